@@ -79,7 +79,7 @@ check-prose: tools ## Vale and tools/prose: the language of comments and Markdow
 
 .PHONY: test test-deps test-short test-go test-race test-guest test-guest-all test-kubelet test-engines fuzz bench
 
-FUZZTIME   ?= 4s
+FUZZTIME   ?= 2s
 BENCHCOUNT ?= 10
 RACE       ?= ./bandwidth/... ./burst ./cgroup ./engine/nri ./experiment ./host ./kube/apiserver ./kube/cluster ./kube/publish ./simulate ./trace ./view ./internal/... ./metrics ./cmd/... ./experiment/probe
 
@@ -110,6 +110,7 @@ test-go: ## go test on this machine
 
 # By default, a process under the race detector waits a second at its exit for reports of other threads.
 test-race: ## test the packages with goroutines under the race detector
+	@$(GO) build -race $(RACE) # with all CPUs; go test -p 1 compiles one package at a time
 	GORACE="$$GORACE atexit_sleep_ms=10" scripts/go-test.sh -count=1 -p 1 -race -short -timeout=20m $(RACE)
 
 fuzz: ## every fuzz target, for FUZZTIME each
@@ -119,7 +120,7 @@ test-guest: test-deps ## the kernel's tests again in guests: 32 CPUs, cgroup v2 
 	CANDOR_GUEST=1 scripts/go-test.sh --subtests -count=1 -timeout=60m ./e2e/guest/...
 
 test-guest-all: test-deps ## test every package in every guest, before a release (over an hour)
-	CANDOR_GUEST=1 CANDOR_GUEST_PACKAGES="topology view cgroup host internal/audit internal/setup e2e" $(GO) test -count=1 -timeout=3h ./e2e/guest
+	CANDOR_GUEST=1 CANDOR_GUEST_PACKAGES="topology view cgroup host cmd/candor/internal/audit cmd/candor/internal/setup e2e" $(GO) test -count=1 -timeout=3h ./e2e/guest
 
 test-kubelet: test-deps scheduler ## test candor nri with a kubelet, an API server and candor-scheduler (first build: 9 minutes)
 	kubelet=$$(scripts/kubelet.sh) && apiserver=$$(scripts/kubernetes.sh kube-apiserver) && etcd=$$(scripts/kubernetes.sh etcd) && \

@@ -49,11 +49,11 @@ func (b Bandwidth) Check() error {
 	case b.Quota == 0 && b.Burst == 0:
 		return nil
 	case b.Quota < MinQuota:
-		return fmt.Errorf("quota %v: want %v or more, or 0 for none", b.Quota, MinQuota)
+		return fmt.Errorf("quota %v: must be %v or more, or 0 for none", b.Quota, MinQuota)
 	case b.Period < MinPeriod || b.Period > MaxPeriod:
-		return fmt.Errorf("period %v: want %v to %v", b.Period, MinPeriod, MaxPeriod)
+		return fmt.Errorf("period %v: must be %v to %v", b.Period, MinPeriod, MaxPeriod)
 	case b.Burst < 0 || b.Burst > b.Quota:
-		return fmt.Errorf("burst %v: want 0 to the quota, %v", b.Burst, b.Quota)
+		return fmt.Errorf("burst %v: must be 0 to the quota, %v", b.Burst, b.Quota)
 	}
 	return nil
 }

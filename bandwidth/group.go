@@ -22,12 +22,12 @@ type group struct {
 	threads int           // maximum number of running threads
 	backlog time.Duration // remaining CPU time of the threads' work
 	doneAt  time.Duration // when the backlog last ended
-	top     int           // CPUs from this index on have no threads of the group
-	lanes   int           // CPUs on which the group runs now
+	topCPU  int           // CPUs from this index on have no threads of the group
+	running int           // CPUs on which the group runs now
 	rate    float64       // CPUs' worth of time that the group gets now
 
-	follow func(at time.Duration) // nil: the caller does not follow the group
-	asked  time.Duration          // total CPU time added so far
+	onDone func(at time.Duration) // nil: the caller does not follow the group
+	added  time.Duration          // total CPU time added so far
 	marks  []time.Duration        // usage at which each added work is done
 	halt   *halt                  // nil: the caller does not follow the halts
 }
@@ -43,33 +43,33 @@ func newGroup(s Setting, k Kernel, cpus int) *group {
 // settle puts the threads on the lowest CPUs and removes them from other CPUs. A throttled CPU retains its threads
 // until it can run again.
 func (g *group) settle(now time.Duration) {
-	want := 0
+	needed := 0
 	if g.backlog > 0 {
-		want = min(g.threads, len(g.cpus))
+		needed = min(g.threads, len(g.cpus))
 	}
 	if g.pool == nil {
-		g.lanes = want
+		g.running = needed
 		return
 	}
-	g.lanes = 0
-	g.top = max(g.top, want)
-	for i := range g.cpus[:g.top] {
+	g.running = 0
+	g.topCPU = max(g.topCPU, needed)
+	for i := range g.cpus[:g.topCPU] {
 		c := &g.cpus[i]
 		switch {
-		case i < want && !c.running:
+		case i < needed && !c.isRunning:
 			g.enter(c, now)
-		case i >= want && c.running && !c.throttled:
+		case i >= needed && c.isRunning && !c.isThrottled:
 			g.leave(c)
 		}
-		if c.running && !c.throttled {
-			g.lanes++
+		if c.isRunning && !c.isThrottled {
+			g.running++
 		}
 	}
-	for g.top > want && !g.cpus[g.top-1].running {
-		g.top--
+	for g.topCPU > needed && !g.cpus[g.topCPU-1].isRunning {
+		g.topCPU--
 	}
 	if g.halt != nil {
-		g.halt.note(g.lanes == 0 && g.pool.empty(), now)
+		g.halt.update(g.running == 0 && g.pool.empty(), now)
 	}
 }
 
@@ -84,7 +84,7 @@ func (g *group) finish() time.Duration {
 // run advances the group from one moment to another. Nothing may change in between.
 func (g *group) run(from, to time.Duration) {
 	if g.pool != nil {
-		g.stat.ThrottledTime += (to - from) * time.Duration(g.waiting)
+		g.stat.ThrottledTime += (to - from) * time.Duration(g.throttledCPUs)
 	}
 	if g.rate == 0 {
 		return
@@ -93,19 +93,19 @@ func (g *group) run(from, to time.Duration) {
 	used := min(time.Duration(g.rate*float64(to-from)+rounding), g.backlog)
 	g.backlog -= used
 	for len(g.marks) > 0 && g.marks[0] <= g.stat.Usage+used {
-		part := float64(g.marks[0]-g.stat.Usage) / g.rate
-		g.follow(min(from+time.Duration(part), to))
+		share := float64(g.marks[0]-g.stat.Usage) / g.rate
+		g.onDone(min(from+time.Duration(share), to))
 		g.marks = g.marks[1:]
 	}
 	g.stat.Usage += used
 	if g.pool == nil {
 		return
 	}
-	each := used / time.Duration(g.lanes)
-	rest := used - each*time.Duration(g.lanes)
-	for i := range g.cpus[:g.top] {
-		if c := &g.cpus[i]; c.running && !c.throttled {
-			c.remaining -= each + rest
+	perCPU := used / time.Duration(g.running)
+	rest := used - perCPU*time.Duration(g.running)
+	for i := range g.cpus[:g.topCPU] {
+		if c := &g.cpus[i]; c.isRunning && !c.isThrottled {
+			c.remaining -= perCPU + rest
 			rest = 0
 		}
 	}
@@ -116,8 +116,8 @@ func (g *group) tick(now time.Duration) {
 	if g.pool == nil {
 		return
 	}
-	for i := range g.cpus[:g.top] {
-		if c := &g.cpus[i]; c.running && !c.throttled && c.remaining <= 0 {
+	for i := range g.cpus[:g.topCPU] {
+		if c := &g.cpus[i]; c.isRunning && !c.isThrottled && c.remaining <= 0 {
 			g.draw(c, now)
 		}
 	}

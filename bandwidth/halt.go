@@ -5,26 +5,26 @@ import "time"
 // A halt tracks the times in which no thread of a group can run because the quota is used up. A thread that wakes up
 // in such a time cannot run either.
 type halt struct {
-	since time.Duration
-	now   bool // the group is halted
-	over  func(from, to time.Duration)
+	start    time.Duration
+	isHalted bool // the group is halted
+	onEnd    func(from, to time.Duration)
 }
 
-func (h *halt) note(halted bool, now time.Duration) {
+func (h *halt) update(halted bool, now time.Duration) {
 	switch {
-	case halted && !h.now:
-		h.since = now
-	case h.now && !halted:
-		h.over(h.since, now)
+	case halted && !h.isHalted:
+		h.start = now
+	case h.isHalted && !halted:
+		h.onEnd(h.start, now)
 	}
-	h.now = halted
+	h.isHalted = halted
 }
 
-// FollowHalts calls over at the end of each halt of a group that has a quota. A halt is a time in which no thread of
+// FollowHalts calls onEnd at the end of each halt of a group that has a quota. A halt is a time in which no thread of
 // the group can run.
-func (s *Sim) FollowHalts(group int, over func(from, to time.Duration)) {
+func (s *Sim) FollowHalts(group int, excess func(from, to time.Duration)) {
 	if g := s.groups[group]; g.pool != nil {
-		g.halt = &halt{over: over}
+		g.halt = &halt{onEnd: excess}
 	}
 }
 
@@ -34,5 +34,5 @@ func (s *Sim) Halted(group int) (since time.Duration, halted bool) {
 	if h == nil {
 		return 0, false
 	}
-	return h.since, h.now
+	return h.start, h.isHalted
 }

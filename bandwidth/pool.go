@@ -9,21 +9,21 @@ import (
 type pool struct {
 	Bandwidth
 	Kernel
-	runtime time.Duration // not yet drawn
-	snap    time.Duration // runtime after the last refill
-	edge    time.Duration // next period edge, while the timer runs
-	active  bool          // the timer runs
-	idle    bool          // no CPU has drawn since the last edge
-	stat    *Stat
-	cpus    []cpu
-	waiting int // number of throttled CPUs
+	runtime        time.Duration // not yet drawn
+	lastRuntime    time.Duration // runtime after the last refill
+	edge           time.Duration // next period edge, while the timer runs
+	isTimerRunning bool          // the timer runs
+	isIdle         bool          // no CPU has drawn since the last edge
+	stat           *Stat
+	cpus           []cpu
+	throttledCPUs  int // number of throttled CPUs
 }
 
 // A cpu is a group's state on a CPU: the kernel's struct cfs_rq.
 type cpu struct {
-	remaining time.Duration // runtime drawn and not used; negative: used before it was drawn
-	running   bool          // the CPU has threads of the group
-	throttled bool          // they cannot run
+	remaining   time.Duration // runtime drawn and not used; negative: used before it was drawn
+	isRunning   bool          // the CPU has threads of the group
+	isThrottled bool          // they cannot run
 }
 
 // newPool returns a pool with one quota, as the kernel creates it, and with the burst if the group is rested.
@@ -32,16 +32,16 @@ func newPool(s Setting, k Kernel, cpus []cpu, stat *Stat) *pool {
 	if s.Rested {
 		p.runtime += s.Burst
 	}
-	p.snap = p.runtime
+	p.lastRuntime = p.runtime
 	return p
 }
 
 // start starts the period timer. Its edges stay aligned to the phase.
 func (p *pool) start(now time.Duration) {
-	if p.active {
+	if p.isTimerRunning {
 		return
 	}
-	p.active = true
+	p.isTimerRunning = true
 	if p.edge <= now {
 		p.edge += ((now-p.edge)/p.Period + 1) * p.Period
 	}
@@ -54,11 +54,11 @@ func (p *pool) draw(c *cpu, now time.Duration) {
 		amount := min(p.runtime, p.Slice-c.remaining)
 		p.runtime -= amount
 		c.remaining += amount
-		p.idle = false
+		p.isIdle = false
 	}
 	if c.remaining <= 0 {
-		c.throttled = true
-		p.waiting++
+		c.isThrottled = true
+		p.throttledCPUs++
 	}
 }
 
@@ -69,7 +69,7 @@ func (p *pool) empty() bool {
 
 // enter puts threads on a CPU.
 func (p *pool) enter(c *cpu, now time.Duration) {
-	c.running = true
+	c.isRunning = true
 	if c.remaining <= 0 {
 		p.draw(c, now)
 	}
@@ -77,10 +77,10 @@ func (p *pool) enter(c *cpu, now time.Duration) {
 
 // leave removes the threads from a CPU, which returns its runtime except Kernel.Kept.
 func (p *pool) leave(c *cpu) {
-	c.running = false
-	if back := c.remaining - p.Kept; back > 0 {
-		p.runtime += back
-		c.remaining -= back
+	c.isRunning = false
+	if surplus := c.remaining - p.Kept; surplus > 0 {
+		p.runtime += surplus
+		c.remaining -= surplus
 	}
 }
 
@@ -89,40 +89,40 @@ func (p *pool) refill() {
 	p.stat.Periods++
 	p.replenish()
 	p.edge += p.Period
-	if p.waiting == 0 {
-		p.active = !p.idle // a second edge without use stops the timer
-		p.idle = true
+	if p.throttledCPUs == 0 {
+		p.isTimerRunning = !p.isIdle // a second edge without use stops the timer
+		p.isIdle = true
 		return
 	}
 	p.stat.Throttled++
-	p.idle = false
+	p.isIdle = false
 	p.distribute()
 }
 
 // replenish adds a quota to the runtime, as the kernel's __refill_cfs_bandwidth_runtime does.
 func (p *pool) replenish() {
 	p.runtime += p.Quota
-	if over := p.snap - p.runtime; over > 0 {
+	if excess := p.lastRuntime - p.runtime; excess > 0 {
 		p.stat.Bursts++
-		p.stat.BurstTime += over
+		p.stat.BurstTime += excess
 	}
 	p.runtime = min(p.runtime, p.Quota+p.Burst)
-	p.snap = p.runtime
+	p.lastRuntime = p.runtime
 }
 
 // distribute unthrottles CPUs by paying their debts. They draw more at the next tick.
 func (p *pool) distribute() {
 	for i := range p.cpus {
 		c := &p.cpus[i]
-		if !c.throttled || p.runtime == 0 {
+		if !c.isThrottled || p.runtime == 0 {
 			continue
 		}
 		amount := min(p.runtime, 1-c.remaining)
 		p.runtime -= amount
 		c.remaining += amount
 		if c.remaining > 0 {
-			c.throttled = false
-			p.waiting--
+			c.isThrottled = false
+			p.throttledCPUs--
 		}
 	}
 }

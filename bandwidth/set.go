@@ -17,9 +17,9 @@ func (p *pool) set(b Bandwidth) {
 	for i := range p.cpus {
 		c := &p.cpus[i]
 		c.remaining = 1
-		if c.throttled {
-			c.throttled = false
-			p.waiting--
+		if c.isThrottled {
+			c.isThrottled = false
+			p.throttledCPUs--
 		}
 	}
 }

@@ -31,9 +31,9 @@ func (s *Sim) Now() time.Duration { return s.now }
 func (s *Sim) Add(group int, work time.Duration) {
 	g := s.groups[group]
 	g.backlog += work
-	if g.follow != nil {
-		g.asked += work
-		g.marks = append(g.marks, g.asked)
+	if g.onDone != nil {
+		g.added += work
+		g.marks = append(g.marks, g.added)
 	}
 	g.settle(s.now)
 }
@@ -42,7 +42,7 @@ func (s *Sim) Add(group int, work time.Duration) {
 // its work first come, first served. The group must have no backlog, and the caller must not use Drop for it.
 func (s *Sim) Follow(group int, done func(at time.Duration)) {
 	g := s.groups[group]
-	g.follow, g.asked = done, g.stat.Usage
+	g.onDone, g.added = done, g.stat.Usage
 }
 
 // SetThreads sets the number of CPUs on which a group's work can run at once; the default is 1.
@@ -69,7 +69,7 @@ func (s *Sim) DoneAt(group int) time.Duration { return s.groups[group].doneAt }
 // Busy reports whether a group has work or throttled threads.
 func (s *Sim) Busy(group int) bool {
 	g := s.groups[group]
-	return g.backlog > 0 || g.pool != nil && g.waiting > 0
+	return g.backlog > 0 || g.pool != nil && g.throttledCPUs > 0
 }
 
 // Stat returns the counters of a group.
@@ -101,7 +101,7 @@ func (s *Sim) step(until time.Duration) {
 				next = s.now + done
 			}
 		}
-		if g.pool != nil && g.active {
+		if g.pool != nil && g.isTimerRunning {
 			next = min(next, g.edge)
 		}
 	}
@@ -120,7 +120,7 @@ func (s *Sim) advance(g *group, next time.Duration, isTick bool) {
 	if worked && g.backlog == 0 {
 		g.doneAt, changed = next, true
 	}
-	if g.pool != nil && g.active && g.edge == next {
+	if g.pool != nil && g.isTimerRunning && g.edge == next {
 		g.refill()
 		changed = true
 	}
@@ -135,37 +135,37 @@ func (s *Sim) advance(g *group, next time.Duration, isTick bool) {
 
 // share divides the CPUs among the groups by weight. No group gets more than the CPUs on which it runs.
 func (s *Sim) share() {
-	left, want, weights := s.cpus, 0.0, 0.0
+	remaining, demand, weights := s.cpus, 0.0, 0.0
 	for _, g := range s.groups {
 		g.rate = 0
-		want += float64(g.lanes)
-		if g.lanes > 0 {
+		demand += float64(g.running)
+		if g.running > 0 {
 			weights += g.weight
 		}
 	}
-	if want <= left {
+	if demand <= remaining {
 		for _, g := range s.groups {
-			g.rate = float64(g.lanes)
+			g.rate = float64(g.running)
 		}
 		return
 	}
 	for weights > 0 {
-		part := left / weights
-		full := false
+		share := remaining / weights
+		isLimited := false
 		for _, g := range s.groups { // groups whose share exceeds their usable CPUs
-			if g.rate == 0 && g.lanes > 0 && part*g.weight >= float64(g.lanes) {
-				g.rate = float64(g.lanes)
-				left -= g.rate
+			if g.rate == 0 && g.running > 0 && share*g.weight >= float64(g.running) {
+				g.rate = float64(g.running)
+				remaining -= g.rate
 				weights -= g.weight
-				full = true
+				isLimited = true
 			}
 		}
-		if full {
+		if isLimited {
 			continue
 		}
 		for _, g := range s.groups {
-			if g.rate == 0 && g.lanes > 0 {
-				g.rate = part * g.weight
+			if g.rate == 0 && g.running > 0 {
+				g.rate = share * g.weight
 			}
 		}
 		return

@@ -109,8 +109,8 @@ func TestTimerStops(t *testing.T) {
 	}
 }
 
-// TestKept: a CPU that goes idle gives back what it drew but for 1 ms, which is missing to the others.
-func TestKept(t *testing.T) {
+// TestRuntimeOfIdleCPU: a CPU that goes idle gives back what it drew but for 1 ms, which is missing to the others.
+func TestRuntimeOfIdleCPU(t *testing.T) {
 	k := Kernel{Tick: fine.Tick, Slice: 5 * ms, Kept: ms}
 	s := New(k, 3, Setting{Bandwidth: Bandwidth{Quota: 20 * ms, Period: 100 * ms}})
 	s.SetThreads(0, 3)
@@ -131,11 +131,11 @@ func TestAllGoOn(t *testing.T) {
 	s.Add(0, time.Hour)
 	for edge := 300 * ms; edge < time.Second; edge += 100 * ms {
 		s.Run(edge - 1)
-		if got := s.groups[0].lanes; got != 0 {
+		if got := s.groups[0].running; got != 0 {
 			t.Errorf("at %v the group runs on %d CPUs", s.Now(), got)
 		}
 		s.Run(edge + ms)
-		if got := s.groups[0].lanes; got < 2 {
+		if got := s.groups[0].running; got < 2 {
 			t.Errorf("at %v the group runs on %d CPUs", s.Now(), got)
 		}
 	}

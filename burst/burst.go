@@ -23,15 +23,15 @@ type Setting struct {
 }
 
 const (
-	depth     = 800 * time.Millisecond // maximum savings: the limit for this time; 1.3 % of a minute
-	aim       = 300 * time.Microsecond // delay of a write after an edge
-	sharp     = 600 * time.Microsecond // required precision of the edge for such a write
-	calm      = 3                      // periods without throttling before a raised quota is lowered
-	patience  = 3                      // number of times a late write waits for the next edge
-	blind     = 50                     // periods after which a group is raised without a known edge
-	leakShare = 10                     // a write is late when more than quota/leakShare could leak
-	stepShare = 10                     // changes below quota/stepShare are not worth a write
-	saveShare = 2                      // quota/saveShare must be saved before a raise
+	maxSavingsTime       = 800 * time.Millisecond // maximum savings: the limit for this time; 1.3 % of a minute
+	edgeDelay            = 300 * time.Microsecond // delay of a write after an edge
+	edgePrecision        = 600 * time.Microsecond // required precision of the edge for such a write
+	calmPeriods          = 3                      // periods without throttling before a raised quota is lowered
+	maxLateWrites        = 3                      // number of times a late write waits for the next edge
+	maxEdgelessDecisions = 50                     // periods after which a group is raised without a known edge
+	leakDivisor          = 10                     // a write is late when more than quota/leakDivisor could leak
+	stepDivisor          = 10                     // changes below quota/stepDivisor are not worth a write
+	savingsDivisor       = 2                      // quota/savingsDivisor must be saved before a raise
 )
 
 // Measured is a reading of a group.
@@ -50,14 +50,14 @@ type State struct {
 	Saved   time.Duration // savings in CPU time; negative: used beyond the limit
 	Over    float64       // CPUs used beyond the limit in the last period
 
-	edge      edge
-	seen      bool          // last is valid
-	last      Measured      // at the last reading
-	step      Measured      // at the last decision
-	throttled time.Duration // time of the last decision at which the group was throttled
-	edged     time.Duration // last time at which an edge was known to have passed
-	late      int           // consecutive decisions that waited for the next edge
-	vague     int           // consecutive decisions of a busy group without a known edge
+	edge              edge
+	hasLast           bool          // last is valid
+	last              Measured      // at the last reading
+	step              Measured      // at the last decision
+	throttledAt       time.Duration // time of the last decision at which the group was throttled
+	edgeAt            time.Duration // last time at which an edge was known to have passed
+	lateWrites        int           // consecutive decisions that waited for the next edge
+	edgelessDecisions int           // consecutive decisions of a busy group without a known edge
 }
 
 // A Decision is the result of a reading.
@@ -70,29 +70,29 @@ type Decision struct {
 // Next processes a reading of a group. The returned state does not include the decision's write; the caller reports
 // it with Wrote.
 func (s State) Next(m Measured) (State, Decision) {
-	if !s.seen || m.Used < s.last.Used { // a lower counter belongs to a new group of the same name
-		s = s.begin(m)
+	if !s.hasLast || m.Used < s.last.Used { // a lower counter belongs to a new group of the same name
+		s = s.start(m)
 	}
-	s.account(m)
-	s.edge.see(s.last.At, m.At, m.Periods-s.last.Periods)
+	s.updateSavings(m)
+	s.edge.observe(s.last.At, m.At, m.Periods-s.last.Periods)
 	if m.Periods != s.last.Periods {
-		s.edged = m.At
+		s.edgeAt = m.At
 	}
 	s.last = m
 	var d Decision
-	known := s.edge.width <= sharp
-	if known && s.edge.index(m.At) > s.edge.index(s.step.At) || !known && m.At-s.step.At >= s.Period {
-		d = s.decide(m, known)
+	isKnown := s.edge.width <= edgePrecision
+	if isKnown && s.edge.index(m.At) > s.edge.index(s.step.At) || !isKnown && m.At-s.step.At >= s.Period {
+		d = s.decide(m, isKnown)
 		s.step = m
 	}
-	d.Wants = s.wants(m)
+	d.Wants = s.needsRoom(m)
 	switch {
-	case known:
-		d.Wake = s.edge.after(m.At, aim)
-		if s.busy(m) { // verify that the edge is at the expected time
-			d.Wake = min(d.Wake, s.edge.before(m.At, aim))
+	case isKnown:
+		d.Wake = s.edge.nextAfter(m.At, edgeDelay)
+		if s.isBusy(m) { // verify that the edge is at the expected time
+			d.Wake = min(d.Wake, s.edge.nextBefore(m.At, edgeDelay))
 		}
-	case m.At-s.edged > 2*s.Period: // the timer has stopped; a reading has no information
+	case m.At-s.edgeAt > 2*s.Period: // the timer has stopped; a reading has no information
 		d.Wake = m.At + s.Period
 	default:
 		d.Wake = s.edge.probe(m.At)
@@ -102,105 +102,105 @@ func (s State) Next(m Measured) (State, Decision) {
 
 // Wrote records that the quota has been written.
 func (s State) Wrote(quota time.Duration) State {
-	s.InForce, s.late = quota, 0
+	s.InForce, s.lateWrites = quota, 0
 	return s
 }
 
 // Raised returns the part of the quota in force above the setting's quota, per period.
 func (s *State) Raised() time.Duration { return max(s.InForce-s.Quota, 0) }
 
-// begin returns the state at the first reading, with no savings.
-func (s State) begin(m Measured) State {
+// start returns the state at the first reading, with no savings.
+func (s State) start(m Measured) State {
 	inForce := s.InForce
 	if inForce == 0 {
 		inForce = s.Quota
 	}
 	return State{
 		Setting: s.Setting, InForce: inForce, edge: newEdge(s.Period, m.At),
-		seen: true, last: m, step: m, throttled: m.At - calm*s.Period, edged: m.At,
+		hasLast: true, last: m, step: m, throttledAt: m.At - calmPeriods*s.Period, edgeAt: m.At,
 	}
 }
 
-// account adds the allowed CPU time since the last reading to the savings, and subtracts the used time.
-func (s *State) account(m Measured) {
-	earned := s.worth(m.At - s.last.At)
-	s.Saved = min(s.Saved+earned-(m.Used-s.last.Used), s.worth(depth))
+// updateSavings adds the allowed CPU time since the last reading to the savings, and subtracts the used time.
+func (s *State) updateSavings(m Measured) {
+	earned := s.allowance(m.At - s.last.At)
+	s.Saved = min(s.Saved+earned-(m.Used-s.last.Used), s.allowance(maxSavingsTime))
 }
 
-// worth returns the CPU time that the limit allows in a time.
-func (s *State) worth(span time.Duration) time.Duration {
+// allowance returns the CPU time that the limit allows in a time.
+func (s *State) allowance(span time.Duration) time.Duration {
 	return time.Duration(float64(span) / float64(s.Period) * float64(s.Quota))
 }
 
-// busy reports whether a write is likely soon.
-func (s *State) busy(m Measured) bool {
-	return s.Raised() > 0 || m.At-s.throttled < calm*s.Period
+// isBusy reports whether a write is likely soon.
+func (s *State) isBusy(m Measured) bool {
+	return s.Raised() > 0 || m.At-s.throttledAt < calmPeriods*s.Period
 }
 
-func (s *State) wants(m Measured) bool {
-	return s.busy(m) && (s.Saved >= s.Quota/saveShare || s.Raised() > 0 && s.Saved > 0)
+func (s *State) needsRoom(m Measured) bool {
+	return s.isBusy(m) && (s.Saved >= s.Quota/savingsDivisor || s.Raised() > 0 && s.Saved > 0)
 }
 
 // decide chooses the quota at a period edge, or at any time if the edge is unknown.
-func (s *State) decide(m Measured, known bool) (d Decision) {
+func (s *State) decide(m Measured, isKnown bool) (d Decision) {
 	span, used := m.At-s.step.At, m.Used-s.step.Used
 	if span > 0 {
 		s.Over = max(float64(used)/float64(span)-float64(s.Quota)/float64(s.Period), 0)
 	}
 	isThrottled := m.Throttled > s.step.Throttled
 	if isThrottled {
-		s.throttled = m.At
+		s.throttledAt = m.At
 	}
 	switch { // on a machine that is too busy to read in time, the edge stays unknown; the account pays back the leaked time
-	case known:
-		s.vague = 0
+	case isKnown:
+		s.edgelessDecisions = 0
 	case used > 0:
-		s.vague++
+		s.edgelessDecisions++
 	}
-	quota := s.Quota + s.extra(m, isThrottled)
+	quota := s.Quota + s.extraQuota(m, isThrottled)
 	switch {
 	case quota == s.InForce:
-		s.late = 0
-	case quota > s.InForce && !known && s.vague < blind:
-	case used > 0 && s.late < patience && s.isLate(m.At, quota, known):
-		s.late++
+		s.lateWrites = 0
+	case quota > s.InForce && !isKnown && s.edgelessDecisions < maxEdgelessDecisions:
+	case used > 0 && s.lateWrites < maxLateWrites && s.isLate(m.At, quota, isKnown):
+		s.lateWrites++
 	default:
 		d.Quota = quota
 	}
 	return d
 }
 
-// extra returns the CPU time beyond the quota for the current period. The savings bound the use until the next
+// extraQuota returns the CPU time beyond the quota for the current period. The savings bound the use until the next
 // reading.
-func (s *State) extra(m Measured, isThrottled bool) time.Duration {
-	has := s.Raised()
+func (s *State) extraQuota(m Measured, isThrottled bool) time.Duration {
+	raised := s.Raised()
 	free := max(min(m.Room, s.Saved), 0)
-	want := has
+	extra := raised
 	switch {
-	case isThrottled && s.Saved >= s.Quota/saveShare && free > has+s.Quota/stepShare:
-		want = free
-	case free < has:
-		want = free
-	case has > 0 && m.At-s.throttled >= calm*s.Period:
-		want = 0
+	case isThrottled && s.Saved >= s.Quota/savingsDivisor && free > raised+s.Quota/stepDivisor:
+		extra = free
+	case free < raised:
+		extra = free
+	case raised > 0 && m.At-s.throttledAt >= calmPeriods*s.Period:
+		extra = 0
 		if s.Over > 0 { // the group still uses it
-			want = has / 2
+			extra = raised / 2
 		}
-		s.throttled = m.At // keep the raise for calm periods
+		s.throttledAt = m.At // keep the raise for calm periods
 	}
-	want = min(want, s.Most-s.Quota).Truncate(time.Microsecond)
-	if want < s.Quota/stepShare {
+	extra = min(extra, s.Most-s.Quota).Truncate(time.Microsecond)
+	if extra < s.Quota/stepDivisor {
 		return 0
 	}
-	return want
+	return extra
 }
 
 // isLate reports whether a write now would give the group too much of a second quota in this period. A lower quota is
 // never late if the reduction exceeds the leak.
-func (s *State) isLate(now, quota time.Duration, known bool) bool {
+func (s *State) isLate(now, quota time.Duration, isKnown bool) bool {
 	leak := s.Quota
-	if known {
-		leak = time.Duration(float64(s.edge.since(now)) / float64(s.Period) * float64(s.InForce))
+	if isKnown {
+		leak = time.Duration(float64(s.edge.sinceLast(now)) / float64(s.Period) * float64(s.InForce))
 	}
-	return leak > s.Quota/leakShare && leak > s.InForce-quota
+	return leak > s.Quota/leakDivisor && leak > s.InForce-quota
 }

@@ -12,8 +12,8 @@ type edge struct {
 }
 
 const (
-	mostStrikes = 3
-	slack       = 100 * time.Microsecond // maximum earliness of a wake-up
+	maxStrikes = 3
+	slack      = 100 * time.Microsecond // maximum earliness of a wake-up
 )
 
 // newEdge returns an edge with an unknown place.
@@ -21,9 +21,9 @@ func newEdge(period, now time.Duration) edge {
 	return edge{period: period, low: now % period, width: period}
 }
 
-// see processes the number of edges that passed between two moments. A single edge in less than a period narrows its
+// observe processes the number of edges that passed between two moments. A single edge in less than a period narrows its
 // place.
-func (e *edge) see(from, to time.Duration, passed uint64) {
+func (e *edge) observe(from, to time.Duration, passed uint64) {
 	span := to - from
 	if passed != 1 || span <= 0 || span >= e.period {
 		return
@@ -36,18 +36,18 @@ func (e *edge) see(from, to time.Duration, passed uint64) {
 	first := window{start, min(start+span, e.width)}
 	second := window{0, min(start+span-e.period, e.width)} // of the next period
 	switch {
-	case first.empty() && second.empty():
+	case first.isEmpty() && second.isEmpty():
 		e.strike(from)
-	case first.empty():
+	case first.isEmpty():
 		e.narrow(second)
-	case second.empty():
+	case second.isEmpty():
 		e.narrow(first)
 	}
 }
 
 type window struct{ low, high time.Duration }
 
-func (w window) empty() bool { return w.low >= w.high }
+func (w window) isEmpty() bool { return w.low >= w.high }
 
 func (e *edge) narrow(to window) {
 	e.low = mod(e.low+to.low, e.period)
@@ -58,7 +58,7 @@ func (e *edge) narrow(to window) {
 // strike resets the expected place after repeated contrary observations. A single observation can be a late
 // interrupt.
 func (e *edge) strike(now time.Duration) {
-	if e.strikes++; e.strikes >= mostStrikes {
+	if e.strikes++; e.strikes >= maxStrikes {
 		*e = newEdge(e.period, now)
 	}
 }
@@ -70,16 +70,16 @@ func (e *edge) probe(now time.Duration) time.Duration {
 	return min(next, e.next(now, e.low+e.width+slack))
 }
 
-// after returns the next moment that is aim after an edge. before returns the next moment that is aim before an edge.
-func (e *edge) after(now, aim time.Duration) time.Duration  { return e.next(now, e.low+e.width+aim) }
-func (e *edge) before(now, aim time.Duration) time.Duration { return e.next(now, e.low-aim) }
+// nextAfter returns the next moment that is aim after an edge. nextBefore returns the next moment that is aim before an edge.
+func (e *edge) nextAfter(now, aim time.Duration) time.Duration  { return e.next(now, e.low+e.width+aim) }
+func (e *edge) nextBefore(now, aim time.Duration) time.Duration { return e.next(now, e.low-aim) }
 
-// since returns the time since the last edge, for the latest possible edge.
-func (e *edge) since(now time.Duration) time.Duration { return mod(now-e.low-e.width, e.period) }
+// sinceLast returns the time since the last edge, for the latest possible edge.
+func (e *edge) sinceLast(now time.Duration) time.Duration { return mod(now-e.low-e.width, e.period) }
 
 // index returns a period number, valid for the present edge.
 func (e *edge) index(now time.Duration) int64 {
-	return int64((now - e.low - e.width - e.since(now)) / e.period)
+	return int64((now - e.low - e.width - e.sinceLast(now)) / e.period)
 }
 
 // next returns the first moment after now at a place of the period.

@@ -41,35 +41,35 @@ type Host interface {
 
 // A Loop raises and restores the quotas of a host's groups.
 type Loop struct {
-	host    Host
-	log     *slog.Logger
-	members map[string]*member
-	pools   map[cpuset.Set]*pool
-	asked   bool // a call of Lend is running; its result will be in lent
-	lent    chan loan
+	host        Host
+	log         *slog.Logger
+	members     map[string]*member
+	pools       map[cpuset.Set]*pool
+	isBorrowing bool // a call of Lend is running; its result will be in loans
+	loans       chan loan
 }
 
 // A loan is the result of Lend.
 type loan struct {
 	names []string
-	until time.Duration
+	end   time.Duration
 	err   error
 }
 
 const (
-	longest   = time.Second            // maximum sleep, to notice new groups
-	renewal   = 10 * time.Second       // a loan is renewed when it ends within this time
-	notice    = time.Second            // a loan stops counting this long before its end
-	lendLimit = 10 * time.Second       // timeout of Lend
-	shyness   = time.Minute            // time without raises after a refusal
-	busyPool  = 250 * time.Millisecond // maximum age of a pool's readings
-	restPool  = time.Second            // the same if no group wants a share of the pool
-	reread    = time.Second            // maximum age of a quota's reading while it can be raised
+	maxSleep     = time.Second            // maximum sleep, to notice new groups
+	renewalTime  = 10 * time.Second       // a loan is renewed when it ends within this time
+	loanMargin   = time.Second            // a loan stops counting this long before its end
+	lendTimeout  = 10 * time.Second       // timeout of Lend
+	refusalPause = time.Minute            // time without raises after a refusal
+	busyPoolAge  = 250 * time.Millisecond // maximum age of a pool's readings
+	restPoolAge  = time.Second            // the same if no group wants a share of the pool
+	quotaAge     = time.Second            // maximum age of a quota's reading while it can be raised
 )
 
 // New returns a loop for a host's groups.
 func New(host Host, log *slog.Logger) *Loop {
-	return &Loop{host: host, log: log, members: map[string]*member{}, pools: map[cpuset.Set]*pool{}, lent: make(chan loan, 1)}
+	return &Loop{host: host, log: log, members: map[string]*member{}, pools: map[cpuset.Set]*pool{}, loans: make(chan loan, 1)}
 }
 
 // Run controls the groups until ctx is done, and then restores the raised quotas.
@@ -81,9 +81,9 @@ func (l *Loop) Run(ctx context.Context) error {
 	defer sleep.close()
 	l.refresh()
 	for ctx.Err() == nil {
-		next, wake := l.next(), now()+longest
+		next, wake := l.next(), now()+maxSleep
 		if next != nil {
-			wake = min(wake, next.wake)
+			wake = min(wake, next.wakeTime)
 		}
 		sleep.until(wake)
 		if l.host.Changed() {
@@ -91,13 +91,13 @@ func (l *Loop) Run(ctx context.Context) error {
 			next = l.next()
 		}
 		l.takeLoan()
-		if next != nil && next.wake <= now() && ctx.Err() == nil {
-			l.look(next)
+		if next != nil && next.wakeTime <= now() && ctx.Err() == nil {
+			l.control(next)
 		}
 		l.borrow(ctx)
 	}
-	if l.asked { // it can be changing the state
-		<-l.lent
+	if l.isBorrowing { // it can be changing the state
+		<-l.loans
 	}
 	if l.host.Changed() { // the groups can belong to other containers by now
 		l.refresh()
@@ -109,7 +109,7 @@ func (l *Loop) Run(ctx context.Context) error {
 // next returns the member with the earliest wake time.
 func (l *Loop) next() (next *member) {
 	for _, m := range l.members {
-		if next == nil || m.wake < next.wake {
+		if next == nil || m.wakeTime < next.wakeTime {
 			next = m
 		}
 	}
@@ -133,16 +133,16 @@ func (l *Loop) refresh() {
 		case m == nil && g.Kernel == nil:
 			continue
 		case m == nil:
-			m = &member{wake: now()}
-			m.take(g)
+			m = &member{wakeTime: now()}
+			m.update(g)
 		case g.Kernel != nil:
 			m.Kernel.Close()
-			m.take(g)
+			m.update(g)
 		}
 		l.members[g.Name] = m
 	}
 	for _, m := range old {
-		l.letGo(m)
+		l.release(m)
 	}
 	l.forgetPools()
 }
@@ -150,54 +150,54 @@ func (l *Loop) refresh() {
 // end releases all members.
 func (l *Loop) end() {
 	for _, m := range l.members {
-		l.letGo(m)
+		l.release(m)
 	}
 	clear(l.members)
 }
 
 // borrow requests loans for all members that need them, in the background.
 func (l *Loop) borrow(ctx context.Context) {
-	if l.asked {
+	if l.isBorrowing {
 		return
 	}
 	var names []string
 	at := now()
 	for _, m := range l.members {
-		if m.wants && m.until < at+renewal && at >= m.shy && l.share(m, at) > 0 {
+		if m.needsRoom && m.loanEnd < at+renewalTime && at >= m.pausedUntil && l.share(m, at) > 0 {
 			names = append(names, m.Name)
 		}
 	}
 	if names == nil {
 		return
 	}
-	l.asked = true
+	l.isBorrowing = true
 	go func() {
-		ctx, cancel := context.WithTimeout(ctx, lendLimit)
+		ctx, cancel := context.WithTimeout(ctx, lendTimeout)
 		defer cancel()
 		span, err := l.host.Lend(ctx, names)
-		l.lent <- loan{names, at + span, err}
+		l.loans <- loan{names, at + span, err}
 	}()
 }
 
 // takeLoan processes the result of borrow, if it is available.
 func (l *Loop) takeLoan() {
-	var got loan
+	var result loan
 	select {
-	case got = <-l.lent:
+	case result = <-l.loans:
 	default:
 		return
 	}
-	l.asked = false
-	if got.err != nil {
-		l.log.Warn("quotas not raised: it cannot be noted in the state", "error", got.err)
+	l.isBorrowing = false
+	if result.err != nil {
+		l.log.Warn("quotas not raised: cannot record the loan in the state", "error", result.err)
 	}
-	for _, name := range got.names {
+	for _, name := range result.names {
 		switch m := l.members[name]; {
 		case m == nil:
-		case got.err != nil:
-			m.shy = now() + shyness
+		case result.err != nil:
+			m.pausedUntil = now() + refusalPause
 		default:
-			m.until = got.until
+			m.loanEnd = result.end
 		}
 	}
 }

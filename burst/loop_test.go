@@ -151,9 +151,9 @@ func TestLoop(t *testing.T) {
 				h.gone = unix.EIO
 			}
 			return h.isShut
-		}, "quota not looked after any more", 1},
+		}, "quota no longer managed", 1},
 		{"refused by the kernel", unix.EINVAL, nil, func(h *modelHost) bool { return len(h.quotas) == 1 && h.sim.Now() > 1600*ms }, "the kernel refuses it", 1},
-		{"refused by the state", nil, errors.New("no room"), func(h *modelHost) bool { return h.lends == 1 && h.sim.Now() > 1600*ms }, "cannot be noted", 1},
+		{"refused by the state", nil, errors.New("no room"), func(h *modelHost) bool { return h.lends == 1 && h.sim.Now() > 1600*ms }, "cannot record the loan", 1},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
@@ -221,7 +221,7 @@ func TestQuotaIsReadAnew(t *testing.T) {
 		{2 * time.Second, -time.Minute, 0, 9 * ms},
 		{-time.Minute, time.Minute, 1, 9 * ms},
 	} {
-		m := &member{Group: Group{Kernel: k}, read: now() - c.read, until: now() + c.until}
+		m := &member{Group: Group{Kernel: k}, quotaReadAt: now() - c.read, loanEnd: now() + c.until}
 		m.state.InForce, m.state.Over = 9*ms, c.over
 		if _, _, err := m.measure(); err != nil || m.state.InForce != c.want {
 			t.Errorf("%+v: taken for %v, %v", c, m.state.InForce, err)
@@ -243,7 +243,7 @@ func (h *poolHost) Idle() (map[int]time.Duration, error) {
 func TestPoolForgets(t *testing.T) {
 	h := &poolHost{}
 	l := New(h, slog.New(slog.DiscardHandler))
-	m := &member{Group: Group{Name: "web", CPUs: cpuset.MustParse("0-1"), Setting: Setting{5 * ms, 20 * ms, 15 * ms}}, wants: true}
+	m := &member{Group: Group{Name: "web", CPUs: cpuset.MustParse("0-1"), Setting: Setting{5 * ms, 20 * ms, 15 * ms}}, needsRoom: true}
 	l.members["web"] = m
 	for _, c := range []struct {
 		at, idle time.Duration

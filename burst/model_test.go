@@ -161,7 +161,7 @@ func TestAlwaysLate(t *testing.T) {
 			t.Errorf("minute %d: %.4f CPUs, limit 0.5", minute, mean)
 		}
 	}
-	if l.state.edge.width <= sharp || !raised {
+	if l.state.edge.width <= edgePrecision || !raised {
 		t.Errorf("edge known to %v, raised: %v", l.state.edge.width, raised)
 	}
 }

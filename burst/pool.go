@@ -20,17 +20,17 @@ func (l *Loop) share(m *member, at time.Duration) float64 {
 		p = &pool{}
 		l.pools[m.CPUs] = p
 	}
-	fresh := restPool
-	if m.wants {
-		fresh = busyPool
+	fresh := restPoolAge
+	if m.needsRoom {
+		fresh = busyPoolAge
 	}
 	if at-p.at >= fresh {
-		l.lookAt(p, m.CPUs, at)
+		l.readIdle(p, m.CPUs, at)
 	}
-	members := []Member{{m.limit(), m.over, true}}
+	members := []Member{{m.limit(), m.overuse, true}}
 	for _, other := range l.members {
 		if other != m && other.CPUs == m.CPUs {
-			members = append(members, Member{other.limit(), other.over, other.wants})
+			members = append(members, Member{other.limit(), other.overuse, other.needsRoom})
 		}
 	}
 	return Shares(float64(m.CPUs.Count()), p.idle, members)[0]
@@ -39,11 +39,11 @@ func (l *Loop) share(m *member, at time.Duration) float64 {
 // limit returns the limit in CPUs.
 func (m *member) limit() float64 { return float64(m.Quota) / float64(m.Period) }
 
-// lookAt reads the idle time of the CPUs since the last reading, and the use beyond the limits.
-func (l *Loop) lookAt(p *pool, cpus cpuset.Set, at time.Duration) {
+// readIdle reads the idle time of the CPUs since the last reading, and the use beyond the limits.
+func (l *Loop) readIdle(p *pool, cpus cpuset.Set, at time.Duration) {
 	times, err := l.host.Idle()
 	if err != nil {
-		l.log.Warn("quotas not raised: it is not known how busy the CPUs are", "error", err)
+		l.log.Warn("quotas not raised: cannot read the load of the CPUs", "error", err)
 		p.idle = 0
 		return
 	}
@@ -52,13 +52,13 @@ func (l *Loop) lookAt(p *pool, cpus cpuset.Set, at time.Duration) {
 		sum += times[cpu]
 	}
 	p.idle = 0 // an older reading has no information about the present
-	if p.at != 0 && at-p.at <= 2*restPool {
+	if p.at != 0 && at-p.at <= 2*restPoolAge {
 		p.idle = float64(sum-p.sum) / float64(at-p.at)
 	}
 	p.at, p.sum = at, sum
 	for _, m := range l.members {
 		if m.CPUs == cpus {
-			m.over = m.state.Over
+			m.overuse = m.state.Over
 		}
 	}
 }

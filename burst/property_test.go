@@ -99,7 +99,7 @@ func TestEdgeIsFound(t *testing.T) {
 		l.Add(0, time.Hour)
 		l.run(25 * s.Period)
 		e := l.state.edge
-		if e.width > sharp {
+		if e.width > edgePrecision {
 			t.Fatalf("after 25 periods of %v: known to %v", s.Period, e.width)
 		}
 		before := l.Stat(0).Periods
@@ -137,7 +137,7 @@ func TestShares(t *testing.T) {
 				t.Fatalf("not by their limits: %v of %+v", shares, members)
 			}
 		}
-		if sum > over+max(idle-reserve*cpus, 0)+1e-9 {
+		if sum > over+max(idle-reserveShare*cpus, 0)+1e-9 {
 			t.Fatalf("%v shared out: idle %v of %v, used beyond their limits %v", sum, idle, cpus, over)
 		}
 	})

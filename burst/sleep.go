@@ -31,7 +31,7 @@ func newSleeper(ctx context.Context) (*sleeper, error) {
 	rung := make(chan struct{})
 	stop := context.AfterFunc(ctx, func() {
 		defer close(rung)
-		unix.Write(event, []byte{1, 0, 0, 0, 0, 0, 0, 0})
+		_, _ = unix.Write(event, []byte{1, 0, 0, 0, 0, 0, 0, 0}) // fails only if the counter is full, which wakes as well
 	})
 	return &sleeper{event, func() bool {
 		if stop() {
@@ -48,7 +48,7 @@ func (s *sleeper) until(wake time.Duration) {
 	if timeout.Sec < 0 || timeout.Nsec < 0 {
 		return
 	}
-	unix.Ppoll([]unix.PollFd{{Fd: int32(s.event), Events: unix.POLLIN}}, &timeout, nil) // a signal ends it early; the caller checks the time
+	_, _ = unix.Ppoll([]unix.PollFd{{Fd: int32(s.event), Events: unix.POLLIN}}, &timeout, nil) // a signal ends it early; the caller checks the time
 }
 
 func (s *sleeper) close() {

@@ -121,7 +121,7 @@ func TestNestedLimits(t *testing.T) {
 	whole := nestLimit(t, g, "whole", cfsBandwidth{50000, 50000, 7000}) // as much as the group, by another period
 	half := nestLimit(t, g, "half", cfsBandwidth{50000, 100000, 0})
 	tiny := nestLimit(t, g, "tiny", cfsBandwidth{1000, 2000, 0})
-	open := nestLimit(t, g, "open", cfsBandwidth{none, 100000, 0})
+	open := nestLimit(t, g, "open", cfsBandwidth{noQuota, 100000, 0})
 	if !tr.cpu.v2 {
 		err := writeInt(g.dir(tr.cpu), quotaV1, 10000)
 		if !errors.Is(err, unix.EINVAL) {
@@ -145,19 +145,19 @@ func TestNestedLimits(t *testing.T) {
 			}
 		}
 	}
-	asBefore := map[string]cfsBandwidth{whole: {50000, 50000, 7000}, half: {50000, 100000, 0}, tiny: {1000, 2000, 0}, open: {none, 100000, 0}}
+	asBefore := map[string]cfsBandwidth{whole: {50000, 50000, 7000}, half: {50000, 100000, 0}, tiny: {1000, 2000, 0}, open: {noQuota, 100000, 0}}
 
 	must(t, g.Apply(Settings{CPUs: both, Quota: 10 * ms}))
-	check("10 %", map[string]cfsBandwidth{whole: {5000, 50000, 5000}, half: {10000, 100000, 0}, tiny: {1000, 10000, 0}, open: {none, 100000, 0}}, asBefore)
+	check("10 %", map[string]cfsBandwidth{whole: {5000, 50000, 5000}, half: {10000, 100000, 0}, tiny: {1000, 10000, 0}, open: {noQuota, 100000, 0}}, asBefore)
 	must(t, g.Apply(Settings{CPUs: both, Quota: 80 * ms}))
-	check("80 %", map[string]cfsBandwidth{whole: {40000, 50000, 5000}, half: {80000, 100000, 0}, open: {none, 100000, 0}}, asBefore)
+	check("80 %", map[string]cfsBandwidth{whole: {40000, 50000, 5000}, half: {80000, 100000, 0}, open: {noQuota, 100000, 0}}, asBefore)
 	// Quota and period both change, the ratio does not: in between there is no room up or down.
 	must(t, g.Apply(Settings{CPUs: both, Quota: 160 * ms, Period: 200 * ms}))
 	check("longer period", map[string]cfsBandwidth{whole: {40000, 50000, 5000}}, asBefore)
 	must(t, g.Apply(Settings{CPUs: both, Quota: 16 * ms, Period: 20 * ms}))
 	check("shorter period", map[string]cfsBandwidth{whole: {40000, 50000, 5000}}, asBefore)
 	must(t, g.Apply(Settings{CPUs: both}))
-	if got := has(open); got.quota != none {
+	if got := has(open); got.quota != noQuota {
 		t.Errorf("no limit: %+v", got)
 	}
 }

@@ -42,7 +42,7 @@ func BenchmarkSetCPUsAmong(b *testing.B) {
 			}
 			must(b, g.Enter(pid))
 			g = tr.EngineGroup("web", g.dir(tr.cpuset)[len(tr.cpuset.mount):])
-			keepOpen(b, 10)
+			keepOpen(tr, 10)
 			b.ReportAllocs()
 			for i := 0; b.Loop(); i++ {
 				must(b, g.SetCPUs([]cpuset.Set{one.Union(two), one}[i%2], cpuset.Set{}))

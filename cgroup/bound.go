@@ -18,10 +18,10 @@ type Bound struct {
 // Bound returns the lowest quota of a group and the groups above it; a zero Bound if there is none. A missing group is
 // ErrNoGroup.
 func (t *Tree) Bound(path string) (Bound, error) {
-	if err := t.checkThere(path); err != nil {
+	if err := t.checkExists(path); err != nil {
 		return Bound{}, err
 	}
-	bounds, err := t.bounds(path)
+	bounds, err := t.boundsFrom(path)
 	return Tightest(bounds), err
 }
 
@@ -37,11 +37,11 @@ func (g *Group) BoundsAbove() ([]Bound, error) {
 	if g.err != nil {
 		return nil, g.err
 	}
-	return g.tree.bounds(filepath.Dir(g.Path()))
+	return g.tree.boundsFrom(filepath.Dir(g.Path()))
 }
 
 // BoundsOfParent returns the quotas of Candor's parent group and of the groups above it, the nearest first.
-func (t *Tree) BoundsOfParent() ([]Bound, error) { return t.bounds(t.cpu.pathOf(t.cpu.parent)) }
+func (t *Tree) BoundsOfParent() ([]Bound, error) { return t.boundsFrom(t.cpu.pathOf(t.cpu.parent)) }
 
 // Path returns the path of the group, from the mount point of the cpu controller on.
 func (g *Group) Path() string { return g.tree.cpu.pathOf(g.dir(g.tree.cpu)) }
@@ -60,19 +60,19 @@ func (b Bound) cfsBandwidth() cfsBandwidth {
 	return cfsBandwidth{quota: b.Quota.Microseconds(), period: b.Period.Microseconds()}
 }
 
-// bounds returns the quotas of a group and of the groups above it, the nearest first.
-func (t *Tree) bounds(path string) (bounds []Bound, err error) {
+// boundsFrom returns the quotas of a group and of the groups above it, the nearest first.
+func (t *Tree) boundsFrom(path string) (boundsFrom []Bound, err error) {
 	for ; ; path = filepath.Dir(path) {
 		b, err := t.cpu.readBandwidth(filepath.Join(t.cpu.mount, path))
 		switch {
-		case gone(err): // not created yet, without the controller (v2), or the root of the machine (v2)
+		case isGone(err): // not created yet, without the controller (v2), or the root of the machine (v2)
 		case err != nil:
 			return nil, fmt.Errorf("cgroup %s: %w", path, err)
-		case b.quota != none:
-			bounds = append(bounds, Bound{path, time.Duration(b.quota) * time.Microsecond, time.Duration(b.period) * time.Microsecond})
+		case b.quota != noQuota:
+			boundsFrom = append(boundsFrom, Bound{path, time.Duration(b.quota) * time.Microsecond, time.Duration(b.period) * time.Microsecond})
 		}
 		if path == "/" {
-			return bounds, nil
+			return boundsFrom, nil
 		}
 	}
 }
@@ -83,7 +83,7 @@ func (g *Group) quotaCause(refusal error, wanted cfsBandwidth) error {
 		return refusal
 	}
 	above, err := g.Above()
-	if err != nil || above.Quota == 0 || wanted.quota == none || !wanted.exceeds(above.cfsBandwidth()) {
+	if err != nil || above.Quota == 0 || wanted.quota == noQuota || !wanted.exceeds(above.cfsBandwidth()) {
 		return refusal
 	}
 	return fmt.Errorf("a quota of %d us per %d us is more than group %s has, %v per %v; raise the quota of that group, or ask for less: %w",

@@ -49,7 +49,7 @@ func TestBoundsAbove(t *testing.T) {
 	tr := tree(t)
 	_, err := tr.makeParent()
 	must(t, err)
-	must(t, tr.cpu.setCPU(tr.cpu.parent, cpuState{cfsBandwidth{50000, 100000, 0}, sharesDefault}))
+	must(t, tr.cpu.setCPU(tr.cpu.parent, cpuState{cfsBandwidth{50000, 100000, 0}, defaultShares}))
 	inner, err := Open(Options{Parent: tr.parent + "/not/there", Driver: Cgroupfs})
 	must(t, err)
 	want := Bound{tr.parent, 50 * time.Millisecond, 100 * time.Millisecond}
@@ -73,7 +73,7 @@ func TestBoundLargest(t *testing.T) {
 	_, err := tr.makeParent()
 	must(t, err)
 	const largest = 1<<44 - 1 // us: MAX_BW of kernel/sched/sched.h
-	must(t, tr.cpu.setCPU(tr.cpu.parent, cpuState{cfsBandwidth{largest, 1000000, 0}, sharesDefault}))
+	must(t, tr.cpu.setCPU(tr.cpu.parent, cpuState{cfsBandwidth{largest, 1000000, 0}, defaultShares}))
 	g, _ := group(t, tr, "web", Settings{CPUs: a, Quota: 20 * time.Millisecond, Period: time.Second}, "")
 	above, err := g.Above()
 	if err != nil || above.Quota.Microseconds() != largest {
@@ -83,7 +83,7 @@ func TestBoundLargest(t *testing.T) {
 	if got := Tightest([]Bound{above, small}); got != small {
 		t.Errorf("the tightest is %+v, want %+v", got, small)
 	}
-	if wide := (cfsBandwidth{quota: none, period: 1000000}).within(above.cfsBandwidth()); wide.quota != largest {
+	if wide := (cfsBandwidth{quota: noQuota, period: 1000000}).clampTo(above.cfsBandwidth()); wide.quota != largest {
 		t.Errorf("all of it is %+v", wide)
 	}
 }
@@ -96,7 +96,7 @@ func TestQuotaCause(t *testing.T) {
 	}
 	a, _ := two(t, tr)
 	g, _ := group(t, tr, "web", Settings{CPUs: a, Quota: 20 * time.Millisecond}, "")
-	must(t, tr.cpu.setCPU(tr.cpu.parent, cpuState{cfsBandwidth{50000, 100000, 0}, sharesDefault}))
+	must(t, tr.cpu.setCPU(tr.cpu.parent, cpuState{cfsBandwidth{50000, 100000, 0}, defaultShares}))
 	more := Settings{CPUs: a, Quota: 60 * time.Millisecond}
 	for name, err := range map[string]error{
 		"Create": tr.Group("log").Create(more, 0), "Apply": g.Apply(more), "SetQuota": g.SetQuota(60 * time.Millisecond),

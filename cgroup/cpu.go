@@ -17,14 +17,14 @@ type cfsBandwidth struct {
 	burst  int64
 }
 
-const none = -1
+const noQuota = -1
 
 // exceeds reports whether b allows more CPU time per time than c.
 func (b cfsBandwidth) exceeds(c cfsBandwidth) bool {
 	switch {
-	case c.quota == none:
+	case c.quota == noQuota:
 		return false
-	case b.quota == none:
+	case b.quota == noQuota:
 		return true
 	}
 	return product(b.quota, c.period) > product(c.quota, b.period)
@@ -72,8 +72,8 @@ func (h *hierarchy) setCPU(dir string, next cpuState) error {
 const (
 	defaultWeight = 1000
 
-	sharesDefault, sharesMin, sharesMax = 1024, 2, 262144
-	weightDefault, weightMin, weightMax = 100, 1, 10000
+	defaultShares, minShares, maxShares   = 1024, 2, 262144
+	defaultWeightV2, minWeight, maxWeight = 100, 1, 10000
 )
 
 // kernelWeight turns a weight into the kernel's.
@@ -82,21 +82,21 @@ func (h *hierarchy) kernelWeight(weight int) int64 {
 		weight = defaultWeight
 	}
 	if h.v2 {
-		return scale(weight, weightDefault, weightMin, weightMax)
+		return scale(weight, defaultWeightV2, minWeight, maxWeight)
 	}
-	return scale(weight, sharesDefault, sharesMin, sharesMax)
+	return scale(weight, defaultShares, minShares, maxShares)
 }
 
-func scale(weight int, normal, least, most int64) int64 {
-	weight = min(weight, defaultWeight*int(most)) // so that the product fits
-	return min(max((int64(weight)*normal+defaultWeight/2)/defaultWeight, least), most)
+func scale(weight int, normal, minValue, maxValue int64) int64 {
+	weight = min(weight, defaultWeight*int(maxValue)) // so that the product fits
+	return min(max((int64(weight)*normal+defaultWeight/2)/defaultWeight, minValue), maxValue)
 }
 
 // weightOf turns the kernel's weight back.
 func (h *hierarchy) weightOf(kernel int64) int {
-	normal := int64(sharesDefault)
+	normal := int64(defaultShares)
 	if h.v2 {
-		normal = weightDefault
+		normal = defaultWeightV2
 	}
 	return int((kernel*defaultWeight + normal/2) / normal)
 }

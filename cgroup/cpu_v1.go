@@ -25,7 +25,7 @@ func readBandwidthV1(dir string) (b cfsBandwidth, err error) {
 	if b.quota, err = readInt(dir, quotaV1); err != nil {
 		return b, err
 	}
-	b.quota = max(b.quota, none)
+	b.quota = max(b.quota, noQuota)
 	if b.period, err = readInt(dir, periodV1); err != nil {
 		return b, err
 	}
@@ -50,11 +50,11 @@ func setBandwidthV1(dir string, now, next cfsBandwidth) error {
 		if err = setLimitV1(dir, now, next); !errors.Is(err, unix.EINVAL) {
 			break
 		}
-		lowered, failed := lowerNestedV1(dir, next)
+		isLowered, failed := lowerNestedV1(dir, next)
 		if failed != nil {
 			return failed
 		}
-		if !lowered {
+		if !isLowered {
 			break
 		}
 	}
@@ -79,7 +79,7 @@ func setLimitV1(dir string, now, next cfsBandwidth) error {
 	period := func() error { return changeV1(dir, periodV1, now.period, next.period) }
 
 	first, second := quota, period
-	if now.quota == none || next.quota > now.quota && next.period > now.period {
+	if now.quota == noQuota || next.quota > now.quota && next.period > now.period {
 		first, second = period, quota
 	}
 	err := first()
@@ -88,7 +88,7 @@ func setLimitV1(dir string, now, next cfsBandwidth) error {
 	}
 	bothGrow := next.quota > now.quota && next.period > now.period
 	bothShrink := next.quota < now.quota && next.period < now.period
-	if !errors.Is(err, unix.EINVAL) || now.quota == none || next.quota == none || !bothGrow && !bothShrink {
+	if !errors.Is(err, unix.EINVAL) || now.quota == noQuota || next.quota == noQuota || !bothGrow && !bothShrink {
 		return err
 	}
 	// A nested group forbids the value between the writes. Without a quota of its own, the group is bound by its parent alone,
@@ -96,7 +96,7 @@ func setLimitV1(dir string, now, next cfsBandwidth) error {
 	for _, step := range []struct {
 		file  string
 		value int64
-	}{{quotaV1, none}, {periodV1, next.period}, {quotaV1, next.quota}} {
+	}{{quotaV1, noQuota}, {periodV1, next.period}, {quotaV1, next.quota}} {
 		if err = writeInt(dir, step.file, step.value); err != nil {
 			_ = writeInt(dir, periodV1, now.period)
 			_ = writeInt(dir, quotaV1, now.quota)

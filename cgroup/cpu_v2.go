@@ -33,7 +33,7 @@ func readBandwidthV2(dir string) (b cfsBandwidth, err error) {
 // parseMax reads cpu.max: "max 100000", "50000 100000".
 func parseMax(content string) (quota, period int64, err error) {
 	first, second, _ := strings.Cut(content, " ")
-	quota = none
+	quota = noQuota
 	if first != "max" {
 		if quota, err = strconv.ParseInt(first, 10, 64); err != nil {
 			return 0, 0, err
@@ -42,7 +42,7 @@ func parseMax(content string) (quota, period int64, err error) {
 	if period, err = strconv.ParseInt(second, 10, 64); err != nil {
 		return 0, 0, err
 	}
-	if quota < none || period <= 0 {
+	if quota < noQuota || period <= 0 {
 		return 0, 0, strconv.ErrRange
 	}
 	return quota, period, nil
@@ -58,7 +58,7 @@ func setBandwidthV2(dir string, now, next cfsBandwidth) error {
 	}
 	if next.quota != now.quota || next.period != now.period {
 		quota := "max"
-		if next.quota != none {
+		if next.quota != noQuota {
 			quota = strconv.FormatInt(next.quota, 10)
 		}
 		if err := write(dir, "cpu.max", quota+" "+strconv.FormatInt(next.period, 10)); err != nil {

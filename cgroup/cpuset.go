@@ -24,12 +24,12 @@ const (
 const retries = 50
 
 // readEffective returns the CPUs or memory nodes that the processes of a group can use.
-func readEffective(dir, file string) (cpuset.Set, error) {
+func (t *Tree) readEffective(dir, file string) (cpuset.Set, error) {
 	names := [2]string{file + ".effective", "cpuset.effective_" + file[len("cpuset."):]}
 	first := effectiveNames.Load()
-	set, err := readSet(dir, names[first])
+	set, err := t.readSet(dir, names[first])
 	if errors.Is(err, unix.ENOENT) {
-		if other, found := readSet(dir, names[1-first]); !errors.Is(found, unix.ENOENT) {
+		if other, found := t.readSet(dir, names[1-first]); !errors.Is(found, unix.ENOENT) {
 			effectiveNames.Store(1 - first)
 			return other, found
 		}
@@ -44,10 +44,10 @@ var effectiveNames atomic.Int32
 // a foreign group its present nodes. A failed change is undone.
 func (g *Group) setCpuset(cpus, mems cpuset.Set) error {
 	t, dir := g.tree, g.dir(g.tree.cpuset)
-	if keepsMems := g.path != "" && mems.IsEmpty(); keepsMems && !t.cpuset.v2 && swapV1(dir, cpusFile, cpus) {
+	if keepsMems := g.path != "" && mems.IsEmpty(); keepsMems && !t.cpuset.v2 && t.swapV1(dir, cpus) {
 		return nil
 	}
-	cpusBefore, err := readSet(dir, cpusFile)
+	cpusBefore, err := t.readSet(dir, cpusFile)
 	if err != nil {
 		return err
 	}
@@ -62,19 +62,19 @@ func (g *Group) setCpuset(cpus, mems cpuset.Set) error {
 	if t.cpuset.v2 || !cpusBefore.IsEmpty() {
 		return nil
 	}
-	return g.bringBackV1()
+	return g.returnProcessesV1()
 }
 
 // setMems returns the memory nodes that the group had before.
 func (t *Tree) setMems(dir string, mems cpuset.Set) (before cpuset.Set, err error) {
-	if before, err = readSet(dir, memsFile); err != nil {
+	if before, err = t.readSet(dir, memsFile); err != nil {
 		return before, err
 	}
 	if mems.IsEmpty() {
 		if t.cpuset.v2 && before.IsEmpty() {
 			return before, nil // has its parent's already
 		}
-		if mems, err = readEffective(filepath.Dir(dir), memsFile); err != nil {
+		if mems, err = t.readEffective(filepath.Dir(dir), memsFile); err != nil {
 			return before, err
 		}
 	}
@@ -92,20 +92,20 @@ func (t *Tree) moveTo(dir, file string, old, next cpuset.Set) error {
 		if err := t.available(filepath.Dir(dir), file, next); err != nil {
 			return err
 		}
-		return moveV2(dir, file, next)
+		return t.moveV2(dir, file, next)
 	}
-	err := moveFromV1(dir, file, old, next)
+	err := t.moveFromV1(dir, file, old, next)
 	if !errors.Is(err, unix.EACCES) && !errors.Is(err, unix.EINVAL) && !errors.Is(err, unix.ERANGE) {
 		return err
 	}
 	// The parent may have lost a CPU that is back by now.
-	if healing := t.Refresh(); healing != nil {
-		return errline.Join(err, healing)
+	if refreshErr := t.Refresh(); refreshErr != nil {
+		return errline.Join(err, refreshErr)
 	}
 	if cause := t.available(filepath.Dir(dir), file, next); cause != nil {
 		return fmt.Errorf("%w: %w", err, cause)
 	}
-	return moveV1(dir, file, next)
+	return t.moveV1(dir, file, next)
 }
 
 // moveBack undoes a change as far as the kernel lets it.
@@ -113,26 +113,26 @@ func (t *Tree) moveBack(dir, file string, before cpuset.Set) error {
 	if before.IsEmpty() {
 		return nil // was new
 	}
-	move := moveV1
+	move := t.moveV1
 	if t.cpuset.v2 {
-		move = moveV2
+		move = t.moveV2
 	}
 	if err := move(dir, file, before); err != nil {
-		return notUndone(err)
+		return undoError(err)
 	}
 	return nil
 }
 
 // available reports an error unless the parent group has these CPUs or memory nodes.
-func (t *Tree) available(parent, file string, want cpuset.Set) error {
-	have, err := readEffective(parent, file)
-	if err == nil && !want.SubsetOf(&have) {
+func (t *Tree) available(parent, file string, wanted cpuset.Set) error {
+	have, err := t.readEffective(parent, file)
+	if err == nil && !wanted.SubsetOf(&have) {
 		words := cputext.CPUs
 		if file == memsFile {
 			words = cputext.Mems
 		}
-		err = fmt.Errorf("%s: %s %w: %s has %s; want some of these, or another cpuset for that group",
-			file, words(want.Minus(have)), ErrUnavailable, parent, words(have))
+		err = fmt.Errorf("%s: %s %w: %s has %s; use some of these, or change the cpuset of that group",
+			file, words(wanted.Minus(have)), ErrUnavailable, parent, words(have))
 	}
 	return err
 }
@@ -154,9 +154,9 @@ func (g *Group) Apply(s Settings) error {
 	if s.Weight == g.tree.cpu.weightOf(before.weight) { // as it was read: it is not rounded a second time
 		next.weight = before.weight
 	}
-	if g.viaSystemd() {
-		next = next.rounded(before)
-		if err := g.tellSystemd(before, next); err != nil {
+	if g.usesSystemd() {
+		next = next.roundUnits(before)
+		if err := g.updateScope(before, next); err != nil {
 			return g.wrap(err)
 		}
 	}
@@ -166,9 +166,9 @@ func (g *Group) Apply(s Settings) error {
 	return nil
 }
 
-// rounded returns a state in systemd's units. A present quota does not change: it can be raised (SetQuota), which does not
+// roundUnits returns a state in systemd's units. A present quota does not change: it can be raised (SetQuota), which does not
 // concern the unit.
-func (s state) rounded(before state) state {
+func (s state) roundUnits(before state) state {
 	if s.quota != before.quota || s.period != before.period {
 		s.cfsBandwidth = roundForSystemd(s.cfsBandwidth)
 	}
@@ -184,8 +184,8 @@ func (g *Group) SetCPUs(cpus, mems cpuset.Set) error {
 	if cpus.IsEmpty() {
 		return fmt.Errorf("cgroup %s: no CPUs: a group needs at least one", g.name)
 	}
-	if g.viaSystemd() {
-		if err := g.tellSystemdCPUs(cpus, mems); err != nil {
+	if g.usesSystemd() {
+		if err := g.updateScopeCPUs(cpus, mems); err != nil {
 			return g.wrap(err)
 		}
 	}
@@ -202,16 +202,16 @@ func (g *Group) set(next state) error {
 
 // undo goes back to the state before a change that failed.
 func (g *Group) undo(before, failed state) error {
-	if g.viaSystemd() {
-		if err := g.tellSystemd(failed, before); err != nil {
-			return notUndone(err)
+	if g.usesSystemd() {
+		if err := g.updateScope(failed, before); err != nil {
+			return undoError(err)
 		}
 	}
 	if before.cpus.IsEmpty() {
 		before.cpus = failed.cpus // was never set: keep
 	}
 	if err := g.set(before); err != nil {
-		return notUndone(err)
+		return undoError(err)
 	}
 	return nil
 }

@@ -61,10 +61,10 @@ func TestV1RefusesNaively(t *testing.T) {
 	a, b := two(t, tr)
 	g, _ := group(t, tr, "web", Settings{CPUs: a}, "")
 	nested := nest(t, g, "nested", a)
-	if err := writeSet(g.dir(tr.cpuset), cpusFile, b); !errors.Is(err, unix.EBUSY) {
+	if err := tr.writeSet(g.dir(tr.cpuset), cpusFile, b); !errors.Is(err, unix.EBUSY) {
 		t.Errorf("shrink of the parent first: %v, want EBUSY", err)
 	}
-	err := writeSet(nested, cpusFile, b)
+	err := tr.writeSet(nested, cpusFile, b)
 	if !errors.Is(err, unix.EACCES) {
 		t.Errorf("growth of the child first: %v, want EACCES", err)
 	}
@@ -82,7 +82,7 @@ func TestHealParent(t *testing.T) {
 	g, _ := group(t, tr, "web", Settings{CPUs: a}, "")
 	parent := tr.cpuset.parent
 	if !tr.cpuset.v2 {
-		must(t, writeSet(parent, cpusFile, a)) // what the kernel does to it
+		must(t, tr.writeSet(parent, cpusFile, a)) // what the kernel does to it
 	}
 	cpus, _, err := tr.Effective()
 	must(t, err)
@@ -92,17 +92,17 @@ func TestHealParent(t *testing.T) {
 	must(t, g.SetCPUs(b, cpuset.Set{}))
 	if !tr.cpuset.v2 {
 		must(t, g.SetCPUs(a, cpuset.Set{}))
-		must(t, writeSet(parent, cpusFile, a))
+		must(t, tr.writeSet(parent, cpusFile, a))
 	}
 	must(t, tr.Refresh())
-	if has, err := readEffective(parent, cpusFile); err != nil || has != cpus {
+	if has, err := tr.readEffective(parent, cpusFile); err != nil || has != cpus {
 		t.Errorf("the parent has %v, %v; want %v", has, err, cpus)
 	}
 }
 
-// TestBringBack is a group whose last CPU went offline: v1 moves its processes
+// TestReturnProcessesV1 is a group whose last CPU went offline: v1 moves its processes
 // into the parent's cpuset.
-func TestBringBack(t *testing.T) {
+func TestReturnProcessesV1(t *testing.T) {
 	tr := tree(t)
 	if tr.cpuset.v2 || len(tr.all) < 2 {
 		t.Skip("only v1, with cpuset mounted apart, moves processes away")
@@ -119,7 +119,7 @@ func TestBringBack(t *testing.T) {
 		t.Errorf("Populated = %v, %v while its process is away", is, err)
 	}
 	must(t, g.SetCPUs(a, cpuset.Set{}))
-	places, err := tr.places(pid)
+	places, err := tr.groupDirsOf(pid)
 	must(t, err)
 	if !slices.Contains(places, dir) || affinity(t, pid) != a {
 		t.Errorf("the process is in %v, on %v", strings.Join(places, ", "), affinity(t, pid))
@@ -130,7 +130,7 @@ func TestBringBack(t *testing.T) {
 func TestReadSetOfReservedIDs(t *testing.T) {
 	dir := t.TempDir()
 	must(t, os.WriteFile(dir+"/"+cpusFile, []byte("0-1,1024-1151\n"), 0o644))
-	if set, err := readSet(dir, cpusFile); err != nil || set != cpuset.Range(0, 1) {
+	if set, err := new(Tree).readSet(dir, cpusFile); err != nil || set != cpuset.Range(0, 1) {
 		t.Errorf("%v, %v", set, err)
 	}
 }
@@ -139,10 +139,10 @@ func TestReadSetOfReservedIDs(t *testing.T) {
 func TestUnavailableWords(t *testing.T) {
 	dir := t.TempDir()
 	for _, tt := range []struct{ file, has, want string }{
-		{cpusFile, "", "cpuset.cpus: CPUs 1-2 not available: " + dir + " has no CPUs; want"},
-		{cpusFile, "0-1", "cpuset.cpus: CPU 2 not available: " + dir + " has CPUs 0-1; want"},
-		{memsFile, "", "cpuset.mems: memory nodes 1-2 not available: " + dir + " has no memory nodes; want"},
-		{memsFile, "1", "cpuset.mems: memory node 2 not available: " + dir + " has memory node 1; want"},
+		{cpusFile, "", "cpuset.cpus: CPUs 1-2 not available: " + dir + " has no CPUs; use"},
+		{cpusFile, "0-1", "cpuset.cpus: CPU 2 not available: " + dir + " has CPUs 0-1; use"},
+		{memsFile, "", "cpuset.mems: memory nodes 1-2 not available: " + dir + " has no memory nodes; use"},
+		{memsFile, "1", "cpuset.mems: memory node 2 not available: " + dir + " has memory node 1; use"},
 	} {
 		must(t, os.WriteFile(dir+"/"+tt.file+".effective", []byte(tt.has+"\n"), 0o644))
 		err := new(Tree).available(dir, tt.file, cpuset.Range(1, 2))

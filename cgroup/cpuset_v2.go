@@ -9,23 +9,24 @@ import (
 
 // moveV2 sets a resource of the cpuset controller in a group. On v2 the kernel cuts nested groups to their parent's set. Only nested
 // groups with an explicit copy of the parent's whole set follow, so that they do not stay small when the parent grows.
-func moveV2(dir, file string, next cpuset.Set) error {
-	old, err := readSet(dir, file)
+func (t *Tree) moveV2(dir, file string, next cpuset.Set) error {
+	old, err := t.readSet(dir, file)
 	if err != nil || old == next {
 		return err
 	}
-	if err := writeSet(dir, file, next); err != nil {
+	if err := t.writeSet(dir, file, next); err != nil {
 		return err
 	}
 	if old.IsEmpty() {
 		return nil
 	}
-	f := followers{file: file, old: old, next: next, groups: maxQuick}
+	f := followers{tree: t, file: file, old: old, next: next, groups: maxQuickGroups}
 	return f.move(dir)
 }
 
 // followers are the nested groups that were given all of their parent's CPUs or memory nodes.
 type followers struct {
+	tree      *Tree
 	file      string
 	old, next cpuset.Set
 	groups    int // that it may still inspect: the move of another container waits for it
@@ -42,14 +43,14 @@ func (f *followers) move(dir string) error {
 			return nil // the kernel limits nested groups to the CPUs of their parent
 		}
 		f.groups--
-		now, err := readSet(child, file)
+		now, err := f.tree.readSet(child, file)
 		if err == nil && now == old {
-			err = writeSet(child, file, next)
+			err = f.tree.writeSet(child, file, next)
 		}
 		if err == nil && (now == old || now.IsEmpty()) {
 			err = f.move(child)
 		}
-		if err != nil && !gone(err) && !isTooDeep(err) { // gone: the group is removed, or has no such controller
+		if err != nil && !isGone(err) && !isTooDeep(err) { // gone: the group is removed, or has no such controller
 			return err
 		}
 	}
@@ -60,11 +61,11 @@ const subtreeFile = "cgroup.subtree_control"
 
 // enableControllersV2 gives the groups below dir the controllers that they lack, and returns those.
 func enableControllersV2(dir string, controllers []string) (enabled []string, err error) {
-	has, err := read(dir, subtreeFile)
+	content, err := read(dir, subtreeFile)
 	if err != nil {
 		return nil, err
 	}
-	present := strings.Fields(string(has))
+	present := strings.Fields(string(content))
 	missing := slices.DeleteFunc(slices.Clone(controllers), func(c string) bool { return slices.Contains(present, c) })
 	if len(missing) == 0 {
 		return nil, nil

@@ -28,7 +28,7 @@ func (g *Group) CPULimits() (CPULimits, error) {
 		return CPULimits{}, g.wrap(err)
 	}
 	t := CPULimits{Period: time.Duration(now.period) * time.Microsecond, Weight: now.weight}
-	if now.quota != none {
+	if now.quota != noQuota {
 		t.Quota = time.Duration(now.quota) * time.Microsecond
 	}
 	return t, nil
@@ -46,34 +46,34 @@ func (g *Group) SetCPULimits(next CPULimits) error {
 	if err != nil {
 		return g.wrap(err)
 	}
-	want := now
-	want.quota, want.weight = none, next.Weight
+	wanted := now
+	wanted.quota, wanted.weight = noQuota, next.Weight
 	if next.Quota != 0 {
-		want.quota = next.Quota.Microseconds()
+		wanted.quota = next.Quota.Microseconds()
 	}
 	if h.v2 {
-		return g.wrap(g.setCPUTimeV2(now, want))
+		return g.wrap(g.setCPUTimeV2(now, wanted))
 	}
-	err = changeV1(dir, quotaV1, now.quota, want.quota)
-	if err == nil && want.weight != now.weight {
-		err = h.writeWeight(dir, want.weight)
+	err = changeV1(dir, quotaV1, now.quota, wanted.quota)
+	if err == nil && wanted.weight != now.weight {
+		err = h.writeWeight(dir, wanted.weight)
 	}
 	return g.wrap(err)
 }
 
 // setCPUTimeV2 writes the files after systemd has written them, since the group can be a unit.
-func (g *Group) setCPUTimeV2(now, want cpuState) error {
+func (g *Group) setCPUTimeV2(now, wanted cpuState) error {
 	if g.tree.bus != nil && g.isUnit() {
 		rounded := now // the values that systemd has written
 		rounded.cfsBandwidth = roundForSystemd(now.cfsBandwidth)
-		if err := g.tellUnit(state{cpuState: rounded}, state{cpuState: want}); err != nil {
+		if err := g.updateUnit(state{cpuState: rounded}, state{cpuState: wanted}); err != nil {
 			return err
 		}
-		if err := g.tree.bus.settle(); err != nil {
+		if err := g.tree.bus.flush(); err != nil {
 			return err
 		}
 	}
-	return g.tree.cpu.setCPU(g.dir(g.tree.cpu), want)
+	return g.tree.cpu.setCPU(g.dir(g.tree.cpu), wanted)
 }
 
 // Fingerprint returns a text that changes when another program writes the group's quota or weight, or creates or removes a group in
@@ -106,12 +106,12 @@ func (g *Group) Fingerprint() (string, error) {
 // groups of other pods have theirs: 1024 cpu.shares a CPU, which on v2 are only 39 of cpu.weight, both rounded down
 // (MilliCPUToShares and getCPUWeight in pkg/kubelet/cm of Kubernetes 1.37).
 func (t *Tree) PodWeight(weight int) int64 {
-	weight = min(weight, defaultWeight*sharesMax) // so that the product fits
-	shares := min(max(int64(weight)*sharesDefault/defaultWeight, sharesMin), sharesMax)
+	weight = min(weight, defaultWeight*maxShares) // so that the product fits
+	shares := min(max(int64(weight)*defaultShares/defaultWeight, minShares), maxShares)
 	if !t.cpu.v2 {
 		return shares
 	}
-	return weightMin + (shares-sharesMin)*(weightMax-weightMin)/(sharesMax-sharesMin)
+	return minWeight + (shares-minShares)*(maxWeight-minWeight)/(maxShares-minShares)
 }
 
 // Members returns the names of the groups directly below a group, and the number of processes in the group itself.
@@ -141,7 +141,7 @@ func (g *Group) Bandwidth() (quota, period, burst time.Duration, err error) {
 	}
 	b, err := g.tree.cpu.readBandwidth(g.dir(g.tree.cpu))
 	switch {
-	case gone(err) || err == nil && b.quota == none:
+	case isGone(err) || err == nil && b.quota == noQuota:
 		return 0, 0, 0, nil
 	case err != nil:
 		return 0, 0, 0, g.wrap(err)

@@ -51,7 +51,7 @@ func TestCPUTime(t *testing.T) {
 }
 
 // A glance is another one for each change, and the same without.
-func TestGlance(t *testing.T) {
+func TestFingerprint(t *testing.T) {
 	tr := tree(t)
 	cpus, _, err := tr.Effective()
 	must(t, err)
@@ -129,7 +129,7 @@ func TestCPUTimeOfASlice(t *testing.T) {
 		}, result)
 		return err
 	}
-	must(t, tr.bus.job(start))
+	must(t, tr.bus.runJob(start))
 	t.Cleanup(func() { must(t, tr.stopUnit(slice)) })
 	path, err := expandSlice(slice)
 	must(t, err)

@@ -18,10 +18,10 @@ func (g *Group) Create(s Settings, pid int) error {
 	}
 	err := s.check()
 	if err == nil {
-		err = g.notOurs()
+		err = g.refuseForeign()
 	}
 	if err == nil && pid < 0 {
-		err = fmt.Errorf("process id %d: want 1 or more, or 0 for none", pid)
+		err = fmt.Errorf("process ID %d: must be 1 or more, or 0 for none", pid)
 	}
 	if err == nil {
 		if g.tree.driver == Systemd {
@@ -31,7 +31,7 @@ func (g *Group) Create(s Settings, pid int) error {
 		}
 	}
 	if err != nil {
-		return fmt.Errorf("create cgroup %s: %w", g.name, err)
+		return fmt.Errorf("cannot create cgroup %s: %w", g.name, err)
 	}
 	return nil
 }
@@ -43,10 +43,10 @@ func (g *Group) create(s Settings, pid int) error {
 		return err
 	}
 	if err = g.tree.Claim(); err == nil {
-		err = g.clear()
+		err = g.removeLeftover()
 	}
 	if err == nil {
-		err = g.fill(s, pid)
+		err = g.createDirs(s, pid)
 	}
 	if err != nil {
 		return errline.Join(err, undo.run())
@@ -55,12 +55,12 @@ func (g *Group) create(s Settings, pid int) error {
 	return nil
 }
 
-// fill makes the group's folders where the parent is there.
-func (g *Group) fill(s Settings, pid int) (err error) {
+// createDirs makes the group's folders where the parent is there.
+func (g *Group) createDirs(s Settings, pid int) (err error) {
 	t := g.tree
 	var origin []string
 	if pid != 0 {
-		if origin, err = t.places(pid); err != nil {
+		if origin, err = t.groupDirsOf(pid); err != nil {
 			return err
 		}
 	}
@@ -97,15 +97,15 @@ func makeDir(dir string) error {
 	return os.Chmod(dir, 0o755)
 }
 
-// clear removes the remains of a group of this name.
-func (g *Group) clear() error {
-	if is, err := g.exists(); err != nil || !is {
+// removeLeftover removes the remains of a group of this name.
+func (g *Group) removeLeftover() error {
+	if ok, err := g.exists(); err != nil || !ok {
 		return err
 	}
-	if is, err := g.populated(); err != nil && !gone(err) {
+	if ok, err := g.isPopulated(); err != nil && !isGone(err) {
 		return err
-	} else if is {
-		return fmt.Errorf("it is there already: %w", ErrBusy)
+	} else if ok {
+		return fmt.Errorf("it exists already: %w", ErrBusy)
 	}
 	return g.remove()
 }
@@ -115,7 +115,7 @@ func (g *Group) Enter(pid int) error {
 	if g.err != nil {
 		return g.err
 	}
-	origin, err := g.tree.places(pid)
+	origin, err := g.tree.groupDirsOf(pid)
 	if err == nil {
 		err = g.tree.enter(g.dirs(), pid, origin)
 	}
@@ -130,8 +130,8 @@ func (t *Tree) enter(dirs []string, pid int, origin []string) error {
 			continue
 		}
 		for j := range i {
-			if back := attach(origin[j], pid); back != nil && !ended(back) {
-				err = errline.Join(err, notUndone(back))
+			if undoErr := attach(origin[j], pid); undoErr != nil && !isEnded(undoErr) {
+				err = errline.Join(err, undoError(undoErr))
 			}
 		}
 		return err

@@ -13,7 +13,7 @@ import (
 	"github.com/candor-project/candor/cpuset"
 )
 
-func TestLife(t *testing.T) {
+func TestCreateAndRemove(t *testing.T) {
 	tr := tree(t)
 	a, b := two(t, tr)
 	s := Settings{CPUs: a, Quota: 50 * time.Millisecond, Period: 100 * time.Millisecond, Burst: 20 * time.Millisecond, Weight: 2500}
@@ -153,12 +153,12 @@ func TestEnterAllOrNone(t *testing.T) {
 	a, _ := two(t, tr)
 	g, _ := group(t, tr, "web", Settings{CPUs: a}, "")
 	pid := start(t, "sleep").pid()
-	before, err := tr.places(pid)
+	before, err := tr.groupDirsOf(pid)
 	must(t, err)
 	if err := tr.enter(append(g.dirs(), "/nonexistent"), pid, before); err == nil {
 		t.Fatal("no error")
 	}
-	if after, err := tr.places(pid); err != nil || !slices.Equal(before, after) {
+	if after, err := tr.groupDirsOf(pid); err != nil || !slices.Equal(before, after) {
 		t.Errorf("the process is in %v, %v; want %v", after, err, before)
 	}
 	must(t, g.Remove())

@@ -67,7 +67,7 @@ func TestCheckEngineGroupOfOthers(t *testing.T) {
 			t.Errorf("%s, in the parent of another state: %v; refused: want %t", path, err, refused)
 		}
 	}
-	before, err := tr.places(os.Getpid())
+	before, err := tr.groupDirsOf(os.Getpid())
 	must(t, err)
 	must(t, tr.Group("web").Enter(os.Getpid()))
 	t.Cleanup(func() {

@@ -32,22 +32,22 @@ type WriteError struct {
 }
 
 func (e *WriteError) Error() string {
-	const most = 100
+	const maxLength = 100
 	value := e.Value
-	if len(value) > most {
-		value = value[:most] + "…"
+	if len(value) > maxLength {
+		value = value[:maxLength] + "…"
 	}
 	return fmt.Sprintf("write %q to %s: %v", value, e.File, e.Err)
 }
 
 func (e *WriteError) Unwrap() error { return e.Err }
 
-// notUndone adds the error of an undo to the error that caused it.
-func notUndone(err error) error {
-	return fmt.Errorf("to undo it failed too, and what was written until then stays: %w", err)
+// undoError adds the error of an undo to the error that caused it.
+func undoError(err error) error {
+	return fmt.Errorf("cannot undo the change, and a part of it remains: %w", err)
 }
 
-// gone reports that a group was removed: while its files were open (ENODEV), or before (ENOENT).
-func gone(err error) bool {
+// isGone reports that a group was removed: while its files were open (ENODEV), or before (ENOENT).
+func isGone(err error) bool {
 	return errors.Is(err, fs.ErrNotExist) || errors.Is(err, unix.ENODEV)
 }

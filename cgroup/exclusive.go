@@ -24,9 +24,9 @@ func (t *Tree) Reservations() ([]Reservation, error) {
 	h := t.cpuset
 	var all []Reservation
 	for dir := h.parent; dir != h.mount; dir = filepath.Dir(dir) {
-		read := partitionsV2
+		read := t.partitionsV2
 		if !h.v2 {
-			read = func(dir string) ([]Reservation, error) { return exclusivesV1(dir, cpusFile) }
+			read = func(dir string) ([]Reservation, error) { return t.exclusivesV1(dir, cpusFile) }
 		}
 		found, err := read(dir)
 		if err != nil {
@@ -50,21 +50,21 @@ func siblings(dir string) ([]string, error) {
 }
 
 // partitionsV2 returns the folders and CPUs of the partitions beside a group.
-func partitionsV2(dir string) (found []Reservation, err error) {
-	others, err := siblings(dir)
-	for _, other := range others {
+func (t *Tree) partitionsV2(dir string) (found []Reservation, err error) {
+	groups, err := siblings(dir)
+	for _, other := range groups {
 		kind, err := read(other, string(ConfineToPartition))
-		if gone(err) || err == nil && string(kind) != "root" && string(kind) != "isolated" { // also "root invalid (…)"
+		if isGone(err) || err == nil && string(kind) != "root" && string(kind) != "isolated" { // also "root invalid (…)"
 			continue
 		}
 		var cpus cpuset.Set
 		if err == nil {
-			cpus, err = readSet(other, "cpuset.cpus.exclusive.effective") // with the CPUs of partitions nested in it
+			cpus, err = t.readSet(other, "cpuset.cpus.exclusive.effective") // with the CPUs of partitions nested in it
 		}
 		if errors.Is(err, fs.ErrNotExist) { // Linux before 6.7
-			cpus, err = readEffective(other, cpusFile)
+			cpus, err = t.readEffective(other, cpusFile)
 		}
-		if err != nil && !gone(err) {
+		if err != nil && !isGone(err) {
 			return nil, err
 		}
 		if !cpus.IsEmpty() {
@@ -79,15 +79,15 @@ func partitionsV2(dir string) (found []Reservation, err error) {
 var exclusiveFlags = map[string]string{cpusFile: "cpuset.cpu_exclusive", memsFile: "cpuset.mem_exclusive"}
 
 // exclusivesV1 returns the folders and CPUs, or memory nodes, of the exclusive groups beside a group.
-func exclusivesV1(dir, file string) (found []Reservation, err error) {
-	others, err := siblings(dir)
-	for _, other := range others {
-		is, err := readInt(other, exclusiveFlags[file])
+func (t *Tree) exclusivesV1(dir, file string) (found []Reservation, err error) {
+	groups, err := siblings(dir)
+	for _, other := range groups {
+		flag, err := readInt(other, exclusiveFlags[file])
 		var set cpuset.Set
-		if err == nil && is != 0 {
-			set, err = readSet(other, file)
+		if err == nil && flag != 0 {
+			set, err = t.readSet(other, file)
 		}
-		if err != nil && !gone(err) {
+		if err != nil && !isGone(err) {
 			return nil, err
 		}
 		if !set.IsEmpty() {
@@ -97,30 +97,30 @@ func exclusivesV1(dir, file string) (found []Reservation, err error) {
 	return found, err
 }
 
-// withoutExclusivesV1 returns the part of a resource of the group above that a group can have: all of it except the parts of
+// excludeReservedV1 returns the part of a resource of the group above that a group can have: all of it except the parts of
 // exclusive groups beside it. now is the present set of the group. A group that has everything has no exclusive group
 // beside it, since the kernel keeps the two apart at any moment.
-func withoutExclusivesV1(dir, file string, above, now cpuset.Set) (cpuset.Set, error) {
+func (t *Tree) excludeReservedV1(dir, file string, above, now cpuset.Set) (cpuset.Set, error) {
 	if above.SubsetOf(&now) {
 		return above, nil
 	}
-	exclusives, err := exclusivesV1(dir, file)
+	exclusives, err := t.exclusivesV1(dir, file)
 	if err != nil {
 		return above, err
 	}
-	left := above
+	remaining := above
 	for _, r := range exclusives {
-		left = left.Minus(r.CPUs)
+		remaining = remaining.Minus(r.CPUs)
 	}
-	if left.IsEmpty() && !above.IsEmpty() {
-		return left, fmt.Errorf("cgroup %s: %s: %w: all of %s is exclusive to %s (%s=1); clear that flag, or give it fewer",
-			dir, file, ErrUnavailable, above, strings.Join(folders(exclusives), ", "), exclusiveFlags[file])
+	if remaining.IsEmpty() && !above.IsEmpty() {
+		return remaining, fmt.Errorf("cgroup %s: %s: %w: all of %s is exclusive to %s (%s=1); clear that flag, or give it fewer",
+			dir, file, ErrUnavailable, above, strings.Join(reservedPaths(exclusives), ", "), exclusiveFlags[file])
 	}
-	return left, nil
+	return remaining, nil
 }
 
-func folders(of []Reservation) (dirs []string) {
-	for _, r := range of {
+func reservedPaths(reservations []Reservation) (dirs []string) {
+	for _, r := range reservations {
 		dirs = append(dirs, r.Path)
 	}
 	return dirs

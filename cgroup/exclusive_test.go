@@ -21,14 +21,14 @@ func exclusiveGroup(t *testing.T, tr *Tree, name string, cpus cpuset.Set) string
 	t.Cleanup(func() { unix.Rmdir(dir) })
 	if h.v2 {
 		enable(t, h.mount, []string{"cpuset"})
-		must(t, writeSet(dir, cpusFile, cpus))
+		must(t, tr.writeSet(dir, cpusFile, cpus))
 		must(t, setPartition(dir, "root"))
 		return dir
 	}
-	mems, err := readEffective(h.mount, memsFile)
+	mems, err := tr.readEffective(h.mount, memsFile)
 	must(t, err)
-	must(t, writeSet(dir, memsFile, mems.Lowest(1)))
-	must(t, writeSet(dir, cpusFile, cpus))
+	must(t, tr.writeSet(dir, memsFile, mems.Lowest(1)))
+	must(t, tr.writeSet(dir, cpusFile, cpus))
 	must(t, writeInt(dir, exclusiveFlags[cpusFile], 1))
 	return dir
 }
@@ -102,7 +102,7 @@ func TestExclusiveAll(t *testing.T) {
 	others, err := siblings(dir)
 	must(t, err)
 	for _, other := range others { // a guest has one, without processes
-		now, err := readSet(other, memsFile)
+		now, err := tr.readSet(other, memsFile)
 		must(t, err)
 		if now.IsEmpty() {
 			continue
@@ -110,16 +110,16 @@ func TestExclusiveAll(t *testing.T) {
 		must(t, write(other, memsFile, "\n"))
 		t.Cleanup(func() {
 			unix.Rmdir(dir) // which has that memory for itself
-			must(t, writeSet(other, memsFile, now))
+			must(t, tr.writeSet(other, memsFile, now))
 		})
 	}
-	must(t, writeSet(dir, memsFile, mems))
+	must(t, tr.writeSet(dir, memsFile, mems))
 	must(t, writeInt(dir, exclusiveFlags[memsFile], 1))
 	refused("cpuset.mem_exclusive")
 	if mems.Count() < 2 {
 		return
 	}
-	must(t, writeSet(dir, memsFile, mems.Lowest(1)))
+	must(t, tr.writeSet(dir, memsFile, mems.Lowest(1)))
 	rest := mems.Minus(mems.Lowest(1))
 	g, _ := group(t, tr, "web", Settings{CPUs: all.Lowest(1)}, "")
 	if has, err := g.Settings(); err != nil || has.Mems != rest {

@@ -13,8 +13,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// TestMoveNowhere: a process that expects moves stays in the group that it is in, which it finds in a cgroup namespace too.
-func TestMoveNowhere(t *testing.T) {
+// TestSelfMove: a process that expects moves stays in the group that it is in, which it finds in a cgroup namespace too.
+func TestSelfMove(t *testing.T) {
 	for _, namespace := range []string{"shared", "own"} {
 		t.Run(namespace, func(t *testing.T) {
 			tr := tree(t)
@@ -59,7 +59,7 @@ func contained(namespace string) {
 	if err != nil {
 		say(file, err.Error())
 	} else {
-		say(file, tr.own)
+		say(file, tr.ownDir)
 	}
 	io.Copy(io.Discard, os.Stdin)
 }
@@ -70,8 +70,8 @@ func say(file, text string) {
 	os.Rename(file+"~", file)
 }
 
-// TestMoveNowhereElse: of a group that does not list this process nothing is written, whatever /proc says of it.
-func TestMoveNowhereElse(t *testing.T) {
+// TestSelfMoveUnlisted: of a group that does not list this process nothing is written, whatever /proc says of it.
+func TestSelfMoveUnlisted(t *testing.T) {
 	root := t.TempDir()
 	put(t, filepath.Join(root, "proc/1/mountinfo"), pure)
 	put(t, filepath.Join(root, "sys/fs/cgroup/cgroup.controllers"), "cpuset cpu\n")
@@ -84,8 +84,8 @@ func TestMoveNowhereElse(t *testing.T) {
 		must(t, err)
 		return tr
 	}
-	if tr := open(); tr.selfMove() != nil || tr.own != own {
-		t.Errorf("found itself in %q", tr.own)
+	if tr := open(); tr.selfMove() != nil || tr.ownDir != own {
+		t.Errorf("found itself in %q", tr.ownDir)
 	}
 	if text, err := os.ReadFile(filepath.Join(own, procsFile)); err != nil || !strings.HasPrefix(string(text), "0") {
 		t.Errorf("its own group was written %q, %v", text, err)
@@ -93,8 +93,8 @@ func TestMoveNowhereElse(t *testing.T) {
 	put(t, filepath.Join(own, procsFile), "3\n")
 	tr := open()
 	for range 2 {
-		if err := tr.selfMove(); err != errUnseen || tr.own != "" || !tr.alien {
-			t.Errorf("found itself in %q, %v", tr.own, err)
+		if err := tr.selfMove(); err != errNotVisible || tr.ownDir != "" || !tr.isOwnHidden {
+			t.Errorf("found itself in %q, %v", tr.ownDir, err)
 		}
 	}
 	for dir, want := range map[string]string{top: "1\n2\n", own: "3\n"} {
@@ -104,25 +104,25 @@ func TestMoveNowhereElse(t *testing.T) {
 	}
 }
 
-// TestExpectMoves: one at a time, and again when that is over.
-func TestExpectMoves(t *testing.T) {
+// TestWarmMoves: one at a time, and again when that is over.
+func TestWarmMoves(t *testing.T) {
 	tr := tree(t)
-	tr.expects.Store(true)
+	tr.isWarming.Store(true)
 	if tr.WarmMoves() {
 		t.Error("two at a time")
 	}
-	if until := time.Unix(0, tr.expected.Load()); until.Before(time.Now()) {
+	if until := time.Unix(0, tr.warmUntil.Load()); until.Before(time.Now()) {
 		t.Errorf("it goes on until %v", until)
 	}
-	tr.expects.Store(false)
+	tr.isWarming.Store(false)
 	for range 2 {
 		if !tr.WarmMoves() {
 			t.Error("not again")
 		}
-		eventually(t, "the move ends", func() bool { return !tr.expects.Load() })
+		eventually(t, "the move ends", func() bool { return !tr.isWarming.Load() })
 	}
-	if !isIn(tr.own) {
-		t.Errorf("this process is not in %q", tr.own)
+	if !isMember(tr.ownDir) {
+		t.Errorf("this process is not in %q", tr.ownDir)
 	}
 }
 

@@ -30,20 +30,15 @@ func open(path string, flags int) (int, error) {
 }
 
 // read returns the content of a kernel file without the final newline.
-func read(dir, file string) ([]byte, error) { return readWith(kernelfs.Read, dir, file) }
+func read(dir, file string) ([]byte, error) { return trimNewline(kernelfs.Read(dir + "/" + file)) }
 
 // readOne is read for a file that the kernel writes in a single piece.
-func readOne(dir, file string) ([]byte, error) { return readWith(kernelfs.ReadPiece, dir, file) }
+func readOne(dir, file string) ([]byte, error) {
+	return trimNewline(kernelfs.ReadPiece(dir + "/" + file))
+}
 
-func readWith(read func(string) ([]byte, error), dir, file string) ([]byte, error) {
-	content, ok := readKept(dir, file)
-	if !ok || kernelfs.IsInjected() {
-		var err error
-		if content, err = read(dir + "/" + file); err != nil {
-			return nil, err
-		}
-	}
-	return bytes.TrimSuffix(content, []byte("\n")), nil
+func trimNewline(content []byte, err error) ([]byte, error) {
+	return bytes.TrimSuffix(content, []byte("\n")), err
 }
 
 // write writes a value to a kernel file with a single write(2). The error is a *WriteError.
@@ -52,12 +47,11 @@ func write(dir, file, value string) error {
 	if err := kernelfs.FaultOf(kernelfs.WriteAccess, path); err != nil {
 		return &WriteError{path, value, err}
 	}
-	switch done, err := writeKept(dir, file, value); {
-	case err != nil:
-		return &WriteError{path, value, err}
-	case done:
-		return nil
-	}
+	return writeFile(path, value)
+}
+
+// writeFile is write without injected faults.
+func writeFile(path, value string) error {
 	fd, err := open(path, unix.O_WRONLY)
 	if err != nil {
 		return &WriteError{path, value, err}
@@ -93,8 +87,8 @@ func writeInt(dir, file string, n int64) error {
 
 // readSet reads a file that holds a list of CPUs or memory nodes. A cpuset may
 // name offline CPUs with ids that a set cannot hold.
-func readSet(dir, file string) (cpuset.Set, error) {
-	content, err := readOne(dir, file)
+func (t *Tree) readSet(dir, file string) (cpuset.Set, error) {
+	content, err := t.open.read(dir, file)
 	if err != nil {
 		return cpuset.Set{}, err
 	}
@@ -106,18 +100,18 @@ func readSet(dir, file string) (cpuset.Set, error) {
 }
 
 // writeSet never writes an empty set: to some kernels it means every CPU.
-func writeSet(dir, file string, set cpuset.Set) error {
+func (t *Tree) writeSet(dir, file string, set cpuset.Set) error {
 	if set.IsEmpty() {
 		return fmt.Errorf("write %s/%s: an empty set is never written", dir, file)
 	}
-	return write(dir, file, set.String())
+	return t.open.write(dir, file, set.String())
 }
 
 func badContent(dir, file string, content []byte) error {
-	return fmt.Errorf("read %s/%s: %w", dir, file, senseless(content))
+	return fmt.Errorf("read %s/%s: %w", dir, file, parseError(content))
 }
 
-func senseless(text []byte) error { return fmt.Errorf("cannot make sense of %.60q", text) }
+func parseError(text []byte) error { return fmt.Errorf("cannot parse %.60q", text) }
 
 // subgroups returns the paths of the groups directly below dir, sorted; of more than maxGroups the first that the
 // kernel lists.
@@ -165,7 +159,7 @@ func isGroup(dir string) (bool, error) {
 		return false, &fs.PathError{Op: "stat", Path: dir, Err: err}
 	}
 	if st.Mode&unix.S_IFMT != unix.S_IFDIR {
-		return false, fmt.Errorf("%s is a file of the kernel's, not a group: take another name", dir)
+		return false, fmt.Errorf("%s is a file of the kernel, not a group; use another name", dir)
 	}
 	return true, nil
 }

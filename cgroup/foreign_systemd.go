@@ -29,13 +29,13 @@ type PendingUnitUpdate struct {
 
 // PendingUnitUpdate returns the values that a group's unit lacks after a change. systemd keeps weights and quotas in steps.
 func (g *Group) PendingUnitUpdate(before, after Settings) PendingUnitUpdate {
-	was, is := before.kernel(g.tree.cpu), after.kernel(g.tree.cpu)
-	was.cfsBandwidth, is.cfsBandwidth = roundForSystemd(was.cfsBandwidth), roundForSystemd(is.cfsBandwidth)
-	was.burst, is.burst = 0, 0 // it has no property
-	if is.mems.IsEmpty() {     // they stay
-		is.mems = was.mems
+	old, next := before.kernel(g.tree.cpu), after.kernel(g.tree.cpu)
+	old.cfsBandwidth, next.cfsBandwidth = roundForSystemd(old.cfsBandwidth), roundForSystemd(next.cfsBandwidth)
+	old.burst, next.burst = 0, 0 // it has no property
+	if next.mems.IsEmpty() {     // they stay
+		next.mems = old.mems
 	}
-	return PendingUnitUpdate{Group: g, CPUs: was.cpus != is.cpus || was.mems != is.mems, Time: was.cpuState != is.cpuState}
+	return PendingUnitUpdate{Group: g, CPUs: old.cpus != next.cpus || old.mems != next.mems, Time: old.cpuState != next.cpuState}
 }
 
 // ApplyUnitUpdate updates the units of groups with the groups' values, so that systemd does not revert them. It skips groups without
@@ -47,12 +47,12 @@ func (t *Tree) ApplyUnitUpdate(all []PendingUnitUpdate) error {
 		return nil
 	}
 	var errs []error
-	rewritten := map[*Group]cpuState{}
+	changed := map[*Group]cpuState{}
 	for _, u := range all {
 		if !u.Group.isUnit() {
 			continue
 		}
-		now, err := u.tell()
+		now, err := u.apply()
 		if errors.Is(err, context.DeadlineExceeded) {
 			errs = append(errs, err)
 			break // systemd would not answer for the other units either
@@ -62,10 +62,10 @@ func (t *Tree) ApplyUnitUpdate(all []PendingUnitUpdate) error {
 		case err != nil:
 			errs = append(errs, err)
 		default: // with any update, systemd writes all properties of a unit
-			rewritten[u.Group] = now.cpuState
+			changed[u.Group] = now.cpuState
 		}
 	}
-	return errline.Join(append(errs, t.bus.rewrite(rewritten))...)
+	return errline.Join(append(errs, t.bus.restoreCPU(changed))...)
 }
 
 // isUnit reports whether systemd can have created a foreign group.
@@ -73,18 +73,18 @@ func (g *Group) isUnit() bool {
 	return g.err == nil && (strings.HasSuffix(g.path, ".scope") || strings.HasSuffix(g.path, ".slice"))
 }
 
-// tell updates a unit with the values of its group.
-func (u *PendingUnitUpdate) tell() (now state, err error) {
+// apply updates a unit with the values of its group.
+func (u *PendingUnitUpdate) apply() (now state, err error) {
 	g := u.Group
 	if now, err = g.state(); err != nil {
 		return now, g.wrap(err)
 	}
-	return now, g.wrap(g.tellUnit(u.change(now)))
+	return now, g.wrap(g.updateUnit(u.states(now)))
 }
 
-// change returns the assumed and the new values of a unit whose group has a state.
-func (u *PendingUnitUpdate) change(now state) (before, after state) {
-	if after = now; u.Quota != 0 && now.quota != none {
+// states returns the assumed and the new values of a unit whose group has a state.
+func (u *PendingUnitUpdate) states(now state) (before, after state) {
+	if after = now; u.Quota != 0 && now.quota != noQuota {
 		after.quota = u.Quota.Microseconds()
 	}
 	before = after
@@ -97,23 +97,23 @@ func (u *PendingUnitUpdate) change(now state) (before, after state) {
 	return before, after
 }
 
-// tellUnit gives the unit of a group the properties that differ between two states, rounded as systemd keeps them.
-func (g *Group) tellUnit(before, after state) error {
+// updateUnit gives the unit of a group the properties that differ between two states, rounded as systemd keeps them.
+func (g *Group) updateUnit(before, after state) error {
 	after.cfsBandwidth = roundForSystemd(after.cfsBandwidth)
 	return g.tree.setProperties(filepath.Base(g.path), properties(before, after))
 }
 
-// rewrite restores the CPU values of groups if systemd has written other values, such as a rounded quota.
-func (b *bus) rewrite(all map[*Group]cpuState) error {
+// restoreCPU restores the CPU values of groups if systemd has written other values, such as a rounded quota.
+func (b *bus) restoreCPU(all map[*Group]cpuState) error {
 	if len(all) == 0 {
 		return nil
 	}
-	if err := b.settle(); err != nil {
+	if err := b.flush(); err != nil {
 		return err
 	}
 	var errs []error
-	for g, had := range all {
-		err := g.wrap(g.tree.cpu.setCPU(g.dir(g.tree.cpu), had))
+	for g, before := range all {
+		err := g.wrap(g.tree.cpu.setCPU(g.dir(g.tree.cpu), before))
 		if err != nil && !errors.Is(err, ErrNoGroup) {
 			errs = append(errs, err)
 		}
@@ -121,8 +121,8 @@ func (b *bus) rewrite(all map[*Group]cpuState) error {
 	return errline.Join(errs...)
 }
 
-// settle waits until systemd has written the updates: it writes them before it answers the next call.
-func (b *bus) settle() error {
+// flush waits until systemd has written the updates: it writes them before it answers the next call.
+func (b *bus) flush() error {
 	return b.call(func(ctx context.Context, conn *systemd.Conn) error {
 		_, err := conn.SystemStateContext(ctx)
 		return err

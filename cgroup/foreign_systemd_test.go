@@ -11,8 +11,8 @@ import (
 	"github.com/candor-project/candor/cpuset"
 )
 
-// TestTell: what an engine's scope was given by its files outlasts systemd's reload once systemd was told.
-func TestTell(t *testing.T) {
+// TestUnitUpdate: what an engine's scope was given by its files outlasts systemd's reload once systemd was told.
+func TestUnitUpdate(t *testing.T) {
 	if !runsSystemd() {
 		t.Skip("systemd does not run this machine")
 	}
@@ -51,7 +51,7 @@ func TestTell(t *testing.T) {
 	between.CPUs = a.Union(b)
 	must(t, engines.SetCPUs(between.CPUs, cpuset.Set{}))
 	must(t, tr.ApplyUnitUpdate([]PendingUnitUpdate{{Group: engines, CPUs: true, Time: false}}))
-	must(t, tr.bus.settle())
+	must(t, tr.bus.flush())
 	same(t, engines, between)
 	reload(t, tr)
 	between.Quota = 13 * ms
@@ -74,8 +74,8 @@ func TestTell(t *testing.T) {
 	}
 }
 
-// TestTellSlice: the quota that a pod's slice is given is in its file as it is, also where systemd rounds it.
-func TestTellSlice(t *testing.T) {
+// TestUnitUpdateOfSlice: the quota that a pod's slice is given is in its file as it is, also where systemd rounds it.
+func TestUnitUpdateOfSlice(t *testing.T) {
 	if !runsSystemd() {
 		t.Skip("systemd does not run this machine")
 	}

@@ -49,13 +49,13 @@ func TestForeignMems(t *testing.T) {
 	must(t, os.WriteFile(filepath.Join(dir, memsFile), []byte("\n"), 0o644))
 	foreign := tr.EngineGroup("pod", tr.parent+"/web")
 	must(t, foreign.SetCPUs(b, cpuset.Set{}))
-	if mems, err := readSet(dir, memsFile); err != nil || !mems.IsEmpty() {
+	if mems, err := tr.readSet(dir, memsFile); err != nil || !mems.IsEmpty() {
 		t.Errorf("it has got %v, %v", mems, err)
 	}
 	_, all, err := tr.Effective()
 	must(t, err)
 	must(t, foreign.SetCPUs(a, all.Lowest(1)))
-	if mems, err := readSet(dir, memsFile); err != nil || mems != all.Lowest(1) {
+	if mems, err := tr.readSet(dir, memsFile); err != nil || mems != all.Lowest(1) {
 		t.Errorf("asked for, it has %v, %v", mems, err)
 	}
 }

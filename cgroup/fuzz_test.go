@@ -54,7 +54,7 @@ func FuzzParseUsage(f *testing.F) {
 				t.Errorf("%q: %v", text, usage)
 			}
 		}
-		_, _ = field(text, "populated")
+		_, _ = parseField(text, "populated")
 	})
 }
 
@@ -64,7 +64,7 @@ func FuzzParseMax(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, text string) {
 		quota, period, err := parseMax(text)
-		if err == nil && (quota < none || period <= 0) {
+		if err == nil && (quota < noQuota || period <= 0) {
 			t.Errorf("%q: %d %d", text, quota, period)
 		}
 	})

@@ -46,10 +46,10 @@ func (t *Tree) baseOf(name string) string {
 	return name
 }
 
-func (t *Tree) nameOf(base string) (name string, ours bool) {
+func (t *Tree) nameOf(base string) (name string, isOurs bool) {
 	name = base
 	if t.driver == Systemd {
-		if name, ours = nameOfScope(base); !ours {
+		if name, isOurs = nameOfScope(base); !isOurs {
 			return "", false
 		}
 	}
@@ -78,8 +78,8 @@ func (g *Group) wrap(err error) error {
 	if err == nil {
 		return nil
 	}
-	if gone(err) {
-		if is, _ := g.exists(); !is {
+	if isGone(err) {
+		if ok, _ := g.exists(); !ok {
 			return fmt.Errorf("cgroup %s: %w", g.name, ErrNoGroup)
 		}
 	}
@@ -91,17 +91,17 @@ func (g *Group) Exists() (bool, error) {
 	if g.err != nil {
 		return false, g.err
 	}
-	is, err := g.exists()
+	ok, err := g.exists()
 	if err != nil {
 		err = fmt.Errorf("cgroup %s: %w", g.name, err)
 	}
-	return is, err
+	return ok, err
 }
 
 func (g *Group) exists() (bool, error) {
 	for _, dir := range g.dirs() {
-		if is, err := isGroup(dir); is || err != nil {
-			return is, err
+		if ok, err := isGroup(dir); ok || err != nil {
+			return ok, err
 		}
 	}
 	return false, nil
@@ -123,15 +123,15 @@ func (g *Group) Settings() (Settings, error) {
 		Burst:  time.Duration(s.burst) * time.Microsecond,
 		Weight: g.tree.cpu.weightOf(s.weight),
 	}
-	if s.quota != none {
+	if s.quota != noQuota {
 		out.Quota = time.Duration(s.quota) * time.Microsecond
 	}
 	dir := g.dir(g.tree.cpuset)
 	if out.CPUs.IsEmpty() {
-		out.CPUs, err = readEffective(dir, cpusFile)
+		out.CPUs, err = g.tree.readEffective(dir, cpusFile)
 	}
 	if err == nil && out.Mems.IsEmpty() {
-		out.Mems, err = readEffective(dir, memsFile)
+		out.Mems, err = g.tree.readEffective(dir, memsFile)
 	}
 	return out, g.wrap(err)
 }
@@ -141,7 +141,7 @@ func (g *Group) CPUs() (cpuset.Set, error) {
 	if g.err != nil {
 		return cpuset.Set{}, g.err
 	}
-	cpus, err := readSet(g.dir(g.tree.cpuset), cpusFile)
+	cpus, err := g.tree.readSet(g.dir(g.tree.cpuset), cpusFile)
 	return cpus, g.wrap(err)
 }
 
@@ -151,7 +151,7 @@ func (g *Group) Effective() (cpus, mems cpuset.Set, err error) {
 	if g.err != nil {
 		return cpus, mems, g.err
 	}
-	cpus, mems, err = effective(g.dir(g.tree.cpuset))
+	cpus, mems, err = g.tree.readEffectiveSets(g.dir(g.tree.cpuset))
 	return cpus, mems, g.wrap(err)
 }
 
@@ -163,10 +163,10 @@ type state struct {
 
 func (g *Group) state() (s state, err error) {
 	dir := g.dir(g.tree.cpuset)
-	if s.cpus, err = readSet(dir, cpusFile); err != nil {
+	if s.cpus, err = g.tree.readSet(dir, cpusFile); err != nil {
 		return s, err
 	}
-	if s.mems, err = readSet(dir, memsFile); err != nil {
+	if s.mems, err = g.tree.readSet(dir, memsFile); err != nil {
 		return s, err
 	}
 	s.cpuState, err = g.tree.cpu.readCPU(g.dir(g.tree.cpu))
@@ -184,13 +184,13 @@ func (s Settings) check() error {
 	case s.CPUs.IsEmpty():
 		return errors.New("no CPUs: a group needs at least one")
 	case period < bandwidth.MinPeriod || period > bandwidth.MaxPeriod:
-		return fmt.Errorf("period %v: want %v to %v", s.Period, bandwidth.MinPeriod, bandwidth.MaxPeriod)
+		return fmt.Errorf("period %v: must be %v to %v", s.Period, bandwidth.MinPeriod, bandwidth.MaxPeriod)
 	case s.Quota != 0 && s.Quota < bandwidth.MinQuota:
-		return fmt.Errorf("quota %v: want %v or more, or 0 for none", s.Quota, bandwidth.MinQuota)
+		return fmt.Errorf("quota %v: must be %v or more, or 0 for none", s.Quota, bandwidth.MinQuota)
 	case s.Burst < 0 || s.Burst > s.Quota:
-		return fmt.Errorf("burst %v: want 0 to the quota, %v", s.Burst, s.Quota)
+		return fmt.Errorf("burst %v: must be 0 to the quota, %v", s.Burst, s.Quota)
 	case s.Weight < 0:
-		return fmt.Errorf("weight %d: want 1 or more (1000 is the kernel's default), or 0 for the default", s.Weight)
+		return fmt.Errorf("weight %d: must be 1 or more (1000 is the kernel's default), or 0 for the default", s.Weight)
 	}
 	return nil
 }
@@ -198,7 +198,7 @@ func (s Settings) check() error {
 // kernel returns the settings in the kernel's units.
 func (s Settings) kernel(h *hierarchy) state {
 	out := state{cpus: s.CPUs, mems: s.Mems}
-	out.quota, out.burst, out.period = none, s.Burst.Microseconds(), s.Period.Microseconds()
+	out.quota, out.burst, out.period = noQuota, s.Burst.Microseconds(), s.Period.Microseconds()
 	if s.Quota != 0 {
 		out.quota = s.Quota.Microseconds()
 	}
@@ -209,8 +209,8 @@ func (s Settings) kernel(h *hierarchy) state {
 	return out
 }
 
-// ended reports an error of a process that has ended.
-func ended(err error) bool {
+// isEnded reports an error of a process that has ended.
+func isEnded(err error) bool {
 	return errors.Is(err, fs.ErrNotExist) || errors.Is(err, os.ErrProcessDone) || errors.Is(err, unix.ESRCH)
 }
 
@@ -219,7 +219,7 @@ func CheckPath(path string) error {
 	bad := !strings.HasPrefix(path, "/") || path == "/" || path != filepath.Clean(path) ||
 		slices.Contains(strings.Split(path, "/"), "..") || strings.ContainsAny(path, "\n\x00") || len(path) > unix.PathMax/4
 	if bad {
-		return fmt.Errorf("cgroup path %.60q: want a clean path from the mount point, such as /kubepods/pod1/web", path)
+		return fmt.Errorf("cgroup path %.60q: must be a clean path from the mount point, such as /kubepods/pod1/web", path)
 	}
 	return nil
 }
@@ -235,16 +235,16 @@ func (t *Tree) EngineGroup(name, path string) *Group {
 	return g
 }
 
-// notOurs refuses to create, end or remove a foreign group.
-func (g *Group) notOurs() error {
+// refuseForeign refuses to create, end or remove a foreign group.
+func (g *Group) refuseForeign() error {
 	if g.path == "" {
 		return nil
 	}
-	return fmt.Errorf("cgroup %s: %s is a container engine's: want it started and ended there", g.name, g.path)
+	return fmt.Errorf("cgroup %s: %s belongs to a container engine; start and end the container there", g.name, g.path)
 }
 
-// viaSystemd reports whether systemd manages the settings of the group.
-func (g *Group) viaSystemd() bool { return g.tree.driver == Systemd && g.path == "" }
+// usesSystemd reports whether systemd manages the settings of the group.
+func (g *Group) usesSystemd() bool { return g.tree.driver == Systemd && g.path == "" }
 
 // parentDir is the folder of the group above, in the hierarchy of the cpusets.
 func (g *Group) parentDir() string { return filepath.Dir(g.dir(g.tree.cpuset)) }
@@ -277,13 +277,13 @@ var ErrOwnGroup = errors.New("groups there are Candor's own; choose another pare
 // CheckEngineGroup is ErrOwnGroup if a runtime may make a group, for the cgroupsPath of a container's specification, that
 // is Candor's parent group, lies below it or holds it, or that lies directly below the parent group of another state.
 func (t *Tree) CheckEngineGroup(cgroupsPath string) error {
-	own := t.cpuset.pathOf(t.cpuset.parent)
+	ownPath := t.cpuset.pathOf(t.cpuset.parent)
 	for _, path := range t.runtimePaths(cgroupsPath) {
 		switch {
-		case isWithin(path, own):
-			return fmt.Errorf("cgroup %.100q: in %s: %w", cgroupsPath, own, ErrOwnGroup)
-		case isWithin(own, path):
-			return fmt.Errorf("cgroup %.100q: it holds %s: %w", cgroupsPath, own, ErrOwnGroup)
+		case isWithin(path, ownPath):
+			return fmt.Errorf("cgroup %.100q: in %s: %w", cgroupsPath, ownPath, ErrOwnGroup)
+		case isWithin(ownPath, path):
+			return fmt.Errorf("cgroup %.100q: it holds %s: %w", cgroupsPath, ownPath, ErrOwnGroup)
 		}
 		above := filepath.Dir(path)
 		if owner, err := ownerMark.read(t.cpuset.mount + above); err != nil || owner != "" {

@@ -54,7 +54,7 @@ func TestHotplug(t *testing.T) {
 	}
 	eventually(t, "the process is in its group, on a CPU that is there", func() bool {
 		must(t, g.SetCPUs(a, cpuset.Set{}))
-		places, err := tr.places(pid)
+		places, err := tr.groupDirsOf(pid)
 		must(t, err)
 		return slices.Contains(places, g.dir(tr.cpuset)) && affinity(t, pid) == a
 	})

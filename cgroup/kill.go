@@ -13,8 +13,8 @@ import (
 	"github.com/candor-project/candor/internal/errline"
 )
 
-// plainTimeout bounds the time in which processes are killed without freezing their group.
-const plainTimeout = time.Second
+// plainKillTimeout bounds the time in which processes are killed without freezing their group.
+const plainKillTimeout = time.Second
 
 // Kill sends a signal to every process of the group, nested groups included.
 // SIGKILL goes to those too that are started meanwhile, and Kill returns when
@@ -24,12 +24,12 @@ func (g *Group) Kill(sig syscall.Signal) error {
 	if g.err != nil {
 		return g.err
 	}
-	if err := g.notOurs(); err != nil {
+	if err := g.refuseForeign(); err != nil {
 		return err
 	}
 	var err error
 	if sig == syscall.SIGKILL {
-		err = g.end()
+		err = g.killAll()
 	} else {
 		_, err = g.signal(sig)
 	}
@@ -48,26 +48,26 @@ func (g *Group) End() error {
 	return err
 }
 
-// end kills all processes and waits for their end.
-func (g *Group) end() error {
+// killAll kills all processes and waits for their end.
+func (g *Group) killAll() error {
 	isHere := false
-	own := os.Getpid()
-	err := g.each(maxGroups, func(pid int) (more bool) { isHere = pid == own; return !isHere })
+	self := os.Getpid()
+	err := g.each(maxGroups, func(pid int) (more bool) { isHere = pid == self; return !isHere })
 	if err != nil && !errors.Is(err, ErrTooMany) {
 		return err
 	} else if isHere {
-		return errors.New("this process is in the group: it will not kill itself")
+		return errors.New("this process is in the group, and does not kill itself")
 	}
 	if h := g.tree.reaper; h != nil && h.v2 {
 		if err := killV2(g.dir(h)); err == nil {
-			return g.endLoop()
+			return g.killRemaining()
 		} else if !errors.Is(err, unix.ENOENT) {
 			return err
 		}
 	}
 	// This kernel cannot kill a group at once. In a frozen group no process forks. But if this process is killed meanwhile, the group
 	// stays frozen, so the freezer is for groups that outrun the plain way.
-	if err := g.killFor(plainTimeout); !errors.Is(err, ErrBusy) {
+	if err := g.killFor(plainKillTimeout); !errors.Is(err, ErrBusy) {
 		return err
 	}
 	thaw, err := g.freeze()
@@ -75,29 +75,29 @@ func (g *Group) end() error {
 		return err
 	}
 	_, err = g.signal(syscall.SIGKILL)
-	if err := errline.Join(err, thaw()); err != nil && !gone(err) {
+	if err := errline.Join(err, thaw()); err != nil && !isGone(err) {
 		return err
 	}
-	return g.endLoop()
+	return g.killRemaining()
 }
 
-// endLoop kills the remaining processes until none is left.
-func (g *Group) endLoop() error { return g.killFor(killTimeout) }
+// killRemaining kills the remaining processes until none is left.
+func (g *Group) killRemaining() error { return g.killFor(killTimeout) }
 
 func (g *Group) killFor(limit time.Duration) error {
-	for wait := newWait(g.tree.atMost(limit)); ; {
-		is, err := g.populated()
-		if gone(err) || err == nil && !is {
+	for wait := newWait(g.tree.remainingTime(limit)); ; {
+		ok, err := g.isPopulated()
+		if isGone(err) || err == nil && !ok {
 			return nil
 		}
 		if err != nil {
 			return err
 		}
-		if !wait.more() {
+		if !wait.next() {
 			pids, _ := g.processes()
 			return fmt.Errorf("processes %v do not end: %w", pids[:min(len(pids), 5)], ErrBusy)
 		}
-		if _, err := g.signal(syscall.SIGKILL); err != nil && !gone(err) { // systemd removes an empty scope
+		if _, err := g.signal(syscall.SIGKILL); err != nil && !isGone(err) { // systemd removes an empty scope
 			return err
 		}
 	}
@@ -110,9 +110,9 @@ func (g *Group) signal(sig syscall.Signal) (n int, err error) {
 	if err != nil {
 		return 0, err
 	}
-	const atOnce = 256 // handles are file descriptors
-	for part := range slices.Chunk(pids, atOnce) {
-		sent, err := g.signalSome(part, sig)
+	const batchSize = 256 // handles are file descriptors
+	for part := range slices.Chunk(pids, batchSize) {
+		sent, err := g.signalChecked(part, sig)
 		if n += sent; err != nil {
 			return n, err
 		}
@@ -120,7 +120,7 @@ func (g *Group) signal(sig syscall.Signal) (n int, err error) {
 	return n, nil
 }
 
-func (g *Group) signalSome(pids []int, sig syscall.Signal) (n int, err error) {
+func (g *Group) signalChecked(pids []int, sig syscall.Signal) (n int, err error) {
 	handles := make([]*os.Process, 0, len(pids))
 	for _, pid := range pids {
 		p, err := os.FindProcess(pid)
@@ -130,18 +130,18 @@ func (g *Group) signalSome(pids []int, sig syscall.Signal) (n int, err error) {
 		defer p.Release()
 		handles = append(handles, p)
 	}
-	still, err := g.processes()
+	present, err := g.processes()
 	if err != nil {
 		return 0, err
 	}
 	for _, p := range handles {
-		if _, found := slices.BinarySearch(still, p.Pid); !found {
+		if _, found := slices.BinarySearch(present, p.Pid); !found {
 			continue
 		}
 		err := p.Signal(sig)
 		if err == nil {
 			n++
-		} else if !ended(err) {
+		} else if !isEnded(err) {
 			return n, fmt.Errorf("signal %v to process %d: %w", sig, p.Pid, err)
 		}
 	}
@@ -158,44 +158,44 @@ func (g *Group) freeze() (thaw func() error, err error) {
 	case h == nil:
 		return func() error { return nil }, nil
 	case h.v2:
-		return g.freezeBy("cgroup.freeze", "1", "0", func(dir string) (bool, error) {
+		return g.writeFreezer("cgroup.freeze", "1", "0", func(dir string) (bool, error) {
 			events, err := read(dir, "cgroup.events")
 			if err != nil {
 				return false, err
 			}
-			n, err := field(events, "frozen")
+			n, err := parseField(events, "frozen")
 			return n == 1, err
 		})
 	}
-	return g.freezeBy("freezer.state", "FROZEN", "THAWED", func(dir string) (bool, error) {
+	return g.writeFreezer("freezer.state", "FROZEN", "THAWED", func(dir string) (bool, error) {
 		state, err := read(dir, "freezer.state")
 		return string(state) == "FROZEN", err
 	})
 }
 
-// freezeBy writes and waits. A process that can't be frozen (it hangs in the
+// writeFreezer writes and waits. A process that can't be frozen (it hangs in the
 // kernel) is no reason to fail: it can't fork either.
-func (g *Group) freezeBy(file, on, off string, done func(dir string) (bool, error)) (thaw func() error, err error) {
+func (g *Group) writeFreezer(file, freezeValue, thawValue string, done func(dir string) (bool, error)) (thaw func() error, err error) {
 	dir := g.dir(g.tree.reaper)
 	thaw = func() error {
-		if err := write(dir, file, off); err != nil && !gone(err) {
+		if err := write(dir, file, thawValue); err != nil && !isGone(err) {
 			return err
 		}
 		return nil
 	}
-	if err := write(dir, file, on); err != nil {
-		if gone(err) { // half a group
+	if err := write(dir, file, freezeValue); err != nil {
+		if isGone(err) { // half a group
 			return thaw, nil
 		}
 		return nil, err
 	}
-	for wait := newWait(g.tree.atMost(removeTimeout)); ; {
+	for wait := newWait(g.tree.remainingTime(removeTimeout)); ; {
 		frozen, err := done(dir)
-		if err != nil && !gone(err) {
+		if err != nil && !isGone(err) {
 			_ = thaw()
 			return nil, err
 		}
-		if frozen || err != nil || !wait.more() {
+		if frozen || err != nil || !wait.next() {
 			return thaw, nil
 		}
 	}
@@ -212,7 +212,7 @@ func (g *Group) Frozen() (bool, error) {
 		file = "cgroup.freeze"
 	}
 	state, err := read(g.dir(h), file)
-	if err != nil && gone(err) {
+	if err != nil && isGone(err) {
 		return false, nil
 	}
 	return string(state) == "1", err

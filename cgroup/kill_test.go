@@ -70,7 +70,7 @@ func TestKillNotItself(t *testing.T) {
 	tr := tree(t)
 	cpus, _, err := tr.Effective()
 	must(t, err)
-	before, err := tr.places(os.Getpid())
+	before, err := tr.groupDirsOf(os.Getpid())
 	must(t, err)
 	g := tr.Group("self")
 	must(t, g.Create(Settings{CPUs: cpus}, os.Getpid()))
@@ -92,18 +92,18 @@ func TestKillFrozen(t *testing.T) {
 	must(t, g.Remove())
 
 	group(t, tr, "web", Settings{CPUs: a}, "spin")
-	must(t, g.endLoop()) // all there is where the kernel has neither freezer nor cgroup.kill
+	must(t, g.killRemaining()) // all there is where the kernel has neither freezer nor cgroup.kill
 	must(t, g.Remove())
 }
 
-// TestKillNobodyElse is a process id that is used anew elsewhere between
-// reading it and signaling: signalSome looks again.
-func TestKillNobodyElse(t *testing.T) {
+// TestKillReusedID is a process id that is used anew elsewhere between
+// reading it and signaling: signalChecked looks again.
+func TestKillReusedID(t *testing.T) {
 	tr := tree(t)
 	a, _ := two(t, tr)
 	g, _ := group(t, tr, "web", Settings{CPUs: a}, "")
 	stranger := start(t, "sleep").Process
-	if n, err := g.signalSome([]int{stranger.Pid}, syscall.SIGKILL); n != 0 || err != nil {
+	if n, err := g.signalChecked([]int{stranger.Pid}, syscall.SIGKILL); n != 0 || err != nil {
 		t.Errorf("%d signals, %v", n, err)
 	}
 	if err := stranger.Signal(syscall.Signal(0)); err != nil {

@@ -134,7 +134,7 @@ func treeBelow(t testing.TB, parent string, driver Driver) *Tree {
 		t.Skipf("needs 2 CPUs, this machine gives %v", cpus)
 	}
 	if os.Getenv("CANDOR_KEEP_OPEN") != "" { // as a process that runs on
-		KeepOpen(1000)
+		tr.KeepOpen(1000)
 	}
 	t.Cleanup(func() { sweep(t, tr) })
 	return tr
@@ -208,13 +208,13 @@ func nest(t testing.TB, g *Group, path string, cpus cpuset.Set) string {
 		if err := os.Mkdir(dir, 0o755); err != nil && !os.IsExist(err) {
 			t.Fatal(err)
 		}
-		if now, err := readSet(dir, memsFile); err != nil || now.IsEmpty() && !h.v2 {
+		if now, err := g.tree.readSet(dir, memsFile); err != nil || now.IsEmpty() && !h.v2 {
 			must(t, err)
-			must(t, inheritCpusetV1(dir))
+			must(t, g.tree.inheritCpusetV1(dir))
 		}
 	}
 	if !cpus.IsEmpty() {
-		must(t, writeSet(dir, cpusFile, cpus))
+		must(t, g.tree.writeSet(dir, cpusFile, cpus))
 	}
 	return dir
 }
@@ -259,7 +259,7 @@ func must(t testing.TB, err error) {
 func eventually(t testing.TB, what string, condition func() bool) {
 	t.Helper()
 	for wait := newWait(3 * time.Minute); !condition(); {
-		if !wait.more() {
+		if !wait.next() {
 			t.Fatalf("never happened: %s", what)
 		}
 	}

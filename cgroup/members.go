@@ -17,10 +17,10 @@ const procsFile = "cgroup.procs"
 // for each container; a walk through 1,000 groups takes about 15 ms of CPU time.
 const (
 	// MaxProcesses bounds the list that Processes returns. It is the default of kernel.pid_max.
-	MaxProcesses = 1 << 15
-	maxGroups    = 1 << 14 // nested groups that a search inspects, and entries that subgroups returns
-	maxQuick     = 1 << 10 // the same for a search that runs at each scrape or operation
-	maxList      = 64 << 20
+	MaxProcesses   = 1 << 15
+	maxGroups      = 1 << 14 // nested groups that a search inspects, and entries that subgroups returns
+	maxQuickGroups = 1 << 10 // the same for a search that runs at each scrape or operation
+	maxList        = 64 << 20
 )
 
 // ErrTooMany reports that a search ended at a bound, without a result.
@@ -57,17 +57,17 @@ func (g *Group) FirstProcess() (pid int, err error) {
 	if g.err != nil {
 		return 0, g.err
 	}
-	err = g.each(maxQuick, func(id int) (more bool) { pid = id; return id == 0 })
+	err = g.each(maxQuickGroups, func(id int) (more bool) { pid = id; return id == 0 })
 	return pid, g.wrap(err)
 }
 
-// AnyProcess reports whether is holds for a process of the group, nested groups included. It stops at the first.
+// AnyProcess reports whether match holds for a process of the group, nested groups included. It stops at the first.
 // ErrTooMany: for none in the first 16,384 groups.
-func (g *Group) AnyProcess(is func(pid int) bool) (found bool, err error) {
+func (g *Group) AnyProcess(match func(pid int) bool) (found bool, err error) {
 	if g.err != nil {
 		return false, g.err
 	}
-	err = g.each(maxGroups, func(pid int) (more bool) { found = pid != 0 && is(pid); return !found })
+	err = g.each(maxGroups, func(pid int) (more bool) { found = pid != 0 && match(pid); return !found })
 	if found {
 		err = nil
 	}
@@ -85,9 +85,9 @@ func (g *Group) each(groups int, visit func(pid int) (more bool)) error {
 	missing, tooMany := 0, error(nil)
 	for _, h := range g.tree.all {
 		w := processWalk{groups: groups, visit: visit}
-		err := w.below(g.dir(h))
+		err := w.walk(g.dir(h))
 		switch {
-		case gone(err):
+		case isGone(err):
 			if missing++; missing == len(g.tree.all) {
 				return err
 			}
@@ -110,8 +110,8 @@ type processWalk struct {
 	isDone bool // visit returned false
 }
 
-// below walks from a group down. That group must exist; nested groups may be removed meanwhile.
-func (w *processWalk) below(dir string) error {
+// walk visits a group and the groups below it. The group must exist; nested groups may be removed meanwhile.
+func (w *processWalk) walk(dir string) error {
 	if w.groups == 0 {
 		return ErrTooMany
 	}
@@ -128,8 +128,8 @@ func (w *processWalk) below(dir string) error {
 		return err
 	}
 	for _, child := range nested {
-		err := w.below(child)
-		if err != nil && !gone(err) && !isTooDeep(err) || w.isDone {
+		err := w.walk(child)
+		if err != nil && !isGone(err) && !isTooDeep(err) || w.isDone {
 			return err
 		}
 	}
@@ -168,9 +168,9 @@ func processesIn(dir string) (pids []int, err error) {
 	return pids, err
 }
 
-// anyIn reports whether is holds for a process of a single group.
-func anyIn(dir string, is func(pid int) bool) (found bool, err error) {
-	err = visitProcesses(dir, func(pid int) (more bool) { found = is(pid); return !found })
+// anyProcess reports whether match holds for a process of a single group.
+func anyProcess(dir string, match func(pid int) bool) (found bool, err error) {
+	err = visitProcesses(dir, func(pid int) (more bool) { found = match(pid); return !found })
 	return found, err
 }
 
@@ -179,38 +179,38 @@ func (g *Group) Populated() (bool, error) {
 	if g.err != nil {
 		return false, g.err
 	}
-	is, err := g.populated()
-	return is, g.wrap(err)
+	ok, err := g.isPopulated()
+	return ok, g.wrap(err)
 }
 
-func (g *Group) populated() (bool, error) {
+func (g *Group) isPopulated() (bool, error) {
 	missing := 0
 	for _, h := range g.tree.all {
-		is, err := h.populated(g.dir(h))
-		if gone(err) {
+		ok, err := h.isPopulated(g.dir(h))
+		if isGone(err) {
 			if missing++; missing == len(g.tree.all) {
 				return false, err
 			}
 			continue
 		}
-		if is || err != nil {
-			return is, err
+		if ok || err != nil {
+			return ok, err
 		}
 	}
 	return false, nil
 }
 
-func (h *hierarchy) populated(dir string) (bool, error) {
+func (h *hierarchy) isPopulated(dir string) (bool, error) {
 	if !h.v2 {
 		w := processWalk{groups: math.MaxInt, visit: func(int) (more bool) { return false }}
-		err := w.below(dir)
+		err := w.walk(dir)
 		return w.isDone, err
 	}
 	content, err := read(dir, "cgroup.events")
 	if err != nil {
 		return false, err
 	}
-	n, err := field(content, "populated")
+	n, err := parseField(content, "populated")
 	if err != nil {
 		return false, badContent(dir, "cgroup.events", content)
 	}

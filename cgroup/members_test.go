@@ -25,7 +25,7 @@ func makeGroup(t *testing.T, dir, file, content string) {
 // walkAll returns the processes that a walk visits, and its error.
 func walkAll(dir string, groups int) (pids []int, err error) {
 	w := processWalk{groups: groups, visit: func(pid int) bool { pids = append(pids, pid); return true }}
-	err = w.below(dir)
+	err = w.walk(dir)
 	return pids, err
 }
 
@@ -44,7 +44,7 @@ func TestWalkBounds(t *testing.T) {
 		t.Errorf("20 groups: %d processes, %v; want 10 and ErrTooMany", len(pids), err)
 	}
 	w := processWalk{groups: 3, visit: func(int) bool { return false }}
-	if err := w.below(dir); err != nil || !w.isDone {
+	if err := w.walk(dir); err != nil || !w.isDone {
 		t.Errorf("the first process: %v, done %v", err, w.isDone)
 	}
 }
@@ -86,7 +86,7 @@ func TestTooDeep(t *testing.T) {
 	if err := h.walk(top, func(string) error { visited++; return nil }); err != nil || visited < 12 || visited > 20 {
 		t.Errorf("%d groups, %v", visited, err)
 	}
-	f := followers{file: cpusFile, groups: 100}
+	f := followers{tree: &Tree{}, file: cpusFile, groups: 100}
 	if err := f.move(top); err != nil {
 		t.Errorf("followers: %v", err)
 	}
@@ -118,21 +118,21 @@ func TestSubgroupsBound(t *testing.T) {
 // The move of a container waits for a bounded number of nested groups. The kernel confines the rest.
 func TestFollowersBound(t *testing.T) {
 	dir := memoryDir(t)
-	for i := range 2 * maxQuick {
+	for i := range 2 * maxQuickGroups {
 		makeGroup(t, fmt.Sprintf("%s/%05d", dir, i), cpusFile, "0-3\n")
 	}
-	f := followers{file: cpusFile, old: cpuset.Of(0, 1, 2, 3), next: cpuset.Of(0, 1), groups: maxQuick}
+	f := followers{tree: &Tree{}, file: cpusFile, old: cpuset.Of(0, 1, 2, 3), next: cpuset.Of(0, 1), groups: maxQuickGroups}
 	if err := f.move(dir); err != nil {
 		t.Fatal(err)
 	}
 	moved := 0
-	for i := range 2 * maxQuick {
+	for i := range 2 * maxQuickGroups {
 		if text, _ := os.ReadFile(fmt.Sprintf("%s/%05d/%s", dir, i, cpusFile)); string(text) == "0-1\n" {
 			moved++
 		}
 	}
-	if moved != maxQuick {
-		t.Errorf("%d groups were moved, want %d", moved, maxQuick)
+	if moved != maxQuickGroups {
+		t.Errorf("%d groups were moved, want %d", moved, maxQuickGroups)
 	}
 }
 

@@ -12,30 +12,30 @@ import (
 	"github.com/candor-project/candor/cpuset"
 )
 
-var goodName = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9_.-]{0,63}$`)
+var namePattern = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9_.-]{0,63}$`)
 
 // The kernel's files in a group's directory have these names, and names that begin with a controller and a dot.
 var (
-	kernelFiles = []string{"tasks", "notify_on_release", "release_agent"}
-	kernelHeads = []string{"cgroup", "cpu", "cpuset", "cpuacct", "freezer", "memory", "io", "blkio", "pids", "hugetlb",
+	kernelFiles    = []string{"tasks", "notify_on_release", "release_agent"}
+	kernelPrefixes = []string{"cgroup", "cpu", "cpuset", "cpuacct", "freezer", "memory", "io", "blkio", "pids", "hugetlb",
 		"rdma", "misc", "dmem", "devices", "net_cls", "net_prio", "perf_event", "irq", "debug"}
 )
 
 // CheckName checks the name of a group, which is also a directory's name.
 func CheckName(name string) error {
-	head, _, dotted := strings.Cut(name, ".")
+	head, _, hasDot := strings.Cut(name, ".")
 	switch {
-	case !goodName.MatchString(name):
-		return fmt.Errorf("name %s: want 1 to 64 letters, digits, '_', '.' and '-', the first a letter or digit", quoted(name))
-	case slices.Contains(kernelFiles, name), dotted && slices.Contains(kernelHeads, head):
-		return fmt.Errorf("name %q: the kernel's own files are called so; "+
-			"want any other than tasks, notify_on_release, release_agent and what begins with cpu., cgroup. or another controller", name)
+	case !namePattern.MatchString(name):
+		return fmt.Errorf("name %s: must be 1 to 64 letters, digits, '_', '.' and '-', the first a letter or digit", quoteName(name))
+	case slices.Contains(kernelFiles, name), hasDot && slices.Contains(kernelPrefixes, head):
+		return fmt.Errorf("name %q: a file of the kernel has this name; "+
+			"must not be tasks, notify_on_release or release_agent, or begin with cpu., cgroup. or another controller", name)
 	}
 	return nil
 }
 
-// quoted quotes a name that may be far too long.
-func quoted(name string) string {
+// quoteName quotes a name that may be far too long.
+func quoteName(name string) string {
 	if len(name) > 64 {
 		name = name[:64] + "…"
 	}
@@ -54,7 +54,7 @@ func (t *Tree) OCIPath(name string) string {
 // PathOf returns the path of the group that a process is in, as OpenUsage and Foreign take
 // it: from the mount point of the cpu controller on. "/" is the group at the top.
 func (t *Tree) PathOf(pid int) (string, error) {
-	dirs, err := t.places(pid)
+	dirs, err := t.groupDirsOf(pid)
 	if err != nil {
 		return "", err
 	}
@@ -66,7 +66,7 @@ func (t *Tree) PathOf(pid int) (string, error) {
 func (t *Tree) Paths() ([]string, error) {
 	var paths []string
 	err := t.cpu.walk(t.cpu.mount, func(dir string) error {
-		isUsed, err := anyIn(dir, func(int) bool { return true })
+		isUsed, err := anyProcess(dir, func(int) bool { return true })
 		if isUsed {
 			paths = append(paths, t.cpu.pathOf(dir))
 		}
@@ -90,7 +90,7 @@ func (h *hierarchy) walk(dir string, visit func(dir string) error) error {
 		if err == nil {
 			err = h.walk(child, visit)
 		}
-		if err != nil && !gone(err) && !isTooDeep(err) {
+		if err != nil && !isGone(err) && !isTooDeep(err) {
 			return err
 		}
 	}
@@ -108,11 +108,11 @@ func (h *hierarchy) pathOf(dir string) string {
 // CPUsAt returns the CPUs that the processes of a group may use. Where the cpuset controller has not the
 // group, they are those of the nearest group above that it has.
 func (t *Tree) CPUsAt(path string) (cpuset.Set, error) {
-	if err := t.checkThere(path); err != nil {
+	if err := t.checkExists(path); err != nil {
 		return cpuset.Set{}, err
 	}
 	for {
-		cpus, err := readEffective(t.cpuset.mount+path, cpusFile)
+		cpus, err := t.readEffective(t.cpuset.mount+path, cpusFile)
 		if !errors.Is(err, fs.ErrNotExist) || path == "/" {
 			return cpus, err
 		}
@@ -120,14 +120,14 @@ func (t *Tree) CPUsAt(path string) (cpuset.Set, error) {
 	}
 }
 
-// checkThere refuses an invalid path and a missing group.
-func (t *Tree) checkThere(path string) error {
+// checkExists refuses an invalid path and a missing group.
+func (t *Tree) checkExists(path string) error {
 	err := CheckPath(path)
 	if err != nil {
 		return err
 	}
-	is, err := isGroup(t.cpu.mount + path)
-	if err == nil && !is {
+	ok, err := isGroup(t.cpu.mount + path)
+	if err == nil && !ok {
 		err = fmt.Errorf("cgroup %s: %w", path, ErrNoGroup)
 	}
 	return err

@@ -77,7 +77,7 @@ func TestNestedHistories(t *testing.T) {
 				path = "n0/" + path
 				below += "/n0"
 			}
-			has, err := readEffective(below, cpusFile)
+			has, err := tr.readEffective(below, cpusFile)
 			must(t, err)
 			want := subset.Draw(rt, "nested set").Intersect(has)
 			if rapid.Bool().Draw(rt, "whole") {
@@ -99,12 +99,12 @@ func TestNestedHistories(t *testing.T) {
 // wholes returns the nested groups that explicitly have all that their parents have, up to g.
 func wholes(t testing.TB, tr *Tree, g *Group) []string {
 	top := g.dir(tr.cpuset)
-	all, err := readSet(top, cpusFile)
+	all, err := tr.readSet(top, cpusFile)
 	must(t, err)
 	var found []string
 	walk(t, top, func(dir string) {
 		for d := dir; d != top; d = filepath.Dir(d) {
-			if set, _ := readSet(d, cpusFile); set != all {
+			if set, _ := tr.readSet(d, cpusFile); set != all {
 				return
 			}
 		}
@@ -124,7 +124,7 @@ func walk(t testing.TB, dir string, visit func(string)) {
 
 func verify(t *rapid.T, tr *Tree, g *Group, next cpuset.Set, whole []string) {
 	top := g.dir(tr.cpuset)
-	if got, _ := readSet(top, cpusFile); got != next {
+	if got, _ := tr.readSet(top, cpusFile); got != next {
 		t.Fatalf("the group has %v, want %v", got, next)
 	}
 	dirs := []string{top}
@@ -135,11 +135,11 @@ func verify(t *rapid.T, tr *Tree, g *Group, next cpuset.Set, whole []string) {
 			t.Fatal(err)
 		}
 		dirs = append(dirs[1:], nested...)
-		effective, err := readEffective(dir, cpusFile)
+		effective, err := tr.readEffective(dir, cpusFile)
 		if err != nil || effective.IsEmpty() || !effective.SubsetOf(&next) {
 			t.Fatalf("%s may use %v, %v; want some of %v", dir, effective, err, next)
 		}
-		if set, _ := readSet(dir, cpusFile); slices.Contains(whole, dir) && set != next {
+		if set, _ := tr.readSet(dir, cpusFile); slices.Contains(whole, dir) && set != next {
 			t.Fatalf("%s had all and has %v now, want %v", dir, set, next)
 		}
 	}
@@ -166,8 +166,8 @@ func TestNestedRace(t *testing.T) {
 			}
 			dir := fmt.Sprintf("%s/n%d", top, made%3)
 			os.Mkdir(dir, 0o755)
-			if has, err := readSet(top, cpusFile); err == nil {
-				_ = writeSet(dir, cpusFile, has) // the race may be lost here too
+			if has, err := tr.readSet(top, cpusFile); err == nil {
+				_ = tr.writeSet(dir, cpusFile, has) // the race may be lost here too
 			}
 			made++
 			unix.Rmdir(fmt.Sprintf("%s/n%d", top, made%3))

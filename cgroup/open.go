@@ -21,26 +21,27 @@ import (
 
 // A Tree is Candor's groups on this machine.
 type Tree struct {
-	driver Driver
-	parent string
-	owner  string
-	proc   string // the proc file system in use
-	cpu    *hierarchy
-	cpuset *hierarchy
-	acct   *hierarchy   // v1's cpuacct; nil where v2 counts
-	reaper *hierarchy   // where all of a group's processes can be killed at once: v2, or v1's freezer; or nil
-	all    []*hierarchy // each of the above once
-	others []*hierarchy // in which Candor makes no groups, but container runtimes do
-	bus    *bus         // systemd driver
-	until  atomic.Int64 // of Until, in nanoseconds; 0: no bound
+	driver             Driver
+	parent             string
+	owner              string
+	proc               string // the proc file system in use
+	cpu                *hierarchy
+	cpuset             *hierarchy
+	acct               *hierarchy   // v1's cpuacct; nil where v2 counts
+	reaper             *hierarchy   // where all of a group's processes can be killed at once: v2, or v1's freezer; or nil
+	all                []*hierarchy // each of the above once
+	foreignHierarchies []*hierarchy // in which Candor makes no groups, but container runtimes do
+	bus                *bus         // systemd driver
+	open               openFiles
+	deadline           atomic.Int64 // of SetDeadline, in nanoseconds; 0: no bound
 
 	parentUndo atomic.Pointer[steps] // of RestoreParent
 	newSlice   atomic.Bool           // the same with systemd: Candor's slice was not there before
 
-	expected atomic.Int64 // of ExpectMoves, until when, in nanoseconds
-	expects  atomic.Bool  // set while selfMove runs; it uses these:
-	own      string       // folder of this process's group; "": not looked for yet
-	alien    bool         // its own group is not visible
+	warmUntil   atomic.Int64 // end of WarmMoves, in nanoseconds
+	isWarming   atomic.Bool  // set while selfMove runs; it uses these:
+	ownDir      string       // folder of this process's group; "": not searched for yet
+	isOwnHidden bool         // its own group is not visible
 }
 
 // Open finds the control groups. It changes nothing. Each error is a single line: ErrNoCPU, ErrNoCpuset, ErrNotDelegated, or an
@@ -54,7 +55,7 @@ func Open(o Options) (*Tree, error) {
 		return nil, err
 	}
 	t := &Tree{proc: filepath.Join(o.Root, "proc"), owner: o.Owner}
-	if err := t.choose(found); err != nil {
+	if err := t.chooseHierarchies(found); err != nil {
 		return nil, err
 	}
 	if err := t.setDriver(o); err != nil {
@@ -77,8 +78,9 @@ func (t *Tree) Version() int {
 // Driver returns the driver of the groups: Cgroupfs or Systemd.
 func (t *Tree) Driver() Driver { return t.driver }
 
-// Close closes the connection to systemd, if there is one.
+// Close closes the cached files, and the connection to systemd if there is one.
 func (t *Tree) Close() error {
+	t.KeepOpen(0)
 	if t.bus != nil {
 		t.bus.close()
 	}
@@ -87,11 +89,11 @@ func (t *Tree) Close() error {
 
 // findHierarchies reads which hierarchies are mounted.
 func findHierarchies(root string) ([]hierarchy, error) {
-	of := "self"
+	process := "self"
 	if root != "/" {
-		of = "1" // the mounts of this process do not belong to that root
+		process = "1" // the mounts of this process do not belong to that root
 	}
-	file := filepath.Join(root, "proc", of, "mountinfo")
+	file := filepath.Join(root, "proc", process, "mountinfo")
 	in, err := os.Open(file)
 	if err != nil {
 		return nil, err
@@ -107,12 +109,12 @@ func findHierarchies(root string) ([]hierarchy, error) {
 	return found, nil
 }
 
-// choose selects the hierarchy of each controller. The kernel attaches a controller to a single hierarchy at a time.
-func (t *Tree) choose(found []hierarchy) error {
+// chooseHierarchies selects the hierarchy of each controller. The kernel attaches a controller to a single hierarchy at a time.
+func (t *Tree) chooseHierarchies(found []hierarchy) error {
 	byController := func(controller string) *hierarchy {
 		for i := range found {
 			h := &found[i]
-			if !h.v2 && h.has(controller) {
+			if !h.v2 && h.hasController(controller) {
 				return h
 			}
 			if h.v2 {
@@ -124,12 +126,12 @@ func (t *Tree) choose(found []hierarchy) error {
 		}
 		return nil
 	}
-	const mended = "mount it (cgroup v2 on /sys/fs/cgroup), or enable it with the kernel's options or, in a service, Delegate="
+	const remedy = "mount it (cgroup v2 on /sys/fs/cgroup), or enable it with the kernel's options or, in a service, Delegate="
 	if t.cpuset = byController("cpuset"); t.cpuset == nil {
-		return fmt.Errorf("%w in the cgroups of this machine: %s", ErrNoCpuset, mended)
+		return fmt.Errorf("%w in the cgroups of this machine; %s", ErrNoCpuset, remedy)
 	}
 	if t.cpu = byController("cpu"); t.cpu == nil {
-		return fmt.Errorf("%w in the cgroups of this machine: %s", ErrNoCPU, mended)
+		return fmt.Errorf("%w in the cgroups of this machine; %s", ErrNoCPU, remedy)
 	}
 	if !t.cpu.v2 {
 		t.acct = byController("cpuacct")
@@ -149,7 +151,7 @@ func (t *Tree) choose(found []hierarchy) error {
 	}
 	for i := range found {
 		if !slices.Contains(t.all, &found[i]) {
-			t.others = append(t.others, &found[i])
+			t.foreignHierarchies = append(t.foreignHierarchies, &found[i])
 		}
 	}
 	return nil
@@ -168,24 +170,24 @@ func (t *Tree) setDriver(o Options) error {
 			t.driver = Systemd
 		}
 	default:
-		return fmt.Errorf("cgroup driver %q: want auto, cgroupfs or systemd", o.Driver)
+		return fmt.Errorf("cgroup driver %q: must be auto, cgroupfs or systemd", o.Driver)
 	}
 	t.parent = o.Parent
 	var path string
 	var err error
 	if t.driver == Systemd {
 		if !booted {
-			return errors.New("cgroup driver systemd: systemd does not run this machine on cgroup v2: use the driver cgroupfs")
+			return errors.New("cgroup driver systemd: systemd does not run this machine on cgroup v2; use the driver cgroupfs")
 		}
 		if t.parent == "" {
 			t.parent = "candor.slice"
 		}
-		t.bus = &bus{atMost: t.atMost}
+		t.bus = &bus{remainingTime: t.remainingTime}
 		path, err = expandSlice(t.parent)
 	} else if path, err = checkParent(t.parent); err == nil {
 		t.parent = path
 	}
-	for _, h := range slices.Concat(t.all, t.others) {
+	for _, h := range slices.Concat(t.all, t.foreignHierarchies) {
 		h.parent = h.mount + path
 	}
 	return err
@@ -197,9 +199,9 @@ func checkParent(parent string) (string, error) {
 		return "/candor", nil
 	}
 	path := filepath.Join("/", parent)
-	up := slices.Contains(strings.Split(parent, "/"), "..")
-	if path == "/" || up || strings.ContainsAny(parent, "\n\x00") || len(parent) > unix.PathMax/4 {
-		return "", fmt.Errorf("cgroup parent %.60q: want the path of a group below the mount point, such as /candor", parent)
+	hasDotDot := slices.Contains(strings.Split(parent, "/"), "..")
+	if path == "/" || hasDotDot || strings.ContainsAny(parent, "\n\x00") || len(parent) > unix.PathMax/4 {
+		return "", fmt.Errorf("cgroup parent %.60q: must be the path of a group below the mount point, such as /candor", parent)
 	}
 	return path, nil
 }
@@ -210,21 +212,21 @@ func (t *Tree) checkWritable() error {
 		return nil // systemd's to decide
 	}
 	for _, h := range t.all {
-		dir := h.standing()
+		dir := h.existingAncestor()
 		err := unix.Faccessat(unix.AT_FDCWD, dir, unix.W_OK|unix.X_OK, unix.AT_EACCESS)
 		if err != nil {
-			return fmt.Errorf("cgroup %s: %w to this user (%v): run as root, or give a delegated group with --cgroup-parent%s",
+			return fmt.Errorf("cgroup %s: %w to this user (%w); run as root, or choose a delegated group with --cgroup-parent%s",
 				dir, ErrNotDelegated, err, t.ownDelegated())
 		}
 	}
 	return nil
 }
 
-// standing returns the lowest group on the way to Candor's parent that exists.
-func (h *hierarchy) standing() string {
+// existingAncestor returns the lowest group on the way to Candor's parent that exists.
+func (h *hierarchy) existingAncestor() string {
 	dir := h.parent
 	for dir != h.mount {
-		if is, _ := isGroup(dir); is {
+		if ok, _ := isGroup(dir); ok {
 			break
 		}
 		dir = filepath.Dir(dir)
@@ -247,7 +249,7 @@ func (t *Tree) ownDelegated() string {
 	if dir == t.cpu.mount || unix.Faccessat(unix.AT_FDCWD, dir, unix.W_OK, unix.AT_EACCESS) != nil {
 		return ""
 	}
-	return fmt.Sprintf(" (this process's own, %s, can be written to: a group below it would do)", strings.TrimPrefix(dir, t.cpu.mount))
+	return fmt.Sprintf(" (such as a group below %s, the group of this process)", strings.TrimPrefix(dir, t.cpu.mount))
 }
 
 // SetDeadline bounds the waits of the tree's methods for the kernel and systemd, in addition to their own limits. The zero time is
@@ -257,15 +259,15 @@ func (t *Tree) SetDeadline(end time.Time) (before time.Time) {
 	if !end.IsZero() {
 		nanos = end.UnixNano()
 	}
-	if nanos = t.until.Swap(nanos); nanos != 0 {
+	if nanos = t.deadline.Swap(nanos); nanos != 0 {
 		before = time.Unix(0, nanos)
 	}
 	return before
 }
 
-// atMost returns the rest of a limit before the deadline; 0 or less: no time is left.
-func (t *Tree) atMost(limit time.Duration) time.Duration {
-	if nanos := t.until.Load(); nanos != 0 {
+// remainingTime returns the rest of a limit before the deadline; 0 or less: no time is left.
+func (t *Tree) remainingTime(limit time.Duration) time.Duration {
+	if nanos := t.deadline.Load(); nanos != 0 {
 		limit = min(limit, time.Until(time.Unix(0, nanos)))
 	}
 	return limit
@@ -283,19 +285,19 @@ type hierarchy struct {
 // parseMounts finds the cgroup hierarchies in a mountinfo file. If a hierarchy is mounted several times, it returns
 // the mount that shows most of the hierarchy.
 func parseMounts(in io.Reader) (found []hierarchy, err error) {
-	var relative error
+	var pathErr error
 	err = procfs.EachMountIn(in, procfs.MaxHostMounts, []string{" - cgroup"}, func(m *mountinfo.Info) {
 		if m.FSType != "cgroup" && m.FSType != "cgroup2" {
 			return
 		}
 		if !filepath.IsAbs(m.Mountpoint) {
-			relative = fmt.Errorf("mountinfo: mount point %.60q is not absolute", m.Mountpoint)
+			pathErr = fmt.Errorf("mountinfo: mount point %.60q is not absolute", m.Mountpoint)
 			return
 		}
 		found = addHierarchy(found, m)
 	})
 	if err == nil {
-		err = relative
+		err = pathErr
 	}
 	if err != nil {
 		return nil, err
@@ -324,8 +326,8 @@ func addHierarchy(found []hierarchy, m *mountinfo.Info) []hierarchy {
 	return found
 }
 
-// has reports whether a v1 hierarchy is that controller's.
-func (h *hierarchy) has(controller string) bool {
+// hasController reports whether a v1 hierarchy is that controller's.
+func (h *hierarchy) hasController(controller string) bool {
 	return slices.Contains(h.controllers, controller)
 }
 
@@ -338,7 +340,7 @@ func parseMembership(text []byte) (map[string]string, error) {
 		id, rest, ok := strings.Cut(line, ":")
 		controllers, path, ok2 := strings.Cut(rest, ":")
 		if !ok || !ok2 || !strings.HasPrefix(path, "/") {
-			return nil, fmt.Errorf("cannot make sense of %.60q", line)
+			return nil, fmt.Errorf("cannot parse %.60q", line)
 		}
 		if id == "0" {
 			groups[""] = path

@@ -13,12 +13,10 @@ import (
 	"github.com/candor-project/candor/cpuset"
 )
 
-// keepOpen keeps files open until the test ends.
-func keepOpen(t testing.TB, most int) {
-	before := kept.most
-	KeepOpen(0)
-	KeepOpen(most)
-	t.Cleanup(func() { KeepOpen(before) })
+// keepOpen caches at most limit open files, none of them from before.
+func keepOpen(tr *Tree, limit int) {
+	tr.KeepOpen(0)
+	tr.KeepOpen(limit)
 }
 
 // openHere are the files below a folder that this process has open.
@@ -34,11 +32,11 @@ func openHere(t testing.TB, dir string) (paths []string) {
 	return paths
 }
 
-// A group whose files are kept open is what it is: where others write to it, and where it is made anew.
+// A cached file shows the writes of other programs, and the values of a recreated group.
 func TestKeepOpen(t *testing.T) {
 	tr := tree(t)
 	a, b := two(t, tr)
-	keepOpen(t, 100)
+	keepOpen(tr, 100)
 	for round := range 3 {
 		g, _ := group(t, tr, "web", Settings{CPUs: a, Quota: 50 * time.Millisecond}, "wait")
 		dir := g.dir(tr.cpuset)
@@ -59,26 +57,26 @@ func TestKeepOpen(t *testing.T) {
 			}
 		}
 		if len(openHere(t, dir)) == 0 {
-			t.Fatal("nothing is kept open")
+			t.Fatal("no file is open")
 		}
 		must(t, g.End())
 		must(t, g.Remove())
 		if _, err := g.CPUs(); err == nil {
-			t.Fatal("a group that is no more has CPUs")
+			t.Fatal("a removed group has CPUs")
 		}
 	}
 }
 
-// What the kernel refuses is refused, and the file stays open. One that may not be written is read.
-func TestKeptRefusal(t *testing.T) {
+// A refusal by the kernel is an error, and the file stays open. A read-only file is cached for reading.
+func TestRefusalByCachedFile(t *testing.T) {
 	tr := tree(t)
 	a, _ := two(t, tr)
-	keepOpen(t, 100)
+	keepOpen(tr, 100)
 	g, _ := group(t, tr, "web", Settings{CPUs: a}, "wait")
 	dir := g.dir(tr.cpuset)
 	var refused *WriteError
-	if err := write(dir, cpusFile, "no list"); !errors.As(err, &refused) || !errors.Is(err, unix.EINVAL) {
-		t.Errorf("%v, want what the kernel says", err)
+	if err := tr.open.write(dir, cpusFile, "no list"); !errors.As(err, &refused) || !errors.Is(err, unix.EINVAL) {
+		t.Errorf("%v, want EINVAL", err)
 	}
 	if cpus, err := g.CPUs(); err != nil || cpus != a || len(openHere(t, dir)) != 1 {
 		t.Errorf("%v, %v, open %v; want %v and the list", cpus, err, openHere(t, dir), a)
@@ -89,20 +87,20 @@ func TestKeptRefusal(t *testing.T) {
 	must(t, unix.Mount("", readOnly, "", unix.MS_BIND|unix.MS_REMOUNT|unix.MS_RDONLY, ""))
 	there := readOnly + strings.TrimPrefix(dir, tr.cpuset.mount)
 	for range 2 {
-		if cpus, err := readSet(there, cpusFile); err != nil || cpus != a {
+		if cpus, err := tr.readSet(there, cpusFile); err != nil || cpus != a {
 			t.Errorf("%v, %v, want %v", cpus, err, a)
 		}
-		if err := write(there, cpusFile, a.String()); !errors.Is(err, unix.EROFS) {
+		if err := tr.open.write(there, cpusFile, a.String()); !errors.Is(err, unix.EROFS) {
 			t.Errorf("%v, want EROFS", err)
 		}
 	}
 	if open := openHere(t, there); len(open) != 1 {
 		t.Errorf("open: %v, want the list", open)
 	}
-	KeepOpen(0)
+	tr.KeepOpen(0)
 }
 
-// So many are kept at most, those that nobody reads are closed, and none stays when it is over.
+// The cache has a limit, CloseUnused closes unused files, and KeepOpen(0) and Close close all files.
 func TestCloseUnused(t *testing.T) {
 	tr := tree(t)
 	a, _ := two(t, tr)
@@ -113,7 +111,7 @@ func TestCloseUnused(t *testing.T) {
 		}
 		return n - others
 	}
-	keepOpen(t, 5)
+	keepOpen(tr, 5)
 	others = all()
 	var groups []*Group
 	for i := range 4 {
@@ -126,7 +124,7 @@ func TestCloseUnused(t *testing.T) {
 		t.Errorf("%d files are open, want 5", n)
 	}
 	for range 4 {
-		CloseUnused()
+		tr.CloseUnused()
 		if cpus, err := groups[0].CPUs(); err != nil || cpus != a {
 			t.Errorf("%v, %v, want %v", cpus, err, a)
 		}
@@ -134,9 +132,22 @@ func TestCloseUnused(t *testing.T) {
 	if open := openHere(t, groups[0].dir(tr.cpuset)); len(open) != 1 || all() != 1 {
 		t.Errorf("open: %v and %d in all, want the list of CPUs that is read", open, all())
 	}
-	KeepOpen(0)
+	tr.KeepOpen(0)
 	if n := all(); n != 0 {
-		t.Errorf("%d files are open after the end", n)
+		t.Errorf("%d files are open after KeepOpen(0)", n)
+	}
+	tr.KeepOpen(5)
+	_, err := groups[0].CPUs()
+	must(t, err)
+	other, err := Open(Options{Parent: tr.parent, Driver: Cgroupfs})
+	must(t, err)
+	must(t, other.Close())
+	if n := all(); n != 1 {
+		t.Errorf("%d files are open after another tree was closed, want 1", n)
+	}
+	must(t, tr.Close())
+	if n := all(); n != 0 {
+		t.Errorf("%d files are open after Close", n)
 	}
 	if cpus, err := groups[1].CPUs(); err != nil || cpus != a || all() != 0 {
 		t.Errorf("%v, %v, %d open, want %v and none", cpus, err, all(), a)
@@ -148,9 +159,9 @@ func BenchmarkCPUs(b *testing.B) {
 	cpus, _, err := tr.Effective()
 	must(b, err)
 	g, _ := group(b, tr, "web", Settings{CPUs: cpus}, "wait")
-	for name, most := range map[string]int{"opened": 0, "kept": 10} {
+	for name, limit := range map[string]int{"opened": 0, "cached": 10} {
 		b.Run(name, func(b *testing.B) {
-			keepOpen(b, most)
+			keepOpen(tr, limit)
 			for b.Loop() {
 				if _, err := g.CPUs(); err != nil {
 					b.Fatal(err)

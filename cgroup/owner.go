@@ -12,7 +12,7 @@ import (
 // Candor's parent group has the name of its state as an extended attribute. Two states on the same parent would take each other's
 // groups for leftovers of a killed candor, and end them.
 
-var ownerMark = markNamed("state")
+var ownerMark = newMark("state")
 
 // Owner returns the state that owns Candor's groups: the Options.Owner of their creator. It is "" without a group or an owner.
 func (t *Tree) Owner() (string, error) { return ownerMark.read(t.cpuset.parent) }
@@ -29,30 +29,30 @@ func (t *Tree) Claim() error {
 		if owner != "" {
 			return t.takeOver(owner)
 		}
-		if err = t.mark(t.owner, unix.XATTR_CREATE); !errors.Is(err, unix.EEXIST) {
+		if err = t.writeOwner(t.owner, unix.XATTR_CREATE); !errors.Is(err, unix.EEXIST) {
 			return err
 		}
 	}
-	return fmt.Errorf("cgroup %s: its owner changes all the time", t.cpuset.parent)
+	return fmt.Errorf("cgroup %s: its owner keeps changing", t.cpuset.parent)
 }
 
 // takeOver claims a parent group from a state without groups. It sets the mark first and then looks for groups; Create does it in the
 // reverse order. So of two concurrent callers, at least one notices the other.
-func (t *Tree) takeOver(from string) error {
-	if err := t.vacant(from); err != nil {
+func (t *Tree) takeOver(source string) error {
+	if err := t.checkVacant(source); err != nil {
 		return err
 	}
-	if err := t.mark(t.owner, 0); err != nil {
+	if err := t.writeOwner(t.owner, 0); err != nil {
 		return err
 	}
-	if err := t.vacant(from); err != nil {
-		return errline.Join(err, t.mark(from, 0))
+	if err := t.checkVacant(source); err != nil {
+		return errline.Join(err, t.writeOwner(source, 0))
 	}
 	return nil
 }
 
-// vacant returns ErrOwned if there is a group.
-func (t *Tree) vacant(owner string) error {
+// checkVacant returns ErrOwned if there is a group.
+func (t *Tree) checkVacant(owner string) error {
 	names, err := t.Groups()
 	if err == nil && len(names) > 0 {
 		err = t.Owned(owner)
@@ -62,13 +62,13 @@ func (t *Tree) vacant(owner string) error {
 
 // Owned returns the error for groups of another state.
 func (t *Tree) Owned(owner string) error {
-	return fmt.Errorf("cgroup %s: %w %s: use that one (--state-dir), or another group (--cgroup-parent)", t.cpuset.parent, ErrOwned, owner)
+	return fmt.Errorf("cgroup %s: %w %s; use that state (--state-dir), or another group (--cgroup-parent)", t.cpuset.parent, ErrOwned, owner)
 }
 
-// mark writes the owner's name, where groups can carry it.
-func (t *Tree) mark(owner string, flags int) error {
+// writeOwner writes the owner's name, where groups can carry it.
+func (t *Tree) writeOwner(owner string, flags int) error {
 	err := ownerMark.write(t.cpuset.parent, owner, flags)
-	if errors.Is(err, errNoMarks) {
+	if errors.Is(err, errNoXattr) {
 		return nil
 	}
 	return err
@@ -78,10 +78,10 @@ func (t *Tree) mark(owner string, flags int) error {
 // names: users may set the first, on Linux 5.7 and later; older kernels know the second, which is root's.
 type mark [2]string
 
-func markNamed(name string) mark { return mark{"user.candor." + name, "trusted.candor." + name} }
+func newMark(name string) mark { return mark{"user.candor." + name, "trusted.candor." + name} }
 
-// errNoMarks: groups of this kernel cannot carry marks, or this user may not set them.
-var errNoMarks = errors.New("it cannot carry a mark")
+// errNoXattr: groups of this kernel cannot carry marks, or this user may not set them.
+var errNoXattr = errors.New("it cannot store an extended attribute")
 
 // read returns "" without a mark or a group.
 func (m mark) read(dir string) (string, error) {
@@ -112,10 +112,10 @@ func (m mark) write(dir, value string, flags int) error {
 			return fmt.Errorf("cgroup %s: write %s: %w", dir, name, err)
 		}
 	}
-	return fmt.Errorf("cgroup %s: %w", dir, errNoMarks)
+	return fmt.Errorf("cgroup %s: %w", dir, errNoXattr)
 }
 
-var noteMark = markNamed("note")
+var noteMark = newMark("note")
 
 // Annotation returns the text of SetAnnotation, or "".
 func (g *Group) Annotation() (string, error) {

@@ -18,19 +18,19 @@ import (
 // which grows back when a CPU returns.
 func (t *Tree) Effective() (cpus, mems cpuset.Set, err error) {
 	h := t.cpuset
-	dir := h.standing()
+	dir := h.existingAncestor()
 	if !h.v2 && dir == h.parent {
 		dir = filepath.Dir(dir)
 	}
 	for {
-		cpus, mems, err = effective(dir)
+		cpus, mems, err = t.readEffectiveSets(dir)
 		if dir == h.mount || err != nil && !errors.Is(err, fs.ErrNotExist) || err == nil && !cpus.IsEmpty() {
 			break
 		}
 		dir = filepath.Dir(dir) // not created yet, or without the controller
 	}
 	if err == nil && !h.v2 {
-		cpus, mems, err = t.withoutExclusivesV1(dir, cpus, mems)
+		cpus, mems, err = t.availableToParentV1(dir, cpus, mems)
 	}
 	if err == nil && cpus.IsEmpty() {
 		err = fmt.Errorf("CPUs %w: the cpuset of %s has no CPUs; write some into its %s", ErrUnavailable, dir, cpusFile)
@@ -38,29 +38,29 @@ func (t *Tree) Effective() (cpus, mems cpuset.Set, err error) {
 	return cpus, mems, err
 }
 
-// withoutExclusivesV1 returns the CPUs and memory nodes of a group above Candor's parent that Candor's parent can have.
-func (t *Tree) withoutExclusivesV1(above string, cpus, mems cpuset.Set) (cpuset.Set, cpuset.Set, error) {
+// availableToParentV1 returns the CPUs and memory nodes of a group above Candor's parent that Candor's parent can have.
+func (t *Tree) availableToParentV1(above string, cpus, mems cpuset.Set) (cpuset.Set, cpuset.Set, error) {
 	part, _, _ := strings.Cut(strings.TrimPrefix(t.cpuset.parent, above+"/"), "/")
 	dir := above + "/" + part
-	left := [2]cpuset.Set{cpus, mems}
+	remaining := [2]cpuset.Set{cpus, mems}
 	for i, file := range []string{cpusFile, memsFile} {
-		now, err := readSet(dir, file)
-		if err != nil && !gone(err) {
+		now, err := t.readSet(dir, file)
+		if err != nil && !isGone(err) {
 			return cpus, mems, err
 		}
-		if left[i], err = withoutExclusivesV1(dir, file, left[i], now); err != nil {
+		if remaining[i], err = t.excludeReservedV1(dir, file, remaining[i], now); err != nil {
 			return cpus, mems, err
 		}
 	}
-	return left[0], left[1], nil
+	return remaining[0], remaining[1], nil
 }
 
-// effective returns the CPUs and memory nodes that the processes of a group can use.
-func effective(dir string) (cpus, mems cpuset.Set, err error) {
-	if cpus, err = readEffective(dir, cpusFile); err != nil {
+// readEffectiveSets returns the CPUs and memory nodes that the processes of a group can use.
+func (t *Tree) readEffectiveSets(dir string) (cpus, mems cpuset.Set, err error) {
+	if cpus, err = t.readEffective(dir, cpusFile); err != nil {
 		return cpus, mems, err
 	}
-	mems, err = readEffective(dir, memsFile)
+	mems, err = t.readEffective(dir, memsFile)
 	return cpus, mems, err
 }
 
@@ -71,10 +71,10 @@ func (t *Tree) Refresh() error {
 	if h.v2 {
 		return nil // the kernel does
 	}
-	if is, err := isGroup(h.parent); err != nil || !is {
+	if ok, err := isGroup(h.parent); err != nil || !ok {
 		return err
 	}
-	return inheritCpusetV1(h.parent)
+	return t.inheritCpusetV1(h.parent)
 }
 
 // Groups returns the names of the groups that exist, in any hierarchy.
@@ -87,8 +87,8 @@ func (t *Tree) Groups() ([]string, error) {
 			return nil, err
 		}
 		for _, dir := range dirs {
-			name, ours := t.nameOf(filepath.Base(dir))
-			if ours && !seen[name] {
+			name, isOurs := t.nameOf(filepath.Base(dir))
+			if isOurs && !seen[name] {
 				seen[name] = true
 				names = append(names, name)
 			}
@@ -108,13 +108,13 @@ func (t *Tree) Remove() error {
 	for _, h := range t.all {
 		err := unix.Rmdir(h.parent)
 		if err == unix.EBUSY {
-			errs = append(errs, fmt.Errorf("remove %s: %w", h.parent, ErrBusy))
+			errs = append(errs, fmt.Errorf("cannot remove %s: %w", h.parent, ErrBusy))
 		} else if err != nil && err != unix.ENOENT {
 			errs = append(errs, &fs.PathError{Op: "rmdir", Path: h.parent, Err: err})
 		}
 	}
 	if len(errs) == 0 {
-		for _, h := range t.others {
+		for _, h := range t.foreignHierarchies {
 			_ = unix.Rmdir(h.parent) // a foreign group: it stays while it is in use
 		}
 	}
@@ -125,7 +125,7 @@ func (t *Tree) Remove() error {
 // error nothing has changed.
 func (t *Tree) makeParent() (undo steps, err error) {
 	for range parentRetries {
-		if undo, err = t.tryParent(); !gone(err) {
+		if undo, err = t.tryParent(); !isGone(err) {
 			break
 		}
 	}
@@ -167,7 +167,7 @@ func (t *Tree) makePath(h *hierarchy) (undo steps, err error) {
 				return undo, err
 			}
 		case errors.Is(err, fs.ErrPermission), errors.Is(err, unix.EROFS):
-			return undo, notDelegated(err)
+			return undo, delegationError(err)
 		case !errors.Is(err, fs.ErrExist):
 			return undo, err
 		case h == t.cpuset && !h.v2:
@@ -185,12 +185,12 @@ func (t *Tree) makePath(h *hierarchy) (undo steps, err error) {
 // processes, and no group below them can have CPUs.
 func (t *Tree) inheritExistingV1(dir string) (undo []step, err error) {
 	if dir != t.cpuset.parent {
-		cpus, err := readSet(dir, cpusFile)
+		cpus, err := t.readSet(dir, cpusFile)
 		if err != nil || !cpus.IsEmpty() {
 			return nil, err
 		}
 	}
-	return inheritNotedV1(dir)
+	return t.inheritRecordedV1(dir)
 }
 
 // initParent initializes a group between the mount point and Candor's groups. Its weight is 1000 per CPU, as for the kubelet's groups:
@@ -198,7 +198,7 @@ func (t *Tree) inheritExistingV1(dir string) (undo []step, err error) {
 // machine would starve beside any process outside.
 func (t *Tree) initParent(h *hierarchy, dir string) error {
 	if h == t.cpuset && !h.v2 {
-		if err := inheritCpusetV1(dir); err != nil {
+		if err := t.inheritCpusetV1(dir); err != nil {
 			return err
 		}
 	}
@@ -217,19 +217,19 @@ func (t *Tree) enableV2(h *hierarchy, dir string, undo *steps) error {
 	if !h.v2 {
 		return nil
 	}
-	var want []string
+	var needed []string
 	if h == t.cpu {
-		want = append(want, "cpu")
+		needed = append(needed, "cpu")
 	}
 	if h == t.cpuset {
-		want = append(want, "cpuset")
+		needed = append(needed, "cpuset")
 	}
-	enabled, err := enableControllersV2(dir, want)
+	enabled, err := enableControllersV2(dir, needed)
 	switch {
 	case errors.Is(err, unix.EBUSY):
-		return inTheWay(err)
+		return processesError(err)
 	case errors.Is(err, unix.ENOENT), errors.Is(err, unix.EACCES), errors.Is(err, unix.EPERM):
-		return notDelegated(err)
+		return delegationError(err)
 	}
 	if len(enabled) > 0 {
 		*undo = append(*undo, step{dir, subtreeFile, "-" + strings.Join(enabled, " -")})
@@ -237,9 +237,9 @@ func (t *Tree) enableV2(h *hierarchy, dir string, undo *steps) error {
 	return err
 }
 
-func notDelegated(err error) error {
-	return fmt.Errorf("%w with cpu and cpuset, as by Delegate=cpu cpuset: "+
-		"run as root, or give a delegated group with --cgroup-parent: %w", ErrNotDelegated, err)
+func delegationError(err error) error {
+	return fmt.Errorf("%w with cpu and cpuset, as by Delegate=cpu cpuset; "+
+		"run as root, or choose a delegated group with --cgroup-parent: %w", ErrNotDelegated, err)
 }
 
 // A run that fails leaves the groups of the machine as they were. Candor records each change on the way to its parent
@@ -265,8 +265,8 @@ func (s steps) run() error {
 		} else {
 			err = write(step.dir, step.file, step.value)
 		}
-		if err != nil && !gone(err) && !errors.Is(err, unix.EBUSY) {
-			errs = append(errs, notUndone(err))
+		if err != nil && !isGone(err) && !errors.Is(err, unix.EBUSY) {
+			errs = append(errs, undoError(err))
 		}
 	}
 	return errline.Join(errs...)
@@ -278,7 +278,7 @@ func usesControllersV2(dir string) bool {
 	groups, err := subgroups(dir)
 	for _, group := range groups {
 		weight, missing := readInt(group, "cpu.weight")
-		if missing == nil && weight != weightDefault {
+		if missing == nil && weight != defaultWeightV2 {
 			return true
 		}
 		for _, file := range []string{"cpu.max", cpusFile, memsFile, subtreeFile} {
@@ -338,9 +338,9 @@ func (t *Tree) checkDomains(h *hierarchy) error {
 		}
 		kind, err := read(dir.String(), "cgroup.type")
 		switch {
-		case gone(err) && dir.String() == h.mount: // the root of the machine
+		case isGone(err) && dir.String() == h.mount: // the root of the machine
 			continue
-		case gone(err): // not created yet
+		case isGone(err): // not created yet
 			return nil
 		case err != nil:
 			return err

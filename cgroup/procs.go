@@ -31,21 +31,21 @@ func attach(dir string, pid int) error {
 	case errors.Is(err, unix.EACCES), errors.Is(err, unix.EPERM):
 		return fmt.Errorf("process %d, or the group it is in: %w to this user: %w", pid, ErrNotDelegated, err)
 	case errors.Is(err, unix.EOPNOTSUPP): // v2: made, since cpu and cpuset allow it, but for threads only
-		return inTheWay(err)
+		return processesError(err)
 	}
 	return err
 }
 
-// inTheWay is v2's rule that a group has either processes or groups.
-func inTheWay(err error) error {
-	return fmt.Errorf("%w: the group above has processes of its own, move them to a group below it: %w", ErrNotDelegated, err)
+// processesError is v2's rule that a group has either processes or groups.
+func processesError(err error) error {
+	return fmt.Errorf("%w: the group above has processes of its own; move them to a group below it: %w", ErrNotDelegated, err)
 }
 
-// places returns the directories of the groups of a process, one per hierarchy of the tree.
-func (t *Tree) places(pid int) ([]string, error) {
+// groupDirsOf returns the directories of the groups of a process, one per hierarchy of the tree.
+func (t *Tree) groupDirsOf(pid int) ([]string, error) {
 	file := t.proc + "/" + strconv.Itoa(pid) + "/cgroup"
 	text, err := kernelfs.Read(file)
-	if ended(err) {
+	if isEnded(err) {
 		return nil, fmt.Errorf("there is no process %d", pid)
 	}
 	if err != nil {
@@ -59,25 +59,25 @@ func (t *Tree) places(pid int) ([]string, error) {
 	for i, h := range t.all {
 		path, ok := h.membership(groups)
 		if !ok {
-			return nil, fmt.Errorf("%s: nothing about the hierarchy mounted at %s", file, h.mount)
+			return nil, fmt.Errorf("%s: no entry for the hierarchy mounted at %s", file, h.mount)
 		}
 		dirs[i] = h.dirOf(path)
 	}
 	return dirs, nil
 }
 
-// bringBackV1 puts processes back that v1 moved out of the group's cpuset, into the
+// returnProcessesV1 puts processes back that v1 moved out of the group's cpuset, into the
 // parent's, when the last of its CPUs went offline. They are still in the
 // group's other hierarchies.
-func (g *Group) bringBackV1() error {
+func (g *Group) returnProcessesV1() error {
 	t := g.tree
-	away, err := processesIn(g.parentDir())
-	if err != nil || len(away) == 0 {
+	displaced, err := processesIn(g.parentDir())
+	if err != nil || len(displaced) == 0 {
 		return err
 	}
-	isAway := map[int]bool{}
-	for _, pid := range away {
-		isAway[pid] = true
+	isDisplaced := map[int]bool{}
+	for _, pid := range displaced {
+		isDisplaced[pid] = true
 	}
 	for _, h := range t.all {
 		if h == t.cpuset {
@@ -85,15 +85,15 @@ func (g *Group) bringBackV1() error {
 		}
 		var failed error
 		w := processWalk{groups: maxGroups, visit: func(pid int) (more bool) {
-			if pid == 0 || !isAway[pid] {
+			if pid == 0 || !isDisplaced[pid] {
 				return true
 			}
-			if err := attach(g.dir(t.cpuset), pid); err != nil && !ended(err) {
+			if err := attach(g.dir(t.cpuset), pid); err != nil && !isEnded(err) {
 				failed = err
 			}
 			return failed == nil
 		}}
-		if err := w.below(g.dir(h)); err != nil {
+		if err := w.walk(g.dir(h)); err != nil {
 			return err
 		}
 		return failed // the other hierarchies have the same processes
@@ -102,12 +102,12 @@ func (g *Group) bringBackV1() error {
 }
 
 const (
-	expectFor   = 100 * time.Millisecond // time of a runtime between the request and the move
-	expectEvery = 5 * time.Millisecond   // less than a grace period
+	warmTime     = 100 * time.Millisecond // time of a runtime between the request and the move
+	warmInterval = 5 * time.Millisecond   // less than a grace period
 )
 
-// errUnseen: this process's group is not seen from here.
-var errUnseen = errors.New("this process is in no group that is seen from here")
+// errNotVisible: this process's group is not seen from here.
+var errNotVisible = errors.New("the group of this process is not visible here")
 
 // WarmMoves prepares the kernel for moves of processes between groups, such as at the start of a container, and does not wait. begun
 // is false if a warm-up is running; then it lasts longer.
@@ -116,14 +116,14 @@ var errUnseen = errors.New("this process is in no group that is seen from here")
 // the same time further moves need not wait (cgroup_threadgroup_rwsem; the mount option favordynmods makes all moves fast and forks
 // slower). So this process repeatedly moves itself to its present group for a while. The first of these moves has the effects of any
 // move: while it waits, groups cannot be created or removed, and clone3(CLONE_INTO_CGROUP), which needs no such wait, waits as well.
-func (t *Tree) WarmMoves() (begun bool) {
-	t.expected.Store(time.Now().Add(expectFor).UnixNano())
-	if !t.expects.CompareAndSwap(false, true) {
+func (t *Tree) WarmMoves() (started bool) {
+	t.warmUntil.Store(time.Now().Add(warmTime).UnixNano())
+	if !t.isWarming.CompareAndSwap(false, true) {
 		return false
 	}
 	go func() {
-		defer t.expects.Store(false)
-		for time.Now().UnixNano() < t.expected.Load() {
+		defer t.isWarming.Store(false)
+		for time.Now().UnixNano() < t.warmUntil.Load() {
 			if t.selfMove() != nil {
 				return // then moves wait as without a warm-up
 			}
@@ -135,49 +135,49 @@ func (t *Tree) WarmMoves() (begun bool) {
 // selfMove repeatedly moves this process to its present group for a while. It runs in a single goroutine. (It reverts a concurrent
 // move of this process by another program: the kernel has no conditional move.)
 func (t *Tree) selfMove() (err error) {
-	if t.alien {
-		return errUnseen
+	if t.isOwnHidden {
+		return errNotVisible
 	}
-	if !isIn(t.own) {
-		if t.own, err = t.findOwn(); err != nil {
-			t.alien = err == errUnseen
+	if !isMember(t.ownDir) {
+		if t.ownDir, err = t.findOwnDir(); err != nil {
+			t.isOwnHidden = errors.Is(err, errNotVisible)
 			return err
 		}
 	}
-	for end := time.Now().Add(expectFor); err == nil && time.Now().Before(end); time.Sleep(expectEvery) {
-		err = writeInt(t.own, procsFile, 0)
+	for end := time.Now().Add(warmTime); err == nil && time.Now().Before(end); time.Sleep(warmInterval) {
+		err = writeInt(t.ownDir, procsFile, 0)
 	}
 	return err
 }
 
-// isIn reports whether this process is in the group of a folder.
-func isIn(dir string) bool {
+// isMember reports whether this process is in the group of a folder.
+func isMember(dir string) bool {
 	if dir == "" {
 		return false
 	}
-	own := os.Getpid()
-	is, err := anyIn(dir, func(pid int) bool { return pid == own })
-	return err == nil && is
+	self := os.Getpid()
+	ok, err := anyProcess(dir, func(pid int) bool { return pid == self })
+	return err == nil && ok
 }
 
-// findOwn returns the directory of this process's group; errUnseen: it is not visible. In a cgroup namespace of its own, as in a
+// findOwnDir returns the directory of this process's group; errNotVisible: it is not visible. In a cgroup namespace of its own, as in a
 // container, /proc does not show the path.
-func (t *Tree) findOwn() (own string, err error) {
-	if dirs, err := t.places(os.Getpid()); err == nil {
-		if dir := dirs[slices.Index(t.all, t.cpu)]; isIn(dir) {
+func (t *Tree) findOwnDir() (ownPath string, err error) {
+	if dirs, err := t.groupDirsOf(os.Getpid()); err == nil {
+		if dir := dirs[slices.Index(t.all, t.cpu)]; isMember(dir) {
 			return dir, nil
 		}
 	}
 	found := errors.New("found")
 	err = cmp.Or(t.cpu.walk(t.cpu.mount, func(dir string) error {
-		if isIn(dir) {
-			own = dir
+		if isMember(dir) {
+			ownPath = dir
 			return found
 		}
 		return nil
-	}), errUnseen)
-	if err == found {
+	}), errNotVisible)
+	if errors.Is(err, found) {
 		err = nil
 	}
-	return own, err
+	return ownPath, err
 }

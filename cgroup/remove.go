@@ -22,19 +22,19 @@ func (g *Group) Remove() error {
 	if g.err != nil {
 		return g.err
 	}
-	if err := g.notOurs(); err != nil {
+	if err := g.refuseForeign(); err != nil {
 		return err
 	}
-	is, err := g.exists()
-	if err == nil && is {
-		if is, err = g.populated(); err == nil && is {
+	ok, err := g.exists()
+	if err == nil && ok {
+		if ok, err = g.isPopulated(); err == nil && ok {
 			err = ErrBusy
-		} else if err == nil || gone(err) {
+		} else if err == nil || isGone(err) {
 			err = g.remove()
 		}
 	}
 	if err != nil {
-		return fmt.Errorf("remove cgroup %s: %w", g.name, err)
+		return fmt.Errorf("cannot remove cgroup %s: %w", g.name, err)
 	}
 	return nil
 }
@@ -46,10 +46,10 @@ func (g *Group) remove() error {
 			return err
 		}
 	}
-	wait := newWait(g.tree.atMost(removeTimeout))
+	wait := newWait(g.tree.remainingTime(removeTimeout))
 	for _, dir := range g.dirs() {
 		for {
-			err := removeTree(dir, wait.until)
+			err := removeTree(dir, wait.deadline)
 			if err == nil {
 				break
 			}
@@ -57,7 +57,7 @@ func (g *Group) remove() error {
 			if err != unix.EBUSY {
 				return &fs.PathError{Op: "rmdir", Path: dir, Err: err}
 			}
-			if !wait.more() {
+			if !wait.next() {
 				return fmt.Errorf("%s: %w", dir, ErrBusy)
 			}
 		}
@@ -95,17 +95,17 @@ func removeTree(dir string, until time.Time) error {
 
 // A wait sleeps between tries, longer each time, up to a deadline.
 type wait struct {
-	pause time.Duration
-	until time.Time
+	pause    time.Duration
+	deadline time.Time
 }
 
 func newWait(limit time.Duration) *wait {
-	return &wait{pause: 200 * time.Microsecond, until: time.Now().Add(limit)}
+	return &wait{pause: 200 * time.Microsecond, deadline: time.Now().Add(limit)}
 }
 
-// more sleeps and reports whether to try again.
-func (w *wait) more() bool {
-	if time.Now().After(w.until) {
+// next sleeps and reports whether to try again.
+func (w *wait) next() bool {
+	if time.Now().After(w.deadline) {
 		return false
 	}
 	time.Sleep(w.pause)

@@ -75,7 +75,7 @@ func TestFailedCreate(t *testing.T) {
 				_, err := upper.makeParent()
 				must(t, err)
 				if !upper.cpuset.v2 { // an administrator may have given the group less: Candor's own gets all only while it runs
-					must(t, writeSet(upper.cpuset.parent, cpusFile, a))
+					must(t, upper.writeSet(upper.cpuset.parent, cpusFile, a))
 				}
 			}
 			tr := treeBelow(t, outer.parent+"/upper/candor", Cgroupfs)

@@ -34,9 +34,9 @@ func runsSystemd() bool {
 
 // bus is the connection to systemd, made when it is needed.
 type bus struct {
-	atMost func(time.Duration) time.Duration // rest of a limit
-	mu     sync.Mutex
-	conn   *systemd.Conn
+	remainingTime func(time.Duration) time.Duration // rest of a limit
+	mu            sync.Mutex
+	conn          *systemd.Conn
 }
 
 func (b *bus) connect() (*systemd.Conn, error) {
@@ -48,7 +48,7 @@ func (b *bus) connect() (*systemd.Conn, error) {
 	// The context is the connection's, not the call's.
 	conn, err := systemd.NewWithContext(context.Background())
 	if err != nil {
-		return nil, fmt.Errorf("connect to systemd: %w", err)
+		return nil, fmt.Errorf("cannot connect to systemd: %w", err)
 	}
 	b.conn = conn
 	return conn, nil
@@ -69,13 +69,13 @@ func (b *bus) call(do func(context.Context, *systemd.Conn) error) error {
 	if err != nil {
 		return err
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), b.atMost(systemdTimeout))
+	ctx, cancel := context.WithTimeout(context.Background(), b.remainingTime(systemdTimeout))
 	defer cancel()
 	return do(ctx, conn)
 }
 
-// job starts a job and waits for its end.
-func (b *bus) job(start func(context.Context, *systemd.Conn, chan<- string) error) error {
+// runJob starts a job and waits for its end.
+func (b *bus) runJob(start func(context.Context, *systemd.Conn, chan<- string) error) error {
 	return b.call(func(ctx context.Context, conn *systemd.Conn) error {
 		result := make(chan string, 1)
 		if err := start(ctx, conn, result); err != nil {
@@ -84,11 +84,11 @@ func (b *bus) job(start func(context.Context, *systemd.Conn, chan<- string) erro
 		select {
 		case r := <-result:
 			if r != "done" {
-				return fmt.Errorf("systemd's job ended as %q", r)
+				return fmt.Errorf("the systemd job ended with %q", r)
 			}
 			return nil
 		case <-ctx.Done():
-			return errors.New("no answer from systemd in time")
+			return errors.New("systemd did not answer in time")
 		}
 	})
 }
@@ -111,10 +111,10 @@ func (g *Group) createScope(s Settings, pid int) (err error) {
 	if err := t.Claim(); err != nil {
 		return err
 	}
-	if err := g.clear(); err != nil {
+	if err := g.removeLeftover(); err != nil {
 		return err
 	}
-	origin, err := t.places(pid)
+	origin, err := t.groupDirsOf(pid)
 	if err != nil {
 		return err
 	}
@@ -131,10 +131,10 @@ func (g *Group) createScope(s Settings, pid int) (err error) {
 	next := s.kernel(t.cpu)
 	next.cfsBandwidth = roundForSystemd(next.cfsBandwidth)
 	if err := g.startScope(append(scopeProperties(t.parent, g.name, pid), properties(state{}, next)...)); err != nil {
-		return fmt.Errorf("start %s: %w", g.base, err)
+		return fmt.Errorf("cannot start %s: %w", g.base, err)
 	}
 	if err = t.Claim(); err == nil { // systemd has made the slice with its first scope
-		err = g.tendSlice()
+		err = g.setSliceWeight()
 	}
 	if err == nil {
 		err = g.set(next)
@@ -148,7 +148,7 @@ func (g *Group) createScope(s Settings, pid int) (err error) {
 // startScope starts the unit of the scope. An earlier failed unit can conflict with it.
 func (g *Group) startScope(props []systemd.Property) error {
 	start := func() error {
-		return g.tree.bus.job(func(ctx context.Context, conn *systemd.Conn, result chan<- string) error {
+		return g.tree.bus.runJob(func(ctx context.Context, conn *systemd.Conn, result chan<- string) error {
 			_, err := conn.StartTransientUnitContext(ctx, g.base, "fail", props, result)
 			return err
 		})
@@ -167,7 +167,7 @@ func (g *Group) startScope(props []systemd.Property) error {
 func (g *Group) stopScope() error { return g.tree.stopUnit(g.base) }
 
 func (t *Tree) stopUnit(unit string) error {
-	err := t.bus.job(func(ctx context.Context, conn *systemd.Conn, result chan<- string) error {
+	err := t.bus.runJob(func(ctx context.Context, conn *systemd.Conn, result chan<- string) error {
 		_, err := conn.StopUnitContext(ctx, unit, "replace", result)
 		return err
 	})
@@ -177,29 +177,29 @@ func (t *Tree) stopUnit(unit string) error {
 	if err == nil || isUnitError(err, "NoSuchUnit") {
 		return nil // systemd forgets a scope when its last process ends
 	}
-	return fmt.Errorf("stop %s: %w", unit, err)
+	return fmt.Errorf("cannot stop %s: %w", unit, err)
 }
 
 // stopSlice ends Candor's slice, which systemd leaves when its last scope ends.
 func (t *Tree) stopSlice() error {
 	h := t.cpuset
-	if is, err := isGroup(h.parent); err != nil || !is {
+	if ok, err := isGroup(h.parent); err != nil || !ok {
 		return err
 	}
 	names, err := t.Groups()
 	if err != nil {
 		return err
 	}
-	if is, err := h.populated(h.parent); err != nil && !gone(err) {
+	if ok, err := h.isPopulated(h.parent); err != nil && !isGone(err) {
 		return err
-	} else if is || len(names) > 0 {
-		return fmt.Errorf("remove %s: %w", h.parent, ErrBusy)
+	} else if ok || len(names) > 0 {
+		return fmt.Errorf("cannot remove %s: %w", h.parent, ErrBusy)
 	}
 	return t.stopUnit(t.parent)
 }
 
-// tendSlice gives Candor's slice the weight that initParent gives a group.
-func (g *Group) tendSlice() error {
+// setSliceWeight gives Candor's slice the weight that initParent gives a group.
+func (g *Group) setSliceWeight() error {
 	t := g.tree
 	cpus, _, err := t.Effective()
 	if err != nil {
@@ -207,14 +207,14 @@ func (g *Group) tendSlice() error {
 	}
 	weight := t.cpu.kernelWeight(1000 * cpus.Count())
 	now, err := readInt(t.cpu.parent, "cpu.weight")
-	if err != nil || now != weightDefault || now == weight {
+	if err != nil || now != defaultWeightV2 || now == weight {
 		return err // a foreign setting stays
 	}
 	return t.setProperties(t.parent, []systemd.Property{property("CPUWeight", uint64(weight))})
 }
 
-// tellSystemd gives the unit the properties that change.
-func (g *Group) tellSystemd(now, next state) error {
+// updateScope gives the unit the properties that change.
+func (g *Group) updateScope(now, next state) error {
 	if next.mems.IsEmpty() {
 		mems, err := g.parentMems(now.mems)
 		if err != nil {
@@ -231,15 +231,15 @@ func (g *Group) tellSystemd(now, next state) error {
 	return g.tree.setProperties(g.base, properties(now, next))
 }
 
-// tellSystemdCPUs is tellSystemd for the cpuset alone.
-func (g *Group) tellSystemdCPUs(cpus, mems cpuset.Set) error {
+// updateScopeCPUs is updateScope for the cpuset alone.
+func (g *Group) updateScopeCPUs(cpus, mems cpuset.Set) error {
 	now, err := g.state()
 	if err != nil {
 		return err
 	}
 	next := now
 	next.cpus, next.mems = cpus, mems
-	return g.tellSystemd(now, next)
+	return g.updateScope(now, next)
 }
 
 // parentMems returns the memory nodes that replace an empty set in a group with memory nodes.
@@ -247,7 +247,7 @@ func (g *Group) parentMems(now cpuset.Set) (cpuset.Set, error) {
 	if now.IsEmpty() {
 		return now, nil
 	}
-	return readEffective(g.tree.cpuset.parent, memsFile)
+	return g.tree.readEffective(g.tree.cpuset.parent, memsFile)
 }
 
 func (t *Tree) setProperties(unit string, props []systemd.Property) error {
@@ -262,7 +262,7 @@ func (t *Tree) setProperties(unit string, props []systemd.Property) error {
 		for i, p := range props {
 			names[i] = p.Name
 		}
-		return fmt.Errorf("set %s of %s: %w", strings.Join(names, ", "), unit, err)
+		return fmt.Errorf("cannot set %s of %s: %w", strings.Join(names, ", "), unit, err)
 	}
 	return nil
 }
@@ -270,9 +270,9 @@ func (t *Tree) setProperties(unit string, props []systemd.Property) error {
 // scopeName is the unit of a group, and its folder; nameOfScope is the reverse.
 func scopeName(name string) string { return "candor-" + name + ".scope" }
 
-func nameOfScope(unit string) (name string, ours bool) {
-	name, ours = strings.CutPrefix(unit, "candor-")
-	if !ours {
+func nameOfScope(unit string) (name string, isOurs bool) {
+	name, isOurs = strings.CutPrefix(unit, "candor-")
+	if !isOurs {
 		return "", false
 	}
 	return strings.CutSuffix(name, ".scope")
@@ -291,7 +291,7 @@ func expandSlice(slice string) (string, error) {
 		prefix += part + "-"
 	}
 	if !ok || len(slice) > 200 {
-		return "", fmt.Errorf("cgroup parent %.60q: want the name of a slice with the systemd driver, such as candor.slice", slice)
+		return "", fmt.Errorf("cgroup parent %.60q: must be the name of a slice with the systemd driver, such as candor.slice", slice)
 	}
 	return path, nil
 }
@@ -326,7 +326,7 @@ func properties(now, next state) []systemd.Property {
 	}
 	if next.period != now.period || next.quota != now.quota {
 		perSecond := uint64(math.MaxUint64) // systemd's infinity
-		if next.quota != none {
+		if next.quota != noQuota {
 			perSecond = uint64(next.quota * microsPerSecond / next.period)
 		}
 		props = append(props, property("CPUQuotaPerSecUSec", perSecond))
@@ -345,7 +345,7 @@ const (
 // roundForSystemd rounds a quota up to systemd's step of 10 ms per second. The kernel's file gets the rounded value as well, so that
 // systemd never changes it.
 func roundForSystemd(b cfsBandwidth) cfsBandwidth {
-	if b.quota == none {
+	if b.quota == noQuota {
 		return b
 	}
 	perSecond := (b.quota*microsPerSecond + b.period - 1) / b.period

@@ -115,13 +115,13 @@ func TestSystemdUndo(t *testing.T) {
 	}
 	tr := treeBelow(t, fmt.Sprintf("candortest%d.slice", os.Getpid()), Systemd)
 	pid := start(t, "sleep").pid()
-	before, err := tr.places(pid)
+	before, err := tr.groupDirsOf(pid)
 	must(t, err)
 	g := tr.Group("bad")
 	if err := g.Create(Settings{CPUs: cpuset.Of(cpuset.Max - 1)}, pid); !errors.Is(err, ErrUnavailable) {
 		t.Errorf("%v, want ErrUnavailable", err)
 	}
-	if after, err := tr.places(pid); err != nil || !slices.Equal(before, after) {
+	if after, err := tr.groupDirsOf(pid); err != nil || !slices.Equal(before, after) {
 		t.Errorf("the process is in %v, %v; want %v", after, err, before)
 	}
 	if is, err := g.Exists(); is || err != nil {
@@ -172,7 +172,7 @@ func TestScopeNames(t *testing.T) {
 }
 
 func TestProperties(t *testing.T) {
-	base := state{cpus: cpuset.Of(0, 9), cpuState: cpuState{cfsBandwidth{none, 100000, 0}, 100}}
+	base := state{cpus: cpuset.Of(0, 9), cpuState: cpuState{cfsBandwidth{noQuota, 100000, 0}, 100}}
 	change := func(edit func(*state)) state {
 		next := base
 		edit(&next)
@@ -205,7 +205,7 @@ func TestProperties(t *testing.T) {
 
 func TestRoundForSystemd(t *testing.T) {
 	for _, tt := range []struct{ quota, period, want int64 }{
-		{none, 100000, none}, {150000, 100000, 150000}, {150001, 100000, 151000}, {3300, 100000, 4000},
+		{noQuota, 100000, noQuota}, {150000, 100000, 150000}, {150001, 100000, 151000}, {3300, 100000, 4000},
 		{1000, 100000, 1000}, {1000, 1000000, 10000}, {1001, 20000, 1200}, {64000000, 1000000, 64000000},
 	} {
 		got := roundForSystemd(cfsBandwidth{tt.quota, tt.period, 0})
@@ -224,11 +224,11 @@ func TestRaisedIsNotForUnits(t *testing.T) {
 	raised.quota, raised.period, raised.weight = 112345, 100000, 500
 	next := raised
 	next.weight = 700
-	if props := properties(raised, next.rounded(raised)); len(props) != 1 || props[0].Name != "CPUWeight" {
+	if props := properties(raised, next.roundUnits(raised)); len(props) != 1 || props[0].Name != "CPUWeight" {
 		t.Errorf("another weight: the unit is told %v", props)
 	}
 	next.quota = 50500
-	if got := next.rounded(raised).quota; got != 51000 {
+	if got := next.roundUnits(raised).quota; got != 51000 {
 		t.Errorf("another quota: %d", got)
 	}
 	for _, told := range []struct {
@@ -236,11 +236,11 @@ func TestRaisedIsNotForUnits(t *testing.T) {
 		want  int64
 	}{{50 * time.Millisecond, 50000}, {0, 112345}} {
 		u := PendingUnitUpdate{Time: true, Quota: told.quota}
-		if before, after := u.change(raised); after.quota != told.want || before.period == after.period || before.weight == after.weight {
+		if before, after := u.states(raised); after.quota != told.want || before.period == after.period || before.weight == after.weight {
 			t.Errorf("own quota %v: told %+v for %+v", told.quota, after, before)
 		}
 		u = PendingUnitUpdate{CPUs: true, Quota: told.quota}
-		if before, after := u.change(raised); before.cpuState != after.cpuState {
+		if before, after := u.states(raised); before.cpuState != after.cpuState {
 			t.Errorf("the CPUs alone: told %+v for %+v", after, before)
 		}
 	}

@@ -35,8 +35,8 @@ func (t *Tree) ReadUsage(group string) (Usage, error) {
 	return r.Read()
 }
 
-// named is the group that a name or a path means.
-func (t *Tree) named(group string) *Group {
+// groupAt is the group that a name or a path means.
+func (t *Tree) groupAt(group string) *Group {
 	if strings.HasPrefix(group, "/") {
 		return &Group{tree: t, name: group, path: group, err: CheckPath(group)}
 	}
@@ -60,7 +60,7 @@ type usageFile struct {
 // OpenUsage opens a group for repeated reads, with the names and errors of ReadUsage. The reader ends with the group: it does not see
 // a later group of the same name.
 func (t *Tree) OpenUsage(group string) (*UsageReader, error) {
-	g := t.named(group)
+	g := t.groupAt(group)
 	if g.err != nil {
 		return nil, g.err
 	}
@@ -86,7 +86,7 @@ func (g *Group) openUsage() (*UsageReader, error) {
 	return r, nil
 }
 
-var errNoAcct = errors.New("the CPU time used is not known: the controller cpuacct is not mounted")
+var errNoAcct = errors.New("no CPU usage: the controller cpuacct is not mounted")
 
 // Close closes the files.
 func (r *UsageReader) Close() {
@@ -113,7 +113,7 @@ func (r *UsageReader) Read() (Usage, error) {
 	}
 	n, err := strconv.ParseUint(string(content), 10, 64)
 	if err != nil {
-		return Usage{}, r.wrap(fmt.Errorf("%s: %w", r.acct.path, senseless(content)))
+		return Usage{}, r.wrap(fmt.Errorf("%s: %w", r.acct.path, parseError(content)))
 	}
 	u.CPU = duration(n, time.Nanosecond)
 	return u, nil
@@ -168,7 +168,7 @@ func parseUsage(content []byte) (u Usage, err error) {
 		key, value, _ := bytes.Cut(line, []byte(" "))
 		n, err := strconv.ParseUint(string(value), 10, 64)
 		if err != nil {
-			return Usage{}, senseless(line)
+			return Usage{}, parseError(line)
 		}
 		switch string(key) {
 		case "nr_periods":
@@ -258,8 +258,8 @@ func parsePerCPU(content []byte) ([]time.Duration, error) {
 	return usage, nil
 }
 
-// field finds a counter in a file with lines such as "populated 1".
-func field(content []byte, key string) (uint64, error) {
+// parseField finds a counter in a file with lines such as "populated 1".
+func parseField(content []byte, key string) (uint64, error) {
 	for line := range bytes.Lines(content) {
 		name, value, _ := bytes.Cut(bytes.TrimSuffix(line, []byte("\n")), []byte(" "))
 		if string(name) == key {

@@ -84,16 +84,16 @@ func TestUsageFiles(t *testing.T) {
 	a, _ := two(t, tr)
 	g, _ := group(t, tr, "web", Settings{CPUs: a}, "")
 	must(t, os.Remove(g.dir(tr.acct)))
-	before := openFiles(t)
+	before := openFileCount(t)
 	if _, err := tr.OpenUsage("web"); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("half a group: %v", err)
 	}
-	if after := openFiles(t); after != before {
+	if after := openFileCount(t); after != before {
 		t.Errorf("%d open files, before %d", after, before)
 	}
 }
 
-func openFiles(t *testing.T) int {
+func openFileCount(t *testing.T) int {
 	t.Helper()
 	entries, err := os.ReadDir("/proc/self/fd")
 	must(t, err)

@@ -43,7 +43,7 @@ func runAsUser(t *testing.T, parent string) string {
 func TestNotDelegated(t *testing.T) {
 	tr := tree(t)
 	got := runAsUser(t, tr.parent)
-	if !strings.HasSuffix(got, " true") || !strings.Contains(got, "run as root, or give a delegated group with --cgroup-parent") {
+	if !strings.HasSuffix(got, " true") || !strings.Contains(got, "run as root, or choose a delegated group with --cgroup-parent") {
 		t.Error(got)
 	}
 	if strings.Contains(got, "\n") {

@@ -22,11 +22,11 @@ func (e *SyntaxError) Error() string {
 
 // shorten keeps error lines readable when hostile input is long.
 func shorten(s string) string {
-	const most = 60
-	if len(s) <= most {
+	const limit = 60
+	if len(s) <= limit {
 		return s
 	}
-	return s[:most] + "…"
+	return s[:limit] + "…"
 }
 
 // Parse parses the kernel's list format: CPU ids and ranges, separated by commas, in any order

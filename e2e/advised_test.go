@@ -24,8 +24,8 @@ type met struct {
 	foreign   float64 // the share of the CPUs that neither nginx nor its clients had
 }
 
-// TestAdvised records nginx under clients that are on and off, asks candor advise, sets one of the limits that it tells of, and
-// looks whether what was predicted comes about. TestThrottling says how to have more rounds.
+// TestAdvised records nginx under on/off clients, runs candor advise, sets a recommended limit, and compares the
+// measurement with the prediction. TestThrottling describes how to run more rounds.
 func TestAdvised(t *testing.T) {
 	if _, err := exec.LookPath("nginx"); err != nil {
 		t.Skip("needs nginx: scripts/test-deps.sh")

@@ -6,7 +6,8 @@ import (
 	"time"
 )
 
-// Docker's containers are listed by name, those of runc with what they see and those of candor with what they have.
+// TestAuditOfDocker: candor audit lists containers of Docker by name, with the visible CPUs of runc's containers and the
+// CPUs of candor's.
 func TestAuditOfDocker(t *testing.T) {
 	d := newDocker(t)
 	if d.usable.Count() < 2 {

@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// In a guest the CPUs have idle time, whatever runs on this machine: a container that has saved up is raised. If candor is
-// killed meanwhile, the next operation sets it back.
+// TestBurstRaised: in a guest the CPUs are idle, so candor raises the quota of a container that has saved time. If candor
+// is killed meanwhile, the next operation restores the quota.
 func TestBurstRaised(t *testing.T) {
 	if os.Getenv("CANDOR_IN_GUEST") == "" {
 		t.Skip("wants CPUs that are idle: runs in the guests of e2e/guest")

@@ -112,8 +112,8 @@ func (p passed) delay(hops int) (mean, most float64) {
 	return mean, most
 }
 
-// TestChain holds what candor advise --hops predicts of a chain of servers against what this kernel does. TestThrottling
-// says how to have all chains and a table.
+// TestChain compares the prediction of candor advise --hops for a chain of servers with the measurement on this kernel.
+// TestThrottling describes how to run all chains and print a table.
 func TestChain(t *testing.T) {
 	rounds, all := throttlingRounds(t)
 	table := inTurns(t, chains, rounds, all)

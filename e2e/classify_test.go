@@ -9,7 +9,7 @@ import (
 	"testing"
 )
 
-// A program that does worse the more CPUs it sees is sensitive; its manifest says so afterwards.
+// TestClassify: a program that becomes slower with more visible CPUs is sensitive, and its manifest gets the annotation.
 func TestClassify(t *testing.T) {
 	l := newLab(t)
 	if l.usable.Count() < 2 {
@@ -69,7 +69,7 @@ func TestClassify(t *testing.T) {
 	}
 }
 
-// A probe is a second opinion: alone it measures nothing, beside a measurement it does not count.
+// TestClassifyProbe: a probe alone measures nothing, and a probe in addition to a measurement does not change the class.
 func TestClassifyProbe(t *testing.T) {
 	l := newLab(t)
 	if l.usable.Count() < 2 {
@@ -113,7 +113,7 @@ func TestClassifyProbe(t *testing.T) {
 	}
 }
 
-// What cannot be meant is refused before anything runs.
+// TestClassifyBadInput: bad input is refused before the first run.
 func TestClassifyBadInput(t *testing.T) {
 	l := newLab(t)
 	service := filepath.Join(t.TempDir(), "service.yaml")
@@ -141,8 +141,8 @@ func TestClassifyBadInput(t *testing.T) {
 		{[]string{"--cpu", "1", "--profile", "/tmp/web.yaml", "--labels", "a b=c", "--", "true"}, 2, "selector"},
 		{[]string{"--cpu", "1", "--", "no-such-command"}, 127, "not found"},
 		{[]string{"--probe"}, 2, "want"},
-		{[]string{"--probe", "--probe-for", "0s", "--", "true"}, 2, "want 10ms to 1h"},
-		{[]string{"--probe", "--annotate", service, "--", "true"}, 2, "want --cpu, too"},
+		{[]string{"--probe", "--probe-for", "0s", "--", "true"}, 2, "must be 10ms to 1h"},
+		{[]string{"--probe", "--annotate", service, "--", "true"}, 2, "they require --cpu"},
 		{[]string{"--probe", "--", "no-such-command"}, 127, "not found"},
 		{[]string{"--probe", "--", "false"}, 1, "exit code 1"},
 		{[]string{"--cpu", "1000", "--", "true"}, 2, "quota and cpuset show the same number"},

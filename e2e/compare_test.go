@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// What compare writes as JSON, report reads.
+// TestCompareAndReport: candor report reads the JSON output of candor compare.
 func TestCompareAndReport(t *testing.T) {
 	l := newLab(t)
 	out := l.ok("compare", "--cpu", "500m", "--setups", "none,candor", "-n", "3", "--metric", `^(\d+)$`, "-o", "json", "--", "nproc")
@@ -42,7 +42,8 @@ func TestCompareAndReport(t *testing.T) {
 	}
 }
 
-// Several reports of one base are one table, a program a row; of different bases they are refused.
+// TestReportTogether: several reports with the same baseline make one table with a row per program. Reports with different
+// baselines are refused.
 func TestReportTogether(t *testing.T) {
 	l := newLab(t)
 	if l.usable.Count() < 2 {
@@ -68,14 +69,14 @@ func TestReportTogether(t *testing.T) {
 	if files, err := os.ReadDir(folder); err != nil || len(files) != 4 {
 		t.Errorf("%d files in the folder, %v; want 4", len(files), err)
 	}
-	for want, files := range map[string][]string{"the base of other is none": {one, other}, `two programs are "one"`: {one, one}} {
+	for want, files := range map[string][]string{"the baseline of other is none": {one, other}, `two programs have the name "one"`: {one, one}} {
 		if got := do(t, l.candor(append([]string{"report"}, files...)...)); got.code != 2 || !strings.Contains(got.err, want) || strings.Count(got.err, "\n") != 1 {
 			t.Errorf("%+v, want exit code 2 and one line with %q", got, want)
 		}
 	}
 }
 
-// The client of a server says how the server does.
+// TestCompareServer: the output of the client is the measurement of the server.
 func TestCompareServer(t *testing.T) {
 	l := newLab(t)
 	if l.usable.Count() < 2 {

@@ -37,9 +37,9 @@ func (w *wrapped) books() (b oci.Override, tree *cgroup.Tree) {
 	return b, tree
 }
 
-// A container that is booked for another host is that one's, and has what the booking says, also under an engine whose groups systemd
-// makes. What it has used is told when it is deleted.
-func TestDockerBooked(t *testing.T) {
+// TestDockerOverride: a container with an override belongs to the host of the override and has its settings, also with
+// the engine's systemd driver. Its usage is recorded when the engine deletes it.
+func TestDockerOverride(t *testing.T) {
 	w := newWrapped(t)
 	b, tree := w.books()
 	b.Request.ID = "a"
@@ -80,8 +80,9 @@ func TestDockerBooked(t *testing.T) {
 	w.empty()
 }
 
-// Where two end at once the hook of one may be what finds that the other one has ended: what that has used is told all the same.
-func TestDockerBookedBeside(t *testing.T) {
+// TestDockerOverridesEndTogether: two containers end at the same time. The usage of each is recorded, even if the hook of
+// one container finds the end of the other.
+func TestDockerOverridesEndTogether(t *testing.T) {
 	w := newWrapped(t)
 	a, tree := w.books()
 	b := a

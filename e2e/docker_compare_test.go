@@ -64,7 +64,7 @@ func (d *docker) nothingLeft(of *exec.Cmd) {
 const toldScript = `echo affinity $(nproc) cpuinfo $(grep -c ^processor /proc/cpuinfo) threads ${OMP_NUM_THREADS:-0}
 i=0; while [ $i -lt 300000 ]; do i=$((i+1)); done`
 
-// A container has of each set-up what a program has of it, and nothing of the experiment stays.
+// TestDockerCompare: a container gets the same CPUs as a program from each setup, and the experiment leaves nothing behind.
 func TestDockerCompare(t *testing.T) {
 	d := newDocker(t)
 	d.need(2)
@@ -92,7 +92,7 @@ func TestDockerCompare(t *testing.T) {
 	d.nothingLeft(cmd)
 }
 
-// Runs that fail or do not end are counted, and their containers go.
+// TestDockerCompareFailures: runs that fail or do not end are counted, and their containers are removed.
 func TestDockerCompareFailures(t *testing.T) {
 	d := newDocker(t)
 	for want, test := range map[string][]string{
@@ -114,8 +114,8 @@ func TestDockerCompareFailures(t *testing.T) {
 	}
 }
 
-// However candor ends: its containers and their groups go.
-func TestDockerCompareEnds(t *testing.T) {
+// TestDockerCompareCleanup: the containers and groups are removed at each kind of candor's end.
+func TestDockerCompareCleanup(t *testing.T) {
 	d := newDocker(t)
 	for _, sig := range []unix.Signal{unix.SIGINT, unix.SIGKILL} {
 		cmd := d.comparing("compare", "--cpu", "500m", "--image", "box", "--engine-flags", "--network none", "--", "sleep", "9999")
@@ -134,8 +134,8 @@ func TestDockerCompareEnds(t *testing.T) {
 	}
 }
 
-// Where its guard is killed, too, the next lab removes all of it.
-func TestDockerCompareEndsUnguarded(t *testing.T) {
+// TestDockerCompareCleanupByNextLab: if the guard is killed too, the next lab removes the containers and groups.
+func TestDockerCompareCleanupByNextLab(t *testing.T) {
 	d := newDocker(t)
 	cmd := d.comparing("compare", "--cpu", "500m", "--image", "box", "--engine-flags", "--network none", "--", "sleep", "9999")
 	if err := cmd.Start(); err != nil {
@@ -173,7 +173,7 @@ func guardOf(t *testing.T, pid int) int {
 	return 0
 }
 
-// What cannot be run is told in one line, and nothing is left.
+// TestDockerCompareRefuses: each workload that cannot run gives one line, and nothing remains.
 func TestDockerCompareRefuses(t *testing.T) {
 	d := newDocker(t)
 	refuses := func(want string, cmd *exec.Cmd) {
@@ -186,15 +186,15 @@ func TestDockerCompareRefuses(t *testing.T) {
 	compare := func(args ...string) *exec.Cmd {
 		return d.comparing(append([]string{"compare", "--cpu", "500m", "-n", "2", "--engine-flags", "--network none"}, args...)...)
 	}
-	refuses("docker has no no/such:image: want docker pull no/such:image", compare("--image", "no/such:image"))
-	refuses("want a name", compare("--image=-x"))
-	refuses("bad workload: metric", compare("--image", "box", "--metric", "time=x(1)"))
+	refuses("docker has no no/such:image: run docker pull no/such:image", compare("--image", "no/such:image"))
+	refuses("must be a name", compare("--image=-x"))
+	refuses("bad workload: duplicate metric", compare("--image", "box", "--metric", "time=x(1)"))
 	refuses("no-such-program", compare("--image", "box", "--", "no-such-program"))
 	refuses("unknown flag: --no-such-flag", compare("--image", "box", "--engine-flags", "--no-such-flag"))
 	refuses("flag --cpus=2: not one of", compare("--image", "box", "--engine-flags", "--cpus=2"))
 	refuses("are for --image", compare("--", "true"))
-	refuses("want one of docker, podman, nerdctl", compare("--image", "box", "--engine", "lxc"))
-	refuses("want either --server", compare("--image", "box", "--server", "true", "--client", "true"))
+	refuses("must be one of docker, podman, nerdctl", compare("--image", "box", "--engine", "lxc"))
+	refuses("use either --server", compare("--image", "box", "--server", "true", "--client", "true"))
 	refuses("--probe", d.comparing("classify", "--probe", "--image", "box"))
 	silent := compare("--image", "box", "--engine", "docker")
 	silent.Env = append(silent.Env, "DOCKER_HOST=unix:///no/such/socket")
@@ -210,10 +210,10 @@ func TestDockerCompareRefuses(t *testing.T) {
 	}
 	d.down() // by a reload it forgets no runtime
 	d.up()
-	refuses("docker has no runtime candor: want candor setup docker", compare("--image", "box"))
+	refuses("docker has no runtime candor: run candor setup docker", compare("--image", "box"))
 }
 
-// A class is measured of an image as of a program; a workload's words are split where there is no shell.
+// TestDockerClassify: classify measures an image like a program. It splits the words of a workload without a shell.
 func TestDockerClassify(t *testing.T) {
 	d := newDocker(t)
 	d.need(2)

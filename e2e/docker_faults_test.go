@@ -10,8 +10,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// With no room left for its state candor-runc makes no container, and says so; what runs goes on, what ends is
-// noticed by the first operation that can write again.
+// TestDockerDiskFull: without disk space for the state, candor-runc creates no container and reports the reason. Running
+// containers continue, and the first operation that can write finds the ended containers.
 func TestDockerDiskFull(t *testing.T) {
 	w := newWrapped(t)
 	w.need(2)
@@ -57,8 +57,8 @@ func TestDockerDiskFull(t *testing.T) {
 	}
 }
 
-// With crun as the real runtime the life of a container is the same. Where cgroup v1 and v2 are mounted side by side,
-// which it refuses, it does not see the latter.
+// TestDockerCrun: with crun as the real runtime the life of a container is the same. crun refuses cgroup v1 and v2 side by
+// side, so the test hides v2 from it.
 func TestDockerCrun(t *testing.T) {
 	if _, err := exec.LookPath("crun"); err != nil {
 		t.Skipf("optional: %v", err)
@@ -82,8 +82,8 @@ func TestDockerCrun(t *testing.T) {
 	w.empty()
 }
 
-// With systemd on cgroup v1 runc freezes a container while it updates it. Killed then, it leaves a container that goes on all
-// the same; one that somebody has paused stays so.
+// TestDockerUpdateFrozen: with systemd on cgroup v1 runc freezes a container during an update. If runc is killed then, the
+// container continues; a container that a user paused stays paused.
 func TestDockerUpdateFrozen(t *testing.T) {
 	w := newWrappedOver(t, `case " $* " in *" update "*)
 	group=$CANDOR_CGROUP_PARENT/a

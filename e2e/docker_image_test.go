@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// The image that the chart starts is candor alone, and runs.
+// TestImage: the image of the chart contains only candor, and runs.
 func TestImage(t *testing.T) {
 	d := newDocker(t)
 	context := filepath.Join(d.dir, "context")

@@ -53,8 +53,8 @@ func (w *wrapped) pipeWith(line string) *os.File {
 	return read
 }
 
-// The exit codes and words are the real runtime's and the container's.
-func TestDockerPassesOn(t *testing.T) {
+// TestDockerExitCodesAndErrors: exit codes and messages are those of the real runtime and of the container.
+func TestDockerExitCodesAndErrors(t *testing.T) {
 	w := newWrapped(t)
 	for _, words := range []string{"--version", "state nobody", "kill nobody TERM", "delete nobody", "exec nobody true", "nonsense", "features", "list"} {
 		var ours, theirs bytes.Buffer
@@ -119,8 +119,9 @@ func withoutTime(text string) string {
 	return strings.Join(words, " ")
 }
 
-// Files that an engine passes on reach the container: --preserve-fds, and sockets for who has the process id LISTEN_PID.
-func TestDockerFiles(t *testing.T) {
+// TestDockerPreservedFiles: files that an engine passes reach the container: --preserve-fds, and the sockets of the process
+// in LISTEN_PID.
+func TestDockerPreservedFiles(t *testing.T) {
 	w := newWrapped(t)
 	w.writeConfig(100000, sh("read line <&3; echo $line $LISTEN_FDS $LISTEN_PID."))
 	run := w.command("candor-runc", "run", "--preserve-fds", "1", "--bundle", w.dir, "a")
@@ -153,7 +154,7 @@ func TestDockerFiles(t *testing.T) {
 	}
 }
 
-// A weight by the user's wish is not followed, and that is said.
+// TestDockerWeight: candor-runc does not apply a weight from the user, and logs that.
 func TestDockerWeight(t *testing.T) {
 	w := newWrapped(t)
 	w.writeConfig(50000, func(s ociSpec) { s.of("linux").of("resources").of("cpu")["shares"] = 512 })
@@ -172,7 +173,7 @@ func TestDockerWeight(t *testing.T) {
 	w.empty()
 }
 
-// A terminal and the file with the process id are made by the real runtime, as the engine has asked.
+// TestDockerConsole: the real runtime creates the terminal and the file with the process id, as the engine requests.
 func TestDockerConsole(t *testing.T) {
 	w := newWrapped(t)
 	w.writeConfig(100000, sh("test -t 0 && echo at a terminal; exec sleep 9999"), func(s ociSpec) { s.of("process")["terminal"] = true })

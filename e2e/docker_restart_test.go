@@ -9,8 +9,8 @@ import (
 	"time"
 )
 
-// A container that is started again has the CPUs that it had, though a runtime is told of an end and a new
-// container: after docker restart, a kill and start, and a restart of the engine with the containers.
+// TestDockerRestart: a restarted container has its former CPUs, after docker restart, after a kill and a start, and after a
+// restart of the engine. The runtime gets an end and a new container each time.
 func TestDockerRestart(t *testing.T) {
 	d := newDocker(t)
 	d.need(2)
@@ -71,7 +71,7 @@ func (d *docker) runs(id string) row {
 	}
 }
 
-// What is to be saved up of a quota is never more than it, whatever the engine's update makes of that.
+// TestDockerBurst: the burst buffer is never larger than the quota, for each update of the engine.
 func TestDockerBurst(t *testing.T) {
 	d := newDocker(t)
 	d.allowImages("burst")

@@ -10,9 +10,9 @@ import (
 	"github.com/candor-project/candor/host"
 )
 
-// A container whose group would be among Candor's own is refused in one line, whatever else its user asks for, and
-// leaves nothing. The group beside Candor's is not.
-func TestDockerGroupAmongCandors(t *testing.T) {
+// TestDockerCgroupParentOfCandor: candor-runc refuses a container whose group would be among Candor's groups, with one
+// line, and leaves nothing behind. It accepts a group beside Candor's.
+func TestDockerCgroupParentOfCandor(t *testing.T) {
 	d := newDocker(t)
 	for _, parent := range []string{d.parent, d.parent + "/x", "//" + d.parent[1:] + "/./x/", "/x/.." + d.parent} {
 		for _, flags := range []string{"--runtime=candor --cpus=0.5", "--runtime=candor-flexible", "--runtime=candor --cpuset-cpus=0", "--runtime=candor --annotation=candor.dev/preserve=true"} {

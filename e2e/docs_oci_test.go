@@ -67,7 +67,7 @@ func TestDockerCompose(t *testing.T) {
 	docker.empty()
 }
 
-// Compose itself starts them, makes several of one, starts them anew, and ends them.
+// TestDockerComposeUp: Docker Compose starts, scales, recreates and ends the containers.
 func TestDockerComposeUp(t *testing.T) {
 	text := composeFile(t)
 	d := newDocker(t)
@@ -127,7 +127,7 @@ func TestDockerComposeUp(t *testing.T) {
 	d.empty()
 }
 
-// An annotation of Docker's command line says what a container is; the environment does not count beside it.
+// TestDockerAnnotation: an annotation on Docker's command line sets the class; it overrides the environment.
 func TestDockerAnnotation(t *testing.T) {
 	d := newDocker(t)
 	var minor int

@@ -10,7 +10,8 @@ import (
 	"time"
 )
 
-// A short isolation runs through, with real stressors and an application of candor's own, and leaves nothing; report reads what it wrote.
+// TestIsolate: a short isolation with real stressors and an application of candor runs and leaves nothing behind. candor
+// report reads its output.
 func TestIsolate(t *testing.T) {
 	l := newLab(t)
 	l.need(2)
@@ -51,8 +52,9 @@ func TestIsolate(t *testing.T) {
 	}
 }
 
-// What cannot work is told in one line, before the runs, and leaves nothing: so does an isolation that is killed.
-func TestIsolateEnds(t *testing.T) {
+// TestIsolateCleanup: candor isolate reports bad input in one line before the runs and leaves nothing behind, also if it is
+// killed.
+func TestIsolateCleanup(t *testing.T) {
 	l := newLab(t)
 	l.need(2)
 	l.needProgram("stress-ng")

@@ -133,8 +133,8 @@ func (c crowd) measure(t *testing.T) (r crowded) {
 	return r
 }
 
-// TestMultiplexing holds what the model predicts of several instances on the same CPUs, with limits and without, against what this
-// kernel does. TestThrottling says how to have all and a table.
+// TestMultiplexing compares the model of several instances on the same CPUs, with and without limits, with the measurement
+// on this kernel. TestThrottling describes how to run all cases and print a table.
 func TestMultiplexing(t *testing.T) {
 	rounds, all := throttlingRounds(t)
 	if !all {

@@ -137,8 +137,8 @@ func withBetween(t *testing.T, of []serving) []serving {
 	return all
 }
 
-// TestThrottledServer holds what the model predicts of a server under on/off clients against what this kernel does.
-// TestThrottling says how to have all bandwidths and a table.
+// TestThrottledServer compares the model of a server under on/off clients with the measurement on this kernel.
+// TestThrottling describes how to run all bandwidths and print a table.
 func TestThrottledServer(t *testing.T) {
 	rounds, all := throttlingRounds(t)
 	if !all {

@@ -10,9 +10,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Other users may look at what runs, also if the first candor ran under a umask that
-// shuts them out of everything.
-func TestOthersMayLook(t *testing.T) {
+// TestOtherUsersCanInspect: other users can list containers, even if the first candor ran under a umask that denies them
+// all rights.
+func TestOtherUsersCanInspect(t *testing.T) {
 	l := newLab(t)
 	if err := os.Chmod(filepath.Dir(filepath.Dir(l.state)), 0o755); err != nil { // the test's own folders
 		t.Fatal(err)
@@ -29,7 +29,8 @@ func TestOthersMayLook(t *testing.T) {
 	}
 }
 
-// What runs without a state is shown by nobody, but named, and the next operation has it again.
+// TestStateFileRemoved: if the state file is removed, ps and map name the running cgroup in a note, and the next operation
+// adopts it.
 func TestStateFileRemoved(t *testing.T) {
 	l := newLab(t)
 	l.start([]string{"--cpu", "0.5", "--name", "web"}, "sleep")

@@ -79,7 +79,8 @@ func TestPodman(t *testing.T) {
 	p.empty()
 }
 
-// An image's annotations, which Podman 4 passes on, do not ask for more than its environment may.
+// TestPodmanImageAnnotations: the annotations of an image, which Podman 4 passes on, have no more rights than its
+// environment.
 func TestPodmanImageAnnotations(t *testing.T) {
 	p := newPodman(t)
 	file := filepath.Join(p.dir, "Dockerfile")
@@ -100,7 +101,7 @@ func TestPodmanImageAnnotations(t *testing.T) {
 	p.empty()
 }
 
-// TestPodmanAnnotations: what an annotation says is what the container is, or it is refused.
+// TestPodmanAnnotations: a container has the settings of its annotations, or it is refused.
 func TestPodmanAnnotations(t *testing.T) {
 	p := newPodman(t)
 	p.allowImages("burst")
@@ -119,7 +120,7 @@ func TestPodmanAnnotations(t *testing.T) {
 	p.empty()
 }
 
-// What candor setup podman writes is what Podman reads.
+// TestPodmanSetup: Podman reads the configuration that candor setup podman writes.
 func TestPodmanSetup(t *testing.T) {
 	if os.Geteuid() != 0 {
 		t.Skip("needs root: Podman without root starts no runtime on machines without newuidmap")

@@ -55,7 +55,7 @@ func waitFor(t *testing.T, file string, is func(*timescale.Summary) bool) *times
 	}
 }
 
-// TestRecordCommand: a command runs in a group of its own, whose whole use is recorded; its exit code is passed on.
+// TestRecordCommand: a command runs in its own group, whose whole use is recorded. candor returns its exit code.
 func TestRecordCommand(t *testing.T) {
 	l := newLab(t)
 	file := filepath.Join(t.TempDir(), "usage")
@@ -90,8 +90,8 @@ func TestRecordCommand(t *testing.T) {
 	}
 }
 
-// TestRecordKilled: a recording can be read while it grows, and what a killed recorder leaves is whole up to
-// its last second. A group that was throttled is said to have hidden what it wanted.
+// TestRecordKilled: a growing recording can be read, and a killed recorder leaves a recording that is complete up to its last
+// second. The report marks the hidden demand of a throttled group.
 func TestRecordKilled(t *testing.T) {
 	l := newLab(t)
 	l.confine("program", bandwidth.Bandwidth{Quota: 50 * ms, Period: 100 * ms}, l.usable.Lowest(1), "spin", "2")
@@ -112,12 +112,12 @@ func TestRecordKilled(t *testing.T) {
 		t.Errorf("%+v, hidden %+v", g.Used, g.Hidden)
 	}
 	got := do(t, l.candor("usage", file))
-	if got.code != 0 || !strings.Contains(got.out, "it goes on, or its recorder was killed") || !strings.Contains(got.out, "shows what it got, not what it wanted") {
+	if got.code != 0 || !strings.Contains(got.out, "its recorder still runs or was killed") || !strings.Contains(got.out, "shows its use, not its demand") {
 		t.Errorf("%+v", got)
 	}
 }
 
-// TestRecordEnds: with its groups, with --duration, and on a signal a recording ends whole.
+// TestRecordEnds: a recording is complete if its groups end, after --duration, and after a signal.
 func TestRecordEnds(t *testing.T) {
 	l := newLab(t)
 	file := filepath.Join(t.TempDir(), "usage")
@@ -176,8 +176,9 @@ func TestRecordConfined(t *testing.T) {
 	}
 }
 
-// TestRecordLeaves: what a recorded command leaves runs on, and does not hide its exit code.
-func TestRecordLeaves(t *testing.T) {
+// TestRecordRemainingProcesses: processes that a recorded command leaves behind go on running, and candor record returns
+// the command's exit code.
+func TestRecordRemainingProcesses(t *testing.T) {
 	l := newLab(t)
 	got := do(t, l.candor(append([]string{"record", "-o", filepath.Join(t.TempDir(), "usage")}, play("leave")...)...))
 	var pid int
@@ -208,7 +209,7 @@ func TestRecordLeaves(t *testing.T) {
 	}
 }
 
-// TestRecordAllAgain: a group that ends and is made again is in a recording of all twice.
+// TestRecordAllAgain: a recording of all groups contains a group twice if it ends and is recreated.
 func TestRecordAllAgain(t *testing.T) {
 	l := newLab(t)
 	file := filepath.Join(t.TempDir(), "usage")
@@ -233,7 +234,8 @@ func TestRecordAllAgain(t *testing.T) {
 	waitFor(t, file, func(s *timescale.Summary) bool { return webs(s) == 2 })
 }
 
-// TestRecordAllEnclosing: a group that is recorded for its limit, and gets a process of its own only later, is in a recording of all once.
+// TestRecordAllEnclosing: a recording of all groups contains a group once, even if it is recorded for its limit first
+// and gets its own process later.
 func TestRecordAllEnclosing(t *testing.T) {
 	l := newLab(t)
 	if l.tree.Version() != 1 {
@@ -289,7 +291,7 @@ func TestRecordAllEnclosing(t *testing.T) {
 	}
 }
 
-// TestRecordWithoutCpuset: a group that the cpuset controller has not, as systemd's units on cgroup v1, is recorded all the same.
+// TestRecordWithoutCpuset: a group without the cpuset controller, such as a systemd unit on cgroup v1, can be recorded.
 func TestRecordWithoutCpuset(t *testing.T) {
 	l := newLab(t)
 	if l.tree.Version() != 1 {
@@ -312,9 +314,9 @@ func TestRecordWithoutCpuset(t *testing.T) {
 	}
 }
 
-// TestRecordAbove: a limit of the group above, as of a pod, is recorded with what it does: a group that has none itself
-// did not get what it wanted.
-func TestRecordAbove(t *testing.T) {
+// TestRecordLimitOfParent: a recording has the limit of the parent group, as of a pod, and the demand that this limit
+// hides in a group without a limit.
+func TestRecordLimitOfParent(t *testing.T) {
 	l := newLab(t)
 	cpus := l.usable.Lowest(1)
 	if err := l.tree.Group("pod").Create(cgroup.Settings{CPUs: cpus, Quota: 20 * ms, Period: 100 * ms}, 0); err != nil {

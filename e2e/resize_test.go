@@ -9,8 +9,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A resize changes what a running program has and is shown, then tells it.
-func TestResizeTells(t *testing.T) {
+// TestResizeNotifies: a resize changes the CPUs and the view of a running program, then notifies it.
+func TestResizeNotifies(t *testing.T) {
 	l := newLab(t)
 	l.need(2)
 	n := l.start([]string{"--cpu", "0.5", "--name", "web", "--on-resize", "signal:HUP"}, "signals")
@@ -37,7 +37,7 @@ func TestResizeTells(t *testing.T) {
 	l.empty()
 }
 
-// A command is told the new size by its environment.
+// TestResizeExecutes: the command of --on-resize gets the new size in its environment.
 func TestResizeExecutes(t *testing.T) {
 	l := newLab(t)
 	l.need(2)
@@ -58,7 +58,7 @@ func TestResizeExecutes(t *testing.T) {
 	}
 }
 
-// Strangers on exclusive CPUs are seen: this test burns time on one.
+// TestInspectStrangers: candor inspect shows foreign processes on exclusive CPUs; this test uses the time of such a CPU.
 func TestInspectStrangers(t *testing.T) {
 	l := newLab(t)
 	l.start([]string{"--cpu", "1", "--name", "web"}, "sleep")
@@ -73,7 +73,7 @@ func TestInspectStrangers(t *testing.T) {
 			select {
 			case <-stop:
 				return
-			default:
+			default: //nolint:staticcheck // it uses the CPU on purpose
 			}
 		}
 	})
@@ -90,7 +90,7 @@ func TestInspectStrangers(t *testing.T) {
 	}
 }
 
-// What ps and inspect write for people.
+// TestTables: the tables of ps and inspect.
 func TestTables(t *testing.T) {
 	l := newLab(t)
 	l.need(2)

@@ -52,8 +52,7 @@ func TestRunPassesThrough(t *testing.T) {
 	l.empty()
 }
 
-// What only the kernel can tell of a command: it is no program, or its
-// interpreter is missing.
+// TestRunNoProgram: errors that only the kernel finds: a file is no program, or its interpreter is missing.
 func TestRunNoProgram(t *testing.T) {
 	l := newLab(t)
 	for name, text := range map[string]string{"garbage": "\x7fELF and no more", "lost": "#!/no/such/interpreter\n"} {
@@ -69,8 +68,8 @@ func TestRunNoProgram(t *testing.T) {
 	l.empty()
 }
 
-// What a program sees is what it has.
-func TestRunSees(t *testing.T) {
+// TestRunView: a program sees exactly the CPUs that it has.
+func TestRunView(t *testing.T) {
 	l := newLab(t)
 	all := l.usable.Count()
 	host := sees()
@@ -136,7 +135,7 @@ func withAffinity(t *testing.T, mask *unix.CPUSet, f func()) {
 	<-done
 }
 
-// Processes that outlast their program keep its CPUs; candor says so.
+// TestRunLeavesProcesses: processes that outlive their program keep its CPUs, and candor reports them.
 func TestRunLeavesProcesses(t *testing.T) {
 	l := newLab(t)
 	got := do(t, l.candor(append([]string{"run", "--cpu", "1", "--name", "web"}, play("leave")...)...))
@@ -180,7 +179,7 @@ func TestRunKilled(t *testing.T) {
 	l.empty()
 }
 
-// Many at once: each gets what it asked for, and gives it back.
+// TestRunParallel: many programs at the same time get the requested CPUs and return them.
 func TestRunParallel(t *testing.T) {
 	l := newLab(t)
 	count := 32
@@ -207,9 +206,9 @@ func TestRunParallel(t *testing.T) {
 	l.empty()
 }
 
-// Inside a container, whose view hides the other CPUs, candor still knows them:
-// nobody else is moved for it.
-func TestRunInside(t *testing.T) {
+// TestRunInContainer: candor runs in a container whose view hides the other CPUs. It still knows all CPUs, and moves no
+// other container.
+func TestRunInContainer(t *testing.T) {
 	l := newLab(t)
 	l.need(2)
 	l.start([]string{"--cpu", "0.6", "--name", "web"}, "sleep")
@@ -241,8 +240,7 @@ func field(text, name string) string {
 	return strings.TrimSuffix(value, ",")
 }
 
-// A release that fails leaves the program's exit code alone, and the rest to
-// the next operation.
+// TestRunReleaseFails: if a release fails, candor returns the program's exit code, and the next operation releases the CPUs.
 func TestRunReleaseFails(t *testing.T) {
 	l := newLab(t)
 	cmd := l.candor(append([]string{"run", "--cpu", "0.5", "--name", "web"}, play("signals")...)...)

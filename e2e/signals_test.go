@@ -147,7 +147,7 @@ func (l *lab) launchIgnoring(cmd *exec.Cmd, sig syscall.Signal) *tenant {
 	return l.launch(wrapped)
 }
 
-// With a terminal or without, what waits for the lock can be interrupted.
+// TestRunInterruptedBeforeStart: a signal interrupts the wait for the lock, with and without a terminal.
 func TestRunInterruptedBeforeStart(t *testing.T) {
 	l := newLab(t)
 	l.nudge()
@@ -162,8 +162,8 @@ func TestRunInterruptedBeforeStart(t *testing.T) {
 	l.empty()
 }
 
-// A signal after the program's end does not wait for a lock that another has: the
-// exit code is the program's, the CPUs are the next operation's to take back.
+// TestRunInterruptedAtEnd: a signal after the program's end interrupts the wait for the lock of another process. candor
+// returns the program's exit code, and the next operation releases the CPUs.
 func TestRunInterruptedAtEnd(t *testing.T) {
 	l := newLab(t)
 	cmd := l.candor(append([]string{"run", "--cpu", "0.5"}, play("signals")...)...)

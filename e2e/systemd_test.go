@@ -10,7 +10,7 @@ import (
 	"github.com/candor-project/candor/cgroup"
 )
 
-// Where systemd manages the groups, containers are its scopes.
+// TestRunWithSystemd: if systemd manages the groups, containers are its scopes.
 func TestRunWithSystemd(t *testing.T) {
 	if os.Geteuid() != 0 {
 		t.Skip("makes cgroups: needs root")

@@ -102,8 +102,8 @@ func TestTop(t *testing.T) {
 	}
 }
 
-// The terminal is given back however candor top ends.
-func TestTopEnds(t *testing.T) {
+// TestTopRestoresTerminal: candor top restores the terminal at each kind of end.
+func TestTopRestoresTerminal(t *testing.T) {
 	onHardware(t)
 	l := shop(t)
 	for signal, want := range map[unix.Signal]int{unix.SIGTERM: 143, unix.SIGHUP: 129, unix.SIGINT: 130} {
@@ -124,8 +124,8 @@ func TestTopEnds(t *testing.T) {
 	}
 }
 
-// Ctrl-Z stops it as a shell's job, with the terminal as it was; it goes on where it was.
-func TestTopStops(t *testing.T) {
+// TestTopSuspended: Ctrl-Z suspends candor top as a job of the shell and restores the terminal. Later candor top continues.
+func TestTopSuspended(t *testing.T) {
 	onHardware(t)
 	l := shop(t)
 	shell := exec.Command("/bin/sh", "-c", `set -m; "$@"; echo stopped; read go; fg; echo "ended $?"`, "sh", os.Getenv("CANDOR_BIN"), "top")
@@ -146,7 +146,7 @@ func TestTopStops(t *testing.T) {
 	}
 }
 
-// For scripts: as many readings as they want, and no terminal.
+// TestTopOnce: scripts get the requested number of readings without a terminal.
 func TestTopOnce(t *testing.T) {
 	l := shop(t)
 	for _, args := range [][]string{{"top"}, {"top", "--once"}} {
@@ -185,7 +185,7 @@ func TestTopOnce(t *testing.T) {
 	}
 }
 
-// Pods' containers have their names everywhere, and answer to them.
+// TestPodNames: each command shows the containers of pods by their names, and accepts these names.
 func TestPodNames(t *testing.T) {
 	onHardware(t)
 	l := shop(t)

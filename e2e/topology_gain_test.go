@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// On a machine with one NUMA node there is nothing that a topology wish could gain, and nothing is run.
+// TestTopologyGain: on a machine with one NUMA node no topology policy can help, so the measurement runs nothing.
 func TestTopologyGain(t *testing.T) {
 	if line, err := exec.Command(os.Getenv("CANDOR_BIN"), "topology").Output(); err != nil || !strings.Contains(string(line), " 1 NUMA node,") {
 		t.Skipf("several NUMA nodes, where it takes minutes; or %v", err)

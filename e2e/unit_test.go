@@ -73,8 +73,7 @@ func (u *unit) until(what string, is func() bool) {
 	}
 }
 
-// The unit's candor runs with all that the unit takes from it, waits for the runtime, begins again when it is killed, and
-// leaves its state behind.
+// TestUnit: candor runs with the restrictions of the unit, waits for the runtime, restarts after a kill, and keeps its state.
 func TestUnit(t *testing.T) {
 	free, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {

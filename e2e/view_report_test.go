@@ -11,8 +11,8 @@ import (
 	"github.com/candor-project/candor/view"
 )
 
-// candor view says of each setup what the kernel was told, and finds honest
-// what is: no limit at all, and Candor's.
+// TestViewReport: candor view shows the settings of the kernel for each setup. It marks as honest only a setup without a
+// limit, and Candor's.
 func TestViewReport(t *testing.T) {
 	l := newLab(t)
 	sizes := sizesHere(t)
@@ -59,7 +59,7 @@ func checkReport(t *testing.T, setup string, r view.Report, s sizes) {
 	}
 }
 
-// candor view --cpu looks into a new place, whose command it then becomes.
+// TestViewInside: candor view --cpu creates a container for the view, and runs the command in it.
 func TestViewInside(t *testing.T) {
 	l := newLab(t)
 	sizes := sizesHere(t)
@@ -80,7 +80,7 @@ func TestViewInside(t *testing.T) {
 	l.empty()
 }
 
-// What the environment is for: a runtime that asks files which an affinity does not change.
+// TestViewByEnvironment: the environment variables help a runtime that reads files which an affinity does not change.
 func TestViewByEnvironment(t *testing.T) {
 	l := newLab(t)
 	sizes := sizesHere(t)

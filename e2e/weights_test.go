@@ -18,7 +18,7 @@ import (
 )
 
 const (
-	measuredFor = 3 * time.Second // each of the windows
+	measuredFor = 2 * time.Second // length of each window
 
 	// least is what a container has to get of its limit or guarantee. The goal is 0.95, and the median of many
 	// windows reaches it (docs/benchmarks/weights.md); that of three is off by a few hundredths.

@@ -4,6 +4,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -12,7 +13,7 @@ import (
 func (l *lab) wysiwyg(out string, parts ...string) *exec.Cmd {
 	cmd := exec.Command("scripts/wysiwyg.sh", parts...)
 	cmd.Dir = ".."
-	cmd.Env = append(l.candor().Env, "CANDOR="+os.Getenv("CANDOR_BIN"), "OUT="+out, "RUNS=2", "WORK=1", "CPU=500m")
+	cmd.Env = slices.Concat(l.candor().Env, []string{"CANDOR=" + os.Getenv("CANDOR_BIN"), "OUT=" + out, "RUNS=2", "WORK=1", "CPU=500m"})
 	return cmd
 }
 
@@ -20,7 +21,7 @@ func (l *lab) wysiwyg(out string, parts ...string) *exec.Cmd {
 func TestWYSIWYG(t *testing.T) {
 	l := newLab(t)
 	if l.usable.Count() < 2 {
-		t.Skip("one CPU: all set-ups show the same number")
+		t.Skip("one CPU: all setups show the same number")
 	}
 	for _, program := range []string{"gcc", "javac", "python3", "xz", "zstd", "sysbench", "stress-ng", "openssl", "nginx", "wrk"} {
 		if _, err := exec.LookPath(program); err != nil {

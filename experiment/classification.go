@@ -70,7 +70,7 @@ func (c CPUs) String() string { return hybrid.Milli(c).String() }
 const maxFailed = 5
 
 // ErrNoVote means that no evaluation of a classification can vote.
-var ErrNoVote = errors.New("nothing to decide by")
+var ErrNoVote = errors.New("cannot classify")
 
 // Check reports the first invalid field of a classification.
 func (c *Classification) Check() error {
@@ -80,22 +80,22 @@ func (c *Classification) Check() error {
 	case len(c.Limits) == 0:
 		return fmt.Errorf("%w: no limit", ErrBadSetup)
 	case !(c.Margin >= 0 && c.Margin <= 1):
-		return fmt.Errorf("%w: margin %g: want 0 to 1", ErrBadWorkload, c.Margin)
+		return fmt.Errorf("%w: margin %g: must be 0 to 1", ErrBadWorkload, c.Margin)
 	}
 	for _, limit := range c.Limits {
 		if limit < hybrid.MinLimit || limit > hybrid.MaxLimit {
-			return fmt.Errorf("%w: limit %v: want %v to %v", ErrBadSetup, limit, hybrid.MinLimit, hybrid.MaxLimit)
+			return fmt.Errorf("%w: limit %v: must be %v to %v", ErrBadSetup, limit, hybrid.MinLimit, hybrid.MaxLimit)
 		}
 	}
 	for i, limit := range c.Limits {
 		if slices.Contains(c.Limits[:i], limit) {
-			return fmt.Errorf("%w: limit %v is there twice", ErrBadSetup, limit)
+			return fmt.Errorf("%w: duplicate limit %v", ErrBadSetup, limit)
 		}
 	}
 	for i := range c.Workloads {
 		w := &c.Workloads[i]
 		if slices.ContainsFunc(c.Workloads[:i], func(other NamedWorkload) bool { return other.Name == w.Name }) {
-			return fmt.Errorf("%w: %q is there twice", ErrBadWorkload, w.Name)
+			return fmt.Errorf("%w: duplicate name %q", ErrBadWorkload, w.Name)
 		}
 		e := Experiment{Workload: w.Workload, Setups: []Setup{{Kind: Quota, Limit: c.Limits[0]}}, Rounds: 2}
 		if err := e.Check(); err != nil {
@@ -106,7 +106,7 @@ func (c *Classification) Check() error {
 }
 
 // ErrFailing means that the runs of a program fail, so that the classification has no data.
-var ErrFailing = errors.New("its runs fail")
+var ErrFailing = errors.New("runs fail")
 
 // Run runs the classification. If the context ends first, the error is the context's. If runs fail, it is ErrFailing.
 // In both cases the class covers the evaluations so far.
@@ -129,7 +129,7 @@ func (c *Classification) Run(ctx context.Context, l *Lab) (*Class, error) {
 		}
 	}
 	if voters == 0 {
-		return nil, fmt.Errorf("%w: %s: want a limit of %d CPUs or less", ErrNoVote, class.Evaluations[0].Why, l.usable.Count()-1)
+		return nil, fmt.Errorf("%w: %s; use a limit of %d CPUs or less", ErrNoVote, class.Evaluations[0].Why, l.usable.Count()-1)
 	}
 	var err error
 	for i := range class.Evaluations {
@@ -216,7 +216,7 @@ func (e *Evaluation) add(pair []Run, better, margin float64, metric string) (mor
 	for i := range pair {
 		why := pair[i].Failure
 		if why == "" && pair[i].Values[metric] <= 0 {
-			why = fmt.Sprintf("metric %q is %g: want more than 0, for a ratio", metric, pair[i].Values[metric])
+			why = fmt.Sprintf("metric %q is %g: must be above 0 for a ratio", metric, pair[i].Values[metric])
 		}
 		if why == "" {
 			continue

@@ -34,16 +34,16 @@ func (r *Report) Compare(metric string) []Comparison {
 		c.Setup, c.Spread = r.Setups[i], SpreadOf(values)
 		c.Failed, _ = r.Failures(i)
 		c.Throttled, c.Others = r.throttled(i), r.others(i)
-		if gains := pairs(values, rounds, first, firstRounds); i > 0 && len(gains) > 0 {
-			c.Against = against(values, first, gains)
+		if gains := logRatios(values, rounds, first, firstRounds); i > 0 && len(gains) > 0 {
+			c.Against = compareValues(values, first, gains)
 		}
 	}
 	return comparisons
 }
 
-// against compares values with the values of the first setup. gains are the log ratios of the pairs.
-func against(values, first, gains []float64) *Against {
-	p := 2 * min(SignedRank(gains, 0), SignedRank(negated(gains), 0))
+// compareValues compares values with the values of the first setup. gains are the log ratios of the pairs.
+func compareValues(values, first, gains []float64) *Against {
+	p := 2 * min(SignedRank(gains, 0), SignedRank(negate(gains), 0))
 	interval := PairedInterval(gains, 0.95)
 	return &Against{
 		Pairs: len(gains), Ratio: math.Exp(Median(gains)), Interval: Interval{math.Exp(interval.Low), math.Exp(interval.High)},
@@ -51,14 +51,14 @@ func against(values, first, gains []float64) *Against {
 	}
 }
 
-// pairs returns the logarithms of the ratios of values of the same round.
-func pairs(values []float64, rounds []int, first []float64, firstRounds []int) (gains []float64) {
+// logRatios returns the logarithms of the ratios of values of the same round.
+func logRatios(values []float64, rounds []int, first []float64, firstRounds []int) (gains []float64) {
 	at := map[int]float64{}
 	for i, round := range firstRounds {
 		at[round] = first[i]
 	}
 	for i, round := range rounds {
-		if other, has := at[round]; has && other > 0 && values[i] > 0 {
+		if other, ok := at[round]; ok && other > 0 && values[i] > 0 {
 			gains = append(gains, math.Log(values[i]/other))
 		}
 	}

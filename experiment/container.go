@@ -32,11 +32,11 @@ func (i *Image) String() string {
 // A container is an instance of a workload in an image. The engine creates it through Candor's OCI runtime. An
 // oci.Override assigns the container to the lab and gives it the same allocation as a program of the setup.
 type container struct {
-	lab     *Lab
-	image   *Image
-	id      string
-	booking oci.Override
-	removed bool
+	lab      *Lab
+	image    *Image
+	id       string
+	override oci.Override
+	removed  bool
 }
 
 // create creates the container of an image and does not start it.
@@ -53,8 +53,8 @@ func (l *Lab) create(w *Workload, s *Setup) (*container, error) {
 	}
 	c := &container{lab: l, image: w.Image, id: id}
 	a := s.allocation(oci.OverriddenName(id))
-	c.booking = oci.Override{StateDir: l.dir, Config: l.config(), Parent: l.parent, Request: a.Request, Spec: a.Spec}
-	if err := c.booking.Save(); err != nil {
+	c.override = oci.Override{StateDir: l.dir, Config: l.config(), Parent: l.parent, Request: a.Request, Spec: a.Spec}
+	if err := c.override.Save(); err != nil {
 		return nil, errline.Join(err, c.clean())
 	}
 	return c, nil
@@ -80,12 +80,12 @@ func (c *container) finish(ctx context.Context, w *Workload) (r Run, err error) 
 	}
 	err = c.remove() // the lab records the usage when the engine deletes the container
 	if err == nil {
-		err = c.booking.Reload()
+		err = c.override.Reload()
 	}
 	if err != nil {
 		return r, err
 	}
-	u := c.booking.Usage
+	u := c.override.Usage
 	r.CPU, r.Periods, r.Throttled = u.CPU.Seconds(), u.Periods, u.Throttled
 	switch {
 	case ctx.Err() != nil:
@@ -94,11 +94,11 @@ func (c *container) finish(ctx context.Context, w *Workload) (r Run, err error) 
 		r.Failure = fmt.Sprintf("not ended after %v", w.Timeout)
 	case state.StartedAt.IsZero():
 		return r, fmt.Errorf("%w: %s start: %s", client.ErrRefused, c.image.Engine.Name, client.FirstLine(output))
-	case !c.booking.Applied:
-		return r, fmt.Errorf("%w: %s's runtime %s is not this candor: want candor-runc of the same version, on this machine",
+	case !c.override.Applied:
+		return r, fmt.Errorf("%w: %s's runtime %s is not this candor; use candor-runc of the same version on this machine",
 			client.ErrBadEngine, c.image.Engine.Name, c.image.Engine.Runtime)
 	default:
-		r.judge(failedIn(&state, output), max(state.FinishedAt.Sub(state.StartedAt), 0), w, output)
+		r.judge(containerFailure(&state, output), max(state.FinishedAt.Sub(state.StartedAt), 0), w, output)
 	}
 	return r, nil
 }
@@ -119,7 +119,7 @@ func (c *container) run(ctx context.Context) (output []byte, err error) {
 	}
 	ended := make(chan struct{})
 	go func() {
-		cmd.Wait() // its exit code can differ from the container's; State has the container's
+		_ = cmd.Wait() // its exit code can differ from the container's; State has the container's
 		close(ended)
 	}()
 	select {
@@ -132,11 +132,11 @@ func (c *container) run(ctx context.Context) (output []byte, err error) {
 	return tail.last(), err
 }
 
-// failedIn describes why a container failed. It returns "" if the container succeeded.
-func failedIn(s *client.State, output []byte) string {
+// containerFailure describes why a container failed. It returns "" if the container succeeded.
+func containerFailure(s *client.State, output []byte) string {
 	switch {
 	case s.FinishedAt.Before(s.StartedAt) && s.FinishedAt.Year() <= 1:
-		return "the engine lost it" + lastLine(output)
+		return "the engine lost the container" + lastLine(output)
 	case s.OOMKilled:
 		return "out of memory"
 	case s.ExitCode != 0:
@@ -157,11 +157,11 @@ func (c *container) remove() error {
 
 func (c *container) clean() error {
 	err := c.remove()
-	release := c.lab.host.Release(context.Background(), c.booking.Request.ID, true)
+	release := c.lab.host.Release(context.Background(), c.override.Request.ID, true)
 	if errors.As(release, new(*hybrid.Refusal)) { // the lab has recorded its end
 		release = nil
 	}
-	return errline.Join(err, release, c.booking.Remove())
+	return errline.Join(err, release, c.override.Remove())
 }
 
 // label returns the label of all containers of a lab.
@@ -199,5 +199,5 @@ func (p place) clearContainers() error {
 	return errline.Join(err, os.Remove(p.engineFile()))
 }
 
-// forgetBookings removes the overrides of a place in which no container runs.
-func (p place) forgetBookings() error { return os.RemoveAll(oci.Overrides(p.dir)) }
+// removeOverrides removes the overrides of a place in which no container runs.
+func (p place) removeOverrides() error { return os.RemoveAll(oci.Overrides(p.dir)) }

@@ -5,17 +5,19 @@ import "slices"
 // A Verdict states whether a workload gains by a view that equals its limit.
 type Verdict string
 
+// The verdicts of Decide.
 const (
 	Sensitive Verdict = "sensitive" // the gain exceeds the margin
 	Flexible  Verdict = "flexible"  // the gain is below the margin, or there is a loss
 	Undecided Verdict = "undecided" // the runs are not sufficient for a verdict
 )
 
-// Looks are the numbers of pairs after which Decide tests. Level is the one-sided level of each test, after Pocock
-// ("Group sequential methods in the design and analysis of clinical trials", Biometrika 1977). At the margin itself,
-// each of the two errors then happens in about 5 % of the experiments; TestErrorRates measures that rate.
+// Looks are the numbers of pairs after which Decide tests.
 var Looks = []int{8, 12, 18, 26, 40}
 
+// Level is the one-sided level of each test, after Pocock ("Group sequential methods in the design and analysis of
+// clinical trials", Biometrika 1977). If the true gain equals the margin, each of the two errors happens in about 5 %
+// of the experiments; TestErrorRates measures that rate.
 const Level = 0.0158
 
 // Decide tests gains after each number of pairs in Looks. Gains are the logarithms of the ratios of paired runs
@@ -30,14 +32,14 @@ func Decide(gains []float64, margin float64) (verdict Verdict, pairs int, more b
 		if SignedRank(seen, margin) <= Level {
 			return Sensitive, look, false
 		}
-		if SignedRank(negated(seen), -margin) <= Level {
+		if SignedRank(negate(seen), -margin) <= Level {
 			return Flexible, look, false
 		}
 	}
 	return Undecided, Looks[len(Looks)-1], false
 }
 
-func negated(values []float64) []float64 {
+func negate(values []float64) []float64 {
 	out := slices.Clone(values)
 	for i := range out {
 		out[i] = -out[i]

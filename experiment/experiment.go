@@ -3,6 +3,7 @@ package experiment
 import (
 	"context"
 	"fmt"
+	"math/rand/v2"
 	"os"
 	"time"
 
@@ -38,16 +39,16 @@ func (e *Experiment) Check() error {
 	}
 	switch {
 	case len(e.Setups) == 0:
-		return fmt.Errorf("%w: none: want some of %s", ErrBadSetup, kindNames())
+		return fmt.Errorf("%w: none; use one or more of %s", ErrBadSetup, kindNames())
 	case e.Rounds < 2 || e.Rounds > MaxRuns || e.Rounds*len(e.Setups) > MaxRuns:
-		return fmt.Errorf("%w: %d runs of each set-up: want 2 or more, and %d at most in all", ErrBadWorkload, e.Rounds, MaxRuns)
+		return fmt.Errorf("%w: %d runs of each setup: must be 2 or more, and at most %d in total", ErrBadWorkload, e.Rounds, MaxRuns)
 	case e.WarmUps < 0 || e.WarmUps > e.Rounds:
-		return fmt.Errorf("%w: %d runs to warm up: want 0 to %d", ErrBadWorkload, e.WarmUps, e.Rounds)
+		return fmt.Errorf("%w: %d warm-up runs: must be 0 to %d", ErrBadWorkload, e.WarmUps, e.Rounds)
 	}
 	for i := range e.Setups {
 		for j := range i {
 			if e.Setups[i] == e.Setups[j] {
-				return fmt.Errorf("%w: %v is there twice", ErrBadSetup, e.Setups[i])
+				return fmt.Errorf("%w: duplicate %v", ErrBadSetup, e.Setups[i])
 			}
 		}
 	}
@@ -60,7 +61,7 @@ func (e *Experiment) checkPrograms() error {
 	if len(w.Server) > 0 {
 		for i := range e.Setups {
 			if s := &e.Setups[i]; s.instances() > 1 {
-				return fmt.Errorf("%w: %v of a server: want one copy, which has its port for itself", ErrBadSetup, s)
+				return fmt.Errorf("%w: %v of a server: must be a single copy, because copies cannot share a port", ErrBadSetup, s)
 			}
 		}
 		if _, err := launch.FindProgram(w.server().args(1)[0]); err != nil {
@@ -131,4 +132,15 @@ func (e *Experiment) newReport(l *Lab) (*Report, error) {
 		return nil, err
 	}
 	return r, nil
+}
+
+// Order returns a random order of the setups for each round. Each round has each setup once, so that runs of a round
+// are close in time and make pairs. The same seed gives the same order.
+func Order(setups, rounds int, seed uint64) [][]int {
+	random := rand.New(rand.NewPCG(seed, uint64(setups)))
+	order := make([][]int, rounds)
+	for round := range order {
+		order[round] = random.Perm(setups)
+	}
+	return order
 }

@@ -54,12 +54,12 @@ func (i *Isolation) Check() error {
 	case len(i.Stressors) == 0:
 		return fmt.Errorf("%w: none", ErrBadStressor)
 	case i.Rounds < 2 || i.Rounds > MaxRuns || i.runs() > MaxRuns:
-		return fmt.Errorf("%w: %d rounds: want 2 or more, and %d runs at most in all", ErrBadWorkload, i.Rounds, MaxRuns)
+		return fmt.Errorf("%w: %d rounds: must be 2 or more, with at most %d runs in total", ErrBadWorkload, i.Rounds, MaxRuns)
 	case i.Limit != 0 && (i.Limit < hybrid.MinLimit || i.Limit > hybrid.MaxLimit):
-		return fmt.Errorf("%w: limit %v: want %v to %v", ErrBadSetup, i.Limit, hybrid.MinLimit, hybrid.MaxLimit)
+		return fmt.Errorf("%w: limit %v: must be %v to %v", ErrBadSetup, i.Limit, hybrid.MinLimit, hybrid.MaxLimit)
 	}
-	if twice, found := firstTwice(i.Cases); found {
-		return fmt.Errorf("%w %s is there twice", ErrBadCase, twice)
+	if twice, found := firstDuplicate(i.Cases); found {
+		return fmt.Errorf("%w %s: duplicate", ErrBadCase, twice)
 	}
 	var names []string
 	for _, s := range i.Stressors {
@@ -68,8 +68,8 @@ func (i *Isolation) Check() error {
 		}
 		names = append(names, s.Name)
 	}
-	if twice, found := firstTwice(names); found {
-		return fmt.Errorf("%w: %s is there twice", ErrBadStressor, twice)
+	if twice, found := firstDuplicate(names); found {
+		return fmt.Errorf("%w %s: duplicate", ErrBadStressor, twice)
 	}
 	names = nil
 	for _, a := range i.Applications {
@@ -81,13 +81,13 @@ func (i *Isolation) Check() error {
 		}
 		names = append(names, a.Name)
 	}
-	if twice, found := firstTwice(names); found {
-		return fmt.Errorf("%w: application %s is there twice", ErrBadWorkload, twice)
+	if twice, found := firstDuplicate(names); found {
+		return fmt.Errorf("%w: application %s: duplicate", ErrBadWorkload, twice)
 	}
 	return nil
 }
 
-func firstTwice[T comparable](values []T) (twice T, found bool) {
+func firstDuplicate[T comparable](values []T) (twice T, found bool) {
 	for i, v := range values {
 		if slices.Contains(values[:i], v) {
 			return v, true
@@ -114,7 +114,7 @@ func (i *Isolation) Run(ctx context.Context, l *Lab) (*IsolationReport, error) {
 			return nil, err
 		}
 	}
-	if err := l.host.SetOptions(host.NodeOptions{Reserved: l.taken}); err != nil {
+	if err := l.host.SetOptions(host.NodeOptions{Reserved: l.reserved}); err != nil {
 		return nil, err
 	}
 	if err := l.openScratch(i.Tmp, scratchRoom); err != nil {
@@ -133,18 +133,26 @@ func (i *Isolation) Run(ctx context.Context, l *Lab) (*IsolationReport, error) {
 			for _, cell := range Order(i.cells(), 1, i.Seed+uint64(n))[0] {
 				n++
 				r := IsolationRun{App: app, Case: cell % len(i.Cases), Stressor: cell/len(i.Cases) - 1, Round: round, Began: time.Since(began).Seconds()}
-				if i.Progress != nil {
-					i.Progress(IsolationStage{n, i.runs(), report.doing(&r), report})
-				}
-				if err := l.isolated(ctx, report, i.Applications[app].Workload, &r); err != nil {
+				if err := i.runCell(ctx, l, report, n, &r); err != nil {
 					report.Stopped = true
 					return report, err
 				}
-				report.Runs = append(report.Runs, r)
 			}
 		}
 	}
 	return report, nil
+}
+
+// runCell runs an application in a case once, and adds the result to the report. n is the number of the run, from 1.
+func (i *Isolation) runCell(ctx context.Context, l *Lab, report *IsolationReport, n int, r *IsolationRun) error {
+	if i.Progress != nil {
+		i.Progress(IsolationStage{n, i.runs(), report.doing(r), report})
+	}
+	if err := l.runIsolation(ctx, report, i.Applications[r.App].Workload, r); err != nil {
+		return err
+	}
+	report.Runs = append(report.Runs, *r)
+	return nil
 }
 
 // tryOut runs each application, case and stressor once. It warms up the machine, and finds broken programs before the
@@ -152,7 +160,7 @@ func (i *Isolation) Run(ctx context.Context, l *Lab) (*IsolationReport, error) {
 func (i *Isolation) tryOut(ctx context.Context, l *Lab, report *IsolationReport) error {
 	for n := range max(len(i.Applications), len(i.Cases)) {
 		r := IsolationRun{App: n % len(i.Applications), Case: n % len(i.Cases), Stressor: alone}
-		if err := l.isolated(ctx, report, i.Applications[r.App].Workload, &r); err != nil {
+		if err := l.runIsolation(ctx, report, i.Applications[r.App].Workload, &r); err != nil {
 			return err
 		}
 		if r.Failure != "" {
@@ -162,7 +170,7 @@ func (i *Isolation) tryOut(ctx context.Context, l *Lab, report *IsolationReport)
 	for n := range i.Stressors {
 		r := IsolationRun{Case: n % len(i.Cases), Stressor: n}
 		idle := Workload{Command: []string{"true"}, Timeout: time.Minute}
-		if err := l.isolated(ctx, report, idle, &r); err != nil {
+		if err := l.runIsolation(ctx, report, idle, &r); err != nil {
 			return err
 		}
 		if r.Failure != "" {

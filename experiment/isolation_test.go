@@ -132,7 +132,7 @@ func TestIsolationRefused(t *testing.T) {
 	}{
 		{"application", "echo no map >&2; exit 3", "", 0, ErrBadWorkload, "bad workload: application app fails alone, in the case quota: exit code 3: no map"},
 		{"stressor", "true", "echo no device >&2; exit 3", 0, ErrBadStressor, "bad stressor cpu does not run here, in the case quota: it ended: no device"},
-		{"CPUs", "true", "", hybrid.MaxLimit, ErrTooSmall, "too few CPUs for the case quota"},
+		{"CPUs", "true", "", hybrid.MaxLimit, ErrTooSmall, "too few CPUs for case quota"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			l := openLab(t)
@@ -164,9 +164,9 @@ func TestStressorEnds(t *testing.T) {
 		err = l.openScratch(i.Tmp, 1)
 	}
 	if err == nil {
-		err = l.isolated(context.Background(), report, i.Applications[0].Workload, &r)
+		err = l.runIsolation(context.Background(), report, i.Applications[0].Workload, &r)
 	}
-	if err != nil || r.Failure != "the stressor ended before it: enough" || r.Time != 0 {
+	if err != nil || r.Failure != "the stressor ended first: enough" || r.Time != 0 {
 		t.Errorf("%v, %+v; want a failure", err, r)
 	}
 }

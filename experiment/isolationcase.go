@@ -14,6 +14,7 @@ import (
 // A Case is a way to separate an application from a stressor beside it.
 type Case string
 
+// The cases, by name.
 const (
 	CaseTogether Case = "together"     // no separation: plain processes in the same group
 	CaseGroups   Case = "groups"       // no limits, each in its own group
@@ -39,7 +40,7 @@ func ParseCase(text string) (Case, error) {
 	for _, c := range Cases {
 		names = append(names, string(c))
 	}
-	return "", fmt.Errorf("%w %.60q: want one of %s", ErrBadCase, text, strings.Join(names, ", "))
+	return "", fmt.Errorf("%w %.60q: must be one of %s", ErrBadCase, text, strings.Join(names, ", "))
 }
 
 // A Split divides a machine's CPUs between application and stressor, in milli-CPU.
@@ -67,7 +68,7 @@ func (s Split) check(c Case) error {
 		need = 1000 * hybrid.Milli(s.Application.CPUs()+1)
 	}
 	if have < need {
-		return fmt.Errorf("%w for the case %s with %v for the application: with the stressor's it needs %v, the machine has %v",
+		return fmt.Errorf("%w for case %s: the application's %v and the stressor need %v, the machine has %v",
 			ErrTooSmall, c, s.Application, need, have)
 	}
 	return nil

@@ -58,14 +58,14 @@ func (r *IsolationReport) Write(w io.Writer) error {
 
 // IsIsolation reports whether data is the JSON of an isolation's report.
 func IsIsolation(data []byte) bool {
-	var what struct {
+	var header struct {
 		Kind string `json:"kind"`
 	}
-	return json.Unmarshal(data, &what) == nil && what.Kind == isolationKind
+	return json.Unmarshal(data, &header) == nil && header.Kind == isolationKind
 }
 
 // ReadIsolation reads the file of a report. It returns false if the file has another type of report.
-func ReadIsolation(file string) (r *IsolationReport, is bool, err error) {
+func ReadIsolation(file string) (r *IsolationReport, isIsolation bool, err error) {
 	data, err := fileio.Read(file, maxReport)
 	if err != nil || !IsIsolation(data) {
 		return nil, false, err
@@ -82,10 +82,10 @@ func ParseIsolation(data []byte) (*IsolationReport, error) {
 		Version int `json:"version"`
 	}
 	if err := json.Unmarshal(data, &version); err != nil || !IsIsolation(data) {
-		return nil, fmt.Errorf("%w: want what candor isolate -o json writes", ErrBadReport)
+		return nil, fmt.Errorf("%w: must be the output of candor isolate -o json", ErrBadReport)
 	}
 	if version.Version != isolationVersion {
-		return nil, fmt.Errorf("%w: version %d: want %d", ErrBadReport, version.Version, isolationVersion)
+		return nil, fmt.Errorf("%w: version %d: must be %d", ErrBadReport, version.Version, isolationVersion)
 	}
 	var r IsolationReport
 	if err := fileio.DecodeStrict(data, &r); err != nil {
@@ -100,7 +100,7 @@ func ParseIsolation(data []byte) (*IsolationReport, error) {
 // check returns an error for a report that contradicts itself.
 func (r *IsolationReport) check() error {
 	if len(r.Applications) == 0 || len(r.Stressors) == 0 || len(r.Cases) == 0 || r.Rounds < 1 {
-		return errors.New("no application, no stressor, no case or no round")
+		return errors.New("no applications, stressors, cases or rounds")
 	}
 	for _, c := range r.Cases {
 		if _, err := ParseCase(string(c)); err != nil {
@@ -111,13 +111,13 @@ func (r *IsolationReport) check() error {
 		run := &r.Runs[i]
 		switch {
 		case run.App < 0 || run.App >= len(r.Applications), run.Case < 0 || run.Case >= len(r.Cases), run.Stressor < alone || run.Stressor >= len(r.Stressors):
-			return fmt.Errorf("run %d: application %d, case %d, stressor %d: there is no such", i, run.App, run.Case, run.Stressor)
+			return fmt.Errorf("run %d: application %d, case %d, stressor %d: out of range", i, run.App, run.Case, run.Stressor)
 		case run.Round < 0 || run.Round >= MaxRuns:
-			return fmt.Errorf("run %d: round %d", i, run.Round)
+			return fmt.Errorf("run %d: round %d: out of range", i, run.Round)
 		case run.Failure == "" && !(run.Time >= 1e-9 && run.Time <= maxValue):
-			return fmt.Errorf("run %d: time %g, and no failure", i, run.Time)
+			return fmt.Errorf("run %d: no failure, but time %g", i, run.Time)
 		case run.Load != nil && !(run.Load.CPUs >= 0 && run.Load.Rate >= 0):
-			return fmt.Errorf("run %d: a load of %g CPUs, %g", i, run.Load.CPUs, run.Load.Rate)
+			return fmt.Errorf("run %d: load of %g CPUs, rate %g: must not be negative", i, run.Load.CPUs, run.Load.Rate)
 		}
 	}
 	return nil

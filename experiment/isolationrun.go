@@ -45,8 +45,8 @@ const (
 	stressorName    = "stressor"
 )
 
-// isolated runs an application once. A failed run is a result. The error is an error of the lab or of the context.
-func (l *Lab) isolated(ctx context.Context, report *IsolationReport, w Workload, r *IsolationRun) (err error) {
+// runIsolation runs an application once. A failed run is a result. The error is an error of the lab or of the context.
+func (l *Lab) runIsolation(ctx context.Context, report *IsolationReport, w Workload, r *IsolationRun) (err error) {
 	c := report.Cases[r.Case]
 	var running []*instance
 	var beside *stress
@@ -56,7 +56,7 @@ func (l *Lab) isolated(ctx context.Context, report *IsolationReport, w Workload,
 			return err
 		}
 		running = append(running, beside.instance)
-		if r.Failure, err = beside.begin(ctx); r.Failure != "" || err != nil {
+		if r.Failure, err = beside.waitUntilStarted(ctx); r.Failure != "" || err != nil {
 			return err
 		}
 	}
@@ -64,7 +64,7 @@ func (l *Lab) isolated(ctx context.Context, report *IsolationReport, w Workload,
 	if err != nil {
 		return err
 	}
-	if !app.guest {
+	if !app.isGuest {
 		running = append(running, app)
 	}
 	return l.measure(ctx, app, beside, &w, r)
@@ -72,7 +72,7 @@ func (l *Lab) isolated(ctx context.Context, report *IsolationReport, w Workload,
 
 // startApplication starts the application in its own group, or in the stressor's group.
 func (l *Lab) startApplication(ctx context.Context, w *Workload, c Case, split Split, beside *stress) (*instance, error) {
-	dir, err := l.place.scratch().fresh(applicationName)
+	dir, err := l.place.scratch().emptyFolder(applicationName)
 	if err != nil {
 		return nil, err
 	}
@@ -84,7 +84,7 @@ func (l *Lab) startApplication(ctx context.Context, w *Workload, c Case, split S
 		return launch.Start(ctx, l.host, c.application(split, applicationName), p, streams)
 	})
 	if err == nil {
-		app.guest = guest
+		app.isGuest = guest
 	}
 	return app, err
 }
@@ -93,30 +93,30 @@ func (l *Lab) startApplication(ctx context.Context, w *Workload, c Case, split S
 func (l *Lab) measure(ctx context.Context, app *instance, beside *stress, w *Workload, r *IsolationRun) (err error) {
 	stop := l.raise(app.child.Grant)
 	defer func() { err = errline.Join(err, stop()) }()
-	before, err := momentNow()
+	before, err := readCPUTimes()
 	load, loadErr := beside.count()
 	run := app.wait(ctx, w)
 	loadAfter, loadAfterErr := beside.count()
-	after, afterErr := momentNow()
+	after, afterErr := readCPUTimes()
 	if err := errline.Join(err, afterErr); err != nil {
 		return err
 	}
 	r.Time, r.Failure = run.Values[WallTime.Name], run.Failure
 	r.CPU, r.Periods, r.Throttled = run.CPU, run.Periods, run.Throttled
-	own := run.CPU
+	usedCPU := run.CPU
 	if beside != nil {
 		span := after.at.Sub(before.at).Seconds()
 		used := (loadAfter.cpu - load.cpu).Seconds()
-		if app.guest {
+		if app.isGuest {
 			used = max(0, used-run.CPU)
 		}
-		own += used
+		usedCPU += used
 		r.Load = &Load{CPUs: used / span, Rate: max(0, float64(loadAfter.bytes)-float64(load.bytes)) / span}
-		if over := beside.over(); r.Failure == "" && (over || loadErr != nil || loadAfterErr != nil) {
-			r.Time, r.Failure = 0, "the stressor ended before it"+lastLine(beside.output.last())
+		if over := beside.hasEnded(); r.Failure == "" && (over || loadErr != nil || loadAfterErr != nil) {
+			r.Time, r.Failure = 0, "the stressor ended first"+lastLine(beside.output.last())
 		}
 	}
-	r.Noise = after.noiseSince(before, time.Duration(own*float64(time.Second)))
+	r.Noise = after.noiseSince(before, time.Duration(usedCPU*float64(time.Second)))
 	return nil
 }
 
@@ -127,28 +127,28 @@ func (l *Lab) raise(g *host.Grant) (stop func() error) {
 	}
 	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan error, 1)
-	go func() { ended <- l.host.RaiseQuotas(ctx, func(one *host.Grant) bool { return one.ID == g.ID }) }()
+	go func() { ended <- l.host.RaiseQuotas(ctx, func(other *host.Grant) bool { return other.ID == g.ID }) }()
 	return func() error { cancel(); return <-ended }
 }
 
 // A stress is a running stressor.
 type stress struct {
 	*instance
-	of *Stressor
+	stressor *Stressor
 }
 
 func (l *Lab) startStressor(ctx context.Context, s *Stressor, a host.Allocation) (*stress, error) {
-	dir, err := l.place.scratch().fresh(stressorName)
+	dir, err := l.place.scratch().emptyFolder(stressorName)
 	if err != nil {
 		return nil, err
 	}
-	one, err := l.launch(s.args(dir), os.Environ(), func(p launch.Program, streams [3]*os.File) (*launch.Child, error) {
+	process, err := l.launch(s.args(dir), os.Environ(), func(p launch.Program, streams [3]*os.File) (*launch.Child, error) {
 		return launch.Start(ctx, l.host, a, p, streams)
 	})
 	if err != nil {
 		return nil, err
 	}
-	return &stress{one, s}, nil
+	return &stress{process, s}, nil
 }
 
 // A stressor has started when it has used minStartCPU and has done some work. begin waits for at most startTimeout.
@@ -157,14 +157,14 @@ const (
 	startTimeout = 20 * time.Second
 )
 
-// begin waits until a stressor has started. failure is the reason if it does not start.
-func (s *stress) begin(ctx context.Context) (failure string, err error) {
+// waitUntilStarted waits until a stressor has started. failure is the reason if it does not start.
+func (s *stress) waitUntilStarted(ctx context.Context) (failure string, err error) {
 	for deadline := time.Now().Add(startTimeout); ; {
 		used, err := s.count()
 		switch {
-		case err == nil && used.cpu >= minStartCPU && (s.of.Counts == CountsNothing || used.bytes > 0):
+		case err == nil && used.cpu >= minStartCPU && (s.stressor.Counts == CountsNothing || used.bytes > 0):
 			return "", nil
-		case s.over():
+		case s.hasEnded():
 			return "it ended" + lastLine(s.output.last()), nil
 		case time.Now().After(deadline):
 			return fmt.Sprintf("it has not started after %v%s", startTimeout, lastLine(s.output.last())), nil
@@ -177,8 +177,8 @@ func (s *stress) begin(ctx context.Context) (failure string, err error) {
 	}
 }
 
-// over reports whether the stressor's first process has ended.
-func (s *stress) over() bool {
+// hasEnded reports whether the stressor's first process has ended.
+func (s *stress) hasEnded() bool {
 	select {
 	case e := <-s.ended:
 		s.ended <- e // for the next caller
@@ -188,30 +188,30 @@ func (s *stress) over() bool {
 	}
 }
 
-// A counted is the work that a stressor has done so far.
-type counted struct {
+// work is the amount of work that a stressor has done so far.
+type work struct {
 	cpu   time.Duration
 	bytes uint64
 }
 
 // count reads the work that a stressor has done. It returns the zero value if there is no stressor.
-func (s *stress) count() (counted, error) {
+func (s *stress) count() (work, error) {
 	if s == nil {
-		return counted{}, nil
+		return work{}, nil
 	}
-	look := s.host.InspectContainer(s.child.Grant)
+	state := s.host.InspectContainer(s.child.Grant)
 	reading, err := s.host.ReadUsage(s.child.Grant)
 	if err != nil {
-		return counted{}, err
+		return work{}, err
 	}
-	done := counted{cpu: reading.Usage.CPU}
-	switch s.of.Counts {
+	done := work{cpu: reading.Usage.CPU}
+	switch s.stressor.Counts {
 	case CountsSent:
 		done.bytes, err = sum([]int{s.child.Grant.Main.PID}, func(pid int) (uint64, error) { return procfs.Sent(pid, "stress0") })
 	case CountsWrites:
-		done.bytes, err = sum(look.Processes, procfs.Written)
+		done.bytes, err = sum(state.Processes, procfs.Written)
 	case CountsFaults:
-		done.bytes, err = sum(look.Processes, func(pid int) (uint64, error) {
+		done.bytes, err = sum(state.Processes, func(pid int) (uint64, error) {
 			stat, err := procfs.ReadStat(pid)
 			return stat.Faults * uint64(os.Getpagesize()), err
 		})
@@ -220,9 +220,9 @@ func (s *stress) count() (counted, error) {
 }
 
 // sum adds up a counter of processes. It skips processes that have ended or do not have the counter yet.
-func sum(pids []int, of func(pid int) (uint64, error)) (all uint64, err error) {
+func sum(pids []int, count func(pid int) (uint64, error)) (all uint64, err error) {
 	for _, pid := range pids {
-		n, err := of(pid)
+		n, err := count(pid)
 		if err != nil && !errors.Is(err, os.ErrNotExist) && !errors.Is(err, unix.ESRCH) {
 			return all, err
 		}

@@ -31,11 +31,11 @@ func (r *IsolationReport) slowdown(app, c, stressor int) Slowdown {
 	s.Spread = SpreadOf(times)
 	compare := func(c int) (*Against, []float64) {
 		control, controlRounds := r.Times(app, c, alone)
-		gains := pairs(times, rounds, control, controlRounds)
+		gains := logRatios(times, rounds, control, controlRounds)
 		if len(gains) == 0 {
 			return nil, nil
 		}
-		return against(times, control, gains), gains
+		return compareValues(times, control, gains), gains
 	}
 	if stressor != alone {
 		s.ByStressor, s.gains = compare(c)
@@ -74,6 +74,7 @@ type IsolationVerdict struct {
 // An IsolationWord is the outcome of an IsolationVerdict.
 type IsolationWord string
 
+// The outcomes of an IsolationVerdict.
 const (
 	Isolated  IsolationWord = "isolated"  // every application is slowed down by less than the margin
 	Leaks     IsolationWord = "leaks"     // at least one application is slowed down by more
@@ -119,7 +120,7 @@ func (v *IsolationVerdict) judge(slowdowns []Slowdown, apps int) {
 		}
 		if SignedRank(s.gains, margin) <= IsolationLevel/float64(apps) {
 			v.Slowed++
-		} else if SignedRank(negated(s.gains), -margin) <= IsolationLevel {
+		} else if SignedRank(negate(s.gains), -margin) <= IsolationLevel {
 			isolated++
 		}
 	}

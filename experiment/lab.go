@@ -29,11 +29,11 @@ import (
 // removes all of them at its end, even if its process is killed.
 type Lab struct {
 	place
-	host   *host.Host
-	taken  cpuset.Set // reserved CPUs, and CPUs that the machine's own containers have exclusively
-	usable cpuset.Set // all other CPUs
-	guard  *exec.Cmd
-	leash  io.Closer // closing it ends the guard
+	host     *host.Host
+	reserved cpuset.Set // reserved CPUs, and CPUs that the machine's own containers have exclusively
+	usable   cpuset.Set // all other CPUs
+	guard    *exec.Cmd
+	leash    io.Closer // closing it ends the guard
 }
 
 // A place holds the locations of a lab's state and cgroup.
@@ -51,7 +51,7 @@ const GuardCommand = "internal-guard"
 const guardVariable = "CANDOR_EXPERIMENT_GUARD"
 
 // ErrInGuard means that the guard of a lab tried to open a lab.
-var ErrInGuard = errors.New("no lab within a lab's guard")
+var ErrInGuard = errors.New("cannot open a lab within a lab's guard")
 
 // OpenLab opens a lab for this process beside a machine's containers. The lab does not use reserved CPUs, or CPUs
 // that the machine's containers have exclusively. If the machine does not support a host, the error is that of
@@ -65,7 +65,7 @@ func OpenLab(machine host.Options) (*Lab, error) {
 	}
 	l := &Lab{place: placeOf(os.Getpid())}
 	var err error
-	if l.taken, err = takenOn(machine); err != nil {
+	if l.reserved, err = reservedCPUs(machine); err != nil {
 		return nil, err
 	}
 	if l.host, err = l.open(); err != nil {
@@ -74,8 +74,8 @@ func OpenLab(machine host.Options) (*Lab, error) {
 	if err = l.startGuard(); err == nil {
 		l.usable, err = l.host.Usable()
 	}
-	if l.usable = l.usable.Minus(l.taken); err == nil && l.usable.IsEmpty() {
-		err = fmt.Errorf("%w: all are reserved, or containers have them for themselves: candor map shows who", ErrTooSmall)
+	if l.usable = l.usable.Minus(l.reserved); err == nil && l.usable.IsEmpty() {
+		err = fmt.Errorf("%w: all are reserved or exclusive to containers; candor map lists them", ErrTooSmall)
 	}
 	if err != nil {
 		return nil, errline.Join(err, l.Close())
@@ -83,8 +83,8 @@ func OpenLab(machine host.Options) (*Lab, error) {
 	return l, nil
 }
 
-// takenOn returns the reserved CPUs and the CPUs of a machine's sensitive containers.
-func takenOn(machine host.Options) (taken cpuset.Set, err error) {
+// reservedCPUs returns the reserved CPUs and the CPUs of a machine's sensitive containers.
+func reservedCPUs(machine host.Options) (taken cpuset.Set, err error) {
 	machine.Cgroup.ReadOnly = true
 	h, err := host.Open(machine)
 	if err != nil {
@@ -187,23 +187,23 @@ func (p place) clear() error {
 		return err
 	}
 	defer h.Close()
-	return p.clearOn(h)
+	return p.clearWith(h)
 }
 
-// clearOn clears the place with the lab's host. It removes containers first, because the engine reports their end to
+// clearWith clears the place with the lab's host. It removes containers first, because the engine reports their end to
 // the host.
-func (p place) clearOn(h *host.Host) error {
+func (p place) clearWith(h *host.Host) error {
 	containers := p.clearContainers()
 	err := h.Clear(context.Background())
 	if err == nil {
-		err = errline.Join(p.scratch().remove(), p.forgetBookings())
+		err = errline.Join(p.scratch().remove(), p.removeOverrides())
 	}
 	return errline.Join(containers, err)
 }
 
 // Close kills all processes of the lab and removes its files and groups.
 func (l *Lab) Close() error {
-	err := l.place.clearOn(l.host)
+	err := l.place.clearWith(l.host)
 	if l.guard != nil {
 		err = errline.Join(err, l.leash.Close(), l.guard.Wait())
 	}
@@ -217,7 +217,7 @@ var ErrTooSmall = errors.New("too few CPUs")
 func (l *Lab) Check(setups []Setup) error {
 	for i := range setups {
 		s := &setups[i]
-		if need, have := s.needs(), l.usable.Count(); need > have {
+		if need, have := s.neededCPUs(), l.usable.Count(); need > have {
 			return fmt.Errorf("%w for %v at a limit of %v: it needs %d, the machine has %d", ErrTooSmall, s, s.Limit, need, have)
 		}
 	}
@@ -226,5 +226,5 @@ func (l *Lab) Check(setups []Setup) error {
 
 // reserve reserves the CPUs that a setup must not have, so that the lab's containers do not get them.
 func (l *Lab) reserve(s *Setup) error {
-	return l.host.SetOptions(host.NodeOptions{Reserved: l.taken.Union(s.beyond(l.usable))})
+	return l.host.SetOptions(host.NodeOptions{Reserved: l.reserved.Union(s.excludedCPUs(l.usable))})
 }

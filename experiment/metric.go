@@ -39,14 +39,14 @@ func ParseMetric(text string) (Metric, error) {
 	if parts := namedMetric.FindStringSubmatch(text); parts != nil {
 		m.Name, m.Pattern = parts[1], parts[2]
 		if strings.HasPrefix(m.Pattern, "(") { // ambiguous: a regular expression that starts with "qps=", or a metric named qps
-			return m, fmt.Errorf("%w %q: want %s=%s=%s for what the output calls so, else what stands before the number", ErrBadMetric, text, m.Name, m.Name, m.Pattern)
+			return m, fmt.Errorf("%w %q: ambiguous; use %s=%s=%s if the output has \"%s=\" before the number, else add the text before the number", ErrBadMetric, text, m.Name, m.Name, m.Pattern, m.Name)
 		}
 	}
 	text = m.Pattern
 	if path, isPath := strings.CutPrefix(text, "."); isPath {
 		steps := strings.Split(path, ".")
 		if slices.Contains(steps, "") {
-			return m, fmt.Errorf("%w %q: a step of the path is empty: want a path such as .queries.perSecond", ErrBadMetric, text)
+			return m, fmt.Errorf("%w %q: empty step in the path; use a path such as .queries.perSecond", ErrBadMetric, text)
 		}
 		m.find = func(output []byte) (float64, error) { return findByPath(output, steps) }
 		return m, nil
@@ -56,7 +56,7 @@ func ParseMetric(text string) (Metric, error) {
 	case err != nil:
 		return m, fmt.Errorf("%w %q: %w", ErrBadMetric, text, err)
 	case text == "", pattern.NumSubexp() > 1:
-		return m, fmt.Errorf("%w %q: want a regular expression with one group for the number, such as 'rate: ([0-9.]+)', or a JSON path such as .rate", ErrBadMetric, text)
+		return m, fmt.Errorf("%w %q: must be a regular expression with one group for the number, such as 'rate: ([0-9.]+)', or a JSON path such as .rate", ErrBadMetric, text)
 	}
 	m.find = func(output []byte) (float64, error) { return findByPattern(output, pattern) }
 	return m, nil

@@ -12,15 +12,15 @@ type Noise struct {
 	Stolen float64 `json:"stolen"` // CPUs that the hypervisor gave to other virtual machines, on average
 }
 
-// A moment is a reading of the machine's CPU times.
-type moment struct {
+// A cpuReading is a reading of the machine's CPU times.
+type cpuReading struct {
 	at           time.Time
 	busy, stolen time.Duration
 }
 
-func momentNow() (moment, error) {
+func readCPUTimes() (cpuReading, error) {
 	times, err := procfs.ReadCPUTimes()
-	m := moment{at: time.Now()}
+	m := cpuReading{at: time.Now()}
 	for _, t := range times {
 		m.busy += t.Programs + t.Interrupts
 		m.stolen += t.Stolen
@@ -29,13 +29,13 @@ func momentNow() (moment, error) {
 }
 
 // noiseSince returns the noise between before and m, without the workload's own CPU time.
-func (m moment) noiseSince(before moment, own time.Duration) Noise {
+func (m cpuReading) noiseSince(before cpuReading, workload time.Duration) Noise {
 	span := m.at.Sub(before.at).Seconds()
 	if span <= 0 {
 		return Noise{}
 	}
 	return Noise{
-		Others: max(0, (m.busy-before.busy-own).Seconds()/span), // /proc counts in ticks of 10 ms
+		Others: max(0, (m.busy-before.busy-workload).Seconds()/span), // /proc counts in ticks of 10 ms
 		Stolen: (m.stolen - before.stolen).Seconds() / span,
 	}
 }

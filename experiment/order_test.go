@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// How a set-up does beside the first one does not depend on where it stands among the others.
+// How a setup does beside the first one does not depend on where it stands among the others.
 func TestCompareOrder(t *testing.T) {
 	report := func(order ...int) *Report {
 		r := &Report{Metrics: []ReportMetric{{Name: "time"}}, Rounds: 12}
@@ -27,7 +27,7 @@ func TestCompareOrder(t *testing.T) {
 	}
 }
 
-// Rounds have each set-up once; the order is random, and the same for a seed.
+// Rounds have each setup once; the order is random, and the same for a seed.
 func TestOrder(t *testing.T) {
 	order := Order(5, 40, 1)
 	different := 0

@@ -39,11 +39,11 @@ func (l *Lab) Probe(ctx context.Context, w *Workload, span time.Duration) (*Pred
 	all := l.usable.Count()
 	switch {
 	case all < 2:
-		return nil, fmt.Errorf("%w for a probe: it needs 2, to show one or both, the machine has %d", ErrTooSmall, all)
+		return nil, fmt.Errorf("%w for a probe: it needs 2, the machine has %d", ErrTooSmall, all)
 	case len(w.Server) > 0 || len(w.Command) == 0:
-		return nil, fmt.Errorf("%w: a probe wants one command", ErrBadWorkload)
+		return nil, fmt.Errorf("%w: a probe needs a command and no server", ErrBadWorkload)
 	case span < 10*time.Millisecond || span > time.Hour:
-		return nil, fmt.Errorf("%w: a probe of %v: want 10ms to 1h", ErrBadWorkload, span)
+		return nil, fmt.Errorf("%w: probe time %v: must be 10ms to 1h", ErrBadWorkload, span)
 	}
 	if err := probe.Check(); err != nil {
 		return nil, err
@@ -64,18 +64,18 @@ func (l *Lab) Probe(ctx context.Context, w *Workload, span time.Duration) (*Pred
 func (p *Prediction) predict() {
 	all, one := &p.Starts[0], &p.Starts[1]
 	p.Class = Flexible
-	asks, asksOne := len(all.Sources) > 0, len(one.Sources) > 0
+	readsAll, readsOne := len(all.Sources) > 0, len(one.Sources) > 0
 	switch {
-	case asks && all.Threads > one.Threads && (asksOne || one.Settled):
+	case readsAll && all.Threads > one.Threads && (readsOne || one.Settled):
 		p.Class = Sensitive
-		p.Why = fmt.Sprintf("where it sees %d CPUs it has %d threads, where it sees 1 it has %d", all.CPUs, all.Threads, one.Threads)
+		p.Why = fmt.Sprintf("it has %d threads with %d visible CPUs, and %d with 1", all.Threads, all.CPUs, one.Threads)
 	case !all.Settled || !one.Settled:
 		p.Class = Undecided
-		p.Why = "when the time was over it was still opening files or starting threads: want a longer --probe-for"
-	case !asks:
-		p.Why = "it asks nothing how many CPUs there are"
+		p.Why = "it still opened files or started threads at the time limit; use a longer --probe-for"
+	case !readsAll:
+		p.Why = "it does not read the number of CPUs"
 	default:
-		p.Why = fmt.Sprintf("it asks how many CPUs there are, but has no more threads where there are %d (%d) than where there is 1 (%d)", all.CPUs, all.Threads, one.Threads)
+		p.Why = fmt.Sprintf("it reads the number of CPUs, but has no more threads with %d CPUs (%d) than with 1 (%d)", all.CPUs, all.Threads, one.Threads)
 	}
 }
 
@@ -92,7 +92,7 @@ func (l *Lab) watch(ctx context.Context, args []string, s *Setup, span time.Dura
 	if err != nil {
 		return seen, err
 	}
-	defer ours.Close()
+	defer ours.Close() //nolint:errcheck // it is only read
 	output, write, err := newTail()
 	if err != nil {
 		theirs.Close()
@@ -119,13 +119,13 @@ func (l *Lab) watch(ctx context.Context, args []string, s *Setup, span time.Dura
 		if err != nil {
 			ended <- err.Error()
 		} else {
-			ended <- failed(state, output.last())
+			ended <- exitFailure(state, output.last())
 		}
 		cancel()
 	}()
 	if heard, hearErr := receive(timed, ours); hearErr == nil {
 		listener = heard
-		seen, err = probe.Watch(timed, listener, func() int { return tasksOf(child) })
+		seen, err = probe.Watch(timed, listener, func() int { return countThreads(child) })
 	}
 	<-timed.Done()
 	select {
@@ -158,7 +158,7 @@ func socketPair() (ours *net.UnixConn, theirs *os.File, err error) {
 
 // receive returns the file that the other side sends. It returns an error if the other side ends first.
 func receive(ctx context.Context, from *net.UnixConn) (*os.File, error) {
-	stop := context.AfterFunc(ctx, func() { from.SetReadDeadline(time.Now()) })
+	stop := context.AfterFunc(ctx, func() { _ = from.SetReadDeadline(time.Now()) }) // fails only if the socket is closed
 	defer stop()
 	control := make([]byte, unix.CmsgSpace(4))
 	_, n, _, _, err := from.ReadMsgUnix(make([]byte, 1), control)
@@ -176,8 +176,8 @@ func receive(ctx context.Context, from *net.UnixConn) (*os.File, error) {
 	return os.NewFile(uintptr(files[0]), "listener"), nil
 }
 
-// tasksOf returns the number of a program's threads.
-func tasksOf(child *launch.Child) (threads int) {
+// countThreads returns the number of a program's threads.
+func countThreads(child *launch.Child) (threads int) {
 	processes, _ := child.Processes()
 	for _, pid := range processes {
 		if tasks, err := os.ReadDir(fmt.Sprintf("/proc/%d/task", pid)); err == nil {

@@ -103,8 +103,8 @@ func TestProbeSources(t *testing.T) {
 		t.Errorf("%d bytes, %v: want that none of its calls failed", len(text), err)
 	}
 	quiet := workloadOf(time.Minute, "sh", "-c", ":")
-	if p, err = l.Probe(context.Background(), &quiet, time.Minute); err != nil || p.Class != Flexible || !strings.Contains(p.Why, "asks nothing") {
-		t.Errorf("%+v, %v: want flexible, since it asks nothing", p, err)
+	if p, err = l.Probe(context.Background(), &quiet, time.Minute); err != nil || p.Class != Flexible || !strings.Contains(p.Why, "does not read the number of CPUs") {
+		t.Errorf("%+v, %v: want flexible, since it does not read the number of CPUs", p, err)
 	}
 }
 
@@ -145,7 +145,7 @@ func TestBadProbes(t *testing.T) {
 	for want, w := range map[string]Workload{
 		"exit code 3: no input": workloadOf(time.Minute, "sh", "-c", "echo no input >&2; exit 3"),
 		"no-such-program":       workloadOf(time.Minute, "no-such-program"),
-		"wants one command":     {Command: []string{"true"}, Server: []string{"true"}},
+		"needs a command":       {Command: []string{"true"}, Server: []string{"true"}},
 	} {
 		if _, err := l.Probe(context.Background(), &w, time.Minute); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%v: %v, want %q", w.Command, err, want)

@@ -47,14 +47,14 @@ func (r *Report) ProgramName() string {
 }
 
 // ErrOtherBase means that reports do not fit into one table.
-var ErrOtherBase = errors.New("the reports cannot be compared")
+var ErrOtherBase = errors.New("cannot compare the reports")
 
 // Together combines reports. They must have the same machine and the same first setup.
 func Together(reports []*Report) (*Programs, error) {
 	p := &Programs{Machine: reports[0].Machine, Base: reports[0].Setups[0]}
 	p.Machine.Load = "" // the load differs between reports
 	for _, r := range reports {
-		if err := p.fits(r); err != nil {
+		if err := p.checkReport(r); err != nil {
 			return nil, err
 		}
 		for _, s := range r.Setups[1:] {
@@ -69,13 +69,13 @@ func Together(reports []*Report) (*Programs, error) {
 	return p, p.checkNames()
 }
 
-// fits returns an error if a report does not fit to the others.
-func (p *Programs) fits(r *Report) error {
+// checkReport returns an error if a report does not fit to the others.
+func (p *Programs) checkReport(r *Report) error {
 	machine := r.Machine
 	machine.Load = ""
 	switch {
 	case r.Setups[0] != p.Base:
-		return fmt.Errorf("%w: the base of %s is %v at %v, of the first %v at %v", ErrOtherBase, r.ProgramName(),
+		return fmt.Errorf("%w: the baseline of %s is %v at %v, of the first report %v at %v", ErrOtherBase, r.ProgramName(),
 			r.Setups[0], r.Setups[0].Limit, p.Base, p.Base.Limit)
 	case machine != p.Machine:
 		return fmt.Errorf("%w: %s ran on %s, %d CPUs, Linux %s, the first on %s, %d CPUs, Linux %s", ErrOtherBase, r.ProgramName(),
@@ -88,7 +88,7 @@ func (p *Programs) checkNames() error {
 	for i := range p.Programs {
 		name := p.Programs[i].Name
 		if slices.ContainsFunc(p.Programs[:i], func(other Program) bool { return other.Name == name }) {
-			return fmt.Errorf("%w: two programs are %q: candor compare --name gives another", ErrOtherBase, name)
+			return fmt.Errorf("%w: two programs have the name %q; use candor compare --name", ErrOtherBase, name)
 		}
 	}
 	return nil

@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// reportOf is a report in which a set-up takes so many times the base's.
+// reportOf is a report in which a setup takes so many times the base's.
 func reportOf(name string, limit Setup, metric ReportMetric, factor float64, setups ...Setup) *Report {
 	r := &Report{Name: name, Command: []string{"/bin/" + name}, Metrics: []ReportMetric{metric}, Rounds: 8,
 		Machine: Machine{Model: "x", CPUs: 2, Load: name}, Setups: append([]Setup{limit}, setups...)}
@@ -46,10 +46,10 @@ func TestTogether(t *testing.T) {
 	other := reportOf("three", quota, time, 1, candor)
 	other.Machine.CPUs = 4
 	for want, bad := range map[string]*Report{
-		"the base of three is quota at 1": reportOf("three", Setup{Kind: Quota, Limit: 1000}, time, 1, candor),
-		"the base of three is candor":     reportOf("three", candor, time, 1, quota),
-		"three ran on x, 4 CPUs":          other,
-		`two programs are "one"`:          reportOf("one", quota, time, 1, candor),
+		"the baseline of three is quota at 1": reportOf("three", Setup{Kind: Quota, Limit: 1000}, time, 1, candor),
+		"the baseline of three is candor":     reportOf("three", candor, time, 1, quota),
+		"three ran on x, 4 CPUs":              other,
+		`two programs have the name "one"`:    reportOf("one", quota, time, 1, candor),
 	} {
 		if _, err := Together([]*Report{reportOf("one", quota, time, 1, candor), bad}); !errors.Is(err, ErrOtherBase) || !strings.Contains(err.Error(), want) {
 			t.Errorf("%v, want %q", err, want)

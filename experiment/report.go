@@ -111,10 +111,10 @@ func ParseReport(data []byte) (*Report, error) {
 		Version int `json:"version"`
 	}
 	if err := json.Unmarshal(data, &version); err != nil {
-		return nil, fmt.Errorf("%w: want what candor compare -o json writes", err)
+		return nil, fmt.Errorf("%w: must be the output of candor compare -o json", err)
 	}
 	if version.Version != reportVersion {
-		return nil, fmt.Errorf("version %d: want %d", version.Version, reportVersion)
+		return nil, fmt.Errorf("version %d: must be %d", version.Version, reportVersion)
 	}
 	var r Report
 	if err := fileio.DecodeStrict(data, &r); err != nil {
@@ -126,25 +126,25 @@ func ParseReport(data []byte) (*Report, error) {
 // check returns an error for a report that contradicts itself.
 func (r *Report) check() error {
 	if len(r.Command) == 0 && r.Image == nil || len(r.Setups) == 0 || len(r.Metrics) == 0 || r.Rounds < 1 {
-		return errors.New("no command, no set-up, no metric or no round")
+		return errors.New("no command, setups, metrics or rounds")
 	}
 	for i := range r.Setups {
 		s := &r.Setups[i]
 		if _, err := ParseSetup(s.String(), s.Limit); err != nil || s.Limit < 0 || s.Limit > hybrid.MaxLimit {
-			return fmt.Errorf("set-up %d: %+v is none", i, *s)
+			return fmt.Errorf("setup %d: %+v is invalid", i, *s)
 		}
 	}
 	for i := range r.Runs {
 		run := &r.Runs[i]
 		if run.Setup < 0 || run.Setup >= len(r.Setups) {
-			return fmt.Errorf("run %d: set-up %d: want 0 to %d", i, run.Setup, len(r.Setups)-1)
+			return fmt.Errorf("run %d: setup %d: must be 0 to %d", i, run.Setup, len(r.Setups)-1)
 		}
 		if run.Failure != "" {
 			continue
 		}
 		for _, m := range r.Metrics {
-			if v, has := run.Values[m.Name]; !has || !(math.Abs(v) <= maxValue) {
-				return fmt.Errorf("run %d: no %s, or one above %g, and no failure", i, m.Name, maxValue)
+			if v, ok := run.Values[m.Name]; !ok || !(math.Abs(v) <= maxValue) {
+				return fmt.Errorf("run %d: no failure, but %s is missing or above %g", i, m.Name, maxValue)
 			}
 		}
 	}

@@ -46,28 +46,28 @@ func (l *Lab) run(ctx context.Context, w *Workload, s *Setup) ([]Run, error) {
 	if err != nil {
 		cancel() // stop the running instances
 	}
-	before, beforeErr := momentNow() // after the work of starting the instances
+	before, beforeErr := readCPUTimes() // after the work of starting the instances
 	runs, errs := make([]Run, len(instances)), make([]error, len(instances))
 	var ends sync.WaitGroup
-	for i, one := range instances {
+	for i, instance := range instances {
 		ends.Go(func() {
-			if runs[i], errs[i] = one.finish(all, w); errs[i] != nil {
+			if runs[i], errs[i] = instance.finish(all, w); errs[i] != nil {
 				cancel() // the result is lost: stop the other instances
 			}
 		})
 	}
 	ends.Wait()
-	after, noiseErr := momentNow()
-	own := time.Duration(0)
+	after, noiseErr := readCPUTimes()
+	usedCPU := time.Duration(0)
 	for i := range runs {
 		runs[i].Instance = i
-		own += time.Duration(runs[i].CPU * float64(time.Second))
+		usedCPU += time.Duration(runs[i].CPU * float64(time.Second))
 	}
 	for i := range runs {
-		runs[i].Noise = after.noiseSince(before, own)
+		runs[i].Noise = after.noiseSince(before, usedCPU)
 	}
-	for _, one := range instances {
-		errs = append(errs, one.clean())
+	for _, instance := range instances {
+		errs = append(errs, instance.clean())
 	}
 	return runs, errline.Join(append(errs, err, beforeErr, noiseErr, ctx.Err())...)
 }
@@ -86,18 +86,18 @@ func (l *Lab) startAll(ctx context.Context, w *Workload, s *Setup) (all []runnin
 	for i := range s.instances() {
 		name := fmt.Sprintf("run-%d", i)
 		if w.Image != nil {
-			one, err := l.create(w, s)
+			instance, err := l.create(w, s)
 			if err != nil {
 				return all, err
 			}
-			all = append(all, one)
+			all = append(all, instance)
 			continue
 		}
-		one, err := l.start(ctx, w, s, name)
+		instance, err := l.start(ctx, w, s, name)
 		if err != nil {
 			return all, err
 		}
-		all = append(all, one)
+		all = append(all, instance)
 	}
 	return all, nil
 }
@@ -105,9 +105,9 @@ func (l *Lab) startAll(ctx context.Context, w *Workload, s *Setup) (all []runnin
 // clean kills the processes that instances left behind.
 func (l *Lab) clean(instances []*instance) error {
 	var errs []error
-	for _, one := range instances {
-		if one != nil {
-			errs = append(errs, one.clean())
+	for _, instance := range instances {
+		if instance != nil {
+			errs = append(errs, instance.clean())
 		}
 	}
 	return errline.Join(errs...)
@@ -119,12 +119,12 @@ func (i *instance) clean() error {
 
 // An instance is a running program.
 type instance struct {
-	host   *host.Host
-	child  *launch.Child
-	began  time.Time
-	output *tail
-	ended  chan ending
-	guest  bool // in another instance's group, whose usage is not its own
+	host    *host.Host
+	child   *launch.Child
+	began   time.Time
+	output  *tail
+	ended   chan ending
+	isGuest bool // in another instance's group, whose usage is not its own
 }
 
 // An ending is the exit state of a program, with its time.
@@ -186,9 +186,9 @@ func (i *instance) wait(ctx context.Context, w *Workload) Run {
 		}
 		e = <-i.ended
 	}
-	r := i.read()
-	if i.guest {
-		r = i.readGuest(e.state)
+	r := i.readUsage()
+	if i.isGuest {
+		r = i.readGuestUsage(e.state)
 	}
 	switch {
 	case killed && errors.Is(ctx.Err(), context.DeadlineExceeded):
@@ -199,13 +199,13 @@ func (i *instance) wait(ctx context.Context, w *Workload) Run {
 		r.Failure = e.err.Error()
 	default:
 		output := i.output.last()
-		r.judge(failed(e.state, output), e.at.Sub(i.began), w, output)
+		r.judge(exitFailure(e.state, output), e.at.Sub(i.began), w, output)
 	}
 	return r
 }
 
-// read reads the usage of the program's group.
-func (i *instance) read() (r Run) {
+// readUsage reads the usage of the program's group.
+func (i *instance) readUsage() (r Run) {
 	reading, err := i.host.ReadUsage(i.child.Grant)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) { // the group has ended; its last usage is known
 		return Run{}
@@ -214,8 +214,8 @@ func (i *instance) read() (r Run) {
 	return Run{CPU: u.CPU.Seconds(), Periods: u.Periods, Throttled: u.Throttled}
 }
 
-// readGuest reads the usage of the program's first process and of the children that it waited for.
-func (i *instance) readGuest(end *os.ProcessState) (r Run) {
+// readGuestUsage reads the usage of the program's first process and of the children that it waited for.
+func (i *instance) readGuestUsage(end *os.ProcessState) (r Run) {
 	if end != nil {
 		r.CPU = (end.UserTime() + end.SystemTime()).Seconds()
 	}
@@ -238,8 +238,8 @@ func (r *Run) judge(failure string, took time.Duration, w *Workload, output []by
 	}
 }
 
-// failed describes why a program failed. It returns "" if the program succeeded.
-func failed(state *os.ProcessState, output []byte) string {
+// exitFailure describes why a program failed. It returns "" if the program succeeded.
+func exitFailure(state *os.ProcessState, output []byte) string {
 	if status := state.Sys().(syscall.WaitStatus); status.Signaled() {
 		return fmt.Sprintf("ended by signal %v", status.Signal())
 	}

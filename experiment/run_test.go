@@ -29,7 +29,7 @@ func checkAgain(t *testing.T, r *Report) {
 	}
 }
 
-// The quota of a set-up throttles, that of a cpuset as large as the limit does not.
+// The quota of a setup throttles, that of a cpuset as large as the limit does not.
 func TestQuotaThrottles(t *testing.T) {
 	l := openLab(t)
 	e := Experiment{
@@ -143,7 +143,7 @@ func TestBadExperiments(t *testing.T) {
 		{"one run", func(e *Experiment) { e.Rounds = 1 }, ErrBadWorkload},
 		{"too many", func(e *Experiment) { e.Rounds = MaxRuns + 1 }, ErrBadWorkload},
 		{"more than can be counted", func(e *Experiment) { e.Setups, e.Rounds = setupsOf(t, 500, "quota", "candor"), 1<<63-1 }, ErrBadWorkload},
-		{"no set-up", func(e *Experiment) { e.Setups = nil }, ErrBadSetup},
+		{"no setup", func(e *Experiment) { e.Setups = nil }, ErrBadSetup},
 		{"twice", func(e *Experiment) { e.Setups = append(e.Setups, e.Setups[0]) }, ErrBadSetup},
 		{"too few CPUs", func(e *Experiment) { e.Setups = setupsOf(t, hybrid.MaxLimit, "cpuset") }, ErrTooSmall},
 	} {

@@ -45,21 +45,21 @@ func (l *Lab) openScratch(within string, room uint64) error {
 		return fmt.Errorf("%w %s: %w", ErrBadFolder, within, err)
 	}
 	if free := stat.Bavail * uint64(stat.Bsize); free < room {
-		return fmt.Errorf("%w %s: %d MiB are free: want %d MiB", ErrBadFolder, within, free>>20, room>>20)
+		return fmt.Errorf("%w %s: %d MiB are free; it must have %d MiB", ErrBadFolder, within, free>>20, room>>20)
 	}
 	s := l.place.scratch()
 	s.dir = filepath.Join(within, filepath.Base(l.dir))
 	if err := os.Symlink(s.dir, s.link); err != nil { // before the folder, so that no folder exists without a link
 		return err
 	}
-	if err := os.Mkdir(s.dir, 0o700); err != nil {
+	if err := os.Mkdir(s.dir, 0o700); err != nil { //nolint:gosec // root chooses the folder, and Mkdir refuses an existing name
 		return fmt.Errorf("%w: %w", ErrBadFolder, err)
 	}
 	return nil
 }
 
-// fresh empties a subfolder and returns its path.
-func (s scratch) fresh(name string) (dir string, err error) {
+// emptyFolder empties a subfolder and returns its path.
+func (s scratch) emptyFolder(name string) (dir string, err error) {
 	dir = filepath.Join(s.dir, name)
 	if err := os.RemoveAll(dir); err != nil {
 		return dir, err
@@ -82,14 +82,14 @@ func (s scratch) remove() error {
 
 // fileSystem returns the type of a folder's file system, such as ext4.
 func fileSystem(dir string) (kind string, err error) {
-	var of unix.Stat_t
-	if err := unix.Stat(dir, &of); err != nil {
+	var stat unix.Stat_t
+	if err := unix.Stat(dir, &stat); err != nil {
 		return "", &fs.PathError{Op: "stat", Path: dir, Err: err}
 	}
 	kind = "unknown"
-	device := fmt.Sprintf(" %d:%d ", unix.Major(uint64(of.Dev)), unix.Minor(uint64(of.Dev)))
+	device := fmt.Sprintf(" %d:%d ", unix.Major(stat.Dev), unix.Minor(stat.Dev))
 	err = procfs.EachMount("/proc/self/mountinfo", procfs.MaxHostMounts, []string{device}, func(m *mountinfo.Info) {
-		if uint64(of.Dev) == unix.Mkdev(uint32(m.Major), uint32(m.Minor)) {
+		if stat.Dev == unix.Mkdev(uint32(m.Major), uint32(m.Minor)) {
 			kind = m.FSType
 		}
 	})

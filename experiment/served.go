@@ -18,7 +18,7 @@ func (l *Lab) checkClient(w *Workload, setups []Setup) error {
 	all := hybrid.Milli(1000 * l.usable.Count())
 	for i := range setups {
 		if s := &setups[i]; len(w.Server) > 0 && s.Limit >= all {
-			return fmt.Errorf("%w for %v at a limit of %v and the server's client: the machine has %d", ErrTooSmall, s, s.Limit, l.usable.Count())
+			return fmt.Errorf("%w for %v at a limit of %v and its client: the machine has %d", ErrTooSmall, s, s.Limit, l.usable.Count())
 		}
 	}
 	return nil
@@ -32,33 +32,33 @@ func (l *Lab) runServed(ctx context.Context, w *Workload, s *Setup) ([]Run, erro
 	if err != nil {
 		return nil, err
 	}
-	if failure := server.listens(ctx, w.Timeout); failure != "" {
+	if failure := server.waitUntilListening(ctx, w.Timeout); failure != "" {
 		return []Run{{Failure: failure}}, errline.Join(l.clean([]*instance{server}), ctx.Err())
 	}
-	idle := server.read()
+	idle := server.readUsage()
 	client, err := l.start(ctx, w, &Setup{Kind: None}, "client")
 	if err != nil {
 		return nil, errline.Join(err, l.clean([]*instance{server}))
 	}
-	before, beforeErr := momentNow()
+	before, beforeErr := readCPUTimes()
 	run := client.wait(ctx, w)
-	busy := server.read()
-	after, afterErr := momentNow()
-	own := run.CPU + busy.CPU - idle.CPU
-	run.Noise = after.noiseSince(before, time.Duration(own*float64(time.Second)))
+	busy := server.readUsage()
+	after, afterErr := readCPUTimes()
+	usedCPU := run.CPU + busy.CPU - idle.CPU
+	run.Noise = after.noiseSince(before, time.Duration(usedCPU*float64(time.Second)))
 	run.CPU, run.Periods, run.Throttled = busy.CPU-idle.CPU, busy.Periods-idle.Periods, busy.Throttled-idle.Throttled
-	if failure := server.gone(); failure != "" {
+	if failure := server.earlyEnd(); failure != "" {
 		run.Values, run.Failure = nil, failure
 	}
 	return []Run{run}, errline.Join(beforeErr, afterErr, l.clean([]*instance{client, server}), ctx.Err())
 }
 
-// listens waits until a process of a server listens. failure is the reason if no process does.
-func (i *instance) listens(ctx context.Context, timeout time.Duration) (failure string) {
+// waitUntilListening waits until a process of a server listens. failure is the reason if no process does.
+func (i *instance) waitUntilListening(ctx context.Context, timeout time.Duration) (failure string) {
 	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
 	for {
-		if failure := i.gone(); failure != "" {
+		if failure := i.earlyEnd(); failure != "" {
 			return failure
 		}
 		processes, err := i.child.Processes()
@@ -81,15 +81,15 @@ func (i *instance) listens(ctx context.Context, timeout time.Duration) (failure 
 	}
 }
 
-// gone describes why a server ended too early. It returns "" while the server runs.
-func (i *instance) gone() (failure string) {
+// earlyEnd describes why a server ended too early. It returns "" while the server runs.
+func (i *instance) earlyEnd() (failure string) {
 	select {
 	case e := <-i.ended:
 		i.ended <- e // for the next caller
 		if e.err != nil {
 			return e.err.Error()
 		}
-		how := cmp.Or(failed(e.state, i.output.last()), "exit code 0; it has to stay in the foreground")
+		how := cmp.Or(exitFailure(e.state, i.output.last()), "exit code 0; run it in the foreground")
 		return "the server ended before its client: " + how
 	default:
 		return ""

@@ -80,7 +80,7 @@ func TestServerFails(t *testing.T) {
 	l := openLab(t)
 	for script, want := range map[string]string{
 		"echo no port >&2; exit 3": "the server ended before its client: exit code 3: no port",
-		"exit 0":                   "exit code 0; it has to stay in the foreground",
+		"exit 0":                   "exit code 0; run it in the foreground",
 		"sleep 3600":               "the server does not listen after 300ms",
 	} {
 		w := workloadOf(300*time.Millisecond, "true")

@@ -17,6 +17,7 @@ import (
 // A Kind is the way in which a setup enforces the limit.
 type Kind string
 
+// The kinds, by name.
 const (
 	None           Kind = "none"            // no limit
 	Quota          Kind = "quota"           // the limit as a CFS quota; the program sees all CPUs
@@ -42,7 +43,7 @@ type Setup struct {
 const MaxCopies = 1000
 
 // ErrBadSetup means that a setup is invalid.
-var ErrBadSetup = errors.New("bad set-up")
+var ErrBadSetup = errors.New("bad setup")
 
 // topologyOption is the prefix of a setup's topology policy.
 const topologyOption = "+topology="
@@ -54,22 +55,22 @@ var copiesOf = regexp.MustCompile(`^([0-9]{1,9})x(.+)$`)
 // limit in milli-CPU.
 func ParseSetup(text string, limit hybrid.Milli) (Setup, error) {
 	s := Setup{Limit: limit}
-	rest, err := text, error(nil)
+	rest := text
 	if m := copiesOf.FindStringSubmatch(text); m != nil {
 		s.Copies, _ = strconv.Atoi(m[1])
 		rest = m[2]
 		if s.Copies < 2 || s.Copies > MaxCopies {
-			return s, fmt.Errorf("%w %.60q: want 2 to %d copies: 2xquota", ErrBadSetup, text, MaxCopies)
+			return s, fmt.Errorf("%w %.60q: must be 2 to %d copies, such as 2xquota", ErrBadSetup, text, MaxCopies)
 		}
 	}
 	kind, option, _ := strings.Cut(rest, "=")
-	if wish, has := strings.CutPrefix(rest, string(Candor)+topologyOption); has {
+	if policy, found := strings.CutPrefix(rest, string(Candor)+topologyOption); found {
 		kind, option = string(Candor), ""
-		if err = s.Topology.UnmarshalText([]byte(wish)); err != nil {
+		if err := s.Topology.UnmarshalText([]byte(policy)); err != nil {
 			return s, fmt.Errorf("%w %.60q: %w", ErrBadSetup, text, err)
 		}
 	} else if rest != kind && Kind(kind) != QuotaThreads {
-		return s, fmt.Errorf("%w %.60q: want a number only for threads: quota+threads=2", ErrBadSetup, text)
+		return s, fmt.Errorf("%w %.60q: must have a number only for threads, such as quota+threads=2", ErrBadSetup, text)
 	}
 	s.Kind = Kind(kind)
 	return s, s.complete(text, option)
@@ -84,14 +85,14 @@ func (s *Setup) complete(text, option string) error {
 		return s.setThreads(text, option)
 	case SharedFraction:
 		if fraction := s.Limit % 1000; fraction == 0 || fraction > 500 {
-			return fmt.Errorf("%w %q at a limit of %v: want a fraction of 500m at most, so that two join in one CPU", ErrBadSetup, text, s.Limit)
+			return fmt.Errorf("%w %q at a limit of %v: the fraction must be at most 500m, so that two share a CPU", ErrBadSetup, text, s.Limit)
 		}
 		if s.Copies != 0 {
-			return fmt.Errorf("%w %.60q: want shared-fraction: it is two copies", ErrBadSetup, text)
+			return fmt.Errorf("%w %.60q: use shared-fraction, which is two copies", ErrBadSetup, text)
 		}
 	case Quota, Cpuset, Candor:
 	default:
-		return fmt.Errorf("%w %.60q: want one of %s", ErrBadSetup, text, kindNames())
+		return fmt.Errorf("%w %.60q: must be one of %s", ErrBadSetup, text, kindNames())
 	}
 	return nil
 }
@@ -104,7 +105,7 @@ func (s *Setup) setThreads(text, option string) error {
 	}
 	n, err := strconv.Atoi(option)
 	if err != nil || n < 1 || n > hybrid.MaxLimit.CPUs() {
-		return fmt.Errorf("%w %.60q: want 1 to %d threads: quota+threads=2", ErrBadSetup, text, hybrid.MaxLimit.CPUs())
+		return fmt.Errorf("%w %.60q: must be 1 to %d threads, such as quota+threads=2", ErrBadSetup, text, hybrid.MaxLimit.CPUs())
 	}
 	s.Threads = n
 	return nil
@@ -157,8 +158,8 @@ func (s *Setup) allocation(name string) host.Allocation {
 	return a
 }
 
-// needs returns the number of CPUs that the setup requires.
-func (s *Setup) needs() int {
+// neededCPUs returns the number of CPUs that the setup requires.
+func (s *Setup) neededCPUs() int {
 	n := s.instances()
 	switch s.Kind {
 	case None:
@@ -177,13 +178,13 @@ func (s *Setup) needs() int {
 	}
 }
 
-// beyond returns the usable CPUs that the setup must not have. Under SharedFraction it is all CPUs except the fewest
+// excludedCPUs returns the usable CPUs that the setup must not have. Under SharedFraction it is all CPUs except the fewest
 // that suffice. With more CPUs each fraction would get its own CPU.
-func (s *Setup) beyond(usable cpuset.Set) cpuset.Set {
+func (s *Setup) excludedCPUs(usable cpuset.Set) cpuset.Set {
 	if s.Kind != SharedFraction {
 		return cpuset.Set{}
 	}
-	return usable.Minus(usable.Lowest(s.needs()))
+	return usable.Minus(usable.Lowest(s.neededCPUs()))
 }
 
 // threads returns the number of threads to pass to a program: the requested number, else the number of CPUs that the

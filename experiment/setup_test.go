@@ -22,7 +22,7 @@ func setupsOf(t *testing.T, limit hybrid.Milli, names ...string) (setups []Setup
 	return setups
 }
 
-// Under each set-up a program sees the CPUs, and has the quota, that the set-up is about.
+// Under each setup a program sees the CPUs, and has the quota, that the setup is about.
 func TestSetups(t *testing.T) {
 	l := openLab(t)
 	seen, err := ParseMetric(".nproc")
@@ -92,16 +92,16 @@ func TestParseSetup(t *testing.T) {
 }
 
 // Copies need CPUs of their own under cpuset; under candor their fractions join.
-func TestNeeds(t *testing.T) {
+func TestNeededCPUs(t *testing.T) {
 	for text, want := range map[string]int{
 		"none": 1, "2xnone": 1, "quota": 2, "2xquota": 3, "cpuset": 2, "2xcpuset": 4, "candor": 2, "2xcandor": 3, "3xcandor": 5, "shared-fraction": 3,
 	} {
 		s, err := ParseSetup(text, 1500)
-		if err != nil || s.needs() != want {
-			t.Errorf("%s at 1500m: %d, %v; want %d", text, s.needs(), err, want)
+		if err != nil || s.neededCPUs() != want {
+			t.Errorf("%s at 1500m: %d, %v; want %d", text, s.neededCPUs(), err, want)
 		}
 	}
-	if s := (Setup{Kind: Candor, Limit: 600, Copies: 3}); s.needs() != 3 {
-		t.Errorf("three of 600m need %d CPUs, want 3: no two fit on one", s.needs())
+	if s := (Setup{Kind: Candor, Limit: 600, Copies: 3}); s.neededCPUs() != 3 {
+		t.Errorf("three of 600m need %d CPUs, want 3: no two fit on one", s.neededCPUs())
 	}
 }

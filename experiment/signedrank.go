@@ -14,27 +14,27 @@ const maxExactPairs = 52
 // hypothesis that the differences are symmetric about the margin: the probability of at least as large a sum of ranks
 // above the margin.
 //
-// The distribution is exact. Ties share their mean rank, and the test uses the permutation distribution of the ranks
-// (Pratt, "Remarks on Zeros and Ties in the Wilcoxon Signed Rank Procedures", JASA 1959). The test omits differences
-// that equal the margin. For more than 52 differences it uses the normal approximation with a continuity correction.
+// The test omits differences that equal the margin before it ranks the others, as Wilcoxon does. Ties share their mean
+// rank. Up to 52 differences the p-value is exact: the share of the sign patterns of these ranks with at least the
+// observed sum. For more differences it uses the normal approximation with a continuity correction.
 func SignedRank(differences []float64, margin float64) float64 {
-	from := make([]float64, 0, len(differences))
+	shifted := make([]float64, 0, len(differences))
 	for _, d := range differences {
 		if d != margin {
-			from = append(from, d-margin)
+			shifted = append(shifted, d-margin)
 		}
 	}
-	if len(from) == 0 {
+	if len(shifted) == 0 {
 		return 1
 	}
-	ranks := doubledRanks(from)
+	ranks := doubledRanks(shifted)
 	above := 0
-	for i, d := range from {
+	for i, d := range shifted {
 		if d > 0 {
 			above += ranks[i]
 		}
 	}
-	if len(from) > maxExactPairs {
+	if len(shifted) > maxExactPairs {
 		return normalTail(ranks, above)
 	}
 	return exactTail(ranks, above)
@@ -50,15 +50,15 @@ func doubledRanks(values []float64) []int {
 	size := func(i int) float64 { return math.Abs(values[i]) }
 	slices.SortStableFunc(order, func(a, b int) int { return cmp.Compare(size(a), size(b)) })
 	ranks := make([]int, len(values))
-	for from := 0; from < len(order); {
-		to := from + 1
-		for to < len(order) && size(order[to]) == size(order[from]) {
-			to++
+	for first := 0; first < len(order); {
+		next := first + 1
+		for next < len(order) && size(order[next]) == size(order[first]) {
+			next++
 		}
-		for _, i := range order[from:to] {
-			ranks[i] = from + 1 + to
+		for _, i := range order[first:next] {
+			ranks[i] = first + 1 + next
 		}
-		from = to
+		first = next
 	}
 	return ranks
 }

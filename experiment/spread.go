@@ -57,21 +57,21 @@ func PairedInterval(differences []float64, confidence float64) Interval {
 	random := rand.New(rand.NewPCG(uint64(len(differences)), 0))
 	medians, drawn := make([]float64, resamples), make([]float64, len(differences))
 	for i := range medians {
-		medians[i] = Median(draw(random, drawn, differences))
+		medians[i] = Median(resample(random, drawn, differences))
 	}
-	return middle(medians, confidence)
+	return percentileInterval(medians, confidence)
 }
 
-// draw fills to with values, drawn uniformly with replacement.
-func draw(random *rand.Rand, to, values []float64) []float64 {
+// resample fills to with values, drawn uniformly with replacement.
+func resample(random *rand.Rand, to, values []float64) []float64 {
 	for i := range to {
 		to[i] = values[random.IntN(len(values))]
 	}
 	return to
 }
 
-// middle returns the interval with the given share of values, and equally many values below and above.
-func middle(values []float64, share float64) Interval {
+// percentileInterval returns the interval with the given share of values, and equally many values below and above.
+func percentileInterval(values []float64, share float64) Interval {
 	slices.Sort(values)
 	return Interval{quantile(values, (1-share)/2), quantile(values, (1+share)/2)}
 }

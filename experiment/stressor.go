@@ -21,6 +21,7 @@ type Stressor struct {
 // Counts is the measure of a stressor's work, besides its CPU time.
 type Counts string
 
+// The measures.
 const (
 	CountsNothing Counts = ""
 	CountsFaults  Counts = "taken"   // bytes of memory taken from the kernel, by page faults
@@ -53,7 +54,7 @@ const (
 func NewStressor(name string) (Stressor, error) {
 	s := Stressor{Name: name}
 	stress := func(args ...string) []string {
-		return append(append([]string{"stress-ng"}, args...), "--quiet", "--temp-path", tmpWord)
+		return append(append([]string{"stress-ng"}, args...), "--quiet", "--temp-path", tmpPlaceholder)
 	}
 	var err error
 	switch name {
@@ -61,7 +62,7 @@ func NewStressor(name string) (Stressor, error) {
 		s.Command = stress("-c", "25")
 	case "ram":
 		var each int
-		each, err = mallocEach()
+		each, err = mallocSize()
 		s.Command, s.Counts = stress("--malloc", strconv.Itoa(mallocWorkers), "--malloc-bytes", strconv.Itoa(each)), CountsFaults
 	case "cache":
 		s.Command = stress("-C", "25")
@@ -72,19 +73,19 @@ func NewStressor(name string) (Stressor, error) {
 		window, err = socketWindow()
 		s.Command, s.Counts = []string{"unshare", "--net", "sh", "-c", networkScript, "sh", strconv.Itoa(window)}, CountsSent
 	default:
-		err = fmt.Errorf("%w %.60q: want one of %s", ErrBadStressor, name, strings.Join(StressorNames, ", "))
+		err = fmt.Errorf("%w %.60q: must be one of %s", ErrBadStressor, name, strings.Join(StressorNames, ", "))
 	}
 	return s, err
 }
 
-// tmpWord is the placeholder of the stressor's folder.
-const tmpWord = "{tmp}"
+// tmpPlaceholder is the placeholder of the stressor's folder.
+const tmpPlaceholder = "{tmp}"
 
 // args returns the command with the path of its folder.
 func (s *Stressor) args(tmp string) []string {
 	args := slices.Clone(s.Command)
 	for i := range args {
-		args[i] = strings.ReplaceAll(args[i], tmpWord, tmp)
+		args[i] = strings.ReplaceAll(args[i], tmpPlaceholder, tmp)
 	}
 	return args
 }
@@ -94,7 +95,7 @@ func (s *Stressor) Text() string {
 	if s.Counts == CountsSent && len(s.Command) > 0 {
 		return "iperf3 -c OTHER -w " + s.Command[len(s.Command)-1] + " -n 510M, again and again, between two network namespaces"
 	}
-	return strings.TrimSuffix(strings.Join(s.Command, " "), " --quiet --temp-path "+tmpWord)
+	return strings.TrimSuffix(strings.Join(s.Command, " "), " --quiet --temp-path "+tmpPlaceholder)
 }
 
 // packages are the Debian and Ubuntu packages of the programs.
@@ -110,7 +111,7 @@ func (s *Stressor) Check() error {
 	}
 	for _, p := range programs {
 		if _, err := exec.LookPath(p); err != nil {
-			return fmt.Errorf("%w %s: %s is not installed: want the package %s", ErrBadStressor, s.Name, p, packages[p])
+			return fmt.Errorf("%w %s: %s is not installed; install the package %s", ErrBadStressor, s.Name, p, packages[p])
 		}
 	}
 	return nil
@@ -122,15 +123,15 @@ func (s *Stressor) Check() error {
 //go:embed network.sh
 var networkScript string
 
-// mallocEach returns the memory of each worker: the study's 2 GiB, or less so that all workers use at most a quarter
+// mallocSize returns the memory of each worker: the study's 2 GiB, or less so that all workers use at most a quarter
 // of the free memory.
-func mallocEach() (int, error) {
+func mallocSize() (int, error) {
 	text, err := os.ReadFile("/proc/meminfo")
 	if err != nil {
 		return 0, err
 	}
 	for line := range strings.Lines(string(text)) {
-		if kilobytes, is := strings.CutPrefix(line, "MemAvailable:"); is {
+		if kilobytes, ok := strings.CutPrefix(line, "MemAvailable:"); ok {
 			free, err := strconv.Atoi(strings.TrimSuffix(strings.TrimSpace(kilobytes), " kB"))
 			return min(mallocBytes, free<<10/4/mallocWorkers), err
 		}
@@ -146,11 +147,11 @@ func socketWindow() (int, error) {
 		if err != nil {
 			return 0, err
 		}
-		most, err := strconv.Atoi(strings.TrimSpace(string(text)))
+		maximum, err := strconv.Atoi(strings.TrimSpace(string(text)))
 		if err != nil {
 			return 0, fmt.Errorf("%s: %w", file, err)
 		}
-		window = min(window, most)
+		window = min(window, maximum)
 	}
 	return window, nil
 }

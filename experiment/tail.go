@@ -15,7 +15,7 @@ const tailSize = 1 << 20
 // A tail retains the end of a program's output.
 type tail struct {
 	read *os.File
-	kept []byte
+	data []byte
 	done chan struct{}
 }
 
@@ -36,9 +36,9 @@ func (t *tail) collect() {
 	buffer := make([]byte, 1<<16)
 	for {
 		n, err := t.read.Read(buffer)
-		t.kept = append(t.kept, buffer[:n]...)
-		if len(t.kept) > 2*tailSize {
-			t.kept = append(t.kept[:0], t.kept[len(t.kept)-tailSize:]...)
+		t.data = append(t.data, buffer[:n]...)
+		if len(t.data) > 2*tailSize {
+			t.data = append(t.data[:0], t.data[len(t.data)-tailSize:]...)
 		}
 		if err != nil {
 			return
@@ -51,10 +51,10 @@ func (t *tail) last() []byte {
 	select {
 	case <-t.done:
 	case <-time.After(time.Second): // another process still has it open
-		t.read.SetReadDeadline(time.Now())
+		_ = t.read.SetReadDeadline(time.Now()) // fails only if collect has closed the file
 		<-t.done
 	}
-	return t.kept[max(0, len(t.kept)-tailSize):]
+	return t.data[max(0, len(t.data)-tailSize):]
 }
 
 // lastLine quotes the last line of an output, to explain why a program failed.

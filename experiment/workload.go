@@ -32,24 +32,24 @@ func (w *Workload) Check() error {
 	case len(w.Command) == 0 && w.Image == nil:
 		return fmt.Errorf("%w: no command", ErrBadWorkload)
 	case len(w.Server) > 0 && w.Image != nil:
-		return fmt.Errorf("%w: a server in an image: want one of the two", ErrBadWorkload)
+		return fmt.Errorf("%w: server and image exclude each other; use one", ErrBadWorkload)
 	case w.Timeout < time.Millisecond || w.Timeout > 24*time.Hour:
-		return fmt.Errorf("%w: timeout %v: want 1ms to 24h", ErrBadWorkload, w.Timeout)
+		return fmt.Errorf("%w: timeout %v: must be 1ms to 24h", ErrBadWorkload, w.Timeout)
 	}
 	for i := range w.Metrics {
 		name := w.Metrics[i].Name
 		if name == WallTime.Name || slices.ContainsFunc(w.Metrics[:i], func(m Metric) bool { return m.Name == name }) {
-			return fmt.Errorf("%w: metric %q is there twice", ErrBadWorkload, name)
+			return fmt.Errorf("%w: duplicate metric %q", ErrBadWorkload, name)
 		}
 	}
 	return nil
 }
 
-const threadsWord = "{threads}"
+const threadsPlaceholder = "{threads}"
 
-// countsThreads reports whether the command has a placeholder for the number of threads.
-func (w *Workload) countsThreads() bool {
-	return slices.ContainsFunc(w.Command, func(arg string) bool { return strings.Contains(arg, threadsWord) })
+// hasThreadsPlaceholder reports whether the command has a placeholder for the number of threads.
+func (w *Workload) hasThreadsPlaceholder() bool {
+	return slices.ContainsFunc(w.Command, func(arg string) bool { return strings.Contains(arg, threadsPlaceholder) })
 }
 
 // server returns the server as a separate workload.
@@ -61,7 +61,7 @@ func (w *Workload) server() *Workload {
 func (w *Workload) args(threads int) []string {
 	args := slices.Clone(w.Command)
 	for i := range args {
-		args[i] = strings.ReplaceAll(args[i], threadsWord, strconv.Itoa(threads))
+		args[i] = strings.ReplaceAll(args[i], threadsPlaceholder, strconv.Itoa(threads))
 	}
 	return args
 }
@@ -69,18 +69,18 @@ func (w *Workload) args(threads int) []string {
 // environment returns this process's environment. If the setup has a number of threads and the command has no
 // placeholder for it, environment sets OMP_NUM_THREADS.
 func (w *Workload) environment(s *Setup) []string {
-	env, more := os.Environ(), w.variables(s)
-	if len(more) > 0 {
+	env, added := os.Environ(), w.variables(s)
+	if len(added) > 0 {
 		env = slices.DeleteFunc(env, func(v string) bool { return strings.HasPrefix(v, threadsVariable) })
 	}
-	return append(env, more...)
+	return append(env, added...)
 }
 
 const threadsVariable = "OMP_NUM_THREADS="
 
 // variables returns the environment variables that a setup adds.
 func (w *Workload) variables(s *Setup) []string {
-	if s.Threads == 0 || w.countsThreads() {
+	if s.Threads == 0 || w.hasThreadsPlaceholder() {
 		return nil
 	}
 	return []string{threadsVariable + strconv.Itoa(s.Threads)}

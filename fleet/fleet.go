@@ -133,10 +133,10 @@ type Totals struct {
 // New returns a fleet without nodes.
 func New(o Options) (*Fleet, error) {
 	if int(o.Order) >= len(orderNames) {
-		return nil, fmt.Errorf("order %v: want one of %s", o.Order, strings.Join(orderNames, ", "))
+		return nil, fmt.Errorf("order %v: must be one of %s", o.Order, strings.Join(orderNames, ", "))
 	}
 	if len(o.Resources) > maxResources {
-		return nil, fmt.Errorf("%d resources besides CPU: want %d at most", len(o.Resources), maxResources)
+		return nil, fmt.Errorf("%d resources besides CPU: the maximum is %d", len(o.Resources), maxResources)
 	}
 	o.Resources = slices.Clone(o.Resources)
 	f := &Fleet{options: o, kindNumbers: make(map[kindKey]int32),

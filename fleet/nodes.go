@@ -15,7 +15,7 @@ import (
 func (f *Fleet) AddNode(id NodeID, machine *topology.Machine, capacity []int64) error {
 	switch {
 	case id < 0 || id >= MaxNodes:
-		return fmt.Errorf("node %d: want a number from 0 to %d", id, MaxNodes-1)
+		return fmt.Errorf("node %d: must be a number from 0 to %d", id, MaxNodes-1)
 	case f.has(id):
 		return fmt.Errorf("node %d: there is one already", id)
 	}
@@ -53,11 +53,11 @@ func (f *Fleet) kindOf(machine *topology.Machine, capacity []int64) (int32, erro
 		return k, nil
 	}
 	if len(capacity) != len(f.options.Resources) {
-		return 0, fmt.Errorf("capacity of %d resources besides CPU: want %d: %s", len(capacity), len(f.options.Resources), strings.Join(f.options.Resources, ", "))
+		return 0, fmt.Errorf("capacity of %d resources besides CPU: must be %d: %s", len(capacity), len(f.options.Resources), strings.Join(f.options.Resources, ", "))
 	}
 	for i, amount := range capacity {
 		if amount < 0 || amount > MaxAmount {
-			return 0, fmt.Errorf("%s %d: want 0 to %d", f.options.Resources[i], amount, MaxAmount)
+			return 0, fmt.Errorf("%s %d: must be 0 to %d", f.options.Resources[i], amount, MaxAmount)
 		}
 	}
 	empty, err := f.emptyNode(machine)

@@ -52,5 +52,5 @@ func (o *Order) UnmarshalText(text []byte) error {
 	if len(text) > 40 {
 		text = append(text[:40:40], "…"...)
 	}
-	return fmt.Errorf("order %q: want one of %s", text, strings.Join(orderNames, ", "))
+	return fmt.Errorf("order %q: must be one of %s", text, strings.Join(orderNames, ", "))
 }

@@ -22,7 +22,7 @@ func (f *Fleet) Choose(r *Request) (NodeID, error) {
 func (f *Fleet) Place(c ContainerID, r *Request) (Placement, error) {
 	switch {
 	case c < 0 || c >= MaxContainers:
-		return Placement{Node: NoNode}, fmt.Errorf("%w: container %d: want a number from 0 to %d", hybrid.ErrBadRequest, c, MaxContainers-1)
+		return Placement{Node: NoNode}, fmt.Errorf("%w: container %d: must be a number from 0 to %d", hybrid.ErrBadRequest, c, MaxContainers-1)
 	case f.NodeOf(c) != NoNode:
 		return Placement{Node: NoNode}, hybrid.ErrIDTaken
 	}
@@ -65,11 +65,11 @@ func (f *Fleet) check(r *Request) error {
 		return err
 	}
 	if n := len(r.Resources); n != 0 && n != len(f.options.Resources) {
-		return fmt.Errorf("%w: %d resources besides CPU: want %d: %s", hybrid.ErrBadRequest, n, len(f.options.Resources), strings.Join(f.options.Resources, ", "))
+		return fmt.Errorf("%w: %d resources besides CPU: must be %d: %s", hybrid.ErrBadRequest, n, len(f.options.Resources), strings.Join(f.options.Resources, ", "))
 	}
 	for i, amount := range r.Resources {
 		if amount < 0 || amount > MaxAmount {
-			return fmt.Errorf("%w: %s %d: want 0 to %d", hybrid.ErrBadRequest, f.options.Resources[i], amount, MaxAmount)
+			return fmt.Errorf("%w: %s %d: must be 0 to %d", hybrid.ErrBadRequest, f.options.Resources[i], amount, MaxAmount)
 		}
 	}
 	return nil

@@ -210,10 +210,10 @@ func (h *Host) Clear(ctx context.Context) error {
 
 // KeepOpen lets this process hold the CPU lists of at most limit cgroups open. It is meant for processes that run for a
 // long time and call CloseUnused regularly.
-func (*Host) KeepOpen(limit int) { cgroup.KeepOpen(limit) }
+func (h *Host) KeepOpen(limit int) { h.tree.KeepOpen(limit) }
 
 // CloseUnused closes the CPU lists that have not been read since the last call.
-func (*Host) CloseUnused() { cgroup.CloseUnused() }
+func (h *Host) CloseUnused() { h.tree.CloseUnused() }
 
 // Aliases of the types of package state that operations take and return.
 type (

@@ -42,7 +42,7 @@ func Parse(annotations map[string]string) (Annotations, error) {
 		}
 	}
 	if size > maxSize {
-		return a, fmt.Errorf("%d annotations of %s have %d bytes: want %d at most", len(keys), Domain, size, maxSize)
+		return a, fmt.Errorf("%d annotations of %s have %d bytes: the maximum is %d", len(keys), Domain, size, maxSize)
 	}
 	slices.Sort(keys)
 	for _, key := range keys {
@@ -74,7 +74,7 @@ func (a *Annotations) add(key, value string) error {
 	case !forOne:
 		return a.Pod.Set(name, value)
 	case name == "":
-		return fmt.Errorf("no container's name: want %s", plain(ContainerKey(setting, "NAME")))
+		return fmt.Errorf("no container name: must be %s", plain(ContainerKey(setting, "NAME")))
 	}
 	s := a.Containers[name]
 	if err := s.Set(setting, value); err != nil {

@@ -33,7 +33,7 @@ func (h Hint) String() string {
 // ParseHint parses exactly the output of String.
 func ParseHint(text string) (h Hint, err error) {
 	if len(text) > longestHint {
-		return Hint{}, fmt.Errorf("annotation %s: %d bytes: want %d at most", HintKey, len(text), longestHint)
+		return Hint{}, fmt.Errorf("annotation %s: %d bytes: the maximum is %d", HintKey, len(text), longestHint)
 	}
 	err = json.Unmarshal([]byte(text), &h)
 	if err == nil && h.String() != text {
@@ -43,7 +43,7 @@ func ParseHint(text string) (h Hint, err error) {
 		err = fmt.Errorf("a node's name of %d bytes", len(h.Node))
 	}
 	if err != nil {
-		return Hint{}, fmt.Errorf("annotation %s: %w: want such as %s", HintKey, err, Hint{"node-1", map[string]string{"app": "0-2,7:500m"}})
+		return Hint{}, fmt.Errorf("annotation %s: %w: must be such as %s", HintKey, err, Hint{"node-1", map[string]string{"app": "0-2,7:500m"}})
 	}
 	return h, nil
 }

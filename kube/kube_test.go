@@ -36,28 +36,28 @@ func TestParseTakesBothForms(t *testing.T) {
 func TestBadAnnotationsSayWhatIsAccepted(t *testing.T) {
 	for _, test := range []struct{ key, value, want string }{
 		{"candor.dev/class", "sensitve", `annotation candor.dev/class: class "sensitve": must be one of sensitive, flexible`},
-		{"candor.dev/klass", "sensitive", `unknown setting "klass": want one of burst, class, env, movable,`},
+		{"candor.dev/klass", "sensitive", `unknown setting "klass": must be one of burst, class, env, movable,`},
 		{"candor.dev/", "x", `unknown setting ""`},
 		{"candor.dev", "x", `unknown setting ""`},
 		{"klass.candor.dev/web", "x", `annotation klass.candor.dev/web: unknown setting "klass"`},
-		{"class.candor.dev/", "sensitive", "want class.candor.dev/NAME"},
-		{"class.candor.dev", "sensitive", "want class.candor.dev/NAME"},
+		{"class.candor.dev/", "sensitive", "must be class.candor.dev/NAME"},
+		{"class.candor.dev", "sensitive", "must be class.candor.dev/NAME"},
 		{"candor.dev/policy", "Strict", "strict, best-effort"},
-		{"candor.dev/view", "", "want full or affinity"},
+		{"candor.dev/view", "", "must be full or affinity"},
 		{"candor.dev/topology", "numa", "prefer, single-numa, single-l3, whole-cores, none"},
-		{"candor.dev/period", "100", "want 1ms to 1s"},
-		{"candor.dev/period", "2s", "want 1ms to 1s"},
-		{"candor.dev/period", "-20ms", "want 1ms to 1s"},
+		{"candor.dev/period", "100", "must be 1ms to 1s"},
+		{"candor.dev/period", "2s", "must be 1ms to 1s"},
+		{"candor.dev/period", "-20ms", "must be 1ms to 1s"},
 		{"candor.dev/period", "1500500ns", "whole microseconds"},
 		{"candor.dev/burst", "much", `burst "much": must be none, kernel, quota, auto, or 0s to the quota`},
 		{"candor.dev/burst", "-1ms", "must be none, kernel, quota, auto"},
-		{"candor.dev/movable", "yes", `"yes": want true or false`},
-		{"candor.dev/env", "1", `"1": want true or false`},
-		{"candor.dev/preserve", "TRUE", "want true or false"},
+		{"candor.dev/movable", "yes", `"yes": must be true or false`},
+		{"candor.dev/env", "1", `"1": must be true or false`},
+		{"candor.dev/preserve", "TRUE", "must be true or false"},
 		{"candor.dev/on-resize", "exec:rm -rf /", "cannot run commands on its node"},
-		{"candor.dev/on-resize", "signal:KILL", "want none or signal:NAME"},
+		{"candor.dev/on-resize", "signal:KILL", "must be none or signal:NAME"},
 		{"candor.dev/a\nb", "x", `annotation "candor.dev/a\nb": unknown setting "a\nb"`},
-		{"a\nb.candor.dev/", "x", `want "a\nb.candor.dev/NAME"`},
+		{"a\nb.candor.dev/", "x", `must be "a\nb.candor.dev/NAME"`},
 		{"candor.dev/class", strings.Repeat("x", 5000), "must be one of sensitive"},
 	} {
 		_, err := Parse(map[string]string{test.key: test.value})
@@ -120,7 +120,7 @@ func TestParseManyAnnotations(t *testing.T) {
 	for i := range 100_000 {
 		many[fmt.Sprintf("class.candor.dev/c%d", i)] = "sensitive"
 	}
-	if a, err := Parse(many); err == nil || len(err.Error()) > maxError || len(a.Containers) != 0 || !strings.Contains(err.Error(), "want 65536 at most") {
+	if a, err := Parse(many); err == nil || len(err.Error()) > maxError || len(a.Containers) != 0 || !strings.Contains(err.Error(), "the maximum is 65536") {
 		t.Errorf("%.200v", err)
 	}
 	others := map[string]string{"x/y": strings.Repeat("x", 1<<22), HintKey: strings.Repeat("x", 1<<22), "candor.dev/class": "sensitive"}
@@ -130,7 +130,7 @@ func TestParseManyAnnotations(t *testing.T) {
 	for _, size := range []int{maxSize, maxSize + 1} { // the bound itself
 		key := "candor.dev/class"
 		_, err := Parse(map[string]string{key: strings.Repeat("x", size-len(key))})
-		if isTooMany := err != nil && strings.Contains(err.Error(), "at most"); isTooMany != (size > maxSize) {
+		if isTooMany := err != nil && strings.Contains(err.Error(), "the maximum is"); isTooMany != (size > maxSize) {
 			t.Errorf("%d bytes: %.200v", size, err)
 		}
 	}

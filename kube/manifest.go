@@ -33,7 +33,7 @@ func Annotate(manifest []byte, key, value string) ([]byte, error) {
 		return nil, err
 	}
 	if len(objects) != 1 {
-		return nil, fmt.Errorf("%w: %d objects with pods: want one (Deployment, StatefulSet, DaemonSet, ReplicaSet, Job, CronJob or Pod)", ErrManifest, len(objects))
+		return nil, fmt.Errorf("%w: %d objects with pods: must be 1 (Deployment, StatefulSet, DaemonSet, ReplicaSet, Job, CronJob or Pod)", ErrManifest, len(objects))
 	}
 	edit, err := editFor(objects[0], key, value)
 	if err != nil {
@@ -115,7 +115,7 @@ func insert(at, empty *yaml.Node, mappings []string, key, value string) (*edit, 
 	case empty != nil:
 		return nil, fmt.Errorf("%w: line %d: annotations: is empty: remove it", ErrManifest, empty.Line)
 	case at.Kind != yaml.MappingNode || at.Style&yaml.FlowStyle != 0 || len(at.Content) == 0:
-		return nil, fmt.Errorf("%w: line %d: want a block of keys, one a line, to add the annotation to", ErrManifest, at.Line)
+		return nil, fmt.Errorf("%w: line %d: must be a block of keys, one per line, to add the annotation to", ErrManifest, at.Line)
 	}
 	first := at.Content[0]
 	e := &edit{line: first.Line, column: first.Column}
@@ -133,7 +133,7 @@ func replace(old *yaml.Node, value string) (*edit, error) {
 	e := &edit{line: old.Line, column: old.Column, lines: []string{value}}
 	switch {
 	case old.Kind != yaml.ScalarNode || strings.Contains(old.Value, "\n") || old.Anchor != "" || old.Value == "":
-		return nil, fmt.Errorf("%w: line %d: want a plain value on one line", ErrManifest, old.Line)
+		return nil, fmt.Errorf("%w: line %d: must be a plain value on one line", ErrManifest, old.Line)
 	case old.Style&yaml.DoubleQuotedStyle != 0:
 		e.old = `"` + old.Value + `"`
 	case old.Style&yaml.SingleQuotedStyle != 0:
@@ -155,13 +155,13 @@ func (e *edit) in(text []byte) ([]byte, error) {
 	if e.old != "" {
 		rest, found := strings.CutPrefix(line[len(before):], e.old)
 		if !found {
-			return nil, fmt.Errorf("%w: line %d: want a plain value on one line", ErrManifest, e.line)
+			return nil, fmt.Errorf("%w: line %d: must be a plain value on one line", ErrManifest, e.line)
 		}
 		lines[e.line-1] = before + e.lines[0] + rest
 		return []byte(strings.Join(lines, "")), nil
 	}
 	if strings.TrimLeft(before, " ") != "" {
-		return nil, fmt.Errorf("%w: line %d: want each key on a line of its own", ErrManifest, e.line)
+		return nil, fmt.Errorf("%w: line %d: each key must be on a separate line", ErrManifest, e.line)
 	}
 	end := "\n"
 	if strings.HasSuffix(line, "\r\n") {
@@ -192,7 +192,7 @@ func checkAnnotated(before, after []byte, key, value string) error {
 	at, ok := old.(map[string]any)
 	for _, step := range append(append([]string(nil), was[0].path...), "annotations") {
 		if !ok {
-			return fmt.Errorf("%w: %s: want a mapping", ErrManifest, step)
+			return fmt.Errorf("%w: %s: must be a mapping", ErrManifest, step)
 		}
 		if at[step] == nil {
 			at[step] = map[string]any{}
@@ -200,7 +200,7 @@ func checkAnnotated(before, after []byte, key, value string) error {
 		at, ok = at[step].(map[string]any)
 	}
 	if !ok {
-		return fmt.Errorf("%w: annotations: want a mapping", ErrManifest)
+		return fmt.Errorf("%w: annotations: must be a mapping", ErrManifest)
 	}
 	at[key] = value
 	if !reflect.DeepEqual(old, now) {

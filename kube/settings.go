@@ -54,7 +54,7 @@ func Names() []string {
 func (s *Settings) Set(name, value string) error {
 	set, known := setters[name]
 	if !known {
-		return fmt.Errorf("unknown setting %q: want one of %s", shorten(name), strings.Join(Names(), ", "))
+		return fmt.Errorf("unknown setting %q: must be one of %s", shorten(name), strings.Join(Names(), ", "))
 	}
 	return set(s, value)
 }
@@ -97,7 +97,7 @@ func word[T any, P interface {
 
 func yesNo(to **bool, value string) error {
 	if value != "true" && value != "false" {
-		return fmt.Errorf("%q: want true or false", shorten(value))
+		return fmt.Errorf("%q: must be true or false", shorten(value))
 	}
 	yes := value == "true"
 	*to = &yes
@@ -107,7 +107,7 @@ func yesNo(to **bool, value string) error {
 func setView(s *Settings, value string) error {
 	v := spec.View(value)
 	if v != spec.ViewFull && v != spec.ViewAffinity {
-		return fmt.Errorf("view %q: want full or affinity", shorten(value))
+		return fmt.Errorf("view %q: must be full or affinity", shorten(value))
 	}
 	s.View = &v
 	return nil
@@ -116,7 +116,7 @@ func setView(s *Settings, value string) error {
 func setPeriod(s *Settings, value string) error {
 	d, err := time.ParseDuration(value)
 	if err != nil || d < bandwidth.MinPeriod || d > bandwidth.MaxPeriod || d%time.Microsecond != 0 {
-		return fmt.Errorf("period %q: want %v to %v in whole microseconds, such as 20ms", shorten(value), bandwidth.MinPeriod, bandwidth.MaxPeriod)
+		return fmt.Errorf("period %q: must be %v to %v in whole microseconds, such as 20ms", shorten(value), bandwidth.MinPeriod, bandwidth.MaxPeriod)
 	}
 	s.Period = &d
 	return nil
@@ -125,10 +125,10 @@ func setPeriod(s *Settings, value string) error {
 // setOnResize accepts signals only: a command would run on the node, as root, for any user with the right to create pods.
 func setOnResize(s *Settings, value string) error {
 	if strings.HasPrefix(value, "exec:") {
-		return fmt.Errorf("on-resize %q: a pod cannot run commands on its node: want none or signal:NAME, such as signal:HUP", shorten(value))
+		return fmt.Errorf("on-resize %q: a pod cannot run commands on its node: must be none or signal:NAME, such as signal:HUP", shorten(value))
 	}
 	if err := spec.CheckOnResize(value); err != nil {
-		return fmt.Errorf("on-resize %q: want none or signal:NAME, such as signal:HUP", shorten(value))
+		return fmt.Errorf("on-resize %q: must be none or signal:NAME, such as signal:HUP", shorten(value))
 	}
 	s.OnResize = &value
 	return nil

@@ -19,7 +19,7 @@ func PodTemplate(manifest []byte) (t Template, err error) {
 		return t, err
 	}
 	if len(objects) != 1 {
-		return t, fmt.Errorf("%w: %d objects with pods: want one (Deployment, StatefulSet, DaemonSet, ReplicaSet, Job, CronJob or Pod)", ErrManifest, len(objects))
+		return t, fmt.Errorf("%w: %d objects with pods: must be 1 (Deployment, StatefulSet, DaemonSet, ReplicaSet, Job, CronJob or Pod)", ErrManifest, len(objects))
 	}
 	var all map[string]any
 	if err := objects[0].root.Decode(&all); err != nil {

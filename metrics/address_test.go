@@ -21,7 +21,7 @@ func TestAddress(t *testing.T) {
 		if got != test.want || (err == nil) != (test.want != "") {
 			t.Errorf("%q: %q, %v; want %q", test.in, got, err, test.want)
 		}
-		if err != nil && !strings.Contains(err.Error(), "want a port") {
+		if err != nil && !strings.Contains(err.Error(), "must be a port") {
 			t.Errorf("%q: %v does not say what is accepted", test.in, err)
 		}
 	}

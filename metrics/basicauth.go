@@ -37,7 +37,7 @@ type basicAuth struct {
 	guesses map[netip.Prefix]bool        // the client networks with a pending guess
 }
 
-// newBasicAuth returns nil where there are no users.
+// newBasicAuth returns nil if there are no users.
 func newBasicAuth(users map[string]config.Secret) (*basicAuth, error) {
 	if len(users) == 0 {
 		return nil, nil
@@ -50,10 +50,10 @@ func newBasicAuth(users map[string]config.Secret) (*basicAuth, error) {
 	for user, hash := range users {
 		cost, err := bcrypt.Cost([]byte(hash))
 		if err != nil {
-			return nil, fmt.Errorf("basic_auth_users: user %.60q: not a bcrypt hash; want the output of htpasswd -nBC 10", user)
+			return nil, fmt.Errorf("basic_auth_users: user %.60q: not a bcrypt hash; use the output of htpasswd -nBC 10", user)
 		}
 		if cost > maxBcryptCost {
-			return nil, fmt.Errorf("basic_auth_users: user %.60q: bcrypt cost %d; want %d at most", user, cost, maxBcryptCost)
+			return nil, fmt.Errorf("basic_auth_users: user %.60q: bcrypt cost %d; must be at most %d", user, cost, maxBcryptCost)
 		}
 		a.hashes[user], a.other = []byte(hash), []byte(hash)
 	}
@@ -74,7 +74,7 @@ func (a *basicAuth) guard(w http.ResponseWriter, r *http.Request, next http.Hand
 	}
 }
 
-// check returns the status code for the name and the password of a request: 200 for those of a user, 401 for wrong ones,
+// check returns the status code for the name and the password of a request: 200 if they are those of a user, 401 if they are wrong,
 // 429 while another guess of the client's network is pending.
 func (a *basicAuth) check(r *http.Request) int {
 	user, password, given := r.BasicAuth()
@@ -116,7 +116,7 @@ func (a *basicAuth) isProven(user string, digest [sha256.Size]byte) bool {
 	return known && subtle.ConstantTimeCompare(proven[:], digest[:]) == 1
 }
 
-// startGuess reports whether a network can have a guess now. endGuess must follow if so.
+// startGuess reports whether a network can start a guess. If so, the caller must call endGuess.
 func (a *basicAuth) startGuess(network netip.Prefix) bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()

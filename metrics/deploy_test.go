@@ -27,7 +27,7 @@ const (
 func families(t *testing.T) (names []string, rows map[string]string) {
 	t.Helper()
 	b := newCounting(t, 100*ms)
-	b.look(0)
+	b.updateContainers(0)
 	all, err := b.registry.Gather()
 	if err != nil {
 		t.Fatal(err)

@@ -27,21 +27,21 @@ type Usage interface {
 	Close()
 }
 
-// Usages are those of a host's containers.
+// Usages is the UsageSource of a host.
 type Usages struct{ *host.Host }
 
 // OpenUsage opens a container's group.
 func (u Usages) OpenUsage(g *host.Grant) (Usage, error) { return u.Host.OpenUsage(g) }
 
-// HistogramWindows are the accepted shortest windows of the histograms; longer windows come with them.
+// HistogramWindows are the lengths of the windows. A histogram with a shortest window also has all longer windows.
 var HistogramWindows = []time.Duration{10 * time.Millisecond, 100 * time.Millisecond, time.Second}
 
 const (
-	mostHistograms = 256             // containers: each has up to 81 series
-	lookEvery      = 5 * time.Second // for containers that are new
+	maxHistograms  = 256             // containers: each has up to 81 series
+	lookupInterval = 5 * time.Second // for containers that are new
 )
 
-// useBuckets and throttledBuckets are CPUs.
+// useBuckets and throttledBuckets are in CPUs.
 var (
 	useBuckets       = []float64{.01, .02, .05, .1, .2, .5, 1, 2, 5, 10, 20, 50}
 	throttledBuckets = []float64{0, .01, .1, .2, .5, 1, 2, 5, 10}
@@ -49,19 +49,19 @@ var (
 
 // Histograms read the CPU use of containers in short windows and count the windows by their use.
 type Histograms struct {
-	source    UsageSource
-	log       *slog.Logger
-	windows   []time.Duration
-	use       *prometheus.HistogramVec
-	throttled *prometheus.HistogramVec
-	late      prometheus.Counter
-	leftOut   prometheus.Gauge
-	sampled   map[string]*sampled // by the ids of containers
-	said      string              // why the state could not be read
+	source     UsageSource
+	log        *slog.Logger
+	windows    []time.Duration
+	use        *prometheus.HistogramVec
+	throttled  *prometheus.HistogramVec
+	late       prometheus.Counter
+	unrecorded prometheus.Gauge
+	containers map[string]*sampledContainer // by the ids of containers
+	lastError  string                       // why the state could not be read
 }
 
-// A sampled is a container with histograms.
-type sampled struct {
+// A sampledContainer is a container with histograms.
+type sampledContainer struct {
 	Usage
 	labels []string
 	series []*series
@@ -70,34 +70,34 @@ type sampled struct {
 // A series holds the windows of one length.
 type series struct {
 	length, slack  time.Duration
-	began          time.Duration
-	before         cgroup.Usage
+	start          time.Duration
+	startUsage     cgroup.Usage
 	use, throttled prometheus.Observer
 }
 
-// Histogram has the use of containers counted in windows of that length, and of those in HistogramWindows that are longer,
-// once Run is called.
+// Histogram registers histograms of the CPU use of containers in windows of the length finest and of all longer lengths in
+// HistogramWindows. Run fills them.
 func (m *Metrics) Histogram(finest time.Duration, from UsageSource, log *slog.Logger) *Histograms {
 	labels := []string{"namespace", "pod", "container", "class", "window"}
 	h := &Histograms{
-		source: from, log: log, sampled: map[string]*sampled{},
+		source: from, log: log, containers: map[string]*sampledContainer{},
 		use: prometheus.NewHistogramVec(prometheus.HistogramOpts{
 			Name: "candor_container_use_cpu_cores", Buckets: useBuckets,
-			Help: "Windows of time by the CPUs that a running container used in them; only with --record-histogram.",
+			Help: "Time windows by the CPUs that a running container used; only with --record-histogram.",
 		}, labels),
 		throttled: prometheus.NewHistogramVec(prometheus.HistogramOpts{
 			Name: "candor_container_throttled_cpu_cores", Buckets: throttledBuckets,
-			Help: "Windows of time by how many CPUs stood still in them since a running container's quota had run out; only with --record-histogram.",
+			Help: "Time windows by the number of throttled CPUs of a running container; only with --record-histogram.",
 		}, labels),
-		late:    counter("candor_late_windows_total", "Windows that ended so late that they are in no histogram."),
-		leftOut: gauge("candor_windows_containers_left_out", fmt.Sprintf("Running containers beyond the first %d, which have no histograms.", mostHistograms)),
+		late:       counter("candor_late_windows_total", "Windows that ended too late for a histogram."),
+		unrecorded: gauge("candor_windows_containers_left_out", fmt.Sprintf("Running containers beyond the first %d, which have no histograms.", maxHistograms)),
 	}
 	for _, w := range HistogramWindows {
 		if w >= finest {
 			h.windows = append(h.windows, w)
 		}
 	}
-	m.registry.MustRegister(h.use, h.throttled, h.late, h.leftOut)
+	m.registry.MustRegister(h.use, h.throttled, h.late, h.unrecorded)
 	return h
 }
 
@@ -110,8 +110,8 @@ func (h *Histograms) Run(ctx context.Context) {
 	for next := time.Duration(0); ; {
 		now := time.Since(began)
 		if now >= next {
-			h.look(now)
-			next = now + lookEvery
+			h.updateContainers(now)
+			next = now + lookupInterval
 		}
 		h.sample(now)
 		select {
@@ -123,48 +123,48 @@ func (h *Histograms) Run(ctx context.Context) {
 }
 
 func (h *Histograms) close() {
-	for id := range h.sampled {
-		h.end(id)
+	for id := range h.containers {
+		h.removeContainer(id)
 	}
 }
 
-// look finds the running containers: it adds new containers and deletes the series of ended containers.
-func (h *Histograms) look(now time.Duration) {
+// updateContainers finds the running containers: it adds new containers and deletes the series of ended containers.
+func (h *Histograms) updateContainers(now time.Duration) {
 	s, err := h.source.Snapshot()
 	if err != nil {
-		if h.said != err.Error() {
-			h.said = err.Error()
-			h.log.Warn("histograms: no new containers, the state cannot be read", "error", err)
+		if h.lastError != err.Error() {
+			h.lastError = err.Error()
+			h.log.Warn("histograms: cannot read the state; new containers are not recorded", "error", err)
 		}
 		return
 	}
-	h.said = ""
-	all, there := running(s.Grants), map[string]bool{}
+	h.lastError = ""
+	all, isRunning := running(s.Grants), map[string]bool{}
 	for _, c := range all {
-		there[c.ID] = true
+		isRunning[c.ID] = true
 	}
-	for id := range h.sampled { // first: a new container can have the name of an ended container
-		if !there[id] {
-			h.end(id)
+	for id := range h.containers { // first: a new container can have the name of an ended container
+		if !isRunning[id] {
+			h.removeContainer(id)
 		}
 	}
-	left := 0
+	unrecorded := 0
 	for _, c := range all {
 		switch {
-		case h.sampled[c.ID] != nil:
-		case len(h.sampled) == mostHistograms:
-			left++
+		case h.containers[c.ID] != nil:
+		case len(h.containers) == maxHistograms:
+			unrecorded++
 		default:
-			if err := h.begin(c, now); err != nil && !errors.Is(err, fs.ErrNotExist) {
-				h.log.Warn("histograms: a container cannot be read", "container", c.ID, "error", err)
+			if err := h.addContainer(c, now); err != nil && !errors.Is(err, fs.ErrNotExist) {
+				h.log.Warn("histograms: cannot read a container", "container", c.ID, "error", err)
 			}
 		}
 	}
-	h.leftOut.Set(float64(left))
+	h.unrecorded.Set(float64(unrecorded))
 }
 
-// begin begins with a container.
-func (h *Histograms) begin(c container, now time.Duration) error {
+// addContainer begins with a container.
+func (h *Histograms) addContainer(c container, now time.Duration) error {
 	labels := []string{c.name.Namespace, c.name.Pod, c.name.Container, c.Class.String()}
 	usage, err := h.source.OpenUsage(c.Grant)
 	if err != nil {
@@ -175,26 +175,26 @@ func (h *Histograms) begin(c container, now time.Duration) error {
 		usage.Close()
 		return err
 	}
-	one := &sampled{Usage: usage, labels: labels}
+	added := &sampledContainer{Usage: usage, labels: labels}
 	for _, w := range h.windows {
-		all := one.labelsOf(w)
-		one.series = append(one.series, &series{w, h.windows[0] / 2, now, first, h.use.WithLabelValues(all...), h.throttled.WithLabelValues(all...)})
+		all := added.windowLabels(w)
+		added.series = append(added.series, &series{w, h.windows[0] / 2, now, first, h.use.WithLabelValues(all...), h.throttled.WithLabelValues(all...)})
 	}
-	h.sampled[c.ID] = one
+	h.containers[c.ID] = added
 	return nil
 }
 
-func (s *sampled) labelsOf(window time.Duration) []string {
+func (s *sampledContainer) windowLabels(window time.Duration) []string {
 	return append(slices.Clone(s.labels), window.String())
 }
 
-// end forgets a container, and its series.
-func (h *Histograms) end(id string) {
-	one := h.sampled[id]
-	one.Close()
-	delete(h.sampled, id)
-	for _, s := range one.series {
-		all := one.labelsOf(s.length)
+// removeContainer forgets a container, and its series.
+func (h *Histograms) removeContainer(id string) {
+	removed := h.containers[id]
+	removed.Close()
+	delete(h.containers, id)
+	for _, s := range removed.series {
+		all := removed.windowLabels(s.length)
 		h.use.DeleteLabelValues(all...)
 		h.throttled.DeleteLabelValues(all...)
 	}
@@ -202,18 +202,18 @@ func (h *Histograms) end(id string) {
 
 // sample reads all containers, and counts the windows that end now.
 func (h *Histograms) sample(now time.Duration) {
-	for id, one := range h.sampled {
-		u, err := one.Read()
+	for id, c := range h.containers {
+		u, err := c.Read()
 		if errors.Is(err, fs.ErrNotExist) {
-			h.end(id)
+			h.removeContainer(id)
 			continue
 		}
 		if err != nil {
-			h.log.Warn("histograms: a container cannot be read any more", "container", id, "error", err)
-			h.end(id)
+			h.log.Warn("histograms: cannot read a container any more", "container", id, "error", err)
+			h.removeContainer(id)
 			continue
 		}
-		for _, s := range one.series {
+		for _, s := range c.series {
 			s.add(now, &u, h.late)
 		}
 	}
@@ -222,15 +222,15 @@ func (h *Histograms) sample(now time.Duration) {
 // add ends the window when its time is over, within half of the time between two reads. A window that lasted much longer is in
 // no histogram: the use within its length is unknown.
 func (s *series) add(now time.Duration, u *cgroup.Usage, late prometheus.Counter) {
-	took := now - s.began
+	took := now - s.start
 	if took < s.length-s.slack {
 		return
 	}
 	if took <= s.length+s.length/2 {
-		s.use.Observe(float64(u.CPU-s.before.CPU) / float64(took))
-		s.throttled.Observe(float64(u.ThrottledTime-s.before.ThrottledTime) / float64(took))
+		s.use.Observe(float64(u.CPU-s.startUsage.CPU) / float64(took))
+		s.throttled.Observe(float64(u.ThrottledTime-s.startUsage.ThrottledTime) / float64(took))
 	} else {
 		late.Inc()
 	}
-	s.began, s.before = now, *u
+	s.start, s.startUsage = now, *u
 }

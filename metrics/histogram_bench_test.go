@@ -48,15 +48,15 @@ func BenchmarkHistograms(b *testing.B) {
 		d.snapshot.Grants = append(d.snapshot.Grants, g)
 	}
 	h := New("").Histogram(10*ms, &kernel{d, tree}, slog.New(slog.DiscardHandler))
-	h.look(0)
+	h.updateContainers(0)
 	defer h.close()
 	now, before := time.Duration(0), ownTime(b)
 	for b.Loop() {
 		now += 10 * ms
 		h.sample(now)
 	}
-	if len(h.sampled) != 100 {
-		b.Fatalf("%d containers are read", len(h.sampled))
+	if len(h.containers) != 100 {
+		b.Fatalf("%d containers are read", len(h.containers))
 	}
 	b.ReportMetric(100*(ownTime(b)-before).Seconds()/float64(b.N)/0.01, "%-of-a-CPU")
 }

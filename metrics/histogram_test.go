@@ -55,7 +55,7 @@ func of(name, id, window, rest string) string {
 // TestHistograms: windows of all lengths, by what was used and stood still in them. One that ends late is in none.
 func TestHistograms(t *testing.T) {
 	c := newCounting(t, 100*ms)
-	c.look(0)
+	c.updateContainers(0)
 	log := c.meters["log"]
 	for n := range 20 { // 1 CPU in each fifth window, and half of one throttled there
 		if n%5 == 0 {
@@ -83,7 +83,7 @@ func TestHistograms(t *testing.T) {
 // TestHistogramsEnd: who has ended has no series, is closed, and its name may be another's at once.
 func TestHistogramsEnd(t *testing.T) {
 	c := newCounting(t, 10*ms)
-	c.look(0)
+	c.updateContainers(0)
 	c.meters["log"].err = fmt.Errorf("cgroup log: %w", fs.ErrNotExist)
 	c.sample(10 * ms)
 	c.shows(t, "!"+of("use_cpu_cores_count", "log", "10ms", "}"), `candor_container_use_cpu_cores_count{class="sensitive",container="job",namespace="",pod="",window="10ms"} 1`)
@@ -91,39 +91,39 @@ func TestHistogramsEnd(t *testing.T) {
 		t.Errorf("%d closed; %s", c.closed, c.bench.log)
 	}
 	delete(c.meters, "log")
-	c.look(20 * ms)
+	c.updateContainers(20 * ms)
 	for i := range c.snapshot.Grants {
 		if c.snapshot.Grants[i].ID == "log" {
 			c.snapshot.Grants[i].ID = "log-2" // another container of that pod
 		}
 	}
-	c.look(30 * ms)
+	c.updateContainers(30 * ms)
 	c.sample(40 * ms)
 	c.shows(t, of("use_cpu_cores_count", "log", "10ms", "} 1"))
 	c.broken = errors.New("not JSON")
-	c.look(50 * ms)
-	c.look(60 * ms)
+	c.updateContainers(50 * ms)
+	c.updateContainers(60 * ms)
 	if said := c.bench.log.String(); strings.Count(said, "not JSON") != 1 {
 		t.Errorf("said each time: %s", said)
 	}
 	done, cancel := context.WithCancel(context.Background())
 	cancel()
-	if c.Run(done); c.closed != 5 || len(c.sampled) != 0 {
-		t.Errorf("%d closed, %d left", c.closed, len(c.sampled))
+	if c.Run(done); c.closed != 5 || len(c.containers) != 0 {
+		t.Errorf("%d closed, %d left", c.closed, len(c.containers))
 	}
 }
 
 // TestHistogramsAreBounded: however many containers there are.
 func TestHistogramsAreBounded(t *testing.T) {
 	c := newCounting(t, 10*ms)
-	for n := range mostHistograms {
+	for n := range maxHistograms {
 		g := host.Grant{State: host.Running, Engine: host.Engine{Name: fmt.Sprintf("default/job-%d/app", n)}}
 		g.Grant.Request = hybrid.Request{ID: fmt.Sprint("job-", n), Class: hybrid.Flexible}
 		c.snapshot.Grants = append(c.snapshot.Grants, g)
 	}
-	c.look(0)
+	c.updateContainers(0)
 	c.sample(10 * ms)
-	if _, body := c.get("/metrics"); strings.Count(body, "\ncandor_container_use_cpu_cores_count{") != mostHistograms*len(HistogramWindows) {
+	if _, body := c.get("/metrics"); strings.Count(body, "\ncandor_container_use_cpu_cores_count{") != maxHistograms*len(HistogramWindows) {
 		t.Error("not as many series as there may be")
 	}
 	c.shows(t, `candor_windows_containers_left_out 3`)

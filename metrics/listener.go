@@ -24,18 +24,18 @@ const (
 	receiveBuffer = 16 << 10
 )
 
-// A boundedListener bounds the connections that wait for a request, and those that answer one. It never waits for a client to
-// leave. Where all places are taken, it closes the connection that has waited, or answered, longest,
-// of the network that has the most connections of this state. So a client with one address takes only places from itself,
-// idle connections do not end an answer, and answers that no client reads do not keep requests out.
+// A boundedListener limits the number of connections that wait for a request, and of connections that answer a request. It
+// never waits for a client to leave. At the limit it closes a connection of the network with the most connections in this
+// state: the connection that has been in this state for the longest time. So a client with one address only displaces its
+// own connections, idle connections do not end an answer, and unread answers do not block requests.
 type boundedListener struct {
 	net.Listener
 	maxWaiting, maxAnswering int
 
 	mu      sync.Mutex
 	open    []*boundedConn // ordered by the time of the last change between waiting and answering
-	serving int            // open connections, and closed ones whose goroutines have not ended
-	ended   sync.Cond      // serving has fallen, or the listener is closed
+	serving int            // open connections, and closed connections whose goroutines have not ended
+	ended   sync.Cond      // signals that serving decreased, or that the listener is closed
 	closed  bool
 }
 
@@ -58,7 +58,7 @@ func (c *boundedConn) Read(p []byte) (int, error) {
 
 var errLongRequest = errors.New("request too long")
 
-// listen opens a bounded listener. The accepted sockets inherit the options of the listening one (tcp(7), socket(7)).
+// listen opens a bounded listener. The accepted sockets inherit the options of the listening socket (tcp(7), socket(7)).
 func listen(ctx context.Context, address string, maxWaiting, maxAnswering int) (*boundedListener, error) {
 	config := net.ListenConfig{Control: func(_, _ string, raw syscall.RawConn) (err error) {
 		if controlErr := raw.Control(func(fd uintptr) { err = setSocketLimits(int(fd)) }); controlErr != nil {
@@ -108,7 +108,7 @@ func (l *boundedListener) Accept() (net.Conn, error) {
 	return c, nil
 }
 
-// Close ends Accept, also one that waits.
+// Close ends Accept, also a waiting call.
 func (l *boundedListener) Close() error {
 	l.mu.Lock()
 	l.closed = true
@@ -117,21 +117,21 @@ func (l *boundedListener) Close() error {
 	return l.Listener.Close()
 }
 
-// makeRoom closes a connection if more than limit are in a state. The last one stays: of networks with equally many
-// connections, the one with the oldest connection loses it.
+// makeRoom closes a connection if more than limit are in a state. If several networks have the most connections, it closes
+// the oldest connection of these networks.
 func (l *boundedListener) makeRoom(answers bool, limit int) {
-	count, all, most := map[netip.Prefix]int{}, 0, 0
+	count, all, largest := map[netip.Prefix]int{}, 0, 0
 	for _, c := range l.open {
 		if c.answers == answers {
 			all++
 			count[c.network]++
-			most = max(most, count[c.network])
+			largest = max(largest, count[c.network])
 		}
 	}
 	if all <= limit {
 		return
 	}
-	i := slices.IndexFunc(l.open, func(c *boundedConn) bool { return c.answers == answers && count[c.network] == most })
+	i := slices.IndexFunc(l.open, func(c *boundedConn) bool { return c.answers == answers && count[c.network] == largest })
 	l.open[i].abort()
 	l.remove(i)
 }
@@ -140,11 +140,11 @@ func (l *boundedListener) remove(i int) { l.open = slices.Delete(l.open, i, i+1)
 
 // watch is the server's ConnState.
 func (l *boundedListener) watch(c net.Conn, state http.ConnState) {
-	if secure, is := c.(*tls.Conn); is {
+	if secure, ok := c.(*tls.Conn); ok {
 		c = secure.NetConn()
 	}
-	bounded, is := c.(*boundedConn)
-	if !is {
+	bounded, ok := c.(*boundedConn)
+	if !ok {
 		return
 	}
 	switch state {
@@ -163,7 +163,7 @@ func (l *boundedListener) change(c *boundedConn, answers bool, limit int) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	i := slices.Index(l.open, c)
-	if i < 0 { // closed for another one
+	if i < 0 { // makeRoom has closed it
 		return
 	}
 	l.remove(i)
@@ -184,8 +184,8 @@ func (l *boundedListener) forget(c *boundedConn) {
 
 // abort closes a connection and drops its unsent data.
 func (c *boundedConn) abort() {
-	if t, is := c.Conn.(*net.TCPConn); is {
-		t.SetLinger(0)
+	if t, ok := c.Conn.(*net.TCPConn); ok {
+		_ = t.SetLinger(0) // Close follows in any case
 	}
 	c.Close()
 }

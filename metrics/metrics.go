@@ -11,10 +11,9 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/candor-project/candor/host"
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/collectors"
-
-	"github.com/candor-project/candor/host"
 )
 
 // Metrics count the events of a plugin and its host.
@@ -40,39 +39,39 @@ type Metrics struct {
 	ready atomic.Bool
 }
 
-// buckets are seconds: a plan takes some ten microseconds, a wait for the lock 1.5 s at most.
+// buckets are in seconds. A plan takes some ten microseconds, and a wait for the lock at most 1.5 s.
 var buckets = []float64{.00001, .00005, .0001, .0005, .001, .005, .01, .05, .1, .5, 1, 2}
 
-// New returns counters that begin at zero, for a given version of candor.
+// New returns metrics of a version of candor. All counters are 0.
 func New(version string) *Metrics {
 	m := &Metrics{
 		version:  version,
 		registry: prometheus.NewRegistry(),
 		refused: counters("candor_containers_refused_total", "Containers whose creation was refused.",
 			refusals),
-		resizes: counters("candor_resizes_refused_total", "In-place resizes that were refused: the container keeps its CPUs and limit.",
+		resizes: counters("candor_resizes_refused_total", "In-place resizes that were refused; the container keeps its CPUs and limit.",
 			refusals),
-		downgraded: counters("candor_containers_downgraded_total", "Containers called sensitive that were taken for flexible.",
+		downgraded: counters("candor_containers_downgraded_total", "Sensitive containers that are treated as flexible.",
 			downgrades),
 		hints: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "candor_hints_total",
-			Help: "Sensitive containers that came with the scheduler's hint, by what became of it.",
+			Help: "Sensitive containers with a hint of the scheduler, by the result of the hint.",
 		}, []string{"result"}),
 		took: prometheus.NewHistogramVec(prometheus.HistogramOpts{
 			Name: "candor_operation_duration_seconds", Buckets: buckets,
-			Help: "Time that operations took: the wait for the state's lock, also one in vain, reading state and kernel, planning, applying to groups, views and file.",
+			Help: "Duration of the phases of operations: waiting for the lock of the state, with and without success; reading state and kernel; planning; applying the plan to groups, views and file.",
 		}, []string{"phase"}),
 		moves:     counter("candor_fraction_moves_total", "Fractions of running containers that were moved to another CPU."),
-		drift:     counter("candor_drift_repairs_total", "Containers and cgroups of pods whose settings another program had changed, and that were restored."),
-		failures:  counter("candor_apply_failures_total", "Operations that could not be applied and were undone."),
-		lastDone:  gauge("candor_last_operation_timestamp_seconds", "When the last operation was done, since the epoch; each repair is one. 0: never."),
-		connected: gauge("candor_connected", "Whether the plugin and the runtime are connected and synchronized."),
-		observing: gauge("candor_observing", "1 with --observe: nothing is changed, and what is refused would be."),
-		lastSync:  gauge("candor_last_sync_timestamp_seconds", "When the plugin and the runtime last met, since the epoch. 0: never."),
+		drift:     counter("candor_drift_repairs_total", "Containers and pod cgroups whose settings another program changed, and candor restored."),
+		failures:  counter("candor_apply_failures_total", "Operations that failed and were reverted."),
+		lastDone:  gauge("candor_last_operation_timestamp_seconds", "Unix time of the last completed operation or repair; 0: none."),
+		connected: gauge("candor_connected", "1 if the plugin and the runtime are connected and synchronized, else 0."),
+		observing: gauge("candor_observing", "1 with --observe: the plugin changes nothing, and refusals are hypothetical."),
+		lastSync:  gauge("candor_last_sync_timestamp_seconds", "Unix time of the last synchronization of plugin and runtime; 0: none."),
 		reports:   counter("candor_reports_total", "Reports of the node that the API server accepted."),
-		unreported: counters("candor_report_failures_total", "Tries to report what the node has that failed.",
-			unsaid),
-		lastReport: gauge("candor_last_report_timestamp_seconds", "When a try to report did not fail, since the epoch: it was taken, or nothing was new. 0: never, or without --publish."),
+		unreported: counters("candor_report_failures_total", "Failed reports of the node.",
+			reportFailures),
+		lastReport: gauge("candor_last_report_timestamp_seconds", "Unix time at which the API server last had the current report; 0: never, or without --publish."),
 	}
 	for _, phase := range phases {
 		m.took.WithLabelValues(phase)
@@ -96,8 +95,8 @@ func gauge(name, help string) prometheus.Gauge {
 	return prometheus.NewGauge(prometheus.GaugeOpts{Name: name, Help: help})
 }
 
-// counters returns a counter for each reason. All of them are there from the start: a series
-// that begins with its first event hides that event from rate().
+// counters returns a counter for each reason. Each counter exists from the start: a series that starts with its first
+// event hides that event from rate().
 func counters(name, help string, reasons []Reason) *prometheus.CounterVec {
 	c := prometheus.NewCounterVec(prometheus.CounterOpts{Name: name, Help: help}, []string{"reason"})
 	for _, r := range reasons {
@@ -129,22 +128,25 @@ func (m *Metrics) Operation(r host.Report) {
 	m.lastDone.SetToCurrentTime()
 }
 
-// Refused counts a refused container, ResizeRefused a refused resize, and Downgraded a sensitive container that is treated as
-// flexible.
-func (m *Metrics) Refused(r Reason)       { m.refused.WithLabelValues(string(r)).Inc() }
+// Refused counts a refused container.
+func (m *Metrics) Refused(r Reason) { m.refused.WithLabelValues(string(r)).Inc() }
+
+// ResizeRefused counts a refused resize.
 func (m *Metrics) ResizeRefused(r Reason) { m.resizes.WithLabelValues(string(r)).Inc() }
-func (m *Metrics) Downgraded(r Reason)    { m.downgraded.WithLabelValues(string(r)).Inc() }
+
+// Downgraded counts a sensitive container that is treated as flexible.
+func (m *Metrics) Downgraded(r Reason) { m.downgraded.WithLabelValues(string(r)).Inc() }
 
 // Results of hints that never reach a host.
 const (
-	HintMalformed host.HintResult = "malformed" // it cannot be read
-	HintForeign   host.HintResult = "foreign"   // it is for another node
+	HintMalformed host.HintResult = "malformed" // invalid
+	HintForeign   host.HintResult = "foreign"   // for another node
 )
 
 // HintPassedOver counts a hint that never reaches a host.
 func (m *Metrics) HintPassedOver(why host.HintResult) { m.hints.WithLabelValues(string(why)).Inc() }
 
-// Synchronized records that the plugin and the runtime are connected, Disconnected that they are not.
+// Synchronized records that the plugin and the runtime are connected.
 func (m *Metrics) Synchronized() {
 	m.lastSync.SetToCurrentTime()
 	m.connected.Set(1)
@@ -154,13 +156,47 @@ func (m *Metrics) Synchronized() {
 // Observing records that the plugin only plans.
 func (m *Metrics) Observing() { m.observing.Set(1) }
 
-// Reported records that the API server accepted a report, UpToDate that it has the present report, and Unreported that neither
-// holds.
-func (m *Metrics) Reported()           { m.reports.Inc() }
-func (m *Metrics) UpToDate()           { m.lastReport.SetToCurrentTime() }
+// Reported records that the API server accepted a report.
+func (m *Metrics) Reported() { m.reports.Inc() }
+
+// UpToDate records that the API server has the current report.
+func (m *Metrics) UpToDate() { m.lastReport.SetToCurrentTime() }
+
+// Unreported records that a report failed, so that the API server does not have the current report.
 func (m *Metrics) Unreported(r Reason) { m.unreported.WithLabelValues(string(r)).Inc() }
 
+// Disconnected records that the plugin and the runtime are not connected.
 func (m *Metrics) Disconnected() {
 	m.connected.Set(0)
 	m.ready.Store(false)
 }
+
+// A Reason is the label of a counter of refused containers, downgraded containers or failed reports. There are few
+// reasons, because each is a time series. The log has the details.
+type Reason string
+
+// The reasons of refused containers, failed reports and downgraded containers.
+const (
+	NoCapacity     Reason = "no-capacity"
+	ViewImpossible Reason = "view-impossible"
+	BadAnnotation  Reason = "annotation"
+	OthersCPUs     Reason = "cpuset" // another program sets the container's cpuset
+	NameTaken      Reason = "name-taken"
+	BadRequest     Reason = "bad-request"
+	Other          Reason = "other" // such as the state's lock, the kernel or the disk
+
+	Unreachable Reason = "unreachable" // the API server does not answer, or not in time
+	Forbidden   Reason = "forbidden"   // the access rights, an admission policy or the token
+	Conflict    Reason = "conflict"    // another program has written the report
+	Invalid     Reason = "invalid"     // the API server has no such object, or another version of it
+	BadState    Reason = "state"       // the state of the node cannot be read
+
+	NoLimit         Reason = "no-limit"
+	RequestNotLimit Reason = "request-not-limit"
+)
+
+var (
+	refusals       = []Reason{NoCapacity, ViewImpossible, BadAnnotation, OthersCPUs, NameTaken, BadRequest, Other}
+	downgrades     = []Reason{NoLimit, RequestNotLimit}
+	reportFailures = []Reason{Unreachable, Forbidden, Conflict, Invalid, BadState}
+)

@@ -264,7 +264,7 @@ func TestViewMismatch(t *testing.T) {
 // The names and units are as Prometheus asks: this is what promtool check metrics looks at.
 func TestLint(t *testing.T) {
 	b := newCounting(t, 100*ms)
-	b.look(0)
+	b.updateContainers(0)
 	_, body := b.get("/metrics")
 	problems, err := promlint.New(strings.NewReader(body)).Lint()
 	if err != nil {

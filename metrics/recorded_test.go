@@ -19,7 +19,7 @@ func TestRecordedMetrics(t *testing.T) {
 	for _, setting := range []host.Setting{host.SettingCPUs, host.SettingMems, host.SettingQuota, host.SettingBurst, host.SettingWeight, host.SettingView, host.SettingGroup} {
 		c.degraded = append(c.degraded, host.Degraded{Container: "log", Setting: setting})
 	}
-	c.look(0)
+	c.updateContainers(0)
 	families, err := c.registry.Gather()
 	if err != nil {
 		t.Fatal(err)

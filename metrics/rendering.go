@@ -16,8 +16,8 @@ import (
 	"github.com/prometheus/common/expfmt"
 )
 
-// A renderer renders the metrics as text, for all scrapes that wait at the same time once. A scrape gets a rendering that
-// started after its request, so no answer is older than its question.
+// A renderer renders the metrics as text, once for all scrapes that wait at the same time. A scrape gets a rendering that
+// started after its request, so that the values are not older than the request.
 //
 // Between two renderings the renderer rests four times as long as the first one took: rendering takes a fifth of a CPU
 // at most, independent of the clients. In a flood of scrapes, those that come during the rest get the last rendering.
@@ -26,8 +26,8 @@ type renderer struct {
 	log      *slog.Logger
 
 	mu      sync.Mutex
-	next    *rendering // the one that waits for its start, if any
-	last    *rendering // the last one, during the rest after it and only in a flood
+	next    *rendering // waits for its start; nil: none
+	last    *rendering // the last rendering, only during the rest after it in a flood
 	running bool
 }
 
@@ -36,10 +36,10 @@ const (
 	flood   = 8           // scrapes of one rendering
 )
 
-// A rendering is the metrics at one time. It is compressed, a twentieth of the text: clients that read slowly keep their
-// renderings in memory.
+// A rendering is the metrics at a point in time. It is compressed to a twentieth of the text, because clients that read
+// slowly keep their renderings in memory.
 type rendering struct {
-	scrapes int // that wait for it; guarded by the renderer's mu
+	scrapes int // number of waiting scrapes; guarded by the renderer's mu
 
 	done chan struct{} // closed when the fields below are set
 	zip  []byte
@@ -49,7 +49,7 @@ type rendering struct {
 
 // render returns a rendering that starts after the call; in a flood, one that started at most a rest earlier.
 func (r *renderer) render(ctx context.Context) (*rendering, error) {
-	p := r.join()
+	p := r.rendering()
 	select {
 	case <-p.done:
 		return p, p.err
@@ -58,8 +58,8 @@ func (r *renderer) render(ctx context.Context) (*rendering, error) {
 	}
 }
 
-// join returns the rendering that a scrape gets.
-func (r *renderer) join() *rendering {
+// rendering returns the rendering that a scrape gets.
+func (r *renderer) rendering() *rendering {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.last != nil {
@@ -80,7 +80,7 @@ func (r *renderer) join() *rendering {
 func (r *renderer) run() {
 	zip := gzip.NewWriter(nil)
 	for {
-		p := r.take()
+		p := r.nextRendering()
 		if p == nil {
 			return
 		}
@@ -96,8 +96,8 @@ func (r *renderer) run() {
 	}
 }
 
-// take ends the rest after the last rendering. It returns the rendering that starts now; nil ends the renderer's goroutine.
-func (r *renderer) take() *rendering {
+// nextRendering ends the rest after the last rendering. It returns the rendering that starts now; nil ends the renderer's goroutine.
+func (r *renderer) nextRendering() *rendering {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	p := r.next
@@ -109,7 +109,7 @@ func (r *renderer) take() *rendering {
 func (p *rendering) fill(from prometheus.Gatherer, zip *gzip.Writer, log *slog.Logger) {
 	families, err := from.Gather()
 	if err != nil {
-		log.Warn("metrics are missing in a scrape", "error", err)
+		log.Warn("metrics: a scrape is incomplete", "error", err)
 		if len(families) == 0 {
 			p.err = err
 			return
@@ -163,7 +163,7 @@ func (r *renderer) ServeHTTP(w http.ResponseWriter, request *http.Request) {
 	if acceptsGzip(request.Header) {
 		head.Set("Content-Encoding", "gzip")
 		head.Set("Content-Length", strconv.Itoa(len(p.zip)))
-		w.Write(p.zip)
+		_, _ = w.Write(p.zip) // an error means that the client has left
 		return
 	}
 	head.Set("Content-Length", strconv.FormatInt(p.size, 10))
@@ -183,7 +183,8 @@ func (p *rendering) writeText(w io.Writer) {
 	u := unpackers.Get().(*unpacker)
 	defer unpackers.Put(u)
 	if u.Reset(bytes.NewReader(p.zip)) == nil {
-		io.CopyBuffer(struct{ io.Writer }{w}, struct{ io.Reader }{u}, u.chunk[:]) // no ReaderFrom, which has a larger buffer
+		// Without ReaderFrom, which has a larger buffer. An error means that the client has left.
+		_, _ = io.CopyBuffer(struct{ io.Writer }{w}, struct{ io.Reader }{u}, u.chunk[:])
 	}
 }
 

@@ -24,7 +24,7 @@ func Address(s string) (string, error) {
 	if err == nil {
 		return at.String(), nil
 	}
-	return "", fmt.Errorf("address %.60q: want a port, such as 9464, which only this machine can read, or IP:PORT, such as 0.0.0.0:9464", s)
+	return "", fmt.Errorf("address %.60q: must be a port, such as 9464, which only this machine can read, or IP:PORT, such as 0.0.0.0:9464", s)
 }
 
 var loopback = netip.AddrFrom4([4]byte{127, 0, 0, 1})
@@ -42,22 +42,22 @@ const (
 	maxAnswering = 64 // connections with a request
 )
 
-// Serve answers /metrics, /healthz, /readyz and / until ctx is done. It returns once it listens. A web configuration of nil
-// is plain HTTP without a password.
+// Serve answers /metrics, /healthz, /readyz and / until ctx is done. It returns once it listens. If the web
+// configuration is nil, it serves plain HTTP without a password.
 func (m *Metrics) Serve(ctx context.Context, address string, web *WebConfig, log *slog.Logger) error {
 	listener, err := listen(ctx, address, maxWaiting, maxAnswering)
 	if err != nil {
 		return fmt.Errorf("metrics: %w", err)
 	}
 	server := newServer(m.handler(web, log), listener, log)
-	context.AfterFunc(ctx, func() { server.Close() })
+	context.AfterFunc(ctx, func() { _ = server.Close() }) // the process ends
 	scheme := "http"
 	if web.hasTLS() {
 		scheme = "https"
 	}
 	go func() {
 		if err := serveOn(server, listener, web); !errors.Is(err, http.ErrServerClosed) {
-			log.Error("metrics are no longer served", "error", err)
+			log.Error("metrics: the server has ended", "error", err)
 		}
 	}()
 	log.Info("metrics", "address", scheme+"://"+listener.Addr().String()+"/metrics")
@@ -94,7 +94,7 @@ func (m *Metrics) handler(web *WebConfig, log *slog.Logger) http.Handler {
 	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { fmt.Fprintln(w, "ok") })
 	mux.HandleFunc("GET /readyz", func(w http.ResponseWriter, _ *http.Request) {
 		if !m.ready.Load() {
-			http.Error(w, "not connected to the runtime: the log says why", http.StatusServiceUnavailable)
+			http.Error(w, "not connected to the runtime; the log has the reason", http.StatusServiceUnavailable)
 			return
 		}
 		fmt.Fprintln(w, "ok")
@@ -111,9 +111,9 @@ func refuseBodies(next http.Handler) http.Handler {
 			return
 		}
 		r.Body = http.NoBody
-		http.NewResponseController(w).SetReadDeadline(time.Now())
+		_ = http.NewResponseController(w).SetReadDeadline(time.Now()) // net/http supports it
 		w.Header().Set("Connection", "close")
-		http.Error(w, "want a request without a body", http.StatusBadRequest)
+		http.Error(w, "requests must not have a body", http.StatusBadRequest)
 	})
 }
 

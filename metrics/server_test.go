@@ -280,7 +280,9 @@ func TestPipelinedRequests(t *testing.T) {
 		if err != nil {
 			t.Fatalf("answer %d: %v", i, err)
 		}
-		if body, err := io.ReadAll(answer.Body); string(body) != "ok\n" || err != nil {
+		body, err := io.ReadAll(answer.Body)
+		answer.Body.Close()
+		if string(body) != "ok\n" || err != nil {
 			t.Fatalf("answer %d: %q, %v", i, body, err)
 		}
 	}

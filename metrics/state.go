@@ -24,7 +24,7 @@ type Source interface {
 	Degraded() []host.Degraded // settings that the kernel refuses
 }
 
-// Watch has every scrape read the state of a host and the groups of its containers.
+// Watch registers the metrics of a host. Each scrape reads its state and the groups of its containers.
 func (m *Metrics) Watch(s Source, log *slog.Logger) { m.registry.MustRegister(&stateCollector{s, log}) }
 
 // A stateCollector collects the metrics that a scrape reads from the state and the kernel.
@@ -34,26 +34,26 @@ type stateCollector struct {
 }
 
 var (
-	readable   = desc("candor_state_readable", "Whether the state could be read. Where it is 0, all that is read from it is missing.")
-	cpus       = desc("candor_cpus", "CPUs in each pool; each CPU of the machine is in one.", "pool")
-	usable     = desc("candor_usable_cpu_cores", "CPU time per time that can be given to containers.")
-	sensitive  = desc("candor_sensitive_cpu_cores", "Limits of the sensitive containers, in sum.")
-	flexible   = desc("candor_flexible_cpu_cores", "Guarantees of the flexible containers, in sum.")
-	shared     = desc("candor_shared_cpu_cores", "CPU time of sensitive containers on CPUs that other containers have too.")
-	containers = desc("candor_containers", "Containers by class and state; a held one has ended, and its pod keeps its CPUs.", "class", "state")
+	readable   = desc("candor_state_readable", "1 if the state is readable. If 0, the metrics from the state are missing.")
+	cpus       = desc("candor_cpus", "CPUs in each pool; each CPU of the machine is in one pool.", "pool")
+	usable     = desc("candor_usable_cpu_cores", "CPUs that containers can get.")
+	sensitive  = desc("candor_sensitive_cpu_cores", "Sum of the limits of the sensitive containers.")
+	flexible   = desc("candor_flexible_cpu_cores", "Sum of the guarantees of the flexible containers.")
+	shared     = desc("candor_shared_cpu_cores", "Fractions of sensitive containers on CPUs that other containers also have.")
+	containers = desc("candor_containers", "Containers by class and state; a held container has ended, and its pod keeps its CPUs.", "class", "state")
 
-	degraded  = desc("candor_container_setting_degraded", "1 for each setting of a container that the kernel refuses; the container keeps the former value.", "namespace", "pod", "container", "class", "setting")
-	limit     = containerDesc("candor_container_limit_cpu_cores", "Limit of a running container; missing where it has none.")
-	seen      = containerDesc("candor_container_cpus", "CPUs that a running container may use.")
-	mismatch  = containerDesc("candor_container_view_mismatch", "1 if a running sensitive container does not see the CPUs that its limit is worth; missing if the view cannot be read, since a lease or too many mounts hide it.")
-	used      = containerDesc("candor_container_cpu_seconds_total", "CPU time that a running container has used.")
-	periods   = containerDesc("candor_container_cfs_periods_total", "Periods in which a running container had a quota and work.")
-	throttled = containerDesc("candor_container_cfs_throttled_periods_total", "Periods in which a running container's quota ran out.")
-	stood     = containerDesc("candor_container_cfs_throttled_seconds_total", "Time for which a running container's CPUs stood still since its quota had run out, summed over CPUs.")
+	degraded      = desc("candor_container_setting_degraded", "1 for each setting of a container that the kernel refuses; the container keeps the previous value.", "namespace", "pod", "container", "class", "setting")
+	limit         = containerDesc("candor_container_limit_cpu_cores", "Limit of a running container; missing without a limit.")
+	visibleCPUs   = containerDesc("candor_container_cpus", "CPUs that a running container may use.")
+	mismatch      = containerDesc("candor_container_view_mismatch", "1 if a running sensitive container sees other CPUs than its limit needs; missing if a lease or too many mounts hide the view.")
+	used          = containerDesc("candor_container_cpu_seconds_total", "CPU time that a running container has used.")
+	periods       = containerDesc("candor_container_cfs_periods_total", "Periods in which a running container had a quota and work.")
+	throttled     = containerDesc("candor_container_cfs_throttled_periods_total", "Periods in which a running container's quota ran out.")
+	throttledTime = containerDesc("candor_container_cfs_throttled_seconds_total", "Time in which the quota throttled a running container, summed over CPUs.")
 )
 
 var descs = []*prometheus.Desc{readable, cpus, usable, sensitive, flexible, shared, containers,
-	degraded, limit, seen, mismatch, used, periods, throttled, stood}
+	degraded, limit, visibleCPUs, mismatch, used, periods, throttled, throttledTime}
 
 func desc(name, help string, labels ...string) *prometheus.Desc {
 	return prometheus.NewDesc(name, help, labels, nil)
@@ -74,7 +74,7 @@ func (s *stateCollector) Describe(to chan<- *prometheus.Desc) {
 func (s *stateCollector) Collect(to chan<- prometheus.Metric) {
 	now, err := s.Snapshot()
 	if err != nil {
-		s.log.Warn("metrics: the state cannot be read", "error", err)
+		s.log.Warn("metrics: cannot read the state", "error", err)
 		to <- value(readable, 0)
 		return
 	}
@@ -85,9 +85,9 @@ func (s *stateCollector) Collect(to chan<- prometheus.Metric) {
 	for _, c := range running(now.Grants) {
 		reading, err := s.ReadUsage(c.Grant)
 		switch {
-		case errors.Is(err, cgroup.ErrNoGroup), errors.Is(err, fs.ErrNotExist): // it has ended meanwhile
+		case errors.Is(err, cgroup.ErrNoGroup), errors.Is(err, fs.ErrNotExist): // the container has ended
 		case err != nil:
-			s.log.Warn("metrics: a container cannot be read", "container", c.ID, "error", err)
+			s.log.Warn("metrics: cannot read a container", "container", c.ID, "error", err)
 		default:
 			c.collect(&reading, to)
 		}
@@ -172,8 +172,8 @@ func (c *container) collect(r *host.LiveUsage, to chan<- prometheus.Metric) {
 	if g.Limit > 0 {
 		to <- value(limit, cores(g.Limit), labels...)
 	}
-	to <- value(seen, float64(r.CPUs.Count()), labels...)
-	if differs, isKnown := mismatched(g, r); isKnown && g.Class == hybrid.Sensitive {
+	to <- value(visibleCPUs, float64(r.CPUs.Count()), labels...)
+	if differs, isKnown := viewMismatch(g, r); isKnown && g.Class == hybrid.Sensitive {
 		to <- value(mismatch, differs, labels...)
 	}
 	count := func(d *prometheus.Desc, v float64) {
@@ -182,12 +182,12 @@ func (c *container) collect(r *host.LiveUsage, to chan<- prometheus.Metric) {
 	count(used, r.Usage.CPU.Seconds())
 	count(periods, float64(r.Usage.Periods))
 	count(throttled, float64(r.Usage.Throttled))
-	count(stood, r.Usage.ThrottledTime.Seconds())
+	count(throttledTime, r.Usage.ThrottledTime.Seconds())
 }
 
-// mismatched returns 1 if a container sees other CPUs than its limit is worth, by its cpuset or by the
+// viewMismatch returns 1 if a container sees other CPUs than its limit is worth, by its cpuset or by the
 // files of its view, else 0. It is unknown if the cpuset is right and the view cannot be seen.
-func mismatched(g *host.Grant, r *host.LiveUsage) (differs float64, isKnown bool) {
+func viewMismatch(g *host.Grant, r *host.LiveUsage) (differs float64, isKnown bool) {
 	switch {
 	case r.CPUs.Count() != g.Limit.CPUs():
 		return 1, true

@@ -71,7 +71,7 @@ func parseWebConfig(file string) (*web.Config, error) {
 		return nil, err
 	}
 	if err := decoder.Decode(new(yaml.Node)); !errors.Is(err, io.EOF) {
-		return nil, errors.New("a second document follows; want one")
+		return nil, errors.New("more than one document")
 	}
 	c.TLSConfig.SetDirectory(filepath.Dir(file))
 	for _, name := range []string{c.TLSConfig.TLSCertPath, c.TLSConfig.TLSKeyPath, c.TLSConfig.ClientCAs} {
@@ -90,7 +90,7 @@ func parseWebConfig(file string) (*web.Config, error) {
 func (c *WebConfig) setTLS(from *web.TLSConfig) (err error) {
 	if !from.IsEnabled() {
 		if from.ClientAllowedSans != nil || from.CipherSuites != nil || from.CurvePreferences != nil {
-			return errors.New("tls_server_config has no certificate; want cert_file and key_file")
+			return errors.New("tls_server_config has no certificate; set cert_file and key_file")
 		}
 		return nil
 	}
@@ -110,8 +110,9 @@ func (c *WebConfig) setTLS(from *web.TLSConfig) (err error) {
 		return nil
 	}
 	if !c.clientCert {
-		return errors.New("client_allowed_sans has no effect; want client_auth_type: RequireAndVerifyClientCert")
+		return errors.New("client_allowed_sans has no effect; set client_auth_type: RequireAndVerifyClientCert")
 	}
+	//nolint:gosec // the allowed SANs do not change while a session can be resumed: the configuration is read once
 	c.tls.VerifyPeerCertificate = func(raw [][]byte, chains [][]*x509.Certificate) error {
 		if len(raw) == 0 {
 			return nil // crypto/tls calls it for clients without a certificate too

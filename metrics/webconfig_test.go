@@ -252,7 +252,7 @@ func TestBadWebConfig(t *testing.T) {
 		"- a":                                 "cannot unmarshal",
 		"basic_auth_users: {a: b}\n---\nx: y": "",
 		"basic_auth_users: {a: hunter2}":      `user "a": not a bcrypt hash`,
-		"basic_auth_users: {a: '" + costly + "'}":                                                "bcrypt cost 31; want 14 at most",
+		"basic_auth_users: {a: '" + costly + "'}":                                                "bcrypt cost 31; must be at most 14",
 		"basic_auth_users: {a: x, a: y}":                                                         "already",
 		"tls_server_config: {cert_file: server.crt}":                                             "missing one of key or key_file",
 		"tls_server_config: {cert_file: none.crt, key_file: none.key}":                           "none.crt: no such file",

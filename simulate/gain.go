@@ -30,7 +30,7 @@ func ReadGain(r io.Reader, name string) (Gain, error) {
 		return Gain{}, csvError(name, err)
 	}
 	if !slices.Equal(header, gainColumns) {
-		return Gain{}, fmt.Errorf("%s:1: columns %s: want %s", name, strings.Join(header, ", "), strings.Join(gainColumns, ","))
+		return Gain{}, fmt.Errorf("%s:1: columns %s: must be %s", name, strings.Join(header, ", "), strings.Join(gainColumns, ","))
 	}
 	var sum Gain
 	weights := 0.0
@@ -63,12 +63,12 @@ func gainLine(fields []string) (alone, shared, weight float64, err error) {
 	for i, to := range []*float64{&alone, &shared, &weight} {
 		v, err := strconv.ParseFloat(fields[i+1], 64)
 		if err != nil || !(v >= 0 && v <= 1e6) {
-			return 0, 0, 0, fmt.Errorf("%s %q: want a number from 0 to 1000000", gainColumns[i+1], fields[i+1])
+			return 0, 0, 0, fmt.Errorf("%s %q: must be a number from 0 to 1000000", gainColumns[i+1], fields[i+1])
 		}
 		*to = v
 	}
 	if alone == 0 || shared == 0 {
-		return 0, 0, 0, errors.New("a speed of 0: want how fast it is against its speed under a quota, such as 1.7")
+		return 0, 0, 0, errors.New("a speed of 0: must be the speed relative to the speed under a quota, such as 1.7")
 	}
 	return alone, shared, weight, nil
 }

@@ -33,13 +33,13 @@ func ReadList(r io.Reader, name string) (*List, error) {
 	c.TrimLeadingSpace = true
 	header, err := c.Read()
 	if err == io.EOF {
-		return nil, fmt.Errorf("%s: empty: want a line job or job,task first", name)
+		return nil, fmt.Errorf("%s: empty: the first line must be job or job,task", name)
 	}
 	if err != nil {
 		return nil, csvError(name, err)
 	}
 	if header[0] != "job" || len(header) > 2 || len(header) == 2 && header[1] != "task" {
-		return nil, fmt.Errorf("%s:1: columns %s: want job or job,task", name, strings.Join(header, ", "))
+		return nil, fmt.Errorf("%s:1: columns %s: must be job or job,task", name, strings.Join(header, ", "))
 	}
 	l := &List{jobs: map[uint64]bool{}, tasks: map[taskKey]bool{}}
 	for {
@@ -60,7 +60,7 @@ func ReadList(r io.Reader, name string) (*List, error) {
 // add adds a line.
 func (l *List) add(fields []string) error {
 	if fields[0] == "" {
-		return errors.New("no job: want a number or a name")
+		return errors.New("no job: must be a number or a name")
 	}
 	job := trace.JobNumber([]byte(fields[0]))
 	if len(fields) == 1 || fields[1] == "" {
@@ -69,7 +69,7 @@ func (l *List) add(fields []string) error {
 	}
 	task, err := strconv.ParseUint(fields[1], 10, 32)
 	if err != nil {
-		return fmt.Errorf("task %q: want a number from 0 to 4294967295, or nothing for all of the job", fields[1])
+		return fmt.Errorf("task %q: must be a number from 0 to 4294967295, or empty for all tasks of the job", fields[1])
 	}
 	l.tasks[taskKey{job, uint32(task)}] = true
 	return nil

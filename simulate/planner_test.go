@@ -86,7 +86,7 @@ func TestTarget(t *testing.T) {
 		}
 	}
 	for _, text := range []string{"", "s", "s>5%", "x<5%", "s<", "s<-1", "s<101%", "s<NaN", "s=5%", "s<0", "s<5%,", "s<<5%", "s==0"} {
-		if _, err := simulate.ParseTarget(text); err == nil || !strings.Contains(err.Error(), "want bounds such as") {
+		if _, err := simulate.ParseTarget(text); err == nil || !strings.Contains(err.Error(), "must be bounds such as") {
 			t.Errorf("%q: error %v", text, err)
 		}
 	}
@@ -136,10 +136,10 @@ func TestGain(t *testing.T) {
 	}
 	for text, want := range map[string]string{
 		"":                           "gain.csv:1: columns",
-		"a,b\n":                      `gain.csv:1: columns a, b: want workload,alone,shared,weight`,
+		"a,b\n":                      `gain.csv:1: columns a, b: must be workload,alone,shared,weight`,
 		header:                       "gain.csv: no workload",
 		header + "x,1.7,1,0\n":       "gain.csv: no workload",
-		header + "x,fast,1,1\n":      `gain.csv:2: alone "fast": want a number`,
+		header + "x,fast,1,1\n":      `gain.csv:2: alone "fast": must be a number`,
 		header + "x,1,-1,1\n":        `gain.csv:2: shared "-1"`,
 		header + "x,1,1,NaN\n":       `gain.csv:2: weight "NaN"`,
 		header + "x,1,1,1\ny,0,1,1,": "gain.csv:3: wrong number of fields",

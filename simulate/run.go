@@ -146,14 +146,14 @@ func (r *run) event(e *trace.Event) error {
 		r.end(fleet.ContainerID(e.Container))
 		return nil
 	}
-	return fmt.Errorf("event of kind %d: want one that package trace names", e.Kind)
+	return fmt.Errorf("event of kind %d: must be a kind of package trace", e.Kind)
 }
 
 // setMachine sets the CPUs and memory of a machine; a machine without CPUs is removed. Containers that lose their node are submitted
 // again.
 func (r *run) setMachine(e *trace.Event, cpus int) error {
 	if cpus > MaxCores {
-		return fmt.Errorf("machine %d has %d CPUs: want %d at most, as a cpuset holds", e.Machine, cpus, MaxCores)
+		return fmt.Errorf("machine %d has %d CPUs: a cpuset holds %d at most", e.Machine, cpus, MaxCores)
 	}
 	homeless, err := r.setNode(fleet.NodeID(e.Machine), cpus, []int64{int64(e.Memory)})
 	if err != nil {

@@ -94,12 +94,12 @@ func TestReadList(t *testing.T) {
 		{text: "job,task\n0,1\n2,\n", want: 0b110010},
 		{text: "job\ndb\n", want: 0b11000000},
 		{text: "job\n", want: 0},
-		{text: "", err: "list.csv: empty: want a line job or job,task first"},
-		{text: "name\n", err: `list.csv:1: columns name: want job or job,task`},
+		{text: "", err: "list.csv: empty: the first line must be job or job,task"},
+		{text: "name\n", err: `list.csv:1: columns name: must be job or job,task`},
 		{text: "job,task,x\n", err: "list.csv:1: columns"},
 		{text: "job\n\"\"\n", err: "list.csv:2: no job"},
-		{text: "job,task\n1,x\n", err: `list.csv:2: task "x": want a number`},
-		{text: "job,task\n1,-1\n", err: `list.csv:2: task "-1": want a number`},
+		{text: "job,task\n1,x\n", err: `list.csv:2: task "x": must be a number`},
+		{text: "job,task\n1,-1\n", err: `list.csv:2: task "-1": must be a number`},
 		{text: "job,task\n1\n", err: "list.csv:2: wrong number of fields"},
 	} {
 		list, err := simulate.ReadList(strings.NewReader(test.text), "list.csv")

@@ -44,11 +44,11 @@ func (s *Setting) Check() error {
 	case s.Open == nil:
 		return fmt.Errorf("no trace")
 	case !(s.CoresOfLargest > 0 && s.CoresOfLargest <= MaxCores):
-		return fmt.Errorf("cores of the largest machine %v: want a number above 0, at most %d", s.CoresOfLargest, MaxCores)
+		return fmt.Errorf("cores of the largest machine %v: must be above 0, at most %d", s.CoresOfLargest, MaxCores)
 	case !(s.Overcommit > 0 && s.Overcommit <= MaxOvercommit):
-		return fmt.Errorf("overcommit %v: want a number above 0, at most %d", s.Overcommit, MaxOvercommit)
+		return fmt.Errorf("overcommit %v: must be above 0, at most %d", s.Overcommit, MaxOvercommit)
 	case s.Machines < 0 || s.Machines > fleet.MaxNodes:
-		return fmt.Errorf("%d machines: want 1 to %d", s.Machines, fleet.MaxNodes)
+		return fmt.Errorf("%d machines: must be 1 to %d", s.Machines, fleet.MaxNodes)
 	}
 	return nil
 }

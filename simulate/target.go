@@ -27,7 +27,7 @@ var figures = map[string]func(*Result) float64{
 	"load":    func(r *Result) float64 { return r.Load },
 }
 
-const targetForm = "want bounds such as s<5%,r=0, of s, r, refused (for lack of room) and load, by <, <= or = 0"
+const targetForm = "must be bounds such as s<5%,r=0, of s, r, refused (for lack of room) and load, by <, <= or = 0"
 
 // ParseTarget reads a target. Unless it bounds the refusals for lack of room,
 // there may be none: a cell without machines would have no shared time.

@@ -84,7 +84,7 @@ func (f *facts) group(kind string, claimOf func(*cpuFacts) *claim) (*groups, err
 		}
 		for cpu := range cpus.All() {
 			if at := g.of[cpu]; at >= 0 {
-				return nil, fmt.Errorf("%s/cpu%d: its %s has CPUs %v, but cpu%d says %v",
+				return nil, fmt.Errorf("%s/cpu%d: its %s has CPUs %v, but cpu%d reports %v",
 					cpuDir, c.id, kind, cpus, reporter[at], g.domains[at].CPUs)
 			}
 			g.of[cpu] = len(g.domains)

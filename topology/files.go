@@ -148,9 +148,9 @@ func (t *tree) numbered(dir, prefix string) ([]int, error) {
 
 // shorten truncates s for error messages, since a hostile file can be long.
 func shorten[T string | []byte](s T) string {
-	const most = 60
-	if len(s) <= most {
+	const limit = 60
+	if len(s) <= limit {
 		return string(s)
 	}
-	return string(s[:most]) + "…"
+	return string(s[:limit]) + "…"
 }

@@ -94,8 +94,8 @@ func kernelID(s string, last int) (int, bool) {
 
 // kernelStride parses a stride: "2/4" is the first 2 of every 4 CPUs.
 func kernelStride(s string) (used, group int, ok bool) {
-	u, g, both := strings.Cut(s, "/")
+	u, g, hasGroup := strings.Cut(s, "/")
 	n, err1 := strconv.ParseUint(u, 10, 31)
 	m, err2 := strconv.ParseUint(g, 10, 31)
-	return int(n), int(m), both && err1 == nil && err2 == nil && n >= 1 && n <= m
+	return int(n), int(m), hasGroup && err1 == nil && err2 == nil && n >= 1 && n <= m
 }

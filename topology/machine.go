@@ -62,17 +62,17 @@ func (m *Machine) MemoryOrder(node int) []int {
 	if n.Memory != nil {
 		return n.Memory
 	}
-	near := make([]int, len(m.Nodes)) // indexes
-	for i := range near {
-		near[i] = i
+	nodes := make([]int, len(m.Nodes)) // indexes
+	for i := range nodes {
+		nodes[i] = i
 	}
-	slices.SortFunc(near, func(a, b int) int {
+	slices.SortFunc(nodes, func(a, b int) int {
 		return cmp.Or(cmp.Compare(n.Distances[a], n.Distances[b]), cmp.Compare(m.Nodes[a].ID, m.Nodes[b].ID))
 	})
-	for i, j := range near {
-		near[i] = m.Nodes[j].ID
+	for i, j := range nodes {
+		nodes[i] = m.Nodes[j].ID
 	}
-	return near
+	return nodes
 }
 
 // HasMemory reports whether the node has local memory.

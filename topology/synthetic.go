@@ -146,7 +146,7 @@ func parseLevels(s string) ([]level, error) {
 		}
 		// Check before the product can overflow, and before any allocation.
 		if total *= l.count; total > cpuset.Max {
-			return nil, fmt.Errorf("more than %d CPUs, which is the most", cpuset.Max)
+			return nil, fmt.Errorf("more than %d CPUs, the maximum", cpuset.Max)
 		}
 		l.total = total
 		levels = append(levels, l)
@@ -184,8 +184,8 @@ func parseLevel(s string) (l level, rest string, err error) {
 
 // skipAttributes parses "(memory=16GB …)" at the start of s.
 func skipAttributes(s string) (rest string, err error) {
-	inside, rest, closed := strings.Cut(s[1:], ")")
-	if !closed {
+	inside, rest, isClosed := strings.Cut(s[1:], ")")
+	if !isClosed {
 		return "", fmt.Errorf("%q is not closed", shorten(s))
 	}
 	for attribute := range strings.FieldsSeq(inside) {
@@ -202,8 +202,8 @@ func skipAttributes(s string) (rest string, err error) {
 
 // skipMemory parses "[numa(memory=16GB)]" at the start of s.
 func skipMemory(s string) (rest string, err error) {
-	inside, rest, closed := strings.Cut(s[1:], "]")
-	if !closed {
+	inside, rest, isClosed := strings.Cut(s[1:], "]")
+	if !isClosed {
 		return "", fmt.Errorf("%q is not closed", shorten(s))
 	}
 	name, attributes, hasAttributes := strings.Cut(inside, "(")

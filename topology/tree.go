@@ -181,10 +181,10 @@ func (m *Machine) coreLines(in *cpuset.Set, mixed bool) []branch {
 func coreSets(cores []Domain) string {
 	const short = 48
 	single := cores[0].CPUs.Count() == 1
-	var each []string
+	var lists []string
 	var nth []cpuset.Set
 	for i := range cores {
-		each = append(each, cores[i].CPUs.String())
+		lists = append(lists, cores[i].CPUs.String())
 		for t, cpu := range cores[i].CPUs.Slice() {
 			if t == len(nth) {
 				nth = append(nth, cpuset.Set{})
@@ -192,7 +192,7 @@ func coreSets(cores []Domain) string {
 			nth[t].Add(cpu)
 		}
 	}
-	if list := strings.Join(each, " "); !single && len(list) <= short {
+	if list := strings.Join(lists, " "); !single && len(list) <= short {
 		return list
 	}
 	var columns []string
@@ -214,7 +214,7 @@ func count(branches []branch) int {
 // fold collapses every branch with the same structure as the previous branch, and joins long runs of
 // collapsed branches into a line.
 func fold(branches []branch) []branch {
-	const most = 8
+	const limit = 8
 	var out []branch
 	for i := 0; i < len(branches); {
 		b := branches[i]
@@ -225,7 +225,7 @@ func fold(branches []branch) []branch {
 			end++
 		}
 		run := branches[i+1 : end]
-		if i = end; len(run) <= most {
+		if i = end; len(run) <= limit {
 			for _, closed := range run {
 				out = append(out, branch{label: closed.label + "  (alike)"})
 			}
@@ -254,11 +254,11 @@ func write(b *strings.Builder, branches []branch, indent string) {
 
 // writeDistances writes the table of distances between NUMA nodes.
 func (m *Machine) writeDistances(b *strings.Builder) {
-	const most = 16 // columns that fit on a line
+	const limit = 16 // columns that fit on a line
 	if len(m.Nodes) < 2 {
 		return
 	}
-	if len(m.Nodes) > most {
+	if len(m.Nodes) > limit {
 		low, high := m.Nodes[0].Distances[1], 0
 		for i := range m.Nodes {
 			for j, d := range m.Nodes[i].Distances {

@@ -89,7 +89,7 @@ func (m *Machine) validateDomains() error {
 			seen = seen.Union(*cpus)
 			for cpu := range cpus.All() {
 				if c := m.CPU(cpu); k.of(c) != i {
-					return fmt.Errorf("CPU %d is in %s %d of the list, but its own entry says %d", cpu, k.name, i, k.of(c))
+					return fmt.Errorf("CPU %d is in %s %d of the list, but its own entry has %d", cpu, k.name, i, k.of(c))
 				}
 			}
 		}

@@ -42,7 +42,7 @@ func TestValidateRefuses(t *testing.T) {
 				}
 			}
 		}, "cores are not in rising order"},
-		{"index of another", func(m *Machine) { m.CPUs[0].Core = 1 }, "CPU 0 is in core 0 of the list, but its own entry says 1"},
+		{"index of another", func(m *Machine) { m.CPUs[0].Core = 1 }, "CPU 0 is in core 0 of the list, but its own entry has 1"},
 		{"too few distances", func(m *Machine) { m.Nodes[1].Distances = []int{10} }, "NUMA node 1 has 1 distances to 2 nodes"},
 		{"distance 0", func(m *Machine) { m.Nodes[1].Distances[0] = 0 }, "NUMA node 1 has a distance of 0"},
 		{"memory nowhere", func(m *Machine) { m.Nodes[1].Memory = []int{} }, "NUMA node 1: the list of nodes with memory is empty"},

@@ -47,7 +47,7 @@ func openAzure(s spec, o Options) (Reader, error) {
 		most uint64
 	}{{"machines", &machines, 10_000_000}, {"cores", &cores, 1024}, {"memory", &memory, 1 << 20}} {
 		if _, given := s.options[option.name]; !given {
-			return nil, fmt.Errorf("%w %q: no %s: want azure:FILE,machines=N,cores=N,memory=GIB", ErrSpec, s.text, option.name)
+			return nil, fmt.Errorf("%w %q: no %s: must be azure:FILE,machines=N,cores=N,memory=GIB", ErrSpec, s.text, option.name)
 		}
 		if err := s.number(option.name, option.to, 1, option.most); err != nil {
 			return nil, err
@@ -99,7 +99,7 @@ func (r *azure) vm(t *table) error {
 	}
 	class := slices.IndexFunc(azureClasses, func(c Class) bool { return c.Name == string(t.fields[azureCategory]) })
 	if class < 0 {
-		return t.wrong("vmcategory", "%q, want Delay-insensitive, Interactive or Unknown", shorten(t.fields[azureCategory]))
+		return t.wrong("vmcategory", "%q: must be Delay-insensitive, Interactive or Unknown", shorten(t.fields[azureCategory]))
 	}
 	c, err := azureCapacity(t)
 	if err != nil {
@@ -122,7 +122,7 @@ func (r *azure) life(t *table) (lifetime, error) {
 	for i, column := range []int{azureCreated, azureDeleted} {
 		s, ok := parseUint(t.fields[column])
 		if !ok || s > 1e12 {
-			return lifetime{}, t.wrong(azureColumns[column], "%q, want seconds", shorten(t.fields[column]))
+			return lifetime{}, t.wrong(azureColumns[column], "%q: must be seconds", shorten(t.fields[column]))
 		}
 		at[i] = Micros(s) * Second
 	}
@@ -140,9 +140,9 @@ func azureCapacity(t *table) (capacity, error) {
 	memory, okMemory := parseScaled(t.fields[azureMemory], 6)
 	switch {
 	case !okCores || !fitsInt32(uint64(cores)):
-		return capacity{}, t.wrong("vmcorecount", "%q, want a number of cores such as 2", shorten(t.fields[azureCores]))
+		return capacity{}, t.wrong("vmcorecount", "%q: must be a number of cores such as 2", shorten(t.fields[azureCores]))
 	case !okMemory || memory > 1e12:
-		return capacity{}, t.wrong("vmmemory", "%q, want GB such as 1.75", shorten(t.fields[azureMemory]))
+		return capacity{}, t.wrong("vmmemory", "%q: must be GB such as 1.75", shorten(t.fields[azureMemory]))
 	}
 	return capacity{int32(cores), int32((memory*1024 + 999_999) / 1_000_000)}, nil
 }

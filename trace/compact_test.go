@@ -140,12 +140,12 @@ func sameEvents(t interface{ Fatalf(string, ...any) }, file []byte, events []Eve
 // rules of doc.go.
 func TestCompactRefusesBrokenRules(t *testing.T) {
 	for want, events := range map[string][]Event{
-		"time 1 after 2":                   {{Kind: MachineAdd, Time: 2}, {Kind: MachineRemove, Time: 1}},
-		"container in slot 1, want 0":      {{Kind: Submit, Container: 1}},
-		"end of slot 0, where nothing":     {{Kind: End}},
-		"machine 1, but only 0 were added": {{Kind: MachineAdd, Machine: 1}},
-		"machine 0, but only 0 were added": {{Kind: MachineRemove}},
-		"class 0, the header has 0":        {{Kind: Submit}},
+		"time 1 after 2":                         {{Kind: MachineAdd, Time: 2}, {Kind: MachineRemove, Time: 1}},
+		"container in slot 1: must be in slot 0": {{Kind: Submit, Container: 1}},
+		"end of slot 0, where nothing":           {{Kind: End}},
+		"machine 1, but only 0 were added":       {{Kind: MachineAdd, Machine: 1}},
+		"machine 0, but only 0 were added":       {{Kind: MachineRemove}},
+		"class 0, the header has 0":              {{Kind: Submit}},
 	} {
 		if _, err := pack(Header{}, events); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%v, want %s", err, want)

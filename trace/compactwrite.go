@@ -129,7 +129,7 @@ func (w *compactWriter) writeSubmit(e *Event, since uint64) error {
 	w.submits++
 	w.classes = max(w.classes, int(e.Class)+1)
 	if slot := w.submit(e.Job, e.Task); slot != e.Container {
-		return fmt.Errorf("container in slot %d, want %d: the one freed last first", e.Container, slot)
+		return fmt.Errorf("container in slot %d: must be in slot %d, the slot that was freed last", e.Container, slot)
 	}
 	return nil
 }

@@ -73,7 +73,7 @@ func (p *plain) Close() error { return p.table.close() }
 // readNames reads the first line.
 func (p *plain) readNames() error {
 	if err := p.table.next(); err == io.EOF {
-		return p.wrong("empty", "want a first line with the columns' names, such as time,event,machine,job,task,cpu,memory")
+		return p.wrong("empty", "the first line must name the columns, such as time,event,machine,job,task,cpu,memory")
 	} else if err != nil {
 		return err
 	}
@@ -85,7 +85,7 @@ func (p *plain) readNames() error {
 		known := slices.Index(plainColumns, strings.TrimPrefix(string(name), "\ufeff"))
 		switch {
 		case known < 0:
-			return p.wrong("column", "%q, want some of %s", shorten(name), strings.Join(plainColumns, ","))
+			return p.wrong("column", "%q: must be one of %s", shorten(name), strings.Join(plainColumns, ","))
 		case p.column[known] >= 0:
 			return p.wrong("column", "%q is there twice", name)
 		}
@@ -93,7 +93,7 @@ func (p *plain) readNames() error {
 	}
 	for _, needed := range []int{plainTime, plainEvent, plainMachine, plainJob, plainCPU} {
 		if p.column[needed] < 0 {
-			return p.wrong("column", "%s is missing, want time, event, machine, job and cpu at least", plainColumns[needed])
+			return p.wrong("column", "%s is missing: time, event, machine, job and cpu are required", plainColumns[needed])
 		}
 	}
 	return nil
@@ -109,7 +109,7 @@ func (p *plain) get(column int) []byte {
 
 // bad returns the error for a value.
 func (p *plain) bad(column int, want string) error {
-	return p.wrong(plainColumns[column], "%q, want %s", shorten(p.get(column)), want)
+	return p.wrong(plainColumns[column], "%q: must be %s", shorten(p.get(column)), want)
 }
 
 // Next implements Reader.

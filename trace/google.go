@@ -156,13 +156,13 @@ func (g *google) machine(e *Event) error {
 	t := g.machines
 	id, ok := parseUint(t.field(1))
 	if !ok {
-		return t.wrong("machine id", "%q, want a number", shorten(t.field(1)))
+		return t.wrong("machine id", "%q: must be a number", shorten(t.field(1)))
 	}
 	m := g.numbers[id]
 	*e = Event{Time: t.time, Flags: atStart(t.time)}
 	switch kind := t.field(2); {
 	case len(kind) != 1 || kind[0] < '0' || kind[0] > '2':
-		return t.wrong("event type", "%q, want 0 (ADD), 1 (REMOVE) or 2 (UPDATE)", shorten(kind))
+		return t.wrong("event type", "%q: must be 0 (ADD), 1 (REMOVE) or 2 (UPDATE)", shorten(kind))
 	case kind[0]-'0' == googleAdd:
 		if m != nil && m.there {
 			return t.wrong("machine added twice", "%d", id)
@@ -210,7 +210,7 @@ func (g *google) amount(t *googleTable, column int, what string, to *int32) erro
 	}
 	n, ok := parseScaled(field, 9)
 	if !ok || n > One {
-		return t.wrong(what, "%q, want a number from 0 to 1, the largest machine", shorten(field))
+		return t.wrong(what, "%q: must be a fraction of the largest machine, from 0 to 1", shorten(field))
 	}
 	*to = int32(n)
 	return nil

@@ -36,7 +36,7 @@ func findParts(dir, name string) ([]part, error) {
 		}
 	}
 	if len(parts) == 0 {
-		return nil, fmt.Errorf("%s: want %s-part-00000-of-….csv or .csv.gz: %w", dir, name, os.ErrNotExist)
+		return nil, fmt.Errorf("%s: no file %s-part-00000-of-….csv or .csv.gz: %w", dir, name, os.ErrNotExist)
 	}
 	slices.SortFunc(parts, func(a, b part) int { return a.number - b.number })
 	return parts, checkRun(parts)
@@ -48,9 +48,9 @@ func checkRun(parts []part) error {
 		before, this := parts[i-1], parts[i]
 		switch {
 		case this.number == before.number:
-			return fmt.Errorf("%s and %s are the same part: want one of them", before.path, this.path)
+			return fmt.Errorf("%s and %s are the same part: remove one of them", before.path, this.path)
 		case this.number != before.number+1:
-			return fmt.Errorf("%s follows %s: part %d is missing: want parts without a gap", this.path, before.path, before.number+1)
+			return fmt.Errorf("%s follows %s: part %d is missing", this.path, before.path, before.number+1)
 		}
 	}
 	return nil
@@ -105,7 +105,7 @@ func (g *googleTable) next() error {
 	}
 	t, ok := parseUint(g.table.fields[0])
 	if !ok || t > 1<<63-1 {
-		return g.wrong("time", "%q, want microseconds", shorten(g.table.fields[0]))
+		return g.wrong("time", "%q: must be microseconds", shorten(g.table.fields[0]))
 	}
 	if Micros(t) < g.last {
 		return g.wrong("events out of order", "%d after %d", t, g.last)

@@ -12,11 +12,11 @@ func (g *google) task(e *Event) (bool, error) {
 	kind := t.field(columnEvent)
 	switch {
 	case !okJob:
-		return false, t.wrong("job id", "%q, want a number", shorten(t.field(columnJob)))
+		return false, t.wrong("job id", "%q: must be a number", shorten(t.field(columnJob)))
 	case !okIndex || index > 1<<32-1:
-		return false, t.wrong("task index", "%q, want a number", shorten(t.field(columnTask)))
+		return false, t.wrong("task index", "%q: must be a number", shorten(t.field(columnTask)))
 	case len(kind) != 1 || kind[0] < '0' || kind[0] > '8':
-		return false, t.wrong("event type", "%q, want 0 (SUBMIT) to 8 (UPDATE_RUNNING)", shorten(kind))
+		return false, t.wrong("event type", "%q: must be 0 (SUBMIT) to 8 (UPDATE_RUNNING)", shorten(kind))
 	}
 	*e = Event{Time: t.time, Job: job, Task: uint32(index), Flags: atStart(t.time)}
 	slot, known := g.live.slot(e.Job, e.Task)
@@ -75,9 +75,9 @@ func (g *google) begin(e *Event) (bool, error) {
 	priority, okPriority := parseUint(t.field(columnPriority))
 	switch {
 	case !okClass || class > 3:
-		return false, t.wrong("scheduling class", "%q, want 0 to 3", shorten(t.field(columnClass)))
+		return false, t.wrong("scheduling class", "%q: must be 0 to 3", shorten(t.field(columnClass)))
 	case !okPriority || priority > 11:
-		return false, t.wrong("priority", "%q, want 0 to 11", shorten(t.field(columnPriority)))
+		return false, t.wrong("priority", "%q: must be 0 to 11", shorten(t.field(columnPriority)))
 	}
 	if err := g.requests(e); err != nil {
 		return false, err
@@ -105,7 +105,7 @@ func (g *google) requests(e *Event) error {
 	case "1":
 		e.Flags |= DifferentMachines
 	default:
-		return t.wrong("different-machines", "%q, want 0 or 1", shorten(different))
+		return t.wrong("different-machines", "%q: must be 0 or 1", shorten(different))
 	}
 	return g.fits(capacity{e.CPU, e.Memory}, &t.table)
 }

@@ -30,7 +30,7 @@ func (u *Unit) UnmarshalText(text []byte) error {
 			return nil
 		}
 	}
-	return fmt.Errorf("unit %q: want %s or %s", text, LargestMachine, Milli)
+	return fmt.Errorf("unit %q: must be %s or %s", text, LargestMachine, Milli)
 }
 
 // One is the largest machine's CPU or memory under LargestMachine.

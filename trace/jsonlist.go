@@ -54,14 +54,14 @@ func (l *jsonList) each(item func() error) error {
 		}
 		return l.delimiter(']')
 	}
-	return l.fault(errors.New("no items: want what kubectl get … -o json prints"))
+	return l.fault(errors.New("no items: must be the output of kubectl get … -o json"))
 }
 
 // delimiter reads a bracket.
 func (l *jsonList) delimiter(want json.Delim) error {
 	token, err := l.in.Token()
 	if err == nil && token != want {
-		err = fmt.Errorf("%v where %v is wanted: want what kubectl get … -o json prints", token, want)
+		err = fmt.Errorf("%v instead of %v: must be the output of kubectl get … -o json", token, want)
 	}
 	if err != nil {
 		return l.fault(err)

@@ -78,11 +78,11 @@ type kubeResources map[string]string
 func (r kubeResources) capacity(round func(float64) float64) (capacity, error) {
 	cpu, ok := parseCPU([]byte(r["cpu"]))
 	if !ok {
-		return capacity{}, fmt.Errorf("cpu %q, want a number of CPUs such as 2 or 1500m", shorten([]byte(r["cpu"])))
+		return capacity{}, fmt.Errorf("cpu %q: must be a number of CPUs such as 2 or 1500m", shorten([]byte(r["cpu"])))
 	}
 	memory, ok := parseMemory([]byte(r["memory"]), round)
 	if !ok {
-		return capacity{}, fmt.Errorf("memory %q, want bytes, such as 512Mi", shorten([]byte(r["memory"])))
+		return capacity{}, fmt.Errorf("memory %q: must be bytes, such as 512Mi", shorten([]byte(r["memory"])))
 	}
 	return capacity{cpu, memory}, nil
 }
@@ -107,7 +107,7 @@ func (k *kubectl) node(machines *[]Event) error {
 	c, err := n.Status.Allocatable.capacity(math.Floor)
 	switch {
 	case name == "":
-		return k.list.wrong("node without a name", "want metadata.name")
+		return k.list.wrong("node without a name", "metadata.name is required")
 	case k.nodes[name]:
 		return k.list.wrong("machine added twice", "node %s", name)
 	case err == nil && c.cpu == 0:

@@ -45,7 +45,7 @@ func (k *kubectl) pod() error {
 	name := o.name()
 	switch {
 	case o.Metadata.Name == "":
-		return k.list.wrong("pod without a name", "want metadata.name")
+		return k.list.wrong("pod without a name", "metadata.name is required")
 	case k.names[name]:
 		return k.list.wrong("pod listed twice", "pod %s", name)
 	}
@@ -56,7 +56,7 @@ func (k *kubectl) pod() error {
 	}
 	class := slices.IndexFunc(kubeClasses, func(c Class) bool { return c.Name == o.Status.QOSClass })
 	if class < 0 {
-		return k.list.wrong("QoS class", "pod %s: %q, want BestEffort, Burstable or Guaranteed", name, o.Status.QOSClass)
+		return k.list.wrong("QoS class", "pod %s: %q: must be BestEffort, Burstable or Guaranteed", name, o.Status.QOSClass)
 	}
 	c, asks, err := o.requests()
 	if err == nil {
@@ -84,7 +84,7 @@ func (k *kubectl) runs(o *kubePodObject) (bool, error) {
 		return false, nil
 	case "Pending", "Running", "Unknown":
 	default:
-		return false, k.list.wrong("phase", "pod %s: %q, want Pending, Running, Succeeded, Failed or Unknown", name, o.Status.Phase)
+		return false, k.list.wrong("phase", "pod %s: %q: must be Pending, Running, Succeeded, Failed or Unknown", name, o.Status.Phase)
 	}
 	switch {
 	case node == "" && !k.submits:
@@ -137,7 +137,7 @@ func (o *kubePodObject) requests() (sum capacity, asks bool, err error) {
 	cpu, memory = max(cpu, sidecarCPU+initCPU), max(memory, sidecarMemory+initMemory)
 	add(o.Spec.Overhead, false)
 	if err == nil && (cpu > math.MaxInt32 || memory > math.MaxInt32) {
-		err = errors.New("too much: want at most 2,147,483,647 milli-CPU and MiB")
+		err = errors.New("too large: the maximum is 2,147,483,647 milli-CPU and MiB")
 	}
 	return capacity{int32(cpu), int32(memory)}, asks, err
 }

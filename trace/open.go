@@ -58,7 +58,7 @@ func Open(text string, o Options) (Reader, error) {
 	case !known && strings.HasSuffix(text, ".ctrace"):
 		return openCompact(text)
 	case !known:
-		return nil, fmt.Errorf("%w %q: want %s", ErrSpec, text, specForms)
+		return nil, fmt.Errorf("%w %q: must be %s", ErrSpec, text, specForms)
 	}
 	s, err := f.parse(text, rest)
 	if err != nil {
@@ -74,7 +74,7 @@ func (f form) parse(text, rest string) (spec, error) {
 	words := strings.Split(rest, ",")
 	if !f.noPath {
 		if words[0] == "" {
-			return s, fmt.Errorf("%w %q: no path, want %s", ErrSpec, text, specForms)
+			return s, fmt.Errorf("%w %q: no path: must be %s", ErrSpec, text, specForms)
 		}
 		s.path, words = words[0], words[1:]
 	}
@@ -84,7 +84,7 @@ func (f form) parse(text, rest string) (spec, error) {
 		}
 		key, value, _ := strings.Cut(word, "=")
 		if !slices.Contains(f.options, key) {
-			return s, fmt.Errorf("%w %q: option %q, want %s", ErrSpec, text, word, f.optionList())
+			return s, fmt.Errorf("%w %q: option %q: must be %s", ErrSpec, text, word, f.optionList())
 		}
 		s.options[key] = value
 	}
@@ -106,7 +106,7 @@ func (s *spec) start() error {
 	case value == "submitted":
 		s.submits = true
 	default:
-		return fmt.Errorf("%w %q: start %q, want scheduled or submitted", ErrSpec, s.text, value)
+		return fmt.Errorf("%w %q: start %q: must be scheduled or submitted", ErrSpec, s.text, value)
 	}
 	return nil
 }

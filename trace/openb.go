@@ -48,7 +48,7 @@ func openOpenb(s spec, o Options) (Reader, error) {
 		variant = "default"
 	}
 	if variant == "" || variant != filepath.Base(variant) {
-		return nil, fmt.Errorf("%w %q: pods %q, want default or a variant such as cpu300", ErrSpec, s.text, variant)
+		return nil, fmt.Errorf("%w %q: pods %q: must be default or a variant such as cpu300", ErrSpec, s.text, variant)
 	}
 	nodes, err := openMaybeZipped(filepath.Join(s.path, "openb_node_list_all_node.csv"))
 	if err != nil {
@@ -121,9 +121,9 @@ func openbCapacity(t *table) (capacity, error) {
 	memory, okMemory := parseUint(t.fields[openbMemory])
 	switch {
 	case !okCPU || !fitsInt32(cpu):
-		return capacity{}, t.wrong("CPU", "%q, want whole milli-CPU", shorten(t.fields[openbCPU]))
+		return capacity{}, t.wrong("CPU", "%q: must be whole milli-CPU", shorten(t.fields[openbCPU]))
 	case !okMemory || !fitsInt32(memory):
-		return capacity{}, t.wrong("memory", "%q, want whole MiB", shorten(t.fields[openbMemory]))
+		return capacity{}, t.wrong("memory", "%q: must be whole MiB", shorten(t.fields[openbMemory]))
 	}
 	return capacity{int32(cpu), int32(memory)}, nil
 }
@@ -152,7 +152,7 @@ func (r *openb) pod(t *table) error {
 	}
 	class := slices.IndexFunc(openbClasses, func(c Class) bool { return c.Name == string(t.fields[openbQoS]) })
 	if class < 0 {
-		return t.wrong("qos", "%q, want BE, LS, Burstable or Guaranteed", shorten(t.fields[openbQoS]))
+		return t.wrong("qos", "%q: must be BE, LS, Burstable or Guaranteed", shorten(t.fields[openbQoS]))
 	}
 	life, err := r.times(t)
 	if err != nil || life == nil {
@@ -177,7 +177,7 @@ func (r *openb) times(t *table) (*lifetime, error) {
 	case "Pending":
 		reason = Killed
 	default:
-		return nil, t.wrong("pod_phase", "%q, want Pending, Running, Succeeded or Failed", shorten(t.fields[openbPhase]))
+		return nil, t.wrong("pod_phase", "%q: must be Pending, Running, Succeeded or Failed", shorten(t.fields[openbPhase]))
 	}
 	if r.submits {
 		start = openbCreated
@@ -189,7 +189,7 @@ func (r *openb) times(t *table) (*lifetime, error) {
 	for i, column := range []int{start, openbDeleted} {
 		s, ok := parseUint(t.fields[column])
 		if !ok || s > 1e12 {
-			return nil, t.wrong(openbPods[column], "%q, want seconds", shorten(t.fields[column]))
+			return nil, t.wrong(openbPods[column], "%q: must be seconds", shorten(t.fields[column]))
 		}
 		seconds[i] = s
 	}

@@ -35,7 +35,7 @@ func (r *semiReal) readJob() error {
 	for _, column := range []int{jobID, jobSubmit, jobSchedule, jobClass, jobTasks} {
 		n, ok := parseUint(t.fields[column])
 		if !ok {
-			return t.wrong(jobColumns[column], "%q, want a number", shorten(t.fields[column]))
+			return t.wrong(jobColumns[column], "%q: must be a number", shorten(t.fields[column]))
 		}
 		numbers[column] = n
 	}
@@ -47,13 +47,13 @@ func (r *semiReal) readJob() error {
 	missing := len(t.fields[jobCPU]) == 0
 	switch {
 	case !ended || end < numbers[jobSchedule]:
-		return t.wrong("end_us", "%q, want a time from schedule_us on, or nothing", shorten(t.fields[jobEnd]))
+		return t.wrong("end_us", "%q: must be a time from schedule_us on, or empty", shorten(t.fields[jobEnd]))
 	case !missing && (!ok || cpu > int64(r.parts.largest.cpu)):
-		return t.wrong("cpu_request", "%q, want a fraction of the largest machine, or nothing", shorten(t.fields[jobCPU]))
+		return t.wrong("cpu_request", "%q: must be a fraction of the largest machine, or empty", shorten(t.fields[jobCPU]))
 	case numbers[jobClass] > 3:
-		return t.wrong("sched_class", "%d, want 0 to 3", numbers[jobClass])
+		return t.wrong("sched_class", "%d: must be 0 to 3", numbers[jobClass])
 	case numbers[jobTasks] == 0 || numbers[jobTasks] > maxTasks:
-		return t.wrong("n_tasks", "%d, want 1 to %d", numbers[jobTasks], maxTasks)
+		return t.wrong("n_tasks", "%d: must be 1 to %d", numbers[jobTasks], maxTasks)
 	case Micros(numbers[jobSubmit]) < r.rowTime:
 		return t.wrong("events out of order", "%d after %d", numbers[jobSubmit], r.rowTime)
 	}

@@ -41,7 +41,7 @@ func openSynthetic(s spec, _ Options) (Reader, error) {
 	if text, given := s.options["days"]; given {
 		d, err := strconv.ParseFloat(text, 64)
 		if err != nil || !(d > 0 && d <= 3660) {
-			return nil, fmt.Errorf("%w %q: days %q, want a number above 0, at most 3660", ErrSpec, s.text, text)
+			return nil, fmt.Errorf("%w %q: days %q: must be a number above 0, at most 3660", ErrSpec, s.text, text)
 		}
 		days = d
 	}
@@ -66,7 +66,7 @@ func (s *spec) number(name string, to *uint64, least, most uint64) error {
 	}
 	n, ok := parseUint([]byte(text))
 	if !ok || n < least || n > most {
-		return fmt.Errorf("%w %q: %s %q, want a number from %d to %d", ErrSpec, s.text, name, text, least, most)
+		return fmt.Errorf("%w %q: %s %q: must be a number from %d to %d", ErrSpec, s.text, name, text, least, most)
 	}
 	*to = n
 	return nil

@@ -189,7 +189,7 @@ func (t *table) want(fields int) error {
 	if len(t.fields) == fields {
 		return nil
 	}
-	return t.wrong("number of fields", "%d, want %d", len(t.fields), fields)
+	return t.wrong("number of fields", "%d: must be %d", len(t.fields), fields)
 }
 
 // columns reads the first row, which must name these columns. A table whose last line has no line break is incomplete.
@@ -199,7 +199,7 @@ func (t *table) columns(names []string) error {
 		return err
 	}
 	if !t.isHeading(names) {
-		return t.wrong("wrong columns", "want %s", strings.Join(names, ","))
+		return t.wrong("wrong columns", "must be %s", strings.Join(names, ","))
 	}
 	return nil
 }

@@ -29,27 +29,27 @@ func findGroup(root fs.FS, table []*mountinfo.Info, controller string) (group, e
 	if err != nil {
 		return group{}, err
 	}
-	g, where := parseCgroup(text, controller)
+	g, groupPath := parseCgroup(text, controller)
 	if g.version == 0 {
 		return group{}, fmt.Errorf("%s: %w", controller, errNoController)
 	}
 	for _, m := range slices.Backward(table) { // the last mount at a path hides earlier mounts
-		isIt := m.FSType == "cgroup2" && g.version == 2 ||
+		matches := m.FSType == "cgroup2" && g.version == 2 ||
 			m.FSType == "cgroup" && g.version == 1 && slices.Contains(strings.Split(m.VFSOptions, ","), controller)
-		if !isIt {
+		if !matches {
 			continue
 		}
-		if below, ok := relative(m.Root, where); ok {
-			g.dirs = upwards(m.Mountpoint, below)
+		if subpath, ok := relativePath(m.Root, groupPath); ok {
+			g.dirs = ancestors(m.Mountpoint, subpath)
 			return g, nil
 		}
 	}
-	return group{}, fmt.Errorf("the group %s is not visible here", where)
+	return group{}, fmt.Errorf("the group %s is not visible here", groupPath)
 }
 
 // parseCgroup reads /proc/self/cgroup (cgroups(7)): the version that governs by
 // a controller, 0 if none does, and the path of the group.
-func parseCgroup(text []byte, controller string) (g group, where string) {
+func parseCgroup(text []byte, controller string) (g group, groupPath string) {
 	for line := range strings.Lines(string(text)) {
 		parts := strings.SplitN(strings.TrimSuffix(line, "\n"), ":", 3)
 		switch {
@@ -57,30 +57,30 @@ func parseCgroup(text []byte, controller string) (g group, where string) {
 		case slices.Contains(strings.Split(parts[1], ","), controller):
 			return group{version: 1}, parts[2] // where version 1 has it, version 2 does not
 		case parts[0] == "0" && parts[1] == "":
-			g.version, where = 2, parts[2]
+			g.version, groupPath = 2, parts[2]
 		}
 	}
-	return g, where
+	return g, groupPath
 }
 
-// relative returns the path of a group below the root of a mount.
-func relative(root, where string) (string, bool) {
-	if strings.Contains(where, "/..") || !path.IsAbs(where) {
+// relativePath returns the path of a group below the root of a mount.
+func relativePath(root, groupPath string) (string, bool) {
+	if strings.Contains(groupPath, "/..") || !path.IsAbs(groupPath) {
 		return "", false // outside of this cgroup namespace
 	}
-	if root == "/" || where == root {
-		return strings.TrimPrefix(where, root), true
+	if root == "/" || groupPath == root {
+		return strings.TrimPrefix(groupPath, root), true
 	}
-	below, ok := strings.CutPrefix(where, root+"/")
-	return below, ok
+	subpath, ok := strings.CutPrefix(groupPath, root+"/")
+	return subpath, ok
 }
 
-// upwards lists the directory below a mount point and all above it up to the point.
-func upwards(point, below string) []string {
+// ancestors lists the directory below a mount point and all above it up to the point.
+func ancestors(mountPoint, subpath string) []string {
 	var dirs []string
-	for dir := path.Join(point, below); ; dir = path.Dir(dir) {
+	for dir := path.Join(mountPoint, subpath); ; dir = path.Dir(dir) {
 		dirs = append(dirs, dir)
-		if dir == path.Clean(point) || dir == "/" || dir == "." {
+		if dir == path.Clean(mountPoint) || dir == "/" || dir == "." {
 			return dirs
 		}
 	}
@@ -91,7 +91,7 @@ func observeCPUSet(root fs.FS, table []*mountinfo.Info) Source {
 	s := Source{Name: SourceCPUSet, Role: Grant}
 	g, err := findGroup(root, table, "cpuset")
 	if err != nil {
-		s.Error = withoutPath(err)
+		s.Error = errorText(err)
 		return s
 	}
 	name := "cpuset.cpus.effective"
@@ -109,7 +109,7 @@ func observeCPUSet(root fs.FS, table []*mountinfo.Info) Source {
 			s.CPUs, err = parseOnline(text)
 		}
 		if err != nil {
-			s.Error = withoutPath(err)
+			s.Error = errorText(err)
 		}
 		s.Count = s.CPUs.Count()
 		return s
@@ -126,13 +126,13 @@ func observeQuota(root fs.FS, table []*mountinfo.Info) Source {
 		return s // no quota
 	}
 	if err != nil {
-		s.Error = withoutPath(err)
+		s.Error = errorText(err)
 		return s
 	}
 	for _, dir := range g.dirs {
 		milli, file, err := readQuota(root, g.version, dir)
 		if err != nil {
-			s.Error, s.Path = withoutPath(err), file
+			s.Error, s.Path = errorText(err), file
 			return s
 		}
 		if milli > 0 && (s.QuotaMilli == 0 || milli < s.QuotaMilli) {
@@ -179,6 +179,6 @@ func parseQuota(text string) (milli int, err error) {
 	if err != nil || period == 0 {
 		return 0, fmt.Errorf("period %.40q is not a number of microseconds", fields[1])
 	}
-	most := uint64(cpuset.Max * 1000)
-	return int(min(max((quota*1000+period/2)/period, 1), most)), nil
+	maxMilli := uint64(cpuset.Max * 1000)
+	return int(min(max((quota*1000+period/2)/period, 1), maxMilli)), nil
 }

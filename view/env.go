@@ -36,8 +36,8 @@ var Variables = []Variable{
 func Env(environ []string, cpus int) []string {
 	environ = slices.Clip(environ)
 	for _, v := range Variables {
-		isIt := func(entry string) bool { return strings.HasPrefix(entry, v.Name+"=") }
-		if !slices.ContainsFunc(environ, isIt) {
+		matches := func(entry string) bool { return strings.HasPrefix(entry, v.Name+"=") }
+		if !slices.ContainsFunc(environ, matches) {
 			environ = append(environ, v.Name+"="+strconv.Itoa(cpus))
 		}
 	}

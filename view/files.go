@@ -44,7 +44,7 @@ var ErrLeased = errors.New("a process in the container holds a lease on the file
 // in the container: ErrLeased.
 func Write(dir string, cpus cpuset.Set) error {
 	if cpus.IsEmpty() {
-		return noCPUs(dir)
+		return noCPUsError(dir)
 	}
 	f, err := Open(dir)
 	if err != nil {
@@ -101,9 +101,9 @@ func openFiles(d *os.File, flags int) (f *Files, err error) {
 // IsCurrent reports whether the view's files are still these: the view has not been removed or created again.
 func (f *Files) IsCurrent() bool {
 	for _, file := range []*os.File{f.online, f.cpuinfo} {
-		is, err := file.Stat()
+		info, err := file.Stat()
 		now, lstatErr := os.Lstat(file.Name())
-		if err != nil || lstatErr != nil || !os.SameFile(is, now) {
+		if err != nil || lstatErr != nil || !os.SameFile(info, now) {
 			return false
 		}
 	}
@@ -122,7 +122,7 @@ func (f *Files) Close() {
 // Write rewrites the view, as the function Write does.
 func (f *Files) Write(cpus cpuset.Set) error {
 	if cpus.IsEmpty() {
-		return noCPUs(f.dir)
+		return noCPUsError(f.dir)
 	}
 	host, err := machine.get()
 	if err != nil {
@@ -131,17 +131,17 @@ func (f *Files) Write(cpus cpuset.Set) error {
 	return f.write(cpus, host)
 }
 
-func noCPUs(dir string) error { return fmt.Errorf("view %s: a view needs at least one CPU", dir) }
+func noCPUsError(dir string) error { return fmt.Errorf("view %s: a view needs at least one CPU", dir) }
 
 // Shown returns the CPUs in the view of dir. The error is fs.ErrNotExist if there is no view. Shown does not wait: ErrLeased.
 func Shown(dir string) (cpuset.Set, error) {
 	path := filepath.Join(dir, onlineName)
 	if err := kernelfs.FaultOf(kernelfs.ReadAccess, path); err != nil {
-		return cpuset.Set{}, leased(&fs.PathError{Op: "open", Path: path, Err: err})
+		return cpuset.Set{}, leaseError(&fs.PathError{Op: "open", Path: path, Err: err})
 	}
 	text, err := fileio.ReadNoLink(path, 1<<16)
 	if err != nil {
-		return cpuset.Set{}, leased(err)
+		return cpuset.Set{}, leaseError(err)
 	}
 	cpus, err := parseOnline(text)
 	if err != nil {
@@ -150,8 +150,8 @@ func Shown(dir string) (cpuset.Set, error) {
 	return cpus, nil
 }
 
-// leased turns the kernel's EWOULDBLOCK for a file under a lease into ErrLeased.
-func leased(err error) error {
+// leaseError turns the kernel's EWOULDBLOCK for a file under a lease into ErrLeased.
+func leaseError(err error) error {
 	if errors.Is(err, unix.EWOULDBLOCK) {
 		return fmt.Errorf("%w: %w", err, ErrLeased)
 	}
@@ -215,35 +215,35 @@ func (f *Files) write(cpus cpuset.Set, host *cpuinfo) error {
 	return online.put()
 }
 
-// A rewriting is a file of a view and its next content.
-type rewriting struct {
+// A rewrite is a file of a view and its next content.
+type rewrite struct {
 	file    *os.File
 	content []byte // padded: as long as the file
 }
 
 // reserve extends a file of the view to the length of the content, with newlines that readers ignore.
-func reserve(f *os.File, content []byte) (rewriting, error) {
+func reserve(f *os.File, content []byte) (rewrite, error) {
 	if err := kernelfs.FaultOf(kernelfs.WriteAccess, f.Name()); err != nil {
-		return rewriting{}, &fs.PathError{Op: "write", Path: f.Name(), Err: err}
+		return rewrite{}, &fs.PathError{Op: "write", Path: f.Name(), Err: err}
 	}
 	stat, err := f.Stat()
 	if err != nil {
-		return rewriting{}, err
+		return rewrite{}, err
 	}
 	if more := len(content) - int(stat.Size()); more > 0 {
 		if _, err := f.WriteAt(newlines(more), stat.Size()); err != nil {
-			return rewriting{}, err
+			return rewrite{}, err
 		}
 	} else {
 		content = append(content, newlines(-more)...)
 	}
-	return rewriting{f, content}, nil
+	return rewrite{f, content}, nil
 }
 
 func newlines(n int) []byte { return bytes.Repeat([]byte("\n"), n) }
 
 // put writes the content over the file's content, by a single pwrite of the file's length.
-func (r rewriting) put() error {
+func (r rewrite) put() error {
 	if _, err := r.file.WriteAt(r.content, 0); err != nil {
 		return fmt.Errorf("view: %w", err)
 	}
@@ -297,7 +297,7 @@ func openFile(dir *os.File, name string, flags int) (*os.File, error) {
 		return nil, fmt.Errorf("%s is a symbolic link: refused", path)
 	}
 	if err != nil {
-		return nil, leased(&fs.PathError{Op: "open", Path: path, Err: err})
+		return nil, leaseError(&fs.PathError{Op: "open", Path: path, Err: err})
 	}
 	f := os.NewFile(uintptr(fd), path)
 	err = checkOwner(f, unix.S_IFREG)

@@ -226,7 +226,7 @@ func TestWriteRefuses(t *testing.T) {
 }
 
 // A rewrite that cannot be leaves the old view in force.
-func TestOldViewStands(t *testing.T) {
+func TestOpenFilesKeepOldView(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "view")
 	host := machineInfoOf(t, machineText(4))
 	if err := write(dir, cpuset.Of(1, 2), host); err != nil {

@@ -27,7 +27,7 @@ func Mount(dir string) error {
 	defer d.Close()
 	// Slave: without it the bind mounts would spread to the host, where / is shared.
 	if err := unix.Mount("", "/", "", unix.MS_SLAVE|unix.MS_REC, ""); err != nil {
-		return fmt.Errorf("view %s: no mount from here may reach the host: %w", dir, err)
+		return fmt.Errorf("view %s: cannot keep mounts from reaching the host: %w", dir, err)
 	}
 	if err := mountOver(d, onlineName, hostOnline); err != nil {
 		return fmt.Errorf("view: %w", err)
@@ -41,16 +41,16 @@ func Mount(dir string) error {
 // checkNamespace returns an error unless the caller's mount namespace differs from its parent's. (The namespace of PID 1 would be the
 // better reference, but even root can lack the right to read it.)
 func checkNamespace() error {
-	own, err := os.Readlink("/proc/thread-self/ns/mnt")
+	ownNamespace, err := os.Readlink("/proc/thread-self/ns/mnt")
 	if err != nil {
 		return fmt.Errorf("is /proc mounted? %w", err)
 	}
 	parent, err := os.Readlink(fmt.Sprintf("/proc/%d/ns/mnt", os.Getppid()))
 	if err != nil {
-		return fmt.Errorf("can't tell if this mount namespace is the process's own: %w", err)
+		return fmt.Errorf("cannot compare the mount namespace with the parent's: %w", err)
 	}
-	if own == parent {
-		return errors.New("not in a mount namespace of its own: the whole machine would get this view")
+	if ownNamespace == parent {
+		return errors.New("not in a mount namespace of its own; the whole machine would get this view")
 	}
 	return nil
 }
@@ -68,7 +68,7 @@ func mountOver(dir *os.File, name, target string) error {
 		return err
 	}
 	if _, err := os.Lstat(target); err != nil {
-		return fmt.Errorf("nothing to mount %s over: is its file system mounted? %w", path, err)
+		return fmt.Errorf("cannot mount %s; is the file system of its target mounted? %w", path, err)
 	}
 	// By descriptor: the mounted file is the checked file.
 	source := "/proc/self/fd/" + strconv.Itoa(fd)

@@ -154,8 +154,8 @@ func TestMountRefuses(t *testing.T) {
 		})
 	}
 	for work, want := range map[string]string{
-		"no sysfs": "nothing to mount " + dir + "/online over: is its file system mounted? lstat " + hostOnline,
-		"child":    "not in a mount namespace of its own: the whole machine would get this view",
+		"no sysfs": "cannot mount " + dir + "/online; is the file system of its target mounted? lstat " + hostOnline,
+		"child":    "not in a mount namespace of its own; the whole machine would get this view",
 	} {
 		t.Run(work, func(t *testing.T) {
 			var got string

@@ -54,11 +54,11 @@ const (
 // ReadSources reads every source in the calling process's own place. A source that cannot be
 // read carries its error; Observe itself does not fail.
 func ReadSources() Report {
-	return observe(os.DirFS("/"), affinity())
+	return observe(os.DirFS("/"), readAffinity())
 }
 
-// affinity asks the kernel where this process may run.
-func affinity() Source {
+// readAffinity asks the kernel where this process may run.
+func readAffinity() Source {
 	s := Source{Name: SourceAffinity, Role: Reported}
 	cpus, err := procfs.Affinity(os.Getpid())
 	if err != nil {
@@ -75,15 +75,15 @@ func observe(root fs.FS, affinity Source) Report {
 	table := readMounts(root)
 	r := Report{Sources: []Source{
 		affinity,
-		read(root, table, Reported, hostOnline, parseOnline),
-		read(root, table, Reported, hostCPUInfo, parseCPUInfoSet),
+		readSource(root, table, Reported, hostOnline, parseOnline),
+		readSource(root, table, Reported, hostCPUInfo, parseCPUInfoSet),
 		observeCPUSet(root, table),
 		observeQuota(root, table),
-		read(root, table, Machine, hostPresent, parsePossible),
-		read(root, table, Machine, hostPossible, parsePossible),
-		read(root, table, Machine, hostStat, parseStat),
+		readSource(root, table, Machine, hostPresent, parsePossible),
+		readSource(root, table, Machine, hostPossible, parsePossible),
+		readSource(root, table, Machine, hostStat, parseStat),
 	}}
-	r.conclude()
+	r.evaluate()
 	return r
 }
 
@@ -96,15 +96,15 @@ func readMounts(root fs.FS) (table []*mountinfo.Info) {
 	defer file.Close()
 	sources := []string{hostOnline, hostCPUInfo, hostPresent, hostPossible, hostStat}
 	_ = procfs.EachMountIn(file, procfs.MaxTenantMounts, append(sources, " - cgroup"), func(m *mountinfo.Info) {
-		if len(table) < maxTable && (slices.Contains(sources, m.Mountpoint) || strings.HasPrefix(m.FSType, "cgroup")) {
+		if len(table) < maxMounts && (slices.Contains(sources, m.Mountpoint) || strings.HasPrefix(m.FSType, "cgroup")) {
 			table = append(table, m)
 		}
 	})
 	return table
 }
 
-// maxTable bounds the mounts that readMounts returns.
-const maxTable = 1000
+// maxMounts bounds the mounts that readMounts returns.
+const maxMounts = 1000
 
 // The sources that describe the whole machine.
 const (
@@ -113,8 +113,8 @@ const (
 	hostStat     = "/proc/stat"
 )
 
-// read reads the CPUs in a file.
-func read(root fs.FS, table []*mountinfo.Info, role Role, path string, parse func([]byte) (cpuset.Set, error)) Source {
+// readSource reads the CPUs in a file.
+func readSource(root fs.FS, table []*mountinfo.Info, role Role, path string, parse func([]byte) (cpuset.Set, error)) Source {
 	s := Source{Name: path, Role: role}
 	s.Masked = slices.ContainsFunc(table, func(m *mountinfo.Info) bool { return m.Mountpoint == path })
 	text, err := fs.ReadFile(root, strings.TrimPrefix(path, "/"))
@@ -122,15 +122,15 @@ func read(root fs.FS, table []*mountinfo.Info, role Role, path string, parse fun
 		s.CPUs, err = parse(text)
 	}
 	if err != nil {
-		s.Error = withoutPath(err)
+		s.Error = errorText(err)
 		return s
 	}
 	s.Count = s.CPUs.Count()
 	return s
 }
 
-// withoutPath returns the error's text without the path, which is the source's name.
-func withoutPath(err error) string {
+// errorText returns the error's text without the path, which is the source's name.
+func errorText(err error) string {
 	if path := (*fs.PathError)(nil); errors.As(err, &path) {
 		return path.Err.Error()
 	}
@@ -188,8 +188,8 @@ func parseStat(text []byte) (cpuset.Set, error) {
 	return set, nil
 }
 
-// conclude compares the reported CPU counts with the limit.
-func (r *Report) conclude() {
+// evaluate compares the reported CPU counts with the limit.
+func (r *Report) evaluate() {
 	r.Reasons = []string{}
 	quota := 0
 	for _, s := range r.Sources {
@@ -207,9 +207,9 @@ func (r *Report) conclude() {
 	for _, s := range r.Sources {
 		switch {
 		case s.Error != "" && s.Role == Reported, s.Error != "" && s.Name == SourceQuota:
-			r.Reasons = append(r.Reasons, fmt.Sprintf("%s can't be read: %s", s.Name, s.Error))
+			r.Reasons = append(r.Reasons, fmt.Sprintf("%s cannot be read: %s", s.Name, s.Error))
 		case s.Role == Reported && s.Count != r.CPUs:
-			r.Reasons = append(r.Reasons, fmt.Sprintf("%s says %d", s.Name, s.Count))
+			r.Reasons = append(r.Reasons, fmt.Sprintf("%s reports %d", s.Name, s.Count))
 		}
 	}
 	r.IsTrue = len(r.Reasons) == 0

@@ -97,8 +97,8 @@ func with(files map[string]string, path, text string) map[string]string {
 func TestObserveV1(t *testing.T) {
 	for _, test := range []situation{
 		{"v1 quota only", onV1("150000"), "0-15", 1500, 1500, "/sys/fs/cgroup/cpu,cpuacct/candor/web/cpu.cfs_quota_us",
-			[]string{"sched_getaffinity says 16", "/sys/devices/system/cpu/online says 16", "/proc/cpuinfo says 16"}},
-		{"v1 cpuset only", onV1("-1"), "3-4", 2000, 0, "", []string{"/sys/devices/system/cpu/online says 16", "/proc/cpuinfo says 16"}},
+			[]string{"sched_getaffinity reports 16", "/sys/devices/system/cpu/online reports 16", "/proc/cpuinfo reports 16"}},
+		{"v1 cpuset only", onV1("-1"), "3-4", 2000, 0, "", []string{"/sys/devices/system/cpu/online reports 16", "/proc/cpuinfo reports 16"}},
 		{"v1 with a view", masked(onV1("150000")), "3-4", 1500, 1500, "/sys/fs/cgroup/cpu,cpuacct/candor/web/cpu.cfs_quota_us", nil},
 		{"container on v1 without a namespace", with(masked(onV1("150000")), "proc/self/mountinfo",
 			strings.ReplaceAll(v1Mounts, " / /sys/fs/cgroup/cpu", " /candor /sys/fs/cgroup/cpu")+viewMounts), "3-4", 1200, 1200, "/sys/fs/cgroup/cpu,cpuacct/web/cpu.cfs_quota_us", nil},
@@ -124,11 +124,11 @@ func TestObserveV2(t *testing.T) {
 func TestObserveUnreadable(t *testing.T) {
 	for _, test := range []situation{
 		{"outside of the namespace", with(masked(onV2("1 1", "1 1")), "proc/self/cgroup", "0::/../x\n"), "3-4", 2000, 0, "",
-			[]string{"cgroup quota can't be read: the group /../x is not visible here"}},
+			[]string{"cgroup quota cannot be read: the group /../x is not visible here"}},
 		{"broken quota", masked(onV2("max 1", "many")), "3-4", 2000, 0, "/" + v2Dir + "cpu.max",
-			[]string{`cgroup quota can't be read: "many\n" is not a quota and a period`}},
+			[]string{`cgroup quota cannot be read: "many\n" is not a quota and a period`}},
 		{"broken list", with(masked(onV1("-1")), "sys/devices/system/cpu/online", "0-\n"), "3-4", 2000, 0, "",
-			[]string{`/sys/devices/system/cpu/online can't be read: CPU list "0-"`}},
+			[]string{`/sys/devices/system/cpu/online cannot be read: CPU list "0-"`}},
 	} {
 		t.Run(test.name, test.check)
 	}
@@ -249,12 +249,12 @@ func TestObserveLongMountTable(t *testing.T) {
 	if table := readMounts(root); len(table) != 3 {
 		t.Errorf("%d mounts, want the hierarchy and the two of the view", len(table))
 	}
-	if s := source(t, observe(root, affinity()), hostOnline); !s.Masked {
+	if s := source(t, observe(root, readAffinity()), hostOnline); !s.Masked {
 		t.Error("the view is not seen")
 	}
 	covered := strings.Repeat(viewMounts, 100_000)
-	if table := readMounts(place(map[string]string{"proc/self/mountinfo": covered})); len(table) > maxTable {
-		t.Errorf("%d mounts, want at most %d", len(table), maxTable)
+	if table := readMounts(place(map[string]string{"proc/self/mountinfo": covered})); len(table) > maxMounts {
+		t.Errorf("%d mounts, want at most %d", len(table), maxMounts)
 	}
 }
 

@@ -240,7 +240,7 @@ func TestUnfit(t *testing.T) {
 	}
 	d, _ := NewDemand(10*ms, 1)
 	d.Add(2, 20000) // 200 s that take 400 s on one CPU
-	if err := d.Prepare(); !errors.Is(err, ErrUnfit) || !strings.Contains(err.Error(), "1 CPUs are not enough") {
+	if err := d.Prepare(); !errors.Is(err, ErrUnfit) || !strings.Contains(err.Error(), "1 CPUs are too few") {
 		t.Errorf("more than the machine does: %v", err)
 	}
 }
@@ -254,16 +254,16 @@ func TestTooShort(t *testing.T) {
 		want    string
 	}{
 		{"throttled<1%", 100, 1, ""},
-		{"throttled<1%", 99, 1000, "throttled<1% cannot be told well from it: it has 99 periods with work, and that takes 100 at least. Record for longer"},
-		{"throttled<0.1%", 500, 1000, "throttled<0.1% cannot be told well from it: it has 500 periods with work, and that takes 1000 at least. Record for longer"},
-		{"delay-p99<5ms", 1000, 99, "delay-p99<5ms cannot be told well from it: it has 99 pieces of work, and that takes 100 at least. Record for longer"},
+		{"throttled<1%", 99, 1000, "throttled<1% needs at least 100 periods with work, and it has 99. Record for longer"},
+		{"throttled<0.1%", 500, 1000, "throttled<0.1% needs at least 1000 periods with work, and it has 500. Record for longer"},
+		{"delay-p99<5ms", 1000, 99, "delay-p99<5ms needs at least 100 pieces of work, and it has 99. Record for longer"},
 		{"delay-p50<5ms", 1, 1, ""},
 	} {
 		target, err := ParseTarget(c.target)
 		if err != nil {
 			t.Fatal(err)
 		}
-		if got := target.tooShort(Outcome{Periods: c.periods}, c.works); got != c.want {
+		if got := target.shortRecording(Outcome{Periods: c.periods}, c.works); got != c.want {
 			t.Errorf("%s: %q, want %q", c.target, got, c.want)
 		}
 	}

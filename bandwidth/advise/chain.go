@@ -14,21 +14,21 @@ type chain []*hop
 // A hop is a container of a chain.
 type hop struct {
 	*bandwidth.Sim
-	coming  queue[piece]         // work that arrives
-	doing   queue[piece]         // work in progress
-	answers queue[time.Duration] // arrival times of answers that the next hop has sent and this hop has passed on
-	halts   queue[halt]          // past halts that can have delayed an answer
+	arrivals queue[request]       // work that arrives
+	active   queue[request]       // work in progress
+	answers  queue[time.Duration] // arrival times of answers that the next hop has sent and this hop has passed on
+	halts    queue[halt]          // past halts that can have delayed an answer
 }
 
-// A piece is the work of a step.
-type piece struct {
+// A request is the work of a step.
+type request struct {
 	at      time.Duration // arrival time
 	work    time.Duration
 	threads int
 }
 
 // A halt is a time in which no thread of a container could run.
-type halt struct{ from, to time.Duration }
+type halt struct{ start, end time.Duration }
 
 // newChain returns a chain of hops containers, each with the same number of CPUs and the same bandwidth.
 func newChain(hops, cpus int, b bandwidth.Bandwidth) chain {
@@ -39,15 +39,15 @@ func newChain(hops, cpus int, b bandwidth.Bandwidth) chain {
 	for i, h := range c[:hops-1] {
 		next := c[i+1]
 		h.Follow(0, func(at time.Duration) {
-			p := h.doing.pop()
+			p := h.active.pop()
 			p.at = at
-			next.coming.push(p)
+			next.arrivals.push(p)
 		})
 		h.FollowHalts(0, func(from, to time.Duration) { h.halts.push(halt{from, to}) })
 	}
 	last := c[hops-1]
 	last.Follow(0, func(at time.Duration) {
-		last.doing.pop()
+		last.active.pop()
 		last.answers.push(at)
 	})
 	return c
@@ -55,7 +55,7 @@ func newChain(hops, cpus int, b bandwidth.Bandwidth) chain {
 
 // add sends work to the first container.
 func (c chain) add(at, work time.Duration, threads int) {
-	c[0].coming.push(piece{at, work, threads})
+	c[0].arrivals.push(request{at, work, threads})
 }
 
 // run advances all containers to a time, and calls done in order for each piece of work whose answer has returned by
@@ -65,46 +65,46 @@ func (c chain) run(until time.Duration, done func(at time.Duration)) {
 		h.run(until)
 	}
 	for i := len(c) - 2; i >= 0; i-- {
-		c[i].passBack(c[i+1])
+		c[i].returnAnswers(c[i+1])
 	}
-	for !c[0].answers.empty() {
+	for !c[0].answers.isEmpty() {
 		done(c[0].answers.pop())
 	}
 }
 
 // run advances a container to a time, with the work that arrives until then.
 func (h *hop) run(until time.Duration) {
-	for !h.coming.empty() {
-		p := h.coming.pop()
+	for !h.arrivals.isEmpty() {
+		p := h.arrivals.pop()
 		h.Run(p.at)
 		h.SetThreads(0, p.threads)
-		h.doing.push(p)
+		h.active.push(p)
 		h.Add(0, p.work)
 	}
 	h.Run(until)
 }
 
-// passBack passes on the answers of the next container in the chain.
-func (h *hop) passBack(behind *hop) {
-	for !behind.answers.empty() {
-		at, known := h.passes(behind.answers.first())
-		if !known {
+// returnAnswers passes on the answers of the next container in the chain.
+func (h *hop) returnAnswers(nextHop *hop) {
+	for !nextHop.answers.isEmpty() {
+		at, isKnown := h.passTime(nextHop.answers.first())
+		if !isKnown {
 			return
 		}
-		behind.answers.pop()
+		nextHop.answers.pop()
 		h.answers.push(at)
 	}
 }
 
-// passes returns the time at which a container passes on an answer that arrives at a time: at once, or at the end of
+// passTime returns the time at which a container passes on an answer that arrives at a time: at once, or at the end of
 // its halt. known is false if the end of the halt is not known yet.
-func (h *hop) passes(at time.Duration) (passed time.Duration, known bool) {
-	for !h.halts.empty() && h.halts.first().to <= at { // answers arrive in order
+func (h *hop) passTime(at time.Duration) (passed time.Duration, isKnown bool) {
+	for !h.halts.isEmpty() && h.halts.first().end <= at { // answers arrive in order
 		h.halts.pop()
 	}
-	if !h.halts.empty() {
-		if next := h.halts.first(); next.from <= at {
-			at = next.to
+	if !h.halts.isEmpty() {
+		if next := h.halts.first(); next.start <= at {
+			at = next.end
 		}
 		return at, true
 	}

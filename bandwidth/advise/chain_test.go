@@ -77,7 +77,7 @@ func TestQueue(t *testing.T) {
 				}
 				want = want[1:]
 			}
-			if q.empty() != (len(want) == 0) || len(q.list) > 2*len(want)+1 && len(q.list) > 2 {
+			if q.isEmpty() != (len(want) == 0) || len(q.list) > 2*len(want)+1 && len(q.list) > 2 {
 				t.Fatalf("holds %d for %d", len(q.list), len(want))
 			}
 		}

@@ -18,13 +18,13 @@ import (
 
 // A Demand is the CPU time that a program needed, step by step.
 type Demand struct {
-	Step    time.Duration
-	CPUs    int             // of the machine
-	Hops    int             // number of containers that handle each request in turn, each with this demand; the answer returns through all of them; 0 means 1
-	Work    []time.Duration // CPU time that is requested in each step
-	Threads []uint16        // threads that can use it at once
-	done    []time.Duration // completion time of each step with work, without a limit
-	wrong   bool            // a step has more use than any machine can have
+	Step      time.Duration
+	CPUs      int             // of the machine
+	Hops      int             // number of containers that handle each request in turn, each with this demand; the answer returns through all of them; 0 means 1
+	Work      []time.Duration // CPU time that is requested in each step
+	Threads   []uint16        // threads that can use it at once
+	done      []time.Duration // completion time of each step with work, without a limit
+	isDamaged bool            // a step has more use than any machine can have
 }
 
 // Bounds of a recording for advice.
@@ -39,7 +39,7 @@ var ErrUnfit = errors.New("no advice from this recording")
 // NewDemand returns an empty demand with a length of the steps, for a machine with a number of CPUs.
 func NewDemand(step time.Duration, cpus int) (*Demand, error) {
 	if step > MaxStep {
-		return nil, fmt.Errorf("%w: it has a reading every %v; want %v or finer", ErrUnfit, step, MaxStep)
+		return nil, fmt.Errorf("%w: its interval is %v; must be %v or shorter", ErrUnfit, step, MaxStep)
 	}
 	return &Demand{Step: step, CPUs: cpus}, nil
 }
@@ -51,7 +51,7 @@ const maxCPUs = 1 << 16
 // values.
 func (d *Demand) Add(cpus float64, n int64) {
 	if !(cpus >= 0 && cpus < maxCPUs) {
-		d.wrong = true
+		d.isDamaged = true
 		return
 	}
 	work := time.Duration(cpus * float64(d.Step))
@@ -63,18 +63,18 @@ func (d *Demand) Add(cpus float64, n int64) {
 // Prepare computes the threads of the work, and its completion times without a limit.
 func (d *Demand) Prepare() error {
 	switch {
-	case d.wrong:
+	case d.isDamaged:
 		return fmt.Errorf("%w: it has steps of less than 0 CPUs, or of more than %d: it is damaged", ErrUnfit, maxCPUs)
 	case len(d.Work) > maxSteps:
 		return fmt.Errorf("%w: it has more than %d steps of %v; record less, or with a longer --interval", ErrUnfit, maxSteps, d.Step)
 	case d.Mean() == 0:
-		return fmt.Errorf("%w: nothing was used", ErrUnfit)
+		return fmt.Errorf("%w: no CPU time was used", ErrUnfit)
 	}
 	d.findThreads()
 	d.done = nil
 	free := newChain(max(d.Hops, 1), d.CPUs, bandwidth.Bandwidth{})
 	if d.replay(free, d.CPUs, func(at, _ time.Duration) { d.done = append(d.done, at) }, nil) > 0 {
-		return fmt.Errorf("%w: %d CPUs are not enough for it: %v after its end some work is not done; want more", ErrUnfit, d.CPUs, patience)
+		return fmt.Errorf("%w: %d CPUs are too few: %v after its end some work is not done; use more CPUs", ErrUnfit, d.CPUs, maxTail)
 	}
 	return nil
 }
@@ -98,55 +98,55 @@ func (d *Demand) findThreads() {
 		used[i] = float64(sum) / float64(d.Step) / float64(min(i+1, pair))
 	}
 	for i := range d.Threads {
-		most := 0.0
+		peak := 0.0
 		for _, u := range used[max(0, i-reach+1) : min(i+pair, len(used)-1)+1] {
-			most = max(most, u)
+			peak = max(peak, u)
 		}
-		d.Threads[i] = uint16(min(max(math.Ceil(most-tickNoise), 1), math.MaxUint16))
+		d.Threads[i] = uint16(min(max(math.Ceil(peak-tickNoise), 1), math.MaxUint16))
 	}
 }
 
 // replay runs the demand on a chain of containers, with a maximum number of threads in each. It calls done for each
 // step with work when its answer returns. If used is not nil, replay calls it for each step with the CPU time that
 // the first container used. It returns the number of steps whose work was not done in time.
-func (d *Demand) replay(c chain, threads int, done func(at, work time.Duration), used func(time.Duration)) (unmet int) {
-	step, asked := 0, 0
-	answered := func(at time.Duration) {
+func (d *Demand) replay(c chain, threads int, done func(at, work time.Duration), used func(time.Duration)) (unfinished int) {
+	step, pending := 0, 0
+	onAnswer := func(at time.Duration) {
 		for d.Work[step] == 0 {
 			step++
 		}
 		done(at, d.Work[step])
 		step++
-		asked--
+		pending--
 	}
-	now, before := time.Duration(0), time.Duration(0)
+	now, last := time.Duration(0), time.Duration(0)
 	for i, w := range d.Work {
 		if w > 0 {
 			c.add(now, w, min(int(d.Threads[i]), threads))
-			asked++
+			pending++
 		}
 		now += d.Step
-		c.run(now, answered)
+		c.run(now, onAnswer)
 		if used != nil {
 			total := c[0].Stat(0).Usage
-			used(total - before)
-			before = total
+			used(total - last)
+			last = total
 		}
 	}
-	for end := now + patience; asked > 0 && now < end; {
+	for end := now + maxTail; pending > 0 && now < end; {
 		now += d.Step
-		c.run(now, answered)
+		c.run(now, onAnswer)
 	}
-	unmet = asked
-	for asked > 0 {
-		answered(now)
+	unfinished = pending
+	for pending > 0 {
+		onAnswer(now)
 	}
-	return unmet
+	return unfinished
 }
 
-// patience is the time after the recording's end in which work can still complete. Later work counts as done at its
+// maxTail is the time after the recording's end in which work can still complete. Later work counts as done at its
 // end.
-const patience = time.Minute
+const maxTail = time.Minute
 
 // Works returns the number of steps with work. It requires Prepare.
 func (d *Demand) Works() int { return len(d.done) }
@@ -162,9 +162,9 @@ func (d *Demand) Mean() float64 {
 
 // Most returns the maximum number of CPUs that the demand can use at once.
 func (d *Demand) Most() int {
-	most := 1
+	maxCount := 1
 	for _, n := range d.Threads {
-		most = max(most, int(n))
+		maxCount = max(maxCount, int(n))
 	}
-	return min(most, d.CPUs)
+	return min(maxCount, d.CPUs)
 }

@@ -66,7 +66,7 @@ func (n *Node) Unlimited() Filling {
 	load := n.newLoad()
 	for f.Containers < maxContainers {
 		load.add()
-		short := load.short(float64(n.CPUs))
+		short := load.shortShare(float64(n.CPUs))
 		if short > n.Risk {
 			return f
 		}
@@ -89,7 +89,7 @@ func (n *Node) Limited(name string, limits []float64) Filling {
 		f.Containers++
 		load.add()
 	}
-	f.Short = load.short(float64(n.CPUs))
+	f.Short = load.shortShare(float64(n.CPUs))
 	return f
 }
 
@@ -139,8 +139,8 @@ func (l *load) add() {
 	}
 }
 
-// short returns the share of the windows in which the containers need more than the given number of CPUs.
-func (l *load) short(cpus float64) float64 {
+// shortShare returns the share of the windows in which the containers need more than the given number of CPUs.
+func (l *load) shortShare(cpus float64) float64 {
 	short := 0
 	for _, sum := range l.sums {
 		for _, v := range sum {

@@ -51,14 +51,14 @@ func (d *Demand) Try(o Option) Outcome {
 	c := newChain(max(d.Hops, 1), cpus, o.Bandwidth)
 	delays := quantile.Bins{Least: 1e-5}
 	sum, all, n := 0.0, 0.0, 0
-	unmet := d.replay(c, threads, func(at, work time.Duration) {
+	unfinished := d.replay(c, threads, func(at, work time.Duration) {
 		late := max(at-d.done[n], 0).Seconds()
 		delays.Add(late, work.Seconds())
 		sum += late * work.Seconds()
 		all += work.Seconds()
 		n++
 	}, out.watch(d.Step))
-	out.Unmet = unmet > 0
+	out.Unmet = unfinished > 0
 	for _, h := range c {
 		stat := h.Stat(0)
 		out.Periods += stat.Periods
@@ -123,12 +123,12 @@ func (d *Demand) Options(periods []time.Duration) []Option {
 
 // limits returns limits in milli-CPU from the smallest to the largest sensible limit, with even ratios.
 func (d *Demand) limits() []int {
-	const most = 9
+	const steps = 9
 	high := float64(d.Most())
 	low := min(max(d.Mean(), 0.02), high)
 	var list []int
-	for i := range most {
-		v := 1000 * low * math.Pow(high/low, float64(i)/(most-1))
+	for i := range steps {
+		v := 1000 * low * math.Pow(high/low, float64(i)/(steps-1))
 		step := 10. // round to usual limits: 50m, 240m, 1300m
 		if v > 1000 {
 			step = 100
@@ -164,12 +164,12 @@ func (d *Demand) TryAll(options []Option) []Outcome {
 func Cheapest(outcomes []Outcome, target Target) (best Outcome, ok bool) {
 	best = slices.MinFunc(outcomes, func(a, b Outcome) int {
 		return cmp.Or(
-			cmp.Compare(target.misses(a), target.misses(b)),
+			cmp.Compare(target.excess(a), target.excess(b)),
 			cmp.Compare(a.CPUs(), b.CPUs()),
 			cmp.Compare(a.Overrun, b.Overrun),
 			cmp.Compare(a.Burst, b.Burst),
 			cmp.Compare(a.Period, b.Period),
 		)
 	})
-	return best, target.misses(best) == 0
+	return best, target.excess(best) == 0
 }

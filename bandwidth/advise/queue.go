@@ -6,9 +6,9 @@ type queue[T any] struct {
 	head int // index in list of the first element
 }
 
-func (q *queue[T]) push(v T)    { q.list = append(q.list, v) }
-func (q *queue[T]) empty() bool { return q.head == len(q.list) }
-func (q *queue[T]) first() T    { return q.list[q.head] }
+func (q *queue[T]) push(v T)      { q.list = append(q.list, v) }
+func (q *queue[T]) isEmpty() bool { return q.head == len(q.list) }
+func (q *queue[T]) first() T      { return q.list[q.head] }
 
 func (q *queue[T]) pop() T {
 	v := q.list[q.head]

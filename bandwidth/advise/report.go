@@ -59,7 +59,7 @@ func (r *Report) Text(w io.Writer) error {
 		if r.boundAbove(best) {
 			fmt.Fprintf(w, "The group above, %s, has a limit of %s, which is less: raise that too\n", r.aboveName(), milli(r.aboveLimit()))
 		}
-		if short := r.Target.tooShort(best, r.Works); short != "" {
+		if short := r.Target.shortRecording(best, r.Works); short != "" {
 			fmt.Fprintf(w, "The recording is short: %s\n", short)
 		}
 		if use := r.Mean / best.CPUs(); use > burstHelps {
@@ -70,8 +70,8 @@ func (r *Report) Text(w io.Writer) error {
 			fmt.Fprintf(w, "It uses %.0f %% of that on average: there is little to save up for a burst%s. For lower delays raise the limit, or start another instance\n", 100*use, pays)
 		}
 	}
-	own := slices.DeleteFunc(slices.Clone(r.Outcomes), func(o Outcome) bool { return o.Sensitive == 0 })
-	best, ok := Cheapest(own, r.Target)
+	sensitive := slices.DeleteFunc(slices.Clone(r.Outcomes), func(o Outcome) bool { return o.Sensitive == 0 })
+	best, ok := Cheapest(sensitive, r.Target)
 	if !ok {
 		return nil
 	}
@@ -86,13 +86,13 @@ func (r *Report) caveats(w io.Writer) {
 		if r.Above != nil && r.Above.Used.Throttled > 0 {
 			of = ", or that of the group above, " + r.aboveName()
 		}
-		fmt.Fprintf(w, "It was recorded under a limit%s, throttled in %.1f %% of the periods: what it wanted is hidden. All that follows is a lower bound; record it without a limit\n", of, 100*h.Share)
+		fmt.Fprintf(w, "It was recorded under a limit%s, throttled in %.1f %% of the periods, which hides its demand. All figures below are lower bounds; record it without a limit\n", of, 100*h.Share)
 	}
 	if r.Phases != nil {
-		fmt.Fprintf(w, "What it uses changes: %s. All of it is advised for as one; --from and --to take one of these times\n", timescale.PhasesText(r.Phases))
+		fmt.Fprintf(w, "Its use changes: %s. The advice is for all of it; --from and --to select one of these times\n", timescale.PhasesText(r.Phases))
 	}
 	if r.Hops > 1 {
-		fmt.Fprintf(w, "Delays are those of work that passes %d such containers, one after the other, each under the limit, and of its answer on the way back\n", r.Hops)
+		fmt.Fprintf(w, "Delays are those of a request through %d such containers in a row, each under the limit, and of its answer on the way back\n", r.Hops)
 	}
 }
 
@@ -130,11 +130,11 @@ func (r *Reports) Text(w io.Writer) error {
 	if r.Unlike != "" {
 		fmt.Fprintln(w, r.Unlike)
 	}
-	for i, one := range r.List {
+	for i, report := range r.List {
 		if i > 0 {
 			fmt.Fprintln(w)
 		}
-		if err := one.Text(w); err != nil {
+		if err := report.Text(w); err != nil {
 			return err
 		}
 	}
@@ -151,8 +151,8 @@ func (r *Reports) JSON(w io.Writer) error {
 	if r.node != nil {
 		out.NodeCPUs = r.node.CPUs
 	}
-	for _, one := range r.List {
-		out.Reports = append(out.Reports, one.data())
+	for _, report := range r.List {
+		out.Reports = append(out.Reports, report.data())
 	}
 	e := json.NewEncoder(w)
 	e.SetEscapeHTML(false)
@@ -254,7 +254,7 @@ func (r *Report) data() jsonReport {
 	}
 	if best, ok := r.Cheapest(); ok {
 		cheapest := r.json(best)
-		out.Cheapest, out.Short = &cheapest, r.Target.tooShort(best, r.Works)
+		out.Cheapest, out.Short = &cheapest, r.Target.shortRecording(best, r.Works)
 	}
 	return out
 }

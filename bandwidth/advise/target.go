@@ -13,8 +13,8 @@ type Target []bound
 
 type bound struct {
 	text  string
-	of    func(Outcome) float64
-	below float64
+	value func(Outcome) float64
+	limit float64
 }
 
 // quantities are the quantities that a bound can limit. Delays are in seconds.
@@ -29,12 +29,12 @@ func ParseTarget(text string) (Target, error) {
 	var t Target
 	for part := range strings.SplitSeq(text, ",") {
 		name, value, found := strings.Cut(part, "<")
-		of := quantities[name]
-		below, err := parseBound(name, value)
-		if !found || of == nil || err != nil || !(below > 0) || math.IsInf(below, 1) {
-			return nil, fmt.Errorf("target %.60q: want throttled<1%%, delay-p50<1ms or delay-p99<5ms, or several by comma", part)
+		quantity := quantities[name]
+		limit, err := parseBound(name, value)
+		if !found || quantity == nil || err != nil || !(limit > 0) || math.IsInf(limit, 1) {
+			return nil, fmt.Errorf("target %.60q: must be throttled<1%%, delay-p50<1ms or delay-p99<5ms, or several by comma", part)
 		}
-		t = append(t, bound{part, of, below})
+		t = append(t, bound{part, quantity, limit})
 	}
 	return t, nil
 }
@@ -57,36 +57,36 @@ func (t Target) String() string {
 	return strings.Join(parts, ",")
 }
 
-// tooShort describes a bound on a share that the recording is too short to verify. With n periods or n pieces of
+// shortRecording describes a bound on a share that the recording is too short to verify. With n periods or n pieces of
 // work, the smallest share above 0 is 1/n. It returns "" if the recording suffices for all bounds.
-func (t Target) tooShort(o Outcome, works int) string {
+func (t Target) shortRecording(o Outcome, works int) string {
 	for _, b := range t {
-		n, what, least := float64(works), "pieces of work", 100.
+		n, unit, needed := float64(works), "pieces of work", 100.
 		if name, _, _ := strings.Cut(b.text, "<"); name == "throttled" {
-			n, what, least = float64(o.Periods), "periods with work", 1/b.below
+			n, unit, needed = float64(o.Periods), "periods with work", 1/b.limit
 		} else if name == "delay-p50" {
 			continue
 		}
-		if n < least {
-			return fmt.Sprintf("%s cannot be told well from it: it has %.0f %s, and that takes %.0f at least. Record for longer", b.text, n, what, math.Ceil(least))
+		if n < needed {
+			return fmt.Sprintf("%s needs at least %.0f %s, and it has %.0f. Record for longer", b.text, math.Ceil(needed), unit, n)
 		}
 	}
 	return ""
 }
 
 // Met reports whether an outcome is within all bounds.
-func (t Target) Met(o Outcome) bool { return t.misses(o) == 0 }
+func (t Target) Met(o Outcome) bool { return t.excess(o) == 0 }
 
-// misses returns the distance of an outcome from the target. It is 0 if the outcome meets the target, else the
+// excess returns the distance of an outcome from the target. It is 0 if the outcome meets the target, else the
 // largest ratio to a bound. With unfinished work it is larger than any ratio.
-func (t Target) misses(o Outcome) float64 {
+func (t Target) excess(o Outcome) float64 {
 	if o.Unmet {
 		return math.MaxFloat64
 	}
 	worst := 0.0
 	for _, b := range t {
-		if v := b.of(o); v >= b.below {
-			worst = max(worst, v/b.below)
+		if v := b.value(o); v >= b.limit {
+			worst = max(worst, v/b.limit)
 		}
 	}
 	return worst

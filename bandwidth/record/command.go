@@ -27,11 +27,11 @@ type Command struct {
 // Prepare starts a program in a new group of the tree and stops it before its first instruction. The group has no
 // limit except the CPUs that this process can use. Prepare locks the calling goroutine to its thread until Run.
 func Prepare(tree *cgroup.Tree, path string, args []string) (*Command, error) {
-	cpus, err := ownCPUs(tree)
+	cpus, err := usableCPUs(tree)
 	if err != nil {
 		return nil, err
 	}
-	if err := sweep(tree); err != nil {
+	if err := removeEnded(tree); err != nil {
 		return nil, err
 	}
 	runtime.LockOSThread() // ptrace is bound to a thread
@@ -61,32 +61,32 @@ func Prepare(tree *cgroup.Tree, path string, args []string) (*Command, error) {
 // groupName is the prefix of the names of programs' groups.
 const groupName = "record-"
 
-// sweep removes the groups of programs that have ended, or whose recorder was killed.
-func sweep(tree *cgroup.Tree) error {
+// removeEnded removes the groups of programs that have ended, or whose recorder was killed.
+func removeEnded(tree *cgroup.Tree) error {
 	names, err := tree.Groups()
 	for _, name := range names {
 		if !strings.HasPrefix(name, groupName) {
 			continue
 		}
-		if one := tree.Group(name).Remove(); !errors.Is(one, cgroup.ErrBusy) {
-			err = errline.Join(err, one)
+		if removeErr := tree.Group(name).Remove(); !errors.Is(removeErr, cgroup.ErrBusy) {
+			err = errline.Join(err, removeErr)
 		}
 	}
 	return err
 }
 
-// ownCPUs returns the CPUs of the tree that this process can use. Recording must not let a program use CPUs outside
+// usableCPUs returns the CPUs of the tree that this process can use. Recording must not let a program use CPUs outside
 // the cpuset of its caller, which can be exclusive CPUs of containers.
-func ownCPUs(tree *cgroup.Tree) (cpuset.Set, error) {
+func usableCPUs(tree *cgroup.Tree) (cpuset.Set, error) {
 	cpus, _, err := tree.Effective()
 	if err != nil {
 		return cpus, err
 	}
-	own, err := procfs.Affinity(0)
+	affinity, err := procfs.Affinity(0)
 	if err != nil {
 		return cpus, os.NewSyscallError("sched_getaffinity", err)
 	}
-	cpus = cpus.Intersect(own)
+	cpus = cpus.Intersect(affinity)
 	if cpus.IsEmpty() {
 		return cpus, errors.New("none of the CPUs that this process may use is in the groups' cpuset")
 	}

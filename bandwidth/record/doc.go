@@ -61,7 +61,7 @@ const (
 // CheckInterval returns an error for an interval that a recording cannot have.
 func CheckInterval(d time.Duration) error {
 	if d < MinInterval || d > MaxInterval || d%time.Microsecond != 0 {
-		return fmt.Errorf("interval %v: want %v to %v in whole microseconds", d, MinInterval, MaxInterval)
+		return fmt.Errorf("interval %v: must be %v to %v in whole microseconds", d, MinInterval, MaxInterval)
 	}
 	return nil
 }
@@ -133,8 +133,8 @@ func (g *Group) decode(text []byte) error {
 	if err := json.Unmarshal(text, &f); err != nil {
 		return err
 	}
-	const most = int64(maxSpan / time.Microsecond)
-	if min(f.QuotaUs, f.PeriodUs, f.BurstUs) < 0 || max(f.QuotaUs, f.PeriodUs, f.BurstUs) > most {
+	const maxMicros = int64(maxSpan / time.Microsecond)
+	if min(f.QuotaUs, f.PeriodUs, f.BurstUs) < 0 || max(f.QuotaUs, f.PeriodUs, f.BurstUs) > maxMicros {
 		return fmt.Errorf("a bandwidth of %d, %d and %d µs", f.QuotaUs, f.PeriodUs, f.BurstUs)
 	}
 	us := time.Microsecond

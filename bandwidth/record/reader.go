@@ -18,7 +18,7 @@ var (
 	ErrFormat = errors.New("not a recording of version 1")
 	// ErrCut means that a recording is still being written, or that its recorder was killed. The data up to that
 	// point is valid.
-	ErrCut = errors.New("the recording has no end: it goes on, or its recorder was killed")
+	ErrCut = errors.New("the recording has no end: its recorder still runs or was killed")
 )
 
 // A Tick is the use in the time from the previous tick to At.
@@ -79,7 +79,7 @@ func (r *Reader) magic() error {
 	case err != nil && !isEnd(err):
 		return err
 	case string(start[:n]) != magic[:n]:
-		return fmt.Errorf("%w: want %q at its start", ErrFormat, magic)
+		return fmt.Errorf("%w: must start with %q", ErrFormat, magic)
 	case err != nil:
 		return ErrCut
 	default:
@@ -271,13 +271,13 @@ func (r *Reader) groupNumber() (int, error) {
 }
 
 // number reads a varint and checks its upper bound.
-func (r *Reader) number(most uint64) (uint64, error) {
+func (r *Reader) number(limit uint64) (uint64, error) {
 	n, size := binary.Uvarint(r.rest)
 	if size <= 0 {
 		return 0, r.damaged("a number that ends nowhere")
 	}
-	if n > most {
-		return 0, r.damaged("a number of %d, above %d", n, most)
+	if n > limit {
+		return 0, r.damaged("a number of %d, above %d", n, limit)
 	}
 	r.rest = r.rest[size:]
 	return n, nil

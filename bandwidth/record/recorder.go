@@ -27,21 +27,21 @@ var ErrAllEnded = errors.New("all groups have ended")
 
 // A Recorder reads groups at every interval and writes a recording.
 type Recorder struct {
-	w        *Writer
-	interval time.Duration
-	sources  []*source
-	readings []Reading
-	began    time.Time // with its monotonic clock
-	missed   uint64
-	before   time.Duration // this process's CPU time at the start
+	w          *Writer
+	interval   time.Duration
+	sources    []*source
+	readings   []Reading
+	start      time.Time // with its monotonic clock
+	missed     uint64
+	initialCPU time.Duration // this process's CPU time at the start
 	// Look, if not nil, is called once a second, for example to add new groups.
 	Look func() error
 }
 
 type source struct {
 	Source
-	group    int
-	encloses bool // the recording does not wait for its end
+	group      int
+	isAncestor bool // the recording does not wait for its end
 }
 
 // flushEvery is the time between writes to the file.
@@ -55,18 +55,18 @@ func New(out io.Writer, interval time.Duration) (*Recorder, error) {
 	}
 	began := time.Now()
 	w, err := NewWriter(out, Header{Interval: interval, Start: began.UTC(), CPUs: onlineCPUs(), Model: procfs.CPUModel(), Kernel: unix.ByteSliceToString(name.Release[:])})
-	return &Recorder{w: w, interval: interval, began: began, before: ownTime()}, err
+	return &Recorder{w: w, interval: interval, start: began, initialCPU: processCPU()}, err
 }
 
 // Add adds a group. The recorder closes its source. The usage before Add does not count.
-func (r *Recorder) Add(g Group, from Source) error {
-	now, err := from.Read()
+func (r *Recorder) Add(g Group, s Source) error {
+	now, err := s.Read()
 	if err != nil {
 		return err
 	}
 	number, err := r.w.Group(g, now)
 	if err == nil {
-		r.sources = append(r.sources, &source{from, number, g.Encloses})
+		r.sources = append(r.sources, &source{s, number, g.Encloses})
 	}
 	return err
 }
@@ -89,7 +89,7 @@ func (r *Recorder) record(ctx context.Context, duration time.Duration) error {
 		duration = maxSpan
 	}
 	for next <= duration {
-		timer.Reset(next - time.Since(r.began))
+		timer.Reset(next - time.Since(r.start))
 		select {
 		case <-ctx.Done():
 			return r.read() // use since the last reading
@@ -98,7 +98,7 @@ func (r *Recorder) record(ctx context.Context, duration time.Duration) error {
 		if err := r.read(); err != nil {
 			return err
 		}
-		now := time.Since(r.began)
+		now := time.Since(r.start)
 		if now >= flush {
 			if err := r.flush(); err != nil {
 				return err
@@ -106,9 +106,9 @@ func (r *Recorder) record(ctx context.Context, duration time.Duration) error {
 			flush = now - now%flushEvery + flushEvery
 		}
 		next += r.interval
-		if late := (now - next) / r.interval; late > 0 {
-			r.missed += uint64(late)
-			next += late * r.interval
+		if missed := (now - next) / r.interval; missed > 0 {
+			r.missed += uint64(missed)
+			next += missed * r.interval
 		}
 	}
 	return nil
@@ -116,10 +116,10 @@ func (r *Recorder) record(ctx context.Context, duration time.Duration) error {
 
 // read reads all groups once.
 func (r *Recorder) read() error {
-	at := time.Since(r.began)
+	at := time.Since(r.start)
 	r.readings = r.readings[:0]
 	var ended []int
-	left, going := r.sources[:0], 0
+	remaining, running := r.sources[:0], 0
 	for _, s := range r.sources {
 		u, err := s.Read()
 		if errors.Is(err, fs.ErrNotExist) {
@@ -130,19 +130,19 @@ func (r *Recorder) read() error {
 		if err != nil {
 			return err
 		}
-		left = append(left, s)
-		if !s.encloses {
-			going++
+		remaining = append(remaining, s)
+		if !s.isAncestor {
+			running++
 		}
 		r.readings = append(r.readings, Reading{s.group, u})
 	}
-	clear(r.sources[len(left):])
-	r.sources = left
+	clear(r.sources[len(remaining):])
+	r.sources = remaining
 	for _, group := range ended {
 		r.w.Ended(group)
 	}
 	r.w.Tick(at, r.readings)
-	if going == 0 && r.Look == nil {
+	if running == 0 && r.Look == nil {
 		return ErrAllEnded
 	}
 	return nil
@@ -159,10 +159,10 @@ func (r *Recorder) flush() error {
 	return r.w.Flush()
 }
 
-func (r *Recorder) cost() { r.w.Cost(Cost{ownTime() - r.before, r.missed}) }
+func (r *Recorder) cost() { r.w.Cost(Cost{processCPU() - r.initialCPU, r.missed}) }
 
-// ownTime returns the CPU time of this process.
-func ownTime() time.Duration {
+// processCPU returns the CPU time of this process.
+func processCPU() time.Duration {
 	var u unix.Rusage
 	_ = unix.Getrusage(unix.RUSAGE_SELF, &u) // cannot fail for the calling process
 	return time.Duration(u.Utime.Nano() + u.Stime.Nano())

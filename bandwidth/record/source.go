@@ -13,13 +13,13 @@ import (
 
 // Groups are open groups of a machine, ready for recording.
 type Groups struct {
-	tree  *cgroup.Tree
-	open  []opened
-	known map[string]bool // by path: groups found so far
-	has   map[string]bool // by path: groups that are recorded for their limit
+	tree     *cgroup.Tree
+	open     []openedGroup
+	known    map[string]bool // by path: groups found so far
+	recorded map[string]bool // by path: groups that are recorded for their limit
 }
 
-type opened struct {
+type openedGroup struct {
 	Group
 	Source
 }
@@ -29,14 +29,14 @@ type Target struct{ Name, Group string }
 
 // Open opens groups. The error is fs.ErrNotExist if a group does not exist.
 func Open(tree *cgroup.Tree, targets ...Target) (*Groups, error) {
-	g := &Groups{tree: tree, has: map[string]bool{}}
+	g := &Groups{tree: tree, recorded: map[string]bool{}}
 	for _, target := range targets {
-		g.has[target.Name] = true
+		g.recorded[target.Name] = true
 	}
 	for _, target := range targets {
-		one, err := openGroup(tree, target)
+		group, err := openGroup(tree, target)
 		if err == nil {
-			err = g.add(one, g.keep)
+			err = g.add(group, g.store)
 		}
 		if err != nil {
 			g.Close()
@@ -46,47 +46,47 @@ func Open(tree *cgroup.Tree, targets ...Target) (*Groups, error) {
 	return g, nil
 }
 
-func (g *Groups) keep(one opened) error {
-	g.open = append(g.open, one)
+func (g *Groups) store(group openedGroup) error {
+	g.open = append(g.open, group)
 	return nil
 }
 
 // add passes an open group to found, after the group whose limit applies to it.
-func (g *Groups) add(one opened, found func(opened) error) error {
-	err := g.enclose(one.Above, found)
+func (g *Groups) add(group openedGroup, found func(openedGroup) error) error {
+	err := g.addAncestor(group.Above, found)
 	if err == nil {
-		err = found(one)
+		err = found(group)
 	}
 	if err != nil {
-		one.Close()
+		group.Close()
 	}
 	return err
 }
 
-// enclose opens an ancestor group for its limit, unless the group is already recorded. The throttling of the ancestor
+// addAncestor opens an ancestor group for its limit, unless the group is already recorded. The throttling of the ancestor
 // delays its descendants, but only the ancestor's counters show it.
-func (g *Groups) enclose(path string, found func(opened) error) error {
-	if path == "" || g.has[path] {
+func (g *Groups) addAncestor(path string, found func(openedGroup) error) error {
+	if path == "" || g.recorded[path] {
 		return nil
 	}
-	one, err := openGroup(g.tree, Target{path, path})
+	group, err := openGroup(g.tree, Target{path, path})
 	if err != nil {
 		return err
 	}
-	one.Encloses = true
-	g.has[path] = true
-	one.Source = known{one.Source, func() { delete(g.known, path); delete(g.has, path) }}
-	return g.add(one, found)
+	group.Encloses = true
+	g.recorded[path] = true
+	group.Source = foundSource{group.Source, func() { delete(g.known, path); delete(g.recorded, path) }}
+	return g.add(group, found)
 }
 
 // OpenEvery opens all groups that have processes. Record adds groups that appear later.
 func OpenEvery(tree *cgroup.Tree) (*Groups, error) {
-	g := &Groups{tree: tree, known: map[string]bool{}, has: map[string]bool{}}
-	return g, g.find(g.keep)
+	g := &Groups{tree: tree, known: map[string]bool{}, recorded: map[string]bool{}}
+	return g, g.find(g.store)
 }
 
 // find opens new groups that have processes. It skips groups that end meanwhile.
-func (g *Groups) find(found func(opened) error) error {
+func (g *Groups) find(found func(openedGroup) error) error {
 	paths, err := g.tree.Paths()
 	if err != nil {
 		return err
@@ -94,14 +94,14 @@ func (g *Groups) find(found func(opened) error) error {
 	now := make(map[string]bool, len(paths))
 	for _, path := range paths {
 		now[path] = true
-		if g.known[path] || g.has[path] { // or recorded for its limit, and has processes only now
+		if g.known[path] || g.recorded[path] { // or recorded for its limit, and has processes only now
 			continue
 		}
-		one, err := openGroup(g.tree, Target{path, path})
+		group, err := openGroup(g.tree, Target{path, path})
 		if err == nil {
-			g.has[path] = true
-			one.Source = known{one.Source, func() { delete(g.known, path); delete(g.has, path) }}
-			err = g.add(one, found)
+			g.recorded[path] = true
+			group.Source = foundSource{group.Source, func() { delete(g.known, path); delete(g.recorded, path) }}
+			err = g.add(group, found)
 		}
 		if errors.Is(err, fs.ErrNotExist) {
 			now[path] = false
@@ -113,16 +113,16 @@ func (g *Groups) find(found func(opened) error) error {
 	return nil
 }
 
-// A known is the source of a group that find found. When the group ends, its path becomes unknown, because another
+// A foundSource is the source of a group that find found. When the group ends, its path becomes unknown, because another
 // group can be created at the path.
-type known struct {
+type foundSource struct {
 	Source
-	forget func()
+	onClose func()
 }
 
-func (k known) Close() {
+func (k foundSource) Close() {
 	k.Source.Close()
-	k.forget()
+	k.onClose()
 }
 
 // Record records the groups with a Recorder, and closes them.
@@ -132,13 +132,13 @@ func (g *Groups) Record(ctx context.Context, out io.Writer, interval, duration t
 	if err != nil {
 		return err
 	}
-	add := func(one opened) error { return r.Add(one.Group, one.Source) }
+	add := func(group openedGroup) error { return r.Add(group.Group, group.Source) }
 	for len(g.open) > 0 {
-		one := g.open[0]
-		if err := add(one); err != nil && !(g.known != nil && errors.Is(err, fs.ErrNotExist)) {
+		group := g.open[0]
+		if err := add(group); err != nil && !(g.known != nil && errors.Is(err, fs.ErrNotExist)) {
 			return err
 		} else if err != nil { // the group has ended meanwhile
-			one.Close()
+			group.Close()
 		}
 		g.open = g.open[1:] // the recorder closes it
 	}
@@ -150,31 +150,31 @@ func (g *Groups) Record(ctx context.Context, out io.Writer, interval, duration t
 
 // Close closes groups that were not recorded.
 func (g *Groups) Close() {
-	for _, one := range g.open {
-		one.Close()
+	for _, group := range g.open {
+		group.Close()
 	}
 	g.open = nil
 }
 
-func openGroup(tree *cgroup.Tree, target Target) (opened, error) {
-	from, err := tree.OpenUsage(target.Group)
+func openGroup(tree *cgroup.Tree, target Target) (openedGroup, error) {
+	reader, err := tree.OpenUsage(target.Group)
 	if err != nil {
-		return opened{}, err
+		return openedGroup{}, err
 	}
 	g := tree.Group(target.Group)
 	if strings.HasPrefix(target.Group, "/") {
 		g = tree.EngineGroup("group", target.Group)
 	}
-	one := Group{Name: target.Name}
-	one.Quota, one.Period, one.Burst, err = g.Bandwidth()
+	group := Group{Name: target.Name}
+	group.Quota, group.Period, group.Burst, err = g.Bandwidth()
 	if err == nil {
 		var above cgroup.Bound
 		above, err = g.Above()
-		one.Above = above.Path
+		group.Above = above.Path
 	}
 	if err != nil {
-		from.Close()
-		return opened{}, err
+		reader.Close()
+		return openedGroup{}, err
 	}
-	return opened{one, from}, nil
+	return openedGroup{group, reader}, nil
 }

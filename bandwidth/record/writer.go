@@ -35,7 +35,7 @@ func NewWriter(out io.Writer, h Header) (*Writer, error) {
 		return nil, err
 	}
 	if len(text) > maxText {
-		return nil, fmt.Errorf("a header of %d bytes: want at most %d", len(text), maxText)
+		return nil, fmt.Errorf("a header of %d bytes: must be at most %d", len(text), maxText)
 	}
 	if _, err := io.WriteString(out, magic); err != nil {
 		return nil, err

@@ -3,55 +3,44 @@ package timescale
 import (
 	"fmt"
 
-	"gonum.org/v1/plot"
-	"gonum.org/v1/plot/plotter"
-	"gonum.org/v1/plot/vg"
-	"gonum.org/v1/plot/vg/draw"
-
 	"github.com/candor-project/candor/internal/figure"
 )
 
 // Plot draws a group's use over time with a line for each length of the windows, and the group's limit. It requires
 // Trace.
-func (g *Group) Plot() (*plot.Plot, error) {
+func (g *Group) Plot() *figure.Plot {
 	p := figure.New()
-	p.Title.Text = fmt.Sprintf("%s\nmean %s CPUs", Printable(g.Name), Number(g.Mean()))
-	p.X.Label.Text, p.Y.Label.Text = "seconds", "CPUs"
+	p.Title = fmt.Sprintf("%s\nmean %s CPUs", Printable(g.Name), Number(g.Mean()))
+	p.X.Label, p.Y.Label = "seconds", "CPUs"
 	p.X.Min, p.X.Max, p.Y.Min, p.Y.Max = g.From.Seconds(), g.To.Seconds(), 0, 0.1
-	lines := 0
 	for i, points := range g.Points {
 		if len(points.CPUs) == 0 {
 			continue
 		}
-		lines++
 		name := Length(points.Window)
 		if points.each > 1 {
 			name += fmt.Sprintf(", highest in %s", Length(points.Step()))
 		}
-		style := draw.LineStyle{Color: figure.Colors[i], Width: vg.Points(0.6 + 0.5*float64(i))}
-		if err := figure.Line(p, name, g.steps(points), style); err != nil {
-			return nil, err
-		}
+		s := figure.Stroke{Color: figure.Colors[i], Width: 0.6 + 0.5*float64(i)}
+		p.Line(g.steps(points), s)
+		p.Label(name, s, 0)
 	}
 	if g.Quota > 0 {
-		lines++
 		limit := float64(g.Quota) / float64(max(g.Period, 1))
-		style := draw.LineStyle{Color: figure.RGB(0xcf222e), Width: 1, Dashes: []vg.Length{5, 3}}
-		if err := figure.Line(p, "limit", plotter.XYs{{X: p.X.Min, Y: limit}, {X: p.X.Max, Y: limit}}, style); err != nil {
-			return nil, err
-		}
+		s := figure.Stroke{Color: 0xcf222e, Width: 1, Dashes: []float64{5, 3}}
+		p.Line([]figure.Point{{X: g.From.Seconds(), Y: limit}, {X: g.To.Seconds(), Y: limit}}, s)
+		p.Label("limit", s, 0)
 	}
-	figure.AddMargin(p, lines)
-	return p, nil
+	return p
 }
 
 // steps returns a series as a line that is constant within a window.
-func (g *Group) steps(s *Series) plotter.XYs {
-	var line plotter.XYs
+func (g *Group) steps(s *Series) []figure.Point {
+	line := make([]figure.Point, 0, 2*len(s.CPUs))
 	step := s.Step().Seconds()
 	for i, v := range s.CPUs {
 		at := g.From.Seconds() + float64(i)*step
-		line = append(line, plotter.XY{X: at, Y: v}, plotter.XY{X: at + step, Y: v})
+		line = append(line, figure.Point{X: at, Y: v}, figure.Point{X: at + step, Y: v})
 	}
 	return line
 }

@@ -13,30 +13,30 @@ type Phase struct {
 
 // Criteria of phases. Five parts explain at most half of the variance of noise.
 const (
-	levelWindow = time.Second
-	leastLevels = 20   // minimum number of levels of a recording with phases
-	minPart     = 10   // a phase has at least 1/minPart of the recording
-	mostPhases  = 5    // with more phases, the recording counts as a single phase
-	explained   = 0.8  // minimum share of the variance that the phases' means explain
-	leastRatio  = 1.5  // minimum ratio of the means of neighbors
-	leastStep   = 0.02 // minimum difference of the means of neighbors, in CPUs
+	levelWindow  = time.Second
+	minLevels    = 20   // minimum number of levels of a recording with phases
+	partDivisor  = 10   // a phase has at minLength 1/partDivisor of the recording
+	maxPhases    = 5    // with more phases, the recording counts as a single phase
+	minExplained = 0.8  // minimum share of the variance that the phases' means explain
+	minRatio     = 1.5  // minimum ratio of the means of neighbors
+	minStep      = 0.02 // minimum difference of the means of neighbors, in CPUs
 )
 
 // Phases returns a group's phases. It returns nil if there is only a single phase.
 func (g *Group) Phases() []Phase {
-	if g.levels == nil || len(g.levels.means) < leastLevels {
+	if g.levels == nil || len(g.levels.means) < minLevels {
 		return nil
 	}
 	means := g.levels.means
-	for n := 2; n <= mostPhases; n++ {
-		ends, rest := cut(means, n)
-		if rest > (1-explained)*spreadOf(means) {
+	for n := 2; n <= maxPhases; n++ {
+		ends, rest := splitPhases(means, n)
+		if rest > (1-minExplained)*spreadOf(means) {
 			continue
 		}
 		phases := g.phases(ends)
 		for i := 1; i < len(phases); i++ {
 			low, high := min(phases[i-1].Mean, phases[i].Mean), max(phases[i-1].Mean, phases[i].Mean)
-			if high < leastRatio*low || high-low < leastStep {
+			if high < minRatio*low || high-low < minStep {
 				return nil
 			}
 		}
@@ -75,10 +75,10 @@ func spreadOf(values []float64) (sum float64) {
 	return sum
 }
 
-// cut divides values into n contiguous parts with the smallest squared distances from the parts' means. It returns
+// splitPhases divides values into n contiguous parts with the smallest squared distances from the parts' means. It returns
 // the ends of the parts, and the sum of the squared distances.
-func cut(values []float64, n int) (ends []int, rest float64) {
-	least := max(len(values)/minPart, 1)
+func splitPhases(values []float64, n int) (ends []int, rest float64) {
+	minLength := max(len(values)/partDivisor, 1)
 	sums, squares := make([]float64, len(values)+1), make([]float64, len(values)+1)
 	for i, v := range values {
 		sums[i+1], squares[i+1] = sums[i]+v, squares[i]+v*v
@@ -90,7 +90,7 @@ func cut(values []float64, n int) (ends []int, rest float64) {
 	best := make([]float64, len(values)+1) // smallest sum for the values up to an index, with the present number of parts
 	for to := range best {
 		best[to] = math.Inf(1)
-		if to >= least {
+		if to >= minLength {
 			best[to] = spread(0, to)
 		}
 	}
@@ -100,7 +100,7 @@ func cut(values []float64, n int) (ends []int, rest float64) {
 		from[part] = make([]int, len(best))
 		for to := range next {
 			next[to] = math.Inf(1)
-			for at := least; at <= to-least; at++ {
+			for at := minLength; at <= to-minLength; at++ {
 				if sum := best[at] + spread(at, to); sum < next[to] {
 					next[to], from[part][to] = sum, at
 				}

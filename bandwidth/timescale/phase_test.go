@@ -59,7 +59,7 @@ func TestOnePhase(t *testing.T) {
 			}
 		}
 		peak[random.IntN(len(peak))] = 8
-		for name, seconds := range map[string][]float64{"noise": noise, "bursts": bursts, "a peak": peak, "short": noise[:leastLevels-1], "nothing": make([]float64, 100)} {
+		for name, seconds := range map[string][]float64{"noise": noise, "bursts": bursts, "a peak": peak, "short": noise[:minLevels-1], "nothing": make([]float64, 100)} {
 			if got := phasesOf(seconds); got != nil {
 				t.Errorf("%s, seed %d: %v", name, seed, got)
 			}

@@ -87,21 +87,21 @@ func ReadPart(in io.Reader, part Part) (*Summary, error) {
 		if g.from >= g.at && part != (Part{}) { // the group did not exist then
 			continue
 		}
-		one := g.group(i, r.Groups[i])
+		group := g.group(i, r.Groups[i])
 		if at := named.above(r.Groups, i); at >= 0 {
-			one.Above = &Above{r.Groups[at], groups[at].used}
+			group.Above = &Above{r.Groups[at], groups[at].used}
 		}
-		one.hide()
-		s.Groups = append(s.Groups, one)
+		group.hide()
+		s.Groups = append(s.Groups, group)
 	}
 	return s, nil
 }
 
-// named holds the numbers of the groups of each name, in ascending order. A name can repeat after a group has ended.
-type named map[string][]int
+// groupNumbers holds the numbers of the groups of each name, in ascending order. A name can repeat after a group has ended.
+type groupNumbers map[string][]int
 
-func numbers(groups []record.Group) named {
-	all := named{}
+func numbers(groups []record.Group) groupNumbers {
+	all := groupNumbers{}
 	for i := range groups {
 		all[groups[i].Name] = append(all[groups[i].Name], i)
 	}
@@ -110,16 +110,16 @@ func numbers(groups []record.Group) named {
 
 // above returns the number of the group whose limit applies to a group: the last group of that name before it, or
 // else the first after it. It returns -1 if there is none.
-func (n named) above(groups []record.Group, of int) int {
-	if groups[of].Above == "" {
+func (n groupNumbers) above(groups []record.Group, index int) int {
+	if groups[index].Above == "" {
 		return -1
 	}
-	all := n[groups[of].Above]
-	at, itself := slices.BinarySearch(all, of)
+	all := n[groups[index].Above]
+	at, found := slices.BinarySearch(all, index)
 	switch {
 	case at > 0:
 		return all[at-1]
-	case itself:
+	case found:
 		at++
 	}
 	if at == len(all) {
@@ -140,13 +140,13 @@ func (g *Group) Trace(in io.Reader, part Part) error {
 		if number != g.Number {
 			return &gatherer{ended: true}
 		}
-		one := newGatherer(start, Scales, r.Header.Interval)
-		for _, w := range one.windows {
+		group := newGatherer(start, Scales, r.Header.Interval)
+		for _, w := range group.windows {
 			points := &Series{Window: w.length, each: 1}
 			w.visit = points.push
 			g.Points = append(g.Points, points)
 		}
-		return one
+		return group
 	})
 	return err
 }

@@ -45,17 +45,17 @@ func (s *Summary) Text(w io.Writer) error {
 
 // about returns a description of the recording and of its cost.
 func (s *Summary) about() string {
-	what := Length(s.Span.Round(time.Millisecond))
+	span := Length(s.Span.Round(time.Millisecond))
 	if s.Part != (Part{}) {
-		what = fmt.Sprintf("%s to %s of %s", Length(s.Part.From), Length(s.Part.clip(s.Span).Round(time.Millisecond)), what)
+		span = fmt.Sprintf("%s to %s of %s", Length(s.Part.From), Length(s.Part.clip(s.Span).Round(time.Millisecond)), span)
 	}
 	text := fmt.Sprintf("%s from %s on, a reading every %s; %d CPUs, Linux %s. Recording took %.2g %% of a CPU",
-		what, s.Start.Format(time.RFC3339), Length(s.Interval), s.CPUs, Printable(s.Kernel), 100*cpus(s.CPU, s.Span))
+		span, s.Start.Format(time.RFC3339), Length(s.Interval), s.CPUs, Printable(s.Kernel), 100*cpus(s.CPU, s.Span))
 	if s.Missed > 0 {
-		text += fmt.Sprintf("; readings too late to be made: %d", s.Missed)
+		text += fmt.Sprintf("; missed readings: %d", s.Missed)
 	}
 	if s.Cut {
-		text += "; it has no end: it goes on, or its recorder was killed"
+		text += "; it has no end: its recorder still runs or was killed"
 	}
 	return text
 }
@@ -77,14 +77,14 @@ func (g *Group) remarks() (lines []string) {
 			Printable(a.Name), Number(float64(a.Quota)/float64(max(a.Period, 1))), Length(a.Quota), Length(a.Period), a.Used.Throttled, a.Used.Periods))
 	}
 	if g.Hidden != nil && g.Used.ThrottledTime == 0 && g.Used.Throttled == 0 {
-		lines = append(lines, "when that was throttled it had to wait: this shows what it got, not what it wanted. Record it without that limit to see all")
+		lines = append(lines, "when that was throttled it waited: this shows its use, not its demand. Record it without that limit to see all")
 	} else if h := g.Hidden; h != nil {
-		lines = append(lines, fmt.Sprintf("throttled in %d of %d periods (%.1f %%): this shows what it got, not what it wanted. It used %s CPUs;"+
-			" with the CPUs on which it had to wait it is %s at least. Record it without a limit to see all",
+		lines = append(lines, fmt.Sprintf("throttled in %d of %d periods (%.1f %%): this shows its use, not its demand. It used %s CPUs;"+
+			" with the CPUs on which it waited, at least %s. Record it without a limit to see all",
 			g.Used.Throttled, g.Used.Periods, 100*throttledShare(&g.Used), Number(h.Used), Number(h.Wanted)))
 	}
 	if phases := g.Phases(); phases != nil {
-		lines = append(lines, "it changes: "+PhasesText(phases)+". --from and --to look at one of these times")
+		lines = append(lines, "it changes: "+PhasesText(phases)+". --from and --to select one of these times")
 	}
 	return lines
 }

@@ -29,7 +29,7 @@ type window struct {
 }
 
 func newWindow(length, start time.Duration) *window {
-	return &window{length: length, end: start + length, bins: quantile.Bins{Least: least}}
+	return &window{length: length, end: start + length, bins: quantile.Bins{Least: minUse}}
 }
 
 // add spreads CPU time evenly over the time from one reading to the next.
@@ -61,8 +61,8 @@ func (w *window) close(cpus float64, n int64) {
 	}
 }
 
-// least is the smallest use in CPUs that the quantiles distinguish from none.
-const least = 0.001
+// minUse is the smallest use in CPUs that the quantiles distinguish from none.
+const minUse = 0.001
 
 // Figures are the statistics of the windows of a length, in CPUs.
 type Figures struct {

@@ -23,7 +23,7 @@ func TestAdvise(t *testing.T) {
 	}
 	for _, want := range []string{
 		"web: 0.20 CPUs on average, up to 1 at once\n",
-		"It was recorded under a limit, throttled in 100.0 % of the periods: what it wanted is hidden. All that follows is a lower bound; record it without a limit\n",
+		"It was recorded under a limit, throttled in 100.0 % of the periods, which hides its demand. All figures below are lower bounds; record it without a limit\n",
 		"\nLIMIT ", "\n1000m  -       sensitive  0.0 % ",
 		"\nCheapest with throttled<1%: a limit of ", "\n  Kubernetes: limits cpu: ", "\n  cgroup v2: cpu.max ",
 	} {
@@ -55,8 +55,8 @@ func TestAdvise(t *testing.T) {
 		t.Errorf("%s", out)
 	}
 	if code, out, _ := command(t, "", "advise", file, "--period", "100ms", "--from", "1s", "--to", "6s", "--hops", "3"); code != 0 ||
-		!strings.Contains(out, "\nDelays are those of work that passes 3 such containers, one after the other, each under the limit, and of its answer on the way back\n") ||
-		!strings.Contains(out, "\nThe recording is short: throttled<1% cannot be told well from it: it has ") {
+		!strings.Contains(out, "\nDelays are those of a request through 3 such containers in a row, each under the limit, and of its answer on the way back\n") ||
+		!strings.Contains(out, "\nThe recording is short: throttled<1% needs at least 100 periods with work, and it has ") {
 		t.Errorf("a part, three hops: %d\n%s", code, out)
 	}
 	for form, start := range map[string]string{"svg": "<?xml", "png": "\x89PNG"} {
@@ -85,7 +85,7 @@ func TestAdviseUnlike(t *testing.T) {
 	}
 	if !strings.Contains(out, "It was recorded under a limit, or that of the group above, /pod, throttled in 100.0 % of the periods") ||
 		!strings.Contains(out, "\nThe group above, /pod, has a limit of 100m, which is less: raise that too\n") ||
-		!strings.Contains(out, "\nWhat it uses changes: 0.20 CPUs until 15s, 1.00 CPUs until 30s. ") {
+		!strings.Contains(out, "\nIts use changes: 0.20 CPUs until 15s, 1.00 CPUs until 30s. ") {
 		t.Errorf("a group above, and phases:\n%s", out)
 	}
 }
@@ -126,12 +126,12 @@ func recordingOf(t *testing.T, h record.Header, above string) string {
 func TestAdviseBadInput(t *testing.T) {
 	file := aRecording(t, true)
 	for line, want := range map[string]string{
-		file + " --target fast": `--target "fast": want throttled<1%, delay-p50<1ms or delay-p99<5ms`,
+		file + " --target fast": `--target "fast": must be throttled<1%, delay-p50<1ms or delay-p99<5ms`,
 		file + " --node-cpus 0": "--node-cpus 0: must be 1 to 4096",
-		file + " --period 2s":   "--period 2s: want 1ms to 1s",
+		file + " --period 2s":   "--period 2s: must be 1ms to 1s",
 		file + " --group x":     `--group "x": not in the recording; it has web, db`,
 		"":                      "no recording: name one FILE or more",
-		file + " -o svg":        "-o svg: the picture is of how many containers a node holds: want --node-cpus N, or several recordings",
+		file + " -o svg":        "-o svg: the figure shows the containers of a node; use --node-cpus N, or several recordings",
 		file + " --hops 0":      "--hops 0: must be 1 to 64",
 		file + " --from 1h":     file + ": no such part of the recording: it begins at 1h, and the recording has 10s",
 		file + " --risk 101":    "--risk 101: must be 0 to 100 (%)",

@@ -13,21 +13,21 @@ func TestCompareBadInput(t *testing.T) {
 	}{
 		{[]string{"--cpu", "1"}, "no command"},
 		{[]string{"--", "true"}, "--cpu 0"},
-		{[]string{"--cpu", "1", "--setups", "pinned", "--", "true"}, "want one of none, quota"},
+		{[]string{"--cpu", "1", "--setups", "pinned", "--", "true"}, "must be one of none, quota"},
 		{[]string{"--cpu", "1", "--setups", "shared-fraction", "--", "true"}, "fraction"},
-		{[]string{"--cpu", "1", "--setups", "quota,quota", "--", "true"}, "twice"},
-		{[]string{"--cpu", "1", "-n", "1", "--", "true"}, "want 2 or more"},
+		{[]string{"--cpu", "1", "--setups", "quota,quota", "--", "true"}, "duplicate quota"},
+		{[]string{"--cpu", "1", "-n", "1", "--", "true"}, "must be 2 or more"},
 		{[]string{"--cpu", "1", "--metric", "(", "--", "true"}, "bad metric"},
 		{[]string{"--cpu", "1", "--timeout", "0s", "--", "true"}, "timeout"},
 		{[]string{"--cpu", "1", "--better", "wider", "--", "true"}, "must be one of lower, higher"},
 		{[]string{"--cpu", "1", "--metric", "qps=.rate", "--better", "rate=higher", "--", "true"}, "no --metric is called"},
-		{[]string{"--cpu", "1", "--metric", `rate=(\d+)`, "--", "true"}, "want rate=rate="},
-		{[]string{"--cpu", "1", "--setups", "1xquota", "--", "true"}, "want 2 to 1000 copies"},
+		{[]string{"--cpu", "1", "--metric", `rate=(\d+)`, "--", "true"}, "use rate=rate="},
+		{[]string{"--cpu", "1", "--setups", "1xquota", "--", "true"}, "must be 2 to 1000 copies"},
 		{[]string{"--cpu", "1", "--setups", "candor+topology=near", "--", "true"}, "must be one of prefer"},
 		{[]string{"--cpu", "1", "--server", "sleep 1"}, "must be given together"},
 		{[]string{"--cpu", "1", "--server", " ", "--client", "true"}, "no command"},
 		{[]string{"--cpu", "1", "--server", "sleep 1", "--client", "true", "--", "true"}, "cannot be combined with -- COMMAND"},
-		{[]string{"--cpu", "1", "--server", "sleep 1", "--client", "true", "--setups", "2xquota"}, "one copy"},
+		{[]string{"--cpu", "1", "--server", "sleep 1", "--client", "true", "--setups", "2xquota"}, "a single copy"},
 	} {
 		code, _, errOut := command(t, "", append([]string{"compare"}, test.args...)...)
 		if code != 2 || !strings.Contains(errOut, test.want) || strings.Count(errOut, "\n") != 1 {

@@ -12,16 +12,16 @@ func TestIsolateBadInput(t *testing.T) {
 		want string
 	}{
 		{[]string{"now"}, "takes no arguments"},
-		{[]string{"--cases", "huddled"}, "--cases: bad set-up: case \"huddled\": want one of together, groups"},
-		{[]string{"--cases", "quota,quota"}, "case quota is there twice"},
-		{[]string{"--stressors", "gpu"}, "--stressors: bad stressor \"gpu\": want one of cpu, ram"},
+		{[]string{"--cases", "huddled"}, "--cases: bad setup: case \"huddled\": must be one of together, groups"},
+		{[]string{"--cases", "quota,quota"}, "case quota: duplicate"},
+		{[]string{"--stressors", "gpu"}, "--stressors: bad stressor \"gpu\": must be one of cpu, ram"},
 		{[]string{"--stressors", ""}, "bad stressor"},
 		{[]string{"--app", "steering"}, "--app \"steering\": must be NAME=COMMAND, or one of perception, planning"},
 		{[]string{"--app", "=true"}, "must be NAME=COMMAND"},
 		{[]string{"--app", "x="}, "no command"},
-		{[]string{"--app", "x=true", "--app", "x=false"}, "application x is there twice"},
-		{[]string{"-n", "1"}, "want 2 or more"},
-		{[]string{"--cpu", "0.001"}, "want 10m to"},
+		{[]string{"--app", "x=true", "--app", "x=false"}, "application x: duplicate"},
+		{[]string{"-n", "1"}, "must be 2 or more"},
+		{[]string{"--cpu", "0.001"}, "must be 10m to"},
 		{[]string{"--timeout", "0s"}, "timeout"},
 		{[]string{"--out", "/dev/null/x"}, "--out"},
 	} {
@@ -34,7 +34,7 @@ func TestIsolateBadInput(t *testing.T) {
 		t.Errorf("no such command: exit code %d, %q; want 127, as candor run", code, errOut)
 	}
 	t.Setenv("PATH", t.TempDir())
-	if code, _, errOut := command(t, "", "isolate", "--stressors", "network"); code != 2 || !strings.Contains(errOut, "want the package iperf3") {
+	if code, _, errOut := command(t, "", "isolate", "--stressors", "network"); code != 2 || !strings.Contains(errOut, "install the package iperf3") {
 		t.Errorf("no iperf3: exit code %d, %q; want 2 and the package", code, errOut)
 	}
 }
@@ -44,7 +44,7 @@ func TestInternalApp(t *testing.T) {
 	if code, out, errOut := command(t, "", appCommand, "prediction"); code != 0 || strings.TrimSpace(out) == "" {
 		t.Errorf("%d, %q, %s", code, out, errOut)
 	}
-	if code, _, errOut := command(t, "", appCommand, "steering"); code != 2 || !strings.Contains(errOut, "want one of perception") {
+	if code, _, errOut := command(t, "", appCommand, "steering"); code != 2 || !strings.Contains(errOut, "must be one of perception") {
 		t.Errorf("%d, %s", code, errOut)
 	}
 }

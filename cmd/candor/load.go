@@ -98,7 +98,7 @@ func (f *loadFlags) check(flags *pflag.FlagSet, args []string) error {
 	b := &f.bursts
 	switch {
 	case (b.For > 0) == (b.Work > 0) || min(b.For, b.Work) < 0:
-		return badInput("--for, --work, URL: use one of them, such as --work 60ms")
+		return badInput("use --for T or --work T, such as --work 60ms, or the URL of a server")
 	case b.Threads < 1 || b.Threads > 1024:
 		return badInput("--threads %d: must be 1 to 1024", b.Threads)
 	case b.Rest < 0:

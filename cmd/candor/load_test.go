@@ -13,8 +13,8 @@ import (
 func TestLoadRefuses(t *testing.T) {
 	const server = "http://127.0.0.1:1/"
 	for line, want := range map[string]string{
-		"load":                                "--for, --work, URL: use one of them",
-		"load --for 1s --work 1s":             "--for, --work, URL: use one of them",
+		"load":                                "use --for T or --work T",
+		"load --for 1s --work 1s":             "use --for T or --work T",
 		"load --for 1s --threads 0":           "--threads 0: must be 1 to 1024",
 		"load --for 1s --rate 5":              "--rate is for clients",
 		"load " + server + " --work 1s":       "--work is for a program",

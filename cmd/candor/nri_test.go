@@ -61,17 +61,17 @@ func TestReloadIsWholeOrNothing(t *testing.T) {
 			t.Errorf("%q: %v; want %q", text, err, want)
 		}
 	}
-	if err := reload("metrics: 9464\n"); err == nil || !strings.Contains(err.Error(), "restart it for another") {
+	if err := reload("metrics: 9464\n"); err == nil || !strings.Contains(err.Error(), "restart it") {
 		t.Errorf("metrics elsewhere: %v", err)
 	}
 	if err := reload("metricsWebConfig: /etc/candor/web-config.yml\n"); err == nil || !strings.Contains(err.Error(), "restart it for another") {
 		t.Errorf("another web configuration: %v", err)
 	}
-	if err := reload("recordHistogram: 100ms\n"); err == nil || !strings.Contains(err.Error(), "recordHistogram 100ms: the plugin counts none: restart it for another") {
+	if err := reload("recordHistogram: 100ms\n"); err == nil || !strings.Contains(err.Error(), "recordHistogram 100ms: the plugin counts none: restart it") {
 		t.Errorf("other windows: %v", err)
 	}
 	f.stateDir, f.options.StateDir = "", ""
-	if err := reload("stateDir: /run/other\nnode: {minShared: 200m}\n"); err == nil || !strings.Contains(err.Error(), "restart it for another") {
+	if err := reload("stateDir: /run/other\nnode: {minShared: 200m}\n"); err == nil || !strings.Contains(err.Error(), "restart it") {
 		t.Errorf("another state: %v", err)
 	}
 	if has, err := os.ReadFile(f.options.Config); err != nil || string(has) != string(had) {
@@ -83,7 +83,7 @@ func TestReloadIsWholeOrNothing(t *testing.T) {
 func TestBadMetricsAddress(t *testing.T) {
 	for _, address := range []string{"everywhere", "localhost:9464", "1.2.3.4", "65536"} {
 		code, _, errOut := command(t, "", "nri", "--metrics", address)
-		if code != exitBadInput || !strings.Contains(errOut, address) || !strings.Contains(errOut, "want a port") || strings.Count(errOut, "\n") != 1 {
+		if code != exitBadInput || !strings.Contains(errOut, address) || !strings.Contains(errOut, "must be a port") || strings.Count(errOut, "\n") != 1 {
 			t.Errorf("%s: code %d, %q", address, code, errOut)
 		}
 	}
@@ -101,22 +101,22 @@ func TestNRIBadInput(t *testing.T) {
 		t.Fatal(err)
 	}
 	for want, args := range map[string][]string{
-		"not a socket":               {"--socket", file},
-		"a path of 0 bytes":          {"--socket", ""},
-		"no such file":               {"--socket", none, "--config", filepath.Join(dir, "none.yaml")},
-		`version "7": want 1`:        {"--socket", none, "--config", file},
+		"not a socket":                  {"--socket", file},
+		"a path of 0 bytes":             {"--socket", ""},
+		"no such file":                  {"--socket", none, "--config", filepath.Join(dir, "none.yaml")},
+		`version "7": must be 1`:        {"--socket", none, "--config", file},
 		"must be one of text, json":     {"--socket", none, "--log", "xml"},
-		"takes no arguments":         {"--socket", none, "now"},
-		"not a directory":            {"--socket", none, "--observe", "--state-dir", filepath.Join(file, "state")},
+		"takes no arguments":            {"--socket", none, "now"},
+		"not a directory":               {"--socket", none, "--observe", "--state-dir", filepath.Join(file, "state")},
 		"must be one of auto, cgroupfs": {"--socket", none, "--cgroup-driver", "docker"},
-		"no node: want --node-name":  {"--socket", none, "--publish", "--node-name", ""},
-		`node name "a_b"`:            {"--socket", none, "--publish", "--node-name", "a_b"},
-		"not with --observe":         {"--socket", none, "--publish", "--node-name", "a", "--observe"},
-		"add --metrics ADDRESS": {"--socket", none, "--record-histogram", "1s"},
+		"no node: use --node-name":      {"--socket", none, "--publish", "--node-name", ""},
+		`node name "a_b"`:               {"--socket", none, "--publish", "--node-name", "a_b"},
+		"not with --observe":            {"--socket", none, "--publish", "--node-name", "a", "--observe"},
+		"add --metrics ADDRESS":         {"--socket", none, "--record-histogram", "1s"},
 		"must be one of none, 10ms":     {"--socket", none, "--record-histogram", "5ms"},
-		"nri.yaml: recordHistogram ": {"--socket", none, "--config", histogram},
-		"want --kubeconfig FILE":     {"--socket", none, "--publish", "--node-name", "a", "--kubeconfig", ""},
-		"no such file or directory":  {"--socket", none, "--publish", "--node-name", "a", "--kubeconfig", none},
+		"nri.yaml: recordHistogram ":    {"--socket", none, "--config", histogram},
+		"use --kubeconfig FILE":         {"--socket", none, "--publish", "--node-name", "a", "--kubeconfig", ""},
+		"no such file or directory":     {"--socket", none, "--publish", "--node-name", "a", "--kubeconfig", none},
 	} {
 		code, out, errOut := command(t, "", append([]string{"nri"}, args...)...)
 		if code != exitBadInput || out != "" || !strings.Contains(errOut, want) || strings.Count(errOut, "\n") != 1 {

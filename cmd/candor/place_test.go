@@ -30,13 +30,13 @@ func TestPlaceBadInput(t *testing.T) {
 		want        string
 	}{
 		{good, good, nil, 0, ""},
-		{good, good, []string{"--minimize", "cost"}, 2, `"cost": want one of nodes, sharing`},
+		{good, good, []string{"--minimize", "cost"}, 2, `"cost": must be one of nodes, sharing`},
 		{good, good, []string{"-o", "svg"}, 2, "svg"},
 		{good, good, []string{"--nodes", ""}, 2, "--nodes: must be a file"},
 		{good, good, []string{"--apps", "missing"}, 2, "--apps: open missing: no such file or directory"},
 		{"name,cpu,memory\na,1\n", good, nil, 2, "apps:2: wrong number of fields"},
 		{good, "name,cpu,memory\nn,-1,2\n", nil, 2, `nodes:2: CPU amount "-1"`},
-		{good, "name,cpu,disk\nn,1,10\n", nil, 2, "applications have the resources cpu, memory, nodes cpu, disk: want the same"},
+		{good, "name,cpu,disk\nn,1,10\n", nil, 2, "applications have the resources cpu, memory, nodes cpu, disk: must be the same"},
 		{good, "name,cpu,memory\nn,1,9\n", nil, 1, "no allocation: a needs 10 of memory, the largest node has 9"},
 	} {
 		apps, nodes := placeFiles(t, test.apps, test.nodes)

@@ -87,7 +87,7 @@ func (f *recordFlags) check(cmd *cobra.Command, args []string) error {
 	case f.out == "":
 		return badInput("no file to write: add -o FILE")
 	case asked != 1:
-		return badInput("--cgroup, --pid, --container, --all, -- COMMAND: use one of them")
+		return badInput("use exactly one of --cgroup, --pid, --container, --all, or -- COMMAND")
 	case f.duration < 0:
 		return badInput("--duration %v: must be 0 or more", f.duration)
 	case f.duration > 0 && f.duration < f.interval:

@@ -17,13 +17,13 @@ import (
 func TestRecordBadInput(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "usage")
 	for flags, want := range map[string]string{
-		"":                                "--cgroup, --pid, --container, --all, -- COMMAND: use one of them",
-		"--all --pid 1":                   "--cgroup, --pid, --container, --all, -- COMMAND: use one of them",
-		"--all -- true":                   "--cgroup, --pid, --container, --all, -- COMMAND: use one of them",
-		"--all --interval 999us":          "--interval 999µs: want 1ms to 10s",
-		"--all --interval 11s":            "--interval 11s: want 1ms to 10s",
+		"":                                "use exactly one of --cgroup, --pid, --container, --all, or -- COMMAND",
+		"--all --pid 1":                   "use exactly one of --cgroup, --pid, --container, --all, or -- COMMAND",
+		"--all -- true":                   "use exactly one of --cgroup, --pid, --container, --all, or -- COMMAND",
+		"--all --interval 999us":          "--interval 999µs: must be 1ms to 10s",
+		"--all --interval 11s":            "--interval 11s: must be 1ms to 10s",
 		"--all --duration -1s":            "--duration -1s: must be 0 or more",
-		"--cgroup web":                    `--cgroup: cgroup path "web": want a clean path`,
+		"--cgroup web":                    `--cgroup: cgroup path "web": must be a clean path`,
 		"--cgroup /no-such-group/web":     "cgroup /no-such-group/web: no such group",
 		"--pid 0":                         "--pid 0: ",
 		"--container no-such-container-x": `--container "no-such-container-x": no such container: candor ps lists them`,
@@ -94,7 +94,7 @@ web    10ms    1000     0.20  0     1.00  1.00  5.00       2.00
        1s      10       0.20  0.20  -     0.20  1.00       0
        5s      2        0.20  0.20  -     0.20  1.00       0
 web: limit 0.20 CPUs, 20ms of each 100ms
-web: throttled in 100 of 100 periods (100.0 %): this shows what it got, not what it wanted. It used 0.20 CPUs; with the CPUs on which it had to wait it is 0.50 at least. Record it without a limit to see all
+web: throttled in 100 of 100 periods (100.0 %): this shows its use, not its demand. It used 0.20 CPUs; with the CPUs on which it waited, at least 0.50. Record it without a limit to see all
 `
 
 // TestUsage: all timescales beside each other, and what the limit hid.
@@ -104,7 +104,7 @@ func TestUsage(t *testing.T) {
 	if code != 0 || errOut != "" || out != wantUsage {
 		t.Errorf("%d, %s\n%s", code, errOut, out)
 	}
-	if _, out, _ := command(t, "", "usage", aRecording(t, false)); !strings.Contains(out, "it has no end: it goes on, or its recorder was killed") || !strings.Contains(out, "\ndb  ") {
+	if _, out, _ := command(t, "", "usage", aRecording(t, false)); !strings.Contains(out, "it has no end: its recorder still runs or was killed") || !strings.Contains(out, "\ndb  ") {
 		t.Errorf("of a recording that goes on:\n%s", out)
 	}
 	var data struct {
@@ -132,11 +132,11 @@ func TestUsage(t *testing.T) {
 		file + " --top -1":          "--top -1: must be 0 or more",
 		file + " --from 10s":        file + ": no such part of the recording: it begins at 10s, and the recording has 10s",
 		file + " --from 2s --to 1s": "--from 2s --to 1s: --from must be 0 or more, and --to later",
-		"record_test.go":            `record_test.go: not a recording of version 1: want "candor usage 1\n" at its start`,
+		"record_test.go":            `record_test.go: not a recording of version 1: must start with "candor usage 1\n"`,
 		"/no/such/file":             "open /no/such/file: no such file or directory",
 		"":                          "0 arguments: must be 1, the FILE",
 		file + " -o xml":            `invalid argument "xml"`,
-		"/dev/null":                 "/dev/null: the recording has no end: it goes on, or its recorder was killed",
+		"/dev/null":                 "/dev/null: the recording has no end: its recorder still runs or was killed",
 	} {
 		code, out, errOut := command(t, "", append([]string{"usage"}, strings.Fields(line)...)...)
 		if code != 2 || out != "" || !strings.HasPrefix(errOut, "candor: "+want) || strings.Count(errOut, "\n") != 1 {

@@ -61,7 +61,7 @@ func TestSimulateBadInput(t *testing.T) {
 		want string
 	}{
 		{nil, "no trace: use --trace"},
-		{[]string{"--trace", "nothing"}, "want google2011:DIR"},
+		{[]string{"--trace", "nothing"}, "must be google2011:DIR"},
 		{[]string{"--trace", "csv:" + file}, "bad.csv:1"},
 		{[]string{"--trace", smallCell, "extra"}, "takes no arguments"},
 		{[]string{"--trace", smallCell, "--sensitive", "1.5"}, "must be shares from 0 to 1"},
@@ -69,16 +69,16 @@ func TestSimulateBadInput(t *testing.T) {
 		{[]string{"--trace", smallCell, "--sensitive", "0:1"}, "must be shares from 0 to 1"},
 		{[]string{"--trace", smallCell, "--sensitive", "0:1:0"}, "a step above 0"},
 		{[]string{"--trace", smallCell, "--sensitive", "0:1:1e-9"}, "1001 shares at most"},
-		{[]string{"--trace", smallCell, "--sensitive", "by=" + file}, "want job or job,task"},
+		{[]string{"--trace", smallCell, "--sensitive", "by=" + file}, "must be job or job,task"},
 		{[]string{"--trace", smallCell, "--sensitive", "by=" + dir + "/none"}, "no such file"},
 		{[]string{"--trace", smallCell, "--algorithm", "candor,best"}, `"best": must be one of candor, paper`},
 		{[]string{"--trace", smallCell, "--policy", ""}, "must be one of strict, best-effort"},
 		{[]string{"--trace", smallCell, "--scheduler", "first"}, "must be one of own, least, most, paper, candor"},
-		{[]string{"--trace", smallCell, "--overcommit", "0"}, "overcommit 0: want"},
-		{[]string{"--trace", smallCell, "--cores-of-largest", "-1"}, "want a number above 0, at most 1024"},
-		{[]string{"--trace", smallCell, "--size", "s>1"}, "want bounds such as s<5%,r=0"},
+		{[]string{"--trace", smallCell, "--overcommit", "0"}, "overcommit 0: must"},
+		{[]string{"--trace", smallCell, "--cores-of-largest", "-1"}, "must be above 0, at most 1024"},
+		{[]string{"--trace", smallCell, "--size", "s>1"}, "must be bounds such as s<5%,r=0"},
 		{[]string{"--trace", smallCell, "--size", "s<1", "--machines", "3"}, "use one of them"},
-		{[]string{"--trace", smallCell, "--gain", file}, "want workload,alone,shared,weight"},
+		{[]string{"--trace", smallCell, "--gain", file}, "must be workload,alone,shared,weight"},
 		{[]string{"--trace", smallCell, "-o", "svg"}, "must be one of table, json"},
 	} {
 		code, out, errOut := command(t, "", append([]string{"simulate"}, test.args...)...)

@@ -134,10 +134,7 @@ func drawGroup(out io.Writer, file string, s *timescale.Summary, form string) er
 	} else if err != nil {
 		return err
 	}
-	p, err := s.Groups[0].Plot()
-	if err != nil {
-		return err
-	}
+	p := s.Groups[0].Plot()
 	if form == "svg" {
 		return figure.SVG(out, p)
 	}

@@ -38,13 +38,13 @@ The view equals the limit: yes. The limit is 1500m, the view is 2 CPUs.
 `)
 	r.Sources, r.LimitMilli, r.CPUs, r.IsTrue = r.Sources[:1], 1000, 1, false
 	r.Sources = append(r.Sources, view.Source{Name: view.SourceQuota, Role: view.Grant})
-	r.Reasons = []string{"sched_getaffinity says 2", "that too"}
+	r.Reasons = []string{"sched_getaffinity reports 2", "that too"}
 	check(`SOURCE             COUNT  CPUS
 sched_getaffinity  2      17-18
 cgroup quota       none
 
 The view equals the limit: no. The limit is 1, a view of 1 CPU, but
-  sched_getaffinity says 2
+  sched_getaffinity reports 2
   that too
 `)
 }

@@ -38,7 +38,7 @@ func (l *lab) audit(flags ...string) map[string]audited {
 	return byName
 }
 
-// Containers of a node without Candor are listed by the names that people know, pods' sandboxes not at all.
+// TestAudit: candor audit lists the containers of a node without Candor by their pod names, and omits pod sandboxes.
 func TestAudit(t *testing.T) {
 	l := newEngine(t)
 	p := must[*pod](t)(l.newPod(0, 0, nil))

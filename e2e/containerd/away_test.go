@@ -10,8 +10,8 @@ import (
 	"github.com/candor-project/candor/hybrid"
 )
 
-// A flexible container's request that the kubelet resizes while no plugin is there is what the next one guarantees, and
-// its limit stays; a sensitive one beside it keeps what it has.
+// TestRequestResizedWhileAway: the kubelet resizes the request of a flexible container while no plugin runs. The next plugin
+// guarantees the new request and keeps the limit. A sensitive container does not change.
 func TestRequestResizedWhileAway(t *testing.T) {
 	l := newLab(t)
 	c := newCensus(l)

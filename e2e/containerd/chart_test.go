@@ -256,7 +256,7 @@ func TestChart(t *testing.T) {
 		t.Errorf("after a restart of the plugin web has %v, had %v", again, has)
 	}
 	c.wants(of("candor_container_view_mismatch", web, "sensitive"), 0)
-	if said := c.said(); strings.Contains(said, "level=ERROR") || strings.Contains(said, "cannot be read") {
+	if said := c.said(); strings.Contains(said, "level=ERROR") || strings.Contains(said, "cannot read") || strings.Contains(said, "cannot be read") {
 		t.Errorf("it said:\n%s", said)
 	}
 }

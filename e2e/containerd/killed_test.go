@@ -18,8 +18,8 @@ import (
 	"github.com/candor-project/candor/hybrid"
 )
 
-// The plugin, containerd or both are killed at random moments while pods come and go, four at a time, and started
-// again: who runs keeps what it has, and who was started without a plan is put right.
+// TestKilled kills the plugin, containerd or both at random moments, while four pods at a time start and end. Running
+// containers keep their CPUs, and the plugin repairs containers that started without a plan.
 func TestKilled(t *testing.T) {
 	l := newLab(t)
 	c := newCensus(l)
@@ -144,7 +144,7 @@ func (l *lab) endSandbox(name string) error {
 	return removeGroups(l.parent + "/" + name)
 }
 
-// A container that is made while no plugin is there runs everywhere, until there is one again.
+// TestWithoutPlugin: a container that starts without a plugin uses all CPUs until a plugin connects.
 func TestWithoutPlugin(t *testing.T) {
 	l := newLab(t)
 	c := newCensus(l)
@@ -166,7 +166,7 @@ func rounds() int {
 	return 9
 }
 
-// With the plugin required, containerd makes no container while there is none.
+// TestRequiredPlugin: if containerd requires the plugin, it creates no container without it.
 func TestRequiredPlugin(t *testing.T) {
 	l := newLab(t, "[plugins.'io.containerd.nri.v1.nri'.default_validator]", "enable = true", `required_plugins = ["candor"]`)
 	p := must[*pod](t)(l.newPod(200, 200, sensitivePod))
@@ -180,7 +180,7 @@ func TestRequiredPlugin(t *testing.T) {
 	must[*container](t)(p.run("late", 200, 200, true)).sees()
 }
 
-// A configuration is read again at SIGHUP; a bad one changes nothing.
+// TestReload: SIGHUP reloads the configuration; a bad configuration changes nothing.
 func TestReload(t *testing.T) {
 	l := newLab(t)
 	reload := func(text, want string) {

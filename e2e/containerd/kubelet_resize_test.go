@@ -114,8 +114,8 @@ func (p *servedPod) settles(when string, limit, weight hybrid.Milli) {
 	}
 }
 
-// A pod of a real kubelet with an API server, through in-place resizes up, refused and down, a restart of its container and one
-// of the plugin: the pod's own group never bounds it, and has Candor's weight.
+// TestKubeletResize: a pod of a real kubelet with an API server, through in-place resizes up, refused and down, a restart of
+// its container and a restart of the plugin. The pod's group never limits the container, and has Candor's weight.
 func TestKubeletResize(t *testing.T) {
 	needKubelet(t)
 	l := newEngine(t)

@@ -218,8 +218,8 @@ func (c *chain) drain() {
 	})
 }
 
-// From a manifest to the process: a pod of 1500m is placed by candor-scheduler, gets the CPUs of its hint from the node, sees two
-// CPUs, and stands in the node's report; through resizes, a restart, the plugin's death, refusals on both sides, and a drain.
+// TestKubeletScheduled: candor-scheduler places a pod of 1500m. The pod gets the CPUs of its hint, sees two CPUs, and is part
+// of the node's report, through resizes, a restart, a kill of the plugin, refusals on both sides, and a drain.
 func TestKubeletScheduled(t *testing.T) {
 	c := newChain(t)
 	api := c.api

@@ -177,7 +177,7 @@ func (k *kubelet) running(name string, limit hybrid.Milli, before string) (id st
 	return id, f
 }
 
-// A real kubelet's pods have what Candor says: at their begin, restarted, and with another limit.
+// TestKubelet: pods of a real kubelet have the CPUs of Candor at their start, after a restart, and with another limit.
 func TestKubelet(t *testing.T) {
 	k := newKubelet(t, "cpuManagerPolicy: none\n")
 	k.manifest("log", 0, nil)
@@ -220,11 +220,11 @@ func TestKubelet(t *testing.T) {
 	})
 }
 
-// With cpuManagerPolicy static no container is made, and the reason is where kubectl describe has it from.
+// TestKubeletStatic: with cpuManagerPolicy static no container is created, and kubectl describe shows the reason.
 func TestKubeletStatic(t *testing.T) {
 	k := newKubelet(t, "cpuManagerPolicy: static\nreservedSystemCPUs: \"0\"\n")
 	k.manifest("web", 1000, sensitivePod)
-	const want = "want cpuManagerPolicy: none in the kubelet's configuration"
+	const want = "use cpuManagerPolicy: none in the kubelet's configuration"
 	k.wait("the refusal", k.daemon, func() bool { return strings.Contains(k.daemon.said(), want) })
 	if s, err := k.state.Snapshot(); err != nil || len(s.Grants) != 0 {
 		t.Errorf("refused, it is planned: %+v (%v)", s, err)

@@ -98,8 +98,8 @@ func of(metric string, c *container, class string) string {
 	return fmt.Sprintf(`%s{class="%s",container="%s",namespace="default",pod="%s"}`, metric, class, c.name, c.pod.name)
 }
 
-// Metrics say what the kernel and the runtime have: one container of each class, one refused, one taken
-// for flexible, one throttled.
+// TestMetrics: the metrics equal the values of the kernel and the runtime, for a container of each class, a refused, a
+// downgraded and a throttled container.
 func TestMetrics(t *testing.T) {
 	l := newEngine(t)
 	l.startPlugin("--metrics", "0", "--record-histogram", "100ms")
@@ -172,7 +172,7 @@ func (p *prober) lint() {
 	}
 }
 
-// A scrape waits for nobody: it is answered while another process has the state's lock.
+// TestScrapeTakesNoLock: a scrape is answered while another process has the lock of the state.
 func TestScrapeTakesNoLock(t *testing.T) {
 	l := newEngine(t)
 	l.startPlugin("--metrics", "0")
@@ -195,7 +195,7 @@ func TestScrapeTakesNoLock(t *testing.T) {
 	}
 }
 
-// A plugin is ready while it is connected with the runtime, and alive in any case.
+// TestReadiness: a plugin is ready while it is connected to the runtime, and always alive.
 func TestReadiness(t *testing.T) {
 	l := newEngine(t)
 	l.startPlugin("--metrics", "0")

@@ -8,8 +8,8 @@ import (
 	"github.com/candor-project/candor/cgroup"
 )
 
-// On cgroup v2 a pod that is not privileged has a cgroup namespace of its own: the groups' paths begin with /.. there.
-// The plugin does its work in one, too.
+// TestOwnCgroupNamespace: on cgroup v2 a pod that is not privileged has its own cgroup namespace, in which the paths of groups
+// start with /.. . The plugin works there, too.
 func TestOwnCgroupNamespace(t *testing.T) {
 	path := fmt.Sprintf("/candor-ns-test-%d", os.Getpid())
 	t.Cleanup(func() { // after the plugin's end

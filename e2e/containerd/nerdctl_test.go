@@ -7,8 +7,8 @@ import (
 	"testing"
 )
 
-// TestNerdctl is a container's life under nerdctl, where that is installed (or $CANDOR_NERDCTL names it). Its update is told the
-// quota: of --cpus nerdctl makes nothing.
+// TestNerdctl: the life of a container under nerdctl, if nerdctl is installed or $CANDOR_NERDCTL names it. The update passes
+// the quota, because nerdctl ignores --cpus there.
 func TestNerdctl(t *testing.T) {
 	program := os.Getenv("CANDOR_NERDCTL")
 	if program == "" {

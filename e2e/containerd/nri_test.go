@@ -23,9 +23,9 @@ func must[T any](t interface {
 	}
 }
 
-// A sensitive container has its CPUs to itself from its first moment on, and sees as many as
-// it has; the flexible one leaves them, and gets them back.
-func TestLife(t *testing.T) {
+// TestContainerLifecycle: a sensitive container has exclusive CPUs from its start, and sees as many as it has. The flexible
+// container leaves these CPUs, and gets them back at the end.
+func TestContainerLifecycle(t *testing.T) {
 	l := newLab(t)
 	log := must[*container](t)(must[*pod](t)(l.newPod(0, 0, nil)).run("log", 0, 0, false))
 	all := log.cpus()
@@ -62,7 +62,7 @@ func TestLife(t *testing.T) {
 	}
 }
 
-// A limit of 1.5 is resized in place to 1, and refused where there is no room.
+// TestResize: a limit of 1.5 is resized in place to 1, and refused if there are not enough CPUs.
 func TestResize(t *testing.T) {
 	l := newLab(t)
 	p := must[*pod](t)(l.newPod(1500, 1500, sensitivePod))
@@ -85,8 +85,8 @@ func TestResize(t *testing.T) {
 	web.sees()
 }
 
-// What cannot be is refused with the reason that kubectl describe shows; what is not guaranteed
-// its limit is taken for flexible.
+// TestRefusals: an impossible request is refused, and kubectl describe shows the reason. A container whose request is below
+// its limit is treated as flexible.
 func TestRefusals(t *testing.T) {
 	l := newLab(t)
 	for _, test := range []struct {
@@ -110,8 +110,8 @@ func TestRefusals(t *testing.T) {
 	}
 }
 
-// A cpuset that the kubelet gives is refused: two managers would fight. A preserved container keeps
-// it, and nobody else is on those CPUs for the time that it runs.
+// TestPreserve: a cpuset of the kubelet is refused, because two managers would conflict. A preserved container keeps its
+// cpuset, and no other container uses these CPUs until it ends.
 func TestPreserve(t *testing.T) {
 	l := newLab(t)
 	log := must[*container](t)(must[*pod](t)(l.newPod(0, 0, nil)).run("log", 0, 0, false))
@@ -139,7 +139,7 @@ func TestPreserve(t *testing.T) {
 	}
 }
 
-// A container is told of its new size as it has asked for.
+// TestOnResize: a container is notified of its new size with its method.
 func TestOnResize(t *testing.T) {
 	l := newLab(t)
 	p := must[*pod](t)(l.newPod(500, 500, map[string]string{"candor.dev/class": "sensitive", "candor.dev/on-resize": "signal:USR1"}))

@@ -133,8 +133,8 @@ func (n *numa) cpus() map[string]cpuset.Set {
 	return all
 }
 
-// Wishes are kept on a machine with several NUMA nodes, also by a plugin that was killed and by a resize: the kernel
-// says so. e2e/guest boots such a machine.
+// TestNUMA: topology policies hold on a machine with several NUMA nodes, also after a kill of the plugin and after a resize.
+// e2e/guest boots such a machine.
 func TestNUMA(t *testing.T) {
 	n := newNUMA(t)
 	n.look()

@@ -13,8 +13,7 @@ import (
 	"github.com/candor-project/candor/cpuset"
 )
 
-// An observer plans for all that runs and starts, and says it; containers, groups and files are as if it
-// were not there.
+// TestObserve: an observer plans and logs all running and new containers, and changes no container, group or file.
 func TestObserve(t *testing.T) {
 	l := newEngine(t)
 	log := must[*container](t)(must[*pod](t)(l.newPod(0, 0, nil)).run("log", 0, 0, false))
@@ -138,7 +137,8 @@ func (l *lab) saysRequired(want string) {
 	}
 }
 
-func TestRequiredIsSaid(t *testing.T) {
+// TestRequiredPluginReported: candor nri reports that containerd requires the plugin.
+func TestRequiredPluginReported(t *testing.T) {
 	l := newEngine(t, "[plugins.'io.containerd.nri.v1.nri'.default_validator]\n  enable = true\n  required_plugins = [\"candor\"]\n")
 	l.saysRequired("active")
 }

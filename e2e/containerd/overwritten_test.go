@@ -37,8 +37,8 @@ func (c *census) three() []*container {
 	return ctrs
 }
 
-// A kubelet that sends its own CPUs, as with cpuManagerPolicy: static, or parts of what the container has already,
-// changes nothing: candor's answer is what the runtime writes.
+// TestKubeletUpdates: a kubelet that sends its own CPUs, as with cpuManagerPolicy static, or values that the container already
+// has, changes nothing. The runtime writes candor's answer.
 func TestKubeletUpdates(t *testing.T) {
 	l := newLab(t)
 	c := newCensus(l)
@@ -65,14 +65,14 @@ func TestKubeletUpdates(t *testing.T) {
 		}
 	}
 	// No limit is none that a sensitive container can have.
-	if err := ctrs[0].overwrite(&cri.LinuxContainerResources{CpuQuota: -1, CpusetCpus: first}); err == nil || !strings.Contains(err.Error(), "want a CPU limit") {
+	if err := ctrs[0].overwrite(&cri.LinuxContainerResources{CpuQuota: -1, CpusetCpus: first}); err == nil || !strings.Contains(err.Error(), "a sensitive container needs a CPU limit") {
 		t.Errorf("a quota of -1: %v", err)
 	}
 	c.unmoved(had)
 	c.check()
 }
 
-// What somebody writes to a container's files is set back and counted, and the log says what was found.
+// TestOverwrittenFiles: the plugin reverts and counts foreign writes to the files of a container, and logs the found value.
 func TestOverwrittenFiles(t *testing.T) {
 	l := newEngine(t)
 	l.startPlugin("--metrics", "127.0.0.1:0")

@@ -49,8 +49,8 @@ func (p *pod) kubeletWrites(limit hybrid.Milli) {
 	}
 }
 
-// A pod's own group through its life: begin, the plugin killed, in-place resizes in the order in which the
-// kubelet does them, the end of its last container.
+// TestPodGroup: the group of a pod through its start, a kill of the plugin, in-place resizes in the kubelet's order, and the
+// end of its last container.
 func TestPodGroup(t *testing.T) {
 	l := newLab(t)
 	if all := l.all(); all.Count() < 2 {

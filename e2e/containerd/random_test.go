@@ -216,8 +216,8 @@ func (w *worker) look() error {
 	return nil
 }
 
-// Pods of both classes come and go, are restarted, resized and looked into, four at a time; the kernel is
-// asked all the while.
+// TestRandomPods: pods of both classes start, end, restart and are resized at random, four at a time. The test compares them
+// with the kernel's values all the time.
 func TestRandomPods(t *testing.T) {
 	l := newLab(t)
 	operations := 320

@@ -57,9 +57,9 @@ func (l *lab) newRival(index, cpus string) *rival {
 	return r
 }
 
-// Of two plugins that give a container CPUs none wins: it is not made, one line says why, and nobody
-// who runs is touched.
-func TestRivalAtCreation(t *testing.T) {
+// TestConflictingPluginAtCreation: if two plugins set the CPUs of a new container, its creation fails with one line in
+// the log, and running containers do not change.
+func TestConflictingPluginAtCreation(t *testing.T) {
 	for _, test := range []struct{ index, want string }{
 		{"10", "candor: container app: somebody else gives it the CPUs 0: want"},
 		{"90", `plugins "90-rival" and "50-candor" both tried to set CPUSetCPUs`},
@@ -86,8 +86,8 @@ func TestRivalAtCreation(t *testing.T) {
 	}
 }
 
-// What a plugin writes to a container that runs is set back, and said.
-func TestRivalLater(t *testing.T) {
+// TestForeignUpdateReverted: candor nri reverts the update that another plugin makes to a running container, and logs it.
+func TestForeignUpdateReverted(t *testing.T) {
 	l := newLab(t)
 	c := newCensus(l)
 	p := must[*pod](t)(l.newPod(1000, 1000, sensitivePod))

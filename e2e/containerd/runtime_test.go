@@ -58,8 +58,8 @@ func (w *wrapped) ctr(args ...string) (string, error) {
 	return w.run(filepath.Join(w.bin, "ctr"), append([]string{"--address", w.path("containerd.sock")}, args...)...)
 }
 
-// TestRuntime is candor-runc under containerd's own shim, as nerdctl has it called (--runtime candor-runc): by its path, with
-// annotations, in the namespace's group.
+// TestRuntime: candor-runc under containerd's shim, called like nerdctl --runtime candor-runc: by its path, with annotations,
+// in the namespace's group.
 func TestRuntime(t *testing.T) {
 	w := newWrapped(t)
 	does := func(args ...string) string {
@@ -94,7 +94,7 @@ func TestRuntime(t *testing.T) {
 	}
 }
 
-// Containers of one name in two of containerd's namespaces are two.
+// TestRuntimeNamespaces: containers with the same name in two namespaces of containerd are different containers.
 func TestRuntimeNamespaces(t *testing.T) {
 	w := newWrapped(t)
 	spaces := []string{fmt.Sprintf("candor-a%d", os.Getpid()), fmt.Sprintf("candor-b%d", os.Getpid())}

@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// TestRuntimeClass is a pod of the RuntimeClass that candor setup containerd tells containerd of.
+// TestRuntimeClass: a pod with the RuntimeClass that candor setup containerd configures.
 func TestRuntimeClass(t *testing.T) {
 	w := newWrapped(t)
 	dir := filepath.Dir(w.wrapper)

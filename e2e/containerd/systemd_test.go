@@ -184,8 +184,8 @@ func (b *booted) start(name, qos string, limit, request hybrid.Milli, sensitive 
 	return ctr
 }
 
-// Containers whose groups systemd makes, in slices as the kubelet has them made: what Candor gives them outlasts systemd's reload,
-// which writes all its units' files anew; what somebody else sets by systemd is set back there too.
+// TestSystemdCgroup: systemd creates the groups of the containers, in slices like those of the kubelet. The settings outlive a
+// reload of systemd, which rewrites all files of its units. Foreign changes through systemd are reverted there, too.
 func TestSystemdCgroup(t *testing.T) {
 	b := newBooted(t)
 	if b.node.usable.Count() < 4 {

@@ -84,7 +84,7 @@ func loadByPodman(l *lab, name string) {
 	}
 }
 
-// What candor nri does under containerd it does under CRI-O.
+// TestCrio: candor nri behaves under CRI-O as under containerd.
 func TestCrio(t *testing.T) {
 	findCrio(&lab{T: t})
 	underTest = crio
@@ -93,9 +93,9 @@ func TestCrio(t *testing.T) {
 		name string
 		run  func(*testing.T)
 	}{
-		{"Life", TestLife}, {"Resize", TestResize}, {"Refusals", TestRefusals}, {"Preserve", TestPreserve}, {"OnResize", TestOnResize},
+		{"ContainerLifecycle", TestContainerLifecycle}, {"Resize", TestResize}, {"Refusals", TestRefusals}, {"Preserve", TestPreserve}, {"OnResize", TestOnResize},
 		{"KubeletUpdates", TestKubeletUpdates}, {"OverwrittenFiles", TestOverwrittenFiles}, {"PodGroup", TestPodGroup},
-		{"WithoutPlugin", TestWithoutPlugin}, {"Reload", TestReload}, {"Restarts", testRestarts}, {"RivalLater", TestRivalLater}, {"Metrics", TestMetrics}, {"Audit", TestAudit},
+		{"WithoutPlugin", TestWithoutPlugin}, {"Reload", TestReload}, {"Restarts", testRestarts}, {"ForeignUpdateReverted", TestForeignUpdateReverted}, {"Metrics", TestMetrics}, {"Audit", TestAudit},
 		{"RandomPods", TestRandomPods},
 	} {
 		t.Run(test.name, test.run)

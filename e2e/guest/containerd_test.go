@@ -25,7 +25,7 @@ func TestContainerd(t *testing.T) {
 	}, "TestNUMA|TestPodGroup|TestRuntime|TestBurstRaised")
 }
 
-// TestContainerdWithSystemd runs those that differ where systemd makes the groups of pods and containers.
+// TestContainerdWithSystemd runs the tests of e2e/containerd that differ if systemd creates the groups of pods and containers.
 func TestContainerdWithSystemd(t *testing.T) {
 	needGuest(t)
 	t.Parallel()

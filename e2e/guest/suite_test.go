@@ -18,75 +18,76 @@ import (
 	"github.com/candor-project/candor/e2e/guest/report"
 )
 
-// A suite is the packages whose tests run in a guest; those that are not there yet are left out.
+// A suite is the packages whose tests run in a guest.
 type suite []tests
 
-// tests are those of a package that match a pattern, and not another. "": every one, and none.
-type tests struct{ of, run, skip string }
+// tests are the tests of a package that match the pattern run and do not match the pattern skip. Empty patterns select all
+// tests.
+type tests struct{ dir, run, skip string }
 
 var (
-	// everything runs where the kernel and cgroups are the newest.
-	everything = suite{{of: "topology"}, {of: "view"}, {of: "cgroup"}, {of: "host"}, {of: "cmd/candor/internal/audit"}, {of: "cmd/candor/internal/setup"}, {of: "e2e", skip: said}, {of: "e2e/hostile", run: foreign}}
-	// asking is what does little else than ask the kernel: for the rest another version of it, or of cgroups, is no other
-	// machine, and emulated CPUs take a quarter of an hour for that.
-	asking = suite{{of: "topology"}, {of: "view"}, {of: "cgroup"}, {of: "cmd/candor/internal/setup"}}
-	// askingV1 is where groups of v1 can be exclusive, which would take CPUs from a machine with other work.
-	askingV1 = append(slices.Clip(asking), tests{of: "e2e/hostile", run: "^TestHostileExclusiveGroup$"})
-	// withSystemd is where systemd makes the groups.
-	withSystemd = append(slices.Clip(asking), tests{of: "e2e", run: "^(TestRunWithSystemd|TestUnit|TestUnitsRights)$"})
+	// allTests runs with the newest kernel and cgroup v2.
+	allTests = suite{{dir: "topology"}, {dir: "view"}, {dir: "cgroup"}, {dir: "host"}, {dir: "cmd/candor/internal/audit"}, {dir: "cmd/candor/internal/setup"}, {dir: "e2e", skip: outputTests}, {dir: "e2e/hostile", run: foreignGroupTests}}
+	// kernelTests are the packages that depend mostly on the kernel's interfaces. With another kernel or cgroup version the
+	// other packages behave the same, and they take 15 minutes on emulated CPUs.
+	kernelTests = suite{{dir: "topology"}, {dir: "view"}, {dir: "cgroup"}, {dir: "cmd/candor/internal/setup"}}
+	// kernelTestsV1 adds a test with exclusive groups of cgroup v1, which would take CPUs from other work on this machine.
+	kernelTestsV1 = append(slices.Clip(kernelTests), tests{dir: "e2e/hostile", run: "^TestHostileExclusiveGroup$"})
+	// systemdTests run in a guest in which systemd creates the groups.
+	systemdTests = append(slices.Clip(kernelTests), tests{dir: "e2e", run: "^(TestRunWithSystemd|TestUnit|TestUnitsRights)$"})
 )
 
-// foreign are the attacks by groups of other programs, which differ between cgroup v1 and v2.
-const foreign = "^TestHostile(ParentQuota|FailedRuns|NamespaceRoot|ExclusiveGroup)$"
+// foreignGroupTests are the attacks by groups of other programs, which differ between cgroup v1 and v2.
+const foreignGroupTests = "^TestHostile(ParentQuota|FailedRuns|NamespaceRoot|ExclusiveGroup)$"
 
-// said are the tests of what commands say about their input or make of what they measured.
-const said = "^(TestBad|TestClassify|TestCompare|TestReport|TestTables)"
+// outputTests are the tests of messages about bad input and of reports.
+const outputTests = "^(TestBad|TestClassify|TestCompare|TestReport|TestTables)"
 
-// pure are the tests of text and trees alone: no kernel has a say in them, and emulated CPUs take 15 s.
-const pure = "^(Fuzz|TestParse|TestTree|TestWriteTree|TestJSON)"
+// textTests are the tests of texts and trees alone. They do not depend on the kernel, and take 15 s on emulated CPUs.
+const textTests = "^(Fuzz|TestParse|TestTree|TestWriteTree|TestJSON)"
 
-// TestGuest runs other packages' tests on the machine pack:2 numa:2 core:4 pu:2, on every kernel of the cache,
-// on cgroup v2 and, where the kernel has its cpuset controller, on v1, and with systemd on the newest.
+// TestGuest runs the tests of other packages on the machine pack:2 numa:2 core:4 pu:2, with each kernel of the cache. It
+// uses cgroup v2, also v1 if the kernel has its cpuset controller, and systemd with the newest kernel.
 //
-//	CANDOR_GUEST_PACKAGES="cgroup host"   only these, and in every guest
+//	CANDOR_GUEST_PACKAGES="cgroup host"   only these packages, in each guest
 //	CANDOR_GUEST_RUN=TestBurst            only these tests
 //
-// As many guests at a time as this machine has CPUs, or go test's -parallel.
+// It runs as many guests at the same time as this machine has CPUs, or as go test's -parallel.
 func TestGuest(t *testing.T) {
 	needGuest(t)
 	t.Parallel()
-	built := build(t, everything.packages(t)...)
+	built := build(t, allTests.packages(t)...)
 	all := kernels(t)
 	newest := all[len(all)-1]
-	var begun, tested atomic.Int32 // guests with cgroup v2, and those of them that the emulator let live
+	var started, tested atomic.Int32 // guests with cgroup v2 that started, and those that completed
 	t.Cleanup(func() {
-		if begun.Load() > 0 && tested.Load() == 0 && !t.Failed() {
+		if started.Load() > 0 && tested.Load() == 0 && !t.Failed() {
 			t.Error("no guest with cgroup v2 was tested")
 		}
 	})
 	v2 := func(t *testing.T, g guest.Guest, s suite) {
 		t.Parallel()
-		begun.Add(1)
+		started.Add(1)
 		built.run(t, g, s)
 		tested.Add(1)
 	}
 	for _, k := range slices.Backward(all) { // the longest first
-		s := asking
+		s := kernelTests
 		if k == newest {
-			s = everything
+			s = allTests
 		}
 		t.Run("v2/"+k.Release, func(t *testing.T) { v2(t, guest.Guest{Kernel: k, Machine: guest.Big, Cgroup: 2}, s) })
 		if k.CpusetsV1 {
 			t.Run("v1/"+k.Release, func(t *testing.T) {
 				t.Parallel()
-				built.run(t, guest.Guest{Kernel: k, Machine: guest.Big, Cgroup: 1}, askingV1)
+				built.run(t, guest.Guest{Kernel: k, Machine: guest.Big, Cgroup: 1}, kernelTestsV1)
 			})
 		}
 	}
-	t.Run("systemd/"+newest.Release, func(t *testing.T) { v2(t, systemd(t, newest), withSystemd) })
+	t.Run("systemd/"+newest.Release, func(t *testing.T) { v2(t, systemd(t, newest), systemdTests) })
 }
 
-// systemd is a guest that boots the root that scripts/test-deps.sh has unpacked.
+// systemd returns a guest that boots the root file system that scripts/test-deps.sh unpacks.
 func systemd(t *testing.T, k guest.Kernel) guest.Guest {
 	t.Helper()
 	cache, err := guest.Cache()
@@ -116,7 +117,7 @@ func kernels(t *testing.T) []guest.Kernel {
 	return all
 }
 
-// chosen is the suite, or what the caller wants instead of it.
+// chosen returns the packages in CANDOR_GUEST_PACKAGES, by default the suite.
 func (s suite) chosen() suite {
 	names := strings.Fields(os.Getenv("CANDOR_GUEST_PACKAGES"))
 	if len(names) == 0 {
@@ -124,20 +125,21 @@ func (s suite) chosen() suite {
 	}
 	s = nil
 	for _, name := range names {
-		s = append(s, tests{of: name})
+		s = append(s, tests{dir: name})
 	}
 	return s
 }
 
-// packages are the suite's that are there.
-func (s suite) packages(t *testing.T) (there []string) {
+// packages returns the directories of the suite's packages.
+func (s suite) packages(t *testing.T) (dirs []string) {
 	t.Helper()
 	for _, tests := range s.chosen() {
-		if files, _ := filepath.Glob(filepath.Join(root, tests.of, "*_test.go")); len(files) > 0 {
-			there = append(there, tests.of)
+		if files, _ := filepath.Glob(filepath.Join(root, tests.dir, "*_test.go")); len(files) == 0 {
+			t.Fatalf("%s has no tests", tests.dir)
 		}
+		dirs = append(dirs, tests.dir)
 	}
-	return there
+	return dirs
 }
 
 // root is the module's directory, seen from this package.
@@ -183,10 +185,10 @@ func (b binaries) run(t *testing.T, g guest.Guest, s suite) {
 	g.Files = files
 	var named []bool // by command: its tests are, so that none of them may skip itself
 	for _, tests := range s.chosen() {
-		if !slices.Contains(b.packages, tests.of) {
+		if !slices.Contains(b.packages, tests.dir) {
 			continue
 		}
-		name := filepath.Base(tests.of)
+		name := filepath.Base(tests.dir)
 		only, ok := matches(selected(t), name)
 		if !ok {
 			continue
@@ -218,7 +220,7 @@ func (b binaries) run(t *testing.T, g guest.Guest, s suite) {
 
 // flags select the tests: only, if not empty, replaces those of the suite.
 func (t tests) flags(only string) []string {
-	run, skip := t.run, pure
+	run, skip := t.run, textTests
 	if only != "" {
 		run = only
 	}

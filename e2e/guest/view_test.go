@@ -16,9 +16,8 @@ import (
 
 var update = flag.Bool("update", false, "write what TestViewMatrix measures into docs/view.md")
 
-// TestViewMatrix is e2e's test of the same name on a machine where its numbers
-// can be told apart, with this machine's runtimes: the matrix in docs/view.md
-// is what is measured here.
+// TestViewMatrix runs TestViewMatrix of e2e in a guest with more CPUs and with this machine's runtimes. The matrix in
+// docs/view.md has its results.
 func TestViewMatrix(t *testing.T) {
 	needGuest(t)
 	t.Parallel()

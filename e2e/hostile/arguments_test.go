@@ -19,9 +19,9 @@ func init() {
 // secret is an argument that no other user may see.
 const secret = "hunter2"
 
-// A secret in the arguments of a program, or of its --on-resize command, is for root and for the owner of the process
-// alone. It is in no file that another user can read.
-func TestHostileReaderOfArguments(t *testing.T) {
+// TestHostileArgumentReader: only root and the owner of a process can read a secret in its arguments, or in its --on-resize
+// command. No file that other users can read contains it.
+func TestHostileArgumentReader(t *testing.T) {
 	l := newLab(t)
 	l.open()
 	l.start([]string{"--cpu", "0.5", "--name", "web", "--on-resize", "exec:true " + secret}, "idle", secret)

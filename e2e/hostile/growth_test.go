@@ -187,7 +187,7 @@ func TestHostileMounts(t *testing.T) {
 	}
 }
 
-// TestHostileGrowth: all attacks at once, in small.
+// TestHostileGrowth runs all attacks at the same time, at a small size.
 func TestHostileGrowth(t *testing.T) {
 	l := newLab(t)
 	l.evil([]string{"mounts", "500"}, []string{"threads", "500"}, []string{"processes", "30"}, []string{"groups", "100"}, []string{"words"})
@@ -196,7 +196,7 @@ func TestHostileGrowth(t *testing.T) {
 	l.ok("run", "--cpu", "0.1", "--", "true")
 }
 
-// TestHostileGrowthHeavy: all attacks at once, as large as the machine allows.
+// TestHostileGrowthHeavy runs all attacks at the same time, as large as the machine allows.
 func TestHostileGrowthHeavy(t *testing.T) {
 	heavy(t)
 	l := newLab(t)

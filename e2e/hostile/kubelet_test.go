@@ -40,7 +40,7 @@ const (
 	fewRights = "setpriv --bounding-set=-all,+kill"             // without those to read the program of a process
 )
 
-// A process that only calls itself kubelet does not keep candor nri from starting.
+// TestHostileKubeletByName: a process with the name kubelet does not prevent the start of candor nri.
 func TestHostileKubeletByName(t *testing.T) {
 	const static = " --cpu-manager-policy=static"
 	for name, test := range map[string]struct{ attack, logged string }{
@@ -109,7 +109,8 @@ func (l *lab) setUserID(name string) {
 	}
 }
 
-// The node's own kubelet does, with the right to read its program.
+// TestHostileKubeletOfTheNode: the node's own kubelet prevents the start of candor nri, which has the right to read the
+// kubelet's program.
 func TestHostileKubeletOfTheNode(t *testing.T) {
 	const attack = `exec "$DIR/kubelet" --cpu-manager-policy=static`
 	for _, rights := range []string{allRights, podRights} {

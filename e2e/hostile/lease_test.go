@@ -30,9 +30,9 @@ func TestHostileLease(t *testing.T) {
 	}
 }
 
-// TestHostileLeaseUnheld is the same for a container whose view no process keeps open, as after candor-runc: the leases are
-// granted, and delay only the container's own view.
-func TestHostileLeaseUnheld(t *testing.T) {
+// TestHostileLeaseOnClosedView is TestHostileLease for a container whose view no process keeps open, as after candor-runc.
+// The kernel grants the leases, and they delay only the container's own view.
+func TestHostileLeaseOnClosedView(t *testing.T) {
 	for name, kind := range leaseKinds {
 		t.Run(name, func(t *testing.T) {
 			l := newLab(t)

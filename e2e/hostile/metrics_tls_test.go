@@ -98,13 +98,13 @@ func TestHostileWebConfig(t *testing.T) {
 	alone := write("alone.yaml", fmt.Sprintf("version: 1\nmetricsWebConfig: %s\n", file))
 	relative := write("relative.yaml", "version: 1\nmetrics: 0\nmetricsWebConfig: web-config.yml\n")
 	for want, args := range map[string][]string{
-		`user "prometheus": not a bcrypt hash`:       {"--metrics", "0", "--metrics-web-config", file},
-		`user "prometheus": not a bcrypt hash; want`: {"--config", config},
-		"want --metrics ADDRESS too":                 {"--metrics-web-config", file},
-		"want metrics: ADDRESS too":                  {"--config", alone},
-		"want an absolute path":                      {"--config", relative},
-		"no such file":                               {"--metrics", "0", "--metrics-web-config", file + ".none"},
-		"not a plain file":                           {"--metrics", "0", "--metrics-web-config", "/dev/zero"},
+		`user "prometheus": not a bcrypt hash`:      {"--metrics", "0", "--metrics-web-config", file},
+		`user "prometheus": not a bcrypt hash; use`: {"--config", config},
+		"--metrics ADDRESS is required":             {"--metrics-web-config", file},
+		"ADDRESS is required":                       {"--config", alone},
+		"must be an absolute path":                  {"--config", relative},
+		"no such file":                              {"--metrics", "0", "--metrics-web-config", file + ".none"},
+		"not a plain file":                          {"--metrics", "0", "--metrics-web-config", "/dev/zero"},
 	} {
 		got := run(t, l.candor(append([]string{"nri", "--socket", filepath.Join(l.dir, "none.sock")}, args...)...))
 		if got.code != 2 || !strings.Contains(got.errOut, want) || strings.Count(got.errOut, "\n") != 1 {

@@ -6,6 +6,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strconv"
 	"syscall"
 	"testing"
@@ -29,7 +30,7 @@ func TestHostileNamespaceRoot(t *testing.T) {
 		t.Helper()
 		inner := role("container", append([]string{root, group, cmd.Path}, cmd.Args[1:]...)...)
 		nested := exec.Command(inner[0], inner[1:]...)
-		nested.Env = append(l.candor().Env, "CANDOR_CGROUP_PARENT=/candor")
+		nested.Env = slices.Concat(l.candor().Env, []string{"CANDOR_CGROUP_PARENT=/candor"})
 		return run(t, nested)
 	}
 	refused(t, "processes in the root", within("", l.candor("run", "--cpu", "1", "--", "true")),

@@ -50,7 +50,7 @@ func Find(ctx context.Context, name string) (*Engine, error) {
 		names = []string{name}
 	}
 	if name != "" && !slices.Contains(Names, name) {
-		return nil, fmt.Errorf("%w %.60q: want one of %s", ErrBadEngine, name, strings.Join(Names, ", "))
+		return nil, fmt.Errorf("%w %.60q: must be one of %s", ErrBadEngine, name, strings.Join(Names, ", "))
 	}
 	var silent error // of those that are there
 	for _, name := range names {
@@ -88,7 +88,7 @@ func (e *Engine) findRuntime(ctx context.Context) error {
 			return fmt.Errorf("%w: docker's runtimes: %w", ErrBadEngine, err)
 		}
 		if _, is := known[e.Runtime]; !is {
-			return fmt.Errorf("%w: docker has no runtime candor: want candor setup docker, and then systemctl reload docker", ErrBadEngine)
+			return fmt.Errorf("%w: docker has no runtime candor: run candor setup docker, and then systemctl reload docker", ErrBadEngine)
 		}
 		return nil
 	}
@@ -100,7 +100,7 @@ func (e *Engine) findRuntime(ctx context.Context) error {
 		e.Runtime, err = exec.LookPath(runtimeProgram)
 	}
 	if err != nil {
-		return fmt.Errorf("%w: no %s beside candor or in the PATH: want make install, or ln -s %s %s", ErrBadEngine, runtimeProgram,
+		return fmt.Errorf("%w: no %s beside candor or in the PATH: run make install, or ln -s %s %s", ErrBadEngine, runtimeProgram,
 			filepath.Base(self), filepath.Join(filepath.Dir(self), runtimeProgram))
 	}
 	return nil
@@ -109,10 +109,10 @@ func (e *Engine) findRuntime(ctx context.Context) error {
 // CheckImage reports a missing image as an error. It fetches nothing.
 func (e *Engine) CheckImage(ctx context.Context, image string) error {
 	if image == "" || strings.HasPrefix(image, "-") {
-		return fmt.Errorf("%w %.60q: want a name", ErrBadImage, image)
+		return fmt.Errorf("%w %.60q: must be a name", ErrBadImage, image)
 	}
 	if _, err := e.ask(ctx, "image", "inspect", image); err != nil {
-		return fmt.Errorf("%w: %s has no %.200s: want %s pull %[3]s, or another name", ErrBadImage, e.Name, image, e.Name)
+		return fmt.Errorf("%w: %s has no %.200s: run %s pull %[3]s, or use another name", ErrBadImage, e.Name, image, e.Name)
 	}
 	return nil
 }
@@ -126,7 +126,7 @@ var shares = regexp.MustCompile(`^-[itP]*c`)
 // CheckFlags refuses reserved flags.
 func CheckFlags(flags []string) error {
 	if len(flags) > 0 && !strings.HasPrefix(flags[0], "-") {
-		return fmt.Errorf("%w: flags %.60q: want flags of create, such as -v /data:/data", ErrBadEngine, flags[0])
+		return fmt.Errorf("%w: flags %.60q: must be flags of create, such as -v /data:/data", ErrBadEngine, flags[0])
 	}
 	for _, flag := range flags {
 		for _, no := range reserved {

@@ -52,7 +52,7 @@ func TestFind(t *testing.T) {
 	for name, want := range map[string]string{
 		"":       "no docker, nor podman, nor nerdctl in the PATH",
 		"podman": "no podman in the PATH",
-		"lxc":    "want one of docker, podman, nerdctl",
+		"lxc":    "must be one of docker, podman, nerdctl",
 	} {
 		if _, err := Find(context.Background(), name); !errors.Is(err, ErrBadEngine) || !strings.Contains(err.Error(), want) {
 			t.Errorf("%q: %v, want %q", name, err, want)

@@ -125,7 +125,7 @@ func parseConfig(data []byte) (*Config, error) {
 		return nil, err
 	}
 	if !version {
-		return nil, at(doc.Content[0], "no version: want version: %d", configVersion)
+		return nil, at(doc.Content[0], "no version: version: %d is required", configVersion)
 	}
 	return c, nil
 }
@@ -136,7 +136,7 @@ func oneDocument(data []byte) (*yaml.Node, error) {
 	from := yaml.NewDecoder(bytes.NewReader(data))
 	err := from.Decode(&doc)
 	if errors.Is(err, io.EOF) || err == nil && len(doc.Content) == 0 {
-		return nil, errors.New("empty: want at least version: 1")
+		return nil, errors.New("empty: version: 1 is required")
 	}
 	if err != nil {
 		return nil, syntaxError(err)
@@ -147,7 +147,7 @@ func oneDocument(data []byte) (*yaml.Node, error) {
 	case err != nil:
 		return nil, syntaxError(err)
 	default:
-		return nil, at(&more, "a second document begins: want one only")
+		return nil, at(&more, "a second document starts: only one is accepted")
 	}
 }
 
@@ -173,7 +173,7 @@ func each(node *yaml.Node, fields map[string]func(*yaml.Node) error) error {
 	return pairs(node, func(key, value *yaml.Node) error {
 		set := fields[key.Value]
 		if set == nil {
-			return at(key, "unknown field %.60q: want one of %s", key.Value, strings.Join(known, ", "))
+			return at(key, "unknown field %.60q: must be one of %s", key.Value, strings.Join(known, ", "))
 		}
 		return set(value)
 	})
@@ -182,7 +182,7 @@ func each(node *yaml.Node, fields map[string]func(*yaml.Node) error) error {
 // pairs walks over a mapping, which has each key once.
 func pairs(node *yaml.Node, do func(key, value *yaml.Node) error) error {
 	if node.Kind != yaml.MappingNode {
-		return at(node, "want fields and values, as in version: 1")
+		return at(node, "must be fields and values, as in version: 1")
 	}
 	seen := map[string]bool{}
 	for i := 0; i+1 < len(node.Content); i += 2 {
@@ -201,7 +201,7 @@ func pairs(node *yaml.Node, do func(key, value *yaml.Node) error) error {
 // text returns the value of a field as text.
 func text(node *yaml.Node) (string, error) {
 	if node.Kind != yaml.ScalarNode {
-		return "", at(node, "want one value, not a list or fields")
+		return "", at(node, "must be a single value, not a list or fields")
 	}
 	return node.Value, nil
 }
@@ -222,7 +222,7 @@ func value[T any](to *T, node *yaml.Node, read func(string) (T, error)) error {
 
 func checkVersion(node *yaml.Node) error {
 	if s, err := text(node); err != nil || s != fmt.Sprint(configVersion) {
-		return at(node, "version %.20q: want %d", s, configVersion)
+		return at(node, "version %.20q: must be %d", s, configVersion)
 	}
 	return nil
 }
@@ -235,7 +235,7 @@ func (c *Config) setStateDir(node *yaml.Node) error {
 func absolute(field, example string) func(string) (string, error) {
 	return func(s string) (string, error) {
 		if !filepath.IsAbs(s) {
-			return "", fmt.Errorf("%s %.60q: want an absolute path, such as %s", field, s, example)
+			return "", fmt.Errorf("%s %.60q: must be an absolute path, such as %s", field, s, example)
 		}
 		return s, nil
 	}
@@ -246,14 +246,14 @@ var HistogramWords = []string{"none", "10ms", "100ms", "1s"}
 
 func histogram(s string) (string, error) {
 	if !slices.Contains(HistogramWords, s) {
-		return "", fmt.Errorf("recordHistogram %.40q: want one of %s", s, strings.Join(HistogramWords, ", "))
+		return "", fmt.Errorf("recordHistogram %.40q: must be one of %s", s, strings.Join(HistogramWords, ", "))
 	}
 	return s, nil
 }
 
 func yesNo(s string) (bool, error) {
 	if s != "true" && s != "false" {
-		return false, fmt.Errorf("%.40q: want true or false", s)
+		return false, fmt.Errorf("%.40q: must be true or false", s)
 	}
 	return s == "true", nil
 }
@@ -262,7 +262,7 @@ func (c *Config) setRepair(node *yaml.Node) error {
 	return value(&c.RepairEvery, node, func(s string) (time.Duration, error) {
 		d, err := time.ParseDuration(s)
 		if err != nil || d < time.Second || d > time.Hour {
-			return 0, fmt.Errorf("repairEvery %.40q: want 1s to 1h", s)
+			return 0, fmt.Errorf("repairEvery %.40q: must be 1s to 1h", s)
 		}
 		return d, nil
 	})

@@ -74,7 +74,7 @@ func (e *Engine) admit(ctx context.Context, p *Pod, ctr *Container) (Reply, erro
 		return Reply{}, nil
 	case ctr.CPUs != "":
 		return Reply{}, fmt.Errorf("candor: container %s: somebody else gives it the CPUs %s: "+
-			"want cpuManagerPolicy: none in the kubelet's configuration, no other NRI plugin that gives CPUs, or the annotation candor.dev/preserve: \"true\"", ctr.Name, ctr.CPUs)
+			"use cpuManagerPolicy: none in the kubelet's configuration, no other NRI plugin that assigns CPUs, or the annotation candor.dev/preserve: \"true\"", ctr.Name, ctr.CPUs)
 	}
 	if why != "" {
 		e.log.Warn("taken for flexible", "container", a.Engine.Name, "reason", why)
@@ -113,7 +113,7 @@ func (e *Engine) Update(ctx context.Context, p *Pod, ctr *Container) (Reply, err
 		guarantee = g.Guarantee
 	}
 	if g.Class == hybrid.Sensitive && limit == 0 {
-		err := fmt.Errorf("%w: it is sensitive: want a CPU limit", host.ErrBadSpec)
+		err := fmt.Errorf("%w: a sensitive container needs a CPU limit", host.ErrBadSpec)
 		e.log.Warn(e.words.resizeRefused, "container", g.Engine.Name, "limit", "none", "reason", err)
 		return Reply{}, fmt.Errorf("candor: container %s: %w", ctr.Name, err)
 	}

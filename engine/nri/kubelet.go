@@ -135,7 +135,7 @@ func onlyRootWrites(f *os.File) error {
 		return err
 	}
 	if int(stat.Uid) != 0 && int(stat.Uid) != os.Geteuid() || stat.Mode&0o022 != 0 {
-		return fmt.Errorf("owner %d, mode %#o: want a file that only root can write", stat.Uid, stat.Mode&0o777)
+		return fmt.Errorf("owner %d, mode %#o: must be a file that only root can write", stat.Uid, stat.Mode&0o777)
 	}
 	return nil
 }
@@ -217,7 +217,7 @@ func parsePolicy(text []byte) (string, error) {
 		return "", errors.New(strings.ReplaceAll(err.Error(), "\n", " "))
 	}
 	if config.Kind != "KubeletConfiguration" {
-		return "", fmt.Errorf("kind %.60q: want KubeletConfiguration", config.Kind)
+		return "", fmt.Errorf("kind %.60q: must be KubeletConfiguration", config.Kind)
 	}
 	if config.Policy == nil || *config.Policy == "" {
 		return "", nil
@@ -236,7 +236,7 @@ func parseState(text []byte) (string, error) {
 		return "", err
 	}
 	if state.Policy == nil || state.CPUs == nil {
-		return "", errors.New("want a kubelet's cpu_manager_state, with policyName and defaultCpuSet")
+		return "", errors.New("must be a kubelet's cpu_manager_state, with policyName and defaultCpuSet")
 	}
 	return checkPolicy(*state.Policy)
 }
@@ -246,7 +246,7 @@ var policyName = regexp.MustCompile(`^[a-z][a-z0-9-]{0,40}$`)
 // checkPolicy refuses a word that cannot be the name of a policy. Unknown names are accepted: the policy of a fork may give out CPUs, too.
 func checkPolicy(name string) (string, error) {
 	if !policyName.MatchString(name) {
-		return "", fmt.Errorf("policy %.60q: want a name such as none or static", name)
+		return "", fmt.Errorf("policy %.60q: must be a name such as none or static", name)
 	}
 	return name, nil
 }

@@ -135,8 +135,8 @@ func TestCheckKubelet(t *testing.T) {
 		"state of version 4":    {set: both(`{"policyName":"static","defaultCpuSet":"","checksum":1,"data":"{}","dataChecksum":2}`), policy: "static", from: "/" + usualState},
 		"state broken":          {set: both(`{"policyName":`), unclear: "/" + usualState + ": "},
 		"state broken and flag": {set: both(`{`, "--cpu-manager-policy=static"), policy: "static", from: "process 7", unclear: "/" + usualState + ": "},
-		"state strange":         {set: both(with(state, "a\\nb")), unclear: `policy "a\nb": want a name`},
-		"state incomplete":      {set: both(`{"policyName":"static"}`), unclear: "want a kubelet's cpu_manager_state"},
+		"state strange":         {set: both(with(state, "a\\nb")), unclear: `policy "a\nb": must be a name`},
+		"state incomplete":      {set: both(`{"policyName":"static"}`), unclear: "must be a kubelet's cpu_manager_state"},
 		"state a directory":     {set: func(m *machine) { m.write(usualState+"/x", ""); runs()(m) }, unclear: "not a plain file"},
 		"state a link": {set: func(m *machine) {
 			m.write("tmp/state", with(state, "static"))
@@ -148,7 +148,7 @@ func TestCheckKubelet(t *testing.T) {
 			if err := os.Chmod(filepath.Join(m.root, usualState), 0o664); err != nil {
 				m.Fatal(err)
 			}
-		}, unclear: "want a file that only root can write"},
+		}, unclear: "must be a file that only root can write"},
 		"state in a linked directory": {set: func(m *machine) { // within the kubelet's file system, as on MicroK8s
 			m.write("var/snap/k/cpu_manager_state", with(state, "static"))
 			m.link("/var/snap/k", "var/lib/kubelet")

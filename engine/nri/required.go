@@ -55,10 +55,10 @@ func (r *runtimeProcess) required(root string) (active bool, file string, err er
 		return false, "", fmt.Errorf("the runtime is %s: its manual says whether NRI's default validator can be set (CRI-O 1.34 has none)", r.name)
 	}
 	if !r.hasValidator() {
-		return false, "", fmt.Errorf("containerd %s has no such setting: want %s or newer", r.version, validatorSince)
+		return false, "", fmt.Errorf("containerd %s has no such setting: %s or newer is required", r.version, validatorSince)
 	}
 	if r.pid <= 0 {
-		return false, "", errors.New("the runtime's process cannot be seen from here: want the host's pid namespace")
+		return false, "", errors.New("the runtime's process is not visible: the host's pid namespace is required")
 	}
 	proc := filepath.Join(root, "proc", fmt.Sprint(r.pid))
 	words, err := procfs.CommandLine(proc)
@@ -147,7 +147,7 @@ func readValidator(top, file string, began time.Time) (found *validator, err err
 		}
 		if v := config.Plugins.NRI.Validator; v != nil {
 			if found != nil {
-				return nil, fmt.Errorf("the section default_validator stands in %s and in %s: want it in one of them", found.file, name)
+				return nil, fmt.Errorf("the section default_validator is in %s and in %s: remove it from one of them", found.file, name)
 			}
 			found, v.file = v, name
 		}
@@ -166,7 +166,7 @@ const slack = time.Second
 func readContainerd(top, name string, began time.Time) (c containerdConfig, err error) {
 	text, modified, err := readIn(top, name)
 	if err == nil && modified.After(began.Add(slack)) {
-		return c, fmt.Errorf("%s has changed since containerd began: want containerd started anew", name)
+		return c, fmt.Errorf("%s has changed since containerd started: restart containerd", name)
 	}
 	if err == nil {
 		c, err = parseContainerd(text)

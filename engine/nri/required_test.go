@@ -65,7 +65,7 @@ func TestRequired(t *testing.T) {
 		"imported in a circle": {files: map[string]string{usualFile: "imports = ['a.toml']\n", "etc/containerd/a.toml": "imports = ['/" + usualFile + "']\n" + validatorOn},
 			active: true, file: "/etc/containerd/a.toml"},
 		"twice": {files: map[string]string{usualFile: "imports = ['a.toml']\n" + validatorOn, "etc/containerd/a.toml": validatorOn},
-			why: "stands in /" + usualFile + " and in /etc/containerd/a.toml"},
+			why: "is in /" + usualFile + " and in /etc/containerd/a.toml"},
 		"no TOML": {files: map[string]string{usualFile: "[a\n"}, why: "/" + usualFile + ": not containerd's TOML"},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -34,7 +34,7 @@ const longestPath = len(unix.RawSockaddrUnix{}.Path) - 1
 // CheckSocket refuses a path to a file that is not a socket. A missing file is no error: the runtime can start later.
 func CheckSocket(path string) error {
 	if path == "" || len(path) > longestPath {
-		return fmt.Errorf("%w %.40q: a path of %d bytes: want the socket_path of the runtime's NRI configuration, %d bytes at most", ErrBadSocket, path, len(path), longestPath)
+		return fmt.Errorf("%w %.40q: a path of %d bytes: must be the socket_path of the runtime's NRI configuration, at most %d bytes", ErrBadSocket, path, len(path), longestPath)
 	}
 	info, err := os.Stat(path)
 	switch {
@@ -43,7 +43,7 @@ func CheckSocket(path string) error {
 	case err != nil:
 		return fmt.Errorf("%w: %w", ErrBadSocket, err)
 	case info.Mode().Type() != fs.ModeSocket:
-		return fmt.Errorf("%w %s: not a socket: want the socket_path of the runtime's NRI configuration", ErrBadSocket, path)
+		return fmt.Errorf("%w %s: not a socket: must be the socket_path of the runtime's NRI configuration", ErrBadSocket, path)
 	}
 	return nil
 }

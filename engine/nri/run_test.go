@@ -21,7 +21,7 @@ func TestCheckSocket(t *testing.T) {
 	}
 	for path, want := range map[string]string{
 		file: "not a socket", dir: "not a socket", file + "/sock": "not a directory", "": "a path of 0 bytes",
-		"/" + strings.Repeat("a", 108): "107 bytes at most",
+		"/" + strings.Repeat("a", 108): "at most 107 bytes",
 	} {
 		if err := CheckSocket(path); !errors.Is(err, ErrBadSocket) || !strings.Contains(err.Error(), want) {
 			t.Errorf("%.20q: %v; want %q", path, err, want)

@@ -60,7 +60,7 @@ func (a *amount) overrule(unified map[string]string) (err error) {
 	if burst, is := unified["cpu.max.burst"]; is {
 		micros, err := strconv.ParseInt(strings.TrimSpace(burst), 10, 64)
 		if a.Burst = &micros; err != nil {
-			return fmt.Errorf("linux.resources.unified: cpu.max.burst %.40q: want a number of microseconds", burst)
+			return fmt.Errorf("linux.resources.unified: cpu.max.burst %.40q: must be a number of microseconds", burst)
 		}
 	}
 	if most, is := unified["cpu.max"]; is {
@@ -89,7 +89,7 @@ func parseMax(text string, otherwise uint64) (quota int64, period uint64, err er
 		quota, err = strconv.ParseInt(words[0], 10, 64)
 	}
 	if err != nil || len(words) < 1 || len(words) > 2 || quota <= 0 && !isMax {
-		return 0, 0, fmt.Errorf("linux.resources.unified: cpu.max %.40q: want two numbers of microseconds, or max", text)
+		return 0, 0, fmt.Errorf("linux.resources.unified: cpu.max %.40q: must be two numbers of microseconds, or max", text)
 	}
 	if isMax {
 		quota = -1

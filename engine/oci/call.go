@@ -144,7 +144,7 @@ func (c *Call) without(names []string, instead ...string) []string {
 // checkID refuses a command line on which no container can be found.
 func (c *Call) checkID() error {
 	if c.ID == "" {
-		return errors.New("want the id of one container")
+		return errors.New("the id of one container is required")
 	}
 	if strings.HasPrefix(c.ID, "-") {
 		return fmt.Errorf("container id %.40q: begins with a dash", c.ID)

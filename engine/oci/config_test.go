@@ -110,7 +110,7 @@ func TestAskedBesides(t *testing.T) {
 		{``, `"annotations":{"candor.dev/burst":"1ms"}`, "burst 1ms: needs a limit"},
 		{half, `"annotations":{"candor.dev/burst":"auto"}`, "kernel false "},
 		{half, `"annotations":{"candor.dev/burst":"kernel"},"process":{"env":["CANDOR_BURST=1ms"]}`, "kernel false "},
-		{half, `"process":{"env":["CANDOR_BURST=quota"]}`, "nobody is there to raise the quota"},
+		{half, `"process":{"env":["CANDOR_BURST=quota"]}`, "no process can raise the quota"},
 		{half, `"annotations":{"candor.dev/topology":"single-numa"}`, "none true "},
 		{half, `"annotations":{"candor.dev/topology":"single-numa","candor.dev/policy":"best-effort"}`, "none false "},
 		{half, `"annotations":{"candor.dev/topology":"single-numa","candor.dev/class":"flexible"}`, "none false "},
@@ -169,7 +169,7 @@ func TestBadConfig(t *testing.T) {
 			t.Errorf("%s: %v, want %q", text, err, want)
 		}
 	}
-	if _, err := loadConfig(t.TempDir(), configName); err == nil || !strings.Contains(err.Error(), "want a bundle") {
+	if _, err := loadConfig(t.TempDir(), configName); err == nil || !strings.Contains(err.Error(), "the bundle must have") {
 		t.Errorf("no configuration: %v", err)
 	}
 }
@@ -202,17 +202,17 @@ func TestAsked(t *testing.T) {
 		{`{"linux":{"resources":{"unified":{"cpu.max":"30000 20000"}}}}`, hybrid.Sensitive, "sensitive 1500m 20ms full"},
 		{`{"linux":{"resources":{"cpu":{"quota":50000,"period":100000},"unified":{"cpu.max":"max"}}}}`, hybrid.Sensitive, "flexible 0 100ms affinity"},
 		{`{"linux":{"resources":{"cpu":{"period":50000},"unified":{"cpu.max":"75000"}}}}`, hybrid.Sensitive, "sensitive 1500m 50ms full"},
-		{`{"linux":{"resources":{"unified":{"cpu.max":"much"}}}}`, hybrid.Sensitive, `cpu.max "much": want two numbers`},
-		{`{"linux":{"resources":{"unified":{"cpu.max":"-5 100000"}}}}`, hybrid.Sensitive, `cpu.max "-5 100000": want two numbers`},
-		{`{"linux":{"resources":{"unified":{"cpu.max":"0"}}}}`, hybrid.Sensitive, `cpu.max "0": want two numbers`},
-		{`{"linux":{"resources":{"unified":{"cpu.max":""}}}}`, hybrid.Sensitive, `cpu.max "": want two numbers`},
-		{`{"linux":{"resources":{"unified":{"cpu.max.burst":"much"}}}}`, hybrid.Sensitive, `cpu.max.burst "much": want a number`},
+		{`{"linux":{"resources":{"unified":{"cpu.max":"much"}}}}`, hybrid.Sensitive, `cpu.max "much": must be two numbers`},
+		{`{"linux":{"resources":{"unified":{"cpu.max":"-5 100000"}}}}`, hybrid.Sensitive, `cpu.max "-5 100000": must be two numbers`},
+		{`{"linux":{"resources":{"unified":{"cpu.max":"0"}}}}`, hybrid.Sensitive, `cpu.max "0": must be two numbers`},
+		{`{"linux":{"resources":{"unified":{"cpu.max":""}}}}`, hybrid.Sensitive, `cpu.max "": must be two numbers`},
+		{`{"linux":{"resources":{"unified":{"cpu.max.burst":"much"}}}}`, hybrid.Sensitive, `cpu.max.burst "much": must be a number`},
 		{`{"annotations":{"candor.dev/view":"affinity"},` + cpu15 + `}`, hybrid.Sensitive, "sensitive 1500m 100ms affinity"},
 		{`{"linux":{"resources":{"cpu":{"cpus":"0-1"}}}}`, hybrid.Sensitive, "-"},
 		{`{"annotations":{"candor.dev/preserve":"true"}}`, hybrid.Sensitive, "-"},
 		{`{"annotations":{"candor.dev/class":"sensitive"}}`, hybrid.Flexible, "needs a limit"},
-		{`{"annotations":{"candor.dev/clas":"sensitive"}}`, hybrid.Flexible, `annotation candor.dev/clas: unknown setting "clas": want one of burst, class, env, movable`},
-		{`{"process":{"env":["CANDOR_ENV=yes"]}}`, hybrid.Flexible, `environment CANDOR_ENV: "yes": want true or false`},
+		{`{"annotations":{"candor.dev/clas":"sensitive"}}`, hybrid.Flexible, `annotation candor.dev/clas: unknown setting "clas": must be one of burst, class, env, movable`},
+		{`{"process":{"env":["CANDOR_ENV=yes"]}}`, hybrid.Flexible, `environment CANDOR_ENV: "yes": must be true or false`},
 		{`{"process":{"env":["CANDOR_ON_RESIZE=exec:id"]}}`, hybrid.Flexible, "environment CANDOR_ON_RESIZE: "},
 		{`{"linux":{"resources":{"cpu":{"mems":"0"}}}}`, hybrid.Flexible, "memory nodes without CPUs"},
 		{`{"linux":{"resources":{"cpu":{"quota":"x"}}}}`, hybrid.Flexible, "linux.resources.cpu.quota"},

@@ -43,7 +43,7 @@ func Hook(ctx context.Context, h *host.Host, event, name string, cpus cpuset.Set
 	case event == preserved:
 		return h.Preserve(ctx, name, cpus, pid)
 	default:
-		return fmt.Errorf("%w: event %.40q: want %s, %s or %s", host.ErrBadSpec, event, started, preserved, stopped)
+		return fmt.Errorf("%w: event %.40q: must be %s, %s or %s", host.ErrBadSpec, event, started, preserved, stopped)
 	}
 }
 

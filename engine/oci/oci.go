@@ -51,7 +51,7 @@ func (w *Wrapper) do(c *Call) (code int, err error) {
 		c.warn(w.noteUsage(c)) // an override ends in any case
 		return 0, become(real, c.Args)
 	case "restore":
-		return 0, errors.New("restore: Candor makes no container from a checkpoint: want it created anew, or another runtime")
+		return 0, errors.New("restore: Candor creates no containers from checkpoints: create the container again, or use another runtime")
 	default:
 		return 0, become(real, c.Args)
 	}
@@ -69,7 +69,7 @@ func (w *Wrapper) create(c *Call, real string) (code int, err error) {
 		return 0, fmt.Errorf("%s: %w", c.Command, err)
 	}
 	if len(w.Self) == 0 {
-		return 0, errors.New("/proc/self/exe cannot be read: want /proc mounted, since the runtime's hooks call candor by its path")
+		return 0, errors.New("/proc/self/exe cannot be read: mount /proc, because the runtime's hooks call candor by its path")
 	}
 	cfg, err := loadConfig(c.bundle(), c.config())
 	if err != nil {
@@ -125,7 +125,7 @@ func (w *Wrapper) asked(c *Call, cfg *config) (a request, ours bool, err error) 
 	case or(wish.Preserve, false), has.CPUs != "":
 		return request{cpus: has.CPUs}, false, nil
 	case has.Mems != "":
-		return a, false, errors.New("memory nodes without CPUs: want neither (topology single-numa chooses both), or --cpuset-cpus too (then Candor leaves the container alone)")
+		return a, false, errors.New("memory nodes without CPUs: omit them (topology single-numa selects both), or add --cpuset-cpus (then Candor does not manage the container)")
 	}
 	a.Allocation, err = wish.allocation(c.Name(), cfg, w.Class)
 	a.env, a.systemd, a.weight = or(wish.Env, false), c.Systemd, has.Weight

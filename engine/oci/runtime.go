@@ -46,11 +46,11 @@ func findRuntime(asked string) (string, error) {
 			return "", err
 		}
 		if isSelf(path) {
-			return "", fmt.Errorf("%s is candor itself: want CANDOR_RUNTIME to name the real OCI runtime, such as /usr/bin/runc", path)
+			return "", fmt.Errorf("%s is candor itself: set CANDOR_RUNTIME to the real OCI runtime, such as /usr/bin/runc", path)
 		}
 		return path, nil
 	}
-	return "", fmt.Errorf("no OCI runtime (%.200s): want runc or crun in the PATH or /usr/bin, or CANDOR_RUNTIME to name one", asked)
+	return "", fmt.Errorf("no OCI runtime (%.200s): install runc or crun in the PATH or /usr/bin, or set CANDOR_RUNTIME to the path of one", asked)
 }
 
 // isSelf reports whether a file is this program: it would call itself without end.

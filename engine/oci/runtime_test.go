@@ -30,7 +30,7 @@ func TestFindRuntime(t *testing.T) {
 			t.Errorf("PATH=%s, asked %q: %q %v, want %q", path, asked, got, err, want)
 		}
 	}
-	finds("", "", "want runc or crun")
+	finds("", "", "install runc or crun")
 	usual := program("usual/crun")
 	finds("", "", usual)
 	crun := program("bin/crun")
@@ -39,7 +39,7 @@ func TestFindRuntime(t *testing.T) {
 	finds(dir+"/bin", "", runc)
 	finds(dir+"/bin", "crun", crun)
 	finds("", usual, usual)
-	finds("", dir+"/bin/none", "CANDOR_RUNTIME to name one")
+	finds("", dir+"/bin/none", "set CANDOR_RUNTIME")
 	self, err := os.Executable()
 	if err != nil {
 		t.Fatal(err)

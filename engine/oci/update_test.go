@@ -20,16 +20,16 @@ func TestUpdateCheck(t *testing.T) {
 	}{
 		{"update --cpu-quota 50000 x", 100 * time.Millisecond, 500, ""},
 		{"update --cpu-quota 50000 --cpu-period 25000 x", 20 * time.Millisecond, 2000, ""},
-		{"update --cpu-quota 50000 x", 20 * time.Millisecond, 0, "without a period, and its own is 20ms"},
+		{"update --cpu-quota 50000 x", 20 * time.Millisecond, 0, "without a period, and the container's period is 20ms"},
 		{"update --cpu-quota -1 x", 20 * time.Millisecond, 0, ""},
 		{"update --memory 7 x", 20 * time.Millisecond, 1500, ""},
 		{"update --cpuset-cpus 3,7 x", 20 * time.Millisecond, 1500, ""},
-		{"update --cpuset-cpus 4 x", 20 * time.Millisecond, 0, "Candor's to choose"},
-		{"update --cpuset-mems 0 x", 20 * time.Millisecond, 0, "Candor's to choose"},
-		{"update --cpu-quota x x", 20 * time.Millisecond, 0, "--cpu-quota \"x\": want microseconds"},
-		{"update --cpu-period -1 x", 20 * time.Millisecond, 0, "--cpu-period \"-1\": want microseconds"},
+		{"update --cpuset-cpus 4 x", 20 * time.Millisecond, 0, "Candor selects its CPUs"},
+		{"update --cpuset-mems 0 x", 20 * time.Millisecond, 0, "Candor selects its CPUs"},
+		{"update --cpu-quota x x", 20 * time.Millisecond, 0, "--cpu-quota \"x\": must be microseconds"},
+		{"update --cpu-period -1 x", 20 * time.Millisecond, 0, "--cpu-period \"-1\": must be microseconds"},
 		{"update --cpu-burst 5000 x", 20 * time.Millisecond, 1500, ""}, // what it has
-		{"update --cpu-burst 6000 x", 20 * time.Millisecond, 0, "from its creation on"},
+		{"update --cpu-burst 6000 x", 20 * time.Millisecond, 0, "fixed at the creation"},
 		{"update --cpu-burst 0 x", 20 * time.Millisecond, 0, "a burst of 0 microseconds"},
 		{"update --cpu-period 50000 x", 20 * time.Millisecond, 0, "a period of 50000 microseconds without a quota"},
 		{"update --cpu-period 20000 x", 20 * time.Millisecond, 1500, ""}, // what it has
@@ -111,7 +111,7 @@ func TestRefused(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, test := range []struct{ line, want string }{
-		{"restore --bundle /b web", "restore: Candor makes no container from a checkpoint"},
+		{"restore --bundle /b web", "restore: Candor creates no containers from checkpoints"},
 		{"update --cpu-quota 50000 web", "state.json"},
 		{"create --bundle /b web", "/proc/self/exe cannot be read"},
 	} {

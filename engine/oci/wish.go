@@ -79,7 +79,7 @@ func (w *wishes) set(name, value string) error {
 		return err
 	}
 	if b := w.Burst; b != nil && b.By == spec.BurstQuota {
-		return fmt.Errorf("burst %v: under an engine's runtime nobody is there to raise the quota: want kernel, none, or a time such as 20ms", b)
+		return fmt.Errorf("burst %v: under an engine's runtime, no process can raise the quota: must be kernel, none, or a time such as 20ms", b)
 	}
 	return nil
 }
@@ -99,7 +99,7 @@ func (w *wishes) allocation(name string, c *config, byName hybrid.Class) (host.A
 	switch {
 	case a.Class == hybrid.Flexible || a.Limit != 0:
 	case w.Class != nil:
-		return a, fmt.Errorf("a sensitive container needs a limit: want --cpus N of %v or more, or class flexible", hybrid.MinLimit)
+		return a, fmt.Errorf("a sensitive container needs a limit: use --cpus N of %v or more, or class flexible", hybrid.MinLimit)
 	default: // of a default runtime, which every container gets
 		a.Class = hybrid.Flexible
 	}

@@ -31,7 +31,7 @@ var All = []App{
 	{"planning", "shortest ways through a road graph (Dijkstra); one thread", plan, 110},
 	{"prediction", "a bank of Kalman filters; a thread for each CPU that it sees", predict, 2500},
 	{"decision", "votes of a forest of decision trees; one thread", decide, 300},
-	{"disk", "writes 4 MiB at a time, synced, and reads them back; one thread", store, 30},
+	{"disk", "writes 4 MiB at a time, synced, and reads them back; one thread", useDisk, 30},
 	{"network", "sends messages over TCP on the loopback device, each answered; two threads", send, 16_000},
 }
 
@@ -47,7 +47,7 @@ func Run(name string, share float64, dir string) (uint64, error) {
 		}
 		names = append(names, a.Name)
 	}
-	return 0, fmt.Errorf("%w: %.60q: want one of %s", ErrNoApp, name, strings.Join(names, ", "))
+	return 0, fmt.Errorf("%w: %.60q: must be one of %s", ErrNoApp, name, strings.Join(names, ", "))
 }
 
 // randomOf returns the random generator of a part's input.

@@ -95,10 +95,10 @@ func TestPrediction(t *testing.T) {
 
 // A forest whose trees all choose the same has that choice, and each fork's way is taken.
 func TestDecision(t *testing.T) {
-	forest := plant()
+	forest := newForest()
 	for t := range forest {
 		for i := range forest[t] {
-			forest[t][i] = fork{input: 0, bound: 0.5}
+			forest[t][i] = treeNode{input: 0, threshold: 0.5}
 			if i == 1<<treeDepth-1 { // below each bound on the way
 				forest[t][i].choice = 2
 			}

@@ -10,7 +10,7 @@ const (
 
 // decide makes decisions, a hundred in a part, by the votes of a forest of decision trees.
 func decide(hundreds int, _ string) (sum uint64, err error) {
-	forest := plant()
+	forest := newForest()
 	random := randomOf(1)
 	var situation [inputs]float32
 	for range 100 * hundreds {
@@ -22,33 +22,33 @@ func decide(hundreds int, _ string) (sum uint64, err error) {
 	return sum, nil
 }
 
-// A fork compares an input with a bound. A leaf has the tree's choice instead.
-type fork struct {
+// A treeNode compares an input with a bound. A leaf has the tree's choice instead.
+type treeNode struct {
 	input, choice uint8
-	bound         float32
+	threshold     float32
 }
 
-// plant creates a random forest. The quality of its decisions does not affect their cost.
-func plant() [][]fork {
+// newForest creates a random forest. The quality of its decisions does not affect their cost.
+func newForest() [][]treeNode {
 	random := randomOf(0)
-	forest := make([][]fork, trees)
+	forest := make([][]treeNode, trees)
 	for t := range forest {
-		forest[t] = make([]fork, 1<<treeDepth)
+		forest[t] = make([]treeNode, 1<<treeDepth)
 		for i := range forest[t] {
-			forest[t][i] = fork{uint8(random.IntN(inputs)), uint8(random.IntN(choices)), random.Float32()}
+			forest[t][i] = treeNode{uint8(random.IntN(inputs)), uint8(random.IntN(choices)), random.Float32()}
 		}
 	}
 	return forest
 }
 
 // vote returns the choice of most trees.
-func vote(forest [][]fork, situation *[inputs]float32) (most int) {
+func vote(forest [][]treeNode, situation *[inputs]float32) (choice int) {
 	var votes [choices]int
 	for _, tree := range forest {
 		at := 1 // the children of fork i are 2i and 2i+1
 		for range treeDepth - 1 {
 			below := 0
-			if situation[tree[at].input] < tree[at].bound {
+			if situation[tree[at].input] < tree[at].threshold {
 				below = 1
 			}
 			at = 2*at + below
@@ -56,9 +56,9 @@ func vote(forest [][]fork, situation *[inputs]float32) (most int) {
 		votes[tree[at].choice]++
 	}
 	for c, n := range votes {
-		if n > votes[most] {
-			most = c
+		if n > votes[choice] {
+			choice = c
 		}
 	}
-	return most
+	return choice
 }

@@ -12,9 +12,9 @@ import (
 // chunk is the number of bytes that the disk application writes before it waits for the disk.
 const chunk = 4 << 20
 
-// store writes chunks to the same place of a file, waits until each is on the disk, and reads it back. It needs the
+// useDisk writes chunks to the same place of a file, waits until each is on the disk, and reads it back. It needs the
 // room of one chunk.
-func store(chunks int, dir string) (sum uint64, err error) {
+func useDisk(chunks int, dir string) (sum uint64, err error) {
 	file, err := os.CreateTemp(dir, "candor-app-*")
 	if err != nil {
 		return 0, err

@@ -18,7 +18,7 @@ import (
 func Check() error {
 	var sizes [3]uint16 // of struct seccomp_notif, seccomp_notif_resp and seccomp_data; Linux 5.0
 	if _, _, errno := unix.Syscall(unix.SYS_SECCOMP, unix.SECCOMP_GET_NOTIF_SIZES, 0, uintptr(unsafe.Pointer(&sizes))); errno != 0 {
-		return fmt.Errorf("%w: seccomp: %w: want Linux 5.5 or newer", ErrUnsupported, errno)
+		return fmt.Errorf("%w: seccomp: %w; use Linux 5.5 or newer", ErrUnsupported, errno)
 	}
 	if sizes[0] > maxNotification || uintptr(sizes[1]) > unsafe.Sizeof(answer{}) {
 		return fmt.Errorf("%w: seccomp: notifications of %d bytes", ErrUnsupported, sizes[0])
@@ -55,7 +55,7 @@ func Become(path string, args []string) error {
 // filter returns a BPF program that notifies the listener of the calls and allows all calls.
 func filter() []unix.SockFilter {
 	const number, arch = 0, 4 // offsets in struct seccomp_data
-	numbers := slices.Sorted(maps.Keys(calls))
+	numbers := slices.Sorted(maps.Keys(callEvents))
 	program := []unix.SockFilter{
 		{Code: unix.BPF_LD | unix.BPF_W | unix.BPF_ABS, K: arch},
 		{Code: unix.BPF_JMP | unix.BPF_JEQ | unix.BPF_K, K: auditArch, Jf: uint8(len(numbers) + 1)}, // another architecture (32 bits): allow

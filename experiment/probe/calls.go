@@ -2,33 +2,35 @@
 
 package probe
 
-import "maps"
+import (
+	"maps"
 
-import "golang.org/x/sys/unix"
-
-// A call is the event behind a system call.
-type call uint8
-
-const (
-	asksAffinity call = iota + 1
-	opens             // the path is the first argument
-	opensAt           // the path is the second argument
-	starts            // a thread or a process
-	becomes           // another program
+	"golang.org/x/sys/unix"
 )
 
-// calls are the system calls that the filter reports on every architecture. oldCalls are the calls that only some
+// A event is the event behind a system call.
+type event uint8
+
+const (
+	eventAffinity event = iota + 1
+	eventOpen           // the path is the first argument
+	eventOpenAt         // the path is the second argument
+	eventStart          // a thread or a process
+	eventExec           // another program
+)
+
+// callEvents are the system calls that the filter reports on every architecture. oldCalls are the calls that only some
 // architectures have.
-var calls = map[uint32]call{
-	unix.SYS_SCHED_GETAFFINITY: asksAffinity,
-	unix.SYS_OPENAT:            opensAt,
-	unix.SYS_OPENAT2:           opensAt,
-	unix.SYS_CLONE:             starts,
-	unix.SYS_CLONE3:            starts,
-	unix.SYS_EXECVE:            becomes,
-	unix.SYS_EXECVEAT:          becomes,
+var callEvents = map[uint32]event{
+	unix.SYS_SCHED_GETAFFINITY: eventAffinity,
+	unix.SYS_OPENAT:            eventOpenAt,
+	unix.SYS_OPENAT2:           eventOpenAt,
+	unix.SYS_CLONE:             eventStart,
+	unix.SYS_CLONE3:            eventStart,
+	unix.SYS_EXECVE:            eventExec,
+	unix.SYS_EXECVEAT:          eventExec,
 }
 
 func init() {
-	maps.Copy(calls, oldCalls)
+	maps.Copy(callEvents, archEvents)
 }

@@ -4,4 +4,4 @@ import "golang.org/x/sys/unix"
 
 const auditArch = unix.AUDIT_ARCH_X86_64
 
-var oldCalls = map[uint32]call{unix.SYS_OPEN: opens, unix.SYS_FORK: starts, unix.SYS_VFORK: starts}
+var archEvents = map[uint32]event{unix.SYS_OPEN: eventOpen, unix.SYS_FORK: eventStart, unix.SYS_VFORK: eventStart}

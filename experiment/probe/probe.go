@@ -22,7 +22,7 @@ import (
 const Command = "internal-probe"
 
 // ErrUnsupported means that the machine or its kernel does not support watching programs.
-var ErrUnsupported = errors.New("no program can be probed here")
+var ErrUnsupported = errors.New("cannot probe programs here")
 
 // Seen is the observation of a program.
 type Seen struct {
@@ -37,13 +37,13 @@ type Source struct {
 	Asked int    `json:"asked"`
 }
 
-// asks records that the program read a source. It ignores "".
-func (s *Seen) asks(name string) {
+// addRead records that the program read a source. It ignores "".
+func (s *Seen) addRead(name string) {
 	if name == "" {
 		return
 	}
-	at, has := slices.BinarySearchFunc(s.Sources, name, func(s Source, name string) int { return cmp.Compare(s.Name, name) })
-	if !has {
+	at, found := slices.BinarySearchFunc(s.Sources, name, func(s Source, name string) int { return cmp.Compare(s.Name, name) })
+	if !found {
 		s.Sources = slices.Insert(s.Sources, at, Source{Name: name})
 	}
 	s.Sources[at].Asked++

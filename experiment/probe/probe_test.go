@@ -26,10 +26,10 @@ func TestSourceOf(t *testing.T) {
 	}
 }
 
-func TestAsks(t *testing.T) {
+func TestAddRead(t *testing.T) {
 	var s Seen
 	for _, name := range []string{"b", "a", "", "b"} {
-		s.asks(name)
+		s.addRead(name)
 	}
 	if len(s.Sources) != 2 || s.Sources[0] != (Source{"a", 1}) || s.Sources[1] != (Source{"b", 2}) {
 		t.Errorf("%+v, want a once and b twice", s.Sources)

@@ -11,7 +11,7 @@ import (
 
 // Check always returns an error: this platform does not support tracing of programs.
 func Check() error {
-	return fmt.Errorf("%w: on %s: want amd64 or arm64", ErrUnsupported, runtime.GOARCH)
+	return fmt.Errorf("%w: on %s; use amd64 or arm64", ErrUnsupported, runtime.GOARCH)
 }
 
 // Become is not supported.

@@ -54,7 +54,7 @@ func Watch(ctx context.Context, listener *os.File, tasks func() int) (Seen, erro
 		}
 		switch {
 		case events[0].Revents&unix.POLLIN != 0:
-			if err := w.hear(); err != nil {
+			if err := w.receive(); err != nil {
 				return w.seen, err
 			}
 		case events[0].Revents != 0: // no process with the filter is left
@@ -84,16 +84,16 @@ func (w *watch) settled(now time.Time) bool {
 // minQuiet is the minimum time without events before a start counts as settled.
 const minQuiet = 100 * time.Millisecond
 
-// hear receives a notification and lets the call continue. If the thread has ended, hear returns no error.
-func (w *watch) hear() error {
+// receive receives a notification and lets the call continue. If the thread has ended, hear returns no error.
+func (w *watch) receive() error {
 	var buffer [maxNotification / 8]uint64 // the kernel requires zeros
 	n := (*notification)(unsafe.Pointer(&buffer))
 	if err := ioctl(w.fd, unix.SECCOMP_IOCTL_NOTIF_RECV, unsafe.Pointer(n)); err != nil {
-		return unlessGone(err)
+		return ignoreEnded(err)
 	}
-	w.note(n)
+	w.record(n)
 	a := answer{id: n.id, flags: unix.SECCOMP_USER_NOTIF_FLAG_CONTINUE}
-	return unlessGone(ioctl(w.fd, unix.SECCOMP_IOCTL_NOTIF_SEND, unsafe.Pointer(&a)))
+	return ignoreEnded(ioctl(w.fd, unix.SECCOMP_IOCTL_NOTIF_SEND, unsafe.Pointer(&a)))
 }
 
 func ioctl(fd, request uintptr, argument unsafe.Pointer) error {
@@ -103,31 +103,31 @@ func ioctl(fd, request uintptr, argument unsafe.Pointer) error {
 	return nil
 }
 
-func unlessGone(err error) error {
+func ignoreEnded(err error) error {
 	if errors.Is(err, unix.ENOENT) || errors.Is(err, unix.EINTR) {
 		return nil
 	}
 	return err
 }
 
-// note records a notification.
-func (w *watch) note(n *notification) {
-	what := calls[n.data.number]
-	if what == becomes && (w.first == 0 || w.first == n.pid) { // calls of a script before it executes the program do not count
+// record records a notification.
+func (w *watch) record(n *notification) {
+	kind := callEvents[n.data.number]
+	if kind == eventExec && (w.first == 0 || w.first == n.pid) { // calls of a script before it executes the program do not count
 		w.first, w.seen, w.began = processOf(n.pid), Seen{Threads: 1, Sources: []Source{}}, time.Now()
 	}
 	if w.first == 0 {
 		return
 	}
 	w.last = time.Now()
-	switch what {
-	case asksAffinity:
-		w.seen.asks(view.SourceAffinity)
-	case opens:
-		w.seen.asks(sourceOf(textAt(int(n.pid), n.data.args[0])))
-	case opensAt:
-		w.seen.asks(sourceOf(textAt(int(n.pid), n.data.args[1])))
-	case starts:
+	switch kind {
+	case eventAffinity:
+		w.seen.addRead(view.SourceAffinity)
+	case eventOpen:
+		w.seen.addRead(sourceOf(readString(int(n.pid), n.data.args[0])))
+	case eventOpenAt:
+		w.seen.addRead(sourceOf(readString(int(n.pid), n.data.args[1])))
+	case eventStart:
 		w.seen.Threads = max(w.seen.Threads, w.tasks()+1)
 	}
 }
@@ -136,7 +136,7 @@ func (w *watch) note(n *notification) {
 func processOf(thread uint32) uint32 {
 	text, _ := os.ReadFile(fmt.Sprintf("/proc/%d/status", thread))
 	for line := range strings.Lines(string(text)) {
-		if id, is := strings.CutPrefix(line, "Tgid:"); is {
+		if id, ok := strings.CutPrefix(line, "Tgid:"); ok {
 			if process, err := strconv.ParseUint(strings.TrimSpace(id), 10, 32); err == nil {
 				return uint32(process)
 			}
@@ -148,8 +148,8 @@ func processOf(thread uint32) uint32 {
 // maxPath limits the length of paths. The paths of all sources are shorter.
 const maxPath = 512
 
-// textAt reads a string from a process's memory. It returns "" if it cannot read the memory.
-func textAt(pid int, address uint64) string {
+// readString reads a string from a process's memory. It returns "" if it cannot read the memory.
+func readString(pid int, address uint64) string {
 	var text []byte
 	for len(text) < maxPath {
 		const page = 4096

@@ -43,7 +43,7 @@ func (g Goal) MarshalText() ([]byte, error) { return []byte(g.String()), nil }
 func (g *Goal) UnmarshalText(text []byte) error {
 	i := slices.Index(goalNames, string(text))
 	if i < 0 {
-		return fmt.Errorf("%.40q: want one of %s", text, list(goalNames))
+		return fmt.Errorf("%.40q: must be one of %s", text, list(goalNames))
 	}
 	*g = Goal(i)
 	return nil
@@ -76,7 +76,7 @@ type problem struct {
 }
 
 // ErrOtherResources reports that applications and nodes have different resources.
-var ErrOtherResources = errors.New("want the same")
+var ErrOtherResources = errors.New("must be the same")
 
 // newProblem brings the lists together.
 func newProblem(apps, nodes List) (*problem, error) {

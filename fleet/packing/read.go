@@ -59,7 +59,7 @@ func readCSV(text []byte, file string) (List, error) {
 	}
 	heading, err := r.Read()
 	if err == io.EOF {
-		return List{}, &SyntaxError{file, 1, errors.New(`nothing there: want a heading such as "name,cpu,memory"`)}
+		return List{}, &SyntaxError{file, 1, errors.New(`empty: must start with a heading such as "name,cpu,memory"`)}
 	} else if err != nil {
 		return wrong(err)
 	}
@@ -95,7 +95,7 @@ func newBuilder(heading []string) (*builder, error) {
 	for i, name := range b.heading {
 		switch {
 		case name == "" || strings.TrimSpace(name) != name:
-			return nil, fmt.Errorf("heading %q: want the name of a resource", name)
+			return nil, fmt.Errorf("heading %q: must be the name of a resource", name)
 		case slices.Contains(b.heading[:i], name):
 			return nil, fmt.Errorf("heading: %q twice", name)
 		case name != "name" && name != CPU:
@@ -103,10 +103,10 @@ func newBuilder(heading []string) (*builder, error) {
 		}
 	}
 	if !slices.Contains(b.heading, "name") || !slices.Contains(b.heading, CPU) {
-		return nil, fmt.Errorf(`heading %q: want "name", "cpu" and any further resources`, list(b.heading))
+		return nil, fmt.Errorf(`heading %q: must be "name", "cpu" and any further resources`, list(b.heading))
 	}
 	if len(b.list.Resources) > MaxResources {
-		return nil, fmt.Errorf("%d resources: want %d at most", len(b.list.Resources), MaxResources)
+		return nil, fmt.Errorf("%d resources: the maximum is %d", len(b.list.Resources), MaxResources)
 	}
 	return b, nil
 }
@@ -137,7 +137,7 @@ func (b *builder) add(fields []string) error {
 func (b *builder) checkName(name string) error {
 	switch {
 	case name == "" || strings.TrimSpace(name) != name || strings.ContainsFunc(name, isControl) || len(name) > 200:
-		return fmt.Errorf("name %.40q: want up to 200 bytes without space around them", name)
+		return fmt.Errorf("name %.40q: must be up to 200 bytes without surrounding space", name)
 	case b.taken[name]:
 		return fmt.Errorf("name %q: there is one already", name)
 	}
@@ -154,7 +154,7 @@ func parseAmount(resource, text string) (int64, error) {
 	}
 	amount, err := strconv.ParseUint(text, 10, 64)
 	if err != nil || amount > MaxAmount {
-		return 0, fmt.Errorf("%s %.40q: want a whole number from 0 to %d", resource, text, MaxAmount)
+		return 0, fmt.Errorf("%s %.40q: must be a whole number from 0 to %d", resource, text, MaxAmount)
 	}
 	return int64(amount), nil
 }

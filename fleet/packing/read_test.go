@@ -27,24 +27,24 @@ func TestRead(t *testing.T) {
 // What is wrong is said with its line.
 func TestReadBad(t *testing.T) {
 	for _, test := range []struct{ text, want string }{
-		{"", `apps:1: nothing there: want a heading such as "name,cpu,memory"`},
+		{"", `apps:1: empty: must start with a heading such as "name,cpu,memory"`},
 		{"name,cpu\n", "apps:1: no rows after the heading"},
-		{"name,memory\na,1\n", `apps:1: heading "name, memory": want "name", "cpu" and any further resources`},
+		{"name,memory\na,1\n", `apps:1: heading "name, memory": must be "name", "cpu" and any further resources`},
 		{"name,cpu,cpu\n", `apps:1: heading: "cpu" twice`},
-		{"name,cpu, memory\n", `apps:1: heading " memory": want the name of a resource`},
+		{"name,cpu, memory\n", `apps:1: heading " memory": must be the name of a resource`},
 		{"name,cpu\na,1\nb\n", "apps:3: wrong number of fields"},
 		{"name,cpu\na,1\nb,-1\n", `apps:3: CPU amount "-1": must be a number of CPUs such as 2, 1.5 or 1500m`},
 		{"name,cpu\na,NaN\n", `apps:2: CPU amount "NaN": must be a number of CPUs such as 2, 1.5 or 1500m`},
-		{"name,cpu,memory\na,1,1.5\n", `apps:2: memory "1.5": want a whole number from 0 to 100000000000000`},
-		{"name,cpu,memory\na,1,-3\n", `apps:2: memory "-3": want a whole number from 0 to 100000000000000`},
+		{"name,cpu,memory\na,1,1.5\n", `apps:2: memory "1.5": must be a whole number from 0 to 100000000000000`},
+		{"name,cpu,memory\na,1,-3\n", `apps:2: memory "-3": must be a whole number from 0 to 100000000000000`},
 		{"name,cpu\na,1\n\na,2\n", `apps:4: name "a": there is one already`},
-		{"name,cpu\n,1\n", `apps:2: name "": want up to 200 bytes without space around them`},
+		{"name,cpu\n,1\n", `apps:2: name "": must be up to 200 bytes without surrounding space`},
 		{"name,cpu\n\"a,1\n", `apps:2: extraneous or missing " in quoted-field`},
 		{"[]", "apps:1: an empty list"},
-		{"[1]", "apps:1: 1: want an object"},
-		{"[\n{\"name\":\"a\",\"cpu\":1},\n{\"name\":\"b\"}]", "apps:3: keys name: want those of the first object, name, cpu"},
+		{"[1]", "apps:1: 1: must be an object"},
+		{"[\n{\"name\":\"a\",\"cpu\":1},\n{\"name\":\"b\"}]", "apps:3: keys name: must be the keys of the first object, name, cpu"},
 		{"[\n{\"name\":\"a\",\"cpu\":1,\"cpu\":2}]", `apps:2: key "cpu" twice`},
-		{"[{\"name\":\"a\",\"cpu\":[1]}]", `apps:1: "cpu" is [: want a string or a number`},
+		{"[{\"name\":\"a\",\"cpu\":[1]}]", `apps:1: "cpu" is [: must be a string or a number`},
 		{"[\n{\"name\":\"a\",\"cpu\":1}", "apps:2: the list breaks off"},
 		{"[\n{\"name\":\"a\",\"cpu\":1}]\n[]", "apps:3: something behind the list"},
 		{"[\n{\"name\":\"a\",\ncpu:1}]", "apps:3: invalid character 'c'"},
@@ -59,7 +59,7 @@ func TestReadBad(t *testing.T) {
 // Nodes must have what applications ask for.
 func TestOtherResources(t *testing.T) {
 	nodes := List{[]string{CPU, "disk"}, []Item{{"n", []int64{1000, 1}}}}
-	if _, err := Solve(readable, nodes, Nodes); err == nil || err.Error() != "applications have the resources cpu, memory, nodes cpu, disk: want the same" {
+	if _, err := Solve(readable, nodes, Nodes); err == nil || err.Error() != "applications have the resources cpu, memory, nodes cpu, disk: must be the same" {
 		t.Error(err)
 	}
 }

@@ -58,7 +58,7 @@ func (b *builder) addObject(keys, values []string) error {
 	for i, name := range b.heading {
 		at := slices.Index(keys, name)
 		if at < 0 || len(keys) != len(b.heading) {
-			return fmt.Errorf("keys %s: want those of the first object, %s", list(keys), list(b.heading))
+			return fmt.Errorf("keys %s: must be the keys of the first object, %s", list(keys), list(b.heading))
 		}
 		fields[i] = values[at]
 	}
@@ -70,7 +70,7 @@ func readObject(d *json.Decoder) (keys, values []string, err error) {
 	if start, err := d.Token(); err != nil {
 		return nil, nil, err
 	} else if start != json.Delim('{') {
-		return nil, nil, fmt.Errorf("%v: want an object", start)
+		return nil, nil, fmt.Errorf("%v: must be an object", start)
 	}
 	for d.More() {
 		key, err := d.Token()
@@ -90,7 +90,7 @@ func readObject(d *json.Decoder) (keys, values []string, err error) {
 			text, isText = number.String(), true
 		}
 		if !isText {
-			return nil, nil, fmt.Errorf("%q is %v: want a string or a number", name, value)
+			return nil, nil, fmt.Errorf("%q is %v: must be a string or a number", name, value)
 		}
 		keys, values = append(keys, name), append(values, text)
 	}

@@ -4,14 +4,14 @@ package cputext
 import "github.com/candor-project/candor/cpuset"
 
 // List formats a set with its noun: "CPU 3", "CPUs 0-3", "no CPUs".
-func List(s cpuset.Set, one, many string) string {
+func List(s cpuset.Set, singular, plural string) string {
 	switch s.Count() {
 	case 0:
-		return "no " + many
+		return "no " + plural
 	case 1:
-		return one + " " + s.String()
+		return singular + " " + s.String()
 	default:
-		return many + " " + s.String()
+		return plural + " " + s.String()
 	}
 }
 

@@ -11,14 +11,14 @@ import (
 func Join(errs ...error) error { return With("; ", errs...) }
 
 // With is Join with other words between the errors.
-func With(between string, errs ...error) error {
+func With(separator string, errs ...error) error {
 	var all error
 	for _, err := range errs {
 		switch {
 		case all == nil:
 			all = err
 		case err != nil:
-			all = fmt.Errorf("%w%s%w", all, between, err)
+			all = fmt.Errorf("%w%s%w", all, separator, err)
 		}
 	}
 	return all

@@ -143,7 +143,7 @@ func DecodeStrict(data []byte, into any) error {
 		return err
 	}
 	if _, err := d.Token(); err != io.EOF {
-		return errors.New("something follows the end")
+		return errors.New("data after the end")
 	}
 	return nil
 }

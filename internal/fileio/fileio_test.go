@@ -107,7 +107,7 @@ func TestDecodeStrict(t *testing.T) {
 	if err := DecodeStrict([]byte(`{"A": 7}`+"\n"), &v); err != nil || v.A != 7 {
 		t.Errorf("%+v, %v", v, err)
 	}
-	for text, want := range map[string]string{"": "empty", `{"B":1}`: "unknown field", `{} {}`: "follows", `{}x`: "follows", `{`: "EOF"} {
+	for text, want := range map[string]string{"": "empty", `{"B":1}`: "unknown field", `{} {}`: "data after", `{}x`: "data after", `{`: "EOF"} {
 		if err := DecodeStrict([]byte(text), &v); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%q: %v, want %q", text, err, want)
 		}

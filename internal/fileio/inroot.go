@@ -22,8 +22,8 @@ func OpenInRoot(root, path string, flags int) (*os.File, error) {
 		return nil, &fs.PathError{Op: "open the file system of", Path: path, Err: err}
 	}
 	defer unix.Close(dir)
-	how := unix.OpenHow{Flags: uint64(flags), Resolve: unix.RESOLVE_IN_ROOT | unix.RESOLVE_NO_MAGICLINKS}
-	fd, err := unix.Openat2(dir, path, &how)
+	options := unix.OpenHow{Flags: uint64(flags), Resolve: unix.RESOLVE_IN_ROOT | unix.RESOLVE_NO_MAGICLINKS}
+	fd, err := unix.Openat2(dir, path, &options)
 	if errors.Is(err, unix.ENOSYS) || errors.Is(err, unix.EPERM) {
 		fd, err = unix.Open(filepath.Join(root, path), flags, 0)
 	}

@@ -35,7 +35,7 @@ func CheckLines(t testing.TB, file, got string) {
 			Check(t, file, got)
 		}
 	}
-	missing, added := difference(read(t, file), got), difference(got, read(t, file))
+	missing, added := missingLines(read(t, file), got), missingLines(got, read(t, file))
 	if len(missing) > 0 {
 		t.Errorf("%s has lines without a counterpart:\n%s", file, strings.Join(missing, "\n"))
 	}
@@ -55,12 +55,12 @@ func read(t testing.TB, file string) string {
 	return string(text)
 }
 
-// difference returns the lines of a text that another text lacks. A line that occurs twice counts twice.
-func difference(text, other string) (lines []string) {
-	others := strings.Split(other, "\n")
+// missingLines returns the lines of a text that another text lacks. A line that occurs twice counts twice.
+func missingLines(text, other string) (lines []string) {
+	candidates := strings.Split(other, "\n")
 	for line := range strings.SplitSeq(text, "\n") {
-		if i := slices.Index(others, line); i >= 0 {
-			others = slices.Delete(others, i, i+1)
+		if i := slices.Index(candidates, line); i >= 0 {
+			candidates = slices.Delete(candidates, i, i+1)
 		} else {
 			lines = append(lines, line)
 		}

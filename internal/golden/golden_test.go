@@ -8,47 +8,47 @@ import (
 	"testing"
 )
 
-// A saying is a test that fails without an end to this one.
-type saying struct {
+// A recorder is a test that records its failure, and does not end this test.
+type recorder struct {
 	testing.TB
-	said string
+	failure string
 }
 
-func (s *saying) Helper()                        {}
-func (s *saying) Errorf(format string, a ...any) { s.said = fmt.Sprintf(format, a...) }
-func (s *saying) Fatalf(format string, a ...any) { s.said = fmt.Sprintf(format, a...); panic(s) }
+func (r *recorder) Helper()                        {}
+func (r *recorder) Errorf(format string, a ...any) { r.failure = fmt.Sprintf(format, a...) }
+func (r *recorder) Fatalf(format string, a ...any) { r.failure = fmt.Sprintf(format, a...); panic(r) }
 
 // check returns the failure that Check reports.
 func check(file, got string) string { return failure(Check, file, got) }
 
-func failure(check func(testing.TB, string, string), file, got string) (said string) {
-	s := &saying{}
+func failure(check func(testing.TB, string, string), file, got string) (message string) {
+	r := &recorder{}
 	defer func() {
-		if p := recover(); p != nil && p != s {
+		if p := recover(); p != nil && p != r {
 			panic(p)
 		}
-		said = s.said
+		message = r.failure
 	}()
-	check(s, file, got)
-	return s.said
+	check(r, file, got)
+	return r.failure
 }
 
 func TestCheck(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "out.txt")
-	if said := check(file, "a\n"); !strings.Contains(said, "no such file") {
-		t.Errorf("no file: %q", said)
+	if failed := check(file, "a\n"); !strings.Contains(failed, "no such file") {
+		t.Errorf("no file: %q", failed)
 	}
 	*Update = true
-	said := check(file, "a\n")
+	failed := check(file, "a\n")
 	*Update = false
-	if text, err := os.ReadFile(file); said != "" || err != nil || string(text) != "a\n" {
-		t.Errorf("updated: %q, %q, %v", said, text, err)
+	if text, err := os.ReadFile(file); failed != "" || err != nil || string(text) != "a\n" {
+		t.Errorf("updated: %q, %q, %v", failed, text, err)
 	}
-	if said := check(file, "a\n"); said != "" {
-		t.Errorf("the same: %q", said)
+	if failed := check(file, "a\n"); failed != "" {
+		t.Errorf("the same: %q", failed)
 	}
-	if said := check(file, "b\n"); !strings.Contains(said, "out.txt differs") || !strings.HasSuffix(said, "got:\nb\n") {
-		t.Errorf("another: %q", said)
+	if failed := check(file, "b\n"); !strings.Contains(failed, "out.txt differs") || !strings.HasSuffix(failed, "got:\nb\n") {
+		t.Errorf("another: %q", failed)
 	}
 }
 

@@ -79,7 +79,7 @@ func open(name string) (file, error) {
 	if err := FaultOf(ReadAccess, name); err != nil {
 		return file{}, &fs.PathError{Op: "read", Path: name, Err: err}
 	}
-	fd, err := again(func() (int, error) { return unix.Open(name, unix.O_RDONLY|unix.O_CLOEXEC, 0) })
+	fd, err := retry(func() (int, error) { return unix.Open(name, unix.O_RDONLY|unix.O_CLOEXEC, 0) })
 	if err != nil {
 		return file{}, &fs.PathError{Op: "open", Path: name, Err: err}
 	}
@@ -88,7 +88,7 @@ func open(name string) (file, error) {
 
 // read returns 0 at the end of the file.
 func (f file) read(into []byte) (int, error) {
-	n, err := again(func() (int, error) { return unix.Read(f.fd, into) })
+	n, err := retry(func() (int, error) { return unix.Read(f.fd, into) })
 	if err != nil {
 		return 0, &fs.PathError{Op: "read", Path: f.name, Err: err}
 	}
@@ -97,8 +97,8 @@ func (f file) read(into []byte) (int, error) {
 
 func (f file) close() { unix.Close(f.fd) }
 
-// again repeats a call until no signal interrupts it.
-func again(call func() (int, error)) (n int, err error) {
+// retry repeats a call until no signal interrupts it.
+func retry(call func() (int, error)) (n int, err error) {
 	for {
 		if n, err = call(); err != unix.EINTR {
 			return n, err

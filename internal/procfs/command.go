@@ -21,10 +21,10 @@ var ErrSlow = errors.New("its command line cannot be read now")
 // from the memory of the process and waits for the lock of that, which the process can hold for long: a read of
 // /proc/self/mem that faults on a FUSE file, with an mmap behind it. CommandText gives up after 200 ms with ErrSlow.
 func CommandText(pid int) (string, error) {
-	return textInTime(fmt.Sprintf("/proc/%d/cmdline", pid), commandPatience)
+	return readTextInTime(fmt.Sprintf("/proc/%d/cmdline", pid), commandPatience)
 }
 
-func textInTime(file string, patience time.Duration) (string, error) {
+func readTextInTime(file string, patience time.Duration) (string, error) {
 	type result struct {
 		text []byte
 		err  error

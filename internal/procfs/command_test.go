@@ -47,7 +47,7 @@ func TestCommandTextInTime(t *testing.T) {
 		t.Fatal(err)
 	}
 	began := time.Now()
-	_, err := textInTime(pipe, 20*time.Millisecond)
+	_, err := readTextInTime(pipe, 20*time.Millisecond)
 	if took := time.Since(began); !errors.Is(err, ErrSlow) || took > 5*time.Second {
 		t.Errorf("after %v: %v; want ErrSlow after 20 ms", took, err)
 	}

@@ -67,7 +67,7 @@ func parseIdentity(text []byte) (id Identity, err error) {
 		}
 	}
 	if len(uids) != 4 || id.Namespaces == 0 {
-		return Identity{}, fmt.Errorf("want four user ids and NSpid in the first %d bytes", maxIdentity)
+		return Identity{}, fmt.Errorf("no four user IDs and NSpid in the first %d bytes", maxIdentity)
 	}
 	for i, uid := range uids {
 		if id.Users[i], err = strconv.Atoi(uid); err != nil {

@@ -45,7 +45,7 @@ func Listens(pid int) (bool, error) {
 			}
 		}
 		if len(files) == 0 {
-			return false, notAtEnd(err)
+			return false, isRunning(err)
 		}
 	}
 }

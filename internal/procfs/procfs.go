@@ -68,11 +68,11 @@ func parseStat(text []byte) (s Stat, err error) {
 	// The name, field 2, is in parentheses and may hold anything, even ")".
 	fields := bytes.Fields(text[bytes.LastIndexByte(text, ')')+1:])
 	if len(fields) < 20 {
-		return s, fmt.Errorf("want 52 fields, got %.60q", text)
+		return s, fmt.Errorf("must have 52 fields, has %.60q", text)
 	}
 	s.State = fields[0][0]
 	if len(fields[0]) != 1 || !unicode.IsLetter(rune(s.State)) {
-		return Stat{}, fmt.Errorf("want a letter for the state, got %.60q", fields[0])
+		return Stat{}, fmt.Errorf("state must be a letter, is %.60q", fields[0])
 	}
 	if s.Flags, err = strconv.ParseUint(string(fields[6]), 10, 64); err != nil {
 		return s, err
@@ -155,7 +155,7 @@ func (p *statusParser) add(line []byte) (more bool) {
 
 func (p *statusParser) finish() (Status, error) {
 	if p.err == nil && p.found != foundAll {
-		p.err = fmt.Errorf("want PPid, Threads and Cpus_allowed_list, got %d of them", bits.OnesCount(p.found))
+		p.err = fmt.Errorf("must have PPid, Threads and Cpus_allowed_list, has %d of them", bits.OnesCount(p.found))
 	}
 	if p.err != nil {
 		return Status{}, p.err
@@ -202,7 +202,7 @@ func EffectiveUser(dir string) (id int, err error) {
 		}
 		isFound = true
 		if fields := bytes.Fields(ids); len(fields) != 4 { // real, effective, saved, of the file system
-			err = fmt.Errorf("%s/status: want four user ids, got %.60q", dir, ids)
+			err = fmt.Errorf("%s/status: must have four user IDs, has %.60q", dir, ids)
 		} else {
 			id, err = strconv.Atoi(string(fields[1]))
 		}

@@ -19,8 +19,8 @@ type Thread struct {
 	CPU  int           // that it runs on, or ran on last
 }
 
-// notAtEnd is an error other than the end of a folder.
-func notAtEnd(err error) error {
+// isRunning is an error other than the end of a folder.
+func isRunning(err error) error {
 	if err == io.EOF {
 		return nil
 	}
@@ -29,14 +29,14 @@ func notAtEnd(err error) error {
 
 // Threads reads at most a number of a process's threads. It omits threads that end meanwhile; the error is that of the
 // process.
-func Threads(pid, most int) ([]Thread, error) {
+func Threads(pid, limit int) ([]Thread, error) {
 	dir := fmt.Sprintf("/proc/%d/task", pid)
 	folder, err := os.Open(dir)
 	if err != nil {
 		return nil, err
 	}
 	defer folder.Close()
-	ids, err := folder.Readdirnames(most)
+	ids, err := folder.Readdirnames(limit)
 	if err != nil {
 		return nil, err
 	}
@@ -61,12 +61,12 @@ func parseThread(text []byte) (t Thread, err error) {
 	id, rest, opened := bytes.Cut(text, []byte(" ("))
 	end := bytes.LastIndexByte(rest, ')')
 	if !opened || end < 0 {
-		return t, fmt.Errorf("want a name in parentheses, got %.60q", text)
+		return t, fmt.Errorf("must have a name in parentheses, has %.60q", text)
 	}
 	const user, system, processor = 11, 12, 36 // fields 14, 15 and 39
 	fields := bytes.Fields(rest[end+1:])
 	if len(fields) <= processor {
-		return t, fmt.Errorf("want 52 fields, got %.60q", text)
+		return t, fmt.Errorf("must have 52 fields, has %.60q", text)
 	}
 	t.Name = string(rest[:end])
 	if t.ID, err = strconv.Atoi(string(id)); err != nil {

@@ -26,7 +26,7 @@ func Written(pid int) (uint64, error) {
 
 func parseWritten(text string) (uint64, error) {
 	for line := range strings.Lines(text) {
-		if n, is := strings.CutPrefix(line, "wchar:"); is {
+		if n, ok := strings.CutPrefix(line, "wchar:"); ok {
 			return strconv.ParseUint(strings.TrimSpace(n), 10, 64)
 		}
 	}
@@ -50,15 +50,15 @@ func Sent(pid int, device string) (uint64, error) {
 
 func parseSent(text, device string) (uint64, error) {
 	for line := range strings.Lines(text) {
-		name, counts, is := strings.Cut(line, ":")
-		if !is || strings.TrimSpace(name) != device {
+		name, counts, ok := strings.Cut(line, ":")
+		if !ok || strings.TrimSpace(name) != device {
 			continue
 		}
 		const sent = 8 // column after eight columns of received data
 		if fields := strings.Fields(counts); len(fields) > sent {
 			return strconv.ParseUint(fields[sent], 10, 64)
 		}
-		return 0, fmt.Errorf("%s: want 16 counts, got %.60q", device, counts)
+		return 0, fmt.Errorf("%s: must have 16 counts, has %.60q", device, counts)
 	}
 	return 0, fmt.Errorf("device %s: %w", device, fs.ErrNotExist)
 }

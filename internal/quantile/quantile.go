@@ -7,7 +7,7 @@ import (
 	"slices"
 )
 
-const perE, most = 100, 4000
+const binsPerE, maxBin = 100, 4000
 
 // Bins counts values. All values below Least share a bin.
 type Bins struct {
@@ -21,7 +21,7 @@ type Bins struct {
 func (b *Bins) Add(value, weight float64) {
 	at := 0
 	if value >= b.Least {
-		at = min(1+int(math.Log(value/b.Least)*perE), most)
+		at = min(1+int(math.Log(value/b.Least)*binsPerE), maxBin)
 	}
 	if b.weight == nil {
 		b.weight = map[uint16]float64{}
@@ -33,15 +33,15 @@ func (b *Bins) Add(value, weight float64) {
 
 // Quantile returns the value that the given share of the weight does not exceed, within one percent; 0 for values below Least.
 func (b *Bins) Quantile(share float64) float64 {
-	left := share * b.total
+	remaining := share * b.total
 	for _, at := range slices.Sorted(maps.Keys(b.weight)) {
-		if left -= b.weight[at]; left > 0 {
+		if remaining -= b.weight[at]; remaining > 0 {
 			continue
 		}
 		if at == 0 {
 			return 0
 		}
-		return min(b.Least*math.Exp(float64(at)/perE), b.peak)
+		return min(b.Least*math.Exp(float64(at)/binsPerE), b.peak)
 	}
 	return b.peak
 }

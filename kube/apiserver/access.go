@@ -40,7 +40,7 @@ func accessOf(o Options) (*access, error) {
 		return readKubeconfig(o)
 	}
 	if o.Context != "" {
-		return nil, fmt.Errorf("context %.60q: there is no kubeconfig: want --kubeconfig FILE", o.Context)
+		return nil, fmt.Errorf("context %.60q: no kubeconfig: use --kubeconfig FILE", o.Context)
 	}
 	return podAccess()
 }
@@ -49,11 +49,11 @@ func accessOf(o Options) (*access, error) {
 func podAccess() (*access, error) {
 	host, port := os.Getenv("KUBERNETES_SERVICE_HOST"), os.Getenv("KUBERNETES_SERVICE_PORT")
 	if host == "" || port == "" {
-		return nil, errors.New("this is no pod of a cluster: want --kubeconfig FILE")
+		return nil, errors.New("not in a pod of a cluster: use --kubeconfig FILE")
 	}
 	authority, err := fileio.Read(filepath.Join(account, "ca.crt"), maxFile)
 	if err != nil {
-		return nil, fmt.Errorf("the pod's service account: %w: want automountServiceAccountToken", err)
+		return nil, fmt.Errorf("the pod's service account: %w: automountServiceAccountToken is required", err)
 	}
 	a := &access{url: "https://" + net.JoinHostPort(host, port), tls: &tls.Config{}, tokenFile: filepath.Join(account, "token"), namespace: "default"}
 	if name, err := fileio.Read(filepath.Join(account, "namespace"), maxFile); err == nil {
@@ -66,7 +66,7 @@ func podAccess() (*access, error) {
 func (a *access) trust(authority []byte) error {
 	a.tls.RootCAs = x509.NewCertPool()
 	if !a.tls.RootCAs.AppendCertsFromPEM(authority) {
-		return errors.New("no certificate in the certificate authority's text: want PEM")
+		return errors.New("no certificate in the certificate authority: must be PEM")
 	}
 	return nil
 }
@@ -76,9 +76,9 @@ func (a *access) reach(server string) error {
 	u, err := url.Parse(server)
 	switch {
 	case err != nil || u.User != nil: // the text may hold a password
-		return errors.New("server: want https://HOST:PORT")
+		return errors.New("server: must be https://HOST:PORT")
 	case u.Scheme != "https" || u.Host == "" || u.RawQuery != "" || u.Fragment != "":
-		return fmt.Errorf("server %.200q: want https://HOST:PORT", server)
+		return fmt.Errorf("server %.200q: must be https://HOST:PORT", server)
 	}
 	a.url = strings.TrimSuffix(u.String(), "/")
 	return nil

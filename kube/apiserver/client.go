@@ -42,7 +42,7 @@ func New(o Options) (*Client, error) {
 }
 
 // errRedirect ends a call that would send secrets to another server.
-var errRedirect = errors.New("the server sends the call on to another place, which is not followed: want the server of the API itself")
+var errRedirect = errors.New("the server redirects the call, and candor follows no redirects: use the address of the API server itself")
 
 // Namespace returns the namespace of the kubeconfig's context or of the pod's service account, otherwise "default".
 func (c *Client) Namespace() string { return c.access.namespace }

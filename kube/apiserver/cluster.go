@@ -43,9 +43,9 @@ func (k *kubeconfig) cluster(a *access, name string, attended bool) error {
 	}
 	switch {
 	case c.Insecure && !attended:
-		return errors.New("insecure-skip-tls-verify: anybody could take the node's token: want certificate-authority")
+		return errors.New("insecure-skip-tls-verify: an attacker could take the node's token: use certificate-authority")
 	case c.Insecure && authority != nil:
-		return errors.New("insecure-skip-tls-verify and a certificate-authority: want one of them")
+		return errors.New("insecure-skip-tls-verify and certificate-authority: use only one of them")
 	case c.Insecure:
 		a.tls.InsecureSkipVerify = true
 	case authority != nil: // else those whom the machine trusts
@@ -61,7 +61,7 @@ func (a *access) through(proxy string) error {
 	}
 	u, err := url.Parse(proxy)
 	if err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" && u.Scheme != "socks5" {
-		return errors.New("proxy-url: want http, https or socks5://HOST:PORT") // it may hold a password
+		return errors.New("proxy-url: must be http, https or socks5://HOST:PORT") // it may hold a password
 	}
 	a.proxy = u
 	return nil
@@ -71,7 +71,7 @@ func (a *access) through(proxy string) error {
 func decode(data string) ([]byte, error) {
 	text, err := base64.StdEncoding.DecodeString(data)
 	if err != nil {
-		return nil, errors.New("want base64")
+		return nil, errors.New("must be base64")
 	}
 	return text, nil
 }

@@ -57,11 +57,11 @@ func (a *access) logIn(e *kubeExec, dir string) error {
 	p := &program{kubeExec: *e, dir: dir}
 	switch {
 	case !slices.Contains(execVersions, e.Version):
-		return fmt.Errorf("exec: apiVersion %.60q: want %s", e.Version, execVersions[0])
+		return fmt.Errorf("exec: apiVersion %.60q: must be %s", e.Version, execVersions[0])
 	case e.Command == "":
-		return errors.New("exec: want a command")
+		return errors.New("exec: a command is required")
 	case e.TellCluster:
-		return errors.New("exec: provideClusterInfo is not known here: want a program that does without")
+		return errors.New("exec: provideClusterInfo is not supported: use a program that does not need it")
 	}
 	canAsk := term.IsTerminal(int(os.Stdin.Fd()))
 	switch e.Interactive {
@@ -70,11 +70,11 @@ func (a *access) logIn(e *kubeExec, dir string) error {
 		p.interactive = canAsk
 	case "Always":
 		if !canAsk {
-			return errors.New("exec: its program wants to ask somebody: want a terminal")
+			return errors.New("exec: the program asks for input: a terminal is required")
 		}
 		p.interactive = true
 	default:
-		return fmt.Errorf("exec: interactiveMode %.60q: want Never, IfAvailable or Always", e.Interactive)
+		return fmt.Errorf("exec: interactiveMode %.60q: must be Never, IfAvailable or Always", e.Interactive)
 	}
 	a.program = p
 	a.tls.GetClientCertificate = func(*tls.CertificateRequestInfo) (*tls.Certificate, error) { return p.certificate(), nil }
@@ -185,7 +185,7 @@ func parseCredential(text []byte, version string) (*credential, error) {
 		return nil, errors.New("it has not told an ExecCredential in JSON")
 	}
 	if told.Version != version {
-		return nil, fmt.Errorf("it has told an ExecCredential of another version: want %s", version)
+		return nil, fmt.Errorf("the program returned an ExecCredential of another version: must be %s", version)
 	}
 	s := &told.Status
 	c := &credential{token: s.Token}

@@ -142,7 +142,7 @@ func (k *kubeconfig) access(o Options) (*access, error) {
 		name = k.current
 	}
 	if name == "" {
-		return nil, errors.New("no current context: want --context NAME, or kubectl config use-context NAME")
+		return nil, errors.New("no current context: use --context NAME, or kubectl config use-context NAME")
 	}
 	at, ok := k.contexts[name]
 	if !ok {

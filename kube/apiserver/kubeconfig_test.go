@@ -82,7 +82,7 @@ func TestNoRedirect(t *testing.T) {
 	})
 	c := newClient(t, t.TempDir(), apitest.Kubeconfig(s.URL, "insecure-skip-tls-verify: true", "token: x, as: jane"))
 	err := c.Get(t.Context(), "/version", &struct{}{})
-	if err == nil || !strings.Contains(err.Error(), "not followed") || strings.Contains(err.Error(), "secret") || stranger != nil {
+	if err == nil || !strings.Contains(err.Error(), "follows no redirects") || strings.Contains(err.Error(), "secret") || stranger != nil {
 		t.Errorf("%v, %v", err, stranger)
 	}
 }
@@ -111,7 +111,7 @@ func TestProxy(t *testing.T) {
 		t.Errorf("%q, %v", asked, err)
 	}
 	_, err = accessBy(t, apitest.Kubeconfig("https://a", "proxy-url: 'ftp://me:password@b'", "token: x"), "/none", Options{Attended: true})
-	if err == nil || strings.Contains(err.Error(), "password") || !strings.Contains(err.Error(), "proxy-url: want") {
+	if err == nil || strings.Contains(err.Error(), "password") || !strings.Contains(err.Error(), "proxy-url: must be") {
 		t.Error(err)
 	}
 }
@@ -149,26 +149,26 @@ func TestBadKubeconfigs(t *testing.T) {
 		{"no current context", ""},
 		{`no context "x"`, "current-context: x"},
 		{"no kubeconfig in YAML", "current-context: [secret"},
-		{`server "http://a": want https://HOST:PORT`, k("http://a", "", "token: secret")},
-		{"server: want https://", k("https://user:secret@a", "", "token: secret")},
+		{`server "http://a": must be https://HOST:PORT`, k("http://a", "", "token: secret")},
+		{"server: must be https://", k("https://user:secret@a", "", "token: secret")},
 		{`cluster "k": it is not understood: unknown field "server-name"`, k("https://a", "server-name: x", "token: secret")},
 		{`user "u": it is not understood: unknown field "tokenfile"`, k("https://a", "", "tokenfile: secret")},
 		{"a value is not of the kind", k("https://a", "", "token: [secret]")},
-		{"want one of them", k("https://a", "insecure-skip-tls-verify: true, certificate-authority-data: eA==", "token: secret")},
+		{"use only one of them", k("https://a", "insecure-skip-tls-verify: true, certificate-authority-data: eA==", "token: secret")},
 		{"no certificate in the certificate authority", k("https://a", "certificate-authority-data: eA==", "token: secret")},
-		{"certificate-authority: want base64", k("https://a", "certificate-authority-data: '?secret'", "token: secret")},
+		{"certificate-authority: must be base64", k("https://a", "certificate-authority-data: '?secret'", "token: secret")},
 		{"certificate-authority: open", k("https://a", "certificate-authority: none", "token: secret")},
-		{"want a token, tokenFile", k("https://a", "", "")},
+		{"a token, tokenFile", k("https://a", "", "")},
 		{"username and password", k("https://a", "", "username: me, password: secret")},
 		{"auth-provider", k("https://a", "", "auth-provider: {name: gcp, config: {token: secret}}")},
-		{"want as beside them", k("https://a", "", "token: secret, as-groups: [a]")},
+		{"they require as", k("https://a", "", "token: secret, as-groups: [a]")},
 		{"characters that no name has", k("https://a", "", `token: secret, as: "a\nb"`)},
 		{"client certificate: open", k("https://a", "", "client-certificate: none")},
 		{"client certificate: tls: failed to find any PEM", k("https://a", "", "client-certificate-data: eA==, client-key-data: eA==")},
 		{"user \"u\" stands twice", k("https://a", "", "token: secret")},
-		{"exec beside a token", k("https://a", "", "token: secret, exec: {}")},
+		{"exec and a token", k("https://a", "", "token: secret, exec: {}")},
 		{"exec: apiVersion \"v9\"", k("https://a", "", "exec: {apiVersion: v9, command: login}")},
-		{"exec: want a command", k("https://a", "", "exec: {apiVersion: client.authentication.k8s.io/v1}")},
+		{"exec: a command is required", k("https://a", "", "exec: {apiVersion: client.authentication.k8s.io/v1}")},
 		{"interactiveMode \"Sometimes\"", k("https://a", "", "exec: {apiVersion: client.authentication.k8s.io/v1, command: a, interactiveMode: Sometimes}")},
 		{"provideClusterInfo", k("https://a", "", "exec: {apiVersion: client.authentication.k8s.io/v1, command: a, provideClusterInfo: true}")},
 	} {

@@ -49,17 +49,17 @@ func (k *kubeconfig) user(a *access, name string, attended bool) error {
 	isCertain := cmp.Or(u.Certificate, u.CertificateData) != ""
 	switch {
 	case u.Provider != nil || cmp.Or(u.Username, u.Password) != "":
-		return errors.New("auth-provider, username and password: API servers have not known them for long: want exec, a token or a client-certificate")
+		return errors.New("auth-provider, username and password: API servers no longer accept them: use exec, a token or a client-certificate")
 	case u.Exec != nil && !attended:
-		return errors.New("exec: nobody is there to log in: want a token, tokenFile or client-certificate")
+		return errors.New("exec: an interactive login is not possible here: use a token, tokenFile or client-certificate")
 	case u.Exec != nil && (isCertain || cmp.Or(u.Token, u.TokenFile) != ""):
-		return errors.New("exec beside a token or a client-certificate: want one of them")
+		return errors.New("exec and a token or client-certificate: use only one of them")
 	case u.Exec != nil:
 		return a.logIn(u.Exec, at.dir)
 	case isCertain:
 		return a.certify(func() (tls.Certificate, error) { return u.keyPair(at.dir) })
 	case cmp.Or(u.Token, u.TokenFile) == "":
-		return errors.New("want a token, tokenFile, client-certificate or exec")
+		return errors.New("a token, tokenFile, client-certificate or exec is required")
 	}
 	return nil
 }
@@ -81,7 +81,7 @@ func (u *kubeUser) keyPair(dir string) (tls.Certificate, error) {
 func (a *access) impersonate(u *kubeUser) error {
 	if u.As == "" {
 		if u.AsUID != "" || len(u.AsGroups) > 0 || len(u.AsExtra) > 0 {
-			return errors.New("as-uid, as-groups and as-user-extra: want as beside them")
+			return errors.New("as-uid, as-groups and as-user-extra: they require as")
 		}
 		return nil
 	}

@@ -45,7 +45,7 @@ func ParseCPUs(text string) (exclusive cpuset.Set, fractions []hybrid.Fraction, 
 		}
 		m, err := hybrid.ParseMilli(milli)
 		if err != nil || m < 1 || m > 999 || cpus.Count() != 1 {
-			return exclusive, nil, fmt.Errorf("CPUs %.60q: %.60q: want one CPU and 1m to 999m of it, such as 7:500m", text, part)
+			return exclusive, nil, fmt.Errorf("CPUs %.60q: %.60q: must be a CPU and 1m to 999m of it, such as 7:500m", text, part)
 		}
 		fractions = append(fractions, hybrid.Fraction{CPU: cpus.First(), Milli: m})
 	}

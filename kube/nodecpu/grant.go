@@ -141,9 +141,9 @@ const (
 func checkNames(t *v1alpha1.Grant) error {
 	switch {
 	case len(t.Pod) > maxUID || strings.Contains(t.Pod, "/"):
-		return fmt.Errorf("pod %.80q: want a UID", t.Pod)
+		return fmt.Errorf("pod %.80q: must be a UID", t.Pod)
 	case t.Container == "" || len(t.Container) > maxName || strings.Contains(t.Container, "/"):
-		return errors.New("want the name of a container")
+		return errors.New("the name of a container is required")
 	}
 	return nil
 }

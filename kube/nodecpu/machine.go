@@ -84,7 +84,7 @@ func machineOf(t *v1alpha1.Machine) (*topology.Machine, error) {
 func domainsOf(text string) (domains []topology.Domain, err error) {
 	words := strings.Fields(text)
 	if len(words) > cpuset.Max {
-		return nil, fmt.Errorf("%d sets of CPUs: want %d at most", len(words), cpuset.Max)
+		return nil, fmt.Errorf("%d sets of CPUs: the maximum is %d", len(words), cpuset.Max)
 	}
 	for _, word := range words {
 		cpus, err := cpuset.Parse(word)
@@ -120,7 +120,7 @@ func coresOf(text string, online cpuset.Set) ([]topology.Domain, error) {
 // addNodes adds the NUMA nodes. Without L3 caches, they are the L3 domains.
 func addNodes(m *topology.Machine, told []v1alpha1.NUMANode) error {
 	if len(told) > cpuset.Max {
-		return fmt.Errorf("%d NUMA nodes: want %d at most", len(told), cpuset.Max)
+		return fmt.Errorf("%d NUMA nodes: the maximum is %d", len(told), cpuset.Max)
 	}
 	for i := range told {
 		cpus, err := cpuset.Parse(told[i].CPUs)
@@ -130,7 +130,7 @@ func addNodes(m *topology.Machine, told []v1alpha1.NUMANode) error {
 		n := topology.NUMANode{ID: int(told[i].ID), CPUs: cpus}
 		for _, d := range told[i].Distances {
 			if d > farthest {
-				return fmt.Errorf("NUMA node %d: distance %d: want %d at most", n.ID, d, farthest)
+				return fmt.Errorf("NUMA node %d: distance %d: the maximum is %d", n.ID, d, farthest)
 			}
 			n.Distances = append(n.Distances, int(d))
 		}
@@ -205,7 +205,7 @@ func speedsToTell(m *topology.Machine) string {
 func eachSpeed(text string, do func(cpus cpuset.Set, speed int)) error {
 	words := strings.Fields(text)
 	if len(words) > cpuset.Max {
-		return fmt.Errorf("%d of them: want %d at most", len(words), cpuset.Max)
+		return fmt.Errorf("%d values: the maximum is %d", len(words), cpuset.Max)
 	}
 	for _, word := range words {
 		list, digits, _ := strings.Cut(word, ":")
@@ -215,7 +215,7 @@ func eachSpeed(text string, do func(cpus cpuset.Set, speed int)) error {
 		}
 		speed, err := strconv.ParseInt(digits, 10, 32)
 		if err != nil || speed < 0 {
-			return fmt.Errorf("%.60q: want CPUs and a number, such as 0-3:1024", word)
+			return fmt.Errorf("%.60q: must be CPUs and a number, such as 0-3:1024", word)
 		}
 		do(cpus, int(speed))
 	}

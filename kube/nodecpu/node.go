@@ -78,7 +78,7 @@ func restore(n *hybrid.Node, s *v1alpha1.NodeCPUStatus) error {
 	}
 	// A larger sum than any machine's would overflow sums over nodes.
 	if promised > hybrid.MaxLimit {
-		return fmt.Errorf("%d grants add up to %v: want %v at most", len(grants), promised, hybrid.MaxLimit)
+		return fmt.Errorf("%d grants add up to %v: the maximum is %v", len(grants), promised, hybrid.MaxLimit)
 	}
 	if err := n.Restore(grants); err != nil {
 		return err

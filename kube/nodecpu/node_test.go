@@ -80,9 +80,9 @@ func TestBadReports(t *testing.T) {
 			s.Machine.Sockets = "0-7"
 			s.Machine.Online = "0-8"
 		},
-		"its own entry says 1":                     func(s *v1alpha1.NodeCPUStatus) { s.Machine.Cores = "0,4 0,5" },
+		"its own entry has 1":                      func(s *v1alpha1.NodeCPUStatus) { s.Machine.Cores = "0,4 0,5" },
 		"has 0 distances to 1 nodes":               func(s *v1alpha1.NodeCPUStatus) { s.Machine.NUMANodes[0].Distances = nil },
-		"distance 256: want 255 at most":           func(s *v1alpha1.NodeCPUStatus) { s.Machine.NUMANodes[0].Distances[0] = 256 },
+		"distance 256: the maximum is 255":         func(s *v1alpha1.NodeCPUStatus) { s.Machine.NUMANodes[0].Distances[0] = 256 },
 		"machine: speeds:":                         func(s *v1alpha1.NodeCPUStatus) { s.Machine.Speeds = "0-3:fast" },
 		"machine: cores: 2000 sets":                func(s *v1alpha1.NodeCPUStatus) { s.Machine.Cores = strings.Repeat("0 ", 2000) },
 		`algorithm "best": must be one of`:         func(s *v1alpha1.NodeCPUStatus) { s.Algorithm = "best" },
@@ -96,7 +96,7 @@ func TestBadReports(t *testing.T) {
 		`pools: exclusive CPUs "0": by its grants`: func(s *v1alpha1.NodeCPUStatus) { s.Pools.Exclusive = "0" },
 		"pools: shared: CPU list":                  func(s *v1alpha1.NodeCPUStatus) { s.Pools.Shared = "x" },
 		"grant 0 (\"web\"): pod":                   func(s *v1alpha1.NodeCPUStatus) { s.Grants[0].Pod = "a/b" },
-		"want the name of a container":             func(s *v1alpha1.NodeCPUStatus) { s.Grants[0].Container = "" },
+		"the name of a container is required":      func(s *v1alpha1.NodeCPUStatus) { s.Grants[0].Container = "" },
 		"a container with this id is on the node":  func(s *v1alpha1.NodeCPUStatus) { s.Grants[1] = s.Grants[0] },
 		`class "best": must be one of`:             func(s *v1alpha1.NodeCPUStatus) { s.Grants[0].Class = "best" },
 		`policy "hard"`:                            func(s *v1alpha1.NodeCPUStatus) { s.Grants[0].Policy = "hard" },
@@ -108,7 +108,7 @@ func TestBadReports(t *testing.T) {
 		"CPUs 8 are not among the usable ones":        func(s *v1alpha1.NodeCPUStatus) { s.Grants[0].CPUs = "8,3:500m" },
 		"strict, with a limit of 1500m and 3 CPUs":    func(s *v1alpha1.NodeCPUStatus) { s.Grants[0].CPUs = "0,3:250m,4:250m" },
 		"its CPUs add up to 1600m, its limit is 1500": func(s *v1alpha1.NodeCPUStatus) { s.Grants[0].CPUs = "0,3:600m" },
-		"want one CPU and 1m to 999m of it":           func(s *v1alpha1.NodeCPUStatus) { s.Grants[0].CPUs = "0,3:1" },
+		"must be a CPU and 1m to 999m of it":          func(s *v1alpha1.NodeCPUStatus) { s.Grants[0].CPUs = "0,3:1" },
 		"named twice, or none":                        func(s *v1alpha1.NodeCPUStatus) { s.Grants[0].CPUs = "0,0:500m" },
 		"exclusive to this container, and another has it too": func(s *v1alpha1.NodeCPUStatus) {
 			s.Grants[1].CPUs, s.Grants[1].Limit = s.Grants[0].CPUs, s.Grants[0].Limit
@@ -123,7 +123,7 @@ func TestBadReports(t *testing.T) {
 		},
 		"a flexible container has no fraction": func(s *v1alpha1.NodeCPUStatus) { s.Grants[2].CPUs = "7:500m" },
 		"9: the machine has 8":                 func(s *v1alpha1.NodeCPUStatus) { s.Grants[2].Limit, s.Grants[2].Request = "9", "9" },
-		"3000 grants add up to 3000: want 1024 at most": func(s *v1alpha1.NodeCPUStatus) {
+		"3000 grants add up to 3000: the maximum is 1024": func(s *v1alpha1.NodeCPUStatus) {
 			s.Grants = make([]v1alpha1.Grant, 3000)
 			for i := range s.Grants {
 				s.Grants[i] = v1alpha1.Grant{Container: fmt.Sprint(i), Limit: "1"}

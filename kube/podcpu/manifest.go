@@ -39,10 +39,10 @@ func (p *Pod) check() error {
 	names := map[string]bool{}
 	return p.each(func(c *Container, _ bool) error {
 		if c.Name == "" || names[c.Name] {
-			return errors.New("want a name for each container, and each name once")
+			return errors.New("each container must have a name of its own")
 		}
 		if wrong := validation.IsDNS1123Label(c.Name); wrong != nil {
-			return fmt.Errorf("container %.63q: want lower case letters, digits and -", c.Name)
+			return fmt.Errorf("container %.63q: must be lower case letters, digits and -", c.Name)
 		}
 		names[c.Name] = true
 		for _, list := range []List{c.Resources.Requests, c.Resources.Limits} {

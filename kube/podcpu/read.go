@@ -61,7 +61,7 @@ func Read(p *Pod, beside Context) (*Demand, error) {
 		return nil, err
 	}
 	if sensitive && p.hasOwnCPU() {
-		return nil, errors.New("CPU of the pod as a whole (spec.resources) beside a sensitive container: want it on the containers")
+		return nil, errors.New("CPU of the whole pod (spec.resources) with a sensitive container: specify it at the containers")
 	}
 	m := &p.Metadata
 	a.Pod, err = cluster.NewPod(m.UID, m.Namespace, m.Name, p.Requests().Value(Memory), planned)

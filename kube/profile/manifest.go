@@ -34,7 +34,7 @@ type labelSelector struct {
 // or images can be empty, but not both. The error names an invalid value.
 func Manifest(name string, labels map[string]string, images []string, class string) ([]byte, error) {
 	if wrong := validation.IsDNS1123Subdomain(name); wrong != nil {
-		return nil, fmt.Errorf("name of a CPUProfile %.60q: want lower case letters, digits, - and .", name)
+		return nil, fmt.Errorf("name of a CPUProfile %.60q: must be lower case letters, digits, - and .", name)
 	}
 	spec := v1alpha1.CPUProfileSpec{Images: images, Class: class}
 	m := manifest{APIVersion: v1alpha1.GroupVersion.String(), Kind: kind}

@@ -27,7 +27,7 @@ spec:
 	}
 	for want, m := range map[string]func() ([]byte, error){
 		"name of a CPUProfile": func() ([]byte, error) { return Manifest("a_b", nil, []string{"*"}, "flexible") },
-		"want a selector":      func() ([]byte, error) { return Manifest("a", nil, nil, "flexible") },
+		"must have a selector": func() ([]byte, error) { return Manifest("a", nil, nil, "flexible") },
 		"none of them empty":   func() ([]byte, error) { return Manifest("a", nil, []string{""}, "flexible") },
 		"selector":             func() ([]byte, error) { return Manifest("a", map[string]string{"a b": ""}, nil, "flexible") },
 		"class":                func() ([]byte, error) { return Manifest("a", nil, []string{"*"}, "best") },

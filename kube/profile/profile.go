@@ -39,7 +39,7 @@ func Read(p *v1alpha1.CPUProfile) (Profile, error) {
 
 func read(spec *v1alpha1.CPUProfileSpec) (p Profile, err error) {
 	if spec.Selector == nil && len(spec.Images) == 0 {
-		return p, errors.New("want a selector of pods, patterns of images, or both")
+		return p, errors.New("must have a selector of pods, patterns of images, or both")
 	}
 	p.selector = labels.Everything()
 	if spec.Selector != nil {
@@ -48,12 +48,12 @@ func read(spec *v1alpha1.CPUProfileSpec) (p Profile, err error) {
 		}
 	}
 	if len(spec.Images) > maxImages || slices.Contains(spec.Images, "") {
-		return p, fmt.Errorf("images: want 1 to %d patterns, none of them empty", maxImages)
+		return p, fmt.Errorf("images: must be 1 to %d patterns, none of them empty", maxImages)
 	}
 	p.images = spec.Images
 	p.values = valuesOf(spec)
 	if len(p.values) == 0 {
-		return p, fmt.Errorf("it says nothing: want one of %s", strings.Join(settled, ", "))
+		return p, fmt.Errorf("no setting: must have one of %s", strings.Join(settled, ", "))
 	}
 	_, err = p.values.settings()
 	return p, err

@@ -151,14 +151,14 @@ func TestStrictness(t *testing.T) {
 func TestBadProfiles(t *testing.T) {
 	all := &metav1.LabelSelector{}
 	for want, spec := range map[string]v1alpha1.CPUProfileSpec{
-		"want a selector of pods, patterns of images, or both": {Class: "sensitive"},
-		"it says nothing: want one of class, policy":           {Selector: all},
-		`class "sensitve": must be one of sensitive, flexible`: {Selector: all, Class: "sensitve"},
-		`view "all": want full or affinity`:                    {Selector: all, View: "all"},
-		"images: want 1 to 64 patterns":                        {Images: []string{""}, Class: "sensitive"},
-		"none of them empty":                                   {Images: make([]string, 65), Class: "sensitive"},
-		"selector: ":                                           {Selector: selector(map[string]string{"a b": "c"}), Class: "sensitive"},
-		`is not a valid label selector operator`:               {Selector: &metav1.LabelSelector{MatchExpressions: []metav1.LabelSelectorRequirement{{Key: "a", Operator: "Like"}}}, Class: "sensitive"},
+		"must have a selector of pods, patterns of images, or both": {Class: "sensitive"},
+		"no setting: must have one of class, policy":                {Selector: all},
+		`class "sensitve": must be one of sensitive, flexible`:      {Selector: all, Class: "sensitve"},
+		`view "all": must be full or affinity`:                      {Selector: all, View: "all"},
+		"images: must be 1 to 64 patterns":                          {Images: []string{""}, Class: "sensitive"},
+		"none of them empty":                                        {Images: make([]string, 65), Class: "sensitive"},
+		"selector: ":                                                {Selector: selector(map[string]string{"a b": "c"}), Class: "sensitive"},
+		`is not a valid label selector operator`:                    {Selector: &metav1.LabelSelector{MatchExpressions: []metav1.LabelSelectorRequirement{{Key: "a", Operator: "Like"}}}, Class: "sensitive"},
 	} {
 		_, err := Read(&v1alpha1.CPUProfile{ObjectMeta: metav1.ObjectMeta{Name: "p"}, Spec: spec})
 		if err == nil || !strings.Contains(err.Error(), want) || !strings.HasPrefix(err.Error(), `CPUProfile "p": `) || strings.Contains(err.Error(), "\n") {

@@ -125,7 +125,7 @@ func Namespace(labels map[string]string) (Values, error) {
 		return nil, fmt.Errorf("namespace: %w", err)
 	}
 	if len(a.Containers) > 0 {
-		return nil, fmt.Errorf("namespace: a label says something of a single container: want %s", kube.PodKey("NAME"))
+		return nil, fmt.Errorf("namespace: a label concerns a single container: use %s", kube.PodKey("NAME"))
 	}
 	return said(labels, ""), nil
 }

@@ -20,7 +20,7 @@ func (p *Publisher) compareAllocatable(ctx context.Context, s *v1alpha1.NodeCPUS
 	if allocatable != given && differ != p.differ {
 		p.log.Warn("the kubelet counts with another amount of CPU than Candor has to give", "allocatable", allocatable, "candor", given,
 			"usable", s.Usable, "minShared", minShared,
-			"check", "want systemReserved or kubeReserved in the kubelet's configuration to be the reserved CPUs and minShared of Candor's")
+			"remedy", "set systemReserved or kubeReserved in the kubelet's configuration to the reserved CPUs and minShared of Candor")
 	}
 	p.differ = differ
 }

@@ -72,8 +72,8 @@ func TestAnswers(t *testing.T) {
 // An agent does not wait for somebody who logs in, and tells its token to nobody who cannot prove that he is the API server.
 func TestAgentsAreUnattended(t *testing.T) {
 	for want, text := range map[string]string{
-		"nobody is there to log in": apitest.Kubeconfig("https://a", "", "exec: {apiVersion: client.authentication.k8s.io/v1, command: login, interactiveMode: Never}"),
-		"insecure-skip-tls-verify":  apitest.Kubeconfig("https://a", "insecure-skip-tls-verify: true", "token: x"),
+		"an interactive login is not possible": apitest.Kubeconfig("https://a", "", "exec: {apiVersion: client.authentication.k8s.io/v1, command: login, interactiveMode: Never}"),
+		"insecure-skip-tls-verify":             apitest.Kubeconfig("https://a", "insecure-skip-tls-verify: true", "token: x"),
 	} {
 		_, err := New(Options{Node: "node", Kubeconfig: apitest.Write(t, t.TempDir(), "kubeconfig", text)})
 		if err == nil || !strings.Contains(err.Error(), want) {

@@ -29,10 +29,10 @@ type Options struct {
 // New returns a publisher. It makes no call; the error is ErrBadOptions.
 func New(o Options) (*Publisher, error) {
 	if o.Node == "" {
-		return nil, fmt.Errorf("%w: no node: want --node-name, or NODE_NAME in the environment", ErrBadOptions)
+		return nil, fmt.Errorf("%w: no node: use --node-name, or NODE_NAME in the environment", ErrBadOptions)
 	}
 	if wrong := validation.IsDNS1123Subdomain(o.Node); wrong != nil {
-		return nil, fmt.Errorf("%w: node name %.60q: want one as kubectl get nodes shows it", ErrBadOptions, o.Node)
+		return nil, fmt.Errorf("%w: node name %.60q: must be a name as kubectl get nodes shows it", ErrBadOptions, o.Node)
 	}
 	api, err := apiserver.New(apiserver.Options{Kubeconfig: o.Kubeconfig, Product: "candor/" + o.Version, Patience: patience})
 	if err != nil {

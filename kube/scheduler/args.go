@@ -60,13 +60,13 @@ func readArgs(obj runtime.Object) (o options, err error) {
 	if args.ReservationTimeout != "" {
 		o.patience, err = time.ParseDuration(args.ReservationTimeout)
 		if err != nil || o.patience < leastPatience || o.patience > mostPatience {
-			return o, fmt.Errorf("args of plugin %s: reservationTimeout %.40q: want 1m to 24h, such as 10m", Name, args.ReservationTimeout)
+			return o, fmt.Errorf("args of plugin %s: reservationTimeout %.40q: must be 1m to 24h, such as 10m", Name, args.ReservationTimeout)
 		}
 	}
 	o.nodesToScore = defaultNodes
 	if n := args.NodesToScore; n != nil {
 		if *n != 0 && (*n < leastNodes || *n > mostNodes) {
-			return o, fmt.Errorf("args of plugin %s: nodesToScore %d: want 16 to 100, or 0 for all that kube-scheduler looks at", Name, *n)
+			return o, fmt.Errorf("args of plugin %s: nodesToScore %d: must be 16 to 100, or 0 for all nodes that kube-scheduler filters", Name, *n)
 		}
 		o.nodesToScore = *n
 	}
@@ -85,7 +85,7 @@ func decodeArgs(obj runtime.Object) (*Args, error) {
 	}
 	raw, ok := obj.(*runtime.Unknown)
 	if !ok {
-		return nil, fmt.Errorf("they are a %T: want fields reservationTimeout, defaults, nodesToScore", obj)
+		return nil, fmt.Errorf("the type is %T: must have the fields reservationTimeout, defaults, nodesToScore", obj)
 	}
 	text := raw.Raw
 	if raw.ContentType == runtime.ContentTypeYAML {
@@ -100,7 +100,7 @@ func decodeArgs(obj runtime.Object) (*Args, error) {
 	from := json.NewDecoder(bytes.NewReader(text))
 	from.DisallowUnknownFields()
 	if err := from.Decode(args); err != nil {
-		return nil, fmt.Errorf("%w: want reservationTimeout, defaults, nodesToScore", err)
+		return nil, fmt.Errorf("%w: must be reservationTimeout, defaults, nodesToScore", err)
 	}
 	if _, err := from.Token(); !errors.Is(err, io.EOF) {
 		return nil, errors.New("something stands behind them")

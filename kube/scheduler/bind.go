@@ -64,7 +64,7 @@ func (p *Plugin) bindsFirst() error {
 		return fmt.Errorf("plugin %s: kube-scheduler does not say which plugins bind", Name)
 	}
 	if binders := profile.ListPlugins().Bind.Enabled; len(binders) == 0 || binders[0].Name != Name {
-		return fmt.Errorf("profile %s: plugin %s has to bind before others: want bind: {enabled: [{name: %[2]s}]} beside multiPoint", p.handle.ProfileName(), Name)
+		return fmt.Errorf("profile %s: plugin %s must bind before other plugins: use bind: {enabled: [{name: %[2]s}]} beside multiPoint", p.handle.ProfileName(), Name)
 	}
 	return nil
 }

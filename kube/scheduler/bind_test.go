@@ -112,7 +112,7 @@ func TestBindsFirst(t *testing.T) {
 	defer late.Stop()
 	err := c.Wait()
 	text, readErr := os.ReadFile(c.log)
-	const want = "profile default-scheduler: plugin Candor has to bind before others: want bind: {enabled: [{name: Candor}]} beside multiPoint"
+	const want = "profile default-scheduler: plugin Candor must bind before other plugins: use bind: {enabled: [{name: Candor}]} beside multiPoint"
 	if err == nil || readErr != nil || !strings.Contains(string(text), want) {
 		t.Errorf("%v, %v: want %q in\n%s", err, readErr, want, text)
 	}

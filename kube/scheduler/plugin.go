@@ -41,7 +41,7 @@ func Factory() func(context.Context, runtime.Object, fwk.Handle) (fwk.Plugin, er
 		}
 		if one != nil {
 			if !one.options.same(&o) {
-				return nil, fmt.Errorf("args of plugin %s: they differ between profiles: want the same in each", Name)
+				return nil, fmt.Errorf("args of plugin %s: they differ between profiles: must be the same in each", Name)
 			}
 			return &Plugin{shared: one, handle: handle}, nil
 		}

@@ -32,11 +32,11 @@ func TestArgs(t *testing.T) {
 		t.Errorf("%+v, %v", o, err)
 	}
 	for text, want := range map[string]string{
-		`{"reservationTimeOut": "1m", "x": 1}`: `args of plugin Candor: json: unknown field "x": want reservationTimeout, defaults, nodesToScore`,
-		`{"reservationTimeout": "5s"}`:         `args of plugin Candor: reservationTimeout "5s": want 1m to 24h, such as 10m`,
-		`{"reservationTimeout": "soon"}`:       `args of plugin Candor: reservationTimeout "soon": want 1m to 24h, such as 10m`,
-		`{"nodesToScore": 3}`:                  `args of plugin Candor: nodesToScore 3: want 16 to 100, or 0 for all that kube-scheduler looks at`,
-		`{"nodesToScore": 6000}`:               `args of plugin Candor: nodesToScore 6000: want 16 to 100`,
+		`{"reservationTimeOut": "1m", "x": 1}`: `args of plugin Candor: json: unknown field "x": must be reservationTimeout, defaults, nodesToScore`,
+		`{"reservationTimeout": "5s"}`:         `args of plugin Candor: reservationTimeout "5s": must be 1m to 24h, such as 10m`,
+		`{"reservationTimeout": "soon"}`:       `args of plugin Candor: reservationTimeout "soon": must be 1m to 24h, such as 10m`,
+		`{"nodesToScore": 3}`:                  `args of plugin Candor: nodesToScore 3: must be 16 to 100, or 0 for all nodes that kube-scheduler filters`,
+		`{"nodesToScore": 6000}`:               `args of plugin Candor: nodesToScore 6000: must be 16 to 100`,
 		`{"defaults": {"class": "sensitve"}}`:  `args of plugin Candor: defaults: class "sensitve": must be one of sensitive, flexible`,
 		`{"defaults": {"klass": "sensitive"}}`: `args of plugin Candor: defaults: unknown setting "klass"`,
 		`{"defaults": {}} {}`:                  `args of plugin Candor: something stands behind them`,
@@ -111,7 +111,7 @@ func TestPodsThatCannotBeMeant(t *testing.T) {
 	for want, pod := range map[string]*v1.Pod{
 		"annotation candor.dev/class: class \"sensitve\"": {ObjectMeta: metav1.ObjectMeta{Annotations: map[string]string{"candor.dev/class": "sensitve"}},
 			Spec: v1.PodSpec{Containers: []v1.Container{container("app", "1")}}},
-		"CPU of the pod as a whole (spec.resources)": {ObjectMeta: metav1.ObjectMeta{Annotations: map[string]string{"candor.dev/class": "sensitive"}},
+		"CPU of the whole pod (spec.resources)": {ObjectMeta: metav1.ObjectMeta{Annotations: map[string]string{"candor.dev/class": "sensitive"}},
 			Spec: v1.PodSpec{Resources: &whole, Containers: []v1.Container{container("app", "1")}}},
 		"container app: limit 2000": {ObjectMeta: metav1.ObjectMeta{Annotations: map[string]string{"candor.dev/class": "sensitive"}},
 			Spec: v1.PodSpec{Containers: []v1.Container{container("app", "2000")}}},

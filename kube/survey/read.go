@@ -22,7 +22,7 @@ import (
 )
 
 // ErrNoDefinitions is a cluster that does not know Candor's objects.
-var ErrNoDefinitions = errors.New("the cluster does not know NodeCPUs: want Candor's definitions there: kubectl apply --server-side -f deploy/helm/candor/crds")
+var ErrNoDefinitions = errors.New("the cluster does not know NodeCPUs: install Candor's definitions: kubectl apply --server-side -f deploy/helm/candor/crds")
 
 // A Survey is a cluster as it was when it was read.
 type Survey struct {

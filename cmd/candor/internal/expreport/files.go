@@ -6,9 +6,7 @@ import (
 	"io"
 	"strings"
 
-	"gonum.org/v1/plot"
-
-	drawing "github.com/candor-project/candor/internal/figure"
+	"github.com/candor-project/candor/internal/figure"
 	"github.com/candor-project/candor/internal/fileio"
 )
 
@@ -18,40 +16,31 @@ func pages(json, markdown, html func(io.Writer) error) []fileio.File {
 }
 
 // The file formats of a picture.
-var forms = []struct {
+var pictureFormats = []struct {
 	suffix string
-	write  func(io.Writer, *plot.Plot) error
-}{{".svg", drawing.SVG}, {".png", drawing.PNG}}
+	write  func(io.Writer, *figure.Plot) error
+}{{".svg", figure.SVG}, {".png", figure.PNG}}
 
 // pictures returns the files of a picture, in each format.
-func pictures(name string, draw func() (*plot.Plot, error)) (files []fileio.File) {
-	for _, form := range forms {
-		files = append(files, fileio.File{Name: name + form.suffix, Write: func(w io.Writer) error {
-			p, err := draw()
-			if err != nil {
-				return err
-			}
-			return form.write(w, p)
-		}})
+func pictures(name string, draw func() *figure.Plot) (files []fileio.File) {
+	for _, form := range pictureFormats {
+		files = append(files, fileio.File{Name: name + form.suffix, Write: func(w io.Writer) error { return form.write(w, draw()) }})
 	}
 	return files
 }
 
-// inPage returns a picture for embedding in a page.
-func inPage(p *plot.Plot, err error) (template.HTML, error) {
-	if err != nil {
-		return "", err
-	}
+// embedSVG returns a picture for embedding in a page. The SVG escapes its texts.
+func embedSVG(p *figure.Plot) (template.HTML, error) {
 	var svg bytes.Buffer
-	if err := drawing.SVG(&svg, p); err != nil {
+	if err := figure.SVG(&svg, p); err != nil {
 		return "", err
 	}
 	_, drawn, _ := strings.Cut(svg.String(), "<svg") // without the XML declaration
-	return template.HTML("<svg" + drawn), nil
+	return template.HTML("<svg" + drawn), nil        //nolint:gosec // package figure escapes the texts of the SVG
 }
 
-// inFileName converts a text to a part of a file name.
-func inFileName(text string) string {
+// fileNamePart converts a text to a part of a file name.
+func fileNamePart(text string) string {
 	name := strings.Map(func(c rune) rune {
 		if c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= '0' && c <= '9' {
 			return c

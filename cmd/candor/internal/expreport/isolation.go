@@ -6,9 +6,8 @@ import (
 	"strconv"
 	"strings"
 
-	"gonum.org/v1/plot"
-
 	"github.com/candor-project/candor/experiment"
+	"github.com/candor-project/candor/internal/figure"
 	"github.com/candor-project/candor/internal/fileio"
 )
 
@@ -19,14 +18,14 @@ type Isolation struct{ *experiment.IsolationReport }
 func (r Isolation) Files() []fileio.File {
 	files := pages(r.Write, r.Markdown, r.HTML)
 	for app := range r.Applications {
-		files = append(files, pictures(r.figureName(app), func() (*plot.Plot, error) { return r.draw(app) })...)
+		files = append(files, pictures(r.figureName(app), func() *figure.Plot { return r.draw(app) })...)
 	}
 	return files
 }
 
 // figureName returns the file name of an application's picture, without the suffix.
 func (r Isolation) figureName(app int) string {
-	return fmt.Sprintf("figure-%d-%s", app+1, inFileName(r.Applications[app].Name))
+	return fmt.Sprintf("figure-%d-%s", app+1, fileNamePart(r.Applications[app].Name))
 }
 
 func (r Isolation) tables() []table {
@@ -38,7 +37,7 @@ func (r Isolation) caseTable() table {
 	t := table{
 		Heading: fmt.Sprintf("Cases: %v of the CPUs for the application, %v for the stressor", r.Split.Application, r.Split.Stressor),
 		Titles:  []string{"CASE", "APPLICATION", "STRESSOR"},
-		Legend:  "Study: together, alone and beside a stressor, are its cases 1 and 2; quota is 3, pinned is 4.",
+		Legend:  "Cases of the study: together is 1 (alone) and 2 (beside a stressor), quota is 3, pinned is 4.",
 	}
 	for _, c := range r.Cases {
 		application, stressor := c.Text(r.Split)
@@ -50,9 +49,9 @@ func (r Isolation) caseTable() table {
 // stressorTable returns the table of the stressors and their work in each case.
 func (r Isolation) stressorTable() table {
 	t := table{
-		Heading: "What the stressors achieved",
+		Heading: "Work of the stressors",
 		Titles:  []string{"STRESSOR"},
-		Legend: "CPUs that it used, and what it wrote, sent, or took of memory, while the applications ran: the medians. A throttled stressor is a weaker one.\n" +
+		Legend: "CPUs that the stressor used, and bytes that it wrote, sent or took of memory, while the applications ran (medians). Throttling weakens a stressor.\n" +
 			"Stressors: " + r.stressorTexts() + "\nFiles are in " + r.Tmp + " (" + r.FileSystem + ").",
 	}
 	for _, c := range r.Cases {
@@ -90,9 +89,9 @@ func (r Isolation) verdictTable() table {
 	t := table{
 		Heading: "Is the application isolated from the stressor?",
 		Titles:  []string{"CASE", "STRESSOR", "VERDICT", "SLOWED", "MEAN", "WORST", "STUDY'S"},
-		Legend: fmt.Sprintf("Slowdowns are against the same case alone. SLOWED: applications that lose more than %.0f %% for sure (signed ranks of the pairs, level %.2f, one-sided, divided by the\n"+
-			"applications). leaks: one or more; isolated: all lose less than that for sure; uncertain: the runs do not tell (fewer than five never do). MEAN: over the applications,\n"+
-			"geometric. WORST: the application that loses most, with its 95 %% interval. STUDY'S: the mean against %s alone, as the study compares.",
+		Legend: fmt.Sprintf("Slowdowns compare with the same case alone. SLOWED: applications whose slowdown is significantly above %.0f %% (signed ranks of the pairs, one-sided, level %.2f divided by\n"+
+			"the number of applications). leaks: one or more; isolated: all are significantly below; uncertain: neither, as always with fewer than five runs. MEAN: geometric, of the\n"+
+			"applications. WORST: the largest slowdown, with its 95 %% interval. STUDY'S: the mean compared with %s alone, as in the study.",
 			100*experiment.IsolationMargin, experiment.IsolationLevel, r.Cases[0]),
 	}
 	for _, v := range r.Verdicts() {
@@ -111,8 +110,8 @@ func (r Isolation) slowdownTable() table {
 	t := table{
 		Heading: "Times",
 		Titles:  []string{"APPLICATION", "CASE", "BESIDE", "RUNS", "MEDIAN, S", "QUARTILES", "BY STRESSOR", "P", "BY ALLOCATION", "THROTTLED"},
-		Legend: "BY STRESSOR: times as long as the same case alone, the median of the rounds with its 95 % interval (bootstrap). P: of such a difference by chance (signed ranks of\n" +
-			"the pairs, two-sided). BY ALLOCATION: alone in this case, times as long as alone in the first one. THROTTLED: periods in which the application's quota ran out.",
+		Legend: "BY STRESSOR: ratio to the same case alone, median of the rounds with its 95 % interval (bootstrap). P: its p-value (signed ranks of the pairs, two-sided).\n" +
+			"BY ALLOCATION: ratio of this case alone to the first case alone. THROTTLED: share of the periods in which the application's quota ran out.",
 	}
 	for _, s := range r.Slowdowns() {
 		beside, p := "alone", "-"
@@ -124,7 +123,7 @@ func (r Isolation) slowdownTable() table {
 		}
 		median, quartiles := "-", "-"
 		if s.Spread.N > 0 {
-			median, quartiles = figure(s.Spread.Median), figure(s.Spread.Quarter)+" to "+figure(s.Spread.Quarter3)
+			median, quartiles = number(s.Spread.Median), number(s.Spread.Quarter)+" to "+number(s.Spread.Quarter3)
 		}
 		t.Rows = append(t.Rows, []string{
 			r.Applications[s.App].Name, string(r.Cases[s.Case]), beside, strconv.Itoa(s.Spread.N), median, quartiles,
@@ -151,20 +150,20 @@ func (r Isolation) Text(w io.Writer) error {
 	for _, line := range r.notes() {
 		fmt.Fprintln(&text, line)
 	}
-	fmt.Fprintln(&text, r.where())
-	_, err := io.WriteString(w, strings.Map(plain, text.String()))
+	fmt.Fprintln(&text, r.measurementText())
+	_, err := io.WriteString(w, strings.Map(printable, text.String()))
 	return err
 }
 
 // Markdown writes the tables, and the description of the measurement.
 func (r Isolation) Markdown(w io.Writer) error {
 	var text strings.Builder
-	fmt.Fprintf(&text, "# Isolation\n\n%s\n", escape(r.where()))
+	fmt.Fprintf(&text, "# Isolation\n\n%s\n", escapeMarkdown(r.measurementText()))
 	for _, line := range r.notes() {
-		fmt.Fprintf(&text, "\n%s\n", escape(line))
+		fmt.Fprintf(&text, "\n%s\n", escapeMarkdown(line))
 	}
 	for app := range r.Applications {
-		fmt.Fprintf(&text, "\n![%s](%s.svg)\n", escape(r.Applications[app].Name), r.figureName(app))
+		fmt.Fprintf(&text, "\n![%s](%s.svg)\n", escapeMarkdown(r.Applications[app].Name), r.figureName(app))
 	}
 	for _, t := range r.tables() {
 		t.markdown(&text)
@@ -179,10 +178,12 @@ func (r Isolation) notes() (notes []string) {
 		notes = append(notes, fmt.Sprintf("%d runs failed; the first: %s", failed, why))
 	}
 	if r.Stopped {
-		notes = append(notes, stopped(r.Rounds))
+		notes = append(notes, stoppedNote(r.Rounds))
 	}
-	return append(notes, fmt.Sprintf("Others used %.2f CPUs meanwhile, the median.", r.Others()))
+	return append(notes, fmt.Sprintf("Other processes used %.2f CPUs (median).", r.Others()))
 }
 
-// where describes the machine and the measurement.
-func (r Isolation) where() string { return measured(&r.Machine, r.Began, r.Rounds, r.Seed) }
+// measurementText describes the machine and the measurement.
+func (r Isolation) measurementText() string {
+	return measurementText(&r.Machine, r.Began, r.Rounds, r.Seed)
+}

@@ -4,13 +4,14 @@ import (
 	"embed"
 	"html/template"
 	"io"
+	"strings"
 )
 
 // The templates of the pages.
 var (
 	//go:embed *.html
-	pageTexts embed.FS
-	pageForms = template.Must(template.ParseFS(pageTexts, "*.html"))
+	pageTexts     embed.FS
+	pageTemplates = template.Must(template.ParseFS(pageTexts, "*.html"))
 )
 
 // HTML writes a self-contained page with the tables, the pictures and every run.
@@ -24,13 +25,45 @@ func (r Report) HTML(w io.Writer) error {
 		Metrics                []metric
 		Notes                  []string
 		Report                 Report
-	}{Command: r.what(), Where: r.where(), Legend: legend, Notes: r.notes(), Report: r}
+	}{Command: r.workloadText(), Where: r.measurementText(), Legend: legend, Notes: r.notes(), Report: r}
 	for _, m := range r.Metrics {
-		figure, err := inPage(r.draw(m))
+		figure, err := embedSVG(r.draw(m))
 		if err != nil {
 			return err
 		}
 		data.Metrics = append(data.Metrics, metric{r.table(m), figure})
 	}
-	return pageForms.ExecuteTemplate(w, "page.html", data)
+	return pageTemplates.ExecuteTemplate(w, "page.html", data)
+}
+
+// HTML writes a self-contained page with the tables, the pictures and every run.
+func (r Isolation) HTML(w io.Writer) error {
+	type application struct {
+		Name, Command string
+		Figure        template.HTML
+	}
+	data := struct {
+		Where        string
+		Notes        []string
+		Applications []application
+		Tables       []table
+		Report       Isolation
+	}{Where: r.measurementText(), Notes: r.notes(), Tables: r.tables(), Report: r}
+	for i, a := range r.Applications {
+		figure, err := embedSVG(r.draw(i))
+		if err != nil {
+			return err
+		}
+		data.Applications = append(data.Applications, application{a.Name, strings.Join(a.Command, " "), figure})
+	}
+	return pageTemplates.ExecuteTemplate(w, "isolation.html", data)
+}
+
+// Doing describes a run: its application, its case and its stressor.
+func (r Isolation) Doing(app, c, stressor int) []string {
+	beside := "alone"
+	if stressor >= 0 {
+		beside = r.Stressors[stressor].Name
+	}
+	return []string{r.Applications[app].Name, string(r.Cases[c]), beside}
 }

@@ -4,16 +4,10 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
-	"slices"
 	"strings"
 
-	"gonum.org/v1/plot"
-	"gonum.org/v1/plot/plotter"
-	"gonum.org/v1/plot/vg"
-	"gonum.org/v1/plot/vg/draw"
-
 	"github.com/candor-project/candor/experiment"
-	drawing "github.com/candor-project/candor/internal/figure"
+	"github.com/candor-project/candor/internal/figure"
 	"github.com/candor-project/candor/internal/fileio"
 )
 
@@ -47,7 +41,7 @@ func (p Programs) table() (t table) {
 		program := &p.Programs.Programs[i]
 		median := "-"
 		if program.Base.N > 0 {
-			median = figure(program.Base.Median)
+			median = number(program.Base.Median)
 		}
 		row := []string{program.Name, title(program.Metric), fmt.Sprint(program.Base.N), median}
 		for _, g := range program.Gains {
@@ -75,13 +69,13 @@ func gain(g *experiment.Gain) string {
 
 // legend explains the columns.
 func (p Programs) legend() string {
-	return fmt.Sprintf("%s: the median. Each other set-up: how many times better it is (above 1: better), the median of the rounds, with its 95 %% interval.\n"+
-		"~: chance makes such a difference in 5 %% of the cases or more (signed ranks of the pairs, two-sided).", p.Base)
+	return fmt.Sprintf("%s: median. Other setups: improvement over it (above 1: better), median of the rounds with its 95 %% interval.\n"+
+		"~: not significant: p-value of 0.05 or more (signed ranks of the pairs, two-sided).", p.Base)
 }
 
-// where describes the machine and the measurement.
-func (p Programs) where() string {
-	return fmt.Sprintf("%s; limit %v.", onMachine(&p.Machine), p.Base.Limit)
+// machineText describes the machine and the measurement.
+func (p Programs) machineText() string {
+	return fmt.Sprintf("%s; limit %v.", machineText(&p.Machine), p.Base.Limit)
 }
 
 // Text writes the table for a terminal.
@@ -89,15 +83,15 @@ func (p Programs) Text(w io.Writer) error {
 	var text strings.Builder
 	t := p.table()
 	t.textRows(&text)
-	fmt.Fprintf(&text, "\n%s\n%s\n", p.where(), p.legend())
-	_, err := io.WriteString(w, strings.Map(plain, text.String()))
+	fmt.Fprintf(&text, "\n%s\n%s\n", p.machineText(), p.legend())
+	_, err := io.WriteString(w, strings.Map(printable, text.String()))
 	return err
 }
 
 // Markdown writes the table, and the description of the measurement.
 func (p Programs) Markdown(w io.Writer) error {
 	var text strings.Builder
-	fmt.Fprintf(&text, "%s\n\n", escape(p.where()))
+	fmt.Fprintf(&text, "%s\n\n", escapeMarkdown(p.machineText()))
 	t := p.table()
 	t.markdownRows(&text)
 	fmt.Fprintf(&text, "\n%s\n", p.legend())
@@ -106,60 +100,36 @@ func (p Programs) Markdown(w io.Writer) error {
 }
 
 // draw draws the gains. Each program has a dot with an interval for each setup.
-func (p Programs) draw() (*plot.Plot, error) {
-	plot := drawing.New()
-	plot.Y.Label.Text = fmt.Sprintf("times better than %v", p.Base)
+func (p Programs) draw() *figure.Plot {
+	plot := figure.New()
+	plot.Y.Label = fmt.Sprintf("times better than %v", p.Base)
 	plot.Y.Min, plot.Y.Max = 0.9, 1.1
 	var names []string
 	for i := range p.Programs.Programs {
 		names = append(names, p.Programs.Programs[i].Name)
 	}
-	plot.NominalX(names...)
-	even := plotter.NewFunction(func(float64) float64 { return 1 })
-	even.Dashes = []vg.Length{vg.Points(4), vg.Points(3)}
-	plot.Add(even)
+	plot.X.SetNames(names)
+	plot.Line([]figure.Point{{X: plot.X.Min, Y: 1}, {X: plot.X.Max, Y: 1}}, figure.Stroke{Width: 0.8, Dashes: []float64{4, 3}})
 	for i, s := range p.Setups {
-		if err := p.addGains(plot, i, s.String()); err != nil {
-			return nil, err
-		}
+		p.addGains(plot, i, s.String())
 	}
-	plot.X.Min, plot.X.Max = -0.6, float64(len(names))-0.4
-	if len(names) > 5 {
-		plot.X.Tick.Label.Rotation, plot.X.Tick.Label.XAlign, plot.X.Tick.Label.YAlign = 0.5, draw.XRight, draw.YCenter
-	}
-	drawing.AddMargin(plot, len(p.Setups))
-	return plot, nil
+	return plot
 }
 
 // addGains adds the dots of a setup.
-func (p Programs) addGains(to *plot.Plot, setup int, name string) error {
-	var dots struct {
-		plotter.XYs
-		plotter.YErrors
-	}
-	place := 0.6 * ((float64(setup)+0.5)/float64(len(p.Setups)) - 0.5)
+func (p Programs) addGains(to *figure.Plot, setup int, name string) {
+	offset := 0.6 * ((float64(setup)+0.5)/float64(len(p.Setups)) - 0.5)
+	color := figure.Colors[setup%len(figure.Colors)]
+	var dots []figure.Point
 	for i := range p.Programs.Programs {
 		if g := p.Programs.Programs[i].Gains[setup]; g != nil {
-			dots.XYs = append(dots.XYs, plotter.XY{X: float64(i) + place, Y: g.Ratio})
-			dots.YErrors = append(dots.YErrors, struct{ Low, High float64 }{g.Ratio - g.Interval.Low, g.Interval.High - g.Ratio})
-			to.Y.Min, to.Y.Max = min(to.Y.Min, g.Interval.Low), max(to.Y.Max, g.Interval.High)
+			x := float64(i) + offset
+			dots = append(dots, figure.Point{X: x, Y: g.Ratio})
+			to.Interval(x, g.Interval.Low, g.Interval.High, color)
 		}
 	}
-	if len(dots.XYs) == 0 {
-		return nil
+	if len(dots) > 0 {
+		to.Dots(dots, color, 3)
+		to.Label(name, figure.Stroke{Color: color}, 3)
 	}
-	color := drawing.Colors[setup%len(drawing.Colors)]
-	bars, err := plotter.NewYErrorBars(dots)
-	if err != nil {
-		return err
-	}
-	bars.Color = color
-	scatter, err := plotter.NewScatter(slices.Clone(dots.XYs))
-	if err != nil {
-		return err
-	}
-	scatter.GlyphStyle = draw.GlyphStyle{Color: color, Radius: 3, Shape: draw.CircleGlyph{}}
-	to.Add(bars, scatter)
-	to.Legend.Add(name, scatter)
-	return nil
 }

@@ -7,7 +7,7 @@ import (
 	"github.com/candor-project/candor/experiment"
 )
 
-// together is two programs, one of which was not run under all set-ups, and text that means something elsewhere.
+// together is two programs, one of which was not run under all setups, and text that means something elsewhere.
 func together(t *testing.T) Programs {
 	t.Helper()
 	one, two := sample().Report, sample().Report

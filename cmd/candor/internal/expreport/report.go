@@ -9,9 +9,8 @@ import (
 	"strconv"
 	"strings"
 
-	"gonum.org/v1/plot"
-
 	"github.com/candor-project/candor/experiment"
+	"github.com/candor-project/candor/internal/figure"
 	"github.com/candor-project/candor/internal/fileio"
 )
 
@@ -22,7 +21,7 @@ type Report struct{ *experiment.Report }
 func (r Report) Files() []fileio.File {
 	files := pages(r.Write, r.Markdown, r.HTML)
 	for i, m := range r.Metrics {
-		files = append(files, pictures(r.figureName(i), func() (*plot.Plot, error) { return r.draw(m) })...)
+		files = append(files, pictures(r.figureName(i), func() *figure.Plot { return r.draw(m) })...)
 	}
 	return files
 }
@@ -32,7 +31,7 @@ func (r Report) figureName(metric int) string {
 	if metric == 0 {
 		return "figure-time"
 	}
-	return strings.TrimRight(fmt.Sprintf("figure-%d-%s", metric, inFileName(r.Metrics[metric].Name)), "-")
+	return strings.TrimRight(fmt.Sprintf("figure-%d-%s", metric, fileNamePart(r.Metrics[metric].Name)), "-")
 }
 
 // A column is a column of a table: its title, and the function of its cells.
@@ -42,27 +41,27 @@ type column struct {
 }
 
 var columns = []column{
-	{"SET-UP", func(c *experiment.Comparison) string { return c.Setup.String() }},
-	{"LIMIT", func(c *experiment.Comparison) string { return limit(c) }},
+	{"SETUP", func(c *experiment.Comparison) string { return c.Setup.String() }},
+	{"LIMIT", limit},
 	{"RUNS", func(c *experiment.Comparison) string { return strconv.Itoa(c.Spread.N) }},
 	{"FAILED", func(c *experiment.Comparison) string { return strconv.Itoa(c.Failed) }},
-	{"MEDIAN", func(c *experiment.Comparison) string { return ifRuns(c, figure(c.Spread.Median)) }},
+	{"MEDIAN", func(c *experiment.Comparison) string { return ifRuns(c, number(c.Spread.Median)) }},
 	{"QUARTILES", func(c *experiment.Comparison) string {
-		return ifRuns(c, figure(c.Spread.Quarter)+" to "+figure(c.Spread.Quarter3))
+		return ifRuns(c, number(c.Spread.Quarter)+" to "+number(c.Spread.Quarter3))
 	}},
-	{"PAIRS", against(func(a *experiment.Against) string { return strconv.Itoa(a.Pairs) })},
-	{"RATIO", against(func(a *experiment.Against) string { return fixed(a.Ratio) })},
-	{"95 %", against(func(a *experiment.Against) string { return fixed(a.Interval.Low) + " to " + fixed(a.Interval.High) })},
-	{"P", against(func(a *experiment.Against) string { return probability(a.P) })},
-	{"DELTA", against(func(a *experiment.Against) string { return fixed(a.Delta) })},
+	{"PAIRS", ifCompared(func(a *experiment.Against) string { return strconv.Itoa(a.Pairs) })},
+	{"RATIO", ifCompared(func(a *experiment.Against) string { return fixed(a.Ratio) })},
+	{"95 %", ifCompared(func(a *experiment.Against) string { return fixed(a.Interval.Low) + " to " + fixed(a.Interval.High) })},
+	{"P", ifCompared(func(a *experiment.Against) string { return probability(a.P) })},
+	{"DELTA", ifCompared(func(a *experiment.Against) string { return fixed(a.Delta) })},
 	{"THROTTLED", func(c *experiment.Comparison) string { return fmt.Sprintf("%.0f %%", 100*c.Throttled) }},
 	{"OTHERS", func(c *experiment.Comparison) string { return fmt.Sprintf("%.2f", c.Others) }},
 }
 
 // legend explains the columns.
-const legend = `RATIO: of the runs of each round, to the first set-up's: the median, with its 95 % interval (bootstrap).
-P: of such a difference by chance (signed ranks of those pairs, two-sided). DELTA: Cliff's, -1 to 1.
-THROTTLED: periods in which the quota ran out. OTHERS: CPUs that others used meanwhile, the median.`
+const legend = `RATIO: median of the rounds' ratios to the first setup, with its 95 % interval (bootstrap).
+P: p-value of the signed ranks of these pairs, two-sided. DELTA: Cliff's delta, -1 to 1.
+THROTTLED: share of the periods in which the quota ran out. OTHERS: CPUs that other processes used, median.`
 
 func limit(c *experiment.Comparison) string {
 	if c.Setup.Limit == 0 {
@@ -78,7 +77,7 @@ func ifRuns(c *experiment.Comparison, text string) string {
 	return text
 }
 
-func against(value func(*experiment.Against) string) func(*experiment.Comparison) string {
+func ifCompared(value func(*experiment.Against) string) func(*experiment.Comparison) string {
 	return func(c *experiment.Comparison) string {
 		if c.Against == nil {
 			return "-"
@@ -114,7 +113,7 @@ func (r Report) Text(w io.Writer) error {
 		fmt.Fprintln(&text, line)
 	}
 	fmt.Fprintf(&text, "%s\n", legend)
-	_, err := io.WriteString(w, strings.Map(plain, text.String()))
+	_, err := io.WriteString(w, strings.Map(printable, text.String()))
 	return err
 }
 
@@ -126,7 +125,7 @@ func (r Report) notes() (notes []string) {
 		}
 	}
 	if r.Stopped {
-		notes = append(notes, stopped(r.Rounds))
+		notes = append(notes, stoppedNote(r.Rounds))
 	}
 	return notes
 }
@@ -134,35 +133,37 @@ func (r Report) notes() (notes []string) {
 // Markdown writes the tables, and the description of the measurement.
 func (r Report) Markdown(w io.Writer) error {
 	var text strings.Builder
-	fmt.Fprintf(&text, "# %s\n\n%s\n", code(r.what()), escape(r.where()))
+	fmt.Fprintf(&text, "# %s\n\n%s\n", markdownCode(r.workloadText()), escapeMarkdown(r.measurementText()))
 	for i, m := range r.Metrics {
 		t := r.table(m)
-		fmt.Fprintf(&text, "\n## %s\n\n![box plots](%s.svg)\n\n", escape(t.Heading), r.figureName(i))
+		fmt.Fprintf(&text, "\n## %s\n\n![box plots](%s.svg)\n\n", escapeMarkdown(t.Heading), r.figureName(i))
 		t.markdownRows(&text)
 	}
 	text.WriteString("\n")
 	for _, line := range r.notes() {
-		fmt.Fprintf(&text, "- %s\n", escape(line))
+		fmt.Fprintf(&text, "- %s\n", escapeMarkdown(line))
 	}
 	fmt.Fprintf(&text, "\n%s\n", legend)
 	_, err := io.WriteString(w, text.String())
 	return err
 }
 
-// what describes the workload.
-func (r Report) what() string {
-	what := strings.Join(r.Command, " ")
+// workloadText describes the workload.
+func (r Report) workloadText() string {
+	text := strings.Join(r.Command, " ")
 	switch {
 	case r.Image != nil:
-		what = strings.TrimSpace(r.Image.String() + " " + what)
+		text = strings.TrimSpace(r.Image.String() + " " + text)
 	case len(r.Server) > 0:
-		what = strings.Join(r.Server, " ") + ", with " + what
+		text = strings.Join(r.Server, " ") + ", with " + text
 	}
 	if r.Name != "" {
-		what = r.Name + ": " + what
+		text = r.Name + ": " + text
 	}
-	return what
+	return text
 }
 
-// where describes the machine and the measurement.
-func (r Report) where() string { return measured(&r.Machine, r.Began, r.Rounds, r.Seed) }
+// measurementText describes the machine and the measurement.
+func (r Report) measurementText() string {
+	return measurementText(&r.Machine, r.Began, r.Rounds, r.Seed)
+}

@@ -85,14 +85,14 @@ func TestMarkup(t *testing.T) {
 
 func TestFigures(t *testing.T) {
 	for v, want := range map[float64]string{0: "0", 1.03512: "1.035", 1234567: "1234567", 0.00012346: "0.0001235", 42.4242: "42.42", -3.14159: "-3.142"} {
-		if got := figure(v); got != want {
+		if got := number(v); got != want {
 			t.Errorf("%g: %s, want %s", v, got, want)
 		}
 	}
 }
 
 // A report says what was run: a program, a server and its client, or an image and how.
-func TestWhat(t *testing.T) {
+func TestWorkloadText(t *testing.T) {
 	image := &experiment.Image{Name: "box", Flags: []string{"-v", "/a:/a"}, Engine: client.Engine{Name: "podman"}}
 	for want, r := range map[string]experiment.Report{
 		"xz -k big":                            {Command: []string{"xz", "-k", "big"}},
@@ -100,7 +100,7 @@ func TestWhat(t *testing.T) {
 		"podman run -v /a:/a box":              {Image: image},
 		"solver: podman run -v /a:/a box -n 9": {Name: "solver", Image: image, Command: []string{"-n", "9"}},
 	} {
-		if got := (Report{&r}).what(); got != want {
+		if got := (Report{&r}).workloadText(); got != want {
 			t.Errorf("%q, want %q", got, want)
 		}
 	}

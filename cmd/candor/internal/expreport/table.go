@@ -35,9 +35,9 @@ func (t *table) textRows(to *strings.Builder) {
 
 // markdown writes the table as Markdown.
 func (t *table) markdown(to *strings.Builder) {
-	fmt.Fprintf(to, "\n## %s\n\n", escape(t.Heading))
+	fmt.Fprintf(to, "\n## %s\n\n", escapeMarkdown(t.Heading))
 	t.markdownRows(to)
-	fmt.Fprintf(to, "\n%s\n", escape(t.Legend))
+	fmt.Fprintf(to, "\n%s\n", escapeMarkdown(t.Legend))
 }
 
 // markdownRows writes the titles and rows.
@@ -47,7 +47,7 @@ func (t *table) markdownRows(to *strings.Builder) {
 			if i == 0 {
 				cell = strings.ToLower(cell)
 			}
-			fmt.Fprintf(to, "| %s ", escape(cell))
+			fmt.Fprintf(to, "| %s ", escapeMarkdown(cell))
 		}
 		to.WriteString("|\n")
 		if i == 0 {

@@ -11,8 +11,8 @@ import (
 	"github.com/candor-project/candor/experiment"
 )
 
-// figure formats a value with about four digits and without an exponent.
-func figure(v float64) string {
+// number formats a value with about four digits and without an exponent.
+func number(v float64) string {
 	if v == 0 {
 		return "0"
 	}
@@ -29,8 +29,8 @@ func probability(p float64) string {
 	return strconv.FormatFloat(p, 'f', 4, 64)
 }
 
-// plain replaces characters that control a terminal. It is a mapping function for strings.Map.
-func plain(c rune) rune {
+// printable replaces characters that control a terminal. It is a mapping function for strings.Map.
+func printable(c rune) rune {
 	if c == '\n' || unicode.IsPrint(c) {
 		return c
 	}
@@ -49,27 +49,27 @@ func title(m experiment.ReportMetric) string {
 	return fmt.Sprintf("%s%s (%s)", m.Name, unit, better)
 }
 
-// onMachine describes a machine.
-func onMachine(m *experiment.Machine) string {
+// machineText describes a machine.
+func machineText(m *experiment.Machine) string {
 	return fmt.Sprintf("%s, %d CPUs (%s), Linux %s", m.Model, m.CPUs, m.Topology, m.Kernel)
 }
 
-// measured describes the machine and the measurement.
-func measured(m *experiment.Machine, began time.Time, rounds int, seed uint64) string {
-	return fmt.Sprintf("%s, load %s before; %s; %d rounds in random order, seed %d.", onMachine(m), m.Load, began.Format("2006-01-02 15:04 MST"), rounds, seed)
+// measurementText describes the machine and the measurement.
+func measurementText(m *experiment.Machine, began time.Time, rounds int, seed uint64) string {
+	return fmt.Sprintf("%s, load %s before; %s; %d rounds in random order, seed %d.", machineText(m), m.Load, began.Format("2006-01-02 15:04 MST"), rounds, seed)
 }
 
-// stopped is the note on an early stop.
-func stopped(rounds int) string {
-	return fmt.Sprintf("stopped before its end: %d rounds were asked for", rounds)
+// stoppedNote is the note on an early stop.
+func stoppedNote(rounds int) string {
+	return fmt.Sprintf("stopped early: %d rounds were requested", rounds)
 }
 
 var markdown = strings.NewReplacer("|", `\|`, "<", "&lt;", "`", "'", "*", `\*`, "_", `\_`, "\n", " ", "\r", " ")
 
-// escape escapes the special characters of Markdown.
-func escape(text string) string { return markdown.Replace(text) }
+// escapeMarkdown escapes the special characters of Markdown.
+func escapeMarkdown(text string) string { return markdown.Replace(text) }
 
-// code formats a text as Markdown code.
-func code(text string) string {
+// markdownCode formats a text as Markdown code.
+func markdownCode(text string) string {
 	return "`" + strings.NewReplacer("`", "'", "\n", " ", "\r", " ").Replace(text) + "`"
 }

@@ -3,15 +3,8 @@ package simreport
 import (
 	"cmp"
 	"fmt"
-	"image/color"
 	"io"
 	"slices"
-	"strconv"
-
-	"gonum.org/v1/plot"
-	"gonum.org/v1/plot/plotter"
-	"gonum.org/v1/plot/vg"
-	"gonum.org/v1/plot/vg/draw"
 
 	"github.com/candor-project/candor/internal/figure"
 	"github.com/candor-project/candor/internal/fileio"
@@ -23,8 +16,8 @@ func (r *Report) Files() []fileio.File {
 	files := []fileio.File{{Name: "table.csv", Write: r.CSV}, {Name: "table.md", Write: r.Markdown}, {Name: "points.json", Write: r.JSON}}
 	for _, f := range diagrams {
 		files = append(files,
-			fileio.File{Name: f.file + ".svg", Write: func(w io.Writer) error { return r.draw(w, f, figure.SVG) }},
-			fileio.File{Name: f.file + ".png", Write: func(w io.Writer) error { return r.draw(w, f, figure.PNG) }})
+			fileio.File{Name: f.file + ".svg", Write: func(w io.Writer) error { return figure.SVG(w, r.draw(f)) }},
+			fileio.File{Name: f.file + ".png", Write: func(w io.Writer) error { return figure.PNG(w, r.draw(f)) }})
 	}
 	return files
 }
@@ -80,29 +73,27 @@ func (c *curve) name() string {
 }
 
 // The colors by algorithm and scheduler. The dashes depend on the policy.
-var curveColors = map[string][]color.Color{
-	"candor": {figure.RGB(0x0969da), figure.RGB(0x1a9c56), figure.RGB(0x1b9aaa), figure.RGB(0x24478f)},
-	"paper":  {figure.RGB(0xd9730d), figure.RGB(0xcf3f7e), figure.RGB(0x8250df), figure.RGB(0x8a5a2b)},
+var curveColors = map[string][]figure.Color{
+	"candor": {0x0969da, 0x1a9c56, 0x1b9aaa, 0x24478f},
+	"paper":  {0xd9730d, 0xcf3f7e, 0x8250df, 0x8a5a2b},
 }
 
 // style returns the line style of a curve. n is the number of previous schedulers of the same algorithm.
-func (c *curve) style(n int) draw.LineStyle {
+func (c *curve) style(n int) figure.Stroke {
 	colors := curveColors[c.algorithm]
-	s := draw.LineStyle{Color: colors[n%len(colors)], Width: vg.Points(1.8)}
+	s := figure.Stroke{Color: colors[n%len(colors)], Width: 1.8}
 	if c.policy == "best-effort" {
-		s.Dashes = []vg.Length{vg.Points(6), vg.Points(3)}
+		s.Dashes = []float64{6, 3}
 	}
 	return s
 }
 
-// A form writes a plot in a file format.
-type form func(w io.Writer, p *plot.Plot) error
-
 // draw draws a diagram.
-func (r *Report) draw(w io.Writer, f diagram, write form) error {
-	p := newPlot()
-	p.Title.Text = f.title + "\n" + r.subtitle()
-	p.X.Label.Text, p.Y.Label.Text = "sensitive containers, %", f.label
+func (r *Report) draw(d diagram) *figure.Plot {
+	p := figure.New()
+	p.X.Min, p.X.Max, p.Y.Min, p.Y.Max = 0, 100, 0, 1
+	p.Title = d.title + "\n" + r.subtitle()
+	p.X.Label, p.Y.Label = "sensitive containers, %", d.label
 	schedulers := map[string][]string{}
 	for _, c := range r.curves() {
 		known := schedulers[c.algorithm]
@@ -110,61 +101,34 @@ func (r *Report) draw(w io.Writer, f diagram, write form) error {
 			known = append(known, c.scheduler)
 			schedulers[c.algorithm] = known
 		}
-		if err := c.draw(p, f, c.style(slices.Index(known, c.scheduler))); err != nil {
-			return err
-		}
+		c.draw(p, d, c.style(slices.Index(known, c.scheduler)))
 	}
-	entries := len(r.curves())
-	if f.bound != nil {
-		entries *= 2
-	}
-	figure.AddMargin(p, entries)
-	return write(w, p)
-}
-
-// draw draws a curve, and the lower bound as dots of the same color.
-func (c *curve) draw(p *plot.Plot, f diagram, style draw.LineStyle) error {
-	line, dots, err := plotter.NewLinePoints(c.xys(f, f.value))
-	if err != nil {
-		return err
-	}
-	line.LineStyle = style
-	dots.GlyphStyle = draw.GlyphStyle{Color: style.Color, Radius: 2.2, Shape: draw.CircleGlyph{}}
-	p.Add(line, dots)
-	p.Legend.Add(c.name(), line, dots)
-	if f.bound == nil {
-		return nil
-	}
-	below, err := plotter.NewLine(c.xys(f, f.bound))
-	if err != nil {
-		return err
-	}
-	below.LineStyle = draw.LineStyle{Color: style.Color, Width: 1, Dashes: []vg.Length{1, 3}}
-	p.Add(below)
-	if len(c.points) > 1 {
-		p.Legend.Add("   its containers, rearranged freely", below)
-	}
-	return nil
-}
-
-// newPlot returns an empty plot from 0 to 100 %.
-func newPlot() *plot.Plot {
-	p := figure.New()
-	p.X.Min, p.X.Max, p.Y.Min, p.Y.Max = 0, 100, 0, 1
-	var ticks plot.ConstantTicks
-	for v := 0; v <= 100; v += 10 {
-		ticks = append(ticks, plot.Tick{Value: float64(v), Label: strconv.Itoa(v)})
-	}
-	p.X.Tick.Marker = ticks
 	return p
 }
 
+// draw draws a curve, and the lower bound as dots of the same color.
+func (c *curve) draw(p *figure.Plot, d diagram, style figure.Stroke) {
+	const radius = 2.2
+	values := c.xys(d, d.value)
+	p.Line(values, style)
+	p.Dots(values, style.Color, radius)
+	p.Label(c.name(), style, radius)
+	if d.bound == nil {
+		return
+	}
+	bound := figure.Stroke{Color: style.Color, Width: 1, Dashes: []float64{1, 3}}
+	p.Line(c.xys(d, d.bound), bound)
+	if len(c.points) > 1 {
+		p.Label("its containers, rearranged freely", bound, 0)
+	}
+}
+
 // xys returns the values of a curve. It omits points without sensitive containers if the diagram needs them.
-func (c *curve) xys(f diagram, value func(*simulate.Result) float64) plotter.XYs {
-	var list plotter.XYs
+func (c *curve) xys(f diagram, value func(*simulate.Result) float64) []figure.Point {
+	var list []figure.Point
 	for _, p := range c.points {
 		if p.Sensitive > 0 || f.bound == nil {
-			list = append(list, plotter.XY{X: 100 * p.Sensitive, Y: value(p)})
+			list = append(list, figure.Point{X: 100 * p.Sensitive, Y: value(p)})
 		}
 	}
 	return list

@@ -1,5 +1,5 @@
-// Prints the default of GOMAXPROCS, which depends on the go line in go.mod; with the argument
-// numcpu what runtime.NumCPU says.
+// The program prints the default of GOMAXPROCS, which depends on the Go version in go.mod. With the argument numcpu it
+// prints runtime.NumCPU.
 package main
 
 import (

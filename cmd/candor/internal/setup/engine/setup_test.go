@@ -136,14 +136,14 @@ func TestBadFilesAreLeftAlone(t *testing.T) {
 		{Docker, `{} {}`, "text follows the end"},
 		{Docker, `{"a":1,"a":2}`, "duplicate key"},
 		{Docker, `{"runtimes":[]}`, "runtimes: "},
-		{Docker, `{"runtimes":{"candor":{"path":"/else"}}}`, "another runtime"},
+		{Docker, `{"runtimes":{"candor":{"path":"/else"}}}`, "remove it first"},
 		{Podman, "a = [", "not TOML"},
 		{Podman, "[engine.runtimes]\n", "would not be valid TOML"},
-		{Podman, begin, " without "},
+		{Podman, begin, "without \"# end candor\""},
 		{Containerd, "version = 'x'\n", "not TOML"},
 		{Containerd, "version = 1\n", "must be 2, 3 or 4"},
 		{Containerd, "", "containerd config default"},
-		{Containerd, "version = 2\n[plugins.'io.containerd.grpc.v1.cri'.containerd.runtimes.candor]\n", "perhaps it has one already"},
+		{Containerd, "version = 2\n[plugins.'io.containerd.grpc.v1.cri'.containerd.runtimes.candor]\n", "already exists"},
 	} {
 		s := newSetup(t, test.engine, test.text)
 		_, err := s.Apply(false)

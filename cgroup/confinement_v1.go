@@ -13,68 +13,68 @@ import (
 	"github.com/candor-project/candor/internal/procfs"
 )
 
-// othersV1 is the group for processes that are in no group, beside Candor's.
-const othersV1 = "-others"
+// othersSuffixV1 is the group for processes that are in no group, beside Candor's.
+const othersSuffixV1 = "-others"
 
-// fencesV1 shrinks the other groups from the bottom up, as v1 wants it, and
+// confinementsV1 shrinks the other groups from the bottom up, as v1 wants it, and
 // then takes the processes out of the root, which can't be confined itself.
-func (t *Tree) fencesV1(keep cpuset.Set) ([]Confinement, error) {
+func (t *Tree) confinementsV1(keep cpuset.Set) ([]Confinement, error) {
 	groups, err := t.otherGroups()
 	if err != nil {
 		return nil, err
 	}
-	others := t.topGroup() + othersV1
-	var fences []Confinement
+	othersGroup := t.topGroup() + othersSuffixV1
+	var list []Confinement
 	for _, group := range groups {
-		if group == others {
+		if group == othersGroup {
 			continue
 		}
-		if fences, err = t.shrinkV1(fences, group, keep); err != nil {
+		if list, err = t.shrinkV1(list, group, keep); err != nil {
 			return nil, err
 		}
 	}
-	have, err := readEffective(t.cpuset.mount, cpusFile)
+	have, err := t.readEffective(t.cpuset.mount, cpusFile)
 	if err != nil {
 		return nil, err
 	}
-	f := Confinement{Kind: ConfineProcesses, At: others, After: keep.Intersect(have).String()}
+	f := Confinement{Kind: ConfineProcesses, At: othersGroup, After: keep.Intersect(have).String()}
 	if f.Before, err = t.ReadConfinement(f); err != nil {
 		return nil, err
 	}
-	isLeft, err := anyIn(t.cpuset.mount, movable)
+	isLeft, err := anyProcess(t.cpuset.mount, isMovable)
 	if err != nil {
 		return nil, err
 	}
 	if f.Before != f.After || isLeft {
-		fences = append(fences, f)
+		list = append(list, f)
 	}
-	return fences, nil
+	return list, nil
 }
 
 // shrinkV1 adds a group after its nested groups. A group that would keep no CPU gets all of keep.
-func (t *Tree) shrinkV1(fences []Confinement, group string, keep cpuset.Set) ([]Confinement, error) {
+func (t *Tree) shrinkV1(list []Confinement, group string, keep cpuset.Set) ([]Confinement, error) {
 	nested, err := subgroups(t.cpuset.mount + group)
 	if err != nil {
-		return fences, err
+		return list, err
 	}
-	now, err := readSet(t.cpuset.mount+group, cpusFile)
+	now, err := t.readSet(t.cpuset.mount+group, cpusFile)
 	if err != nil || now.IsEmpty() {
-		return fences, err // empty: not set up yet, and without processes
+		return list, err // empty: not set up yet, and without processes
 	}
-	left := now.Intersect(keep)
-	if left.IsEmpty() {
-		left = keep
+	remaining := now.Intersect(keep)
+	if remaining.IsEmpty() {
+		remaining = keep
 	}
 	for _, dir := range nested {
-		if fences, err = t.shrinkV1(fences, strings.TrimPrefix(dir, t.cpuset.mount), left); err != nil {
-			return fences, err
+		if list, err = t.shrinkV1(list, strings.TrimPrefix(dir, t.cpuset.mount), remaining); err != nil {
+			return list, err
 		}
 	}
-	return t.fence(fences, ConfineCPUs, group, left.String())
+	return t.addConfinement(list, ConfineCPUs, group, remaining.String())
 }
 
-// setOthersV1 makes the group and moves the root's processes into it, or, for "", back.
-func (t *Tree) setOthersV1(dir, cpus string) error {
+// confineProcessesV1 makes the group and moves the root's processes into it, or, for "", back.
+func (t *Tree) confineProcessesV1(dir, cpus string) error {
 	root := t.cpuset.mount
 	if cpus == "" {
 		if err := moveAll(dir, root); err != nil {
@@ -85,7 +85,7 @@ func (t *Tree) setOthersV1(dir, cpus string) error {
 	if err := os.Mkdir(dir, 0o755); err != nil && !errors.Is(err, os.ErrExist) {
 		return err
 	}
-	if err := inheritCpusetV1(dir); err != nil {
+	if err := t.inheritCpusetV1(dir); err != nil {
 		return err
 	}
 	if err := write(dir, cpusFile, cpus); err != nil {
@@ -96,20 +96,20 @@ func (t *Tree) setOthersV1(dir, cpus string) error {
 
 // moveAll moves the processes of a group to another group, until no process is left. Kernel threads stay: some are bound to their CPU
 // or node, and the kernel refuses others.
-func moveAll(from, to string) error {
+func moveAll(source, target string) error {
 	var failed error
 	for range 100 { // each pass ends with fewer: children are born where their parent is
-		pids, err := processesIn(from)
+		pids, err := processesIn(source)
 		if err != nil {
 			return err
 		}
 		moved := 0
 		failed = nil
 		for _, pid := range pids {
-			if !movable(pid) {
+			if !isMovable(pid) {
 				continue
 			}
-			switch err := attach(to, pid); {
+			switch err := attach(target, pid); {
 			case err == nil:
 				moved++
 			case !errors.Is(err, unix.ESRCH):
@@ -120,11 +120,11 @@ func moveAll(from, to string) error {
 			return failed
 		}
 	}
-	return errline.Join(fmt.Errorf("%s: processes come faster than they can be moved", from), failed)
+	return errline.Join(fmt.Errorf("%s: processes start faster than they can be moved", source), failed)
 }
 
-// movable reports whether a process is a program: not a kernel thread, not ended, and with an ID in this PID namespace.
-func movable(pid int) bool {
+// isMovable reports whether a process is a program: not a kernel thread, not ended, and with an ID in this PID namespace.
+func isMovable(pid int) bool {
 	stat, err := procfs.ReadStat(pid)
 	return err == nil && !stat.IsKernelThread()
 }

@@ -27,18 +27,18 @@ func ownRoot(t *testing.T) *Tree {
 	return &Tree{driver: Cgroupfs, parent: "/candor", proc: "/proc", cpuset: h, cpu: h, all: []*hierarchy{h}}
 }
 
-// TestFencesV1 confines nested groups and processes in no group, and undoes it.
-func TestFencesV1(t *testing.T) {
+// TestConfinementsV1 confines nested groups and processes in no group, and undoes it.
+func TestConfinementsV1(t *testing.T) {
 	tr := ownRoot(t)
 	a, b := two(t, tr)
 	both := a.Union(b)
 	root := tr.cpuset.mount
-	loose, inside := settle(t, root, a, b)
+	loose, inside := settle(t, tr, root, a, b)
 
-	fences, err := tr.Confinements(a, both)
+	list, err := tr.Confinements(a, both)
 	must(t, err)
 	var got []string
-	for _, f := range fences {
+	for _, f := range list {
 		got = append(got, fmt.Sprintf("%s %s: %s to %s", f.Kind, f.At, f.Before, f.After))
 	}
 	want := []string{
@@ -48,9 +48,9 @@ func TestFencesV1(t *testing.T) {
 		fmt.Sprintf("processes /candor-others:  to %s", a),
 	}
 	if !slices.Equal(got, want) {
-		t.Fatalf("fences\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
+		t.Fatalf("confinements\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
 	}
-	for _, f := range fences {
+	for _, f := range list {
 		must(t, tr.SetConfinement(f, f.After))
 	}
 	for what, pid := range map[string]int{"in no group": loose, "in a nested group": inside} {
@@ -72,7 +72,7 @@ func TestFencesV1(t *testing.T) {
 		t.Errorf("a late one may run on %v, want %v", is, a)
 	}
 
-	for _, f := range slices.Backward(fences) {
+	for _, f := range slices.Backward(list) {
 		must(t, tr.SetConfinement(f, f.Before))
 		if now, err := tr.ReadConfinement(f); err != nil || now != f.Before {
 			t.Errorf("%s of %s is %q (%v), want %q", f.Kind, f.At, now, err, f.Before)
@@ -87,19 +87,19 @@ func TestFencesV1(t *testing.T) {
 }
 
 // settle makes groups below a root, and a process in no group and one in a nested group.
-func settle(t *testing.T, root string, a, b cpuset.Set) (loose, inside int) {
+func settle(t *testing.T, tr *Tree, root string, a, b cpuset.Set) (loose, inside int) {
 	t.Helper()
 	both := a.Union(b)
 	for dir, cpus := range map[string]cpuset.Set{"/x": both, "/x/y": both, "/x/z": b, "/small": a, "/candor": both} {
 		must(t, os.MkdirAll(root+dir, 0o755))
 		if !strings.Contains(dir, "/x/") {
-			must(t, inheritCpusetV1(root+dir))
-			must(t, writeSet(root+dir, cpusFile, cpus))
+			must(t, tr.inheritCpusetV1(root+dir))
+			must(t, tr.writeSet(root+dir, cpusFile, cpus))
 		}
 	}
 	for dir, cpus := range map[string]cpuset.Set{"/x/y": both, "/x/z": b} {
-		must(t, inheritCpusetV1(root+dir))
-		must(t, writeSet(root+dir, cpusFile, cpus))
+		must(t, tr.inheritCpusetV1(root+dir))
+		must(t, tr.writeSet(root+dir, cpusFile, cpus))
 	}
 	must(t, os.Mkdir(root+"/unused", 0o755)) // has no CPUs yet
 	t.Cleanup(func() { removeTree(root, time.Now().Add(time.Minute)) })
@@ -109,8 +109,8 @@ func settle(t *testing.T, root string, a, b cpuset.Set) (loose, inside int) {
 	return loose, inside
 }
 
-// TestFencesRefused: fences come from a file, too.
-func TestFencesRefused(t *testing.T) {
+// TestInvalidConfinement: confinements also come from a file.
+func TestInvalidConfinement(t *testing.T) {
 	tr, err := Open(Options{ReadOnly: true})
 	must(t, err)
 	for _, f := range []Confinement{
@@ -128,7 +128,7 @@ func TestFencesRefused(t *testing.T) {
 		}
 	}
 	f := Confinement{Kind: ConfineCPUs, At: fmt.Sprintf("/candor-test-none-%d", os.Getpid()), Before: "0", After: "1"}
-	if err := tr.SetConfinement(f, f.After); !gone(err) {
+	if err := tr.SetConfinement(f, f.After); !isGone(err) {
 		t.Errorf("a group that is not there: %v", err)
 	}
 	if err := tr.SetConfinement(f, f.Before); err != nil {

@@ -41,7 +41,7 @@ const (
 // On v2 Candor's parent group becomes a partition. On v1 every other group shrinks, and the processes of the root get a group of
 // their own. If systemd manages the tree, its units are changed, since systemd writes the kernel's files itself.
 func (t *Tree) Confinements(keep, all cpuset.Set) ([]Confinement, error) {
-	if ours := all.Minus(keep); ours.IsEmpty() {
+	if ownCPUs := all.Minus(keep); ownCPUs.IsEmpty() {
 		return nil, fmt.Errorf("cannot reserve %s: the machine has %s, and Candor needs one; reserve fewer", cputext.CPUs(keep), cputext.CPUs(all))
 	}
 	if have, err := t.rootEffective(); err != nil {
@@ -51,40 +51,40 @@ func (t *Tree) Confinements(keep, all cpuset.Set) ([]Confinement, error) {
 	}
 	switch {
 	case t.driver == Systemd:
-		return t.fencesSystemd(keep)
+		return t.confinementsSystemd(keep)
 	case t.cpuset.v2:
-		return t.fencesV2(keep, all)
+		return t.confinementsV2(keep, all)
 	default:
-		return t.fencesV1(keep)
+		return t.confinementsV1(keep)
 	}
 }
 
 // rootEffective returns the CPUs of processes outside all groups, together with the CPUs of Candor's partition.
 func (t *Tree) rootEffective() (cpuset.Set, error) {
 	h := t.cpuset
-	if is, _ := isGroup(h.mount); !is || h.root != "/" {
-		return cpuset.Set{}, errors.New("this is a container with a part of the machine's groups: what is not Candor's is confined from the machine itself")
+	if ok, _ := isGroup(h.mount); !ok || h.root != "/" {
+		return cpuset.Set{}, errors.New("only a part of the machine's groups is visible here; confine foreign processes from the host, not in a container")
 	}
-	have, err := readEffective(h.mount, cpusFile)
+	have, err := t.readEffective(h.mount, cpusFile)
 	if err != nil || !h.v2 {
 		return have, err
 	}
-	ours, err := readEffective(h.parent, cpusFile)
+	ownCPUs, err := t.readEffective(h.parent, cpusFile)
 	if errors.Is(err, fs.ErrNotExist) {
 		return have, nil
 	}
-	return have.Union(ours), err
+	return have.Union(ownCPUs), err
 }
 
-// fence adds a value that has to change.
-func (t *Tree) fence(fences []Confinement, kind ConfinementKind, at, after string) ([]Confinement, error) {
+// addConfinement adds a value that has to change.
+func (t *Tree) addConfinement(list []Confinement, kind ConfinementKind, at, after string) ([]Confinement, error) {
 	f := Confinement{Kind: kind, At: at, After: after}
 	before, err := t.ReadConfinement(f)
 	if err != nil || before == after {
-		return fences, err
+		return list, err
 	}
 	f.Before = before
-	return append(fences, f), nil
+	return append(list, f), nil
 }
 
 // ReadConfinement returns the value that holds now; "" for a group that is not there.
@@ -92,7 +92,7 @@ func (t *Tree) ReadConfinement(f Confinement) (string, error) {
 	if f.Kind == ConfineUnit {
 		return t.unitCPUs(f.At)
 	}
-	dir, err := t.fenceDir(f)
+	dir, err := t.confinementDir(f)
 	if err != nil {
 		return "", err
 	}
@@ -104,7 +104,7 @@ func (t *Tree) ReadConfinement(f Confinement) (string, error) {
 	switch {
 	case errors.Is(err, fs.ErrNotExist) && f.Kind == ConfineToPartition:
 		return "member", nil
-	case gone(err):
+	case isGone(err):
 		return "", nil
 	case f.Kind == ConfineToPartition && bytes.Contains(content, []byte("invalid")):
 		return "member", err // a group without CPUs of its own has no other kind
@@ -127,7 +127,7 @@ func (t *Tree) SetConfinement(f Confinement, value string) error {
 	if f.Kind == ConfineUnit {
 		return t.setUnitCPUs(f.At, value)
 	}
-	dir, err := t.fenceDir(f)
+	dir, err := t.confinementDir(f)
 	if err != nil {
 		return err
 	}
@@ -140,39 +140,39 @@ func (t *Tree) SetConfinement(f Confinement, value string) error {
 	case ConfineToPartition:
 		err = setPartition(dir, value)
 	case ConfineProcesses:
-		err = t.setOthersV1(dir, value)
+		err = t.confineProcessesV1(dir, value)
 	default:
-		err = t.writeFence(dir, value)
+		err = t.writeCPUs(dir, value)
 	}
-	if gone(err) && value == f.Before {
+	if isGone(err) && value == f.Before {
 		return nil // its CPUs went with it
 	}
 	return err
 }
 
-// writeFence writes a group's CPUs. "" is "as the group above"; where the kernel refuses that, since the
+// writeCPUs writes a group's CPUs. "" is "as the group above"; where the kernel refuses that, since the
 // group has processes, all CPUs mean the same.
-func (t *Tree) writeFence(dir, value string) error {
+func (t *Tree) writeCPUs(dir, value string) error {
 	err := write(dir, cpusFile, value+"\n") // the newline: an empty write would be none
 	if value != "" || !errors.Is(err, unix.ENOSPC) {
 		return err
 	}
-	all, err := readSet(filepath.Dir(t.proc)+"/sys/devices/system/cpu", "possible")
+	all, err := t.readSet(filepath.Dir(t.proc)+"/sys/devices/system/cpu", "possible")
 	if err != nil {
 		return err
 	}
-	return writeSet(dir, cpusFile, all)
+	return t.writeSet(dir, cpusFile, all)
 }
 
-// fenceDir returns the directory of a confinement in the kernel's files. Confinements also come from a file, so an invalid
+// confinementDir returns the directory of a confinement in the kernel's files. Confinements also come from a file, so an invalid
 // confinement is refused.
-func (t *Tree) fenceDir(f Confinement) (string, error) {
+func (t *Tree) confinementDir(f Confinement) (string, error) {
 	kinds := []ConfinementKind{ConfineCPUs, ConfineToPartition, ConfineProcesses}
 	if !slices.Contains(kinds, f.Kind) {
-		return "", fmt.Errorf("fence %.40q: want %s, %s, %s or %s", f.Kind, ConfineCPUs, ConfineToPartition, ConfineProcesses, ConfineUnit)
+		return "", fmt.Errorf("confinement %.40q: must be %s, %s, %s or %s", f.Kind, ConfineCPUs, ConfineToPartition, ConfineProcesses, ConfineUnit)
 	}
 	if !strings.HasPrefix(f.At, "/") || f.At == "/" || f.At != filepath.Clean(f.At) || strings.ContainsRune(f.At, 0) {
-		return "", fmt.Errorf("fence %s: %.80q is not the path of a group", f.Kind, f.At)
+		return "", fmt.Errorf("confinement %s: %.80q is not the path of a group", f.Kind, f.At)
 	}
 	return t.cpuset.mount + f.At, nil
 }
@@ -201,13 +201,13 @@ func (t *Tree) otherGroups() ([]string, error) {
 
 // ConfinementAnnotations returns the limits of the confinement on this machine.
 func (t *Tree) ConfinementAnnotations() []string {
-	const boot = "this lasts until the next boot: candor setup host does it again"
+	const boot = "this lasts until the next boot; run candor setup host again then"
 	switch {
 	case t.driver == Systemd:
-		return []string{boot, "kernel threads are not confined, nor are slices that are made later beside these"}
+		return []string{boot, "kernel threads are not confined, nor are slices that are created later beside these"}
 	case t.cpuset.v2:
 		return []string{boot, "kernel threads that are bound to a CPU stay there"}
 	default:
-		return []string{boot, "kernel threads are not confined, nor are groups that are made later beside these"}
+		return []string{boot, "kernel threads are not confined, nor are groups that are created later beside these"}
 	}
 }

@@ -12,14 +12,14 @@ import (
 	"github.com/candor-project/candor/cpuset"
 )
 
-// fencesSystemd gives every other unit directly below the root (system.slice, user.slice,
+// confinementsSystemd gives every other unit directly below the root (system.slice, user.slice,
 // init.scope, …) AllowedCPUs=, until the next boot. Groups there that are no units' are written to.
-func (t *Tree) fencesSystemd(keep cpuset.Set) ([]Confinement, error) {
+func (t *Tree) confinementsSystemd(keep cpuset.Set) ([]Confinement, error) {
 	groups, err := t.otherGroups()
 	if err != nil {
 		return nil, err
 	}
-	var fences []Confinement
+	var list []Confinement
 	for _, group := range groups {
 		kind, at := ConfineCPUs, group
 		switch unit := group[1:]; {
@@ -28,11 +28,11 @@ func (t *Tree) fencesSystemd(keep cpuset.Set) ([]Confinement, error) {
 		case filepath.Ext(unit) == ".mount", filepath.Ext(unit) == ".swap":
 			continue // has no processes
 		}
-		if fences, err = t.fence(fences, kind, at, keep.String()); err != nil {
+		if list, err = t.addConfinement(list, kind, at, keep.String()); err != nil {
 			return nil, err
 		}
 	}
-	return fences, nil
+	return list, nil
 }
 
 // unitType is D-Bus' word for units that can have processes.
@@ -59,7 +59,7 @@ func (t *Tree) unitCPUs(unit string) (string, error) {
 		return p.Value.Store(&mask)
 	})
 	if err != nil {
-		return "", fmt.Errorf("ask systemd for %s of %s: %w", ConfineUnit, unit, err)
+		return "", fmt.Errorf("cannot read %s of %s from systemd: %w", ConfineUnit, unit, err)
 	}
 	var set cpuset.Set
 	for i, b := range mask {
@@ -86,7 +86,7 @@ func (t *Tree) setUnitCPUs(unit, value string) error {
 		return conn.SetUnitPropertiesContext(ctx, unit, true, property(string(ConfineUnit), mask))
 	})
 	if err != nil {
-		return fmt.Errorf("set %s of %s: %w", ConfineUnit, unit, err)
+		return fmt.Errorf("cannot set %s of %s: %w", ConfineUnit, unit, err)
 	}
 	return t.finishUnitCPUs(unit, set)
 }
@@ -95,20 +95,20 @@ func (t *Tree) setUnitCPUs(unit, value string) error {
 // given the group the controller; that the kernel refuses to take CPUs away from a group with processes it does not mind.
 func (t *Tree) finishUnitCPUs(unit string, set cpuset.Set) error {
 	dir := filepath.Join(t.cpuset.mount, unit)
-	wait := newWait(t.atMost(removeTimeout))
+	wait := newWait(t.remainingTime(removeTimeout))
 	for {
-		now, err := readSet(dir, cpusFile)
+		now, err := t.readSet(dir, cpusFile)
 		if err == nil && now != set {
-			err = t.writeFence(dir, set.String())
+			err = t.writeCPUs(dir, set.String())
 		}
-		if !gone(err) {
+		if !isGone(err) {
 			return err
 		}
-		if is, err := isGroup(dir); !is || err != nil || set.IsEmpty() {
+		if ok, err := isGroup(dir); !ok || err != nil || set.IsEmpty() {
 			return err // not running, or without the controller
 		}
-		if !wait.more() {
-			return fmt.Errorf("%s: systemd has taken %s=%s, but its group has no cpuset", unit, ConfineUnit, set)
+		if !wait.next() {
+			return fmt.Errorf("%s: systemd has accepted %s=%s, but the group has no cpuset", unit, ConfineUnit, set)
 		}
 	}
 }
