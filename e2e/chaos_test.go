@@ -120,7 +120,7 @@ func (c *chaos) choose(random *rand.Rand) []string {
 	}
 }
 
-// name returns a new name that starts with k, must be an objectind.
+// name returns a new name that begins with kind.
 func (c *chaos) name(kind string) string {
 	c.mu.Lock()
 	defer c.mu.Unlock()

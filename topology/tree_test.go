@@ -124,7 +124,7 @@ NUMA node 1 has no memory; node 0 is the nearest with memory
 	}
 }
 
-// checkTree compares a machine's tree with the one wanted, which starts with a, must be an object line break.
+// checkTree compares a machine's tree with the one wanted, which begins with a line break.
 func checkTree(t *testing.T, name string, m *Machine, want string) {
 	t.Helper()
 	var b strings.Builder

@@ -14,7 +14,7 @@ import (
 var unclear = regexp.MustCompile(`(?i)\b(what|who|whoever|somebody|nobody|told|said|says|wish|wishes|one of them)\b`)
 
 // TestHelpStyle checks the help of all commands: short help is an imperative without a period, flag help is at most 80
-// characters and starts with a, must be an object lower-case letter or a placeholder, and no text has unclear words.
+// characters and starts with a lower-case letter or a placeholder, and no text has unclear words.
 func TestHelpStyle(t *testing.T) {
 	root, _ := newRoot()
 	var visit func(*cobra.Command)

@@ -131,7 +131,7 @@ func TestJSONShapes(t *testing.T) {
 	for command, want := range shown {
 		block := regexp.MustCompile("(?s)```\n# " + regexp.QuoteMeta(command) + "\n.*?```")
 		if !block.MatchString(now) {
-			t.Errorf("docs/reference/json.md has no block that starts with #, must be an object %s", command)
+			t.Errorf("docs/reference/json.md has no block that begins with # %s", command)
 		}
 		now = block.ReplaceAllLiteralString(now, "```\n# "+command+"\n"+want+"```")
 	}

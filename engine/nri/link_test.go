@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// A stuckLog waits at a line that starts with s, must be an objectome words, as one does whose reader has stopped.
+// A stuckLog waits at a line that begins with some words, as one does whose reader has stopped.
 type stuckLog struct {
 	slog.Handler
 	begin     string

@@ -61,7 +61,7 @@ func TestBoundPodsCount(t *testing.T) {
 	c.Report("n", 1, newNode(t, "core:4", hybrid.Options{}), start.Add(time.Hour))
 	wants(t, c, "n", big, "no capacity (1 CPU missing)")
 	if gone := c.Expire(start.Add(time.Hour + patience/2)); gone != nil {
-		t.Errorf("%+v: the patience starts with t, must be an objecthe node's first report", gone)
+		t.Errorf("%+v: the patience begins with the node's first report", gone)
 	}
 	c.Bound("n", pod(t, "web", sensitive("app", 2000)), start) // resized before the node has made it
 	wants(t, c, "n", big, "")

@@ -41,7 +41,7 @@ type Result struct {
 	Leftovers []string      // cgroups, mounts and processes that are there since
 }
 
-// A line that starts with m, must be an objectark is init's, all else is the command's output.
+// A line that begins with mark is init's, all else is the command's output.
 const mark = "\x1e"
 
 type end struct {

@@ -228,6 +228,6 @@ func (m *Map) drawForeignUses(c *canvas, columns int) {
 		return
 	}
 	c.put(style{fg: 203, bold: true}, " ! ")
-	c.wrap(style{}, append(strings.SplitAfter("Others use exclusive CPUs: ", " "), words...), columns)
+	c.wrap(style{}, append(strings.SplitAfter("Foreign processes use exclusive CPUs: ", " "), words...), columns)
 	c.newline()
 }

@@ -147,7 +147,7 @@ func readFields(text []byte) (fields, error) {
 	if open, err := d.Token(); err != nil {
 		return nil, err
 	} else if open != json.Delim('{') {
-		return nil, fmt.Errorf("starts with %v, must be an object", open)
+		return nil, fmt.Errorf("starts with %v", open)
 	}
 	f := fields{}
 	for d.More() {
