@@ -59,6 +59,18 @@ MODULES := $(sort $(patsubst %/go.mod,%,$(shell find . -name go.mod -not -path '
 tools:
 	@cd tools && $(GO) build -o ../bin/tools/ tool ./prose
 
+.PHONY: generate check-generated
+
+CONTROLLER_GEN = bin/tools/controller-gen paths=./kube/v1alpha1 crd object
+
+generate: tools ## deep copies and CRDs of kube/v1alpha1, by controller-gen
+	@$(CONTROLLER_GEN) output:crd:dir=deploy/helm/candor/crds output:object:dir=kube/v1alpha1
+
+check-generated: tools ## the generated files are current
+	@dir=$$(mktemp -d) && trap 'rm -rf "$$dir"' EXIT && $(CONTROLLER_GEN) output:dir="$$dir" && \
+	for file in kube/v1alpha1/zz_generated.deepcopy.go deploy/helm/candor/crds/candor.dev_nodecpus.yaml deploy/helm/candor/crds/candor.dev_cpuprofiles.yaml; do \
+	diff -u "$$file" "$$dir/$${file##*/}" || { echo "$$file is not current: run make generate"; exit 1; }; done
+
 check-format: ## gofmt
 	@unformatted=$$(gofmt -l $$(git -c safe.directory='*' ls-files '*.go')); test -z "$$unformatted" || { echo "run gofmt -w on: $$unformatted"; exit 1; }
 

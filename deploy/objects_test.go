@@ -13,7 +13,7 @@ import (
 // one alone would be lost on the way, without a word.
 func TestObjects(t *testing.T) {
 	for name, object := range map[string]any{"nodecpu": v1alpha1.NodeCPU{}, "cpuprofile": v1alpha1.CPUProfile{}} {
-		crd := read[document](t, filepath.Join(chart, "crds", name+".yaml"))
+		crd := read[document](t, filepath.Join(chart, "crds", "candor.dev_"+name+"s.yaml"))
 		version := crd["spec"].(document)["versions"].([]any)[0].(document)
 		if version["name"] != v1alpha1.GroupVersion.Version || crd["spec"].(document)["group"] != v1alpha1.GroupVersion.Group {
 			t.Errorf("%s: %v of %v", name, version["name"], crd["spec"].(document)["group"])

@@ -17,7 +17,7 @@ import (
 // new fields to the record.
 func TestRecordedDefinitions(t *testing.T) {
 	for _, name := range []string{"nodecpu", "cpuprofile"} {
-		crd := read[document](t, filepath.Join(chart, "crds", name+".yaml"))
+		crd := read[document](t, filepath.Join(chart, "crds", "candor.dev_"+name+"s.yaml"))
 		spec := crd["spec"].(document)
 		var text strings.Builder
 		fmt.Fprintln(&text, "group", asJSON(t, spec["group"]), "scope", asJSON(t, spec["scope"]), "names", asJSON(t, spec["names"]))

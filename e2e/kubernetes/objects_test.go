@@ -167,9 +167,9 @@ func TestReportsThatAreRefused(t *testing.T) {
 
 func TestProfiles(t *testing.T) {
 	p := install(t)
-	all := &metav1.LabelSelector{}
-	expression := func(operator metav1.LabelSelectorOperator, values ...string) *metav1.LabelSelector {
-		return &metav1.LabelSelector{MatchExpressions: []metav1.LabelSelectorRequirement{{Key: "app", Operator: operator, Values: values}}}
+	all := &v1alpha1.PodSelector{}
+	expression := func(operator metav1.LabelSelectorOperator, values ...string) *v1alpha1.PodSelector {
+		return &v1alpha1.PodSelector{MatchExpressions: []v1alpha1.PodSelectorRequirement{{Key: "app", Operator: operator, Values: values}}}
 	}
 	for i, c := range []struct {
 		spec v1alpha1.CPUProfileSpec

@@ -40,7 +40,10 @@ func Manifest(name string, labels map[string]string, images []string, class stri
 	m := manifest{APIVersion: v1alpha1.GroupVersion.String(), Kind: kind}
 	m.Metadata.Name, m.Spec.Images, m.Spec.Class = name, images, class
 	if len(labels) > 0 {
-		spec.Selector = &metav1.LabelSelector{MatchLabels: labels}
+		spec.Selector = &v1alpha1.PodSelector{MatchLabels: map[string]v1alpha1.LabelValue{}}
+		for label, value := range labels {
+			spec.Selector.MatchLabels[label] = v1alpha1.LabelValue(value)
+		}
 		m.Spec.Selector = &labelSelector{labels}
 	}
 	if _, err := read(&spec); err != nil {

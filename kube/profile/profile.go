@@ -6,7 +6,6 @@ import (
 	"slices"
 	"strings"
 
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
 
 	"github.com/candor-project/candor/kube"
@@ -43,7 +42,7 @@ func read(spec *v1alpha1.CPUProfileSpec) (p Profile, err error) {
 	}
 	p.selector = labels.Everything()
 	if spec.Selector != nil {
-		if p.selector, err = metav1.LabelSelectorAsSelector(spec.Selector); err != nil {
+		if p.selector, err = spec.Selector.Selector(); err != nil {
 			return p, fmt.Errorf("selector: %w", err)
 		}
 	}

@@ -24,8 +24,8 @@ func mustRead(t testing.TB, name string, spec v1alpha1.CPUProfileSpec) Profile {
 	return p
 }
 
-func selector(labels map[string]string) *metav1.LabelSelector {
-	return &metav1.LabelSelector{MatchLabels: labels}
+func selector(labels map[string]v1alpha1.LabelValue) *v1alpha1.PodSelector {
+	return &v1alpha1.PodSelector{MatchLabels: labels}
 }
 
 // Taking away what the five places say, one by one, shows the next.
@@ -70,7 +70,7 @@ func TestPlacesAddUp(t *testing.T) {
 }
 
 func TestWhoIsMeant(t *testing.T) {
-	web := selector(map[string]string{"app": "web"})
+	web := selector(map[string]v1alpha1.LabelValue{"app": "web"})
 	notOld := &metav1.LabelSelector{MatchExpressions: []metav1.LabelSelectorRequirement{{Key: "age", Operator: metav1.LabelSelectorOpNotIn, Values: []string{"old"}}}}
 	for _, c := range []struct {
 		selector *metav1.LabelSelector
@@ -157,7 +157,7 @@ func TestBadProfiles(t *testing.T) {
 		`view "all": must be full or affinity`:                      {Selector: all, View: "all"},
 		"images: must be 1 to 64 patterns":                          {Images: []string{""}, Class: "sensitive"},
 		"none of them empty":                                        {Images: make([]string, 65), Class: "sensitive"},
-		"selector: ":                                                {Selector: selector(map[string]string{"a b": "c"}), Class: "sensitive"},
+		"selector: ":                                                {Selector: selector(map[string]v1alpha1.LabelValue{"a b": "c"}), Class: "sensitive"},
 		`is not a valid label selector operator`:                    {Selector: &metav1.LabelSelector{MatchExpressions: []metav1.LabelSelectorRequirement{{Key: "a", Operator: "Like"}}}, Class: "sensitive"},
 	} {
 		_, err := Read(&v1alpha1.CPUProfile{ObjectMeta: metav1.ObjectMeta{Name: "p"}, Spec: spec})

@@ -6,10 +6,25 @@ import (
 )
 
 // A NodeCPU holds the CPUs of the node with the same name, and their holders. Only the node's agent, candor nri --publish, writes it.
+//
+// +kubebuilder:object:root=true
+// +kubebuilder:subresource:status
+// +kubebuilder:resource:scope=Cluster,shortName=ncpu,categories=candor
+// +kubebuilder:printcolumn:name="CPUs",type=integer,JSONPath=`.status.counts.cpus`,description="CPUs that Candor allocates to containers"
+// +kubebuilder:printcolumn:name="Exclusive",type=integer,JSONPath=`.status.counts.exclusive`,description="CPUs that belong to a single sensitive container"
+// +kubebuilder:printcolumn:name="Fractional",type=integer,JSONPath=`.status.counts.fractional`,description="CPUs that carry fractions of sensitive containers"
+// +kubebuilder:printcolumn:name="Shared",type=integer,JSONPath=`.status.counts.shared`,description="CPUs of the flexible containers"
+// +kubebuilder:printcolumn:name="Sensitive",type=string,JSONPath=`.status.sensitive`,description="sum of the sensitive containers' limits"
+// +kubebuilder:printcolumn:name="Shared time",type=string,JSONPath=`.status.sharedTime`,description="part of Sensitive on CPUs of several containers"
+// +kubebuilder:printcolumn:name="Algorithm",type=string,JSONPath=`.status.algorithm`,priority=1
+// +kubebuilder:printcolumn:name="Machine",type=string,JSONPath=`.status.machine.description`,priority=1
+// +kubebuilder:printcolumn:name="Reported",type=date,JSONPath=`.status.reported`,priority=1,description="time of the last change"
+// +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`
 type NodeCPU struct {
 	metav1.TypeMeta   `json:",inline"`
 	metav1.ObjectMeta `json:"metadata,omitempty"`
 
+	// Status is the last report.
 	Status NodeCPUStatus `json:"status,omitzero"`
 }
 
@@ -24,35 +39,58 @@ func (n *NodeCPU) NodeUID() types.UID {
 	return ""
 }
 
-// NodeCPUStatus is a report of a node.
+// NodeCPUStatus is the last report of a node.
+//
+// +kubebuilder:validation:XValidation:rule="self.counter >= oldSelf.counter",message="the counter of a report is not less than the previous counter"
+// +kubebuilder:validation:XValidation:rule="self.counts.exclusive + self.counts.fractional + self.counts.shared == self.counts.cpus",message="each usable CPU is in exactly one pool"
 type NodeCPUStatus struct {
 	// Counter increases by 1 with each report.
+	// +kubebuilder:validation:Minimum=1
 	Counter int64 `json:"counter"`
 	// Reported is the time of the report by the node's clock. It is informative: no decision depends on it.
 	Reported metav1.Time `json:"reported"`
 	// Fingerprint is the Fingerprint of the UIDs of the pods in the report.
+	// +kubebuilder:validation:Pattern=`^[0-9a-f]{16}$`
 	Fingerprint string `json:"fingerprint"`
 
+	// Machine is the topology of the node.
 	Machine Machine `json:"machine"`
 	// Algorithm is "candor" or "paper".
+	// +kubebuilder:validation:Enum=candor;paper
 	Algorithm string `json:"algorithm"`
 	// Policy is the node's default policy of sensitive containers: "strict" or "best-effort".
+	// +kubebuilder:validation:Enum=strict;"best-effort"
 	Policy string `json:"policy,omitempty"`
 	// MinShared is CPU time that sensitive containers never get; empty: none.
+	// +kubebuilder:validation:MaxLength=8
+	// +kubebuilder:validation:Pattern=`^[0-9]+m?$`
 	MinShared string `json:"minShared,omitempty"`
-	// Reserved are CPUs that no container gets from Candor.
+	// Reserved are CPUs that Candor does not allocate.
+	// +kubebuilder:validation:MaxLength=4096
+	// +kubebuilder:validation:Pattern=`^[0-9,-]*$`
 	Reserved string `json:"reserved,omitempty"`
-	// Usable are the CPUs that Candor gives to containers.
+	// Usable are the CPUs that Candor allocates.
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=4096
+	// +kubebuilder:validation:Pattern=`^[0-9,-]+$`
 	Usable string `json:"usable"`
 
-	Pools  Pools  `json:"pools"`
+	// Pools are the pools of the usable CPUs.
+	Pools Pools `json:"pools"`
+	// Counts are the sizes of the pools.
 	Counts Counts `json:"counts"`
 	// Sensitive is the sum of the sensitive containers' limits.
+	// +kubebuilder:validation:MaxLength=8
+	// +kubebuilder:validation:Pattern=`^[0-9]+m?$`
 	Sensitive string `json:"sensitive"`
 	// SharedTime is the part of Sensitive on CPUs in more than one container's cpuset.
+	// +kubebuilder:validation:MaxLength=8
+	// +kubebuilder:validation:Pattern=`^[0-9]+m?$`
 	SharedTime string `json:"sharedTime"`
 
 	// Grants are the grants of the containers, in order of arrival.
+	// +kubebuilder:validation:MaxItems=4096
+	// +listType=atomic
 	Grants []Grant `json:"grants,omitempty"`
 }
 
@@ -60,65 +98,127 @@ type NodeCPUStatus struct {
 // by blanks.
 type Machine struct {
 	// Description is the machine in hwloc's notation; empty if the notation cannot express it.
+	// +kubebuilder:validation:MaxLength=256
 	Description string `json:"description,omitempty"`
-	Online      string `json:"online"`
-	Offline     string `json:"offline,omitempty"`
-	Isolated    string `json:"isolated,omitempty"`
-	Sockets     string `json:"sockets"`
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=4096
+	// +kubebuilder:validation:Pattern=`^[0-9,-]+$`
+	Online string `json:"online"`
+	// +kubebuilder:validation:MaxLength=4096
+	// +kubebuilder:validation:Pattern=`^[0-9,-]*$`
+	Offline string `json:"offline,omitempty"`
+	// +kubebuilder:validation:MaxLength=4096
+	// +kubebuilder:validation:Pattern=`^[0-9,-]*$`
+	Isolated string `json:"isolated,omitempty"`
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=8192
+	// +kubebuilder:validation:Pattern=`^[0-9, -]+$`
+	Sockets string `json:"sockets"`
 	// NUMANodes are the memory nodes that have online CPUs.
+	// +kubebuilder:validation:MinItems=1
+	// +kubebuilder:validation:MaxItems=256
+	// +listType=atomic
+	// +kubebuilder:validation:XValidation:rule="self.all(n, size(n.distances) == size(self))",message="a NUMA node has a distance to each NUMA node"
 	NUMANodes []NUMANode `json:"numaNodes"`
 	// L3s are the CPUs that share an L3 cache; empty where the kernel knows of none.
+	// +kubebuilder:validation:MaxLength=8192
+	// +kubebuilder:validation:Pattern=`^[0-9, -]*$`
 	L3s string `json:"l3s,omitempty"`
 	// Cores are the cores of several CPUs; the other CPUs are a core each.
+	// +kubebuilder:validation:MaxLength=8192
+	// +kubebuilder:validation:Pattern=`^[0-9, -]*$`
 	Cores string `json:"cores,omitempty"`
 	// Speeds distinguish fast and slow CPUs, "0-15:1024 16-23:512": the kernel's cpu_capacity or, without it, the maximum frequency in kHz. Empty:
 	// all CPUs are equal.
+	// +kubebuilder:validation:MaxLength=16384
+	// +kubebuilder:validation:Pattern=`^[0-9,: -]*$`
 	Speeds string `json:"speeds,omitempty"`
 }
 
 // A NUMANode is a memory node.
 type NUMANode struct {
-	ID   int32  `json:"id"`
+	// +kubebuilder:validation:Minimum=0
+	ID int32 `json:"id"`
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=4096
+	// +kubebuilder:validation:Pattern=`^[0-9,-]+$`
 	CPUs string `json:"cpus"`
 	// Distances are those to the nodes of the list, in the firmware's unit (10: local).
+	// +kubebuilder:validation:MaxItems=256
+	// +kubebuilder:validation:items:Minimum=1
+	// +kubebuilder:validation:items:Maximum=255
+	// +listType=atomic
 	Distances []int32 `json:"distances"`
 }
 
 // Pools are the pools of the usable CPUs; each CPU is in exactly one.
 type Pools struct {
-	Exclusive  string `json:"exclusive,omitempty"`
+	// +kubebuilder:validation:MaxLength=4096
+	// +kubebuilder:validation:Pattern=`^[0-9,-]*$`
+	Exclusive string `json:"exclusive,omitempty"`
+	// +kubebuilder:validation:MaxLength=4096
+	// +kubebuilder:validation:Pattern=`^[0-9,-]*$`
 	Fractional string `json:"fractional,omitempty"`
-	Shared     string `json:"shared,omitempty"`
+	// +kubebuilder:validation:MaxLength=4096
+	// +kubebuilder:validation:Pattern=`^[0-9,-]*$`
+	Shared string `json:"shared,omitempty"`
 }
 
 // Counts are the numbers of usable CPUs, and of those in each pool.
 type Counts struct {
-	CPUs       int32 `json:"cpus"`
-	Exclusive  int32 `json:"exclusive"`
+	// +kubebuilder:validation:Minimum=1
+	// +kubebuilder:validation:Maximum=1024
+	CPUs int32 `json:"cpus"`
+	// +kubebuilder:validation:Minimum=0
+	Exclusive int32 `json:"exclusive"`
+	// +kubebuilder:validation:Minimum=0
 	Fractional int32 `json:"fractional"`
-	Shared     int32 `json:"shared"`
+	// +kubebuilder:validation:Minimum=0
+	Shared int32 `json:"shared"`
 }
 
 // A Grant is the grant of a container.
+//
+// +kubebuilder:validation:XValidation:rule="!has(self.class) || self.class != 'sensitive' || has(self.limit)",message="a sensitive container has a limit"
+// +kubebuilder:validation:XValidation:rule="!has(self.class) || self.class != 'sensitive' || !has(self.request)",message="a sensitive container has no request apart from its limit"
+// +kubebuilder:validation:XValidation:rule="has(self.class) && self.class == 'sensitive' || !has(self.cpus) || !self.cpus.contains(':')",message="a flexible container has no fraction"
+// +kubebuilder:validation:XValidation:rule="!has(self.topologyMissed) || has(self.topology)",message="topologyMissed requires topology"
 type Grant struct {
 	// Pod is the UID of the container's pod; empty outside of Kubernetes.
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=64
+	// +kubebuilder:validation:Pattern=`^[^/]+$`
 	Pod string `json:"pod,omitempty"`
 	// Container is its name; without a pod, the name by which Candor knows it on the node.
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=253
+	// +kubebuilder:validation:Pattern=`^[^/]+$`
 	Container string `json:"container"`
 	// Class is "sensitive"; empty: flexible.
+	// +kubebuilder:validation:Enum=sensitive;flexible
 	Class string `json:"class,omitempty"`
 	// Policy is "best-effort"; empty: strict.
+	// +kubebuilder:validation:Enum=strict;"best-effort"
 	Policy string `json:"policy,omitempty"`
 	// Limit is the CPU limit; empty for a flexible container without a limit.
+	// +kubebuilder:validation:MaxLength=8
+	// +kubebuilder:validation:Pattern=`^[0-9]+m?$`
 	Limit string `json:"limit,omitempty"`
 	// Request is the guarantee of a flexible container; empty: its limit.
+	// +kubebuilder:validation:MaxLength=8
+	// +kubebuilder:validation:Pattern=`^[0-9]+m?$`
 	Request string `json:"request,omitempty"`
 	// CPUs are the CPUs of a sensitive container, "4,7:500m": CPU 4 is exclusive, CPU 7 carries a fraction of 500m. A flexible container has CPUs here
 	// only if its topology policy confines it.
+	// +kubebuilder:validation:MaxLength=4096
+	// +kubebuilder:validation:Pattern=`^[0-9,:m-]+$`
 	CPUs string `json:"cpus,omitempty"`
 	// Lost are CPUs that it held when they went offline.
+	// +kubebuilder:validation:MaxLength=4096
+	// +kubebuilder:validation:Pattern=`^[0-9,-]+$`
 	Lost string `json:"lost,omitempty"`
 	// Topology is its topology policy, unless that is "prefer".
+	// +kubebuilder:validation:Enum=prefer;"single-numa";"single-l3";"whole-cores";none
 	Topology string `json:"topology,omitempty"`
 	// TopologyMissed: the topology policy is not met.
 	TopologyMissed bool `json:"topologyMissed,omitempty"`
@@ -128,7 +228,9 @@ type Grant struct {
 	Held bool `json:"held,omitempty"`
 }
 
-// NodeCPUList is a list of them.
+// NodeCPUList is a list of NodeCPUs.
+//
+// +kubebuilder:object:root=true
 type NodeCPUList struct {
 	metav1.TypeMeta `json:",inline"`
 	metav1.ListMeta `json:"metadata,omitempty"`
