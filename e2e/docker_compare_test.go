@@ -186,12 +186,12 @@ func TestDockerCompareRefuses(t *testing.T) {
 	compare := func(args ...string) *exec.Cmd {
 		return d.comparing(append([]string{"compare", "--cpu", "500m", "-n", "2", "--engine-flags", "--network none"}, args...)...)
 	}
-	refuses("docker has no no/such:image: run docker pull no/such:image", compare("--image", "no/such:image"))
-	refuses("must be a name", compare("--image=-x"))
+	refuses("docker has no no/such:image; run docker pull no/such:image", compare("--image", "no/such:image"))
+	refuses("must be the name of an image", compare("--image=-x"))
 	refuses("bad workload: duplicate metric", compare("--image", "box", "--metric", "time=x(1)"))
 	refuses("no-such-program", compare("--image", "box", "--", "no-such-program"))
 	refuses("unknown flag: --no-such-flag", compare("--image", "box", "--engine-flags", "--no-such-flag"))
-	refuses("flag --cpus=2: not one of", compare("--image", "box", "--engine-flags", "--cpus=2"))
+	refuses("flag --cpus=2: must not be", compare("--image", "box", "--engine-flags", "--cpus=2"))
 	refuses("are for --image", compare("--", "true"))
 	refuses("must be one of docker, podman, nerdctl", compare("--image", "box", "--engine", "lxc"))
 	refuses("use either --server", compare("--image", "box", "--server", "true", "--client", "true"))
@@ -210,7 +210,7 @@ func TestDockerCompareRefuses(t *testing.T) {
 	}
 	d.down() // by a reload it forgets no runtime
 	d.up()
-	refuses("docker has no runtime candor: run candor setup docker", compare("--image", "box"))
+	refuses("docker has no runtime candor; run candor setup docker", compare("--image", "box"))
 }
 
 // TestDockerClassify: classify measures an image like a program. It splits the words of a workload without a shell.

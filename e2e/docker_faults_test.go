@@ -106,7 +106,7 @@ exec runc "$@"`)
 		}
 	}
 	log, err := os.ReadFile(filepath.Join(w.dir, "log"))
-	if err != nil || strings.Count(string(log), "a: the runtime's update has left it frozen: it goes on again") != 1 {
+	if err != nil || strings.Count(string(log), "a: the runtime's update left it frozen: Candor has thawed it") != 1 {
 		t.Errorf("%s (%v)", log, err)
 	}
 	w.does("resume", "a")

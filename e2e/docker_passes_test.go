@@ -161,7 +161,7 @@ func TestDockerWeight(t *testing.T) {
 	w.does("create", "--bundle", w.dir, "a")
 	w.does("update", "--cpu-share", "300", "a")
 	log, err := os.ReadFile(filepath.Join(w.dir, "log"))
-	for _, want := range []string{"a: cpu.shares 512: not followed", "a: cpu.shares 300: not followed"} {
+	for _, want := range []string{"a: cpu.shares 512: ignored", "a: cpu.shares 300: ignored"} {
 		if strings.Count(string(log), want) != 1 {
 			t.Errorf("want once %q: %s (%v)", want, log, err)
 		}

@@ -43,7 +43,7 @@ func TestDockerImageEnvironment(t *testing.T) {
 	run := []string{"run", "--rm", "--network=none", "--runtime=candor", "--cpus=0.5"}
 	for _, image := range []string{"preserve", "burst", "view"} {
 		got := do(t, d.docker(append(run, image, "nproc")...))
-		if got.code != 125 || !strings.Contains(got.err, "environment CANDOR_"+strings.ToUpper(image)+": not for an image to choose") {
+		if got.code != 125 || !strings.Contains(got.err, "environment CANDOR_"+strings.ToUpper(image)+": an image must not set it") {
 			t.Errorf("image %s: %+v; want it refused", image, got)
 		}
 	}

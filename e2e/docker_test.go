@@ -116,7 +116,7 @@ func TestDockerRefuses(t *testing.T) {
 		{"--cpus=1 -e CANDOR_CLASS=sensitve", `environment CANDOR_CLASS: class "sensitve": must be one of sensitive, flexible`},
 		{"-e CANDOR_CLASS=sensitive", "a sensitive container needs a limit"},
 		{"--cpus=1 -e CANDOR_ON_RESIZE=exec:reboot", "environment CANDOR_ON_RESIZE: "},
-		{"--cpus=1 -e CANDOR_PRESERVE=true", "environment CANDOR_PRESERVE: not for an image to choose"},
+		{"--cpus=1 -e CANDOR_PRESERVE=true", "environment CANDOR_PRESERVE: an image must not set it"},
 		{"--cpu-quota=900000000 --cpu-period=1000000", "no capacity"},
 		{"--cpus=1 --cpuset-mems=0", "memory nodes without CPUs"},
 	} {

@@ -90,7 +90,7 @@ func TestPodmanImageAnnotations(t *testing.T) {
 	for _, annotation := range []string{"candor.dev/preserve=true", "candor.dev/burst=20ms"} {
 		p.does("build", "--format=oci", "--annotation", annotation, "--annotation=io.container.manager=docker", "--annotation=io.podman.annotations.init=", "-t", "evil", "-f", file, p.dir)
 		got := p.podman(boxOf("--rm", "evil", "nproc")...)
-		if got.code == 0 || !strings.Contains(got.err, "not for an image to choose, and this engine passes the annotations or labels of images on") {
+		if got.code == 0 || !strings.Contains(got.err, "an image must not set it, and this engine passes on annotations or labels of images") {
 			t.Errorf("%s: %+v; want it refused", annotation, got)
 		}
 	}

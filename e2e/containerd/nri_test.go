@@ -105,7 +105,7 @@ func TestRefusals(t *testing.T) {
 	}
 	p := must[*pod](t)(l.newPod(1000, 500, sensitivePod))
 	must[*container](t)(p.run("web", 1000, 500, false))
-	if said := l.plugin.said(); !strings.Contains(said, "taken for flexible") || !strings.Contains(said, "500m is not its limit, 1") {
+	if said := l.plugin.said(); !strings.Contains(said, "treated as flexible") || !strings.Contains(said, "500m is not its limit, 1") {
 		t.Errorf("not said why it is flexible:\n%s", said)
 	}
 }

@@ -88,7 +88,7 @@ func (e *Engine) findRuntime(ctx context.Context) error {
 			return fmt.Errorf("%w: docker's runtimes: %w", ErrBadEngine, err)
 		}
 		if _, is := known[e.Runtime]; !is {
-			return fmt.Errorf("%w: docker has no runtime candor: run candor setup docker, and then systemctl reload docker", ErrBadEngine)
+			return fmt.Errorf("%w: docker has no runtime candor; run candor setup docker, and then systemctl reload docker", ErrBadEngine)
 		}
 		return nil
 	}
@@ -100,7 +100,7 @@ func (e *Engine) findRuntime(ctx context.Context) error {
 		e.Runtime, err = exec.LookPath(runtimeProgram)
 	}
 	if err != nil {
-		return fmt.Errorf("%w: no %s beside candor or in the PATH: run make install, or ln -s %s %s", ErrBadEngine, runtimeProgram,
+		return fmt.Errorf("%w: no %s beside candor or in the PATH; run make install, or ln -s %s %s", ErrBadEngine, runtimeProgram,
 			filepath.Base(self), filepath.Join(filepath.Dir(self), runtimeProgram))
 	}
 	return nil
@@ -109,10 +109,10 @@ func (e *Engine) findRuntime(ctx context.Context) error {
 // CheckImage reports a missing image as an error. It fetches nothing.
 func (e *Engine) CheckImage(ctx context.Context, image string) error {
 	if image == "" || strings.HasPrefix(image, "-") {
-		return fmt.Errorf("%w %.60q: must be a name", ErrBadImage, image)
+		return fmt.Errorf("%w %.60q: must be the name of an image", ErrBadImage, image)
 	}
 	if _, err := e.ask(ctx, "image", "inspect", image); err != nil {
-		return fmt.Errorf("%w: %s has no %.200s: run %s pull %[3]s, or use another name", ErrBadImage, e.Name, image, e.Name)
+		return fmt.Errorf("%w: %s has no %.200s; run %s pull %[3]s, or use another name", ErrBadImage, e.Name, image, e.Name)
 	}
 	return nil
 }
@@ -131,7 +131,7 @@ func CheckFlags(flags []string) error {
 	for _, flag := range flags {
 		for _, no := range reserved {
 			if strings.HasPrefix(flag, no) || shares.MatchString(flag) {
-				return fmt.Errorf("%w: flag %.60s: not one of -c, %s*: CPUs, runtime and end are the set-up's", ErrBadEngine, flag, strings.Join(reserved, "*, "))
+				return fmt.Errorf("%w: flag %.60s: must not be -c, %s*; the experiment sets CPUs, runtime and restart", ErrBadEngine, flag, strings.Join(reserved, "*, "))
 			}
 		}
 	}
@@ -167,7 +167,7 @@ func (e *Engine) Create(ctx context.Context, c Container, held *os.File) (id str
 	text = strings.TrimSpace(text)
 	id = text[strings.LastIndexAny(text, " \n")+1:] // a warning may come before
 	if err == nil && !goodID.MatchString(id) {      // for example, the help of the engine
-		err = fmt.Errorf("no container's id in %.60q", text)
+		err = fmt.Errorf("no container ID in %.60q", text)
 	}
 	if err != nil {
 		return "", fmt.Errorf("%w: %s create: %w", ErrRefused, e.Name, err)

@@ -76,8 +76,8 @@ func TestCreate(t *testing.T) {
 	for text, want := range map[string]string{
 		"echo " + id:                           "",
 		"echo WARNING: no swap; echo " + id:    "",
-		"echo Usage: docker create --help":     `no container's id in "Usage: docker create --help"`,
-		"true":                                 `no container's id in ""`,
+		"echo Usage: docker create --help":     `no container ID in "Usage: docker create --help"`,
+		"true":                                 `no container ID in ""`,
 		"echo Error: no space left >&2; false": "no space left",
 	} {
 		got, err := script(t, text).Create(context.Background(), Container{Image: "box"}, nil)

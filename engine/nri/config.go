@@ -136,7 +136,7 @@ func oneDocument(data []byte) (*yaml.Node, error) {
 	from := yaml.NewDecoder(bytes.NewReader(data))
 	err := from.Decode(&doc)
 	if errors.Is(err, io.EOF) || err == nil && len(doc.Content) == 0 {
-		return nil, errors.New("empty: version: 1 is required")
+		return nil, errors.New("empty file: must have version: 1")
 	}
 	if err != nil {
 		return nil, syntaxError(err)
@@ -147,7 +147,7 @@ func oneDocument(data []byte) (*yaml.Node, error) {
 	case err != nil:
 		return nil, syntaxError(err)
 	default:
-		return nil, at(&more, "a second document starts: only one is accepted")
+		return nil, at(&more, "second document: must be a single document")
 	}
 }
 
@@ -188,7 +188,7 @@ func pairs(node *yaml.Node, do func(key, value *yaml.Node) error) error {
 	for i := 0; i+1 < len(node.Content); i += 2 {
 		key := node.Content[i]
 		if seen[key.Value] {
-			return at(key, "%.60q: given twice", key.Value)
+			return at(key, "%.60q: must appear once", key.Value)
 		}
 		seen[key.Value] = true
 		if err := do(key, node.Content[i+1]); err != nil {

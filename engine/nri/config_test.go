@@ -81,11 +81,11 @@ func TestConfigOverOptions(t *testing.T) {
 
 func TestBadConfigNamesFileAndLine(t *testing.T) {
 	for _, test := range []struct{ text, want string }{
-		{"", "nri.yaml: empty: version: 1 is required"},
+		{"", "nri.yaml: empty file: must have version: 1"},
 		{"# nothing\n", "empty"},
 		{"defaults: {}\n", "nri.yaml:1: no version: use version: 1"},
 		{"version: 2\n", `nri.yaml:1: version "2": must be 1`},
-		{"version: 1\nversion: 1\n", `nri.yaml:2: "version": given twice`},
+		{"version: 1\nversion: 1\n", `nri.yaml:2: "version": must appear once`},
 		{"version: 1\nmetricsWebConfig: web.yml\n", `nri.yaml:2: metricsWebConfig "web.yml": must be an absolute path, such as /etc/candor/web-config.yml`},
 		{"version: 1\nnodes: {}\n", `nri.yaml:2: unknown field "nodes": must be one of defaults, headStart, metrics, metricsWebConfig, namespaces,`},
 		{"version: 1\nnode:\n  reserved: 3-1\n", "nri.yaml:3: "},
@@ -102,7 +102,7 @@ func TestBadConfigNamesFileAndLine(t *testing.T) {
 		{"version: [1\n", "nri.yaml:"},
 		{"version: 1\n\tdefaults: {}\n", "nri.yaml:2: "},
 		{"- version\n", "nri.yaml:1: must be fields"},
-		{"version: 1\n---\nnamespaces: {}\n", "nri.yaml:2: a second document"},
+		{"version: 1\n---\nnamespaces: {}\n", "nri.yaml:2: second document"},
 		{"version: 1\n---\n[\n", "nri.yaml:"},
 	} {
 		_, err := LoadConfig(write(t, test.text))

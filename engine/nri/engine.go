@@ -73,11 +73,11 @@ func (e *Engine) admit(ctx context.Context, p *Pod, ctr *Container) (Reply, erro
 	case preserved:
 		return Reply{}, nil
 	case ctr.CPUs != "":
-		return Reply{}, fmt.Errorf("candor: container %s: somebody else gives it the CPUs %s: "+
-			"use cpuManagerPolicy: none in the kubelet's configuration, no other NRI plugin that assigns CPUs, or the annotation candor.dev/preserve: \"true\"", ctr.Name, ctr.CPUs)
+		return Reply{}, fmt.Errorf("candor: container %s: another program assigns it the CPUs %s; "+
+			"set cpuManagerPolicy: none in the kubelet's configuration, disable other NRI plugins that assign CPUs, or use the annotation candor.dev/preserve: \"true\"", ctr.Name, ctr.CPUs)
 	}
 	if why != "" {
-		e.log.Warn("taken for flexible", "container", a.Engine.Name, "reason", why)
+		e.log.Warn("treated as flexible", "container", a.Engine.Name, "reason", why)
 		e.metrics.Downgraded(downgradeReason(&ctr.CPU))
 	}
 	if a.Class == hybrid.Sensitive {
@@ -147,10 +147,10 @@ func (e *Engine) tell(ctx context.Context, g *host.Grant) {
 	var out strings.Builder
 	done, err := e.host.Notify(ctx, g, &out, &out)
 	if err != nil {
-		e.log.Warn(e.words.resized+", but it could not be told", "container", g.Engine.Name, "limit", g.Limit, "cpus", g.CPUs, "reason", err)
+		e.log.Warn(e.words.resized+", but the program is not notified", "container", g.Engine.Name, "limit", g.Limit, "cpus", g.CPUs, "reason", err)
 		return
 	}
-	e.log.Info(e.words.resized, "container", g.Engine.Name, "limit", g.Limit, "cpus", g.CPUs, "told", done)
+	e.log.Info(e.words.resized, "container", g.Engine.Name, "limit", g.Limit, "cpus", g.CPUs, "notification", done)
 }
 
 // grant returns the grant of a container, or nil if there is none.
@@ -219,13 +219,13 @@ func (e *Engine) Sync(ctx context.Context, pods []*Pod, running []Running) error
 		a, preserved, err := e.found(s, &r)
 		switch {
 		case err != nil: // an error of a single container does not affect the others
-			e.log.Warn("left as it is", "pod", r.Pod.Namespace+"/"+r.Pod.Name, "container", r.Container.Name, "reason", err)
+			e.log.Warn("cannot adopt a running container", "container", fullName(r.Pod, r.Container), "reason", err)
 		case !preserved:
 			a.PID = r.Container.PID
 			all = append(all, a)
 		default:
 			if err := e.preserve(ctx, r.Pod, r.Container); err != nil {
-				e.log.Warn("its CPUs cannot be kept for it", "container", fullName(r.Pod, r.Container), "reason", err)
+				e.log.Warn("cannot reserve the CPUs of a preserved container", "container", fullName(r.Pod, r.Container), "reason", err)
 			}
 		}
 	}
@@ -246,7 +246,7 @@ func (e *Engine) found(s *host.Snapshot, r *Running) (a host.Allocation, preserv
 		return a, preserved, err
 	}
 	if why != "" {
-		e.log.Warn("taken for flexible", "container", a.Engine.Name, "reason", why)
+		e.log.Warn("treated as flexible", "container", a.Engine.Name, "reason", why)
 	}
 	if g, err := s.Grant(a.ID); err == nil {
 		e.keep(&a, g, &r.Container.Now)

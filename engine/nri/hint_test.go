@@ -39,15 +39,15 @@ func TestHint(t *testing.T) {
 		"somebody else's":    {hint: func(_, high string) string { return hinted(high) }, beside: true, want: missed, said: "the hint does not fit"},
 		"more than its part": {hint: func(low, high string) string { return hinted(low + "," + high) }, want: missed, said: "the hint does not fit"},
 		"a whole for a part": {hint: func(_, high string) string { return hinted(high) }, quota: 50000, want: missed, said: "the hint does not fit"},
-		"no such CPU":        {hint: func(_, _ string) string { return hinted("8000") }, want: none, said: "its hint cannot be read"},
+		"no such CPU":        {hint: func(_, _ string) string { return hinted("8000") }, want: none, said: "cannot read the hint"},
 		"a far CPU":          {hint: func(_, _ string) string { return hinted("1000:500m") }, quota: 50000, want: missed, said: "the hint does not fit"},
-		"twice":              {hint: func(low, _ string) string { return hinted(low + "," + low) }, want: none, said: "its hint cannot be read"},
-		"not a hint":         {hint: func(_, high string) string { return high }, want: none, said: "its hint cannot be read"},
+		"twice":              {hint: func(low, _ string) string { return hinted(low + "," + low) }, want: none, said: "cannot read the hint"},
+		"not a hint":         {hint: func(_, high string) string { return high }, want: none, said: "cannot read the hint"},
 		"for another":        {hint: func(_, high string) string { return strings.Replace(hinted(high), "app", "log", 1) }, want: none},
-		"another node's":     {hint: func(_, high string) string { return hintedOn("n2", high) }, want: none, said: "its hint is for another node"},
-		"a longer one's":     {hint: func(_, high string) string { return hintedOn("n1.example", high) }, want: none, said: "its hint is for another node"},
+		"another node's":     {hint: func(_, high string) string { return hintedOn("n2", high) }, want: none, said: "the hint is for another node"},
+		"a longer one's":     {hint: func(_, high string) string { return hintedOn("n1.example", high) }, want: none, said: "the hint is for another node"},
 		"of no known node":   {hint: func(_, high string) string { return hintedOn("n2", high) }, nameless: true, high: true, want: taken},
-		"of a later version": {hint: func(_, high string) string { return strings.TrimSuffix(hinted(high), "}") + `,"memory":"0"}` }, want: none, said: "its hint cannot be read"},
+		"of a later version": {hint: func(_, high string) string { return strings.TrimSuffix(hinted(high), "}") + `,"memory":"0"}` }, want: none, said: "cannot read the hint"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			l := newLab(t)
@@ -78,7 +78,7 @@ func TestHint(t *testing.T) {
 			if wants := slices.DeleteFunc([]host.HintResult{test.want}, func(r host.HintResult) bool { return r == none }); !slices.Equal(l.hints, wants) {
 				t.Errorf("hints %v, want %v", l.hints, wants)
 			}
-			if said := l.log.String(); strings.Contains(said, "planned anew") != (test.said != "") || !strings.Contains(said, test.said) {
+			if said := l.log.String(); strings.Contains(said, "planned again") != (test.said != "") || !strings.Contains(said, test.said) {
 				t.Errorf("want %q in the log:\n%s", test.said, said)
 			}
 		})

@@ -43,7 +43,7 @@ func CheckKubelet(root string) (unclear, err error) {
 		policy, from, doubt := k.policy()
 		unclear = errline.Join(unclear, doubt)
 		if policy != noPolicy {
-			return unclear, fmt.Errorf("cannot give out CPUs beside %w: its policy is %q (%s); set cpuManagerPolicy: none, remove %s and restart the kubelet",
+			return unclear, fmt.Errorf("cannot assign CPUs beside %w: its policy is %q (%s); set cpuManagerPolicy: none, remove %s and restart the kubelet",
 				ErrOtherManager, policy, from, filepath.Join(k.dir, kubeletState))
 		}
 	}
@@ -58,7 +58,7 @@ func checkStates(root string) (unclear, err error) {
 		policy, doubt := k.savedPolicy()
 		unclear = errline.Join(unclear, doubt)
 		if file := filepath.Join(dir, kubeletState); policy != "" && policy != noPolicy {
-			return unclear, fmt.Errorf("cannot give out CPUs beside %w: %s names the policy %q, with which a kubelet may start; set cpuManagerPolicy: none and remove %s; if no kubelet is installed, remove this file",
+			return unclear, fmt.Errorf("cannot assign CPUs beside %w: %s names the policy %q, with which a kubelet may start; set cpuManagerPolicy: none and remove %s; if no kubelet is installed, remove this file",
 				ErrOtherManager, file, policy, file)
 		}
 	}
@@ -135,7 +135,7 @@ func onlyRootWrites(f *os.File) error {
 		return err
 	}
 	if int(stat.Uid) != 0 && int(stat.Uid) != os.Geteuid() || stat.Mode&0o022 != 0 {
-		return fmt.Errorf("owner %d, mode %#o: must be a file that only root can write", stat.Uid, stat.Mode&0o777)
+		return fmt.Errorf("owner %d, mode %#o: must be writable by root only; use chown root and chmod go-w", stat.Uid, stat.Mode&0o777)
 	}
 	return nil
 }

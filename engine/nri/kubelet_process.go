@@ -31,6 +31,9 @@ type kubelet struct {
 	dir     string   // its --root-dir, within root
 }
 
+// ignoredKubelet ends the report of a process that only resembles a kubelet.
+const ignoredKubelet = ": ignored as a kubelet; if it is the kubelet of this node, set its cpuManagerPolicy: none"
+
 const microK8sRoot = "/var/snap/microk8s/common/var/lib/kubelet"
 
 // knownRoots are the --root-dir of the kubelets of distributions, k0s's the last. k3s and RKE2 have the kubelet's default.
@@ -119,15 +122,15 @@ func (v *namespaceView) kubeletOf(dir string) (*kubelet, error) {
 	}
 	pid := filepath.Base(dir)
 	if inContainer {
-		return nil, fmt.Errorf("process %s (%s) runs in a container: cannot tell whether it is the kubelet of this node", pid, program)
+		return nil, fmt.Errorf("process %s (%s) runs in a container"+ignoredKubelet, pid, program)
 	}
 	file, err := programFile(dir)
 	if err != nil {
-		return nil, fmt.Errorf("cannot read the program file of process %s (%s): %w: cannot tell whether it is the kubelet of this node; candor nri needs CAP_SYS_PTRACE", pid, program, plain(err))
+		return nil, fmt.Errorf("cannot read the program file of process %s (%s): %w"+ignoredKubelet+", and give candor nri CAP_SYS_PTRACE", pid, program, plain(err))
 	}
 	for _, name := range []string{id.Comm, file} {
 		if name != program && !strings.HasPrefix(name, program+"-") { // k3s-server
-			return nil, fmt.Errorf("process %s has the command line of %s and is %.40q: cannot tell whether it is the kubelet of this node", pid, program, name)
+			return nil, fmt.Errorf("process %s has the command line of %s and is %.40q"+ignoredKubelet, pid, program, name)
 		}
 	}
 	return newKubelet(dir, program, words), nil

@@ -148,7 +148,7 @@ func TestCheckKubelet(t *testing.T) {
 			if err := os.Chmod(filepath.Join(m.root, usualState), 0o664); err != nil {
 				m.Fatal(err)
 			}
-		}, unclear: "must be a file that only root can write"},
+		}, unclear: "must be writable by root only"},
 		"state in a linked directory": {set: func(m *machine) { // within the kubelet's file system, as on MicroK8s
 			m.write("var/snap/k/cpu_manager_state", with(state, "static"))
 			m.link("/var/snap/k", "var/lib/kubelet")
@@ -336,7 +336,7 @@ func TestKubeletWatchRechecks(t *testing.T) {
 	}{{"none", 0}, {"static", 1}, {"static", 1}, {"none", 1}} {
 		m.write(file, with(state, step.policy))
 		watch.recheck(log, m.root)
-		if n := strings.Count(text.String(), "two managers"); n != step.reports {
+		if n := strings.Count(text.String(), "two CPU managers"); n != step.reports {
 			t.Errorf("%s: %d reports; want %d:\n%s", step.policy, n, step.reports, &text)
 		}
 	}

@@ -60,7 +60,7 @@ func (e *Engine) noteNow(ctx context.Context, name string) error {
 	case <-n.written:
 		return nil
 	case <-ctx.Done():
-		return fmt.Errorf("its start is not noted yet, somebody has the state: try again: %w", ctx.Err())
+		return fmt.Errorf("cannot record its start: another operation holds the lock (%w); try again", ctx.Err())
 	}
 }
 
@@ -103,5 +103,5 @@ func (e *Engine) note(a host.Allocation, pid int) {
 			return
 		}
 	}
-	e.log.Warn("runs as planned, but could not be noted as running", "container", a.Engine.Name, "reason", err)
+	e.log.Warn("cannot record that a container runs", "container", a.Engine.Name, "reason", err)
 }

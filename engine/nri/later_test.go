@@ -58,8 +58,8 @@ func TestResizeWaitsForNoNote(t *testing.T) {
 	l.later.Add(1)
 	late, cancel := context.WithCancel(ctx)
 	cancel()
-	if _, err := l.UpdateContainer(late, pod, c, l.container("app", "", 30000).Linux.Resources); err == nil || !strings.Contains(err.Error(), "not noted yet") {
-		t.Errorf("%v, want that it is not noted yet", err)
+	if _, err := l.UpdateContainer(late, pod, c, l.container("app", "", 30000).Linux.Resources); err == nil || !strings.Contains(err.Error(), "cannot record its start") {
+		t.Errorf("%v, want that its start is not recorded", err)
 	}
 	if g := l.grant(pod, c); g.Limit != 500 {
 		t.Errorf("refused, and it has a limit of %v", g.Limit)

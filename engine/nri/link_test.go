@@ -26,7 +26,7 @@ func (l *stuckLog) Handle(_ context.Context, r slog.Record) error {
 // What the plugin looks at around it does not count against the time that the runtime gives it to answer.
 func TestSynchronizeDoesNotWaitForTheLookAround(t *testing.T) {
 	l := newLab(t)
-	log := &stuckLog{slog.NewTextHandler(new(strings.Builder), nil), "containers that are made while the plugin is away", make(chan struct{}), make(chan struct{})}
+	log := &stuckLog{slog.NewTextHandler(new(strings.Builder), nil), "new containers without a connected plugin", make(chan struct{}), make(chan struct{})}
 	e := NewEngine(l.host, DefaultConfig(), slog.New(log))
 	here := &link{plugin: &plugin{e, func() {}}}
 	answered := make(chan error, 1)

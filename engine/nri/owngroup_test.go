@@ -35,7 +35,7 @@ func TestContainerInCandorsGroup(t *testing.T) {
 		if _, err := l.Synchronize(ctx, []*api.PodSandbox{pod}, []*api.Container{inBox(c), inBox(other)}); err != nil {
 			t.Errorf("preserve %s: %v", preserve, err)
 		}
-		if log := l.log.String(); !strings.Contains(log, "left as it is") || !strings.Contains(log, "Candor's own") {
+		if log := l.log.String(); !strings.Contains(log, "cannot adopt a running container") || !strings.Contains(log, "Candor's own") {
 			t.Errorf("preserve %s: the log does not name it: %s", preserve, log)
 		}
 		if g := l.grant(pod, c); g != nil {

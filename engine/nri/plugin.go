@@ -50,7 +50,7 @@ func (p *plugin) Synchronize(ctx context.Context, pods []*api.PodSandbox, ctrs [
 		}
 	}
 	if err := p.Engine.Sync(ctx, all, running); err != nil {
-		p.log.Error("not synchronized", "error", err)
+		p.log.Error("cannot synchronize with the runtime", "error", err)
 		return nil, err
 	}
 	if !p.flapping.Load() {

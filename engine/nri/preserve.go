@@ -23,15 +23,15 @@ func (e *Engine) preserve(ctx context.Context, p *Pod, ctr *Container) error {
 	}
 	cpus, err := cpuset.Parse(ctr.CPUs)
 	if err != nil {
-		return fmt.Errorf("candor: container %s: its cpuset: %w", ctr.Name, err)
+		return fmt.Errorf("candor: container %s: cpuset: %w", ctr.Name, err)
 	}
 	if pid := e.firstOf(p, ctr); pid == 0 {
-		err = fmt.Errorf("%w: its first process is not known", host.ErrBadSpec)
+		err = fmt.Errorf("%w: first process unknown", host.ErrBadSpec)
 	} else {
 		err = e.host.Preserve(ctx, grantName(p, ctr.Name), cpus, pid)
 	}
 	if errors.Is(err, host.ErrBadSpec) { // hands off means that it starts all the same
-		e.log.Warn("its CPUs cannot be kept for it", "container", name, "reason", err)
+		e.log.Warn("cannot reserve the CPUs of a preserved container", "container", name, "reason", err)
 		return nil
 	}
 	return err
@@ -52,14 +52,14 @@ func (e *Engine) sayUnbound(name string) {
 		}
 	}
 	if len(of) > 0 {
-		e.log.Warn("preserved without a cpuset: it runs on all CPUs, also on those that are others' own", "container", name, "on", some(of))
+		e.log.Warn("a preserved container without a cpuset runs on all CPUs, including exclusive CPUs of other containers", "container", name, "exclusive", some(of))
 	}
 }
 
 // sayNotAlone reports preserved containers on the exclusive CPUs of a container.
 func (e *Engine) sayNotAlone(g *host.Grant) {
 	if with := e.unbound.names(); len(with) > 0 && !g.Exclusive.IsEmpty() {
-		e.log.Warn("preserved containers without a cpuset run on its CPUs too", "container", g.Engine.Name, "cpus", g.Exclusive, "they are", some(with))
+		e.log.Warn("preserved containers without a cpuset also run on the exclusive CPUs of a container", "container", g.Engine.Name, "cpus", g.Exclusive, "preserved", some(with))
 	}
 }
 

@@ -36,15 +36,15 @@ type runtimeProcess struct {
 
 // sayRequired logs whether the runtime refuses containers while the plugin is away. root is the root of the file system.
 func (r *runtimeProcess) sayRequired(log *slog.Logger, root string) {
-	const says = "containers that are made while the plugin is away"
+	const subject = "new containers without a connected plugin"
 	active, file, err := r.required(root)
 	switch {
 	case err != nil:
-		log.Warn(says+" may start on all CPUs", "required_plugins", "not known", "reason", err)
+		log.Warn(subject+" may start on all CPUs", "required_plugins", "not known", "reason", err)
 	case active:
-		log.Info(says+" are refused", "required_plugins", "active", "file", file)
+		log.Info(subject+" are refused", "required_plugins", "active", "file", file)
 	default:
-		log.Warn(says+" start on all CPUs", "required_plugins", "not active", "file", file, "to have them refused, add", validatorLines)
+		log.Warn(subject+" start on all CPUs", "required_plugins", "not active", "file", file, "add to refuse them", validatorLines)
 	}
 }
 
@@ -52,13 +52,13 @@ func (r *runtimeProcess) sayRequired(log *slog.Logger, root string) {
 // setting, or for the setting. An error explains why the answer is unknown.
 func (r *runtimeProcess) required(root string) (active bool, file string, err error) {
 	if r.name != "containerd" {
-		return false, "", fmt.Errorf("the runtime is %s: its manual says whether NRI's default validator can be set (CRI-O 1.34 has none)", r.name)
+		return false, "", fmt.Errorf("the runtime is %s; see its manual for NRI's default validator (CRI-O 1.34 has none)", r.name)
 	}
 	if !r.hasValidator() {
-		return false, "", fmt.Errorf("containerd %s has no such setting: %s or newer is required", r.version, validatorSince)
+		return false, "", fmt.Errorf("containerd %s has no required_plugins; use %s or newer", r.version, validatorSince)
 	}
 	if r.pid <= 0 {
-		return false, "", errors.New("the runtime's process is not visible: the host's pid namespace is required")
+		return false, "", errors.New("cannot see the runtime's process; run candor nri in the host's pid namespace")
 	}
 	proc := filepath.Join(root, "proc", fmt.Sprint(r.pid))
 	words, err := procfs.CommandLine(proc)
@@ -147,7 +147,7 @@ func readValidator(top, file string, began time.Time) (found *validator, err err
 		}
 		if v := config.Plugins.NRI.Validator; v != nil {
 			if found != nil {
-				return nil, fmt.Errorf("the section default_validator is in %s and in %s: remove it from one of them", found.file, name)
+				return nil, fmt.Errorf("section default_validator is in %s and in %s; remove one section", found.file, name)
 			}
 			found, v.file = v, name
 		}
@@ -166,7 +166,7 @@ const slack = time.Second
 func readContainerd(top, name string, began time.Time) (c containerdConfig, err error) {
 	text, modified, err := readIn(top, name)
 	if err == nil && modified.After(began.Add(slack)) {
-		return c, fmt.Errorf("%s has changed since containerd started: restart containerd", name)
+		return c, fmt.Errorf("%s has changed since containerd started; restart containerd", name)
 	}
 	if err == nil {
 		c, err = parseContainerd(text)
@@ -194,7 +194,7 @@ func readIn(top, name string) (text []byte, modified time.Time, err error) {
 
 func parseContainerd(text []byte) (c containerdConfig, err error) {
 	if err := toml.Unmarshal(text, &c); err != nil {
-		return c, fmt.Errorf("not containerd's TOML: %s", strings.ReplaceAll(err.Error(), "\n", " "))
+		return c, fmt.Errorf("cannot parse containerd's TOML: %s", strings.ReplaceAll(err.Error(), "\n", " "))
 	}
 	return c, nil
 }

@@ -66,7 +66,7 @@ func TestRequired(t *testing.T) {
 			active: true, file: "/etc/containerd/a.toml"},
 		"twice": {files: map[string]string{usualFile: "imports = ['a.toml']\n" + validatorOn, "etc/containerd/a.toml": validatorOn},
 			why: "is in /" + usualFile + " and in /etc/containerd/a.toml"},
-		"no TOML": {files: map[string]string{usualFile: "[a\n"}, why: "/" + usualFile + ": not containerd's TOML"},
+		"no TOML": {files: map[string]string{usualFile: "[a\n"}, why: "/" + usualFile + ": cannot parse containerd's TOML"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			m := newMachine(t)

@@ -79,7 +79,7 @@ func (e *Engine) Run(ctx context.Context, socket string, ready func()) error {
 // reportEnding logs why the plugin is not connected, and a possible remedy.
 func (e *Engine) reportEnding(socket string, end *ending, wait time.Duration) {
 	if e.flapping.Load() {
-		e.log.Error("the runtime has ended repeatedly right after the plugin connected; the plugin connects ever more seldom and reports when the runtime stays up",
+		e.log.Error("the runtime has ended repeatedly right after the plugin connected; the plugin waits longer before each new connection",
 			"socket", socket, "lasted", end.lasted.Round(time.Millisecond), "reason", end.err, "next", wait, "longest", longestWait,
 			"check", "the runtime's log; containerd 2.4 panics when its pods and containers have more than 4 MB of annotations, labels, arguments and environment")
 		return
@@ -101,11 +101,11 @@ func mostOpen() int {
 func whatToCheck(err error) string {
 	switch {
 	case errors.Is(err, fs.ErrNotExist), errors.Is(err, unix.ECONNREFUSED):
-		return "does the runtime run, has it NRI on (containerd 2 has; CRI-O: enable_nri), and is this its socket_path?"
+		return "start the runtime, enable NRI (on by default in containerd 2; CRI-O: enable_nri), and use its socket_path"
 	case errors.Is(err, fs.ErrPermission):
-		return "is this root, and is the socket mounted into this container?"
+		return "run as root, and mount the socket into this container"
 	default:
-		return "does the runtime's log say why?"
+		return "the runtime's log"
 	}
 }
 

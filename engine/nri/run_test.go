@@ -89,7 +89,7 @@ func TestWaitsForTheRuntime(t *testing.T) {
 	listener.(*net.UnixListener).SetUnlinkOnClose(false)
 	listener.Close()
 	wait("connection refused")
-	if !strings.Contains(log.String(), "does the runtime run, has it NRI on") {
+	if !strings.Contains(log.String(), "start the runtime, enable NRI") {
 		t.Errorf("not said what to check:\n%s", log)
 	}
 	cancel()

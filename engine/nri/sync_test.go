@@ -48,7 +48,7 @@ func TestPlannedStaysPlanned(t *testing.T) {
 	}
 }
 
-// A container whose CPUs cannot be kept for it is no reason not to look at the others.
+// An error of one container does not stop the synchronization of the others.
 func TestSyncGoesOnAfterPreserve(t *testing.T) {
 	l := newLab(t)
 	gone := &api.PodSandbox{Id: "box2", Uid: "u2", Name: "gone", Namespace: "default",
@@ -61,7 +61,7 @@ func TestSyncGoesOnAfterPreserve(t *testing.T) {
 		if _, err := l.Synchronize(ctx, []*api.PodSandbox{gone}, []*api.Container{c}); err != nil {
 			t.Errorf("process %d: %v", pid, err)
 		}
-		if !strings.Contains(l.log.String(), "cannot be kept") {
+		if !strings.Contains(l.log.String(), "cannot reserve the CPUs") {
 			t.Errorf("process %d: not said: %s", pid, l.log)
 		}
 		if kept, _ := os.ReadDir(filepath.Join(l.dir, "state", "preserved")); len(kept) > 0 {
@@ -89,7 +89,7 @@ func TestSyncGoesOnAfterBadLimit(t *testing.T) {
 	if _, err := l.Synchronize(ctx, []*api.PodSandbox{pod, other}, []*api.Container{c, found}); err != nil {
 		t.Fatal(err)
 	}
-	if said := l.log.String(); !strings.Contains(said, "left as it is") || !strings.Contains(said, "must be at least 100m with a period of 10ms") {
+	if said := l.log.String(); !strings.Contains(said, "cannot adopt a running container") || !strings.Contains(said, "must be at least 100m with a period of 10ms") {
 		t.Errorf("not said: %s", said)
 	}
 	if g := l.grant(pod, c); g == nil || g.Limit != 500 {
@@ -156,7 +156,7 @@ func TestPreservedWithoutCPUs(t *testing.T) {
 		t.Helper()
 		l.log.Reset()
 		l.create(other, l.container("app", "other1", 100000))
-		if said := l.log.String(); strings.Contains(said, "run on its CPUs too") != want {
+		if said := l.log.String(); strings.Contains(said, "also run on the exclusive CPUs") != want {
 			t.Errorf("want it said: %v; said: %s", want, said)
 		}
 		if err := l.StopPodSandbox(ctx, other); err != nil {

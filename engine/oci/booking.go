@@ -78,14 +78,14 @@ const maxBooking = 1 << 20 // bytes
 func readBooking(file string) (*Override, error) {
 	text, err := fileio.ReadNoLink(file, maxBooking)
 	if err != nil {
-		return nil, fmt.Errorf("booking: %w", err)
+		return nil, fmt.Errorf("override: %w", err)
 	}
 	b := new(Override)
 	if err := fileio.DecodeStrict(text, b); err != nil {
-		return nil, fmt.Errorf("booking %s: %w", file, err)
+		return nil, fmt.Errorf("override %s: %w", file, err)
 	}
 	if b.file() != file {
-		return nil, fmt.Errorf("booking %s: it is one of %s for %.80q", file, b.StateDir, b.Request.ID)
+		return nil, fmt.Errorf("override %s: belongs to state directory %s and container %.80q; remove it", file, b.StateDir, b.Request.ID)
 	}
 	return b, nil
 }

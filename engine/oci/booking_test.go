@@ -70,10 +70,10 @@ func TestBadBooking(t *testing.T) {
 		t.Fatal(err)
 	}
 	for want, text := range map[string]string{
-		"unexpected EOF":     string(good[:len(good)-1]),
-		"unknown field":      strings.Replace(string(good), `"parent"`, `"parents"`, 1),
-		"it is one of":       strings.Replace(string(good), "0123456789ab", "ba9876543210", 1),
-		"data after the end": string(good) + "{}",
+		"unexpected EOF":             string(good[:len(good)-1]),
+		"unknown field":              strings.Replace(string(good), `"parent"`, `"parents"`, 1),
+		"belongs to state directory": strings.Replace(string(good), "0123456789ab", "ba9876543210", 1),
+		"data after the end":         string(good) + "{}",
 	} {
 		if err := os.WriteFile(b.file(), []byte(text), 0o600); err != nil {
 			t.Fatal(err)

@@ -144,10 +144,10 @@ func (c *Call) without(names []string, instead ...string) []string {
 // checkID refuses a command line on which no container can be found.
 func (c *Call) checkID() error {
 	if c.ID == "" {
-		return errors.New("the id of one container is required")
+		return errors.New("container ID: must be a single argument")
 	}
 	if strings.HasPrefix(c.ID, "-") {
-		return fmt.Errorf("container id %.40q: begins with a dash", c.ID)
+		return fmt.Errorf("container ID %.40q: must not begin with a dash", c.ID)
 	}
 	return nil
 }

@@ -40,7 +40,7 @@ func loadConfig(bundle, name string) (*config, error) {
 	}
 	raw, err := fileio.Read(file, maxConfig)
 	if errors.Is(err, fs.ErrNotExist) {
-		return nil, fmt.Errorf("%w: the bundle must have a configuration", err)
+		return nil, fmt.Errorf("%w; the bundle must have a configuration", err)
 	}
 	if err != nil {
 		return nil, err

@@ -55,7 +55,7 @@ func pidIn(state io.Reader) (int, error) {
 		return 0, fmt.Errorf("the runtime's state of the container: %w", err)
 	}
 	if s.PID <= 0 {
-		return 0, fmt.Errorf("the runtime's state of the container: process id %d", s.PID)
+		return 0, fmt.Errorf("the runtime's state of the container: process ID %d: must be positive", s.PID)
 	}
 	return s.PID, nil
 }

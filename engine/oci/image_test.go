@@ -66,7 +66,7 @@ func TestImageSettings(t *testing.T) {
 				`{"annotations":{"candor.dev/` + name + `":"` + value + `"},"process":{"env":["CANDOR_PRESERVE=false"]},` + withCPUs + `}`: true,
 			} {
 				_, err := askedOf(t, plain, text)
-				if refused := err != nil && strings.Contains(err.Error(), "not for an image to choose") && strings.Contains(err.Error(), "imageSettings"); refused == (may || byUser) {
+				if refused := err != nil && strings.Contains(err.Error(), "an image must not set it") && strings.Contains(err.Error(), "imageSettings"); refused == (may || byUser) {
 					t.Errorf("%s: %v; refused: want %t", text, err, !may && !byUser)
 				}
 				if _, err := askedOf(t, allowed, text); err != nil {
@@ -83,9 +83,9 @@ func TestUserOverImage(t *testing.T) {
 		{`"candor.dev/burst":"none"`, `"CANDOR_BURST=20ms"`, ``, ""},
 		{`"candor.dev/view":"affinity"`, `"CANDOR_VIEW=full"`, ``, ""},
 		{`"candor.dev/period":"50ms"`, `"CANDOR_PERIOD=1s"`, ``, ""},
-		{``, `"CANDOR_PERIOD=10ms"`, `"period":50000,`, "environment CANDOR_PERIOD: not for an image"},
+		{``, `"CANDOR_PERIOD=10ms"`, `"period":50000,`, "environment CANDOR_PERIOD: an image must not set it"},
 		{``, `"CANDOR_PERIOD=50ms"`, `"period":50000,`, ""},
-		{``, `"CANDOR_BURST=20ms"`, `"burst":10000,`, "environment CANDOR_BURST: not for an image"},
+		{``, `"CANDOR_BURST=20ms"`, `"burst":10000,`, "environment CANDOR_BURST: an image must not set it"},
 		{`"io.container.manager":"libpod","candor.dev/movable":"true"`, `"CANDOR_MOVABLE=false"`, ``, ""},
 	} {
 		text := `{"annotations":{` + test.annotations + `},"process":{"env":[` + test.environ + `]},"linux":{"resources":{"cpu":{` + test.resources + `"quota":50000}}}}`
@@ -118,7 +118,7 @@ func TestUnknownImageSetting(t *testing.T) {
 	for options, want := range map[string]string{
 		`{"imageSettings":["movable"]}`:          "",
 		`{"imageSettings":["moveable"]}`:         `imageSettings: unknown setting "moveable"; use some of burst, class`,
-		`{"imageSettings":["burst","preserve"]}`: "environment CANDOR_MOVABLE: not for an image to choose; use the annotation candor.dev/movable, remove the variable, or list movable as imageSettings in " + config,
+		`{"imageSettings":["burst","preserve"]}`: "environment CANDOR_MOVABLE: an image must not set it; use the annotation candor.dev/movable, remove the variable, or add movable to imageSettings in " + config,
 		`{"imageSettings":"movable"}`:            "host options " + config,
 		`{"imageSettings":["a,b"]}`:              "host options " + config,
 	} {

@@ -74,7 +74,7 @@ func (c *Call) warn(err error) {
 // the CPU time of the fraction.
 func (c *Call) warnWeight(name, asked string) {
 	if asked != "" {
-		c.logger().Warn("candor: " + name + ": " + asked + ": not followed: weights are Candor's, by limit and guarantee")
+		c.logger().Warn("candor: " + name + ": " + asked + ": ignored: Candor sets the weight from limit and guarantee")
 	}
 }
 

@@ -19,7 +19,7 @@ func parseObject(text []byte) (object, error) {
 		return nil, fmt.Errorf("not a JSON object: %w", err)
 	}
 	if _, err := d.Token(); err != io.EOF {
-		return nil, errors.New("not a JSON object: something follows its end")
+		return nil, errors.New("not a JSON object: text after its end")
 	}
 	if o == nil {
 		return nil, errors.New("not a JSON object: null")

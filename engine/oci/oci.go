@@ -51,7 +51,7 @@ func (w *Wrapper) do(c *Call) (code int, err error) {
 		c.warn(w.noteUsage(c)) // an override ends in any case
 		return 0, become(real, c.Args)
 	case "restore":
-		return 0, errors.New("restore: Candor creates no containers from checkpoints: create the container again, or use another runtime")
+		return 0, errors.New("restore: Candor does not support checkpoints; create the container again, or use another runtime")
 	default:
 		return 0, become(real, c.Args)
 	}
@@ -69,7 +69,7 @@ func (w *Wrapper) create(c *Call, real string) (code int, err error) {
 		return 0, fmt.Errorf("%s: %w", c.Command, err)
 	}
 	if len(w.Self) == 0 {
-		return 0, errors.New("/proc/self/exe cannot be read: mount /proc, because the runtime's hooks call candor by its path")
+		return 0, errors.New("cannot read /proc/self/exe; mount /proc, because the runtime's hooks call candor by its path")
 	}
 	cfg, err := loadConfig(c.bundle(), c.config())
 	if err != nil {
@@ -125,7 +125,7 @@ func (w *Wrapper) asked(c *Call, cfg *config) (a request, ours bool, err error) 
 	case or(wish.Preserve, false), has.CPUs != "":
 		return request{cpus: has.CPUs}, false, nil
 	case has.Mems != "":
-		return a, false, errors.New("memory nodes without CPUs: omit them (topology single-numa selects both), or add --cpuset-cpus (then Candor does not manage the container)")
+		return a, false, errors.New("memory nodes without CPUs; omit them (topology single-numa selects both), or add --cpuset-cpus (then Candor does not manage the container)")
 	}
 	a.Allocation, err = wish.allocation(c.Name(), cfg, w.Class)
 	a.env, a.systemd, a.weight = or(wish.Env, false), c.Systemd, has.Weight
@@ -191,7 +191,7 @@ func engineGroup(ctx context.Context, h *host.Host, a request) (*host.Grant, err
 		return nil, err
 	}
 	if g, err := s.Grant(a.ID); err == nil && g.Main.Alive() {
-		return nil, errors.New("a container of that name runs")
+		return nil, errors.New("a container of that name still runs; end it first")
 	}
 	return h.Admit(ctx, a.Allocation, 0)
 }

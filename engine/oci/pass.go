@@ -41,7 +41,7 @@ func (u *update) pass(ctx context.Context, h *host.Host, c *Call, real, name str
 
 // callUpdate runs the real runtime's update and closes its input.
 func callUpdate(ctx context.Context, real string, args []string, input *os.File) (code int, err error) {
-	ctx, cancel := context.WithTimeoutCause(ctx, runtimePatience, fmt.Errorf("it had not ended after %v", runtimePatience))
+	ctx, cancel := context.WithTimeoutCause(ctx, runtimePatience, fmt.Errorf("still running after %v", runtimePatience))
 	defer cancel()
 	if input != os.Stdin {
 		defer input.Close()
@@ -57,7 +57,7 @@ func thaw(h *host.Host, g *host.Grant) error {
 		return err
 	}
 	if err := h.Thaw(g); err != nil {
-		return fmt.Errorf("%s: the runtime's update has left it frozen: %w", g.ID, err)
+		return fmt.Errorf("%s: the runtime's update left it frozen, and Candor cannot thaw it: %w", g.ID, err)
 	}
-	return fmt.Errorf("%s: the runtime's update has left it frozen: it goes on again", g.ID)
+	return fmt.Errorf("%s: the runtime's update left it frozen: Candor has thawed it", g.ID)
 }

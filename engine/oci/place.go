@@ -34,6 +34,6 @@ func checkDriver(groupPath string, engines, candors bool) error {
 		return nil
 	}
 	names := map[bool]string{false: "cgroupfs", true: "systemd"}
-	return fmt.Errorf("group %.100q: the engine has the cgroup driver %s, Candor %s: they must be the same; change the engine's setting or CANDOR_CGROUP_DRIVER",
+	return fmt.Errorf("group %.100q: the engine has the cgroup driver %s, Candor %s: must be equal; change the engine's setting or CANDOR_CGROUP_DRIVER",
 		groupPath, names[engines], names[candors])
 }

@@ -46,11 +46,11 @@ func findRuntime(asked string) (string, error) {
 			return "", err
 		}
 		if isSelf(path) {
-			return "", fmt.Errorf("%s is candor itself: set CANDOR_RUNTIME to the real OCI runtime, such as /usr/bin/runc", path)
+			return "", fmt.Errorf("%s is candor itself; set CANDOR_RUNTIME to the real OCI runtime, such as /usr/bin/runc", path)
 		}
 		return path, nil
 	}
-	return "", fmt.Errorf("no OCI runtime (%.200s): install runc or crun in the PATH or /usr/bin, or set CANDOR_RUNTIME to the path of one", asked)
+	return "", fmt.Errorf("no OCI runtime (%.200s); install runc or crun in the PATH or /usr/bin, or set CANDOR_RUNTIME to the path of one", asked)
 }
 
 // isSelf reports whether a file is this program: it would call itself without end.
@@ -66,7 +66,7 @@ func isSelf(path string) bool {
 // become makes this process the real runtime. It returns only on an error.
 func become(path string, args []string) error {
 	err := syscall.Exec(path, append([]string{path}, args...), os.Environ())
-	return fmt.Errorf("execute %s: %w", path, err)
+	return fmt.Errorf("cannot execute %s: %w", path, err)
 }
 
 // call runs the real runtime on this process's files, those that it does not know
@@ -83,7 +83,7 @@ func call(ctx context.Context, path string, args []string, stdin *os.File) (code
 		Sys:   &syscall.SysProcAttr{Pdeathsig: unix.SIGKILL},
 	})
 	if err != nil {
-		return 0, fmt.Errorf("execute %s: %w", path, err)
+		return 0, fmt.Errorf("cannot execute %s: %w", path, err)
 	}
 	defer context.AfterFunc(ctx, func() { process.Kill() })()
 	state, err := process.Wait()

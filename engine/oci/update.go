@@ -134,7 +134,7 @@ func microseconds[T int64 | uint64](c *Call, name string, into *T, parse func(st
 	}
 	n, err := parse(text, 10, 64)
 	if err != nil {
-		return fmt.Errorf("--%s %.40q: must be microseconds", name, text)
+		return fmt.Errorf("--%s %.40q: must be a number of microseconds", name, text)
 	}
 	*into = n
 	return nil
@@ -164,16 +164,16 @@ func readResources(file string) ([]byte, error) {
 // check refuses settings that Candor decides.
 func (u *update) check(g *host.Grant) error {
 	if u.Quota > 0 && u.Period == 0 && g.Period != bandwidth.DefaultPeriod {
-		return fmt.Errorf("a quota of %d microseconds without a period, and the container's period is %v: use both, or --cpus", u.Quota, g.Period)
+		return fmt.Errorf("a quota of %d microseconds without a period, and the container's period is %v; use both, or --cpus", u.Quota, g.Period)
 	}
 	if u.isPeriodAlone(g) {
-		return fmt.Errorf("a period of %d microseconds without a quota: the period is fixed at the creation: use --cpus, or a new container with the annotation candor.dev/period", u.Period)
+		return fmt.Errorf("a period of %d microseconds without a quota: the period is fixed at the creation; use --cpus, or a new container with the annotation candor.dev/period", u.Period)
 	}
 	if u.Burst != nil && *u.Burst != g.Burst.Time.Microseconds() {
-		return fmt.Errorf("a burst of %d microseconds: the burst is fixed at the creation: omit it, or use a new container with the annotation candor.dev/burst", *u.Burst)
+		return fmt.Errorf("a burst of %d microseconds: the burst is fixed at the creation; omit it, or use a new container with the annotation candor.dev/burst", *u.Burst)
 	}
 	if u.Mems != "" || u.CPUs != "" && u.CPUs != g.CPUs.String() {
-		return errors.New("Candor selects its CPUs and memory nodes: use --cpus, or a container that was started with --cpuset-cpus")
+		return errors.New("Candor selects its CPUs and memory nodes; use --cpus, or a container that was started with --cpuset-cpus")
 	}
 	return nil
 }

@@ -26,8 +26,8 @@ func TestUpdateCheck(t *testing.T) {
 		{"update --cpuset-cpus 3,7 x", 20 * time.Millisecond, 1500, ""},
 		{"update --cpuset-cpus 4 x", 20 * time.Millisecond, 0, "Candor selects its CPUs"},
 		{"update --cpuset-mems 0 x", 20 * time.Millisecond, 0, "Candor selects its CPUs"},
-		{"update --cpu-quota x x", 20 * time.Millisecond, 0, "--cpu-quota \"x\": must be microseconds"},
-		{"update --cpu-period -1 x", 20 * time.Millisecond, 0, "--cpu-period \"-1\": must be microseconds"},
+		{"update --cpu-quota x x", 20 * time.Millisecond, 0, "--cpu-quota \"x\": must be a number of microseconds"},
+		{"update --cpu-period -1 x", 20 * time.Millisecond, 0, "--cpu-period \"-1\": must be a number of microseconds"},
 		{"update --cpu-burst 5000 x", 20 * time.Millisecond, 1500, ""}, // what it has
 		{"update --cpu-burst 6000 x", 20 * time.Millisecond, 0, "fixed at the creation"},
 		{"update --cpu-burst 0 x", 20 * time.Millisecond, 0, "a burst of 0 microseconds"},
@@ -111,9 +111,9 @@ func TestRefused(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, test := range []struct{ line, want string }{
-		{"restore --bundle /b web", "restore: Candor creates no containers from checkpoints"},
+		{"restore --bundle /b web", "restore: Candor does not support checkpoints"},
 		{"update --cpu-quota 50000 web", "state.json"},
-		{"create --bundle /b web", "/proc/self/exe cannot be read"},
+		{"create --bundle /b web", "cannot read /proc/self/exe"},
 	} {
 		w := Wrapper{Host: host.Options{StateDir: dir, Config: filepath.Join(dir, "host.json")}, Runtime: fakeRuntime(t)}
 		w.Host.Cgroup.Parent = "/candor-oci-test"

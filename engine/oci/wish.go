@@ -32,11 +32,11 @@ func wishesOf(c *config, has *amount, byName hybrid.Class, options string) (wish
 	all := wishes{annotations.Over(environ.Settings)}
 	if c.hasImageAnnotations() {
 		return all, checkImage(all.refused(&wishes{}, has, byName), options, func(name string) string {
-			return fmt.Sprintf("setting %s: not for an image to choose, and this engine passes the annotations or labels of images on; remove it, or list it as imageSettings", name)
+			return fmt.Sprintf("setting %s: an image must not set it, and this engine passes on annotations or labels of images; remove it, or add it to imageSettings", name)
 		})
 	}
 	return all, checkImage(environ.refused(&annotations, has, byName), options, func(name string) string {
-		return fmt.Sprintf("environment %s: not for an image to choose; use the annotation %s, remove the variable, or list %s as imageSettings", variable(name), kube.PodKey(name), name)
+		return fmt.Sprintf("environment %s: an image must not set it; use the annotation %s, remove the variable, or add %s to imageSettings", variable(name), kube.PodKey(name), name)
 	})
 }
 
@@ -99,7 +99,7 @@ func (w *wishes) allocation(name string, c *config, byName hybrid.Class) (host.A
 	switch {
 	case a.Class == hybrid.Flexible || a.Limit != 0:
 	case w.Class != nil:
-		return a, fmt.Errorf("a sensitive container needs a limit: use --cpus N of %v or more, or class flexible", hybrid.MinLimit)
+		return a, fmt.Errorf("a sensitive container needs a limit; use --cpus N of %v or more, or class flexible", hybrid.MinLimit)
 	default: // of a default runtime, which every container gets
 		a.Class = hybrid.Flexible
 	}
