@@ -48,7 +48,7 @@ clean: ## remove the built files
 
 .PHONY: check check-format check-vet check-words check-lint check-prose tools
 
-CHECKS := check-format check-vet check-words # append check-lint when it reports nothing
+CHECKS := check-format check-vet check-words check-generated check-lint check-prose
 
 check: $(CHECKS) ## the checks that need no root and run no test
 

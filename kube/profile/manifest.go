@@ -5,7 +5,6 @@ import (
 	"fmt"
 
 	"go.yaml.in/yaml/v3"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/validation"
 
 	"github.com/candor-project/candor/kube/v1alpha1"

@@ -24,8 +24,12 @@ func mustRead(t testing.TB, name string, spec v1alpha1.CPUProfileSpec) Profile {
 	return p
 }
 
-func selector(labels map[string]v1alpha1.LabelValue) *v1alpha1.PodSelector {
-	return &v1alpha1.PodSelector{MatchLabels: labels}
+func selector(labels map[string]string) *v1alpha1.PodSelector {
+	s := &v1alpha1.PodSelector{MatchLabels: map[string]v1alpha1.LabelValue{}}
+	for name, value := range labels {
+		s.MatchLabels[name] = v1alpha1.LabelValue(value)
+	}
+	return s
 }
 
 // Taking away what the five places say, one by one, shows the next.
@@ -61,7 +65,7 @@ func TestOrder(t *testing.T) {
 // Each setting is resolved for itself: one place may say the class, another the policy.
 func TestPlacesAddUp(t *testing.T) {
 	pod := &Pod{Labels: map[string]string{"app": "web"}, Annotations: map[string]string{kube.PodKey("class"): "sensitive"}}
-	profiles := []Profile{mustRead(t, "a", v1alpha1.CPUProfileSpec{Selector: &metav1.LabelSelector{}, Class: "flexible", Policy: "best-effort"})}
+	profiles := []Profile{mustRead(t, "a", v1alpha1.CPUProfileSpec{Selector: &v1alpha1.PodSelector{}, Class: "flexible", Policy: "best-effort"})}
 	r, err := Resolve(pod, Container{Name: "app"}, profiles, Values{"view": "affinity", "policy": "strict"}, Values{"period": "20ms"})
 	want := Values{"class": "sensitive", "policy": "best-effort", "view": "affinity", "period": "20ms"}
 	if err != nil || !maps.Equal(r.Values, want) || len(r.Conflicts) > 0 {
@@ -70,10 +74,10 @@ func TestPlacesAddUp(t *testing.T) {
 }
 
 func TestWhoIsMeant(t *testing.T) {
-	web := selector(map[string]v1alpha1.LabelValue{"app": "web"})
-	notOld := &metav1.LabelSelector{MatchExpressions: []metav1.LabelSelectorRequirement{{Key: "age", Operator: metav1.LabelSelectorOpNotIn, Values: []string{"old"}}}}
+	web := selector(map[string]string{"app": "web"})
+	notOld := &v1alpha1.PodSelector{MatchExpressions: []v1alpha1.PodSelectorRequirement{{Key: "age", Operator: metav1.LabelSelectorOpNotIn, Values: []string{"old"}}}}
 	for _, c := range []struct {
-		selector *metav1.LabelSelector
+		selector *v1alpha1.PodSelector
 		images   []string
 		labels   string // of app
 		image    string
@@ -94,7 +98,7 @@ func TestWhoIsMeant(t *testing.T) {
 		{nil, []string{"*a*b*"}, "db", "xaxbx", true},
 		{nil, []string{"*a*b*"}, "db", "xbxax", false},
 		{notOld, nil, "db", "x", true},
-		{&metav1.LabelSelector{}, nil, "db", "x", true},
+		{&v1alpha1.PodSelector{}, nil, "db", "x", true},
 	} {
 		p := mustRead(t, "p", v1alpha1.CPUProfileSpec{Selector: c.selector, Images: c.images, Class: "sensitive"})
 		pod := &Pod{Labels: map[string]string{"app": c.labels}}
@@ -107,7 +111,7 @@ func TestWhoIsMeant(t *testing.T) {
 
 // Of profiles that differ the stricter counts, in whatever order they come, and a line says so.
 func TestConflicts(t *testing.T) {
-	all := &metav1.LabelSelector{}
+	all := &v1alpha1.PodSelector{}
 	a := mustRead(t, "a", v1alpha1.CPUProfileSpec{Selector: all, Class: "flexible", Topology: "single-l3"})
 	b := mustRead(t, "b", v1alpha1.CPUProfileSpec{Selector: all, Class: "sensitive", Policy: "best-effort"})
 	c := mustRead(t, "c", v1alpha1.CPUProfileSpec{Selector: all, Class: "flexible", Policy: "strict", Topology: "single-l3"})
@@ -149,7 +153,7 @@ func TestStrictness(t *testing.T) {
 }
 
 func TestBadProfiles(t *testing.T) {
-	all := &metav1.LabelSelector{}
+	all := &v1alpha1.PodSelector{}
 	for want, spec := range map[string]v1alpha1.CPUProfileSpec{
 		"must have a selector of pods, patterns of images, or both": {Class: "sensitive"},
 		"no setting: must have one of class, policy":                {Selector: all},
@@ -157,8 +161,8 @@ func TestBadProfiles(t *testing.T) {
 		`view "all": must be full or affinity`:                      {Selector: all, View: "all"},
 		"images: must be 1 to 64 patterns":                          {Images: []string{""}, Class: "sensitive"},
 		"none of them empty":                                        {Images: make([]string, 65), Class: "sensitive"},
-		"selector: ":                                                {Selector: selector(map[string]v1alpha1.LabelValue{"a b": "c"}), Class: "sensitive"},
-		`is not a valid label selector operator`:                    {Selector: &metav1.LabelSelector{MatchExpressions: []metav1.LabelSelectorRequirement{{Key: "a", Operator: "Like"}}}, Class: "sensitive"},
+		"selector: ":                                                {Selector: selector(map[string]string{"a b": "c"}), Class: "sensitive"},
+		`is not a valid label selector operator`:                    {Selector: &v1alpha1.PodSelector{MatchExpressions: []v1alpha1.PodSelectorRequirement{{Key: "a", Operator: "Like"}}}, Class: "sensitive"},
 	} {
 		_, err := Read(&v1alpha1.CPUProfile{ObjectMeta: metav1.ObjectMeta{Name: "p"}, Spec: spec})
 		if err == nil || !strings.Contains(err.Error(), want) || !strings.HasPrefix(err.Error(), `CPUProfile "p": `) || strings.Contains(err.Error(), "\n") {
@@ -208,7 +212,7 @@ func TestAnyPlaces(t *testing.T) {
 			v := draw("profile")
 			if len(v) > 0 {
 				profiles = append(profiles, mustRead(t, fmt.Sprint("p", i), v1alpha1.CPUProfileSpec{
-					Selector: &metav1.LabelSelector{}, Class: v["class"], Policy: v["policy"], Topology: v["topology"], View: v["view"]}))
+					Selector: &v1alpha1.PodSelector{}, Class: v["class"], Policy: v["policy"], Topology: v["topology"], View: v["view"]}))
 			}
 		}
 		namespace := draw("namespace")

@@ -230,7 +230,7 @@ func TestProfiles(t *testing.T) {
 	}
 	p.addPod(t, "big", "64") // flexible: too large for n, and bare is too small with it
 	p.bound(t, "big")
-	all := &metav1.LabelSelector{MatchLabels: map[string]string{"app": "web"}}
+	all := &v1alpha1.PodSelector{MatchLabels: map[string]v1alpha1.LabelValue{"app": "web"}}
 	add("strict", v1alpha1.CPUProfileSpec{Selector: all, Class: "sensitive"})
 	add("images", v1alpha1.CPUProfileSpec{Images: []string{"none"}, Class: "flexible", Policy: "best-effort"})
 	for i := 0; ; i++ { // the scheduler hears of the profiles when it hears of them

@@ -168,7 +168,7 @@ func TestProfilesAreForgotten(t *testing.T) {
 	f := newFeed(t)
 	profile := func(version int, class string) *unstructured.Unstructured {
 		return toUnstructured(t, &v1alpha1.CPUProfile{ObjectMeta: metav1.ObjectMeta{Name: "x", Namespace: "default", ResourceVersion: strconv.Itoa(version)},
-			Spec: v1alpha1.CPUProfileSpec{Selector: &metav1.LabelSelector{}, Class: class}})
+			Spec: v1alpha1.CPUProfileSpec{Selector: &v1alpha1.PodSelector{}, Class: class}})
 	}
 	class := func() string {
 		asks, err := f.askedBy(&v1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "default"}, Spec: v1.PodSpec{Containers: []v1.Container{container("app", "1")}}})
@@ -226,7 +226,7 @@ func TestHeapAfterAll(t *testing.T) {
 			f.wide.add(pod.UID)
 			f.cluster.NodeRef(name, cluster.Amounts{})
 			p := toUnstructured(t, &v1alpha1.CPUProfile{ObjectMeta: metav1.ObjectMeta{Name: "x", Namespace: name, ResourceVersion: version},
-				Spec: v1alpha1.CPUProfileSpec{Selector: &metav1.LabelSelector{}, Class: "sensitive"}})
+				Spec: v1alpha1.CPUProfileSpec{Selector: &v1alpha1.PodSelector{}, Class: "sensitive"}})
 			f.places.take(p)
 			f.lose(pod)
 			f.places.drop(p)

@@ -120,7 +120,7 @@ func TestLateProfiles(t *testing.T) {
 	p := &places{namespaces: corelisters.NewNamespaceLister(cache.NewIndexer(cache.MetaNamespaceKeyFunc, nil)), log: klog.Background()}
 	profile := func(version, class string) *unstructured.Unstructured {
 		return toUnstructured(t, &v1alpha1.CPUProfile{ObjectMeta: metav1.ObjectMeta{Name: "x", Namespace: "default", ResourceVersion: version},
-			Spec: v1alpha1.CPUProfileSpec{Selector: &metav1.LabelSelector{}, Class: class}})
+			Spec: v1alpha1.CPUProfileSpec{Selector: &v1alpha1.PodSelector{}, Class: class}})
 	}
 	for _, step := range []struct {
 		what string
