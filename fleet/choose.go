@@ -142,7 +142,7 @@ func (f *Fleet) assess(id NodeID, bound score) (score, bool) {
 	case verdict == hybrid.Refused || f.isTaken(id, r):
 		return never, false
 	case verdict == hybrid.Known && !f.wantsTopology(id):
-		return f.scoreOf(id, r, &quote), true
+		return f.scoreOf(id, &quote), true
 	case verdict == hybrid.NotDirect:
 		if least := f.indirect(id); least > bound {
 			return least, false
@@ -166,7 +166,7 @@ func (f *Fleet) askNode(id NodeID) score {
 	}
 	quote, err := n.Quote(&f.request)
 	if err == nil {
-		return f.scoreOf(id, q.Request, &quote)
+		return f.scoreOf(id, &quote)
 	}
 	if known {
 		f.refused[id][n.refusals%mostRefusals] = q.need

@@ -20,7 +20,7 @@ func (f *Fleet) Scan(r *Request) (NodeID, error) {
 		}
 		room = true
 		if quote, err := f.nodes[id].Quote(&f.request); err == nil {
-			if c := (candidate{bound: f.scoreOf(NodeID(id), r, &quote), lowest: NodeID(id)}); c.before(&best) {
+			if c := (candidate{bound: f.scoreOf(NodeID(id), &quote), lowest: NodeID(id)}); c.before(&best) {
 				best = c
 			}
 		}

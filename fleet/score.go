@@ -9,7 +9,7 @@ type score uint64
 const never score = 1<<64 - 1
 
 // scoreOf returns a node's score in the fleet's order from the quote for the container.
-func (f *Fleet) scoreOf(id NodeID, r *Request, q *hybrid.Quote) score {
+func (f *Fleet) scoreOf(id NodeID, q *hybrid.Quote) score {
 	switch {
 	case !q.Direct:
 		return f.indirect(id)

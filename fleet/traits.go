@@ -35,13 +35,13 @@ const (
 
 	allTraits
 
-	// The algorithm Paper does not use the replaced traits:
+	// The algorithm Paper does not use the replaced traits.
 	traitRoomLeast = traitSlack     // Figures.PaperMaxRoom, from the top
 	traitTwoRooms  = traitSlackOne  // Figures.PaperMaxTwoRooms
 	traitWithNone  = traitMostLimit // 1: no flexible container
 	traitFirstLent = traitNextLent  // Figures.PaperFirstLent, from the top
 
-	// In the order Candor with a single further resource, these replace the traits of the second resource:
+	// In the order Candor with a single further resource, these replace the traits of the second resource.
 	traitMoreCPU   = traitMost2  // free share of CPU twice, and of the resource, in 1<<sumShift, rounded up
 	traitMoreOther = traitLeast2 // of CPU, and of the resource twice, likewise
 	traitCPULess   = traitFree2  // of CPU, and of the resource from the top, in 2, rounded up

@@ -94,7 +94,7 @@ func waitForLock(ctx context.Context, file *os.File, patience time.Duration) err
 		}
 		// If the lock arrives late, release it at once.
 		go func() {
-			_ = <-done // the lock is not needed any more: closing the file releases it
+			<-done //nolint:errcheck // the lock is not needed any more: closing the file releases it
 			file.Close()
 		}()
 		return err

@@ -62,7 +62,7 @@ func (p *Plugin) afterReport(_ klog.Logger, pod *v1.Pod, before, after any) (fwk
 	}
 	asks, err := p.askedBy(pod)
 	if err != nil {
-		return fwk.QueueSkip, nil
+		return fwk.QueueSkip, nil //nolint:nilerr // a report does not help a pod with bad settings
 	}
 	return queueIf(p.cluster.FitsAfterReport(u.GetName(), versionBefore(before), asks.Pod)), nil
 }
@@ -85,7 +85,7 @@ func (p *Plugin) afterPod(_ klog.Logger, pod *v1.Pod, gone, _ any) (fwk.Queueing
 	}
 	asks, err := p.askedBy(pod)
 	if err != nil {
-		return fwk.QueueSkip, nil
+		return fwk.QueueSkip, nil //nolint:nilerr // a deleted pod does not help a pod with bad settings
 	}
 	node := cmp.Or(other.Spec.NodeName, other.Status.NominatedNodeName, p.cluster.HeldOn(string(other.UID)))
 	return queueIf(p.cluster.FitsWithout(node, asks.Pod, string(other.UID)) == nil), nil

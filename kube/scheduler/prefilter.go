@@ -70,7 +70,7 @@ func (p *Plugin) awaits(pod *v1.Pod, asks *asked) *cluster.Refusal {
 	}
 	node, err := p.handle.SnapshotSharedLister().NodeInfos().Get(name)
 	if err != nil {
-		return nil // the node was deleted
+		return nil //nolint:nilerr // the node was deleted: the error means only that
 	}
 	return p.cluster.HoldFor(name, asks.Pod, present(node), p.now())
 }

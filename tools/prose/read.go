@@ -47,8 +47,11 @@ func readGo(path string) (all []paragraph, err error) {
 	return all, nil
 }
 
-// isCode: gofmt indents code in comments with a tab.
-func isCode(line string) bool { return strings.HasPrefix(line, "\t") }
+// isCode reports whether a line of a comment is code, which gofmt indents with a tab, or a marker of a generator such as
+// +kubebuilder:object:root=true.
+func isCode(line string) bool {
+	return strings.HasPrefix(line, "\t") || strings.HasPrefix(line, "+") && !strings.HasPrefix(line, "+ ")
+}
 
 // markdown returns the running text of a document, without code, tables and link targets.
 func markdown(path, text string) []paragraph {
