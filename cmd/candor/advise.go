@@ -21,18 +21,18 @@ control.
 
 THROTTLED  share of the periods in which the quota ran out
 DELAY      delay of the work compared with no limit, median and 99th percentile
-OVERRUN    longest time for which the container uses more than its limit without
-           a pause; a neighbor can wait as long
+OVERRUN    longest uninterrupted use of more CPU time than the limit; other
+           containers on the same CPUs can wait as long
 
-A limit is the CPU time that the container reserves. The last rows are whole CPUs
-of the container (class sensitive), with as many threads as CPUs.
+The first rows are limits with a quota. The last rows are exclusive CPUs (class
+sensitive) for a program that starts as many threads as it has CPUs.
 
-With --hops N, the delays are delays of a request that passes N such containers in
-a row and returns through all of them.
+With --hops N, a delay is the delay of a request that passes through N such containers
+and whose answer returns through all of them.
 
-With several recordings, or with --node-cpus, the report also shows how many such
-containers a node holds: with the cheapest limits, with and without a burst, and
-without limits. -o svg and -o png draw this result.
+With several recordings, or with --node-cpus, the report also shows how many containers
+with this use a node can hold: with the smallest limits that meet the target, with and
+without a burst, and without limits. -o svg and -o png draw this result.
 
 A target is throttled<1%, delay-p50<1ms or delay-p99<5ms, or several of them
 separated by commas.`
@@ -77,7 +77,7 @@ func newAdviseCommand() *cobra.Command {
 	f.part = addPartFlags(cmd)
 	flags.IntVar(&f.hops, "hops", 1, "containers in a row that a request and its answer pass")
 	flags.IntVar(&f.cpus, "node-cpus", 0, "CPUs of the node to fill (default: CPUs of the recorded machine)")
-	flags.Float64Var(&f.risk, "risk", 1, "% of time for which containers without limits can exceed the node")
+	flags.Float64Var(&f.risk, "risk", 1, "% of time in which containers without limits may need more than the node")
 	flags.DurationSliceVar(&f.periods, "period", []time.Duration{20 * time.Millisecond, 100 * time.Millisecond, 500 * time.Millisecond}, "periods to try, 1ms to 1s")
 	f.output = outputFlag(cmd, "table", "json", "svg", "png")
 	return cmd

@@ -27,8 +27,10 @@ LIMIT      smallest CPU quota of the cgroup and the cgroups above it
 THREADS    threads of all processes
 THROTTLED  share of the periods in which the quota ran out
 LOST       CPU time lost to throttling since the cgroup was created
-GAIN       likely: more threads than CPUs in the limit, and throttled
-           maybe:  more threads than CPUs in the limit, not throttled so far
+GAIN       expected gain from a matching CPU count. Both values mean that the
+           container has more threads than CPUs in its limit:
+           likely: it was also throttled
+           maybe:  it was not throttled so far
 
 Users other than root see IDs instead of most names.`
 

@@ -29,18 +29,21 @@ import (
 	"github.com/candor-project/candor/kube/profile"
 )
 
-const classifyLong = `Classify a program by measuring whether it is sensitive to the CPUs that it sees.
+const classifyLong = `Classify a program by measurement: is it faster if it sees only the CPUs of its limit?
 
-The command runs each workload under each limit in pairs: once with the limit as a
-quota alone, and once on as many exclusive CPUs. It adds pairs until exact tests
-decide, after 8, 12, 18, 26 or 40 pairs: sensitive if the exclusive CPUs gain more
-than the margin, flexible otherwise. The program is sensitive if more than half of
-the workloads and limits are. Undecided combinations count as flexible.
+A sensitive program is faster with exclusive CPUs than with a quota of the same size,
+because it counts the CPUs and starts as many threads. A flexible program is not.
 
-With --probe, the command first traces the start of the program, with all CPUs
-visible and with a single CPU: which sources of the CPU count it reads, and how
-many threads it starts. This gives a second opinion. Without --cpu it is the only
-opinion and takes seconds. If the two differ, the measurement counts.
+The command measures each combination of a workload and a limit in pairs of runs: a run
+with a quota, and a run with as many exclusive CPUs. After 8, 12, 18, 26 and 40 pairs,
+an exact test decides. The combination is sensitive if the exclusive CPUs gain more than
+--margin, and flexible if they gain less. Without a decision after 40 pairs, it counts
+as flexible. The program is sensitive if more than half of its combinations are.
+
+With --probe, the command also traces two starts of the program, with all CPUs visible
+and with a single CPU. The trace shows where the program reads the CPU count and how
+many threads it starts, and gives a class of its own. If the two classes differ, the
+measured class counts. Without --cpu, the command only traces; this takes seconds.
 
 With --image, the program runs in a container, as for candor compare.`
 
@@ -83,7 +86,7 @@ func newClassifyCommand() *cobra.Command {
 	f.profile.add(flags)
 	flags.StringVar(&f.metric, "metric", "", "regular expression or JSON path of the metric (default: wall time)")
 	flags.BoolVar(&f.probe, "probe", false, "trace the program's start; without --cpu, only trace")
-	flags.DurationVar(&f.probeTime, "probe-for", experiment.DefaultProbeTime, "time after which the traced start ends")
+	flags.DurationVar(&f.probeTime, "probe-for", experiment.DefaultProbeTime, "time after which the trace of a start ends")
 	f.addCommon(cmd)
 	f.output = choice{"table", []string{"table", "json"}}
 	wordFlag(cmd, &f.output, f.output.of, "output", "o", "output format")
@@ -336,7 +339,7 @@ type profileFlags struct {
 }
 
 func (f *profileFlags) add(flags *pflag.FlagSet) {
-	flags.StringVar(&f.file, "profile", "", "CPUProfile manifest to write; the file name names the object")
+	flags.StringVar(&f.file, "profile", "", "CPUProfile manifest to write; the object is named after the file")
 	flags.StringToStringVar(&f.labels, "labels", nil, "pod labels of the profile's selector, such as app=solver")
 	flags.StringArrayVar(&f.images, "profile-image", nil, "image pattern of the profile, such as '*/solver:*'; repeatable")
 }

@@ -22,15 +22,15 @@ import (
 const compareLong = `Run a program under several setups of the same CPU limit and compare the results.
 
   none             no limit
-  quota            the limit as a quota; the program sees all CPUs (docker run --cpus)
-  quota+threads=N  quota, and the program gets a thread count: {threads} in its
-                   arguments, otherwise OMP_NUM_THREADS (default: the rounded limit)
-  cpuset           exclusive CPUs, the limit rounded up, and the quota
-  shared-fraction  two instances at once that share a CPU for their fractions
-  candor           candor run: whole CPUs, a fraction, and a view that matches;
-                   candor+topology=single-l3 adds a topology policy
-  2xquota          two copies at once, each with the limit; other counts and
-                   setups work in the same way
+  quota            a quota of the limit; the program sees all CPUs (docker run --cpus)
+  quota+threads=N  as quota, with N threads (default: the limit rounded up): N replaces
+                   {threads} in the arguments, and is otherwise in OMP_NUM_THREADS
+  cpuset           as many exclusive CPUs as the limit rounded up, and the quota
+  shared-fraction  two instances at once; the fractions of their limits share a CPU
+  candor           candor run: exclusive CPUs, a fraction of one more CPU, and a CPU
+                   count that matches; candor+topology=single-l3 adds a topology policy
+  2xquota          two instances at once, each with the limit; every setup accepts
+                   such a factor
 
 The setups take turns in random order. The result of a run is its wall time, or the
 metric that --metric extracts from its output. The first setup is the baseline.
@@ -39,7 +39,7 @@ With --server, the setups apply to a server. Once the server listens, the client
 runs without a limit and provides the result.
 
 With --image, docker, podman or nerdctl runs the program in a container through
-candor-runc, under the same setups. Its time is the life of the container.`
+candor-runc, under the same setups. The wall time is then the container's lifetime.`
 
 const compareExample = `  candor compare --cpu 1.5 -- ./solver input
   candor compare --cpu 1 --setups quota,quota+threads,cpuset,candor -n 30 --out figures -- xz -T0 -k -c big

@@ -22,14 +22,15 @@ const isolateLong = `Measure how well an application is isolated from the progra
 In each case, each application runs alone and beside each stressor:
 
   together      no limits, all processes in the same cgroup
-  groups        no limits, a cgroup for each
-  quota         a share of the CPU time for each
-  pinned        separate CPUs for each
-  candor        the application is sensitive, the stressor flexible
-  candor+burst  both are flexible, the application has --burst auto
+  groups        no limits, a cgroup for the application and a cgroup for the stressor
+  quota         a CPU quota for the application and a CPU quota for the stressor
+  pinned        separate CPUs for the application and the stressor
+  candor        class sensitive for the application, class flexible for the stressor
+  candor+burst  class flexible for both, and --burst auto for the application
 
-The slowdown by a stressor is relative to the same case alone. This separates it
-from the slowdown by a smaller allocation. The stressors are stress-ng and iperf3:
+The slowdown is the run time beside the stressor compared with the run time alone in
+the same case. It therefore does not contain the effect of the smaller allocation. The
+stressors are stress-ng and iperf3:
 
   cpu, cache    25 workers that compute or thrash the cache
   ram           8 workers that allocate up to 2 GiB and free it

@@ -11,9 +11,9 @@ import (
 
 const releaseLong = `Release the CPUs of a container.
 
-Use it for remaining processes of a program that has ended, and for a grant that is
-held for a restart. While processes of the container run, --kill is required and
-kills them.`
+Two kinds of containers need it: a container whose main program has ended while other
+processes of it still run, and a container that has ended and whose CPUs are reserved
+for its restart. If processes of the container run, the command refuses without --kill.`
 
 func newReleaseCommand() *cobra.Command {
 	cmd := &cobra.Command{

@@ -9,10 +9,12 @@ import (
 	"github.com/candor-project/candor/experiment"
 )
 
-const reportLong = `Show a report that candor compare wrote as JSON: its tables, or with --out its
-pictures and pages. Several reports become a single table and picture, with a row
-per program and the gain of each setup over the baseline, which must be the same in
-all of them. A report of candor isolate is shown separately. Nothing runs.`
+const reportLong = `Show a report that candor compare or candor isolate wrote as JSON: its tables, or with
+--out its pictures and pages. The command measures nothing.
+
+Several reports of candor compare become a single table and picture, with a row per
+program and the gain of each setup over the baseline. The baseline must be the same in
+all reports. A report of candor isolate must be the only FILE.`
 
 func newReportCommand() *cobra.Command {
 	var f reportFlags

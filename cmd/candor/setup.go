@@ -23,9 +23,10 @@ const setupHostLong = `Confine foreign processes (services, sessions, engines wi
 reserved CPUs, which no container gets. Otherwise they also run on the exclusive CPUs
 of containers, as candor map and inspect show.
 
-With systemd, the top-level units get AllowedCPUs=. On other cgroup v2 machines,
-Candor's cgroup becomes a partition. On cgroup v1, the other cgroups shrink. The
-confinement lasts until the next boot; the list of reserved CPUs remains.`
+With systemd, the command sets AllowedCPUs= of the top-level units. On other cgroup v2
+machines, it makes Candor's cgroup a partition. On cgroup v1, it removes the CPUs of
+containers from the cpusets of the other cgroups. The confinement lasts until the next
+boot. The list of reserved CPUs remains.`
 
 const setupHostExample = `  # Print the changes without applying them
   candor setup host --reserved 0-1 --dry-run
@@ -55,7 +56,7 @@ func newSetupHostCommand() *cobra.Command {
 	machine := addHostFlags(cmd)
 	output := outputFlag(cmd, "table", "json")
 	reserved := cmd.Flags().String("reserved", "", "CPUs of foreign processes, such as 0-1 (default: reserved CPUs)")
-	leases := cmd.Flags().Bool("disable-leases", false, "forbid file leases, which can delay the update of a view")
+	leases := cmd.Flags().Bool("disable-leases", false, "forbid file leases (fcntl), with which a process can delay a view's update")
 	undo := cmd.Flags().Bool("undo", false, "restore the configuration from before the setup")
 	dry := cmd.Flags().Bool("dry-run", false, "print the changes without applying them")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {

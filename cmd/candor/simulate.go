@@ -21,12 +21,13 @@ import (
 const simulateLong = `Simulate the allocation on a whole cluster: replay a trace with a share of sensitive
 containers and show the shared time, the refusals, the load and the decision times.
 
-S is the shared time: the share of the sensitive containers' CPU time on CPUs in more
-than one container's cpuset. R is the reject rate: the share of the sensitive
-containers refused only because their view could not be kept, among those with room.
+S  shared time: percentage of the sensitive containers' CPU time that is on CPUs which
+   other containers can also use
+R  rejects: percentage of the sensitive containers that were refused although a node
+   had enough CPU time, because the CPUs that they see could not equal their limit
 
-A point is one replay: each algorithm with each policy, scheduler and share of
-sensitive containers. Points run in parallel on all cores.
+A point of the report is one replay with one algorithm, policy, scheduler and share of
+sensitive containers. The command replays all combinations, in parallel on all cores.
 
 ` + traceSpecs
 
@@ -176,7 +177,7 @@ func (f *simulateFlags) add(cmd *cobra.Command) {
 	wordsFlag(cmd, &f.policies, policyWords, policyWords[:1], "policy", "policy for a container whose view cannot equal its limit")
 	wordsFlag(cmd, &f.schedulers, schedulerWords, []string{own}, "scheduler", "node order; own is the default of the algorithm")
 	flags.Uint64Var(&f.seed, "seed", 1, "seed of the choice of sensitive containers")
-	flags.StringVar(&f.size, "size", "", "target for the fewest machines, such as 's<5%,r=0'")
+	flags.StringVar(&f.size, "size", "", "find the fewest machines that meet a target, such as 's<5%,r=0'")
 	flags.StringVar(&f.gainFile, "gain", "", "file with measured speeds of workloads, to estimate the gain")
 	flags.StringVar(&f.out, "out", "", "directory for figures and tables")
 	lenientFlag(cmd, &f.options)

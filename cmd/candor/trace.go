@@ -21,11 +21,13 @@ import (
 const traceSpecs = `TRACE is one of
 
   google2011:DIR        Google ClusterData 2011: machine_events and task_events
-  openb:DIR             Alibaba GPU cluster of 2023; ,pods=cpu300 selects a variant
+  openb:DIR             Alibaba GPU cluster of 2023; ,pods=cpu300 selects one of its
+                        pod lists
   csv:FILE              CSV in the format of docs/reference/trace-formats.md
   kubectl:DIR           nodes.json and pods.json from kubectl get -o json
-  synthetic             generated cell: synthetic:machines=12500,days=29,seed=1
-  semi-real:DIR         a month from the parts of google2011 and its job table
+  synthetic             generated cluster: synthetic:machines=12500,days=29,seed=1
+  semi-real:DIR         the month of google2011: the parts that DIR has, then tasks that
+                        are generated from the job table in DIR
   azure:FILE            Azure vmtable.csv of 2017, which has no machines:
                         azure:vmtable.csv.gz,machines=1000,cores=16,memory=112
   FILE.ctrace           compact file from candor trace import
@@ -100,7 +102,7 @@ func newTraceInfoCommand() *cobra.Command {
 		},
 	}
 	output := outputFlag(cmd, "table", "json", "svg")
-	cores := cmd.Flags().Float64("cores-of-largest", 16, "cores of the largest machine, where a trace has fractions of it")
+	cores := cmd.Flags().Float64("cores-of-largest", 16, "CPUs of the largest machine, for traces in fractions of it")
 	lenientFlag(cmd, &o)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		if !(*cores > 0 && *cores <= 1e5) {
