@@ -10,6 +10,9 @@ import (
 // 2^52 sign patterns without error.
 const maxExactPairs = 52
 
+// gonum/stat and golang.org/x/perf/benchmath have tests of independent samples, such as Mann-Whitney's, but no signed-rank test of
+// pairs.
+
 // SignedRank performs Wilcoxon's signed-rank test of paired differences. It returns the one-sided p-value of the
 // hypothesis that the differences are symmetric about the margin: the probability of at least as large a sum of ranks
 // above the margin.

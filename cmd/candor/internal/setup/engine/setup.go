@@ -11,6 +11,7 @@ import (
 	"os"
 	"path/filepath"
 
+	"github.com/aymanbagabas/go-udiff"
 	"github.com/google/renameio/v2"
 	"golang.org/x/sys/unix"
 
@@ -65,6 +66,11 @@ type Change struct {
 
 // Nothing reports whether the file does not change.
 func (c *Change) Nothing() bool { return !c.Gone && bytes.Equal(c.Before, c.After) }
+
+// Diff returns the change as a unified diff.
+func (c *Change) Diff() string {
+	return udiff.Unified(c.File, c.File, string(c.Before), string(c.After))
+}
 
 const maxFile = 4 << 20 // bytes
 

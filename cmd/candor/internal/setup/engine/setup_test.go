@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"os"
 	"path/filepath"
 	"reflect"
@@ -13,7 +12,6 @@ import (
 
 	"github.com/pelletier/go-toml/v2"
 	"golang.org/x/sys/unix"
-	"pgregory.net/rapid"
 )
 
 // newSetup is a setup of a file with some text; no text is no file.
@@ -195,37 +193,15 @@ func TestLink(t *testing.T) {
 	}
 }
 
-// Texts that are too long to compare go and come as a whole, with what both have.
-func TestLongDiff(t *testing.T) {
-	var before, after []string
-	for i := range 5000 {
-		before, after = append(before, fmt.Sprint("a", i)), append(after, fmt.Sprint("b", i))
-	}
-	before[2500], after[2500] = "both", "both"
-	lines := diff(before, after)
-	if len(lines) != 10000 || lines[2500] != "-both" || lines[7500] != "+both" {
-		t.Errorf("%d lines, %q", len(lines), lines[2500])
-	}
-}
-
-// The lines of a difference without those that came are the old text, without those that went the new one.
 func TestDiff(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
-		text := rapid.SliceOfN(rapid.SampledFrom([]string{"a", "b", "c"}), 0, 12)
-		before, after := text.Draw(t, "before"), text.Draw(t, "after")
-		var was, is []string
-		for _, line := range diff(before, after) {
-			if line[0] != '+' {
-				was = append(was, line[1:])
-			}
-			if line[0] != '-' {
-				is = append(is, line[1:])
-			}
-		}
-		if strings.Join(was, "") != strings.Join(before, "") || strings.Join(is, "") != strings.Join(after, "") {
-			t.Errorf("%v -> %v: %v", before, after, diff(before, after))
-		}
-	})
+	c := Change{File: "/etc/x", Before: []byte("a\nb\nc\nd\ne\nf\n"), After: []byte("a\nb\nc\nd\nX\nf\n")}
+	if got, want := c.Diff(), "--- /etc/x\n+++ /etc/x\n@@ -2,5 +2,5 @@\n b\n c\n d\n-e\n+X\n f\n"; got != want {
+		t.Errorf("%q, want %q", got, want)
+	}
+	c = Change{File: "/etc/x", After: []byte("a\n")}
+	if got, want := c.Diff(), "--- /etc/x\n+++ /etc/x\n@@ -0,0 +1 @@\n+a\n"; got != want {
+		t.Errorf("new file: %q, want %q", got, want)
+	}
 }
 
 // Whatever a file says: it is refused, or becomes one that the engine can read, and candor's
