@@ -1,7 +1,7 @@
 // Package procfs reads processes, mounts and the boot ID from /proc. Every read of a file that a process can grow has a bound, and no
 // read waits for a process. The package does not know containers.
 //
-// prometheus/procfs reads these files without a bound: a process with a long command line or many mounts could exhaust the memory of its reader.
+// prometheus/procfs truncates long files without an error, and its read of a command line can wait for the memory lock of the process.
 package procfs
 
 import (
