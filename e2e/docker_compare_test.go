@@ -194,7 +194,7 @@ func TestDockerCompareRefuses(t *testing.T) {
 	refuses("flag --cpus=2: must not be", compare("--image", "box", "--engine-flags", "--cpus=2"))
 	refuses("are for --image", compare("--", "true"))
 	refuses("must be one of docker, podman, nerdctl", compare("--image", "box", "--engine", "lxc"))
-	refuses("use either --server", compare("--image", "box", "--server", "true", "--client", "true"))
+	refuses("cannot be combined with --image", compare("--image", "box", "--server", "true", "--client", "true"))
 	refuses("--probe", d.comparing("classify", "--probe", "--image", "box"))
 	silent := compare("--image", "box", "--engine", "docker")
 	silent.Env = append(silent.Env, "DOCKER_HOST=unix:///no/such/socket")

@@ -15,7 +15,7 @@ func TestSetupHost(t *testing.T) {
 		{"--reserved x", "--reserved: "},
 		{"--reserved 1023", "the machine does not have"},
 		{"--reserved 0-1023", "the machine does not have"},
-		{"", "must be a list of those that stay with what is not Candor's"},
+		{"", "must be a list of the CPUs for everything else on the host"},
 		{"--undo --reserved 0", "--undo restores the recorded values"},
 		{"all", "takes no arguments"},
 		{"-o yaml", "table, json"},

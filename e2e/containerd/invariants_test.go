@@ -136,7 +136,7 @@ func TestBrokenInvariants(t *testing.T) {
 		{[]fact{of("a", 0, 0, false)}, "a has the CPUs"},
 		{[]fact{of("a", 0, 0, false, 4)}, "a has the CPUs 4 of 0-3"},
 		{[]fact{of("a", 3000, 0, true, 0, 1, 2), of("b", 1000, 0, true, 3)}, "and there are 4"},
-		{[]fact{wrongQuota}, "has a quota of 1ms: must be 50ms"},
+		{[]fact{wrongQuota}, "has a quota of 1ms, want 50ms"},
 	} {
 		got := strings.Join(node{cpuset.Of(0, 1, 2, 3), 100}.broken(test.facts), "\n")
 		if test.want == "" && got != "" || !strings.Contains(got, test.want) {

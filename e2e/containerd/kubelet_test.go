@@ -224,7 +224,7 @@ func TestKubelet(t *testing.T) {
 func TestKubeletStatic(t *testing.T) {
 	k := newKubelet(t, "cpuManagerPolicy: static\nreservedSystemCPUs: \"0\"\n")
 	k.manifest("web", 1000, sensitivePod)
-	const want = "use cpuManagerPolicy: none in the kubelet's configuration"
+	const want = "set cpuManagerPolicy: none in the kubelet's configuration"
 	k.wait("the refusal", k.daemon, func() bool { return strings.Contains(k.daemon.said(), want) })
 	if s, err := k.state.Snapshot(); err != nil || len(s.Grants) != 0 {
 		t.Errorf("refused, it is planned: %+v (%v)", s, err)

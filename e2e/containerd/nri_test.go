@@ -122,7 +122,7 @@ func TestPreserve(t *testing.T) {
 	first := cpuset.Of(all.First())
 	p := must[*pod](t)(l.newPod(0, 0, nil))
 	p.cpuset = first.String()
-	if _, err := p.run("app", 500, 500, false); err == nil || !strings.Contains(err.Error(), "want cpuManagerPolicy: none") {
+	if _, err := p.run("app", 500, 500, false); err == nil || !strings.Contains(err.Error(), "set cpuManagerPolicy: none") {
 		t.Errorf("a cpuset of the kubelet's: %v", err)
 	}
 	p = must[*pod](t)(l.newPod(0, 0, map[string]string{"candor.dev/preserve": "true"}))

@@ -120,7 +120,7 @@ func TestHostileKubeletOfTheNode(t *testing.T) {
 		}
 	}
 	logged, _ := newLab(t).nriBeside(attack, fewRights)
-	if !strings.Contains(logged, "waiting for the runtime") || !strings.Contains(logged, "candor nri needs CAP_SYS_PTRACE") {
+	if !strings.Contains(logged, "waiting for the runtime") || !strings.Contains(logged, "give candor nri CAP_SYS_PTRACE") {
 		t.Errorf("want a warning and a start:\n%s", logged)
 	}
 }

@@ -100,8 +100,8 @@ func TestHostileWebConfig(t *testing.T) {
 	for want, args := range map[string][]string{
 		`user "prometheus": not a bcrypt hash`:      {"--metrics", "0", "--metrics-web-config", file},
 		`user "prometheus": not a bcrypt hash; use`: {"--config", config},
-		"--metrics ADDRESS is required":             {"--metrics-web-config", file},
-		"ADDRESS is required":                       {"--config", alone},
+		"add --metrics ADDRESS":                     {"--metrics-web-config", file},
+		"add metrics: ADDRESS":                      {"--config", alone},
 		"must be an absolute path":                  {"--config", relative},
 		"no such file":                              {"--metrics", "0", "--metrics-web-config", file + ".none"},
 		"not a plain file":                          {"--metrics", "0", "--metrics-web-config", "/dev/zero"},
