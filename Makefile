@@ -91,9 +91,18 @@ check-prose: tools ## Vale and tools/prose: the language of comments and Markdow
 
 .PHONY: test test-deps test-short test-go test-race test-guest test-guest-all test-kubelet test-engines fuzz bench
 
-FUZZTIME   ?= 2s
+FUZZTIME   ?= 1s
 BENCHCOUNT ?= 10
-RACE       ?= ./bandwidth/... ./burst ./cgroup ./engine/nri ./experiment ./host ./kube/apiserver ./kube/cluster ./kube/publish ./simulate ./trace ./view ./internal/... ./metrics ./cmd/... ./experiment/probe
+# The tests of these packages use cgroups or daemons of this machine, or measure time: they run alone.
+SERIAL     := ./bandwidth/record ./burst ./cgroup ./cmd/candor/internal/audit ./cmd/candor/internal/load ./cmd/candor/internal/memtrim \
+	./cmd/candor/internal/setup ./cmd/candor/internal/top ./e2e ./e2e/hostile ./engine/nri ./experiment ./experiment/apps ./experiment/probe \
+	./host ./host/launch ./internal/procfs ./metrics ./view
+# Packages with goroutines.
+RACE       := ./bandwidth/... ./burst ./cgroup ./cmd/... ./engine/nri ./experiment ./experiment/probe ./host ./internal/... ./kube/apiserver \
+	./kube/cluster ./kube/publish ./metrics ./simulate ./trace ./view
+LIST       = $(GO) list ./... | sed 's,^github.com/candor-project/candor,.,'
+PARALLEL   = $(filter-out $(SERIAL),$(shell $(LIST)))
+RACE_LIST  = $(shell $(subst ./...,$(RACE),$(LIST)))
 
 # scripts/go-test.sh writes the tests that passed only the second time to this file.
 export CANDOR_REPEATED ?= $(CURDIR)/bin/repeated
@@ -114,16 +123,18 @@ test-short: ## the tests that need neither root nor much time: less than 3 minut
 	$(GO) test -short ./...
 	$(GO) test -C tools ./prose
 
-# One package at a time: they share the machine's CPUs and cgroups. Nothing from the cache: the kernel is part of what is tested.
+# Nothing from the cache: the kernel is part of what is tested.
 test-go: ## go test on this machine
-	scripts/go-test.sh -count=1 -p 1 -timeout=30m ./...
+	scripts/go-test.sh -count=1 -timeout=30m $(PARALLEL)
+	scripts/go-test.sh -count=1 -p 1 -timeout=30m $(SERIAL)
 	CANDOR_KEEP_OPEN=1 scripts/go-test.sh -count=1 -p 1 -timeout=30m ./cgroup ./host
 	cd e2e/containerd && ../../scripts/go-test.sh -count=1 -timeout=30m ./...
 
 # By default, a process under the race detector waits a second at its exit for reports of other threads.
+test-race: export GORACE += atexit_sleep_ms=10
 test-race: ## test the packages with goroutines under the race detector
-	@$(GO) build -race $(RACE) # with all CPUs; go test -p 1 compiles one package at a time
-	GORACE="$$GORACE atexit_sleep_ms=10" scripts/go-test.sh -count=1 -p 1 -race -short -timeout=20m $(RACE)
+	scripts/go-test.sh -count=1 -race -short -timeout=20m $(filter-out $(SERIAL),$(RACE_LIST))
+	scripts/go-test.sh -count=1 -p 1 -race -short -timeout=20m $(filter $(SERIAL),$(RACE_LIST))
 
 fuzz: ## every fuzz target, for FUZZTIME each
 	@scripts/fuzz.sh $(FUZZTIME)
