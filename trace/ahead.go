@@ -7,10 +7,10 @@ const aheadBuffers = 2
 
 // An ahead reads in another goroutine, so that a file is decompressed in parallel to the parsing.
 type ahead struct {
-	empty chan []byte // to be filled
-	full  chan filled // in the order of the source; closed when the goroutine has ended
+	empty chan []byte // buffers to fill
+	full  chan filled // filled buffers in the order of the source; closed when the goroutine has ended
 	now   filled
-	rest  []byte // of now: not yet handed out
+	rest  []byte // bytes of now that Read has not returned yet
 }
 
 // filled is the result of a read. The error comes after its bytes.
@@ -20,7 +20,7 @@ type filled struct {
 	err error
 }
 
-// newAhead starts to read; close ends it.
+// newAhead starts the goroutine that reads in; close ends it.
 func newAhead(in io.Reader) *ahead {
 	a := &ahead{empty: make(chan []byte, aheadBuffers), full: make(chan filled, aheadBuffers)}
 	for range aheadBuffers {
@@ -30,7 +30,7 @@ func newAhead(in io.Reader) *ahead {
 	return a
 }
 
-// fill reads until the source's end, an error, or the end of the buffers that come in.
+// fill is the goroutine. It fills empty buffers until the source ends or fails, or until close closes the channel empty.
 func (a *ahead) fill(in io.Reader) {
 	defer close(a.full)
 	for buf := range a.empty {
@@ -47,7 +47,7 @@ func (a *ahead) fill(in io.Reader) {
 	}
 }
 
-// Read implements io.Reader: the source's bytes, and then its error.
+// Read implements io.Reader. It returns the source's bytes, and after them the source's error.
 func (a *ahead) Read(p []byte) (int, error) {
 	for len(a.rest) == 0 {
 		if a.now.err != nil {
@@ -64,13 +64,13 @@ func (a *ahead) Read(p []byte) (int, error) {
 	return n, nil
 }
 
-// close ends the goroutine and waits for it: the source is not read after that. Later reads return io.EOF.
+// close ends the goroutine and waits for its end, so that the caller can close the source. Later reads return io.EOF.
 func (a *ahead) close() {
 	if a.empty == nil {
 		return
 	}
 	close(a.empty)
-	for range a.full { // until it is closed
+	for range a.full { // until fill closes full
 	}
 	*a = ahead{now: filled{err: io.EOF}}
 }

@@ -7,11 +7,11 @@ import (
 	"strings"
 )
 
-// azureColumns are the columns of Azure's vmtable.csv. The published file does not name
-// them; the analysis that is published with it does.
+// azureColumns are the columns of Azure's vmtable.csv. The published file has no header; the names are from the analysis that is
+// published with the file.
 var azureColumns = strings.Split("vmid,subscriptionid,deploymentid,vmcreated,vmdeleted,maxcpu,avgcpu,p95maxcpu,vmcategory,vmcorecount,vmmemory", ",")
 
-// Columns that are used.
+// Columns that the reader uses.
 const (
 	azureVM         = 0
 	azureDeployment = 2
@@ -22,23 +22,23 @@ const (
 	azureMemory     = 10
 )
 
-// azureLeast is the time between two samples: a VM that appears in a single sample has equal times of creation and deletion, and counts
-// as that long.
+// azureLeast is the time between two samples. A VM that appears in a single sample has equal times of creation and deletion; its lifetime
+// counts as azureLeast.
 const azureLeast = 300 * Second
 
 // azureClasses are the virtual machines' categories.
 var azureClasses = []Class{{"Delay-insensitive", false}, {"Interactive", true}, {"Unknown", false}}
 
-// An azure reads Azure's virtual machines of 2017 (AzurePublicDatasetV1). The data know no
-// machines to run them on: those are given, all alike.
+// An azure reads Azure's virtual machines of 2017 (AzurePublicDatasetV1). The dataset has no physical machines: the spec gives their
+// number and their size.
 type azure struct {
 	whole
-	vms   map[uint64]bool   // numbers of their names
-	tasks map[uint64]uint32 // of each deployment, so far
-	last  Micros            // reading
+	vms   map[uint64]bool   // hashes of the names of the VMs so far
+	tasks map[uint64]uint32 // number of VMs of each deployment so far
+	last  Micros            // time of the last sample of the dataset
 }
 
-// openAzure opens a vmtable.csv. The options machines, cores and memory (GiB) must be there.
+// openAzure opens a vmtable.csv. The options machines, cores and memory (GiB) are required.
 func openAzure(s spec, o Options) (Reader, error) {
 	var machines, cores, memory uint64
 	for _, option := range []struct {
@@ -83,7 +83,7 @@ func newAzure(s spec, o Options, t *table, machines int, each capacity) (Reader,
 	return r, nil
 }
 
-// vm takes a row.
+// vm reads the row of a virtual machine.
 func (r *azure) vm(t *table) error {
 	if t.line == 1 && t.isHeading(azureColumns) { // copies often have a header
 		return nil
@@ -116,7 +116,7 @@ func (r *azure) vm(t *table) error {
 	return nil
 }
 
-// life reads when a virtual machine was there.
+// life reads the lifetime of a virtual machine.
 func (r *azure) life(t *table) (lifetime, error) {
 	var at [2]Micros
 	for i, column := range []int{azureCreated, azureDeleted} {
@@ -133,8 +133,8 @@ func (r *azure) life(t *table) (lifetime, error) {
 	return lifetime{Event: Event{Time: at[0], Flags: atStart(at[0])}, until: max(at[1], at[0]+azureLeast), reason: Killed}, nil
 }
 
-// azureCapacity reads cores and GB, which are GiB: their sizes are those of Azure's
-// first machines, such as 1.75.
+// azureCapacity reads the cores and the memory. The column in GB holds GiB: its values, such as 1.75, are the sizes of Azure's first
+// machine types.
 func azureCapacity(t *table) (capacity, error) {
 	cores, okCores := parseScaled(t.fields[azureCores], 3)
 	memory, okMemory := parseScaled(t.fields[azureMemory], 6)

@@ -9,23 +9,24 @@ import (
 // The compact file:
 //
 //	"candor trace 1\n"          the magic, with the version
-//	block …                      of events
-//	block                        of kind 'T': JSON of a compactTail
+//	block …                      blocks of events
+//	block                        a block of kind 'T': a compactTail as JSON
 //	uint64 offset of the last block; "ctrace\n\x00"
 //
-// A block is a kind ('E' or 'T'), three uint32 (the stored size, the decoded size, the number of events), a CRC-32C of these and of the
-// stored bytes, and the stored bytes: zstd for events, plain for the tail. Numbers are little-endian.
+// A block has a kind ('E' or 'T'), three uint32 (stored size, decoded size, number of events), a CRC-32C of these fields and the data, and
+// the data: events compressed with zstd, or the tail as plain JSON. Numbers are little-endian.
 //
-// An event is a tag (kind, and in the higher bits 1 bit for a new shape, or AtStart, or 3 bits for the reason) and varints:
+// An event is a tag and varints. The lower bits of the tag are the kind. The higher bits are a bit for a new shape (Submit), a bit for
+// AtStart (machines), or 3 bits for the reason (End). The varints are:
 //
 //	all       time since the previous event
-//	machines  number; unless removed, CPU and memory
-//	Submit    job and task, as differences to the last Submit's; number of its
-//	          shape, followed by a new shape
+//	machines  number; CPU and memory, except for MachineRemove
+//	Submit    job and task, as differences from the previous Submit; number of the
+//	          shape; the shape itself if it is new
 //	End       slot
 //
-// A shape is the common part of containers: CPU, memory, class, priority, flags. The slot of a Submit is not written: it follows from
-// the Ends before.
+// A shape is the part of a Submit that many containers have in common: CPU, memory, class, priority, flags. The file does not store the
+// slot of a Submit, because the reader computes it from the earlier Submits and Ends.
 const (
 	compactMagic = "candor trace 1\n"
 	compactEnd   = "ctrace\n\x00"
@@ -35,10 +36,10 @@ const (
 	blockEvents = 'E'
 	blockTail   = 'T'
 
-	blockBytes = 256 << 10 // of events, before compression: fits a core's cache
+	blockBytes = 256 << 10 // size of a block of events before compression: fits a core's cache
 	maxBlock   = 1 << 20
-	maxRecord  = 64      // bytes that no event exceeds
-	maxShapes  = 1 << 20 // that are remembered
+	maxRecord  = 64      // maximum size of an event in bytes
+	maxShapes  = 1 << 20 // maximum number of remembered shapes
 )
 
 // Tag bits.
@@ -51,27 +52,27 @@ const (
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
-// compactTail is the last block.
+// compactTail is the content of the last block.
 type compactTail struct {
 	Header Header `json:"header"`
 	Report Report `json:"report"`
 }
 
-// A shape is the common part of many containers.
+// A shape is the part of a Submit that many containers have in common.
 type shape struct {
 	cpu, memory     int32
 	class, priority uint8
 	flags           Flags
 }
 
-// codec is the common state of writer and reader after the same events.
+// codec is the state that the writer and the reader both compute from the events so far.
 type codec struct {
 	time     Micros
 	job      uint64
 	task     uint32
 	slots    slots
 	live     []slotState
-	machines uint32 // numbers given so far
+	machines uint32 // number of distinct machines so far
 }
 
 // slotState is the container in a slot.
@@ -81,7 +82,7 @@ type slotState struct {
 	live bool
 }
 
-// submit gives a Submit its slot.
+// submit allocates the slot of a Submit.
 func (c *codec) submit(job uint64, task uint32) uint32 {
 	slot := c.slots.take()
 	if int(slot) == len(c.live) {
@@ -92,7 +93,7 @@ func (c *codec) submit(job uint64, task uint32) uint32 {
 	return slot
 }
 
-// end releases a slot; false if no container runs in it.
+// end releases a slot. It returns false if no container runs in the slot.
 func (c *codec) end(slot uint64) (slotState, bool) {
 	if slot >= uint64(len(c.live)) || !c.live[slot].live {
 		return slotState{}, false
@@ -126,7 +127,7 @@ func parseBlockHeader(b []byte) blockHeader {
 	return blockHeader{b[0], n(b[1:]), n(b[5:]), n(b[9:]), n(b[13:])}
 }
 
-// checksum covers the header before its sum and the stored bytes.
+// checksum returns the CRC-32C of the header, without its own checksum field, and of the stored bytes.
 func checksum(head, stored []byte) uint32 {
 	return crc32.Update(crc32.Checksum(head, castagnoli), castagnoli, stored)
 }
@@ -135,5 +136,5 @@ func checksum(head, stored []byte) uint32 {
 func zigzag(d int64) uint64   { return uint64(d<<1) ^ uint64(d>>63) }
 func unzigzag(u uint64) int64 { return int64(u>>1) ^ -int64(u&1) }
 
-// fitsInt32 reports whether an amount is in range.
+// fitsInt32 reports whether an amount fits in an int32.
 func fitsInt32(u uint64) bool { return u <= math.MaxInt32 }

@@ -34,7 +34,7 @@ func (c *compact) Next(e *Event) error {
 	return nil
 }
 
-// uvarint reads a number. Zeros follow the block, so it needs no check of the end; Next checks once per event.
+// uvarint reads a varint. It does not check for the end of the block, because zeros follow the block; Next checks once per event.
 func (c *compact) uvarint() uint64 {
 	b := c.raw[c.at]
 	c.at++
@@ -73,7 +73,7 @@ func (c *compact) readSubmit(e *Event, tag byte) bool {
 	return true
 }
 
-// newShape reads a shape and stores it while there is space.
+// newShape reads a shape, and remembers the shape if there are fewer than maxShapes. It returns false for an invalid shape.
 func (c *compact) newShape(s *shape, number uint64) bool {
 	cpu, memory := c.uvarint(), c.uvarint()
 	rest := c.raw[c.at:]

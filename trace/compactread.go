@@ -21,17 +21,17 @@ type compact struct {
 	closer io.Closer
 	unzip  *zstd.Decoder
 
-	raw    []byte // the block, with room behind it for a broken event
-	length int    // of the block itself
+	raw    []byte // the decoded block, and maxRecord zero bytes after it for a damaged event
+	length int    // length of the decoded block
 	at     int
-	left   uint32 // events of the block
+	left   uint32 // unread events of the block
 	stored []byte
 	shapes []shape
 	events int64
 	blocks int64
 }
 
-// openCompact opens a compact file, and reads its end first.
+// openCompact opens a compact file and reads its header, which is at the end of the file.
 func openCompact(path string) (Reader, error) {
 	file, err := os.Open(path)
 	if err != nil {
@@ -61,7 +61,7 @@ func newCompact(name string, in io.ReaderAt, size int64) (*compact, error) {
 	return c, err
 }
 
-// readTail reads both ends of the file and returns the part between them.
+// readTail checks the magic at both ends of the file, reads the tail, and returns a reader of the blocks of events.
 func (c *compact) readTail(in io.ReaderAt, size int64) (io.Reader, error) {
 	magic := make([]byte, len(compactMagic))
 	n, err := in.ReadAt(magic, 0)
@@ -101,7 +101,7 @@ func (c *compact) readTail(in io.ReaderAt, size int64) (io.Reader, error) {
 	return io.NewSectionReader(in, int64(len(magic)), int64(offset)-int64(len(magic))), nil
 }
 
-// corrupt is the error of a file that no writer wrote.
+// corrupt returns the error for a damaged file.
 func (c *compact) corrupt(what, format string, args ...any) error {
 	return &SyntaxError{c.file, 0, what, fmt.Sprintf(format, args...)}
 }
@@ -155,7 +155,7 @@ func (c *compact) readError(err error) error {
 	return err
 }
 
-// checkCounts ends the reading: all events must have been there.
+// checkCounts checks at the end of the blocks that their number of events equals the number in the header.
 func (c *compact) checkCounts() error {
 	if h := c.tail.Header; c.events != h.Events || int64(len(c.live)) != h.Slots || int64(c.machines) != h.Machines {
 		return c.corrupt("wrong counts", "%d events of %d, %d slots of %d, %d machines of %d",

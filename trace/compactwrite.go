@@ -12,9 +12,8 @@ import (
 	"github.com/klauspost/compress/zstd"
 )
 
-// Import writes all events of a trace to a compact file, which is there as a
-// whole or not at all. It returns the file's header, with every count known. It
-// ends with the context's error where that is canceled.
+// Import writes all events of a trace to a compact file. The file appears at path only when it is complete. Import returns the file's
+// header, in which all counts are known. After the cancellation of ctx, Import returns the cause.
 func Import(ctx context.Context, path string, r Reader) (Header, error) {
 	file, err := renameio.NewPendingFile(path, renameio.WithTempDir(filepath.Dir(path)), renameio.WithPermissions(0o644))
 	if err != nil {
@@ -50,13 +49,13 @@ type compactWriter struct {
 	out     io.Writer
 	zip     *zstd.Encoder
 	offset  uint64
-	raw     []byte // of the block so far
+	raw     []byte // events of the current block
 	stored  []byte
 	inBlock uint32
 	shapes  map[shape]uint32
 	events  int64
 	submits int64
-	classes int // that containers have
+	classes int // number of classes that containers have
 }
 
 func newCompactWriter(out io.Writer) (*compactWriter, error) {
@@ -98,7 +97,7 @@ func (w *compactWriter) write(e *Event) error {
 	return nil
 }
 
-// tag begins an event.
+// tag starts the record of an event with its tag and its time.
 func (w *compactWriter) tag(e *Event, bits byte, since uint64) {
 	w.raw = append(w.raw, byte(e.Kind)|bits)
 	w.uvarint(since)
@@ -161,14 +160,14 @@ func (w *compactWriter) writeMachine(e *Event, since uint64) error {
 	return nil
 }
 
-// flush writes the block.
+// flush compresses and writes the current block.
 func (w *compactWriter) flush() error {
 	if w.inBlock == 0 {
 		return nil
 	}
 	if w.zip == nil {
 		var err error
-		w.zip, err = zstd.NewWriter(nil, zstd.WithEncoderConcurrency(1), zstd.WithEncoderCRC(false)) // blocks have a sum of their own
+		w.zip, err = zstd.NewWriter(nil, zstd.WithEncoderConcurrency(1), zstd.WithEncoderCRC(false)) // each block has a checksum of its own
 		if err != nil {
 			return err
 		}
@@ -186,7 +185,7 @@ func (w *compactWriter) block(h blockHeader, stored []byte) error {
 	return w.put(stored)
 }
 
-// finish writes the last blocks.
+// finish writes the last events, the tail and the trailer.
 func (w *compactWriter) finish(h Header, r Report) (Header, error) {
 	if err := w.flush(); err != nil {
 		return h, err

@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// Columns of the plain form, in the order of plainColumns.
+// Columns of the CSV format, in the order of plainColumns.
 const (
 	plainTime = iota
 	plainEvent
@@ -27,13 +27,12 @@ var plainColumns = strings.Split("time,event,machine,job,task,cpu,memory,class,p
 // plainClasses are the words of the column class.
 var plainClasses = []Class{{"flexible", false}, {"sensitive", true}}
 
-// A plain reads the CSV format, a file with a line of column names;
-// docs/reference/trace-formats.md defines it.
+// A plain reads Candor's CSV format, which docs/reference/trace-formats.md defines. The first line has the names of the columns.
 type plain struct {
 	source
 	*table
-	column   [plainCount]int // in the file; -1: not there
-	names    int             // columns of the file
+	column   [plainCount]int // index of the column in the file; -1: the file lacks the column
+	names    int             // number of columns of the file
 	last     Micros
 	machines map[string]*namedMachine
 	live     tasks
@@ -44,7 +43,7 @@ type namedMachine struct {
 	there  bool
 }
 
-// openPlain opens a file of the plain form.
+// openPlain opens a file in the CSV format.
 func openPlain(s spec, o Options) (Reader, error) {
 	t, err := openTable(s.path)
 	if err != nil {
@@ -70,7 +69,7 @@ func newPlain(s spec, o Options, t *table) (Reader, error) {
 // Close implements Reader.
 func (p *plain) Close() error { return p.table.close() }
 
-// readNames reads the first line.
+// readNames reads the names of the columns from the first line.
 func (p *plain) readNames() error {
 	if err := p.table.next(); err == io.EOF {
 		return p.wrong("empty", "the first line must name the columns, such as time,event,machine,job,task,cpu,memory")
@@ -99,7 +98,7 @@ func (p *plain) readNames() error {
 	return nil
 }
 
-// get returns a field of the row, empty where the file has no such column.
+// get returns a field of the row. The field is empty if the file lacks the column.
 func (p *plain) get(column int) []byte {
 	if p.column[column] < 0 {
 		return nil

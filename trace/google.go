@@ -6,8 +6,7 @@ import (
 	"math"
 )
 
-// Event types of Google's machine_events and task_events (the format's schema
-// of 2014).
+// Event types of machine_events and task_events, from Google's description of the format (2014).
 const (
 	googleAdd    = 0
 	googleRemove = 1
@@ -21,7 +20,7 @@ const (
 	googleUpdateRunning = 8
 )
 
-// googleReasons are the Reasons of event types 2 to 6.
+// googleReasons maps the event types 2 to 6, in this order, to Reasons.
 var googleReasons = [...]Reason{Evicted, Failed, Finished, Killed, Lost}
 
 // machineColumns is the number of columns of machine_events.
@@ -45,7 +44,7 @@ const (
 	taskColumns
 )
 
-// afterTrace is the time of events after the trace's end.
+// afterTrace is the time that the source gives to events after the end of the trace.
 const afterTrace = math.MaxInt64
 
 // pendingSlot marks a task that waits for its start.
@@ -56,9 +55,9 @@ type google struct {
 	source
 	machines *googleTable
 	tasks    *googleTable
-	more     struct{ machines, tasks bool } // a row is there that is not used yet
-	submits  bool                           // containers begin with their SUBMIT
-	middle   bool                           // the first part is not the trace's beginning
+	more     struct{ machines, tasks bool } // whether the table has a current row that no event was made of yet
+	submits  bool                           // containers start at their SUBMIT row instead of their SCHEDULE row
+	middle   bool                           // the first available part of task_events is not part 0
 	numbers  map[uint64]*googleMachine
 	live     tasks
 }
@@ -117,7 +116,7 @@ func (g *google) Next(e *Event) error {
 	}
 }
 
-// step handles the earlier of the next rows of both tables, and reports whether it is an event.
+// step handles the earlier of the current rows of both tables. It reports whether the row became an event in e.
 func (g *google) step(e *Event) (bool, error) {
 	if !g.more.machines {
 		if err := advance(g.machines, &g.more.machines); err != nil {
@@ -130,7 +129,7 @@ func (g *google) step(e *Event) (bool, error) {
 		}
 	}
 	switch {
-	case !g.more.tasks: // machines alone would run on to the end of the month
+	case !g.more.tasks: // the trace ends with the last available task row, although the machine events cover the whole month
 		return false, io.EOF
 	case g.more.machines && g.machines.time <= g.tasks.time:
 		g.more.machines = false
@@ -141,7 +140,7 @@ func (g *google) step(e *Event) (bool, error) {
 	}
 }
 
-// advance reads the next row; *more is false at the end.
+// advance reads the next row of a table. At the end of the table, it sets *more to false.
 func advance(t *googleTable, more *bool) error {
 	err := t.next()
 	if err == io.EOF {
@@ -202,7 +201,7 @@ func (g *google) machineCapacity(e *Event, id uint64, m *googleMachine) error {
 	return nil
 }
 
-// amount reads a fraction of the largest machine, unless the field is empty.
+// amount reads a fraction of the largest machine into to. An empty field leaves to unchanged.
 func (g *google) amount(t *googleTable, column int, what string, to *int32) error {
 	field := t.field(column)
 	if len(field) == 0 {

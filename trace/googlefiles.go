@@ -19,8 +19,7 @@ type part struct {
 // partName matches both layouts in use: all tables in a directory, as on mirrors, and a directory for each table, as at Google.
 var partName = regexp.MustCompile(`part-(\d{5})-of-(\d{5})\.csv(\.gz)?$`)
 
-// findParts returns the parts of a table in the order of their numbers. They may
-// be any run of numbers without a gap.
+// findParts returns the parts of a table in the order of their numbers. The numbers need not begin with 0, but must have no gap.
 func findParts(dir, name string) ([]part, error) {
 	var parts []part
 	for _, pattern := range []string{name + "-part-*", filepath.Join(name, "part-*")} {
@@ -42,7 +41,7 @@ func findParts(dir, name string) ([]part, error) {
 	return parts, checkRun(parts)
 }
 
-// checkRun refuses gaps and parts that are there twice.
+// checkRun returns an error if the numbers of the parts have a gap, or if a number occurs twice.
 func checkRun(parts []part) error {
 	for i := 1; i < len(parts); i++ {
 		before, this := parts[i-1], parts[i]
@@ -56,12 +55,12 @@ func checkRun(parts []part) error {
 	return nil
 }
 
-// A googleTable is a table in parts, row by row; its times never fall.
+// A googleTable reads the rows of a table that consists of several files. The times of the rows never decrease.
 type googleTable struct {
-	table         // the part that is being read
-	number int    // of the first part
-	parts  []part // that follow
-	fields int    // of a row
+	table         // the current part
+	number int    // number of the first part
+	parts  []part // parts after the current part
+	fields int    // number of fields of a row
 	time   Micros // of the current row
 	last   Micros
 }
@@ -91,7 +90,7 @@ func (g *googleTable) nextPart() error {
 	return nil
 }
 
-// next reads the next row of any part, and its time.
+// next reads the next row and its time. At the end of a part, next opens the part after it.
 func (g *googleTable) next() error {
 	err := g.table.next()
 	for err == io.EOF && len(g.parts) > 0 {

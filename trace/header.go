@@ -36,8 +36,8 @@ func (u *Unit) UnmarshalText(text []byte) error {
 // One is the largest machine's CPU or memory under LargestMachine.
 const One = 1_000_000_000
 
-// Milli returns an amount of CPU in milli-CPU, rounded to the nearest. The
-// cores of the largest machine matter only where amounts are fractions of it.
+// Milli converts an amount of CPU to milli-CPU, rounded to the nearest. coresOfLargest, the CPUs of the largest machine, matters only for
+// the unit LargestMachine.
 func (u Unit) Milli(cpu int32, coresOfLargest float64) int64 {
 	if u == Milli {
 		return int64(cpu)
@@ -45,27 +45,27 @@ func (u Unit) Milli(cpu int32, coresOfLargest float64) int64 {
 	return int64(float64(cpu)*coresOfLargest*1000/One + 0.5)
 }
 
-// A Class is a kind of containers in the source.
+// A Class is a class of containers in the source, such as a scheduling class or a QoS class.
 type Class struct {
 	Name      string `json:"name"`
 	Sensitive bool   `json:"sensitive"` // latency-sensitive: the natural choice of sensitive containers
 }
 
-// A Header holds the facts on a trace that are known before its events are read. Unknown counts are 0.
+// A Header holds the facts about a trace that are known before its events are read. An unknown count is 0.
 type Header struct {
 	Name    string  `json:"name"`   // display name, such as "google2011"
 	Source  string  `json:"source"` // the spec that it was opened with
 	Unit    Unit    `json:"unit"`
-	Classes []Class `json:"classes"` // of Event.Class
+	Classes []Class `json:"classes"` // the classes that Event.Class selects
 
 	Machines   int64  `json:"machines,omitempty"`   // distinct machines
 	Containers int64  `json:"containers,omitempty"` // incarnations
-	Slots      int64  `json:"slots,omitempty"`      // most containers at once: Event.Container is below
+	Slots      int64  `json:"slots,omitempty"`      // maximum number of containers at once: Event.Container is always less
 	Events     int64  `json:"events,omitempty"`
 	Span       Micros `json:"span,omitempty"` // time of the last event; for a running generator, an upper bound
 }
 
-// cpuText writes an amount of CPU for errors, as the source does.
+// cpuText formats an amount of CPU in the source's unit, for errors.
 func (u Unit) cpuText(cpu int32) string {
 	if u == LargestMachine {
 		return strconv.FormatFloat(float64(cpu)/One, 'g', 6, 64)
@@ -73,7 +73,7 @@ func (u Unit) cpuText(cpu int32) string {
 	return strconv.Itoa(int(cpu)) + "m"
 }
 
-// memoryText writes an amount of memory for errors.
+// memoryText formats an amount of memory in the source's unit, for errors.
 func (u Unit) memoryText(memory int32) string {
 	if u == LargestMachine {
 		return u.cpuText(memory)

@@ -26,7 +26,7 @@ func newJSONList(file string, in io.Reader) *jsonList {
 	return &jsonList{file: file, lines: lines, in: json.NewDecoder(lines)}
 }
 
-// each calls item for every item; item must decode exactly one value.
+// each calls item for each item of the list; item must decode exactly one value.
 func (l *jsonList) each(item func() error) error {
 	if err := l.delimiter('{'); err != nil {
 		return err
@@ -50,7 +50,7 @@ func (l *jsonList) each(item func() error) error {
 			if err := item(); err != nil {
 				return err
 			}
-			l.lines.at(l.in.InputOffset()) // forgets the lines before
+			l.lines.at(l.in.InputOffset()) // at drops the line ends before the offset
 		}
 		return l.delimiter(']')
 	}
@@ -84,7 +84,7 @@ func (l *jsonList) decode(v any) error {
 	}
 }
 
-// wrong returns an error with the line on which the last read item ends.
+// wrong returns an error with the line on which the most recent item ends.
 func (l *jsonList) wrong(what, format string, args ...any) error {
 	return &SyntaxError{l.file, l.lines.at(l.in.InputOffset()), what, fmt.Sprintf(format, args...)}
 }
@@ -101,12 +101,13 @@ func (l *jsonList) fault(err error) error {
 	return &jsonFault{&SyntaxError{l.file, l.lines.at(offset), what, err.Error()}}
 }
 
-// A lineCounter knows the line of each offset that is not far behind.
+// A lineCounter counts the lines that pass through Read. It converts increasing offsets to lines, because a JSON decoder reads ahead and
+// knows only the offset of the current value.
 type lineCounter struct {
 	in     io.Reader
-	breaks []int64 // offsets of line ends not yet passed
+	breaks []int64 // offsets of the line ends after the last offset of at
 	offset int64
-	line   int64 // breaks passed
+	line   int64 // number of line ends before the last offset of at
 }
 
 // Read implements io.Reader.
@@ -124,7 +125,7 @@ func (c *lineCounter) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// at returns the line of an offset, from 1. Offsets never fall.
+// at returns the line of an offset, from 1. The offset must not be less than in the previous call.
 func (c *lineCounter) at(offset int64) int64 {
 	passed := 0
 	for passed < len(c.breaks) && c.breaks[passed] < offset {

@@ -12,7 +12,8 @@ import (
 	"time"
 )
 
-// kubeSpan is the duration of a snapshot as a trace: its containers start at 0 and end then, so that shares of time are defined.
+// kubeSpan is the length of the trace of a snapshot. All containers start at 0 and end at kubeSpan, because a replay without duration has
+// no shares of time.
 const kubeSpan = Hour
 
 // kubeClasses are the pods' QoS classes.
@@ -22,9 +23,9 @@ var kubeClasses = []Class{{"BestEffort", false}, {"Burstable", false}, {"Guarant
 type kubectl struct {
 	whole
 	submits bool
-	list    *jsonList // that is being read
+	list    *jsonList // the current list
 	nodes   map[string]bool
-	names   map[string]bool // of all pods, with their namespaces
+	names   map[string]bool // names of the pods so far, with their namespaces
 	pods    []kubePod       // pods to place
 }
 
@@ -59,19 +60,19 @@ func newKubectl(s spec, o Options, nodes, pods *jsonList) (Reader, error) {
 	return k, nil
 }
 
-// read reads a list, item by item.
+// read calls item for each item of a list, and skips invalid items if the reader is lenient.
 func (k *kubectl) read(list *jsonList, item func() error) error {
 	k.list = list
 	return k.forgive(list.each(func() error {
 		err := item()
 		if fault := (*jsonFault)(nil); errors.As(err, &fault) {
-			return err // the rest of the file is unreadable as well
+			return err // after an error of the JSON syntax, the rest of the file cannot be read
 		}
 		return k.forgive(err)
 	}))
 }
 
-// kubeResources are amounts by name.
+// kubeResources are the amounts of resources by name.
 type kubeResources map[string]string
 
 // capacity reads CPU and memory.
@@ -87,7 +88,7 @@ func (r kubeResources) capacity(round func(float64) float64) (capacity, error) {
 	return capacity{cpu, memory}, nil
 }
 
-// kubeNode has the relevant fields of a node.
+// kubeNode has the fields of a Node that the reader uses.
 type kubeNode struct {
 	Metadata struct{ Name string }
 	Spec     struct {
@@ -97,7 +98,7 @@ type kubeNode struct {
 	Status struct{ Allocatable kubeResources }
 }
 
-// node takes the next node.
+// node reads the next Node.
 func (k *kubectl) node(machines *[]Event) error {
 	var n kubeNode
 	if err := k.list.decode(&n); err != nil {
@@ -128,16 +129,16 @@ func (k *kubectl) node(machines *[]Event) error {
 	return nil
 }
 
-// A kubePod is a pod to be placed.
+// A kubePod is a pod of the trace.
 type kubePod struct {
 	lifetime
-	name     string // with its namespace
+	name     string // NAMESPACE/NAME
 	owner    string
 	created  time.Time
 	priority int32
 }
 
-// place brings the pods into the order of their creation.
+// place sorts the pods by their creation and makes a lifetime of each pod.
 func (k *kubectl) place() {
 	slices.SortFunc(k.pods, func(a, b kubePod) int {
 		if d := a.created.Compare(b.created); d != 0 {

@@ -8,13 +8,13 @@ import (
 
 // A lifetime is a container with a known start and end.
 type lifetime struct {
-	Event         // its Submit, without a slot
-	until  Micros // math.MaxInt64: the source knows no end
+	Event         // the Submit, without a slot
+	until  Micros // time of the End; math.MaxInt64: the source has no end
 	reason Reason
 }
 
-// A whole is a trace that must be read completely before its first event: its source is not in the order of time. It stores a small
-// lifetime for each container.
+// A whole reads a source that is not in the order of time. It must read the whole source before the first event, and keeps a small lifetime
+// of each container in memory.
 type whole struct {
 	source
 	stream *Memory
@@ -27,8 +27,8 @@ func (w *whole) Next(e *Event) error { return w.stream.Next(e) }
 // Close implements Reader.
 func (w *whole) Close() error { return nil }
 
-// arrange makes the stream: the machines, then starts and ends in the order of
-// time. At equal times ends come first, but never before their own start.
+// arrange creates the stream: the machines, and then the starts and ends of containers in the order of time. At equal times, ends come
+// before starts, except the end of a container that starts at the same time.
 func (w *whole) arrange(machines []Event) {
 	type moment struct {
 		time Micros

@@ -45,8 +45,8 @@ func parseScaled(field []byte, digits int) (int64, bool) {
 	return scale(mantissa, exponent+digits)
 }
 
-// readMantissa parses digits with at most one point. It keeps 18 digits and returns the power of ten; rest is the remaining text, or the
-// whole field if it has no digit.
+// readMantissa parses digits with at most one decimal point. It returns the first 18 digits as mantissa, the power of ten as exponent, and
+// the text after the number as rest. If the field has no digit, rest is the whole field.
 func readMantissa(field []byte) (mantissa int64, exponent int, rest []byte) {
 	digits, point := 0, false
 	i := 0
@@ -76,7 +76,7 @@ func readMantissa(field []byte) (mantissa int64, exponent int, rest []byte) {
 	return mantissa, exponent, field[i:]
 }
 
-// readExponent reads e+06.
+// readExponent parses an exponent such as e+06.
 func readExponent(text []byte) (int, bool) {
 	if text[0] != 'e' && text[0] != 'E' {
 		return 0, false

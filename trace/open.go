@@ -21,7 +21,7 @@ type spec struct {
 // specForms are the accepted forms, for errors and help.
 const specForms = "google2011:DIR, openb:DIR, csv:FILE, kubectl:DIR, synthetic[:machines=N,days=D,seed=S], semi-real:DIR, azure:FILE,machines=N,cores=N,memory=GIB or a FILE.ctrace"
 
-// A form is a kind of trace: the options of its spec, besides a path.
+// A form is a kind of trace, with the accepted options of its spec.
 type form struct {
 	open    func(spec, Options) (Reader, error)
 	options []string
@@ -49,8 +49,8 @@ var forms = map[string]form{
 //	azure:FILE,machines=N,cores=N,memory=GIB   Azure's virtual machines of 2017, on N such machines
 //	FILE.ctrace                                a compact file
 //
-// A container begins where its source started it, or with start=submitted where
-// it was submitted, though it waited or never started. A path can't have commas.
+// A container starts at its start time in the source. With start=submitted, it starts at its submission, even if it waited or never
+// started. A path cannot contain commas.
 func Open(text string, o Options) (Reader, error) {
 	name, rest, _ := strings.Cut(text, ":")
 	f, known := forms[name]
@@ -67,8 +67,7 @@ func Open(text string, o Options) (Reader, error) {
 	return f.open(s, o)
 }
 
-// parse takes the part of a spec after its name apart: a path, and options
-// behind it.
+// parse parses the part of a spec after the name: a path and options.
 func (f form) parse(text, rest string) (spec, error) {
 	s := spec{text: text, options: map[string]string{}}
 	words := strings.Split(rest, ",")
@@ -91,7 +90,7 @@ func (f form) parse(text, rest string) (spec, error) {
 	return s, s.start()
 }
 
-// optionList names the options for an error.
+// optionList returns the accepted options for an error.
 func (f form) optionList() string {
 	if len(f.options) == 0 {
 		return "none"
@@ -99,7 +98,7 @@ func (f form) optionList() string {
 	return strings.Join(f.options, "=…, ") + "=…"
 }
 
-// start reads the option that several forms have.
+// start parses the option start, which several forms have.
 func (s *spec) start() error {
 	switch value, given := s.options["start"]; {
 	case !given || value == "scheduled":

@@ -5,15 +5,15 @@ import (
 	"strconv"
 )
 
-// A Reader hands out the events of a trace.
+// A Reader reads the events of a trace.
 type Reader interface {
-	// Header returns the facts on the trace that are known so far.
+	// Header returns the facts about the trace that are known so far.
 	Header() Header
 	// Next reads the next event. It returns io.EOF after the last event, and a *SyntaxError for an invalid source.
 	Next(*Event) error
 	// Report lists the parts of the source that were omitted so far.
 	Report() Report
-	// Close must be called: compressed sources have a goroutine that ends with it.
+	// Closer: Close must be called, because it ends the goroutine that decompresses a source.
 	io.Closer
 }
 
@@ -25,8 +25,8 @@ type Options struct {
 
 // A Report lists the parts of a source that are not in the stream.
 type Report struct {
-	Skipped     []Count `json:"skipped,omitempty"`     // wrong, left out by Options.Lenient
-	NotModelled []Count `json:"notModelled,omitempty"` // valid, but not representable as events
+	Skipped     []Count `json:"skipped,omitempty"`     // invalid parts that a lenient reader skipped
+	NotModelled []Count `json:"notModelled,omitempty"` // valid parts that events cannot represent
 }
 
 // A Count is the number of omitted parts with the same reason, and the place of the first.

@@ -8,15 +8,15 @@ import (
 	"strings"
 )
 
-// semiRealEnd is the end of the real month: its last machine event.
+// semiRealEnd is the end of Google's month: the time of the last machine event.
 const semiRealEnd = 2_506_136 * Second
 
-// Choices of the semi-real month, where the data are silent.
+// Assumptions of the semi-real month, for values that the data lack.
 const (
-	longAge   = 2000 * Second // minimal age of long containers at the end of the parts
-	lasting   = 0.62          // share of long containers that are replaced at their end: keeps the load of the parts
-	taskScale = 1.6           // the job table has 15.9 million tasks of 25.4 million
-	taskLeast = 0.34          // tasks run for this part of their job's time at least
+	longAge   = 2000 * Second // containers that are older than this at the end of the parts count as long
+	lasting   = 0.62          // share of long containers that another container replaces at their end, so that the load stays the same
+	taskScale = 1.6           // factor for the number of tasks: the job table has 15.9 million of the 25.4 million tasks
+	taskLeast = 0.34          // a task runs for at least this share of its job's duration
 )
 
 var jobColumns = strings.Split("job_id,submit_us,schedule_us,end_us,end_event,sched_class,user_id,logical_name_id,n_tasks,cpu_request,src", ",")
@@ -32,17 +32,18 @@ const (
 	jobCPU      = 9
 )
 
-// A semiReal is a month from the available parts of the real trace: all machines, the tasks of the parts, and then the jobs of a derived
-// table. The ends of the tasks after the parts, and the durations of the jobs' tasks, are drawn at random.
+// A semiReal generates a month from the available parts of Google's trace. It has all machine events, the tasks of the parts, and after the
+// parts the jobs of a derived job table. The ends of tasks that still run after the parts, and the durations of the tasks of the job table,
+// are random.
 type semiReal struct {
 	*crowd
 	parts   *google
 	jobs    *table
 	row     batch    // the next job
-	rowTime Micros   // math.MaxInt64 after the last
-	ready   bool     // row is not used yet
-	real    bool     // the parts are not at their end yet
-	started []Micros // by slot, while the parts last
+	rowTime Micros   // time of row; math.MaxInt64 after the last job
+	ready   bool     // whether row is a job that has not started yet
+	real    bool     // whether the stream is still within the parts
+	started []Micros // start of the container in each slot, during the parts
 	last    Micros
 }
 
@@ -115,7 +116,7 @@ func (r *semiReal) Next(e *Event) error {
 	}
 }
 
-// follow records the running tasks during the parts.
+// follow records the running containers during the parts.
 func (r *semiReal) follow(e *Event) {
 	r.last = e.Time
 	if e.Kind != Submit {
@@ -130,7 +131,7 @@ func (r *semiReal) follow(e *Event) {
 		shape: shape{e.CPU, e.Memory, e.Class, e.Priority, e.Flags &^ AtStart}}
 }
 
-// takeOver draws the ends of the running tasks at the end of the parts.
+// takeOver draws the ends of the containers that still run at the end of the parts.
 func (r *semiReal) takeOver() {
 	r.slots = r.parts.slots
 	free := make([]bool, len(r.live))
@@ -148,7 +149,7 @@ func (r *semiReal) takeOver() {
 	}
 }
 
-// step handles the next item: a row of the machines, a job or a due event.
+// step handles the earliest of the next machine event, the next job and the next due event. It reports whether that is an event in e.
 func (r *semiReal) step(e *Event) (bool, error) {
 	if !r.parts.more.machines {
 		if err := advance(r.parts.machines, &r.parts.more.machines); err != nil {

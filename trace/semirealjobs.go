@@ -5,7 +5,7 @@ import (
 	"math"
 )
 
-// nextJob reads the next job that comes after the parts.
+// nextJob reads the next job that was submitted after the parts.
 func (r *semiReal) nextJob() error {
 	for {
 		err := r.jobs.next()
@@ -65,7 +65,7 @@ func (r *semiReal) readJob() error {
 	return nil
 }
 
-// drawJob creates a job from a row: values that the table lacks are drawn.
+// drawJob creates a job from a row of the job table. It draws the values that the table lacks.
 func (r *semiReal) drawJob(numbers *[jobTasks + 1]uint64, runs Micros, cpu int32) {
 	tasks := uint32(float64(numbers[jobTasks])*taskScale + r.rng.Float64())
 	r.row = batch{member: r.draw(arriving, uint8(numbers[jobClass]), tasks), tasks: tasks, runs: min(runs, semiRealEnd)}

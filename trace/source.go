@@ -12,7 +12,7 @@ type source struct {
 	skipped tally
 	notes   tally
 	slots   slots
-	largest capacity // of all machines so far, each for itself
+	largest capacity // largest CPU and largest memory of the machines so far
 }
 
 // capacity is CPU and memory in the trace's unit.
@@ -24,7 +24,7 @@ func (s *source) Header() Header { return s.header }
 // Report implements Reader.
 func (s *source) Report() Report { return Report{s.skipped.counts, s.notes.counts} }
 
-// forgive counts a fault and returns nil where the reading may go on.
+// forgive returns nil for a fault that a lenient reader skips, and counts the fault. It returns all other errors unchanged.
 func (s *source) forgive(err error) error {
 	var fault *SyntaxError
 	if !s.lenient || !errors.As(err, &fault) {
@@ -34,7 +34,7 @@ func (s *source) forgive(err error) error {
 	return nil
 }
 
-// rows passes the rows of a table with the given number of fields to row.
+// rows calls row for each row of a table. A row with another number of fields is a fault.
 func (s *source) rows(t *table, fields int, row func() error) error {
 	for {
 		err := t.next()
@@ -53,13 +53,13 @@ func (s *source) rows(t *table, fields int, row func() error) error {
 	}
 }
 
-// grow keeps the largest machine.
+// grow updates largest with the capacity of a machine.
 func (s *source) grow(c capacity) {
 	s.largest.cpu = max(s.largest.cpu, c.cpu)
 	s.largest.memory = max(s.largest.memory, c.memory)
 }
 
-// fits refuses a request above the largest machine. The unit is for the message.
+// fits returns an error if a request exceeds the largest machine.
 func (s *source) fits(c capacity, t *table) error {
 	switch {
 	case c.cpu > s.largest.cpu:
@@ -72,7 +72,7 @@ func (s *source) fits(c capacity, t *table) error {
 	return nil
 }
 
-// A tally counts things by kind, in the order of their first appearance.
+// A tally counts omitted parts by reason, in the order of their first appearance.
 type tally struct {
 	index  map[string]int
 	counts []Count

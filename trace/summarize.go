@@ -3,16 +3,16 @@ package trace
 // A summarizer collects the data of a Summary from events.
 type summarizer struct {
 	Summary
-	one       float64 // units of CPU that are factor cores
+	one       float64 // amount of CPU in the trace's unit that equals factor cores
 	factor    float64
 	machines  []machineNow
 	mix       map[capacity]int64
 	slots     []slotNow
-	jobs      map[uint64]bool // true: of the start
-	requests  [2]counter      // of the start, new
+	jobs      map[uint64]bool // true for jobs from before the start
+	requests  [2]counter      // requests of the containers at the start, and of later containers
 	durations []counter       // by class
-	hours     [2]counter      // by hour: new containers, new jobs
-	first     Micros          // of events after the start
+	hours     [2]counter      // number of new containers and of new jobs, by hour
+	first     Micros          // time of the first event after the start
 	now       Micros
 	load      loadLine
 	is        loadSums
@@ -23,7 +23,7 @@ type machineNow struct {
 	there bool
 }
 
-// slotNow is the container in a slot.
+// slotNow is the running container of a slot.
 type slotNow struct {
 	start Micros
 	cpu   int32
@@ -53,7 +53,7 @@ func newSummarizer(h Header, coresOfLargest float64) *summarizer {
 	return s
 }
 
-// cores turns an amount of CPU into cores.
+// cores converts an amount of CPU to cores.
 func (s *summarizer) cores(cpu float64) float64 { return cpu * s.factor / s.one }
 
 func (s *summarizer) event(e *Event) {
@@ -148,7 +148,7 @@ func (s *summarizer) end(e *Event) {
 	}
 }
 
-// finish fills in the values that are known at the end.
+// finish computes the values that depend on all events.
 func (s *summarizer) finish(r Reader) *Summary {
 	if s.first < 0 {
 		s.first = s.now

@@ -7,29 +7,29 @@ import (
 	"strconv"
 )
 
-// A synthetic generates a cell like Google's, of any size, for any time. It
-// holds the machines and the containers that run, no more.
+// A synthetic generates the events of a cell like Google's, of any size and duration. Its memory holds only the machines and the running
+// containers.
 type synthetic struct {
 	*crowd
 	header   Header
 	machines []machineState
-	first    []batch // of the start
-	at       int     // machines and containers of the start so far
+	first    []batch // jobs that run at the start
+	at       int     // number of machines and containers of the start that Next has returned
 	nextJob  uint64
-	scale    float64    // machines, against the real cell
-	most     float64    // tasks of a job: fewer in a small cell, in more jobs
-	jobs     [4]float64 // short jobs an hour, by class
-	level    float64    // of the hour's noise
+	scale    float64    // number of machines, relative to the real cell
+	most     float64    // maximum number of tasks of a job: a small cell has more and smaller jobs
+	jobs     [4]float64 // short jobs per hour, by class
+	level    float64    // noise of the current hour
 	hour     int64
-	rate     float64 // jobs a second, now
+	rate     float64 // current rate, jobs per second
 }
 
 type machineState struct {
 	capacity
-	rate float32 // removals a second
+	rate float32 // removals per second
 }
 
-// openSynthetic opens the generator: machines=12500, days=29, seed=1.
+// openSynthetic opens the generator. The defaults of its options are machines=12500, days=29 and seed=1.
 func openSynthetic(s spec, _ Options) (Reader, error) {
 	machines, days, seed := uint64(12500), 29.0, uint64(1)
 	if err := s.number("machines", &machines, 1, 10_000_000); err != nil {
@@ -58,7 +58,7 @@ func openSynthetic(s spec, _ Options) (Reader, error) {
 	return r, nil
 }
 
-// number reads an option that is a whole number.
+// number parses an option that is an integer from least to most.
 func (s *spec) number(name string, to *uint64, least, most uint64) error {
 	text, given := s.options[name]
 	if !given {
@@ -72,7 +72,7 @@ func (s *spec) number(name string, to *uint64, least, most uint64) error {
 	return nil
 }
 
-// drawMachines draws the machines: the mix is the real mix, the order is random.
+// drawMachines creates the machines: the types in their real proportions, in random order.
 func (r *synthetic) drawMachines(n int) {
 	r.machines = make([]machineState, n)
 	kind, below := 0, machineTypes[0].count
@@ -91,7 +91,8 @@ func (r *synthetic) drawMachines(n int) {
 	}
 }
 
-// drawFirst draws the containers of the start: their requests follow the real quantiles, in jobs of the real sizes, in random order.
+// drawFirst creates the containers that run at the start. Their requests have the real quantiles, and their jobs the real sizes. The order
+// is random.
 func (r *synthetic) drawFirst() {
 	for class := range cellClasses {
 		k := &cellClasses[class]
@@ -112,7 +113,8 @@ func (r *synthetic) drawFirst() {
 	r.rng.Shuffle(len(r.first), func(i, j int) { r.first[i], r.first[j] = r.first[j], r.first[i] })
 }
 
-// planLong plans the next job of long containers of a class: as many arrive as end for good. tasks is the size of the previous job.
+// planLong plans the next job of long containers of a class, so that as many long containers arrive as end without a replacement. tasks is
+// the number of tasks of the previous job.
 func (r *synthetic) planLong(now Micros, class int, tasks uint32) {
 	k := &cellClasses[class]
 	perSecond := k.running * (1 - k.short) * r.scale / k.longLife * (1 - k.longEnds[Evicted])
@@ -182,13 +184,13 @@ func (r *synthetic) Next(e *Event) error {
 	return io.EOF
 }
 
-// startFirst starts the next container of the start.
+// startFirst returns the Submit of the next container that runs at the start.
 func (r *synthetic) startFirst(e *Event) {
 	g := &r.first[0]
 	m := g.member
 	m.job = r.nextJob
 	runs := r.life(&m)
-	if k := &cellClasses[m.class]; !m.long { // remaining part of a duration that is observed at a random time
+	if k := &cellClasses[m.class]; !m.long { // the remaining part of a duration, at a random time during it
 		runs = Micros(float64(r.logNormal(k.median*math.Exp(k.sigma*k.sigma), k.sigma)) * r.rng.Float64())
 	}
 	r.begin(e, 0, m, runs)
@@ -199,7 +201,7 @@ func (r *synthetic) startFirst(e *Event) {
 	}
 }
 
-// happen handles a due event, and reports whether it is an event of the trace.
+// happen handles a due event. It reports whether it wrote an event of the trace to e.
 func (r *synthetic) happen(e *Event, d *due) bool {
 	switch d.kind() {
 	case dueAdd, dueRemove:

@@ -6,13 +6,14 @@ import (
 	"fmt"
 )
 
-// The cell of Google's trace in numbers: from the trace's published studies
-// (Reiss et al., SoCC 2012) and statistics of its tables.
+// The numbers of this file describe the cell of Google's trace. They are from published studies (Reiss et al., SoCC 2012) and from
+// statistics of the trace's tables.
 
-// cellMachines is the number of machines at the start of the real cell; counts for a whole cell scale with it.
+// cellMachines is the number of machines at the start of the real cell. Counts that describe the real cell are scaled by the number of
+// machines over cellMachines.
 const cellMachines = 12477
 
-// A machineType is a kind of machine with its number among cellMachines.
+// A machineType is a type of machines with their number in the real cell.
 type machineType struct {
 	capacity
 	count int
@@ -31,17 +32,16 @@ var machineTypes = []machineType{
 	{capacity{One / 2, 61_580_000}, 1},
 }
 
-// Churn: 8,957 removals in 29 days, of 5,141 machines: some go often, as if each
-// had a rate of its own, exponentially distributed. Downtimes are log-normal:
-// p50 1,000 s, p90 8.7 h.
+// Churn: 5,141 machines were removed 8,957 times in 29 days. Some machines were removed often, so each machine has a removal rate of its
+// own, from an exponential distribution. Downtimes are log-normal with the median 1,000 s and the 90th percentile 8.7 h.
 const (
-	removalsPerDay = 8957.0 / 29 / cellMachines // a machine
+	removalsPerDay = 8957.0 / 29 / cellMachines // removals per machine
 	downMedian     = 1000.0                     // seconds
 	downSigma      = 2.69
 )
 
-// Jobs: 960 per hour over the month, some 200 of them with long containers. The rate of short jobs follows the hour of the day, with
-// noise that lasts for hours. The trace begins on a Sunday at 19:00.
+// Jobs: 960 jobs arrive per hour on average, about 200 of them with long containers. The rate of short jobs depends on the hour of the
+// day, with noise that is correlated over hours. The trace begins on a Sunday at 19:00.
 const (
 	jobsPerHour = 740.0
 	firstHour   = 19
@@ -49,8 +49,7 @@ const (
 	hourMemory  = 0.66 // correlation of consecutive hours
 )
 
-// hourly is the rate of jobs against the mean, on Monday to Friday and at the
-// weekend.
+// hourly is the rate of jobs relative to the mean, by hour of the day: on Monday to Friday, and at the weekend.
 var hourly = [2][24]float64{
 	{1.35, 1.02, 0.98, 0.96, 1.15, 0.88, 0.85, 0.90, 0.98, 0.95, 1.14, 1.11, 1.03, 1.10, 1.02, 1.20, 1.33, 1.33, 1.21, 1.15, 1.10, 1.01, 0.93, 0.84},
 	{1.35, 0.98, 0.97, 0.87, 1.19, 0.75, 0.76, 0.84, 0.88, 0.86, 0.83, 0.75, 0.81, 0.66, 0.71, 0.74, 0.81, 0.67, 0.71, 0.80, 0.85, 0.80, 0.79, 0.83},
@@ -59,19 +58,19 @@ var hourly = [2][24]float64{
 // A cellClass holds the parameters of a scheduling class. Containers are of two kinds: long containers, whose number is constant, and
 // short containers.
 type cellClass struct {
-	running  float64        // in cellMachines at the start
-	short    float64        // share of these that are short
+	running  float64        // number of containers at the start of the real cell
+	short    float64        // share of short containers among them
 	longLife float64        // mean duration of long containers, seconds; exponentially distributed
-	longEnds [Lost]float64  // shares of the reasons of their ends
-	jobs     float64        // share of the short jobs
-	sizes    []sizeQuantile // tasks of a job
+	longEnds [Lost]float64  // shares of the reasons for which long containers end
+	jobs     float64        // share of the class among short jobs
+	sizes    []sizeQuantile // quantiles of the tasks per job
 	median   float64        // duration of short containers, seconds; log-normal
 	sigma    float64
-	spread   [2]float64 // share of containers on different machines: running, arriving
-	priority [2]uint8   // the most frequent priority of these
+	spread   [2]float64 // share of containers with DifferentMachines: at the start, and later
+	priority [2]uint8   // the most frequent priority: at the start, and later
 }
 
-// maxJobSize is the most tasks of a job.
+// maxJobSize is the maximum number of tasks of a job.
 const maxJobSize = 4000
 
 // A sizeQuantile is a quantile of the tasks per job.
@@ -100,25 +99,24 @@ var cellClasses = [4]cellClass{
 	},
 }
 
-// Broken containers of class 2 end soon and are submitted again, hundreds of
-// times for hours: 48 million submits of 25 million tasks. Jobs are broken more
-// often in working hours.
+// Broken containers of class 2 fail soon after each start and are submitted again, hundreds of times over hours. This explains 48 million
+// submits of 25 million tasks. More jobs are broken in working hours.
 const (
 	loopShareWork = 0.24
 	loopShareRest = 0.07
-	loopMean      = 750 // submits
-	loopMedian    = 25  // seconds of a run
+	loopMean      = 750 // submits of a broken container
+	loopMedian    = 25  // duration of a run in seconds
 	loopSigma     = 0.25
 )
 
-// sizeFactor: tasks of large jobs run longer: their time goes with the size of
-// the job to this power.
+// sizeFactor is the exponent of the relation between durations and job sizes: a task's duration is proportional to the number of tasks of
+// its job to the power of sizeFactor.
 const sizeFactor = 0.05
 
 //go:embed cell.csv
 var cellTable []byte
 
-// A cellShapes holds the requests of a class's containers: 100 equal parts.
+// cellShapes are the requests of a class's containers: each entry stands for 1 % of the containers.
 type cellShapes [100]capacity
 
 // Populations of cell.csv.

@@ -6,25 +6,25 @@ import (
 	"math/rand/v2"
 )
 
-// A crowd is the population of a generated trace: the running containers, and the due events.
+// A crowd is the state of a generated trace: the running containers and the due events.
 type crowd struct {
 	agenda
 	slots   slots
 	rng     *rand.Rand
 	cell    *[2][4]cellShapes
-	turns   [2][4][33]turn // of draw: by population, class and size of the job; 0 is for the size itself
-	times   [4][33]turn    // of the durations of jobs, by class and size
-	live    []member       // by slot
-	waiting pool[member]   // to be submitted again
+	turns   [2][4][33]turn // for draw, by population, class and size of the job; size 0 is for drawing the size itself
+	times   [4][33]turn    // for the durations of jobs, by class and size
+	live    []member       // running containers by slot
+	waiting pool[member]   // containers that will be submitted again
 	batches pool[batch]
-	horizon Micros // later events do not happen
+	horizon Micros // end of the trace: later events are dropped
 }
 
-// A member is a container.
+// A member is a container of a crowd.
 type member struct {
 	job   uint64
 	task  uint32
-	loops int32 // times that it will be submitted again; it is broken
+	loops int32 // for a broken container, the number of further submits
 	long  bool
 	lasts bool // another container replaces it at its end
 	shape
@@ -44,25 +44,25 @@ func newCrowd(seed uint64, horizon Micros) (*crowd, error) {
 	return c, err
 }
 
-// plan puts something on the agenda, unless it comes too late.
+// plan adds an event to the agenda, unless the event is after the end of the trace.
 func (c *crowd) plan(time Micros, kind int, ref uint32) {
 	if time < c.horizon {
 		c.push(time, kind, ref)
 	}
 }
 
-// seconds turns a number of seconds into a span of 1 µs at least.
+// seconds converts seconds to a duration of at least 1 µs.
 func seconds(s float64) Micros { return Micros(math.Min(s, 1e9)*float64(Second)) + 1 }
 
-// logNormal draws a span with a median in seconds.
+// logNormal draws a duration from a log-normal distribution with a median in seconds.
 func (c *crowd) logNormal(median, sigma float64) Micros {
 	return seconds(median * math.Exp(sigma*c.rng.NormFloat64()))
 }
 
-// exponential draws a span with a mean in seconds.
+// exponential draws a duration from an exponential distribution with a mean in seconds.
 func (c *crowd) exponential(mean float64) Micros { return seconds(mean * c.rng.ExpFloat64()) }
 
-// A turn is the last of numbers from 0 to 1 that are spread evenly.
+// A turn is the last number of a low-discrepancy sequence from 0 to 1: the numbers cover the interval more evenly than random numbers.
 type turn float64
 
 func (t *turn) next() float64 {
@@ -71,11 +71,11 @@ func (t *turn) next() float64 {
 	return float64(*t)
 }
 
-// normal is next, for a standard normal distribution.
+// normal returns the next number of the sequence, transformed to a standard normal distribution.
 func (t *turn) normal() float64 { return math.Sqrt2 * math.Erfinv(2*t.next()-1) }
 
-// draw draws the request of a job's containers of a class. Draws are evenly spread, separately for large jobs: a few of them have most of
-// the containers, and the quantiles must be right in a short trace as well.
+// draw draws the request of the containers of a job. Each size of jobs has a sequence of its own, because a few large jobs have most of the
+// containers: so the quantiles of the requests are right even in a short trace.
 func (c *crowd) draw(population int, class uint8, tasks uint32) member {
 	k := &cellClasses[class]
 	turn := &c.turns[population][class][bits.Len32(tasks)]
@@ -87,7 +87,7 @@ func (c *crowd) draw(population int, class uint8, tasks uint32) member {
 	return member{shape: s}
 }
 
-// begin makes e the Submit of a container that runs for a while.
+// begin writes the Submit of a container to e, and plans the container's end after runs.
 func (c *crowd) begin(e *Event, now Micros, m member, runs Micros) {
 	slot := c.slots.take()
 	if int(slot) == len(c.live) {
@@ -100,13 +100,13 @@ func (c *crowd) begin(e *Event, now Micros, m member, runs Micros) {
 		CPU: m.cpu, Memory: m.memory, Class: m.class, Priority: m.priority, Flags: m.flags}
 }
 
-// end makes e the End of a container.
+// end writes the End of a container to e, and plans its next submit if it has one.
 func (c *crowd) end(e *Event, now Micros, slot uint32) {
 	m := c.live[slot]
 	c.slots.give(slot)
 	*e = Event{Time: now, Kind: End, Job: m.job, Task: m.task, Container: slot}
 	switch {
-	case m.loops > 0: // its user stops it and tries again
+	case m.loops > 0: // a broken container: its user kills it and submits it again
 		m.loops--
 		e.Reason = Killed
 		c.again(now+seconds(0.5+c.rng.Float64()), m)
@@ -131,10 +131,10 @@ func (c *crowd) reason(shares *[Lost]float64) Reason {
 	return Killed
 }
 
-// again lets a container be submitted once more.
+// again plans another submit of a container.
 func (c *crowd) again(at Micros, m member) { c.plan(at, dueAgain, c.waiting.put(m)) }
 
-// resubmit makes e the Submit of a container that waits.
+// resubmit writes the planned submit of a container to e.
 func (c *crowd) resubmit(e *Event, now Micros, i uint32) {
 	m := c.waiting.all[i]
 	c.waiting.free(i)
@@ -162,7 +162,7 @@ type batch struct {
 	runs  Micros // median duration of short tasks
 }
 
-// A pool keeps values by number; numbers are used again.
+// A pool stores values under small numbers, and reuses the numbers of removed values.
 type pool[T any] struct {
 	all  []T
 	idle []uint32
@@ -180,7 +180,7 @@ func (p *pool[T]) put(v T) uint32 {
 
 func (p *pool[T]) free(i uint32) { p.idle = append(p.idle, i) }
 
-// nextTask takes the next task of a job; the following task arrives within milliseconds.
+// nextTask returns the job whose next task starts now, and plans the following task within milliseconds.
 func (c *crowd) nextTask(now Micros, i uint32) batch {
 	b := &c.batches.all[i]
 	this := *b

@@ -1,22 +1,22 @@
 package trace
 
-// A due is something that will happen.
+// A due is a planned event.
 type due struct {
 	time  Micros
-	order uint64 // kind, and at equal kinds the order of coming in
+	order uint64 // kind, and then the order of planning
 	ref   uint32
 }
 
-// Kinds of due events. At equal times machines come first, and ends before starts.
+// Kinds of due events. At equal times, lower kinds come first: machines, then ends, then starts.
 const (
 	dueAdd = iota
 	dueRemove
 	dueHour  // the rate of jobs changes
 	dueEnd   // a container ends
 	dueAgain // a container is submitted again
-	dueJob   // a job comes
-	dueTask  // the next task of a job
-	dueLong  // a long container comes
+	dueJob   // a job of short containers arrives
+	dueTask  // the next task of a job starts
+	dueLong  // a job of long containers arrives
 )
 
 const dueKindShift = 56
@@ -27,8 +27,7 @@ func (d *due) before(other *due) bool {
 	return d.time < other.time || d.time == other.time && d.order < other.order
 }
 
-// An agenda holds the due events, the next event first: a heap with four children per node, which touches less memory than a binary
-// heap.
+// An agenda is a priority queue of the due events. It is a heap with four children per node, which touches less memory than a binary heap.
 type agenda struct {
 	heap []due
 	seq  uint64

@@ -5,7 +5,7 @@ import (
 	"math/bits"
 )
 
-// churn removes a machine or brings it back.
+// churn writes the removal or the return of a machine to e, and plans the next.
 func (r *synthetic) churn(e *Event, d *due) {
 	m := &r.machines[d.ref]
 	*e = Event{Time: d.time, Kind: MachineRemove, Machine: d.ref}
@@ -17,7 +17,7 @@ func (r *synthetic) churn(e *Event, d *due) {
 	r.plan(d.time+r.exponential(1/float64(m.rate)), dueRemove, d.ref)
 }
 
-// newHour sets the rate of jobs for an hour.
+// newHour sets the rate of jobs for the hour that begins now.
 func (r *synthetic) newHour(now Micros) {
 	r.hour = int64(now / Hour)
 	r.level = hourMemory*r.level + math.Sqrt(1-hourMemory*hourMemory)*r.rng.NormFloat64()
@@ -32,7 +32,7 @@ func (r *synthetic) newHour(now Micros) {
 
 // calendar returns 1 at the weekend, and the hour of the day.
 func (r *synthetic) calendar() (weekend int, hour int64) {
-	since := r.hour + firstHour // of the first Sunday
+	since := r.hour + firstHour // hours since the beginning of the first Sunday
 	if day := since / 24 % 7; day == 0 || day == 6 {
 		weekend = 1
 	}
@@ -61,7 +61,7 @@ func (r *synthetic) longJob(class int) uint32 {
 	return r.keep(b)
 }
 
-// keep gives a job its number, and a place until all of its tasks have come.
+// keep numbers a job and stores it until all of its tasks have started.
 func (r *synthetic) keep(b batch) uint32 {
 	b.job = r.nextJob
 	r.nextJob++
@@ -71,7 +71,7 @@ func (r *synthetic) keep(b batch) uint32 {
 // taskSigma is the spread of the durations within a job.
 const taskSigma = 0.3
 
-// startTask starts the next task of a job.
+// startTask writes the Submit of a job's next task to e.
 func (r *synthetic) startTask(e *Event, now Micros, i uint32) {
 	b := r.nextTask(now, i)
 	m := b.member
@@ -86,7 +86,7 @@ func (r *synthetic) startTask(e *Event, now Micros, i uint32) {
 	}
 }
 
-// broken is the share of containers that will be submitted over and over.
+// broken returns the current share of broken containers among the short jobs' containers of class 2.
 func (r *synthetic) broken() float64 {
 	if weekend, hour := r.calendar(); weekend == 1 || hour < 8 || hour >= 20 {
 		return loopShareRest

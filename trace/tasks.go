@@ -3,27 +3,27 @@ package trace
 // taskBlockSize is the number of tasks in a block. The sources list a job's tasks in their order.
 const taskBlockSize = 16
 
-// A tasks maps the present tasks to their slots. The tasks of a job are in blocks, and the last used block is cached, so most rows of a
-// source need no lookup in the map, which is too large for the CPU caches.
+// A tasks maps the running and pending tasks to their slots. A block holds neighboring tasks of a job. The last used block is cached, so
+// most rows of a source need no lookup in the map, which is too large for the CPU caches.
 type tasks struct {
 	blocks map[taskBlockKey]*taskBlock
 	key    taskBlockKey
-	last   *taskBlock // of key, if not nil
+	last   *taskBlock // the block of key, or nil
 	spare  []*taskBlock
 }
 
 type taskBlockKey struct {
 	job  uint64
-	part uint32 // the task / taskBlockSize
+	part uint32 // task / taskBlockSize
 }
 
-// A taskBlock has slot + 1 for each present task, and 0 for other tasks.
+// A taskBlock has slot + 1 for each task in it, and 0 for a task that is absent.
 type taskBlock struct {
 	slots [taskBlockSize]uint32
 	used  int
 }
 
-// slot returns the slot of a task, and whether it is there.
+// slot returns the slot of a task, and whether the task is present.
 func (t *tasks) slot(job uint64, task uint32) (slot uint32, there bool) {
 	b := t.block(job, task)
 	if b == nil {
@@ -33,7 +33,7 @@ func (t *tasks) slot(job uint64, task uint32) (slot uint32, there bool) {
 	return slot - 1, slot > 0
 }
 
-// put notes the slot of a task, below math.MaxUint32.
+// put stores the slot of a task; the slot must be less than math.MaxUint32.
 func (t *tasks) put(job uint64, task, slot uint32) {
 	b := t.block(job, task)
 	if b == nil {
@@ -46,7 +46,7 @@ func (t *tasks) put(job uint64, task, slot uint32) {
 	*at = slot + 1
 }
 
-// remove forgets a task that is there.
+// remove removes a task, which must be present.
 func (t *tasks) remove(job uint64, task uint32) {
 	b := t.block(job, task)
 	b.slots[task%taskBlockSize] = 0
@@ -67,7 +67,7 @@ func (t *tasks) block(job uint64, task uint32) *taskBlock {
 	return t.last
 }
 
-// newBlock makes the block that is not there yet.
+// newBlock adds the block of key, which must not exist yet.
 func (t *tasks) newBlock() *taskBlock {
 	if n := len(t.spare); n > 0 {
 		t.last, t.spare = t.spare[n-1], t.spare[:n-1]
