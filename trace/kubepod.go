@@ -142,7 +142,7 @@ func (o *kubePodObject) requests() (sum capacity, asks bool, err error) {
 	return capacity{int32(cpu), int32(memory)}, asks, err
 }
 
-// owner returns the name of the pod's controller, which becomes the job.
+// owner returns the first owner of the pod, NAMESPACE/KIND/NAME, or the pod itself. It becomes the job of the trace.
 func (o *kubePodObject) owner() string {
 	if owners := o.Metadata.OwnerReferences; len(owners) > 0 {
 		return o.Metadata.Namespace + "/" + owners[0].Kind + "/" + owners[0].Name

@@ -28,7 +28,7 @@ func (w *whole) Next(e *Event) error { return w.stream.Next(e) }
 func (w *whole) Close() error { return nil }
 
 // arrange creates the stream: the machines, and then the starts and ends of containers in the order of time. At equal times, ends come
-// before starts, except the end of a container that starts at the same time.
+// before starts, except that a container of no duration ends after its own start.
 func (w *whole) arrange(machines []Event) {
 	type moment struct {
 		time Micros

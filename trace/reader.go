@@ -13,7 +13,7 @@ type Reader interface {
 	Next(*Event) error
 	// Report lists the parts of the source that were omitted so far.
 	Report() Report
-	// Closer: Close must be called, because it ends the goroutine that decompresses a source.
+	// Close must be called: it ends the goroutine that decompresses a source.
 	io.Closer
 }
 
