@@ -8,7 +8,7 @@ import (
 	"github.com/candor-project/candor/hybrid"
 )
 
-// A Burst is the way in which a container can use unused CPU time of its limit later. The zero value disables it.
+// A Burst selects how a container can use the unused CPU time of its limit later. The zero value disables bursts.
 type Burst struct {
 	By   BurstBy
 	Time time.Duration // burst buffer of the kernel, at most the quota; only with BurstTime
@@ -20,7 +20,7 @@ type BurstBy string
 // Mechanisms of a burst.
 const (
 	BurstTime   BurstBy = ""       // a kernel burst buffer (Linux 5.14) of Burst.Time; 0 disables it
-	BurstKernel BurstBy = "kernel" // the largest kernel burst buffer: a quota
+	BurstKernel BurstBy = "kernel" // the largest kernel burst buffer, which equals the quota
 	BurstQuota  BurstBy = "quota"  // Candor raises the quota while CPUs are idle (package burst)
 	BurstAuto   BurstBy = "auto"   // BurstKernel, if the kernel supports it, and BurstQuota
 )
@@ -51,7 +51,7 @@ func (b *Burst) UnmarshalText(text []byte) error {
 	return nil
 }
 
-// Raises reports whether Candor raises the quota.
+// Raises reports whether Candor raises the quota while CPUs are idle.
 func (b Burst) Raises() bool { return b.By == BurstQuota || b.By == BurstAuto }
 
 // MarshalText returns the text that UnmarshalText parses.
@@ -69,7 +69,7 @@ func (b Burst) String() string {
 	}
 }
 
-// Check refuses values that UnmarshalText cannot return.
+// Check returns an error for a value that UnmarshalText cannot return.
 func (b Burst) Check() error {
 	switch {
 	case b.By == BurstTime && (b.Time < 0 || b.Time > maxBurst || b.Time%time.Microsecond != 0):
@@ -83,7 +83,7 @@ func (b Burst) Check() error {
 	}
 }
 
-// CheckBurst refuses a burst that the kernel or the loop of package burst cannot apply with a limit and a period.
+// CheckBurst returns an error if the kernel or package burst cannot apply a burst with this limit and period.
 func CheckBurst(b Burst, limit hybrid.Milli, period time.Duration) error {
 	quota := time.Duration(limit) * period / 1000
 	switch {

@@ -17,7 +17,7 @@ func ParseOnResize(s string) (sig syscall.Signal, command string, err error) {
 		return 0, "", nil
 	case kind == "signal":
 		switch sig = signalNamed(value); sig {
-		case 0: // no signal's name
+		case 0: // unknown signal
 		case unix.SIGKILL, unix.SIGSTOP:
 			return 0, "", fmt.Errorf("on-resize %.60q: no program can handle this signal; use another signal such as signal:HUP", s)
 		default:
@@ -29,7 +29,7 @@ func ParseOnResize(s string) (sig syscall.Signal, command string, err error) {
 	return 0, "", fmt.Errorf("on-resize %.60q: must be none, signal:NAME (such as signal:HUP) or exec:COMMAND", s)
 }
 
-// CheckOnResize refuses a value of Spec.OnResize that ParseOnResize cannot parse.
+// CheckOnResize returns an error for a value of Spec.OnResize that ParseOnResize cannot parse.
 func CheckOnResize(s string) error {
 	_, _, err := ParseOnResize(s)
 	return err

@@ -1,6 +1,6 @@
-// Package spec holds the settings of a container that are not CPUs: its CFS period and burst, its view, and how its
-// program learns of a new size. A flag, an annotation, an image and the state file carry the same settings; packages
-// kube and host both import this package, and neither imports the other for it.
+// Package spec defines the settings of a container besides its CPUs: the CFS period, the burst, the view (the sources in which
+// the program finds its CPU count), and the notification of the program after a resize. Flags, annotations, images and the state
+// file have the same settings. Packages kube and host share them through this package, so that neither imports the other.
 package spec
 
 import (
@@ -21,7 +21,7 @@ const (
 
 // A Spec holds the settings of a container besides its CPUs.
 type Spec struct {
-	Period   time.Duration // of the quota
+	Period   time.Duration // period of the quota
 	Burst    Burst
 	Mems     bool // memory nodes follow the CPUs
 	View     View
@@ -29,7 +29,7 @@ type Spec struct {
 	Command  string // display name: of the program, without arguments (state.ProgramName), or of a pod's container
 }
 
-// Check refuses settings that neither the kernel nor Candor accepts. The error names the accepted values.
+// Check returns an error for a setting that the kernel or Candor does not accept. The error has the accepted values.
 func (s *Spec) Check() error {
 	if s.Period < bandwidth.MinPeriod || s.Period > bandwidth.MaxPeriod {
 		return fmt.Errorf("period %v: must be %v to %v", s.Period, bandwidth.MinPeriod, bandwidth.MaxPeriod)

@@ -22,33 +22,33 @@ import (
 	"time"
 )
 
-// Serve answers until the test ends. It asks for the caller's certificate.
+// Serve starts a TLS server that calls answer for each request and requests a client certificate. The server stops when the test ends.
 func Serve(t testing.TB, answer http.HandlerFunc) *httptest.Server {
 	s := httptest.NewUnstartedServer(answer)
 	s.TLS = &tls.Config{ClientAuth: tls.RequestClientCert}
-	s.Config.ErrorLog = log.New(io.Discard, "", 0) // of callers that do not trust it
+	s.Config.ErrorLog = log.New(io.Discard, "", 0) // no log of failed handshakes
 	s.StartTLS()
 	t.Cleanup(s.Close)
 	return s
 }
 
-// Authority is the certificate of a server, in PEM.
+// Authority returns the certificate of a server in PEM.
 func Authority(s *httptest.Server) []byte {
 	return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: s.Certificate().Raw})
 }
 
-// Trust is the field of a kubeconfig's cluster that has the certificate of a server.
+// Trust returns the field certificate-authority-data, with the certificate of a server, for the cluster of a kubeconfig.
 func Trust(s *httptest.Server) string {
 	return "certificate-authority-data: " + base64.StdEncoding.EncodeToString(Authority(s))
 }
 
-// Kubeconfig returns a kubeconfig for a server, with fields of the cluster and of the user as YAML, separated by commas.
+// Kubeconfig returns a kubeconfig for a server. cluster and user are fields in YAML, separated by commas.
 func Kubeconfig(server, cluster, user string) string {
 	return fmt.Sprintf("current-context: c\ncontexts: [{name: other}, {name: c, context: {cluster: k, user: u}}]\n"+
 		"clusters: [{name: k, cluster: {server: %q, %s}}]\nusers: [{name: u, user: {%s}}]\n", server, cluster, user)
 }
 
-// Write puts a file into a directory.
+// Write writes a file in a directory and returns its path.
 func Write(t testing.TB, dir, name, text string) string {
 	t.Helper()
 	file := filepath.Join(dir, name)
@@ -58,7 +58,7 @@ func Write(t testing.TB, dir, name, text string) string {
 	return file
 }
 
-// KeyPair creates a certificate for a name, with its key, in PEM.
+// KeyPair creates a certificate for a name and returns the certificate and its key in PEM.
 func KeyPair(t testing.TB, name string) (certificate, key string) {
 	t.Helper()
 	private, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
@@ -81,7 +81,7 @@ func KeyPair(t testing.TB, name string) (certificate, key string) {
 	return block("CERTIFICATE", raw), block("EC PRIVATE KEY", der)
 }
 
-// Caller returns the caller of a request: the name in the certificate, otherwise the header.
+// Caller returns the identity of a request: the name in the client certificate or, without a certificate, the Authorization header.
 func Caller(r *http.Request) string {
 	if len(r.TLS.PeerCertificates) > 0 {
 		return r.TLS.PeerCertificates[0].Subject.CommonName
@@ -103,7 +103,7 @@ func Objects(t testing.TB, at map[string]any) *httptest.Server {
 	})
 }
 
-// List is a list of objects, as an API server answers with it.
+// List returns the items as a Kubernetes List.
 func List[T any](items ...T) map[string]any {
 	return map[string]any{"metadata": map[string]any{}, "items": append([]T{}, items...)}
 }

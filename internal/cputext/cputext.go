@@ -1,4 +1,4 @@
-// Package cputext writes numbers and sets of CPUs as people read them.
+// Package cputext formats numbers and sets of CPUs for people.
 package cputext
 
 import "github.com/candor-project/candor/cpuset"
@@ -15,8 +15,8 @@ func List(s cpuset.Set, singular, plural string) string {
 	}
 }
 
-// CPUs is List of CPUs.
+// CPUs formats a set of CPUs: "CPU 3", "CPUs 0-3".
 func CPUs(s cpuset.Set) string { return List(s, "CPU", "CPUs") }
 
-// Mems is List of memory nodes.
+// Mems formats a set of memory nodes: "memory node 0", "memory nodes 0-1".
 func Mems(s cpuset.Set) string { return List(s, "memory node", "memory nodes") }

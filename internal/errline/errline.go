@@ -7,10 +7,10 @@ import (
 	"syscall"
 )
 
-// Join is errors.Join with "; " between the errors. It omits nil errors.
+// Join joins errors as errors.Join does, but with "; " between them. It omits nil errors.
 func Join(errs ...error) error { return With("; ", errs...) }
 
-// With is Join with other words between the errors.
+// With joins errors as Join does, with another separator.
 func With(separator string, errs ...error) error {
 	var all error
 	for _, err := range errs {
@@ -24,7 +24,7 @@ func With(separator string, errs ...error) error {
 	return all
 }
 
-// Cause returns the system's error number without the operation and the file, if err has an error number.
+// Cause returns the errno in err, without the operation and the file. If err has no errno, Cause returns err.
 func Cause(err error) error {
 	if errno := syscall.Errno(0); errors.As(err, &errno) {
 		return errno

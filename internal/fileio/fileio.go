@@ -14,11 +14,11 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Read reads a plain file of at most limit bytes. A pipe, a device or a folder in
-// its place is an error at once, never a wait. Links are followed.
+// Read reads a plain file of at most limit bytes. It follows links. For a pipe, a device or a directory, it returns an error and does not
+// wait.
 func Read(name string, limit int64) ([]byte, error) { return read(name, limit, 0) }
 
-// ReadNoLink is Read without following a symbolic link.
+// ReadNoLink reads a file as Read does, but returns an error for a symbolic link.
 func ReadNoLink(name string, limit int64) ([]byte, error) { return read(name, limit, unix.O_NOFOLLOW) }
 
 func read(name string, limit int64, flags int) ([]byte, error) {
@@ -30,7 +30,7 @@ func read(name string, limit int64, flags int) ([]byte, error) {
 	return ReadOpen(f, limit)
 }
 
-// ReadOpen is Read of a file that was opened with O_NONBLOCK.
+// ReadOpen reads an open file as Read does. The file must have been opened with O_NONBLOCK, so that a pipe does not block.
 func ReadOpen(f *os.File, limit int64) ([]byte, error) {
 	info, err := f.Stat()
 	if err != nil {
@@ -39,7 +39,7 @@ func ReadOpen(f *os.File, limit int64) ([]byte, error) {
 	if !info.Mode().IsRegular() {
 		return nil, &fs.PathError{Op: "read", Path: f.Name(), Err: errors.New("not a plain file")}
 	}
-	data := bytes.NewBuffer(make([]byte, 0, min(info.Size(), limit)+bytes.MinRead)) // one more read at the end of the file
+	data := bytes.NewBuffer(make([]byte, 0, min(info.Size(), limit)+bytes.MinRead)) // MinRead bytes more, so that the read that finds the end does not grow the buffer
 	_, err = data.ReadFrom(io.LimitReader(f, limit+1))
 	if err == nil && int64(data.Len()) > limit {
 		err = &TooLongError{f.Name(), limit}
@@ -56,7 +56,7 @@ type TooLongError struct {
 func (e *TooLongError) Error() string { return fmt.Sprintf("%s: more than %d bytes", e.Name, e.Limit) }
 
 // Replace replaces a file with data atomically, also if the machine crashes meanwhile. Every user can read the file, regardless of the
-// umask. The temporary file, "." and the name, has a single user at a time: the caller holds a lock.
+// umask. The caller must hold a lock, because the temporary file has a fixed name: "." and the name of the file.
 func Replace(name string, data []byte) error {
 	f, err := ReplaceOpen(name, data)
 	if err != nil {
@@ -65,8 +65,8 @@ func Replace(name string, data []byte) error {
 	return f.Close()
 }
 
-// ReplaceOpen is Replace for a caller that later checks whether the file is unchanged: while it is open, no other file has its inode
-// number.
+// ReplaceOpen replaces a file as Replace does, and returns the new file open. A caller can later compare the inode number to see whether
+// the file was replaced again: while a file is open, the kernel gives its inode number to no other file.
 func ReplaceOpen(name string, data []byte) (*os.File, error) {
 	temp := filepath.Join(filepath.Dir(name), "."+filepath.Base(name))
 	f, err := writeSynced(temp, data)
@@ -93,7 +93,7 @@ func syncDir(name string) error {
 	return dir.Sync()
 }
 
-// writeSynced returns the file also where it could not be written.
+// writeSynced writes and syncs a new file. It returns the open file even if the write failed.
 func writeSynced(name string, data []byte) (*os.File, error) {
 	f, err := os.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_TRUNC|unix.O_NOFOLLOW, 0o644)
 	if err != nil {
@@ -121,7 +121,7 @@ func MakeDir(name string) error {
 	return os.Chmod(name, 0o755)
 }
 
-// MakeDirs is MakeDir with the folders above.
+// MakeDirs creates a directory as MakeDir does, and its missing parents.
 func MakeDirs(name string) error {
 	err := MakeDir(name)
 	if errors.Is(err, fs.ErrNotExist) && filepath.Dir(name) != name {

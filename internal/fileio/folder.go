@@ -15,7 +15,7 @@ type File struct {
 	Write func(io.Writer) error
 }
 
-// WriteFolder writes files into a folder that is there. Each is there as a whole or not at all.
+// WriteFolder writes files into an existing directory. It replaces each file atomically, but not all files at once.
 func WriteFolder(dir string, files []File) error {
 	for _, file := range files {
 		to, err := renameio.NewPendingFile(filepath.Join(dir, file.Name), renameio.WithPermissions(0o644))

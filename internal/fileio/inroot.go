@@ -10,11 +10,11 @@ import (
 )
 
 // OpenInRoot opens a path of another process's file system for reading, without waiting: root is the directory of that file
-// system, such as /proc/1/root. Absolute links and ".." lead to where they lead for that process. The error bears the path as
-// the process knows it. flags are added, such as O_NOFOLLOW, O_DIRECTORY.
+// system, such as /proc/1/root. Absolute links and ".." are resolved within root, as for that process. The error has the path
+// within root. flags are additional flags of open, such as O_NOFOLLOW or O_DIRECTORY.
 //
-// Kernels before Linux 5.6, and filters of system calls that do not know openat2, resolve absolute links in the caller's
-// file system.
+// The function needs openat2 for this. On kernels before Linux 5.6, and under a system call filter that does not allow openat2,
+// absolute links are resolved in the caller's file system.
 func OpenInRoot(root, path string, flags int) (*os.File, error) {
 	flags |= unix.O_RDONLY | unix.O_NONBLOCK | unix.O_CLOEXEC
 	dir, err := unix.Open(root, unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)

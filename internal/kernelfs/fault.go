@@ -2,7 +2,7 @@ package kernelfs
 
 import "sync/atomic"
 
-// An Access is a way to use a file or a directory of the kernel.
+// An Access is an operation on a file or a directory of the kernel.
 type Access string
 
 // Accesses.
@@ -13,18 +13,18 @@ const (
 	RemoveAccess Access = "remove"
 )
 
-// A Fault decides whether an access fails, and with which errno. Nil lets the kernel decide.
+// A Fault returns the error with which an access fails, or nil if the access reaches the kernel.
 type Fault func(access Access, path string) error
 
 var injected atomic.Pointer[Fault]
 
-// InjectFault makes accesses fail until remove is called. It is for tests of refusals that a kernel cannot be made to give.
+// InjectFault passes all accesses to fault until remove is called. Tests use it for errors that a kernel cannot be made to return.
 func InjectFault(fault Fault) (remove func()) {
 	injected.Store(&fault)
 	return func() { injected.Store(nil) }
 }
 
-// FaultOf returns the injected error of an access. Packages that write to the kernel by their own system calls ask it first.
+// FaultOf returns the injected error of an access, or nil. A package that makes its own system calls calls FaultOf before them.
 func FaultOf(access Access, path string) error {
 	if fault := injected.Load(); fault != nil {
 		return (*fault)(access, path)
@@ -32,5 +32,5 @@ func FaultOf(access Access, path string) error {
 	return nil
 }
 
-// IsInjected reports whether faults are injected. Fast paths that do not ask FaultOf step aside then.
+// IsInjected reports whether faults are injected. Code with a fast path that does not call FaultOf then uses its slow path.
 func IsInjected() bool { return injected.Load() != nil }

@@ -9,23 +9,23 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// MaxSize bounds the files that Read and ReadPiece return, in bytes. The longest file without content from tenants is
-// the cpuset list of a machine with thousands of CPUs: some ten kilobytes.
+// MaxSize is the maximum size in bytes of a file for Read and ReadPiece. The longest file without content from tenants is the
+// cpuset list of a machine with thousands of CPUs: about ten kilobytes.
 const MaxSize = 1 << 20
 
 // ErrTooLong reports a file beyond its bound.
 var ErrTooLong = errors.New("file too long")
 
-// Read returns the content of a file of at most MaxSize bytes; a longer file is ErrTooLong. It makes the system calls
+// Read returns the content of a file of at most MaxSize bytes, or ErrTooLong for a longer file. It makes the system calls
 // itself: os.ReadFile registers pollable files, such as those in /sys, with the runtime's poller, which wakes another
 // thread and takes longer than the read. The error is a *fs.PathError.
 func Read(name string) ([]byte, error) { return read(name, MaxSize, false) }
 
-// ReadLong is Read with a bound of its own.
+// ReadLong reads a file as Read does, with limit bytes as the maximum.
 func ReadLong(name string, limit int) ([]byte, error) { return read(name, limit, false) }
 
-// ReadPiece is Read for a file that the kernel writes in a single piece, such as a number or a list of CPUs: a short read is the whole
-// file, without a second read for the end.
+// ReadPiece reads a file as Read does, but saves the second read that finds the end of the file. It is for files that the kernel returns
+// in a single read, such as a number or a list of CPUs.
 func ReadPiece(name string) ([]byte, error) { return read(name, MaxSize, true) }
 
 func read(name string, limit int, onePiece bool) ([]byte, error) {
@@ -69,7 +69,7 @@ func readStart(name string, limit int, onePiece bool) (text []byte, isWhole bool
 	}
 }
 
-// A file is an open file without a poller.
+// A file is an open file that is not registered with the runtime's poller.
 type file struct {
 	name string
 	fd   int
@@ -97,7 +97,7 @@ func (f file) read(into []byte) (int, error) {
 
 func (f file) close() { unix.Close(f.fd) }
 
-// retry repeats a call until no signal interrupts it.
+// retry repeats a system call that a signal interrupted (EINTR).
 func retry(call func() (int, error)) (n int, err error) {
 	for {
 		if n, err = call(); err != unix.EINTR {

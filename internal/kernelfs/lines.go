@@ -8,15 +8,15 @@ import (
 	"sync"
 )
 
-// MaxLine is the length of the longest line that Lines and LinesOf pass on, in bytes without the newline. A line of a
-// mount table has two paths of up to PATH_MAX bytes, and the options of the mount.
+// MaxLine is the maximum length of a line in bytes, without the newline. Lines and LinesOf skip longer lines. The longest useful
+// lines are in mount tables: two paths of up to PATH_MAX bytes, and the options of the mount.
 const MaxLine = 32 << 10
 
-// buffers are for LinesOf: the lists of processes of hundreds of groups are read in a row.
+// buffers are the buffers of LinesOf. Their reuse matters when a caller reads the process lists of hundreds of cgroups.
 var buffers = sync.Pool{New: func() any { return new([MaxLine + 1]byte) }}
 
 // Lines calls visit for each line of a file, without its newline, until visit returns false. It reads the file piece
-// by piece, in constant memory, and stops with ErrTooLong after limit bytes. Longer lines than MaxLine are skipped.
+// by piece, in constant memory, and stops with ErrTooLong after limit bytes. It skips lines longer than MaxLine.
 // The line is valid until visit returns. The error is a *fs.PathError.
 func Lines(name string, limit int64, visit func(line []byte) (more bool)) error {
 	f, err := open(name)
@@ -31,7 +31,7 @@ func Lines(name string, limit int64, visit func(line []byte) (more bool)) error 
 	return err
 }
 
-// reader makes an io.Reader of a file.
+// reader makes a file an io.Reader.
 type reader struct{ file }
 
 func (r reader) Read(into []byte) (int, error) {
@@ -42,7 +42,7 @@ func (r reader) Read(into []byte) (int, error) {
 	return n, err
 }
 
-// LinesOf is Lines of an open file.
+// LinesOf calls visit for each line of an open file, as Lines does.
 func LinesOf(in io.Reader, limit int64, visit func(line []byte) (more bool)) error {
 	buffer := buffers.Get().(*[MaxLine + 1]byte)
 	defer buffers.Put(buffer)

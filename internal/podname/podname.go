@@ -1,10 +1,9 @@
-// Package podname takes the name of a pod's container apart: namespace/pod/container, as
-// engines and people write it.
+// Package podname parses names of the form namespace/pod/container, in which engines and people name a pod's container.
 package podname
 
 import "strings"
 
-// A Name is a container's name in a cluster. The zero value is that of a container in no pod.
+// A Name is the name of a container in a cluster. The zero value stands for a container outside of pods.
 type Name struct {
 	Namespace string `json:"namespace,omitempty"`
 	Pod       string `json:"pod,omitempty"`
@@ -20,7 +19,7 @@ func Parse(text string) Name {
 	return Name{parts[0], parts[1], parts[2]}
 }
 
-// String is the name as Parse takes it, "" for none.
+// String returns namespace/pod/container, or "" for the zero value.
 func (n Name) String() string {
 	if n == (Name{}) {
 		return ""

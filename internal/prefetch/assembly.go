@@ -4,12 +4,12 @@ package prefetch
 
 import "unsafe"
 
-// Line asks for the cache line at an address.
+// Line prefetches the cache line at an address.
 //
 //go:noescape
 func Line(at unsafe.Pointer)
 
-// Lines asks for count lines from an address on, one at least.
+// Lines prefetches count cache lines from an address on, at least 1.
 //
 //go:noescape
 func Lines(at unsafe.Pointer, count int)

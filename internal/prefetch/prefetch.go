@@ -6,5 +6,5 @@
 // architectures the functions have no effect.
 package prefetch
 
-// LineSize is that of a cache line, bytes.
+// LineSize is the size of a cache line in bytes.
 const LineSize = 64

@@ -9,7 +9,8 @@ import (
 )
 
 // Affinity returns the CPUs on which a thread can run (sched_getaffinity); 0 is the calling thread. The kernel refuses a buffer with
-// fewer bits than possible CPUs (nr_cpu_ids), and unix.CPUSet has 1024: machines whose firmware reserves more CPUs need a larger buffer.
+// fewer bits than possible CPUs (nr_cpu_ids). unix.CPUSet has only 1024 bits, and the firmware of some machines reserves more CPUs, so
+// Affinity uses a larger buffer.
 func Affinity(tid int) (cpus cpuset.Set, err error) {
 	var mask [8192 / 64]uint64 // the largest CONFIG_NR_CPUS of distributions
 	_, _, errno := unix.RawSyscall(unix.SYS_SCHED_GETAFFINITY, uintptr(tid), unsafe.Sizeof(mask), uintptr(unsafe.Pointer(&mask[0])))

@@ -11,15 +11,15 @@ import (
 
 const (
 	maxCommandText  = 4096                   // bytes
-	commandPatience = 200 * time.Millisecond // of CommandText
+	commandPatience = 200 * time.Millisecond // timeout of CommandText
 )
 
 // ErrSlow means that the command line of a process could not be read in time.
 var ErrSlow = errors.New("its command line cannot be read now")
 
 // CommandText returns the first 4096 bytes of a process's command line, with a NUL after each word. The kernel reads them
-// from the memory of the process and waits for the lock of that, which the process can hold for long: a read of
-// /proc/self/mem that faults on a FUSE file, with an mmap behind it. CommandText gives up after 200 ms with ErrSlow.
+// from the memory of the process and waits for its memory lock (mmap_lock). A process can hold this lock for long, for
+// example by a page fault on a FUSE file. CommandText therefore returns ErrSlow after 200 ms.
 func CommandText(pid int) (string, error) {
 	return readTextInTime(fmt.Sprintf("/proc/%d/cmdline", pid), commandPatience)
 }
@@ -30,7 +30,7 @@ func readTextInTime(file string, patience time.Duration) (string, error) {
 		err  error
 	}
 	done := make(chan result, 1)
-	go func() { // where it waits for the process, it ends with that or with this process
+	go func() { // a goroutine that waits for the lock ends when the lock is released
 		f, err := os.Open(file)
 		if err != nil {
 			done <- result{nil, err}

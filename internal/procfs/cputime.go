@@ -13,12 +13,12 @@ import (
 // tick is the unit of CPU time in /proc: USER_HZ is 100 on every Linux.
 const tick = 10 * time.Millisecond
 
-// A CPUTime is the time of a CPU since the boot, by its use (/proc/stat, proc_stat(5)).
+// A CPUTime divides the time of a CPU since the boot by use (/proc/stat, proc_stat(5)).
 type CPUTime struct {
 	Programs   time.Duration // user, nice and system
-	Interrupts time.Duration // hard and soft interrupts, of no process
+	Interrupts time.Duration // hard and soft interrupts, which belong to no process
 	Stolen     time.Duration // taken by the hypervisor
-	Idle       time.Duration // also while it waits for input and output
+	Idle       time.Duration // includes the wait for input and output
 }
 
 // MaxStat bounds /proc/stat, in bytes: 8,192 CPUs and as many interrupts are 2 MB.
@@ -59,7 +59,7 @@ func ParseCPUTimes(text string) (map[int]CPUTime, error) {
 	return times, nil
 }
 
-// maxTicks is 50 years; sums of some are durations still.
+// maxTicks is 50 years, so that a sum of several values does not exceed a time.Duration.
 const maxTicks = 50 * 365 * 24 * 3600 * 100
 
 // ticks parses a number of ticks. A value beyond the kernel's range is an error.

@@ -16,14 +16,15 @@ type Identity struct {
 	// Comm is the name that the kernel took from the program's file at execve, 15 bytes at most. The process may change it.
 	Comm string
 	// Users are the real, effective, saved and file system user id, as numbers of the reader's user namespace: user id 0 of
-	// another user namespace is another number here.
+	// another user namespace has another number here.
 	Users [4]int
-	// Namespaces counts the pid namespaces of the process from that of /proc inward: 1 in the reader's own.
+	// Namespaces is the number of nested PID namespaces of the process, counted from the PID namespace of /proc: 1 if the
+	// process is in that PID namespace.
 	Namespaces int
 }
 
-// IsUser reports whether all user IDs of the process are a user's: a set-user-ID program has the real user ID of the user that started
-// it.
+// IsUser reports whether all user IDs of the process equal uid. In a set-user-ID program they differ: the real user ID is the user that
+// started the program.
 func (id *Identity) IsUser(uid int) bool { return id.Users == [4]int{uid, uid, uid, uid} }
 
 // maxIdentity bounds the read. The list of groups, up to 65,536 entries, precedes the PID namespaces: a process with that many groups

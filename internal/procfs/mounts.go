@@ -30,7 +30,7 @@ func EachMount(file string, limit int64, words []string, visit func(*mountinfo.I
 	return p.err
 }
 
-// EachMountIn is EachMount of an open file.
+// EachMountIn calls visit for mounts of an open mountinfo file, as EachMount does.
 func EachMountIn(in io.Reader, limit int64, words []string, visit func(*mountinfo.Info)) error {
 	p := mountParser{words: words, visit: visit}
 	if err := kernelfs.LinesOf(in, limit, p.add); err != nil {

@@ -24,14 +24,14 @@ import (
 type Stat struct {
 	State  byte   // 'Z' is a zombie, 'X' dead
 	Flags  uint64 // the kernel's PF_ flags
-	Faults uint64 // pages that it was given
+	Faults uint64 // page faults that needed no read from disk (minflt)
 	Start  uint64 // clock ticks since boot
 }
 
 // kernelThread is PF_KTHREAD.
 const kernelThread = 0x00200000
 
-// IsKernelThread reports whether the process is no program's.
+// IsKernelThread reports whether the process is a thread of the kernel.
 func (s Stat) IsKernelThread() bool { return s.Flags&kernelThread != 0 }
 
 // ReadStat reads the stat of a process. The error is fs.ErrNotExist or ESRCH if the process has ended.
@@ -48,8 +48,8 @@ func ReadStat(pid int) (Stat, error) {
 	return s, err
 }
 
-// Began returns when a process began, given its folder in /proc, as the clock on the wall counts now. It is
-// exact to some hundredths of a second.
+// Began returns the start time of a process, given its directory in /proc. It is converted with the current wall clock, and exact
+// to a few hundredths of a second.
 func Began(dir string) (time.Time, error) {
 	text, err := kernelfs.Read(dir + "/stat")
 	if err != nil {
@@ -89,7 +89,7 @@ func parseStat(text []byte) (s Stat, err error) {
 // A Status is the content of /proc/PID/status, or of /proc/PID/task/TID/status for a thread (proc_pid_status(5)).
 type Status struct {
 	Parent  int        // process id
-	Threads int        // of the process, at least 1
+	Threads int        // number of threads of the process, at least 1
 	CPUs    cpuset.Set // allowed CPUs of the thread; for a process, of its first thread
 }
 
@@ -138,7 +138,7 @@ func (p *statusParser) add(line []byte) (more bool) {
 	case "Threads":
 		p.found |= foundThreads
 		if p.s.Threads, p.err = strconv.Atoi(value); p.err == nil && p.s.Threads == 0 {
-			p.err = unix.ESRCH // it is reaped while it is read
+			p.err = unix.ESRCH // the process was reaped during the read
 		} else if p.err == nil && p.s.Threads < 0 {
 			p.err = strconv.ErrRange
 		}
@@ -178,9 +178,9 @@ func parseStatus(text []byte) (Status, error) {
 const MaxCommandLine = 64 << 10
 
 // CommandLine returns the words of a process's command line, given its folder, such as /proc/1. A kernel thread has
-// none. The process can change them, and can make the read wait (see CommandText): ask EffectiveUser before, for a process
-// of a trusted user. Of a command line longer than MaxCommandLine it returns the words that lie wholly before that
-// bound.
+// none. The process can change the words, and can make the read wait (see CommandText): call CommandLine only for processes
+// of trusted users, which EffectiveUser finds. If the command line is longer than MaxCommandLine, CommandLine returns the words that
+// are complete before this bound.
 func CommandLine(dir string) ([]string, error) {
 	text, isWhole, err := kernelfs.ReadStart(dir+"/cmdline", MaxCommandLine)
 	if err != nil || len(text) == 0 {
@@ -219,7 +219,7 @@ func EffectiveUser(dir string) (id int, err error) {
 	return id, err
 }
 
-// BootID returns the kernel's name for this boot, which no process outlives.
+// BootID returns the kernel's random ID of this boot. It distinguishes a process from a process with the same PID before a reboot.
 func BootID() (string, error) { return bootID() }
 
 var bootID = sync.OnceValues(func() (string, error) {

@@ -16,19 +16,19 @@ type Thread struct {
 	ID   int
 	Name string        // at most 15 bytes, untrusted
 	Time time.Duration // CPU time, in steps of 10 ms
-	CPU  int           // that it runs on, or ran on last
+	CPU  int           // CPU on which the thread runs or last ran
 }
 
-// isRunning is an error other than the end of a folder.
-func isRunning(err error) error {
+// ignoreEOF returns nil for io.EOF, with which a directory ends, and otherwise err.
+func ignoreEOF(err error) error {
 	if err == io.EOF {
 		return nil
 	}
 	return err
 }
 
-// Threads reads at most a number of a process's threads. It omits threads that end meanwhile; the error is that of the
-// process.
+// Threads reads at most limit threads of a process. It omits threads that end during the read. The error is fs.ErrNotExist or
+// ESRCH if the process itself has ended.
 func Threads(pid, limit int) ([]Thread, error) {
 	dir := fmt.Sprintf("/proc/%d/task", pid)
 	folder, err := os.Open(dir)

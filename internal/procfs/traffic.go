@@ -34,10 +34,10 @@ func parseWritten(text string) (uint64, error) {
 }
 
 // Sent returns the bytes that a network device has sent, in the network namespace of a process (/proc/PID/net/dev). The error is
-// fs.ErrNotExist or ESRCH if the process has ended, or has no such device.
+// fs.ErrNotExist or ESRCH if the process has ended, or if the network namespace has no such device.
 func Sent(pid int, device string) (uint64, error) {
 	file := fmt.Sprintf("/proc/%d/net/dev", pid)
-	text, err := kernelfs.Read(file) // some 8,000 devices
+	text, err := kernelfs.Read(file) // the bound is enough for about 8,000 devices
 	if err != nil {
 		return 0, err
 	}

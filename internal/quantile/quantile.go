@@ -13,13 +13,13 @@ const binsPerE, maxBin = 100, 4000
 
 // Bins counts values. All values below Least share a bin.
 type Bins struct {
-	Least  float64            // above 0
-	weight map[uint16]float64 // by the bins that hold something: there may be many Bins with a few values each
+	Least  float64            // lower bound of the first bin, above 0
+	weight map[uint16]float64 // weight of each bin that is not empty; a map, because there can be many Bins with few values
 	total  float64
 	peak   float64
 }
 
-// Add counts a value, 0 or more, with some weight.
+// Add adds a value, which must not be negative, with a weight.
 func (b *Bins) Add(value, weight float64) {
 	at := 0
 	if value >= b.Least {
@@ -33,7 +33,8 @@ func (b *Bins) Add(value, weight float64) {
 	b.peak = max(b.peak, value)
 }
 
-// Quantile returns the value that the given share of the weight does not exceed, within one percent; 0 for values below Least.
+// Quantile returns the smallest value v, within one percent, for which values up to v have at least the given share of the weight. If v is
+// below Least, Quantile returns 0.
 func (b *Bins) Quantile(share float64) float64 {
 	remaining := share * b.total
 	for _, at := range slices.Sorted(maps.Keys(b.weight)) {
