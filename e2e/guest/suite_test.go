@@ -31,8 +31,8 @@ var (
 	// kernelTests are the packages that depend mostly on the kernel's interfaces. With another kernel or cgroup version the
 	// other packages behave the same, and they take 15 minutes on emulated CPUs.
 	kernelTests = suite{{dir: "topology"}, {dir: "view"}, {dir: "cgroup"}, {dir: "cmd/candor/internal/setup"}}
-	// kernelTestsV1 adds a test with exclusive groups of cgroup v1, which would take CPUs from other work on this machine.
-	kernelTestsV1 = append(slices.Clip(kernelTests), tests{dir: "e2e/hostile", run: "^TestHostileExclusiveGroup$"})
+	// guestOnlyTestsV1 is a test with exclusive groups of cgroup v1, which would take CPUs from other work on this machine.
+	guestOnlyTestsV1 = suite{{dir: "e2e/hostile", run: "^TestHostileExclusiveGroup$"}}
 	// systemdTests run in a guest in which systemd creates the groups.
 	systemdTests = append(slices.Clip(kernelTests), tests{dir: "e2e", run: "^(TestRunWithSystemd|TestUnit|TestUnitsRights)$"})
 )
@@ -48,6 +48,8 @@ const textTests = "^(Fuzz|TestParse|TestTree|TestWriteTree|TestJSON)"
 
 // TestGuest runs the tests of other packages on the machine pack:2 numa:2 core:4 pu:2, with each kernel of the cache. It
 // uses cgroup v2, also v1 if the kernel has its cpuset controller, and systemd with the newest kernel.
+//
+// On a machine with cgroup v1, the guest with cgroup v1 runs only the tests that need a guest.
 //
 //	CANDOR_GUEST_PACKAGES="cgroup host"   only these packages, in each guest
 //	CANDOR_GUEST_RUN=TestBurst            only these tests
@@ -80,11 +82,22 @@ func TestGuest(t *testing.T) {
 		if k.CpusetsV1 {
 			t.Run("v1/"+k.Release, func(t *testing.T) {
 				t.Parallel()
-				built.run(t, guest.Guest{Kernel: k, Machine: guest.Big, Cgroup: 1}, kernelTestsV1)
+				s := guestOnlyTestsV1
+				if !hasV1() {
+					s = append(slices.Clip(kernelTests), s...)
+				}
+				built.run(t, guest.Guest{Kernel: k, Machine: guest.Big, Cgroup: 1}, s)
 			})
 		}
 	}
 	t.Run("systemd/"+newest.Release, func(t *testing.T) { v2(t, systemd(t, newest), systemdTests) })
+}
+
+// hasV1 reports whether this machine has the cpuset controller of cgroup v1, so that make test runs kernelTests with cgroup v1
+// without a guest.
+func hasV1() bool {
+	_, err := os.Stat("/sys/fs/cgroup/cpuset/cpuset.cpus")
+	return err == nil
 }
 
 // systemd returns a guest that boots the root file system that scripts/test-deps.sh unpacks.
