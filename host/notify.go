@@ -54,7 +54,7 @@ func (h *Host) signal(g *Grant, sig syscall.Signal) (string, error) {
 	return fmt.Sprintf("notified by signal %v to process %d", sig, g.Main.PID), nil
 }
 
-// notice returns the environment of a command of OnResize.
+// resizeEnv returns the environment of a command of OnResize.
 func resizeEnv(g *Grant) []string {
 	return []string{
 		"CANDOR_NAME=" + g.ID,
