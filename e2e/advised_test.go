@@ -11,17 +11,17 @@ import (
 	"time"
 )
 
-// An advised is what the tests read of an outcome of candor advise -o json.
+// An advised has the fields of an outcome of candor advise -o json that the tests use.
 type advised struct {
 	CPUs, QuotaSeconds, BurstSeconds, Throttled, DelayMeanSeconds float64
 	Sensitive                                                     bool
 }
 
-// A met is what nginx and its callers met in one round.
+// A met is the result of a round: the throttling of nginx and the latency of its clients.
 type met struct {
 	throttled float64 // share of the periods
-	took      float64 // a call on average, ms
-	foreign   float64 // the share of the CPUs that neither nginx nor its clients had
+	took      float64 // mean latency of a call, ms
+	foreign   float64 // share of the CPUs that other programs used
 }
 
 // TestAdvised records nginx under on/off clients, runs candor advise, sets a recommended limit, and compares the
@@ -43,7 +43,7 @@ func TestAdvised(t *testing.T) {
 		l.need(2)
 		file := filepath.Join(t.TempDir(), "usage")
 		free := l.meet(words("--class flexible"), file, length)
-		if i == 0 { // the first one's advice is tried again and again
+		if i == 0 { // every round tries the advice of the first round
 			want = l.advice(file)
 		}
 		limited := l.meet([]string{"--class", "flexible", "--cpu", millis(want.CPUs)}, file, length)
@@ -63,7 +63,7 @@ func millis(cpus float64) string {
 	return string(text) + "m"
 }
 
-// meet has nginx called under some flags, and recorded.
+// meet starts nginx with flags of candor run, calls it, and records its CPU use in file.
 func (l *lab) meet(flags []string, file string, length time.Duration) (m met) {
 	l.Helper()
 	url, stop := l.nginx(flags)
@@ -91,12 +91,12 @@ func (l *lab) meet(flags []string, file string, length time.Duration) (m met) {
 		l.Fatalf("%+v", s)
 	}
 	u := s.Groups[0].Used
-	const clients = 0.1 // CPUs that they and the recorder take at the most
+	const clients = 0.1 // maximum CPU use of the clients and the recorder
 	others := (all-u.CPU).Seconds()/s.Span.Seconds() - clients
 	return met{float64(u.Throttled) / float64(max(u.Periods, 1)), 1000 * calls.MeanSeconds, max(others, 0) / float64(l.usable.Count())}
 }
 
-// advice is the lowest of the limits without a burst that is to be felt in less than a third of the periods.
+// advice returns the lowest recommended limit without a burst whose predicted throttling is below a third of the periods.
 func (l *lab) advice(file string) advised {
 	l.Helper()
 	var got struct {

@@ -29,14 +29,14 @@ func TestAuditOfDocker(t *testing.T) {
 	}
 }
 
-// An audited is what the test reads of candor audit -o json.
+// An audited has the fields of a container in candor audit -o json that the test uses.
 type audited struct {
 	Name, ID, Runtime, Gain string
 	Sees, Limit, Threads    int
 	Differs                 bool
 }
 
-// audited are all containers of this machine by name.
+// audited returns the containers of this machine by name, from candor audit.
 func (l *lab) audited() map[string]audited {
 	l.Helper()
 	var rows []audited

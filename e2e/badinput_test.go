@@ -16,7 +16,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A badLine is a command line that cannot be meant.
+// A badLine is an invalid command line with its exit code and a part of its message.
 type badLine struct {
 	args []string
 	code int
@@ -108,7 +108,7 @@ func TestBadCommand(t *testing.T) {
 	}
 }
 
-// nameOf is a test's name.
+// nameOf returns the name of a subtest for a command line.
 func nameOf(args []string) string { return strings.ReplaceAll(strings.Join(args, " "), "/", "|") }
 
 // TestBadPlace: an environment in which Candor cannot work gives one line, too.
@@ -176,7 +176,7 @@ func TestBadFiles(t *testing.T) {
 	}
 }
 
-// refuses runs a command line that must fail so, and change nothing.
+// refuses runs a command line, which must fail with the exit code and the message, and must change nothing.
 func (l *lab) refuses(t *testing.T, cmd *exec.Cmd, code int, says string) {
 	t.Helper()
 	before := l.everything()
@@ -200,7 +200,7 @@ func (l *lab) refuses(t *testing.T, cmd *exec.Cmd, code int, says string) {
 	}
 }
 
-// everything reads the state directory and the lab's groups.
+// everything returns the content of the state directory and of the lab's groups, for comparison.
 func (l *lab) everything() map[string]string {
 	l.Helper()
 	all := map[string]string{}

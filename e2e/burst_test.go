@@ -17,11 +17,11 @@ import (
 	"time"
 )
 
-// A bursting is a way to let a server with a bursty load have more than its limit.
+// A bursting is a configuration of candor run for a server with a bursty load.
 type bursting struct {
 	name   string
 	flags  []string
-	always bool // measured also where no table is asked for
+	always bool // also measured without CANDOR_BURST_ROUNDS
 }
 
 var burstings = []bursting{
@@ -37,13 +37,13 @@ var burstings = []bursting{
 
 func words(s string) []string { return strings.Fields(s) }
 
-// A response is what one round of a bursting was like: alone, and beside a neighbor that takes all that it gets.
+// A response is the result of a round: the server alone, and beside a neighbor that uses all CPU time that it gets.
 type response struct {
-	p50, p99           float64 // of a call, ms
+	p50, p99           float64 // latency of a call, ms
 	throttled          float64 // share of the periods
-	used               float64 // CPUs
-	besideP99          float64 // of a call beside the neighbor, ms
-	besideUsed, others float64 // CPUs that server and neighbor used then
+	used               float64 // mean CPU use, CPUs
+	besideP99          float64 // latency of a call beside the neighbor, ms
+	besideUsed, others float64 // CPU use of the server and of the neighbor during that time
 }
 
 // TestBursts has nginx compress a page for clients that are on for 150 ms and off for 3 s.
@@ -74,7 +74,7 @@ func TestBursts(t *testing.T) {
 	t.Logf("median of %d rounds (lowest to highest)\n%s", rounds, burstTable(results))
 }
 
-// measure is one round.
+// measure runs a round.
 func (b bursting) measure(t *testing.T, length time.Duration) (r response) {
 	l := newLab(t)
 	l.need(2)
@@ -110,7 +110,7 @@ func (b bursting) measure(t *testing.T, length time.Duration) (r response) {
 	return r
 }
 
-// hasBurst fails unless the server has the burst that its way to run is called for, and the kernel its part of it.
+// hasBurst fails the test unless the server has the burst setting of the configuration, and the kernel the matching burst buffer.
 func (l *lab) hasBurst(name string) {
 	l.Helper()
 	var major, minor int
@@ -131,7 +131,7 @@ func (l *lab) hasBurst(name string) {
 	}
 }
 
-// loaded is what the tests read of candor load -o json.
+// loaded has the fields of candor load -o json that the tests use.
 type loaded struct {
 	Count       int
 	Errors      int
@@ -149,7 +149,7 @@ func (l *lab) callsOf(url string, length time.Duration) (got loaded) {
 	return got
 }
 
-// nginx starts one under candor run that compresses a page of 200 kB anew for each call.
+// nginx starts nginx under candor run. It compresses a page of 200 kB for each call.
 func (l *lab) nginx(flags []string) (url string, stop func()) {
 	l.Helper()
 	dir := l.TempDir()

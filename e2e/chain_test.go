@@ -13,34 +13,34 @@ import (
 	"github.com/candor-project/candor/cpuset"
 )
 
-// A chain is servers behind each other, each under the same bandwidth: a call has some CPU time of each, one after the other, and its
-// answer goes back through all. A server has one worker, so that calls are done in the order in which they come, and a CPU that is not the next one's,
-// as in the model; with more servers than CPUs they share them. As many calls come at once, and again when all have long been answered, in another part of the periods.
+// A chain is a number of servers in a row with equal quotas. A call uses CPU time of each server in turn, and the answer returns through
+// all of them. As in the model, a server has a single worker, so that it serves the calls in order, and neighbors in the chain run on
+// different CPUs. chainCalls calls arrive at once, and again when all are answered, at another time within the period.
 type chain struct {
 	hops   int
-	always bool // not only when there is time for many rounds
+	always bool // also measured without CANDOR_THROTTLING_ROUNDS
 }
 
 var chains = []chain{{1, false}, {2, true}, {4, false}}
 
 const (
 	chainCalls = 6
-	chainWork  = 10 * ms // of a call in each server
+	chainWork  = 10 * ms // CPU time of a call in each server
 	chainTimes = 10
 )
 
-// chainEvery is ten times in different parts of the period.
+// chainEvery is the interval of the bursts of calls. Because of it, ten bursts start at ten different times within the period.
 const chainEvery = 730 * ms
 
-// chainBandwidth has room for two calls in a period, and some: a third one ends in the next period in the model and on a machine, where a
-// call costs a little more, and CPUs use up to a tick more than they drew.
+// chainBandwidth has CPU time for a little more than two calls in a period. A third call therefore ends in the next period, both in the
+// model and on a machine, where a call costs a little more and a CPU can exceed its slice by up to a tick.
 var chainBandwidth = bandwidth.Bandwidth{Quota: 22 * ms, Period: 100 * ms}
 
 func (c chain) String() string {
 	return fmt.Sprintf("%d in a chain, each %v of %v", c.hops, chainBandwidth.Quota, chainBandwidth.Period)
 }
 
-// predict is what candor advise --hops says of a recording of one of the servers without a limit, in steps in each of which it does a call.
+// predict returns the prediction of candor advise --hops for a recording of a server without a limit, in steps of a call each.
 func (c chain) predict(t *testing.T) advise.Outcome {
 	d, err := advise.NewDemand(chainWork, 1)
 	if err != nil {
@@ -57,20 +57,20 @@ func (c chain) predict(t *testing.T) advise.Outcome {
 	return d.Try(advise.Option{Bandwidth: chainBandwidth})
 }
 
-// A passed is how long calls took through a chain.
+// A passed has the durations of calls through a chain.
 type passed struct {
-	took    [][]float64 // ms, by time and rank
+	took    [][]float64 // ms, by burst and by order of arrival
 	foreign float64
 }
 
-// measure lets the kernel run the chain.
+// measure runs the chain on this kernel.
 func (c chain) measure(t *testing.T) (p passed) {
 	l := newLab(t)
 	cpus := l.usable.Lowest(2)
 	dir := t.TempDir()
 	socket := func(hop int) string { return filepath.Join(dir, strconv.Itoa(hop)) }
 	groups := []string{"callers"}
-	for hop := c.hops - 1; hop >= 0; hop-- { // the last one first: who is before it calls it
+	for hop := c.hops - 1; hop >= 0; hop-- { // from the last to the first, because each server connects to the next
 		role := []string{"serve", socket(hop), chainWork.String(), "1"}
 		if hop < c.hops-1 {
 			role = append(role, socket(hop+1))
@@ -99,7 +99,7 @@ func (c chain) measure(t *testing.T) (p passed) {
 	return p
 }
 
-// delay is how much longer calls took than on CPUs of their own without a limit, on average and at most.
+// delay returns the mean and the maximum delay of the calls, compared with exclusive CPUs and no limit.
 func (p passed) delay(hops int) (mean, most float64) {
 	for _, took := range p.took {
 		for rank, ms := range took {

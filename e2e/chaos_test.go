@@ -15,7 +15,7 @@ import (
 	"github.com/candor-project/candor/cpuset"
 )
 
-// chaos is many candors at once, of which many are killed at a random moment.
+// chaos runs many candor processes at once, and kills many of them at random times.
 type chaos struct {
 	*lab
 	mu    sync.Mutex
@@ -25,9 +25,8 @@ type chaos struct {
 	killed, done, refused atomic.Int64
 }
 
-// TestKilledAtRandom kills candor -9 at random points of 500 operations, eight at a
-// time. At every sampled moment each exclusive CPU runs one container at most; after
-// the next operation no grant is left without processes, and no group without a grant.
+// TestKilledAtRandom runs 500 operations, eight at a time, and kills candor with SIGKILL at random times. At each sampled time, an
+// exclusive CPU runs at most one container. After the next operation, each grant has processes and each group has a grant.
 func TestKilledAtRandom(t *testing.T) {
 	operations := 500
 	if testing.Short() || os.Getenv("CANDOR_IN_GUEST") != "" { // emulated CPUs are slow
@@ -76,7 +75,7 @@ func TestKilledAtRandom(t *testing.T) {
 	c.empty()
 }
 
-// operation runs one random command of candor, and perhaps kills it.
+// operation runs a random command of candor, and may kill it.
 func (c *chaos) operation(random *rand.Rand) {
 	cmd := c.candor(c.choose(random)...)
 	var errOut strings.Builder
@@ -102,7 +101,7 @@ func (c *chaos) operation(random *rand.Rand) {
 	}
 }
 
-// choose makes up a command line.
+// choose returns a random command line.
 func (c *chaos) choose(random *rand.Rand) []string {
 	nap := play("nap", fmt.Sprintf("%dms", random.IntN(150)))
 	switch random.IntN(8) {
@@ -120,7 +119,7 @@ func (c *chaos) choose(random *rand.Rand) []string {
 	}
 }
 
-// name returns a new name that begins with kind.
+// name returns a new name with the prefix kind.
 func (c *chaos) name(kind string) string {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -130,7 +129,7 @@ func (c *chaos) name(kind string) string {
 	return name
 }
 
-// known returns one of the last names of a kind.
+// known returns one of the most recent names of a kind.
 func (c *chaos) known(random *rand.Rand, kind string) string {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -142,7 +141,7 @@ func (c *chaos) known(random *rand.Rand, kind string) string {
 	return recent[random.IntN(len(recent))]
 }
 
-// A sampler looks at the kernel's files, without any lock, as long as it is let.
+// A sampler reads the kernel's files repeatedly, without the lock, until it is stopped.
 type sampler struct {
 	*lab
 	dir              string
@@ -174,7 +173,7 @@ func (s *sampler) stop() {
 	<-s.ended
 }
 
-// look compares each container whose CPUs are all exclusive with all others.
+// look compares the CPUs of each container with only exclusive CPUs with the CPUs of all other containers.
 func (s *sampler) look() {
 	s.samples++
 	entries, _ := os.ReadDir(s.dir)
@@ -190,8 +189,8 @@ func (s *sampler) look() {
 	}
 }
 
-// compare fails where both are on one CPU. The CPUs of own never change while it
-// lives; the other's are read between two moments at which both live.
+// compare fails the test if both containers run on the same CPU. The CPUs of own do not change while it runs. The other container's CPUs
+// are read between two checks that both containers exist.
 func (s *sampler) compare(own, other string) {
 	if !s.lives(own) || !s.lives(other) {
 		return

@@ -13,7 +13,7 @@ import (
 	"github.com/candor-project/candor/cgroup"
 )
 
-// A user who is not root, in a group that was delegated to him.
+// TestDelegated: a user without root rights runs candor in a delegated group.
 func TestDelegated(t *testing.T) {
 	l := newLab(t)
 	const nobody = 65534
@@ -48,7 +48,7 @@ func TestDelegated(t *testing.T) {
 	}
 }
 
-// delegate gives a group, and those in it, to a user.
+// delegate changes the owner of a group and of the groups below it to a user.
 func delegate(t *testing.T, parent string, user int) {
 	t.Helper()
 	for _, dir := range groupDirs(parent) {
@@ -78,7 +78,7 @@ func groupDirs(parent string) []string {
 	return dirs
 }
 
-// endDelegated removes the groups that the user has made.
+// endDelegated removes the groups that the user created.
 func (l *lab) endDelegated() {
 	for _, dir := range groupDirs(l.parent) {
 		if err := syscall.Rmdir(dir); err != nil {
@@ -90,7 +90,7 @@ func (l *lab) endDelegated() {
 	}
 }
 
-// enterGroup becomes its arguments as nobody, in the delegated group's session.
+// enterGroup executes its arguments as the user nobody, in the delegated group and in a new session.
 func enterGroup(parent string, args []string) error {
 	for _, dir := range groupDirs(filepath.Dir(parent) + "/session") {
 		if err := os.WriteFile(dir+"/cgroup.procs", []byte("0"), 0); err != nil {

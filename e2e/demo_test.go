@@ -9,8 +9,7 @@ import (
 	"testing"
 )
 
-// The demo works on this machine, leaves nothing behind, and its program counts one
-// CPU more after it has grown.
+// TestDemo: the demo succeeds on this machine and leaves nothing behind. Its program counts an additional CPU after the resize.
 func TestDemo(t *testing.T) {
 	if os.Getenv("CANDOR_IN_GUEST") != "" {
 		t.Skip("the guests have not the script")

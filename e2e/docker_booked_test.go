@@ -14,7 +14,7 @@ import (
 	"github.com/candor-project/candor/spec"
 )
 
-// books is a booking for another host, whose name and groups go with the test. Its id is the test's to say.
+// books saves an override for a second host with its own name and groups, which the test removes at its end.
 func (w *wrapped) books() (b oci.Override, tree *cgroup.Tree) {
 	w.Helper()
 	dir := fmt.Sprintf("/run/candor-e2e-%d", os.Getpid())

@@ -14,14 +14,14 @@ import (
 	"github.com/candor-project/candor/internal/procfs"
 )
 
-// comparing is a command line of candor that runs containers of the engine.
+// comparing returns a command of candor with the environment of the engine.
 func (d *docker) comparing(args ...string) *exec.Cmd {
 	cmd := d.candor(args...)
 	cmd.Env = append(cmd.Env, "DOCKER_HOST=unix://"+d.in("sock"))
 	return cmd
 }
 
-// An imageReport is what the tests read of candor compare -o json.
+// An imageReport has the fields of candor compare -o json that the tests use.
 type imageReport struct {
 	Image struct {
 		Name   string
@@ -36,7 +36,7 @@ type imageReport struct {
 	}
 }
 
-// measures runs candor compare, which must succeed, and reads its report.
+// measures runs candor compare, which must succeed, and returns its report.
 func measures(t *testing.T, cmd *exec.Cmd) (r imageReport) {
 	t.Helper()
 	got := do(t, cmd)
@@ -46,7 +46,7 @@ func measures(t *testing.T, cmd *exec.Cmd) (r imageReport) {
 	return r
 }
 
-// nothingLeft fails if an engine has containers, or a candor's lab is still there.
+// nothingLeft fails the test if the engine has containers, or if a lab of candor remains.
 func (d *docker) nothingLeft(of *exec.Cmd) {
 	d.Helper()
 	if ids := d.does("ps", "-aq"); ids != "" {
@@ -60,7 +60,7 @@ func (d *docker) nothingLeft(of *exec.Cmd) {
 	}
 }
 
-// toldScript writes what a container is told, and works for some periods of a quota.
+// toldScript prints the CPU counts that a container sees, and then computes for a few periods of the quota.
 const toldScript = `echo affinity $(nproc) cpuinfo $(grep -c ^processor /proc/cpuinfo) threads ${OMP_NUM_THREADS:-0}
 i=0; while [ $i -lt 300000 ]; do i=$((i+1)); done`
 
@@ -114,7 +114,7 @@ func TestDockerCompareFailures(t *testing.T) {
 	}
 }
 
-// TestDockerCompareCleanup: the containers and groups are removed at each kind of candor's end.
+// TestDockerCompareCleanup: the containers and groups are removed, whether candor ends, is interrupted or is killed.
 func TestDockerCompareCleanup(t *testing.T) {
 	d := newDocker(t)
 	for _, sig := range []unix.Signal{unix.SIGINT, unix.SIGKILL} {
@@ -156,7 +156,7 @@ func TestDockerCompareCleanupByNextLab(t *testing.T) {
 	d.nothingLeft(cmd)
 }
 
-// guardOf is the process that would clear up after another one.
+// guardOf returns the guard of a candor process: the process that cleans up if that process is killed.
 func guardOf(t *testing.T, pid int) int {
 	t.Helper()
 	files, _ := filepath.Glob("/proc/" + strconv.Itoa(pid) + "/task/*/children")
@@ -233,7 +233,7 @@ func TestDockerClassify(t *testing.T) {
 	d.nothingLeft(cmd)
 }
 
-// Podman needs no setup: candor-runc beside candor is its runtime.
+// TestPodmanCompare: Podman needs no setup, because candor passes it the path of candor-runc.
 func TestPodmanCompare(t *testing.T) {
 	p := newPodman(t)
 	bin := filepath.Join(p.dir, "bin")
@@ -264,7 +264,7 @@ func TestPodmanCompare(t *testing.T) {
 	}
 }
 
-// mustFind is the path of a program.
+// mustFind returns the path of a program.
 func mustFind(t *testing.T, name string) string {
 	t.Helper()
 	path, err := exec.LookPath(name)

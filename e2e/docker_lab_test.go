@@ -12,7 +12,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A docker is a Docker engine of its own, whose containers the lab's candor gets.
+// A docker is a Docker engine for a test. The lab's candor is its runtime.
 type docker struct {
 	*lab
 	dir    string
@@ -21,7 +21,7 @@ type docker struct {
 	flags  []string
 }
 
-// newDocker starts an engine that has been told of candor's two runtimes by candor setup, with one image, "box".
+// newDocker starts an engine with candor's two runtimes, which candor setup has added, and with the image "box".
 func newDocker(t *testing.T, flags ...string) *docker {
 	t.Helper()
 	l := newLab(t)
@@ -49,10 +49,10 @@ func newDocker(t *testing.T, flags ...string) *docker {
 	return d
 }
 
-// in is the path of one of the engine's files.
+// in returns the path of a file of the engine.
 func (d *docker) in(name string) string { return filepath.Join(d.dir, name) }
 
-// installIn makes a folder with candor and its names as a runtime, as make install does.
+// installIn installs candor and its names as a runtime in a directory, as make install does.
 func installIn(t *testing.T, dir string) {
 	t.Helper()
 	script := `mkdir -p "$1" && cp "$CANDOR_BIN" "$1/candor" && ln -s candor "$1/candor-runc" && ln -s candor "$1/candor-flexible-runc"`
@@ -61,7 +61,7 @@ func installIn(t *testing.T, dir string) {
 	}
 }
 
-// tell does what docs/docker.md says: candor setup docker, and a reload.
+// tell follows docs/docker.md: it runs candor setup docker and reloads the engine.
 func (d *docker) tell() {
 	d.Helper()
 	setup := d.candor("setup", "docker", "--file", d.in("daemon.json"))
@@ -103,14 +103,14 @@ func (d *docker) up() {
 	}
 }
 
-// docker is a command line of docker at the engine.
+// docker returns a docker command for this engine.
 func (d *docker) docker(args ...string) *exec.Cmd {
 	cmd := exec.Command("docker", append([]string{"--host", "unix://" + filepath.Join(d.dir, "sock")}, args...)...)
 	cmd.WaitDelay = time.Minute
 	return cmd
 }
 
-// does runs docker, which must succeed, and returns what it writes.
+// does runs docker, which must succeed, and returns its output.
 func (d *docker) does(args ...string) string {
 	d.Helper()
 	got := do(d.T, d.docker(args...))
@@ -120,7 +120,7 @@ func (d *docker) does(args ...string) string {
 	return strings.TrimSpace(got.out)
 }
 
-// boxArchive makes the file of an image that has busybox alone.
+// boxArchive creates the archive of an image that contains only busybox.
 func boxArchive(t *testing.T, dir string) string {
 	t.Helper()
 	root := filepath.Join(dir, "box")
@@ -132,7 +132,7 @@ for name in sh nproc sleep cat grep; do ln -s busybox "$1/bin/$name"; done && ta
 	return root + ".tar"
 }
 
-// kill ends the engine as a crash does, with its containerd; what runs in containers goes on.
+// kill kills the engine and its containerd, like a crash. The containers continue to run.
 func (d *docker) kill() {
 	d.daemon.Process.Kill()
 	d.daemon.Wait()
@@ -149,13 +149,13 @@ func (d *docker) kill() {
 	os.Remove(file) // the engine would take a zombie for a containerd that runs
 }
 
-// down ends the engine as a service manager does.
+// down stops the engine like a service manager.
 func (d *docker) down() {
 	d.daemon.Process.Signal(unix.SIGTERM)
 	d.daemon.Wait()
 }
 
-// clear ends the containers and the engine, and removes all that they have left.
+// clear stops the containers and the engine, and removes everything that they left.
 func (d *docker) clear() {
 	if ids := strings.Fields(do(d.T, d.docker("ps", "-aq")).out); len(ids) > 0 {
 		do(d.T, d.docker(append([]string{"rm", "-f"}, ids...)...))
@@ -168,8 +168,8 @@ func (d *docker) clear() {
 	clearEngine(d.lab, d.dir)
 }
 
-// clearEngine removes what an engine has left: groups that its runtime made in hierarchies
-// that Candor does not use, mounts, its folder.
+// clearEngine removes the leftovers of an engine: the groups of its runtime in hierarchies that Candor does not use, its mounts and its
+// directory.
 func clearEngine(l *lab, dir string) {
 	exec.Command("sh", "-c", `find /sys/fs/cgroup/*"$1"* -depth -type d -exec rmdir {} \;`, "sh", l.parent).Run()
 	exec.Command("sh", "-c", `grep -o " $1/[^ ]*" /proc/self/mountinfo | xargs -r umount -l`, "sh", dir).Run()
@@ -178,16 +178,16 @@ func clearEngine(l *lab, dir string) {
 	}
 }
 
-// sees is what a running container is told: the numbers of its affinity, sysfs and procfs.
+// sees returns the CPU counts in a running container: the affinity, sysfs and procfs.
 func (d *docker) sees(name string) string {
 	d.Helper()
 	return strings.Join(strings.Fields(d.does("exec", name, "sh", "-c", seesScript)), " ")
 }
 
-// seesScript writes the number of CPUs, by the affinity and by /proc/cpuinfo, and the list of those online.
+// seesScript prints the number of CPUs in the affinity and in /proc/cpuinfo, and the list of online CPUs.
 const seesScript = "nproc; grep -c ^processor /proc/cpuinfo; cat /sys/devices/system/cpu/online"
 
-// honest fails unless what the kernel has is what the state says, and no CPU is exclusive to two.
+// honest fails the test unless the kernel's settings equal the state, and each exclusive CPU belongs to one container.
 func (l *lab) honest() {
 	l.Helper()
 	owner := map[int]string{}

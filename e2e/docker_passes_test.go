@@ -14,12 +14,12 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// sh makes a shell's script the container's program.
+// sh makes a shell script the program of the container.
 func sh(script string) func(ociSpec) {
 	return func(s ociSpec) { s.of("process")["args"] = []string{"sh", "-c", script} }
 }
 
-// says waits until what candor-runc and its containers write has a line.
+// says waits until the output of candor-runc and its containers has a line.
 func (w *wrapped) says(line string) {
 	w.Helper()
 	for deadline := time.Now().Add(time.Minute); ; time.Sleep(time.Millisecond) {
@@ -36,7 +36,7 @@ func (w *wrapped) says(line string) {
 	}
 }
 
-// pipeWith is the reading end of a pipe that holds a line.
+// pipeWith returns the read end of a pipe that contains a line.
 func (w *wrapped) pipeWith(line string) *os.File {
 	w.Helper()
 	read, write, err := os.Pipe()
@@ -96,7 +96,7 @@ func TestDockerExitCodesAndErrors(t *testing.T) {
 	w.empty()
 }
 
-// running starts a container "a" and waits for a line of its program.
+// running starts the container "a" and waits for a line of its program.
 func (w *wrapped) running(line string) *exec.Cmd {
 	w.Helper()
 	run := w.command("candor-runc", "run", "--bundle", w.dir, "a")
@@ -108,7 +108,7 @@ func (w *wrapped) running(line string) *exec.Cmd {
 	return run
 }
 
-// withoutTime is what runc says without its own moment and place.
+// withoutTime removes the time and the source position from an error of runc.
 func withoutTime(text string) string {
 	words := strings.Fields(text)
 	for i := range words {

@@ -32,7 +32,7 @@ func TestDockerRestart(t *testing.T) {
 	d.empty()
 }
 
-// notFirst starts a container on another CPU than it would get now.
+// notFirst starts a container on a CPU other than the CPU that a new container would get.
 func (d *docker) notFirst(name string, flags ...string) (id string) {
 	d.Helper()
 	run := func(cpus int, flags ...string) string {
@@ -45,7 +45,7 @@ func (d *docker) notFirst(name string, flags ...string) (id string) {
 	return id
 }
 
-// comesBack fails unless a container is another one afterwards, on the same CPUs.
+// comesBack restarts a container with an operation. It fails the test unless the new container has the same CPUs.
 func (d *docker) comesBack(id, after string, do func()) {
 	d.Helper()
 	before := d.ps()[id]
@@ -90,8 +90,8 @@ func TestDockerBurst(t *testing.T) {
 	d.empty()
 }
 
-// However many shares an engine gives a flexible container: the fraction beside it is not starved. With the weights that were
-// asked for, the container with 1.5 CPUs would have 1, and the other one the rest of the two.
+// TestDockerShares: a flexible container with many CPU shares does not starve a fraction beside it. With the requested shares, the
+// container with 1.5 CPUs would get 1 CPU, and the flexible container the other.
 func TestDockerShares(t *testing.T) {
 	d := newDocker(t)
 	d.need(2)
@@ -118,7 +118,7 @@ func TestDockerShares(t *testing.T) {
 	d.empty()
 }
 
-// used is a container's CPU time.
+// used returns the CPU time of a container.
 func (d *docker) used(id string) time.Duration {
 	d.Helper()
 	stat, err := d.tree.Group(id).Stat()
@@ -128,7 +128,7 @@ func (d *docker) used(id string) time.Duration {
 	return stat.CPU
 }
 
-// weight is a container's, as the kernel has it.
+// weight returns the weight of a container in the kernel.
 func (d *docker) weight(id string) int {
 	d.Helper()
 	has, err := d.tree.Group(id).Settings()

@@ -13,8 +13,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A wrapped is candor-runc called by hand, as an engine does, with one bundle. The real runtime can be
-// made to wait at any of its commands.
+// A wrapped calls candor-runc as an engine does, with a bundle. It can make the real runtime wait at any of its commands.
 type wrapped struct {
 	*lab
 	dir    string
@@ -23,7 +22,7 @@ type wrapped struct {
 
 func newWrapped(t *testing.T) *wrapped { return newWrappedOver(t, "exec runc \"$@\"") }
 
-// newWrappedOver is newWrapped with a script that calls the real runtime.
+// newWrappedOver returns a wrapped whose real runtime is a script that calls runc.
 func newWrappedOver(t *testing.T, real string) *wrapped {
 	t.Helper()
 	l := newLab(t)
@@ -59,12 +58,12 @@ func newWrappedOver(t *testing.T, real string) *wrapped {
 	return w
 }
 
-// An ociSpec is a container's configuration, as far as tests change it.
+// An ociSpec has the parts of a container's configuration that tests change.
 type ociSpec map[string]any
 
 func (s ociSpec) of(key string) ociSpec { return s[key].(map[string]any) }
 
-// writeConfig writes what runc proposes, with a quota of so many microseconds in 100 ms, and changes.
+// writeConfig writes the default configuration of runc with a quota, in microseconds per 100 ms, and with changes.
 func (w *wrapped) writeConfig(quota int, changes ...func(ociSpec)) {
 	w.Helper()
 	os.Remove(w.config)
@@ -96,7 +95,7 @@ func (w *wrapped) writeConfig(quota int, changes ...func(ociSpec)) {
 	}
 }
 
-// command is a command line of candor-runc or candor-flexible-runc.
+// command returns a command of candor-runc or candor-flexible-runc.
 func (w *wrapped) command(name string, args ...string) *exec.Cmd {
 	cmd := w.candor()
 	cmd.Path = filepath.Join(w.dir, name)
@@ -121,7 +120,7 @@ func (w *wrapped) does(args ...string) {
 	}
 }
 
-// stopAt starts candor-runc and returns when the real runtime stands at a command.
+// stopAt starts candor-runc and returns when the real runtime waits at a command.
 func (w *wrapped) stopAt(command string, cmd *exec.Cmd) {
 	w.Helper()
 	if err := os.WriteFile(filepath.Join(w.dir, "stop-"+command), nil, 0o600); err != nil {
@@ -136,7 +135,7 @@ func (w *wrapped) stopAt(command string, cmd *exec.Cmd) {
 	}
 }
 
-// goOn lets the real runtime go on.
+// goOn lets the waiting real runtime continue.
 func (w *wrapped) goOn() {
 	w.Helper()
 	if err := os.WriteFile(filepath.Join(w.dir, "go"), []byte("\n"), 0); err != nil {
@@ -144,7 +143,7 @@ func (w *wrapped) goOn() {
 	}
 }
 
-// bundles lists Candor's own.
+// bundles returns the names of Candor's bundles.
 func (w *wrapped) bundles() string {
 	all, _ := filepath.Glob(filepath.Join(w.state, "bundles", "*"))
 	for i := range all {
@@ -153,7 +152,8 @@ func (w *wrapped) bundles() string {
 	return strings.Join(all, " ")
 }
 
-// One bundle makes any number of containers, even at once, and stays its user's: what it says at a create holds.
+// TestDockerBundle: several containers can be created from a bundle, even at once. The bundle's configuration at the time of each
+// create applies, and candor-runc does not change the bundle.
 func TestDockerBundle(t *testing.T) {
 	w := newWrapped(t)
 	w.need(2)
@@ -192,8 +192,8 @@ func TestDockerBundle(t *testing.T) {
 	}
 }
 
-// A candor-runc that is killed after its plan leaves nothing that the next operation does not take,
-// wherever the container's group was to be.
+// TestDockerRuntimeKilled: if candor-runc is killed after its plan, the next operation removes everything that it left, for every
+// path of the container's group.
 func TestDockerRuntimeKilled(t *testing.T) {
 	for _, group := range []string{"", "-batch/a"} {
 		t.Run(group, func(t *testing.T) { testRuntimeKilled(t, group) })
@@ -227,7 +227,7 @@ func testRuntimeKilled(t *testing.T, group string) {
 	w.empty()
 }
 
-// While the real runtime writes a container's CPUs nobody else gets any.
+// TestDockerUpdateRace: while the real runtime writes the CPUs of a container, no other container gets CPUs.
 func TestDockerUpdateRace(t *testing.T) {
 	w := newWrapped(t)
 	w.need(2)
@@ -255,7 +255,7 @@ func TestDockerUpdateRace(t *testing.T) {
 	w.does("delete", "--force", "a")
 }
 
-// waits returns when a process waits for the state's lock.
+// waits waits until a process waits for the lock of the state.
 func (l *lab) waits() {
 	l.Helper()
 	var stat unix.Stat_t
