@@ -33,8 +33,8 @@ func TestDockerCgroupParentOfCandor(t *testing.T) {
 	}
 }
 
-// An image asks by its environment for no more than its user may have, unless the machine's options allow it; and the
-// arguments of the container, which may be secrets, are in no file that others can read.
+// TestDockerImageEnvironment: the environment of an image cannot choose settings that need the user's permission, unless the machine's
+// options allow them. The arguments of a container, which can hold secrets, are in no file that other users can read.
 func TestDockerImageEnvironment(t *testing.T) {
 	d := newDocker(t)
 	for name, change := range map[string]string{"preserve": "ENV CANDOR_PRESERVE=true", "burst": "ENV CANDOR_BURST=20ms", "view": "ENV CANDOR_VIEW=full CANDOR_CLASS=flexible", "policy": "ENV CANDOR_POLICY=best-effort CANDOR_ENV=true"} {
@@ -70,7 +70,7 @@ func TestDockerImageEnvironment(t *testing.T) {
 	d.empty()
 }
 
-// allowImages has the machine's options allow images some settings.
+// allowImages adds settings to the machine's options that an image can choose.
 func (l *lab) allowImages(names ...string) {
 	l.Helper()
 	for _, entry := range l.candor().Env {
@@ -82,7 +82,7 @@ func (l *lab) allowImages(names ...string) {
 	}
 }
 
-// hidden fails if a file of the state that every user can read holds a text.
+// hidden fails the test if a file of the state that every user can read contains a text.
 func (l *lab) hidden(text string) {
 	l.Helper()
 	files := 0

@@ -9,7 +9,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// The life of a container: what it is told is what it has, at every step.
+// TestDocker: at each step of its life, a container sees the CPUs that it has.
 func TestDocker(t *testing.T) {
 	d := newDocker(t)
 	d.need(2)
@@ -41,7 +41,7 @@ func TestDocker(t *testing.T) {
 	d.empty()
 }
 
-// A container whose group the user has chosen stays there, and has what it sees all the same.
+// TestDockerCgroupParent: a container stays in the group that its user chose, and has the CPUs that it sees.
 func TestDockerCgroupParent(t *testing.T) {
 	d := newDocker(t)
 	d.need(2)
@@ -60,7 +60,7 @@ func TestDockerCgroupParent(t *testing.T) {
 	d.empty()
 }
 
-// A container with CPUs of its user's choice has them, and nobody else gets them for their own.
+// TestDockerCpuset: a container has the CPUs that its user chose, and they do not become exclusive CPUs of other containers.
 func TestDockerCpuset(t *testing.T) {
 	d := newDocker(t)
 	d.need(2)
@@ -92,7 +92,7 @@ func TestDockerCpuset(t *testing.T) {
 	d.empty()
 }
 
-// check compares what a container is told and what the kernel has with its limit.
+// check compares the CPU counts that a container sees and the kernel's settings with its limit.
 func (d *docker) check(id string, limit, cpus int) {
 	d.Helper()
 	r := d.ps()[id]
@@ -109,7 +109,7 @@ func (d *docker) check(id string, limit, cpus int) {
 	d.honest()
 }
 
-// What cannot be had or meant is one line that docker shows, and leaves nothing.
+// TestDockerRefuses: docker shows one line for a request that is invalid or cannot be granted, and nothing remains.
 func TestDockerRefuses(t *testing.T) {
 	d := newDocker(t)
 	for _, test := range []struct{ flags, want string }{
@@ -135,7 +135,7 @@ func TestDockerRefuses(t *testing.T) {
 	d.empty()
 }
 
-// The engine's death is nothing to its containers' CPUs; what it never deletes is reaped.
+// TestDockerKilled: if the engine is killed, its containers keep their CPUs. Candor reaps a container that the engine never deletes.
 func TestDockerKilled(t *testing.T) {
 	d := newDocker(t, "--live-restore")
 	d.need(2)

@@ -29,10 +29,10 @@ func composeFile(t *testing.T) []byte {
 	return block[1]
 }
 
-// composeClasses are its services.
+// composeClasses are the classes of the services in composeFile.
 var composeClasses = map[string]string{"web": "sensitive", "log": "flexible"}
 
-// The compose file of docs/docker.md is what compose reads, and its services are what the page says, started as compose starts them.
+// TestDockerCompose: docker compose accepts the compose file of docs/docker.md, and each service has the class that the page states.
 func TestDockerCompose(t *testing.T) {
 	var file struct {
 		Services map[string]struct {

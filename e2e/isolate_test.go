@@ -82,7 +82,7 @@ func TestIsolateCleanup(t *testing.T) {
 	within(t, "no lab is left", func() bool { return len(labsLeft(cmd.Process.Pid)) == 0 })
 }
 
-// labsLeft lists what there is of the lab that a process had.
+// labsLeft lists the remaining groups and directories of the lab of a process.
 func labsLeft(pid int) (left []string) {
 	name := "candor-experiment-" + strconv.Itoa(pid)
 	for _, pattern := range []string{"/run/" + name + "*", "/sys/fs/cgroup/" + name, "/sys/fs/cgroup/*/" + name} {
@@ -92,7 +92,7 @@ func labsLeft(pid int) (left []string) {
 	return left
 }
 
-// within waits for a condition; a minute is against a hang.
+// within waits for a condition, for at most a minute.
 func within(t *testing.T, what string, is func() bool) {
 	t.Helper()
 	for deadline := time.Now().Add(time.Minute); !is(); time.Sleep(10 * time.Millisecond) {

@@ -19,7 +19,7 @@ import (
 	"github.com/candor-project/candor/internal/procfs"
 )
 
-// A lab is candor with a state and groups that nobody else has.
+// A lab is candor with a state directory and groups of its own.
 type lab struct {
 	*testing.T
 	state, parent string
@@ -30,7 +30,7 @@ type lab struct {
 
 var labs atomic.Int64
 
-// newLab makes a lab; nothing of it is left after the test.
+// newLab creates a lab. The test removes it completely at its end.
 func newLab(t *testing.T) *lab {
 	t.Helper()
 	if os.Geteuid() != 0 {
@@ -53,7 +53,7 @@ func newLab(t *testing.T) *lab {
 	return l
 }
 
-// clear ends what is left in the lab.
+// clear kills the remaining programs of the lab and removes its groups.
 func (l *lab) clear() {
 	deadline := time.Now().Add(time.Minute)
 	for {
@@ -77,7 +77,7 @@ func (l *lab) clear() {
 	}
 }
 
-// candor is a command line of candor in the lab.
+// candor returns a command of candor in the lab.
 func (l *lab) candor(args ...string) *exec.Cmd {
 	cmd := exec.Command(os.Getenv("CANDOR_BIN"), args...)
 	cmd.Env = append(os.Environ(), "CANDOR_STATE_DIR="+l.state, "CANDOR_CGROUP_PARENT="+l.parent,
@@ -86,13 +86,13 @@ func (l *lab) candor(args ...string) *exec.Cmd {
 	return cmd
 }
 
-// An outcome is how a command line ended.
+// An outcome is the exit code and the output of a command.
 type outcome struct {
 	code     int
 	out, err string
 }
 
-// do runs a command to its end.
+// do runs a command and waits for its end.
 func do(t *testing.T, cmd *exec.Cmd) outcome {
 	t.Helper()
 	var out, errOut bytes.Buffer
@@ -113,8 +113,7 @@ func do(t *testing.T, cmd *exec.Cmd) outcome {
 	return outcome{code, out.String(), errOut.String()}
 }
 
-// ok runs candor, which must succeed without a word on standard error, and
-// returns what it writes.
+// ok runs candor, which must succeed and write nothing to standard error, and returns its output.
 func (l *lab) ok(args ...string) string {
 	l.Helper()
 	got := do(l.T, l.candor(args...))
@@ -124,7 +123,7 @@ func (l *lab) ok(args ...string) string {
 	return got.out
 }
 
-// play returns a command line that makes this test binary play a role.
+// play returns a command line with which this test binary performs a role (roles_test.go).
 func play(role ...string) []string {
 	self, err := os.Executable()
 	if err != nil {
@@ -133,7 +132,7 @@ func play(role ...string) []string {
 	return append([]string{"--", self, roleArgument}, role...)
 }
 
-// A tenant is a candor run that goes on beside the test.
+// A tenant is a candor run that runs beside the test.
 type tenant struct {
 	cmd *exec.Cmd
 	out *os.File
@@ -169,7 +168,7 @@ func (l *lab) launch(cmd *exec.Cmd) *tenant {
 	return n
 }
 
-// line reads one line of the program's.
+// line reads a line of the program's output.
 func (n *tenant) line(t *testing.T) string {
 	t.Helper()
 	n.out.SetReadDeadline(time.Now().Add(time.Minute)) // against a hang
@@ -184,13 +183,13 @@ func (n *tenant) line(t *testing.T) string {
 	}
 }
 
-// end waits for candor run's end and returns its exit code.
+// end waits for the end of candor run and returns its exit code.
 func (n *tenant) end() int {
 	n.cmd.Wait()
 	return n.cmd.ProcessState.ExitCode()
 }
 
-// A row is what the tests read of candor ps -o json and candor inspect -o json.
+// A row has the fields of candor ps -o json and candor inspect -o json that the tests use.
 type row struct {
 	ID, State, Class      string
 	Burst                 string
@@ -225,7 +224,7 @@ func (l *lab) ps() map[string]row {
 	return byName
 }
 
-// inspect reads one container.
+// inspect runs candor inspect for a container.
 func (l *lab) inspect(name string, flags ...string) row {
 	l.Helper()
 	var r row
@@ -235,7 +234,7 @@ func (l *lab) inspect(name string, flags ...string) row {
 	return r
 }
 
-// empty fails unless the lab has no container, group, view or request.
+// empty fails the test if the lab has a container, a group, a view or a request.
 func (l *lab) empty() {
 	l.Helper()
 	if rows := l.ps(); len(rows) != 0 {
@@ -251,13 +250,13 @@ func (l *lab) empty() {
 	}
 }
 
-// nudge is an operation that has nothing to do but to clean up.
+// nudge runs an operation that only cleans up.
 func (l *lab) nudge() {
 	l.Helper()
 	l.ok(append([]string{"run", "--class", "flexible"}, play("exit", "0")...)...)
 }
 
-// need skips a test on a machine with fewer CPUs.
+// need skips the test on a machine with fewer CPUs.
 func (l *lab) need(cpus int) {
 	l.Helper()
 	if l.usable.Count() < cpus {
@@ -265,7 +264,7 @@ func (l *lab) need(cpus int) {
 	}
 }
 
-// needProgram skips a test where a program of packages.txt is not installed, as in the guests.
+// needProgram skips the test if a program of packages.txt is not installed, as in the guests.
 func (l *lab) needProgram(name string) {
 	l.Helper()
 	if _, err := exec.LookPath(name); err != nil {
@@ -273,7 +272,7 @@ func (l *lab) needProgram(name string) {
 	}
 }
 
-// gone waits for a process to end that is not a child.
+// gone waits for the end of a process that is not a child of this process.
 func gone(t *testing.T, pid int) {
 	t.Helper()
 	for deadline := time.Now().Add(time.Minute); ; time.Sleep(time.Millisecond) {

@@ -9,9 +9,8 @@ import (
 	"testing"
 )
 
-// The matrix stands in the document between these lines, and was measured on a machine
-// with these sizes. On others a number is right if it is the same of host,
-// view and floor.
+// The matrix is in the document between these lines. It was measured on a machine with these sizes. On another machine, a number is right
+// if it equals the same size (host, view or floor) there.
 const (
 	matrixBegin = "<!-- matrix: measured by e2e/view_matrix_test.go, go test ./e2e -run TestViewMatrix -update -->"
 	matrixEnd   = "<!-- end of matrix -->"
@@ -19,12 +18,12 @@ const (
 
 var documented = sizes{host: 32, limit: 1500}
 
-// atLeast are runtimes that never take fewer CPUs, if there are as many.
+// atLeast has the runtimes with a minimum: they never count fewer CPUs than that if the machine has as many.
 var atLeast = map[string]int{
 	"Go `GOMAXPROCS`, go.mod with 1.25": 2,
 }
 
-// here returns the number on this machine that equals a documented one.
+// here converts a documented number to the number on this machine.
 func here(row string, column, number int, s sizes) int {
 	switch number {
 	case documented.host:
@@ -40,7 +39,7 @@ func here(row string, column, number int, s sizes) int {
 	return number
 }
 
-// elsewhere returns a documented number that equals one of this machine.
+// elsewhere converts a number of this machine to the documented number.
 func elsewhere(number int, s sizes) int {
 	switch number {
 	case s.host:
@@ -53,7 +52,7 @@ func elsewhere(number int, s sizes) int {
 	return number
 }
 
-// checkDoc compares the document's matrix with what was measured, or brings it up to date.
+// checkDoc compares the document's matrix with the measurement, or updates it.
 func checkDoc(t *testing.T, file string, measured map[string][]int, s sizes) {
 	text, err := os.ReadFile(file)
 	if os.IsNotExist(err) && os.Getenv("CANDOR_IN_GUEST") != "" {
@@ -133,7 +132,7 @@ func parseMatrix(t *testing.T, table string) (rows []matrixRow) {
 	return rows
 }
 
-// renderMatrix writes the table; what is right stands out.
+// renderMatrix formats the table. Right numbers are bold.
 func renderMatrix(rows []matrixRow) string {
 	var b strings.Builder
 	b.WriteString(matrixHead)

@@ -19,7 +19,7 @@ import (
 	"github.com/candor-project/candor/view"
 )
 
-// A setup is a way to limit a program: a column of the matrix.
+// A setup is a method to limit a program, and a column of the matrix.
 type setup struct {
 	name string
 	run  func(dir string, args []string) (stdout string, err error)
@@ -41,7 +41,7 @@ func (l *lab) setups(limit hybrid.Milli) []setup {
 	}
 }
 
-// highest returns the n CPUs with the highest ids: programs that count from 0 go wrong on them.
+// highest returns the n CPUs with the highest ids. On them, a program that assumes CPUs 0 to n-1 fails.
 func highest(all cpuset.Set, n int) (set cpuset.Set) {
 	for ; n > 0 && !all.IsEmpty(); n-- {
 		set.Add(all.Last())
@@ -50,8 +50,7 @@ func highest(all cpuset.Set, n int) (set cpuset.Set) {
 	return set
 }
 
-// answer runs a program and returns what it writes. With the program started and
-// before it is waited for, meanwhile is called.
+// answer runs a program and returns its output. It calls meanwhile after the start, before it waits for the end.
 func answer(cmd *exec.Cmd, dir string, meanwhile func(pid int) error) (string, error) {
 	var out, errOut bytes.Buffer
 	cmd.Dir, cmd.Stdout, cmd.Stderr, cmd.Env = dir, &out, &errOut, withoutNumbers(cmd.Environ())
@@ -74,7 +73,7 @@ func answer(cmd *exec.Cmd, dir string, meanwhile func(pid int) error) (string, e
 	return out.String(), nil
 }
 
-// withoutNumbers drops the variables that name a number of CPUs.
+// withoutNumbers removes the variables that state a number of CPUs from an environment.
 func withoutNumbers(environ []string) []string {
 	return slices.DeleteFunc(environ, func(entry string) bool {
 		name, _, _ := strings.Cut(entry, "=")
@@ -82,8 +81,8 @@ func withoutNumbers(environ []string) []string {
 	})
 }
 
-// gateVariable makes a start of this test binary a process that waits for a byte on its
-// standard input and then becomes its arguments: time to put it into a group.
+// gateVariable makes this test binary wait for a byte on its standard input before it executes its arguments, so that the test can put the
+// process into a group first.
 const gateVariable = "CANDOR_MATRIX_GATE"
 
 func init() {
@@ -124,7 +123,7 @@ func (l *lab) inGroup(s cgroup.Settings, dir string, args []string) (string, err
 	return out, err
 }
 
-// ask runs a probe in a setup and returns its number.
+// ask runs a probe in a setup and returns the number that the probe prints.
 func (s setup) ask(t *testing.T, dir string, args []string) int {
 	t.Helper()
 	out, err := s.run(dir, args)

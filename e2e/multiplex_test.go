@@ -11,8 +11,8 @@ import (
 	"github.com/candor-project/candor/bandwidth"
 )
 
-// A crowd is instances of a program on two CPUs: each has two threads that compute for a while at once, at times that differ from
-// those of the others. Their limits fill the CPUs when there are four.
+// A crowd is a number of instances of a program on two CPUs. Each instance has two threads that compute for a while at the same time. The
+// instances compute at different times. The limits of four instances add up to the two CPUs.
 type crowd struct {
 	instances int
 	bandwidth.Bandwidth
@@ -39,16 +39,16 @@ func (c crowd) String() string {
 	return fmt.Sprintf("%d, each %v of %v", c.instances, c.Quota, c.Period)
 }
 
-// every is the time from one burst of an instance to its next.
+// every returns the interval between the bursts of an instance.
 func (crowd) every(instance int) time.Duration { return 400*ms + time.Duration(instance)*37*ms }
 
-// A burst is one that is due.
+// A burst is a planned burst of an instance.
 type burst struct {
 	at       time.Duration
 	instance int
 }
 
-// due are all bursts, in their order, of instances that have started at these times.
+// due returns the bursts of all instances in the order of time, from the start times of the instances.
 func (c crowd) due(starts []time.Duration) (all []burst) {
 	for i, start := range starts {
 		for n := range crowdTimes {
@@ -59,8 +59,7 @@ func (c crowd) due(starts []time.Duration) (all []burst) {
 	return all
 }
 
-// predict lets the model run the instances. It returns how long a burst takes on average, in ms, and how many
-// periods of it are throttled.
+// predict runs the instances in the model. It returns the mean duration of a burst in ms, and the mean number of its throttled periods.
 func (c crowd) predict(starts []time.Duration, cpus int) (took, throttled float64) {
 	var settings []bandwidth.Setting
 	for i := range starts {
@@ -88,13 +87,13 @@ func (c crowd) predict(starts []time.Duration, cpus int) (took, throttled float6
 	return took / bursts, throttled
 }
 
-// A crowded is what became of the bursts.
+// A crowded is the measured result of the bursts.
 type crowded struct {
 	took, throttled, foreign float64
 	starts                   []time.Duration
 }
 
-// measure lets the kernel run them.
+// measure runs the instances on this kernel.
 func (c crowd) measure(t *testing.T) (r crowded) {
 	l := newLab(t)
 	cpus := l.usable.Lowest(2)

@@ -14,12 +14,12 @@ import (
 	"time"
 )
 
-// A stretch is a time in which a client is on.
+// A stretch is an interval in which a client is on.
 type stretch struct{ from, to time.Duration }
 
-// A traffic is clients that are on and off for exponentially distributed times, each independent of the others. While it is
-// on a client calls as fast as it can, one call at a time: the Markov-modulated source of "Kubernetes
-// Scheduling and Timescales". The same seed makes the same traffic.
+// A traffic is a number of independent clients that are on and off for exponentially distributed times. While a client is on, it makes
+// calls as fast as it can, one at a time. This is the Markov-modulated source of "Kubernetes Scheduling and Timescales". The same seed
+// gives the same traffic.
 type traffic struct {
 	seed, clients   int
 	on, off, length time.Duration
@@ -40,7 +40,7 @@ func parseTraffic(args []string) (tr traffic) {
 	return tr
 }
 
-// stretches are the times in which each client is on.
+// stretches returns the intervals in which each client is on.
 func (tr traffic) stretches() [][]stretch {
 	all := make([][]stretch, tr.clients)
 	for i := range all {
@@ -55,7 +55,8 @@ func (tr traffic) stretches() [][]stretch {
 	return all
 }
 
-// clientsRole calls a server: SOCKET and a traffic. It prints the number of calls and the nanoseconds that they took in all.
+// clientsRole calls a server. Its arguments are SOCKET and a traffic. It prints the number of calls and their total duration in
+// nanoseconds.
 func clientsRole(args []string) int {
 	var lock sync.Mutex
 	var all sync.WaitGroup
@@ -103,8 +104,8 @@ func callWhileOn(server net.Conn, start time.Duration, mine []stretch) (calls in
 	return calls, took
 }
 
-// serveRole answers each byte that comes on a socket with one, after some CPU time, which as many workers spend at once, first come
-// first served, and then that of the server behind it if there is one: PATH WORK WORKERS [SOCKET].
+// serveRole is a server. Its arguments are PATH WORK WORKERS [SOCKET]. It answers each byte on the socket PATH with a byte, in order of
+// arrival: a worker spends the CPU time WORK, and then calls the next server at SOCKET if there is one.
 func serveRole(args []string) int {
 	work, _ := time.ParseDuration(args[1])
 	count, _ := strconv.Atoi(args[2])
@@ -156,8 +157,8 @@ func pass(server net.Conn, b []byte) error {
 	return err
 }
 
-// callersRole calls a server from many sides at once, again and again: SOCKET CALLERS EVERY TIMES. Each time it prints how many
-// nanoseconds each call took, the shortest first.
+// callersRole makes CALLERS calls to a server at once, TIMES times at the interval EVERY. Its arguments are SOCKET CALLERS EVERY TIMES.
+// Each time, it prints the durations of the calls in nanoseconds, the shortest first.
 func callersRole(args []string) int {
 	callers, _ := strconv.Atoi(args[1])
 	every, _ := time.ParseDuration(args[2])

@@ -13,10 +13,10 @@ import (
 	"github.com/candor-project/candor/bandwidth"
 )
 
-// callWork is the CPU time that a call takes: so much that what the call itself costs does not matter.
+// callWork is the CPU time of a call. It is so long that the overhead of the call does not matter.
 const callWork = 2 * ms
 
-// A serving is a server under a bandwidth, and its clients.
+// A serving is a server under a quota, and its clients.
 type serving struct {
 	name string
 	traffic
@@ -55,7 +55,7 @@ func (v serving) String() string {
 	return throttling{program{name: v.name}, v.Bandwidth, false}.String()
 }
 
-// A served is what became of the calls.
+// A served is the measured result of the calls.
 type served struct {
 	throttled float64 // periods
 	calls     float64
@@ -63,8 +63,8 @@ type served struct {
 	foreign   float64
 }
 
-// predict lets the model run the server: a thread for each client that is on, busy but between two calls. What a call takes follows
-// from how many were on, on average, and how many calls were done (Little's law).
+// predict runs the server in the model: a thread for each client that is on, which is busy except between two calls. The duration of a call
+// follows from the mean number of clients that are on and from the number of calls (Little's law).
 func (v serving) predict(cpus int) served {
 	type change struct {
 		at time.Duration
@@ -97,7 +97,7 @@ func (v serving) predict(cpus int) served {
 	return served{throttled: float64(s.Stat(0).Throttled), calls: calls, took: 1000 * waiting.Seconds() / calls}
 }
 
-// measure lets the kernel run it.
+// measure runs the server on this kernel.
 func (v serving) measure(t *testing.T) served {
 	l := newLab(t)
 	cpus := l.usable.Lowest(2)
@@ -113,8 +113,8 @@ func (v serving) measure(t *testing.T) served {
 	return served{float64(after.Throttled - before.Throttled), calls, took / 1e6 / calls, after.foreign(before)}
 }
 
-// withBetween returns servings that know how long their clients are between two calls: what a call takes longer than its work
-// where there is no limit. That is this machine's, and no limit's. Other programs make it longer, so the shorter of two runs counts.
+// withBetween returns the servings with the time of a client between two calls: the part of a call's duration without a limit beyond its
+// work. It depends on this machine, not on the limit. Other programs lengthen it, so the shorter of two runs counts.
 func withBetween(t *testing.T, of []serving) []serving {
 	t.Helper()
 	all, known := slices.Clone(of), map[traffic]time.Duration{}

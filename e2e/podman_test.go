@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-// A podman is Podman with files of its own, whose containers the lab's candor gets.
+// A podman is Podman with storage of its own. The lab's candor is its runtime.
 type podman struct {
 	*lab
 	dir string
@@ -47,7 +47,7 @@ func (p *podman) podman(args ...string) outcome {
 	return do(p.T, cmd)
 }
 
-// does runs Podman, which must succeed, and returns what it writes.
+// does runs Podman, which must succeed, and returns its output.
 func (p *podman) does(args ...string) string {
 	p.Helper()
 	got := p.podman(args...)
@@ -57,12 +57,12 @@ func (p *podman) does(args ...string) string {
 	return strings.TrimSpace(got.out)
 }
 
-// boxOf is the command line of a container with half a CPU.
+// boxOf returns the arguments of podman run for a container with half a CPU.
 func boxOf(more ...string) []string {
 	return append([]string{"run", "--network=none", "--ulimit=nofile=1024:1024", "--ulimit=nproc=1024:1024", "--cpus=0.5"}, more...)
 }
 
-// TestPodman is the life of a container under Podman, which calls its runtime without an environment.
+// TestPodman: the life of a container under Podman, which calls its runtime without an environment.
 func TestPodman(t *testing.T) {
 	p := newPodman(t)
 	id := p.does(boxOf("-d", "box", "sleep", "9999")...)
@@ -146,7 +146,7 @@ func TestPodmanSetup(t *testing.T) {
 	}
 }
 
-// runtimeScript is candor-runc with the lab's settings, for who passes no environment on.
+// runtimeScript returns a script that calls candor-runc with the lab's settings, for engines that pass on no environment.
 func (l *lab) runtimeScript(dir string) string {
 	l.Helper()
 	link, script := filepath.Join(dir, "candor-runc"), filepath.Join(dir, "runtime")

@@ -21,7 +21,7 @@ import (
 	"github.com/candor-project/candor/cgroup"
 )
 
-// recording reads what is in a file so far; nil where not even the start is there.
+// recording reads a recording that can still grow. It returns nil if the file does not have its header yet.
 func recording(t *testing.T, file string) *timescale.Summary {
 	t.Helper()
 	in, err := os.Open(file)
@@ -42,7 +42,7 @@ func recording(t *testing.T, file string) *timescale.Summary {
 	return s
 }
 
-// waitFor reads a recording until it is as it should be.
+// waitFor reads a recording repeatedly until the condition holds.
 func waitFor(t *testing.T, file string, is func(*timescale.Summary) bool) *timescale.Summary {
 	t.Helper()
 	for deadline := time.Now().Add(time.Minute); ; time.Sleep(10 * time.Millisecond) {
@@ -135,7 +135,7 @@ func TestRecordEnds(t *testing.T) {
 	}
 }
 
-// recordsUntil records until something ends it.
+// recordsUntil runs candor record until end stops it.
 func (l *lab) recordsUntil(file, flags string, end func(*os.Process)) {
 	l.Helper()
 	os.Remove(file)

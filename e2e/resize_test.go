@@ -90,7 +90,7 @@ func TestInspectStrangers(t *testing.T) {
 	}
 }
 
-// TestTables: the tables of ps and inspect.
+// TestTables: ps and inspect print tables with the settings of the containers.
 func TestTables(t *testing.T) {
 	l := newLab(t)
 	l.need(2)

@@ -17,7 +17,7 @@ import (
 	"github.com/candor-project/candor/cpuset"
 )
 
-// roleArgument makes this test binary play a program: guests have no others.
+// roleArgument makes this test binary perform the role of a program, because guests have no other programs.
 const roleArgument = "e2e-role"
 
 func init() {
@@ -26,7 +26,7 @@ func init() {
 	}
 }
 
-// perform plays a role and returns the exit code.
+// perform performs a role and returns its exit code.
 func perform(role string, args []string) int {
 	switch role {
 	case "exit":
@@ -90,7 +90,7 @@ func perform(role string, args []string) int {
 	return 0
 }
 
-// sees says how many CPUs this place has by affinity, sysfs and procfs.
+// sees returns the number of CPUs in the affinity, in sysfs and in procfs of this process.
 func sees() string {
 	var mask unix.CPUSet
 	if err := unix.SchedGetaffinity(0, &mask); err != nil {
@@ -111,8 +111,7 @@ func sees() string {
 	return fmt.Sprintf("%d %d %d", mask.Count(), cpus.Count(), bytes.Count(info, []byte("processor\t")))
 }
 
-// reportSignals prints every signal that it gets, and on SIGHUP what it sees.
-// SIGTERM ends it with 5.
+// reportSignals prints each signal that it receives, and on SIGHUP also the CPU counts that it sees. On SIGTERM it exits with code 5.
 func reportSignals() int {
 	signals := make(chan os.Signal, 16)
 	signal.Notify(signals, unix.SIGINT, unix.SIGTERM, unix.SIGUSR1, unix.SIGHUP, unix.SIGWINCH, unix.SIGQUIT)
@@ -131,7 +130,7 @@ func reportSignals() int {
 	return 0
 }
 
-// leave starts a process that stays, prints its pid, and ends with 3.
+// leave starts a process that continues to run, prints its PID, and exits with code 3.
 func leave() int {
 	child := exec.Command("/proc/self/exe", roleArgument, "sleep")
 	out, err := child.StdoutPipe()
@@ -149,7 +148,7 @@ func leave() int {
 	return 3
 }
 
-// readFile3 prints what file descriptor 3 holds.
+// readFile3 prints the content of file descriptor 3.
 func readFile3() int {
 	data, err := io.ReadAll(os.NewFile(3, "three"))
 	if err != nil {
@@ -160,8 +159,7 @@ func readFile3() int {
 	return 0
 }
 
-// execWithoutCgroups becomes its arguments where no cgroup controller of CPUs
-// is mounted. It is started in a mount namespace of its own.
+// execWithoutCgroups unmounts the cgroup controllers of CPUs and executes its arguments. The caller starts it in a new mount namespace.
 func execWithoutCgroups(args []string) int {
 	err := unix.Mount("", "/", "", unix.MS_REC|unix.MS_PRIVATE, "")
 	if err == nil {

@@ -13,7 +13,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A program's streams, arguments, exit code and files are its own.
+// TestRunPassesThrough: a program has the streams, arguments and files of candor run, and candor run returns its exit code.
 func TestRunPassesThrough(t *testing.T) {
 	l := newLab(t)
 	cat := l.candor(append([]string{"run", "--cpu", "0.5"}, play("cat")...)...)
@@ -118,7 +118,7 @@ func TestRunView(t *testing.T) {
 	l.empty()
 }
 
-// withAffinity runs f on a thread with an affinity; what it starts inherits it.
+// withAffinity runs f on a thread with an affinity, which the processes that f starts inherit.
 func withAffinity(t *testing.T, mask *unix.CPUSet, f func()) {
 	t.Helper()
 	done := make(chan struct{})
@@ -160,7 +160,7 @@ func TestRunLeavesProcesses(t *testing.T) {
 	l.empty()
 }
 
-// kill -9 of candor run leaves the program with its CPUs.
+// TestRunKilled: if candor run is killed with SIGKILL, the program keeps its CPUs.
 func TestRunKilled(t *testing.T) {
 	l := newLab(t)
 	n := l.start([]string{"--cpu", "1", "--name", "web"}, "sleep")
@@ -233,7 +233,7 @@ func TestRunInContainer(t *testing.T) {
 	}
 }
 
-// field returns the first value of a field in JSON that is written for people.
+// field returns the first value of a field in indented JSON.
 func field(text, name string) string {
 	_, rest, _ := strings.Cut(text, strconv.Quote(name)+": ")
 	value, _, _ := strings.Cut(rest, "\n")

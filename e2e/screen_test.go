@@ -14,7 +14,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A screen is the kernel's pseudo-terminal with a program on it, and what shows the program's output.
+// A screen is a pseudo-terminal with a program on it, and an emulator that shows the program's output.
 type screen struct {
 	*testing.T
 	shown  vt.MockTerm
@@ -24,7 +24,7 @@ type screen struct {
 	cmd    *exec.Cmd
 }
 
-// onScreen starts a command on a terminal of its own.
+// onScreen starts a command on a new pseudo-terminal.
 func onScreen(t *testing.T, cmd *exec.Cmd, columns, rows int) *screen {
 	t.Helper()
 	term := &screen{T: t, shown: vt.NewMockTerm(), cmd: cmd}
@@ -50,7 +50,7 @@ func onScreen(t *testing.T, cmd *exec.Cmd, columns, rows int) *screen {
 	return term
 }
 
-// resize changes the window's size, which the kernel tells the program.
+// resize changes the window size; the kernel sends SIGWINCH to the program.
 func (term *screen) resize(columns, rows int) {
 	term.Helper()
 	term.shown.SetSize(vt.Coord{X: vt.Col(columns), Y: vt.Row(rows)})
@@ -60,7 +60,7 @@ func (term *screen) resize(columns, rows int) {
 	}
 }
 
-// keys types.
+// keys types text into the terminal.
 func (term *screen) keys(text string) {
 	term.Helper()
 	if _, err := term.master.WriteString(text); err != nil {
@@ -68,7 +68,7 @@ func (term *screen) keys(text string) {
 	}
 }
 
-// text is what the terminal shows.
+// text returns the text that the terminal shows.
 func (term *screen) text() string {
 	var b strings.Builder
 	size := term.shown.Backend().GetSize()
@@ -83,7 +83,7 @@ func (term *screen) text() string {
 	return b.String()
 }
 
-// shows waits until what is shown is as wanted.
+// shows waits until the shown text meets a condition.
 func (term *screen) shows(what string, wanted func(text string) bool) string {
 	term.Helper()
 	for deadline := time.Now().Add(time.Minute); ; time.Sleep(time.Millisecond) {
@@ -97,7 +97,7 @@ func (term *screen) shows(what string, wanted func(text string) bool) string {
 	}
 }
 
-// words waits until all of some words are shown.
+// words waits until the terminal shows all words.
 func (term *screen) words(words ...string) string {
 	term.Helper()
 	return term.shows(fmt.Sprintf("all of %q", words), func(text string) bool {
@@ -110,7 +110,7 @@ func (term *screen) words(words ...string) string {
 	})
 }
 
-// end waits for the program's end, and tells its exit code. The terminal must be as it was.
+// end waits for the program's end and returns its exit code. It fails the test if the program did not restore the terminal.
 func (term *screen) end() int {
 	term.Helper()
 	term.cmd.Wait()

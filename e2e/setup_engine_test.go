@@ -8,7 +8,8 @@ import (
 	"testing"
 )
 
-// TestSetupEngine is the command line of candor setup docker and the like; what it does is tested by cmd/candor/internal/setup/engine.
+// TestSetupEngine: the command lines of candor setup docker, podman and containerd. Package cmd/candor/internal/setup/engine tests the
+// changes themselves.
 func TestSetupEngine(t *testing.T) {
 	dir := t.TempDir()
 	bin, file := filepath.Join(dir, "candor"), filepath.Join(dir, "daemon.json")

@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// TestSetupHost is the command line of candor setup host; what it does is tested in the guests, by cmd/candor/internal/setup.
+// TestSetupHost: the command line of candor setup host. Package cmd/candor/internal/setup tests the changes themselves, in the guests.
 func TestSetupHost(t *testing.T) {
 	l := newLab(t)
 	for _, c := range []struct{ args, want string }{

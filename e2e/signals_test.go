@@ -14,7 +14,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Signals that candor is sent reach the program.
+// TestRunForwardsSignals: candor forwards signals to the program.
 func TestRunForwardsSignals(t *testing.T) {
 	l := newLab(t)
 	n := l.start([]string{"--cpu", "0.5"}, "signals")
@@ -34,7 +34,7 @@ func TestRunForwardsSignals(t *testing.T) {
 	l.empty()
 }
 
-// Without a terminal, a signal to candor's process group reaches the program once.
+// TestRunGroupSignal: without a terminal, a signal to candor's process group reaches the program once.
 func TestRunGroupSignal(t *testing.T) {
 	l := newLab(t)
 	cmd := l.candor(append([]string{"run", "--cpu", "0.5"}, play("signals")...)...)
@@ -63,7 +63,7 @@ func TestRunGroupSignal(t *testing.T) {
 	l.empty()
 }
 
-// Ctrl-C goes to the program, once, from a terminal that it shares with candor.
+// TestRunOnTerminal: Ctrl-C on a terminal that candor and the program share reaches the program once.
 func TestRunOnTerminal(t *testing.T) {
 	l := newLab(t)
 	master, slave := terminal(t)
@@ -117,7 +117,7 @@ func terminal(t *testing.T) (master, slave *os.File) {
 	return master, slave
 }
 
-// Under nohup, candor and the program ignore SIGHUP.
+// TestRunKeepsIgnoredSignals: under nohup, candor and the program ignore SIGHUP.
 func TestRunKeepsIgnoredSignals(t *testing.T) {
 	l := newLab(t)
 	// The role prints what arrives; a program that ignores SIGHUP from its start
@@ -138,7 +138,7 @@ func TestRunKeepsIgnoredSignals(t *testing.T) {
 	}
 }
 
-// launchIgnoring is launch with a signal ignored from the start, as by nohup.
+// launchIgnoring starts a command as launch does, with an ignored signal, as nohup does.
 func (l *lab) launchIgnoring(cmd *exec.Cmd, sig syscall.Signal) *tenant {
 	l.Helper()
 	args := append([]string{roleArgument, "ignoring", strconv.Itoa(int(sig))}, slices.Concat([]string{cmd.Path}, cmd.Args[1:])...)
@@ -192,7 +192,7 @@ func TestRunInterruptedAtEnd(t *testing.T) {
 	l.empty()
 }
 
-// lock takes the lab's lock, as an operation does.
+// lock takes the lock of the lab's state, as an operation does.
 func (l *lab) lock() *os.File {
 	l.Helper()
 	lock, err := os.OpenFile(l.state+"/lock", os.O_RDWR, 0)

@@ -12,10 +12,10 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// monotonic is the time of the kernel's clock that does not jump: the same for all processes.
+// monotonic returns the time of CLOCK_MONOTONIC, which is the same for all processes.
 func monotonic() time.Duration { return clock(unix.CLOCK_MONOTONIC) }
 
-// threadTime is the CPU time that this thread has used.
+// threadTime returns the CPU time of this thread.
 func threadTime() time.Duration { return clock(unix.CLOCK_THREAD_CPUTIME_ID) }
 
 func clock(id int32) time.Duration {
@@ -26,7 +26,7 @@ func clock(id int32) time.Duration {
 	return time.Duration(t.Nano())
 }
 
-// spinFor keeps a thread busy until a clock has gone on by that much.
+// spinFor keeps the thread busy until the clock has advanced by a duration.
 func spinFor(clock func() time.Duration, length time.Duration) {
 	for end := clock() + length; clock() < end; {
 		for range 2000 { // some microseconds without a system call
@@ -35,7 +35,7 @@ func spinFor(clock func() time.Duration, length time.Duration) {
 	}
 }
 
-// spinCount is what the additions are for; each thread adds to it, and nobody reads it.
+// spinCount is the target of the additions. Each thread adds to it, so that the compiler keeps the loop.
 var spinCount int
 
 // burstsRole is threads that are busy at once, for a time or for an amount of CPU time each, at given moments,

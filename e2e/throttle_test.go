@@ -18,7 +18,7 @@ import (
 
 const ms = time.Millisecond
 
-// A program is threads that are busy at once, for a time or until each has done its work, again and again.
+// A program has threads that compute at the same time, for a duration or for an amount of work each, in repeated bursts.
 type program struct {
 	name    string
 	threads int
@@ -34,7 +34,7 @@ var (
 	requests = program{"4 requests of 30ms", 4, true, 30 * ms}
 )
 
-// A throttling is a program under a bandwidth.
+// A throttling is a program under a quota.
 type throttling struct {
 	program
 	bandwidth.Bandwidth
@@ -59,11 +59,11 @@ var throttlings = []throttling{
 	{requests, bandwidth.Bandwidth{Quota: 50 * ms, Period: 100 * ms}, false},
 }
 
-// bursts is how often a program is busy in one measurement: it begins at as many places in the period.
+// bursts is the number of bursts in a measurement. They begin at as many different times within the period.
 const bursts = 5
 
-// every is the time from one burst to the next: enough for the work, and for the kernel to save up what may be saved;
-// and a part of a period more, so that a burst begins in each part of it once.
+// every returns the interval between bursts. It is long enough for the work and for a full burst buffer, plus a part of a period, so that
+// the bursts begin at different times within the period.
 func (h throttling) every() time.Duration {
 	periods := h.length / h.Period
 	if h.work {
@@ -72,7 +72,7 @@ func (h throttling) every() time.Duration {
 	return (periods+3)*h.Period + h.Period/bursts
 }
 
-// A felt is what the bursts of a program felt of its limit: means of one burst.
+// A felt is the effect of the limit on a program: means per burst.
 type felt struct {
 	throttled float64 // periods
 	used      float64 // CPU time, ms
@@ -80,7 +80,7 @@ type felt struct {
 	foreign   float64 // the share of the CPUs that other programs had
 }
 
-// predict lets the model run the program.
+// predict runs the program in the model.
 func (h throttling) predict(cpus int) felt {
 	s := bandwidth.New(bandwidth.Linux, cpus, bandwidth.Setting{Bandwidth: h.Bandwidth, Phase: h.Period / (2 * bursts)})
 	s.SetThreads(0, h.threads)
@@ -109,7 +109,7 @@ func (h throttling) predict(cpus int) felt {
 	return f
 }
 
-// measure lets the kernel run it.
+// measure runs the program on this kernel.
 func (h throttling) measure(t *testing.T) felt {
 	l := newLab(t)
 	cpus := l.usable.Lowest(2)
@@ -134,7 +134,7 @@ func (h throttling) measure(t *testing.T) felt {
 	return f
 }
 
-// confine starts a role in a group of that name, with a weight that leaves it what it wants.
+// confine starts a role in a group with this name. The weight of the group is so high that other programs do not slow it down.
 func (l *lab) confine(name string, b bandwidth.Bandwidth, cpus cpuset.Set, role ...string) *tenant {
 	l.Helper()
 	command := play(role...)[1:]
@@ -156,7 +156,7 @@ func (l *lab) confine(name string, b bandwidth.Bandwidth, cpus cpuset.Set, role 
 	return n
 }
 
-// A used is what the group "program" had used at a time, and everything on its CPUs.
+// A used is the CPU time of the group "program" at a moment, and of all programs on its CPUs.
 type used struct {
 	cgroup.Stat
 	all, at time.Duration
@@ -172,13 +172,13 @@ func (l *lab) usedBy(cpus cpuset.Set) used {
 	return used{stat, l.used(nil, cpus).all, monotonic(), cpus.Count()}
 }
 
-// foreign is the share of the CPUs that other programs had since then.
+// foreign returns the share of the CPUs that other programs used since a moment.
 func (u used) foreign(since used) float64 {
 	others := (u.all - since.all) - (u.CPU - since.CPU)
 	return max(others.Seconds()/(u.at-since.at).Seconds()/float64(u.cpus), 0)
 }
 
-// TestThrottling holds what the model predicts against what this kernel does, in interleaved rounds.
+// TestThrottling compares the predictions of the model with measurements on this kernel, in interleaved rounds.
 //
 //	CANDOR_THROTTLING_ROUNDS=9 go test ./e2e -run TestThrottling -v     all bandwidths, more rounds, and a table for the docs
 func TestThrottling(t *testing.T) {
@@ -187,7 +187,7 @@ func TestThrottling(t *testing.T) {
 	t.Logf("of one burst, measured / predicted: median of %d rounds (lowest to highest)\n%s", rounds, table)
 }
 
-// throttlingRounds is how often to measure, and whether everything.
+// throttlingRounds returns the number of rounds, and whether to measure all cases.
 func throttlingRounds(t *testing.T) (rounds int, all bool) {
 	if os.Getenv("CANDOR_IN_GUEST") != "" {
 		t.Skip("emulated CPUs stand still while others run: threads are throttled at other moments there")
@@ -222,7 +222,7 @@ func (h throttling) judge(t *testing.T, table *strings.Builder, got []felt) {
 	})
 }
 
-// A compared is a quantity that was predicted, and measured in several rounds.
+// A compared is a quantity with its prediction and its measurements in several rounds.
 type compared struct {
 	name      string
 	predicted float64
@@ -238,11 +238,12 @@ func valuesOf[T any](of []T, value func(T) float64) []float64 {
 	return values
 }
 
-// usual is the share that most predictions are off by at most.
+// usual is the accepted relative error of most predictions.
 const usual = 0.25
 
-// wrong reports whether the kernel does something else than was predicted within a share of it, while other programs took that share of
-// the CPUs. That makes bursts longer and throttles later; where they take much nothing can be said. One round is off by more than several are.
+// wrong reports whether the measurements contradict the prediction by more than a relative error. Other programs on the CPUs make bursts
+// longer and throttling later, so their share of the CPUs adds to the accepted error; a large share prevents a judgment. A single round
+// has a larger accepted error than several rounds.
 func (q compared) wrong(within, foreign float64) bool {
 	switch {
 	case foreign > loud:
@@ -255,7 +256,7 @@ func (q compared) wrong(within, foreign float64) bool {
 	return math.Abs(median(q.measured)-q.predicted) > within*q.predicted+q.slop
 }
 
-// judge writes a row of the table, and fails where something is wrong.
+// judge writes a row of the table, and fails the test for a wrong prediction.
 func judge(t *testing.T, table *strings.Builder, name string, within float64, foreign []float64, quantities []compared) {
 	if median(foreign) > loud {
 		t.Logf("%s: not judged, other programs took %.0f %% of the CPUs", name, 100*median(foreign))

@@ -14,7 +14,7 @@ import (
 	"github.com/candor-project/candor/cpuset"
 )
 
-// inPod tells the state that a container is one of a pod's, made by an engine.
+// inPod changes the state so that a container is a pod's container, created by an engine.
 func (l *lab) inPod(id, name string) {
 	l.Helper()
 	file := filepath.Join(l.state, "state.json")
@@ -39,7 +39,7 @@ func (l *lab) inPod(id, name string) {
 	}
 }
 
-// onHardware skips what a guest's emulated CPUs take minutes for, and what is the same there.
+// onHardware skips the test in a guest, where emulated CPUs need minutes for it and the result is the same.
 func onHardware(t *testing.T) {
 	t.Helper()
 	if os.Getenv("CANDOR_IN_GUEST") != "" {
@@ -47,7 +47,7 @@ func onHardware(t *testing.T) {
 	}
 }
 
-// shop is a lab with two busy containers, of a pod and of none.
+// shop returns a lab with two busy containers: a container of a pod, and a container without a pod.
 func shop(t *testing.T) *lab {
 	l := newLab(t)
 	l.need(2)

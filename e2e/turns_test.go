@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// A measurable is something that is measured several times; each time gives an R.
+// A measurable is a case that is measured several times. Each measurement gives an R.
 type measurable[R any] interface {
 	fmt.Stringer
 	isAlways() bool // measured also where there is no time for many rounds
@@ -14,8 +14,8 @@ type measurable[R any] interface {
 	judge(t *testing.T, table *strings.Builder, got []R)
 }
 
-// inTurns measures each in every round, those alone that are always measured or all, and judges what came of it. It returns
-// the table that the judges write.
+// inTurns measures the cases in interleaved rounds, either all cases or only those that are always measured. It judges the results and
+// returns the table of the judgments.
 func inTurns[M measurable[R], R any](t *testing.T, of []M, rounds int, all bool) (table *strings.Builder) {
 	t.Helper()
 	results := make([][]R, len(of))

@@ -16,13 +16,13 @@ import (
 	"github.com/candor-project/candor/deploy"
 )
 
-// A unit is the one of candor nri, on a machine that systemd runs.
+// A unit is the systemd unit of candor nri on a machine with systemd.
 type unit struct {
 	*testing.T
 	name string
 }
 
-// newUnit writes a unit with some of its lines changed.
+// newUnit installs the unit with changed lines.
 func newUnit(t *testing.T, name string, change map[string]string) *unit {
 	t.Helper()
 	if _, err := os.Stat("/run/systemd/system"); err != nil || os.Getenv("CANDOR_IN_GUEST") == "" {
@@ -111,8 +111,8 @@ func TestUnit(t *testing.T) {
 	}
 }
 
-// The unit's rights suffice to write to other groups and to the state. The rest of the machine is read-only, and system calls
-// outside of the filter fail without an end of the process.
+// TestUnitsRights: the unit can write to other groups and to the state. The rest of the machine is read-only. A system call outside of
+// the filter fails, and the process continues.
 func TestUnitsRights(t *testing.T) {
 	const group = "/sys/fs/cgroup/candor-unit-rights"
 	script := fmt.Sprintf(`/bin/sh -c 'echo 7 >%s/cgroup.max.depth && echo here >/run/candor/file && test -n "$$(nice -n 1 true 2>&1)" && ! echo there >/usr/file && ! echo 1 >/proc/sys/vm/swappiness'`, group)

@@ -13,8 +13,7 @@ import (
 
 var update = flag.Bool("update", false, "write what was measured into docs/view.md")
 
-// explained are the rows that a view cannot make right: what they are told in
-// place of it, and why. docs/view.md says the same in more words.
+// explained has the runtimes that a view cannot correct: the number that they find instead, and the reason. docs/view.md explains them.
 var explained = map[string]struct {
 	told func(sizes) int
 	why  string
@@ -24,7 +23,7 @@ var explained = map[string]struct {
 	"Rust `available_parallelism`":      {sizes.floor, "rounds the quota down"},
 }
 
-// TestViewMatrix asks every runtime that is here how many CPUs it has, in every setup.
+// TestViewMatrix runs each installed runtime in each setup, and compares its number of CPUs with docs/view.md.
 //
 //	CANDOR_MATRIX_LIMIT=1500m   the limit; default: 1.5 CPUs, on fewer than 4 CPUs 0.5
 //	CANDOR_PROBES=DIR           probes that are built already (guests have no compilers)
@@ -62,8 +61,8 @@ func TestViewMatrix(t *testing.T) {
 	checkDoc(t, filepath.Join("..", "docs", "view.md"), measured, sizes)
 }
 
-// checkCandor wants what the program is told under Candor to be the view, or in an
-// explained row exactly what the explanation says.
+// checkCandor fails the test unless the program's number of CPUs under Candor equals the view or, in an explained row, the explained
+// number.
 func checkCandor(t *testing.T, row string, n int, s sizes) {
 	if e, ok := explained[row]; ok {
 		if want := e.told(s); n != want {
@@ -74,7 +73,7 @@ func checkCandor(t *testing.T, row string, n int, s sizes) {
 	}
 }
 
-// sizes are what the numbers of a matrix depend on.
+// sizes are the sizes of the machine on which the numbers of a matrix depend.
 type sizes struct {
 	host  int          // CPUs of the machine
 	limit hybrid.Milli // the limit of the setups that have one

@@ -29,7 +29,7 @@ const (
 	noise       = 0.1
 )
 
-// A busyTenant is a container, or several alike, whose threads never rest.
+// A busyTenant is a container, or several equal containers, whose threads are always busy.
 type busyTenant struct {
 	flags   string
 	threads int
@@ -45,7 +45,7 @@ func five(flags string, threads, promise int) busyTenant {
 	return busyTenant{"--class flexible " + flags, threads, promise, 5}
 }
 
-// A neighborhood is two CPUs full of busy containers that have a CPU in common.
+// A neighborhood is a set of busy containers that fill two CPUs and share a CPU.
 type neighborhood struct {
 	name    string
 	always  bool // not only when there is time for many rounds
@@ -70,7 +70,7 @@ func (n neighborhood) String() string { return n.name }
 
 func (n neighborhood) isAlways() bool { return n.always }
 
-// TestWeights measures what busy containers get of a CPU that they have in common, in interleaved rounds.
+// TestWeights measures the CPU time that busy containers get on a CPU that they share, in interleaved rounds.
 //
 //	CANDOR_WEIGHTS_ROUNDS=9 go test ./e2e -run TestWeights -v     more neighborhoods and rounds, and a table for the docs
 func TestWeights(t *testing.T) {
@@ -89,13 +89,13 @@ func TestWeights(t *testing.T) {
 	t.Logf("shares of the limit or guarantee: median of %d windows of %v (lowest to highest)\n%s", rounds, measuredFor, table)
 }
 
-// A window is what the tenants got in it.
+// A window is a measured interval: the CPU time of each tenant.
 type window struct {
 	use     []float64 // by kind of tenant: CPU time per time in milli-CPU; the mean of those that are alike
 	foreign float64   // what everything else on their CPUs got
 }
 
-// measure starts the tenants, one after the other, and measures once.
+// measure starts the tenants one after the other and measures a window.
 func (n neighborhood) measure(t *testing.T) window {
 	l := newLab(t)
 	cpus := l.twoCPUs()
@@ -133,8 +133,8 @@ func (n neighborhood) measure(t *testing.T) window {
 	return w
 }
 
-// judge fails for tenants that get too little, and writes a line of the table. What the machine's other programs
-// used is nobody's fault: they leave less for all. On a quiet machine that is nothing.
+// judge fails the test for tenants that got too little CPU time, and writes a line of the table. If other programs of the machine used CPU
+// time, judge accepts less, or does not judge, because they reduce the time of all tenants.
 func (n neighborhood) judge(t *testing.T, table *strings.Builder, windows []window) {
 	want := n.least
 	if want == 0 {
@@ -183,7 +183,7 @@ func median(x []float64) float64 {
 	return x[len(x)/2]
 }
 
-// twoCPUs leaves candor two CPUs, of two cores if there are.
+// twoCPUs reserves all CPUs except two for other programs. The two CPUs are on different cores if the machine has two cores.
 func (l *lab) twoCPUs() cpuset.Set {
 	l.need(2)
 	machine, err := topology.ReadHost()
@@ -203,7 +203,7 @@ func (l *lab) twoCPUs() cpuset.Set {
 	return two
 }
 
-// outweighOthers gives the lab's groups together the highest weight that the kernel knows.
+// outweighOthers sets the weight of the lab's parent group to the kernel's maximum.
 func (l *lab) outweighOthers() {
 	err := os.WriteFile("/sys/fs/cgroup/cpu"+l.parent+"/cpu.shares", []byte("262144"), 0)
 	if os.IsNotExist(err) {
@@ -214,7 +214,7 @@ func (l *lab) outweighOthers() {
 	}
 }
 
-// cpuTime is the CPU time used so far by each kind of tenant, and by everything on their CPUs.
+// cpuTime returns the CPU time so far of each kind of tenant, and of all programs on their CPUs.
 type cpuTime struct {
 	kind []time.Duration
 	all  time.Duration
@@ -251,7 +251,7 @@ func (l *lab) used(groups [][]string, cpus cpuset.Set) cpuTime {
 	return u
 }
 
-// spin keeps some threads busy for an hour.
+// spin keeps a number of threads busy for an hour.
 func spin(threads int) int {
 	runtime.GOMAXPROCS(threads)
 	end := time.Now().Add(time.Hour)
