@@ -23,7 +23,7 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// patience is how long the control plane may take for what it does in a second or two.
+// patience is the timeout for operations of the control plane that usually take one or two seconds.
 const patience = 60 * time.Second
 
 const (
@@ -31,14 +31,14 @@ const (
 	kubeSchedulerToken = "kube-scheduler-of-the-test"
 )
 
-// A controlPlane is an API server and its etcd, with a state of their own.
+// A controlPlane is an API server and its etcd with a data directory of their own.
 type controlPlane struct {
 	dir, etcdURL, url string
 	etcd, server      *exec.Cmd
 	client            *http.Client
 }
 
-// plane is that of all tests of the package.
+// plane is the control plane that all tests of the package share.
 var plane *controlPlane
 
 func TestMain(m *testing.M) {
@@ -64,7 +64,7 @@ func run(m *testing.M) int {
 	return m.Run()
 }
 
-// needPlane returns the control plane.
+// needPlane returns the control plane, or skips the test if its programs are missing.
 func needPlane(t *testing.T) *controlPlane {
 	t.Helper()
 	if plane == nil {
@@ -99,7 +99,7 @@ func (p *controlPlane) start(etcd, server string) error {
 
 func (p *controlPlane) path(name string) string { return filepath.Join(p.dir, name) }
 
-// command is a program whose output goes to a file; it ends with the test.
+// command returns a command whose output goes to a file. The command is killed at the end of the tests.
 func (p *controlPlane) command(name string, words ...string) *exec.Cmd {
 	c := exec.Command(words[0], words[1:]...)
 	out, err := os.OpenFile(p.path(name+".log"), os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o600)
@@ -128,7 +128,7 @@ func (p *controlPlane) startServer() error {
 	return fmt.Errorf("not ready after %v:\n%s", patience, text[max(0, len(text)-3000):])
 }
 
-// killServer ends the API server at once; startServer brings it back with all that it had.
+// killServer kills the API server. startServer starts it again with the same data.
 func (p *controlPlane) killServer() {
 	_ = p.server.Process.Kill()
 	_ = p.server.Wait()
@@ -143,7 +143,7 @@ func (p *controlPlane) stop() {
 	}
 }
 
-// writeKeys writes the key that signs service accounts' tokens, and the administrator's token.
+// writeKeys writes the key that signs the tokens of service accounts, and the administrator's token.
 func (p *controlPlane) writeKeys() error {
 	key, err := rsa.GenerateKey(rand.Reader, 2048)
 	if err != nil {
@@ -156,7 +156,7 @@ func (p *controlPlane) writeKeys() error {
 	return os.WriteFile(p.path("tokens"), []byte(adminToken+",admin,admin,system:masters\n"+kubeSchedulerToken+",system:kube-scheduler,scheduler\n"), 0o600)
 }
 
-// trust makes a client that knows the server's certificate.
+// trust returns a client that trusts the server's certificate.
 func (p *controlPlane) trust() error {
 	text, err := os.ReadFile(p.path("pki/apiserver.crt"))
 	if err != nil {
@@ -180,7 +180,7 @@ func (p *controlPlane) writeAccess(t *testing.T, file, token string) {
 	}
 }
 
-// try asks the API server. Code 0: it does not answer.
+// try sends a request to the API server and returns the status code, or 0 if the server does not answer.
 func (p *controlPlane) try(method, path, token string, body []byte) (code int, answer string) {
 	r, err := http.NewRequest(method, p.url+path, bytes.NewReader(body))
 	if err != nil {
@@ -203,7 +203,7 @@ func (p *controlPlane) try(method, path, token string, body []byte) (code int, a
 	return response.StatusCode, string(text)
 }
 
-// must asks as administrator, and wants to be served.
+// must sends a request as administrator, which must succeed.
 func (p *controlPlane) must(t *testing.T, method, path string, body []byte) string {
 	t.Helper()
 	code, answer := p.try(method, path, adminToken, body)
@@ -213,7 +213,7 @@ func (p *controlPlane) must(t *testing.T, method, path string, body []byte) stri
 	return answer
 }
 
-// places are the paths of the kinds of objects that the tests make, in the chart's namespace.
+// places maps the kinds of objects that the tests create to their paths in the API, in the chart's namespace.
 var places = map[string]string{
 	"CustomResourceDefinition":         "/apis/apiextensions.k8s.io/v1/customresourcedefinitions",
 	"ClusterRole":                      "/apis/rbac.authorization.k8s.io/v1/clusterroles",
@@ -232,7 +232,7 @@ var places = map[string]string{
 	"DaemonSet":                        "/apis/apps/v1/namespaces/candor-system/daemonsets",
 }
 
-// apply makes the objects of YAML documents of the kinds in places; the others are left out. What is there stays as it is.
+// apply creates the objects of YAML documents whose kinds are in places. It skips other kinds, and does not change existing objects.
 func (p *controlPlane) apply(t *testing.T, text string) {
 	t.Helper()
 	p.each(t, text, func(path, name string, body []byte) {
@@ -242,7 +242,7 @@ func (p *controlPlane) apply(t *testing.T, text string) {
 	})
 }
 
-// each does something with each object of YAML documents of a kind in places; path is where objects like it are.
+// each calls do for each object of YAML documents whose kind is in places, with the path of such objects.
 func (p *controlPlane) each(t *testing.T, text string, do func(path, name string, body []byte)) {
 	t.Helper()
 	for d := yaml.NewDecoder(bytes.NewReader([]byte(text))); ; {
@@ -270,7 +270,7 @@ func (p *controlPlane) each(t *testing.T, text string, do func(path, name string
 	}
 }
 
-// eventually waits for something that the control plane does by itself.
+// eventually waits until a condition holds that the control plane establishes by itself.
 func eventually(t *testing.T, what string, is func() bool) {
 	t.Helper()
 	for begin := time.Now(); !is(); time.Sleep(20 * time.Millisecond) {
@@ -280,7 +280,7 @@ func eventually(t *testing.T, what string, is func() bool) {
 	}
 }
 
-// freePorts returns addresses of the loopback that nobody listens at.
+// freePorts returns addresses of the loopback without a listener.
 func freePorts(n int) (addresses []string, err error) {
 	for range n {
 		l, err := net.Listen("tcp", "127.0.0.1:0")

@@ -19,7 +19,8 @@ const (
 	scheduler = "/api/v1/namespaces/candor-system/serviceaccounts/candor-scheduler/token"
 )
 
-// install makes what the chart has for a cluster, unless it is there. Objects are served and policies work when it returns.
+// install creates the cluster objects of the chart if they do not exist. When it returns, the CRDs are served and the policies are in
+// force.
 func install(t *testing.T) *controlPlane {
 	t.Helper()
 	p := needPlane(t)
@@ -46,7 +47,7 @@ func install(t *testing.T) *controlPlane {
 	return p
 }
 
-// refuses reports whether each of the policies works already: none does from the moment on in which it is made.
+// refuses reports whether each policy is in force. A policy takes effect some time after its creation.
 func (p *controlPlane) refuses(t *testing.T) bool {
 	const pods = "/api/v1/namespaces/other/pods"
 	for _, c := range []struct {
@@ -70,13 +71,13 @@ func (p *controlPlane) refuses(t *testing.T) bool {
 	return true
 }
 
-// refusesBy reports whether a policy refuses that an object is made.
+// refusesBy reports whether a policy refuses the creation of an object.
 func (p *controlPlane) refusesBy(policy, path string, body []byte) bool {
 	_, answer := p.try("POST", path+"?dryRun=All", adminToken, body)
 	return strings.Contains(answer, "'candor-"+policy+"'")
 }
 
-// agentOf is a token as the agent on a node has it: of a pod on that node, which is made if need be.
+// agentOf returns the token of the agent on a node. The token belongs to a pod on that node, which agentOf creates if it is missing.
 func agentOf(t *testing.T, p *controlPlane, node string) string {
 	t.Helper()
 	p.apply(t, "kind: Node\nmetadata: {name: "+node+"}\n")
@@ -85,7 +86,7 @@ func agentOf(t *testing.T, p *controlPlane, node string) string {
 	return tokenOf(t, p, agents, name)
 }
 
-// collectorOf is a token of Kubernetes' garbage collector, who has its rights from the API server.
+// collectorOf returns a token of Kubernetes' garbage collector, which has its rights from the API server.
 func collectorOf(t *testing.T, p *controlPlane) string {
 	t.Helper()
 	const accounts = "/api/v1/namespaces/kube-system/serviceaccounts"
@@ -93,7 +94,7 @@ func collectorOf(t *testing.T, p *controlPlane) string {
 	return tokenOf(t, p, accounts+"/generic-garbage-collector/token", "")
 }
 
-// tokenOf is a token of a service account; of one of its pods, if that is named.
+// tokenOf returns a token of a service account. If pod is not empty, the token belongs to this pod of the account.
 func tokenOf(t *testing.T, p *controlPlane, path, pod string) string {
 	t.Helper()
 	request := `{"spec":{}}`

@@ -23,7 +23,7 @@ func profilesOf(namespace string) string {
 	return "/apis/candor.dev/v1alpha1/namespaces/" + namespace + "/cpuprofiles"
 }
 
-// node is one of 64 CPUs with so many pods.
+// node returns a node of 64 CPUs with a number of pods.
 func node(t *testing.T, pods int) *hybrid.Node {
 	t.Helper()
 	m, err := topology.Parse("pack:2 numa:1 l3:4 core:4 pu:2")
@@ -51,14 +51,14 @@ func node(t *testing.T, pods int) *hybrid.Node {
 	return n
 }
 
-// report is that of a node, as the first one.
+// report returns the first report of a node.
 func report(t *testing.T, pods int) v1alpha1.NodeCPUStatus {
 	s := nodecpu.Status(node(t, pods), nodecpu.HolderOf)
 	s.Counter, s.Reported, s.Policy = 1, metav1.Now().Rfc3339Copy(), "strict"
 	return s
 }
 
-// object is what goes over the line.
+// object returns an object as decoded JSON.
 func object(t *testing.T, kind, name string, of any) []byte {
 	t.Helper()
 	text, err := json.Marshal(of)
@@ -77,7 +77,7 @@ func object(t *testing.T, kind, name string, of any) []byte {
 	return text
 }
 
-// writeReport makes a NodeCPU if need be, and writes a report, as the node's agent.
+// writeReport creates a NodeCPU if it is missing, and writes a report as the node's agent.
 func writeReport(t *testing.T, p *controlPlane, name string, s v1alpha1.NodeCPUStatus) (code int, answer string) {
 	t.Helper()
 	agent := agentOf(t, p, name)
@@ -90,8 +90,9 @@ func writeReport(t *testing.T, p *controlPlane, name string, s v1alpha1.NodeCPUS
 	return p.try("PUT", nodeCPUs+"/"+name+"/status", agent, object(t, "NodeCPU", name, n))
 }
 
-// A report of 250 pods is kept as it is, takes 30 KiB at most with all that the API server adds, and makes the node that it is of.
-func TestReportIsKept(t *testing.T) {
+// TestReports: the API server stores a report of 250 pods unchanged, with additions of its own in at most 30 KiB. The node that is restored
+// from the report equals the original.
+func TestReports(t *testing.T) {
 	p := install(t)
 	s := report(t, 250)
 	if code, answer := writeReport(t, p, "kept", s); code != http.StatusOK {
@@ -116,7 +117,7 @@ func TestReportIsKept(t *testing.T) {
 	}
 }
 
-// Each rule refuses what it is for, and says why.
+// TestReportsThatAreRefused: each validation rule refuses a report that violates it, with its message.
 func TestReportsThatAreRefused(t *testing.T) {
 	p := install(t)
 	first := report(t, 10)
@@ -198,7 +199,7 @@ func TestProfiles(t *testing.T) {
 	}
 }
 
-// kubectl shows in a line what a node has, and in a page who has it.
+// TestKubectl: kubectl get shows the pools of a node in a line, and kubectl describe the grants.
 func TestKubectl(t *testing.T) {
 	p := install(t)
 	kubectl, err := exec.LookPath("kubectl")

@@ -11,7 +11,7 @@ import (
 	"testing"
 )
 
-// candorAt runs candor with a kubeconfig, and returns what it writes.
+// candorAt runs candor with a kubeconfig and returns its output.
 func candorAt(t *testing.T, kubeconfig string, args ...string) (out string, code int) {
 	t.Helper()
 	if err := buildCandor(); err != nil {
@@ -26,7 +26,7 @@ func candorAt(t *testing.T, kubeconfig string, args ...string) (out string, code
 	return string(text), c.ProcessState.ExitCode()
 }
 
-// kubeconfigOf writes one for the plane with the user's fields in YAML.
+// kubeconfigOf writes a kubeconfig for the control plane, with the fields of the user in YAML.
 func kubeconfigOf(t *testing.T, p *controlPlane, user string) string {
 	t.Helper()
 	file := filepath.Join(t.TempDir(), "config")
@@ -38,7 +38,7 @@ func kubeconfigOf(t *testing.T, p *controlPlane, user string) string {
 	return file
 }
 
-// planned is where candor says that a waiting pod of the namespace spark goes, and what its container app has there.
+// planned returns the node that candor plan finds for a pending pod of the namespace spark, and the CPUs of its container app there.
 func planned(t *testing.T, p *controlPlane, pod string) (node, cpus string) {
 	t.Helper()
 	out, code := candorAt(t, kubeconfigOf(t, p, "token: "+adminToken), "plan", "--cluster", "--pod", pod, "-o", "json")
@@ -55,8 +55,9 @@ func planned(t *testing.T, p *controlPlane, pod string) (node, cpus string) {
 	return answer.Node, answer.Nodes[0].Containers[0].CPUs
 }
 
-// Who may read the cluster sees from outside what its nodes have, by each way to log in; who may not is told so.
-func TestClusterFromOutside(t *testing.T) {
+// TestPlanFromOutside: a user with the right to read the cluster sees the CPUs of its nodes, with each kind of credentials. A user without
+// the right gets an error that names the missing right.
+func TestPlanFromOutside(t *testing.T) {
 	p := install(t)
 	if code, answer := writeReport(t, p, "outside", report(t, 5)); code != http.StatusOK {
 		t.Fatalf("%d %s", code, answer)

@@ -14,7 +14,7 @@ import (
 	"github.com/candor-project/candor/kube/v1alpha1"
 )
 
-// A call is one that somebody makes of the API server, and what comes of it.
+// A call is a request to the API server by a user, with the expected result.
 type call struct {
 	who, token   string
 	method, path string
@@ -31,19 +31,19 @@ func (c call) do(t *testing.T, p *controlPlane) {
 	}
 }
 
-// pod is a pod with annotations; more is more of its spec.
+// pod returns a pod with annotations. more has further fields of its spec.
 func pod(name string, annotations map[string]string, more string) []byte {
 	notes, _ := json.Marshal(annotations) // strings always have a text
 	return fmt.Appendf(nil, `{"metadata":{"name":%q,"annotations":%s},"spec":{%s"containers":[{"name":"app","image":"web"}]}}`, name, notes, more)
 }
 
-// bindingOf binds a pod to a node, and gives it annotations, which is how a scheduler writes them.
+// bindingOf returns a binding of a pod to a node, with annotations for the pod, as a scheduler writes it.
 func bindingOf(pod string, annotations map[string]string) []byte {
 	notes, _ := json.Marshal(annotations) // strings always have a text
 	return fmt.Appendf(nil, `{"metadata":{"name":%q,"annotations":%s},"target":{"kind":"Node","name":"node-a"}}`, pod, notes)
 }
 
-// changed is what is at a path, with other metadata.
+// changed returns the object at a path with other metadata.
 func (p *controlPlane) changed(t *testing.T, path string, change func(metadata map[string]any)) []byte {
 	t.Helper()
 	var fields map[string]any
@@ -62,8 +62,9 @@ func profileOf(t *testing.T, name, class string) []byte {
 	return object(t, "CPUProfile", name, v1alpha1.CPUProfile{Spec: v1alpha1.CPUProfileSpec{Images: []string{"*"}, Class: class}})
 }
 
-// The agent of a node writes that node's report, and nobody else writes any; it may do nothing more.
-func TestOnlyTheNodesAgentReports(t *testing.T) {
+// TestOnlyTheAgentWrites: the agent of a node writes the report of that node. No other user can write a report, and the agent can write
+// nothing else.
+func TestOnlyTheAgentWrites(t *testing.T) {
 	p := install(t)
 	a, b := agentOf(t, p, "node-a"), agentOf(t, p, "node-b")
 	anywhere := tokenOf(t, p, agents, "")
@@ -115,7 +116,7 @@ func TestOnlyTheNodesAgentReports(t *testing.T) {
 	}
 }
 
-// The hint is the scheduler's, on each way on which annotations reach a pod.
+// TestOnlyTheSchedulerHints: only the scheduler can write the hint of a pod, by each request that changes annotations.
 func TestOnlyTheSchedulerHints(t *testing.T) {
 	p := install(t)
 	const pods, refused = "/api/v1/namespaces/other/pods", "only the scheduler writes the annotation candor.dev/hint"
@@ -143,8 +144,8 @@ func TestOnlyTheSchedulerHints(t *testing.T) {
 	call{"scheduler", byScheduler, "PATCH", pods + "/hinted?fieldManager=test", bindingOf("hinted", nil), http.StatusForbidden, "cannot patch"}.do(t, p)
 }
 
-// The API server takes each object of the chart, with whatever values, and knows each field of it.
-func TestChartIsTaken(t *testing.T) {
+// TestChartIsAccepted: the API server accepts each object of the chart with all test values, and knows each field.
+func TestChartIsAccepted(t *testing.T) {
 	p := install(t)
 	files, err := filepath.Glob(strings.Replace(chart, "publish", "*", 1))
 	if err != nil || len(files) < 4 {

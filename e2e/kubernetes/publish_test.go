@@ -20,7 +20,7 @@ import (
 	"github.com/candor-project/candor/kube/v1alpha1"
 )
 
-// A machine is candor with a state and groups of its own, and candor nri on it, which has no runtime to meet.
+// A machine is candor with a state directory and groups of its own, and a candor nri without a runtime.
 type machine struct {
 	t       *testing.T
 	dir     string
@@ -28,7 +28,7 @@ type machine struct {
 	metrics string
 }
 
-// buildCandor builds it once for all tests.
+// buildCandor builds candor once for all tests.
 var buildCandor = sync.OnceValue(func() error {
 	build := exec.Command("go", "build", "-o", plane.path("candor"), "../../cmd/candor")
 	build.Env = append(os.Environ(), "CGO_ENABLED=0")
@@ -68,7 +68,7 @@ func (m *machine) command(args ...string) *exec.Cmd {
 	return c
 }
 
-// run runs a container of 500m, on one CPU of its own view, until the end of the test or of the container.
+// run starts a container with the limit 500m, which runs until the end of the test or until its own end.
 func (m *machine) run(name string) {
 	m.t.Helper()
 	c := m.command("run", "--name", name, "--cpu", "500m", "--class", "sensitive", "--", "sleep", "infinity")
@@ -86,7 +86,7 @@ func (m *machine) ps() string {
 
 func (m *machine) release(name string) { _, _ = m.command("release", "--kill", name).CombinedOutput() }
 
-// publish starts candor nri as a node's agent that publishes.
+// publish starts candor nri --publish as the agent of a node.
 func (m *machine) publish(p *controlPlane, node, token string) {
 	m.t.Helper()
 	p.writeAccess(m.t, m.path("kubeconfig"), token)
@@ -119,10 +119,10 @@ func (m *machine) log() string {
 	return string(text)
 }
 
-// look has candor nri look at the state now: a SIGHUP repairs, as every 10 s does.
+// look makes candor nri read the state now. SIGHUP starts a repair, which otherwise runs every 10 s.
 func (m *machine) look() { _ = m.nri.Process.Signal(syscall.SIGHUP) }
 
-// metric is the value of one of its metrics; -1: there is none.
+// metric returns the value of a metric, or -1 if the metric is missing.
 func (m *machine) metric(name string) float64 {
 	response, err := http.Get("http://" + m.metrics + "/metrics")
 	if err != nil {
@@ -138,7 +138,7 @@ func (m *machine) metric(name string) float64 {
 	return value
 }
 
-// has reports whether the report of a node says that these containers are there, and no other; the report makes a node.
+// has reports whether the report of a node has exactly these containers. A node must be restorable from the report.
 func (p *controlPlane) has(t *testing.T, node string, containers ...string) bool {
 	code, text := p.try("GET", nodeCPUs+"/"+node, adminToken, nil)
 	var n v1alpha1.NodeCPU
@@ -158,7 +158,7 @@ func (p *controlPlane) has(t *testing.T, node string, containers ...string) bool
 	return strings.Join(has, " ") == strings.Join(containers, " ")
 }
 
-// What the node has comes into the cluster. Without an API server the node goes on, and what has changed follows.
+// TestPublish: the report of the node reaches the cluster. Without an API server, the node continues, and the changes are reported later.
 func TestPublish(t *testing.T) {
 	p := install(t)
 	m := newMachine(t)
@@ -192,7 +192,7 @@ func TestPublish(t *testing.T) {
 	m.checkMemory()
 }
 
-// checkMemory holds the agent to what a node has to spare for it.
+// checkMemory fails the test if the agent uses more memory than its limit.
 func (m *machine) checkMemory() {
 	m.t.Helper()
 	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", m.nri.Process.Pid))
@@ -210,7 +210,7 @@ func (m *machine) checkMemory() {
 	}
 }
 
-// A node that says it is another is refused, and goes on.
+// TestPublishAsAnother: an agent with the name of another node is refused, and its node continues.
 func TestPublishAsAnother(t *testing.T) {
 	p := install(t)
 	m := newMachine(t)

@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// A restriction is a setting that pods may have in the namespace spark only, as testdata/publish.yaml of the chart has it.
+// A restriction is a setting that only pods in the namespace spark may have, as in testdata/publish.yaml of the chart.
 type restriction struct {
 	policy, setting string
 	refused         string // value
@@ -37,8 +37,9 @@ func (r restriction) namespace(name, value string) []byte {
 	return fmt.Appendf(nil, `{"metadata":{"name":%q,"labels":{"candor.dev/%s":%q}}}`, name, r.setting, value)
 }
 
-// Each setting that takes from other containers is refused outside of its namespaces, on each way to a pod.
-func TestRestrictedSettings(t *testing.T) {
+// TestRestrictions: outside of its namespaces, each setting that takes CPUs or time from other containers is refused, by each request that
+// sets it.
+func TestRestrictions(t *testing.T) {
 	p := install(t)
 	for _, r := range restrictions {
 		t.Run(r.setting, func(t *testing.T) {
@@ -72,7 +73,7 @@ func TestRestrictedSettings(t *testing.T) {
 	}
 }
 
-// changes checks updates of the pod of that name in the namespace other, whose value is harmless.
+// changes checks updates of a pod in the namespace other whose value is harmless.
 func (r restriction) changes(t *testing.T, p *controlPlane, name string) {
 	t.Helper()
 	path := "/api/v1/namespaces/other/pods/" + name
@@ -106,7 +107,7 @@ func (r restriction) changes(t *testing.T, p *controlPlane, name string) {
 	call{"from before", adminToken, "DELETE", path + "?gracePeriodSeconds=0", nil, http.StatusOK, ""}.do(t, p)
 }
 
-// relabels checks updates of the namespace of that name, on each way on which labels change.
+// relabels checks updates of a namespace, by each request that changes labels.
 func (r restriction) relabels(t *testing.T, p *controlPlane, name string) {
 	t.Helper()
 	path := places["Namespace"] + "/" + name
@@ -119,7 +120,8 @@ func (r restriction) relabels(t *testing.T, p *controlPlane, name string) {
 	}
 }
 
-// The API server's time for a rule grows with the square of the number of annotations: their number has a bound, and the rules are exact below it.
+// TestManyAnnotations: the API server's time for a rule grows with the square of the number of annotations. Their number has a bound, up to
+// which the rules are exact.
 func TestManyAnnotations(t *testing.T) {
 	p := install(t)
 	const pods, many = "/api/v1/namespaces/other/pods", "may not have more than 1,000 annotations"

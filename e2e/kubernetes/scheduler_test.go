@@ -24,7 +24,7 @@ var buildScheduler = sync.OnceValue(func() error {
 	return nil
 })
 
-// fromDocs are the rights that docs/reference/scheduler.md requires for a scheduler with another user.
+// fromDocs returns the rights that docs/reference/scheduler.md requires for a scheduler with another user.
 const fromDocs = `
 kind: ClusterRoleBinding
 metadata: {name: kube-scheduler-of-candor}
@@ -32,8 +32,8 @@ roleRef: {kind: ClusterRole, name: candor-scheduler}
 subjects: [{kind: User, name: "system:kube-scheduler"}]
 `
 
-// chartsConfig is the scheduler's configuration as the chart has it, but for how it reaches the API server; election, unless nil, takes
-// the place of the chart's.
+// chartsConfig returns the scheduler's configuration of the chart, with the test's access to the API server. If election is not nil, it
+// replaces the leader election of the chart.
 func chartsConfig(t *testing.T, p *controlPlane, access string, election any) []byte {
 	t.Helper()
 	var m struct{ Data map[string]string }
@@ -56,7 +56,7 @@ func chartsConfig(t *testing.T, p *controlPlane, access string, election any) []
 	return text
 }
 
-// startScheduler starts the scheduler as the user of a token, until the end of the test. It returns its log.
+// startScheduler starts the scheduler as the user of a token, until the end of the test. It returns the scheduler's log.
 func startScheduler(t *testing.T, p *controlPlane, token string, election any) (log func() string) {
 	t.Helper()
 	if err := buildScheduler(); err != nil {
@@ -93,7 +93,7 @@ func startScheduler(t *testing.T, p *controlPlane, token string, election any) (
 	return log
 }
 
-// placeable makes a node with room, which has reported, and a pod for it that names the chart's scheduler.
+// placeable creates a node with enough CPUs and a report, and a pod for the chart's scheduler.
 func placeable(t *testing.T, p *controlPlane, name string) {
 	t.Helper()
 	if code, answer := writeReport(t, p, "of-"+name, report(t, 0)); code != http.StatusOK {
@@ -109,9 +109,9 @@ func placeable(t *testing.T, p *controlPlane, name string) {
 	}))
 }
 
-// With the chart's policies in force its scheduler places sensitive pods, with the chart's rights and no more, and so does
-// another one that schedulers names.
-func TestSchedulerAndPolicies(t *testing.T) {
+// TestSchedulerUnderPolicies: with the chart's policies in force, the chart's scheduler places sensitive pods with exactly the chart's rights.
+// So does another scheduler that the value schedulers names.
+func TestSchedulerUnderPolicies(t *testing.T) {
 	p := install(t)
 	p.apply(t, fromDocs)
 	for name, c := range map[string]struct {
@@ -145,8 +145,8 @@ func TestSchedulerAndPolicies(t *testing.T) {
 	}
 }
 
-// What a user reads where the policies do not know the scheduler, whose refused binding leaves nothing in the pod.
-func TestSchedulerThatIsNotNamed(t *testing.T) {
+// TestUnknownScheduler: if the policies do not name the scheduler, its binding is refused with a message, and the pod does not change.
+func TestUnknownScheduler(t *testing.T) {
 	p := install(t)
 	placeable(t, p, "unnamed")
 	startScheduler(t, p, adminToken, map[string]any{"leaderElect": false})

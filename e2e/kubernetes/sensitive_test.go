@@ -13,8 +13,9 @@ var (
 	sensitiveContainer = map[string]string{"class.candor.dev/app": "sensitive"}
 )
 
-// Pods ask to be sensitive where the administrator lets them, and profiles speak for them there alone.
-func TestWhoMayBeSensitive(t *testing.T) {
+// TestSensitiveNamespaces: pods can choose the class sensitive only in the namespaces that the administrator allows, and profiles can set the
+// class only there.
+func TestSensitiveNamespaces(t *testing.T) {
 	p := install(t)
 	const may, mayNot = "/api/v1/namespaces/spark/pods", "/api/v1/namespaces/other/pods"
 	for _, c := range []call{
@@ -33,9 +34,9 @@ func TestWhoMayBeSensitive(t *testing.T) {
 	}
 }
 
-// What was sensitive before it was forbidden, or is so by the administrator's own defaults, goes on and can be ended: a change
-// is judged by what it adds.
-func TestWhatIsSensitiveAlready(t *testing.T) {
+// TestSensitiveBefore: a pod that was sensitive before the restriction, or by the administrator's defaults, continues and can be deleted. The
+// policies judge only the settings that a change adds.
+func TestSensitiveBefore(t *testing.T) {
 	p := install(t)
 	const pods = "/api/v1/namespaces/other/pods"
 	held := func(m map[string]any) { m["finalizers"] = []string{"example.com/held"} }
@@ -63,8 +64,9 @@ func TestWhatIsSensitiveAlready(t *testing.T) {
 	}
 }
 
-// A binding gives its pod annotations, by its present path and by the old one.
-func TestBindingsAreNotSensitive(t *testing.T) {
+// TestSensitiveByBinding: a binding, which can add annotations to its pod, cannot make a pod sensitive outside of these namespaces, by the
+// current and by the old path of the API.
+func TestSensitiveByBinding(t *testing.T) {
 	p := install(t)
 	const pods = "/api/v1/namespaces/other/pods"
 	call{"somebody", adminToken, "POST", pods, pod("unbound", nil, ""), http.StatusCreated, ""}.do(t, p)
@@ -76,8 +78,8 @@ func TestBindingsAreNotSensitive(t *testing.T) {
 	call{"somebody", adminToken, "POST", pods + "/unbound/binding", bindingOf("unbound", nil), http.StatusCreated, ""}.do(t, p)
 }
 
-// A namespace's label says it for all its pods, where none of them says it.
-func TestNamespacesAreNotSensitive(t *testing.T) {
+// TestSensitiveByLabel: the label of a namespace, which sets the class of its pods, cannot make them sensitive outside of these namespaces.
+func TestSensitiveByLabel(t *testing.T) {
 	p := install(t)
 	path := places["Namespace"]
 	says := func(class string) func(m map[string]any) {
@@ -99,8 +101,9 @@ func namespaceOf(name, class string) []byte {
 	return fmt.Appendf(nil, `{"metadata":{"name":%q,"labels":{"candor.dev/class":%q}}}`, name, class)
 }
 
-// Profiles and namespaces that say it from before the setting can be changed in what else they say, and say no more than they did.
-func TestFromBeforeTheSetting(t *testing.T) {
+// TestSensitiveProfilesBefore: profiles and namespaces that set the class before the restriction can change in other fields, and cannot extend
+// the class to more pods.
+func TestSensitiveProfilesBefore(t *testing.T) {
 	p := install(t)
 	profiles, namespace := profilesOf("other"), places["Namespace"]+"/before"
 	for _, name := range []string{"candor-sensitive-profiles", "candor-sensitive-namespaces"} {
