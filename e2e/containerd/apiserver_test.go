@@ -16,7 +16,7 @@ import (
 	"testing"
 )
 
-// An apiServer is a real one, with an etcd of its own.
+// An apiServer is a kube-apiserver with an etcd of its own.
 type apiServer struct {
 	*lab
 	base   string
@@ -26,7 +26,7 @@ type apiServer struct {
 
 const apiToken = "lab"
 
-// newAPIServer starts both, and ends them with the test.
+// newAPIServer starts an API server and its etcd, and stops both at the end of the test.
 func newAPIServer(l *lab) *apiServer {
 	l.Helper()
 	programs := map[string]string{}
@@ -64,7 +64,7 @@ current-context: lab
 	return a
 }
 
-// writeKey makes the key with which the API server signs what nobody asks for here.
+// writeKey writes the signing key of service account tokens, which the API server requires although the tests use no such token.
 func (l *lab) writeKey(name string) {
 	l.Helper()
 	key, err := rsa.GenerateKey(rand.Reader, 2048)
@@ -74,12 +74,12 @@ func (l *lab) writeKey(name string) {
 	l.write(name, string(pem.EncodeToMemory(&pem.Block{Type: "RSA PRIVATE KEY", Bytes: x509.MarshalPKCS1PrivateKey(key)})))
 }
 
-// A port is one of the loopback.
+// A port is a port of the loopback interface.
 type port string
 
 func (p port) url(scheme string) string { return scheme + "://127.0.0.1:" + string(p) }
 
-// freePort finds a port that nobody has.
+// freePort returns a port without a listener.
 func freePort(t *testing.T) port {
 	t.Helper()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
@@ -94,7 +94,7 @@ func freePort(t *testing.T) port {
 	return port(p)
 }
 
-// ask sends an object; the code is 0 where nobody answers.
+// ask sends a request with an object and returns the status code, or 0 if the server does not answer.
 func (a *apiServer) ask(method, path, contentType string, object any) (code int, body []byte) {
 	a.Helper()
 	text, err := json.Marshal(object)
@@ -119,7 +119,7 @@ func (a *apiServer) ask(method, path, contentType string, object any) (code int,
 	return answer.StatusCode, body
 }
 
-// does is ask for what may not fail.
+// does sends a request that must succeed.
 func (a *apiServer) does(method, path, contentType string, object any) (body []byte) {
 	a.Helper()
 	code, body := a.ask(method, path, contentType, object)

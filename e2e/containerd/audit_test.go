@@ -8,14 +8,14 @@ import (
 	"time"
 )
 
-// An audited is what the test reads of candor audit -o json.
+// An audited has the fields of candor audit -o json that the test uses.
 type audited struct {
 	Name, Runtime, Gain  string
 	Sees, Limit, Threads int
 	Differs              bool
 }
 
-// audit lists the lab's containers by name.
+// audit runs candor audit and returns the lab's containers by name.
 func (l *lab) audit(flags ...string) map[string]audited {
 	l.Helper()
 	out, err := exec.Command(l.candor, append([]string{"audit", "-o", "json"}, flags...)...).Output()

@@ -48,7 +48,7 @@ func TestRequestResizedWhileAway(t *testing.T) {
 	c.check()
 }
 
-// grantOf is what the state says of a container.
+// grantOf returns the grant of a container in the state.
 func (c *census) grantOf(ctr *container) *host.Grant {
 	c.Helper()
 	s, err := c.state.Snapshot()

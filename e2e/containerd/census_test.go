@@ -11,7 +11,7 @@ import (
 	"github.com/candor-project/candor/host"
 )
 
-// A census knows which containers run, and looks at what the kernel has for them.
+// A census records the running containers, and reads their settings from the kernel.
 type census struct {
 	*lab
 	node  node
@@ -34,7 +34,7 @@ func newCensus(l *lab) *census {
 func (c *census) begin(of *container) { c.mu.Lock(); c.running[of] = true; c.mu.Unlock() }
 func (c *census) end(of *container)   { c.mu.Lock(); delete(c.running, of); c.mu.Unlock() }
 
-// quiet does something while no operation of Candor is under way: it has the state's lock.
+// quiet runs f while it holds the lock of the state, so that no operation of Candor runs.
 func (l *lab) quiet(do func()) {
 	l.Helper()
 	lock, err := os.OpenFile(l.path("candor/lock"), os.O_RDWR|os.O_CREATE, 0o600)
@@ -48,8 +48,8 @@ func (l *lab) quiet(do func()) {
 	do()
 }
 
-// check holds the invariants against what the kernel has, and Candor's state against it. The
-// state's own invariants are checked by reading it.
+// check compares the kernel's settings with the invariants and with Candor's state. Reading the state checks the invariants of the state
+// itself.
 func (c *census) check() {
 	c.Helper()
 	c.mu.Lock()
@@ -76,7 +76,7 @@ func (c *census) check() {
 	})
 }
 
-// facts are those of all containers. The caller has the census to itself.
+// facts returns the facts of all containers. The caller must have exclusive use of the census.
 func (c *census) facts() []fact {
 	c.Helper()
 	facts := make([]fact, 0, len(c.running))
@@ -91,7 +91,7 @@ func (c *census) facts() []fact {
 	return facts
 }
 
-// has returns what the kernel has for all containers now.
+// has returns the kernel's current settings of all containers.
 func (c *census) has() map[*container]cgroup.Settings {
 	c.Helper()
 	c.mu.Lock()
@@ -107,7 +107,7 @@ func (c *census) has() map[*container]cgroup.Settings {
 	return all
 }
 
-// unmoved checks that containers have what they had.
+// unmoved checks that the settings of containers have not changed.
 func (c *census) unmoved(had map[*container]cgroup.Settings) {
 	c.Helper()
 	for ctr, before := range had {

@@ -15,7 +15,7 @@ import (
 
 const candorImage = "lab.local/candor:1"
 
-// A workload is what of a rendered chart says how its pod runs.
+// A workload has the parts of a rendered chart that describe its pod.
 type workload struct {
 	Kind string
 	Data map[string]string // of the ConfigMap
@@ -55,8 +55,8 @@ type securityContext struct {
 	Capabilities             struct{ Add, Drop []string }
 }
 
-// chart reads what the chart renders to, with the lab's paths in place of a node's. The lab has no pod network, so the
-// port is one of this machine's that is free.
+// chart renders the chart with the lab's paths instead of a node's. The lab has no pod network, so the metrics port is a free port of this
+// machine.
 func (l *lab) chart() (config string, annotations map[string]string, spec podSpec) {
 	l.Helper()
 	text, err := os.ReadFile("../../deploy/helm/testdata/default.yaml")
@@ -83,7 +83,7 @@ func (l *lab) chart() (config string, annotations map[string]string, spec podSpe
 	return config, annotations, spec
 }
 
-// mounts are those that the kubelet makes of the chart's volumes.
+// mounts returns the mounts that the kubelet would derive from the chart's volumes.
 func (l *lab) mounts(spec *podSpec, config string) (mounts []*cri.Mount) {
 	l.Helper()
 	from := map[string]string{}
@@ -110,7 +110,7 @@ func (l *lab) mounts(spec *podSpec, config string) (mounts []*cri.Mount) {
 	return mounts
 }
 
-// security is what the kubelet makes of the chart's security context.
+// security returns the CRI settings that the kubelet would derive from the chart's security context.
 func security(spec *podSpec) *cri.LinuxContainerSecurityContext {
 	pid := cri.NamespaceMode_CONTAINER
 	if spec.HostPID {
@@ -131,7 +131,7 @@ func security(spec *podSpec) *cri.LinuxContainerSecurityContext {
 	}
 }
 
-// A charted plugin is candor nri in the pod of the chart.
+// A charted is candor nri in the pod of the chart.
 type charted struct {
 	*container
 	*prober
@@ -183,7 +183,7 @@ func (l *lab) startChart() *charted {
 	return c
 }
 
-// podIn is newPod in other namespaces.
+// podIn creates a pod as newPod does, with other Linux namespaces.
 func (l *lab) podIn(ctx context.Context, annotations map[string]string, in *cri.NamespaceOption) *pod {
 	l.Helper()
 	p := must[*pod](l)(l.newPod(0, 100, annotations))
@@ -208,7 +208,7 @@ func (c *charted) said() string {
 	return string(text)
 }
 
-// failClosed has containerd refuse containers while the plugin is missing, as docs/deploy.md shows it.
+// failClosed configures containerd to refuse containers without the plugin, as docs/deploy.md describes.
 const failClosed = `
 [plugins.'io.containerd.nri.v1.nri'.default_validator]
   enable = true
@@ -216,7 +216,7 @@ const failClosed = `
   tolerate_missing_plugins_annotation = "tolerate-missing-plugins.noderesource.dev"
 `
 
-// TestChart: candor nri does its work in the pod of the chart, with that pod's rights and mounts and no others.
+// TestChart: candor nri works in the pod of the chart, with exactly the rights and mounts of that pod.
 func TestChart(t *testing.T) {
 	l := newEngine(t, failClosed)
 	if all := l.all(); all.Count() < 2 {
@@ -261,7 +261,7 @@ func TestChart(t *testing.T) {
 	}
 }
 
-// tellsOthers: a container whose processes are another user's gets the signal that it wishes after a resize.
+// tellsOthers checks that a container with processes of another user gets its signal after a resize.
 func (l *lab) tellsOthers() {
 	l.Helper()
 	p := must[*pod](l)(l.newPod(0, 0, map[string]string{"candor.dev/on-resize": "signal:USR1"}))

@@ -19,7 +19,7 @@ import (
 // A sample is a list of measured times.
 type sample []time.Duration
 
-// quartiles are the lower one, the median and the upper one.
+// quartiles returns the lower quartile, the median and the upper quartile.
 func (s sample) quartiles() (q [3]time.Duration) {
 	sorted := slices.Sorted(slices.Values(s))
 	for i := range q {
@@ -35,13 +35,12 @@ func (s sample) String() string {
 
 func ms(d time.Duration) float64 { return float64(d) / float64(time.Millisecond) }
 
-// inMemory is where the state of engine and plugin is: on nodes it is in /run, which no disk is waited for.
+// inMemory is the directory of the state of engine and plugin: in memory, like /run on nodes.
 const inMemory = "/dev/shm"
 
-// TestCost measures what candor nri costs, on an otherwise idle machine; docs/benchmarks/nri.md has the figures. Three engines make
-// containers by turns: one has nothing else, one has a plugin that is asked the same and does nothing, and one has the
-// plugin, and the flexible containers that are on the node. How long a creation waits for a plugin is containerd's own
-// measure.
+// TestCost measures the cost of candor nri on an otherwise idle machine; docs/benchmarks/nri.md has the results. Three engines create
+// containers in turns: without a plugin, with a plugin that gets the same events and does nothing, and with candor nri and other flexible
+// containers on the node. containerd itself measures how long a creation waits for a plugin.
 //
 //	CANDOR_COST=50 go test -run TestCost -v -timeout 40m    containers of each kind, for each number of flexible ones
 //	CANDOR_COST_FLEXIBLE="0 100"                            other numbers than 0, 100 and 250
@@ -73,7 +72,7 @@ func TestCost(t *testing.T) {
 	}
 }
 
-// A costKind is a kind of container that is made: to a preserved one Candor gives nothing.
+// A costKind is a kind of container to create. Candor does nothing for a preserved container.
 type costKind string
 
 const (
@@ -82,13 +81,13 @@ const (
 	aPreserved costKind = "preserved"
 )
 
-// A metered engine tells by metrics how long it has waited for its plugin.
+// A metered is an engine whose metrics show how long it has waited for its plugin.
 type metered struct {
 	*lab
 	metrics *prober
 }
 
-// unasked has containerd not ask each container's shim when its metrics are read.
+// unasked configures containerd not to query each container's shim when its metrics are read.
 const unasked = "\n[plugins.'io.containerd.monitor.task.v1.cgroups']\n  no_prometheus = true\n"
 
 func newMeteredEngine(t *testing.T) *metered {
@@ -98,10 +97,10 @@ func newMeteredEngine(t *testing.T) *metered {
 	return &metered{l, &prober{l, p.url("http") + "/v1"}}
 }
 
-// waitedFor is what containerd tells of its waiting for a plugin until that has answered, in seconds.
+// waitedFor returns containerd's total waiting time for a plugin in seconds, by event.
 var waitedFor = regexp.MustCompile(`(?m)^containerd_nri_plugin_latency_seconds_sum{operation="(?:CreateContainer|StartContainer)",[^}]*} (\S+)$`)
 
-// waitedSoFar is how long all creations and starts so far have waited for the plugin.
+// waitedSoFar returns the total time that creations and starts have waited for the plugin.
 func (m *metered) waitedSoFar() (sum time.Duration) {
 	m.Helper()
 	code, body := m.metrics.get("/metrics")
@@ -114,18 +113,18 @@ func (m *metered) waitedSoFar() (sum time.Duration) {
 	return sum
 }
 
-// A creation is what it takes to make and start a container: in all, how much of it is waiting for the plugin, and how long the
-// plugin is on a CPU for it.
+// A creation is the cost of creating and starting a container: the duration, the part of it that waits for the plugin, and the CPU time of
+// the plugin.
 type creation struct{ took, waited, used time.Duration }
 
-// creations are those of one engine.
+// creations are the creations of an engine.
 type creations struct{ took, waited, used sample }
 
 func (c *creations) add(one creation) {
 	c.took, c.waited, c.used = append(c.took, one.took), append(c.waited, one.waited), append(c.used, one.used)
 }
 
-// beyond is by how much each took longer than another engine's of the same turn.
+// beyond returns the difference of each creation from the creation of another engine in the same turn.
 func (c *creations) beyond(other *creations) (s sample) {
 	for i := range c.took {
 		s = append(s, c.took[i]-other.took[i])
@@ -133,8 +132,8 @@ func (c *creations) beyond(other *creations) (s sample) {
 	return s
 }
 
-// measureTurns makes containers on the engines by turns, and one of each before: caches are cold then. A sensitive one takes a
-// CPU from all the flexible ones.
+// measureTurns creates containers on the engines in turns. Before that, it creates one container of each kind to warm the caches. A
+// sensitive container takes a CPU from all flexible containers.
 func measureTurns(t *testing.T, engines []*metered, turns, flexible int, kind costKind) {
 	t.Helper()
 	made := make([]creations, len(engines))
@@ -155,8 +154,8 @@ func measureTurns(t *testing.T, engines []*metered, turns, flexible int, kind co
 		flexible, kind, without.took, empty.took, empty.beyond(without), empty.waited, with.took, with.beyond(without), with.waited, allowed, with.used)
 }
 
-// creation makes and starts a container. The first that moves processes between groups after a while waits 5 to 15 ms for the
-// kernel: after the pauses that is so for each pod and for each container, as it is where nothing else has just been started.
+// creation creates and starts a container. After an idle time, the first move of a process between groups waits 5 to 15 ms for the kernel.
+// Because of the pauses, each pod and each container waits for it, as on a node where no other container has just started.
 func (m *metered) creation(kind costKind) (c creation) {
 	m.Helper()
 	limit, annotations := hybrid.Milli(1000), map[string]string(nil)
@@ -186,7 +185,7 @@ func (m *metered) creation(kind costKind) (c creation) {
 	return c
 }
 
-// measureAtRest tells the plugin's memory, when it has made containers, and with 100 of them what it uses while nothing happens.
+// measureAtRest reports the plugin's memory after the creations, and its CPU use with 100 containers while nothing happens.
 func (l *lab) measureAtRest(flexible int) {
 	l.Helper()
 	l.Logf("%d flexible: candor nri has %.1f MiB resident", flexible, float64(l.plugin.resident())/(1<<20))
@@ -195,7 +194,7 @@ func (l *lab) measureAtRest(flexible int) {
 	}
 }
 
-// fill starts flexible containers that do nothing, fifty to a pod.
+// fill starts idle flexible containers, fifty in each pod.
 func (l *lab) fill(n int) {
 	l.Helper()
 	var p *pod
@@ -207,7 +206,7 @@ func (l *lab) fill(n int) {
 	}
 }
 
-// resident is a process's memory, in bytes.
+// resident returns the resident memory of a process in bytes.
 func (d *daemon) resident() int {
 	text, _ := os.ReadFile(fmt.Sprintf("/proc/%d/statm", d.Process.Pid))
 	fields := bytes.Fields(text)
@@ -218,14 +217,14 @@ func (d *daemon) resident() int {
 	return pages * os.Getpagesize()
 }
 
-// use is how much of a CPU a process uses in a time.
+// use returns the CPU use of a process during a time, as a fraction of a CPU.
 func (d *daemon) use(during time.Duration) float64 {
 	before := d.onCPU()
 	time.Sleep(during)
 	return float64(d.onCPU()-before) / float64(during)
 }
 
-// onCPU is how long the threads of a process have run; of none, no time.
+// onCPU returns the CPU time of the threads of a process, or 0 without a process.
 func (d *daemon) onCPU() (sum time.Duration) {
 	if d == nil {
 		return 0

@@ -9,10 +9,11 @@ import (
 	"github.com/containerd/nri/pkg/stub"
 )
 
-// emptyPluginSocket, in the environment, makes the test's program a plugin that is asked what candor nri is asked, and does nothing.
+// emptyPluginSocket is an environment variable that makes this test binary a plugin that gets the same events as candor nri and does
+// nothing.
 const emptyPluginSocket = "CANDOR_EMPTY_PLUGIN"
 
-// startEmptyPlugin starts it for an engine.
+// startEmptyPlugin starts the empty plugin for an engine.
 func (l *lab) startEmptyPlugin() {
 	l.Helper()
 	l.Setenv(emptyPluginSocket, l.path("nri.sock"))
@@ -20,7 +21,7 @@ func (l *lab) startEmptyPlugin() {
 	l.Setenv(emptyPluginSocket, "")
 }
 
-// runEmptyPlugin is that program, until the engine ends.
+// runEmptyPlugin runs the empty plugin until the engine ends.
 func runEmptyPlugin(socket string) error {
 	s, err := stub.New(empty{}, stub.WithPluginName("empty"), stub.WithPluginIdx("90"), stub.WithSocketPath(socket))
 	if err != nil {

@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// containerd 2.4.2 panics whenever a plugin connects while the list of sandboxes exceeds 4 MB and has fewer than four
+// TestHostileRuntimeDies: containerd 2.4.2 panics whenever a plugin connects while the list of sandboxes exceeds 4 MB and has fewer than four
 // containers. candor nri leaves it alone for ever longer times, and connects when the sandboxes have been removed.
 func TestHostileRuntimeDies(t *testing.T) {
 	if os.Getenv("CANDOR_HOSTILE") == "" {

@@ -67,7 +67,7 @@ func TestHostileMemory(t *testing.T) {
 	}
 }
 
-// addAttack puts the program of the attacks into the image.
+// addAttack adds the program of the attacks to the image.
 func (l *lab) addAttack() {
 	l.Helper()
 	file := filepath.Join(builtDir(l.T), "attack")
@@ -118,7 +118,7 @@ func hold(t *testing.T, address string) (release func()) {
 	}
 }
 
-// highWater is the most memory that a process has had, in bytes.
+// highWater returns the peak resident memory of a process in bytes.
 func (d *daemon) highWater() int {
 	text, _ := os.ReadFile(fmt.Sprintf("/proc/%d/status", d.Process.Pid))
 	_, rest, _ := strings.Cut(string(text), "VmHWM:")

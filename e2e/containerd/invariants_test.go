@@ -11,7 +11,7 @@ import (
 	"github.com/candor-project/candor/hybrid"
 )
 
-// A fact is what was asked for a container that runs, and what the kernel has for it.
+// A fact has the request of a running container and the kernel's settings of it.
 type fact struct {
 	name           string
 	limit, request hybrid.Milli // 0: none
@@ -19,14 +19,14 @@ type fact struct {
 	has            cgroup.Settings
 }
 
-// A node is what containers share.
+// A node has the properties that all containers share.
 type node struct {
 	usable    cpuset.Set
 	minShared hybrid.Milli
 }
 
-// broken says which of the invariants of docs/reference/nri.md do not hold for what runs. It goes by
-// the kernel alone: what a container's fraction is, and where, is to be seen by who else is there.
+// broken returns the violated invariants of docs/reference/nri.md. It uses only the kernel's settings: it recognizes the fraction of a
+// container by the other containers on the same CPU.
 func (n node) broken(facts []fact) (all []string) {
 	say := func(format string, args ...any) { all = append(all, fmt.Sprintf(format, args...)) }
 	carried := map[int]hybrid.Milli{} // of the fractions, by CPU
@@ -65,7 +65,7 @@ func (n node) broken(facts []fact) (all []string) {
 	return all
 }
 
-// flexible says what is wrong with the flexible containers' CPUs, and returns what they are guaranteed.
+// flexible returns the violations of the flexible containers' CPUs, and the sum of their guarantees.
 func (n node) flexible(facts []fact, carried map[int]hybrid.Milli, say func(string, ...any)) (guaranteed hybrid.Milli) {
 	var one *fact
 	for i := range facts {
@@ -92,7 +92,7 @@ func (n node) flexible(facts []fact, carried map[int]hybrid.Milli, say func(stri
 	return guaranteed
 }
 
-// quota is the one of a limit, in periods of 100 ms. Where a sensitive container's CPUs alone enforce it, there is none.
+// quota returns the quota of a limit per 100 ms, or 0 if the CPUs of a sensitive container enforce the limit alone.
 func (f *fact) quota() time.Duration {
 	if f.sensitive && f.limit%1000 == 0 {
 		return 0
@@ -100,7 +100,7 @@ func (f *fact) quota() time.Duration {
 	return time.Duration(f.limit) * 100 * time.Microsecond
 }
 
-// shared are those of a container's CPUs that others have too.
+// shared returns the CPUs of a container that other containers have too.
 func (f *fact) shared(facts []fact) (shared cpuset.Set) {
 	for i := range facts {
 		if other := &facts[i]; other != f {

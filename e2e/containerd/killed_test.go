@@ -68,7 +68,7 @@ func TestKilled(t *testing.T) {
 	}
 }
 
-// cut kills the plugin, containerd or both, starts them again, and returns when they have met.
+// cut kills the plugin, containerd or both, starts them again, and waits until the plugin is connected.
 func (l *lab) cut(plugin, engine bool) {
 	l.Helper()
 	meetings := strings.Count(l.plugin.said(), "msg=synchronized")
@@ -88,7 +88,7 @@ func (l *lab) cut(plugin, engine bool) {
 	l.wait("candor nri", l.plugin, func() bool { return strings.Count(l.plugin.said(), "msg=synchronized") > meetings })
 }
 
-// beginTwo starts a container with a CPU of its own and one with a fraction that is not to move.
+// beginTwo starts a container with an exclusive CPU, and a container with an immovable fraction.
 func (c *census) beginTwo() map[*container]cgroup.Settings {
 	c.Helper()
 	fixed := map[string]string{"candor.dev/class": "sensitive", "candor.dev/movable": "false"}
@@ -99,7 +99,7 @@ func (c *census) beginTwo() map[*container]cgroup.Settings {
 	return c.has()
 }
 
-// isBroken reports whether an operation failed since containerd or the plugin was killed, now or before.
+// isBroken reports whether an operation failed because containerd or the plugin was killed.
 func isBroken(err error) bool {
 	if status.Code(err) == codes.Unavailable || brokenSnapshot.MatchString(err.Error()) {
 		return true
@@ -108,13 +108,12 @@ func isBroken(err error) bool {
 		func(s string) bool { return strings.Contains(err.Error(), s) })
 }
 
-// brokenSnapshot is what is said after containerd was killed while it made a snapshot. The directory that is left stands in
-// the way of the next snapshot of that number; containerd removes it when that has failed, without a lock: where two fail
-// at a time, the second may remove what a third has just made.
+// brokenSnapshot is the error after containerd was killed while it created a snapshot. The remaining directory blocks the next snapshot
+// with the same number. containerd removes the directory after that failure, without a lock: if two creations fail at the same time, the
+// second removal can hit the directory of a third creation.
 var brokenSnapshot = regexp.MustCompile(`rename \S+ \S+/snapshots/\d+: file exists|/snapshots/\d+\b.*: no such file or directory`)
 
-// abandon gives a pod up with which something was under way when containerd was killed, as the kubelet
-// ends what it does not know: again and again until it is gone.
+// abandon removes a pod that had an unfinished operation when containerd was killed. Like the kubelet, it tries again until the pod is gone.
 func (w *worker) abandon() {
 	w.Helper()
 	w.endAll()
@@ -128,7 +127,7 @@ func (w *worker) abandon() {
 	w.Errorf("%s cannot be ended: %v", w.pod.name, err)
 }
 
-// endSandbox ends the sandbox of a pod, if there is one, and the pod's group.
+// endSandbox removes the sandbox of a pod, if it exists, and the pod's group.
 func (l *lab) endSandbox(name string) error {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()

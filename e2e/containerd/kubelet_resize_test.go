@@ -15,7 +15,7 @@ import (
 	"github.com/candor-project/candor/hybrid"
 )
 
-// A servedPod is one that the kubelet has from the API server: a sensitive container app, and log with 100m.
+// A servedPod is a pod that the kubelet gets from the API server. It has a sensitive container app, and a container log with 100m.
 type servedPod struct {
 	*kubelet
 	api *apiServer
@@ -27,7 +27,7 @@ const (
 	logLimit = 100
 )
 
-// newServedPod makes a pod whose container app has a limit, and waits until it runs. Without a node the scheduler finds one.
+// newServedPod creates a pod whose container app has a limit, and waits until it runs. If node is empty, the scheduler selects the node.
 func newServedPod(k *kubelet, api *apiServer, node string, limit hybrid.Milli) *servedPod {
 	k.Helper()
 	api.makePod("web", node, limited("app", limit), limited("log", logLimit))
@@ -36,14 +36,14 @@ func newServedPod(k *kubelet, api *apiServer, node string, limit hybrid.Milli) *
 	return p
 }
 
-// limited is a container of a pod's manifest.
+// limited returns a container with a limit for a pod's manifest.
 func limited(name string, limit hybrid.Milli) map[string]any {
 	amounts := map[string]string{"cpu": limit.String(), "memory": "64Mi"}
 	return map[string]any{"name": name, "image": busybox, "imagePullPolicy": "Never",
 		"resources": map[string]any{"limits": amounts, "requests": amounts}}
 }
 
-// makePod makes a pod of which the container app is sensitive.
+// makePod creates a pod whose container app is sensitive.
 func (a *apiServer) makePod(name, node string, containers ...map[string]any) {
 	a.Helper()
 	spec := map[string]any{"hostNetwork": true, "terminationGracePeriodSeconds": 0, "containers": containers}
@@ -56,7 +56,7 @@ func (a *apiServer) makePod(name, node string, containers ...map[string]any) {
 	})
 }
 
-// resize asks for another limit of app.
+// resize requests another limit for app.
 func (p *servedPod) resize(limit hybrid.Milli) {
 	p.Helper()
 	both := map[string]string{"cpu": limit.String()}
@@ -64,7 +64,7 @@ func (p *servedPod) resize(limit hybrid.Milli) {
 		"containers": []any{map[string]any{"name": "app", "resources": map[string]any{"limits": both, "requests": both}}}}})
 }
 
-// granted is what the state says of app.
+// granted returns the grant of app in the state.
 func (p *servedPod) granted() *host.Grant {
 	p.Helper()
 	s, err := p.state.Snapshot()
@@ -80,7 +80,7 @@ func (p *servedPod) granted() *host.Grant {
 	return nil
 }
 
-// has is what the kernel has for the pod's group, and for app.
+// has returns the kernel's settings of the pod's group and of app.
 func (p *servedPod) has() (pod cgroup.CPULimits, app cgroup.Settings) {
 	p.Helper()
 	g := p.granted()
@@ -94,8 +94,8 @@ func (p *servedPod) has() (pod cgroup.CPULimits, app cgroup.Settings) {
 	return pod, app
 }
 
-// settles waits until the kubelet's pod has what a limit of app and Candor's weights of both containers make of it: no quota that
-// could bound it, and the sum of the weights. Then app has its CPUs, and sees them.
+// settles waits until the group of the pod has the settings for a limit of app: no effective quota, and the sum of Candor's weights of both
+// containers. It then checks that app has its CPUs and sees them.
 func (p *servedPod) settles(when string, limit, weight hybrid.Milli) {
 	p.Helper()
 	p.app, _ = p.running("web", limit, "")
@@ -159,7 +159,7 @@ func TestKubeletResize(t *testing.T) {
 	})
 }
 
-// refused asks for what the kubelet would give, and Candor has not: the reason stands in the pod's status, and app keeps what it has.
+// refused requests a limit that the kubelet accepts and Candor cannot grant. The reason is in the pod's status, and app does not change.
 func (p *servedPod) refused(had cgroup.Settings) {
 	p.Helper()
 	p.resize(hybrid.Milli(1000*p.node.usable.Count()) - 200)
@@ -183,7 +183,7 @@ func (p *servedPod) refused(had cgroup.Settings) {
 	}
 }
 
-// listed: candor ps shows the pod's containers by their names.
+// listed checks that candor ps shows the pod's containers by their names.
 func (p *servedPod) listed(limit string) {
 	p.Helper()
 	out, err := exec.Command(p.candor, "ps", "--state-dir", p.path("candor")).CombinedOutput()

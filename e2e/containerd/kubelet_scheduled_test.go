@@ -17,14 +17,14 @@ import (
 	cri "k8s.io/cri-api/pkg/apis/runtime/v1"
 )
 
-// A chain is all that stands between a pod's manifest and its process: API server, candor-scheduler, kubelet, containerd, and
-// candor nri, which reports what the node has.
+// A chain has all programs between a pod's manifest and its process: API server, candor-scheduler, kubelet, containerd and candor nri,
+// which reports the CPUs of the node.
 type chain struct {
 	*servedPod
 	scheduler *daemon
 }
 
-// newChain starts them, and waits until the node may have pods.
+// newChain starts the programs, and waits until the node accepts pods.
 func newChain(t *testing.T) *chain {
 	t.Helper()
 	needKubelet(t)
@@ -71,7 +71,7 @@ profiles: [{schedulerName: default-scheduler, plugins: {multiPoint: {enabled: [{
 `
 )
 
-// define makes the chart's kinds of objects known.
+// define creates the CRDs of the chart.
 func (a *apiServer) define() {
 	a.Helper()
 	files, err := filepath.Glob("../../deploy/helm/candor/crds/*.yaml")
@@ -108,7 +108,7 @@ func (c *chain) startReporting() {
 	c.wait("the node's report", c.plugin, func() bool { return c.reported().usable() != "" })
 }
 
-// A nodeReport is what is looked at of a NodeCPU.
+// A nodeReport has the fields of a NodeCPU that the tests use.
 type nodeReport struct {
 	Status struct {
 		Pools  struct{ Exclusive, Fractional, Shared string }
@@ -116,12 +116,12 @@ type nodeReport struct {
 	}
 }
 
-// usable are all CPUs of the report.
+// usable returns all CPUs of the report.
 func (r *nodeReport) usable() string {
 	return r.Status.Pools.Exclusive + r.Status.Pools.Fractional + r.Status.Pools.Shared
 }
 
-// of is what a report says of a container: its limit and CPUs.
+// of returns the limit and the CPUs of a container in a report.
 func (r *nodeReport) of(container string) string {
 	for _, g := range r.Status.Grants {
 		if g.Container == container {
@@ -131,7 +131,7 @@ func (r *nodeReport) of(container string) string {
 	return ""
 }
 
-// reported is the node's report, empty where there is none.
+// reported returns the report of the node, or an empty report if it is missing.
 func (c *chain) reported() *nodeReport {
 	c.Helper()
 	r := new(nodeReport)

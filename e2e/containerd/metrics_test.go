@@ -157,7 +157,7 @@ func TestMetrics(t *testing.T) {
 	p.lint()
 }
 
-// lint gives a scrape to Prometheus' own checker.
+// lint checks a scrape with Prometheus' linter.
 func (p *prober) lint() {
 	p.Helper()
 	if _, err := exec.LookPath("promtool"); err != nil {
@@ -172,7 +172,7 @@ func (p *prober) lint() {
 	}
 }
 
-// TestScrapeTakesNoLock: a scrape is answered while another process has the lock of the state.
+// TestScrapeTakesNoLock: the plugin answers a scrape while another process holds the lock of the state.
 func TestScrapeTakesNoLock(t *testing.T) {
 	l := newEngine(t)
 	l.startPlugin("--metrics", "0")

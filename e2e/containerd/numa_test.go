@@ -14,7 +14,7 @@ import (
 	"github.com/candor-project/candor/topology"
 )
 
-// A wisher is a container with a wish, and what the kernel's files say while that is kept.
+// A wisher is a container with a topology policy, and the expected content of the kernel's files.
 type wisher struct {
 	class, wish string
 	within      []cpuset.Set // one of these has all its CPUs
@@ -24,7 +24,7 @@ type wisher struct {
 	*container
 }
 
-// kept checks the container's files, which are those of cgroup v2, and what it is told.
+// kept checks the container's files, which are those of cgroup v2, and the CPU counts that it sees.
 func (w *wisher) kept(m *topology.Machine) {
 	w.Helper()
 	cpus := cpuset.MustParse(w.file("cpuset.cpus.effective"))
@@ -49,7 +49,7 @@ func (w *wisher) kept(m *topology.Machine) {
 	}
 }
 
-// file reads one of the kernel's files on the container.
+// file reads a file of the container's group.
 func (c *container) file(name string) string {
 	c.Helper()
 	text, err := os.ReadFile(filepath.Join("/sys/fs/cgroup", c.parent, c.pod.name, c.id, name))
@@ -59,14 +59,14 @@ func (c *container) file(name string) string {
 	return strings.TrimSpace(string(text))
 }
 
-// The wishers on a machine with several NUMA nodes.
+// The containers on a machine with several NUMA nodes.
 type numa struct {
 	*lab
 	machine *topology.Machine
 	all     map[string]*wisher
 }
 
-// newNUMA starts a container for each wish, in this order.
+// newNUMA starts a container for each topology policy, in this order.
 func newNUMA(t *testing.T) *numa {
 	t.Helper()
 	m, err := topology.ReadHost()
@@ -95,7 +95,7 @@ func newNUMA(t *testing.T) *numa {
 	return n
 }
 
-// start starts a container in a pod of its own.
+// start starts a container in a new pod.
 func (n *numa) start(name string, limit hybrid.Milli, w *wisher) {
 	n.Helper()
 	p := must[*pod](n)(n.newPod(limit, limit, map[string]string{"candor.dev/class": w.class, "candor.dev/topology": w.wish}))
@@ -103,7 +103,7 @@ func (n *numa) start(name string, limit hybrid.Milli, w *wisher) {
 	n.all[name] = w
 }
 
-// look checks everything.
+// look checks all containers.
 func (n *numa) look() {
 	n.Helper()
 	var facts []fact
@@ -123,7 +123,7 @@ func (n *numa) look() {
 	}
 }
 
-// cpus are all containers' CPUs by the kernel.
+// cpus returns the CPUs of all containers in the kernel.
 func (n *numa) cpus() map[string]cpuset.Set {
 	n.Helper()
 	all := map[string]cpuset.Set{}

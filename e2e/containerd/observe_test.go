@@ -66,7 +66,7 @@ func TestObserve(t *testing.T) {
 	l.saysRequired("not active")
 }
 
-// unadjusted checks that a container has started as if there were no plugin, and returns what it has.
+// unadjusted checks that a container started as without a plugin, and returns its settings.
 func (c *container) unadjusted(all cpuset.Set) cgroup.Settings {
 	c.Helper()
 	has := must[cgroup.Settings](c)(c.has())
@@ -79,7 +79,7 @@ func (c *container) unadjusted(all cpuset.Set) cgroup.Settings {
 	return has
 }
 
-// wroteNothing: no group of Candor's own was made, and no option of the machine's written.
+// wroteNothing checks that Candor created no group and wrote no options of the machine.
 func (l *lab) wroteNothing() {
 	l.Helper()
 	if is, err := l.allPods().EngineGroup("run", l.parent+"-run").Exists(); is || err != nil {
@@ -90,7 +90,7 @@ func (l *lab) wroteNothing() {
 	}
 }
 
-// planned is what candor ps shows of the state, by the containers' names.
+// planned returns the rows of candor ps for the observer's state, by container name.
 func (l *lab) planned() map[string]planned {
 	l.Helper()
 	out, err := exec.Command(l.candor, "ps", "--state-dir", l.path("candor"), "-o", "json").Output()
@@ -115,7 +115,7 @@ type planned struct {
 	CPUs                      cpuset.Set
 }
 
-// refusesThePlan: what was a plan only is not made true by a plugin that takes it for its state.
+// refusesThePlan checks that a plugin refuses the state directory of an observer, so that it does not apply a mere plan.
 func (l *lab) refusesThePlan() {
 	l.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
@@ -127,7 +127,7 @@ func (l *lab) refusesThePlan() {
 	}
 }
 
-// saysRequired: a plugin says whether containerd refuses containers while it is away.
+// saysRequired checks that a plugin logs whether containerd refuses containers without it.
 func (l *lab) saysRequired(want string) {
 	l.Helper()
 	l.startPlugin("--state-dir", l.path("true"))

@@ -13,7 +13,7 @@ import (
 	"github.com/candor-project/candor/cpuset"
 )
 
-// overwrite is a kubelet's UpdateContainerResources.
+// overwrite sends an UpdateContainerResources as the kubelet does.
 func (c *container) overwrite(r *cri.LinuxContainerResources) error {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
@@ -21,7 +21,7 @@ func (c *container) overwrite(r *cri.LinuxContainerResources) error {
 	return err
 }
 
-// three are a container with a CPU of its own, one with a fraction and a flexible one.
+// three returns a container with an exclusive CPU, a container with a fraction, and a flexible container.
 func (c *census) three() []*container {
 	c.Helper()
 	var ctrs []*container
@@ -108,7 +108,7 @@ func TestOverwrittenFiles(t *testing.T) {
 	}
 }
 
-// otherCPUs are others than those that a container has.
+// otherCPUs returns CPUs that a container does not have.
 func otherCPUs(has, all cpuset.Set) cpuset.Set {
 	if rest := all.Minus(has); !rest.IsEmpty() {
 		return rest

@@ -12,7 +12,7 @@ import (
 	"github.com/candor-project/candor/hybrid"
 )
 
-// group is the pod's own group, which the client has made.
+// group returns the group of the pod, which the CRI client created.
 func (p *pod) group() *cgroup.Group {
 	if p.slice != "" {
 		return p.allPods().EngineGroup(p.name, p.slice)
@@ -20,8 +20,8 @@ func (p *pod) group() *cgroup.Group {
 	return p.allPods().Group(p.name)
 }
 
-// isLifted waits until the pod's quota bounds nobody (or is the kubelet's), and its weight is worth that much:
-// the plugin writes it while the container starts, or with the next repair.
+// isLifted waits until the quota of the pod's group limits no container (or is the kubelet's quota), and the group has the weight. The
+// plugin writes both while the container starts, or in the next repair.
 func (p *pod) isLifted(when string, lifted bool, weight hybrid.Milli) {
 	p.Helper()
 	want := p.allPods().PodWeight(int(weight))
@@ -38,7 +38,7 @@ func (p *pod) isLifted(when string, lifted bool, weight hybrid.Milli) {
 	p.Errorf("%s: %s has %+v; want lifted %v, weight %d\n%s", when, p.name, has, lifted, want, p.plugin.said())
 }
 
-// kubeletWrites is what the kubelet writes to the pod's group: at its making, and at an in-place resize.
+// kubeletWrites writes the settings to the pod's group that the kubelet writes at its creation and at an in-place resize.
 func (p *pod) kubeletWrites(limit hybrid.Milli) {
 	p.Helper()
 	p.limit = limit

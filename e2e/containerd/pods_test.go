@@ -15,7 +15,7 @@ import (
 	"github.com/candor-project/candor/hybrid"
 )
 
-// A pod is one as kubelet makes it: a group of its own, then the sandbox.
+// A pod is created as the kubelet creates a pod: first its group, then the sandbox.
 type pod struct {
 	*lab
 	name   string
@@ -26,7 +26,7 @@ type pod struct {
 	slice  string       // path of its group where systemd has made it; "": the client has
 }
 
-// A container of a pod.
+// A container is a container of a pod.
 type container struct {
 	*pod
 	name           string
@@ -37,7 +37,7 @@ type container struct {
 
 var podNumber atomic.Int64
 
-// allPods is the tree of the pods' groups, as kubelet has it.
+// allPods is the parent group of the pods' groups, as in the kubelet.
 func (l *lab) allPods() *cgroup.Tree {
 	l.Helper()
 	tree, err := cgroup.Open(cgroup.Options{Parent: l.parent, Driver: cgroup.Cgroupfs})
@@ -47,7 +47,7 @@ func (l *lab) allPods() *cgroup.Tree {
 	return tree
 }
 
-// all are the CPUs that a container has for which nobody plans.
+// all returns the CPUs of a container for which Candor does not plan.
 func (l *lab) all() cpuset.Set {
 	l.Helper()
 	all, _, err := l.allPods().Effective()
@@ -57,7 +57,7 @@ func (l *lab) all() cpuset.Set {
 	return all
 }
 
-// newPod makes a pod whose containers' limits and requests are the given ones in sum.
+// newPod creates a pod. limit and request are the sums over its containers.
 func (l *lab) newPod(limit, request hybrid.Milli, annotations map[string]string) (*pod, error) {
 	name := fmt.Sprintf("pod%d", podNumber.Add(1))
 	tree := l.allPods()
@@ -73,7 +73,7 @@ func (l *lab) newPod(limit, request hybrid.Milli, annotations map[string]string)
 	return p, p.begin(l.parent+"/"+name, strings.TrimPrefix(name, "pod"), request, annotations)
 }
 
-// begin runs the pod's sandbox in its group.
+// begin runs the pod's sandbox in the pod's group.
 func (p *pod) begin(group, uid string, request hybrid.Milli, annotations map[string]string) error {
 	p.config = &cri.PodSandboxConfig{
 		Metadata:     &cri.PodSandboxMetadata{Name: p.name, Namespace: "default", Uid: uid},
@@ -93,14 +93,14 @@ func (p *pod) begin(group, uid string, request hybrid.Milli, annotations map[str
 	return err
 }
 
-// resources are what kubelet makes of a limit and a request.
+// resources returns the CRI resources that the kubelet computes from a limit and a request.
 func resources(limit, request hybrid.Milli) *cri.LinuxContainerResources {
 	return &cri.LinuxContainerResources{
 		CpuPeriod: 100000, CpuQuota: int64(limit) * 100, CpuShares: max(int64(request)*1024/1000, 2),
 	}
 }
 
-// run starts a container with a command; without one it does nothing. It knows nothing of classes: the pod's annotations do.
+// run starts a container with a command; without a command, the container is idle. The class comes from the pod's annotations.
 func (p *pod) run(name string, limit, request hybrid.Milli, sensitive bool, command ...string) (*container, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
@@ -126,7 +126,7 @@ func (p *pod) run(name string, limit, request hybrid.Milli, sensitive bool, comm
 	return &container{p, name, r.ContainerId, limit, request, sensitive}, nil
 }
 
-// ended waits until a container has ended by itself.
+// ended waits until a container ends by itself.
 func (c *container) ended() error {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
@@ -138,7 +138,7 @@ func (c *container) ended() error {
 	}
 }
 
-// stop stops and removes a container, as kubelet does before it starts it anew.
+// stop stops and removes a container, as the kubelet does before it restarts the container.
 func (c *container) stop() error {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
@@ -149,7 +149,7 @@ func (c *container) stop() error {
 	return err
 }
 
-// resize is kubelet's in-place resize: the pod's group first if it grows, last if it shrinks.
+// resize resizes a container in place as the kubelet does: the pod's group first if it grows, and last if it shrinks.
 func (c *container) resize(limit hybrid.Milli) error {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
@@ -187,7 +187,7 @@ func (p *pod) setLimit(limit hybrid.Milli) error {
 	return group.Apply(has)
 }
 
-// exec runs a command in the container and returns what it says.
+// exec runs a command in the container and returns its output.
 func (c *container) exec(command ...string) string {
 	c.Helper()
 	said, err := c.try(command...)
@@ -197,7 +197,7 @@ func (c *container) exec(command ...string) string {
 	return said
 }
 
-// try is exec that may fail.
+// try runs a command in the container as exec does, and returns the error.
 func (c *container) try(command ...string) (string, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
@@ -205,7 +205,7 @@ func (c *container) try(command ...string) (string, error) {
 	return strings.TrimSpace(string(r.GetStdout()) + string(r.GetStderr())), err
 }
 
-// group is the container's, as the runtime makes it.
+// group returns the group of the container, which the runtime creates.
 func (c *container) group() *cgroup.Group {
 	if c.slice != "" {
 		return c.allPods().EngineGroup(c.name, filepath.Join(c.slice, c.unit()))
@@ -214,12 +214,12 @@ func (c *container) group() *cgroup.Group {
 	return c.allPods().EngineGroup(c.name, filepath.Join(c.parent, c.pod.name, c.prefix+c.id))
 }
 
-// has is what the kernel has for the container.
+// has returns the kernel's settings of the container.
 func (c *container) has() (cgroup.Settings, error) {
 	return c.group().Settings()
 }
 
-// cpus are the container's CPUs by the kernel.
+// cpus returns the container's CPUs in the kernel.
 func (c *container) cpus() cpuset.Set {
 	c.Helper()
 	s, err := c.has()

@@ -12,7 +12,7 @@ import (
 	"github.com/candor-project/candor/hybrid"
 )
 
-// A worker has one pod at a time, and does one thing after the other with it.
+// A worker has a pod at a time, and performs random operations on it.
 type worker struct {
 	*census
 	random *rand.Rand
@@ -24,7 +24,7 @@ type worker struct {
 	done   map[string]int // operations by kind that were not refused
 }
 
-// newWorkers returns workers who do other things, each the same in every run.
+// newWorkers returns workers with different sequences of operations, which are the same in every run.
 func newWorkers(c *census, seed uint64, most int, blind bool) []*worker {
 	workers := make([]*worker, 4)
 	for i := range workers {
@@ -33,7 +33,7 @@ func newWorkers(c *census, seed uint64, most int, blind bool) []*worker {
 	return workers
 }
 
-// all has each worker do something, all at the same time.
+// all makes all workers perform an operation at the same time.
 func all(workers []*worker, do func(*worker)) {
 	var group sync.WaitGroup
 	for _, w := range workers {
@@ -42,7 +42,7 @@ func all(workers []*worker, do func(*worker)) {
 	group.Wait()
 }
 
-// step is one random operation. A refusal for want of CPUs is an answer like any other.
+// step performs a random operation. A refusal because of missing CPUs is a valid result.
 func (w *worker) step() {
 	w.ops++
 	kind, do := "create", w.create
@@ -69,10 +69,10 @@ func (w *worker) step() {
 	}
 }
 
-// any is the container that the next operation is about: its last one.
+// any returns the container of the next operation: the pod's last container.
 func (w *worker) any() *container { return w.ctrs[len(w.ctrs)-1] }
 
-// isRefusal reports whether an error says that there are no CPUs for a container.
+// isRefusal reports whether an error is a refusal because of missing CPUs.
 func isRefusal(err error) bool {
 	text := err.Error()
 	return strings.Contains(text, "candor: container") &&
@@ -81,7 +81,7 @@ func isRefusal(err error) bool {
 
 func last(s string, most int) string { return s[max(len(s)-most, 0):] }
 
-// A part is a container of a pod to be.
+// A part describes a container of a planned pod.
 type part struct {
 	name           string
 	limit, request hybrid.Milli // 0: none
@@ -89,8 +89,8 @@ type part struct {
 	ends           bool // before the next one begins
 }
 
-// parts are those of a pod as one meets them: of one class, without limits, with an init
-// container that asks for more or less than its successor, with a sidecar of the other class.
+// parts returns the containers of a typical pod: of one class, without limits, with an init container that requests more or less than its
+// successor, or with a sidecar of the other class.
 func (w *worker) parts() (annotations map[string]string, parts []part) {
 	limit := hybrid.Milli(1+w.random.IntN(w.most)) * 100
 	app := part{"app", limit, limit, true, false}
@@ -110,7 +110,7 @@ func (w *worker) parts() (annotations map[string]string, parts []part) {
 	}
 }
 
-// inAll are the limit and the request of a pod as kubelet reckons them: of all that runs at a time.
+// inAll returns the limit and the request of a pod as the kubelet computes them: the maximum over the containers that run at the same time.
 func inAll(parts []part) (limit, request hybrid.Milli) {
 	var limits, requests hybrid.Milli
 	for _, p := range parts {
@@ -147,7 +147,7 @@ func (w *worker) create() (err error) {
 	return nil
 }
 
-// run starts a container that stays, and asks it what it sees.
+// run starts a container that continues to run, and checks the CPU counts that it sees.
 func (w *worker) run(p part) error {
 	ctr, err := w.pod.run(p.name, p.limit, p.request, p.sensitive)
 	if err != nil {
@@ -170,7 +170,7 @@ func (w *worker) remove() error {
 	return err
 }
 
-// endAll has nobody look at the pod's containers any more.
+// endAll removes the pod's containers from the census.
 func (w *worker) endAll() {
 	for _, ctr := range w.ctrs {
 		w.end(ctr)
@@ -249,7 +249,7 @@ func TestRandomPods(t *testing.T) {
 	}
 }
 
-// emptyState checks that nothing is left of containers that are no more.
+// emptyState checks that nothing remains of the removed containers.
 func (l *lab) emptyState() {
 	l.Helper()
 	var state struct{ Grants []any }

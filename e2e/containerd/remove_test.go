@@ -16,7 +16,7 @@ import (
 	cri "k8s.io/cri-api/pkg/apis/runtime/v1"
 )
 
-// remove ends the pod as kubelet does, its group too.
+// remove removes the pod and its group as the kubelet does.
 func (p *pod) remove() error {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
@@ -30,8 +30,8 @@ func (p *pod) remove() error {
 	return removeGroups(p.parent + "/" + p.name)
 }
 
-// removeSandbox stops a sandbox, and removes it after its containers: a containerd that is to remove both at once stands
-// still for good if a plugin connects just then.
+// removeSandbox stops a sandbox, and removes it after its containers. If containerd removes both at once, it hangs forever when a plugin
+// connects at that moment.
 func (l *lab) removeSandbox(ctx context.Context, id string) error {
 	list, err := l.cri.ListContainers(ctx, &cri.ListContainersRequest{Filter: &cri.ContainerFilter{PodSandboxId: id}})
 	for _, c := range list.GetContainers() {
@@ -53,8 +53,8 @@ func (l *lab) removeSandbox(ctx context.Context, id string) error {
 	return err
 }
 
-// removeGroups removes a group and those below it from every hierarchy: the runtime makes
-// groups in more of them than Candor knows.
+// removeGroups removes a group and the groups below it from every hierarchy, because the runtime creates groups in more hierarchies than
+// Candor uses.
 func removeGroups(path string) error {
 	tops, err := filepath.Glob("/sys/fs/cgroup/*" + path)
 	if unified := "/sys/fs/cgroup" + path; err == nil {
@@ -79,7 +79,7 @@ func removeGroups(path string) error {
 	return err
 }
 
-// endShims ends the processes that containerd has started and, killed while it did, does not know of.
+// endShims kills the shims that containerd does not know, because it was killed while it started them.
 func (l *lab) endShims() {
 	files, _ := filepath.Glob("/proc/[0-9]*/cmdline")
 	for _, file := range files {
@@ -93,7 +93,7 @@ func (l *lab) endShims() {
 	}
 }
 
-// unmount takes away what is mounted in the lab, the last first.
+// unmount unmounts all mounts in the lab, the latest first.
 func (l *lab) unmount() {
 	text, err := os.ReadFile("/proc/self/mountinfo")
 	if err != nil {
@@ -110,7 +110,7 @@ func (l *lab) unmount() {
 	}
 }
 
-// clear ends all pods, the daemons and the groups.
+// clear removes all pods, daemons and groups.
 func (l *lab) clear() {
 	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Minute) // for hundreds of containers
 	defer cancel()

@@ -11,7 +11,7 @@ import (
 	"github.com/candor-project/candor/cpuset"
 )
 
-// A rival is another NRI plugin that gives containers CPUs.
+// A rival is another NRI plugin that sets the CPUs of containers.
 type rival struct {
 	cpus string
 	stub stub.Stub
@@ -40,7 +40,7 @@ func (r *rival) update(id string) *api.ContainerUpdate {
 	return u
 }
 
-// newRival connects a rival whose place among the plugins is the index; candor's is 50.
+// newRival connects a rival with an index, which orders the plugins; candor's index is 50.
 func (l *lab) newRival(index, cpus string) *rival {
 	l.Helper()
 	r := &rival{cpus: cpus, met: make(chan struct{})}

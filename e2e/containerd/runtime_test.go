@@ -9,13 +9,13 @@ import (
 	"testing"
 )
 
-// A wrapped is a containerd without NRI's plugin whose clients name candor-runc as their runtime.
+// A wrapped is a containerd without the NRI plugin whose clients use candor-runc as their runtime.
 type wrapped struct {
 	*lab
 	wrapper string // candor-runc
 }
 
-// newWrapped starts one, with candor's state and groups apart.
+// newWrapped starts a wrapped with a state directory and groups of its own.
 func newWrapped(t *testing.T) *wrapped {
 	t.Helper()
 	parent := fmt.Sprintf("/candor-runtime-test-%d", os.Getpid())
@@ -42,7 +42,7 @@ func newWrapped(t *testing.T) *wrapped {
 	return w
 }
 
-// run runs a program and returns what it writes, on an error what it says of that.
+// run runs a program and returns its output; after an error, its standard error.
 func (w *wrapped) run(program string, args ...string) (string, error) {
 	cmd := exec.Command(program, args...)
 	var errOut strings.Builder

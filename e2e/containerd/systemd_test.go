@@ -20,8 +20,7 @@ import (
 	"github.com/candor-project/candor/hybrid"
 )
 
-// The runtime's other handler has systemd make its groups. Where the root is the initramfs itself, nothing can
-// pivot out of it.
+// The runtime's second handler lets systemd create the groups. It does not use pivot_root, which is impossible if the root is the initramfs.
 const systemdHandler = `
     [plugins.'io.containerd.cri.v1.runtime'.containerd.runtimes.systemd]
       runtime_type = "io.containerd.runc.v2"
@@ -30,7 +29,7 @@ const systemdHandler = `
         NoPivotRoot = true
 `
 
-// A booted lab is one on a machine that systemd has booted, which makes all groups.
+// A booted is a lab on a machine with systemd, which creates all groups.
 type booted struct {
 	*census
 	counts *prober
@@ -57,7 +56,7 @@ func newBooted(t *testing.T) *booted {
 	return b
 }
 
-// restart starts the plugin, and knows where it counts.
+// restart starts the plugin with a new metrics address.
 func (b *booted) restart() {
 	b.Helper()
 	b.startPlugin("--metrics", "127.0.0.1:0", "--cgroup-parent", "candor.slice")
@@ -73,14 +72,14 @@ func systemctl(t testing.TB, args ...string) string {
 	return string(out)
 }
 
-// reload has systemd write all its units' files anew. It answers the second question when it has done so.
+// reload makes systemd rewrite the files of all units. systemd answers the second request only after the reload.
 func (b *booted) reload() {
 	b.Helper()
 	systemctl(b, "daemon-reload")
 	systemctl(b, "show", "--property=SystemState")
 }
 
-// pod makes a pod in the slice that the kubelet with its systemd driver makes for it.
+// pod creates a pod in a slice like the slices of the kubelet's systemd driver.
 func (b *booted) pod(qos string, limit, request hybrid.Milli, annotations map[string]string) *pod {
 	b.Helper()
 	n := podNumber.Add(1)
@@ -98,7 +97,7 @@ func (b *booted) pod(qos string, limit, request hybrid.Milli, annotations map[st
 	return p
 }
 
-// makeSlice is what the kubelet's cgroup library does: the unit with its properties, and then the files.
+// makeSlice creates a slice as the kubelet's cgroup library does: the unit with its properties, and then the files.
 func (b *booted) makeSlice(slice string, limit, request hybrid.Milli) {
 	b.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
@@ -125,10 +124,10 @@ func (b *booted) makeSlice(slice string, limit, request hybrid.Milli) {
 	}
 }
 
-// unit is the name of the container's scope.
+// unit returns the name of the container's scope.
 func (c *container) unit() string { return "cri-containerd-" + c.id + ".scope" }
 
-// repair has the plugin compare the groups with the state, and returns how much it has set back.
+// repair makes the plugin compare the groups with the state, and returns the number of reverted settings.
 func (b *booted) repair() (drift float64) {
 	b.Helper()
 	count := func(series string) float64 {
@@ -145,8 +144,8 @@ func (b *booted) repair() (drift float64) {
 	return count(drifts) - before
 }
 
-// keeps has systemd reload, and checks that all have what they had, and that there is nothing to repair. All but one, whose quota
-// is between two of systemd's steps.
+// keeps reloads systemd, and checks that no container has changed and nothing needs a repair. The exception is a container whose quota is
+// between two steps of systemd's rounding.
 func (b *booted) keeps(when string, between *container) {
 	b.Helper()
 	for ctr := range b.has() {
@@ -171,7 +170,7 @@ func (b *booted) keeps(when string, between *container) {
 	b.check()
 }
 
-// start starts a container in a pod of its own.
+// start starts a container in a new pod.
 func (b *booted) start(name, qos string, limit, request hybrid.Milli, sensitive bool) *container {
 	b.Helper()
 	var annotations map[string]string
@@ -228,7 +227,7 @@ func TestSystemdCgroup(t *testing.T) {
 	}
 }
 
-// knows reports whether a container's unit has the properties that stand for what the container has.
+// knows reports whether the properties of a container's unit equal the container's settings.
 func (b *booted) knows(ctr *container, has cgroup.Settings) bool {
 	b.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
@@ -252,7 +251,7 @@ func (b *booted) knows(ctr *container, has cgroup.Settings) bool {
 	return cpus == has.CPUs && of["CPUQuotaPerSecUSec"].(uint64) == perSecond && of["CPUWeight"].(uint64) == uint64(has.Weight)/10
 }
 
-// setByHand changes a container's unit, and has that set back.
+// setByHand changes a container's unit, and checks that the plugin reverts the change.
 func (b *booted) setByHand(ctr *container, properties ...string) {
 	b.Helper()
 	had := must[cgroup.Settings](b)(ctr.has())
@@ -269,7 +268,7 @@ func (b *booted) setByHand(ctr *container, properties ...string) {
 	}
 }
 
-// resize is the kubelet's in-place resize with its systemd driver: on cgroup v2 the pod's unit is first.
+// resize resizes a container in place as the kubelet does with its systemd driver: on cgroup v2, the pod's unit first.
 func (b *booted) resize(ctr *container, limit hybrid.Milli) {
 	b.Helper()
 	systemctl(b, "set-property", "--runtime", path.Base(ctr.slice), fmt.Sprintf("CPUQuota=%d%%", limit/10))

@@ -11,8 +11,8 @@ import (
 	"github.com/candor-project/candor/e2e/probes"
 )
 
-// counters are the programs in the image that write how many CPUs they are told of: coreutils, glibc's
-// own and a C program's ways to ask it, Go's two, and what scripts do.
+// counters are the programs in the image that print a CPU count: nproc, the functions of glibc in a C program, the two functions of Go, and
+// the methods of scripts.
 var counters = []string{
 	"nproc", "getconf _NPROCESSORS_ONLN",
 	"sysconf onln", "sysconf nprocs", "sysconf affinity",
@@ -20,7 +20,7 @@ var counters = []string{
 	"grep -c ^processor /proc/cpuinfo",
 }
 
-// built is what the tests have built, if they had to: candor, and the programs of the image.
+// built has the paths of the programs that the tests built: candor, and the programs of the image.
 var built string
 
 func TestMain(m *testing.M) {
@@ -38,7 +38,7 @@ func TestMain(m *testing.M) {
 	os.Exit(code)
 }
 
-// builtDir is where things are built, once for all tests.
+// builtDir returns the directory for the builds, which all tests share.
 func builtDir(t *testing.T) string {
 	t.Helper()
 	if built == "" {
@@ -51,8 +51,7 @@ func builtDir(t *testing.T) string {
 	return built
 }
 
-// counterFiles are the files that the counters need in an image, by their path there. What is
-// compiled is linked statically.
+// counterFiles returns the files of the counters by their path in the image. Compiled programs are linked statically.
 func counterFiles(t *testing.T) map[string]string {
 	t.Helper()
 	if os.Getenv("CANDOR_IN_GUEST") != "" {
@@ -90,7 +89,7 @@ func counterFiles(t *testing.T) map[string]string {
 	return files
 }
 
-// sees checks what programs in a sensitive container are told.
+// sees checks the CPU counts that programs in a sensitive container find.
 func (c *container) sees() {
 	c.Helper()
 	before := c.cpus()

@@ -73,7 +73,7 @@ func crioCommand(l *lab) (program string, args []string) {
 	return "crio", []string{"--config", l.path("crio.conf"), "--config-dir", ""}
 }
 
-// loadByPodman loads an image without a registry: Podman's storage is CRI-O's.
+// loadByPodman loads an image without a registry, because Podman and CRI-O share their storage.
 func loadByPodman(l *lab, name string) {
 	l.Helper()
 	out, err := exec.Command("podman", "--root", l.path("root"), "--runroot", l.path("run"), "--storage-driver", "vfs",
@@ -102,8 +102,8 @@ func TestCrio(t *testing.T) {
 	}
 }
 
-// Killed while nothing is under way, the runtime, the plugin or both find afterwards what has gone on. (What CRI-O has begun to
-// make when it is killed it forgets, and leaves to the kubelet, which ends all that is in a pod's group.)
+// testRestarts: if CRI-O, the plugin or both are killed while no operation runs, they find the containers again after their restart. (A
+// container that CRI-O was creating when it was killed is lost to it; the kubelet then kills the processes in the pod's group.)
 func testRestarts(t *testing.T) {
 	l := newLab(t)
 	c := newCensus(l)

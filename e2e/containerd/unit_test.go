@@ -38,7 +38,7 @@ func (l *lab) unitLine(key string) string {
 	return value
 }
 
-// The rights of the unit suffice for the plugin, and other users can read the state and the views.
+// TestUnitsRights: the rights of the unit are sufficient for the plugin, and other users can read the state and the views.
 func TestUnitsRights(t *testing.T) {
 	l := newEngine(t, failClosed)
 	l.startUnit("--metrics", "127.0.0.1:0")
