@@ -143,7 +143,7 @@ func (c *chain) reported() *nodeReport {
 	return r
 }
 
-// reports waits until the node's report says of app what the state says.
+// reports waits until the node's report of app equals the state.
 func (c *chain) reports(when string) {
 	c.Helper()
 	g := c.granted()
@@ -158,7 +158,7 @@ func (c *chain) reports(when string) {
 	c.wait(when+": the report "+want, c.plugin, func() bool { return c.reported().of("app") == want })
 }
 
-// counts waits until what became of hints is as wanted, since the plugin was started.
+// counts waits until the plugin's counters of hint outcomes have the expected values.
 func (c *chain) counts(taken, missed float64) {
 	c.Helper()
 	p := c.newProber(c.plugin.said())
@@ -167,7 +167,7 @@ func (c *chain) counts(taken, missed float64) {
 	p.wants(`candor_hints_total{result="malformed"}`, 0)
 }
 
-// told waits for an event about a pod whose message has some words.
+// told waits for an Event of a pod whose message contains a text.
 func (c *chain) told(pod, reason string, words ...string) {
 	c.Helper()
 	c.wait("the event "+reason+" of "+pod, c.scheduler, func() bool {
@@ -189,7 +189,7 @@ func (c *chain) told(pod, reason string, words ...string) {
 	})
 }
 
-// hinted is what the scheduler has written of app into its pod.
+// hinted returns the scheduler's hint for app in its pod.
 func (c *chain) hinted() string {
 	c.Helper()
 	var pod struct {
@@ -205,7 +205,7 @@ func (c *chain) hinted() string {
 	return pod.Metadata.Annotations["candor.dev/hint"]
 }
 
-// drain does what kubectl drain does: nothing new comes, and what is there is asked to go.
+// drain drains the node as kubectl drain does: it marks the node unschedulable and evicts the pods.
 func (c *chain) drain() {
 	c.Helper()
 	c.api.does("PATCH", nodePath, merge, map[string]any{"spec": map[string]any{"unschedulable": true}})

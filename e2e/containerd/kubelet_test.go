@@ -13,13 +13,13 @@ import (
 	"github.com/candor-project/candor/hybrid"
 )
 
-// A kubelet is a real one without an API server: its pods are files in a folder.
+// A kubelet is a real kubelet without an API server. Its pods are manifests in a directory.
 type kubelet struct {
 	*census
 	daemon *daemon
 }
 
-// newKubelet starts everything, with lines of the kubelet's configuration.
+// newKubelet starts a lab and a kubelet, with additional lines of the kubelet's configuration.
 func newKubelet(t *testing.T, more string) *kubelet {
 	t.Helper()
 	needKubelet(t)
@@ -33,7 +33,7 @@ func needKubelet(t *testing.T) {
 	}
 }
 
-// startKubelet starts one beside a lab, with more flags.
+// startKubelet starts a kubelet in a lab, with additional flags.
 func startKubelet(l *lab, more string, flags ...string) *kubelet {
 	l.Helper()
 	k := &kubelet{census: newCensus(l)}
@@ -78,7 +78,7 @@ fileCheckFrequency: 1s
 syncFrequency: 1s
 `
 
-// makeTop makes the group above the kubelet's, which it wants in every hierarchy.
+// makeTop creates the parent of the kubelet's group in every hierarchy, because the kubelet requires it.
 func (k *kubelet) makeTop() {
 	k.Helper()
 	if _, err := os.Stat("/sys/fs/cgroup/cgroup.controllers"); err == nil {
@@ -102,7 +102,7 @@ func (k *kubelet) makeTop() {
 	}
 }
 
-// restoreLater puts back what a kubelet changes on the whole machine. The lab unmounts what it mounts.
+// restoreLater restores the machine-wide settings that a kubelet changes, after the test. The lab removes the kubelet's mounts.
 func (k *kubelet) restoreLater() {
 	k.Helper()
 	for _, name := range []string{"vm/overcommit_memory", "vm/panic_on_oom", "kernel/panic", "kernel/panic_on_oops", "kernel/keys/root_maxkeys", "kernel/keys/root_maxbytes"} {
@@ -125,7 +125,7 @@ func (k *kubelet) restoreLater() {
 	})
 }
 
-// manifest writes or replaces a static pod of one container.
+// manifest writes or replaces the manifest of a static pod with a container.
 func (k *kubelet) manifest(name string, limit hybrid.Milli, annotations map[string]string) {
 	k.Helper()
 	amounts := map[string]any{}
@@ -147,7 +147,8 @@ func (k *kubelet) manifest(name string, limit hybrid.Milli, annotations map[stri
 	k.write("manifests/"+name+".json", string(text))
 }
 
-// running is the container app of a pod once the kubelet has it running and Candor has planned it with a limit; it is not the one before.
+// running waits until the kubelet runs the container app of a pod and Candor has planned it with a limit. It returns the container, which
+// must differ from the container before.
 func (k *kubelet) running(name string, limit hybrid.Milli, before string) (id string, f fact) {
 	k.Helper()
 	k.wait("the kubelet's "+name, k.daemon, func() bool {

@@ -25,7 +25,7 @@ const (
 	busybox = "lab.local/busybox:1"
 )
 
-// A lab is a containerd of its own with NRI (or another runtime), and candor nri beside it.
+// A lab is a containerd with NRI (or another runtime) for a test, with candor nri.
 type lab struct {
 	*testing.T
 	criRuntime
@@ -42,7 +42,7 @@ type lab struct {
 	plugin  *daemon
 }
 
-// A criRuntime is what the labs start.
+// A criRuntime is a runtime that labs can start.
 type criRuntime struct {
 	name      string
 	find      func(*lab)                  // its programs, or skips the test
@@ -59,7 +59,7 @@ var underTest = containerd
 
 var labNumber atomic.Int64
 
-// newLab starts everything, with more lines in the configuration of containerd, and leaves nothing of it behind.
+// newLab starts the runtime and candor nri, with additional lines in the configuration of containerd. The test removes everything.
 func newLab(t *testing.T, more ...string) *lab {
 	t.Helper()
 	l := newEngine(t, more...)
@@ -67,13 +67,13 @@ func newLab(t *testing.T, more ...string) *lab {
 	return l
 }
 
-// newEngine is newLab without candor nri.
+// newEngine starts a lab as newLab does, without candor nri.
 func newEngine(t *testing.T, more ...string) *lab {
 	t.Helper()
 	return newEngineIn(t, "", more...)
 }
 
-// newEngineIn is newEngine with all state below a directory; "": in that for temporary files.
+// newEngineIn starts a lab as newEngine does, with all state below a directory; "" is the directory for temporary files.
 func newEngineIn(t *testing.T, base string, more ...string) *lab {
 	t.Helper()
 	l := &lab{T: t, criRuntime: underTest, parent: fmt.Sprintf("/candor-nri-test-%d-%d", os.Getpid(), labNumber.Add(1))}
@@ -94,7 +94,7 @@ func newEngineIn(t *testing.T, base string, more ...string) *lab {
 	return l
 }
 
-// findPrograms skips the test where the programs are not there.
+// findPrograms skips the test if the programs are missing.
 func (l *lab) findPrograms() {
 	l.Helper()
 	if os.Geteuid() != 0 {
@@ -111,7 +111,7 @@ func (l *lab) findPrograms() {
 	l.candor, l.files = candorBinary(l.T), counterFiles(l.T)
 }
 
-// testCache is where scripts/test-deps.sh keeps what it has built and fetched.
+// testCache is the directory of the programs that scripts/test-deps.sh builds and downloads.
 func testCache() string {
 	cache := os.Getenv("CANDOR_GUEST_CACHE")
 	if cache == "" {
@@ -121,7 +121,7 @@ func testCache() string {
 	return cache
 }
 
-// candorBinary builds candor once, unless CANDOR_BIN names one.
+// candorBinary builds candor once, unless CANDOR_BIN is the path of a candor binary.
 func candorBinary(t *testing.T) string {
 	t.Helper()
 	if bin := os.Getenv("CANDOR_BIN"); bin != "" {
@@ -148,7 +148,7 @@ func (l *lab) write(name, text string) {
 	}
 }
 
-// A daemon is a process that a test starts, and what it says.
+// A daemon is a process of a test, with its output.
 type daemon struct {
 	*exec.Cmd
 	mu  sync.Mutex
@@ -180,10 +180,10 @@ func (l *lab) start(program string, args ...string) *daemon {
 	return d
 }
 
-// kill ends a daemon as a power cut would.
+// kill kills a daemon with SIGKILL.
 func (d *daemon) kill() { d.Process.Kill(); d.Wait() }
 
-// connect makes the client, which connects with containerd again whenever that was killed: a call waits for it.
+// connect creates the client. After a restart of containerd, the client connects again, and calls wait for the connection.
 func (l *lab) connect() {
 	l.Helper()
 	var err error
@@ -209,26 +209,26 @@ func (l *lab) startEngine() {
 	})
 }
 
-// startPlugin starts candor nri, with more flags, and waits until it and containerd have met.
+// startPlugin starts candor nri with additional flags, and waits until it is connected to the runtime.
 func (l *lab) startPlugin(more ...string) {
 	l.Helper()
 	l.startPluginBy(l.candor, append(l.pluginArgs(), more...)...)
 }
 
-// startPluginBy is startPlugin by a program that becomes candor.
+// startPluginBy starts candor nri as startPlugin does, through a program that executes candor.
 func (l *lab) startPluginBy(program string, args ...string) {
 	l.Helper()
 	l.plugin = l.start(program, args...)
 	l.wait("candor nri", l.plugin, func() bool { return strings.Contains(l.plugin.said(), "msg=synchronized") })
 }
 
-// pluginArgs are the arguments of candor.
+// pluginArgs returns the arguments of candor nri.
 func (l *lab) pluginArgs() []string {
 	return []string{"nri", "--config", l.path("nri.yaml"), "--socket", l.path("nri.sock"),
 		"--state-dir", l.path("candor"), "--host-options", l.path("host.json"), "--cgroup-parent", l.parent + "-run"}
 }
 
-// wait waits for a condition, for a minute at most.
+// wait waits for a condition, for at most a minute.
 func (l *lab) wait(what string, of *daemon, is func() bool) {
 	l.Helper()
 	for end := time.Now().Add(time.Minute); !is(); time.Sleep(20 * time.Millisecond) {
@@ -245,7 +245,7 @@ func (l *lab) importImages() {
 	}
 }
 
-// importImage gives the runtime an image of busybox and some files.
+// importImage imports an image with busybox and additional files into the runtime.
 func (l *lab) importImage(name string, files map[string]string) {
 	l.Helper()
 	image(l.T, l.path("image.tar"), name, l.busybox, files)

@@ -17,16 +17,16 @@ import (
 	"time"
 )
 
-// served finds where a plugin serves its metrics.
+// served matches the log line with the address of a plugin's metrics.
 var served = regexp.MustCompile(`address=(http://\S+)/metrics`)
 
-// A prober asks a plugin as Prometheus and the kubelet do.
+// A prober sends requests to a plugin as Prometheus and the kubelet do.
 type prober struct {
 	*lab
 	base string
 }
 
-// newProber asks the plugin that wrote a log.
+// newProber returns a prober of the plugin that wrote a log.
 func (l *lab) newProber(log string) *prober {
 	l.Helper()
 	found := served.FindStringSubmatch(log)
@@ -36,7 +36,7 @@ func (l *lab) newProber(log string) *prober {
 	return &prober{l, found[1]}
 }
 
-// get asks for a page; the code is 0 where nobody answers.
+// get requests a page and returns the status code, or 0 if the plugin does not answer.
 func (p *prober) get(page string) (code int, body string) {
 	p.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
@@ -57,7 +57,7 @@ func (p *prober) get(page string) (code int, body string) {
 	return answer.StatusCode, string(text)
 }
 
-// value is what a scrape says of a series; ok is false where there is none.
+// value returns the value of a series in a scrape. ok is false if the series is missing.
 func (p *prober) value(series string) (v float64, ok bool) {
 	p.Helper()
 	code, body := p.get("/metrics")
@@ -76,7 +76,7 @@ func (p *prober) value(series string) (v float64, ok bool) {
 	return 0, false
 }
 
-// noted waits until it is noted of all containers that they run, which candor nri does a little after they have begun.
+// noted waits until the state has all containers as running, which candor nri records shortly after their start.
 func (l *lab) noted() {
 	l.Helper()
 	l.wait("the notes of what runs", cmp.Or(l.plugin, l.engine), func() bool {
@@ -85,7 +85,7 @@ func (l *lab) noted() {
 	})
 }
 
-// wants compares a series.
+// wants compares the value of a series with the expected value.
 func (p *prober) wants(series string, want float64) {
 	p.Helper()
 	if got, ok := p.value(series); got != want || !ok {
@@ -93,7 +93,7 @@ func (p *prober) wants(series string, want float64) {
 	}
 }
 
-// of names a container's series.
+// of returns the name of a container's series.
 func of(metric string, c *container, class string) string {
 	return fmt.Sprintf(`%s{class="%s",container="%s",namespace="default",pod="%s"}`, metric, class, c.name, c.pod.name)
 }
