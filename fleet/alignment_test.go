@@ -8,34 +8,34 @@ import (
 
 // rowOfShares is the row of a node with so much free, and nothing else.
 func rowOfShares(shares []int32) row {
-	var list traitList
+	var list featureList
 	list.setShares(shares, Candor)
-	node := noRow
-	node.traits = list.pack()
+	node := worstRow
+	node.features = list.pack()
 	return node
 }
 
 // What nodes of two resources pull at most is bounded by their row, and exactly where it is one.
 func TestPullOfTwoResources(t *testing.T) {
-	share := rapid.OneOf(rapid.Int32Range(0, top), rapid.SampledFrom([]int32{0, 1, top - 1, top}))
+	share := rapid.OneOf(rapid.Int32Range(0, maxFeature), rapid.SampledFrom([]int32{0, 1, maxFeature - 1, maxFeature}))
 	weight := rapid.Int64Range(0, 2*wholeShare)
 	rapid.Check(t, func(t *rapid.T) {
-		p := pull{shift: rapid.Int64Range(-1<<31, 1<<31).Draw(t, "shift")}
+		p := alignment{reduction: rapid.Int64Range(-1<<31, 1<<31).Draw(t, "shift")}
 		p.weights[0] = weight.Draw(t, "weight of CPU")
 		p.weights[1] = rapid.OneOf(weight, rapid.Int64Range(-2*wholeShare, 0)).Draw(t, "of the other")
-		p.sort(2)
-		of, most := noRow, int64(1-mostPull)
+		p.setBound(2)
+		of, most := worstRow, int64(1-maxAlignment)
 		nodes := rapid.IntRange(1, 4).Draw(t, "nodes")
 		for range nodes {
 			shares := []int32{share.Draw(t, "CPU"), share.Draw(t, "other")}
 			node := rowOfShares(shares)
-			if got, want := p.most(&node), p.of(shares); got != want {
+			if got, want := p.upperBound(&node), p.valueFor(shares); got != want {
 				t.Fatalf("%+v: a node with %v free pulls with %d at most, want %d", p, shares, got, want)
 			}
-			of.raise(&node)
-			most = max(most, p.of(shares))
+			of.include(&node)
+			most = max(most, p.valueFor(shares))
 		}
-		if bound := p.most(&of); bound < most {
+		if bound := p.upperBound(&of); bound < most {
 			t.Errorf("%+v: %d at most, but a node pulls with %d", p, bound, most)
 		}
 	})
@@ -45,16 +45,16 @@ func TestPullOfTwoResources(t *testing.T) {
 // free, none pulls as one that has both.
 func TestPullBesideTheCorner(t *testing.T) {
 	for _, weights := range [][2]int64{{5, 1}, {3, 2}, {2, 3}, {1, 5}} {
-		p := pull{weights: [1 + maxResources]int64{weights[0] << 8, weights[1] << 8}}
-		p.sort(2)
-		of, most := noRow, int64(0)
+		p := alignment{weights: [1 + maxResources]int64{weights[0] << 8, weights[1] << 8}}
+		p.setBound(2)
+		of, most := worstRow, int64(0)
 		for _, shares := range [][]int32{{60000, 10000}, {50000, 40000}, {40000, 50000}, {10000, 60000}} {
 			node := rowOfShares(shares)
-			of.raise(&node)
-			most = max(most, p.of(shares))
+			of.include(&node)
+			most = max(most, p.valueFor(shares))
 		}
 		corner := weights[0]*60000 + weights[1]*60000
-		if bound := p.most(&of); bound < most || (bound-most)*3 > corner-most {
+		if bound := p.upperBound(&of); bound < most || (bound-most)*3 > corner-most {
 			t.Errorf("weights %v: %d at most, where the strongest pulls with %d and the corner says %d", weights, bound, most, corner)
 		}
 	}

@@ -10,14 +10,14 @@ type block struct {
 	keys   [blockSize]int64 // of nodes; for smaller blocks: a lower bound of a block's keys, and an upper bound of the previous block's keys
 	lowest [blockSize]NodeID
 	count  int
-	loose  marks  // parts that can be worse than their row
-	parent *block // which keeps it
-	*inner        // nil: the parts are nodes
+	loose  fieldSet // parts that can be worse than their row
+	parent *block   // which keeps it
+	*inner          // nil: the parts are nodes
 
 	// For searches that were begun before it gave parts to another block:
-	heir             *block // to which it gave some last, or all
-	gave, gaveBefore int64  // shelf.gives when it gave last, and when it gave the time before
-	dead             bool   // it gave all
+	successor              *block // to which it gave some last, or all
+	lastMove, previousMove int64  // shelf.gives when it gave last, and when it gave the time before
+	isMerged               bool   // it gave all
 }
 
 // inner holds the data of a block of blocks.
@@ -31,8 +31,8 @@ func (b *block) position(id NodeID) int {
 	return slices.Index(b.lowest[:b.count], id)
 }
 
-// child returns which of its smaller blocks a key is in or belongs to.
-func (b *block) child(key int64) int {
+// childIndex returns which of its smaller blocks a key is in or belongs to.
+func (b *block) childIndex(key int64) int {
 	low, high := 0, b.count
 	for low < high {
 		if middle := (low + high) / 2; b.keys[middle] <= key {
@@ -44,8 +44,8 @@ func (b *block) child(key int64) int {
 	return max(0, low-1)
 }
 
-// openAt makes room for a smaller block.
-func (b *block) openAt(at int) {
+// insertGap makes room for a smaller block.
+func (b *block) insertGap(at int) {
 	copy(b.keys[at+1:], b.keys[at:b.count])
 	copy(b.lowest[at+1:], b.lowest[at:b.count])
 	copy(b.rows[at+1:], b.rows[at:b.count])
@@ -53,8 +53,8 @@ func (b *block) openAt(at int) {
 	b.count++
 }
 
-// closeAt takes a smaller block out.
-func (b *block) closeAt(at int) {
+// removeChild takes a smaller block out.
+func (b *block) removeChild(at int) {
 	copy(b.keys[at:], b.keys[at+1:b.count])
 	copy(b.lowest[at:], b.lowest[at+1:b.count])
 	copy(b.rows[at:], b.rows[at+1:b.count])
@@ -63,14 +63,14 @@ func (b *block) closeAt(at int) {
 	b.blocks[b.count] = nil
 }
 
-// append adds a node.
-func (b *block) append(key int64, id NodeID) {
+// appendNode adds a node.
+func (b *block) appendNode(key int64, id NodeID) {
 	b.keys[b.count], b.lowest[b.count] = key, id
 	b.count++
 }
 
-// take removes a node; the last node takes its position.
-func (b *block) take(at int) {
+// removeNode removes a node; the last node takes its position.
+func (b *block) removeNode(at int) {
 	b.count--
 	b.keys[at], b.lowest[at] = b.keys[b.count], b.lowest[b.count]
 }
@@ -98,27 +98,27 @@ func (b *block) halve(upper *block) int64 {
 	key := keys[b.count/2]
 	for i := b.count - 1; i >= 0; i-- {
 		if b.keys[i] >= key {
-			upper.append(b.keys[i], b.lowest[i])
-			b.take(i)
+			upper.appendNode(b.keys[i], b.lowest[i])
+			b.removeNode(i)
 		}
 	}
 	return key
 }
 
-// raise raises the row of a part to include a node, and reports whether the row has changed.
-func (b *block) raise(at int, it *item) bool {
-	raised := b.rows[at].raise(&it.row)
-	if it.id < b.lowest[at] {
-		b.lowest[at], raised = it.id, true
+// includeEntry raises the row of a part to include a node, and reports whether the row has changed.
+func (b *block) includeEntry(at int, e *entry) bool {
+	raised := b.rows[at].include(&e.row)
+	if e.id < b.lowest[at] {
+		b.lowest[at], raised = e.id, true
 	}
 	return raised
 }
 
-// lose marks a block of nodes as loose where it can be worse after the fall of a node.
-func (b *block) lose(at int, before *item, f *fall) {
-	lost := b.rows[at].hangsOn(&before.row, f)
-	if f.gone && before.id == b.lowest[at] {
-		lost |= lowestMark
+// loosen marks a block of nodes as loose where it can be worse after the fall of a node.
+func (b *block) loosen(at int, before *entry, f *decline) {
+	fields := b.rows[at].dependsOn(&before.row, f)
+	if f.isRemoved && before.id == b.lowest[at] {
+		fields |= lowestField
 	}
-	b.blocks[at].loose |= lost
+	b.blocks[at].loose |= fields
 }

@@ -10,17 +10,17 @@ import (
 // without order within a block; blocks are in larger blocks in the order of their keys. A block stores a row for each smaller block, so that
 // a search skips most parts. Nodes of different sizes are in trees of their own, unless the key contains the size.
 
-// A shelf is all nodes.
-type shelf struct {
-	trees []*block   // by size (sizeOfKey), each with the block of all its nodes as its only part; nil: no node
-	rows  []row      // of the nodes, by NodeID
-	gives int64      // number of moves of parts between blocks
-	dead  [64]*block // blocks that gave away all of theirs, in a ring: as many as die while an answer is of use
-	died  int
+// A nodeIndex is all nodes.
+type nodeIndex struct {
+	trees       []*block   // by size (sizeOfKey), each with the block of all its nodes as its only part; nil: no node
+	rows        []row      // of the nodes, by NodeID
+	moveCount   int64      // number of moves of parts between blocks
+	merged      [64]*block // blocks that gave away all of theirs, in a ring: as many as die while an answer is of use
+	mergedCount int
 }
 
-// An item is a node on a shelf.
-type item struct {
+// An entry is a node on a shelf.
+type entry struct {
 	key int64
 	id  NodeID
 	row row
@@ -29,8 +29,8 @@ type item struct {
 // idBits are those of a node's number in its key: so all keys differ.
 const idBits = 20
 
-// row returns the row of a part of a block.
-func (s *shelf) row(b *block, at int) *row {
+// rowOf returns the row of a part of a block.
+func (s *nodeIndex) rowOf(b *block, at int) *row {
 	if b.inner == nil {
 		return &s.rows[b.lowest[at]]
 	}
@@ -38,23 +38,23 @@ func (s *shelf) row(b *block, at int) *row {
 }
 
 // insert puts a node on a shelf. Its row must be that of the item from now on.
-func (s *shelf) insert(it *item) {
-	size := sizeOfKey(it.key)
+func (s *nodeIndex) insert(e *entry) {
+	size := sizeOfKey(e.key)
 	for size >= len(s.trees) {
 		s.trees = append(s.trees, nil)
 	}
 	if s.trees[size] == nil {
 		tree := &block{count: 1, inner: new(inner)}
-		tree.blocks[0], tree.lowest[0], tree.rows[0] = &block{parent: tree}, MaxNodes, noRow
-		tree.rows[0].size = it.row.size
+		tree.blocks[0], tree.lowest[0], tree.rows[0] = &block{parent: tree}, MaxNodes, worstRow
+		tree.rows[0].size = e.row.size
 		s.trees[size] = tree
 	}
-	s.makeRoom(s.trees[size])
-	s.insertInto(s.trees[size], it)
+	s.splitFullRoot(s.trees[size])
+	s.insertInto(s.trees[size], e)
 }
 
-// makeRoom sees to it that the block of all nodes of a size is not full.
-func (s *shelf) makeRoom(tree *block) {
+// splitFullRoot sees to it that the block of all nodes of a size is not full.
+func (s *nodeIndex) splitFullRoot(tree *block) {
 	if tree.blocks[0].count == blockSize {
 		root := &block{count: 1, inner: new(inner), parent: tree}
 		root.blocks[0], root.keys[0] = tree.blocks[0], math.MinInt64
@@ -65,23 +65,23 @@ func (s *shelf) makeRoom(tree *block) {
 }
 
 // insertInto puts a node into a block that is not full, and reports whether that is better for it.
-func (s *shelf) insertInto(b *block, it *item) (better bool) {
+func (s *nodeIndex) insertInto(b *block, e *entry) (raised bool) {
 	if b.inner == nil {
-		b.append(it.key, it.id)
+		b.appendNode(e.key, e.id)
 		return true
 	}
-	at := b.child(it.key)
+	at := b.childIndex(e.key)
 	if b.blocks[at].count == blockSize {
 		s.split(b, at)
-		at = b.child(it.key)
+		at = b.childIndex(e.key)
 	}
-	return s.insertInto(b.blocks[at], it) && b.raise(at, it)
+	return s.insertInto(b.blocks[at], e) && b.includeEntry(at, e)
 }
 
 // split splits a full block within a block that is not full.
-func (s *shelf) split(b *block, at int) {
+func (s *nodeIndex) split(b *block, at int) {
 	lower, upper := b.blocks[at], &block{parent: b}
-	s.give(lower, upper)
+	s.recordMove(lower, upper)
 	key := lower.keys[blockSize/2]
 	if lower.inner != nil {
 		upper.inner = new(inner)
@@ -89,59 +89,59 @@ func (s *shelf) split(b *block, at int) {
 	} else {
 		key = lower.halve(upper)
 	}
-	b.openAt(at + 1)
+	b.insertGap(at + 1)
 	b.keys[at+1], b.blocks[at+1] = key, upper
 	b.loose |= lower.loose
-	s.renew(b, at)
-	s.renew(b, at+1)
+	s.recomputeRow(b, at)
+	s.recomputeRow(b, at+1)
 }
 
 // tighten computes the loose figures of a part's row again, from the rows below.
-func (s *shelf) tighten(b *block, at int) {
+func (s *nodeIndex) tighten(b *block, at int) {
 	part, lowest := b.blocks[at], NodeID(MaxNodes)
-	var room [blockSize]*row
-	rows := room[:part.count]
+	var buffer [blockSize]*row
+	rows := buffer[:part.count]
 	for i := range rows {
-		rows[i] = s.row(part, i)
+		rows[i] = s.rowOf(part, i)
 		lowest = min(lowest, part.lowest[i])
 	}
 	before := b.rows[at]
-	b.rows[at].best(part.loose, rows)
-	b.loose |= before.differs(&b.rows[at])
+	b.rows[at].setBest(part.loose, rows)
+	b.loose |= before.diff(&b.rows[at])
 	if lowest != b.lowest[at] {
-		b.lowest[at], b.loose = lowest, b.loose|lowestMark
+		b.lowest[at], b.loose = lowest, b.loose|lowestField
 	}
 	part.loose = 0
 }
 
-// renew computes the whole row of a part again after nodes moved. The caller decides whether the block itself is loose.
-func (s *shelf) renew(b *block, at int) {
+// recomputeRow computes the whole row of a part again after nodes moved. The caller decides whether the block itself is loose.
+func (s *nodeIndex) recomputeRow(b *block, at int) {
 	loose, part := b.loose, b.blocks[at]
-	part.loose = allMarks
+	part.loose = allFields
 	b.rows[at].size = anySize
 	if part.count > 0 {
-		b.rows[at].size = s.row(part, 0).size
+		b.rows[at].size = s.rowOf(part, 0).size
 	}
 	s.tighten(b, at)
 	b.loose = loose
 }
 
 // remove takes a node off a shelf.
-func (s *shelf) remove(it *item) {
-	f, size := goneOf(&it.row), sizeOfKey(it.key)
-	s.removeFrom(s.trees[size], it, &f)
+func (s *nodeIndex) remove(e *entry) {
+	f, size := removalOf(&e.row), sizeOfKey(e.key)
+	s.removeFrom(s.trees[size], e, &f)
 	s.dropEmpty(size)
 }
 
 // dropEmpty removes empty blocks after a node has left.
-func (s *shelf) dropEmpty(size int) {
+func (s *nodeIndex) dropEmpty(size int) {
 	tree := s.trees[size]
 	if root := tree.blocks[0]; root.inner != nil && root.count == 1 {
 		child := root.blocks[0]
 		tree.blocks[0], child.parent = child, tree
 		child.loose |= root.loose
-		s.give(root, child)
-		s.bury(root)
+		s.recordMove(root, child)
+		s.retire(root)
 		root.count = 0
 	}
 	if tree.blocks[0].count == 0 {
@@ -150,14 +150,14 @@ func (s *shelf) dropEmpty(size int) {
 }
 
 // removeFrom takes a node out of a block.
-func (s *shelf) removeFrom(b *block, it *item, f *fall) {
-	at := b.child(it.key)
+func (s *nodeIndex) removeFrom(b *block, e *entry, f *decline) {
+	at := b.childIndex(e.key)
 	below := b.blocks[at]
 	if below.inner != nil {
-		s.removeFrom(below, it, f)
+		s.removeFrom(below, e, f)
 	} else {
-		below.take(below.position(it.id))
-		b.lose(at, it, f)
+		below.removeNode(below.position(e.id))
+		b.loosen(at, e, f)
 	}
 	if below.count < blockSize/4 && b.parent != nil {
 		s.merge(b, at)
@@ -165,75 +165,75 @@ func (s *shelf) removeFrom(b *block, it *item, f *fall) {
 }
 
 // merge merges a small block with its neighbor, if that leaves space to grow.
-func (s *shelf) merge(b *block, at int) {
+func (s *nodeIndex) merge(b *block, at int) {
 	at = min(at, b.count-2)
 	if at < 0 || b.blocks[at].count+b.blocks[at+1].count > blockSize*3/4 && b.blocks[at].count*b.blocks[at+1].count > 0 {
 		return
 	}
 	b.loose |= b.blocks[at].loose | b.blocks[at+1].loose
-	s.give(b.blocks[at+1], b.blocks[at])
-	s.bury(b.blocks[at+1])
+	s.recordMove(b.blocks[at+1], b.blocks[at])
+	s.retire(b.blocks[at+1])
 	b.blocks[at+1].moveTo(b.blocks[at], 0)
-	b.closeAt(at + 1)
-	s.renew(b, at)
+	b.removeChild(at + 1)
+	s.recomputeRow(b, at)
 }
 
-// give notes that a block gives parts to another, for searches that have still to open the first.
-func (s *shelf) give(from, to *block) {
-	s.gives++
-	from.gaveBefore, from.gave, from.heir = from.gave, s.gives, to
+// recordMove notes that a block gives parts to another, for searches that have still to open the first.
+func (s *nodeIndex) recordMove(from, to *block) {
+	s.moveCount++
+	from.previousMove, from.lastMove, from.successor = from.lastMove, s.moveCount, to
 }
 
-// bury makes the block that died longest ago forget its heir, so that no chain of dead blocks grows.
-func (s *shelf) bury(b *block) {
-	at := &s.dead[s.died%len(s.dead)]
+// retire makes the block that died longest ago forget its heir, so that no chain of dead blocks grows.
+func (s *nodeIndex) retire(b *block) {
+	at := &s.merged[s.mergedCount%len(s.merged)]
 	if *at != nil {
-		(*at).heir = nil
+		(*at).successor = nil
 	}
 	*at = b
-	b.dead = true
-	s.died++
+	b.isMerged = true
+	s.mergedCount++
 }
 
 // move changes the key of a node on a shelf, within the same size, and its row. From now on the node must have the new row.
-func (s *shelf) move(before, now *item, f *fall) {
+func (s *nodeIndex) move(before, now *entry, f *decline) {
 	size := sizeOfKey(now.key)
-	s.makeRoom(s.trees[size])
+	s.splitFullRoot(s.trees[size])
 	s.moveIn(s.trees[size], before, now, f)
 	s.dropEmpty(size)
 }
 
 // moveIn is move within a block that is not full. It reports whether that is better for it.
-func (s *shelf) moveIn(b *block, before, now *item, f *fall) (better bool) {
-	from, to := b.child(before.key), b.child(now.key)
+func (s *nodeIndex) moveIn(b *block, before, now *entry, f *decline) (raised bool) {
+	from, to := b.childIndex(before.key), b.childIndex(now.key)
 	if below := b.blocks[to]; from == to && below.inner != nil && below.count == blockSize {
 		s.split(b, to)
-		from, to = b.child(before.key), b.child(now.key)
+		from, to = b.childIndex(before.key), b.childIndex(now.key)
 	}
 	if from != to {
-		gone := goneOf(&before.row)
-		s.removeFrom(b, before, &gone)
+		removal := removalOf(&before.row)
+		s.removeFrom(b, before, &removal)
 		return s.insertInto(b, now)
 	}
 	below := b.blocks[to]
 	if below.inner != nil {
-		return s.moveIn(below, before, now, f) && b.raise(to, now)
+		return s.moveIn(below, before, now, f) && b.includeEntry(to, now)
 	}
 	below.keys[below.position(now.id)] = now.key
-	b.lose(to, before, f)
-	return b.raise(to, now)
+	b.loosen(to, before, f)
+	return b.includeEntry(to, now)
 }
 
-// shelvesOf returns the shelves by class, or the common shelf.
-func (f *Fleet) shelvesOf() []shelf {
-	if f.oneShelf() {
-		return f.shelves[:1]
+// activeIndexes returns the shelves by class, or the common shelf.
+func (f *Fleet) activeIndexes() []nodeIndex {
+	if f.hasSingleIndex() {
+		return f.indexes[:1]
 	}
-	return f.shelves[:]
+	return f.indexes[:]
 }
 
-// shelfFor returns the shelf from which containers of a class are placed.
-func (f *Fleet) shelfFor(class hybrid.Class) *shelf {
-	shelves := f.shelvesOf()
-	return &shelves[min(int(class), len(shelves)-1)]
+// indexFor returns the shelf from which containers of a class are placed.
+func (f *Fleet) indexFor(class hybrid.Class) *nodeIndex {
+	indexes := f.activeIndexes()
+	return &indexes[min(int(class), len(indexes)-1)]
 }

@@ -8,8 +8,8 @@ type candidate struct {
 	block   *block // nil: a node; exactly: a node with a known score
 }
 
-// exactly marks a node with a known score. A separate field would not fit into half a cache line.
-var exactly = new(block)
+// evaluatedNode marks a node with a known score. A separate field would not fit into half a cache line.
+var evaluatedNode = new(block)
 
 func (a *candidate) before(b *candidate) bool {
 	return a.bound < b.bound || a.bound == b.bound && a.lowest < b.lowest
@@ -17,11 +17,11 @@ func (a *candidate) before(b *candidate) bool {
 
 // isStale reports whether the candidate is a node that has changed since: then a newer candidate for the node exists.
 func (a *candidate) isStale(versions []uint32) bool {
-	return (a.block == nil || a.block == exactly) && a.version != versions[a.lowest]
+	return (a.block == nil || a.block == evaluatedNode) && a.version != versions[a.lowest]
 }
 
-// behind comes after all candidates.
-var behind = candidate{bound: never}
+// maxCandidate comes after all candidates.
+var maxCandidate = candidate{bound: never}
 
 // candidates are the candidates up to a limit: worse candidates were omitted.
 type candidates struct {
@@ -30,7 +30,7 @@ type candidates struct {
 }
 
 // Of more than mostKept candidates, about fewKept are retained. Tests change these values.
-var fewKept, mostKept = 400, 1200
+var targetCandidates, maxCandidates = 400, 1200
 
 func (l *candidates) push(c *candidate) {
 	if !l.limit.before(c) {
@@ -47,42 +47,42 @@ func (l *candidates) replace(c *candidate) {
 	}
 }
 
-// thin leaves out nodes that are there a second time, and then those candidates that do not come soon, where there are many.
-func (l *candidates) thin(versions []uint32) {
-	if len(l.heap) <= mostKept {
+// trim leaves out nodes that are there a second time, and then those candidates that do not come soon, where there are many.
+func (l *candidates) trim(versions []uint32) {
+	if len(l.heap) <= maxCandidates {
 		return
 	}
-	l.keep(func(c *candidate) bool { return !c.isStale(versions) })
-	if len(l.heap) > mostKept {
-		l.limit = l.soon()
-		l.keep(func(c *candidate) bool { return !l.limit.before(c) })
+	l.filter(func(c *candidate) bool { return !c.isStale(versions) })
+	if len(l.heap) > maxCandidates {
+		l.limit = l.estimateLimit()
+		l.filter(func(c *candidate) bool { return !l.limit.before(c) })
 	}
 }
 
-// keep keeps some in the heap.
-func (l *candidates) keep(is func(*candidate) bool) {
+// filter keeps some in the heap.
+func (l *candidates) filter(keepIf func(*candidate) bool) {
 	kept := l.heap[:0]
 	for i := range l.heap {
-		if c := &l.heap[i]; is(c) {
+		if c := &l.heap[i]; keepIf(c) {
 			kept = append(kept, *c)
 		}
 	}
 	l.heap = kept
-	kept.order()
+	kept.heapify()
 }
 
-// soon estimates the candidate at position fewKept from a sample.
-func (l *candidates) soon() candidate {
-	const asked = 16
-	var room [asked]candidate
-	few := heap(room[:0])
-	for i := range asked {
-		few.push(&l.heap[(2*i+1)*len(l.heap)/(2*asked)]) // without the first candidate, which is the best of all
+// estimateLimit estimates the candidate at position fewKept from a sample.
+func (l *candidates) estimateLimit() candidate {
+	const samples = 16
+	var buffer [samples]candidate
+	sample := heap(buffer[:0])
+	for i := range samples {
+		sample.push(&l.heap[(2*i+1)*len(l.heap)/(2*samples)]) // without the first candidate, which is the best of all
 	}
-	for range asked * fewKept / len(l.heap) {
-		few.pop()
+	for range samples * targetCandidates / len(l.heap) {
+		sample.pop()
 	}
-	return few[0]
+	return sample[0]
 }
 
 // A heap is a min-heap of candidates by their bound.
@@ -108,8 +108,8 @@ func (h *heap) pop() {
 	}
 }
 
-// order makes a heap of candidates in any order.
-func (h heap) order() {
+// heapify makes a heap of candidates in any order.
+func (h heap) heapify() {
 	for i := len(h)/2 - 1; i >= 0; i-- {
 		c := h[i]
 		h.sink(i, &c)

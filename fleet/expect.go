@@ -36,7 +36,7 @@ func (f *Fleet) Expect(c ContainerID) {
 		}
 	}
 	if id, _ := f.expectedAt(expectStep); id != NoNode {
-		f.fetchNode(id)
+		f.prefetchNode(id)
 	}
 	if id, c := f.expectedAt(2 * expectStep); id != NoNode {
 		n := &f.nodes[id]
@@ -49,24 +49,24 @@ func (f *Fleet) Expect(c ContainerID) {
 }
 
 // expectedAt returns the container of an earlier call of Expect, and its node.
-func (f *Fleet) expectedAt(before int) (NodeID, ContainerID) {
+func (f *Fleet) expectedAt(callsAgo int) (NodeID, ContainerID) {
 	e := &f.expected
-	if e.count <= before {
+	if e.count <= callsAgo {
 		return NoNode, 0
 	}
-	c := e.containers[(e.count-1-before)%ExpectAhead]
+	c := e.containers[(e.count-1-callsAgo)%ExpectAhead]
 	return f.NodeOf(c), c
 }
 
-// fetchNode prefetches the fleet's data of a node.
-func (f *Fleet) fetchNode(id NodeID) {
+// prefetchNode prefetches the fleet's data of a node.
+func (f *Fleet) prefetchNode(id NodeID) {
 	prefetch.Line(unsafe.Pointer(&f.nodes[id]))
 	prefetch.Line(unsafe.Pointer(&f.rows[id]))
-	f.fetchQuote(id)
+	f.prefetchQuote(id)
 }
 
-// fetchQuote prefetches the data for a quote of a node.
-func (f *Fleet) fetchQuote(id NodeID) {
+// prefetchQuote prefetches the data for a quote of a node.
+func (f *Fleet) prefetchQuote(id NodeID) {
 	count := len(f.options.Resources)
 	prefetch.Line(unsafe.Pointer(&f.summaries[id]))
 	prefetch.Line(unsafe.Pointer(&f.shares[int(id)*(1+count)]))
@@ -75,8 +75,8 @@ func (f *Fleet) fetchQuote(id NodeID) {
 	}
 }
 
-// fetchPlace prefetches the data that a placement on a node changes.
-func (f *Fleet) fetchPlace(id NodeID) {
+// prefetchPlacement prefetches the data that a placement on a node changes.
+func (f *Fleet) prefetchPlacement(id NodeID) {
 	n := &f.nodes[id]
 	next := n.NextHandle()
 	n.PrefetchContainer(next)

@@ -59,58 +59,58 @@ type Fleet struct {
 	options     Options
 	kinds       []*kind
 	kindNumbers map[kindKey]int32 // index into kinds
-	empties     map[*topology.Machine]*hybrid.Node
-	shelves     [2]shelf    // by class; a single shelf for both classes if oneShelf
-	nodes       []node      // by NodeID
-	containers  []container // by ContainerID
-	amounts     []int64     // further resources of the containers, container by container
+	emptyNodes  map[*topology.Machine]*hybrid.Node
+	indexes     [2]nodeIndex // by class; a single shelf for both classes if oneShelf
+	nodes       []node       // by NodeID
+	containers  []container  // by ContainerID
+	amounts     []int64      // further resources of the containers, container by container
 	totals      Totals
 	summaries   []hybrid.Summary // by NodeID
 	rows        []row            // by NodeID, as the shelves have them
 	free        []int64          // free further resources of the nodes, node by node
 	sizes       []size
 	sizeNumbers map[sizeKey]uint8
-	units       [moreResources]float64 // see unitsOf
-	shares      []int32                // free shares of CPU and of those, likewise
-	refused     [][mostRefusals]int32  // by NodeID: the limits that a node refused lately (node.refusals)
-	versions    []uint32               // by NodeID: number of changes of the node
+	units       [indexedResources]float64 // see unitsOf
+	shares      []int32                   // free shares of CPU and of those, likewise
+	refused     [][maxRefusals]int32      // by NodeID: the limits that a node refused lately (node.refusals)
+	versions    []uint32                  // by NodeID: number of changes of the node
 
-	recent   recent
+	searches searchCache
 	expected expected
 
 	// Of the decision that is being made:
-	decision int64   // its number
-	asked    Request // with resources of its own
-	asks     int64   // number of changes of the question, and of new kinds; so it is not 0 if there is a node
-	request  hybrid.Request
-	question question
+	decisions    int64   // its number
+	lastRequest  Request // with resources of its own
+	queryVersion int64   // number of changes of the question, and of new kinds; so it is not 0 if there is a node
+	request      hybrid.Request
+	query        query
 }
 
 // A kind is the common part of nodes with the same machine and capacity.
 type kind struct {
-	capacity []int64
-	empty    *hybrid.Node // the nodes are its twins
-	weigher  weigher
-	scale    []float64 // makes shares of amounts
-	size     uint8     // index into Fleet.sizes
-	asked    int64     // Fleet.asks for which the following hold
-	pull     pull      // on the container of the question
-	shift    int64     // weighted sum of the request
+	capacity     []int64
+	empty        *hybrid.Node // the nodes are its twins
+	weigher      weigher
+	scale        []float64 // makes shares of amounts
+	size         uint8     // index into Fleet.sizes
+	queryVersion int64     // Fleet.asks for which the following hold
+	alignment    alignment // on the container of the question
+	reduction    int64     // weighted sum of the request
 }
 
 // A node is a machine of the fleet, of the size of a cache line.
 type node struct {
-	*hybrid.Node            // nil: no such node
-	held         []held     // its containers, by handle
-	keys         [2]int64   // on the shelves of its kind
-	spreads      spreadBits // of its containers
-	kind         int32      // index into Fleet.kinds
-	refusals     uint8      // strict sensitive containers with the topology policy Prefer that it has refused since its last change
-	shelved      bool
+	*hybrid.Node                 // nil: no such node
+	held         []heldContainer // its containers, by handle
+	keys         [2]int64        // on the shelves of its kind
+	spreads      spreadBits      // of its containers
+	kind         int32           // index into Fleet.kinds
+	refusals     uint8           // strict sensitive containers with the topology policy Prefer that it has refused since its last change
+	isIndexed    bool
 }
 
-// mostRefusals bounds the stored refused limits of a node.
-const mostRefusals = 4
+// maxRefusals bounds the stored refused limits of a node.
+const maxRefusals = 4
 
 // A container is a running container, of the size of a cache line.
 type container struct {
@@ -140,7 +140,7 @@ func New(o Options) (*Fleet, error) {
 	}
 	o.Resources = slices.Clone(o.Resources)
 	f := &Fleet{options: o, kindNumbers: make(map[kindKey]int32),
-		empties: make(map[*topology.Machine]*hybrid.Node), sizes: make([]size, 1), sizeNumbers: make(map[sizeKey]uint8)}
+		emptyNodes: make(map[*topology.Machine]*hybrid.Node), sizes: make([]size, 1), sizeNumbers: make(map[sizeKey]uint8)}
 	return f, nil
 }
 
@@ -149,7 +149,7 @@ func (f *Fleet) Totals() Totals { return f.totals }
 
 // Node returns a node for reading, or nil. A caller that changes it corrupts the fleet.
 func (f *Fleet) Node(id NodeID) *hybrid.Node {
-	if !f.has(id) {
+	if !f.hasNode(id) {
 		return nil
 	}
 	return f.nodes[id].Node
@@ -175,13 +175,13 @@ func (f *Fleet) Request(c ContainerID) Request {
 
 // Free returns the free further resources of a node.
 func (f *Fleet) Free(id NodeID) []int64 {
-	if !f.has(id) {
+	if !f.hasNode(id) {
 		return nil
 	}
 	return slices.Clone(f.freeOf(id))
 }
 
-func (f *Fleet) has(id NodeID) bool {
+func (f *Fleet) hasNode(id NodeID) bool {
 	return id >= 0 && int(id) < len(f.nodes) && f.nodes[id].Node != nil
 }
 

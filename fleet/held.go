@@ -6,8 +6,8 @@ import (
 	"github.com/candor-project/candor/hybrid"
 )
 
-// held is a container on a node, or none: then the spread is 0.
-type held struct {
+// heldContainer is a container on a node, or none: then the spread is 0.
+type heldContainer struct {
 	spread    uint64 // Request.Spread
 	container ContainerID
 }
@@ -23,21 +23,21 @@ func spreadBitsOf(spread uint64) spreadBits {
 	return 1 << (spread * golden >> 58)
 }
 
-// hold notes that a node has a container, under a handle.
-func (f *Fleet) hold(c ContainerID, id NodeID, handle hybrid.Handle, spread uint64) {
+// addHeld notes that a node has a container, under a handle.
+func (f *Fleet) addHeld(c ContainerID, id NodeID, handle hybrid.Handle, spread uint64) {
 	n := &f.nodes[id]
 	for int(handle) >= len(n.held) {
-		n.held = append(n.held, held{})
+		n.held = append(n.held, heldContainer{})
 	}
-	n.held[handle] = held{spread, c}
+	n.held[handle] = heldContainer{spread, c}
 	n.spreads |= spreadBitsOf(spread)
 }
 
-// letGo notes that it has it no more.
-func (f *Fleet) letGo(id NodeID, handle hybrid.Handle) {
+// removeHeld notes that it has it no more.
+func (f *Fleet) removeHeld(id NodeID, handle hybrid.Handle) {
 	n := &f.nodes[id]
 	spread := n.held[handle].spread
-	n.held[handle] = held{}
+	n.held[handle] = heldContainer{}
 	if spread == 0 {
 		return
 	}
@@ -47,11 +47,11 @@ func (f *Fleet) letGo(id NodeID, handle hybrid.Handle) {
 	}
 }
 
-// isTaken reports whether a node has a container of the same Spread.
-func (f *Fleet) isTaken(id NodeID, r *Request) bool {
+// hasSpread reports whether a node has a container of the same Spread.
+func (f *Fleet) hasSpread(id NodeID, r *Request) bool {
 	n := &f.nodes[id]
 	if n.spreads&spreadBitsOf(r.Spread) == 0 {
 		return false
 	}
-	return slices.ContainsFunc(n.held, func(h held) bool { return h.spread == r.Spread })
+	return slices.ContainsFunc(n.held, func(h heldContainer) bool { return h.spread == r.Spread })
 }

@@ -16,7 +16,7 @@ func (f *Fleet) AddNode(id NodeID, machine *topology.Machine, capacity []int64) 
 	switch {
 	case id < 0 || id >= MaxNodes:
 		return fmt.Errorf("node %d: must be a number from 0 to %d", id, MaxNodes-1)
-	case f.has(id):
+	case f.hasNode(id):
 		return fmt.Errorf("node %d: there is one already", id)
 	}
 	k, err := f.kindOf(machine, capacity)
@@ -25,12 +25,12 @@ func (f *Fleet) AddNode(id NodeID, machine *topology.Machine, capacity []int64) 
 	}
 	for int(id) >= len(f.nodes) {
 		f.nodes = append(f.nodes, node{})
-		f.summaries, f.refused = append(f.summaries, hybrid.Summary{}), append(f.refused, [mostRefusals]int32{})
-		f.rows, f.versions = append(f.rows, noRow), append(f.versions, 0)
+		f.summaries, f.refused = append(f.summaries, hybrid.Summary{}), append(f.refused, [maxRefusals]int32{})
+		f.rows, f.versions = append(f.rows, worstRow), append(f.versions, 0)
 		f.free, f.shares = append(f.free, make([]int64, len(capacity))...), append(f.shares, make([]int32, 1+len(capacity))...)
 	}
-	for i := range f.shelves {
-		f.shelves[i].rows = f.rows
+	for i := range f.indexes {
+		f.indexes[i].rows = f.rows
 	}
 	f.nodes[id] = node{Node: f.kinds[k].empty.NewLike(), kind: k}
 	copy(f.freeOf(id), capacity)
@@ -67,12 +67,12 @@ func (f *Fleet) kindOf(machine *topology.Machine, capacity []int64) (int32, erro
 	k := &kind{capacity: slices.Clone(capacity), empty: empty, weigher: newWeigher(int64(empty.Capacity()), capacity)}
 	k.scale = newScale(&k.weigher)
 	k.size = f.sizeOf(k)
-	for i := range min(len(capacity), moreResources) {
+	for i := range min(len(capacity), indexedResources) {
 		if f.units[i] == 0 && capacity[i] > 0 {
 			f.units[i] = 4096 / float64(capacity[i])
 		}
 	}
-	f.asks++ // the values of sizes for the question can change
+	f.queryVersion++ // the values of sizes for the question can change
 	f.kindNumbers[key] = int32(len(f.kinds))
 	f.kinds = append(f.kinds, k)
 	return int32(len(f.kinds) - 1), nil
@@ -80,12 +80,12 @@ func (f *Fleet) kindOf(machine *topology.Machine, capacity []int64) (int32, erro
 
 // emptyNode returns a node of a machine to make twins of.
 func (f *Fleet) emptyNode(machine *topology.Machine) (*hybrid.Node, error) {
-	if empty := f.empties[machine]; empty != nil {
+	if empty := f.emptyNodes[machine]; empty != nil {
 		return empty, nil
 	}
 	empty, err := hybrid.NewNode(machine, f.options.Hybrid)
 	if err == nil {
-		f.empties[machine] = empty
+		f.emptyNodes[machine] = empty
 	}
 	return empty, err
 }
@@ -93,49 +93,49 @@ func (f *Fleet) emptyNode(machine *topology.Machine) (*hybrid.Node, error) {
 // RemoveNode takes a node away and returns its containers, in order of arrival.
 // They are nowhere now; their numbers are free.
 func (f *Fleet) RemoveNode(id NodeID) ([]ContainerID, error) {
-	if !f.has(id) {
+	if !f.hasNode(id) {
 		return nil, fmt.Errorf("node %d: there is none", id)
 	}
-	var gone []ContainerID
+	var containers []ContainerID
 	for n := &f.nodes[id]; n.Len() > 0; {
 		c := n.held[n.Oldest()].container
 		f.Release(c)
-		gone = append(gone, c)
+		containers = append(containers, c)
 	}
-	f.unshelve(id)
+	f.removeFromIndex(id)
 	f.totals.Nodes--
 	f.totals.Capacity -= f.nodes[id].Capacity()
 	f.nodes[id] = node{}
-	f.note(id, true)
-	return gone, nil
+	f.recordChange(id, true)
+	return containers, nil
 }
 
 // ChangeNode changes the machine or capacity of a node. It places its containers again, in order of arrival, and returns the containers
 // that no longer fit, which are on no node then.
 func (f *Fleet) ChangeNode(id NodeID, machine *topology.Machine, capacity []int64) ([]ContainerID, error) {
-	if !f.has(id) {
+	if !f.hasNode(id) {
 		return nil, fmt.Errorf("node %d: there is none", id)
 	}
 	if _, err := f.kindOf(machine, capacity); err != nil {
 		return nil, fmt.Errorf("node %d: %w", id, err)
 	}
-	all, err := f.RemoveNode(id)
+	containers, err := f.RemoveNode(id)
 	if err != nil {
 		return nil, err
 	}
 	if err := f.AddNode(id, machine, capacity); err != nil {
 		return nil, err
 	}
-	left := all[:0]
-	for _, c := range all {
+	unplaced := containers[:0]
+	for _, c := range containers {
 		r := f.Request(c)
 		r.Resources = slices.Clone(r.Resources)
-		f.ask(&r)
+		f.setQuery(&r)
 		if !f.hasRoom(id, &r) {
-			left = append(left, c)
-		} else if _, err := f.put(c, id, &r); err != nil {
-			left = append(left, c)
+			unplaced = append(unplaced, c)
+		} else if _, err := f.placeOn(c, id, &r); err != nil {
+			unplaced = append(unplaced, c)
 		}
 	}
-	return left, nil
+	return unplaced, nil
 }

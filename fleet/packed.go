@@ -21,8 +21,8 @@ func lanesEqual(a, b uint64) uint64 {
 	return laneHighs &^ (differs&^laneHighs + ^laneHighs | differs)
 }
 
-// lanesMost returns the larger of a and b in each lane.
-func lanesMost(a, b uint64) uint64 {
-	larger := lanesAtLeast(a, b) >> (laneBits - 1) * top // all bits of those where it is a
+// lanesMax returns the larger of a and b in each lane.
+func lanesMax(a, b uint64) uint64 {
+	larger := lanesAtLeast(a, b) >> (laneBits - 1) * maxFeature // all bits of those where it is a
 	return b ^ (a^b)&larger
 }

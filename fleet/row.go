@@ -9,65 +9,65 @@ import "math"
 //	row of a node    = its own figures
 //	loose            = the row can promise more than the nodes have, and is computed again on demand
 type row struct {
-	traits traits
-	share  uint64 // free share (Fleet.shareOf), for orders that use it; less is better
-	size   uint8  // index into Fleet.sizes; anySize where they differ
-	kind   int32  // of a single node: index into Fleet.kinds
+	features features
+	share    uint64 // free share (Fleet.shareOf), for orders that use it; less is better
+	size     uint8  // index into Fleet.sizes; anySize where they differ
+	kind     int32  // of a single node: index into Fleet.kinds
 }
 
-// noRow is worse than the row of any node.
-var noRow = row{share: math.MaxUint64}
+// worstRow is worse than the row of any node.
+var worstRow = row{share: math.MaxUint64}
 
 // get returns a trait.
-func (r *row) get(t trait) uint16 {
-	return uint16(r.traits[t/lanes] >> (t % lanes * laneBits))
+func (r *row) get(t feature) uint16 {
+	return uint16(r.features[t/lanes] >> (t % lanes * laneBits))
 }
 
-// low is a trait that is counted from the top.
-func (r *row) low(t trait) int32 { return int32(top - r.get(t)) }
+// getInverted is a trait that is counted from the top.
+func (r *row) getInverted(t feature) int32 { return int32(maxFeature - r.get(t)) }
 
-// raise raises a row to include more nodes, and reports whether it has changed.
-func (r *row) raise(by *row) (raised bool) {
-	for i, word := range by.traits {
-		if most := lanesMost(word, r.traits[i]); most != r.traits[i] {
-			r.traits[i], raised = most, true
+// include raises a row to include more nodes, and reports whether it has changed.
+func (r *row) include(other *row) (changed bool) {
+	for i, word := range other.features {
+		if highest := lanesMax(word, r.features[i]); highest != r.features[i] {
+			r.features[i], changed = highest, true
 		}
 	}
-	if by.share < r.share {
-		r.share, raised = by.share, true
+	if other.share < r.share {
+		r.share, changed = other.share, true
 	}
-	if by.size != r.size && r.size != anySize {
-		r.size, raised = anySize, true
+	if other.size != r.size && r.size != anySize {
+		r.size, changed = anySize, true
 	}
-	return raised
+	return changed
 }
 
-// marks select parts of a row: a bit for each word of traits, for the share, and for the lowest number of its nodes.
-type marks uint8
+// fieldSet select parts of a row: a bit for each word of traits, for the share, and for the lowest number of its nodes.
+type fieldSet uint8
 
 const (
-	shareMark marks = 1 << (allTraits/lanes + iota)
-	lowestMark
-	allMarks = ^marks(0)
+	shareField fieldSet = 1 << (featureCount/lanes + iota)
+	lowestField
+	allFields = ^fieldSet(0)
 )
 
-// best sets the marked parts to the best of other rows: word by word, so that the best so far is in a register. The size goes with the
+// setBest sets the marked parts to the best of other rows: word by word, so that the best so far is in a register. The size goes with the
 // share: anySize for several sizes, or for a size other than the row's.
-func (r *row) best(which marks, others []*row) {
-	for i := range r.traits {
-		if which>>i&1 == 0 {
+func (r *row) setBest(fields fieldSet, others []*row) {
+	for i := range r.features {
+		if fields>>i&1 == 0 {
 			continue
 		}
-		most := uint64(0)
+		highest := uint64(0)
 		for _, other := range others {
-			most = lanesMost(other.traits[i], most)
+			highest = lanesMax(other.features[i], highest)
 		}
-		r.traits[i] = most
+		r.features[i] = highest
 	}
-	if which&shareMark == 0 {
+	if fields&shareField == 0 {
 		return
 	}
-	r.share = noRow.share
+	r.share = worstRow.share
 	for _, other := range others {
 		r.share = min(r.share, other.share)
 		if other.size != r.size {
@@ -76,51 +76,51 @@ func (r *row) best(which marks, others []*row) {
 	}
 }
 
-// differs marks the differences of two rows.
-func (r *row) differs(other *row) (where marks) {
-	for i, word := range r.traits {
-		if word != other.traits[i] {
-			where |= 1 << i
+// diff marks the differences of two rows.
+func (r *row) diff(other *row) (fields fieldSet) {
+	for i, word := range r.features {
+		if word != other.features[i] {
+			fields |= 1 << i
 		}
 	}
 	if r.share != other.share {
-		where |= shareMark
+		fields |= shareField
 	}
-	return where
+	return fields
 }
 
-// A fall marks the figures of a node that have become worse, so that a row that includes the node can promise too much.
-type fall struct {
-	traits traits // the highest bit of each
-	share  bool
-	gone   bool // the node was removed
+// A decline marks the figures of a node that have become worse, so that a row that includes the node can promise too much.
+type decline struct {
+	features  features // the highest bit of each
+	share     bool
+	isRemoved bool // the node was removed
 }
 
-// fallOf returns the figures that are worse now.
-func fallOf(before, now *row) (f fall) {
-	for i, word := range now.traits {
-		f.traits[i] = laneHighs &^ lanesAtLeast(word, before.traits[i])
+// declineOf returns the figures that are worse now.
+func declineOf(before, now *row) (f decline) {
+	for i, word := range now.features {
+		f.features[i] = laneHighs &^ lanesAtLeast(word, before.features[i])
 	}
 	f.share = now.share > before.share
 	return f
 }
 
-// goneOf returns the fall of a removed node.
-func goneOf(before *row) fall {
-	f := fallOf(before, &noRow)
-	f.share, f.gone = true, true
+// removalOf returns the fall of a removed node.
+func removalOf(before *row) decline {
+	f := declineOf(before, &worstRow)
+	f.share, f.isRemoved = true, true
 	return f
 }
 
-// hangsOn marks the figures of a row that depend on a node's figures from before its fall.
-func (r *row) hangsOn(before *row, f *fall) (where marks) {
-	for i, word := range before.traits {
-		if lanesEqual(word, r.traits[i])&f.traits[i] != 0 {
-			where |= 1 << i
+// dependsOn marks the figures of a row that depend on a node's figures from before its fall.
+func (r *row) dependsOn(nodeBefore *row, f *decline) (fields fieldSet) {
+	for i, word := range nodeBefore.features {
+		if lanesEqual(word, r.features[i])&f.features[i] != 0 {
+			fields |= 1 << i
 		}
 	}
-	if f.share && before.share == r.share {
-		where |= shareMark
+	if f.share && nodeBefore.share == r.share {
+		fields |= shareField
 	}
-	return where
+	return fields
 }

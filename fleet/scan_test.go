@@ -9,8 +9,8 @@ import (
 
 // Scan is the oracle of choose: it asks every node.
 func (f *Fleet) Scan(r *Request) (NodeID, error) {
-	f.ask(r)
-	if err := f.check(r); err != nil {
+	f.setQuery(r)
+	if err := f.checkRequest(r); err != nil {
 		return NoNode, err
 	}
 	best, room := candidate{bound: never, lowest: NoNode}, false
@@ -61,13 +61,13 @@ func (f *Fleet) roomOf(id NodeID, r *Request) bool {
 
 // KeepFew makes searches keep few candidates, until the function that it returns is called.
 func KeepFew() func() {
-	few, most := fewKept, mostKept
-	fewKept, mostKept = 4, 12
-	return func() { fewKept, mostKept = few, most }
+	few, most := targetCandidates, maxCandidates
+	targetCandidates, maxCandidates = 4, 12
+	return func() { targetCandidates, maxCandidates = few, most }
 }
 
 // Same is that of requests.
-func Same(a, b *Request) bool { return a.same(b) }
+func Same(a, b *Request) bool { return a.equals(b) }
 
 // CheckIndex holds what the index knows of each node against the node.
 func (f *Fleet) CheckIndex(t testing.TB) {
@@ -85,7 +85,7 @@ func (f *Fleet) CheckIndex(t testing.TB) {
 		f.checkHeld(t, NodeID(id))
 		shelved++
 	}
-	for class, shelf := range f.shelvesOf() {
+	for class, shelf := range f.activeIndexes() {
 		found := 0
 		for _, tree := range shelf.trees {
 			if tree != nil {
@@ -99,7 +99,7 @@ func (f *Fleet) CheckIndex(t testing.TB) {
 }
 
 // checkBlock counts the nodes of a block and holds what it keeps of its parts against them.
-func (f *Fleet) checkBlock(t testing.TB, s *shelf, b *block, from, to int64) int {
+func (f *Fleet) checkBlock(t testing.TB, s *nodeIndex, b *block, from, to int64) int {
 	if b.inner == nil {
 		for i, id := range b.lowest[:b.count] {
 			if want := f.rowNow(id); f.rows[id] != want || b.keys[i] < from || b.keys[i] >= to {
@@ -118,13 +118,13 @@ func (f *Fleet) checkBlock(t testing.TB, s *shelf, b *block, from, to int64) int
 		if i+1 < b.count {
 			next = b.keys[i+1]
 		}
-		b.blocks[i].loose = allMarks
+		b.blocks[i].loose = allFields
 		s.tighten(b, i)
 		tight := b.rows[i]
-		if kept.raise(&tight) || lowest > b.lowest[i] {
+		if kept.include(&tight) || lowest > b.lowest[i] {
 			t.Fatalf("a row does not tell of all in its block: %v, want %v; lowest %d, want %d", kept, tight, lowest, b.lowest[i])
 		}
-		if promises := kept.differs(&tight); promises&^loose != 0 || lowest != b.lowest[i] && loose&lowestMark == 0 {
+		if promises := kept.diff(&tight); promises&^loose != 0 || lowest != b.lowest[i] && loose&lowestField == 0 {
 			t.Fatalf("a row promises too much: %v, want %v; lowest %d, want %d", kept, tight, lowest, b.lowest[i])
 		}
 		found += f.checkBlock(t, s, b.blocks[i], first, next)
@@ -149,7 +149,7 @@ func (f *Fleet) checkHeld(t testing.TB, id NodeID) {
 		}
 		count++
 		spreads |= spreadBitsOf(own.request.Spread)
-		if got, want := n.held[own.handle], (held{own.request.Spread, ContainerID(c)}); got != want {
+		if got, want := n.held[own.handle], (heldContainer{own.request.Spread, ContainerID(c)}); got != want {
 			t.Fatalf("node %d: %+v under handle %d, want %+v", id, got, own.handle, want)
 		}
 	}

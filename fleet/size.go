@@ -8,12 +8,12 @@ import "math/bits"
 
 // A size is kinds of nodes with about the same capacities.
 type size struct {
-	single      *kind     // the only kind; nil: there are several
-	least, most []float64 // scales (newScale) of the least that a node of it has of each resource, and of the most
-	counted     [2]int    // number of the nodes' resources: minimum, maximum
-	asked       int64     // Fleet.asks for which the following hold
-	pull        pull      // on the container of the question; the strongest
-	shift       uint64    // reduction of the nodes' free share (shareBits): for Most the maximum, otherwise the minimum
+	single             *kind     // the only kind; nil: there are several
+	minScale, maxScale []float64 // scales (newScale) of the least that a node of it has of each resource, and of the most
+	resourceCounts     [2]int    // number of the nodes' resources: minimum, maximum
+	queryVersion       int64     // Fleet.asks for which the following hold
+	alignment          alignment // on the container of the question; the strongest
+	reduction          uint64    // reduction of the nodes' free share (shareBits): for Most the maximum, otherwise the minimum
 }
 
 // maxSizes bounds the sizes; further sizes count as any size.
@@ -26,13 +26,13 @@ const sizeBits = 6
 const anySize = 0
 
 // sizeKey is capacities, in quarters of an octave.
-type sizeKey [1 + moreResources]uint8
+type sizeKey [1 + indexedResources]uint8
 
 // sizeOf returns the number of the size that a kind is of, which knows of it then.
 func (f *Fleet) sizeOf(k *kind) uint8 {
-	key := sizeKey{quarters(int64(k.empty.Capacity()))}
-	for i := range min(len(k.capacity), moreResources) {
-		key[1+i] = quarters(k.capacity[i])
+	key := sizeKey{quarterOctaves(int64(k.empty.Capacity()))}
+	for i := range min(len(k.capacity), indexedResources) {
+		key[1+i] = quarterOctaves(k.capacity[i])
 	}
 	number, known := f.sizeNumbers[key]
 	if !known && len(f.sizes) < maxSizes {
@@ -45,8 +45,8 @@ func (f *Fleet) sizeOf(k *kind) uint8 {
 	return number
 }
 
-// quarters returns the logarithm of an amount, in quarters of an octave; 0 for 0.
-func quarters(amount int64) uint8 {
+// quarterOctaves returns the logarithm of an amount, in quarters of an octave; 0 for 0.
+func quarterOctaves(amount int64) uint8 {
 	if amount <= 0 {
 		return 0
 	}
@@ -56,67 +56,67 @@ func quarters(amount int64) uint8 {
 
 // include extends a size by a kind.
 func (s *size) include(k *kind) {
-	counted := 0
-	for _, one := range k.scale {
-		if one > 0 {
-			counted++
+	resources := 0
+	for _, factor := range k.scale {
+		if factor > 0 {
+			resources++
 		}
 	}
-	if s.least == nil {
-		s.least, s.most, s.single = append(s.least, k.scale...), append(s.most, k.scale...), k
-		s.counted = [2]int{counted, counted}
+	if s.minScale == nil {
+		s.minScale, s.maxScale, s.single = append(s.minScale, k.scale...), append(s.maxScale, k.scale...), k
+		s.resourceCounts = [2]int{resources, resources}
 		return
 	}
 	s.single = nil
-	for i, one := range k.scale {
-		s.least[i], s.most[i] = max(s.least[i], one), min(s.most[i], one)
+	for i, factor := range k.scale {
+		s.minScale[i], s.maxScale[i] = max(s.minScale[i], factor), min(s.maxScale[i], factor)
 	}
-	s.counted = [2]int{min(s.counted[0], counted), max(s.counted[1], counted)}
+	s.resourceCounts = [2]int{min(s.resourceCounts[0], resources), max(s.resourceCounts[1], resources)}
 }
 
-// ask computes the values of a size for the question.
-func (s *size) ask(q *question, most bool) {
-	s.pull.set(q, s.least, s.most)
+// setQuery computes the values of a size for the question.
+func (s *size) setQuery(q *query, isMost bool) {
+	s.alignment.set(q, s.minScale, s.maxScale)
 	if s.single != nil {
-		s.shift = s.single.weigher.share(s.single.weigher.weigh(int64(q.need), q.Resources))
+		s.reduction = s.single.weigher.share(s.single.weigher.weigh(int64(q.need), q.Resources))
 	} else {
-		s.shift = s.about(q, most)
+		s.reduction = s.reductionOfKinds(q, isMost)
 	}
-	if most {
-		s.shift++ // it is rounded down
+	if isMost {
+		s.reduction++ // it is rounded down
 	}
 }
 
-// about returns the container's share of the capacity of nodes of several kinds: for Most the maximum, otherwise the minimum.
-func (s *size) about(q *question, most bool) uint64 {
-	scale, counted, slack := s.most, s.counted[1], 1-1e-6 // more than the error of the sums
-	if most {
-		scale, counted, slack = s.least, s.counted[0], 1+1e-6
+// reductionOfKinds returns the container's share of the capacity of nodes of several kinds: for Most the maximum, otherwise the minimum.
+func (s *size) reductionOfKinds(q *query, isMost bool) uint64 {
+	scale, resources, slack := s.maxScale, s.resourceCounts[1], 1-1e-6 // more than the error of the sums
+	if isMost {
+		scale, resources, slack = s.minScale, s.resourceCounts[0], 1+1e-6
 	}
 	sum := float64(q.need) * scale[0]
 	for i, amount := range q.Resources {
 		sum += float64(amount) * scale[1+i]
 	}
-	return uint64(min(sum*slack/wholeShare/float64(counted), 2) * (1 << shareBits))
+	return uint64(min(sum*slack/wholeShare/float64(resources), 2) * (1 << shareBits))
 }
 
 // shareScore returns a lower bound on the scores of the size's nodes whose free share, in the order's terms, is as good or worse.
-func (s *size) shareScore(share uint64, most bool) score {
-	if most {
-		return score((share - min(share, s.shift)) >> scoreBits)
+func (s *size) shareScore(share uint64, isMost bool) score {
+	if isMost {
+		return score((share - min(share, s.reduction)) >> scoreBits)
 	}
-	return score((share + s.shift) >> scoreBits)
+	return score((share + s.reduction) >> scoreBits)
 }
 
-// corner returns a lower bound on the scores for Most of nodes that have at least the container's request and the part's minimum of each
+// cornerScore returns a lower bound on the scores for Most of nodes that have at least the container's request and the part's minimum of each
 // resource.
-func (s *size) corner(p *row) score {
-	rest := int64(0)
-	for i := range min(len(s.least), 1+moreResources) {
-		rest += max(0, int64(top-p.get(traitLeastOf[i]))-s.pull.asks[i]-1)
+func (s *size) cornerScore(r *row) score {
+	sum := int64(0)
+	for i := range min(len(s.minScale), 1+indexedResources) {
+		sum += max(0, int64(maxFeature-r.get(invertedShareFeatures[i]))-s.alignment.requested[i]-1)
 	}
-	return score(rest << (shareBits - 16) / int64(s.counted[1]) >> scoreBits)
+	return score(sum << (shareBits - 16) / int64(s.resourceCounts[1]) >> scoreBits)
 }
 
-// traitLeastOf are the traits with the lowest free share of a resource; CPU is the first.
-var traitLeastOf = [1 + moreResources]trait{traitLeastCPU, traitLeast1, traitLeast2}
+// invertedShareFeatures are the traits with the lowest free share of a resource; CPU is the first.
+var invertedShareFeatures = [1 + indexedResources]feature{featureCPUShareInverted, featureShare1Inverted, featureShare2Inverted}
