@@ -1,21 +1,22 @@
 package fleet
 
-// A candidate is a node that can be the best node, or a block that can contain it.
+// A candidate is a node that may be the best node, or a block below which the best node may be.
 type candidate struct {
-	bound   score  // that no node of it is below; of a node that was looked at, its score
-	lowest  NodeID // of its nodes
-	version uint32 // of a node: Fleet.versions when the bound was made
-	block   *block // nil: a node; exactly: a node with a known score
+	bound   score // no node of the candidate has a lower score; for an evaluated node, the node's score
+	lowest  NodeID // the node, or the lowest NodeID below the block
+	version uint32 // for a node: the value of Fleet.versions for which the bound was computed
+	block   *block // nil for a node that is not evaluated; evaluatedNode for an evaluated node
 }
 
-// evaluatedNode marks a node with a known score. A separate field would not fit into half a cache line.
+// evaluatedNode marks a candidate whose bound is a node's exact score. A boolean field would make the candidate larger than half a cache line.
 var evaluatedNode = new(block)
 
 func (a *candidate) before(b *candidate) bool {
 	return a.bound < b.bound || a.bound == b.bound && a.lowest < b.lowest
 }
 
-// isStale reports whether the candidate is a node that has changed since: then a newer candidate for the node exists.
+// isStale reports whether the candidate is a node that has changed since its bound was computed. The search state has a newer candidate for
+// the node then, unless the node cannot take the container anymore.
 func (a *candidate) isStale(versions []uint32) bool {
 	return (a.block == nil || a.block == evaluatedNode) && a.version != versions[a.lowest]
 }
@@ -23,22 +24,23 @@ func (a *candidate) isStale(versions []uint32) bool {
 // maxCandidate comes after all candidates.
 var maxCandidate = candidate{bound: never}
 
-// candidates are the candidates up to a limit: worse candidates were omitted.
+// candidates is a heap from which the candidates after a limit have been omitted.
 type candidates struct {
 	heap
 	limit candidate
 }
 
-// Of more than mostKept candidates, about fewKept are retained. Tests change these values.
+// If a search state has more than maxCandidates candidates, trim reduces them to about targetCandidates. Tests change these values.
 var targetCandidates, maxCandidates = 400, 1200
 
+// push adds a candidate unless the candidate is after the limit.
 func (l *candidates) push(c *candidate) {
 	if !l.limit.before(c) {
 		l.heap.push(c)
 	}
 }
 
-// replace replaces the first candidate.
+// replace replaces the first candidate. If the new candidate is after the limit, replace only removes the first candidate.
 func (l *candidates) replace(c *candidate) {
 	if l.limit.before(c) {
 		l.pop()
@@ -47,7 +49,8 @@ func (l *candidates) replace(c *candidate) {
 	}
 }
 
-// trim leaves out nodes that are there a second time, and then those candidates that do not come soon, where there are many.
+// trim reduces too many candidates. It removes the stale candidates first, and then the candidates that are expected to come last, if still too
+// many remain.
 func (l *candidates) trim(versions []uint32) {
 	if len(l.heap) <= maxCandidates {
 		return
@@ -59,7 +62,7 @@ func (l *candidates) trim(versions []uint32) {
 	}
 }
 
-// filter keeps some in the heap.
+// filter removes the candidates for which keepIf is false.
 func (l *candidates) filter(keepIf func(*candidate) bool) {
 	kept := l.heap[:0]
 	for i := range l.heap {
@@ -71,13 +74,13 @@ func (l *candidates) filter(keepIf func(*candidate) bool) {
 	kept.heapify()
 }
 
-// estimateLimit estimates the candidate at position fewKept from a sample.
+// estimateLimit estimates, from a sample, which candidate is at position targetCandidates in ascending order.
 func (l *candidates) estimateLimit() candidate {
 	const samples = 16
 	var buffer [samples]candidate
 	sample := heap(buffer[:0])
 	for i := range samples {
-		sample.push(&l.heap[(2*i+1)*len(l.heap)/(2*samples)]) // without the first candidate, which is the best of all
+		sample.push(&l.heap[(2*i+1)*len(l.heap)/(2*samples)]) // never index 0, because the first candidate is the best
 	}
 	for range samples * targetCandidates / len(l.heap) {
 		sample.pop()
@@ -85,7 +88,7 @@ func (l *candidates) estimateLimit() candidate {
 	return sample[0]
 }
 
-// A heap is a min-heap of candidates by their bound.
+// A heap is a binary min-heap of candidates.
 type heap []candidate
 
 func (h *heap) push(c *candidate) {
@@ -108,7 +111,7 @@ func (h *heap) pop() {
 	}
 }
 
-// heapify makes a heap of candidates in any order.
+// heapify establishes the heap order among candidates in any order.
 func (h heap) heapify() {
 	for i := len(h)/2 - 1; i >= 0; i-- {
 		c := h[i]
@@ -119,7 +122,7 @@ func (h heap) heapify() {
 // replace replaces the first candidate.
 func (h heap) replace(c *candidate) { h.sink(0, c) }
 
-// sink puts a candidate at a place, or below it.
+// sink inserts a candidate at index i, whose old content is lost. It moves smaller children up until the candidate precedes its children.
 func (h heap) sink(i int, c *candidate) {
 	for 2*i+1 < len(h) {
 		child := 2*i + 1

@@ -7,7 +7,7 @@ import (
 	"github.com/candor-project/candor/hybrid"
 )
 
-// chooseNode finds the best node for the question that is asked.
+// chooseNode returns the best node for the query.
 func (f *Fleet) chooseNode() (NodeID, error) {
 	s := f.resumeSearch()
 	if !f.search(s, 4*maxCandidates) {
@@ -21,9 +21,9 @@ func (f *Fleet) chooseNode() (NodeID, error) {
 	return s.candidates.heap[0].lowest, nil
 }
 
-// search is a best-first search: it opens blocks and evaluates nodes, the best bound first, until the first candidate is a node with a
-// known score: no other node can be better. It returns false if the search must restart, because it has reached an omitted candidate or
-// moved nodes, or has too many candidates.
+// search is a best-first search. In the order of the bounds, it opens blocks and evaluates nodes until the first candidate is an evaluated node:
+// then no other node can be better. It returns false if the search must start again, because it has reached the limit of the omitted
+// candidates, cannot find the nodes that left a block, or has more than maxHeap candidates.
 func (f *Fleet) search(s *searchState, maxHeap int) bool {
 	for ok := true; len(s.candidates.heap) > 0; {
 		switch c := &s.candidates.heap[0]; {
@@ -47,7 +47,8 @@ func (f *Fleet) search(s *searchState, maxHeap int) bool {
 	return s.candidates.limit == maxCandidate
 }
 
-// tightenFirst computes the row and the bound of the first block again. It returns false for a block without a row.
+// tightenFirst recomputes the row and the bound of the first candidate, a block with a loose row. It returns false if the block is not in the
+// index anymore.
 func (f *Fleet) tightenFirst(s *searchState) bool {
 	c, index := s.candidates.heap[0], f.indexFor(f.query.Class)
 	parent := c.block.parent
@@ -65,24 +66,24 @@ func (f *Fleet) tightenFirst(s *searchState) bool {
 	return true
 }
 
-// openMovedFirst opens the first block, some of whose nodes have moved to another block since the search started. It returns false if that
-// block is unknown, since nodes moved to two blocks.
+// openMovedFirst opens the first candidate, a block of which children have moved to another block since the search started. It opens the block
+// and adds the other block as a candidate. It returns false if children moved more than once, because it cannot find all of them then.
 func (f *Fleet) openMovedFirst(s *searchState) bool {
 	c := s.candidates.heap[0]
 	if successor := c.block.successor; c.block.previousMove > s.startMoves || successor == nil || successor.isMerged {
 		return false
 	}
 	c.block = c.block.successor
-	s.candidates.push(&c) // it does not precede the other block, which has the same bound
+	s.candidates.push(&c) // c has the bound of the first candidate and does not precede it
 	f.openFirst(s)
 	return true
 }
 
-// openFirst puts the parts of the block that comes first in its place.
+// openFirst replaces the first candidate, a block, by the block's children.
 func (f *Fleet) openFirst(s *searchState) {
 	first, best := &s.candidates.heap[0], maxCandidate
 	b := first.block
-	first.bound, first.lowest = 0, NoNode // so that it stays where it is
+	first.bound, first.lowest = 0, NoNode // so that the pushes below leave the block in the first position
 	index := f.indexFor(f.query.Class)
 	for children := index.admitted(&f.query, b); children != 0; children &= children - 1 {
 		i := bits.TrailingZeros32(children)
@@ -109,24 +110,24 @@ func (f *Fleet) openFirst(s *searchState) {
 	}
 }
 
-// evaluateFirst finds out the score of the node that comes first, or a better bound of it.
+// evaluateFirst replaces the bound of the first candidate, a node, by the node's score or by a better bound.
 func (f *Fleet) evaluateFirst(s *searchState) {
 	c := s.candidates.heap[0]
 	f.prefetchNode(c.lowest)
-	score, isExact := f.evaluate(c.lowest, c.bound)
-	if score == never {
+	newBound, isExact := f.evaluate(c.lowest, c.bound)
+	if newBound == never {
 		s.candidates.pop()
 		return
 	}
-	f.nodes[c.lowest].Prefetch() // as a rule it is chosen
-	if c.bound = score; isExact {
+	f.nodes[c.lowest].Prefetch() // because the search usually chooses this node
+	if c.bound = newBound; isExact {
 		c.block = evaluatedNode
 	}
 	s.candidates.replace(&c)
 }
 
-// evaluate returns a node's score and true, or a bound above the known bound. The score is never if the node cannot take the container. It
-// asks nodes without direct room only when they come first.
+// evaluate returns a node's score and true, or a bound above the known bound and false. The score is never if the node cannot take the
+// container. If the container does not fit without moves, evaluate calls the node, which takes long, only if no better bound is known.
 func (f *Fleet) evaluate(id NodeID, bound score) (score, bool) {
 	r := f.query.Request
 	if !f.hasAmounts(id, r) {
@@ -151,13 +152,13 @@ func (f *Fleet) evaluate(id NodeID, bound score) (score, bool) {
 	return f.quoteNode(id), true
 }
 
-// needsTopology reports whether a node's topology decides, which summaries do not contain.
+// needsTopology reports whether the score depends on the node's topology, which a summary does not contain.
 func (f *Fleet) needsTopology(id NodeID) bool {
 	return f.options.Order == Candor && f.query.Class == hybrid.Sensitive && !f.summaries[id].IsFlat()
 }
 
-// quoteNode asks a node for the cost of the container, and returns its score. It does not repeat a request that the node has refused since
-// its last change.
+// quoteNode computes a node's score from the quote of the node itself, which is slower than the quote of the node's summary. If the node has
+// refused the same request since its last change, quoteNode does not repeat the request.
 func (f *Fleet) quoteNode(id NodeID) score {
 	n, q := &f.nodes[id], &f.query
 	isCached := q.Topology == hybrid.Prefer && q.isStrict && q.Class == hybrid.Sensitive

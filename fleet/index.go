@@ -15,11 +15,11 @@ func (f *Fleet) refresh(id NodeID) {
 	f.updateShares(id)
 	n.refusals = 0
 	before, now := entry{id: id, row: f.rows[id]}, entry{id: id, row: f.rowOf(id, &figures)}
-	fall := declineOf(&before.row, &now.row)
+	decline := declineOf(&before.row, &now.row)
 	for class, indexes := 0, f.activeIndexes(); class < len(indexes); class++ {
 		before.key, now.key = n.keys[class], f.key(id, hybrid.Class(class), &figures)<<idBits|int64(id)
 		if n.isIndexed {
-			indexes[class].move(&before, &now, &fall)
+			indexes[class].move(&before, &now, &decline)
 		} else {
 			indexes[class].insert(&now)
 		}

@@ -2,31 +2,33 @@ package fleet
 
 import "math"
 
-// A row holds the figures of a node from which bounds of its score are computed. The row of many nodes has the best of each figure. It has
-// the size of a cache line, since most rows are in no CPU cache.
+// A row holds the values from which bounds on the scores of a node, or of all nodes below a block, are computed. A row has the size of a
+// cache line, because most rows are not in a CPU cache when a search reads them.
 //
-//	row of a block   = per figure, the best of its parts' rows
-//	row of a node    = its own figures
-//	loose            = the row can promise more than the nodes have, and is computed again on demand
+//	row of a node  = the values of the node
+//	row of a block = for each value, the best value among the rows of the block's children
+//
+// A row is loose if it may contain a value that is better than the values of all nodes below the block, because a node has become worse
+// since. A search recomputes a loose row when it reaches the block.
 type row struct {
 	features features
-	share    uint64 // free share (Fleet.shareOf), for orders that use it; less is better
-	size     uint8  // index into Fleet.sizes; anySize where they differ
-	kind     int32  // of a single node: index into Fleet.kinds
+	share    uint64 // Fleet.shareForOrder, 0 in the order Candor; a lower value is better
+	size     uint8 // index of the nodes' size in Fleet.sizes; anySize if the nodes have several sizes
+	kind     int32 // index of a node's kind in Fleet.kinds; unused in the row of a block
 }
 
 // worstRow is worse than the row of any node.
 var worstRow = row{share: math.MaxUint64}
 
-// get returns a trait.
+// get returns a feature.
 func (r *row) get(t feature) uint16 {
 	return uint16(r.features[t/lanes] >> (t % lanes * laneBits))
 }
 
-// getInverted is a trait that is counted from the top.
+// getInverted returns the original figure of a feature that is stored inverted.
 func (r *row) getInverted(t feature) int32 { return int32(maxFeature - r.get(t)) }
 
-// include raises a row to include more nodes, and reports whether it has changed.
+// include replaces the values of the row by those of another row that are better, and reports whether the row has changed.
 func (r *row) include(other *row) (changed bool) {
 	for i, word := range other.features {
 		if highest := lanesMax(word, r.features[i]); highest != r.features[i] {
@@ -42,7 +44,8 @@ func (r *row) include(other *row) (changed bool) {
 	return changed
 }
 
-// fieldSet select parts of a row: a bit for each word of traits, for the share, and for the lowest number of its nodes.
+// A fieldSet is a set of fields of a row: a bit for each word of row.features and a bit for row.share. A further bit stands for
+// block.lowest, which is recomputed together with the row.
 type fieldSet uint8
 
 const (
@@ -51,8 +54,8 @@ const (
 	allFields = ^fieldSet(0)
 )
 
-// setBest sets the marked parts to the best of other rows: word by word, so that the best so far is in a register. The size goes with the
-// share: anySize for several sizes, or for a size other than the row's.
+// setBest sets the selected fields to the best values of the other rows, word by word, so that the best value so far stays in a register.
+// With the share, setBest sets the size to anySize if the size of another row differs.
 func (r *row) setBest(fields fieldSet, others []*row) {
 	for i := range r.features {
 		if fields>>i&1 == 0 {
@@ -76,7 +79,7 @@ func (r *row) setBest(fields fieldSet, others []*row) {
 	}
 }
 
-// diff marks the differences of two rows.
+// diff returns the fields in which two rows differ.
 func (r *row) diff(other *row) (fields fieldSet) {
 	for i, word := range r.features {
 		if word != other.features[i] {
@@ -89,37 +92,38 @@ func (r *row) diff(other *row) (fields fieldSet) {
 	return fields
 }
 
-// A decline marks the figures of a node that have become worse, so that a row that includes the node can promise too much.
+// A decline is the set of values of a node's row that have become worse. The rows of the blocks above the node may be loose in these values.
 type decline struct {
-	features  features // the highest bit of each
+	features  features // for each feature that has become worse, the highest bit of its lane
 	share     bool
 	isRemoved bool // the node was removed
 }
 
-// declineOf returns the figures that are worse now.
-func declineOf(before, now *row) (f decline) {
+// declineOf returns the values that are worse in now than in before.
+func declineOf(before, now *row) (d decline) {
 	for i, word := range now.features {
-		f.features[i] = laneHighs &^ lanesAtLeast(word, before.features[i])
+		d.features[i] = laneHighs &^ lanesAtLeast(word, before.features[i])
 	}
-	f.share = now.share > before.share
-	return f
+	d.share = now.share > before.share
+	return d
 }
 
-// removalOf returns the fall of a removed node.
+// removalOf returns the decline of a node that leaves its block or the index: every value is lost.
 func removalOf(before *row) decline {
-	f := declineOf(before, &worstRow)
-	f.share, f.isRemoved = true, true
-	return f
+	d := declineOf(before, &worstRow)
+	d.share, d.isRemoved = true, true
+	return d
 }
 
-// dependsOn marks the figures of a row that depend on a node's figures from before its fall.
-func (r *row) dependsOn(nodeBefore *row, f *decline) (fields fieldSet) {
+// dependsOn returns the fields of a block's row that may be loose after the decline of a node below the block. These are the fields in which
+// the row has the value that the node had before the decline.
+func (r *row) dependsOn(nodeBefore *row, d *decline) (fields fieldSet) {
 	for i, word := range nodeBefore.features {
-		if lanesEqual(word, r.features[i])&f.features[i] != 0 {
+		if lanesEqual(word, r.features[i])&d.features[i] != 0 {
 			fields |= 1 << i
 		}
 	}
-	if f.share && nodeBefore.share == r.share {
+	if d.share && nodeBefore.share == r.share {
 		fields |= shareField
 	}
 	return fields
