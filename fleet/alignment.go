@@ -2,70 +2,73 @@ package fleet
 
 import "github.com/candor-project/candor/hybrid"
 
-// The pull of a node on a container is the alignment of Tetris (Grandl et al., "Multi-Resource Packing for Cluster Schedulers", SIGCOMM
-// 2014): the sum over the resources of the share of a node that the container requests, times the share that it leaves free. So the free
-// part of a resource is not stranded for lack of another resource.
+// The alignment of a node with a container is the score of Tetris (Grandl et al., "Multi-Resource Packing for Cluster Schedulers", SIGCOMM
+// 2014). It is the sum, over the resources, of the share of the node that the container requests times the share that is free after the
+// placement. Higher is better: a resource does not stay unused because another resource has run out.
 //
-// The rest of a CPU with a sensitive container's fraction should stay idle, since any other use shares the time of the fraction. Idle time
-// remains where the other resources run out first. So the fraction counts against the other resources, and a part of it once more for CPU.
+// The rest of a CPU with a fraction of a sensitive container should stay idle, because any other use of the CPU makes the fraction's time
+// shared. Such CPU time stays idle on a node whose other resources run out first. So the fraction reduces the weights of the other resources,
+// and repeatedPart of the fraction counts once more for CPU.
 
-// repeatedPart is that part. With all of it, too few nodes keep the room for the largest containers: of Google's cell of 2011, 10 to
-// 100 % of the containers sensitive, 0.5 % less CPU time was placed in the mean, and 1.1 % at most.
+// repeatedPart returns the part of a fraction that counts once more for CPU. With the whole fraction, too few nodes retain room for the largest
+// containers: in the replay of Google's cell of 2011, with 10 to 100 % of the containers sensitive, 0.5 % less CPU time was placed in the
+// mean, and at most 1.1 % less.
 func repeatedPart(fraction int64) int64 { return fraction / 4 }
 
-// wholeShare is all that a node has of a resource.
+// wholeShare is the share that stands for the whole capacity of a resource.
 const wholeShare = 1<<16 - 1
 
-// alignmentBits are those of a pull in a score.
+// alignmentBits is the number of bits of an alignment in a score.
 const alignmentBits = 28
 
-// maxAlignment is more than any pull.
+// maxAlignment is above every alignment.
 const maxAlignment = 1 << (alignmentBits - 1)
 
-// A alignment is the pull of nodes of a kind on the question's container, or the highest pull of nodes of many kinds.
+// An alignment computes the alignment of nodes of a kind with the query's container, or an upper bound for nodes of several kinds. CPU is the
+// resource at index 0, and the further resources follow.
 type alignment struct {
-	requested [1 + maxResources]int64 // shares that the container asks for; CPU, and the further resources
-	weights   [1 + maxResources]int64
-	reduction int64 // reduction by the container itself
+	requested [1 + maxResources]int64 // share of a node that the container requests; the largest share among the kinds
+	weights   [1 + maxResources]int64 // a node's alignment is the sum of weights times free shares, minus reduction
+	reduction int64                   // sum of weights times requested shares, because the container takes these shares; the lowest sum among the kinds
 
-	// An upper bound of the pull of nodes with some traits is base plus these terms; for two resources, base plus one of them.
-	positive, negative           [1 + indexedResources]term // those that pull, the strongest first; those that push
+	// upperBound adds these terms to base, unless isPair.
+	positive, negative           [1 + indexedResources]term // resources with positive weights, the largest weight first; resources with negative weights
 	positiveCount, negativeCount int
 	base                         int64
 
-	// Of two resources: of base and the less of the sums of each of these.
+	// With two resources (isPair), upperBound adds the smaller sum of corner and neighbors to base.
 	isPair            bool
 	corner, neighbors [2]term
 }
 
-// A term is a trait with its factor.
+// A term is a feature times a weight.
 type term struct {
 	feature feature
 	weight  int64
 }
 
-// set counts a pull on the container of a question. The scales are those of the nodes with the least and
-// with the most of each resource.
-func (p *alignment) set(q *query, minScale, maxScale []float64) {
-	p.setWeights(q, minScale, maxScale)
-	p.setBound(len(minScale))
+// set computes the alignment with the container of a query. The scales (newScale) are those of a node with the smallest capacity, among the
+// nodes, of each resource, and of a node with the largest.
+func (p *alignment) set(q *query, smallest, largest []float64) {
+	p.setWeights(q, smallest, largest)
+	p.setBound(len(smallest))
 }
 
-// setWeights is set as far as pull.of needs it.
-func (p *alignment) setWeights(q *query, minScale, maxScale []float64) {
-	resources := len(minScale)
-	fraction := toShare(int64(q.fraction), minScale[0])
-	p.requested[0] = toShare(int64(q.need), minScale[0])
+// setWeights computes the fields that valueFor reads.
+func (p *alignment) setWeights(q *query, smallest, largest []float64) {
+	resources := len(smallest)
+	fraction := toShare(int64(q.fraction), smallest[0])
+	p.requested[0] = toShare(int64(q.guaranteed), smallest[0])
 	p.weights[0] = p.requested[0] + repeatedPart(fraction)
-	minRequested := toShare(int64(q.need), maxScale[0])
-	p.reduction = (minRequested + repeatedPart(toShare(int64(q.fraction), maxScale[0]))) * minRequested
+	minRequested := toShare(int64(q.guaranteed), largest[0])
+	p.reduction = (minRequested + repeatedPart(toShare(int64(q.fraction), largest[0]))) * minRequested
 	for i := 1; i < resources; i++ {
 		p.requested[i], minRequested = 0, 0
 		if i <= len(q.Resources) {
-			p.requested[i], minRequested = toShare(q.Resources[i-1], minScale[i]), toShare(q.Resources[i-1], maxScale[i])
+			p.requested[i], minRequested = toShare(q.Resources[i-1], smallest[i]), toShare(q.Resources[i-1], largest[i])
 		}
 		others := int64(resources - 1)
-		p.weights[i] = p.requested[i] - toShare(int64(q.fraction), maxScale[0])/others
+		p.weights[i] = p.requested[i] - toShare(int64(q.fraction), largest[0])/others
 		if weight := minRequested - fraction/others; weight < 0 {
 			p.reduction += weight * p.requested[i]
 		} else {
@@ -74,7 +77,7 @@ func (p *alignment) setWeights(q *query, minScale, maxScale []float64) {
 	}
 }
 
-// setBound prepares pull.most.
+// setBound computes the fields that upperBound reads.
 func (p *alignment) setBound(resources int) {
 	p.positiveCount, p.negativeCount, p.base = 0, 0, -p.reduction
 	if p.isPair = resources == 2; p.isPair {
@@ -82,27 +85,29 @@ func (p *alignment) setBound(resources int) {
 		p.setPairBound(p.weights[0], p.weights[1])
 		return
 	}
-	for i, weight := range p.weights[:resources] {
+	for resource, weight := range p.weights[:resources] {
 		switch {
-		case i > indexedResources:
+		case resource > indexedResources:
 			p.base += max(weight, 0) * wholeShare
-		case weight < 0: // the less of it is free the better, and the trait is counted from the top
-			p.negative[p.negativeCount] = term{invertedShareFeatures[i], -weight}
+		case weight < 0: // less free is better, so the term needs the inverted feature
+			p.negative[p.negativeCount] = term{invertedShareFeatures[resource], -weight}
 			p.negativeCount++
 			p.base += weight * maxFeature
 		default:
-			at := p.positiveCount
-			for ; at > 0 && p.positive[at-1].weight < weight; at-- {
-				p.positive[at] = p.positive[at-1]
+			i := p.positiveCount
+			for ; i > 0 && p.positive[i-1].weight < weight; i-- {
+				p.positive[i] = p.positive[i-1]
 			}
-			p.positive[at] = term{shareFeatures[i], weight}
+			p.positive[i] = term{shareFeatures[resource], weight}
 			p.positiveCount++
 		}
 	}
 }
 
-// setPairBound is sort for CPU and a further resource. Traits hold the highest of several weighted sums of the two: for any weights, the sum is not
-// above the sums with the nearest weights on either side. For a single node the corner is exact, since those sums are rounded.
+// setPairBound is setBound for CPU and one further resource. corner assumes a node that has the highest free share of both resources.
+// neighbors is often lower. A feature holds the highest value, over the nodes, of each of several weighted sums of the two shares.
+// neighbors combines the two sums whose ratios of the weights are next to the wanted ratio, above and below. For a single node, corner is
+// exact and neighbors is not, because the sums are rounded.
 func (p *alignment) setPairBound(cpu, other int64) {
 	p.corner = [2]term{{featureCPUShare, cpu}, {featureShare1, other}}
 	if other < 0 {
@@ -124,7 +129,7 @@ func (p *alignment) setPairBound(cpu, other int64) {
 	}
 }
 
-// valueFor returns the pull of a node with so much free.
+// valueFor returns the alignment of a node with these free shares.
 func (p *alignment) valueFor(shares []int32) int64 {
 	sum := -p.reduction
 	for i, share := range shares {
@@ -133,8 +138,8 @@ func (p *alignment) valueFor(shares []int32) int64 {
 	return clampAlignment(sum)
 }
 
-// upperBound returns an upper bound on the pull of a part's nodes. Nodes with the most of a resource seldom have the most of another, so the sum
-// over all resources bounds it as well.
+// upperBound returns an upper bound on the alignment of the nodes of a row. A node with the highest free share of a resource seldom has the
+// highest of another, so the sum of the free shares limits the terms, too.
 func (p *alignment) upperBound(r *row) int64 {
 	if p.isPair {
 		return clampAlignment(p.base + min(sumOf(&p.corner, r), sumOf(&p.neighbors, r)))
@@ -153,27 +158,27 @@ func (p *alignment) upperBound(r *row) int64 {
 	return clampAlignment(sum)
 }
 
-// sumOf returns the sum of two terms.
+// sumOf returns the sum of two terms for a row.
 func sumOf(terms *[2]term, r *row) int64 {
 	return terms[0].weight*int64(r.get(terms[0].feature)) + terms[1].weight*int64(r.get(terms[1].feature))
 }
 
-// shareFeatures are the traits with the free share of a resource; CPU is the first.
+// shareFeatures are the features with the free share of a resource, CPU first.
 var shareFeatures = [1 + indexedResources]feature{featureCPUShare, featureShare1, featureShare2}
 
-// clampAlignment makes a pull of a sum: below mostPull, and not below its negative.
+// clampAlignment scales a sum down to an alignment and clamps it between -maxAlignment and maxAlignment, both excluded.
 func clampAlignment(sum int64) int64 {
 	return min(max(sum>>8, 1-maxAlignment), maxAlignment-1)
 }
 
-// toShare returns an amount as a share of the capacity of nodes with a scale, rounded down; more than the capacity counts as the capacity,
-// since no such node has room for it.
+// toShare converts an amount to a share of a capacity, rounded down. An amount above the capacity counts as the capacity, because no node with
+// this capacity has room for the container.
 func toShare(amount int64, scale float64) int64 {
 	return int64(min(float64(max(0, amount))*scale, wholeShare))
 }
 
-// newScale returns the factors from amounts to shares for each resource, CPU first; 0 for an absent resource. Shares are rounded like the
-// weigher's.
+// newScale returns, for each resource, CPU first, the factor that converts an amount to a share; 0 for a resource that the nodes do not have.
+// The rounding is that of the weigher.
 func newScale(w *weigher) []float64 {
 	scale := make([]float64, 1+len(w.weights))
 	scale[0] = wholeShare * float64(w.cpu) / float64(w.common)
@@ -183,13 +188,13 @@ func newScale(w *weigher) []float64 {
 	return scale
 }
 
-// sharesOf returns the shares of a node that are free: of CPU, and of the further resources.
+// sharesOf returns the free shares of a node, CPU first. The caller may change them.
 func (f *Fleet) sharesOf(id NodeID) []int32 {
 	count := 1 + len(f.options.Resources)
 	return f.shares[int(id)*count : (int(id)+1)*count : (int(id)+1)*count]
 }
 
-// updateShares brings them up to date.
+// updateShares recomputes the free shares of a node.
 func (f *Fleet) updateShares(id NodeID) {
 	k, shares := f.kinds[f.nodes[id].kind], f.sharesOf(id)
 	shares[0] = int32(toShare(int64(f.summaries[id].Free(hybrid.Flexible)), k.scale[0]))

@@ -8,7 +8,7 @@ const blockSize = 16
 // A block is a block of the B+ tree (btree.go). The children of a leaf block are nodes, in any order. The children of an inner block are
 // blocks, in the order of their keys.
 type block struct {
-	keys   [blockSize]int64 // leaf: the nodes' keys; inner: a lower bound of the child's keys, above all keys of the previous child
+	keys   [blockSize]int64  // leaf: the nodes' keys; inner: a lower bound of the child's keys, above all keys of the previous child
 	lowest [blockSize]NodeID // leaf: the nodes; inner: the lowest NodeID below the child
 	count  int
 	loose  fieldSet // fields of this block's row, which the parent holds, that may be loose
@@ -17,8 +17,8 @@ type block struct {
 
 	// A search that started before children moved to another block uses these fields to find the children:
 	successor              *block // the block to which children moved last
-	lastMove, previousMove int64 // nodeIndex.moveCount after the last move, and after the move before it
-	isMerged               bool // all children moved to the successor, and the block is no longer in the tree
+	lastMove, previousMove int64  // nodeIndex.moveCount after the last move, and after the move before it
+	isMerged               bool   // all children moved to the successor, and the block is no longer in the tree
 }
 
 // inner holds the further data of an inner block.

@@ -2,23 +2,24 @@ package fleet
 
 import "github.com/candor-project/candor/hybrid"
 
-// A query is a request in the form that a decision needs.
+// A query is a request in the form that a search needs, with values that are computed from the request once.
 type query struct {
 	*Request
-	need             int32 // CPU time that is guaranteed
-	whole            int   // of a sensitive container: whole CPUs
-	fraction         int32 // of a sensitive container
-	cpus             int   // whole CPUs, and one more for a fraction
-	isPlain          bool
+	guaranteed       int32 // CPU time that counts toward the node's capacity, milli-CPU
+	wholeCPUs        int   // number of whole CPUs in the limit
+	fraction         int32 // rest of the limit of a sensitive container, milli-CPU
+	cpus             int   // wholeCPUs, plus 1 for a fraction
+	isPlain          bool  // hybrid.Request.IsPlain
 	isStrict         bool
-	byMaxStrictLimit bool // whether Figures.MaxStrictLimit shows that moves can make room
+	byMaxStrictLimit bool // Figures.MaxStrictLimit limits the request, so that it shows whether moves can make room
 
-	minFeatures uint64 // CPU time and the first further resources, as the first word of traits
+	minFeatures uint64 // required CPU time and amounts of the first further resources, in the lanes of the first word of features
 
-	byFreeShare         bool // the free share decides
-	lendsAboveMaxUnlent bool // the demand beyond Figures.MaxUnlentGuarantee must be lent
+	byFreeShare         bool // the order compares nodes by the free share
+	lendsAboveMaxUnlent bool // a flexible container must lend the CPU time above Figures.MaxUnlentGuarantee
 }
 
+// setQuery makes a request the query of the next decision.
 func (f *Fleet) setQuery(r *Request) {
 	f.decisions++
 	if !f.lastRequest.equals(r) {
@@ -27,10 +28,10 @@ func (f *Fleet) setQuery(r *Request) {
 	}
 	f.request = hybrid.Request{Class: r.Class, Policy: r.Policy, Topology: r.Topology, Limit: r.Limit, Guarantee: r.Guarantee}
 	f.query = query{
-		Request: r, need: int32(f.request.Guaranteed()), whole: int(r.Limit / 1000),
+		Request: r, guaranteed: int32(f.request.Guaranteed()), wholeCPUs: int(r.Limit / 1000),
 		cpus: r.Limit.CPUs(), isPlain: f.request.IsPlain(), isStrict: r.Policy == hybrid.Strict,
 	}
-	f.query.minFeatures = uint64(encodeTime(f.query.need))
+	f.query.minFeatures = uint64(encodeTime(f.query.guaranteed))
 	for i := range min(len(r.Resources), len(f.options.Resources), indexedResources) {
 		f.query.minFeatures |= uint64(f.unitsOf(i, r.Resources[i])) << ((int(featureFreeAmount1) + i) * laneBits)
 	}
@@ -38,11 +39,11 @@ func (f *Fleet) setQuery(r *Request) {
 		f.query.fraction = int32(r.Limit % 1000)
 	}
 	f.query.byFreeShare = f.byFreeShare(r.Class)
-	f.query.lendsAboveMaxUnlent = f.options.Hybrid.MinShared == 0 // otherwise reserved time adds to the demand
+	f.query.lendsAboveMaxUnlent = f.options.Hybrid.MinShared == 0 // otherwise the time that is reserved for flexible containers can provide a part of it
 	f.query.byMaxStrictLimit = f.query.isPlain && f.query.isStrict && r.Class == hybrid.Sensitive && !f.usesPaper()
 }
 
-// sizeForQuery returns the size of a part's nodes, with its values for the question.
+// sizeForQuery returns the size of the nodes of a row, with the fields that depend on the query.
 func (f *Fleet) sizeForQuery(r *row) *size {
 	s := &f.sizes[r.size]
 	if s.queryVersion != f.queryVersion {
@@ -56,8 +57,7 @@ func (f *Fleet) updateSize(s *size) {
 	s.setQuery(&f.query, f.options.Order == Most)
 }
 
-// admitted returns the parts of a block of which a node may have the CPU time and the
-// other resources, a bit for each.
+// admitted returns the children of a block that the query admits, one bit per child.
 func (s *nodeIndex) admitted(q *query, b *block) (children uint32) {
 	for i := range b.count {
 		if q.admits(s.rowOf(b, i)) {
@@ -67,12 +67,12 @@ func (s *nodeIndex) admitted(q *query, b *block) (children uint32) {
 	return children
 }
 
-// admits reports whether a node of a part may have the CPU time and the other resources.
+// admits reports whether a node of a row may have the required CPU time and amounts of the first further resources.
 func (q *query) admits(r *row) bool {
 	return lanesAtLeast(r.features[0], q.minFeatures) == laneHighs
 }
 
-// boundByFreeShare is bound for orders by the free share.
+// boundByFreeShare is bound for a query that compares nodes by the free share.
 func (f *Fleet) boundByFreeShare(r *row) score {
 	q := &f.query
 	if q.Class == hybrid.Sensitive && q.isPlain && r.get(featureIsOpaque) == 0 {
@@ -90,9 +90,10 @@ func (f *Fleet) boundByFreeShare(r *row) score {
 	return bound
 }
 
+// usesPaper reports whether the nodes use the paper's algorithm.
 func (f *Fleet) usesPaper() bool { return f.options.Hybrid.Algorithm == hybrid.Paper }
 
-// bound returns a score that no node of an admitted part is below.
+// bound returns a lower bound on the scores of a row's nodes. The query must admit the row.
 func (f *Fleet) bound(r *row) score {
 	q := &f.query
 	switch {
@@ -116,19 +117,19 @@ func (f *Fleet) bound(r *row) score {
 	}
 }
 
-// boundIndirect is bound for nodes without direct room.
+// boundIndirect is bound for nodes that need moves, or a wider view than necessary, to make room for the container.
 func (q *query) boundIndirect(r *row) score {
 	limit := decodeTime(r.get(featureFreeTime))
 	if q.byMaxStrictLimit {
-		if limit = decodeTime(r.get(featureMaxStrictLimit)); limit < q.need {
+		if limit = decodeTime(r.get(featureMaxStrictLimit)); limit < q.guaranteed {
 			return never
 		}
 	}
 	return minIndirectScore | score(hybrid.MaxLimit-min(hybrid.Milli(limit), hybrid.MaxLimit))
 }
 
-// boundDirect returns the highest whole CPUs that a sensitive container can have on a node of a part without moves, and the lowest shared
-// time that this adds; ok is false if that is impossible.
+// boundDirect returns the highest time on whole CPUs, in CPUs, that a sensitive container can have on a node of a row without moves, and the
+// lowest shared time that the container adds. ok is false if no node can take the container without moves.
 func (q *query) boundDirect(r *row, paper bool) (whole int, shared int32, ok bool) {
 	if paper {
 		return q.boundDirectPaper(r)
@@ -136,25 +137,24 @@ func (q *query) boundDirect(r *row, paper bool) (whole int, shared int32, ok boo
 	cpus := int(r.get(featureSharedCPUs))
 	switch {
 	case int(r.get(featureSpareCPUs)) >= q.cpus:
-		return q.whole, 0, true
-	case cpus < q.whole, q.fraction > 0 && cpus < q.cpus && int32(r.get(featureMaxRoom)) < q.fraction:
+		return q.wholeCPUs, 0, true
+	case cpus < q.wholeCPUs, q.fraction > 0 && cpus < q.cpus && int32(r.get(featureMaxRoom)) < q.fraction:
 		return 0, 0, false
 	case q.fraction == 0:
 		shared = q.minLentForWhole(r, 0)
-		return q.whole, shared, shared < impossible
+		return q.wholeCPUs, shared, shared < impossible
 	}
 	shared = q.minSharedJoined(r)
 	if cpus >= q.cpus {
 		shared = min(shared, q.minSharedAlone(r))
 	}
-	return q.whole, shared, shared < impossible
+	return q.wholeCPUs, shared, shared < impossible
 }
 
-// impossible is more than any shared time.
+// impossible is above every shared time.
 const impossible = 1 << 30
 
-// minLent returns the least sensitive time that has to be lent if so much is taken from
-// flexible containers' CPUs.
+// minLent returns the lowest lent time that is added if this much time is taken from the CPUs of flexible containers.
 func (q *query) minLent(r *row, time int32) int32 {
 	if time <= decodeTime(r.get(featureSlack)) {
 		return 0
@@ -162,7 +162,8 @@ func (q *query) minLent(r *row, time int32) int32 {
 	return r.minLentFor(time - decodeTime(r.get(featureSlackPlusNext)))
 }
 
-// minLentFor returns the lowest sensitive time on CPUs that must be lent, at least one CPU, to provide the lacking time.
+// minLentFor returns the lowest lent time that is added if at least one further CPU is lent, and the room on the CPUs after the first provides
+// the lacking time.
 func (r *row) minLentFor(lacking int32) int32 {
 	next, second := r.getInverted(featureNextLentInverted), r.getInverted(featureSecondLentInverted)
 	switch {
@@ -177,54 +178,57 @@ func (r *row) minLentFor(lacking int32) int32 {
 	}
 }
 
-// minLentForWhole returns the least time that has to be lent for the whole CPUs, and so much time besides.
+// minLentForWhole returns the lowest lent time that is added if the container takes its whole CPUs, and the extra time, from flexible
+// containers.
 func (q *query) minLentForWhole(r *row, extra int32) int32 {
-	lent := q.minLent(r, int32(q.whole)*1000+extra)
-	if int(r.get(featureSpareCPUs)) >= q.whole {
+	lent := q.minLent(r, int32(q.wholeCPUs)*1000+extra)
+	if int(r.get(featureSpareCPUs)) >= q.wholeCPUs {
 		return lent
 	}
-	perCPU := r.getInverted(featureTakeCPUCostInverted)
-	if perCPU == hybrid.NoLoad {
+	takeCost := r.getInverted(featureTakeCPUCostInverted)
+	if takeCost == hybrid.NoLoad {
 		return impossible
 	}
-	return max(lent, perCPU)
+	return max(lent, takeCost)
 }
 
-// minSharedAlone returns the lowest time that becomes shared if the fraction gets a CPU of its own. Other CPUs, or this CPU, are lent for it.
+// minSharedAlone returns the lowest shared time that is added if the fraction is alone on a CPU. To make up for this CPU, either other CPUs are
+// lent, or this CPU itself is lent.
 func (q *query) minSharedAlone(r *row) int32 {
 	others := max(q.minLent(r, int32(q.cpus)*1000), r.getInverted(featureTakeCPUCostInverted))
 	return min(others, q.fraction+q.minLentForWhole(r, q.fraction))
 }
 
-// minSharedJoined returns the lowest time that becomes shared if the fraction joins other fractions: on a CPU that is shared already, or on
-// another CPU, which flexible containers can use from then on.
+// minSharedJoined returns the lowest shared time that is added if the fraction joins other fractions. They are on a CPU whose time is shared
+// already, or on another CPU, which flexible containers can use from then on.
 func (q *query) minSharedJoined(r *row) int32 {
 	shared := int32(impossible)
 	if int32(r.get(featureMaxSharedRoom)) >= q.fraction {
 		shared = q.fraction + q.minLentForWhole(r, q.fraction)
 	}
 	joinCost := r.getInverted(featureMinJoinCostInverted)
-	if q.need > decodeTime(r.get(featureSlack)) { // no other CPU can be given back for it
+	if q.guaranteed > decodeTime(r.get(featureSlack)) { // all lent CPUs must stay lent, so the fraction joins the CPU that is lent next
 		joinCost = r.getInverted(featureNextLentInverted)
 	}
 	if joinCost+q.fraction <= 1000 {
-		shared = min(shared, q.fraction+joinCost+q.minLent(r, int32(q.whole-1)*1000+q.fraction+joinCost))
+		shared = min(shared, q.fraction+joinCost+q.minLent(r, int32(q.wholeCPUs-1)*1000+q.fraction+joinCost))
 	}
 	return shared
 }
 
-// boundDirectPaper is directly by the paper's algorithm.
+// boundDirectPaper is boundDirect for the paper's algorithm.
 func (q *query) boundDirectPaper(r *row) (whole int, shared int32, ok bool) {
 	cpus := int(r.get(featureSharedCPUs))
 	switch {
-	case cpus < q.whole:
+	case cpus < q.wholeCPUs:
 		return q.boundJoinedPaper(r, cpus)
 	case q.fraction == 0:
-		return q.whole, 0, true
+		return q.wholeCPUs, 0, true
 	}
-	// Paper joins a fraction to other fractions wherever it fits.
+	// The paper's algorithm puts a fraction on a CPU with other fractions wherever it fits.
 	shared, ok = q.fraction, !q.isStrict
-	if int32(r.get(featureMaxRoom)) >= q.fraction && q.isStrict { // a best-effort fraction can be split as well
+	// A best-effort fraction can also be divided among several CPUs; ok and shared are already set for this case.
+	if int32(r.get(featureMaxRoom)) >= q.fraction && q.isStrict {
 		if ok = true; int32(r.get(featureMaxSharedRoom)) < q.fraction {
 			shared += r.getInverted(featureMinJoinCostInverted)
 		}
@@ -235,26 +239,27 @@ func (q *query) boundDirectPaper(r *row) (whole int, shared int32, ok bool) {
 			shared = 0
 		}
 	}
-	return q.whole, shared, ok
+	return q.wholeCPUs, shared, ok
 }
 
-// boundJoinedPaper is directlyPaper for fractions that are joined because whole CPUs are missing: on a CPU more than the missing CPUs.
+// boundJoinedPaper is boundDirectPaper for a node with too few shared CPUs. The time of the missing CPUs is divided into fractions, which join
+// other fractions on one CPU more than the number of missing CPUs.
 func (q *query) boundJoinedPaper(r *row, cpus int) (whole int, shared int32, ok bool) {
-	missing := int32(q.whole - cpus)
+	missing := int32(q.wholeCPUs - cpus)
 	rest := missing*1000 + q.fraction
 	return cpus, rest, !q.isStrict || q.fraction > 0 && (missing+1)*int32(r.get(featurePaperMaxTwoRooms))/2 >= rest
 }
 
-// boundFlexible is bound for flexible containers by the order Candor.
+// boundFlexible is bound for flexible containers in the order Candor.
 func (f *Fleet) boundFlexible(r *row) score {
 	q := &f.query
 	if f.usesPaper() {
 		return f.boundByAlignment(r, costScore(hybrid.Milli(r.getInverted(featurePaperFirstLentInverted)), 0))
 	}
 	lent := int32(0)
-	if q.need > decodeTime(r.get(featureMaxUnlent)) {
-		if lent = r.minLentFor(q.need - decodeTime(r.get(featureMaxUnlentPlusNext))); !q.lendsAboveMaxUnlent && lent > 0 {
-			lent = r.getInverted(featureNextLentInverted) // the time that is reserved for flexible containers can cover a part
+	if q.guaranteed > decodeTime(r.get(featureMaxUnlent)) {
+		if lent = r.minLentFor(q.guaranteed - decodeTime(r.get(featureMaxUnlentPlusNext))); !q.lendsAboveMaxUnlent && lent > 0 {
+			lent = r.getInverted(featureNextLentInverted) // the time that is reserved for flexible containers may provide the rest
 		}
 		if lent >= impossible {
 			return never
@@ -263,7 +268,7 @@ func (f *Fleet) boundFlexible(r *row) score {
 	return f.boundByAlignment(r, costScore(hybrid.Milli(lent), 0))
 }
 
-// boundByAlignment is the bound by the order Candor where nodes cost at least as much.
+// boundByAlignment is bound in the order Candor, given a lower bound on the cost (costScore).
 func (f *Fleet) boundByAlignment(r *row, cost score) score {
 	return cost | alignmentScore(f.sizeForQuery(r).alignment.upperBound(r))
 }

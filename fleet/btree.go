@@ -10,11 +10,11 @@ import (
 // scores. A block holds adjacent nodes or smaller blocks. An inner block stores a row for each child, so that a search can skip most blocks.
 // If the key contains the size of a node (size.go), each size has a tree of its own.
 type nodeIndex struct {
-	trees       []*block // by size (sizeOfKey): a block whose only child is the root of the tree; nil if the size has no nodes
-	rows        []row // rows of the nodes, by NodeID
-	moveCount   int64 // number of times that children moved from a block to another
+	trees       []*block   // by size (sizeOfKey): a block whose only child is the root of the tree; nil if the size has no nodes
+	rows        []row      // rows of the nodes, by NodeID
+	moveCount   int64      // number of times that children moved from a block to another
 	merged      [64]*block // ring buffer of the latest blocks with isMerged
-	mergedCount int // number of blocks that were ever added to merged
+	mergedCount int        // number of blocks that were ever added to merged
 }
 
 // An entry is a node in a nodeIndex.

@@ -2,7 +2,7 @@ package fleet
 
 // A candidate is a node that may be the best node, or a block below which the best node may be.
 type candidate struct {
-	bound   score // no node of the candidate has a lower score; for an evaluated node, the node's score
+	bound   score  // no node of the candidate has a lower score; for an evaluated node, the node's score
 	lowest  NodeID // the node, or the lowest NodeID below the block
 	version uint32 // for a node: the value of Fleet.versions for which the bound was computed
 	block   *block // nil for a node that is not evaluated; evaluatedNode for an evaluated node

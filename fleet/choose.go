@@ -74,7 +74,7 @@ func (f *Fleet) openMovedFirst(s *searchState) bool {
 		return false
 	}
 	c.block = c.block.successor
-	s.candidates.push(&c) // c has the bound of the first candidate and does not precede it
+	s.candidates.push(&c) // the first block stays first, because both blocks have the same bound
 	f.openFirst(s)
 	return true
 }
@@ -162,7 +162,7 @@ func (f *Fleet) needsTopology(id NodeID) bool {
 func (f *Fleet) quoteNode(id NodeID) score {
 	n, q := &f.nodes[id], &f.query
 	isCached := q.Topology == hybrid.Prefer && q.isStrict && q.Class == hybrid.Sensitive
-	if isCached && slices.Contains(f.refused[id][:min(n.refusals, maxRefusals)], q.need) {
+	if isCached && slices.Contains(f.refused[id][:min(n.refusals, maxRefusals)], q.guaranteed) {
 		return never
 	}
 	quote, err := n.Quote(&f.request)
@@ -170,7 +170,7 @@ func (f *Fleet) quoteNode(id NodeID) score {
 		return f.scoreOf(id, &quote)
 	}
 	if isCached {
-		f.refused[id][n.refusals%maxRefusals] = q.need
+		f.refused[id][n.refusals%maxRefusals] = q.guaranteed
 		n.refusals++
 	}
 	return never

@@ -8,30 +8,30 @@ import "github.com/candor-project/candor/hybrid"
 type feature uint
 
 const (
-	featureFreeTime               feature = iota // free CPU time, milli-CPU
-	featureFreeAmount1                           // free amount of the first further resource, in the units of Fleet.units
-	featureFreeAmount2                           // free amount of the second further resource, in the units of Fleet.units
-	featureIsOpaque                              // 1: the features give no bound, because only the node itself can compute costs
-	featureCPUShare                              // free share of CPU (of wholeShare)
-	featureCPUShareInverted                      // free share of CPU, inverted
-	featureShare1                                // free share of the first further resource
-	featureShare2                                // free share of the second further resource
-	featureShare1Inverted                        // free share of the first further resource, inverted
-	featureShare2Inverted                        // free share of the second further resource, inverted
-	featureShareSum                              // sum of the free shares of CPU and of both resources, in units of 1<<sumShift, rounded up
-	featureNextLentInverted                      // Figures.NextLent, inverted
-	featureSecondLentInverted                    // Figures.SecondLent, inverted
-	featureMaxUnlent                             // Figures.MaxUnlentGuarantee
-	featureMaxUnlentPlusNext                     // Figures.MaxUnlentGuarantee, plus the room on the CPU that is lent next
-	featureSlack                                 // Figures.Slack
-	featureSlackPlusNext                         // Figures.Slack, plus the room on the CPU that is lent next
-	featureMaxStrictLimit                        // Figures.MaxStrictLimit
-	featureSharedCPUs                            // Figures.SharedCPUs
-	featureSpareCPUs                             // Figures.SpareCPUs
-	featureMaxRoom                               // Figures.MaxRoom
-	featureMaxSharedRoom                         // Figures.MaxSharedRoom
-	featureMinJoinCostInverted                   // Figures.MinJoinCost, inverted
-	featureTakeCPUCostInverted                   // Figures.TakeCPUCost, inverted
+	featureFreeTime            feature = iota // free CPU time, milli-CPU
+	featureFreeAmount1                        // free amount of the first further resource, in the units of Fleet.units
+	featureFreeAmount2                        // free amount of the second further resource, in the units of Fleet.units
+	featureIsOpaque                           // 1: the features give no bound, because only the node itself can compute costs
+	featureCPUShare                           // free share of CPU (of wholeShare)
+	featureCPUShareInverted                   // free share of CPU, inverted
+	featureShare1                             // free share of the first further resource
+	featureShare2                             // free share of the second further resource
+	featureShare1Inverted                     // free share of the first further resource, inverted
+	featureShare2Inverted                     // free share of the second further resource, inverted
+	featureShareSum                           // sum of the free shares of CPU and of both resources, in units of 1<<sumShift, rounded up
+	featureNextLentInverted                   // Figures.NextLent, inverted
+	featureSecondLentInverted                 // Figures.SecondLent, inverted
+	featureMaxUnlent                          // Figures.MaxUnlentGuarantee
+	featureMaxUnlentPlusNext                  // Figures.MaxUnlentGuarantee, plus the room on the CPU that is lent next
+	featureSlack                              // Figures.Slack
+	featureSlackPlusNext                      // Figures.Slack, plus the room on the CPU that is lent next
+	featureMaxStrictLimit                     // Figures.MaxStrictLimit
+	featureSharedCPUs                         // Figures.SharedCPUs
+	featureSpareCPUs                          // Figures.SpareCPUs
+	featureMaxRoom                            // Figures.MaxRoom
+	featureMaxSharedRoom                      // Figures.MaxSharedRoom
+	featureMinJoinCostInverted                // Figures.MinJoinCost, inverted
+	featureTakeCPUCostInverted                // Figures.TakeCPUCost, inverted
 
 	featureCount
 

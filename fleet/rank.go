@@ -15,7 +15,7 @@ type Query struct {
 // NewQuery returns the query of a container. The resources of the request are in the order of the nodes' resources.
 func NewQuery(r *Request) Query {
 	h := hybrid.Request{Class: r.Class, Limit: r.Limit, Guarantee: r.Guarantee, Topology: r.Topology}
-	query := Query{query{Request: r, need: int32(h.Guaranteed())}}
+	query := Query{query{Request: r, guaranteed: int32(h.Guaranteed())}}
 	if r.Class == hybrid.Sensitive {
 		query.q.fraction = int32(r.Limit % 1000)
 		query.q.byMaxStrictLimit = h.IsPlain() && r.Policy == hybrid.Strict
@@ -29,7 +29,7 @@ func (query *Query) Add(r *Request) {
 	all := *query.q.Request
 	all.Class = hybrid.Flexible // no single limit shows whether all containers fit
 	query.q.Request, query.q.byMaxStrictLimit = &all, false
-	query.q.need += b.q.need
+	query.q.guaranteed += b.q.guaranteed
 	query.q.fraction += b.q.fraction
 }
 

@@ -14,7 +14,7 @@ func (f *Fleet) hasRoom(id NodeID, r *Request) bool {
 
 // hasAmounts is hasRoom without the Spread, whose lookup takes longer.
 func (f *Fleet) hasAmounts(id NodeID, r *Request) bool {
-	if f.summaries[id].Free(r.Class) < hybrid.Milli(f.query.need) {
+	if f.summaries[id].Free(r.Class) < hybrid.Milli(f.query.guaranteed) {
 		return false
 	}
 	free := f.freeOf(id)

@@ -13,8 +13,8 @@ import "math"
 type row struct {
 	features features
 	share    uint64 // Fleet.shareForOrder, 0 in the order Candor; a lower value is better
-	size     uint8 // index of the nodes' size in Fleet.sizes; anySize if the nodes have several sizes
-	kind     int32 // index of a node's kind in Fleet.kinds; unused in the row of a block
+	size     uint8  // index of the nodes' size in Fleet.sizes; anySize if the nodes have several sizes
+	kind     int32  // index of a node's kind in Fleet.kinds; unused in the row of a block
 }
 
 // worstRow is worse than the row of any node.
