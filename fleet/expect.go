@@ -41,7 +41,7 @@ func (f *Fleet) Expect(c ContainerID) {
 	if id, c := f.expectedAt(2 * expectStep); id != NoNode {
 		n := &f.nodes[id]
 		n.Prefetch()
-		prefetch.Line(unsafe.Pointer(&n.held[f.containers[c].handle]))
+		prefetch.Line(unsafe.Pointer(&n.containers[f.containers[c].handle]))
 	}
 	if id, c := f.expectedAt(3 * expectStep); id != NoNode {
 		f.nodes[id].PrefetchContainer(f.containers[c].handle)
@@ -80,7 +80,7 @@ func (f *Fleet) prefetchPlacement(id NodeID) {
 	n := &f.nodes[id]
 	next := n.NextHandle()
 	n.PrefetchContainer(next)
-	if int(next) < len(n.held) {
-		prefetch.Line(unsafe.Pointer(&n.held[next]))
+	if int(next) < len(n.containers) {
+		prefetch.Line(unsafe.Pointer(&n.containers[next]))
 	}
 }

@@ -60,7 +60,7 @@ func (f *Fleet) kindOf(machine *topology.Machine, capacity []int64) (int32, erro
 			return 0, fmt.Errorf("%s %d: must be 0 to %d", f.options.Resources[i], amount, MaxAmount)
 		}
 	}
-	empty, err := f.emptyNode(machine)
+	empty, err := f.emptyNodeOf(machine)
 	if err != nil {
 		return 0, err
 	}
@@ -78,8 +78,8 @@ func (f *Fleet) kindOf(machine *topology.Machine, capacity []int64) (int32, erro
 	return int32(len(f.kinds) - 1), nil
 }
 
-// emptyNode returns a node of a machine to make twins of.
-func (f *Fleet) emptyNode(machine *topology.Machine) (*hybrid.Node, error) {
+// emptyNodeOf returns a node of a machine to make twins of.
+func (f *Fleet) emptyNodeOf(machine *topology.Machine) (*hybrid.Node, error) {
 	if empty := f.emptyNodes[machine]; empty != nil {
 		return empty, nil
 	}
@@ -98,7 +98,7 @@ func (f *Fleet) RemoveNode(id NodeID) ([]ContainerID, error) {
 	}
 	var containers []ContainerID
 	for n := &f.nodes[id]; n.Len() > 0; {
-		c := n.held[n.Oldest()].container
+		c := n.containers[n.Oldest()].container
 		f.Release(c)
 		containers = append(containers, c)
 	}

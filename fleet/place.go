@@ -49,7 +49,7 @@ func (f *Fleet) Release(c ContainerID) (hybrid.Cost, bool) {
 	for i, amount := range f.amountsOf(c) {
 		free[i] += amount
 	}
-	f.removeHeld(id, released.handle)
+	f.removeFromNode(id, released.handle)
 	released.node = NoNode
 	f.updateTotals(&released.request, &cost, -1)
 	f.refresh(id)
@@ -100,7 +100,7 @@ func (f *Fleet) placeOn(c ContainerID, id NodeID, r *Request) (hybrid.Cost, erro
 	for i, amount := range amounts {
 		free[i] -= amount
 	}
-	f.addHeld(c, id, handle, r.Spread)
+	f.addToNode(c, id, handle, r.Spread)
 	f.updateTotals(r, &cost, 1)
 	f.refresh(id)
 	return cost, nil

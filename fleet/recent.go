@@ -2,60 +2,60 @@ package fleet
 
 import "slices"
 
-// Equal requests arrive in groups: of the containers of Google's cell in 2011, four in five repeated the previous request. So the fleet
-// caches the state of the searches for recent questions: the unopened blocks and the nodes that were not chosen. It adds the nodes that
-// have changed since, and resumes the search.
+// Equal requests arrive in groups: in Google's cell of 2011, four of five containers repeated the previous request. So the fleet caches the
+// search state of recent queries: the candidates that remain when a search ends. For an equal query, the fleet adds the nodes that have
+// changed since and resumes the search.
 
 const (
-	cacheSets  = 32  // of answers
-	cacheWays  = 4   // of each
-	maxChanges = 256 // of nodes; an older answer restarts
+	cacheSets  = 32  // number of sets of the cache
+	cacheWays  = 4   // number of search states in a set
+	maxChanges = 256 // number of node changes that are stored; a search state that misses more changes is reset
 )
 
-// An searchState is the state of the search for a question.
+// A searchState is the state of the search for a query.
 type searchState struct {
-	request     Request    // with resources of its own
-	candidates  candidates // contains every node that can take the container, and the best node; changed nodes are in it twice
-	seenChanges int64      // changes of nodes until then are in it
-	startMoves  int64      // shelf.gives at the time
+	request     Request    // a copy of the query's request
+	candidates  candidates // all candidates that are not omitted, including the best node; a changed node can be in it several times, stale except once
+	seenChanges int64      // value of searchCache.changes up to which the candidates include the changed nodes
+	startMoves  int64      // nodeIndex.moveCount when the search started
 
-	roomyNode     NodeID // a guess at a node with room for it, to be checked
-	noRoomChanges int64  // number of changes after which no node had room; after 0 changes there was no node
+	roomyNode     NodeID // the node that had room for the container in the last call of hasAnyRoom; it may have changed since
+	noRoomChanges int64  // value of searchCache.changes at which no node had room for the container; at 0 there was no node
 }
 
-// An cacheSet is a set of a set-associative cache: a question belongs to one set.
-type cacheSet struct {
+// A searchSet is a set of a set-associative cache. The hash of a query determines its set.
+type searchSet struct {
 	hashes   [cacheWays]uint64
-	lastUsed [cacheWays]int64 // the decisions that used them last
+	lastUsed [cacheWays]int64 // number of the decision (Fleet.decisions) that used the state last; 0 if the state is unused
 	states   [cacheWays]searchState
 }
 
-// searchCache are the answers, and the changes since.
+// A searchCache holds recent search states and the latest changes of nodes.
 type searchCache struct {
-	sets    [cacheSets]cacheSet
-	changed [maxChanges]change // the latest, in a ring
-	changes int64
+	sets    [cacheSets]searchSet
+	changed [maxChanges]nodeChange // ring buffer of the latest changes
+	changes int64                  // number of changes since New
 
-	// Between begin and keep:
-	sharedHeap heap // where the candidates are
-	ownHeap    heap // where they will be
+	// The first search of a query can need many more candidates than the state stores. So it uses a buffer that all searches share:
+	sharedHeap heap // the buffer
+	ownHeap    heap // between startSearch and storeSearch: the memory of the state's own candidates
 }
 
-// A change is the change of a node.
-type change struct {
+// A nodeChange is a change of a node.
+type nodeChange struct {
 	id        NodeID
-	version   uint32 // after it
+	version   uint32 // value of Fleet.versions after the change
 	isRemoved bool
 }
 
-// recordChange notes that a node has changed, was added or removed.
+// recordChange records that a node was added, changed or removed.
 func (f *Fleet) recordChange(id NodeID, isRemoved bool) {
 	f.versions[id]++
-	f.searches.changed[f.searches.changes%maxChanges] = change{id, f.versions[id], isRemoved}
+	f.searches.changed[f.searches.changes%maxChanges] = nodeChange{id, f.versions[id], isRemoved}
 	f.searches.changes++
 }
 
-// find returns the answer to a question, or replaces the least recently used answer of its set.
+// find returns the search state of a request. If there is none, find assigns the least recently used state of the set to the request.
 func (r *searchCache) find(q *Request, decision int64) (s *searchState, found bool) {
 	hash := q.hash()
 	ways, oldest := &r.sets[hash%cacheSets], 0
@@ -74,7 +74,7 @@ func (r *searchCache) find(q *Request, decision int64) (s *searchState, found bo
 	return s, false
 }
 
-// copyFrom makes a request the same as another, with resources of its own.
+// copyFrom copies a request, including the elements of Resources.
 func (r *Request) copyFrom(q *Request) {
 	r.Resources = append(r.Resources[:0], q.Resources...)
 	resources := r.Resources
@@ -82,9 +82,9 @@ func (r *Request) copyFrom(q *Request) {
 	r.Resources = resources
 }
 
-// hash returns a number that is the same for requests that ask the same.
+// hash returns a hash of a request.
 func (r *Request) hash() uint64 {
-	const golden = 0x9e3779b97f4a7c15 // spreads the bits upwards
+	const golden = 0x9e3779b97f4a7c15 // the multiplication distributes the low bits over the high bits
 	h := (uint64(r.Limit)<<1|uint64(r.Class))*golden ^ uint64(r.Guarantee)
 	h = h*golden ^ r.Spread
 	for _, amount := range r.Resources {
@@ -93,13 +93,13 @@ func (r *Request) hash() uint64 {
 	return h * golden >> 32
 }
 
-// equals reports whether two requests ask the same.
+// equals reports whether two requests are equal.
 func (r *Request) equals(q *Request) bool {
 	return r.Limit == q.Limit && r.Guarantee == q.Guarantee && r.Class == q.Class && r.Policy == q.Policy &&
 		r.Topology == q.Topology && r.Spread == q.Spread && slices.Equal(r.Resources, q.Resources)
 }
 
-// resumeSearch returns the state of the search for the present question, with all changes since.
+// resumeSearch returns the search state of the current query, including all changed nodes, or an empty state.
 func (f *Fleet) resumeSearch() *searchState {
 	s, found := f.searches.find(f.query.Request, f.decisions)
 	if !found || f.searches.changes-s.seenChanges > maxChanges {
@@ -113,13 +113,13 @@ func (f *Fleet) resumeSearch() *searchState {
 	return s
 }
 
-// reset leaves everything out.
+// reset removes all candidates. The zero limit then makes the search start again.
 func (s *searchState) reset() {
 	s.candidates.heap, s.candidates.limit = s.candidates.heap[:0], candidate{}
 	s.noRoomChanges = 0
 }
 
-// startSearch begins a search with the blocks of all nodes of each size, in the room that all searches share.
+// startSearch starts a search with the root of each tree, in the shared buffer.
 func (f *Fleet) startSearch(s *searchState) {
 	index := f.indexFor(f.query.Class)
 	s.seenChanges, s.startMoves = f.searches.changes, index.moveCount
@@ -133,14 +133,14 @@ func (f *Fleet) startSearch(s *searchState) {
 	}
 }
 
-// storeSearch caches a search for the same question later.
+// storeSearch trims the candidates and copies them from the shared buffer to the search state.
 func (f *Fleet) storeSearch(s *searchState) {
 	s.candidates.trim(f.versions)
 	f.searches.sharedHeap, s.candidates.heap = s.candidates.heap, append(f.searches.ownHeap[:0], s.candidates.heap...)
 }
 
-// update adds a changed node, unless a later change will add it.
-func (f *Fleet) update(s *searchState, c change) {
+// update adds a changed node to the candidates, unless the node has changed again: the later change then adds the node.
+func (f *Fleet) update(s *searchState, c nodeChange) {
 	if c.isRemoved || c.version != f.versions[c.id] || !f.query.admits(&f.rows[c.id]) {
 		return
 	}

@@ -39,7 +39,7 @@ func (f *Fleet) Scan(r *Request) (NodeID, error) {
 func (f *Fleet) roomOf(id NodeID, r *Request) bool {
 	n := &f.nodes[id]
 	left := append([]int64(nil), f.kinds[n.kind].capacity...)
-	for handle, h := range n.held {
+	for handle, h := range n.containers {
 		own := &f.containers[h.container]
 		if own.node != id || int(own.handle) != handle { // it has ended, or there was none
 			continue
@@ -149,7 +149,7 @@ func (f *Fleet) checkHeld(t testing.TB, id NodeID) {
 		}
 		count++
 		spreads |= spreadBitsOf(own.request.Spread)
-		if got, want := n.held[own.handle], (heldContainer{own.request.Spread, ContainerID(c)}); got != want {
+		if got, want := n.containers[own.handle], (nodeContainer{own.request.Spread, ContainerID(c)}); got != want {
 			t.Fatalf("node %d: %+v under handle %d, want %+v", id, got, own.handle, want)
 		}
 	}

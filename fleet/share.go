@@ -12,8 +12,8 @@ const shareBits = 48
 // capacity 0 does not count.
 type weigher struct {
 	cpu     int64   // weight of a milli-CPU
-	weights []int64 // of the further resources
-	common  int64   // weight of a whole resource, or slightly more
+	weights []int64 // weight of a unit of each further resource
+	common  int64   // weighted sum of the whole capacity of one resource, or slightly more
 	whole   int64   // weighted sum of the whole capacity of all resources
 }
 
