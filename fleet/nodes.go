@@ -9,9 +9,8 @@ import (
 	"github.com/candor-project/candor/topology"
 )
 
-// AddNode adds a node under a number that is free. The capacity is of the
-// further resources, in the order of Options.Resources; the CPUs are the machine's.
-// Machines that are the same should be the same pointer: then their nodes share memory.
+// AddNode adds a node under an unused NodeID. capacity is the capacity of the further resources, in the order of Options.Resources; the CPUs are
+// those of the machine. Pass the same pointer for equal machines, so that their nodes share memory.
 func (f *Fleet) AddNode(id NodeID, machine *topology.Machine, capacity []int64) error {
 	switch {
 	case id < 0 || id >= MaxNodes:
@@ -40,13 +39,13 @@ func (f *Fleet) AddNode(id NodeID, machine *topology.Machine, capacity []int64) 
 	return nil
 }
 
-// kindKey identifies a kind.
+// A kindKey identifies a kind.
 type kindKey struct {
 	machine  *topology.Machine
 	capacity string
 }
 
-// kindOf returns the kind of a machine with a capacity.
+// kindOf returns the index of the kind of a machine with this capacity. It adds the kind if necessary.
 func (f *Fleet) kindOf(machine *topology.Machine, capacity []int64) (int32, error) {
 	key := kindKey{machine, fmt.Sprint(capacity)}
 	if k, known := f.kindNumbers[key]; known {
@@ -72,13 +71,13 @@ func (f *Fleet) kindOf(machine *topology.Machine, capacity []int64) (int32, erro
 			f.units[i] = 4096 / float64(capacity[i])
 		}
 	}
-	f.queryVersion++ // the values of sizes for the question can change
+	f.queryVersion++ // because sizeOf changed a size, so its fields that depend on the query are outdated
 	f.kindNumbers[key] = int32(len(f.kinds))
 	f.kinds = append(f.kinds, k)
 	return int32(len(f.kinds) - 1), nil
 }
 
-// emptyNodeOf returns a node of a machine to make twins of.
+// emptyNodeOf returns a node of this machine without containers.
 func (f *Fleet) emptyNodeOf(machine *topology.Machine) (*hybrid.Node, error) {
 	if empty := f.emptyNodes[machine]; empty != nil {
 		return empty, nil
@@ -90,8 +89,8 @@ func (f *Fleet) emptyNodeOf(machine *topology.Machine) (*hybrid.Node, error) {
 	return empty, err
 }
 
-// RemoveNode takes a node away and returns its containers, in order of arrival.
-// They are nowhere now; their numbers are free.
+// RemoveNode removes a node and returns its containers in the order of their arrival. The containers are on no node then, and their
+// ContainerIDs are free.
 func (f *Fleet) RemoveNode(id NodeID) ([]ContainerID, error) {
 	if !f.hasNode(id) {
 		return nil, fmt.Errorf("node %d: there is none", id)
@@ -110,8 +109,8 @@ func (f *Fleet) RemoveNode(id NodeID) ([]ContainerID, error) {
 	return containers, nil
 }
 
-// ChangeNode changes the machine or capacity of a node. It places its containers again, in order of arrival, and returns the containers
-// that no longer fit, which are on no node then.
+// ChangeNode changes the machine or the capacity of a node. It places the node's containers again, in the order of their arrival, and returns the
+// containers that no longer fit. The returned containers are on no node then.
 func (f *Fleet) ChangeNode(id NodeID, machine *topology.Machine, capacity []int64) ([]ContainerID, error) {
 	if !f.hasNode(id) {
 		return nil, fmt.Errorf("node %d: there is none", id)

@@ -7,8 +7,8 @@ import (
 	"github.com/candor-project/candor/hybrid"
 )
 
-// Choose returns the best node for a container. It changes nothing. Errors: hybrid.ErrNoCapacity if no node has room;
-// hybrid.ErrViewImpossible if nodes have room, but not the CPUs for the view of a strict sensitive container; hybrid.ErrBadRequest.
+// Choose returns the best node for a container and changes nothing. Errors: hybrid.ErrNoCapacity if no node has room; hybrid.ErrViewImpossible
+// if nodes have room, but no node has the CPUs for the view of a strict sensitive container; hybrid.ErrBadRequest.
 func (f *Fleet) Choose(r *Request) (NodeID, error) {
 	f.setQuery(r)
 	if err := f.checkRequest(r); err != nil {
@@ -17,8 +17,8 @@ func (f *Fleet) Choose(r *Request) (NodeID, error) {
 	return f.chooseNode()
 }
 
-// Place puts a container on the best node. Errors: those of Choose, and hybrid.ErrIDTaken for a used number; on an error nothing has
-// changed.
+// Place places a container on the best node. Errors: those of Choose, and hybrid.ErrIDTaken if the ContainerID is in use. On an error Place
+// changes nothing.
 func (f *Fleet) Place(c ContainerID, r *Request) (Placement, error) {
 	switch {
 	case c < 0 || c >= MaxContainers:
@@ -37,7 +37,7 @@ func (f *Fleet) Place(c ContainerID, r *Request) (Placement, error) {
 	return Placement{id, cost}, err
 }
 
-// Release ends a container. It returns the changes on its node, and reports whether the container existed.
+// Release removes a container. It returns the cost of the change on the container's node, and reports whether the container existed.
 func (f *Fleet) Release(c ContainerID) (hybrid.Cost, bool) {
 	id := f.NodeOf(c)
 	if id == NoNode {
@@ -59,7 +59,7 @@ func (f *Fleet) Release(c ContainerID) (hybrid.Cost, bool) {
 	return cost, true
 }
 
-// checkRequest refuses an invalid request.
+// checkRequest returns an error if the current request is invalid.
 func (f *Fleet) checkRequest(r *Request) error {
 	if err := f.request.Check(); err != nil {
 		return err
@@ -75,7 +75,7 @@ func (f *Fleet) checkRequest(r *Request) error {
 	return nil
 }
 
-// placeOn puts a container on a node.
+// placeOn places the container of the current request on a node.
 func (f *Fleet) placeOn(c ContainerID, id NodeID, r *Request) (hybrid.Cost, error) {
 	n := &f.nodes[id]
 	f.prefetchPlacement(id)
@@ -106,7 +106,7 @@ func (f *Fleet) placeOn(c ContainerID, id NodeID, r *Request) (hybrid.Cost, erro
 	return cost, nil
 }
 
-// updateTotals counts a container in (sign 1) or out (sign -1).
+// updateTotals adds a container to the totals (sign 1), or subtracts the container (sign -1).
 func (f *Fleet) updateTotals(r *Request, cost *hybrid.Cost, sign int) {
 	f.totals.Containers += sign
 	if r.Class == hybrid.Sensitive {
@@ -118,7 +118,7 @@ func (f *Fleet) updateTotals(r *Request, cost *hybrid.Cost, sign int) {
 	f.totals.Moves += int64(cost.Moves)
 }
 
-// guaranteedTime is the CPU time that counts toward a node's capacity.
+// guaranteedTime returns the CPU time of a container that counts toward a node's capacity.
 func (f *Fleet) guaranteedTime(r *Request) hybrid.Milli {
 	return hybrid.GuaranteedTime(r.Class, r.Limit, r.Guarantee)
 }

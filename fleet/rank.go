@@ -2,17 +2,18 @@ package fleet
 
 import "github.com/candor-project/candor/hybrid"
 
-// The functions below are for callers with their own nodes, such as a scheduler of Kubernetes, that need the order of a fleet.
+// A caller that stores its nodes itself, such as a Kubernetes scheduler plugin, can use Query, Scale and Rank to order the nodes as a fleet
+// with the order Candor does.
 
-// A Rank is the quality of a node for a query: less is better. Ranks of nodes of different sizes are comparable.
+// A Rank is the quality of a node for a Query: less is better. Ranks of nodes of different sizes are comparable.
 type Rank uint64
 
-// Query is the request of a container, or of several containers for the same node.
+// A Query is the request of a container, or of several containers for the same node.
 type Query struct {
 	q query
 }
 
-// NewQuery returns the query of a container. The resources of the request are in the order of the nodes' resources.
+// NewQuery returns the Query of a container. The request's resources are in the order of the nodes' resources.
 func NewQuery(r *Request) Query {
 	h := hybrid.Request{Class: r.Class, Limit: r.Limit, Guarantee: r.Guarantee, Topology: r.Topology}
 	query := Query{query{Request: r, guaranteed: int32(h.Guaranteed())}}
@@ -23,30 +24,30 @@ func NewQuery(r *Request) Query {
 	return query
 }
 
-// Add adds the CPU time of another container of the same pod. The query includes its further resources already.
+// Add adds the CPU time of another container of the same pod. The further resources of the Query must already include all containers.
 func (query *Query) Add(r *Request) {
 	b := NewQuery(r)
 	all := *query.q.Request
-	all.Class = hybrid.Flexible // no single limit shows whether all containers fit
+	all.Class = hybrid.Flexible // because Figures.MaxStrictLimit applies to a single container
 	query.q.Request, query.q.byMaxStrictLimit = &all, false
 	query.q.guaranteed += b.q.guaranteed
 	query.q.fraction += b.q.fraction
 }
 
-// A Scale makes shares of amounts: nodes with the same capacities have the same.
+// A Scale converts amounts of resources to shares of a node's capacity. Nodes with equal capacities can use the same Scale.
 type Scale struct {
 	scale []float64
 }
 
-// NewScale returns the scale of nodes with so much CPU time and so much of each further resource
-// (at most 15 of them, each at most MaxAmount).
+// NewScale returns the scale of nodes with this CPU time and this capacity of each further resource (at most 15 resources, each at most
+// MaxAmount).
 func NewScale(cpu hybrid.Milli, capacity []int64) Scale {
 	w := newWeigher(int64(cpu), capacity)
 	return Scale{newScale(&w)}
 }
 
-// Rank returns a node's rank by the order Candor. The quote is the node's quote for the query; for several containers it is the sum of
-// their quotes. g and free are the node's free time and resources before the placement.
+// Rank returns a node's rank in the order Candor. quote is the node's quote for the query or, for several containers, the sum of their quotes. g
+// and free are the node's figures and its free further resources before the placement.
 func (s *Scale) Rank(query *Query, quote *hybrid.Quote, g *hybrid.Figures, free []int64) Rank {
 	if !quote.Direct {
 		limit := g.Free[query.q.Class]
@@ -65,7 +66,7 @@ func (s *Scale) Rank(query *Query, quote *hybrid.Quote, g *hybrid.Figures, free 
 	return Rank(candorScore(&quote.Cost, p.valueFor(shares[:1+len(free)])))
 }
 
-// PlaceOn puts a container on a node of the caller's choice. Errors: those of Place; on an error nothing has changed.
+// PlaceOn places a container on the given node. Errors: those of Place. On an error PlaceOn changes nothing.
 func (f *Fleet) PlaceOn(c ContainerID, id NodeID, r *Request) (Placement, error) {
 	f.setQuery(r)
 	switch err := f.checkRequest(r); {

@@ -6,13 +6,12 @@ import (
 	"github.com/candor-project/candor/hybrid"
 )
 
-// hasRoom reports whether a node has the CPU time and the other resources for
-// a container, and none of the same Spread.
+// hasRoom reports whether a node has the CPU time and the further resources for the current request, and no container with its Spread.
 func (f *Fleet) hasRoom(id NodeID, r *Request) bool {
 	return f.hasAmounts(id, r) && !f.hasSpread(id, r)
 }
 
-// hasAmounts is hasRoom without the Spread, whose lookup takes longer.
+// hasAmounts is hasRoom without the Spread, which takes longer to check.
 func (f *Fleet) hasAmounts(id NodeID, r *Request) bool {
 	if f.summaries[id].Free(r.Class) < hybrid.Milli(f.query.guaranteed) {
 		return false
@@ -26,7 +25,7 @@ func (f *Fleet) hasAmounts(id NodeID, r *Request) bool {
 	return true
 }
 
-// refusal returns the reason why no node takes the question's container.
+// refusal returns the reason why no node can take the container.
 func (f *Fleet) refusal(s *searchState) error {
 	if f.query.Class == hybrid.Flexible || !f.query.isStrict || !f.hasAnyRoom(s) {
 		return hybrid.ErrNoCapacity
@@ -34,8 +33,8 @@ func (f *Fleet) refusal(s *searchState) error {
 	return hybrid.ErrViewImpossible
 }
 
-// hasAnyRoom reports whether a node has room for the container. Refusals repeat, as questions do: so the answer caches the node that had room
-// the last time, or the number of changes after which no node had room.
+// hasAnyRoom reports whether a node has room for the container, with or without its view. Refusals repeat because queries repeat. So the search
+// state caches the last node with room, or the number of changes at which no node had room.
 func (f *Fleet) hasAnyRoom(s *searchState) bool {
 	if f.hasNode(s.roomyNode) && f.hasRoom(s.roomyNode, f.query.Request) {
 		return true
@@ -51,8 +50,8 @@ func (f *Fleet) hasAnyRoom(s *searchState) bool {
 	return s.roomyNode != NoNode
 }
 
-// findRoomSince returns a node with room for the container among the nodes that have changed since a number of changes, or NoNode. At most
-// recentChanges can have happened since.
+// findRoomSince returns a node with room for the container among the nodes that have changed after the given value of searchCache.changes, or
+// NoNode. At most maxChanges changes may have happened since.
 func (f *Fleet) findRoomSince(changes int64) NodeID {
 	for ; changes < f.searches.changes; changes++ {
 		if id := f.searches.changed[changes%maxChanges].id; f.hasNode(id) && f.hasRoom(id, f.query.Request) {
@@ -62,7 +61,7 @@ func (f *Fleet) findRoomSince(changes int64) NodeID {
 	return NoNode
 }
 
-// findRoom returns a node with room for the container, or Nowhere.
+// findRoom returns a node with room for the container, or NoNode.
 func (f *Fleet) findRoom() NodeID {
 	for _, tree := range f.indexFor(f.query.Class).trees {
 		if tree == nil {
@@ -75,7 +74,7 @@ func (f *Fleet) findRoom() NodeID {
 	return NoNode
 }
 
-// findRoomIn returns a node of a block with room for the container, or Nowhere.
+// findRoomIn returns a node below a block with room for the container, or NoNode.
 func (f *Fleet) findRoomIn(b *block) NodeID {
 	for children := f.indexFor(f.query.Class).admitted(&f.query, b); children != 0; children &= children - 1 {
 		i := bits.TrailingZeros32(children)

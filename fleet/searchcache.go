@@ -15,7 +15,7 @@ const (
 // A searchState is the state of the search for a query.
 type searchState struct {
 	request     Request    // a copy of the query's request
-	candidates  candidates // all candidates that are not omitted, including the best node; a changed node can be in it several times, stale except once
+	candidates  candidates // remaining candidates; a node that changed is also in them as it was before, as a stale candidate
 	seenChanges int64      // value of searchCache.changes up to which the candidates include the changed nodes
 	startMoves  int64      // nodeIndex.moveCount when the search started
 
