@@ -185,11 +185,11 @@ func checkReason(t *rapid.T, apps, nodes List, no *Infeasible) {
 	only := p
 	for other := range p.resources {
 		if other != r {
-			only = only.without(other)
+			only = only.withoutDemand(other)
 		}
 	}
 	_, _, alone := bruteForce(List{apps.Resources, only.apps}, nodes, Nodes)
-	_, _, without := bruteForce(List{apps.Resources, p.without(r).apps}, nodes, Nodes)
+	_, _, without := bruteForce(List{apps.Resources, p.withoutDemand(r).apps}, nodes, Nodes)
 	if alone && !without {
 		t.Fatalf("%s is said to lack (%v), but it does not", no.Resource, no)
 	}
