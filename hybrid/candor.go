@@ -41,15 +41,15 @@ func (n *Node) placeByTopology(s int32) error {
 // with the most CPUs of the container before a resize, then to the one with the fewest free CPUs.
 func (n *Node) placeInOne(s int32, domains []cpuset.Set) error {
 	best, bestKey := -1, [3]int{}
-	holds := n.slots[s].cpus()
+	heldCPUs := n.slots[s].cpus()
 	for i := range domains {
-		if !holds.SubsetOf(&domains[i]) {
+		if !heldCPUs.SubsetOf(&domains[i]) {
 			continue
 		}
 		mark := n.mark()
-		key := [3]int{0, -n.old.CountIn(&domains[i]), n.shared.CountIn(&domains[i])}
+		key := [3]int{0, -n.oldCPUs.CountIn(&domains[i]), n.shared.CountIn(&domains[i])}
 		if n.place(s, &domains[i]) == nil {
-			key[0] = int(n.settle())
+			key[0] = int(n.sharedIfValid())
 			if best < 0 || isLessKey(&key, &bestKey) {
 				best, bestKey = i, key
 			}
@@ -66,17 +66,17 @@ func (n *Node) placeInOne(s int32, domains []cpuset.Set) error {
 // other container gets a part of them.
 func (n *Node) placeOnCores(s int32) error {
 	slot := &n.slots[s]
-	holds := slot.exclusive.Set()
-	if slot.fractions() > 0 || !n.isWholeCores(&holds) { // a resized container whose policy was not met before
+	heldCPUs := slot.exclusive.Set()
+	if slot.fractions() > 0 || !n.isWholeCores(&heldCPUs) { // a resized container whose policy was not met before
 		return ErrViewImpossible
 	}
 	mark := n.mark()
 	missing := slot.Limit.CPUs() - slot.exclusive.Count()
 	free := n.available()
-	picked, last, ok := n.pickCores(&free, &holds, missing)
+	picked, last, ok := n.pickCores(&free, &heldCPUs, missing)
 	if !ok && n.clearCores(s, missing) {
 		free = n.available()
-		picked, last, ok = n.pickCores(&free, &holds, missing)
+		picked, last, ok = n.pickCores(&free, &heldCPUs, missing)
 	}
 	if ok {
 		slot.wholeCores = true
@@ -85,7 +85,7 @@ func (n *Node) placeOnCores(s int32) error {
 			n.give(s, last, fraction)
 		}
 		n.giveWhole(s, &picked)
-		if n.settle() < impossible {
+		if n.sharedIfValid() < impossible {
 			return nil
 		}
 	}
@@ -152,7 +152,7 @@ func (n *Node) placeDirectly(s int32, domain *cpuset.Set) bool {
 		alone = n.giveBest(s, &free, whole+1)
 		n.take(s, alone)
 	}
-	if fraction > 0 && !n.placeFraction(s, fraction, alone, domain) || n.settle() == impossible {
+	if fraction > 0 && !n.placeFraction(s, fraction, alone, domain) || n.sharedIfValid() == impossible {
 		n.undo(mark)
 		return false
 	}
@@ -163,16 +163,16 @@ func (n *Node) placeDirectly(s int32, domain *cpuset.Set) bool {
 // best CPUs by topology. It returns the CPU chosen last.
 func (n *Node) giveBest(s int32, free *cpuset.Set, count int) (last int) {
 	slot := &n.slots[s]
-	if free.Overlaps(&n.old) {
-		first := free.Intersect(n.old).Lowest(count)
+	if free.Overlaps(&n.oldCPUs) {
+		first := free.Intersect(n.oldCPUs).Lowest(count)
 		n.giveWhole(s, &first)
 		free.RemoveAll(&first)
 		if count -= first.Count(); count == 0 {
 			return first.Last()
 		}
 	}
-	holds := slot.cpus()
-	picked, last := n.pick(free, &holds, count, slot.Topology)
+	heldCPUs := slot.cpus()
+	picked, last := n.pick(free, &heldCPUs, count, slot.Topology)
 	n.giveWhole(s, &picked)
 	return last
 }
@@ -183,7 +183,7 @@ func (n *Node) giveBest(s int32, free *cpuset.Set, count int) (last int) {
 func (n *Node) placeFraction(s int32, fraction Milli, alone int, domain *cpuset.Set) bool {
 	best, bestCost := -1, impossible
 	if alone >= 0 {
-		before := n.settle()
+		before := n.sharedIfValid()
 		bestCost = n.costOf(s, alone, fraction)
 		if bestCost <= before && bestCost < impossible {
 			n.give(s, alone, fraction)
@@ -194,13 +194,13 @@ func (n *Node) placeFraction(s int32, fraction Milli, alone int, domain *cpuset.
 		}
 	}
 	slot := &n.slots[s]
-	holds := slot.cpus()
+	heldCPUs := slot.cpus()
 	for cpu := n.fractional.First(); cpu >= 0; cpu = n.fractional.Next(cpu + 1) {
 		if !domain.Contains(cpu) || n.load[cpu].room() < fraction || slot.fractionOn(cpu) > 0 {
 			continue
 		}
 		cost := n.costOf(s, cpu, fraction)
-		if cost < bestCost || cost == bestCost && cost < impossible && n.isNearer(&holds, cpu, best) {
+		if cost < bestCost || cost == bestCost && cost < impossible && n.isNearer(&heldCPUs, cpu, best) {
 			best, bestCost = cpu, cost
 		}
 	}
@@ -215,21 +215,21 @@ func (n *Node) placeFraction(s int32, fraction Milli, alone int, domain *cpuset.
 func (n *Node) costOf(s int32, cpu int, fraction Milli) Milli {
 	mark := n.mark()
 	n.give(s, cpu, fraction)
-	cost := n.settle()
+	cost := n.sharedIfValid()
 	n.undo(mark)
 	return cost
 }
 
 // isNearer reports whether cpu is nearer than other to the CPUs in holds, or equally near and fuller. It
 // reports true if other is negative.
-func (n *Node) isNearer(holds *cpuset.Set, cpu, other int) bool {
+func (n *Node) isNearer(heldCPUs *cpuset.Set, cpu, other int) bool {
 	if other < 0 {
 		return true
 	}
 	if cpu == n.oldFraction || other == n.oldFraction {
 		return cpu == n.oldFraction
 	}
-	if a, b := n.remoteness(holds, cpu), n.remoteness(holds, other); a != b {
+	if a, b := n.remoteness(heldCPUs, cpu), n.remoteness(heldCPUs, other); a != b {
 		return a < b
 	}
 	return n.load[cpu].used() > n.load[other].used()
@@ -237,12 +237,12 @@ func (n *Node) isNearer(holds *cpuset.Set, cpu, other int) bool {
 
 // remoteness returns 0 if the container has CPUs in the CPU's L3 domain, 1 if it has some in the same
 // NUMA node, and 2 otherwise. It returns 0 for a container without CPUs.
-func (n *Node) remoteness(holds *cpuset.Set, cpu int) int {
-	at := n.layout.cpus[cpu]
+func (n *Node) remoteness(heldCPUs *cpuset.Set, cpu int) int {
+	loc := n.layout.cpus[cpu]
 	switch {
-	case holds.IsEmpty() || holds.Overlaps(&n.l3s[at.l3]):
+	case heldCPUs.IsEmpty() || heldCPUs.Overlaps(&n.l3s[loc.l3]):
 		return 0
-	case holds.Overlaps(&n.numas[at.numa]):
+	case heldCPUs.Overlaps(&n.numas[loc.numa]):
 		return 1
 	default:
 		return 2
@@ -255,15 +255,15 @@ func (n *Node) spread(s int32) error {
 	mark := n.mark()
 	slot := &n.slots[s]
 	free := n.available()
-	holds := slot.cpus()
+	heldCPUs := slot.cpus()
 	whole, fraction := n.missing(s)
 	rest := Milli(whole)*1000 + fraction
 	take := min(whole, free.Count())
 	for ; take >= 0; take-- {
-		picked, _ := n.pick(&free, &holds, take, slot.Topology)
+		picked, _ := n.pick(&free, &heldCPUs, take, slot.Topology)
 		n.giveWhole(s, &picked)
-		left := free.Minus(picked)
-		if n.fill(s, rest-Milli(take)*1000, &left) && n.settle() < impossible {
+		remaining := free.Minus(picked)
+		if n.fill(s, rest-Milli(take)*1000, &remaining) && n.sharedIfValid() < impossible {
 			return nil
 		}
 		n.undo(mark)
@@ -274,10 +274,10 @@ func (n *Node) spread(s int32) error {
 // fill distributes an amount over the fractional CPUs and the CPUs of free, the emptiest first. Each
 // CPU takes as much as fits, at most 999m.
 func (n *Node) fill(s int32, amount Milli, free *cpuset.Set) bool {
-	places := n.fractional.Set().Union(*free)
+	candidates := n.fractional.Set().Union(*free)
 	for amount > 0 {
 		best := -1
-		for cpu := places.First(); cpu >= 0; cpu = places.Next(cpu + 1) {
+		for cpu := candidates.First(); cpu >= 0; cpu = candidates.Next(cpu + 1) {
 			if n.load[cpu].room() > 0 && n.slots[s].fractionOn(cpu) == 0 &&
 				(best < 0 || n.load[cpu].room() > n.load[best].room()) {
 				best = cpu
@@ -306,7 +306,7 @@ func (n *Node) candorResize(s int32) error {
 		n.undo(mark)
 		slot.wholeCores = false // continue as for a container whose policy is not met
 	}
-	n.old = slot.cpus()
+	n.oldCPUs = slot.cpus()
 	n.oldFraction = n.takeFractions(s)
 	if part := slot.Limit % 1000; slot.Immovable && n.oldFraction >= 0 && part > 0 && n.load[n.oldFraction].room() >= part {
 		n.give(s, n.oldFraction, part)
@@ -320,11 +320,11 @@ func (n *Node) candorResize(s int32) error {
 // leastUsefulCPU returns the exclusive CPU that the container can lose at the least cost: from the NUMA
 // node, then the L3 domain, then the core where it has the fewest CPUs; ties go to the highest id.
 func (n *Node) leastUsefulCPU(s int32) int {
-	holds := n.slots[s].exclusive.Set()
+	heldCPUs := n.slots[s].exclusive.Set()
 	best, bestKey := -1, [3]int{}
-	for cpu := holds.First(); cpu >= 0; cpu = holds.Next(cpu + 1) {
-		at := n.layout.cpus[cpu]
-		key := [3]int{holds.CountIn(&n.numas[at.numa]), holds.CountIn(&n.l3s[at.l3]), holds.CountIn(&n.cores[at.core])}
+	for cpu := heldCPUs.First(); cpu >= 0; cpu = heldCPUs.Next(cpu + 1) {
+		loc := n.layout.cpus[cpu]
+		key := [3]int{heldCPUs.CountIn(&n.numas[loc.numa]), heldCPUs.CountIn(&n.l3s[loc.l3]), heldCPUs.CountIn(&n.cores[loc.core])}
 		if best < 0 || !isLessKey(&bestKey, &key) {
 			best, bestKey = cpu, key
 		}
@@ -345,8 +345,8 @@ func (n *Node) resizeCores(s int32) error {
 	shrinks := slot.exclusive.Count() > count
 	last = n.dropCores(s, count, last, fraction == 0)
 	if missing := count - slot.exclusive.Count(); missing != 0 {
-		free, holds := n.available(), slot.exclusive.Set()
-		picked, lastPicked, ok := n.pickCores(&free, &holds, missing)
+		free, heldCPUs := n.available(), slot.exclusive.Set()
+		picked, lastPicked, ok := n.pickCores(&free, &heldCPUs, missing)
 		if !ok || shrinks { // no subset of its cores fits, and exclusive CPUs never move
 			return ErrViewImpossible
 		}
@@ -357,13 +357,13 @@ func (n *Node) resizeCores(s int32) error {
 	}
 	if fraction > 0 {
 		if last < 0 {
-			holds := slot.exclusive.Set()
-			last = holds.Last()
+			heldCPUs := slot.exclusive.Set()
+			last = heldCPUs.Last()
 		}
 		n.take(s, last)
 		n.give(s, last, fraction)
 	}
-	if n.settle() == impossible {
+	if n.sharedIfValid() == impossible {
 		return ErrViewImpossible
 	}
 	return nil

@@ -30,10 +30,10 @@ func (n *Node) NewLike() *Node {
 // Cost returns the cost of placing a container on the node. It changes nothing. The error is a value
 // that Refusal.Kind can have.
 func (n *Node) Cost(r *Request) (Cost, error) {
-	s, cost, err := n.try(r)
+	s, cost, err := n.tryPlace(r)
 	n.undo(0)
 	if s >= 0 {
-		n.unpromise(s)
+		n.subtractFromSums(s)
 		n.dropSlot(s)
 	}
 	return cost, err
@@ -48,12 +48,12 @@ type Quote struct {
 
 // Quote returns the quote for a container. It changes nothing. The error is the same as that of Cost.
 func (n *Node) Quote(r *Request) (q Quote, err error) {
-	n.start()
+	n.resetScratch()
 	if refusal := n.checkDirect(r); refusal != nil {
 		return q, refusal.Kind
 	}
 	s := n.newSlot(r)
-	n.promise(s)
+	n.addToSums(s)
 	direct := n.options.Algorithm == Candor && r.Class == Sensitive && r.IsPlain()
 	fits := n.sensitive+n.nodeNeed() <= n.capacity()
 	if direct && fits && n.placeDirectly(s, &n.usable) {
@@ -63,7 +63,7 @@ func (n *Node) Quote(r *Request) (q Quote, err error) {
 		q.Direct = !direct && q.Moves == 0
 	}
 	n.undo(0)
-	n.unpromise(s)
+	n.subtractFromSums(s)
 	n.dropSlot(s)
 	return q, err
 }
@@ -74,11 +74,11 @@ type Handle int32
 // Place combines Plan and Commit. The error is the same as that of Cost. The request may have no id;
 // then only the handle identifies the container.
 func (n *Node) Place(r *Request) (Handle, Cost, error) {
-	s, cost, err := n.try(r)
+	s, cost, err := n.tryPlace(r)
 	if err != nil {
 		n.undo(0)
 		if s >= 0 {
-			n.unpromise(s)
+			n.subtractFromSums(s)
 			n.dropSlot(s)
 		}
 		return 0, cost, err
@@ -89,31 +89,31 @@ func (n *Node) Place(r *Request) (Handle, Cost, error) {
 	return Handle(s + 1), cost, nil
 }
 
-// try gives a new container its CPUs. s is its slot, or -1 if the request was invalid.
-func (n *Node) try(r *Request) (s int32, cost Cost, err error) {
-	n.start()
+// tryPlace gives a new container its CPUs. s is its slot, or -1 if the request was invalid.
+func (n *Node) tryPlace(r *Request) (s int32, cost Cost, err error) {
+	n.resetScratch()
 	if refusal := n.checkDirect(r); refusal != nil {
 		return -1, Cost{}, refusal.Kind
 	}
 	s = n.newSlot(r)
-	n.promise(s)
+	n.addToSums(s)
 	if err := n.allocate(s); err != nil {
 		return s, Cost{}, err
 	}
-	n.improveBy(s, s)
+	n.improveWithin(s, s)
 	return s, n.costSoFar(s), nil
 }
 
 // Remove combines PlanRelease and Commit. It reports whether the container existed.
 func (n *Node) Remove(h Handle) (Cost, bool) {
 	s := int32(h) - 1
-	if s < 0 || int(s) >= len(n.slots) || !n.slots[s].linked {
+	if s < 0 || int(s) >= len(n.slots) || !n.slots[s].isLinked {
 		return Cost{}, false
 	}
-	n.start()
+	n.resetScratch()
 	n.takeAll(s)
-	n.unpromise(s)
-	n.improveBy(-1, s)
+	n.subtractFromSums(s)
+	n.improveWithin(-1, s)
 	cost := n.costSoFar(s)
 	n.version++
 	n.unlink(s)
@@ -134,10 +134,10 @@ func (n *Node) checkDirect(r *Request) *Refusal {
 func (n *Node) costSoFar(own int32) Cost {
 	slot := &n.slots[own]
 	cost := Cost{
-		Shared:    n.sharedNow() - n.sharedTime,
+		Shared:    n.currentShared() - n.sharedTime,
 		Whole:     Milli(slot.exclusive.Count()) * 1000,
 		FreeWhole: int(n.sharedCount),
-		Moves:     n.moved(own),
+		Moves:     n.countMovedFractions(own),
 	}
 	switch {
 	case cost.Whole == 0 && slot.fractions() == 0: // the container is in no domain
@@ -156,11 +156,11 @@ func (n *Node) costSoFar(own int32) Cost {
 // isFlat reports whether the machine has a single NUMA node, a single L3 domain, and one CPU per core.
 func (n *Node) isFlat() bool { return len(n.numas) == 1 && len(n.l3s) == 1 && n.maxThreads == 1 }
 
-// moved counts the fractions of other containers on CPUs where they were not before the edits.
-func (n *Node) moved(own int32) int {
+// countMovedFractions counts the fractions of other containers on CPUs where they were not before the edits.
+func (n *Node) countMovedFractions(own int32) int {
 	moved := 0
 	for i, e := range n.edits {
-		if e.slot == own || !e.give || e.milli == 1000 || n.slots[e.slot].fractionOn(int(e.cpu)) == 0 {
+		if e.slot == own || !e.isGive || e.milli == 1000 || n.slots[e.slot].fractionOn(int(e.cpu)) == 0 {
 			continue
 		}
 		if !slices.ContainsFunc(n.edits[:i], func(before edit) bool { return before.slot == e.slot && before.cpu == e.cpu }) {

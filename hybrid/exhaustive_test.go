@@ -71,7 +71,7 @@ func play(t *testing.T, n, style, load, steps int, seed uint64, o hybrid.Options
 	node := newNode(t, n, o)
 	limit := styles[style].limit
 	for number := range steps {
-		s := stateOf(node, flat(n), o)
+		s := stateOf(node, isFlatMachine(n), o)
 		op := chooseOperation(random, s, number, load, limit)
 		if op.kind != hybrid.OpRelease {
 			q := questionOf(s).with(op, s)
@@ -96,7 +96,7 @@ func play(t *testing.T, n, style, load, steps int, seed uint64, o hybrid.Options
 			}
 			commit(t, node, plan)
 		}
-		s = stateOf(node, flat(n), o)
+		s = stateOf(node, isFlatMachine(n), o)
 		least := questionOf(s).leastShared()
 		if least < 0 || s.shared < least {
 			t.Fatalf("seed %d: shared time %v, the oracle's least is %v\n%v", seed, s.shared, least, s)

@@ -40,8 +40,8 @@ func (p *Plan) Explain() []Step {
 	return steps
 }
 
-// ownCPUs returns the subject of a sentence about exclusive CPUs.
-func ownCPUs(cpus cpuset.Set) string {
+// describeExclusive returns the subject of a sentence about exclusive CPUs.
+func describeExclusive(cpus cpuset.Set) string {
 	if cpus.Count() == 1 {
 		return fmt.Sprintf("CPU %s is its own", cpus)
 	}
@@ -53,7 +53,7 @@ type addStep func(kind string, cpus cpuset.Set, format string, args ...any)
 func (p *Plan) explainSensitive(add addStep) {
 	g := &p.Grant
 	if !g.Exclusive.IsEmpty() {
-		add("whole-cpus", g.Exclusive, "%s: no other container runs there", ownCPUs(g.Exclusive))
+		add("whole-cpus", g.Exclusive, "%s: no other container runs there", describeExclusive(g.Exclusive))
 	}
 	for _, f := range g.Fractions {
 		add("fraction", cpuset.Of(f.CPU), "%dm of CPU %d: %s", f.Milli, f.CPU, p.neighbors(f.CPU))
@@ -71,31 +71,31 @@ func (p *Plan) explainSensitive(add addStep) {
 
 // neighbors describes the other containers on a CPU of the plan's container.
 func (p *Plan) neighbors(cpu int) string {
-	with := 0
+	count := 0
 	after := make(map[string]bool)
 	for i := range p.Others {
 		c := &p.Others[i].After
 		after[c.ID] = true
 		if c.CPUs.Contains(cpu) {
-			with++
+			count++
 		}
 	}
 	for _, g := range p.node.Grants() {
 		if g.ID != p.Grant.ID && !after[g.ID] && g.CPUs.Contains(cpu) {
-			with++
+			count++
 		}
 	}
-	if with == 0 {
+	if count == 0 {
 		return "no other container uses it"
 	}
-	why := ""
-	if p.sharedLeft == 0 {
-		why = ", since no CPU is left to keep them apart"
+	reason := ""
+	if p.sharedCPUsAfter == 0 {
+		reason = ", since no CPU is left to keep them apart"
 	}
-	if with == 1 {
-		return "1 other container uses it" + why
+	if count == 1 {
+		return "1 other container uses it" + reason
 	}
-	return fmt.Sprintf("%d other containers use it%s", with, why)
+	return fmt.Sprintf("%d other containers use it%s", count, reason)
 }
 
 // explainLent names the fractional CPUs that a flexible container uses.
@@ -176,13 +176,13 @@ func (p *Plan) explainSpan() string {
 
 // splitCores counts the cores of which the set has only a part.
 func (n *Node) splitCores(cpus *cpuset.Set) int {
-	split, left := 0, *cpus
-	for cpu := left.First(); cpu >= 0; cpu = left.Next(cpu + 1) {
+	split, remaining := 0, *cpus
+	for cpu := remaining.First(); cpu >= 0; cpu = remaining.Next(cpu + 1) {
 		core := &n.cores[n.layout.cpus[cpu].core]
 		if !core.SubsetOf(cpus) {
 			split++
 		}
-		left.RemoveAll(core)
+		remaining.RemoveAll(core)
 	}
 	return split
 }

@@ -67,8 +67,8 @@ func (n *Node) domainCPUs(d int32) *cpuset.Set {
 	case SingleNUMA:
 		return &n.numas[domain.index]
 	default:
-		n.scratch.whole = n.wholeCores.Set()
-		return &n.scratch.whole
+		n.scratch.wholeCoreSet = n.wholeCores.Set()
+		return &n.scratch.wholeCoreSet
 	}
 }
 
@@ -98,9 +98,9 @@ func (n *Node) domainNeed(d int32) Milli {
 // every real value.
 const impossible Milli = 1 << 40
 
-// settle returns the shared time of the present arrangement, or impossible.
-func (n *Node) settle() Milli {
-	need := n.nodeNeed() - n.owed
+// sharedIfValid returns the shared time of the present arrangement, or impossible.
+func (n *Node) sharedIfValid() Milli {
+	need := n.nodeNeed() - n.shortage
 	if n.roomLeft() < need {
 		return impossible
 	}
@@ -109,7 +109,7 @@ func (n *Node) settle() Milli {
 	}
 	if n.hasConfined() {
 		set, enough := n.flexibleSet()
-		if !enough && !n.owedDomains {
+		if !enough && !n.isDomainShort {
 			return impossible
 		}
 		return n.sharedOn(&set)
@@ -124,11 +124,11 @@ func (n *Node) settle() Milli {
 	return min(impossible, n.tally.multiUsed+n.tally.lone.lend(lacking))
 }
 
-// sharedNow returns the shared time of the present arrangement, even if flexible containers lack room
+// currentShared returns the shared time of the present arrangement, even if flexible containers lack room
 // on a node that has lost CPUs.
-func (n *Node) sharedNow() Milli {
-	if n.options.Algorithm == Candor && !n.hasConfined() && n.owed == 0 {
-		if shared := n.settle(); shared < impossible {
+func (n *Node) currentShared() Milli {
+	if n.options.Algorithm == Candor && !n.hasConfined() && n.shortage == 0 {
+		if shared := n.sharedIfValid(); shared < impossible {
 			return shared
 		}
 	}
@@ -139,12 +139,12 @@ func (n *Node) sharedNow() Milli {
 // roomLeft returns the CPU time that sensitive containers leave.
 func (n *Node) roomLeft() Milli { return Milli(n.sharedCount)*1000 + n.tally.room }
 
-// recordOwed records the room that flexible containers lack at present.
-func (n *Node) recordOwed() {
-	n.owed = max(0, n.nodeNeed()-n.roomLeft())
+// recordShortage records the room that flexible containers lack at present.
+func (n *Node) recordShortage() {
+	n.shortage = max(0, n.nodeNeed()-n.roomLeft())
 	if n.hasConfined() {
 		_, enough := n.flexibleSet()
-		n.owedDomains = !enough
+		n.isDomainShort = !enough
 	}
 }
 
@@ -206,11 +206,11 @@ func (n *Node) extend(set, domain *cpuset.Set, need Milli) bool {
 	if hasCPU && room >= need {
 		return true
 	}
-	left := n.fractional.Set().Intersect(*domain).Minus(*set)
+	remaining := n.fractional.Set().Intersect(*domain).Minus(*set)
 	for room < need || !hasCPU {
 		best := -1
-		for cpu := left.First(); cpu >= 0; cpu = left.Next(cpu + 1) {
-			if !n.load[cpu].closed && (best < 0 || n.isLentBefore(cpu, best)) {
+		for cpu := remaining.First(); cpu >= 0; cpu = remaining.Next(cpu + 1) {
+			if !n.load[cpu].isClosed && (best < 0 || n.isLentBefore(cpu, best)) {
 				best = cpu
 			}
 		}
@@ -218,7 +218,7 @@ func (n *Node) extend(set, domain *cpuset.Set, need Milli) bool {
 			return false
 		}
 		set.Add(best)
-		left.Remove(best)
+		remaining.Remove(best)
 		room += n.load[best].room()
 		hasCPU = true
 	}
@@ -277,7 +277,7 @@ func (n *Node) available() cpuset.Set {
 func (n *Node) openWithin(domain *cpuset.Set) cpuset.Set {
 	open := n.shared.Set().Union(n.fractional.Set()).Intersect(*domain)
 	for cpu := open.First(); cpu >= 0; cpu = open.Next(cpu + 1) {
-		if n.load[cpu].closed {
+		if n.load[cpu].isClosed {
 			open.Remove(cpu)
 		}
 	}
@@ -358,7 +358,7 @@ func (n *Node) admitFlexible(s int32) error {
 			continue
 		}
 		n.setDomain(s, int32(d))
-		shared := n.settle()
+		shared := n.sharedIfValid()
 		domain := n.domainCPUs(int32(d))
 		open := n.openWithin(domain)
 		room, _ := n.roomOn(&open, domain)
@@ -371,7 +371,7 @@ func (n *Node) admitFlexible(s int32) error {
 	if best == wholeNode && policy.isDomain() && !n.admitByMoving(s) && slot.Policy == Strict {
 		return ErrNoCapacity
 	}
-	if n.settle() == impossible {
+	if n.sharedIfValid() == impossible {
 		return ErrNoCapacity
 	}
 	return nil
@@ -407,9 +407,9 @@ func (n *Node) clearDomain(s, d int32) bool {
 		}
 	}
 	n.setDomain(s, d)
-	n.collect(s)
-	for n.settle() == impossible {
-		if n.domains[d].kind == WholeCores || !n.moveOut(n.domainCPUs(d)) || n.price(n.scratch.log) > n.options.RescueMoves {
+	n.collectItems(s)
+	for n.sharedIfValid() == impossible {
+		if n.domains[d].kind == WholeCores || !n.moveOut(n.domainCPUs(d)) || n.countMoves(n.scratch.log) > n.options.RescueMoves {
 			return false
 		}
 	}
@@ -418,14 +418,14 @@ func (n *Node) clearDomain(s, d int32) bool {
 
 // moveOut moves the largest movable fraction out of a domain, and reports whether it found one.
 func (n *Node) moveOut(domain *cpuset.Set) bool {
-	places := n.available().Union(n.fractional.Set()).Minus(*domain)
+	candidates := n.available().Union(n.fractional.Set()).Minus(*domain)
 	best, bestTo := int32(-1), -1
 	for i := range n.scratch.items {
 		it := &n.scratch.items[i]
-		if it.pinned || !domain.Contains(int(it.cpu)) || best >= 0 && it.milli <= n.scratch.items[best].milli {
+		if it.isPinned || !domain.Contains(int(it.cpu)) || best >= 0 && it.milli <= n.scratch.items[best].milli {
 			continue
 		}
-		if to := n.bestFit(it, &places); to >= 0 {
+		if to := n.bestFit(it, &candidates); to >= 0 {
 			best, bestTo = int32(i), to
 		}
 	}
@@ -438,17 +438,17 @@ func (n *Node) moveOut(domain *cpuset.Set) bool {
 
 // setDomain moves a flexible container and its demand to a domain.
 func (n *Node) setDomain(s, domain int32) {
-	n.unpromise(s)
+	n.subtractFromSums(s)
 	n.slots[s].domain = domain
-	n.promise(s)
+	n.addToSums(s)
 }
 
-// flexibleStillFits finds room for a resized flexible container: in its domain, else in another.
-func (n *Node) flexibleStillFits(s int32) error {
+// refitFlexible finds room for a resized flexible container: in its domain, else in another.
+func (n *Node) refitFlexible(s int32) error {
 	if n.options.Algorithm == Paper {
 		return n.paperAllocate(s)
 	}
-	if n.settle() < impossible {
+	if n.sharedIfValid() < impossible {
 		return nil
 	}
 	return n.admitFlexible(s)

@@ -50,15 +50,15 @@ func (n *Node) meetsTopology(slot *slot) bool {
 		return slot.wholeCores
 	case policy == SingleNUMA:
 		cpus := slot.cpus()
-		return isInOne(n.numas, &cpus)
+		return isInSingle(n.numas, &cpus)
 	default:
 		cpus := slot.cpus()
-		return isInOne(n.l3s, &cpus)
+		return isInSingle(n.l3s, &cpus)
 	}
 }
 
-// isInOne reports whether a single domain contains all CPUs.
-func isInOne(domains []cpuset.Set, cpus *cpuset.Set) bool {
+// isInSingle reports whether a single domain contains all CPUs.
+func isInSingle(domains []cpuset.Set, cpus *cpuset.Set) bool {
 	for i := range domains {
 		if domains[i].Overlaps(cpus) {
 			return cpus.SubsetOf(&domains[i])
@@ -81,9 +81,9 @@ func weight(g *Grant) Milli {
 	return Milli(g.CPUs.Count()) * sum / Milli(len(g.Fractions))
 }
 
-// listOthers lists the other containers whose CPUs the plan may change, with their grants after the
+// listAffected lists the other containers whose CPUs the plan may change, with their grants after the
 // plan. set is the CPUs of flexible containers after the plan.
-func (n *Node) listOthers(p *Plan, set *cpuset.Set) {
+func (n *Node) listAffected(p *Plan, set *cpuset.Set) {
 	touched := false
 	n.touched = slices.Grow(n.touched[:0], len(n.slots))[:len(n.slots)]
 	for i := range n.edits {
@@ -92,7 +92,7 @@ func (n *Node) listOthers(p *Plan, set *cpuset.Set) {
 			touched = true
 		}
 	}
-	flexible := n.flexible.count > 0 && (*set != n.before || n.hasConfined())
+	flexible := n.flexible.count > 0 && (*set != n.flexibleBefore || n.hasConfined())
 	if !touched && !flexible {
 		return
 	}
@@ -113,8 +113,8 @@ func (n *Node) fillBefore(p *Plan) {
 	p.Moves = 0
 	for i := range n.others {
 		c := &n.others[i]
-		n.fillGrant(&c.Before, n.otherSlots[i], &n.before)
-		if !c.Before.same(&c.After) {
+		n.fillGrant(&c.Before, n.otherSlots[i], &n.flexibleBefore)
+		if !c.Before.sameCPUs(&c.After) {
 			p.Moves += movedFractions(c)
 			changed = append(changed, *c)
 		}

@@ -70,7 +70,7 @@ func TestHint(t *testing.T) {
 			r := hybrid.Request{ID: "web", Limit: test.limit, Topology: test.topologyPolicy}
 			own, err := n.Plan(r)
 			must(err)
-			if !test.own.Names(&own.Grant) {
+			if !test.own.Matches(&own.Grant) {
 				t.Fatalf("the node's own plan is %v %v", own.Grant.Exclusive, own.Grant.Fractions)
 			}
 			plan, taken, err := n.PlanHinted(r, &test.hint)
@@ -79,7 +79,7 @@ func TestHint(t *testing.T) {
 			if test.taken {
 				want = test.hint
 			}
-			if taken != test.taken || !want.Names(&plan.Grant) {
+			if taken != test.taken || !want.Matches(&plan.Grant) {
 				t.Errorf("taken %v: %v %v", taken, plan.Grant.Exclusive, plan.Grant.Fractions)
 			}
 			must(n.Commit(plan))
@@ -109,7 +109,7 @@ func TestHintRandom(t *testing.T) {
 		if err != nil {
 			return
 		}
-		if taken != hint.Names(&plan.Grant) || !taken && grantString(plan.Grant) != grantString(own.Grant) {
+		if taken != hint.Matches(&plan.Grant) || !taken && grantString(plan.Grant) != grantString(own.Grant) {
 			t.Fatalf("taken %v of %v: %s, by itself %s", taken, hint, grantString(plan.Grant), grantString(own.Grant))
 		}
 		if plan.Shared > own.Shared || plan.Moves > own.Moves || own.Grant.TopologyMet && !plan.Grant.TopologyMet {

@@ -21,7 +21,7 @@ type layout struct {
 	machine    *topology.Machine
 	options    Options
 	usable     cpuset.Set
-	cpus       []place // by CPU id
+	cpus       []location // by CPU id
 	cores      []cpuset.Set
 	l3s        []cpuset.Set
 	numas      []cpuset.Set
@@ -34,8 +34,8 @@ type layout struct {
 	total    Milli     // CPU time of the usable CPUs
 }
 
-// A place locates a CPU by indexes into the layout.
-type place struct {
+// A location locates a CPU by indexes into the layout.
+type location struct {
 	core, l3, numa int16
 }
 
@@ -53,13 +53,13 @@ func newLayout(machine *topology.Machine, o *Options) *layout {
 	if !o.UseIsolated {
 		l.usable = l.usable.Minus(machine.Isolated)
 	}
-	pieces := make(map[piece]int)
+	pieces := make(map[l3Part]int)
 	kind := kindsOf(machine)
-	l.cpus = make([]place, machine.Online.Last()+1)
+	l.cpus = make([]location, machine.Online.Last()+1)
 	for cpu := l.usable.First(); cpu >= 0; cpu = l.usable.Next(cpu + 1) {
 		c := machine.CPU(cpu)
-		l3 := l.l3Of(piece{c.L3, c.Node, c.Socket, kind(c)}, pieces)
-		l.cpus[cpu] = place{int16(c.Core), int16(l3), int16(c.Node)}
+		l3 := l.l3Of(l3Part{c.L3, c.Node, c.Socket, kind(c)}, pieces)
+		l.cpus[cpu] = location{int16(c.Core), int16(l3), int16(c.Node)}
 		l.cores[c.Core].Add(cpu)
 		l.l3s[l3].Add(cpu)
 		l.numas[c.Node].Add(cpu)
@@ -80,13 +80,13 @@ func newLayout(machine *topology.Machine, o *Options) *layout {
 	return l
 }
 
-// A piece identifies the part of an L3 domain that counts as a domain.
-type piece struct {
+// A l3Part identifies the part of an L3 domain that counts as a domain.
+type l3Part struct {
 	l3, node, socket, kind int
 }
 
 // l3Of returns the index of a piece in l.l3s and adds it if needed.
-func (l *layout) l3Of(p piece, pieces map[piece]int) int {
+func (l *layout) l3Of(p l3Part, pieces map[l3Part]int) int {
 	i, ok := pieces[p]
 	if !ok {
 		i = len(l.l3s)

@@ -40,9 +40,9 @@ type Node struct {
 
 // cpuLoad is the sensitive time on one CPU.
 type cpuLoad struct {
-	milli   int16 // sensitive time
-	sharers int16 // number of sensitive grants on the CPU
-	closed  bool  // the core belongs to a whole-cores grant: no other grant may join
+	milli    int16 // sensitive time
+	sharers  int16 // number of sensitive grants on the CPU
+	isClosed bool  // the core belongs to a whole-cores grant: no other grant may join
 }
 
 // used returns the sensitive time on the CPU.
@@ -50,7 +50,7 @@ func (c *cpuLoad) used() Milli { return Milli(c.milli) }
 
 // room returns the free time on the CPU.
 func (c *cpuLoad) room() Milli {
-	if c.closed {
+	if c.isClosed {
 		return 0
 	}
 	return 1000 - Milli(c.milli)
@@ -207,12 +207,12 @@ func (n *Node) All() iter.Seq[*Grant] {
 // object. Thousands of nodes exceed the CPU caches and the TLB, so locality matters.
 type smallNode struct {
 	Node
-	load   [smallCPUs]cpuLoad
-	counts [2]poolCount
-	rungs  [3 * smallCPUs]int16
-	order  [30]int32
-	_      [56]byte // aligns slots to cache lines, including the header word of Go's allocator
-	slots  [smallSlots]slot
+	load    [smallCPUs]cpuLoad
+	counts  [2]poolCount
+	amounts [3 * smallCPUs]int16
+	order   [30]int32
+	_       [56]byte // aligns slots to cache lines, including the header word of Go's allocator
+	slots   [smallSlots]slot
 }
 
 const (
@@ -225,7 +225,7 @@ func newEmpty(l *layout, s *scratch) (n *Node) {
 	if cpus := len(l.cpus); cpus <= smallCPUs && len(l.l3s)+len(l.numas) <= 2 {
 		small := new(smallNode)
 		n = &small.Node
-		n.load, n.tally, n.order = small.load[:cpus], newTally(small.rungs[:3*cpus]), small.order[:0]
+		n.load, n.tally, n.order = small.load[:cpus], newTally(small.amounts[:3*cpus]), small.order[:0]
 		n.slots = small.slots[:0]
 		n.inL3, n.inNUMA = small.counts[:len(l.l3s)], small.counts[len(l.l3s):][:len(l.numas)]
 	} else {

@@ -8,12 +8,12 @@ import (
 // A packer solves a bin packing problem with best-fit decreasing and, if that fails, with a bounded
 // depth-first search. Sizes and room are in milli-CPU.
 type packer struct {
-	items  []packItem
-	room   []int32 // free room of each bin
-	rest   []int32 // rest[i]: sum of the sizes from items[i] on
-	tries  int     // remaining placements
-	affine []affinity
-	home   []int16 // CPU of each bin; -1: not assigned yet
+	items        []packItem
+	room         []int32 // free room of each bin
+	rest         []int32 // rest[i]: sum of the sizes from items[i] on
+	tries        int     // remaining placements
+	affinityList []affinity
+	cpus         []int16 // CPU of each bin; -1: not assigned yet
 }
 
 type packItem struct {
@@ -145,7 +145,7 @@ type affinity struct {
 
 // affinities returns the affinities of all bins, the strongest first.
 func (p *packer) affinities(items []item) []affinity {
-	list := p.affine[:0]
+	list := p.affinityList[:0]
 	for i := range p.items {
 		if it := p.items[i].item; it != newFraction {
 			list = append(list, affinity{p.items[i].bin, items[it].cpu, 1})
@@ -161,7 +161,7 @@ func (p *packer) affinities(items []item) []affinity {
 			list[last] = list[i]
 		}
 	}
-	p.affine = list
+	p.affinityList = list
 	list = list[:min(last+1, len(list))]
 	slices.SortFunc(list, func(a, b affinity) int {
 		return cmp.Or(cmp.Compare(b.items, a.items), cmp.Compare(a.cpu, b.cpu), cmp.Compare(a.bin, b.bin))

@@ -94,16 +94,16 @@ func TestPackable(t *testing.T) {
 		for _, part := range parts {
 			items.insert(int32(part))
 		}
-		bins, low, high := items.bins(), int32(0), int32(1000)
+		bins, low, high := items.minBins(), int32(0), int32(1000)
 		for high-low > packSteps {
 			with, middle := items, (low+high)/2
-			if with.insert(middle); with.bins() <= bins {
+			if with.insert(middle); with.minBins() <= bins {
 				low = middle
 			} else {
 				high = middle
 			}
 		}
-		if gotBins, got := packable(parts); gotBins != bins || got != high-1 {
+		if gotBins, got := packBound(parts); gotBins != bins || got != high-1 {
 			t.Errorf("%v: %d bins and %dm, want %d and %dm", parts, gotBins, got, bins, high-1)
 		}
 	})

@@ -18,7 +18,7 @@ func (n *Node) pick(free *cpuset.Set, near *cpuset.Set, count int, policy Topolo
 	}
 	p := picker{Node: n, free: free, near: near, taken: &picked, last: -1}
 	p.isFirst = near.IsEmpty()
-	p.counted = *free == n.shared.Set()
+	p.canUseCounts = *free == n.shared.Set()
 	p.choose(count)
 	return picked, p.last
 }
@@ -26,11 +26,11 @@ func (n *Node) pick(free *cpuset.Set, near *cpuset.Set, count int, policy Topolo
 // A picker holds the state of a call of pick.
 type picker struct {
 	*Node
-	free, near *cpuset.Set
-	taken      *cpuset.Set
-	last       int
-	isFirst    bool // the container has no CPU yet
-	counted    bool // free equals the shared pool and nothing is taken: the node's counts apply
+	free, near   *cpuset.Set
+	taken        *cpuset.Set
+	last         int
+	isFirst      bool // the container has no CPU yet
+	canUseCounts bool // free equals the shared pool and nothing is taken: the node's counts apply
 }
 
 // choose takes count CPUs.
@@ -59,14 +59,14 @@ func (p *picker) freeIn(domain *cpuset.Set) int {
 }
 
 func (p *picker) freeInL3(i int) int {
-	if p.counted {
+	if p.canUseCounts {
 		return int(p.inL3[i].free)
 	}
 	return p.freeIn(&p.l3s[i])
 }
 
 func (p *picker) freeInNUMA(i int) int {
-	if p.counted {
+	if p.canUseCounts {
 		return int(p.inNUMA[i].free)
 	}
 	return p.freeIn(&p.numas[i])
@@ -74,25 +74,25 @@ func (p *picker) freeInNUMA(i int) int {
 
 // A fit ranks a domain with enough free CPUs. Smaller fields are better, in order.
 type fit struct {
-	far    int // 0: the container has CPUs there already
-	l3s    int // number of L3 domains needed
-	splits int // number of split cores
-	left   int // remaining free CPUs in the domain: spare the large domains
-	outer  int // free CPUs in the NUMA node around it
+	isFar      int // 0: the container has CPUs there already
+	l3s        int // number of L3 domains needed
+	splits     int // number of split cores
+	remaining  int // remaining free CPUs in the domain: spare the large domains
+	freeInNode int // free CPUs in the NUMA node around it
 }
 
 func (a *fit) less(b *fit) bool {
 	switch {
-	case a.far != b.far:
-		return a.far < b.far
+	case a.isFar != b.isFar:
+		return a.isFar < b.isFar
 	case a.l3s != b.l3s:
 		return a.l3s < b.l3s
 	case a.splits != b.splits:
 		return a.splits < b.splits
-	case a.left != b.left:
-		return a.left < b.left
+	case a.remaining != b.remaining:
+		return a.remaining < b.remaining
 	default:
-		return a.outer < b.outer
+		return a.freeInNode < b.freeInNode
 	}
 }
 
@@ -105,7 +105,7 @@ func (p *picker) bestL3(count int, domain *cpuset.Set) int {
 			continue
 		}
 		if free := p.freeInL3(i); free >= count {
-			f := fit{p.far(&p.l3s[i]), 1, p.splits(int(p.inL3[i].whole), count), free - count, int(p.inNUMA[p.l3Node[i]].free)}
+			f := fit{p.farRank(&p.l3s[i]), 1, p.countSplits(int(p.inL3[i].whole), count), free - count, int(p.inNUMA[p.l3Node[i]].free)}
 			if best < 0 || f.less(&bestFit) {
 				best, bestFit = i, f
 			}
@@ -122,7 +122,7 @@ func (p *picker) bestNUMA(count int) int {
 			continue
 		}
 		if free := p.freeInNUMA(i); free >= count {
-			f := fit{p.far(&p.numas[i]), p.l3sNeeded(i, count), p.splits(int(p.inNUMA[i].whole), count), free - count, 0}
+			f := fit{p.farRank(&p.numas[i]), p.l3sNeeded(i, count), p.countSplits(int(p.inNUMA[i].whole), count), free - count, 0}
 			if best < 0 || f.less(&bestFit) {
 				best, bestFit = i, f
 			}
@@ -131,17 +131,17 @@ func (p *picker) bestNUMA(count int) int {
 	return best
 }
 
-// far returns 0 if the container has CPUs in the domain or has no CPUs yet, else 1.
-func (p *picker) far(domain *cpuset.Set) int {
+// farRank returns 0 if the container has CPUs in the domain or has no CPUs yet, else 1.
+func (p *picker) farRank(domain *cpuset.Set) int {
 	if p.isFirst || p.near.Overlaps(domain) {
 		return 0
 	}
 	return 1
 }
 
-// splits returns the number of cores that are split if count CPUs are taken from a domain with whole
+// countSplits returns the number of cores that are split if count CPUs are taken from a domain with whole
 // CPUs on whole free cores. Whole free cores are taken first.
-func (p *picker) splits(whole, count int) int {
+func (p *picker) countSplits(whole, count int) int {
 	if p.maxThreads == 1 {
 		return 0
 	}
@@ -173,9 +173,9 @@ func (p *picker) fullestL3(numa int, used *cpuset.Set) int {
 		if p.l3Node[i] != numa || p.inL3[i].free == 0 || used.Overlaps(&p.l3s[i]) {
 			continue
 		}
-		free, far := p.freeInL3(i), p.far(&p.l3s[i])
-		if free > 0 && (best < 0 || far < bestFar || far == bestFar && free > bestFree) {
-			best, bestFar, bestFree = i, far, free
+		free, rank := p.freeInL3(i), p.farRank(&p.l3s[i])
+		if free > 0 && (best < 0 || rank < bestFar || rank == bestFar && free > bestFree) {
+			best, bestFar, bestFree = i, rank, free
 		}
 	}
 	return best
@@ -235,7 +235,7 @@ func (p *picker) add(set cpuset.Set) {
 	if !set.IsEmpty() {
 		p.taken.AddAll(&set)
 		p.last = set.Last()
-		p.counted = false
+		p.canUseCounts = false
 	}
 }
 
@@ -268,8 +268,8 @@ func (n *Node) pickCores(free, near *cpuset.Set, count int) (picked cpuset.Set, 
 // the best domain has no exact fit. The largest cores come first, then the lowest ids.
 func (n *Node) pickExactly(usable *cpuset.Set, count int) (picked cpuset.Set, last int, ok bool) {
 	for size := n.maxThreads; size >= n.minThreads; size-- {
-		left := usable.Minus(picked)
-		for cpu := left.First(); cpu >= 0 && count >= size; cpu = left.Next(cpu + 1) {
+		remaining := usable.Minus(picked)
+		for cpu := remaining.First(); cpu >= 0 && count >= size; cpu = remaining.Next(cpu + 1) {
 			core := n.layout.cpus[cpu].core
 			if len(n.siblings[core]) != size || picked.Contains(cpu) {
 				continue

@@ -30,8 +30,8 @@ type Grant struct {
 	Lost cpuset.Set
 }
 
-// same reports whether two grants of a container have the same CPUs; weights are ignored.
-func (g *Grant) same(h *Grant) bool {
+// sameCPUs reports whether two grants of a container have the same CPUs; weights are ignored.
+func (g *Grant) sameCPUs(h *Grant) bool {
 	return g.CPUs == h.CPUs && g.Exclusive == h.Exclusive && slices.Equal(g.Fractions, h.Fractions)
 }
 
@@ -63,15 +63,15 @@ type Plan struct {
 
 	SharedBefore, Shared Milli // shared time on the node before and after
 
-	node       *Node
-	slot       int32
-	domain     int32
-	wholeCores bool
-	sharedLeft int        // shared CPUs after the plan
-	lent       cpuset.Set // fractional CPUs of flexible containers after the plan
-	version    uint64     // Node.version when the plan was made
-	seq        uint64     // number of the plan; 0 for a clone, which owns its edits
-	edits      []edit
+	node            *Node
+	slot            int32
+	domain          int32
+	wholeCores      bool
+	sharedCPUsAfter int        // shared CPUs after the plan
+	lent            cpuset.Set // fractional CPUs of flexible containers after the plan
+	version         uint64     // Node.version when the plan was made
+	seq             uint64     // number of the plan; 0 for a clone, which owns its edits
+	edits           []edit
 }
 
 // Clone returns a copy that shares no memory with the node.
@@ -137,18 +137,18 @@ func (n *Node) Commit(p *Plan) error {
 		n.link(s)
 	case OpRelease:
 		n.redo(p.edits)
-		n.unpromise(s)
+		n.subtractFromSums(s)
 		n.unlink(s)
 		n.dropSlot(s)
 	default:
-		n.unpromise(s)
+		n.subtractFromSums(s)
 		n.setRequest(s, p)
 		if d := n.slots[s].details; d != nil {
 			d.lost = cpuset.Set{}
 		}
 		n.redo(p.edits)
 	}
-	n.sharedTime = n.sharedNow()
+	n.sharedTime = n.currentShared()
 	return nil
 }
 
@@ -156,11 +156,11 @@ func (n *Node) Commit(p *Plan) error {
 func (n *Node) setRequest(s int32, p *Plan) {
 	slot := &n.slots[s]
 	slot.spec, slot.domain, slot.wholeCores = specOf(&p.Grant.Request), p.domain, p.wholeCores
-	n.promise(s)
+	n.addToSums(s)
 }
 
-// promise adds a slot's request to the node's sums; unpromise subtracts it.
-func (n *Node) promise(s int32) {
+// addToSums adds a slot's request to the node's sums; unpromise subtracts it.
+func (n *Node) addToSums(s int32) {
 	slot := &n.slots[s]
 	if slot.Class == Sensitive {
 		n.sensitive += slot.Limit
@@ -173,7 +173,7 @@ func (n *Node) promise(s int32) {
 	}
 }
 
-func (n *Node) unpromise(s int32) {
+func (n *Node) subtractFromSums(s int32) {
 	slot := &n.slots[s]
 	if slot.Class == Sensitive {
 		n.sensitive -= slot.Limit

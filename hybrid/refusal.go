@@ -73,10 +73,10 @@ func (r *Refusal) Reason() string {
 	case CauseTime:
 		return r.explainTime()
 	case CauseWhole:
-		return fmt.Sprintf("needs %s; %s free of sensitive containers", r.parts(), are(r.Free.Count(), "CPU"))
+		return fmt.Sprintf("needs %s; %s free of sensitive containers", r.describeMissing(), pluralWithVerb(r.Free.Count(), "CPU"))
 	case CauseFraction:
 		return fmt.Sprintf("needs %s; %s free of sensitive containers, and the largest room on a fractional CPU is %dm",
-			r.parts(), are(r.Free.Count(), "CPU"), r.Room)
+			r.describeMissing(), pluralWithVerb(r.Free.Count(), "CPU"), r.Room)
 	case CauseTopology:
 		return r.explainDomain()
 	case CauseFlexible:
@@ -84,10 +84,10 @@ func (r *Refusal) Reason() string {
 			return "needs a shared or fractional CPU, and the node has none"
 		}
 		if r.Flexible == 0 {
-			return fmt.Sprintf("needs %s; the last CPU of the flexible containers must remain", r.parts())
+			return fmt.Sprintf("needs %s; the last CPU of the flexible containers must remain", r.describeMissing())
 		}
 		return fmt.Sprintf("needs %s; the remaining CPUs have no room for the flexible containers, which are guaranteed %s",
-			r.parts(), cpuTime(r.Flexible))
+			r.describeMissing(), cpuTime(r.Flexible))
 	default:
 		return r.Text
 	}
@@ -105,16 +105,16 @@ func (r *Refusal) explainTime() string {
 func (r *Refusal) explainDomain() string {
 	switch r.Topology {
 	case WholeCores:
-		return fmt.Sprintf("needs %s; topology policy whole-cores takes whole cores, and %s on free whole cores", r.parts(), are(r.Domain, "CPU"))
+		return fmt.Sprintf("needs %s; topology policy whole-cores takes whole cores, and %s on free whole cores", r.describeMissing(), pluralWithVerb(r.Domain, "CPU"))
 	case SingleL3:
-		return fmt.Sprintf("needs %s; topology policy single-l3 needs a single L3 domain in a NUMA node, and the best one has %s", r.parts(), plural(r.Domain, "whole CPU"))
+		return fmt.Sprintf("needs %s; topology policy single-l3 needs a single L3 domain in a NUMA node, and the best one has %s", r.describeMissing(), plural(r.Domain, "whole CPU"))
 	default:
-		return fmt.Sprintf("needs %s; topology policy single-numa needs a single NUMA node, and the best one has %s", r.parts(), plural(r.Domain, "whole CPU"))
+		return fmt.Sprintf("needs %s; topology policy single-numa needs a single NUMA node, and the best one has %s", r.describeMissing(), plural(r.Domain, "whole CPU"))
 	}
 }
 
-// parts formats the missing whole CPUs and the missing fraction.
-func (r *Refusal) parts() string {
+// describeMissing formats the missing whole CPUs and the missing fraction.
+func (r *Refusal) describeMissing() string {
 	switch {
 	case r.Whole == 0 && r.Fraction == 0:
 		return cpuTime(r.Wanted)
@@ -135,25 +135,25 @@ func cpuTime(m Milli) string {
 	return plural(int(m/1000), "CPU")
 }
 
-func plural(n int, what string) string {
+func plural(n int, noun string) string {
 	if n == 1 {
-		return "1 " + what
+		return "1 " + noun
 	}
-	return fmt.Sprintf("%d %ss", n, what)
+	return fmt.Sprintf("%d %ss", n, noun)
 }
 
-// are returns a plural with its verb.
-func are(n int, what string) string {
+// pluralWithVerb returns a plural with its verb.
+func pluralWithVerb(n int, noun string) string {
 	if n == 1 {
-		return "1 " + what + " is"
+		return "1 " + noun + " is"
 	}
-	return plural(n, what) + " are"
+	return plural(n, noun) + " are"
 }
 
 // checkRequest refuses invalid requests and ids that are taken.
 func (n *Node) checkRequest(r *Request) *Refusal {
 	if r.ID == "" {
-		return bad(r.ID, "the id is empty")
+		return badRequest(r.ID, "the id is empty")
 	}
 	if _, taken := n.byID[r.ID]; taken && r.hasKnownValues() {
 		return &Refusal{ID: r.ID, Kind: ErrIDTaken, Text: "a container with this id is on the node"}
@@ -164,7 +164,7 @@ func (n *Node) checkRequest(r *Request) *Refusal {
 // check refuses unknown values and invalid amounts. It does not check the id.
 func (r *Request) check() *Refusal {
 	if !r.hasKnownValues() {
-		return bad(r.ID, "class %v, policy %v or topology %v: unknown value", r.Class, r.Policy, r.Topology)
+		return badRequest(r.ID, "class %v, policy %v or topology %v: unknown value", r.Class, r.Policy, r.Topology)
 	}
 	return r.checkAmounts()
 }
@@ -178,31 +178,31 @@ func (r *Request) hasKnownValues() bool {
 func (r *Request) checkAmounts() *Refusal {
 	switch {
 	case r.Limit == 0 && r.Class == Sensitive:
-		return bad(r.ID, "a sensitive container needs a limit: its view is as large as that")
+		return badRequest(r.ID, "a sensitive container needs a limit: its view is as large as that")
 	case r.Limit != 0 && (r.Limit < MinLimit || r.Limit > MaxLimit):
-		return bad(r.ID, "limit %dm: must be %dm to %s", r.Limit, MinLimit, cpuTime(MaxLimit))
+		return badRequest(r.ID, "limit %dm: must be %dm to %s", r.Limit, MinLimit, cpuTime(MaxLimit))
 	case r.Class == Sensitive && r.Guarantee != 0 && r.Guarantee != r.Limit:
-		return bad(r.ID, "a sensitive container is guaranteed its limit, %s, not %s", r.Limit, r.Guarantee)
+		return badRequest(r.ID, "a sensitive container is guaranteed its limit, %s, not %s", r.Limit, r.Guarantee)
 	case r.Guarantee < NoGuarantee || r.Guarantee > MaxLimit:
-		return bad(r.ID, "guarantee %dm: must be 0 to %s", r.Guarantee, cpuTime(MaxLimit))
+		return badRequest(r.ID, "guarantee %dm: must be 0 to %s", r.Guarantee, cpuTime(MaxLimit))
 	case r.Limit > 0 && r.Guarantee > r.Limit:
-		return bad(r.ID, "guarantee %s is above the limit %s", r.Guarantee, r.Limit)
+		return badRequest(r.ID, "guarantee %s is above the limit %s", r.Guarantee, r.Limit)
 	}
 	return nil
 }
 
-// bad returns a refusal of an invalid request.
-func bad(id, format string, args ...any) *Refusal {
+// badRequest returns a refusal of an invalid request.
+func badRequest(id, format string, args ...any) *Refusal {
 	return &Refusal{ID: id, Kind: ErrBadRequest, Text: fmt.Sprintf(format, args...)}
 }
 
-func (n *Node) unknown(id string) error {
+func (n *Node) unknownID(id string) error {
 	return &Refusal{ID: id, Kind: ErrUnknownID, Text: "no container with this id is on the node"}
 }
 
-// refuse returns the Refusal for a slot's request. The slot's promise must be counted, and the slot
+// refusalFor returns the Refusal for a slot's request. The slot's promise must be counted, and the slot
 // must hold its CPUs from before the operation.
-func (n *Node) refuse(s int32, kind error) error {
+func (n *Node) refusalFor(s int32, kind error) error {
 	request := n.slots[s].request()
 	r := &Refusal{ID: request.ID, Kind: kind, Topology: request.Topology, Wanted: request.Guaranteed(), Flexible: n.flexible.need}
 	if errors.Is(kind, ErrNoCapacity) && n.lacksTime(r, &request) {
@@ -253,8 +253,8 @@ func (n *Node) lacksCPUs(r *Refusal, s int32) {
 	free := r.Free.Count()
 	isConfined := slot.Topology.isDomain() && slot.Policy == Strict
 	if isConfined {
-		holds := slot.exclusive.Set()
-		r.Domain = n.maxFree(slot.Topology, &r.Free, &holds)
+		heldCPUs := slot.exclusive.Set()
+		r.Domain = n.maxFree(slot.Topology, &r.Free, &heldCPUs)
 	}
 	switch {
 	case isConfined && r.Domain < free:
@@ -275,7 +275,7 @@ func (w TopologyPolicy) isDomain() bool { return w == SingleNUMA || w == SingleL
 
 // maxFree returns the maximum number of CPUs of free in a single domain of the policy's kind. If the
 // container holds CPUs already, only the domain of these CPUs counts.
-func (n *Node) maxFree(policy TopologyPolicy, free, holds *cpuset.Set) int {
+func (n *Node) maxFree(policy TopologyPolicy, free, heldCPUs *cpuset.Set) int {
 	domains := n.numas
 	switch policy {
 	case SingleL3:
@@ -285,7 +285,7 @@ func (n *Node) maxFree(policy TopologyPolicy, free, holds *cpuset.Set) int {
 	}
 	count := 0
 	for i := range domains {
-		if holds.SubsetOf(&domains[i]) {
+		if heldCPUs.SubsetOf(&domains[i]) {
 			count = max(count, free.CountIn(&domains[i]))
 		}
 	}

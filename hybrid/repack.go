@@ -38,7 +38,7 @@ func (n *Node) packTries() int {
 // CPUs of items that may not move. It reports whether the bins suffice for these CPUs.
 func (n *Node) startPacking(bins int, domain *cpuset.Set) bool {
 	p := &n.scratch.pack
-	p.items, p.room, p.home = p.items[:0], p.room[:0], p.home[:0]
+	p.items, p.room, p.cpus = p.items[:0], p.room[:0], p.cpus[:0]
 	for i := range n.scratch.items {
 		if it := &n.scratch.items[i]; !n.isFixed(it) && domain.Contains(int(it.cpu)) {
 			p.items = append(p.items, packItem{milli: int32(it.milli), item: int32(i)})
@@ -49,23 +49,23 @@ func (n *Node) startPacking(bins int, domain *cpuset.Set) bool {
 	}
 	for i := range n.scratch.items {
 		it := &n.scratch.items[i]
-		if !n.isFixed(it) || n.load[it.cpu].closed || !domain.Contains(int(it.cpu)) {
+		if !n.isFixed(it) || n.load[it.cpu].isClosed || !domain.Contains(int(it.cpu)) {
 			continue
 		}
 		bin := 0
-		for bin < len(p.home) && p.home[bin] != it.cpu {
+		for bin < len(p.cpus) && p.cpus[bin] != it.cpu {
 			bin++
 		}
-		if bin == len(p.home) {
-			p.home, p.room = append(p.home, it.cpu), append(p.room, 1000)
+		if bin == len(p.cpus) {
+			p.cpus, p.room = append(p.cpus, it.cpu), append(p.room, 1000)
 		}
 		p.room[bin] -= int32(it.milli)
 	}
-	if len(p.home) > bins {
+	if len(p.cpus) > bins {
 		return false
 	}
-	for len(p.home) < bins {
-		p.home, p.room = append(p.home, -1), append(p.room, 1000)
+	for len(p.cpus) < bins {
+		p.cpus, p.room = append(p.cpus, -1), append(p.room, 1000)
 	}
 	return true
 }
@@ -73,7 +73,7 @@ func (n *Node) startPacking(bins int, domain *cpuset.Set) bool {
 // isFixed reports whether repacking must leave an item in place. Items of a container with several
 // fractions stay, because two of them must not share a CPU.
 func (n *Node) isFixed(it *item) bool {
-	return it.pinned || n.slots[it.slot].fractions() > 1
+	return it.isPinned || n.slots[it.slot].fractions() > 1
 }
 
 // applyPacking moves the items to the bins of the packer's solution, each bin to the CPU that has most
@@ -82,13 +82,13 @@ func (n *Node) isFixed(it *item) bool {
 func (n *Node) applyPacking(alone, budget int, domain *cpuset.Set) bool {
 	p := &n.scratch.pack
 	for i := range alone {
-		p.items[i].bin = int32(len(p.home))
-		p.home = append(p.home, -1)
+		p.items[i].bin = int32(len(p.cpus))
+		p.cpus = append(p.cpus, -1)
 	}
-	n.houseBins(domain)
+	n.assignCPUs(domain)
 	logged, mark := len(n.scratch.log), n.mark()
 	for i := range p.items {
-		if it := p.items[i].item; it != newFraction && n.scratch.items[it].cpu != p.home[p.items[i].bin] {
+		if it := p.items[i].item; it != newFraction && n.scratch.items[it].cpu != p.cpus[p.items[i].bin] {
 			n.scratch.log = append(n.scratch.log, step{it, n.scratch.items[it].cpu})
 		}
 	}
@@ -96,13 +96,13 @@ func (n *Node) applyPacking(alone, budget int, domain *cpuset.Set) bool {
 	for _, m := range moved {
 		n.take(n.scratch.items[m.item].slot, int(m.cpu))
 	}
-	ok := n.price(n.scratch.log) <= budget
+	ok := n.countMoves(n.scratch.log) <= budget
 	for i := range p.items {
 		it := p.items[i].item
-		if it == newFraction || n.scratch.items[it].cpu == p.home[p.items[i].bin] {
+		if it == newFraction || n.scratch.items[it].cpu == p.cpus[p.items[i].bin] {
 			continue
 		}
-		to := int(p.home[p.items[i].bin])
+		to := int(p.cpus[p.items[i].bin])
 		if to < 0 || !n.canUse(&n.scratch.items[it], to) {
 			ok = false
 			break
@@ -111,32 +111,32 @@ func (n *Node) applyPacking(alone, budget int, domain *cpuset.Set) bool {
 		n.scratch.items[it].cpu = int16(to)
 	}
 	if !ok {
-		n.unmove(logged, mark)
+		n.undoMoves(logged, mark)
 	}
 	return ok
 }
 
-// houseBins assigns a CPU to each bin: the CPU with most of its items if that is free. Otherwise it is
+// assignCPUs assigns a CPU to each bin: the CPU with most of its items if that is free. Otherwise it is
 // a shared or vacated CPU of within, the nearest to the containers of its items.
-func (n *Node) houseBins(domain *cpuset.Set) {
+func (n *Node) assignCPUs(domain *cpuset.Set) {
 	p := &n.scratch.pack
 	taken, fractional := n.exclusive.Set(), n.fractional.Set()
-	for _, cpu := range p.home {
+	for _, cpu := range p.cpus {
 		if cpu >= 0 {
 			taken.Add(int(cpu))
 		}
 	}
 	for _, a := range p.affinities(n.scratch.items) {
-		if p.home[a.bin] < 0 && !taken.Contains(int(a.cpu)) {
-			p.home[a.bin] = a.cpu
+		if p.cpus[a.bin] < 0 && !taken.Contains(int(a.cpu)) {
+			p.cpus[a.bin] = a.cpu
 			taken.Add(int(a.cpu))
 		}
 	}
 	free := n.available().Union(n.openWithin(&fractional)).Intersect(*domain).Minus(taken)
-	for b := range p.home {
-		if i := p.itemIn(int32(b)); p.home[b] < 0 && i >= 0 {
+	for b := range p.cpus {
+		if i := p.itemIn(int32(b)); p.cpus[b] < 0 && i >= 0 {
 			cpu := n.nearest(&n.scratch.items[i], &free)
-			p.home[b] = int16(cpu)
+			p.cpus[b] = int16(cpu)
 			if cpu >= 0 {
 				free.Remove(cpu)
 			}
@@ -147,11 +147,11 @@ func (n *Node) houseBins(domain *cpuset.Set) {
 // nearest returns the CPU of a set nearest to the other CPUs of an item's container; -1 if it is
 // empty.
 func (n *Node) nearest(it *item, cpus *cpuset.Set) int {
-	holds := n.otherCPUs(it)
-	best, bestFar := -1, 0
+	heldCPUs := n.otherCPUs(it)
+	best, bestDistance := -1, 0
 	for cpu := cpus.First(); cpu >= 0; cpu = cpus.Next(cpu + 1) {
-		if far := n.remoteness(&holds, cpu); best < 0 || far < bestFar {
-			best, bestFar = cpu, far
+		if distance := n.remoteness(&heldCPUs, cpu); best < 0 || distance < bestDistance {
+			best, bestDistance = cpu, distance
 		}
 	}
 	return best
@@ -164,7 +164,7 @@ func (n *Node) improveByRepacking(own int32, shared Milli, budget int) int {
 	if budget <= 0 || shared == 0 || n.hasConfined() {
 		return 0
 	}
-	n.collect(own)
+	n.collectItems(own)
 	bins := int(n.tally.open + n.sharedCount)
 	p := &n.scratch.pack
 	if !n.startPacking(bins, &n.usable) {
@@ -189,10 +189,10 @@ func (n *Node) improveByRepacking(own int32, shared Milli, budget int) int {
 	}
 	for ; alone > 0 && rest < shared; alone-- {
 		if rest+need <= room && n.packAllBut(alone, bins) && n.applyPacking(alone, budget, &n.usable) {
-			if n.settle() < shared {
-				return n.price(n.scratch.log)
+			if n.sharedIfValid() < shared {
+				return n.countMoves(n.scratch.log)
 			}
-			n.unmove(0, n.packMark())
+			n.undoMoves(0, n.packMark())
 		}
 		rest += Milli(p.items[alone-1].milli)
 		room += 1000
@@ -243,14 +243,14 @@ func (l *itemList) insert(size int32) {
 // remove removes a size, which must be in the list.
 func (l *itemList) remove(size int32) {
 	l.count--
-	held := l.size[l.count]
-	for i := l.count - 1; held != size; i-- {
-		held, l.size[i] = l.size[i], held
+	next := l.size[l.count]
+	for i := l.count - 1; next != size; i-- {
+		next, l.size[i] = l.size[i], next
 	}
 }
 
-// bins returns a lower bound on the number of CPUs for the items.
-func (l *itemList) bins() int32 {
+// minBins returns a lower bound on the number of CPUs for the items.
+func (l *itemList) minBins() int32 {
 	large := int32(0) // items above half a CPU
 	for large < int32(l.count) && l.size[large] > 500 {
 		large++
@@ -277,12 +277,12 @@ func (l *itemList) bins() int32 {
 // wherever fractions move. It applies to containers without a confining topology policy. It ignores
 // CPU time.
 func (n *Node) maxStrictLimit() Milli {
-	if len(n.tally.parts) > boundItems {
+	if len(n.tally.fractions) > boundItems {
 		return n.total
 	}
 	t := &n.tally
 	if t.packBins < 0 {
-		t.packBins, t.packRoom = packable(t.parts)
+		t.packBins, t.packRoom = packBound(t.fractions)
 	}
 	open := n.sharedCount + int32(n.fractional.Count()) // including closed CPUs, whose fractions are in parts
 	return Milli(max(0, open-t.packBins))*1000 + Milli(t.packRoom)
@@ -291,15 +291,15 @@ func (n *Node) maxStrictLimit() Milli {
 // packSteps is the precision of the largest fraction, in milli-CPU.
 const packSteps = 8
 
-// packable returns a lower bound on the number of CPUs for the fractions, and a fraction size: adding
+// packBound returns a lower bound on the number of CPUs for the fractions, and a fraction size: adding
 // any larger fraction needs more CPUs. parts is in ascending order.
-func packable(parts []int16) (bins, room int32) {
+func packBound(parts []int16) (bins, room int32) {
 	items, used := itemList{count: len(parts)}, int32(0)
 	for i, part := range parts {
 		items.size[len(parts)-1-i] = int32(part)
 		used += int32(part)
 	}
-	bins = items.bins()
+	bins = items.minBins()
 	rest := min(bins*1000-used, 1000)
 	all := items.canFit(rest, bins)    // usually the fraction can use all remaining room
 	low, high := int32(0), int32(1000) // bisection: the bins suffice with fraction low
@@ -317,7 +317,7 @@ func packable(parts []int16) (bins, room int32) {
 // canFit reports whether a number of bins can be enough for the items and another item.
 func (l *itemList) canFit(size, bins int32) bool {
 	l.insert(size)
-	fits := l.bins() <= bins
+	fits := l.minBins() <= bins
 	l.remove(size)
 	return fits
 }

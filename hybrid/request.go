@@ -109,7 +109,7 @@ func (w *TopologyPolicy) UnmarshalText(text []byte) error {
 }
 
 // parseName sets a value by its name. The error for an unknown name lists the known names.
-func parseName[T ~uint8](value *T, what string, names []string, text []byte) error {
+func parseName[T ~uint8](value *T, noun string, names []string, text []byte) error {
 	for i, name := range names {
 		if name == string(text) {
 			*value = T(i)
@@ -119,7 +119,7 @@ func parseName[T ~uint8](value *T, what string, names []string, text []byte) err
 	if len(text) > 40 {
 		text = append(text[:40:40], "…"...)
 	}
-	return fmt.Errorf("%s %q: must be one of %s", what, text, strings.Join(names, ", "))
+	return fmt.Errorf("%s %q: must be one of %s", noun, text, strings.Join(names, ", "))
 }
 
 // A Request describes a container to allocate.

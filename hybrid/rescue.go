@@ -9,17 +9,17 @@ func (n *Node) makeRoom(s int32, domain *cpuset.Set) bool {
 		return false
 	}
 	whole, fraction := n.missing(s)
-	n.collect(s)
+	n.collectItems(s)
 	mark := n.mark()
-	if n.clear(domain, whole, fraction) {
+	if n.clearCPUs(domain, whole, fraction) {
 		return true
 	}
-	n.unmove(0, mark)
+	n.undoMoves(0, mark)
 	return n.repackFor(domain, whole, fraction)
 }
 
-// clear empties fractional CPUs of a domain until it has enough shared CPUs and room for the fraction.
-func (n *Node) clear(domain *cpuset.Set, whole int, fraction Milli) bool {
+// clearCPUs empties fractional CPUs of a domain until it has enough shared CPUs and room for the fraction.
+func (n *Node) clearCPUs(domain *cpuset.Set, whole int, fraction Milli) bool {
 	for {
 		free := n.available().Intersect(*domain)
 		needed := whole
@@ -27,7 +27,7 @@ func (n *Node) clear(domain *cpuset.Set, whole int, fraction Milli) bool {
 			needed++
 		}
 		if free.Count() >= needed {
-			return n.price(n.scratch.log) <= n.options.RescueMoves
+			return n.countMoves(n.scratch.log) <= n.options.RescueMoves
 		}
 		if free.Count() >= whole && n.makeHole(domain, fraction) {
 			continue
@@ -57,7 +57,7 @@ func (n *Node) clearOne(domain *cpuset.Set) bool {
 		best := -1
 		for cpu := n.fractional.First(); cpu >= 0; cpu = n.fractional.Next(cpu + 1) {
 			c := &n.load[cpu]
-			if !domain.Contains(cpu) || tried.Contains(cpu) || c.closed {
+			if !domain.Contains(cpu) || tried.Contains(cpu) || c.isClosed {
 				continue
 			}
 			if best < 0 || c.sharers < n.load[best].sharers ||
@@ -74,7 +74,7 @@ func (n *Node) clearOne(domain *cpuset.Set) bool {
 		if n.evacuate(best, &elsewhere) {
 			return true
 		}
-		n.unmove(logged, mark)
+		n.undoMoves(logged, mark)
 	}
 }
 
@@ -85,7 +85,7 @@ func (n *Node) makeHole(domain *cpuset.Set, fraction Milli) bool {
 	fractional := n.fractional.Set()
 	for i := range n.scratch.items {
 		it := &n.scratch.items[i]
-		if it.pinned || it.isOwn || !domain.Contains(int(it.cpu)) ||
+		if it.isPinned || it.isOwn || !domain.Contains(int(it.cpu)) ||
 			n.load[it.cpu].room()+Milli(it.milli) < fraction ||
 			best >= 0 && it.milli >= n.scratch.items[best].milli {
 			continue
@@ -107,12 +107,12 @@ func (n *Node) clearCores(s int32, count int) bool {
 	if n.options.RescueMoves < 0 {
 		return false
 	}
-	n.collect(s)
+	n.collectItems(s)
 	start := n.mark()
 	for i := range n.cores {
 		free := n.available()
 		if _, _, ok := n.pickCores(&free, &cpuset.Set{}, count); ok {
-			return n.price(n.scratch.log) <= n.options.RescueMoves
+			return n.countMoves(n.scratch.log) <= n.options.RescueMoves
 		}
 		core := &n.cores[i]
 		if !n.fractional.Overlaps(core) || n.exclusive.Overlaps(core) {
@@ -120,14 +120,14 @@ func (n *Node) clearCores(s int32, count int) bool {
 		}
 		logged, mark := len(n.scratch.log), n.mark()
 		if !n.clearCore(core, &free) {
-			n.unmove(logged, mark)
+			n.undoMoves(logged, mark)
 		}
 	}
 	free := n.available()
-	if _, _, ok := n.pickCores(&free, &cpuset.Set{}, count); ok && n.price(n.scratch.log) <= n.options.RescueMoves {
+	if _, _, ok := n.pickCores(&free, &cpuset.Set{}, count); ok && n.countMoves(n.scratch.log) <= n.options.RescueMoves {
 		return true
 	}
-	n.unmove(0, start)
+	n.undoMoves(0, start)
 	return false
 }
 
@@ -141,8 +141,8 @@ func (n *Node) clearCore(core, free *cpuset.Set) bool {
 			if i < 0 {
 				return false
 			}
-			places := n.fractional.Set().Union(split).Minus(*core)
-			to := n.bestFit(&n.scratch.items[i], &places)
+			candidates := n.fractional.Set().Union(split).Minus(*core)
+			to := n.bestFit(&n.scratch.items[i], &candidates)
 			if to < 0 {
 				return false
 			}
@@ -155,7 +155,7 @@ func (n *Node) clearCore(core, free *cpuset.Set) bool {
 // itemOn returns a movable item on a CPU, or -1.
 func (n *Node) itemOn(cpu int) int32 {
 	for i := range n.scratch.items {
-		if it := &n.scratch.items[i]; int(it.cpu) == cpu && !it.pinned {
+		if it := &n.scratch.items[i]; int(it.cpu) == cpu && !it.isPinned {
 			return int32(i)
 		}
 	}

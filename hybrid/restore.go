@@ -13,7 +13,7 @@ import (
 // or contradicts another grant; then nothing has changed.
 func (n *Node) Restore(grants []Grant) error {
 	n.version++
-	n.start()
+	n.resetScratch()
 	n.slots = slices.Grow(n.slots, max(len(n.order)+len(grants)-len(n.slots), 0))
 	for i := range grants {
 		s, err := n.restoreOne(&grants[i])
@@ -22,18 +22,18 @@ func (n *Node) Restore(grants []Grant) error {
 		}
 		n.undo(0)
 		if s >= 0 {
-			n.unpromise(s)
+			n.subtractFromSums(s)
 			n.dropSlot(s)
 		}
 		for j := i - 1; j >= 0; j-- {
 			s := n.byID[grants[j].ID]
-			n.unpromise(s)
+			n.subtractFromSums(s)
 			n.unlink(s)
 			n.dropSlot(s)
 		}
 		return err
 	}
-	n.sharedTime = n.sharedNow()
+	n.sharedTime = n.currentShared()
 	return nil
 }
 
@@ -46,17 +46,17 @@ func (n *Node) restoreOne(g *Grant) (s int32, err error) {
 	slot := &n.slots[s]
 	if g.Class == Flexible {
 		slot.domain = n.domainOf(g)
-		if left := g.CPUs.Intersect(n.usable); left.IsEmpty() {
+		if remaining := g.CPUs.Intersect(n.usable); remaining.IsEmpty() {
 			lost := g.Lost.Union(g.CPUs).Minus(n.usable)
-			slot.detail().lost = lost
+			slot.ensureDetails().lost = lost
 		}
-		n.promise(s)
+		n.addToSums(s)
 		n.link(s)
 		return s, nil
 	}
-	n.promise(s)
+	n.addToSums(s)
 	lost := g.Lost.Union(g.Exclusive).Minus(n.usable)
-	slot.detail().lost = lost
+	slot.ensureDetails().lost = lost
 	slot.wholeCores = g.Topology == WholeCores && n.isTopologyMet(g) && n.isWholeCores(&g.CPUs)
 	if err := n.restoreCPUs(s, g); err != nil {
 		return s, err
@@ -67,38 +67,38 @@ func (n *Node) restoreOne(g *Grant) (s int32, err error) {
 
 // restoreCPUs gives a slot the CPUs of a grant that the node still has.
 func (n *Node) restoreCPUs(s int32, g *Grant) error {
-	wrong := func(cpu int, what string) error {
-		return bad(g.ID, "CPU %d: %s", cpu, what)
+	badCPU := func(cpu int, noun string) error {
+		return badRequest(g.ID, "CPU %d: %s", cpu, noun)
 	}
-	if parts := g.parts(); parts != g.Limit && g.Lost.IsEmpty() {
-		return bad(g.ID, "its CPUs add up to %s, its limit is %s", parts, g.Limit)
+	if sum := g.fractionSum(); sum != g.Limit && g.Lost.IsEmpty() {
+		return badRequest(g.ID, "its CPUs add up to %s, its limit is %s", sum, g.Limit)
 	}
-	own := g.Exclusive.Intersect(n.usable)
-	for cpu := own.First(); cpu >= 0; cpu = own.Next(cpu + 1) {
+	exclusive := g.Exclusive.Intersect(n.usable)
+	for cpu := exclusive.First(); cpu >= 0; cpu = exclusive.Next(cpu + 1) {
 		if n.load[cpu].sharers > 0 {
-			return wrong(cpu, "exclusive to this container, and another has it too")
+			return badCPU(cpu, "exclusive to this container, and another has it too")
 		}
 		n.give(s, cpu, 1000)
 	}
 	for _, f := range g.Fractions {
 		switch {
 		case f.CPU < 0 || f.CPU >= cpuset.Max || f.Milli < 1 || f.Milli > 999:
-			return wrong(f.CPU, fmt.Sprintf("a fraction of %dm: must be 1m to 999m", f.Milli))
+			return badCPU(f.CPU, fmt.Sprintf("a fraction of %dm: must be 1m to 999m", f.Milli))
 		case !n.usable.Contains(f.CPU):
-			n.slots[s].detail().lost.Add(f.CPU)
+			n.slots[s].ensureDetails().lost.Add(f.CPU)
 			continue
 		case n.slots[s].exclusive.Contains(f.CPU) || n.slots[s].fractionOn(f.CPU) > 0:
-			return wrong(f.CPU, "twice in the same grant")
+			return badCPU(f.CPU, "twice in the same grant")
 		case n.load[f.CPU].room() < f.Milli:
-			return wrong(f.CPU, fmt.Sprintf("no room for a fraction of %dm", f.Milli))
+			return badCPU(f.CPU, fmt.Sprintf("no room for a fraction of %dm", f.Milli))
 		}
 		n.give(s, f.CPU, f.Milli)
 	}
 	return nil
 }
 
-// parts returns the CPU time of a grant's exclusive CPUs and fractions.
-func (g *Grant) parts() Milli {
+// fractionSum returns the CPU time of a grant's exclusive CPUs and fractions.
+func (g *Grant) fractionSum() Milli {
 	sum := Milli(g.Exclusive.Count()) * 1000
 	for _, f := range g.Fractions {
 		sum += f.Milli

@@ -35,10 +35,10 @@ func (s *search) run() {
 			s.ownItems++
 		}
 	}
-	s.singleMoves()
+	s.trySingleMoves()
 	if s.budget >= 2 && !s.isDone() {
-		s.swaps()
-		s.evacuations()
+		s.trySwaps()
+		s.tryEvacuations()
 	}
 }
 
@@ -51,13 +51,13 @@ func (s *search) isBetter(shared Milli, moves int) bool {
 	return shared < s.best && moves <= s.budget || shared == s.best && shared < s.start && moves < s.moves
 }
 
-// consider records the logged moves if they are the best result so far.
-func (s *search) consider() {
-	shared := s.settle()
+// recordIfBest records the logged moves if they are the best result so far.
+func (s *search) recordIfBest() {
+	shared := s.sharedIfValid()
 	if shared > s.best {
 		return
 	}
-	moves := s.price(s.scratch.log)
+	moves := s.countMoves(s.scratch.log)
 	if !s.isBetter(shared, moves) {
 		return
 	}
@@ -68,8 +68,8 @@ func (s *search) consider() {
 	}
 }
 
-// try makes a move if it is permitted and fits, and reports whether it did.
-func (s *search) try(i int32, cpu int) bool {
+// tryMove makes a move if it is permitted and fits, and reports whether it did.
+func (s *search) tryMove(i int32, cpu int) bool {
 	it := &s.scratch.items[i]
 	if s.tries == 0 || Milli(it.milli) > s.load[cpu].room() || !s.canUse(it, cpu) {
 		return false
@@ -79,8 +79,8 @@ func (s *search) try(i int32, cpu int) bool {
 	return true
 }
 
-// reset undoes all tried moves.
-func (s *search) reset(mark int) { s.unmove(0, mark) }
+// undoAll undoes all tried moves.
+func (s *search) undoAll(mark int) { s.undoMoves(0, mark) }
 
 // sharedAfter returns the shared time if an item were on another CPU.
 func (s *search) sharedAfter(it *item, cpu int) Milli {
@@ -88,29 +88,29 @@ func (s *search) sharedAfter(it *item, cpu int) Milli {
 		mark := s.mark()
 		s.take(it.slot, int(it.cpu))
 		s.give(it.slot, cpu, Milli(it.milli))
-		shared := s.settle()
+		shared := s.sharedIfValid()
 		s.undo(mark)
 		return shared
 	}
 	from, to := &s.load[it.cpu], &s.load[cpu]
 	s.shift(from, to, Milli(it.milli))
-	shared := s.settle()
+	shared := s.sharedIfValid()
 	s.shift(to, from, Milli(it.milli))
 	return shared
 }
 
 // shift moves the time of a grant from one CPU to another, in the sums only.
 func (s *search) shift(from, to *cpuLoad, milli Milli) {
-	s.uncount(from)
-	s.uncount(to)
+	s.removeFromSums(from)
+	s.removeFromSums(to)
 	from.milli, from.sharers = from.milli-int16(milli), from.sharers-1
 	to.milli, to.sharers = to.milli+int16(milli), to.sharers+1
-	s.count(from)
-	s.count(to)
+	s.addToSums(from)
+	s.addToSums(to)
 }
 
-// count adds a shared or fractional CPU to the sums; uncount subtracts it.
-func (s *search) count(c *cpuLoad) {
+// addToSums adds a shared or fractional CPU to the sums; uncount subtracts it.
+func (s *search) addToSums(c *cpuLoad) {
 	if c.sharers == 0 {
 		s.sharedCount++
 	} else {
@@ -118,7 +118,7 @@ func (s *search) count(c *cpuLoad) {
 	}
 }
 
-func (s *search) uncount(c *cpuLoad) {
+func (s *search) removeFromSums(c *cpuLoad) {
 	if c.sharers == 0 {
 		s.sharedCount--
 	} else {
@@ -126,27 +126,27 @@ func (s *search) uncount(c *cpuLoad) {
 	}
 }
 
-// singleMoves tries to move each fraction to each other fractional CPU and to a shared CPU.
-func (s *search) singleMoves() {
+// trySingleMoves tries to move each fraction to each other fractional CPU and to a shared CPU.
+func (s *search) trySingleMoves() {
 	for i := range s.scratch.items {
 		it := &s.scratch.items[i]
-		if it.pinned || s.isDone() && !it.isOwn {
+		if it.isPinned || s.isDone() && !it.isOwn {
 			continue
 		}
 		from := s.load[it.cpu]
 		if from.sharers > 1 {
 			if cpu := s.freeCPUFor(it); cpu >= 0 {
-				s.single(int32(i), cpu)
+				s.evaluateMove(int32(i), cpu)
 			}
 		}
-		for _, cpu := range s.distinct(it, &from) {
-			s.single(int32(i), int(cpu))
+		for _, cpu := range s.distinctTargets(it, &from) {
+			s.evaluateMove(int32(i), int(cpu))
 		}
 	}
 }
 
-// single evaluates a single permitted move.
-func (s *search) single(i int32, cpu int) {
+// evaluateMove evaluates a single permitted move.
+func (s *search) evaluateMove(i int32, cpu int) {
 	if s.tries == 0 {
 		return
 	}
@@ -162,9 +162,9 @@ func (s *search) single(i int32, cpu int) {
 	}
 }
 
-// swaps tries to exchange the largest fraction on a CPU of several grants with each smaller fraction
+// trySwaps tries to exchange the largest fraction on a CPU of several grants with each smaller fraction
 // that is alone on its CPU.
-func (s *search) swaps() {
+func (s *search) trySwaps() {
 	large := s.largestSharing()
 	if large < 0 {
 		return
@@ -173,16 +173,16 @@ func (s *search) swaps() {
 	for j := range s.scratch.items {
 		small := &s.scratch.items[j]
 		big := &s.scratch.items[large]
-		if small.pinned || s.load[small.cpu].sharers > 1 || small.milli >= big.milli {
+		if small.isPinned || s.load[small.cpu].sharers > 1 || small.milli >= big.milli {
 			continue
 		}
-		hole, home := int(big.cpu), int(small.cpu)
+		bigCPU, smallCPU := int(big.cpu), int(small.cpu)
 		s.scratch.log = s.scratch.log[:0]
-		if s.canUse(big, home) && s.canUse(small, hole) {
-			s.exchange(large, int32(j), hole, home)
-			s.consider()
+		if s.canUse(big, smallCPU) && s.canUse(small, bigCPU) {
+			s.exchange(large, int32(j), bigCPU, smallCPU)
+			s.recordIfBest()
 		}
-		s.reset(mark)
+		s.undoAll(mark)
 	}
 	s.scratch.log = s.scratch.log[:0]
 }
@@ -203,45 +203,45 @@ func (s *search) largestSharing() int32 {
 	best := int32(-1)
 	for i := range s.scratch.items {
 		it := &s.scratch.items[i]
-		if !it.pinned && s.load[it.cpu].sharers > 1 && (best < 0 || it.milli > s.scratch.items[best].milli) {
+		if !it.isPinned && s.load[it.cpu].sharers > 1 && (best < 0 || it.milli > s.scratch.items[best].milli) {
 			best = int32(i)
 		}
 	}
 	return best
 }
 
-// evacuations tries to empty each fractional CPU, and to move the largest sharing fraction there.
-func (s *search) evacuations() {
+// tryEvacuations tries to empty each fractional CPU, and to move the largest sharing fraction there.
+func (s *search) tryEvacuations() {
 	places := s.fractional
 	mark := s.mark()
 	for cpu := places.First(); cpu >= 0; cpu = places.Next(cpu + 1) {
-		if s.load[cpu].closed || int(s.load[cpu].sharers) > s.budget {
+		if s.load[cpu].isClosed || int(s.load[cpu].sharers) > s.budget {
 			continue
 		}
 		s.scratch.log = s.scratch.log[:0]
 		if s.evacuate(cpu, nil) {
-			s.consider()
-			if large := s.largestSharing(); large >= 0 && s.try(large, cpu) {
-				s.consider()
+			s.recordIfBest()
+			if large := s.largestSharing(); large >= 0 && s.tryMove(large, cpu) {
+				s.recordIfBest()
 			}
 		}
-		s.reset(mark)
+		s.undoAll(mark)
 	}
 }
 
-// distinct returns the fractional CPUs to which moving an item can help. Of CPUs with equal load it
+// distinctTargets returns the fractional CPUs to which moving an item can help. Of CPUs with equal load it
 // returns only the nearest, since the shared time would be the same.
-func (s *search) distinct(it *item, from *cpuLoad) []int16 {
-	holds := s.otherCPUs(it)
+func (s *search) distinctTargets(it *item, from *cpuLoad) []int16 {
+	heldCPUs := s.otherCPUs(it)
 	cpus := s.scratch.targets[:0]
 	for cpu := s.fractional.First(); cpu >= 0; cpu = s.fractional.Next(cpu + 1) {
 		to := &s.load[cpu]
 		if !s.canHelp(it, from, to) || !s.canUse(it, cpu) {
 			continue
 		}
-		if alike := s.alike(to, len(cpus)); alike < 0 {
+		if alike := s.similarTarget(to, len(cpus)); alike < 0 {
 			cpus = append(cpus, int16(cpu))
-		} else if s.remoteness(&holds, cpu) < s.remoteness(&holds, int(cpus[alike])) {
+		} else if s.remoteness(&heldCPUs, cpu) < s.remoteness(&heldCPUs, int(cpus[alike])) {
 			cpus[alike] = int16(cpu)
 		}
 	}
@@ -252,9 +252,9 @@ func (s *search) distinct(it *item, from *cpuLoad) []int16 {
 	return cpus
 }
 
-// alike returns the index in targets of a CPU with the same load, or -1. After -1 the caller appends
+// similarTarget returns the index in targets of a CPU with the same load, or -1. After -1 the caller appends
 // the CPU at index next. If flexible containers are confined to domains, no two CPUs are alike.
-func (s *search) alike(to *cpuLoad, next int) int {
+func (s *search) similarTarget(to *cpuLoad, next int) int {
 	if s.inDomains {
 		return -1
 	}
@@ -272,7 +272,7 @@ func (s *search) loadEntry(c *cpuLoad) *int16 {
 	if c.sharers > 1 {
 		multi = 1
 	}
-	return &s.scratch.alike[multi][c.used()]
+	return &s.scratch.targetByLoad[multi][c.used()]
 }
 
 // canHelp reports whether moving an item between two fractional CPUs can lower the shared time, judged
@@ -296,21 +296,21 @@ func (s *search) canHelp(it *item, from, to *cpuLoad) bool {
 
 // freeCPUFor returns the most suitable shared CPU for an item, or -1.
 func (s *search) freeCPUFor(it *item) int {
-	holds := s.otherCPUs(it)
-	best, bestFar := -1, 0
+	heldCPUs := s.otherCPUs(it)
+	best, bestDistance := -1, 0
 	for cpu := s.free.First(); cpu >= 0; cpu = s.free.Next(cpu + 1) {
 		if !s.canUse(it, cpu) {
 			continue
 		}
 		// A CPU of a split core leaves whole cores whole.
-		far := 2 * s.remoteness(&holds, cpu)
+		distance := 2 * s.remoteness(&heldCPUs, cpu)
 		if s.wholeCores.Contains(cpu) && s.maxThreads > 1 {
-			far++
+			distance++
 		}
-		if best < 0 || far < bestFar {
-			best, bestFar = cpu, far
+		if best < 0 || distance < bestDistance {
+			best, bestDistance = cpu, distance
 		}
-		if far == 0 {
+		if distance == 0 {
 			break
 		}
 	}
@@ -322,16 +322,16 @@ func (s *search) freeCPUFor(it *item) int {
 // lost. The largest fractions therefore avoid the most sharing for the least loss. Their number is
 // limited: the other CPUs must hold the other fractions and the need of flexible containers.
 func (n *Node) leastShared() Milli {
-	parts := n.tally.parts
-	rest := Milli(n.tally.open)*1000 - n.tally.room   // time that is possibly shared
-	if n.hasConfined() || rest != n.tally.partsUsed { // no bound with domains or closed CPUs
+	parts := n.tally.fractions
+	rest := Milli(n.tally.open)*1000 - n.tally.room      // time that is possibly shared
+	if n.hasConfined() || rest != n.tally.fractionTime { // no bound with domains or closed CPUs
 		return 0
 	}
 	others := n.sharedCount + n.tally.open // CPUs that are not reserved for a single fraction
 	room := n.roomLeft()                   // room on these CPUs
 	if n.flexible.count > 0 {
 		others-- // they need a CPU even without guarantees
-		room -= n.nodeNeed() - n.owed
+		room -= n.nodeNeed() - n.shortage
 	}
 	for i := len(parts) - 1; i >= 0 && others > 0; i-- {
 		part := Milli(parts[i])

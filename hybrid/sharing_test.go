@@ -90,7 +90,7 @@ func replayOn(t *testing.T, ops []operation, o hybrid.Options) (total tally) {
 		total.shared += node.Shared()
 		total.sensitive += node.Sensitive()
 	}
-	checkInvariants(t, node, flat(sharingCPUs), o)
+	checkInvariants(t, node, isFlatMachine(sharingCPUs), o)
 	return total
 }
 
@@ -126,7 +126,7 @@ func bestAnew(ops []operation) (total tally) {
 
 // modelTally is replayOn for the naive model of paper.
 func modelTally(ops []operation) (total tally) {
-	m := newPaperModel(flat(sharingCPUs), hybrid.Options{Algorithm: hybrid.Paper})
+	m := newPaperModel(isFlatMachine(sharingCPUs), hybrid.Options{Algorithm: hybrid.Paper})
 	for _, op := range ops {
 		if m.apply(op) == nil && op.kind == hybrid.OpAllocate {
 			total.placed++

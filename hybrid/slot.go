@@ -11,12 +11,12 @@ import (
 type slot struct {
 	exclusive cpuset.Compact
 	spec
-	details    *details // nil: no details
-	first      part     // the fraction on the lowest CPU; 0m: no fraction
-	domain     int32    // flexible containers: index into layout.domains, or wholeNode
-	nextEmpty  int32    // empty slots: next in the free list; -1: end
-	wholeCores bool     // the topology policy whole-cores is met
-	linked     bool     // the slot is in Node.order, and in byID if it has an id
+	details    *details        // nil: no details
+	first      compactFraction // the fraction on the lowest CPU; 0m: no fraction
+	domain     int32           // flexible containers: index into layout.domains, or wholeNode
+	nextEmpty  int32           // empty slots: next in the free list; -1: end
+	wholeCores bool            // the topology policy whole-cores is met
+	isLinked   bool            // the slot is in Node.order, and in byID if it has an id
 }
 
 // A spec is a Request without its id.
@@ -32,15 +32,15 @@ type spec struct {
 type details struct {
 	id      string
 	lost    cpuset.Set
-	further []part // all fractions except the first, in ascending order of CPU id
+	further []compactFraction // all fractions except the first, in ascending order of CPU id
 }
 
-// A part is a compact Fraction.
-type part struct {
+// A compactFraction is a compact Fraction.
+type compactFraction struct {
 	cpu, milli int16
 }
 
-func (p part) fraction() Fraction { return Fraction{int(p.cpu), Milli(p.milli)} }
+func (p compactFraction) fraction() Fraction { return Fraction{int(p.cpu), Milli(p.milli)} }
 
 func specOf(r *Request) spec {
 	return spec{r.Limit, r.Guarantee, r.Class, r.Policy, r.Topology, r.Immovable}
@@ -72,8 +72,8 @@ func (s *slot) lost() cpuset.Set {
 	return s.details.lost
 }
 
-// detail returns the details for modification.
-func (s *slot) detail() *details {
+// ensureDetails returns the details for modification.
+func (s *slot) ensureDetails() *details {
 	if s.details == nil {
 		s.details = new(details)
 	}
@@ -102,7 +102,7 @@ func (s *slot) fractions() int {
 }
 
 // fraction returns the i-th fraction in ascending order of CPU id.
-func (s *slot) fraction(i int) part {
+func (s *slot) fraction(i int) compactFraction {
 	if i == 0 {
 		return s.first
 	}
@@ -120,7 +120,7 @@ func (s *slot) fractionOn(cpu int) Milli {
 }
 
 // addFraction adds a fraction on a CPU without a fraction of the slot.
-func (s *slot) addFraction(p part) {
+func (s *slot) addFraction(p compactFraction) {
 	if s.first.milli == 0 {
 		s.first = p
 		return
@@ -128,7 +128,7 @@ func (s *slot) addFraction(p part) {
 	if p.cpu < s.first.cpu {
 		p, s.first = s.first, p
 	}
-	d := s.detail()
+	d := s.ensureDetails()
 	i := 0
 	for i < len(d.further) && d.further[i].cpu < p.cpu {
 		i++
@@ -138,18 +138,18 @@ func (s *slot) addFraction(p part) {
 
 // removeFraction removes the slot's fraction on a CPU. It must exist.
 func (s *slot) removeFraction(cpu int) {
-	at := 0
-	for int(s.fraction(at).cpu) != cpu {
-		at++
+	i := 0
+	for int(s.fraction(i).cpu) != cpu {
+		i++
 	}
 	switch {
-	case at > 0:
-		s.details.further = slices.Delete(s.details.further, at-1, at)
+	case i > 0:
+		s.details.further = slices.Delete(s.details.further, i-1, i)
 	case s.fractions() > 1:
 		s.first = s.details.further[0]
 		s.details.further = slices.Delete(s.details.further, 0, 1)
 	default:
-		s.first = part{}
+		s.first = compactFraction{}
 	}
 }
 
@@ -168,7 +168,7 @@ func (n *Node) newSlot(r *Request) int32 {
 		slot.Guarantee = 0 // always its limit, also after a resize
 	}
 	if r.ID != "" {
-		slot.detail().id = r.ID
+		slot.ensureDetails().id = r.ID
 	}
 	return s
 }
@@ -191,7 +191,7 @@ func (n *Node) link(s int32) {
 		}
 		n.byID[id] = s
 	}
-	slot.linked = true
+	slot.isLinked = true
 	n.order = append(n.order, s)
 }
 
@@ -201,60 +201,60 @@ func (n *Node) unlink(s int32) {
 	if id := slot.id(); id != "" {
 		delete(n.byID, id)
 	}
-	slot.linked = false
-	at := slices.Index(n.order, s)
-	n.order = slices.Delete(n.order, at, at+1)
+	slot.isLinked = false
+	i := slices.Index(n.order, s)
+	n.order = slices.Delete(n.order, i, i+1)
 }
 
 // A tally holds sums over the open fractional CPUs. They make the shared time of a tried arrangement
 // cheap to compute.
 type tally struct {
-	open, multi int32  // open fractional CPUs, and those with several sensitive grants
-	room        Milli  // free time on the open CPUs
-	multiUsed   Milli  // sensitive time on CPUs of several grants
-	multiRoom   Milli  // free time on CPUs of several grants
-	lone        ladder // sensitive time of each CPU with a single grant
-	parts       ladder // every fraction, including those on closed CPUs
-	partsUsed   Milli  // sum of parts
+	open, multi  int32         // open fractional CPUs, and those with several sensitive grants
+	room         Milli         // free time on the open CPUs
+	multiUsed    Milli         // sensitive time on CPUs of several grants
+	multiRoom    Milli         // free time on CPUs of several grants
+	lone         sortedAmounts // sensitive time of each CPU with a single grant
+	fractions    sortedAmounts // every fraction, including those on closed CPUs
+	fractionTime Milli         // sum of parts
 
 	packBins, packRoom int32 // result of packable(parts); packBins -1: out of date
 }
 
 // newTally returns an empty tally that uses the given memory. A third of it is for the loads of CPUs,
 // which never exceed it. The fractions can outgrow their part; append then reallocates them.
-func newTally(rungs []int16) tally {
-	third := len(rungs) / 3
-	return tally{lone: rungs[:0:third], parts: rungs[third:third], packBins: -1}
+func newTally(amounts []int16) tally {
+	third := len(amounts) / 3
+	return tally{lone: amounts[:0:third], fractions: amounts[third:third], packBins: -1}
 }
 
-// A ladder is a list of amounts below 1000m in ascending order. On a node of 8 CPUs it fits into a
+// A sortedAmounts is a list of amounts below 1000m in ascending order. On a node of 8 CPUs it fits into a
 // cache line.
-type ladder []int16
+type sortedAmounts []int16
 
-func (l *ladder) add(amount Milli) {
-	rungs := append(*l, 0)
-	i := len(rungs) - 1
-	for ; i > 0 && Milli(rungs[i-1]) > amount; i-- {
-		rungs[i] = rungs[i-1]
+func (l *sortedAmounts) add(amount Milli) {
+	amounts := append(*l, 0)
+	i := len(amounts) - 1
+	for ; i > 0 && Milli(amounts[i-1]) > amount; i-- {
+		amounts[i] = amounts[i-1]
 	}
-	rungs[i] = int16(amount)
-	*l = rungs
+	amounts[i] = int16(amount)
+	*l = amounts
 }
 
 // remove removes an amount, which must be in the list.
-func (l *ladder) remove(amount Milli) {
-	rungs := *l
-	last := len(rungs) - 1
-	held := rungs[last]
-	for i := last - 1; Milli(held) != amount; i-- {
-		held, rungs[i] = rungs[i], held
+func (l *sortedAmounts) remove(amount Milli) {
+	amounts := *l
+	last := len(amounts) - 1
+	next := amounts[last]
+	for i := last - 1; Milli(next) != amount; i-- {
+		next, amounts[i] = amounts[i], next
 	}
-	*l = rungs[:last]
+	*l = amounts[:last]
 }
 
 // lend returns the sensitive time on the CPUs that must be lent, the least loaded first and at least
 // one CPU, to gain the lacking time; impossible if the CPUs have too little free time.
-func (l ladder) lend(lacking Milli) (lent Milli) {
+func (l sortedAmounts) lend(lacking Milli) (lent Milli) {
 	for _, used := range l {
 		lent += Milli(used)
 		if lacking -= 1000 - Milli(used); lacking <= 0 {
@@ -264,23 +264,23 @@ func (l ladder) lend(lacking Milli) (lent Milli) {
 	return impossible
 }
 
-// addPart adds a fraction to the sums; removePart subtracts it.
-func (t *tally) addPart(milli Milli) {
-	t.parts.add(milli)
-	t.partsUsed += milli
+// addFraction adds a fraction to the sums; removePart subtracts it.
+func (t *tally) addFraction(milli Milli) {
+	t.fractions.add(milli)
+	t.fractionTime += milli
 	t.packBins = -1
 }
 
-func (t *tally) removePart(milli Milli) {
-	t.parts.remove(milli)
-	t.partsUsed -= milli
+func (t *tally) removeFraction(milli Milli) {
+	t.fractions.remove(milli)
+	t.fractionTime -= milli
 	t.packBins = -1
 }
 
 // add adds a CPU to the sums; remove subtracts it.
 func (t *tally) add(c *cpuLoad) {
 	switch {
-	case c.closed:
+	case c.isClosed:
 		return
 	case c.sharers == 1:
 		t.lone.add(c.used())
@@ -295,7 +295,7 @@ func (t *tally) add(c *cpuLoad) {
 
 func (t *tally) remove(c *cpuLoad) {
 	switch {
-	case c.closed:
+	case c.isClosed:
 		return
 	case c.sharers == 1:
 		t.lone.remove(c.used())

@@ -61,11 +61,11 @@ const loneBit = 1 << 15
 type summaryFlags uint8
 
 const (
-	byPaper     summaryFlags = 1 << iota // Options.Algorithm
-	anyFlexible                          // the node has flexible containers
-	rescues                              // fractions may move to make room
-	opaque                               // confined flexible containers or closed CPUs: only the node can compute costs
-	flat                                 // see IsFlat
+	isPaper       summaryFlags = 1 << iota // Options.Algorithm
+	hasFlexible                            // the node has flexible containers
+	canRescue                              // fractions may move to make room
+	isOpaque                               // confined flexible containers or closed CPUs: only the node can compute costs
+	isFlatMachine                          // see IsFlat
 )
 
 // Summarize writes the node's summary to s.
@@ -77,23 +77,23 @@ func (n *Node) Summarize(s *Summary) {
 		shared:     uint16(n.sharedCount),
 	}
 	if n.flexible.count > 0 {
-		s.flags |= anyFlexible
+		s.flags |= hasFlexible
 	}
 	if n.isFlat() {
-		s.flags |= flat
+		s.flags |= isFlatMachine
 	}
 	if n.options.Algorithm == Paper {
-		s.flags |= byPaper
+		s.flags |= isPaper
 		n.addRooms(s)
 		return
 	}
 	if n.options.RescueMoves > 0 && n.tally.open > 0 {
-		s.flags |= rescues
+		s.flags |= canRescue
 	}
 	s.maxStrict = int32(n.maxStrictLimit())
 	n.addLoads(s)
 	if n.hasConfined() || n.tally.open != int32(n.fractional.Count()) {
-		s.flags |= opaque
+		s.flags |= isOpaque
 		return
 	}
 	s.lent = int32(n.sharedTime - n.tally.multiUsed)
@@ -160,7 +160,7 @@ func (s *Summary) MaxSensitive() Milli { return min(Milli(s.maxStrict), s.Free(S
 
 // IsFlat reports whether the machine has a single NUMA node, a single L3 domain and one CPU per core.
 // Then all CPUs are equivalent.
-func (s *Summary) IsFlat() bool { return s.flags&flat != 0 }
+func (s *Summary) IsFlat() bool { return s.flags&isFlatMachine != 0 }
 
 // HasAllFractional reports whether loads has room for all open fractional CPUs.
 func (s *Summary) HasAllFractional() bool { return s.open <= summaryLoads }
@@ -168,7 +168,7 @@ func (s *Summary) HasAllFractional() bool { return s.open <= summaryLoads }
 // SpareCPUs returns the number of shared CPUs that can be taken without additional lent time. Under
 // Paper it is all of them.
 func (s *Summary) SpareCPUs() int {
-	if s.flags&anyFlexible == 0 {
+	if s.flags&hasFlexible == 0 {
 		return int(s.shared)
 	}
 	return s.SpareCPUsWith(0)
@@ -177,7 +177,7 @@ func (s *Summary) SpareCPUs() int {
 // SpareCPUsWith returns the SpareCPUs of the node with another flexible container of this guarantee.
 func (s *Summary) SpareCPUsWith(guarantee Milli) int {
 	switch {
-	case s.flags&byPaper != 0:
+	case s.flags&isPaper != 0:
 		return int(s.shared)
 	case s.lent > 0:
 		return 0
@@ -215,9 +215,9 @@ func (s *Summary) Quote(r *Request) (Quote, Verdict) {
 	switch {
 	case s.Free(r.Class) < r.Guaranteed():
 		return Quote{}, Refused
-	case s.flags&byPaper != 0:
+	case s.flags&isPaper != 0:
 		return s.quotePaper(r)
-	case s.flags&opaque != 0 || !r.IsPlain():
+	case s.flags&isOpaque != 0 || !r.IsPlain():
 		return Quote{}, Unknown
 	case r.Class == Flexible:
 		return s.quoteFlexible(r)
@@ -226,10 +226,10 @@ func (s *Summary) Quote(r *Request) (Quote, Verdict) {
 	}
 }
 
-// quoted builds a quote from the number of taken shared CPUs and the added shared time.
-func (s *Summary) quoted(r *Request, whole, taken int, shared Milli) (Quote, Verdict) {
+// newQuote builds a quote from the number of taken shared CPUs and the added shared time.
+func (s *Summary) newQuote(r *Request, whole, taken int, shared Milli) (Quote, Verdict) {
 	q := Quote{Cost{Shared: shared, Whole: Milli(whole) * 1000, FreeWhole: int(s.shared) - taken}, true}
-	if s.flags&flat != 0 && r.Class == Sensitive {
+	if s.flags&isFlatMachine != 0 && r.Class == Sensitive {
 		q.NUMAs, q.L3s = 1, 1
 	}
 	return q, Known
@@ -268,19 +268,19 @@ func (s *Summary) Figures() Figures {
 	spare := s.SpareCPUs()
 	f := Figures{
 		Free:       [2]int32{Sensitive: int32(s.Free(Sensitive)), Flexible: s.free},
-		SharedCPUs: s.shared, SpareCPUs: uint16(spare), MinJoinCost: NoLoad, NextLent: NoLoad, SecondLent: NoLoad, TakeCPUCost: s.takeOne(spare),
-		HasFlexible: s.flags&anyFlexible != 0, IsOpaque: s.flags&opaque != 0,
+		SharedCPUs: s.shared, SpareCPUs: uint16(spare), MinJoinCost: NoLoad, NextLent: NoLoad, SecondLent: NoLoad, TakeCPUCost: s.takeCPUCost(spare),
+		HasFlexible: s.flags&hasFlexible != 0, IsOpaque: s.flags&isOpaque != 0,
 	}
-	if s.flags&byPaper != 0 {
+	if s.flags&isPaper != 0 {
 		f.MaxRoom = s.loads[0] &^ loneBit
 		f.MaxUnlentGuarantee, f.Slack = s.free, int32(MaxLimit)
 		f.PaperMaxRoom, f.PaperMaxTwoRooms = f.MaxRoom, f.MaxRoom+s.loads[1]&^loneBit
-		if s.flags&anyFlexible == 0 {
+		if s.flags&hasFlexible == 0 {
 			f.PaperFirstLent = uint16(min(s.loneUsed, NoLoad-1))
 		}
 		switch {
 		case s.open == 0:
-		case s.loads[0]&loneBit == 0 || s.flags&anyFlexible != 0:
+		case s.loads[0]&loneBit == 0 || s.flags&hasFlexible != 0:
 			f.MaxSharedRoom = f.MaxRoom
 		default:
 			f.MinJoinCost = 1000 - f.MaxRoom
@@ -289,7 +289,7 @@ func (s *Summary) Figures() Figures {
 	}
 	f.MaxStrictLimit = int32(s.MaxSensitive())
 	f.MaxSharedRoom, f.MaxRoom = s.maxRoom, s.maxRoom
-	s.lending(&f)
+	s.setLendingFigures(&f)
 	f.MinJoinCost = f.NextLent
 	if s.lone > 0 {
 		f.MaxRoom = max(f.MaxRoom, 1000-s.loads[0])
@@ -301,9 +301,9 @@ func (s *Summary) Figures() Figures {
 	return f
 }
 
-// nextLent returns the loads of the two CPUs that are lent next, or lower bounds, and the room on the
+// nextLentLoads returns the loads of the two CPUs that are lent next, or lower bounds, and the room on the
 // lent CPUs. known is false if the summary has too few loads.
-func (s *Summary) nextLent() (next, then uint16, room Milli, known bool) {
+func (s *Summary) nextLentLoads() (next, second uint16, room Milli, known bool) {
 	lent, lone := Milli(s.lent), int(s.lone)
 	for i := range lone {
 		switch {
@@ -320,13 +320,13 @@ func (s *Summary) nextLent() (next, then uint16, room Milli, known bool) {
 	return NoLoad, NoLoad, room, true
 }
 
-// takeOne returns the additional lent time if a shared CPU is taken, or a lower bound on it; NoLoad if
+// takeCPUCost returns the additional lent time if a shared CPU is taken, or a lower bound on it; NoLoad if
 // no CPU can be taken.
-func (s *Summary) takeOne(spare int) uint16 {
+func (s *Summary) takeCPUCost(spare int) uint16 {
 	switch {
 	case s.shared == 0:
 		return NoLoad
-	case s.flags&(byPaper|opaque) != 0 || spare > 0:
+	case s.flags&(isPaper|isOpaque) != 0 || spare > 0:
 		return 0
 	}
 	a := s.arrangement()
@@ -343,12 +343,12 @@ func (s *Summary) takeOne(spare int) uint16 {
 	}
 }
 
-// lending sets the figures about lending. If the summary is insufficient, MaxUnlentGuarantee and Slack
+// setLendingFigures sets the figures about lending. If the summary is insufficient, MaxUnlentGuarantee and Slack
 // are upper bounds.
-func (s *Summary) lending(f *Figures) {
-	next, then, room, known := s.nextLent()
-	f.NextLent, f.SecondLent, f.MaxUnlentGuarantee, f.Slack = next, then, s.free, int32(MaxLimit)
-	if s.flags&opaque != 0 || !known {
+func (s *Summary) setLendingFigures(f *Figures) {
+	next, second, room, known := s.nextLentLoads()
+	f.NextLent, f.SecondLent, f.MaxUnlentGuarantee, f.Slack = next, second, s.free, int32(MaxLimit)
+	if s.flags&isOpaque != 0 || !known {
 		return
 	}
 	room += Milli(s.shared)*1000 + Milli(s.multiRoom)
@@ -356,7 +356,7 @@ func (s *Summary) lending(f *Figures) {
 	if room < s.need() || s.shared == 0 && s.open == s.lone && s.lent == 0 {
 		f.MaxUnlentGuarantee = -1 // the first flexible container needs MinShared too, and a CPU
 	}
-	if s.flags&anyFlexible != 0 {
+	if s.flags&hasFlexible != 0 {
 		f.Slack = int32(room - s.need())
 	}
 }
