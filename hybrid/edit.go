@@ -1,7 +1,7 @@
 package hybrid
 
-// An edit gives a CPU, or a part of a CPU, to a sensitive container or takes it away. Planning edits
-// the node, records the edits and undoes them; Commit repeats them.
+// An edit gives a CPU, or a fraction of a CPU, to a sensitive container, or takes the CPU or the fraction from
+// the container. A plan edits the node, records the edits and undoes them. Commit applies the edits again.
 type edit struct {
 	slot     int32
 	cpu      int16
@@ -10,14 +10,14 @@ type edit struct {
 	isClosed bool // no other container may use this CPU
 }
 
-// give gives a part of a CPU, or the whole CPU (1000), to a sensitive container.
+// give gives a CPU (1000m) or a fraction of a CPU to a sensitive container.
 func (n *Node) give(s int32, cpu int, milli Milli) {
 	isClosed := n.slots[s].wholeCores && milli < 1000
 	n.edits = append(n.edits, edit{s, int16(cpu), int16(milli), true, isClosed})
 	n.applyGive(s, cpu, milli, isClosed)
 }
 
-// take takes a CPU, or the container's part of it, from a sensitive container.
+// take takes a CPU, or the container's fraction on the CPU, from a sensitive container.
 func (n *Node) take(s int32, cpu int) {
 	milli := Milli(1000)
 	if !n.slots[s].exclusive.Contains(cpu) {
@@ -27,9 +27,10 @@ func (n *Node) take(s int32, cpu int) {
 	n.applyTake(s, cpu, milli)
 }
 
-// mark returns the current position in the list of edits. undo reverts all edits after it.
+// mark returns the number of edits so far, as the argument for a later undo.
 func (n *Node) mark() int { return len(n.edits) }
 
+// undo reverts all edits after the mark.
 func (n *Node) undo(mark int) {
 	for i := len(n.edits) - 1; i >= mark; i-- {
 		e := n.edits[i]
@@ -42,7 +43,7 @@ func (n *Node) undo(mark int) {
 	n.edits = n.edits[:mark]
 }
 
-// redo repeats the edits of a plan.
+// redo applies the edits of a plan.
 func (n *Node) redo(edits []edit) {
 	for _, e := range edits {
 		if e.isGive {
@@ -53,7 +54,8 @@ func (n *Node) redo(edits []edit) {
 	}
 }
 
-// applyGive applies an edit that gives. Only put and pull change the owners of a CPU.
+// applyGive gives a CPU or a fraction without recording an edit. Only applyGive and applyTake change which
+// containers a CPU belongs to.
 func (n *Node) applyGive(s int32, cpu int, milli Milli, isClosed bool) {
 	c, slot := &n.load[cpu], &n.slots[s]
 	if c.sharers == 0 {
@@ -75,7 +77,7 @@ func (n *Node) applyGive(s int32, cpu int, milli Milli, isClosed bool) {
 	slot.addFraction(compactFraction{int16(cpu), int16(milli)})
 }
 
-// applyTake reverts put.
+// applyTake reverts applyGive.
 func (n *Node) applyTake(s int32, cpu int, milli Milli) {
 	c, slot := &n.load[cpu], &n.slots[s]
 	if milli == 1000 {
@@ -97,7 +99,7 @@ func (n *Node) applyTake(s int32, cpu int, milli Milli) {
 	}
 }
 
-// removeFromShared removes a CPU from the shared pool and from the counts of its domains.
+// removeFromShared removes a CPU from the shared pool and from the counts of the CPU's domains.
 func (n *Node) removeFromShared(cpu int) {
 	loc := &n.layout.cpus[cpu]
 	n.shared.Remove(cpu)
@@ -114,7 +116,7 @@ func (n *Node) removeFromShared(cpu int) {
 	}
 }
 
-// addToShared reverts leaveShared.
+// addToShared reverts removeFromShared.
 func (n *Node) addToShared(cpu int) {
 	loc := &n.layout.cpus[cpu]
 	n.shared.Add(cpu)

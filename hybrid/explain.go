@@ -12,10 +12,10 @@ import (
 type Step struct {
 	Kind string     `json:"kind"` // "whole-cpus", "fraction", "flexible", "topology", "quota", "move", "shared", "release"
 	CPUs cpuset.Set `json:"cpus"`
-	Text string     `json:"text"` // one line
+	Text string     `json:"text"` // a single line
 }
 
-// Explain returns the reasons for a plan, a step for each decision.
+// Explain returns the decisions of a plan with their reasons, a step for each decision.
 func (p *Plan) Explain() []Step {
 	if p.node == nil {
 		return nil
@@ -40,7 +40,7 @@ func (p *Plan) Explain() []Step {
 	return steps
 }
 
-// describeExclusive returns the subject of a sentence about exclusive CPUs.
+// describeExclusive returns a sentence about the exclusive CPUs of a container.
 func describeExclusive(cpus cpuset.Set) string {
 	if cpus.Count() == 1 {
 		return fmt.Sprintf("CPU %s is its own", cpus)
@@ -69,7 +69,7 @@ func (p *Plan) explainSensitive(add addStep) {
 	}
 }
 
-// neighbors describes the other containers on a CPU of the plan's container.
+// neighbors returns a phrase about the other containers on a CPU of the plan's container.
 func (p *Plan) neighbors(cpu int) string {
 	count := 0
 	after := make(map[string]bool)
@@ -98,7 +98,7 @@ func (p *Plan) neighbors(cpu int) string {
 	return fmt.Sprintf("%d other containers use it%s", count, reason)
 }
 
-// explainLent names the fractional CPUs that a flexible container uses.
+// explainLent returns a clause about the fractional CPUs that a flexible container uses, or "".
 func (p *Plan) explainLent() string {
 	lent := p.Grant.CPUs.Intersect(p.lent)
 	if lent.IsEmpty() {
@@ -133,8 +133,8 @@ func (p *Plan) explainShared() string {
 	}
 }
 
-// describePlace describes the container's CPUs by NUMA node, L3 domain and core, and the topology
-// policy.
+// describePlace returns a phrase about the NUMA nodes, L3 domains and cores of the container's CPUs, and about
+// its topology policy.
 func (p *Plan) describePlace() string {
 	n, cpus := p.node, &p.Grant.CPUs
 	var b strings.Builder
@@ -155,8 +155,7 @@ func (p *Plan) describePlace() string {
 	return b.String()
 }
 
-// explainSpan returns a clause if the container spans NUMA nodes because no single node had room for
-// all of its CPUs.
+// explainSpan returns a clause if no single NUMA node had room for all CPUs of the container, otherwise "".
 func (p *Plan) explainSpan() string {
 	n := p.node
 	for i := range n.numas {
@@ -174,7 +173,7 @@ func (p *Plan) explainSpan() string {
 	return ", since none has room for all"
 }
 
-// splitCores counts the cores of which the set has only a part.
+// splitCores counts the cores of which the set contains some CPUs, but not all usable CPUs.
 func (n *Node) splitCores(cpus *cpuset.Set) int {
 	split, remaining := 0, *cpus
 	for cpu := remaining.First(); cpu >= 0; cpu = remaining.Next(cpu + 1) {
