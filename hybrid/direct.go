@@ -42,7 +42,7 @@ func (n *Node) Cost(r *Request) (Cost, error) {
 // A Quote is the cost of a container before the node moves fractions to lower the shared time. Node.Cost
 // includes these moves, but takes longer.
 type Quote struct {
-	Cost // Moves counts only the moves that make room for the container
+	Cost        // Moves counts only the moves that make room for the container
 	Direct bool // the container fits without moves; without a confining policy, its view also equals its limit
 }
 

@@ -7,7 +7,7 @@ type edit struct {
 	cpu      int16
 	milli    int16 // 1000: the whole CPU
 	isGive   bool
-	isClosed bool // no other container may use this CPU
+	isClosed bool // a whole-cores grant gets or loses its fraction on a closed CPU, which no other grant may join
 }
 
 // give gives a CPU (1000m) or a fraction of a CPU to a sensitive container.

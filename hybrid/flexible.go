@@ -26,7 +26,7 @@ func (d *demand) remove(need Milli) { d.count--; d.need -= need }
 // nodes; the last entry is the whole cores.
 type flexibleDomain struct {
 	kind  TopologyPolicy // SingleL3, SingleNUMA or WholeCores
-	index int // index of the L3 domain or NUMA node in the layout
+	index int            // index of the L3 domain or NUMA node in the layout
 }
 
 func newFlexibleDomains(l *layout) []flexibleDomain {

@@ -6,11 +6,11 @@ import (
 	"github.com/candor-project/candor/cpuset"
 )
 
-// minWeight is the smallest weight, for flexible containers without a guarantee.
+// minWeight is the smallest weight of a container. A flexible container without a guarantee has this weight.
 const minWeight Milli = 10
 
-// fillGrant writes the grant of a slot. flexible is the CPUs of flexible containers. The fractions are
-// in memory that the node reuses.
+// fillGrant fills g with the grant of a slot. flexible is the set of CPUs of flexible containers. g.Fractions is
+// memory that the node reuses for the next plan.
 func (n *Node) fillGrant(g *Grant, s int32, flexible *cpuset.Set) {
 	slot := &n.slots[s]
 	g.Request = slot.request()
@@ -67,9 +67,9 @@ func isInSingle(domains []cpuset.Set, cpus *cpuset.Set) bool {
 	return true
 }
 
-// weight returns the weight of a sensitive grant. The kernel spreads a group's weight over its busy
-// CPUs. Therefore a container with 1 CPU and 100m of a second CPU needs twice the weight of a
-// container with only these 100m.
+// weight returns the weight of a sensitive grant. The kernel divides a group's weight among the CPUs on which the
+// group runs. So a container with 1 CPU and 100m of a second CPU needs twice the weight of a container with only
+// these 100m.
 func weight(g *Grant) Milli {
 	if len(g.Fractions) == 0 {
 		return max(g.Limit, minWeight)
@@ -81,8 +81,8 @@ func weight(g *Grant) Milli {
 	return Milli(g.CPUs.Count()) * sum / Milli(len(g.Fractions))
 }
 
-// listAffected lists the other containers whose CPUs the plan may change, with their grants after the
-// plan. set is the CPUs of flexible containers after the plan.
+// listAffected lists the other containers whose CPUs the plan may change, with their grants after the plan. set is
+// the CPUs of flexible containers after the plan.
 func (n *Node) listAffected(p *Plan, set *cpuset.Set) {
 	touched := false
 	n.touched = slices.Grow(n.touched[:0], len(n.slots))[:len(n.slots)]
@@ -106,8 +106,8 @@ func (n *Node) listAffected(p *Plan, set *cpuset.Set) {
 	}
 }
 
-// fillBefore adds the present grants of the listed containers, and drops the containers whose CPUs do
-// not change.
+// fillBefore adds the grants before the plan to the listed containers, and drops the containers whose CPUs do not
+// change.
 func (n *Node) fillBefore(p *Plan) {
 	changed := n.others[:0]
 	p.Moves = 0
@@ -126,7 +126,7 @@ func (n *Node) fillBefore(p *Plan) {
 	}
 }
 
-// movedFractions counts the fractions on CPUs that the grant did not have before.
+// movedFractions counts the fractions of a grant that are on CPUs that the grant did not have before.
 func movedFractions(c *Change) int {
 	moved := 0
 	for _, f := range c.After.Fractions {

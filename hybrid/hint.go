@@ -7,14 +7,14 @@ import (
 	"github.com/candor-project/candor/cpuset"
 )
 
-// A Hint is the set of CPUs that a remote planner, such as a scheduler, has assumed for a sensitive
-// container.
+// A Hint is the set of CPUs that a remote planner, such as a Kubernetes scheduler, expects a sensitive container
+// to get.
 type Hint struct {
 	Exclusive cpuset.Set
 	Fractions []Fraction // in ascending order of CPU id
 }
 
-// CPUs returns the union of the exclusive and fractional CPUs. It ignores invalid CPU ids.
+// CPUs returns the exclusive and fractional CPUs of the hint. It ignores invalid CPU ids.
 func (h *Hint) CPUs() cpuset.Set {
 	cpus := h.Exclusive
 	for _, f := range h.Fractions {
@@ -25,21 +25,20 @@ func (h *Hint) CPUs() cpuset.Set {
 	return cpus
 }
 
-// Matches reports whether a grant has exactly the CPUs of the hint.
+// Matches reports whether a grant has exactly the CPUs and fractions of the hint.
 func (h *Hint) Matches(g *Grant) bool {
 	return g.Class == Sensitive && g.Exclusive == h.Exclusive && slices.Equal(g.Fractions, h.Fractions)
 }
 
-// PlanHinted is Plan with a hint from an untrusted source. The container gets the CPUs of the hint if
-// they are available without moves and if the result is at least as good as the node's own plan in
-// every figure. Otherwise it gets the CPUs of the node's own plan. taken reports whether the plan uses
-// the hint.
+// PlanHinted is Plan with a hint from an untrusted source. The container gets the CPUs of the hint if they are
+// available without moves and the result is at least as good as the node's own plan in every figure of outcome.
+// Otherwise PlanHinted returns the node's own plan. taken reports whether the plan has the CPUs of the hint.
 func (n *Node) PlanHinted(r Request, h *Hint) (p *Plan, taken bool, err error) {
 	p = new(Plan)
 	if err := n.planAllocate(p, &r, nil); err != nil || h.Matches(&p.Grant) {
 		return p, err == nil, err
 	}
-	if n.options.Algorithm != Candor { // the paper's algorithm leaves no choice
+	if n.options.Algorithm != Candor { // the paper's algorithm determines the CPUs, so a hint cannot change them
 		return p, false, nil
 	}
 	figures, ownPlan := n.outcomeOf(p), p.Clone()
@@ -52,8 +51,8 @@ func (n *Node) PlanHinted(r Request, h *Hint) (p *Plan, taken bool, err error) {
 	return ownPlan, false, nil
 }
 
-// PlanAt plans a sensitive container on exactly the CPUs of the hint, without moves of other
-// containers. The error is a *Refusal, of kind ErrViewImpossible if the node cannot give these CPUs.
+// PlanAt plans a sensitive container on exactly the CPUs of the hint, without moves of other containers. The error
+// is a *Refusal. Its kind is ErrViewImpossible if the CPUs are not available.
 func (n *Node) PlanAt(r Request, h *Hint) (*Plan, error) {
 	p := new(Plan)
 	if err := n.planAllocate(p, &r, h); err != nil {
@@ -83,7 +82,7 @@ func (n *Node) allocateHinted(s int32, h *Hint) error {
 	return nil
 }
 
-// canGive reports whether a hint matches the container's view and all of its CPUs are available.
+// canGive reports whether a hint matches the size of the container's view, and all CPUs of the hint are available.
 func (n *Node) canGive(s int32, h *Hint) bool {
 	whole, fraction := n.missing(s)
 	free := n.available()
@@ -100,7 +99,8 @@ func (n *Node) canGive(s int32, h *Hint) bool {
 	return free.Contains(hinted.CPU) || n.fractional.Contains(hinted.CPU) && n.load[hinted.CPU].room() >= fraction
 }
 
-// An outcome is a plan in figures: its costs, and the capacity that remains for later containers.
+// An outcome holds the figures by which two plans are compared: the costs of the plan, and the capacity that
+// remains for later containers.
 type outcome struct {
 	costs     [6]int
 	remaining [5]int
@@ -108,7 +108,7 @@ type outcome struct {
 	numas     []int // free CPUs of each NUMA node, in descending order
 }
 
-// outcomeOf returns the figures of an allocation plan. It must be the node's latest plan.
+// outcomeOf returns the outcome of an allocation plan, which must be the node's latest plan.
 func (n *Node) outcomeOf(p *Plan) (o outcome) {
 	n.redo(p.edits)
 	cpus := &p.Grant.CPUs
@@ -127,7 +127,7 @@ func (n *Node) outcomeOf(p *Plan) (o outcome) {
 	return o
 }
 
-// countWholeDomains counts the CPUs of the domains that free contains completely.
+// countWholeDomains counts the CPUs of the domains whose CPUs are all in free.
 func countWholeDomains(domains []cpuset.Set, free *cpuset.Set) (cpus int) {
 	for i := range domains {
 		if domains[i].SubsetOf(free) {
@@ -137,6 +137,7 @@ func countWholeDomains(domains []cpuset.Set, free *cpuset.Set) (cpus int) {
 	return cpus
 }
 
+// sortedFree returns the numbers of free CPUs in descending order.
 func sortedFree(counts []poolCount) []int {
 	sorted := make([]int, len(counts))
 	for i, count := range counts {
@@ -146,7 +147,8 @@ func sortedFree(counts []poolCount) []int {
 	return sorted
 }
 
-// isNoWorseThan reports whether an outcome costs no more than another in every figure, and leaves no less.
+// isNoWorseThan reports whether no figure of an outcome is worse than that of another outcome: each cost is equal or
+// lower, and each remaining capacity is equal or higher.
 func (o *outcome) isNoWorseThan(other *outcome) bool {
 	for i := range o.costs {
 		if o.costs[i] > other.costs[i] {

@@ -2,7 +2,7 @@ package hybrid
 
 import "github.com/candor-project/candor/cpuset"
 
-// resetScratch resets the data of the previous plan.
+// resetScratch discards the previous plan's data.
 func (n *Node) resetScratch() {
 	n.plans++
 	n.oldCPUs, n.oldFraction = cpuset.Set{}, -1
@@ -12,7 +12,7 @@ func (n *Node) resetScratch() {
 	n.scratch.fractions = n.scratch.fractions[:0]
 }
 
-// startPlan starts a plan.
+// startPlan starts a plan of an operation on a slot.
 func (n *Node) startPlan(p *Plan, op Op, slot int32) {
 	n.resetScratch()
 	p.Op, p.node, p.slot, p.seq = op, n, slot, n.plans
@@ -21,7 +21,7 @@ func (n *Node) startPlan(p *Plan, op Op, slot int32) {
 	n.flexibleBefore, _ = n.flexibleSet()
 }
 
-// planAllocate fills p with the allocation of a container, on the CPUs of h unless h is nil.
+// planAllocate fills p with the allocation of a container. If h is not nil, the container gets the CPUs of h.
 func (n *Node) planAllocate(p *Plan, r *Request, h *Hint) error {
 	if refusal := n.checkRequest(r); refusal != nil {
 		return refusal
@@ -77,7 +77,7 @@ func (n *Node) planRelease(p *Plan, id string) error {
 	return nil
 }
 
-// planResize fills p with a new limit and guarantee for a container.
+// planResize fills p with a new limit and guarantee for a container. op is OpResize or OpRepair.
 func (n *Node) planResize(p *Plan, id string, limit, guarantee Milli, op Op) error {
 	s, ok := n.byID[id]
 	if !ok {
@@ -120,8 +120,8 @@ func (n *Node) planRepair(p *Plan, id string) error {
 	return n.planResize(p, id, r.Limit, r.Guarantee, OpRepair)
 }
 
-// reallocate adjusts a slot's CPUs to its changed request. A request that does not grow is permitted
-// even if the node has lost CPUs and its promises exceed its capacity.
+// reallocate adjusts the CPUs of a slot to the slot's changed request. If the guaranteed time does not grow, the
+// request is valid even on a node that has lost CPUs and has less capacity than its containers need.
 func (n *Node) reallocate(s int32, op Op, grows bool) error {
 	if grows && n.sensitive+n.nodeNeed() > n.capacity() {
 		return ErrNoCapacity
@@ -134,7 +134,7 @@ func (n *Node) reallocate(s int32, op Op, grows bool) error {
 		return n.refitFlexible(s)
 	case n.options.Algorithm == Paper:
 		if op == OpResize {
-			n.takeAll(s) // the paper has no resize: release and allocate again
+			n.takeAll(s) // the paper has no resize, so the container is released and allocated again
 		}
 		n.takeFractions(s)
 		return n.paperAllocate(s)
@@ -162,8 +162,7 @@ func (n *Node) takeFractions(s int32) (last int) {
 	return last
 }
 
-// finish completes a plan after the CPUs of its slot are settled: it lowers the shared time, records
-// all changes and undoes them.
+// finish completes a plan after its slot has its CPUs: it lowers the shared time, records all changes and undoes them.
 func (n *Node) finish(p *Plan) {
 	own := p.slot
 	if p.Op == OpRelease {
@@ -183,8 +182,8 @@ func (n *Node) finish(p *Plan) {
 	n.fillBefore(p)
 }
 
-// improveWithin lowers the shared time with the remaining moves of an operation on a slot. own is the
-// slot, or -1 for a release.
+// improveWithin lowers the shared time with the moves that the operation on a slot has left. own is the slot, or -1
+// for a release.
 func (n *Node) improveWithin(own, slot int32) {
 	if n.options.Algorithm == Candor {
 		n.improve(own, n.options.Moves-n.movesSoFar(slot))
