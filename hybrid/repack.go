@@ -4,14 +4,14 @@ import (
 	"github.com/candor-project/candor/cpuset"
 )
 
-// Repacking rearranges all movable fractions. It succeeds where single moves fail, and needs more
+// Repacking rearranges all movable fractions of a domain. It can succeed when single moves fail, but it needs more
 // moves.
 
-// maxRepacked bounds the number of repacked fractions: the search takes too long for more.
+// maxRepacked is the maximum number of fractions to repack, because the search for a packing takes too long for more.
 const maxRepacked = 128
 
-// repackFor rearranges the fractions of a domain so that whole CPUs and a fraction of a container fit.
-// It reports whether it succeeded; on failure nothing has changed.
+// repackFor rearranges the fractions of a domain so that a container's whole CPUs and fraction fit. It reports
+// whether it succeeded; on failure nothing has changed.
 func (n *Node) repackFor(domain *cpuset.Set, whole int, fraction Milli) bool {
 	p := &n.scratch.pack
 	free := n.available().Intersect(*domain)
@@ -34,8 +34,8 @@ func (n *Node) packTries() int {
 	return packTries
 }
 
-// startPacking fills the packer with the movable items of a domain and with bins, starting with the
-// CPUs of items that may not move. It reports whether the bins suffice for these CPUs.
+// startPacking fills the packer with the movable items of a domain and with bins. The first bins are the CPUs of
+// items that must stay. startPacking reports whether the number of bins suffices for these CPUs.
 func (n *Node) startPacking(bins int, domain *cpuset.Set) bool {
 	p := &n.scratch.pack
 	p.items, p.room, p.cpus = p.items[:0], p.room[:0], p.cpus[:0]
@@ -70,15 +70,15 @@ func (n *Node) startPacking(bins int, domain *cpuset.Set) bool {
 	return true
 }
 
-// isFixed reports whether repacking must leave an item in place. Items of a container with several
-// fractions stay, because two of them must not share a CPU.
+// isFixed reports whether repacking must leave an item on its CPU. The items of a container with several fractions
+// must stay, because the packer could put two of them on the same CPU.
 func (n *Node) isFixed(it *item) bool {
 	return it.isPinned || n.slots[it.slot].fractions() > 1
 }
 
-// applyPacking moves the items to the bins of the packer's solution, each bin to the CPU that has most
-// of its items already. Each of the first alone items gets a bin for itself, after the packed bins. It
-// reports whether the moves are permitted and within the budget; on failure nothing has changed.
+// applyPacking moves the items to the CPUs of their bins in the packer's solution. Each of the first alone items gets
+// a bin for itself, after the packed bins. applyPacking reports whether the moves are permitted and within the
+// budget; on failure nothing has changed.
 func (n *Node) applyPacking(alone, budget int, domain *cpuset.Set) bool {
 	p := &n.scratch.pack
 	for i := range alone {
@@ -116,8 +116,8 @@ func (n *Node) applyPacking(alone, budget int, domain *cpuset.Set) bool {
 	return ok
 }
 
-// assignCPUs assigns a CPU to each bin: the CPU with most of its items if that is free. Otherwise it is
-// a shared or vacated CPU of within, the nearest to the containers of its items.
+// assignCPUs assigns a CPU to each bin: the CPU that already has the most items of the bin, if no other bin has this
+// CPU. Otherwise it assigns a shared or vacated CPU of the domain, the nearest to the container of an item in the bin.
 func (n *Node) assignCPUs(domain *cpuset.Set) {
 	p := &n.scratch.pack
 	taken, fractional := n.exclusive.Set(), n.fractional.Set()
@@ -144,8 +144,7 @@ func (n *Node) assignCPUs(domain *cpuset.Set) {
 	}
 }
 
-// nearest returns the CPU of a set nearest to the other CPUs of an item's container; -1 if it is
-// empty.
+// nearest returns the CPU of a set that is nearest to the other CPUs of an item's container; -1 if the set is empty.
 func (n *Node) nearest(it *item, cpus *cpuset.Set) int {
 	heldCPUs := n.otherCPUs(it)
 	best, bestDistance := -1, 0
@@ -157,9 +156,9 @@ func (n *Node) nearest(it *item, cpus *cpuset.Set) int {
 	return best
 }
 
-// improveByRepacking lowers the shared time to the minimum of all arrangements of the fractions, if
-// the moves suffice. As many of the largest fractions as possible get a CPU each, and the rest shares
-// CPUs with the flexible containers. It returns the number of moves.
+// improveByRepacking lowers the shared time to the minimum over all arrangements of the fractions, if the budget of
+// moves suffices. As many of the largest fractions as possible get a CPU of their own. The other fractions share
+// CPUs with each other and with the flexible containers. improveByRepacking returns the number of moves.
 func (n *Node) improveByRepacking(own int32, shared Milli, budget int) int {
 	if budget <= 0 || shared == 0 || n.hasConfined() {
 		return 0
@@ -171,11 +170,11 @@ func (n *Node) improveByRepacking(own int32, shared Milli, budget int) int {
 		return 0
 	}
 	p.sort()
-	need := Milli(0) // of flexible containers, on the CPUs of the packed items
+	need := Milli(0) // time that flexible containers need on the CPUs of the packed items
 	if n.flexible.count > 0 {
 		need = n.nodeNeed()
 	}
-	var rest, room Milli // time of the packed items, and free time of their bins
+	var rest, room Milli // sum of the packed items, and room of their bins
 	for i := range p.items {
 		rest += Milli(p.items[i].milli)
 	}
@@ -200,28 +199,28 @@ func (n *Node) improveByRepacking(own int32, shared Milli, budget int) int {
 	return 0
 }
 
-// packMark returns the mark before the edits of the logged moves: each move is two edits.
+// packMark returns the mark before the edits of the logged moves, because each move is two edits.
 func (n *Node) packMark() int { return len(n.edits) - 2*len(n.scratch.log) }
 
-// packAllBut packs all items except the first alone items, which get a bin each. The caller has
-// checked the room. Flexible containers need at least one bin.
+// packAllBut packs all items except the first alone items, each of which gets a bin of its own. The caller has
+// checked that the room suffices. At least one bin must remain if the node has flexible containers.
 func (n *Node) packAllBut(alone, bins int) bool {
 	p := &n.scratch.pack
 	fits := n.startPacking(bins-alone, &n.usable)
-	p.sort() // also on failure: the caller continues with these sizes
+	p.sort() // even on failure, because the caller continues with the sizes of these items
 	if !fits || n.flexible.count > 0 && len(p.room) == 0 {
 		return false
 	}
 	return p.solve(alone, n.packTries())
 }
 
-// The functions below bound the limit of a sensitive container that can get room if any number of
-// fractions moves. Fractions on CPUs are items in bins, so a lower bound on the bins bounds every
-// arrangement. The bound is L2 of Martello and Toth ("Lower bounds and a reduction procedure for the
-// bin packing problem", 1990): each item above half a bin needs a bin, and the small items need the
-// rest.
+// The functions below compute an upper bound on the limit of a sensitive container that fits on the node after any
+// number of moves. Fractions on CPUs are items in bins, so a lower bound on the number of bins applies to every
+// arrangement. This lower bound is L2 of Martello and Toth ("Lower bounds and a reduction procedure for the bin packing
+// problem", 1990): each item above half a bin needs a bin of its own, and the small items need the remaining room of
+// these bins and further bins.
 
-// boundItems is the maximum number of fractions for which the bound is computed.
+// boundItems is the maximum number of fractions for which maxStrictLimit computes the bound.
 const boundItems = 48
 
 // An itemList is a list of fraction sizes in descending order.
@@ -249,7 +248,7 @@ func (l *itemList) remove(size int32) {
 	}
 }
 
-// minBins returns a lower bound on the number of CPUs for the items.
+// minBins returns a lower bound on the number of CPUs that the items need.
 func (l *itemList) minBins() int32 {
 	large := int32(0) // items above half a CPU
 	for large < int32(l.count) && l.size[large] > 500 {
@@ -262,7 +261,7 @@ func (l *itemList) minBins() int32 {
 		if i+1 < l.count && l.size[i+1] == l.size[i] {
 			continue
 		}
-		// Smaller items are ignored. Large items without room for this item count a bin each.
+		// Ignore smaller items. Each large item whose bin has no room for this item fills a bin.
 		for ; joined < large && l.size[large-1-joined] <= 1000-l.size[i]; joined++ {
 			sum += l.size[large-1-joined]
 		}
@@ -273,9 +272,8 @@ func (l *itemList) minBins() int32 {
 	return bound
 }
 
-// maxStrictLimit returns an upper bound on the limit of a strict sensitive container that can get room,
-// wherever fractions move. It applies to containers without a confining topology policy. It ignores
-// CPU time.
+// maxStrictLimit returns an upper bound on the limit of a strict sensitive container that fits on the node after any
+// number of moves. It applies to containers without a confining topology policy. It ignores the node's CPU time.
 func (n *Node) maxStrictLimit() Milli {
 	if len(n.tally.fractions) > boundItems {
 		return n.total
@@ -288,11 +286,11 @@ func (n *Node) maxStrictLimit() Milli {
 	return Milli(max(0, open-t.packBins))*1000 + Milli(t.packRoom)
 }
 
-// packSteps is the precision of the largest fraction, in milli-CPU.
+// packSteps is the precision of the fraction size that packBound returns, in milli-CPU.
 const packSteps = 8
 
-// packBound returns a lower bound on the number of CPUs for the fractions, and a fraction size: adding
-// any larger fraction needs more CPUs. parts is in ascending order.
+// packBound returns a lower bound on the number of CPUs that the fractions need. It also returns a fraction size: with
+// an additional fraction above this size, they need more CPUs. parts is in ascending order.
 func packBound(parts []int16) (bins, room int32) {
 	items, used := itemList{count: len(parts)}, int32(0)
 	for i, part := range parts {
@@ -301,8 +299,8 @@ func packBound(parts []int16) (bins, room int32) {
 	}
 	bins = items.minBins()
 	rest := min(bins*1000-used, 1000)
-	all := items.canFit(rest, bins)    // usually the fraction can use all remaining room
-	low, high := int32(0), int32(1000) // bisection: the bins suffice with fraction low
+	all := items.canFit(rest, bins)    // usually the additional fraction can use all remaining room
+	low, high := int32(0), int32(1000) // bisection: the bins suffice for a fraction of size low
 	for high-low > packSteps {
 		middle := (low + high) / 2
 		if middle <= rest && (all || items.canFit(middle, bins)) {
@@ -314,7 +312,7 @@ func packBound(parts []int16) (bins, room int32) {
 	return bins, high - 1
 }
 
-// canFit reports whether a number of bins can be enough for the items and another item.
+// canFit reports whether the bound permits the items and another item in this number of bins.
 func (l *itemList) canFit(size, bins int32) bool {
 	l.insert(size)
 	fits := l.minBins() <= bins

@@ -18,7 +18,8 @@ func (n *Node) makeRoom(s int32, domain *cpuset.Set) bool {
 	return n.repackFor(domain, whole, fraction)
 }
 
-// clearCPUs empties fractional CPUs of a domain until it has enough shared CPUs and room for the fraction.
+// clearCPUs moves fractions off CPUs of a domain until the domain has enough shared CPUs and room for the fraction. It
+// reports whether it succeeded.
 func (n *Node) clearCPUs(domain *cpuset.Set, whole int, fraction Milli) bool {
 	for {
 		free := n.available().Intersect(*domain)
@@ -49,8 +50,8 @@ func (n *Node) hasRoom(domain *cpuset.Set, fraction Milli) bool {
 	return false
 }
 
-// clearOne empties the fractional CPU of a domain that needs the fewest moves; ties go to the least
-// loaded CPU.
+// clearOne moves all fractions off the fractional CPU of a domain that needs the fewest moves. Of equal CPUs, it clears
+// the least loaded CPU. It reports whether it succeeded.
 func (n *Node) clearOne(domain *cpuset.Set) bool {
 	var tried cpuset.Set
 	for {
@@ -78,8 +79,8 @@ func (n *Node) clearOne(domain *cpuset.Set) bool {
 	}
 }
 
-// makeHole moves a fraction off a fractional CPU of a domain so that another fraction fits there. It
-// chooses the smallest sufficient fraction.
+// makeHole moves a fraction off a fractional CPU of a domain so that a fraction of the given size fits on this CPU. It
+// moves the smallest fraction that suffices, and reports whether it succeeded.
 func (n *Node) makeHole(domain *cpuset.Set, fraction Milli) bool {
 	best, bestTo := int32(-1), -1
 	fractional := n.fractional.Set()
@@ -101,8 +102,8 @@ func (n *Node) makeHole(domain *cpuset.Set, fraction Milli) bool {
 	return true
 }
 
-// clearCores moves fractions off cores without exclusive CPUs until count shared CPUs are on whole
-// free cores. It reports whether it succeeded; if not, the caller undoes the moves.
+// clearCores moves fractions off cores without exclusive CPUs until whole free cores with count CPUs are available. It
+// reports whether it succeeded. If not, the caller undoes the moves.
 func (n *Node) clearCores(s int32, count int) bool {
 	if n.options.RescueMoves < 0 {
 		return false
@@ -131,8 +132,7 @@ func (n *Node) clearCores(s int32, count int) bool {
 	return false
 }
 
-// clearCore moves every fraction off a core: to other fractional CPUs, or to free CPUs of cores that
-// are split already.
+// clearCore moves every fraction off a core, to other fractional CPUs or to free CPUs of split cores.
 func (n *Node) clearCore(core, free *cpuset.Set) bool {
 	split := free.Minus(n.wholeCores.Set())
 	for cpu := core.First(); cpu >= 0; cpu = core.Next(cpu + 1) {

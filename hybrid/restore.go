@@ -7,10 +7,10 @@ import (
 	"github.com/candor-project/candor/cpuset"
 )
 
-// Restore adds existing grants without moving any container: grants of a saved state, and of running
-// containers. CPUs that the node no longer has go to Grant.Lost. Restore derives quotas, weights and
-// the cpusets of flexible grants again. The error is a *Refusal that names the grant that is invalid
-// or contradicts another grant; then nothing has changed.
+// Restore adds existing grants without moving any container: grants from a saved state, and grants of running
+// containers. CPUs that the node no longer has go to Grant.Lost. Restore recomputes the quotas, the weights and the
+// cpusets of flexible grants. The error is a *Refusal. It names the grant that is invalid or contradicts another grant;
+// nothing has changed then.
 func (n *Node) Restore(grants []Grant) error {
 	n.version++
 	n.resetScratch()
@@ -37,7 +37,7 @@ func (n *Node) Restore(grants []Grant) error {
 	return nil
 }
 
-// restoreOne restores a grant. On an error, s is its slot, or -1 if it has none yet.
+// restoreOne restores a grant. On an error, s is the grant's slot, or -1 if the grant has no slot yet.
 func (n *Node) restoreOne(g *Grant) (s int32, err error) {
 	if refusal := n.checkRequest(&g.Request); refusal != nil {
 		return -1, refusal
@@ -65,12 +65,12 @@ func (n *Node) restoreOne(g *Grant) (s int32, err error) {
 	return s, nil
 }
 
-// restoreCPUs gives a slot the CPUs of a grant that the node still has.
+// restoreCPUs gives a slot those CPUs of a grant that the node still has.
 func (n *Node) restoreCPUs(s int32, g *Grant) error {
 	badCPU := func(cpu int, noun string) error {
 		return badRequest(g.ID, "CPU %d: %s", cpu, noun)
 	}
-	if sum := g.fractionSum(); sum != g.Limit && g.Lost.IsEmpty() {
+	if sum := g.cpuSum(); sum != g.Limit && g.Lost.IsEmpty() {
 		return badRequest(g.ID, "its CPUs add up to %s, its limit is %s", sum, g.Limit)
 	}
 	exclusive := g.Exclusive.Intersect(n.usable)
@@ -97,8 +97,8 @@ func (n *Node) restoreCPUs(s int32, g *Grant) error {
 	return nil
 }
 
-// fractionSum returns the CPU time of a grant's exclusive CPUs and fractions.
-func (g *Grant) fractionSum() Milli {
+// cpuSum returns the CPU time of a grant's exclusive CPUs and fractions.
+func (g *Grant) cpuSum() Milli {
 	sum := Milli(g.Exclusive.Count()) * 1000
 	for _, f := range g.Fractions {
 		sum += f.Milli
@@ -106,12 +106,12 @@ func (g *Grant) fractionSum() Milli {
 	return sum
 }
 
-// isTopologyMet reports whether a saved grant met its topology policy.
+// isTopologyMet reports whether the CPUs of a saved grant met the grant's topology policy.
 func (n *Node) isTopologyMet(g *Grant) bool {
 	return n.options.Algorithm == Candor && (g.Policy == Strict || g.TopologyMet)
 }
 
-// isWholeCores reports whether a set consists of whole cores.
+// isWholeCores reports whether the usable CPUs of a set form whole cores.
 func (n *Node) isWholeCores(set *cpuset.Set) bool {
 	usable := set.Intersect(n.usable)
 	for cpu := usable.First(); cpu >= 0; cpu = usable.Next(cpu + 1) {
@@ -122,7 +122,7 @@ func (n *Node) isWholeCores(set *cpuset.Set) bool {
 	return true
 }
 
-// domainOf returns the domain of a flexible grant, from its topology policy and its CPUs.
+// domainOf derives the domain of a flexible grant from the grant's topology policy and CPUs.
 func (n *Node) domainOf(g *Grant) int32 {
 	cpus := g.CPUs.Intersect(n.usable)
 	if g.Topology == Prefer || g.Topology == NoTopology || cpus.IsEmpty() || !n.isTopologyMet(g) {
