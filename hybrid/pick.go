@@ -78,7 +78,7 @@ type fit struct {
 	isFar      int // 0 if the container has CPUs in the domain, otherwise 1 (farRank)
 	l3s        int // number of L3 domains needed
 	splits     int // number of cores that would be split
-	remaining  int // remaining free CPUs in the domain: spare the large domains
+	remaining  int // free CPUs that would remain in the domain, so that large free domains are spared
 	freeInNode int // free CPUs in the NUMA node of an L3 domain
 }
 

@@ -4,23 +4,23 @@ import (
 	"github.com/candor-project/candor/cpuset"
 )
 
-// A search looks for a small group of moves that lowers the shared time most.
+// A search finds the small group of moves that lowers the shared time most.
 type search struct {
 	*Node
-	start  Milli // shared time at the start
-	best   Milli // lowest shared time found
-	bound  Milli // lower bound on the shared time
-	moves  int   // number of moves for best
-	budget int
-	tries  int        // remaining arrangements to evaluate
+	start  Milli      // shared time at the start
+	best   Milli      // lowest shared time found
+	bound  Milli      // lower bound on the shared time
+	moves  int // number of moves that lead to best
+	budget int        // maximum number of moves
+	tries  int        // remaining number of arrangements to evaluate
 	free   cpuset.Set // shared CPUs that sensitive containers may use
 
 	ownItems  int  // number of items of the plan's container
 	inDomains bool // some flexible containers are confined to domains
 }
 
-// searchTries bounds the evaluated arrangements on nodes with hundreds of fractions. On a node with 64
-// CPUs a search ends before the bound. The enumeration of fractions and CPUs is not counted.
+// searchTries is the maximum number of arrangements that a search evaluates, for nodes with hundreds of fractions. On a
+// node with 64 CPUs a search ends earlier. The enumeration of fractions and CPUs does not count.
 const searchTries = 2_000
 
 func (s *search) run() {
@@ -42,16 +42,17 @@ func (s *search) run() {
 	}
 }
 
-// isDone reports whether no better result is possible. Several moves are no better than a single move,
-// unless all of them move fractions of the plan's container.
+// isDone reports whether no better result is possible, because best equals bound with at most one move. If the plan's
+// container has several items, their moves are free, so a group of moves can still be better.
 func (s *search) isDone() bool { return s.best == s.bound && s.moves <= 1 && s.ownItems <= 1 }
 
-// isBetter reports whether an arrangement is better than the best result so far.
+// isBetter reports whether an arrangement with this shared time, reached by this number of moves, is better than the
+// best result so far.
 func (s *search) isBetter(shared Milli, moves int) bool {
 	return shared < s.best && moves <= s.budget || shared == s.best && shared < s.start && moves < s.moves
 }
 
-// recordIfBest records the logged moves if they are the best result so far.
+// recordIfBest records the logged moves if their result is better than the best result so far.
 func (s *search) recordIfBest() {
 	shared := s.sharedIfValid()
 	if shared > s.best {
@@ -68,7 +69,7 @@ func (s *search) recordIfBest() {
 	}
 }
 
-// tryMove makes a move if it is permitted and fits, and reports whether it did.
+// tryMove makes a move if the move is permitted and fits, and reports whether it did.
 func (s *search) tryMove(i int32, cpu int) bool {
 	it := &s.scratch.items[i]
 	if s.tries == 0 || Milli(it.milli) > s.load[cpu].room() || !s.canUse(it, cpu) {
@@ -79,10 +80,10 @@ func (s *search) tryMove(i int32, cpu int) bool {
 	return true
 }
 
-// undoAll undoes all tried moves.
+// undoAll undoes all logged moves.
 func (s *search) undoAll(mark int) { s.undoMoves(0, mark) }
 
-// sharedAfter returns the shared time if an item were on another CPU.
+// sharedAfter returns the shared time that the node would have if an item were on another CPU.
 func (s *search) sharedAfter(it *item, cpu int) Milli {
 	if s.inDomains {
 		mark := s.mark()
@@ -99,7 +100,7 @@ func (s *search) sharedAfter(it *item, cpu int) Milli {
 	return shared
 }
 
-// shift moves the time of a grant from one CPU to another, in the sums only.
+// shift moves the time of a fraction from one CPU to another in the node's sums only.
 func (s *search) shift(from, to *cpuLoad, milli Milli) {
 	s.removeFromSums(from)
 	s.removeFromSums(to)
@@ -109,7 +110,7 @@ func (s *search) shift(from, to *cpuLoad, milli Milli) {
 	s.addToSums(to)
 }
 
-// addToSums adds a shared or fractional CPU to the sums; uncount subtracts it.
+// addToSums adds a shared or fractional CPU to the node's sums.
 func (s *search) addToSums(c *cpuLoad) {
 	if c.sharers == 0 {
 		s.sharedCount++
@@ -118,6 +119,7 @@ func (s *search) addToSums(c *cpuLoad) {
 	}
 }
 
+// removeFromSums reverts addToSums.
 func (s *search) removeFromSums(c *cpuLoad) {
 	if c.sharers == 0 {
 		s.sharedCount--
@@ -126,7 +128,7 @@ func (s *search) removeFromSums(c *cpuLoad) {
 	}
 }
 
-// trySingleMoves tries to move each fraction to each other fractional CPU and to a shared CPU.
+// trySingleMoves evaluates the move of each fraction to each other fractional CPU and to a shared CPU.
 func (s *search) trySingleMoves() {
 	for i := range s.scratch.items {
 		it := &s.scratch.items[i]
@@ -145,7 +147,7 @@ func (s *search) trySingleMoves() {
 	}
 }
 
-// evaluateMove evaluates a single permitted move.
+// evaluateMove evaluates a permitted move on its own.
 func (s *search) evaluateMove(i int32, cpu int) {
 	if s.tries == 0 {
 		return
@@ -162,8 +164,8 @@ func (s *search) evaluateMove(i int32, cpu int) {
 	}
 }
 
-// trySwaps tries to exchange the largest fraction on a CPU of several grants with each smaller fraction
-// that is alone on its CPU.
+// trySwaps evaluates the exchange of the largest fraction on a CPU of several grants with each smaller fraction that is
+// alone on a CPU.
 func (s *search) trySwaps() {
 	large := s.largestSharing()
 	if large < 0 {
@@ -210,7 +212,7 @@ func (s *search) largestSharing() int32 {
 	return best
 }
 
-// tryEvacuations tries to empty each fractional CPU, and to move the largest sharing fraction there.
+// tryEvacuations evaluates emptying each fractional CPU, and then moving the fraction of largestSharing to that CPU.
 func (s *search) tryEvacuations() {
 	places := s.fractional
 	mark := s.mark()
@@ -229,8 +231,8 @@ func (s *search) tryEvacuations() {
 	}
 }
 
-// distinctTargets returns the fractional CPUs to which moving an item can help. Of CPUs with equal load it
-// returns only the nearest, since the shared time would be the same.
+// distinctTargets returns the fractional CPUs to which a move of an item can help. from is the load of the item's CPU. Of
+// CPUs with equal loads it returns only the nearest CPU, because the shared time would be the same.
 func (s *search) distinctTargets(it *item, from *cpuLoad) []int16 {
 	heldCPUs := s.otherCPUs(it)
 	cpus := s.scratch.targets[:0]
@@ -252,8 +254,9 @@ func (s *search) distinctTargets(it *item, from *cpuLoad) []int16 {
 	return cpus
 }
 
-// similarTarget returns the index in targets of a CPU with the same load, or -1. After -1 the caller appends
-// the CPU at index next. If flexible containers are confined to domains, no two CPUs are alike.
+// similarTarget returns the index in targets of a CPU with the same load, or -1. After -1 the caller appends the CPU at
+// index next. If flexible containers are confined to domains, equal loads do not mean equal shared time, so
+// similarTarget returns -1.
 func (s *search) similarTarget(to *cpuLoad, next int) int {
 	if s.inDomains {
 		return -1
@@ -266,7 +269,7 @@ func (s *search) similarTarget(to *cpuLoad, next int) int {
 	return -1
 }
 
-// loadEntry returns the entry of the lookup table for the load of a CPU.
+// loadEntry returns the entry for a CPU's load in targetByLoad.
 func (s *search) loadEntry(c *cpuLoad) *int16 {
 	multi := 0
 	if c.sharers > 1 {
@@ -275,9 +278,9 @@ func (s *search) loadEntry(c *cpuLoad) *int16 {
 	return &s.scratch.targetByLoad[multi][c.used()]
 }
 
-// canHelp reports whether moving an item between two fractional CPUs can lower the shared time, judged
-// by their loads alone. It is a filter for speed: a refused move can only help if flexible containers
-// regain a CPU through it.
+// canHelp reports whether the move of an item between two fractional CPUs can lower the shared time. It considers only
+// the loads of the CPUs, to be fast. A move that it rejects could only help if flexible containers regained a CPU
+// through the move.
 func (s *search) canHelp(it *item, from, to *cpuLoad) bool {
 	if Milli(it.milli) > to.room() {
 		return false
@@ -289,12 +292,13 @@ func (s *search) canHelp(it *item, from, to *cpuLoad) bool {
 	if to.sharers == 1 {
 		gain -= to.used()
 	}
-	// Lent CPUs are shared with flexible containers. Only then can a move pay that shares more time
-	// between sensitive containers.
+	// If CPUs are lent to flexible containers, a move may help by making a CPU less necessary to lend, even if sensitive
+	// containers share more time.
 	return gain > 0 || s.start > s.tally.multiUsed
 }
 
-// freeCPUFor returns the most suitable shared CPU for an item, or -1.
+// freeCPUFor returns the best shared CPU for an item, or -1: the nearest to the container's other CPUs, then a CPU of a
+// split core.
 func (s *search) freeCPUFor(it *item) int {
 	heldCPUs := s.otherCPUs(it)
 	best, bestDistance := -1, 0
@@ -302,7 +306,7 @@ func (s *search) freeCPUFor(it *item) int {
 		if !s.canUse(it, cpu) {
 			continue
 		}
-		// A CPU of a split core leaves whole cores whole.
+		// Prefer a CPU of a split core, so that whole cores remain whole.
 		distance := 2 * s.remoteness(&heldCPUs, cpu)
 		if s.wholeCores.Contains(cpu) && s.maxThreads > 1 {
 			distance++
@@ -317,20 +321,20 @@ func (s *search) freeCPUFor(it *item) int {
 	return best
 }
 
-// leastShared returns a lower bound on the shared time over all arrangements of the fractions. The
-// time of a fraction is not shared if no other container uses its CPU, but the rest of that CPU is
-// lost. The largest fractions therefore avoid the most sharing for the least loss. Their number is
-// limited: the other CPUs must hold the other fractions and the need of flexible containers.
+// leastShared returns a lower bound on the shared time of all arrangements of the fractions. A fraction that has a CPU of
+// its own is not shared, but the rest of the CPU is lost to other containers. The largest fractions avoid the most sharing
+// for the least loss. The other CPUs must have room for the other fractions and for the flexible containers, which limits
+// the number of fractions with a CPU of their own.
 func (n *Node) leastShared() Milli {
 	parts := n.tally.fractions
-	rest := Milli(n.tally.open)*1000 - n.tally.room      // time that is possibly shared
+	rest := Milli(n.tally.open)*1000 - n.tally.room      // sum of the fractions that do not have a CPU of their own
 	if n.hasConfined() || rest != n.tally.fractionTime { // no bound with domains or closed CPUs
 		return 0
 	}
 	others := n.sharedCount + n.tally.open // CPUs that are not reserved for a single fraction
 	room := n.roomLeft()                   // room on these CPUs
 	if n.flexible.count > 0 {
-		others-- // they need a CPU even without guarantees
+		others-- // flexible containers need a CPU even without guarantees
 		room -= n.nodeNeed() - n.shortage
 	}
 	for i := len(parts) - 1; i >= 0 && others > 0; i-- {

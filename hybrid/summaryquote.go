@@ -1,9 +1,9 @@
 package hybrid
 
-// This file computes costs from a summary: the arithmetic of paper.go and of placeDirectly without the
-// CPU ids. Tests compare the results with the nodes.
+// This file computes costs from a summary. It repeats the arithmetic of paper.go and of placeDirectly, without
+// CPU ids. Tests compare the results with the nodes' results.
 
-// quotePaper is Algorithm 1.
+// quotePaper is Quote under Paper.
 func (s *Summary) quotePaper(r *Request) (Quote, Verdict) {
 	if r.Class == Flexible {
 		switch {
@@ -21,7 +21,7 @@ func (s *Summary) quotePaper(r *Request) (Quote, Verdict) {
 	shared, taken, verdict := s.paperRest(r, exclusive, rest)
 	lastGone := taken == int(s.shared) && s.open == 0 && rest == 0
 	if lastGone && s.flags&hasFlexible != 0 {
-		verdict = Refused // a cpuset is never empty
+		verdict = Refused // because the cpuset of flexible containers must not be empty
 	}
 	if verdict != Known {
 		return Quote{}, verdict
@@ -29,8 +29,8 @@ func (s *Summary) quotePaper(r *Request) (Quote, Verdict) {
 	return s.newQuote(r, exclusive, taken, shared)
 }
 
-// paperRest places the rest of a container, besides its own whole CPUs. taken is its final number of
-// shared CPUs.
+// paperRest computes the placement of the rest of a container, after its exclusive CPUs. taken is the number of shared CPUs
+// that the container takes in total.
 func (s *Summary) paperRest(r *Request, exclusive int, rest Milli) (shared Milli, taken int, verdict Verdict) {
 	maxCPUs := rest.CPUs()
 	switch {
@@ -51,7 +51,7 @@ func (s *Summary) paperRest(r *Request, exclusive int, rest Milli) (shared Milli
 	return shared, exclusive, verdict
 }
 
-// fill is CHOOSE_PROCS.
+// fill is CHOOSE_PROCS of the paper (Node.chooseProcs).
 func (s *Summary) fill(maxCPUs int, amount Milli) (shared Milli, verdict Verdict) {
 	for i := range min(maxCPUs, int(s.open)) {
 		if i == summaryLoads {
@@ -73,7 +73,8 @@ func (s *Summary) fill(maxCPUs int, amount Milli) (shared Milli, verdict Verdict
 	return 0, Refused
 }
 
-// quoteFlexible is admitFlexible for a container without a confining topology policy.
+// quoteFlexible is Quote for a flexible container without a confining topology policy, under Candor. It repeats
+// admitFlexible.
 func (s *Summary) quoteFlexible(r *Request) (Quote, Verdict) {
 	a := s.arrangement()
 	a.flexible = true
@@ -85,7 +86,8 @@ func (s *Summary) quoteFlexible(r *Request) (Quote, Verdict) {
 	return s.newQuote(r, 0, 0, lent-Milli(s.lent))
 }
 
-// quoteSensitive is placeDirectly.
+// quoteSensitive is Quote for a sensitive container without a confining topology policy, under Candor. It repeats
+// placeDirectly.
 func (s *Summary) quoteSensitive(r *Request) (Quote, Verdict) {
 	whole, fraction := int(r.Limit/1000), r.Limit%1000
 	spare := int(s.shared) - whole
@@ -106,7 +108,7 @@ func (s *Summary) quoteSensitive(r *Request) (Quote, Verdict) {
 	alone, aloneVerdict := impossible, Refused
 	if spare > 0 {
 		alone, aloneVerdict = s.lentAlone(a, fraction)
-		if aloneVerdict == Known && alone <= Milli(s.lent) { // the minimum cost
+		if aloneVerdict == Known && alone <= Milli(s.lent) { // no other placement costs less
 			return s.newQuote(r, whole, whole+1, alone-Milli(s.lent))
 		}
 	}
@@ -119,13 +121,13 @@ func (s *Summary) quoteSensitive(r *Request) (Quote, Verdict) {
 	case alone < joint:
 		return s.newQuote(r, whole, whole+1, alone-Milli(s.lent))
 	case alone == joint && !s.IsFlat():
-		return Quote{}, Unknown // the node prefers the nearer CPU, then the fuller
+		return Quote{}, Unknown // the node decides by the distance of the CPUs, which the summary does not have
 	default:
 		return s.newQuote(r, whole, whole, joint-Milli(s.lent))
 	}
 }
 
-// quoteIndirect returns the verdict if the node has no room without moves.
+// quoteIndirect returns the verdict for a container that does not fit without moves.
 func (s *Summary) quoteIndirect(r *Request) (Quote, Verdict) {
 	if r.Policy == Strict && (s.flags&canRescue == 0 || r.Limit > Milli(s.maxStrict)) {
 		return Quote{}, Refused
@@ -133,15 +135,15 @@ func (s *Summary) quoteIndirect(r *Request) (Quote, Verdict) {
 	return Quote{}, NotDirect
 }
 
-// An arrangement is the input of lend.
+// An arrangement holds the values of a node from which lend computes the lent time.
 type arrangement struct {
-	flexible               bool
-	free, multi            int   // shared CPUs and multi CPUs
-	lacking                Milli // need of flexible containers beyond the room of these CPUs
-	addedLoad, removedLoad Milli // load of an added and of a removed lone CPU; 0: none
+	flexible               bool  // the node has flexible containers
+	free, multi            int   // numbers of shared CPUs and of multi CPUs
+	lacking                Milli // need of the flexible containers beyond the room of the shared and multi CPUs
+	addedLoad, removedLoad Milli // load of a lone CPU that is added, and of a lone CPU that is removed; 0: none
 }
 
-// arrangement returns the present arrangement.
+// arrangement returns the present arrangement of the node.
 func (s *Summary) arrangement() arrangement {
 	return arrangement{
 		flexible: s.flags&hasFlexible != 0,
@@ -158,7 +160,7 @@ func (s *Summary) lentAlone(a arrangement, fraction Milli) (Milli, Verdict) {
 	return s.lend(&a)
 }
 
-// minSharedJoined returns the minimum of the shared time if a fraction joins other fractions.
+// minSharedJoined returns the lowest time that is lent or shared if a fraction joins other fractions.
 func (s *Summary) minSharedJoined(a arrangement, fraction Milli) (Milli, Verdict) {
 	if a.flexible && s.lone > summaryLoads {
 		return impossible, Unknown
@@ -184,7 +186,7 @@ func (s *Summary) minSharedJoined(a arrangement, fraction Milli) (Milli, Verdict
 			best = min(best, used+fraction+lent)
 		}
 		if !a.flexible {
-			break // the first CPU has the lowest load
+			break // without lent time, the first CPU is the best, because it has the lowest load
 		}
 	}
 	if best == impossible {
@@ -193,8 +195,7 @@ func (s *Summary) minSharedJoined(a arrangement, fraction Milli) (Milli, Verdict
 	return best, Known
 }
 
-// lend returns the lent time of an arrangement: the least loaded lone CPUs are lent first (see
-// settle).
+// lend returns the lent time of an arrangement. Like Node.sharedIfValid, it lends the least loaded lone CPUs first.
 func (s *Summary) lend(a *arrangement) (lent Milli, verdict Verdict) {
 	lacking, plus, minus := a.lacking, a.addedLoad, a.removedLoad
 	if !a.flexible || lacking <= 0 && a.free+a.multi > 0 {
