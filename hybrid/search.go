@@ -10,7 +10,7 @@ type search struct {
 	start  Milli      // shared time at the start
 	best   Milli      // lowest shared time found
 	bound  Milli      // lower bound on the shared time
-	moves  int // number of moves that lead to best
+	moves  int        // number of moves that lead to best
 	budget int        // maximum number of moves
 	tries  int        // remaining number of arrangements to evaluate
 	free   cpuset.Set // shared CPUs that sensitive containers may use

@@ -13,7 +13,7 @@ func TestPeek(t *testing.T) {
 	for i := range events {
 		events[i] = trace.Event{Time: trace.Micros(i), Kind: trace.MachineAdd, Machine: uint32(i), CPU: 1, Memory: 1}
 	}
-	a := readAhead(trace.NewMemory(trace.Header{Name: "by hand"}, events))
+	a := newAheadReader(trace.NewMemory(trace.Header{Name: "by hand"}, events))
 	defer a.stop()
 	const after = 12
 	var e trace.Event

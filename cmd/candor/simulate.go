@@ -73,7 +73,7 @@ func (f *simulateFlags) run(cmd *cobra.Command) error {
 	end := showProgress(cmd.ErrOrStderr(), func() stage { return pointsStage(setting.Progress, header.Events, len(points)) })
 	report.Points, err = f.replay(ctx, setting, points)
 	end()
-	report.Setting.Report = setting.Progress.Left()
+	report.Setting.Report = setting.Progress.Report()
 	stopped := errors.Is(err, context.Canceled)
 	if err != nil && !stopped {
 		return simulateError(err)
