@@ -52,7 +52,7 @@ func Parse(description string) (*Machine, error) {
 	if err != nil {
 		return nil, &SyntaxError{description, err.Error()}
 	}
-	return layout(levels).machine()
+	return factsOf(levels).buildMachine()
 }
 
 // A rank is the meaning of a level for a Machine.
@@ -243,8 +243,8 @@ func checkLevels(levels []level) error {
 	return nil
 }
 
-// layout returns the facts that a kernel would report for such a machine.
-func layout(levels []level) *facts {
+// factsOf returns the facts that a kernel would report for such a machine.
+func factsOf(levels []level) *facts {
 	total := levels[len(levels)-1].total
 	sockets, nodes, l3s, cores := 1, 1, 0, total
 	for _, l := range levels {

@@ -20,10 +20,10 @@ func (m *Machine) WriteTree(w io.Writer) error {
 	m.writeSummary(&b, layers)
 	root := m.branches(layers, nested)
 	const page = 40 // maximum lines of an unfolded tree
-	if count(root) > page {
+	if countLines(root) > page {
 		root = fold(root)
 	}
-	write(&b, root, "")
+	writeBranches(&b, root, "")
 	m.writeDistances(&b)
 	m.writeMemory(&b)
 	if !m.Offline.IsEmpty() {
@@ -57,18 +57,18 @@ func (m *Machine) writeSummary(b *strings.Builder, layers []layer) {
 
 // A branch is a line of the tree with its children.
 type branch struct {
-	label    string
-	shape    string // equal for parts with the same structure
-	cpus     cpuset.Set
-	single   bool // cores with a single CPU each: redundant with the parent's CPUs
-	children []branch
+	label       string
+	shape       string // equal for parts with the same structure
+	cpus        cpuset.Set
+	isRedundant bool // cores with a single CPU each: redundant with the parent's CPUs
+	children    []branch
 }
 
 // branches builds the tree. If domains do not nest, it lists each kind separately.
 func (m *Machine) branches(layers []layer, nested bool) []branch {
 	mixed := len(m.speeds()) > 1
 	if nested {
-		return m.grow(layers, &m.Online, mixed)
+		return m.branchesIn(layers, &m.Online, mixed)
 	}
 	var root []branch
 	for _, l := range layers {
@@ -79,34 +79,34 @@ func (m *Machine) branches(layers []layer, nested bool) []branch {
 	return append(root, m.coreLines(&m.Online, mixed)...)
 }
 
-// grow returns the branches within a set of CPUs.
-func (m *Machine) grow(layers []layer, in *cpuset.Set, mixed bool) []branch {
+// branchesIn returns the branches within a set of CPUs.
+func (m *Machine) branchesIn(layers []layer, cpus *cpuset.Set, mixed bool) []branch {
 	if len(layers) == 0 {
-		return m.coreLines(in, mixed)
+		return m.coreLines(cpus, mixed)
 	}
-	var out []branch
-	for _, d := range within(layers[0].domains, in) {
+	var branches []branch
+	for _, d := range domainsIn(layers[0].domains, cpus) {
 		label, rest := domainLabel(layers[0], d), layers[1:]
 		for len(rest) > 0 { // further kinds with the same CPUs share the line
-			same := within(rest[0].domains, &d.CPUs)
+			same := domainsIn(rest[0].domains, &d.CPUs)
 			if len(same) != 1 {
 				break
 			}
 			label += ", " + domainLabel(rest[0], same[0])
 			rest = rest[1:]
 		}
-		b := branch{label: label + ": " + d.CPUs.String(), cpus: d.CPUs, children: m.grow(rest, &d.CPUs, mixed)}
+		b := branch{label: label + ": " + d.CPUs.String(), cpus: d.CPUs, children: m.branchesIn(rest, &d.CPUs, mixed)}
 		b.shape = strconv.Itoa(len(rest))
 		for _, c := range b.children {
 			b.shape += "(" + c.shape + ")"
 		}
-		if len(b.children) == 1 && b.children[0].single {
+		if len(b.children) == 1 && b.children[0].isRedundant {
 			b.label += "  (" + b.children[0].shape + ")"
 			b.children = nil
 		}
-		out = append(out, b)
+		branches = append(branches, b)
 	}
-	return out
+	return branches
 }
 
 func domainLabel(l layer, d Domain) string {
@@ -144,14 +144,14 @@ func (m *Machine) speeds() []speed {
 
 // coreLines returns a line for each kind of core in a set of CPUs: cores with the same number of CPUs
 // and, if mixed, the same speed.
-func (m *Machine) coreLines(in *cpuset.Set, mixed bool) []branch {
+func (m *Machine) coreLines(cpus *cpuset.Set, mixed bool) []branch {
 	type kind struct {
 		threads int
 		speed   speed
 	}
 	var kinds []kind
 	cores := map[kind][]Domain{}
-	for _, core := range within(m.Cores, in) {
+	for _, core := range domainsIn(m.Cores, cpus) {
 		k := kind{threads: core.CPUs.Count()}
 		if mixed {
 			c := m.CPU(core.CPUs.First())
@@ -171,7 +171,7 @@ func (m *Machine) coreLines(in *cpuset.Set, mixed bool) []branch {
 		if s := k.speed.String(); s != "" {
 			label += ", " + s
 		}
-		lines = append(lines, branch{label: label + ": " + coreSets(cores[k]), shape: label, single: k.threads == 1})
+		lines = append(lines, branch{label: label + ": " + coreSets(cores[k]), shape: label, isRedundant: k.threads == 1})
 	}
 	return lines
 }
@@ -202,11 +202,11 @@ func coreSets(cores []Domain) string {
 	return strings.Join(columns, " + ")
 }
 
-// count returns the number of lines of a tree.
-func count(branches []branch) int {
+// countLines returns the number of lines of a tree.
+func countLines(branches []branch) int {
 	n := len(branches)
 	for i := range branches {
-		n += count(branches[i].children)
+		n += countLines(branches[i].children)
 	}
 	return n
 }
@@ -240,15 +240,15 @@ func fold(branches []branch) []branch {
 	return out
 }
 
-// write draws the branches.
-func write(b *strings.Builder, branches []branch, indent string) {
+// writeBranches draws the branches.
+func writeBranches(b *strings.Builder, branches []branch, indent string) {
 	for i := range branches {
 		stem, below := "├─ ", "│  "
 		if i == len(branches)-1 {
 			stem, below = "└─ ", "   "
 		}
 		b.WriteString(indent + stem + branches[i].label + "\n")
-		write(b, branches[i].children, indent+below)
+		writeBranches(b, branches[i].children, indent+below)
 	}
 }
 
@@ -293,9 +293,9 @@ func (m *Machine) writeMemory(b *strings.Builder) {
 	}
 }
 
-func plural(n int, what string) string {
+func plural(n int, noun string) string {
 	if n == 1 {
-		return "1 " + what
+		return "1 " + noun
 	}
-	return strconv.Itoa(n) + " " + what + "s"
+	return strconv.Itoa(n) + " " + noun + "s"
 }
