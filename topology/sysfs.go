@@ -14,38 +14,37 @@ const (
 	nodeDir = "sys/devices/system/node"
 )
 
-// facts is the unprocessed information from the kernel; machine interprets it.
+// A facts holds the information from the kernel. buildMachine derives a Machine from the facts.
 type facts struct {
 	online, offline, isolated cpuset.Set
 	cpus                      []cpuFacts // the online CPUs, by id
 	nodes                     []nodeFacts
-	distanceTo                []int      // node numbers of the columns of distances
+	distanceTo                []int      // node number of each column of nodeFacts.distances; nil: unknown
 	memory                    cpuset.Set // numbers of the nodes with memory; empty: unknown
 }
 
-// cpuFacts is the kernel's information about an online CPU. Unknown sets are empty, and unknown
-// numbers are -1.
+// A cpuFacts is the kernel's information about an online CPU. An unknown set is empty, and an unknown number is -1.
 type cpuFacts struct {
 	id               int
 	core, socket, l3 claim
-	node             int // the node named by the directory of a stray CPU
+	node             int // for a CPU that is in no node's set: the node that is named in the CPU's directory
 	capacity, maxKHz int // 0: unknown
 }
 
-// A claim is a group of CPUs as reported by one of its CPUs.
+// A claim is a group of CPUs, such as a core, that the kernel reports for a CPU in the group.
 type claim struct {
 	id   int
 	cpus cpuset.Set
 }
 
-// nodeFacts is the content of a NUMA node's directory.
+// A nodeFacts is the kernel's information about a NUMA node.
 type nodeFacts struct {
 	id        int
 	cpus      cpuset.Set
 	distances []int // nil: unknown
 }
 
-// readFacts reads everything except the list of online CPUs, which the caller has read.
+// readFacts reads the facts. online is the content of the list of online CPUs. listed reports whether that list exists.
 func (t *fileReader) readFacts(online []byte, listed bool) (*facts, error) {
 	f := &facts{}
 	present, err := t.findCPUs(f, online, listed)
@@ -73,8 +72,9 @@ func (t *fileReader) readFacts(online []byte, listed bool) (*facts, error) {
 	return f, nil
 }
 
-// findCPUs determines the present and the online CPUs. Kernels before 2.6.26 have no lists: there, every
-// CPU has a directory with a file "online", except the boot CPU, which has no such file.
+// findCPUs determines the present and the online CPUs. Kernels before 2.6.26 do not have the lists. On these kernels,
+// every CPU has a directory. The directory of a CPU that can go offline has a file "online"; that of the boot CPU does
+// not.
 func (t *fileReader) findCPUs(f *facts, list []byte, listed bool) (present cpuset.Set, err error) {
 	online, err := cpuset.Parse(string(list))
 	if err != nil {
@@ -106,8 +106,8 @@ func (t *fileReader) findCPUs(f *facts, list []byte, listed bool) (present cpuse
 	return present.Union(online), nil
 }
 
-// listDirectories returns the CPUs that have a directory. If the list of online CPUs is known, ids above
-// the range of a set belong to offline CPUs and are ignored.
+// listDirectories returns the CPUs that have a directory. A set cannot contain ids above its range. If the list of
+// online CPUs is known, such ids belong to offline CPUs, and listDirectories ignores them; otherwise they are an error.
 func (t *fileReader) listDirectories(listed bool) (s cpuset.Set, err error) {
 	ids, err := t.listNumbered(cpuDir, "cpu")
 	if err != nil {
@@ -138,7 +138,7 @@ func (t *fileReader) readIsolated(present cpuset.Set) (cpuset.Set, error) {
 	return parseIsolcpus(string(cmdline), present), nil
 }
 
-// readCPU reads the kernel's information about an online CPU. A stray CPU is in no node's CPU set.
+// readCPU reads the information about an online CPU. stray reports whether the CPU is in no node's set of CPUs.
 func (t *fileReader) readCPU(id int, stray bool) (c cpuFacts, err error) {
 	c.id = id
 	if c.core, err = t.readClaim(id, "topology/core_cpus", "topology/thread_siblings", "topology/core_id"); err != nil {
@@ -165,8 +165,8 @@ func (t *fileReader) readCPU(id int, stray bool) (c cpuFacts, err error) {
 	return c, nil
 }
 
-// readClaim reads a group of CPUs from the directory of CPU id. Linux 5.3 added files with clearer names;
-// the old files remain.
+// readClaim reads a group of CPUs from the directory of CPU id. number is the file with the group's number. Linux 5.3
+// added files with clearer names, and the old files remain.
 func (t *fileReader) readClaim(id int, file, oldFile, number string) (c claim, err error) {
 	cpus, ok, err := t.readSet(cpuPath(id, file), cpuPath(id, file+"_list"))
 	if err == nil && !ok {
@@ -184,11 +184,11 @@ func (t *fileReader) readClaim(id int, file, oldFile, number string) (c claim, e
 	return c, err
 }
 
-// cacheIndexes are the cache directories in search order: nearly every machine numbers them L1d, L1i,
-// L2, L3.
+// cacheIndexes are the numbers of the cache directories, in search order. Nearly every machine numbers its caches L1d,
+// L1i, L2, L3, so the L3 is usually index 3.
 var cacheIndexes = [...]string{"3", "2", "4", "1", "5", "0", "6", "7", "8", "9"}
 
-// readL3 reads the L3 cache of a CPU.
+// readL3 reads the L3 cache of a CPU. The result is empty if the kernel reports no L3.
 func (t *fileReader) readL3(id int) (c claim, err error) {
 	c.id = -1
 	for _, index := range cacheIndexes {
@@ -247,8 +247,8 @@ func (t *fileReader) readNodes(f *facts) error {
 	}
 	f.distanceTo = ids
 	if columns != len(ids) {
-		// A row has a column per online node. If directories of other nodes are missing in the tree,
-		// the possible nodes can still identify the columns.
+		// A row of the distance table has a column per online node. If the directories of some nodes are missing, as
+		// in some recorded trees, the list of possible nodes may still have as many nodes as there are columns.
 		possible, _, err := t.readList(nodeDir + "/possible")
 		if err != nil {
 			return err
@@ -261,8 +261,8 @@ func (t *fileReader) readNodes(f *facts) error {
 	return nil
 }
 
-// readNodesWithMemory reads the set of NUMA nodes with memory. Linux before 4.14 without
-// CONFIG_MOVABLE_NODE has only the older file.
+// readNodesWithMemory reads the set of NUMA nodes with memory. Linux before 4.14, if it was built without
+// CONFIG_MOVABLE_NODE, has only the older file.
 func (t *fileReader) readNodesWithMemory() (cpuset.Set, error) {
 	nodes, ok, err := t.readList(nodeDir + "/has_memory")
 	if err == nil && !ok {
@@ -288,7 +288,7 @@ func (t *fileReader) readDistances(file string) ([]int, error) {
 	return slices.Clip(row), nil
 }
 
-// cpuPath returns the path of a file in a CPU's directory, or of the directory itself for "".
+// cpuPath returns the path of a file in a CPU's directory, or the path of the directory if file is empty.
 func cpuPath(id int, file string) string {
 	path := cpuDir + "/cpu" + strconv.Itoa(id)
 	if file == "" {

@@ -10,16 +10,16 @@ import (
 	"github.com/candor-project/candor/cpuset"
 )
 
-// WriteTree prints the machine as a tree of sockets, NUMA nodes, L3 domains and cores with their CPUs.
-// Domains with the same CPUs share a line. Distances, offline and isolated CPUs follow. On a large
-// machine only the first of several equal parts is expanded. The format can change; programs should
-// use the JSON form.
+// WriteTree prints the machine as a tree of sockets, NUMA nodes, L3 domains and cores with their CPUs. Domains with
+// the same CPUs are on the same line. The distances, the offline CPUs and the isolated CPUs follow. For a large
+// machine, WriteTree expands only the first of several equal parts. Later versions can change the format, so programs
+// should use the JSON form.
 func (m *Machine) WriteTree(w io.Writer) error {
 	var b strings.Builder
 	layers, nested := m.layers()
 	m.writeSummary(&b, layers)
 	root := m.branches(layers, nested)
-	const page = 40 // maximum lines of an unfolded tree
+	const page = 40 // maximum number of lines of a tree that is not folded
 	if countLines(root) > page {
 		root = fold(root)
 	}
@@ -36,7 +36,7 @@ func (m *Machine) WriteTree(w io.Writer) error {
 	return err
 }
 
-// writeSummary writes the counts: "2 sockets, 4 NUMA nodes, …".
+// writeSummary writes the numbers of domains and CPUs, such as "2 sockets, 4 NUMA nodes, …".
 func (m *Machine) writeSummary(b *strings.Builder, layers []layer) {
 	for _, l := range layers {
 		name := l.name
@@ -49,7 +49,7 @@ func (m *Machine) writeSummary(b *strings.Builder, layers []layer) {
 	if n := m.Offline.Count(); n > 0 {
 		fmt.Fprintf(b, " (and %d offline)", n)
 	}
-	if s := m.speeds(); len(s) == 1 && s[0].maxKHz > 0 { // a capacity common to all CPUs is no information
+	if s := m.speeds(); len(s) == 1 && s[0].maxKHz > 0 { // omit the capacity, because it is relative and equal for all CPUs
 		b.WriteString(", " + speed{maxKHz: s[0].maxKHz}.String())
 	}
 	b.WriteByte('\n')
@@ -58,13 +58,13 @@ func (m *Machine) writeSummary(b *strings.Builder, layers []layer) {
 // A branch is a line of the tree with its children.
 type branch struct {
 	label       string
-	shape       string // equal for parts with the same structure
+	shape       string // describes the structure of the branch; equal for parts with the same structure
 	cpus        cpuset.Set
-	isRedundant bool // cores with a single CPU each: redundant with the parent's CPUs
+	isRedundant bool // a line of cores with a single CPU each, which repeats the CPUs of the parent
 	children    []branch
 }
 
-// branches builds the tree. If domains do not nest, it lists each kind separately.
+// branches returns the branches of the root. If the domains do not nest, it lists the domains of each kind separately.
 func (m *Machine) branches(layers []layer, nested bool) []branch {
 	mixed := len(m.speeds()) > 1
 	if nested {
@@ -79,7 +79,7 @@ func (m *Machine) branches(layers []layer, nested bool) []branch {
 	return append(root, m.coreLines(&m.Online, mixed)...)
 }
 
-// branchesIn returns the branches within a set of CPUs.
+// branchesIn returns the branches for a set of CPUs. layers are the layers of domains below.
 func (m *Machine) branchesIn(layers []layer, cpus *cpuset.Set, mixed bool) []branch {
 	if len(layers) == 0 {
 		return m.coreLines(cpus, mixed)
@@ -87,7 +87,7 @@ func (m *Machine) branchesIn(layers []layer, cpus *cpuset.Set, mixed bool) []bra
 	var branches []branch
 	for _, d := range domainsIn(layers[0].domains, cpus) {
 		label, rest := domainLabel(layers[0], d), layers[1:]
-		for len(rest) > 0 { // further kinds with the same CPUs share the line
+		for len(rest) > 0 { // domains of further layers with the same CPUs are on the same line
 			same := domainsIn(rest[0].domains, &d.CPUs)
 			if len(same) != 1 {
 				break
@@ -116,7 +116,7 @@ func domainLabel(l layer, d Domain) string {
 	return l.name + " " + strconv.Itoa(d.ID)
 }
 
-// A speed distinguishes fast and slow cores.
+// A speed holds the values by which fast and slow cores differ.
 type speed struct{ capacity, maxKHz int }
 
 func (s speed) String() string {
@@ -142,8 +142,8 @@ func (m *Machine) speeds() []speed {
 	return all
 }
 
-// coreLines returns a line for each kind of core in a set of CPUs: cores with the same number of CPUs
-// and, if mixed, the same speed.
+// coreLines returns a line for each kind of core in a set of CPUs. Cores of a kind have the same number of CPUs and, if
+// mixed, the same speed.
 func (m *Machine) coreLines(cpus *cpuset.Set, mixed bool) []branch {
 	type kind struct {
 		threads int
@@ -176,8 +176,9 @@ func (m *Machine) coreLines(cpus *cpuset.Set, mixed bool) []branch {
 	return lines
 }
 
-// coreSets formats the CPUs of several cores of equal size: "0,8 1,9 2,10" if that is short, otherwise
-// the first, second, … CPUs of all cores: "0-31 + 32-63".
+// coreSets formats the CPUs of several cores of equal size. If this is short, it lists the CPUs of each core, such as
+// "0,8 1,9 2,10". Otherwise it lists the first CPUs of all cores, then the second CPUs, and so on, such as
+// "0-31 + 32-63".
 func coreSets(cores []Domain) string {
 	const short = 48
 	single := cores[0].CPUs.Count() == 1
@@ -211,8 +212,8 @@ func countLines(branches []branch) int {
 	return n
 }
 
-// fold collapses every branch with the same structure as the previous branch, and joins long runs of
-// collapsed branches into a line.
+// fold removes the children of every branch that has the same structure as the previous branch. It replaces long runs of
+// such branches by a single line.
 func fold(branches []branch) []branch {
 	const limit = 8
 	var out []branch
@@ -240,7 +241,7 @@ func fold(branches []branch) []branch {
 	return out
 }
 
-// writeBranches draws the branches.
+// writeBranches writes the branches and their children as lines of a tree.
 func writeBranches(b *strings.Builder, branches []branch, indent string) {
 	for i := range branches {
 		stem, below := "├─ ", "│  "
@@ -254,7 +255,7 @@ func writeBranches(b *strings.Builder, branches []branch, indent string) {
 
 // writeDistances writes the table of distances between NUMA nodes.
 func (m *Machine) writeDistances(b *strings.Builder) {
-	const limit = 16 // columns that fit on a line
+	const limit = 16 // maximum number of columns that fit on a line
 	if len(m.Nodes) < 2 {
 		return
 	}
@@ -284,7 +285,7 @@ func (m *Machine) writeDistances(b *strings.Builder) {
 	}
 }
 
-// writeMemory writes the nodes without local memory.
+// writeMemory writes a line for each node without local memory.
 func (m *Machine) writeMemory(b *strings.Builder) {
 	for i := range m.Nodes {
 		if n := &m.Nodes[i]; !n.HasMemory() {
