@@ -6,7 +6,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// rowOfShares is the row of a node with so much free, and nothing else.
+// rowOfShares returns the row of a node with these free shares and no other features.
 func rowOfShares(shares []int32) row {
 	var list featureList
 	list.setShares(shares, Candor)
@@ -15,8 +15,8 @@ func rowOfShares(shares []int32) row {
 	return node
 }
 
-// What nodes of two resources pull at most is bounded by their row, and exactly where it is one.
-func TestPullOfTwoResources(t *testing.T) {
+// With two resources, the upper bound of a row is never below the alignment of a node in the row. For a single node, they are equal.
+func TestAlignmentOfTwoResources(t *testing.T) {
 	share := rapid.OneOf(rapid.Int32Range(0, maxFeature), rapid.SampledFrom([]int32{0, 1, maxFeature - 1, maxFeature}))
 	weight := rapid.Int64Range(0, 2*wholeShare)
 	rapid.Check(t, func(t *rapid.T) {
@@ -41,9 +41,9 @@ func TestPullOfTwoResources(t *testing.T) {
 	})
 }
 
-// The sums beside the weights bound what the corner cannot: of nodes that have either much CPU or much of the other
-// free, none pulls as one that has both.
-func TestPullBesideTheCorner(t *testing.T) {
+// The neighbors terms lower the bound if some nodes have much free CPU and other nodes have much of the other resource free, because no node has
+// the highest free share of both.
+func TestAlignmentNeighbors(t *testing.T) {
 	for _, weights := range [][2]int64{{5, 1}, {3, 2}, {2, 3}, {1, 5}} {
 		p := alignment{weights: [1 + maxResources]int64{weights[0] << 8, weights[1] << 8}}
 		p.setBound(2)

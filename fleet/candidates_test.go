@@ -6,8 +6,8 @@ import (
 	"testing"
 )
 
-// Of many candidates about so many are kept as shall be: the best ones, in order.
-func TestThin(t *testing.T) {
+// trim retains about targetCandidates of many candidates: the best, in order.
+func TestTrim(t *testing.T) {
 	random := rand.New(rand.NewPCG(3, 4))
 	for _, count := range []int{maxCandidates + 1, 2 * maxCandidates, 20 * maxCandidates} {
 		l := candidates{limit: maxCandidate}

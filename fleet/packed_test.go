@@ -6,8 +6,8 @@ import (
 	"pgregory.net/rapid"
 )
 
-// What is said of the lanes of two words is what holds for each by itself.
-func TestLanes(t *testing.T) {
+// The functions for packed words give the same result as a comparison of each lane.
+func TestPackedLanes(t *testing.T) {
 	lane := rapid.OneOf(rapid.Uint16(), rapid.SampledFrom([]uint16{0, 1, 1<<15 - 1, 1 << 15, 1<<15 + 1, maxFeature}))
 	rapid.Check(t, func(t *rapid.T) {
 		var a, b, atLeast, equal, most uint64

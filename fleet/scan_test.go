@@ -7,7 +7,7 @@ import (
 	"github.com/candor-project/candor/hybrid"
 )
 
-// Scan is the oracle of choose: it asks every node.
+// Scan is the oracle for Choose. It evaluates every node.
 func (f *Fleet) Scan(r *Request) (NodeID, error) {
 	f.setQuery(r)
 	if err := f.checkRequest(r); err != nil {
@@ -15,7 +15,7 @@ func (f *Fleet) Scan(r *Request) (NodeID, error) {
 	}
 	best, room := candidate{bound: never, lowest: NoNode}, false
 	for id := range f.nodes {
-		if f.nodes[id].Node == nil || !f.roomOf(NodeID(id), r) {
+		if f.nodes[id].Node == nil || !f.nodeHasRoom(NodeID(id), r) {
 			continue
 		}
 		room = true
@@ -35,8 +35,8 @@ func (f *Fleet) Scan(r *Request) (NodeID, error) {
 	}
 }
 
-// roomOf asks the node itself and its containers.
-func (f *Fleet) roomOf(id NodeID, r *Request) bool {
+// nodeHasRoom is hasRoom without the fleet's copies of the node's data.
+func (f *Fleet) nodeHasRoom(id NodeID, r *Request) bool {
 	n := &f.nodes[id]
 	left := append([]int64(nil), f.kinds[n.kind].capacity...)
 	for handle, h := range n.containers {
@@ -59,20 +59,20 @@ func (f *Fleet) roomOf(id NodeID, r *Request) bool {
 	return n.Free(r.Class) >= f.request.Guaranteed()
 }
 
-// KeepFew makes searches keep few candidates, until the function that it returns is called.
-func KeepFew() func() {
+// LimitCandidates makes searches retain few candidates until the test calls the returned function.
+func LimitCandidates() func() {
 	few, most := targetCandidates, maxCandidates
 	targetCandidates, maxCandidates = 4, 12
 	return func() { targetCandidates, maxCandidates = few, most }
 }
 
-// Same is that of requests.
-func Same(a, b *Request) bool { return a.equals(b) }
+// RequestsEqual exports Request.equals.
+func RequestsEqual(a, b *Request) bool { return a.equals(b) }
 
-// CheckIndex holds what the index knows of each node against the node.
+// CheckIndex compares the index with the nodes.
 func (f *Fleet) CheckIndex(t testing.TB) {
 	t.Helper()
-	shelved := 0
+	indexed := 0
 	for id := range f.nodes {
 		if f.nodes[id].Node == nil {
 			continue
@@ -82,27 +82,27 @@ func (f *Fleet) CheckIndex(t testing.TB) {
 		if s != f.summaries[id] {
 			t.Fatalf("node %d: summary %+v, want %+v", id, f.summaries[id], s)
 		}
-		f.checkHeld(t, NodeID(id))
-		shelved++
+		f.checkContainers(t, NodeID(id))
+		indexed++
 	}
-	for class, shelf := range f.activeIndexes() {
+	for class, index := range f.activeIndexes() {
 		found := 0
-		for _, tree := range shelf.trees {
+		for _, tree := range index.trees {
 			if tree != nil {
-				found += f.checkBlock(t, &shelf, tree, math.MinInt64, math.MaxInt64)
+				found += f.checkBlock(t, &index, tree, math.MinInt64, math.MaxInt64)
 			}
 		}
-		if found != shelved {
-			t.Fatalf("%d nodes on the shelves of %v, want %d", found, hybrid.Class(class), shelved)
+		if found != indexed {
+			t.Fatalf("%d nodes in the index of %v, want %d", found, hybrid.Class(class), indexed)
 		}
 	}
 }
 
-// checkBlock counts the nodes of a block and holds what it keeps of its parts against them.
+// checkBlock compares the rows of a block with the nodes below the block, and returns the number of nodes.
 func (f *Fleet) checkBlock(t testing.TB, s *nodeIndex, b *block, from, to int64) int {
 	if b.inner == nil {
 		for i, id := range b.lowest[:b.count] {
-			if want := f.rowNow(id); f.rows[id] != want || b.keys[i] < from || b.keys[i] >= to {
+			if want := f.wantRow(id); f.rows[id] != want || b.keys[i] < from || b.keys[i] >= to {
 				t.Fatalf("node %d: row %v, want %v; key %d of %d to %d", id, f.rows[id], want, b.keys[i], from, to)
 			}
 		}
@@ -132,14 +132,14 @@ func (f *Fleet) checkBlock(t testing.TB, s *nodeIndex, b *block, from, to int64)
 	return found
 }
 
-// rowNow returns what the index should keep of a node.
-func (f *Fleet) rowNow(id NodeID) row {
+// wantRow computes the row that the index should have for a node.
+func (f *Fleet) wantRow(id NodeID) row {
 	g := f.summaries[id].Figures()
 	return f.rowOf(id, &g)
 }
 
-// checkHeld holds what a node keeps of its containers against those.
-func (f *Fleet) checkHeld(t testing.TB, id NodeID) {
+// checkContainers compares the containers in the fleet's data of a node with the containers of the node.
+func (f *Fleet) checkContainers(t testing.TB, id NodeID) {
 	t.Helper()
 	n, count, spreads := &f.nodes[id], 0, spreadBits(0)
 	for c := range f.containers {

@@ -93,12 +93,12 @@ var roundTrips = []struct {
 	{"8 NUMA nodes/4", func(t testing.TB) *hybrid.Node { return nodeOn(t, shape{2, 4, 2, 4, 2}.machine()) }, 4000, true},
 	{"512 CPUs/4", func(t testing.TB) *hybrid.Node { return nodeOn(t, shape{2, 4, 4, 8, 2}.machine()) }, 4000, true},
 	{"busy/300m", busyNode, 300, false},
-	{"lending/300m", lendingNode, 300, false},
+	{"lending/300m", nodeWithLentCPUs, 300, false},
 }
 
-// lendingNode has 512 CPUs, all of them fractional, a few with room for the flexible containers: whoever comes
+// nodeWithLentCPUs has 512 CPUs, all of them fractional, a few with room for the flexible containers: whoever comes
 // or goes makes the node look for better places among hundreds of fractions.
-func lendingNode(t testing.TB) *hybrid.Node {
+func nodeWithLentCPUs(t testing.TB) *hybrid.Node {
 	node, err := hybrid.NewNode(shape{2, 4, 4, 8, 2}.machine(), hybrid.Options{})
 	if err != nil {
 		t.Fatal(err)

@@ -36,8 +36,8 @@ var badRequests = []struct {
 	{"unknown topology policy", hybrid.Request{Topology: 99, Limit: 1000}, ""},
 }
 
-// drawWrong draws an operation that has to be refused, and the kind of error.
-func drawWrong(t *rapid.T, s state) (operation, error) {
+// drawInvalid draws an operation that has to be refused, and the kind of error.
+func drawInvalid(t *rapid.T, s state) (operation, error) {
 	some := hybrid.Request{ID: "wrong", Limit: 1000}
 	switch rapid.IntRange(0, 4).Draw(t, "wrong") {
 	case 0:
@@ -67,7 +67,7 @@ func bothAlgorithms(t *testing.T, test func(t *testing.T, algorithm hybrid.Algor
 // newNode returns a flat node of n CPUs with some containers.
 func newNode(t testing.TB, n int, o hybrid.Options, requests ...hybrid.Request) *hybrid.Node {
 	t.Helper()
-	node, err := hybrid.NewNode(isFlatMachine(n), o)
+	node, err := hybrid.NewNode(flatMachine(n), o)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -107,7 +107,7 @@ func TestBadRequests(t *testing.T) {
 	bothAlgorithms(t, func(t *testing.T, algorithm hybrid.Algorithm) {
 		node := newNode(t, 4, hybrid.Options{Algorithm: algorithm}, hybrid.Request{ID: "one", Limit: 1500},
 			hybrid.Request{ID: "two", Class: hybrid.Flexible, Limit: 1000})
-		before := stateOf(node, isFlatMachine(4), hybrid.Options{Algorithm: algorithm}).String()
+		before := stateOf(node, flatMachine(4), hybrid.Options{Algorithm: algorithm}).String()
 		for _, test := range badRequests {
 			t.Run(test.name, func(t *testing.T) {
 				r := test.request
@@ -126,7 +126,7 @@ func TestBadRequests(t *testing.T) {
 		}
 		_, err = node.PlanResize("two", 1000, 1001)
 		wantRefusal(t, err, "two", hybrid.ErrBadRequest)
-		if after := stateOf(node, isFlatMachine(4), hybrid.Options{Algorithm: algorithm}).String(); after != before {
+		if after := stateOf(node, flatMachine(4), hybrid.Options{Algorithm: algorithm}).String(); after != before {
 			t.Errorf("bad requests changed the node from %sto %s", before, after)
 		}
 	})
@@ -151,7 +151,7 @@ func TestRefusals(t *testing.T) {
 		{"more than the node", nil, hybrid.Options{}, operation{hybrid.OpAllocate, sensitive("new", 4001)}, hybrid.ErrNoCapacity, []string{"4001m", "4"}},
 		{"more than is left", []hybrid.Request{sensitive("a", 1500), flexible("b", 2000)}, hybrid.Options{},
 			operation{hybrid.OpAllocate, flexible("new", 501)}, hybrid.ErrNoCapacity, []string{"501m", "500m"}},
-		{"reserved CPUs", nil, hybrid.Options{Reserved: isFlatMachine(1).Online}, operation{hybrid.OpAllocate, sensitive("new", 3001)}, hybrid.ErrNoCapacity, []string{"3001m", "3"}},
+		{"reserved CPUs", nil, hybrid.Options{Reserved: flatMachine(1).Online}, operation{hybrid.OpAllocate, sensitive("new", 3001)}, hybrid.ErrNoCapacity, []string{"3001m", "3"}},
 		{"resize to more than is left", []hybrid.Request{sensitive("a", 1500), sensitive("new", 1000)}, hybrid.Options{},
 			operation{hybrid.OpResize, sensitive("new", 2501)}, hybrid.ErrNoCapacity, []string{"2501m"}},
 		{"whole CPUs are missing", []hybrid.Request{sensitive("a", 600), sensitive("b", 600), sensitive("c", 600), sensitive("d", 600)}, hybrid.Options{},
@@ -168,10 +168,10 @@ func TestRefusals(t *testing.T) {
 			bothAlgorithms(t, func(t *testing.T, algorithm hybrid.Algorithm) {
 				test.options.Algorithm = algorithm
 				node := newNode(t, 4, test.options, test.present...)
-				before := stateOf(node, isFlatMachine(4), test.options).String()
+				before := stateOf(node, flatMachine(4), test.options).String()
 				_, err := test.do.plan(node)
 				wantRefusal(t, err, "new", test.kind, test.figures...)
-				if after := stateOf(node, isFlatMachine(4), test.options).String(); after != before {
+				if after := stateOf(node, flatMachine(4), test.options).String(); after != before {
 					t.Errorf("the refusal changed the node from %sto %s", before, after)
 				}
 			})

@@ -17,7 +17,7 @@ var styles = []struct {
 	{"trace", func(random *rand.Rand) hybrid.Milli { return traceLimit(random, hybrid.Sensitive) }},
 	{"uniform", func(random *rand.Rand) hybrid.Milli { return uniformLimit(random, hybrid.Sensitive) }},
 	{"tiny", func(random *rand.Rand) hybrid.Milli { return hybrid.Milli(10 + random.IntN(190)) }},
-	{"exact", func(random *rand.Rand) hybrid.Milli { return awkward[random.IntN(len(awkward))] }},
+	{"exact", func(random *rand.Rand) hybrid.Milli { return awkwardLimits[random.IntN(len(awkwardLimits))] }},
 	{"large fractions", func(random *rand.Rand) hybrid.Milli {
 		return hybrid.Milli(1000*random.IntN(3) + 300 + random.IntN(600))
 	}},
@@ -71,7 +71,7 @@ func play(t *testing.T, n, style, load, steps int, seed uint64, o hybrid.Options
 	node := newNode(t, n, o)
 	limit := styles[style].limit
 	for number := range steps {
-		s := stateOf(node, isFlatMachine(n), o)
+		s := stateOf(node, flatMachine(n), o)
 		op := chooseOperation(random, s, number, load, limit)
 		if op.kind != hybrid.OpRelease {
 			q := questionOf(s).with(op, s)
@@ -96,7 +96,7 @@ func play(t *testing.T, n, style, load, steps int, seed uint64, o hybrid.Options
 			}
 			commit(t, node, plan)
 		}
-		s = stateOf(node, isFlatMachine(n), o)
+		s = stateOf(node, flatMachine(n), o)
 		least := questionOf(s).leastShared()
 		if least < 0 || s.shared < least {
 			t.Fatalf("seed %d: shared time %v, the oracle's least is %v\n%v", seed, s.shared, least, s)

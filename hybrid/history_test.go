@@ -112,7 +112,7 @@ func (h *history) run(operations int) {
 				i++
 			}
 		case 1:
-			op, kind := drawWrong(h.t, h.state())
+			op, kind := drawInvalid(h.t, h.state())
 			if _, err := op.plan(h.node); !errors.Is(err, kind) {
 				h.t.Fatalf("%v: %v, want %v", op, err, kind)
 			}

@@ -16,8 +16,8 @@ func (s shape) String() string {
 	return fmt.Sprintf("pack:%d numa:%d l3:%d core:%d pu:%d", s.sockets, s.numa, s.l3, s.cores, s.threads)
 }
 
-// isFlatMachine is a machine of n CPUs without any topology to speak of.
-func isFlatMachine(n int) *topology.Machine { return shape{1, 1, 1, n, 1}.machine() }
+
+func flatMachine(n int) *topology.Machine { return shape{1, 1, 1, n, 1}.machine() }
 
 // machine returns the machine, CPUs numbered as Linux does: first the first
 // threads of all cores, then the second ones.

@@ -258,7 +258,7 @@ func TestPaperModel(t *testing.T) {
 			if want != nil {
 				refused++
 			}
-			if diff := differ(stateOf(node, m, o), p.state()); diff != "" {
+			if diff := describeDifference(stateOf(node, m, o), p.state()); diff != "" {
 				rt.Fatalf("%v: %s", op, diff)
 			}
 		}
@@ -266,8 +266,8 @@ func TestPaperModel(t *testing.T) {
 	t.Logf("%d operations, %d of them refused", operations, refused)
 }
 
-// differ describes the difference between the states of a node and the model, ignoring weights.
-func differ(got, want state) string {
+// describeDifference describes the difference between the states of a node and the model, ignoring weights.
+func describeDifference(got, want state) string {
 	for i := range got.grants {
 		got.grants[i].Weight = 1
 	}

@@ -13,9 +13,9 @@ import (
 	"github.com/candor-project/candor/topology"
 )
 
-// awkward limits: pieces that sum to 1000m exactly, that miss it by a little,
+// awkwardLimits limits: pieces that sum to 1000m exactly, that miss it by a little,
 // and the least there can be.
-var awkward = []hybrid.Milli{10, 11, 20, 100, 125, 200, 250, 333, 334, 400, 500, 501, 600, 667, 750,
+var awkwardLimits = []hybrid.Milli{10, 11, 20, 100, 125, 200, 250, 333, 334, 400, 500, 501, 600, 667, 750,
 	990, 999, 1001, 1010, 1250, 1333, 1500, 1999, 2001, 2500, 2999, 3500, 4001}
 
 // drawLimit draws a limit that a node of so many CPUs may have.
@@ -25,7 +25,7 @@ func drawLimit(t *rapid.T, cpus int) hybrid.Milli {
 	}
 	switch rapid.IntRange(0, 9).Draw(t, "size") {
 	case 0, 1:
-		return rapid.SampledFrom(awkward).Draw(t, "limit")
+		return rapid.SampledFrom(awkwardLimits).Draw(t, "limit")
 	case 2:
 		return 1000 * milli(1, min(4, cpus))
 	case 3:

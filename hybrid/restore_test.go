@@ -144,7 +144,7 @@ func TestRestoreContradictions(t *testing.T) {
 	o := hybrid.Options{}
 	node := newNode(t, 8, o, hybrid.Request{ID: "web", Limit: 3500}, hybrid.Request{ID: "db", Limit: 1500},
 		hybrid.Request{ID: "log", Class: hybrid.Flexible, Limit: 1000})
-	good := stateOf(node, isFlatMachine(8), o)
+	good := stateOf(node, flatMachine(8), o)
 	cpu := func(id string) (exclusive, fractional int) {
 		g := good.grants[find(good.grants, id)]
 		return g.Exclusive.First(), g.Fractions[0].CPU
@@ -187,10 +187,10 @@ func TestRestoreContradictions(t *testing.T) {
 			}
 			spoil(&grants[0], &grants[1], &grants[2])
 			fresh := newNode(t, 8, o)
-			before := stateOf(fresh, isFlatMachine(8), o).String()
+			before := stateOf(fresh, flatMachine(8), o).String()
 			if err := fresh.Restore(grants); err == nil {
-				t.Errorf("no error; the node is now\n%v", stateOf(fresh, isFlatMachine(8), o))
-			} else if after := stateOf(fresh, isFlatMachine(8), o).String(); after != before {
+				t.Errorf("no error; the node is now\n%v", stateOf(fresh, flatMachine(8), o))
+			} else if after := stateOf(fresh, flatMachine(8), o).String(); after != before {
 				t.Errorf("refused (%v), and changed the node from\n%sto\n%s", err, before, after)
 			}
 		})
@@ -206,7 +206,7 @@ func TestRepair(t *testing.T) {
 	if err := small.Restore(node.Grants()); err != nil {
 		t.Fatal(err)
 	}
-	lost := stateOf(small, isFlatMachine(4), o)
+	lost := stateOf(small, flatMachine(4), o)
 	i := slices.IndexFunc(lost.grants, func(g hybrid.Grant) bool { return g.Lost == cpuset.Of(0) })
 	if i < 0 {
 		t.Fatalf("nobody lost CPU 0\n%v", lost)
@@ -229,7 +229,7 @@ func TestRepair(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	checkInvariants(t, small, isFlatMachine(4), o)
+	checkInvariants(t, small, flatMachine(4), o)
 	if g, _ := small.Grant(id); !g.Lost.IsEmpty() || g.Exclusive.Count() != 2 {
 		t.Errorf("repaired: %s", grantString(g))
 	}

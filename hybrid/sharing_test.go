@@ -13,11 +13,11 @@ import (
 
 const sharingCPUs = 16
 
-// heldNear returns the operations of a node that is held near a load, in percent. Containers, half
+// operationsNearLoad returns the operations of a node that is held near a load, in percent. Containers, half
 // of them sensitive, wait in a queue; the first one is placed if it does not
 // bring the load above; if it does, a random container leaves. It looks at
 // capacity only, so that every algorithm gets the same operations.
-func heldNear(seed uint64, from sampler, load, operations int) (ops []operation) {
+func operationsNearLoad(seed uint64, from sampler, load, operations int) (ops []operation) {
 	random := rand.New(rand.NewPCG(seed, uint64(load)))
 	next := func() (r hybrid.Request) {
 		r.ID = fmt.Sprint("c", len(ops))
@@ -90,12 +90,12 @@ func replayOn(t *testing.T, ops []operation, o hybrid.Options) (total tally) {
 		total.shared += node.Shared()
 		total.sensitive += node.Sensitive()
 	}
-	checkInvariants(t, node, isFlatMachine(sharingCPUs), o)
+	checkInvariants(t, node, flatMachine(sharingCPUs), o)
 	return total
 }
 
-// bestAnew arranges all fractions anew at every step, as well as can be.
-func bestAnew(ops []operation) (total tally) {
+// bestArrangements arranges all fractions anew at every step, as well as can be.
+func bestArrangements(ops []operation) (total tally) {
 	present := map[string]hybrid.Request{}
 	for _, op := range ops {
 		total.steps++
@@ -126,7 +126,7 @@ func bestAnew(ops []operation) (total tally) {
 
 // modelTally is replayOn for the naive model of paper.
 func modelTally(ops []operation) (total tally) {
-	m := newPaperModel(isFlatMachine(sharingCPUs), hybrid.Options{Algorithm: hybrid.Paper})
+	m := newPaperModel(flatMachine(sharingCPUs), hybrid.Options{Algorithm: hybrid.Paper})
 	for _, op := range ops {
 		if m.apply(op) == nil && op.kind == hybrid.OpAllocate {
 			total.placed++
@@ -140,14 +140,14 @@ func modelTally(ops []operation) (total tally) {
 
 // The naive model of paper shares on these histories what it did on the trace
 // (about a fifth), and the best arrangements share much less.
-func TestSharingHistories(t *testing.T) {
+func TestPaperModelSharing(t *testing.T) {
 	for _, from := range samplers {
 		for _, load := range []int{80, 90, 100} {
 			var paper, best tally
 			for seed := range uint64(4) {
-				ops := heldNear(seed, from, load, 600)
+				ops := operationsNearLoad(seed, from, load, 600)
 				paper.add(modelTally(ops))
-				best.add(bestAnew(ops))
+				best.add(bestArrangements(ops))
 			}
 			t.Logf("%s, load %d %%: paper %.1f %%, best %.2f %%", from.name, load, paper.percent(), best.percent())
 			if p := paper.percent(); p < 19 || p > 30 || best.percent() > p*2/3 || load == 80 && best.percent() > p/30 {
@@ -161,20 +161,20 @@ func TestSharingHistories(t *testing.T) {
 // of what paper does, near 100 % a fifth, and it places no fewer containers. Where not even
 // the best arrangement at every step shares so little, candor comes near to that.
 // (A node that is filled to 80 % at most has 72 % in the mean, one filled to 90 % has 80 %.)
-func TestSharing(t *testing.T) {
+func TestCandorSharesLess(t *testing.T) {
 	for _, from := range samplers {
 		for load, factor := range map[int]float64{80: 15, 90: 15, 100: 5} {
 			t.Run(fmt.Sprintf("%s at %d %%", from.name, load), func(t *testing.T) {
 				var paper, candor, best tally
 				for seed := range uint64(8) {
-					ops := heldNear(seed, from, load, 1500)
+					ops := operationsNearLoad(seed, from, load, 1500)
 					p, c := replayOn(t, ops, hybrid.Options{Algorithm: hybrid.Paper}), replayOn(t, ops, hybrid.Options{})
 					if c.placed < p.placed {
 						t.Errorf("seed %d: candor places %d, paper %d", seed, c.placed, p.placed)
 					}
 					paper.add(p)
 					candor.add(c)
-					best.add(bestAnew(ops))
+					best.add(bestArrangements(ops))
 				}
 				t.Logf("mean load %.1f %%: paper shares %.2f %%, candor %.3f %% (1/%.1f), the best at every step %.3f %%; placed %d, %d and %d; %.2f moves an operation", candor.load(), paper.percent(),
 					candor.percent(), paper.percent()/candor.percent(), best.percent(), paper.placed, candor.placed, best.placed, float64(candor.moves)/(8*1500))
@@ -207,7 +207,7 @@ func TestMovesTable(t *testing.T) {
 func movesRow(t *testing.T, from sampler, load int) string {
 	var histories [10][]operation
 	for seed := range histories {
-		histories[seed] = heldNear(uint64(seed), from, load, 2000)
+		histories[seed] = operationsNearLoad(uint64(seed), from, load, 2000)
 	}
 	measure := func(run func(ops []operation) tally) (total tally, mean float64, cell string) {
 		var sum, squares float64
@@ -234,6 +234,6 @@ func movesRow(t *testing.T, from sampler, load int) string {
 		last = mean
 		row += cell
 	}
-	_, _, best := measure(bestAnew)
+	_, _, best := measure(bestArrangements)
 	return fmt.Sprintf("| %s | %d %% | %.0f %% |%s%s %.3f |", from.name, load, total.load(), row, best, float64(total.moves)/float64(total.steps))
 }

@@ -23,7 +23,7 @@ func checkTransition(op operation, plan *hybrid.Plan, before, after state) error
 	if err != nil {
 		return err
 	}
-	if bound := bound(op, before.options); moved > plan.Moves || plan.Moves > bound {
+	if bound := maxMoves(op, before.options); moved > plan.Moves || plan.Moves > bound {
 		return fmt.Errorf("%d moves, the plan tells %d, at most %d are allowed", moved, plan.Moves, bound)
 	}
 	if before.options.Algorithm == hybrid.Paper && plan.Moves > 0 {
@@ -32,8 +32,8 @@ func checkTransition(op operation, plan *hybrid.Plan, before, after state) error
 	return nil
 }
 
-// bound is how many fractions an operation may move.
-func bound(op operation, o hybrid.Options) int {
+// maxMoves is how many fractions an operation may move.
+func maxMoves(op operation, o hybrid.Options) int {
 	number := func(n, byDefault int) int {
 		switch n {
 		case 0:

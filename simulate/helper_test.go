@@ -40,13 +40,13 @@ func (r *events) Next(e *trace.Event) error {
 func (r *events) Report() trace.Report { return trace.Report{} }
 func (r *events) Close() error         { return nil }
 
-// opens opens a list of events as often as it is asked.
-func opens(list []trace.Event) func() (trace.Reader, error) {
+// openerOf opens a list of events as often as it is asked.
+func openerOf(list []trace.Event) func() (trace.Reader, error) {
 	return func() (trace.Reader, error) { return &events{list: list}, nil }
 }
 
 func setting(list []trace.Event) simulate.Setting {
-	return simulate.Setting{Open: opens(list), CoresOfLargest: 16, Overcommit: 1, Seed: 1}
+	return simulate.Setting{Open: openerOf(list), CoresOfLargest: 16, Overcommit: 1, Seed: 1}
 }
 
 // Events of hand-made traces. Times are in seconds, CPU in milli-CPU.
@@ -55,7 +55,7 @@ func machine(at trace.Micros, id uint32, cpu int32) trace.Event {
 	return trace.Event{Time: at * trace.Second, Kind: trace.MachineAdd, Machine: id, CPU: cpu, Memory: 1000}
 }
 
-func gone(at trace.Micros, id uint32) trace.Event {
+func removal(at trace.Micros, id uint32) trace.Event {
 	return trace.Event{Time: at * trace.Second, Kind: trace.MachineRemove, Machine: id}
 }
 
@@ -83,11 +83,11 @@ func run(t *testing.T, s simulate.Setting, p simulate.Point) simulate.Result {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return untimed(r)
+	return withoutTimes(r)
 }
 
-// untimed takes away all that may differ from run to run.
-func untimed(r simulate.Result) simulate.Result {
+// withoutTimes takes away all that may differ from run to run.
+func withoutTimes(r simulate.Result) simulate.Result {
 	r.Timing = simulate.Timing{}
 	return r
 }

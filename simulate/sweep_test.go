@@ -44,8 +44,8 @@ func TestSweepIsDeterministic(t *testing.T) {
 	events := int64(0)
 	for i, p := range points {
 		events += all[i].Events
-		if one := run(t, s, p); one != untimed(all[i]) {
-			t.Errorf("alone   %+v\nin sweep %+v", one, untimed(all[i]))
+		if one := run(t, s, p); one != withoutTimes(all[i]) {
+			t.Errorf("alone   %+v\nin sweep %+v", one, withoutTimes(all[i]))
 		}
 		checkTotals(t, &all[i])
 	}
@@ -75,15 +75,15 @@ func checkTotals(t *testing.T, r *simulate.Result) {
 func TestSweepEnds(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	s := setting(three)
+	s := setting(sharedTrace)
 	if all, err := simulate.Sweep(ctx, s, somePoints()); !errors.Is(err, context.Canceled) || len(all) != 0 {
 		t.Errorf("canceled before it began: %d points, error %v", len(all), err)
 	}
-	s.Open = func() (trace.Reader, error) { return &events{list: three, fail: errBroken}, nil }
+	s.Open = func() (trace.Reader, error) { return &events{list: sharedTrace, fail: errBroken}, nil }
 	if _, err := simulate.Sweep(t.Context(), s, somePoints()); !errors.Is(err, errBroken) {
 		t.Errorf("a broken trace: error %v", err)
 	}
-	s.Open = opens(nil)
+	s.Open = openerOf(nil)
 	if all, err := simulate.Sweep(t.Context(), s, somePoints()[:3]); err != nil || len(all) != 3 {
 		t.Errorf("an empty trace: %d points, error %v", len(all), err)
 	}
@@ -112,7 +112,7 @@ func randomTrace(rng *rand.Rand) []trace.Event {
 		case rng.IntN(8) == 0:
 			id := rng.IntN(len(there))
 			if there[id] {
-				list = append(list, gone(now, uint32(id)))
+				list = append(list, removal(now, uint32(id)))
 			} else {
 				list = append(list, machine(now, uint32(id), int32(1+rng.IntN(6))*1000))
 			}
