@@ -12,7 +12,7 @@ import (
 	"github.com/candor-project/candor/topology"
 )
 
-// badRequests are requests that cannot be meant.
+// badRequests are invalid requests.
 var badRequests = []struct {
 	name    string
 	request hybrid.Request
@@ -36,7 +36,7 @@ var badRequests = []struct {
 	{"unknown topology policy", hybrid.Request{Topology: 99, Limit: 1000}, ""},
 }
 
-// drawInvalid draws an operation that has to be refused, and the kind of error.
+// drawInvalid draws an operation that the node must refuse, and returns the kind of the error.
 func drawInvalid(t *rapid.T, s state) (operation, error) {
 	some := hybrid.Request{ID: "wrong", Limit: 1000}
 	switch rapid.IntRange(0, 4).Draw(t, "wrong") {
@@ -132,7 +132,7 @@ func TestBadRequests(t *testing.T) {
 	})
 }
 
-// Each refusal is of its kind and names the figures that decided.
+// Each refusal has the right kind and contains the figures that decided.
 func TestRefusals(t *testing.T) {
 	sensitive := func(id string, limit hybrid.Milli) hybrid.Request { return hybrid.Request{ID: id, Limit: limit} }
 	flexible := func(id string, limit hybrid.Milli) hybrid.Request {
@@ -187,7 +187,7 @@ func TestRefusals(t *testing.T) {
 	})
 }
 
-// A plan of one node is none of another's, and one that is out of date changes nothing.
+// A node rejects the plans of another node. A stale plan changes nothing.
 func TestStalePlan(t *testing.T) {
 	bothAlgorithms(t, func(t *testing.T, algorithm hybrid.Algorithm) {
 		o := hybrid.Options{Algorithm: algorithm}
@@ -210,7 +210,7 @@ func TestStalePlan(t *testing.T) {
 	})
 }
 
-// A refused resize tells of the domain where the container is, not of one where it would have to go.
+// The refusal of a resize names the domain in which the container is, not another domain.
 func TestRefusedResizeNamesDomain(t *testing.T) {
 	m, err := topology.Parse("pack:1 numa:1 l3:2 core:2 pu:1")
 	if err != nil {
@@ -232,7 +232,7 @@ func TestRefusedResizeNamesDomain(t *testing.T) {
 	}
 }
 
-// A node without CPUs: the reason names the setting that takes the last.
+// The error for a node without CPUs names the setting that excludes the last CPU.
 func TestNoUsableCPU(t *testing.T) {
 	set := cpuset.MustParse
 	for _, tt := range []struct {

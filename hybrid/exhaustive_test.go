@@ -9,7 +9,7 @@ import (
 	"github.com/candor-project/candor/hybrid"
 )
 
-// styles are kinds of histories, by the limits of their containers.
+// styles are the distributions of the limits in a history.
 var styles = []struct {
 	name  string
 	limit func(random *rand.Rand) hybrid.Milli
@@ -116,7 +116,7 @@ func commit(t testing.TB, node *hybrid.Node, plan *hybrid.Plan) {
 	}
 }
 
-// chooseOperation allocates below the load, releases above it, and resizes now and then.
+// chooseOperation returns an allocation if the node is below the load and a release if it is above; and sometimes a resize.
 func chooseOperation(random *rand.Rand, s state, number, load int, limit func(*rand.Rand) hybrid.Milli) operation {
 	used := hybrid.Milli(0)
 	for _, g := range s.grants {
@@ -161,8 +161,8 @@ func playAll(t *testing.T, o hybrid.Options, seeds int) (total score) {
 	return total
 }
 
-// With unlimited moves, candor accepts every request that some arrangement can hold, and shares hardly
-// more than the optimum. The test logs the distance of bounded moves from the optimum.
+// With unlimited moves, the Candor algorithm accepts every request for which an arrangement exists, and its shared time is hardly above the optimum. The
+// test logs the distance from the optimum with limited moves.
 func TestExhaustive(t *testing.T) {
 	all := playAll(t, hybrid.Options{Moves: hybrid.AnyMoves, RescueMoves: hybrid.AnyMoves}, 6)
 	t.Logf("any moves:      %v", all)

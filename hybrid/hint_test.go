@@ -88,8 +88,8 @@ func TestHint(t *testing.T) {
 	}
 }
 
-// Whatever a hint says: planning changes nothing, the plan is true and keeps every promise, a container that the node would
-// refuse is refused, and a plan by the hint costs no more than the node's own.
+// For every hint, PlanHinted changes nothing, returns a correct plan that keeps every promise, refuses a container that the node would refuse, and never
+// returns a plan that costs more than the node's own plan.
 func TestHintRandom(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		m := drawMachine(t)
@@ -128,7 +128,7 @@ func TestHintRandom(t *testing.T) {
 	})
 }
 
-// drawHint draws CPUs that might do, mostly, and sometimes any.
+// drawHint draws a hint that is usually plausible, and sometimes arbitrary.
 func drawHint(t *rapid.T, s state, r hybrid.Request) (hint hybrid.Hint) {
 	whole, fraction := int(r.Limit/1000), r.Limit%1000
 	from := s.pools.Shared

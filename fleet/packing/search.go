@@ -18,7 +18,7 @@ type search struct {
 	order      []int     // applications, the largest first
 	free       [][]int64 // by node and resource
 	cpuAmounts [][]int64 // by node: the CPU demand of each of the node's applications
-	shared     []int64 // by node: sharedOn of the node's applications
+	shared     []int64   // by node: sharedOn of the node's applications
 	nodeOf     []int     // by application: the application's node
 	used       int       // number of nodes with applications
 	sharing    int64     // sum of shared
@@ -32,7 +32,10 @@ type search struct {
 }
 
 func newSearch(p *problem, goal Goal) *search {
-	s := &search{problem: p, goal: goal, maxNodes: len(p.nodes), nodeOf: make([]int, len(p.apps)), shared: make([]int64, len(p.nodes)), cpuAmounts: make([][]int64, len(p.nodes)), bestCost: math.MaxInt64}
+	s := &search{
+		problem: p, goal: goal, maxNodes: len(p.nodes), bestCost: math.MaxInt64,
+		nodeOf: make([]int, len(p.apps)), shared: make([]int64, len(p.nodes)), cpuAmounts: make([][]int64, len(p.nodes)),
+	}
 	s.bound = int64(p.nodesBound())
 	if goal == Sharing {
 		s.bound = p.sharedBound(len(p.nodes))
