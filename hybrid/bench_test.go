@@ -203,7 +203,7 @@ func BenchmarkRefusal(b *testing.B) {
 	}
 }
 
-// Place, Remove, Cost and Quote allocate no memory.
+// A plan and its commit allocate no memory in the cases that are marked as free.
 func TestNoAllocations(t *testing.T) {
 	for _, test := range roundTrips {
 		t.Run(test.name, func(t *testing.T) {

@@ -63,8 +63,7 @@ func (s score) String() string {
 		100*float64(s.shared)/float64(max(1, s.sensitive)), 100*float64(s.least)/float64(max(1, s.sensitive)), s.ratio(), s.worst)
 }
 
-// play holds a node of n CPUs near a load for so many steps, asking the oracle
-// at each.
+// play performs operations near a load on a node of n CPUs. After each step, it compares the node with the oracle.
 func play(t *testing.T, n, style, load, steps int, seed uint64, o hybrid.Options) (total score) {
 	t.Helper()
 	random := rand.New(rand.NewPCG(seed, uint64(n*1000+style*100+load)))

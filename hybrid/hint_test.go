@@ -9,8 +9,8 @@ import (
 	"github.com/candor-project/candor/hybrid"
 )
 
-// What becomes of a hint: two NUMA nodes of 8 CPUs, 4 cores each with two threads (0 and 8, 1 and 9, …); "first" has CPUs 0-1,8 and
-// half of 9, and the node's own plan is known.
+// PlanHinted uses a hint only if the result is as good as the node's own plan. The machine has two NUMA nodes of 8 CPUs, each with 4 cores of two threads
+// (0 and 8, 1 and 9, …). The container "first" has CPUs 0-1,8 and half of CPU 9.
 func TestHint(t *testing.T) {
 	on := func(list string, fractions ...hybrid.Fraction) hybrid.Hint {
 		cpus, err := cpuset.Parse(list)

@@ -16,7 +16,6 @@ func (s shape) String() string {
 	return fmt.Sprintf("pack:%d numa:%d l3:%d core:%d pu:%d", s.sockets, s.numa, s.l3, s.cores, s.threads)
 }
 
-
 // flatMachine returns a machine of n CPUs with a single socket, NUMA node and L3 domain, and one CPU per core.
 func flatMachine(n int) *topology.Machine { return shape{1, 1, 1, n, 1}.machine() }
 

@@ -9,7 +9,7 @@ import (
 	"github.com/candor-project/candor/topology"
 )
 
-// Which CPUs are best, rule by rule: each case has two candidates that differ in one of them.
+// Each case tests a rule of the choice of CPUs. Its two candidates differ only in this rule.
 func TestTopologyOrder(t *testing.T) {
 	tests := []struct {
 		rule           string
@@ -45,7 +45,7 @@ func TestTopologyOrder(t *testing.T) {
 	}
 }
 
-// Where two NUMA nodes are needed they are near to each other, even if the first one has none nearby.
+// A container that needs two NUMA nodes gets two nodes that are near each other, even if no node is near the first node.
 func TestNearestNUMANodes(t *testing.T) {
 	m := parse(t, "pack:2 numa:2 core:4")
 	for i := range m.Nodes {
@@ -69,7 +69,7 @@ func TestNearestNUMANodes(t *testing.T) {
 	}
 }
 
-// A program gets CPUs of one speed while there are enough.
+// A container gets CPUs of a single speed if enough of them are free.
 func TestOneKindOfCPUs(t *testing.T) {
 	kinds := map[string]func(*topology.CPU, bool){
 		"capacity":  func(c *topology.CPU, slow bool) { c.Capacity = map[bool]int{false: 1024, true: 600}[slow] },
@@ -101,7 +101,7 @@ func TestOneKindOfCPUs(t *testing.T) {
 	}
 }
 
-// Whole cores of unequal size are put together so that they fit.
+// pickCores combines whole cores of different sizes to the required number of CPUs.
 func TestUnequalCores(t *testing.T) {
 	node, err := hybrid.NewNode(parse(t, "l3:2 core:2 pu:2"), hybrid.Options{Reserved: cpuset.Of(6)}) // the second thread of core 2
 	if err != nil {
@@ -125,7 +125,7 @@ func parse(t testing.TB, description string) *topology.Machine {
 	return m
 }
 
-// nodeWithExclusive returns a node where containers have these CPUs to themselves.
+// nodeWithExclusive returns a node on which containers have these sets of CPUs exclusively.
 func nodeWithExclusive(t testing.TB, m *topology.Machine, sets ...string) *hybrid.Node {
 	t.Helper()
 	node, err := hybrid.NewNode(m, hybrid.Options{})
