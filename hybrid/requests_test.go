@@ -187,7 +187,7 @@ func TestQuota(t *testing.T) {
 		{1500, 100 * ms, 150 * ms},
 		{-500, 100 * ms, -50 * ms}, // a difference of limits
 		{333, 10 * time.Microsecond, 3330},
-		{1, 999, 0}, // rounds towards zero
+		{1, 999, 0}, // rounds toward zero
 		{hybrid.MaxLimit, time.Second, 1024 * time.Second},
 	} {
 		if got := test.amount.Quota(test.period); got != test.want {

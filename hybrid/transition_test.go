@@ -84,7 +84,7 @@ func checkOwn(op operation, plan *hybrid.Plan, before, after state) error {
 	return nil
 }
 
-// checkResize checks that a container that grows keeps all exclusive CPUs, and that a container that shrinks gets no CPUs that it did not have.
+// checkResize checks that a container that grows keeps all exclusive CPUs, and that a container that shrinks gets no new exclusive CPUs.
 func checkResize(o hybrid.Options, was, is hybrid.Grant) error {
 	if was.Class == hybrid.Flexible || o.Algorithm == hybrid.Paper {
 		return nil

@@ -7,7 +7,7 @@ import (
 	"github.com/candor-project/candor/trace"
 )
 
-// What is peeked at is what comes so many events later, as far as that has been handed over; at the end there is nothing more.
+// peek returns the event that Next returns the given number of calls later, if that event is in the current batch; otherwise nil.
 func TestPeek(t *testing.T) {
 	events := make([]trace.Event, aheadEvents+20)
 	for i := range events {

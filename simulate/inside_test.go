@@ -75,7 +75,7 @@ func TestClockQuantiles(t *testing.T) {
 	}
 }
 
-// TestBound compares the bound with every choice of fractions that have a CPU of their own.
+// TestBound compares minShared with every choice of the fractions that have a CPU of their own.
 func TestBound(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		b := newCellBound()
@@ -98,8 +98,7 @@ func TestBound(t *testing.T) {
 	})
 }
 
-// TestBoundCPUs compares the bound with the best packing of fractions, found by
-// trying all.
+// TestBoundCPUs compares minCPUs with the best packing of the fractions, which it finds by trying all packings.
 func TestBoundCPUs(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		b := newCellBound()
@@ -118,7 +117,7 @@ func TestBoundCPUs(t *testing.T) {
 	})
 }
 
-// fewestBins tries every way to put the fractions into bins.
+// fewestBins returns the smallest number of bins for the fractions. It tries every packing.
 func fewestBins(limits []int64, bins []int64) int64 {
 	if len(limits) == 0 {
 		return int64(len(bins))
@@ -137,8 +136,8 @@ func fewestBins(limits []int64, bins []int64) int64 {
 	return min(best, fewestBins(limits[1:], append(bins, f)))
 }
 
-// leastShared tries every choice; a fraction in parts makes no choice better by more
-// than the largest.
+// leastShared returns the lowest shared time over every choice of fractions with CPUs of their own, and the largest fraction. Dividing a fraction lowers
+// the shared time by at most the largest fraction.
 func leastShared(fractions []int64, slack int64) (least, largest int64) {
 	least = math.MaxInt64
 	for choice := range 1 << len(fractions) {

@@ -13,15 +13,15 @@ import (
 	"github.com/candor-project/candor/trace"
 )
 
-// Two sensitive containers of 1500m and a flexible one of 500m on four CPUs. One
-// of the sensitive ones runs for 10 s, the other two for 20 s: 45 CPU seconds of sensitive time.
+// sharedTrace has two sensitive containers of 1500m and a flexible container of 500m on four CPUs. A sensitive container runs for 10 s, and the other two
+// containers run for 20 s, which is 45 CPU seconds of sensitive time.
 var sharedTrace = []trace.Event{
 	machine(0, 0, 4000),
 	sensitive(submit(0, 0, 1500)), sensitive(submit(0, 1, 1500)), flexible(submit(0, 2, 500)),
 	end(10, 0), end(20, 1), end(20, 2),
 }
 
-// unsharedTrace is the same without the flexible one.
+// unsharedTrace is sharedTrace without the flexible container.
 var unsharedTrace = []trace.Event{
 	machine(0, 0, 4000),
 	sensitive(submit(0, 0, 1500)), sensitive(submit(0, 1, 1500)),
@@ -125,7 +125,7 @@ func TestSmallRequestsAreFlexible(t *testing.T) {
 	}
 }
 
-// TestSnapshot: what has no duration is measured as it is at its end.
+// TestSnapshot checks that a trace without duration is measured at its end.
 func TestSnapshot(t *testing.T) {
 	r := run(t, setting(sharedTrace[:4]), byClass(hybrid.Paper))
 	if r.S != 1000.0/3000 || r.Load != 3500.0/4000 {

@@ -12,15 +12,15 @@ import (
 	"github.com/candor-project/candor/trace"
 )
 
-// checker is a test, also one of many that rapid draws.
+// A checker is a *testing.T or a *rapid.T.
 type checker interface {
 	Helper()
 	Fatal(...any)
 	Context() context.Context
 }
 
-// selectedBits returns which of the containers are sensitive, as 0 and 1: each has a
-// machine of its own, and ends after a time that is a power of two.
+// selectedBits returns a number with a bit per container: 1 if the container is sensitive. Each container has a machine of its own and ends after a power of
+// two, so that the sensitive CPU time shows the bits.
 func selectedBits(t checker, s simulate.Selection, seed uint64, containers []trace.Event) uint64 {
 	t.Helper()
 	list := []trace.Event{machine(0, 0, 1000)}
@@ -38,7 +38,7 @@ func selectedBits(t checker, s simulate.Selection, seed uint64, containers []tra
 	return uint64(r.SensitiveCPU*span + 0.5)
 }
 
-// jobs are containers of different jobs and tasks.
+// jobs returns n containers of different jobs and tasks.
 func jobs(n int) []trace.Event {
 	list := make([]trace.Event, n)
 	for i := range list {
@@ -118,7 +118,7 @@ func TestReadList(t *testing.T) {
 	}
 }
 
-// TestListKnowsNames: a list names jobs as the trace does.
+// TestListJobNames checks that a list can contain the job names of the trace.
 func TestListJobNames(t *testing.T) {
 	file := t.TempDir() + "/small.csv"
 	write(t, file, "time,event,machine,cpu,memory,job,task\n0,machine-add,m,4,1Gi,,\n0,submit,,1,1Mi,db,0\n0,submit,,1,1Mi,web,0\n1,end,,,,db,0\n1,end,,,,web,0\n")

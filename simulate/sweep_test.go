@@ -16,12 +16,12 @@ import (
 	"github.com/candor-project/candor/trace"
 )
 
-// cell is a small generated cell.
+// cell opens a small generated cell.
 func cell() (trace.Reader, error) {
 	return trace.Open("synthetic:machines=30,days=0.1,seed=5", trace.Options{})
 }
 
-// points are one of each kind.
+// somePoints returns a point of each kind.
 func somePoints() []simulate.Point {
 	var list []simulate.Point
 	for _, a := range []hybrid.Algorithm{hybrid.Candor, hybrid.Paper} {
@@ -54,7 +54,7 @@ func TestSweepIsDeterministic(t *testing.T) {
 	}
 }
 
-// checkTotals checks what holds for every result.
+// checkTotals checks the properties that hold for every result.
 func checkTotals(t *testing.T, r *simulate.Result) {
 	t.Helper()
 	name := r.Algorithm + " " + r.Policy + " " + r.Scheduler
@@ -89,7 +89,7 @@ func TestSweepEnds(t *testing.T) {
 	}
 }
 
-// TestRandomTraces: on any trace the totals agree, and nothing is below the bound.
+// TestRandomTraces checks that, for any trace, the totals agree and no shared time is below its bound.
 func TestRandomTraces(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		rng := rand.New(rand.NewPCG(rapid.Uint64().Draw(rt, "seed"), 1))
@@ -101,7 +101,7 @@ func TestRandomTraces(t *testing.T) {
 	})
 }
 
-// randomTrace is a cell of a few machines that come and go.
+// randomTrace returns the trace of a cell of a few machines that are added and removed.
 func randomTrace(rng *rand.Rand) []trace.Event {
 	var list []trace.Event
 	now := trace.Micros(0)
