@@ -4,15 +4,16 @@ import "github.com/candor-project/candor/hybrid"
 
 // The alignment of a node with a container is the score of Tetris (Grandl et al., "Multi-Resource Packing for Cluster Schedulers", SIGCOMM
 // 2014). It is the sum, over the resources, of the share of the node that the container requests times the share that is free after the
-// placement. Higher is better: a resource does not stay unused because another resource has run out.
+// placement. The node with the highest alignment is the best, because a node should not run out of one resource while much of another is
+// free.
 //
 // The rest of a CPU with a fraction of a sensitive container should stay idle, because any other use of the CPU makes the fraction's time
-// shared. Such CPU time stays idle on a node whose other resources run out first. So the fraction reduces the weights of the other resources,
-// and repeatedPart of the fraction counts once more for CPU.
+// shared. Such CPU time stays idle on a node whose other resources run out first. So the fraction reduces the weights of the other
+// resources, and repeatedPart of the fraction counts once more for CPU.
 
-// repeatedPart returns the part of a fraction that counts once more for CPU. With the whole fraction, too few nodes retain room for the largest
-// containers: in the replay of Google's cell of 2011, with 10 to 100 % of the containers sensitive, 0.5 % less CPU time was placed in the
-// mean, and at most 1.1 % less.
+// repeatedPart returns the part of a fraction that counts once more for CPU. With the whole fraction, too few nodes retain room for the
+// largest containers: in the replay of Google's cell of 2011, with 10 to 100 % of the containers sensitive, 0.5 % less CPU time was placed
+// in the mean, and at most 1.1 % less.
 func repeatedPart(fraction int64) int64 { return fraction / 4 }
 
 // wholeShare is the share that stands for the whole capacity of a resource.
@@ -24,12 +25,12 @@ const alignmentBits = 28
 // maxAlignment is above every alignment.
 const maxAlignment = 1 << (alignmentBits - 1)
 
-// An alignment computes the alignment of nodes of a kind with the query's container, or an upper bound for nodes of several kinds. CPU is the
+// An aligner computes the alignment of nodes of a kind with the query's container, or an upper bound for nodes of several kinds. CPU is the
 // resource at index 0, and the further resources follow.
-type alignment struct {
+type aligner struct {
 	requested [1 + maxResources]int64 // share of a node that the container requests; the largest share among the kinds
 	weights   [1 + maxResources]int64 // a node's alignment is the sum of weights times free shares, minus reduction
-	reduction int64                   // sum of weights times requested shares, because the container takes these shares; the lowest sum among the kinds
+	reduction int64                   // sum of weights times requested shares, which the container takes from the free shares; the lowest sum among the kinds
 
 	// upperBound adds these terms to base, unless isPair.
 	positive, negative           [1 + indexedResources]term // resources with positive weights, the largest weight first; resources with negative weights
@@ -47,15 +48,15 @@ type term struct {
 	weight  int64
 }
 
-// set computes the alignment with the container of a query. The scales (newScale) are those of a node with the smallest capacity, among the
-// nodes, of each resource, and of a node with the largest.
-func (p *alignment) set(q *query, smallest, largest []float64) {
+// set sets the aligner for the container of a query. smallest and largest are the scales (newScale) for the smallest and for the largest
+// capacity of each resource among the nodes.
+func (p *aligner) set(q *query, smallest, largest []float64) {
 	p.setWeights(q, smallest, largest)
 	p.setBound(len(smallest))
 }
 
 // setWeights computes the fields that valueFor reads.
-func (p *alignment) setWeights(q *query, smallest, largest []float64) {
+func (p *aligner) setWeights(q *query, smallest, largest []float64) {
 	resources := len(smallest)
 	fraction := toShare(int64(q.fraction), smallest[0])
 	p.requested[0] = toShare(int64(q.guaranteed), smallest[0])
@@ -78,7 +79,7 @@ func (p *alignment) setWeights(q *query, smallest, largest []float64) {
 }
 
 // setBound computes the fields that upperBound reads.
-func (p *alignment) setBound(resources int) {
+func (p *aligner) setBound(resources int) {
 	p.positiveCount, p.negativeCount, p.base = 0, 0, -p.reduction
 	if p.isPair = resources == 2; p.isPair {
 		p.base += min(p.weights[1], 0) * maxFeature
@@ -108,7 +109,7 @@ func (p *alignment) setBound(resources int) {
 // neighbors is often lower. A feature holds the highest value, over the nodes, of each of several weighted sums of the two shares.
 // neighbors combines the two sums whose ratios of the weights are next to the wanted ratio, above and below. For a single node, corner is
 // exact and neighbors is not, because the sums are rounded.
-func (p *alignment) setPairBound(cpu, other int64) {
+func (p *aligner) setPairBound(cpu, other int64) {
 	p.corner = [2]term{{featureCPUShare, cpu}, {featureShare1, other}}
 	if other < 0 {
 		p.corner[1] = term{featureShare1Inverted, -other}
@@ -130,7 +131,7 @@ func (p *alignment) setPairBound(cpu, other int64) {
 }
 
 // valueFor returns the alignment of a node with these free shares.
-func (p *alignment) valueFor(shares []int32) int64 {
+func (p *aligner) valueFor(shares []int32) int64 {
 	sum := -p.reduction
 	for i, share := range shares {
 		sum += p.weights[i] * int64(share)
@@ -140,7 +141,7 @@ func (p *alignment) valueFor(shares []int32) int64 {
 
 // upperBound returns an upper bound on the alignment of the nodes of a row. A node with the highest free share of a resource seldom has the
 // highest of another, so the sum of the free shares limits the terms, too.
-func (p *alignment) upperBound(r *row) int64 {
+func (p *aligner) upperBound(r *row) int64 {
 	if p.isPair {
 		return clampAlignment(p.base + min(sumOf(&p.corner, r), sumOf(&p.neighbors, r)))
 	}
@@ -171,14 +172,14 @@ func clampAlignment(sum int64) int64 {
 	return min(max(sum>>8, 1-maxAlignment), maxAlignment-1)
 }
 
-// toShare converts an amount to a share of a capacity, rounded down. An amount above the capacity counts as the capacity, because no node with
-// this capacity has room for the container.
+// toShare converts an amount to a share of a capacity, rounded down. An amount above the capacity counts as the capacity, because no node
+// with this capacity has room for the container.
 func toShare(amount int64, scale float64) int64 {
 	return int64(min(float64(max(0, amount))*scale, wholeShare))
 }
 
-// newScale returns, for each resource, CPU first, the factor that converts an amount to a share; 0 for a resource that the nodes do not have.
-// The rounding is that of the weigher.
+// newScale returns, for each resource, CPU first, the factor that converts an amount to a share; 0 for a resource that the nodes do not
+// have. The rounding is that of the weigher.
 func newScale(w *weigher) []float64 {
 	scale := make([]float64, 1+len(w.weights))
 	scale[0] = wholeShare * float64(w.cpu) / float64(w.common)

@@ -20,7 +20,7 @@ func TestAlignmentOfTwoResources(t *testing.T) {
 	share := rapid.OneOf(rapid.Int32Range(0, maxFeature), rapid.SampledFrom([]int32{0, 1, maxFeature - 1, maxFeature}))
 	weight := rapid.Int64Range(0, 2*wholeShare)
 	rapid.Check(t, func(t *rapid.T) {
-		p := alignment{reduction: rapid.Int64Range(-1<<31, 1<<31).Draw(t, "shift")}
+		p := aligner{reduction: rapid.Int64Range(-1<<31, 1<<31).Draw(t, "shift")}
 		p.weights[0] = weight.Draw(t, "weight of CPU")
 		p.weights[1] = rapid.OneOf(weight, rapid.Int64Range(-2*wholeShare, 0)).Draw(t, "of the other")
 		p.setBound(2)
@@ -41,11 +41,11 @@ func TestAlignmentOfTwoResources(t *testing.T) {
 	})
 }
 
-// The neighbors terms lower the bound if some nodes have much free CPU and other nodes have much of the other resource free, because no node has
-// the highest free share of both.
+// The neighbors terms lower the bound if some nodes have much free CPU and other nodes have much of the other resource free, because no
+// node has the highest free share of both.
 func TestAlignmentNeighbors(t *testing.T) {
 	for _, weights := range [][2]int64{{5, 1}, {3, 2}, {2, 3}, {1, 5}} {
-		p := alignment{weights: [1 + maxResources]int64{weights[0] << 8, weights[1] << 8}}
+		p := aligner{weights: [1 + maxResources]int64{weights[0] << 8, weights[1] << 8}}
 		p.setBound(2)
 		of, most := worstRow, int64(0)
 		for _, shares := range [][]int32{{60000, 10000}, {50000, 40000}, {40000, 50000}, {10000, 60000}} {

@@ -13,8 +13,8 @@ import (
 	"github.com/candor-project/candor/topology"
 )
 
-// A cell is a fleet like Google's cell of 2011: the machines of the cell, requests with the quantiles of its running tasks, and memory that is
-// scarce on some nodes.
+// A cell is a fleet like Google's cell of 2011: the machines of the cell, requests with the quantiles of its running tasks, and memory that
+// is scarce on some nodes.
 type cell struct {
 	*fleet.Fleet
 	random    *rand.Rand
@@ -125,8 +125,8 @@ func (c *cell) fill(refusals, churn int) {
 	}
 }
 
-// BenchmarkDecision measures decisions in a full Google cell: each step releases a container and places another. It reports quantiles of the decision,
-// and of the decision with the placement and the release.
+// BenchmarkDecision measures decisions in a full Google cell: each step releases a container and places another. It reports quantiles of
+// the decision, and of the decision with the placement and the release.
 func BenchmarkDecision(b *testing.B) {
 	for _, o := range []fleet.Options{
 		{Order: fleet.Candor}, {Order: fleet.Paper, Hybrid: hybrid.Options{Algorithm: hybrid.Paper}},

@@ -162,8 +162,8 @@ func (q *query) minLent(r *row, time int32) int32 {
 	return r.minLentFor(time - decodeTime(r.get(featureSlackPlusNext)))
 }
 
-// minLentFor returns the lowest lent time that is added if at least one further CPU is lent, and the room on the CPUs after the first provides
-// the lacking time.
+// minLentFor returns the lowest lent time that is added if at least one further CPU is lent, and the room on the CPUs after the first
+// provides the lacking time.
 func (r *row) minLentFor(lacking int32) int32 {
 	next, second := r.getInverted(featureNextLentInverted), r.getInverted(featureSecondLentInverted)
 	switch {
@@ -192,8 +192,8 @@ func (q *query) minLentForWhole(r *row, extra int32) int32 {
 	return max(lent, takeCost)
 }
 
-// minSharedAlone returns the lowest shared time that is added if the fraction is alone on a CPU. To make up for this CPU, either other CPUs are
-// lent, or this CPU itself is lent.
+// minSharedAlone returns the lowest shared time that is added if the fraction is alone on a CPU. To make up for this CPU, either other CPUs
+// are lent, or this CPU itself is lent.
 func (q *query) minSharedAlone(r *row) int32 {
 	others := max(q.minLent(r, int32(q.cpus)*1000), r.getInverted(featureTakeCPUCostInverted))
 	return min(others, q.fraction+q.minLentForWhole(r, q.fraction))
@@ -242,8 +242,8 @@ func (q *query) boundDirectPaper(r *row) (whole int, shared int32, ok bool) {
 	return q.wholeCPUs, shared, ok
 }
 
-// boundJoinedPaper is boundDirectPaper for a node with too few shared CPUs. The time of the missing CPUs is divided into fractions, which join
-// other fractions on one CPU more than the number of missing CPUs.
+// boundJoinedPaper is boundDirectPaper for a node with too few shared CPUs. The time of the missing CPUs is divided into fractions, which
+// join other fractions on one CPU more than the number of missing CPUs.
 func (q *query) boundJoinedPaper(r *row, cpus int) (whole int, shared int32, ok bool) {
 	missing := int32(q.wholeCPUs - cpus)
 	rest := missing*1000 + q.fraction
@@ -270,5 +270,5 @@ func (f *Fleet) boundFlexible(r *row) score {
 
 // boundByAlignment is bound in the order Candor, given a lower bound on the cost (costScore).
 func (f *Fleet) boundByAlignment(r *row, cost score) score {
-	return cost | alignmentScore(f.sizeForQuery(r).alignment.upperBound(r))
+	return cost | alignmentScore(f.sizeForQuery(r).aligner.upperBound(r))
 }

@@ -62,8 +62,8 @@ func (s *nodeIndex) splitFullRoot(tree *block) {
 	}
 }
 
-// insertInto adds a node below a block that is not full. It reports whether the caller must include the node in the row of b, too. The caller
-// need not if the row of b's child already covers the node.
+// insertInto adds a node below a block that is not full. It reports whether the caller must include the node in the row of b, too. The
+// caller need not if the row of b's child already covers the node.
 func (s *nodeIndex) insertInto(b *block, e *entry) (raised bool) {
 	if b.inner == nil {
 		b.appendNode(e.key, e.id)

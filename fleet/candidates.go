@@ -8,7 +8,8 @@ type candidate struct {
 	block   *block // nil for a node that is not evaluated; evaluatedNode for an evaluated node
 }
 
-// evaluatedNode marks a candidate whose bound is a node's exact score. A boolean field would make the candidate larger than half a cache line.
+// evaluatedNode marks a candidate whose bound is a node's exact score. A boolean field would make the candidate larger than half a cache
+// line.
 var evaluatedNode = new(block)
 
 func (a *candidate) before(b *candidate) bool {
@@ -49,8 +50,8 @@ func (l *candidates) replace(c *candidate) {
 	}
 }
 
-// trim reduces too many candidates. It removes the stale candidates first, and then the candidates that are expected to come last, if still too
-// many remain.
+// trim reduces too many candidates. It removes the stale candidates first, and then the candidates that are expected to come last, if still
+// too many remain.
 func (l *candidates) trim(versions []uint32) {
 	if len(l.heap) <= maxCandidates {
 		return

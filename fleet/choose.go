@@ -21,8 +21,8 @@ func (f *Fleet) chooseNode() (NodeID, error) {
 	return s.candidates.heap[0].lowest, nil
 }
 
-// search is a best-first search. In the order of the bounds, it opens blocks and evaluates nodes until the first candidate is an evaluated node:
-// then no other node can be better. It returns false if the search must start again, because it has reached the limit of the omitted
+// search is a best-first search. In the order of the bounds, it opens blocks and evaluates nodes until the first candidate is an evaluated
+// node: then no other node can be better. It returns false if the search must start again, because it has reached the limit of the omitted
 // candidates, cannot find the nodes that left a block, or has more than maxHeap candidates.
 func (f *Fleet) search(s *searchState, maxHeap int) bool {
 	for ok := true; len(s.candidates.heap) > 0; {
@@ -47,8 +47,8 @@ func (f *Fleet) search(s *searchState, maxHeap int) bool {
 	return s.candidates.limit == maxCandidate
 }
 
-// tightenFirst recomputes the row and the bound of the first candidate, a block with a loose row. It returns false if the block is not in the
-// index anymore.
+// tightenFirst recomputes the row and the bound of the first candidate, a block with a loose row. It returns false if the block is not in
+// the index anymore.
 func (f *Fleet) tightenFirst(s *searchState) bool {
 	c, index := s.candidates.heap[0], f.indexFor(f.query.Class)
 	parent := c.block.parent
@@ -66,8 +66,9 @@ func (f *Fleet) tightenFirst(s *searchState) bool {
 	return true
 }
 
-// openMovedFirst opens the first candidate, a block of which children have moved to another block since the search started. It opens the block
-// and adds the other block as a candidate. It returns false if children moved more than once, because it cannot find all of them then.
+// openMovedFirst opens the first candidate, a block of which children have moved to another block since the search started. It opens the
+// block and adds the other block as a candidate. It returns false if children moved more than once, because it cannot find all of them
+// then.
 func (f *Fleet) openMovedFirst(s *searchState) bool {
 	c := s.candidates.heap[0]
 	if successor := c.block.successor; c.block.previousMove > s.startMoves || successor == nil || successor.isMerged {

@@ -6,18 +6,19 @@
 //	placed, err := f.Place(7, &fleet.Request{Limit: 1500, Resources: []int64{512}})
 //	cost, ok := f.Release(7)
 //
-// The caller chooses each NodeID and ContainerID. The IDs should be small and dense, because the fleet stores nodes and containers in slices. The
-// caller can reuse the ContainerID of a released container.
+// The caller chooses each NodeID and ContainerID. The IDs should be small and dense, because the fleet stores nodes and containers in
+// slices. The caller can reuse the ContainerID of a released container.
 //
-// Each node is a hybrid.Node, so the fleet's results are those of a real node. A node has room for a container if it has the CPU time and the
-// amounts of further resources that the container requests, and no other container with the same Spread. Every order considers only nodes
-// with room that also have the CPUs for the container's view.
+// Each node is a hybrid.Node, so the fleet's results are those of a real node. A node has room for a container if it has the CPU time and
+// the amounts of further resources that the container requests, and no other container with the same Spread. Every order considers only
+// nodes with room that also have the CPUs for the container's view.
 //
 // # Index
 //
-// A B+ tree holds the nodes, sorted by a key that is similar for similar nodes (btree.go). A block of the tree has up to 16 children: smaller
-// blocks or, in a leaf block, nodes. A block stores a row for each child: for each value of a node, the best value among the nodes below the
-// child. A row gives a lower bound on the scores of these nodes. A best-first search opens the blocks in the order of their bounds:
+// A B+ tree holds the nodes, sorted by a key that is similar for similar nodes (btree.go). A block of the tree has up to 16 children:
+// smaller blocks or, in a leaf block, nodes. A block stores a row for each child: for each value of a node, the best value among the nodes
+// below the child. A row gives a lower bound on the scores of these nodes. A best-first search opens the blocks in the order of their
+// bounds:
 //
 //	block ── row: best values below a child ── … ── leaf block ── row: values of a node
 //	          │                                                    │

@@ -12,8 +12,8 @@ const ExpectAhead = 4 * expectStep
 // NoContainer is the ContainerID of no container.
 const NoContainer ContainerID = -1
 
-// expectStep is the number of calls of Expect between the prefetch of a pointer and the prefetch of the memory to which the pointer refers. The
-// first prefetch is complete by then.
+// expectStep is the number of calls of Expect between the prefetch of a pointer and the prefetch of the memory to which the pointer refers.
+// The first prefetch is complete by then.
 const expectStep = 3
 
 // expected is a ring buffer of the latest announced containers.
@@ -22,10 +22,10 @@ type expected struct {
 	count      int
 }
 
-// Expect announces a container that will soon be released, which makes the release faster and has no other effect. In a large fleet, most nodes
-// and containers are in no CPU cache. Each call prefetches the next part of the memory of the containers that were announced earlier. A caller
-// that knows the future, for example from a trace, calls Expect once before each Place or Release. It passes the container that is released
-// ExpectAhead calls later, or NoContainer.
+// Expect announces a container that will soon be released, which makes the release faster and has no other effect. In a large fleet, most
+// nodes and containers are in no CPU cache. Each call prefetches the next part of the memory of the containers that were announced earlier.
+// A caller that knows the future, for example from a trace, calls Expect once before each Place or Release. It passes the container that is
+// released ExpectAhead calls later, or NoContainer.
 func (f *Fleet) Expect(c ContainerID) {
 	e := &f.expected
 	e.containers[e.count%ExpectAhead] = c

@@ -3,8 +3,8 @@ package fleet
 import "github.com/candor-project/candor/hybrid"
 
 // A feature is a 16-bit number that describes a node. Bounds on the node's score are computed from its features. A higher value is better
-// for every feature, so the features of a group of nodes are the maximum of each feature over these nodes. A figure of which lower values are
-// better is stored inverted, as maxFeature minus the figure. Rounding and clamping never make a bound wrong.
+// for every feature, so the features of a group of nodes are the maximum of each feature over these nodes. A figure of which lower values
+// are better is stored inverted, as maxFeature minus the figure. Rounding and clamping never make a bound wrong.
 type feature uint
 
 const (

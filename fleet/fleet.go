@@ -94,7 +94,7 @@ type kind struct {
 	scale        []float64 // factors from amounts to shares (newScale)
 	size         uint8     // index of the kind's size in Fleet.sizes
 	queryVersion int64     // Fleet.queryVersion for which the following fields were computed
-	alignment    alignment // with the query's container
+	aligner      aligner   // with the query's container
 	reduction    int64     // weighted sum of the request
 }
 
@@ -163,8 +163,8 @@ func (f *Fleet) NodeOf(c ContainerID) NodeID {
 	return f.containers[c].node
 }
 
-// Request returns the request with which a container was last placed, for example to place the container again. The request's Resources are valid
-// until the container is placed again.
+// Request returns the request with which a container was last placed, for example to place the container again. The request's Resources are
+// valid until the container is placed again.
 func (f *Fleet) Request(c ContainerID) Request {
 	if c < 0 || int(c) >= len(f.containers) {
 		return Request{}

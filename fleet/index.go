@@ -89,8 +89,8 @@ func (f *Fleet) keyInSize(id NodeID, g *hybrid.Figures) int64 {
 	}
 }
 
-// interleave interleaves the bits of several figures (a Z-order curve), so that nodes that are similar in all figures have keys close to each
-// other. A figure above 63 counts as 63.
+// interleave interleaves the bits of several figures (a Z-order curve), so that nodes that are similar in all figures have keys close to
+// each other. A figure above 63 counts as 63.
 func interleave(figures ...uint16) int64 {
 	var mixed int64
 	for _, figure := range figures {

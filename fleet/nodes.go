@@ -9,8 +9,8 @@ import (
 	"github.com/candor-project/candor/topology"
 )
 
-// AddNode adds a node under an unused NodeID. capacity is the capacity of the further resources, in the order of Options.Resources; the CPUs are
-// those of the machine. Pass the same pointer for equal machines, so that their nodes share memory.
+// AddNode adds a node under an unused NodeID. capacity is the capacity of the further resources, in the order of Options.Resources; the
+// CPUs are those of the machine. Pass the same pointer for equal machines, so that their nodes share memory.
 func (f *Fleet) AddNode(id NodeID, machine *topology.Machine, capacity []int64) error {
 	switch {
 	case id < 0 || id >= MaxNodes:
@@ -109,8 +109,8 @@ func (f *Fleet) RemoveNode(id NodeID) ([]ContainerID, error) {
 	return containers, nil
 }
 
-// ChangeNode changes the machine or the capacity of a node. It places the node's containers again, in the order of their arrival, and returns the
-// containers that no longer fit. The returned containers are on no node then.
+// ChangeNode changes the machine or the capacity of a node. It places the node's containers again, in the order of their arrival, and
+// returns the containers that no longer fit. The returned containers are on no node then.
 func (f *Fleet) ChangeNode(id NodeID, machine *topology.Machine, capacity []int64) ([]ContainerID, error) {
 	if !f.hasNode(id) {
 		return nil, fmt.Errorf("node %d: there is none", id)

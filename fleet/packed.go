@@ -1,7 +1,7 @@
 package fleet
 
-// A word holds four features, each in a lane of 16 bits. The functions below compare four lanes at once, without borrows between lanes (Warren,
-// "Hacker's Delight", 2-18).
+// A word holds four features, each in a lane of 16 bits. The functions below compare four lanes at once, without borrows between lanes
+// (Warren, "Hacker's Delight", 2-18).
 
 const (
 	laneBits  = 16

@@ -7,8 +7,8 @@ import (
 	"github.com/candor-project/candor/hybrid"
 )
 
-// Choose returns the best node for a container and changes nothing. Errors: hybrid.ErrNoCapacity if no node has room; hybrid.ErrViewImpossible
-// if nodes have room, but no node has the CPUs for the view of a strict sensitive container; hybrid.ErrBadRequest.
+// Choose returns the best node for a container and changes nothing. Errors: hybrid.ErrNoCapacity if no node has room;
+// hybrid.ErrViewImpossible if nodes have room, but no node has the CPUs for the view of a strict sensitive container; hybrid.ErrBadRequest.
 func (f *Fleet) Choose(r *Request) (NodeID, error) {
 	f.setQuery(r)
 	if err := f.checkRequest(r); err != nil {

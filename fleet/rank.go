@@ -46,8 +46,8 @@ func NewScale(cpu hybrid.Milli, capacity []int64) Scale {
 	return Scale{newScale(&w)}
 }
 
-// Rank returns a node's rank in the order Candor. quote is the node's quote for the query or, for several containers, the sum of their quotes. g
-// and free are the node's figures and its free further resources before the placement.
+// Rank returns a node's rank in the order Candor. quote is the node's quote for the query or, for several containers, the sum of their
+// quotes. g and free are the node's figures and its free further resources before the placement.
 func (s *Scale) Rank(query *Query, quote *hybrid.Quote, g *hybrid.Figures, free []int64) Rank {
 	if !quote.Direct {
 		limit := g.Free[query.q.Class]
@@ -56,7 +56,7 @@ func (s *Scale) Rank(query *Query, quote *hybrid.Quote, g *hybrid.Figures, free 
 		}
 		return Rank(indirectScore(hybrid.Milli(limit)))
 	}
-	var p alignment
+	var p aligner
 	p.setWeights(&query.q, s.scale, s.scale)
 	var shares [1 + maxResources]int32
 	shares[0] = int32(toShare(int64(g.Free[hybrid.Flexible]), s.scale[0]))

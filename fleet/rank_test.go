@@ -9,8 +9,8 @@ import (
 	"github.com/candor-project/candor/hybrid"
 )
 
-// The fleet chooses the node with the lowest rank among the nodes that can take the container. This also holds if the test chose the nodes of the
-// previous containers.
+// The fleet chooses the node with the lowest rank among the nodes that can take the container. This also holds if the test chose the nodes
+// of the previous containers.
 func TestRank(t *testing.T) {
 	four, eight := machine(t, "core:4"), machine(t, "pack:2 numa:1 l3:1 core:2 pu:2")
 	rapid.Check(t, func(rt *rapid.T) {

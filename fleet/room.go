@@ -33,8 +33,8 @@ func (f *Fleet) refusal(s *searchState) error {
 	return hybrid.ErrViewImpossible
 }
 
-// hasAnyRoom reports whether a node has room for the container, with or without its view. Refusals repeat because queries repeat. So the search
-// state caches the last node with room, or the number of changes at which no node had room.
+// hasAnyRoom reports whether a node has room for the container, with or without its view. Refusals repeat because queries repeat. So the
+// search state caches the last node with room, or the number of changes at which no node had room.
 func (f *Fleet) hasAnyRoom(s *searchState) bool {
 	if f.hasNode(s.roomyNode) && f.hasRoom(s.roomyNode, f.query.Request) {
 		return true
@@ -50,8 +50,8 @@ func (f *Fleet) hasAnyRoom(s *searchState) bool {
 	return s.roomyNode != NoNode
 }
 
-// findRoomSince returns a node with room for the container among the nodes that have changed after the given value of searchCache.changes, or
-// NoNode. At most maxChanges changes may have happened since.
+// findRoomSince returns a node with room for the container among the nodes that have changed after the given value of searchCache.changes,
+// or NoNode. At most maxChanges changes may have happened since.
 func (f *Fleet) findRoomSince(changes int64) NodeID {
 	for ; changes < f.searches.changes; changes++ {
 		if id := f.searches.changed[changes%maxChanges].id; f.hasNode(id) && f.hasRoom(id, f.query.Request) {

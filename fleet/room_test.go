@@ -8,8 +8,8 @@ import (
 	"github.com/candor-project/candor/hybrid"
 )
 
-// The reason of a refusal is right, no matter how long ago no node had room. Since then a node got room, but not the CPUs for the view. The fleet
-// still stores this change in the first case, but not in the other cases.
+// The reason of a refusal is right, no matter how long ago no node had room. Since then a node got room, but not the CPUs for the view. The
+// fleet still stores this change in the first case, but not in the other cases.
 func TestRefusalAfterManyChanges(t *testing.T) {
 	for _, turns := range []int{127, 128, 200} { // two changes each, but for the first
 		refusedLongAfter(t, turns)

@@ -2,7 +2,8 @@ package fleet
 
 import "github.com/candor-project/candor/hybrid"
 
-// A score is the quality of a node for the query's container: less is better. Of nodes with equal scores, the node with the lowest NodeID is the best.
+// A score is the quality of a node for the query's container: less is better. Of nodes with equal scores, the node with the lowest NodeID
+// is the best.
 type score uint64
 
 // never is the score of a node that cannot take the container.
@@ -18,7 +19,7 @@ func (f *Fleet) scoreOf(id NodeID, q *hybrid.Quote) score {
 	case f.options.Order == Paper:
 		return paperScore(q.Whole, q.Shared)
 	default:
-		return candorScore(&q.Cost, f.kindForQuery(id).alignment.valueFor(f.sharesOf(id)))
+		return candorScore(&q.Cost, f.kindForQuery(id).aligner.valueFor(f.sharesOf(id)))
 	}
 }
 
@@ -41,8 +42,8 @@ func (f *Fleet) shareForOrder(id NodeID) uint64 {
 // omittedShareBits is the number of low bits of a share that a score omits. So a bound, which is rounded, often equals the score.
 const omittedShareBits = 8
 
-// shareScore returns the score of a node for an order that compares the free share after the placement: the smallest is the best in the order
-// Most, otherwise the largest.
+// shareScore returns the score of a node for an order that compares the free share after the placement: the smallest is the best in the
+// order Most, otherwise the largest.
 func (f *Fleet) shareScore(id NodeID) score {
 	k, share := f.kindForQuery(id), f.weightedShare(id)
 	if f.options.Order == Most {
@@ -56,7 +57,7 @@ func (f *Fleet) kindForQuery(id NodeID) *kind {
 	k := f.kinds[f.rows[id].kind]
 	if k.queryVersion != f.queryVersion {
 		k.queryVersion = f.queryVersion
-		k.alignment.set(&f.query, k.scale, k.scale)
+		k.aligner.set(&f.query, k.scale, k.scale)
 		k.reduction = k.weigher.weigh(int64(f.query.guaranteed), f.query.Resources)
 	}
 	return k
@@ -65,8 +66,9 @@ func (f *Fleet) kindForQuery(id NodeID) *kind {
 // minIndirectScore is the lowest score of a node that has no room for the container without moves.
 const minIndirectScore score = 1 << 63
 
-// indirectScoreOf returns the score of a node on which fractions would have to move, or on which the view would be wider than needed. In every
-// order such nodes come last. The best of them may make room for the largest container or, if that is unknown, has the most free CPU time.
+// indirectScoreOf returns the score of a node on which fractions would have to move, or on which the view would be wider than needed. In
+// every order such nodes come last. The best of them may make room for the largest container or, if that is unknown, has the most free CPU
+// time.
 func (f *Fleet) indirectScoreOf(id NodeID) score {
 	s, q := &f.summaries[id], &f.query
 	if q.byMaxStrictLimit {
@@ -83,8 +85,8 @@ func paperScore(whole, shared hybrid.Milli) score {
 	return timeScore(hybrid.MaxLimit-whole)<<22 | timeScore(hybrid.MaxLimit+shared)
 }
 
-// candorScore is the score in the order Candor: the least added shared time; then the fewest NUMA nodes, L3 domains and split cores; then the
-// highest alignment.
+// candorScore is the score in the order Candor: the least added shared time; then the fewest NUMA nodes, L3 domains and split cores; then
+// the highest alignment.
 func candorScore(cost *hybrid.Cost, alignment int64) score {
 	topology := countScore(cost.NUMAs, 4)<<10 | countScore(cost.L3s, 5)<<5 | countScore(cost.Splits, 5)
 	return costScore(cost.Shared, topology) | alignmentScore(alignment)

@@ -10,8 +10,8 @@ import (
 	"github.com/candor-project/candor/topology"
 )
 
-// A repeated query gives the right node, regardless of the changes of nodes and blocks since the first query: after few changes or more changes than
-// the fleet stores, and even if searches retain few candidates.
+// A repeated query gives the right node, regardless of the changes of nodes and blocks since the first query: after few changes or more
+// changes than the fleet stores, and even if searches retain few candidates.
 func TestCachedSearches(t *testing.T) {
 	for order := fleet.Candor; order <= fleet.Most; order++ {
 		for _, algorithm := range []hybrid.Algorithm{hybrid.Candor, hybrid.Paper} {

@@ -8,8 +8,8 @@ const maxResources = 15
 // shareBits is the number of bits of a mean free share, so that nodes of different sizes with the same share have equal values.
 const shareBits = 48
 
-// A weigher computes the mean free share of a node over its resources: the sum of free amounts times weights, divided by whole. A resource with
-// capacity 0 does not count.
+// A weigher computes the mean free share of a node over its resources: the sum of free amounts times weights, divided by whole. A resource
+// with capacity 0 does not count.
 type weigher struct {
 	cpu     int64   // weight of a milli-CPU
 	weights []int64 // weight of a unit of each further resource
@@ -20,8 +20,8 @@ type weigher struct {
 // wholeBits limits weighted sums to less than 1<<wholeBits.
 const wholeBits = 58
 
-// newWeigher computes integer weights from the least common multiple of the capacities, so that the sums are exact. If the multiple is too large,
-// newWeigher approximates: the capacity of each resource has the weighted sum 2^54.
+// newWeigher computes integer weights from the least common multiple of the capacities, so that the sums are exact. If the multiple is too
+// large, newWeigher approximates: the capacity of each resource has the weighted sum 2^54.
 func newWeigher(cpu int64, capacity []int64) weigher {
 	count, common, exact := int64(1), cpu, true
 	for _, c := range capacity {

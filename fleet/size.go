@@ -3,14 +3,14 @@ package fleet
 import "math/bits"
 
 // A size is a group of kinds of nodes with similar capacities. Clusters have nodes of a few sizes, but measured capacities, such as memory
-// without the kernel's part, are hardly ever equal. So the index groups nodes by size, not by kind. The smallest and the largest capacities of
-// a size's nodes give bounds for all of its nodes.
+// without the kernel's part, are hardly ever equal. So the index groups nodes by size, not by kind. The smallest and the largest capacities
+// of a size's nodes give bounds for all of its nodes.
 type size struct {
 	single            *kind     // the only kind; nil if the size has several kinds
 	smallest, largest []float64 // scales (newScale) of the smallest capacity of each resource among the kinds, and of the largest capacity
 	resourceCounts    [2]int    // lowest and highest number of resources that a kind has
 	queryVersion      int64     // Fleet.queryVersion for which the following fields were computed
-	alignment         alignment // upper bound on the alignment of the nodes
+	aligner           aligner   // upper bound on the alignment of the nodes
 	reduction         uint64    // how much the container reduces the free share (shareBits) of a node: the maximum for Most, otherwise the minimum
 }
 
@@ -74,7 +74,7 @@ func (s *size) include(k *kind) {
 
 // setQuery computes the fields of a size that depend on the query.
 func (s *size) setQuery(q *query, isMost bool) {
-	s.alignment.set(q, s.smallest, s.largest)
+	s.aligner.set(q, s.smallest, s.largest)
 	if s.single != nil {
 		s.reduction = s.single.weigher.share(s.single.weigher.weigh(int64(q.guaranteed), q.Resources))
 	} else {
@@ -111,7 +111,7 @@ func (s *size) shareScore(share uint64, isMost bool) score {
 func (s *size) cornerScore(r *row) score {
 	sum := int64(0)
 	for i := range min(len(s.smallest), 1+indexedResources) {
-		sum += max(0, int64(maxFeature-r.get(invertedShareFeatures[i]))-s.alignment.requested[i]-1)
+		sum += max(0, int64(maxFeature-r.get(invertedShareFeatures[i]))-s.aligner.requested[i]-1)
 	}
 	return score(sum << (shareBits - 16) / int64(s.resourceCounts[1]) >> omittedShareBits)
 }

@@ -12,7 +12,8 @@ type nodeContainer struct {
 	container ContainerID
 }
 
-// spreadBits is a Bloom filter of the spreads of a node's containers. If the bit of a spread is clear, no container of the node has this spread.
+// spreadBits is a Bloom filter of the spreads of a node's containers. If the bit of a spread is clear, no container of the node has this
+// spread.
 type spreadBits uint64
 
 // spreadBitsOf returns the bit of a spread.

@@ -7,7 +7,8 @@ import (
 	"github.com/candor-project/candor/hybrid"
 )
 
-// The chosen node is the best by the definition of the order. The test computes the definition from the nodes alone, without the fleet's scores.
+// The chosen node is the best by the definition of the order. The test computes the definition from the nodes alone, without the fleet's
+// scores.
 func TestOrdersByDefinition(t *testing.T) {
 	for order := fleet.Candor; order <= fleet.Most; order++ {
 		for _, sensitive := range []float64{0, 0.5} {

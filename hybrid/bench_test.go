@@ -95,8 +95,8 @@ var roundTrips = []struct {
 	{"lending/300m", nodeWithLentCPUs, 300, false},
 }
 
-// nodeWithLentCPUs returns a node of 512 fractional CPUs, a few of which have room for the flexible containers. So each operation searches for better
-// CPUs among hundreds of fractions.
+// nodeWithLentCPUs returns a node of 512 fractional CPUs, a few of which have room for the flexible containers. So each operation searches
+// for better CPUs among hundreds of fractions.
 func nodeWithLentCPUs(t testing.TB) *hybrid.Node {
 	node, err := hybrid.NewNode(shape{2, 4, 4, 8, 2}.machine(), hybrid.Options{})
 	if err != nil {
@@ -112,8 +112,8 @@ func nodeWithLentCPUs(t testing.TB) *hybrid.Node {
 	return node
 }
 
-// BenchmarkRoundTrip measures the plan, commit and release of a sensitive container. Unless the name of the case differs, the machine has 2 sockets
-// x 32 cores x 2 threads, and containers of 4 CPUs have half of it.
+// BenchmarkRoundTrip measures the plan, commit and release of a sensitive container. Unless the name of the case differs, the machine has 2
+// sockets x 32 cores x 2 threads, and containers of 4 CPUs have half of it.
 func BenchmarkRoundTrip(b *testing.B) { benchmark(b, roundTrip) }
 
 // BenchmarkDirect measures the same with Place and Remove, including their costs.
@@ -140,8 +140,8 @@ func benchmark(b *testing.B, once func(testing.TB, *hybrid.Node, hybrid.Request)
 	}
 }
 
-// BenchmarkManyNodes measures the release of a container and the placement of another, in turn on each of the 12,500 nodes of a full cell. Between
-// two turns, a node leaves the CPU caches. The benchmark also reports the memory of a node.
+// BenchmarkManyNodes measures the release of a container and the placement of another, in turn on each of the 12,500 nodes of a full cell.
+// Between two turns, a node leaves the CPU caches. The benchmark also reports the memory of a node.
 func BenchmarkManyNodes(b *testing.B) {
 	const count = 12_500
 	nodes, handles := make([]*hybrid.Node, count), make([][]hybrid.Handle, count)

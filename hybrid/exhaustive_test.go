@@ -160,8 +160,8 @@ func playAll(t *testing.T, o hybrid.Options, seeds int) (total score) {
 	return total
 }
 
-// With unlimited moves, the Candor algorithm accepts every request for which an arrangement exists, and its shared time is hardly above the optimum. The
-// test logs the distance from the optimum with limited moves.
+// With unlimited moves, the Candor algorithm accepts every request for which an arrangement exists, and its shared time is hardly above the
+// optimum. The test logs the distance from the optimum with limited moves.
 func TestExhaustive(t *testing.T) {
 	all := playAll(t, hybrid.Options{Moves: hybrid.AnyMoves, RescueMoves: hybrid.AnyMoves}, 6)
 	t.Logf("any moves:      %v", all)

@@ -9,8 +9,8 @@ import (
 	"github.com/candor-project/candor/hybrid"
 )
 
-// PlanHinted uses a hint only if the result is as good as the node's own plan. The machine has two NUMA nodes of 8 CPUs, each with 4 cores of two threads
-// (0 and 8, 1 and 9, …). The container "first" has CPUs 0-1,8 and half of CPU 9.
+// PlanHinted uses a hint only if the result is as good as the node's own plan. The machine has two NUMA nodes of 8 CPUs, each with 4 cores
+// of two threads (0 and 8, 1 and 9, …). The container "first" has CPUs 0-1,8 and half of CPU 9.
 func TestHint(t *testing.T) {
 	on := func(list string, fractions ...hybrid.Fraction) hybrid.Hint {
 		cpus, err := cpuset.Parse(list)
@@ -88,8 +88,8 @@ func TestHint(t *testing.T) {
 	}
 }
 
-// For every hint, PlanHinted changes nothing, returns a correct plan that keeps every promise, refuses a container that the node would refuse, and never
-// returns a plan that costs more than the node's own plan.
+// For every hint, PlanHinted changes nothing, returns a correct plan that keeps every promise, refuses a container that the node would
+// refuse, and never returns a plan that costs more than the node's own plan.
 func TestHintRandom(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		m := drawMachine(t)

@@ -75,7 +75,8 @@ func (h *history) apply(op operation) {
 	h.same(op, "a stale plan", after)
 }
 
-// planAnother plans the same operation again before the first plan is committed. It checks that both plans are equal, and returns the second.
+// planAnother plans the same operation again before the first plan is committed. It checks that both plans are equal, and returns the
+// second.
 func (h *history) planAnother(op operation) *hybrid.Plan {
 	plan, err := op.plan(h.node)
 	if err != nil {
@@ -207,8 +208,9 @@ func checkRefusal(err error, id string) string {
 	return ""
 }
 
-// checkKind returns a description of a wrong kind of refusal, or "". The kind must be ErrNoCapacity exactly if the limits and guarantees exceed the
-// capacity. ErrViewImpossible must not refuse a flexible or best-effort container. Topology policies are exempt, because they can refuse more.
+// checkKind returns a description of a wrong kind of refusal, or "". The kind must be ErrNoCapacity exactly if the limits and guarantees
+// exceed the capacity. ErrViewImpossible must not refuse a flexible or best-effort container. Topology policies are exempt, because they
+// can refuse more.
 func checkKind(op operation, before state, err error) string {
 	i := find(before.grants, op.request.ID)
 	if op.kind == hybrid.OpResize && i >= 0 {

@@ -9,8 +9,8 @@ import (
 	"github.com/candor-project/candor/hybrid"
 )
 
-// checkFlexible checks invariant 4: the flexible grants of a domain have the same cpuset, which contains no exclusive CPU. Under Paper, the cpuset
-// contains all other CPUs.
+// checkFlexible checks invariant 4: the flexible grants of a domain have the same cpuset, which contains no exclusive CPU. Under Paper, the
+// cpuset contains all other CPUs.
 func (s state) checkFlexible() error {
 	type domain struct {
 		cpus       cpuset.Set
@@ -53,8 +53,8 @@ func (s state) room(cpus cpuset.Set) hybrid.Milli {
 	return room
 }
 
-// checkRoom checks invariant 4: the flexible containers' CPUs have time for the guarantees. For every union of their cpusets, the containers that
-// have no other CPU must fit (Hall's condition). The containers that may use the whole node must also have MinShared.
+// checkRoom checks invariant 4: the flexible containers' CPUs have time for the guarantees. For every union of their cpusets, the
+// containers that have no other CPU must fit (Hall's condition). The containers that may use the whole node must also have MinShared.
 func (s state) checkRoom() error {
 	if s.shrunk {
 		return nil // under what was promised
@@ -120,8 +120,8 @@ func (s state) checkShared() error {
 	return nil
 }
 
-// checkThrift checks that flexible containers use no fractional CPU that a single sensitive container could have alone. It applies only if all
-// flexible containers are in a single domain and no container has whole cores.
+// checkThrift checks that flexible containers use no fractional CPU that a single sensitive container could have alone. It applies only if
+// all flexible containers are in a single domain and no container has whole cores.
 func (s state) checkThrift() error {
 	var need hybrid.Milli
 	i := slices.IndexFunc(s.grants, func(g hybrid.Grant) bool { return g.Class == hybrid.Flexible })

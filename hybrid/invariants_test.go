@@ -43,8 +43,8 @@ func checkInvariants(t rapid.TB, n *hybrid.Node, m *topology.Machine, o hybrid.O
 	}
 }
 
-// invariants returns an error that describes the first violated invariant. It computes each invariant from the grants alone, one CPU and one grant at
-// a time.
+// invariants returns an error that describes the first violated invariant. It computes each invariant from the grants alone, one CPU and
+// one grant at a time.
 func (s state) invariants() error {
 	for _, g := range s.grants {
 		if err := s.checkGrant(g); err != nil {
@@ -111,8 +111,8 @@ func (s state) checkFlexibleGrant(g hybrid.Grant) error {
 	return s.checkTopology(g)
 }
 
-// checkQuotaAndWeight checks that a grant has a quota unless its cpuset alone enforces the limit, and that the weight of a fraction that meets other
-// containers is the size of the view times the fraction.
+// checkQuotaAndWeight checks that a grant has a quota unless its cpuset alone enforces the limit, and that the weight of a fraction that
+// meets other containers is the size of the view times the fraction.
 func (s state) checkQuotaAndWeight(g hybrid.Grant) error {
 	want := g.Limit
 	if s.options.Algorithm == hybrid.Candor && len(g.Fractions) == 0 {

@@ -69,8 +69,8 @@ func withoutThreads(m *topology.Machine, cpus cpuset.Set) {
 	index(m)
 }
 
-// drawMachine draws a machine of at most 64 CPUs, and sometimes of 66 or 80, because a cpuset.Compact stores ids above 63 separately. Some machines have
-// offline or isolated CPUs.
+// drawMachine draws a machine of at most 64 CPUs, and sometimes of 66 or 80, because a cpuset.Compact stores ids above 63 separately. Some
+// machines have offline or isolated CPUs.
 func drawMachine(t *rapid.T) *topology.Machine {
 	s := shape{
 		sockets: rapid.IntRange(1, 2).Draw(t, "sockets"),

@@ -32,7 +32,8 @@ func (op operation) String() string {
 	return fmt.Sprintf("%s %+v", names[op.kind], op.request)
 }
 
-// drawOperation draws a valid operation with an id that exists, or does not exist, as the operation requires. The node may still refuse the operation.
+// drawOperation draws a valid operation with an id that exists, or does not exist, as the operation requires. The node may still refuse the
+// operation.
 func drawOperation(t *rapid.T, s state) operation {
 	cpus := s.usable.Count()
 	kind := rapid.IntRange(0, 9).Draw(t, "operation")

@@ -7,8 +7,8 @@ import (
 	"github.com/candor-project/candor/hybrid"
 )
 
-// bruteForce answers a question by evaluating every arrangement in steps of one unit: every division of each rest among exactly as many CPUs as the rest
-// needs, and every set of CPUs for the flexible containers.
+// bruteForce answers a question by evaluating every arrangement in steps of one unit: every division of each rest among exactly as many
+// CPUs as the rest needs, and every set of CPUs for the flexible containers.
 func bruteForce(q question, unit hybrid.Milli) hybrid.Milli {
 	best := hybrid.Milli(-1)
 	used := make([]hybrid.Milli, q.cpus)

@@ -7,8 +7,8 @@ import (
 	"github.com/candor-project/candor/hybrid"
 )
 
-// A question asks for the best arrangement: the question has the CPUs that no running container has exclusively, and the demands that must be placed on
-// these CPUs. Every sensitive container must have exactly ceil(rest/1000) of the CPUs. All fractions may move.
+// A question asks for the best arrangement: the question has the CPUs that no running container has exclusively, and the demands that must
+// be placed on these CPUs. Every sensitive container must have exactly ceil(rest/1000) of the CPUs. All fractions may move.
 //
 // The answers rely on two facts, which TestOracle checks by brute force:
 //
@@ -45,7 +45,8 @@ func (q *question) add(r hybrid.Request, exclusive cpuset.Set) {
 	}
 }
 
-// with returns the question after an operation. A container whose limit shrinks keeps the exclusive CPUs that it still needs, and releases the others.
+// with returns the question after an operation. A container whose limit shrinks keeps the exclusive CPUs that it still needs, and releases
+// the others.
 func (q question) with(op operation, s state) question {
 	if op.kind == hybrid.OpAllocate {
 		q.rests = slices.Clone(q.rests)
@@ -128,8 +129,9 @@ func firstFit(fractions []hybrid.Milli, bins int) bool {
 	return true
 }
 
-// complete fills the open bin with some of the candidates and continues with the next bin, which gets the largest remaining fraction. room is the room in
-// the open bin. At most slack may stay empty in all bins. skipped are the fractions, in descending order, that remain for later bins.
+// complete fills the open bin with some of the candidates and continues with the next bin, which gets the largest remaining fraction. room
+// is the room in the open bin. At most slack may stay empty in all bins. skipped are the fractions, in descending order, that remain for
+// later bins.
 func complete(candidates, skipped []hybrid.Milli, room hybrid.Milli, bins int, slack hybrid.Milli) bool {
 	for i, f := range candidates {
 		if f > room || i > 0 && f == candidates[i-1] {

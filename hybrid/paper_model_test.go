@@ -13,7 +13,8 @@ import (
 	"github.com/candor-project/candor/topology"
 )
 
-// A paperModel is a second implementation of Algorithm 1 of the paper. It is slow and simple: for every question it evaluates every container again.
+// A paperModel is a second implementation of Algorithm 1 of the paper. It is slow and simple: for every question it evaluates every
+// container again.
 type paperModel struct {
 	machine    *topology.Machine
 	options    hybrid.Options
@@ -132,7 +133,8 @@ func (p *paperModel) choose(c *paperContainer) bool {
 	return c.request.Policy == hybrid.BestEffort && p.fill(c, rest, len(p.cpus))
 }
 
-// fill divides rest among at most n fractional CPUs, the emptiest first, each with as much as fits. If they have too little room, fill changes nothing.
+// fill divides rest among at most n fractional CPUs, the emptiest first, each with as much as fits. If they have too little room, fill
+// changes nothing.
 func (p *paperModel) fill(c *paperContainer, rest hybrid.Milli, n int) bool {
 	cpus, room := p.fractional()
 	fractions := map[int]hybrid.Milli{}

@@ -124,8 +124,8 @@ var (
 		{900, 21}, {1250, 16}, {3000, 7}, {150, 6}, {817, 4}, {1500, 4}, {406, 4}}
 )
 
-// traceLimit draws a limit of 0.1 to 4 CPUs with the distribution of the trace: one of the frequent limits or, for a tenth of the sensitive tasks, any limit
-// in steps of 1m.
+// traceLimit draws a limit of 0.1 to 4 CPUs with the distribution of the trace: one of the frequent limits or, for a tenth of the sensitive
+// tasks, any limit in steps of 1m.
 func traceLimit(random *rand.Rand, class hybrid.Class) hybrid.Milli {
 	frequent := traceSensitive
 	if class == hybrid.Flexible {

@@ -11,8 +11,8 @@ import (
 	"github.com/candor-project/candor/hybrid"
 )
 
-// A node on which the grants of another node are restored is equal to that node, and behaves equally. If the node has fewer CPUs, it reports the lost CPUs
-// and repairs the grants for which it has room.
+// A node on which the grants of another node are restored is equal to that node, and behaves equally. If the node has fewer CPUs, it
+// reports the lost CPUs and repairs the grants for which it has room.
 func TestRestore(t *testing.T) {
 	repaired, refused := 0, 0
 	rapid.Check(t, func(rt *rapid.T) {
@@ -97,7 +97,8 @@ func restoreSmaller(rt *rapid.T, h *history) (repaired, refused int) {
 	return repaired, refused
 }
 
-// repair repairs a grant, and reports whether the node had room. The other grants must keep their promises, even on a node that has lost CPUs.
+// repair repairs a grant, and reports whether the node had room. The other grants must keep their promises, even on a node that has lost
+// CPUs.
 func (h *history) repair(op operation) bool {
 	before := h.state()
 	plan, err := op.plan(h.node)

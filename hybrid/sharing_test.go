@@ -13,9 +13,9 @@ import (
 
 const sharingCPUs = 16
 
-// operationsNearLoad returns operations that hold a node near a load, in percent. Half of the containers are sensitive. Containers wait in a queue: the
-// first is placed if the node stays at or below the load; otherwise a random container is released. Only the capacity decides, so that every algorithm gets
-// the same operations.
+// operationsNearLoad returns operations that hold a node near a load, in percent. Half of the containers are sensitive. Containers wait in
+// a queue: the first is placed if the node stays at or below the load; otherwise a random container is released. Only the capacity decides,
+// so that every algorithm gets the same operations.
 func operationsNearLoad(seed uint64, from sampler, load, operations int) (ops []operation) {
 	random := rand.New(rand.NewPCG(seed, uint64(load)))
 	next := func() (r hybrid.Request) {
@@ -155,9 +155,10 @@ func TestPaperModelSharing(t *testing.T) {
 	}
 }
 
-// The Candor algorithm shares much less than the paper's algorithm if half of the containers are sensitive: at most a fifteenth near 80 % load, and a fifth
-// near 100 %. It places at least as many containers. If even the best arrangement at every step shares more, the Candor algorithm comes close to this
-// arrangement. (A node with a maximum load of 80 % has a mean load of 72 %, and a node with a maximum of 90 % has a mean of 80 %.)
+// The Candor algorithm shares much less than the paper's algorithm if half of the containers are sensitive: at most a fifteenth near 80 %
+// load, and a fifth near 100 %. It places at least as many containers. If even the best arrangement at every step shares more, the Candor
+// algorithm comes close to this arrangement. (A node with a maximum load of 80 % has a mean load of 72 %, and a node with a maximum of 90 %
+// has a mean of 80 %.)
 func TestCandorSharesLess(t *testing.T) {
 	for _, from := range samplers {
 		for load, factor := range map[int]float64{80: 15, 90: 15, 100: 5} {
@@ -189,8 +190,8 @@ var moveBounds = []struct {
 	moves int
 }{{"0", hybrid.NoMoves}, {"1", 1}, {"2", 2}, {"4", 4}, {"any", hybrid.AnyMoves}}
 
-// TestMovesTable reports the shared time for each maximum number of moves, as in docs/benchmarks/fractions.md: the mean and the standard deviation over
-// seeds.
+// TestMovesTable reports the shared time for each maximum number of moves, as in docs/benchmarks/fractions.md: the mean and the standard
+// deviation over seeds.
 func TestMovesTable(t *testing.T) {
 	t.Log("| requests | filled to | mean load | paper | 0 moves | 1 | 2 | 4 | any | best | moves made |")
 	t.Log("| --- | --- | --- | --- | --- | --- | --- | --- | --- | --- | --- |")

@@ -119,8 +119,8 @@ func checkFigures(t *rapid.T, s *hybrid.Summary, r *hybrid.Request, q *hybrid.Qu
 	}
 }
 
-// Two CPUs, each with a fraction, have no room for 800m without moves. The summary refuses the request if no arrangement has room; otherwise only the node
-// can decide.
+// Two CPUs, each with a fraction, have no room for 800m without moves. The summary refuses the request if no arrangement has room;
+// otherwise only the node can decide.
 func TestSummaryNotDirect(t *testing.T) {
 	for _, test := range []struct {
 		name      string

@@ -96,8 +96,8 @@ func checkResize(o hybrid.Options, was, is hybrid.Grant) error {
 	return nil
 }
 
-// checkOthers checks that the plan lists exactly the other grants that change, in order, and that no running container loses a promise. It returns the
-// number of CPUs that sensitive containers had to leave.
+// checkOthers checks that the plan lists exactly the other grants that change, in order, and that no running container loses a promise. It
+// returns the number of CPUs that sensitive containers had to leave.
 func checkOthers(op operation, plan *hybrid.Plan, before, after state) (moved int, err error) {
 	var listed, changed []string
 	for _, c := range plan.Others {

@@ -48,8 +48,8 @@ func (b *cellBound) minShared(slack int64) int64 {
 	if b.pivot == 0 {
 		return 0
 	}
-	// The remaining slack gives CPUs to some of the fractions of size pivot. The last of these CPUs counts partly, so that the result remains a
-	// lower bound.
+	// The remaining slack gives CPUs to some of the fractions of size pivot. The last of these CPUs counts partly, so that the result
+	// remains a lower bound.
 	spared := (slack - b.idle) * int64(b.pivot)
 	each := int64(1000 - b.pivot)
 	return b.shared - (spared+each-1)/each
@@ -60,9 +60,9 @@ func (b *cellBound) minSharedOf(t fleet.Totals) int64 {
 	return b.minShared(int64(t.Capacity - t.Sensitive - t.Guaranteed))
 }
 
-// minCPUs returns a lower bound on the number of CPUs that the running sensitive containers and a further container with this limit need, if
-// the view of each container equals its limit. It is the number of whole CPUs plus a lower bound on the bins of a bin packing of the fractions:
-// the bound L2 of Martello and Toth ("Knapsack Problems", 1990, section 8.3).
+// minCPUs returns a lower bound on the number of CPUs that the running sensitive containers and a further container with this limit need,
+// if the view of each container equals its limit. It is the number of whole CPUs plus a lower bound on the bins of a bin packing of the
+// fractions: the bound L2 of Martello and Toth ("Knapsack Problems", 1990, section 8.3).
 func (b *cellBound) minCPUs(limit int64) int64 {
 	b.add(limit, 1)
 	defer b.add(limit, -1)

@@ -10,8 +10,8 @@
 // # Model
 //
 // There is no queue: at its submission, a container is placed, or refused and dropped. At time 0, the trace submits the containers that ran
-// at its start; the scheduler of the point chooses their nodes, in the trace's order. When a machine is removed, its containers are submitted
-// again in the order in which they were placed on the machine.
+// at its start; the scheduler of the point chooses their nodes, in the trace's order. When a machine is removed, its containers are
+// submitted again in the order in which they were placed on the machine.
 //
 // A fleet.Fleet holds the nodes, so the simulation measures the allocator of a real node. The package opens the trace with a function of the
 // caller, and writes no files.

@@ -20,8 +20,8 @@ type Gain struct {
 
 var gainColumns = []string{"workload", "alone", "shared", "weight"}
 
-// ReadGain reads a CSV file: a first line "workload,alone,shared,weight", and a line for each workload. alone and shared are speeds as in Gain.
-// weight is the part of the workload in the sensitive CPU time, on any scale. The name of the file is for error messages.
+// ReadGain reads a CSV file: a first line "workload,alone,shared,weight", and a line for each workload. alone and shared are speeds as in
+// Gain. weight is the part of the workload in the sensitive CPU time, on any scale. The name of the file is for error messages.
 func ReadGain(r io.Reader, name string) (Gain, error) {
 	c := csv.NewReader(r)
 	c.TrimLeadingSpace = true
@@ -73,8 +73,8 @@ func parseGainLine(fields []string) (alone, shared, weight float64, err error) {
 	return alone, shared, weight, nil
 }
 
-// An Estimate estimates how much faster sensitive containers run than under a quota. It assumes that the measured workloads are typical of all
-// sensitive containers.
+// An Estimate estimates how much faster sensitive containers run than under a quota. It assumes that the measured workloads are typical of
+// all sensitive containers.
 type Estimate struct {
 	Gain
 	Points []Worth `json:"points"` // in the order of the report's points

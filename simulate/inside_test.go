@@ -136,8 +136,8 @@ func fewestBins(limits []int64, bins []int64) int64 {
 	return min(best, fewestBins(limits[1:], append(bins, f)))
 }
 
-// leastShared returns the lowest shared time over every choice of fractions with CPUs of their own, and the largest fraction. Dividing a fraction lowers
-// the shared time by at most the largest fraction.
+// leastShared returns the lowest shared time over every choice of fractions with CPUs of their own, and the largest fraction. Dividing a
+// fraction lowers the shared time by at most the largest fraction.
 func leastShared(fractions []int64, slack int64) (least, largest int64) {
 	least = math.MaxInt64
 	for choice := range 1 << len(fractions) {

@@ -23,8 +23,8 @@ func (r *run) submit(e *trace.Event) error {
 	return r.place(fleet.ContainerID(e.Container))
 }
 
-// request returns the CPU request of a container. A container without a request, or with a request below the smallest limit, is flexible and has
-// no limit.
+// request returns the CPU request of a container. A container without a request, or with a request below the smallest limit, is flexible
+// and has no limit.
 func (r *run) request(e *trace.Event) fleet.Request {
 	limit := hybrid.Milli(r.unit.Milli(e.CPU, r.setting.CoresOfLargest))
 	switch {

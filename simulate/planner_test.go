@@ -92,8 +92,8 @@ func TestTarget(t *testing.T) {
 	}
 }
 
-// TestFewest places eight containers of 1500m on machines of 4 CPUs. Two containers fit on a machine. Their fractions have CPUs of their own only as long as
-// no flexible container needs the room.
+// TestFewest places eight containers of 1500m on machines of 4 CPUs. Two containers fit on a machine. Their fractions have CPUs of their
+// own only as long as no flexible container needs the room.
 func TestFewest(t *testing.T) {
 	list := []trace.Event{machine(0, 0, 4000), machine(0, 1, 4000), machine(0, 2, 4000)}
 	for i := range uint32(8) {

@@ -7,8 +7,8 @@ import (
 	"github.com/candor-project/candor/trace"
 )
 
-// ResizeMachines opens a trace and changes its number of machines. It omits or repeats machines of the trace at regular intervals, so that the
-// proportions of the machine types do not change. Containers do not change.
+// ResizeMachines opens a trace and changes its number of machines. It omits or repeats machines of the trace at regular intervals, so that
+// the proportions of the machine types do not change. Containers do not change.
 func ResizeMachines(open func() (trace.Reader, error), machines int) (trace.Reader, error) {
 	traceMachines, err := countMachines(open)
 	if err != nil {
@@ -73,7 +73,8 @@ func (r *resizedReader) Next(e *trace.Event) error {
 	return nil
 }
 
-// firstCopy returns the number of a machine's first copy. All copies of the machine have lower numbers than the first copy of the next machine.
+// firstCopy returns the number of a machine's first copy. All copies of the machine have lower numbers than the first copy of the next
+// machine.
 func (r *resizedReader) firstCopy(machine int64) uint32 {
 	return uint32(machine * r.machines / r.traceMachines)
 }

@@ -13,15 +13,15 @@ type Result struct {
 	Algorithm string `json:"algorithm"`
 	Policy    string `json:"policy"`
 	Scheduler string `json:"scheduler"`
-	// Sensitive is the share of sensitive containers. For a random selection, it is the requested share (Selection.Share). For a selection by
-	// class or by a list, it is the share of the submitted containers that the selection made sensitive.
+	// Sensitive is the share of sensitive containers. For a random selection, it is the requested share (Selection.Share). For a selection
+	// by class or by a list, it is the share of the submitted containers that the selection made sensitive.
 	Sensitive float64 `json:"sensitive"`
 
-	// S is the shared time of the sensitive containers: the share of their CPU time on CPUs that are in the cpusets of several containers. The
-	// CPU time of a container is its limit times its duration.
+	// S is the shared time of the sensitive containers: the share of their CPU time on CPUs that are in the cpusets of several containers.
+	// The CPU time of a container is its limit times its duration.
 	S float64 `json:"s"`
-	// R is the reject rate: RefusedView divided by the number of placement decisions for sensitive containers, without the decisions in which
-	// no node had room (RefusedCapacitySensitive).
+	// R is the reject rate: RefusedView divided by the number of placement decisions for sensitive containers, without the decisions in
+	// which no node had room (RefusedCapacitySensitive).
 	R float64 `json:"r"`
 
 	Placed          int64 `json:"placed"`          // number of decisions that found a node
@@ -37,8 +37,8 @@ type Result struct {
 	// SBound is a lower bound on S for the containers that were placed: the value of S if all containers could be rearranged at any moment
 	// over the CPUs of the whole cell.
 	SBound float64 `json:"sBound"`
-	// RBound is the unavoidable part of R. It counts the refusals for the view in which even a single machine with all CPUs of the cell would
-	// not have had enough CPUs for the views of the running containers and of the refused container.
+	// RBound is the unavoidable part of R. It counts the refusals for the view in which even a single machine with all CPUs of the cell
+	// would not have had enough CPUs for the views of the running containers and of the refused container.
 	RBound                   float64 `json:"rBound"`
 	Submitted                int64   `json:"submitted"`                // number of containers that the trace submitted
 	SubmittedSensitive       int64   `json:"submittedSensitive"`       // number of sensitive containers among Submitted

@@ -13,8 +13,8 @@ import (
 	"github.com/candor-project/candor/trace"
 )
 
-// sharedTrace has two sensitive containers of 1500m and a flexible container of 500m on four CPUs. A sensitive container runs for 10 s, and the other two
-// containers run for 20 s, which is 45 CPU seconds of sensitive time.
+// sharedTrace has two sensitive containers of 1500m and a flexible container of 500m on four CPUs. A sensitive container runs for 10 s, and
+// the other two containers run for 20 s, which is 45 CPU seconds of sensitive time.
 var sharedTrace = []trace.Event{
 	machine(0, 0, 4000),
 	sensitive(submit(0, 0, 1500)), sensitive(submit(0, 1, 1500)), flexible(submit(0, 2, 500)),

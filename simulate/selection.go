@@ -4,8 +4,8 @@ import "github.com/candor-project/candor/trace"
 
 // A Selection selects the sensitive containers. At most one of its fields is set.
 type Selection struct {
-	// Share is the share of the containers to select at random, from 0 to 1. A hash of seed, job and task decides, so that every replay selects
-	// the same containers, and a larger share also selects all containers of a smaller share.
+	// Share is the share of the containers to select at random, from 0 to 1. A hash of seed, job and task decides, so that every replay
+	// selects the same containers, and a larger share also selects all containers of a smaller share.
 	Share float64
 	// ByClass selects the containers with a latency-sensitive class in the trace.
 	ByClass bool

@@ -19,8 +19,8 @@ type checker interface {
 	Context() context.Context
 }
 
-// selectedBits returns a number with a bit per container: 1 if the container is sensitive. Container i runs alone, for a duration of 1<<i, so that the sensitive
-// CPU time has these bits.
+// selectedBits returns a number with a bit per container: 1 if the container is sensitive. Container i runs alone, for a duration of 1<<i,
+// so that the sensitive CPU time has these bits.
 func selectedBits(t checker, s simulate.Selection, seed uint64, containers []trace.Event) uint64 {
 	t.Helper()
 	list := []trace.Event{machine(0, 0, 1000)}

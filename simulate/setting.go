@@ -51,8 +51,8 @@ func (s *Setting) Check() error {
 	return nil
 }
 
-// CPUs returns the number of whole CPUs of a machine: the capacity in the trace times the overcommit factor, rounded down, so that no machine has
-// more than its capacity. A machine with less than one CPU is not simulated.
+// CPUs returns the number of whole CPUs of a machine: the capacity in the trace times the overcommit factor, rounded down, so that no
+// machine has more than its capacity. A machine with less than one CPU is not simulated.
 func (s *Setting) CPUs(unit trace.Unit, cpu int32) int {
 	milli := float64(unit.Milli(cpu, s.CoresOfLargest))
 	const slack = 1e-6 // for products that rounding makes slightly less than a whole number

@@ -146,8 +146,8 @@ func (s *search) minMoreNodes(depth int) int {
 	return count
 }
 
-// candidates returns the nodes that have capacity for an application, the most promising first. Of empty nodes with equal capacities, it returns
-// only the first.
+// candidates returns the nodes that have capacity for an application, the most promising first. Of empty nodes with equal capacities, it
+// returns only the first.
 func (s *search) candidates(app int) []int {
 	var nodes []int
 	for n := range s.nodes {
@@ -166,8 +166,8 @@ func (s *search) candidates(app int) []int {
 	return nodes
 }
 
-// sortKey returns the key by which candidates orders a node: nodes with applications before empty nodes, and then the tightest fit first. For the
-// goal Sharing, the least added sharing precedes both.
+// sortKey returns the key by which candidates orders a node: nodes with applications before empty nodes, and then the tightest fit first.
+// For the goal Sharing, the least added sharing precedes both.
 func (s *search) sortKey(app, n int) [3]int64 {
 	empty := int64(0)
 	if len(s.cpuAmounts[n]) == 0 {

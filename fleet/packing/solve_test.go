@@ -146,8 +146,8 @@ func TestSolveIsExact(t *testing.T) {
 	}
 }
 
-// Of the allocations with the fewest nodes, Solve returns the allocation with the least sharing. Best fit alone would fill the first node, on which
-// two fractions would then share a CPU.
+// Of the allocations with the fewest nodes, Solve returns the allocation with the least sharing. Best fit alone would fill the first node,
+// on which two fractions would then share a CPU.
 func TestFewestNodesShareLeast(t *testing.T) {
 	apps, nodes := List{Resources: []string{CPU}}, List{Resources: []string{CPU}}
 	for i, milli := range []int64{1500, 1500, 1500, 1000} {

@@ -10,8 +10,8 @@ import (
 	"github.com/candor-project/candor/hybrid"
 )
 
-// WriteMatrix writes the allocation as a matrix with a row per application and a column per node, and then a line with the number of used nodes,
-// the shared time and the quality of the allocation.
+// WriteMatrix writes the allocation as a matrix with a row per application and a column per node, and then a line with the number of used
+// nodes, the shared time and the quality of the allocation.
 func (s *Solution) WriteMatrix(out io.Writer, apps, nodes List, goal Goal) error {
 	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
 	for n := range nodes.Items {
