@@ -105,10 +105,10 @@ func (p *aligner) setBound(resources int) {
 	}
 }
 
-// setPairBound is setBound for CPU and one further resource. corner assumes a node that has the highest free share of both resources.
-// neighbors is often lower. A feature holds the highest value, over the nodes, of each of several weighted sums of the two shares.
-// neighbors combines the two sums whose ratios of the weights are next to the wanted ratio, above and below. For a single node, corner is
-// exact and neighbors is not, because the sums are rounded.
+// setPairBound is setBound for CPU and one further resource. The alignment is a weighted sum of the two free shares. corner bounds the sum by
+// the highest free share of each resource. neighbors bounds the sum by features that hold, for several fixed ratios of the two weights, the
+// highest weighted sum of a node: it combines the two features with the next smaller and the next larger ratio. neighbors is usually lower.
+// For a single node, only corner is exact, because the weighted sums in features are rounded.
 func (p *aligner) setPairBound(cpu, other int64) {
 	p.corner = [2]term{{featureCPUShare, cpu}, {featureShare1, other}}
 	if other < 0 {

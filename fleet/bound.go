@@ -11,12 +11,12 @@ type query struct {
 	cpus             int   // wholeCPUs, plus 1 for a fraction
 	isPlain          bool  // hybrid.Request.IsPlain
 	isStrict         bool
-	byMaxStrictLimit bool // Figures.MaxStrictLimit limits the request, so that it shows whether moves can make room
+	byMaxStrictLimit bool // Figures.MaxStrictLimit is an upper bound for the request, so it shows whether moves can make room
 
-	minFeatures uint64 // required CPU time and amounts of the first further resources, in the lanes of the first word of features
+	minFeatures uint64 // required CPU time and amounts of the first further resources, encoded as in the first word of features
 
 	byFreeShare         bool // the order compares nodes by the free share
-	lendsAboveMaxUnlent bool // a flexible container must lend the CPU time above Figures.MaxUnlentGuarantee
+	lendsAboveMaxUnlent bool // if a flexible container requests more than Figures.MaxUnlentGuarantee, CPUs are lent for the whole excess
 }
 
 // setQuery makes a request the query of the next decision.
@@ -39,7 +39,7 @@ func (f *Fleet) setQuery(r *Request) {
 		f.query.fraction = int32(r.Limit % 1000)
 	}
 	f.query.byFreeShare = f.byFreeShare(r.Class)
-	f.query.lendsAboveMaxUnlent = f.options.Hybrid.MinShared == 0 // otherwise the time that is reserved for flexible containers can provide a part of it
+	f.query.lendsAboveMaxUnlent = f.options.Hybrid.MinShared == 0 // otherwise the reserved time can provide a part of the excess
 	f.query.byMaxStrictLimit = f.query.isPlain && f.query.isStrict && r.Class == hybrid.Sensitive && !f.usesPaper()
 }
 
@@ -162,8 +162,7 @@ func (q *query) minLent(r *row, time int32) int32 {
 	return r.minLentFor(time - decodeTime(r.get(featureSlackPlusNext)))
 }
 
-// minLentFor returns the lowest lent time that is added if at least one further CPU is lent, and the room on the CPUs after the first
-// provides the lacking time.
+// minLentFor returns the lowest lent time that is added if a further CPU is lent and then, until the lacking time is provided, more CPUs.
 func (r *row) minLentFor(lacking int32) int32 {
 	next, second := r.getInverted(featureNextLentInverted), r.getInverted(featureSecondLentInverted)
 	switch {
@@ -178,8 +177,7 @@ func (r *row) minLentFor(lacking int32) int32 {
 	}
 }
 
-// minLentForWhole returns the lowest lent time that is added if the container takes its whole CPUs, and the extra time, from flexible
-// containers.
+// minLentForWhole returns the lowest lent time that is added if flexible containers lose the container's whole CPUs and the extra time.
 func (q *query) minLentForWhole(r *row, extra int32) int32 {
 	lent := q.minLent(r, int32(q.wholeCPUs)*1000+extra)
 	if int(r.get(featureSpareCPUs)) >= q.wholeCPUs {
@@ -199,8 +197,8 @@ func (q *query) minSharedAlone(r *row) int32 {
 	return min(others, q.fraction+q.minLentForWhole(r, q.fraction))
 }
 
-// minSharedJoined returns the lowest shared time that is added if the fraction joins other fractions. They are on a CPU whose time is shared
-// already, or on another CPU, which flexible containers can use from then on.
+// minSharedJoined returns the lowest shared time that is added if the fraction joins other fractions. The other fractions are on a CPU whose
+// time is shared already, or on another CPU, which flexible containers can use from then on.
 func (q *query) minSharedJoined(r *row) int32 {
 	shared := int32(impossible)
 	if int32(r.get(featureMaxSharedRoom)) >= q.fraction {
@@ -242,8 +240,8 @@ func (q *query) boundDirectPaper(r *row) (whole int, shared int32, ok bool) {
 	return q.wholeCPUs, shared, ok
 }
 
-// boundJoinedPaper is boundDirectPaper for a node with too few shared CPUs. The time of the missing CPUs is divided into fractions, which
-// join other fractions on one CPU more than the number of missing CPUs.
+// boundJoinedPaper is boundDirectPaper for a node with too few shared CPUs. The time of the missing CPUs and the fraction are divided among
+// fractional CPUs, at most one CPU more than the number of missing CPUs.
 func (q *query) boundJoinedPaper(r *row, cpus int) (whole int, shared int32, ok bool) {
 	missing := int32(q.wholeCPUs - cpus)
 	rest := missing*1000 + q.fraction
@@ -259,7 +257,7 @@ func (f *Fleet) boundFlexible(r *row) score {
 	lent := int32(0)
 	if q.guaranteed > decodeTime(r.get(featureMaxUnlent)) {
 		if lent = r.minLentFor(q.guaranteed - decodeTime(r.get(featureMaxUnlentPlusNext))); !q.lendsAboveMaxUnlent && lent > 0 {
-			lent = r.getInverted(featureNextLentInverted) // the time that is reserved for flexible containers may provide the rest
+			lent = r.getInverted(featureNextLentInverted) // a single further CPU may suffice, because the reserved time can provide the rest
 		}
 		if lent >= impossible {
 			return never

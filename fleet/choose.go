@@ -128,7 +128,8 @@ func (f *Fleet) evaluateFirst(s *searchState) {
 }
 
 // evaluate returns a node's score and true, or a bound above the known bound and false. The score is never if the node cannot take the
-// container. If the container does not fit without moves, evaluate calls the node, which takes long, only if no better bound is known.
+// container. If the container needs moves, evaluate first returns a bound (indirectScoreOf). Only when this bound is already known does it
+// compute the score with the node itself, which takes longer.
 func (f *Fleet) evaluate(id NodeID, bound score) (score, bool) {
 	r := f.query.Request
 	if !f.hasAmounts(id, r) {

@@ -38,7 +38,7 @@ func (o Order) String() string {
 	return strconv.Itoa(int(o))
 }
 
-// MarshalText writes the order's name.
+// MarshalText returns the order's name.
 func (o Order) MarshalText() ([]byte, error) { return []byte(o.String()), nil }
 
 // UnmarshalText parses an order's name. The error for an unknown name lists the known names.

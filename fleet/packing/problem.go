@@ -36,7 +36,7 @@ var goalNames = []string{"nodes", "sharing"}
 
 func (g Goal) String() string { return goalNames[g] }
 
-// MarshalText writes the goal's name.
+// MarshalText returns the goal's name.
 func (g Goal) MarshalText() ([]byte, error) { return []byte(g.String()), nil }
 
 // UnmarshalText parses a goal's name. The error for an unknown name lists the known names.
