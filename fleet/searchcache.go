@@ -20,7 +20,7 @@ type searchState struct {
 	startMoves  int64      // nodeIndex.moveCount when the search started
 
 	roomyNode     NodeID // the node that had room for the container in the last call of hasAnyRoom; it may have changed since
-	noRoomChanges int64 // value of searchCache.changes at which no node had room for the container; initially 0, when the fleet had no nodes
+	noRoomChanges int64  // value of searchCache.changes at which no node had room for the container; initially 0, when the fleet had no nodes
 }
 
 // A searchSet is a set of a set-associative cache. The hash of a query determines its set.

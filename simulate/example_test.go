@@ -23,7 +23,7 @@ func Example() {
 	var points []simulate.Point
 	for _, algorithm := range []hybrid.Algorithm{hybrid.Candor, hybrid.Paper} {
 		points = append(points, simulate.Point{
-			Algorithm: algorithm, Scheduler: simulate.OwnScheduler(algorithm), Sensitive: simulate.Selection{Share: 0.5},
+			Algorithm: algorithm, Scheduler: simulate.DefaultScheduler(algorithm), Sensitive: simulate.Selection{Share: 0.5},
 		})
 	}
 	results, err := simulate.Sweep(context.Background(), exampleSetting(), points)

@@ -73,7 +73,7 @@ func end(at trace.Micros, slot uint32) trace.Event {
 
 // byClass returns a point whose sensitive containers are the containers of class b.
 func byClass(a hybrid.Algorithm) simulate.Point {
-	return simulate.Point{Algorithm: a, Scheduler: simulate.OwnScheduler(a), Sensitive: simulate.Selection{ByClass: true}}
+	return simulate.Point{Algorithm: a, Scheduler: simulate.DefaultScheduler(a), Sensitive: simulate.Selection{ByClass: true}}
 }
 
 func run(t *testing.T, s simulate.Setting, p simulate.Point) simulate.Result {

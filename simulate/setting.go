@@ -67,8 +67,8 @@ type Point struct {
 	Sensitive Selection
 }
 
-// OwnScheduler returns the scheduler that belongs to an algorithm.
-func OwnScheduler(a hybrid.Algorithm) fleet.Order {
+// DefaultScheduler returns the scheduler that belongs to an algorithm.
+func DefaultScheduler(a hybrid.Algorithm) fleet.Order {
 	if a == hybrid.Paper {
 		return fleet.Paper
 	}

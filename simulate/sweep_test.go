@@ -141,7 +141,7 @@ func TestRealParts(t *testing.T) {
 		Open: func() (trace.Reader, error) { return trace.Open("google2011:"+dir, trace.Options{}) }}
 	var points []simulate.Point
 	for _, a := range []hybrid.Algorithm{hybrid.Candor, hybrid.Paper} {
-		for _, o := range []fleet.Order{fleet.Least, simulate.OwnScheduler(a)} {
+		for _, o := range []fleet.Order{fleet.Least, simulate.DefaultScheduler(a)} {
 			points = append(points, simulate.Point{Algorithm: a, Scheduler: o, Sensitive: simulate.Selection{Share: 0.5}})
 		}
 	}

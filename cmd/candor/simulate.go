@@ -264,7 +264,7 @@ func pointOf(algorithm, policy, scheduler string) simulate.Point {
 	var p simulate.Point
 	must(p.Algorithm.UnmarshalText([]byte(algorithm)))
 	must(p.Policy.UnmarshalText([]byte(policy)))
-	if p.Scheduler = simulate.OwnScheduler(p.Algorithm); scheduler != own {
+	if p.Scheduler = simulate.DefaultScheduler(p.Algorithm); scheduler != own {
 		must(p.Scheduler.UnmarshalText([]byte(scheduler)))
 	}
 	return p

@@ -30,7 +30,7 @@ func Solve(apps, nodes List, goal Goal) (*Solution, error) {
 	case s.best == nil:
 		return nil, ErrNotFound
 	}
-	solution := &Solution{Of: s.best, Optimal: s.tries >= 0}
+	solution := &Solution{NodeOf: s.best, Optimal: s.tries >= 0}
 	p.setUse(solution)
 	if goal == Nodes {
 		p.reduceSharing(solution)
@@ -43,11 +43,11 @@ func Solve(apps, nodes List, goal Goal) (*Solution, error) {
 func (p *problem) reduceSharing(solution *Solution) {
 	s := newSearch(p, Sharing)
 	s.maxNodes, s.bound = solution.Used, p.sharedBound(solution.Used)
-	s.best, s.bestCost = solution.Of, solution.Shared
+	s.best, s.bestCost = solution.NodeOf, solution.Shared
 	if s.bestCost > s.bound {
 		s.run()
 	}
-	solution.Of, solution.SharesLeast = s.best, s.tries >= 0
+	solution.NodeOf, solution.SharesLeast = s.best, s.tries >= 0
 	p.setUse(solution)
 }
 
@@ -55,7 +55,7 @@ func (p *problem) reduceSharing(solution *Solution) {
 func (p *problem) setUse(solution *Solution) {
 	solution.Used, solution.Shared = 0, 0
 	amounts := make([][]int64, len(p.nodes))
-	for a, n := range solution.Of {
+	for a, n := range solution.NodeOf {
 		amounts[n] = append(amounts[n], p.apps[a].Amounts[0])
 	}
 	for n := range amounts {

@@ -120,7 +120,7 @@ func TestSolveIsExact(t *testing.T) {
 		if err != nil {
 			rt.Fatal(err)
 		}
-		cost, ok := costOf(apps, nodes, solution.Of, goal)
+		cost, ok := costOf(apps, nodes, solution.NodeOf, goal)
 		if !ok || !solution.Optimal || cost != want || solution.Bound != want {
 			rt.Fatalf("%+v costs %d (capacities kept: %v); want %d", *solution, cost, ok, want)
 		}
@@ -233,7 +233,7 @@ func TestLargeCase(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		cost, ok := costOf(apps, nodes, s.Of, Nodes)
+		cost, ok := costOf(apps, nodes, s.NodeOf, Nodes)
 		if !ok || cost != int64(s.Used) || s.Bound > map[Goal]int64{Nodes: cost, Sharing: s.Shared}[goal] {
 			t.Errorf("%v: %d nodes, %v; %+v", goal, cost, ok, *s)
 		}

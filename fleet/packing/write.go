@@ -21,7 +21,7 @@ func (s *Solution) WriteMatrix(out io.Writer, apps, nodes List, goal Goal) error
 		fmt.Fprintf(w, "\n%s", apps.Items[a].Name)
 		for n := range nodes.Items {
 			mark := "0"
-			if s.Of[a] == n {
+			if s.NodeOf[a] == n {
 				mark = "1"
 			}
 			fmt.Fprintf(w, "\t%s", mark)
@@ -69,7 +69,7 @@ func (s *Solution) WriteJSON(out io.Writer, apps, nodes List, goal Goal) error {
 		Bound    int64   `json:"bound"`
 		Least    bool    `json:"sharesLeast"`
 	}{Minimize: goal.String(), Used: s.Used, Shared: s.Shared, Optimal: s.Optimal, Bound: s.Bound, Least: s.SharesLeast}
-	for a, n := range s.Of {
+	for a, n := range s.NodeOf {
 		cells := make([]int, len(nodes.Items))
 		cells[n] = 1
 		result.Matrix = append(result.Matrix, cells)
