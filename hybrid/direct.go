@@ -18,7 +18,7 @@ type Cost struct {
 	L3s       int   // L3 domains in which the container has CPUs
 	Splits    int   // cores of which the container has only a part
 	FreeWhole int   // remaining shared CPUs
-	Moves     int   // fractions of other containers that change CPU
+	Moves     int   // number of fractions of other containers that change CPU
 }
 
 // NewLike returns an empty node with the same machine and options. Both nodes use the same memory for plans:

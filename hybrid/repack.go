@@ -282,7 +282,7 @@ func (n *Node) maxStrictLimit() Milli {
 	if t.packBins < 0 {
 		t.packBins, t.packRoom = packBound(t.fractions)
 	}
-	open := n.sharedCount + int32(n.fractional.Count()) // including closed CPUs, whose fractions are in parts
+	open := n.sharedCount + int32(n.fractional.Count()) // including closed CPUs, whose fractions are in tally.fractions
 	return Milli(max(0, open-t.packBins))*1000 + Milli(t.packRoom)
 }
 

@@ -51,7 +51,7 @@ func (g *Goal) UnmarshalText(text []byte) error {
 
 // A Solution is an allocation of all applications.
 type Solution struct {
-	NodeOf      []int // by application: index of the application's node
+	NodeOf  []int // by application: index of the application's node
 	Used    int   // number of nodes with applications
 	Shared  int64 // CPU time on CPUs that several applications use, in milli-CPU
 	Optimal bool  // no allocation has a lower objective
