@@ -2,12 +2,12 @@ package cpuset
 
 import "math/bits"
 
-// A Compact is a set in 16 bytes, for programs that hold thousands of sets. It allocates more memory
-// only for CPU ids of 64 and above. Do not copy a Compact: both copies would share the higher ids. The
-// zero value is the empty set.
+// A Compact is a set in 16 bytes, for programs that have thousands of sets. It allocates more memory only for CPU ids
+// of 64 and above. Do not copy a Compact, because both copies would share the memory of the higher ids. The zero value
+// is the empty set.
 type Compact struct {
 	low  uint64
-	high *[wordCount - 1]uint64 // ids 64 and above; nil if no such id was ever added
+	high *[wordCount - 1]uint64 // ids of 64 and above; nil if no such id was ever added
 }
 
 // Set returns a copy of the set as a plain value.
@@ -19,7 +19,7 @@ func (c *Compact) Set() (s Set) {
 	return s
 }
 
-// Assign replaces the contents of the set with the CPUs of s.
+// Assign makes the set equal to s.
 func (c *Compact) Assign(s *Set) {
 	c.low = s.words[0]
 	if c.high == nil {
@@ -52,7 +52,7 @@ func (c *Compact) Remove(cpu int) {
 	}
 }
 
-// Contains reports whether a CPU id is in the set. It is false for ids that no Set can hold.
+// Contains reports whether a CPU id is in the set. It returns false for ids outside 0 to Max-1.
 func (c *Compact) Contains(cpu int) bool {
 	if uint(cpu) < 64 {
 		return c.low&(1<<uint(cpu)) != 0
@@ -79,7 +79,7 @@ func (c *Compact) IsEmpty() bool {
 // First returns the lowest CPU id, or -1 if the set is empty.
 func (c *Compact) First() int { return c.Next(0) }
 
-// Next returns the lowest CPU id that is at least from, or -1 if there is none.
+// Next returns the lowest CPU id of the set that is at least from, or -1 if there is none.
 func (c *Compact) Next(from int) int {
 	if from = max(from, 0); from < 64 {
 		if w := c.low >> from; w != 0 {

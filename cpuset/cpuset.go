@@ -4,9 +4,7 @@
 // its operations do not allocate. Parse and String convert it from and to the kernel's list format,
 // "0-3,8,10-11", which cpuset.cpus, taskset and /sys/devices/system/cpu/online use.
 //
-// A Compact is a smaller set for programs that hold thousands of sets.
-//
-// The package knows nothing about topology, limits or containers.
+// A Compact is a smaller set for programs that have thousands of sets.
 package cpuset
 
 import (
@@ -14,7 +12,7 @@ import (
 	"math/bits"
 )
 
-// Max is the number of CPU ids that a Set can hold: ids are 0 to Max-1.
+// Max is the number of CPU ids that a Set can contain: ids are 0 to Max-1.
 const Max = 1024
 
 const wordCount = Max / 64
@@ -49,7 +47,7 @@ func (s *Set) Add(cpu int) { s.words[uint(cpu)/64] |= 1 << (uint(cpu) % 64) }
 // Remove removes a CPU id from the set.
 func (s *Set) Remove(cpu int) { s.words[uint(cpu)/64] &^= 1 << (uint(cpu) % 64) }
 
-// Contains reports whether a CPU id is in the set. It is false for ids that no Set can hold.
+// Contains reports whether a CPU id is in the set. It returns false for ids outside 0 to Max-1.
 func (s *Set) Contains(cpu int) bool {
 	return uint(cpu) < Max && s.words[uint(cpu)/64]&(1<<(uint(cpu)%64)) != 0
 }
@@ -79,8 +77,8 @@ func (s *Set) Last() int {
 	return -1
 }
 
-// Next returns the lowest CPU id that is at least from, or -1 if there is none. It iterates over a set
-// without allocations:
+// Next returns the lowest CPU id of the set that is at least from, or -1 if there is none. A loop over a set with Next
+// needs no memory allocation:
 //
 //	for cpu := s.First(); cpu >= 0; cpu = s.Next(cpu + 1) { … }
 func (s *Set) Next(from int) int {
@@ -145,14 +143,14 @@ func (s Set) Minus(t Set) Set {
 	return s
 }
 
-// AddAll adds the CPUs of t to the set: Union in place.
+// AddAll adds the CPUs of t to the set.
 func (s *Set) AddAll(t *Set) {
 	for i := range s.words {
 		s.words[i] |= t.words[i]
 	}
 }
 
-// RemoveAll removes the CPUs of t from the set: Minus in place.
+// RemoveAll removes the CPUs of t from the set.
 func (s *Set) RemoveAll(t *Set) {
 	for i := range s.words {
 		s.words[i] &^= t.words[i]
@@ -188,7 +186,7 @@ func (s *Set) CountIn(t *Set) int {
 	return n
 }
 
-// Lowest returns the n lowest CPUs of the set, or the whole set if it has fewer.
+// Lowest returns the n lowest CPUs of the set, or the whole set if it has fewer CPUs.
 func (s Set) Lowest(n int) Set {
 	var out Set
 	for i, w := range s.words {

@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// A SyntaxError names the invalid part of a CPU list.
+// A SyntaxError reports an invalid CPU list.
 type SyntaxError struct {
 	List   string // the whole input
 	Part   string // the invalid part of List
@@ -20,7 +20,7 @@ func (e *SyntaxError) Error() string {
 	return fmt.Sprintf("CPU list %q: %q: %s", shorten(e.List), shorten(e.Part), e.Reason)
 }
 
-// shorten keeps error lines readable when hostile input is long.
+// shorten truncates s for error messages, because hostile input can be long.
 func shorten(s string) string {
 	const limit = 60
 	if len(s) <= limit {
@@ -29,18 +29,17 @@ func shorten(s string) string {
 	return s[:limit] + "…"
 }
 
-// Parse parses the kernel's list format: CPU ids and ranges, separated by commas, in any order
-// ("0-3,8,10-11"). The empty string is the empty set; a newline at the end is accepted, as the kernel
-// writes it. Spaces, signs, descending ranges, strides ("0-15:2/4") and ids above Max-1 are errors of
-// type *SyntaxError.
+// Parse parses the kernel's list format: CPU ids and ranges, separated by commas, in any order, such as
+// "0-3,8,10-11". The empty string is the empty set. Parse accepts a newline at the end, because the kernel writes one.
+// Spaces, signs, descending ranges, strides ("0-15:2/4") and ids above Max-1 are errors of type *SyntaxError.
 func Parse(list string) (Set, error) { return parse(list, false) }
 
-// ParsePossible is Parse for lists that contain offline CPUs, such as /sys/devices/system/cpu/present
-// and Cpus_allowed_list of a process. It drops ids above Max-1, because firmware reserves ids for CPUs
-// that never come online.
+// ParsePossible is Parse for lists that can contain offline CPUs, such as /sys/devices/system/cpu/present and
+// Cpus_allowed_list of a process. It drops ids above Max-1, because firmware reserves ids for CPUs that never come
+// online.
 func ParsePossible(list string) (Set, error) { return parse(list, true) }
 
-// parse parses a list. With clip it drops ids above Max-1; otherwise they are errors.
+// parse parses a list. If clip is true, it drops ids above Max-1; otherwise these ids are errors.
 func parse(list string, clip bool) (Set, error) {
 	var s Set
 	list = strings.TrimSuffix(list, "\n")
@@ -66,7 +65,7 @@ func parse(list string, clip bool) (Set, error) {
 
 const listSyntax = "must be CPU ids and ranges, such as 0-3,8"
 
-// parseRange parses a CPU id or a range, a part of a list. The reason is empty if the part is valid.
+// parseRange parses a part of a list: a CPU id or a range. reason is empty if the part is valid.
 func parseRange(part string) (first, last int, reason string) {
 	low, high, isRange := strings.Cut(part, "-")
 	first, ok := parseID(low)
@@ -83,12 +82,11 @@ func parseRange(part string) (first, last int, reason string) {
 	return first, last, ""
 }
 
-// maxID is the largest id that parseID returns. It exceeds the largest CPU id of every kernel
-// (CONFIG_NR_CPUS is at most 8192).
+// maxID is the highest id that parseID returns. It is above the CPU ids of all kernels, because CONFIG_NR_CPUS is at
+// most 8192.
 const maxID = 1 << 20
 
-// parseID parses a CPU id. An id above maxID becomes maxID, so that long digit strings do not
-// overflow.
+// parseID parses a CPU id. It returns maxID for a higher id, so that long digit strings do not overflow.
 func parseID(digits string) (id int, ok bool) {
 	if digits == "" {
 		return 0, false
@@ -102,7 +100,7 @@ func parseID(digits string) (id int, ok bool) {
 	return id, true
 }
 
-// MustParse is Parse for lists in the program's source. It panics on an invalid list.
+// MustParse is Parse for lists in source code. It panics on an invalid list.
 func MustParse(list string) Set {
 	s, err := Parse(list)
 	if err != nil {
@@ -134,10 +132,10 @@ func (s *Set) Append(b []byte) []byte {
 	return b
 }
 
-// MarshalText returns the set in the kernel's list format, so a Set is a JSON string.
+// MarshalText returns the set in the kernel's list format, so that a Set is a JSON string.
 func (s Set) MarshalText() ([]byte, error) { return s.Append([]byte{}), nil }
 
-// UnmarshalText parses the output of MarshalText with the rules of Parse.
+// UnmarshalText parses the kernel's list format with the rules of Parse.
 func (s *Set) UnmarshalText(text []byte) error {
 	set, err := Parse(string(text))
 	if err != nil {

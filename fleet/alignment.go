@@ -2,178 +2,184 @@ package fleet
 
 import "github.com/candor-project/candor/hybrid"
 
-// The pull of a node on a container is the alignment of Tetris (Grandl et al., "Multi-Resource Packing for Cluster Schedulers", SIGCOMM
-// 2014): the sum over the resources of the share of a node that the container requests, times the share that it leaves free. So the free
-// part of a resource is not stranded for lack of another resource.
+// The alignment of a node with a container is the score of Tetris (Grandl et al., "Multi-Resource Packing for Cluster Schedulers", SIGCOMM
+// 2014). It is the sum, over the resources, of the share of the node that the container requests times the share that is free after the
+// placement. The node with the highest alignment is the best, because a node should not run out of one resource while much of another is
+// free.
 //
-// The rest of a CPU with a sensitive container's fraction should stay idle, since any other use shares the time of the fraction. Idle time
-// remains where the other resources run out first. So the fraction counts against the other resources, and a part of it once more for CPU.
+// The rest of a CPU with a fraction of a sensitive container should stay idle, because any other use of the CPU makes the fraction's time
+// shared. Such CPU time stays idle on a node whose other resources run out first. So the fraction reduces the weights of the other
+// resources, and repeatedPart of the fraction counts once more for CPU.
 
-// onceMore is that part. With all of it, too few nodes keep the room for the largest containers: of Google's cell of 2011, 10 to
-// 100 % of the containers sensitive, 0.5 % less CPU time was placed in the mean, and 1.1 % at most.
-func onceMore(fraction int64) int64 { return fraction / 4 }
+// repeatedPart returns the part of a fraction that counts once more for CPU. With the whole fraction, too few nodes retain room for the
+// largest containers: in the replay of Google's cell of 2011, with 10 to 100 % of the containers sensitive, 0.5 % less CPU time was placed
+// in the mean, and at most 1.1 % less.
+func repeatedPart(fraction int64) int64 { return fraction / 4 }
 
-// wholeShare is all that a node has of a resource.
+// wholeShare is the share that stands for the whole capacity of a resource.
 const wholeShare = 1<<16 - 1
 
-// pullBits are those of a pull in a score.
-const pullBits = 28
+// alignmentBits is the number of bits of an alignment in a score.
+const alignmentBits = 28
 
-// mostPull is more than any pull.
-const mostPull = 1 << (pullBits - 1)
+// maxAlignment is above every alignment.
+const maxAlignment = 1 << (alignmentBits - 1)
 
-// A pull is the pull of nodes of a kind on the question's container, or the highest pull of nodes of many kinds.
-type pull struct {
-	asks    [1 + maxResources]int64 // shares that the container asks for; CPU, and the further resources
-	weights [1 + maxResources]int64
-	shift   int64 // reduction by the container itself
+// An aligner computes the alignment of nodes of a kind with the query's container, or an upper bound for nodes of several kinds. CPU is the
+// resource at index 0, and the further resources follow.
+type aligner struct {
+	requested [1 + maxResources]int64 // share of a node that the container requests; the largest share among the kinds
+	weights   [1 + maxResources]int64 // a node's alignment is the sum of weights times free shares, minus reduction
+	reduction int64                   // sum of weights times requested shares, which the container takes from the free shares; the lowest sum among the kinds
 
-	// An upper bound of the pull of nodes with some traits is base plus these terms; for two resources, base plus one of them.
-	plus, minus           [1 + moreResources]term // those that pull, the strongest first; those that push
-	plusCount, minusCount int
-	base                  int64
+	// upperBound adds these terms to base, unless isPair.
+	positive, negative           [1 + indexedResources]term // resources with positive weights, the largest weight first; resources with negative weights
+	positiveCount, negativeCount int
+	base                         int64
 
-	// Of two resources: of base and the less of the sums of each of these.
-	isPair         bool
-	corner, beside [2]term
+	// With two resources (isPair), upperBound adds the smaller sum of corner and neighbors to base.
+	isPair            bool
+	corner, neighbors [2]term
 }
 
-// A term is a trait with its factor.
+// A term is a feature times a weight.
 type term struct {
-	trait  trait
-	weight int64
+	feature feature
+	weight  int64
 }
 
-// set counts a pull on the container of a question. The scales are those of the nodes with the least and
-// with the most of each resource.
-func (p *pull) set(q *question, least, most []float64) {
-	p.weigh(q, least, most)
-	p.sort(len(least))
+// set sets the aligner for the container of a query. smallest and largest are the scales (newScale) for the smallest and for the largest
+// capacity of each resource among the nodes.
+func (p *aligner) set(q *query, smallest, largest []float64) {
+	p.setWeights(q, smallest, largest)
+	p.setBound(len(smallest))
 }
 
-// weigh is set as far as pull.of needs it.
-func (p *pull) weigh(q *question, least, most []float64) {
-	resources := len(least)
-	fraction := partOf(int64(q.fraction), least[0])
-	p.asks[0] = partOf(int64(q.need), least[0])
-	p.weights[0] = p.asks[0] + onceMore(fraction)
-	low := partOf(int64(q.need), most[0])
-	p.shift = (low + onceMore(partOf(int64(q.fraction), most[0]))) * low
+// setWeights computes the fields that valueFor reads.
+func (p *aligner) setWeights(q *query, smallest, largest []float64) {
+	resources := len(smallest)
+	fraction := toShare(int64(q.fraction), smallest[0])
+	p.requested[0] = toShare(int64(q.guaranteed), smallest[0])
+	p.weights[0] = p.requested[0] + repeatedPart(fraction)
+	minRequested := toShare(int64(q.guaranteed), largest[0])
+	p.reduction = (minRequested + repeatedPart(toShare(int64(q.fraction), largest[0]))) * minRequested
 	for i := 1; i < resources; i++ {
-		p.asks[i], low = 0, 0
+		p.requested[i], minRequested = 0, 0
 		if i <= len(q.Resources) {
-			p.asks[i], low = partOf(q.Resources[i-1], least[i]), partOf(q.Resources[i-1], most[i])
+			p.requested[i], minRequested = toShare(q.Resources[i-1], smallest[i]), toShare(q.Resources[i-1], largest[i])
 		}
-		against := int64(resources - 1)
-		p.weights[i] = p.asks[i] - partOf(int64(q.fraction), most[0])/against
-		if weight := low - fraction/against; weight < 0 {
-			p.shift += weight * p.asks[i]
+		others := int64(resources - 1)
+		p.weights[i] = p.requested[i] - toShare(int64(q.fraction), largest[0])/others
+		if weight := minRequested - fraction/others; weight < 0 {
+			p.reduction += weight * p.requested[i]
 		} else {
-			p.shift += weight * low
+			p.reduction += weight * minRequested
 		}
 	}
 }
 
-// sort prepares pull.most.
-func (p *pull) sort(resources int) {
-	p.plusCount, p.minusCount, p.base = 0, 0, -p.shift
+// setBound computes the fields that upperBound reads.
+func (p *aligner) setBound(resources int) {
+	p.positiveCount, p.negativeCount, p.base = 0, 0, -p.reduction
 	if p.isPair = resources == 2; p.isPair {
-		p.base += min(p.weights[1], 0) * top
-		p.pair(p.weights[0], p.weights[1])
+		p.base += min(p.weights[1], 0) * maxFeature
+		p.setPairBound(p.weights[0], p.weights[1])
 		return
 	}
-	for i, weight := range p.weights[:resources] {
+	for resource, weight := range p.weights[:resources] {
 		switch {
-		case i > moreResources:
+		case resource > indexedResources:
 			p.base += max(weight, 0) * wholeShare
-		case weight < 0: // the less of it is free the better, and the trait is counted from the top
-			p.minus[p.minusCount] = term{traitLeastOf[i], -weight}
-			p.minusCount++
-			p.base += weight * top
+		case weight < 0: // less free is better, so the term needs the inverted feature
+			p.negative[p.negativeCount] = term{invertedShareFeatures[resource], -weight}
+			p.negativeCount++
+			p.base += weight * maxFeature
 		default:
-			at := p.plusCount
-			for ; at > 0 && p.plus[at-1].weight < weight; at-- {
-				p.plus[at] = p.plus[at-1]
+			i := p.positiveCount
+			for ; i > 0 && p.positive[i-1].weight < weight; i-- {
+				p.positive[i] = p.positive[i-1]
 			}
-			p.plus[at] = term{traitFreeOf[i], weight}
-			p.plusCount++
+			p.positive[i] = term{shareFeatures[resource], weight}
+			p.positiveCount++
 		}
 	}
 }
 
-// pair is sort for CPU and a further resource. Traits hold the highest of several weighted sums of the two: for any weights, the sum is not
-// above the sums with the nearest weights on either side. For a single node the corner is exact, since those sums are rounded.
-func (p *pull) pair(cpu, other int64) {
-	p.corner = [2]term{{traitFreeCPU, cpu}, {traitMost1, other}}
+// setPairBound is setBound for CPU and one further resource. The alignment is a weighted sum of the two free shares. corner bounds the sum by
+// the highest free share of each resource. neighbors bounds the sum by features that hold, for several fixed ratios of the two weights, the
+// highest weighted sum of a node: it combines the two features with the next smaller and the next larger ratio. neighbors is usually lower.
+// For a single node, only corner is exact, because the weighted sums in features are rounded.
+func (p *aligner) setPairBound(cpu, other int64) {
+	p.corner = [2]term{{featureCPUShare, cpu}, {featureShare1, other}}
 	if other < 0 {
-		p.corner[1] = term{traitLeast1, -other}
+		p.corner[1] = term{featureShare1Inverted, -other}
 	}
 	switch {
 	case other < 0 && cpu < -other:
-		p.beside = [2]term{{traitCPULess, 2 * cpu}, {traitLeast1, -other - cpu}}
+		p.neighbors = [2]term{{featureCPUMinusOther, 2 * cpu}, {featureShare1Inverted, -other - cpu}}
 	case other < 0:
-		p.beside = [2]term{{traitFreeCPU, cpu + other}, {traitCPULess, -2 * other}}
+		p.neighbors = [2]term{{featureCPUShare, cpu + other}, {featureCPUMinusOther, -2 * other}}
 	case cpu >= 2*other:
-		p.beside = [2]term{{traitFreeCPU, cpu - 2*other}, {traitMoreCPU, other << sumShift}}
+		p.neighbors = [2]term{{featureCPUShare, cpu - 2*other}, {featureSumTwiceCPU, other << sumShift}}
 	case cpu >= other:
-		p.beside = [2]term{{traitMoreCPU, (cpu - other) << sumShift}, {traitFreeSum, (2*other - cpu) << sumShift}}
+		p.neighbors = [2]term{{featureSumTwiceCPU, (cpu - other) << sumShift}, {featureShareSum, (2*other - cpu) << sumShift}}
 	case 2*cpu >= other:
-		p.beside = [2]term{{traitFreeSum, (2*cpu - other) << sumShift}, {traitMoreOther, (other - cpu) << sumShift}}
+		p.neighbors = [2]term{{featureShareSum, (2*cpu - other) << sumShift}, {featureSumTwiceOther, (other - cpu) << sumShift}}
 	default:
-		p.beside = [2]term{{traitMoreOther, cpu << sumShift}, {traitMost1, other - 2*cpu}}
+		p.neighbors = [2]term{{featureSumTwiceOther, cpu << sumShift}, {featureShare1, other - 2*cpu}}
 	}
 }
 
-// of returns the pull of a node with so much free.
-func (p *pull) of(shares []int32) int64 {
-	sum := -p.shift
+// valueFor returns the alignment of a node with these free shares.
+func (p *aligner) valueFor(shares []int32) int64 {
+	sum := -p.reduction
 	for i, share := range shares {
 		sum += p.weights[i] * int64(share)
 	}
-	return clampPull(sum)
+	return clampAlignment(sum)
 }
 
-// most returns an upper bound on the pull of a part's nodes. Nodes with the most of a resource seldom have the most of another, so the sum
-// over all resources bounds it as well.
-func (p *pull) most(of *row) int64 {
+// upperBound returns an upper bound on the alignment of the nodes of a row. A node with the highest free share of a resource seldom has the
+// highest of another, so the sum of the free shares limits the terms, too.
+func (p *aligner) upperBound(r *row) int64 {
 	if p.isPair {
-		return clampPull(p.base + min(sumOf(&p.corner, of), sumOf(&p.beside, of)))
+		return clampAlignment(p.base + min(sumOf(&p.corner, r), sumOf(&p.neighbors, r)))
 	}
-	sum, rest := p.base, int64(of.get(traitFreeSum))<<sumShift
-	for i := range p.plusCount {
-		term := &p.plus[i]
-		free := min(rest, int64(of.get(term.trait)))
+	sum, rest := p.base, int64(r.get(featureShareSum))<<sumShift
+	for i := range p.positiveCount {
+		term := &p.positive[i]
+		free := min(rest, int64(r.get(term.feature)))
 		rest -= free
 		sum += term.weight * free
 	}
-	for i := range p.minusCount {
-		term := &p.minus[i]
-		sum += term.weight * int64(of.get(term.trait))
+	for i := range p.negativeCount {
+		term := &p.negative[i]
+		sum += term.weight * int64(r.get(term.feature))
 	}
-	return clampPull(sum)
+	return clampAlignment(sum)
 }
 
-// sumOf returns the sum of two terms.
-func sumOf(terms *[2]term, of *row) int64 {
-	return terms[0].weight*int64(of.get(terms[0].trait)) + terms[1].weight*int64(of.get(terms[1].trait))
+// sumOf returns the sum of two terms for a row.
+func sumOf(terms *[2]term, r *row) int64 {
+	return terms[0].weight*int64(r.get(terms[0].feature)) + terms[1].weight*int64(r.get(terms[1].feature))
 }
 
-// traitFreeOf are the traits with the free share of a resource; CPU is the first.
-var traitFreeOf = [1 + moreResources]trait{traitFreeCPU, traitMost1, traitMost2}
+// shareFeatures are the features with the free share of a resource, CPU first.
+var shareFeatures = [1 + indexedResources]feature{featureCPUShare, featureShare1, featureShare2}
 
-// clampPull makes a pull of a sum: below mostPull, and not below its negative.
-func clampPull(sum int64) int64 {
-	return min(max(sum>>8, 1-mostPull), mostPull-1)
+// clampAlignment scales a sum down to an alignment and clamps it between -maxAlignment and maxAlignment, both excluded.
+func clampAlignment(sum int64) int64 {
+	return min(max(sum>>8, 1-maxAlignment), maxAlignment-1)
 }
 
-// partOf returns an amount as a share of the capacity of nodes with a scale, rounded down; more than the capacity counts as the capacity,
-// since no such node has room for it.
-func partOf(amount int64, scale float64) int64 {
+// toShare converts an amount to a share of a capacity, rounded down. An amount above the capacity counts as the capacity, because no node
+// with this capacity has room for the container.
+func toShare(amount int64, scale float64) int64 {
 	return int64(min(float64(max(0, amount))*scale, wholeShare))
 }
 
-// newScale returns the factors from amounts to shares for each resource, CPU first; 0 for an absent resource. Shares are rounded like the
-// weigher's.
+// newScale returns, for each resource, CPU first, the factor that converts an amount to a share; 0 for a resource that the nodes do not
+// have. The rounding is that of the weigher.
 func newScale(w *weigher) []float64 {
 	scale := make([]float64, 1+len(w.weights))
 	scale[0] = wholeShare * float64(w.cpu) / float64(w.common)
@@ -183,17 +189,17 @@ func newScale(w *weigher) []float64 {
 	return scale
 }
 
-// sharesOf returns the shares of a node that are free: of CPU, and of the further resources.
+// sharesOf returns the free shares of a node, CPU first. The caller may change them.
 func (f *Fleet) sharesOf(id NodeID) []int32 {
 	count := 1 + len(f.options.Resources)
 	return f.shares[int(id)*count : (int(id)+1)*count : (int(id)+1)*count]
 }
 
-// countShares brings them up to date.
-func (f *Fleet) countShares(id NodeID) {
+// updateShares recomputes the free shares of a node.
+func (f *Fleet) updateShares(id NodeID) {
 	k, shares := f.kinds[f.nodes[id].kind], f.sharesOf(id)
-	shares[0] = int32(partOf(int64(f.summaries[id].Free(hybrid.Flexible)), k.scale[0]))
+	shares[0] = int32(toShare(int64(f.summaries[id].Free(hybrid.Flexible)), k.scale[0]))
 	for i, free := range f.freeOf(id) {
-		shares[1+i] = int32(partOf(free, k.scale[1+i]))
+		shares[1+i] = int32(toShare(free, k.scale[1+i]))
 	}
 }

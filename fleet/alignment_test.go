@@ -6,55 +6,55 @@ import (
 	"pgregory.net/rapid"
 )
 
-// rowOfShares is the row of a node with so much free, and nothing else.
+// rowOfShares returns the row of a node with these free shares and no other features.
 func rowOfShares(shares []int32) row {
-	var list traitList
+	var list featureList
 	list.setShares(shares, Candor)
-	node := noRow
-	node.traits = list.pack()
+	node := worstRow
+	node.features = list.pack()
 	return node
 }
 
-// What nodes of two resources pull at most is bounded by their row, and exactly where it is one.
-func TestPullOfTwoResources(t *testing.T) {
-	share := rapid.OneOf(rapid.Int32Range(0, top), rapid.SampledFrom([]int32{0, 1, top - 1, top}))
+// With two resources, the upper bound of a row is never below the alignment of a node in the row. For a single node, they are equal.
+func TestAlignmentOfTwoResources(t *testing.T) {
+	share := rapid.OneOf(rapid.Int32Range(0, maxFeature), rapid.SampledFrom([]int32{0, 1, maxFeature - 1, maxFeature}))
 	weight := rapid.Int64Range(0, 2*wholeShare)
 	rapid.Check(t, func(t *rapid.T) {
-		p := pull{shift: rapid.Int64Range(-1<<31, 1<<31).Draw(t, "shift")}
+		p := aligner{reduction: rapid.Int64Range(-1<<31, 1<<31).Draw(t, "shift")}
 		p.weights[0] = weight.Draw(t, "weight of CPU")
 		p.weights[1] = rapid.OneOf(weight, rapid.Int64Range(-2*wholeShare, 0)).Draw(t, "of the other")
-		p.sort(2)
-		of, most := noRow, int64(1-mostPull)
+		p.setBound(2)
+		of, most := worstRow, int64(1-maxAlignment)
 		nodes := rapid.IntRange(1, 4).Draw(t, "nodes")
 		for range nodes {
 			shares := []int32{share.Draw(t, "CPU"), share.Draw(t, "other")}
 			node := rowOfShares(shares)
-			if got, want := p.most(&node), p.of(shares); got != want {
+			if got, want := p.upperBound(&node), p.valueFor(shares); got != want {
 				t.Fatalf("%+v: a node with %v free pulls with %d at most, want %d", p, shares, got, want)
 			}
-			of.raise(&node)
-			most = max(most, p.of(shares))
+			of.include(&node)
+			most = max(most, p.valueFor(shares))
 		}
-		if bound := p.most(&of); bound < most {
+		if bound := p.upperBound(&of); bound < most {
 			t.Errorf("%+v: %d at most, but a node pulls with %d", p, bound, most)
 		}
 	})
 }
 
-// The sums beside the weights bound what the corner cannot: of nodes that have either much CPU or much of the other
-// free, none pulls as one that has both.
-func TestPullBesideTheCorner(t *testing.T) {
+// The neighbors terms lower the bound if some nodes have much free CPU and other nodes have much of the other resource free, because no
+// node has the highest free share of both.
+func TestAlignmentNeighbors(t *testing.T) {
 	for _, weights := range [][2]int64{{5, 1}, {3, 2}, {2, 3}, {1, 5}} {
-		p := pull{weights: [1 + maxResources]int64{weights[0] << 8, weights[1] << 8}}
-		p.sort(2)
-		of, most := noRow, int64(0)
+		p := aligner{weights: [1 + maxResources]int64{weights[0] << 8, weights[1] << 8}}
+		p.setBound(2)
+		of, most := worstRow, int64(0)
 		for _, shares := range [][]int32{{60000, 10000}, {50000, 40000}, {40000, 50000}, {10000, 60000}} {
 			node := rowOfShares(shares)
-			of.raise(&node)
-			most = max(most, p.of(shares))
+			of.include(&node)
+			most = max(most, p.valueFor(shares))
 		}
 		corner := weights[0]*60000 + weights[1]*60000
-		if bound := p.most(&of); bound < most || (bound-most)*3 > corner-most {
+		if bound := p.upperBound(&of); bound < most || (bound-most)*3 > corner-most {
 			t.Errorf("weights %v: %d at most, where the strongest pulls with %d and the corner says %d", weights, bound, most, corner)
 		}
 	}

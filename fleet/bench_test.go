@@ -13,8 +13,8 @@ import (
 	"github.com/candor-project/candor/topology"
 )
 
-// A cell is a fleet like the Google cell of 2011: its machines, requests with the
-// quantiles of its running tasks, and memory that runs short on some nodes.
+// A cell is a fleet like Google's cell of 2011: the machines of the cell, requests with the quantiles of its running tasks, and memory that
+// is scarce on some nodes.
 type cell struct {
 	*fleet.Fleet
 	random    *rand.Rand
@@ -28,15 +28,14 @@ type cell struct {
 	capacities []int64 // memory of the nodes
 }
 
-// cellMachines are the machine types with their share, of the trace's 1.0 = 16 cores.
+// cellMachines are the machine types and their shares. 1.0 CPU of the trace is 16 cores.
 var cellMachines = []struct {
 	cores  int
 	memory int64
 	share  float64
 }{{8, 500, 0.537}, {8, 250, 0.31}, {8, 750, 0.08}, {16, 1000, 0.063}, {4, 250, 0.01}}
 
-// cellLimits are limits with the quantiles of the trace: p10 0.2, p50 0.8, p75 1, p90 2,
-// p95 2.75, p99 5, max 8 cores; a third of them whole.
+// cellLimits are limits in cores with the quantiles of the trace: p10 0.2, p50 0.8, p75 1, p90 2, p95 2.75, p99 5, max 8. A third are whole.
 var cellLimits = []struct {
 	limit hybrid.Milli
 	share float64
@@ -63,7 +62,7 @@ func newCell(t testing.TB, nodes int, o fleet.Options, sensitive float64) *cell 
 	return c
 }
 
-// draw draws an index by shares.
+// draw draws an index at random, with the given shares.
 func (c *cell) draw(count int, share func(int) float64) int {
 	left := c.random.Float64()
 	for i := range count {
@@ -74,7 +73,7 @@ func (c *cell) draw(count int, share func(int) float64) int {
 	return 0
 }
 
-// next draws the next request.
+// next returns the next request.
 func (c *cell) next() *fleet.Request {
 	r := &c.request
 	r.Limit = cellLimits[c.draw(len(cellLimits), func(i int) float64 { return cellLimits[i].share })].limit
@@ -86,7 +85,7 @@ func (c *cell) next() *fleet.Request {
 	return r
 }
 
-// place places a container that was drawn, and reports whether it could.
+// place places a container, and reports whether a node had room.
 func (c *cell) place(r *fleet.Request) bool {
 	id := fleet.ContainerID(len(c.running))
 	if last := len(c.free) - 1; last >= 0 {
@@ -102,7 +101,7 @@ func (c *cell) place(r *fleet.Request) bool {
 	return true
 }
 
-// end ends a container at random.
+// end releases a random container.
 func (c *cell) end() {
 	i := c.random.IntN(len(c.running))
 	id := c.running[i]
@@ -112,7 +111,7 @@ func (c *cell) end() {
 	c.free = append(c.free, id)
 }
 
-// fill places containers until so many in a row found no room, and then lets some of them churn.
+// fill places containers until this many consecutive requests were refused, and then replaces containers.
 func (c *cell) fill(refusals, churn int) {
 	for row := 0; row < refusals; {
 		row++
@@ -126,8 +125,8 @@ func (c *cell) fill(refusals, churn int) {
 	}
 }
 
-// BenchmarkDecision measures decisions in a full Google cell: for each a container ends and
-// one is placed. It reports quantiles of the decision alone, and of placing and ending with it.
+// BenchmarkDecision measures decisions in a full Google cell: each step releases a container and places another. It reports quantiles of
+// the decision, and of the decision with the placement and the release.
 func BenchmarkDecision(b *testing.B) {
 	for _, o := range []fleet.Options{
 		{Order: fleet.Candor}, {Order: fleet.Paper, Hybrid: hybrid.Options{Algorithm: hybrid.Paper}},

@@ -2,37 +2,38 @@ package fleet
 
 import "slices"
 
-// blockSize is the most parts of a block: nodes, or smaller blocks.
+// blockSize is the maximum number of children of a block.
 const blockSize = 16
 
-// A block holds adjacent parts: nodes, or smaller blocks.
+// A block is a block of the B+ tree (btree.go). The children of a leaf block are nodes, in any order. The children of an inner block are
+// blocks, in the order of their keys.
 type block struct {
-	keys   [blockSize]int64 // of nodes; for smaller blocks: a lower bound of a block's keys, and an upper bound of the previous block's keys
-	lowest [blockSize]NodeID
+	keys   [blockSize]int64  // leaf: the nodes' keys; inner: a lower bound of the child's keys, above all keys of the previous child
+	lowest [blockSize]NodeID // leaf: the nodes; inner: the lowest NodeID below the child
 	count  int
-	loose  marks  // parts that can be worse than their row
-	parent *block // which keeps it
-	*inner        // nil: the parts are nodes
+	loose  fieldSet // fields of this block's row, which the parent holds, that may be loose
+	parent *block
+	*inner // nil in a leaf block
 
-	// For searches that were begun before it gave parts to another block:
-	heir             *block // to which it gave some last, or all
-	gave, gaveBefore int64  // shelf.gives when it gave last, and when it gave the time before
-	dead             bool   // it gave all
+	// A search that started before children moved to another block uses these fields to find the children:
+	successor              *block // the block to which children moved last
+	lastMove, previousMove int64  // nodeIndex.moveCount after the last move, and after the move before it
+	isMerged               bool   // all children moved to the successor, and the block is no longer in the tree
 }
 
-// inner holds the data of a block of blocks.
+// inner holds the further data of an inner block.
 type inner struct {
 	rows   [blockSize]row
 	blocks [blockSize]*block
 }
 
-// position returns the position of a node in a block of nodes.
+// position returns the index of a node in a leaf block.
 func (b *block) position(id NodeID) int {
 	return slices.Index(b.lowest[:b.count], id)
 }
 
-// child returns which of its smaller blocks a key is in or belongs to.
-func (b *block) child(key int64) int {
+// childIndex returns the index of the child of an inner block that contains the key, or into which the key must be inserted.
+func (b *block) childIndex(key int64) int {
 	low, high := 0, b.count
 	for low < high {
 		if middle := (low + high) / 2; b.keys[middle] <= key {
@@ -44,81 +45,81 @@ func (b *block) child(key int64) int {
 	return max(0, low-1)
 }
 
-// openAt makes room for a smaller block.
-func (b *block) openAt(at int) {
-	copy(b.keys[at+1:], b.keys[at:b.count])
-	copy(b.lowest[at+1:], b.lowest[at:b.count])
-	copy(b.rows[at+1:], b.rows[at:b.count])
-	copy(b.blocks[at+1:], b.blocks[at:b.count])
+// insertGap moves the children of an inner block from index i on by one. The caller fills the gap.
+func (b *block) insertGap(i int) {
+	copy(b.keys[i+1:], b.keys[i:b.count])
+	copy(b.lowest[i+1:], b.lowest[i:b.count])
+	copy(b.rows[i+1:], b.rows[i:b.count])
+	copy(b.blocks[i+1:], b.blocks[i:b.count])
 	b.count++
 }
 
-// closeAt takes a smaller block out.
-func (b *block) closeAt(at int) {
-	copy(b.keys[at:], b.keys[at+1:b.count])
-	copy(b.lowest[at:], b.lowest[at+1:b.count])
-	copy(b.rows[at:], b.rows[at+1:b.count])
-	copy(b.blocks[at:], b.blocks[at+1:b.count])
+// removeChild removes the child at index i from an inner block.
+func (b *block) removeChild(i int) {
+	copy(b.keys[i:], b.keys[i+1:b.count])
+	copy(b.lowest[i:], b.lowest[i+1:b.count])
+	copy(b.rows[i:], b.rows[i+1:b.count])
+	copy(b.blocks[i:], b.blocks[i+1:b.count])
 	b.count--
 	b.blocks[b.count] = nil
 }
 
-// append adds a node.
-func (b *block) append(key int64, id NodeID) {
+// appendNode adds a node to a leaf block.
+func (b *block) appendNode(key int64, id NodeID) {
 	b.keys[b.count], b.lowest[b.count] = key, id
 	b.count++
 }
 
-// take removes a node; the last node takes its position.
-func (b *block) take(at int) {
+// removeNode removes the node at index i from a leaf block. The last node takes the index.
+func (b *block) removeNode(i int) {
 	b.count--
-	b.keys[at], b.lowest[at] = b.keys[b.count], b.lowest[b.count]
+	b.keys[i], b.lowest[i] = b.keys[b.count], b.lowest[b.count]
 }
 
-// moveTo moves the parts from a position on to the end of another block.
-func (b *block) moveTo(to *block, from int) {
-	copy(to.keys[to.count:], b.keys[from:b.count])
-	copy(to.lowest[to.count:], b.lowest[from:b.count])
+// moveTo moves the children from index start on to the end of another block.
+func (b *block) moveTo(to *block, start int) {
+	copy(to.keys[to.count:], b.keys[start:b.count])
+	copy(to.lowest[to.count:], b.lowest[start:b.count])
 	if b.inner != nil {
-		for _, moved := range b.blocks[from:b.count] {
-			moved.parent = to
+		for _, child := range b.blocks[start:b.count] {
+			child.parent = to
 		}
-		copy(to.rows[to.count:], b.rows[from:b.count])
-		copy(to.blocks[to.count:], b.blocks[from:b.count])
-		clear(b.blocks[from:b.count])
+		copy(to.rows[to.count:], b.rows[start:b.count])
+		copy(to.blocks[to.count:], b.blocks[start:b.count])
+		clear(b.blocks[start:b.count])
 	}
-	to.count += b.count - from
-	b.count = from
+	to.count += b.count - start
+	b.count = start
 }
 
-// halve moves the upper half of a block of nodes to an empty block, and returns its lowest key.
+// halve moves the half of a leaf block's nodes with the higher keys to an empty block, and returns the lowest of these keys.
 func (b *block) halve(upper *block) int64 {
 	keys := b.keys
 	slices.Sort(keys[:b.count])
 	key := keys[b.count/2]
 	for i := b.count - 1; i >= 0; i-- {
 		if b.keys[i] >= key {
-			upper.append(b.keys[i], b.lowest[i])
-			b.take(i)
+			upper.appendNode(b.keys[i], b.lowest[i])
+			b.removeNode(i)
 		}
 	}
 	return key
 }
 
-// raise raises the row of a part to include a node, and reports whether the row has changed.
-func (b *block) raise(at int, it *item) bool {
-	raised := b.rows[at].raise(&it.row)
-	if it.id < b.lowest[at] {
-		b.lowest[at], raised = it.id, true
+// includeEntry includes a node in the row of the child at index i, and reports whether the row has changed.
+func (b *block) includeEntry(i int, e *entry) bool {
+	raised := b.rows[i].include(&e.row)
+	if e.id < b.lowest[i] {
+		b.lowest[i], raised = e.id, true
 	}
 	return raised
 }
 
-// lose marks a block of nodes as loose where it can be worse after the fall of a node.
-func (b *block) lose(at int, before *item, f *fall) {
-	lost := b.rows[at].hangsOn(&before.row, f)
-	if f.gone && before.id == b.lowest[at] {
-		lost |= lowestMark
+// loosen marks the row of the child at index i, a leaf block, as loose where the row depends on values that a node has lost.
+func (b *block) loosen(i int, before *entry, d *decline) {
+	fields := b.rows[i].dependsOn(&before.row, d)
+	if d.isRemoved && before.id == b.lowest[i] {
+		fields |= lowestField
 	}
-	b.blocks[at].loose |= lost
+	b.blocks[i].loose |= fields
 }

@@ -2,268 +2,271 @@ package fleet
 
 import "github.com/candor-project/candor/hybrid"
 
-// A question is a request in the form that a decision needs.
-type question struct {
+// A query is a request in the form that a search needs, with values that are computed from the request once.
+type query struct {
 	*Request
-	need     int32 // CPU time that is guaranteed
-	whole    int   // of a sensitive container: whole CPUs
-	fraction int32 // of a sensitive container
-	cpus     int   // whole CPUs, and one more for a fraction
-	plain    bool
-	strict   bool
-	byMost   bool // whether Figures.MaxStrictLimit shows that moves can make room
+	guaranteed       int32 // CPU time that counts toward the node's capacity, milli-CPU
+	wholeCPUs        int   // number of whole CPUs in the limit
+	fraction         int32 // rest of the limit of a sensitive container, milli-CPU
+	cpus             int   // wholeCPUs, plus 1 for a fraction
+	isPlain          bool  // hybrid.Request.IsPlain
+	isStrict         bool
+	byMaxStrictLimit bool // Figures.MaxStrictLimit is an upper bound for the request, so it shows whether moves can make room
 
-	least uint64 // CPU time and the first further resources, as the first word of traits
+	minFeatures uint64 // required CPU time and amounts of the first further resources, encoded as in the first word of features
 
-	byShare    bool // the free share decides
-	calmIsRoom bool // the demand beyond Figures.MaxUnlentGuarantee must be lent
+	byFreeShare         bool // the order compares nodes by the free share
+	lendsAboveMaxUnlent bool // if a flexible container requests more than Figures.MaxUnlentGuarantee, CPUs are lent for the whole excess
 }
 
-func (f *Fleet) ask(r *Request) {
-	f.decision++
-	if !f.asked.same(r) {
-		f.asked.copy(r)
-		f.asks++
+// setQuery makes a request the query of the next decision.
+func (f *Fleet) setQuery(r *Request) {
+	f.decisions++
+	if !f.lastRequest.equals(r) {
+		f.lastRequest.copyFrom(r)
+		f.queryVersion++
 	}
 	f.request = hybrid.Request{Class: r.Class, Policy: r.Policy, Topology: r.Topology, Limit: r.Limit, Guarantee: r.Guarantee}
-	f.question = question{
-		Request: r, need: int32(f.request.Guaranteed()), whole: int(r.Limit / 1000),
-		cpus: r.Limit.CPUs(), plain: f.request.IsPlain(), strict: r.Policy == hybrid.Strict,
+	f.query = query{
+		Request: r, guaranteed: int32(f.request.Guaranteed()), wholeCPUs: int(r.Limit / 1000),
+		cpus: r.Limit.CPUs(), isPlain: f.request.IsPlain(), isStrict: r.Policy == hybrid.Strict,
 	}
-	f.question.least = uint64(timeTrait(f.question.need))
-	for i := range min(len(r.Resources), len(f.options.Resources), moreResources) {
-		f.question.least |= uint64(f.unitsOf(i, r.Resources[i])) << ((int(traitFree1) + i) * laneBits)
+	f.query.minFeatures = uint64(encodeTime(f.query.guaranteed))
+	for i := range min(len(r.Resources), len(f.options.Resources), indexedResources) {
+		f.query.minFeatures |= uint64(f.unitsOf(i, r.Resources[i])) << ((int(featureFreeAmount1) + i) * laneBits)
 	}
 	if r.Class == hybrid.Sensitive {
-		f.question.fraction = int32(r.Limit % 1000)
+		f.query.fraction = int32(r.Limit % 1000)
 	}
-	f.question.byShare = f.byShare(r.Class)
-	f.question.calmIsRoom = f.options.Hybrid.MinShared == 0 // otherwise reserved time adds to the demand
-	f.question.byMost = f.question.plain && f.question.strict && r.Class == hybrid.Sensitive && !f.byPaper()
+	f.query.byFreeShare = f.byFreeShare(r.Class)
+	f.query.lendsAboveMaxUnlent = f.options.Hybrid.MinShared == 0 // otherwise the reserved time can provide a part of the excess
+	f.query.byMaxStrictLimit = f.query.isPlain && f.query.isStrict && r.Class == hybrid.Sensitive && !f.usesPaper()
 }
 
-// askedSize returns the size of a part's nodes, with its values for the question.
-func (f *Fleet) askedSize(p *row) *size {
-	s := &f.sizes[p.size]
-	if s.asked != f.asks {
-		f.askSize(s)
+// sizeForQuery returns the size of the nodes of a row, with the fields that depend on the query.
+func (f *Fleet) sizeForQuery(r *row) *size {
+	s := &f.sizes[r.size]
+	if s.queryVersion != f.queryVersion {
+		f.updateSize(s)
 	}
 	return s
 }
 
-func (f *Fleet) askSize(s *size) {
-	s.asked = f.asks
-	s.ask(&f.question, f.options.Order == Most)
+func (f *Fleet) updateSize(s *size) {
+	s.queryVersion = f.queryVersion
+	s.setQuery(&f.query, f.options.Order == Most)
 }
 
-// admitted returns the parts of a block of which a node may have the CPU time and the
-// other resources, a bit for each.
-func (s *shelf) admitted(q *question, b *block) (parts uint32) {
+// admitted returns the children of a block that the query admits, one bit per child.
+func (s *nodeIndex) admitted(q *query, b *block) (children uint32) {
 	for i := range b.count {
-		if q.admits(s.row(b, i)) {
-			parts |= 1 << i
+		if q.admits(s.rowOf(b, i)) {
+			children |= 1 << i
 		}
 	}
-	return parts
+	return children
 }
 
-// admits reports whether a node of a part may have the CPU time and the other resources.
-func (q *question) admits(p *row) bool {
-	return lanesAtLeast(p.traits[0], q.least) == laneHighs
+// admits reports whether a node of a row may have the required CPU time and amounts of the first further resources.
+func (q *query) admits(r *row) bool {
+	return lanesAtLeast(r.features[0], q.minFeatures) == laneHighs
 }
 
-// boundByShare is bound for orders by the free share.
-func (f *Fleet) boundByShare(p *row) score {
-	q := &f.question
-	if q.Class == hybrid.Sensitive && q.plain && p.get(traitOpaque) == 0 {
-		if _, _, ok := q.directly(p, f.byPaper()); !ok && f.byPaper() {
+// boundByFreeShare is bound for a query that compares nodes by the free share.
+func (f *Fleet) boundByFreeShare(r *row) score {
+	q := &f.query
+	if q.Class == hybrid.Sensitive && q.isPlain && r.get(featureIsOpaque) == 0 {
+		if _, _, ok := q.boundDirect(r, f.usesPaper()); !ok && f.usesPaper() {
 			return never
 		} else if !ok {
-			return q.boundIndirect(p)
+			return q.boundIndirect(r)
 		}
 	}
-	most, size := f.options.Order == Most, f.askedSize(p)
-	bound := size.shareScore(p.share, most)
-	if most {
-		bound = max(bound, size.corner(p))
+	isMost, size := f.options.Order == Most, f.sizeForQuery(r)
+	bound := size.shareScore(r.share, isMost)
+	if isMost {
+		bound = max(bound, size.cornerScore(r))
 	}
 	return bound
 }
 
-func (f *Fleet) byPaper() bool { return f.options.Hybrid.Algorithm == hybrid.Paper }
+// usesPaper reports whether the nodes use the paper's algorithm.
+func (f *Fleet) usesPaper() bool { return f.options.Hybrid.Algorithm == hybrid.Paper }
 
-// bound returns a score that no node of an admitted part is below.
-func (f *Fleet) bound(p *row) score {
-	q := &f.question
+// bound returns a lower bound on the scores of a row's nodes. The query must admit the row.
+func (f *Fleet) bound(r *row) score {
+	q := &f.query
 	switch {
-	case q.byShare:
-		return f.boundByShare(p)
-	case !q.plain || p.get(traitOpaque) != 0:
+	case q.byFreeShare:
+		return f.boundByFreeShare(r)
+	case !q.isPlain || r.get(featureIsOpaque) != 0:
 		return 0
 	case q.Class == hybrid.Flexible:
-		return f.boundFlexible(p)
+		return f.boundFlexible(r)
 	}
-	whole, shared, ok := q.directly(p, f.byPaper())
+	whole, shared, ok := q.boundDirect(r, f.usesPaper())
 	switch {
-	case !ok && f.byPaper():
+	case !ok && f.usesPaper():
 		return never
 	case !ok:
-		return q.boundIndirect(p)
+		return q.boundIndirect(r)
 	case f.options.Order == Paper:
-		return paperSensitive(hybrid.Milli(whole)*1000, hybrid.Milli(shared))
+		return paperScore(hybrid.Milli(whole)*1000, hybrid.Milli(shared))
 	default:
-		return f.boundByPull(p, costScore(hybrid.Milli(shared), inOneDomain))
+		return f.boundByAlignment(r, costScore(hybrid.Milli(shared), inOneDomain))
 	}
 }
 
-// boundIndirect is bound for nodes without direct room.
-func (q *question) boundIndirect(p *row) score {
-	most := timeOf(p.get(traitFreeTime))
-	if q.byMost {
-		if most = timeOf(p.get(traitMostLimit)); most < q.need {
+// boundIndirect is bound for nodes that need moves, or a wider view than necessary, to make room for the container.
+func (q *query) boundIndirect(r *row) score {
+	limit := decodeTime(r.get(featureFreeTime))
+	if q.byMaxStrictLimit {
+		if limit = decodeTime(r.get(featureMaxStrictLimit)); limit < q.guaranteed {
 			return never
 		}
 	}
-	return indirectly | score(hybrid.MaxLimit-min(hybrid.Milli(most), hybrid.MaxLimit))
+	return minIndirectScore | score(hybrid.MaxLimit-min(hybrid.Milli(limit), hybrid.MaxLimit))
 }
 
-// directly returns the highest whole CPUs that a sensitive container can have on a node of a part without moves, and the lowest shared
-// time that this adds; ok is false if that is impossible.
-func (q *question) directly(p *row, paper bool) (whole int, shared int32, ok bool) {
+// boundDirect returns the highest time on whole CPUs, in CPUs, that a sensitive container can have on a node of a row without moves, and the
+// lowest shared time that the container adds. ok is false if no node can take the container without moves.
+func (q *query) boundDirect(r *row, paper bool) (whole int, shared int32, ok bool) {
 	if paper {
-		return q.directlyPaper(p)
+		return q.boundDirectPaper(r)
 	}
-	cpus := int(p.get(traitShared))
+	cpus := int(r.get(featureSharedCPUs))
 	switch {
-	case int(p.get(traitSpare)) >= q.cpus:
-		return q.whole, 0, true
-	case cpus < q.whole, q.fraction > 0 && cpus < q.cpus && int32(p.get(traitRoom)) < q.fraction:
+	case int(r.get(featureSpareCPUs)) >= q.cpus:
+		return q.wholeCPUs, 0, true
+	case cpus < q.wholeCPUs, q.fraction > 0 && cpus < q.cpus && int32(r.get(featureMaxRoom)) < q.fraction:
 		return 0, 0, false
 	case q.fraction == 0:
-		shared = q.takes(p, 0)
-		return q.whole, shared, shared < impossible
+		shared = q.minLentForWhole(r, 0)
+		return q.wholeCPUs, shared, shared < impossible
 	}
-	shared = q.joins(p)
+	shared = q.minSharedJoined(r)
 	if cpus >= q.cpus {
-		shared = min(shared, q.alone(p))
+		shared = min(shared, q.minSharedAlone(r))
 	}
-	return q.whole, shared, shared < impossible
+	return q.wholeCPUs, shared, shared < impossible
 }
 
-// impossible is more than any shared time.
+// impossible is above every shared time.
 const impossible = 1 << 30
 
-// lends returns the least sensitive time that has to be lent if so much is taken from
-// flexible containers' CPUs.
-func (q *question) lends(p *row, time int32) int32 {
-	if time <= timeOf(p.get(traitSlack)) {
+// minLent returns the lowest lent time that is added if this much time is taken from the CPUs of flexible containers.
+func (q *query) minLent(r *row, time int32) int32 {
+	if time <= decodeTime(r.get(featureSlack)) {
 		return 0
 	}
-	return p.lending(time - timeOf(p.get(traitSlackOne)))
+	return r.minLentFor(time - decodeTime(r.get(featureSlackPlusNext)))
 }
 
-// lending returns the lowest sensitive time on CPUs that must be lent, at least one CPU, to provide the lacking time.
-func (p *row) lending(lacking int32) int32 {
-	next, then := p.low(traitNextLent), p.low(traitThenLent)
+// minLentFor returns the lowest lent time that is added if a further CPU is lent and then, until the lacking time is provided, more CPUs.
+func (r *row) minLentFor(lacking int32) int32 {
+	next, second := r.getInverted(featureNextLentInverted), r.getInverted(featureSecondLentInverted)
 	switch {
 	case next >= 1000:
 		return impossible
 	case lacking <= 0:
 		return next
-	case then >= 1000:
+	case second >= 1000:
 		return impossible
 	default:
-		return next + (lacking+999-then)/(1000-then)*then
+		return next + (lacking+999-second)/(1000-second)*second
 	}
 }
 
-// takes returns the least time that has to be lent for the whole CPUs, and so much time besides.
-func (q *question) takes(p *row, besides int32) int32 {
-	lent := q.lends(p, int32(q.whole)*1000+besides)
-	if int(p.get(traitSpare)) >= q.whole {
+// minLentForWhole returns the lowest lent time that is added if flexible containers lose the container's whole CPUs and the extra time.
+func (q *query) minLentForWhole(r *row, extra int32) int32 {
+	lent := q.minLent(r, int32(q.wholeCPUs)*1000+extra)
+	if int(r.get(featureSpareCPUs)) >= q.wholeCPUs {
 		return lent
 	}
-	one := p.low(traitTakeOne)
-	if one == hybrid.NoLoad {
+	takeCost := r.getInverted(featureTakeCPUCostInverted)
+	if takeCost == hybrid.NoLoad {
 		return impossible
 	}
-	return max(lent, one)
+	return max(lent, takeCost)
 }
 
-// alone returns the lowest time that becomes shared if the fraction gets a CPU of its own. Other CPUs, or this CPU, are lent for it.
-func (q *question) alone(p *row) int32 {
-	others := max(q.lends(p, int32(q.cpus)*1000), p.low(traitTakeOne))
-	return min(others, q.fraction+q.takes(p, q.fraction))
+// minSharedAlone returns the lowest shared time that is added if the fraction is alone on a CPU. To make up for this CPU, either other CPUs
+// are lent, or this CPU itself is lent.
+func (q *query) minSharedAlone(r *row) int32 {
+	others := max(q.minLent(r, int32(q.cpus)*1000), r.getInverted(featureTakeCPUCostInverted))
+	return min(others, q.fraction+q.minLentForWhole(r, q.fraction))
 }
 
-// joins returns the lowest time that becomes shared if the fraction joins other fractions: on a CPU that is shared already, or on
-// another CPU, which flexible containers can use from then on.
-func (q *question) joins(p *row) int32 {
+// minSharedJoined returns the lowest shared time that is added if the fraction joins other fractions. The other fractions are on a CPU whose
+// time is shared already, or on another CPU, which flexible containers can use from then on.
+func (q *query) minSharedJoined(r *row) int32 {
 	shared := int32(impossible)
-	if int32(p.get(traitSharedRoom)) >= q.fraction {
-		shared = q.fraction + q.takes(p, q.fraction)
+	if int32(r.get(featureMaxSharedRoom)) >= q.fraction {
+		shared = q.fraction + q.minLentForWhole(r, q.fraction)
 	}
-	least := p.low(traitJoinLeast)
-	if q.need > timeOf(p.get(traitSlack)) { // no other CPU can be given back for it
-		least = p.low(traitNextLent)
+	joinCost := r.getInverted(featureMinJoinCostInverted)
+	if q.guaranteed > decodeTime(r.get(featureSlack)) { // all lent CPUs must stay lent, so the fraction joins the CPU that is lent next
+		joinCost = r.getInverted(featureNextLentInverted)
 	}
-	if least+q.fraction <= 1000 {
-		shared = min(shared, q.fraction+least+q.lends(p, int32(q.whole-1)*1000+q.fraction+least))
+	if joinCost+q.fraction <= 1000 {
+		shared = min(shared, q.fraction+joinCost+q.minLent(r, int32(q.wholeCPUs-1)*1000+q.fraction+joinCost))
 	}
 	return shared
 }
 
-// directlyPaper is directly by the paper's algorithm.
-func (q *question) directlyPaper(p *row) (whole int, shared int32, ok bool) {
-	cpus := int(p.get(traitShared))
+// boundDirectPaper is boundDirect for the paper's algorithm.
+func (q *query) boundDirectPaper(r *row) (whole int, shared int32, ok bool) {
+	cpus := int(r.get(featureSharedCPUs))
 	switch {
-	case cpus < q.whole:
-		return q.joinedPaper(p, cpus)
+	case cpus < q.wholeCPUs:
+		return q.boundJoinedPaper(r, cpus)
 	case q.fraction == 0:
-		return q.whole, 0, true
+		return q.wholeCPUs, 0, true
 	}
-	// Paper joins a fraction to other fractions wherever it fits.
-	shared, ok = q.fraction, !q.strict
-	if int32(p.get(traitRoom)) >= q.fraction && q.strict { // a best-effort fraction can be split as well
-		if ok = true; int32(p.get(traitSharedRoom)) < q.fraction {
-			shared += p.low(traitJoinLeast)
+	// The paper's algorithm puts a fraction on a CPU with other fractions wherever it fits.
+	shared, ok = q.fraction, !q.isStrict
+	// A best-effort fraction can also be divided among several CPUs; ok and shared are already set for this case.
+	if int32(r.get(featureMaxRoom)) >= q.fraction && q.isStrict {
+		if ok = true; int32(r.get(featureMaxSharedRoom)) < q.fraction {
+			shared += r.getInverted(featureMinJoinCostInverted)
 		}
 	}
-	if cpus >= q.cpus && p.low(traitRoomLeast) < q.fraction {
+	if cpus >= q.cpus && r.getInverted(featurePaperMaxRoomInverted) < q.fraction {
 		ok = true
-		if shared = min(shared, q.fraction); p.get(traitWithNone) != 0 {
+		if shared = min(shared, q.fraction); r.get(featurePaperNoFlexible) != 0 {
 			shared = 0
 		}
 	}
-	return q.whole, shared, ok
+	return q.wholeCPUs, shared, ok
 }
 
-// joinedPaper is directlyPaper for fractions that are joined because whole CPUs are missing: on a CPU more than the missing CPUs.
-func (q *question) joinedPaper(p *row, cpus int) (whole int, shared int32, ok bool) {
-	missing := int32(q.whole - cpus)
+// boundJoinedPaper is boundDirectPaper for a node with too few shared CPUs. The time of the missing CPUs and the fraction are divided among
+// fractional CPUs, at most one CPU more than the number of missing CPUs.
+func (q *query) boundJoinedPaper(r *row, cpus int) (whole int, shared int32, ok bool) {
+	missing := int32(q.wholeCPUs - cpus)
 	rest := missing*1000 + q.fraction
-	return cpus, rest, !q.strict || q.fraction > 0 && (missing+1)*int32(p.get(traitTwoRooms))/2 >= rest
+	return cpus, rest, !q.isStrict || q.fraction > 0 && (missing+1)*int32(r.get(featurePaperMaxTwoRooms))/2 >= rest
 }
 
-// boundFlexible is bound for flexible containers by the order Candor.
-func (f *Fleet) boundFlexible(p *row) score {
-	q := &f.question
-	if f.byPaper() {
-		return f.boundByPull(p, costScore(hybrid.Milli(p.low(traitFirstLent)), 0))
+// boundFlexible is bound for flexible containers in the order Candor.
+func (f *Fleet) boundFlexible(r *row) score {
+	q := &f.query
+	if f.usesPaper() {
+		return f.boundByAlignment(r, costScore(hybrid.Milli(r.getInverted(featurePaperFirstLentInverted)), 0))
 	}
 	lent := int32(0)
-	if q.need > timeOf(p.get(traitCalm)) {
-		if lent = p.lending(q.need - timeOf(p.get(traitCalmOne))); !q.calmIsRoom && lent > 0 {
-			lent = p.low(traitNextLent) // the time that is reserved for flexible containers can cover a part
+	if q.guaranteed > decodeTime(r.get(featureMaxUnlent)) {
+		if lent = r.minLentFor(q.guaranteed - decodeTime(r.get(featureMaxUnlentPlusNext))); !q.lendsAboveMaxUnlent && lent > 0 {
+			lent = r.getInverted(featureNextLentInverted) // a single further CPU may suffice, because the reserved time can provide the rest
 		}
 		if lent >= impossible {
 			return never
 		}
 	}
-	return f.boundByPull(p, costScore(hybrid.Milli(lent), 0))
+	return f.boundByAlignment(r, costScore(hybrid.Milli(lent), 0))
 }
 
-// boundByPull is the bound by the order Candor where nodes cost at least as much.
-func (f *Fleet) boundByPull(p *row, cost score) score {
-	return cost | pullScore(f.askedSize(p).pull.most(p))
+// boundByAlignment is bound in the order Candor, given a lower bound on the cost (costScore).
+func (f *Fleet) boundByAlignment(r *row, cost score) score {
+	return cost | alignmentScore(f.sizeForQuery(r).aligner.upperBound(r))
 }

@@ -6,55 +6,53 @@ import (
 	"github.com/candor-project/candor/hybrid"
 )
 
-// All nodes are in a B+ tree, called a shelf, with nodes that are alike for the fleet's order next to each other: in blocks by a key,
-// without order within a block; blocks are in larger blocks in the order of their keys. A block stores a row for each smaller block, so that
-// a search skips most parts. Nodes of different sizes are in trees of their own, unless the key contains the size.
-
-// A shelf is all nodes.
-type shelf struct {
-	trees []*block   // by size (sizeOfKey), each with the block of all its nodes as its only part; nil: no node
-	rows  []row      // of the nodes, by NodeID
-	gives int64      // number of moves of parts between blocks
-	dead  [64]*block // blocks that gave away all of theirs, in a ring: as many as die while an answer is of use
-	died  int
+// A nodeIndex holds all nodes in B+ trees, ordered by a key (Fleet.key) that is similar for nodes to which the fleet's order gives similar
+// scores. A block holds adjacent nodes or smaller blocks. An inner block stores a row for each child, so that a search can skip most blocks.
+// If the key contains the size of a node (size.go), each size has a tree of its own.
+type nodeIndex struct {
+	trees       []*block   // by size (sizeOfKey): a block whose only child is the root of the tree; nil if the size has no nodes
+	rows        []row      // rows of the nodes, by NodeID
+	moveCount   int64      // number of times that children moved from a block to another
+	merged      [64]*block // ring buffer of the latest blocks with isMerged
+	mergedCount int        // number of blocks that were ever added to merged
 }
 
-// An item is a node on a shelf.
-type item struct {
+// An entry is a node in a nodeIndex.
+type entry struct {
 	key int64
 	id  NodeID
 	row row
 }
 
-// idBits are those of a node's number in its key: so all keys differ.
+// idBits is the number of low bits of a key that hold the node's NodeID, so that all keys differ.
 const idBits = 20
 
-// row returns the row of a part of a block.
-func (s *shelf) row(b *block, at int) *row {
+// rowOf returns the row of the child at index i of a block.
+func (s *nodeIndex) rowOf(b *block, i int) *row {
 	if b.inner == nil {
-		return &s.rows[b.lowest[at]]
+		return &s.rows[b.lowest[i]]
 	}
-	return &b.rows[at]
+	return &b.rows[i]
 }
 
-// insert puts a node on a shelf. Its row must be that of the item from now on.
-func (s *shelf) insert(it *item) {
-	size := sizeOfKey(it.key)
+// insert adds a node. The caller must then store the entry's row in s.rows.
+func (s *nodeIndex) insert(e *entry) {
+	size := sizeOfKey(e.key)
 	for size >= len(s.trees) {
 		s.trees = append(s.trees, nil)
 	}
 	if s.trees[size] == nil {
 		tree := &block{count: 1, inner: new(inner)}
-		tree.blocks[0], tree.lowest[0], tree.rows[0] = &block{parent: tree}, MaxNodes, noRow
-		tree.rows[0].size = it.row.size
+		tree.blocks[0], tree.lowest[0], tree.rows[0] = &block{parent: tree}, MaxNodes, worstRow
+		tree.rows[0].size = e.row.size
 		s.trees[size] = tree
 	}
-	s.makeRoom(s.trees[size])
-	s.insertInto(s.trees[size], it)
+	s.splitFullRoot(s.trees[size])
+	s.insertInto(s.trees[size], e)
 }
 
-// makeRoom sees to it that the block of all nodes of a size is not full.
-func (s *shelf) makeRoom(tree *block) {
+// splitFullRoot gives a tree a new root above the old root if the old root is full. Then the caller can insert from the root down.
+func (s *nodeIndex) splitFullRoot(tree *block) {
 	if tree.blocks[0].count == blockSize {
 		root := &block{count: 1, inner: new(inner), parent: tree}
 		root.blocks[0], root.keys[0] = tree.blocks[0], math.MinInt64
@@ -64,24 +62,25 @@ func (s *shelf) makeRoom(tree *block) {
 	}
 }
 
-// insertInto puts a node into a block that is not full, and reports whether that is better for it.
-func (s *shelf) insertInto(b *block, it *item) (better bool) {
+// insertInto adds a node below a block that is not full. It reports whether the caller must include the node in the row of b, too. The
+// caller need not if the row of b's child already covers the node.
+func (s *nodeIndex) insertInto(b *block, e *entry) (raised bool) {
 	if b.inner == nil {
-		b.append(it.key, it.id)
+		b.appendNode(e.key, e.id)
 		return true
 	}
-	at := b.child(it.key)
-	if b.blocks[at].count == blockSize {
-		s.split(b, at)
-		at = b.child(it.key)
+	i := b.childIndex(e.key)
+	if b.blocks[i].count == blockSize {
+		s.split(b, i)
+		i = b.childIndex(e.key)
 	}
-	return s.insertInto(b.blocks[at], it) && b.raise(at, it)
+	return s.insertInto(b.blocks[i], e) && b.includeEntry(i, e)
 }
 
-// split splits a full block within a block that is not full.
-func (s *shelf) split(b *block, at int) {
-	lower, upper := b.blocks[at], &block{parent: b}
-	s.give(lower, upper)
+// split divides the full child at index i of b in two. The block b itself must not be full.
+func (s *nodeIndex) split(b *block, i int) {
+	lower, upper := b.blocks[i], &block{parent: b}
+	s.recordMove(lower, upper)
 	key := lower.keys[blockSize/2]
 	if lower.inner != nil {
 		upper.inner = new(inner)
@@ -89,59 +88,60 @@ func (s *shelf) split(b *block, at int) {
 	} else {
 		key = lower.halve(upper)
 	}
-	b.openAt(at + 1)
-	b.keys[at+1], b.blocks[at+1] = key, upper
+	b.insertGap(i + 1)
+	b.keys[i+1], b.blocks[i+1] = key, upper
 	b.loose |= lower.loose
-	s.renew(b, at)
-	s.renew(b, at+1)
+	s.recomputeRow(b, i)
+	s.recomputeRow(b, i+1)
 }
 
-// tighten computes the loose figures of a part's row again, from the rows below.
-func (s *shelf) tighten(b *block, at int) {
-	part, lowest := b.blocks[at], NodeID(MaxNodes)
-	var room [blockSize]*row
-	rows := room[:part.count]
+// tighten recomputes the loose fields of the row of the child at index i from the rows of the child's children. The fields that change are
+// loose in the row of b from then on.
+func (s *nodeIndex) tighten(b *block, i int) {
+	child, lowest := b.blocks[i], NodeID(MaxNodes)
+	var buffer [blockSize]*row
+	rows := buffer[:child.count]
 	for i := range rows {
-		rows[i] = s.row(part, i)
-		lowest = min(lowest, part.lowest[i])
+		rows[i] = s.rowOf(child, i)
+		lowest = min(lowest, child.lowest[i])
 	}
-	before := b.rows[at]
-	b.rows[at].best(part.loose, rows)
-	b.loose |= before.differs(&b.rows[at])
-	if lowest != b.lowest[at] {
-		b.lowest[at], b.loose = lowest, b.loose|lowestMark
+	before := b.rows[i]
+	b.rows[i].setBest(child.loose, rows)
+	b.loose |= before.diff(&b.rows[i])
+	if lowest != b.lowest[i] {
+		b.lowest[i], b.loose = lowest, b.loose|lowestField
 	}
-	part.loose = 0
+	child.loose = 0
 }
 
-// renew computes the whole row of a part again after nodes moved. The caller decides whether the block itself is loose.
-func (s *shelf) renew(b *block, at int) {
-	loose, part := b.loose, b.blocks[at]
-	part.loose = allMarks
-	b.rows[at].size = anySize
-	if part.count > 0 {
-		b.rows[at].size = s.row(part, 0).size
+// recomputeRow recomputes all fields of the row of the child at index i after children moved. It leaves b.loose to the caller.
+func (s *nodeIndex) recomputeRow(b *block, i int) {
+	loose, child := b.loose, b.blocks[i]
+	child.loose = allFields
+	b.rows[i].size = anySize
+	if child.count > 0 {
+		b.rows[i].size = s.rowOf(child, 0).size
 	}
-	s.tighten(b, at)
+	s.tighten(b, i)
 	b.loose = loose
 }
 
-// remove takes a node off a shelf.
-func (s *shelf) remove(it *item) {
-	f, size := goneOf(&it.row), sizeOfKey(it.key)
-	s.removeFrom(s.trees[size], it, &f)
+// remove removes a node.
+func (s *nodeIndex) remove(e *entry) {
+	removal, size := removalOf(&e.row), sizeOfKey(e.key)
+	s.removeFrom(s.trees[size], e, &removal)
 	s.dropEmpty(size)
 }
 
-// dropEmpty removes empty blocks after a node has left.
-func (s *shelf) dropEmpty(size int) {
+// dropEmpty replaces the root of a tree by its only child, or drops a tree without nodes.
+func (s *nodeIndex) dropEmpty(size int) {
 	tree := s.trees[size]
 	if root := tree.blocks[0]; root.inner != nil && root.count == 1 {
 		child := root.blocks[0]
 		tree.blocks[0], child.parent = child, tree
 		child.loose |= root.loose
-		s.give(root, child)
-		s.bury(root)
+		s.recordMove(root, child)
+		s.retire(root)
 		root.count = 0
 	}
 	if tree.blocks[0].count == 0 {
@@ -149,91 +149,92 @@ func (s *shelf) dropEmpty(size int) {
 	}
 }
 
-// removeFrom takes a node out of a block.
-func (s *shelf) removeFrom(b *block, it *item, f *fall) {
-	at := b.child(it.key)
-	below := b.blocks[at]
+// removeFrom removes a node that is below the block b.
+func (s *nodeIndex) removeFrom(b *block, e *entry, d *decline) {
+	i := b.childIndex(e.key)
+	below := b.blocks[i]
 	if below.inner != nil {
-		s.removeFrom(below, it, f)
+		s.removeFrom(below, e, d)
 	} else {
-		below.take(below.position(it.id))
-		b.lose(at, it, f)
+		below.removeNode(below.position(e.id))
+		b.loosen(i, e, d)
 	}
 	if below.count < blockSize/4 && b.parent != nil {
-		s.merge(b, at)
+		s.merge(b, i)
 	}
 }
 
-// merge merges a small block with its neighbor, if that leaves space to grow.
-func (s *shelf) merge(b *block, at int) {
-	at = min(at, b.count-2)
-	if at < 0 || b.blocks[at].count+b.blocks[at+1].count > blockSize*3/4 && b.blocks[at].count*b.blocks[at+1].count > 0 {
+// merge merges the small child at index i with a neighbor, unless the merged block would be more than three quarters full.
+func (s *nodeIndex) merge(b *block, i int) {
+	i = min(i, b.count-2)
+	if i < 0 || b.blocks[i].count+b.blocks[i+1].count > blockSize*3/4 && b.blocks[i].count*b.blocks[i+1].count > 0 {
 		return
 	}
-	b.loose |= b.blocks[at].loose | b.blocks[at+1].loose
-	s.give(b.blocks[at+1], b.blocks[at])
-	s.bury(b.blocks[at+1])
-	b.blocks[at+1].moveTo(b.blocks[at], 0)
-	b.closeAt(at + 1)
-	s.renew(b, at)
+	b.loose |= b.blocks[i].loose | b.blocks[i+1].loose
+	s.recordMove(b.blocks[i+1], b.blocks[i])
+	s.retire(b.blocks[i+1])
+	b.blocks[i+1].moveTo(b.blocks[i], 0)
+	b.removeChild(i + 1)
+	s.recomputeRow(b, i)
 }
 
-// give notes that a block gives parts to another, for searches that have still to open the first.
-func (s *shelf) give(from, to *block) {
-	s.gives++
-	from.gaveBefore, from.gave, from.heir = from.gave, s.gives, to
+// recordMove records that children move from a block to another, for searches that have yet to open the first block.
+func (s *nodeIndex) recordMove(from, to *block) {
+	s.moveCount++
+	from.previousMove, from.lastMove, from.successor = from.lastMove, s.moveCount, to
 }
 
-// bury makes the block that died longest ago forget its heir, so that no chain of dead blocks grows.
-func (s *shelf) bury(b *block) {
-	at := &s.dead[s.died%len(s.dead)]
-	if *at != nil {
-		(*at).heir = nil
+// retire marks a block as merged. It clears the successor of the block that was merged the longest ago, so that merged blocks do not form
+// an ever longer list that the garbage collector cannot free.
+func (s *nodeIndex) retire(b *block) {
+	i := &s.merged[s.mergedCount%len(s.merged)]
+	if *i != nil {
+		(*i).successor = nil
 	}
-	*at = b
-	b.dead = true
-	s.died++
+	*i = b
+	b.isMerged = true
+	s.mergedCount++
 }
 
-// move changes the key of a node on a shelf, within the same size, and its row. From now on the node must have the new row.
-func (s *shelf) move(before, now *item, f *fall) {
+// move changes the key of a node, within the same size, and the node's row. The caller must then store the new row in s.rows.
+func (s *nodeIndex) move(before, now *entry, d *decline) {
 	size := sizeOfKey(now.key)
-	s.makeRoom(s.trees[size])
-	s.moveIn(s.trees[size], before, now, f)
+	s.splitFullRoot(s.trees[size])
+	s.moveIn(s.trees[size], before, now, d)
 	s.dropEmpty(size)
 }
 
-// moveIn is move within a block that is not full. It reports whether that is better for it.
-func (s *shelf) moveIn(b *block, before, now *item, f *fall) (better bool) {
-	from, to := b.child(before.key), b.child(now.key)
+// moveIn is move below a block that is not full. Its result is that of insertInto.
+func (s *nodeIndex) moveIn(b *block, before, now *entry, d *decline) (raised bool) {
+	from, to := b.childIndex(before.key), b.childIndex(now.key)
 	if below := b.blocks[to]; from == to && below.inner != nil && below.count == blockSize {
 		s.split(b, to)
-		from, to = b.child(before.key), b.child(now.key)
+		from, to = b.childIndex(before.key), b.childIndex(now.key)
 	}
 	if from != to {
-		gone := goneOf(&before.row)
-		s.removeFrom(b, before, &gone)
+		removal := removalOf(&before.row)
+		s.removeFrom(b, before, &removal)
 		return s.insertInto(b, now)
 	}
 	below := b.blocks[to]
 	if below.inner != nil {
-		return s.moveIn(below, before, now, f) && b.raise(to, now)
+		return s.moveIn(below, before, now, d) && b.includeEntry(to, now)
 	}
 	below.keys[below.position(now.id)] = now.key
-	b.lose(to, before, f)
-	return b.raise(to, now)
+	b.loosen(to, before, d)
+	return b.includeEntry(to, now)
 }
 
-// shelvesOf returns the shelves by class, or the common shelf.
-func (f *Fleet) shelvesOf() []shelf {
-	if f.oneShelf() {
-		return f.shelves[:1]
+// activeIndexes returns an index for each class, or the single index of both classes.
+func (f *Fleet) activeIndexes() []nodeIndex {
+	if f.hasSingleIndex() {
+		return f.indexes[:1]
 	}
-	return f.shelves[:]
+	return f.indexes[:]
 }
 
-// shelfFor returns the shelf from which containers of a class are placed.
-func (f *Fleet) shelfFor(class hybrid.Class) *shelf {
-	shelves := f.shelvesOf()
-	return &shelves[min(int(class), len(shelves)-1)]
+// indexFor returns the index that a search for a container of this class uses.
+func (f *Fleet) indexFor(class hybrid.Class) *nodeIndex {
+	indexes := f.activeIndexes()
+	return &indexes[min(int(class), len(indexes)-1)]
 }

@@ -1,44 +1,47 @@
 package fleet
 
-// A candidate is a node that can be the best node, or a block that can contain it.
+// A candidate is a node that may be the best node, or a block below which the best node may be.
 type candidate struct {
-	bound   score  // that no node of it is below; of a node that was looked at, its score
-	lowest  NodeID // of its nodes
-	version uint32 // of a node: Fleet.versions when the bound was made
-	block   *block // nil: a node; exactly: a node with a known score
+	bound   score  // no node of the candidate has a lower score; for an evaluated node, the node's score
+	lowest  NodeID // the node, or the lowest NodeID below the block
+	version uint32 // for a node: the value of Fleet.versions for which the bound was computed
+	block   *block // nil for a node that is not evaluated; evaluatedNode for an evaluated node
 }
 
-// exactly marks a node with a known score. A separate field would not fit into half a cache line.
-var exactly = new(block)
+// evaluatedNode marks a candidate whose bound is a node's exact score. A boolean field would make the candidate larger than half a cache
+// line.
+var evaluatedNode = new(block)
 
 func (a *candidate) before(b *candidate) bool {
 	return a.bound < b.bound || a.bound == b.bound && a.lowest < b.lowest
 }
 
-// isStale reports whether the candidate is a node that has changed since: then a newer candidate for the node exists.
+// isStale reports whether the candidate is a node that has changed since its bound was computed. The search state has a newer candidate for
+// the node then, unless the node cannot take the container anymore.
 func (a *candidate) isStale(versions []uint32) bool {
-	return (a.block == nil || a.block == exactly) && a.version != versions[a.lowest]
+	return (a.block == nil || a.block == evaluatedNode) && a.version != versions[a.lowest]
 }
 
-// behind comes after all candidates.
-var behind = candidate{bound: never}
+// maxCandidate comes after all candidates.
+var maxCandidate = candidate{bound: never}
 
-// candidates are the candidates up to a limit: worse candidates were omitted.
+// candidates is a heap from which the candidates after a limit have been omitted.
 type candidates struct {
 	heap
 	limit candidate
 }
 
-// Of more than mostKept candidates, about fewKept are retained. Tests change these values.
-var fewKept, mostKept = 400, 1200
+// If a search state has more than maxCandidates candidates, trim reduces them to about targetCandidates. Tests change these values.
+var targetCandidates, maxCandidates = 400, 1200
 
+// push adds a candidate unless the candidate is after the limit.
 func (l *candidates) push(c *candidate) {
 	if !l.limit.before(c) {
 		l.heap.push(c)
 	}
 }
 
-// replace replaces the first candidate.
+// replace replaces the first candidate. If the new candidate is after the limit, replace only removes the first candidate.
 func (l *candidates) replace(c *candidate) {
 	if l.limit.before(c) {
 		l.pop()
@@ -47,45 +50,46 @@ func (l *candidates) replace(c *candidate) {
 	}
 }
 
-// thin leaves out nodes that are there a second time, and then those candidates that do not come soon, where there are many.
-func (l *candidates) thin(versions []uint32) {
-	if len(l.heap) <= mostKept {
+// trim reduces too many candidates. It removes the stale candidates first, and then the candidates that are expected to come last, if still
+// too many remain.
+func (l *candidates) trim(versions []uint32) {
+	if len(l.heap) <= maxCandidates {
 		return
 	}
-	l.keep(func(c *candidate) bool { return !c.isStale(versions) })
-	if len(l.heap) > mostKept {
-		l.limit = l.soon()
-		l.keep(func(c *candidate) bool { return !l.limit.before(c) })
+	l.filter(func(c *candidate) bool { return !c.isStale(versions) })
+	if len(l.heap) > maxCandidates {
+		l.limit = l.estimateLimit()
+		l.filter(func(c *candidate) bool { return !l.limit.before(c) })
 	}
 }
 
-// keep keeps some in the heap.
-func (l *candidates) keep(is func(*candidate) bool) {
+// filter removes the candidates for which keepIf is false.
+func (l *candidates) filter(keepIf func(*candidate) bool) {
 	kept := l.heap[:0]
 	for i := range l.heap {
-		if c := &l.heap[i]; is(c) {
+		if c := &l.heap[i]; keepIf(c) {
 			kept = append(kept, *c)
 		}
 	}
 	l.heap = kept
-	kept.order()
+	kept.heapify()
 }
 
-// soon estimates the candidate at position fewKept from a sample.
-func (l *candidates) soon() candidate {
-	const asked = 16
-	var room [asked]candidate
-	few := heap(room[:0])
-	for i := range asked {
-		few.push(&l.heap[(2*i+1)*len(l.heap)/(2*asked)]) // without the first candidate, which is the best of all
+// estimateLimit estimates, from a sample, which candidate is at position targetCandidates in ascending order.
+func (l *candidates) estimateLimit() candidate {
+	const samples = 16
+	var buffer [samples]candidate
+	sample := heap(buffer[:0])
+	for i := range samples {
+		sample.push(&l.heap[(2*i+1)*len(l.heap)/(2*samples)]) // never index 0, because the first candidate is the best
 	}
-	for range asked * fewKept / len(l.heap) {
-		few.pop()
+	for range samples * targetCandidates / len(l.heap) {
+		sample.pop()
 	}
-	return few[0]
+	return sample[0]
 }
 
-// A heap is a min-heap of candidates by their bound.
+// A heap is a binary min-heap of candidates.
 type heap []candidate
 
 func (h *heap) push(c *candidate) {
@@ -108,8 +112,8 @@ func (h *heap) pop() {
 	}
 }
 
-// order makes a heap of candidates in any order.
-func (h heap) order() {
+// heapify establishes the heap order among candidates in any order.
+func (h heap) heapify() {
 	for i := len(h)/2 - 1; i >= 0; i-- {
 		c := h[i]
 		h.sink(i, &c)
@@ -119,7 +123,7 @@ func (h heap) order() {
 // replace replaces the first candidate.
 func (h heap) replace(c *candidate) { h.sink(0, c) }
 
-// sink puts a candidate at a place, or below it.
+// sink inserts a candidate at index i, whose old content is lost. It moves smaller children up until the candidate precedes its children.
 func (h heap) sink(i int, c *candidate) {
 	for 2*i+1 < len(h) {
 		child := 2*i + 1

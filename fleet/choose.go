@@ -7,86 +7,88 @@ import (
 	"github.com/candor-project/candor/hybrid"
 )
 
-// choose finds the best node for the question that is asked.
-func (f *Fleet) choose() (NodeID, error) {
-	a := f.answer()
-	if !f.search(a, 4*mostKept) {
-		f.begin(a)
-		f.search(a, 2*MaxNodes)
-		f.keep(a)
+// chooseNode returns the best node for the query.
+func (f *Fleet) chooseNode() (NodeID, error) {
+	s := f.resumeSearch()
+	if !f.search(s, 4*maxCandidates) {
+		f.startSearch(s)
+		f.search(s, 2*MaxNodes)
+		f.storeSearch(s)
 	}
-	if len(a.rest.heap) == 0 {
-		return NoNode, f.refusal(a)
+	if len(s.candidates.heap) == 0 {
+		return NoNode, f.refusal(s)
 	}
-	return a.rest.heap[0].lowest, nil
+	return s.candidates.heap[0].lowest, nil
 }
 
-// search is a best-first search: it opens blocks and evaluates nodes, the best bound first, until the first candidate is a node with a
-// known score: no other node can be better. It returns false if the search must restart, because it has reached an omitted candidate or
-// moved nodes, or has too many candidates.
-func (f *Fleet) search(a *answer, most int) bool {
-	for ok := true; len(a.rest.heap) > 0; {
-		switch c := &a.rest.heap[0]; {
+// search is a best-first search. In the order of the bounds, it opens blocks and evaluates nodes until the first candidate is an evaluated
+// node: then no other node can be better. It returns false if the search must start again, because it has reached the limit of the omitted
+// candidates, cannot find the nodes that left a block, or has more than maxHeap candidates.
+func (f *Fleet) search(s *searchState, maxHeap int) bool {
+	for ok := true; len(s.candidates.heap) > 0; {
+		switch c := &s.candidates.heap[0]; {
 		case c.isStale(f.versions):
-			a.rest.pop()
-		case c.block == exactly:
+			s.candidates.pop()
+		case c.block == evaluatedNode:
 			return true
 		case c.block == nil:
-			f.lookAtFirst(a)
-		case c.block.gave > a.began:
-			ok = f.followFirst(a)
+			f.evaluateFirst(s)
+		case c.block.lastMove > s.startMoves:
+			ok = f.openMovedFirst(s)
 		case c.block.loose != 0:
-			ok = f.tightenFirst(a)
+			ok = f.tightenFirst(s)
 		default:
-			f.openFirst(a)
+			f.openFirst(s)
 		}
-		if !ok || len(a.rest.heap) > most {
+		if !ok || len(s.candidates.heap) > maxHeap {
 			return false
 		}
 	}
-	return a.rest.limit == behind
+	return s.candidates.limit == maxCandidate
 }
 
-// tightenFirst computes the row and the bound of the first block again. It returns false for a block without a row.
-func (f *Fleet) tightenFirst(a *answer) bool {
-	c, shelf := a.rest.heap[0], f.shelfFor(f.question.Class)
+// tightenFirst recomputes the row and the bound of the first candidate, a block with a loose row. It returns false if the block is not in
+// the index anymore.
+func (f *Fleet) tightenFirst(s *searchState) bool {
+	c, index := s.candidates.heap[0], f.indexFor(f.query.Class)
 	parent := c.block.parent
-	at := slices.Index(parent.blocks[:parent.count], c.block)
-	if at < 0 {
+	i := slices.Index(parent.blocks[:parent.count], c.block)
+	if i < 0 {
 		return false
 	}
-	shelf.tighten(parent, at)
-	if r := &parent.rows[at]; f.question.admits(r) {
-		c.bound, c.lowest = f.bound(r), parent.lowest[at]
-		a.rest.replace(&c)
+	index.tighten(parent, i)
+	if r := &parent.rows[i]; f.query.admits(r) {
+		c.bound, c.lowest = f.bound(r), parent.lowest[i]
+		s.candidates.replace(&c)
 	} else {
-		a.rest.pop()
+		s.candidates.pop()
 	}
 	return true
 }
 
-// followFirst opens the first block, some of whose nodes have moved to another block since the search started. It returns false if that
-// block is unknown, since nodes moved to two blocks.
-func (f *Fleet) followFirst(a *answer) bool {
-	c := a.rest.heap[0]
-	if heir := c.block.heir; c.block.gaveBefore > a.began || heir == nil || heir.dead {
+// openMovedFirst opens the first candidate, a block of which children have moved to another block since the search started. It opens the
+// block and adds the other block as a candidate. It returns false if children moved more than once, because it cannot find all of them
+// then.
+func (f *Fleet) openMovedFirst(s *searchState) bool {
+	c := s.candidates.heap[0]
+	if successor := c.block.successor; c.block.previousMove > s.startMoves || successor == nil || successor.isMerged {
 		return false
 	}
-	c.block = c.block.heir
-	a.rest.push(&c) // it does not precede the other block, which has the same bound
-	f.openFirst(a)
+	c.block = c.block.successor
+	s.candidates.push(&c) // the first block stays first, because both blocks have the same bound
+	f.openFirst(s)
 	return true
 }
 
-// openFirst puts the parts of the block that comes first in its place.
-func (f *Fleet) openFirst(a *answer) {
-	first, best := &a.rest.heap[0], behind
+// openFirst replaces the first candidate, a block, by the block's children.
+func (f *Fleet) openFirst(s *searchState) {
+	first, best := &s.candidates.heap[0], maxCandidate
 	b := first.block
-	first.bound, first.lowest = 0, NoNode // so that it stays where it is
-	shelf := f.shelfFor(f.question.Class)
-	for parts := shelf.admitted(&f.question, b); parts != 0; parts &= parts - 1 {
-		i := bits.TrailingZeros32(parts)
-		c := candidate{bound: f.bound(shelf.row(b, i)), lowest: b.lowest[i]}
+	first.bound, first.lowest = 0, NoNode // so that the pushes below leave the block in the first position
+	index := f.indexFor(f.query.Class)
+	for children := index.admitted(&f.query, b); children != 0; children &= children - 1 {
+		i := bits.TrailingZeros32(children)
+		c := candidate{bound: f.bound(index.rowOf(b, i)), lowest: b.lowest[i]}
 		if b.inner == nil {
 			c.version = f.versions[c.lowest]
 		} else {
@@ -96,80 +98,81 @@ func (f *Fleet) openFirst(a *answer) {
 			c, best = best, c
 		}
 		if c.bound != never {
-			a.rest.push(&c)
+			s.candidates.push(&c)
 		}
 	}
 	if best.bound == never {
-		a.rest.pop()
+		s.candidates.pop()
 	} else {
 		if best.block == nil {
-			f.fetchQuote(best.lowest)
+			f.prefetchQuote(best.lowest)
 		}
-		a.rest.replace(&best)
+		s.candidates.replace(&best)
 	}
 }
 
-// lookAtFirst finds out the score of the node that comes first, or a better bound of it.
-func (f *Fleet) lookAtFirst(a *answer) {
-	c := a.rest.heap[0]
-	f.fetchNode(c.lowest)
-	s, exact := f.assess(c.lowest, c.bound)
-	if s == never {
-		a.rest.pop()
+// evaluateFirst replaces the bound of the first candidate, a node, by the node's score or by a better bound.
+func (f *Fleet) evaluateFirst(s *searchState) {
+	c := s.candidates.heap[0]
+	f.prefetchNode(c.lowest)
+	newBound, isExact := f.evaluate(c.lowest, c.bound)
+	if newBound == never {
+		s.candidates.pop()
 		return
 	}
-	f.nodes[c.lowest].Prefetch() // as a rule it is chosen
-	if c.bound = s; exact {
-		c.block = exactly
+	f.nodes[c.lowest].Prefetch() // because the search usually chooses this node
+	if c.bound = newBound; isExact {
+		c.block = evaluatedNode
 	}
-	a.rest.replace(&c)
+	s.candidates.replace(&c)
 }
 
-// assess returns a node's score and true, or a bound above the known bound. The score is never if the node cannot take the container. It
-// asks nodes without direct room only when they come first.
-func (f *Fleet) assess(id NodeID, bound score) (score, bool) {
-	r := f.question.Request
+// evaluate returns a node's score and true, or a bound above the known bound and false. The score is never if the node cannot take the
+// container. If the container needs moves, evaluate first returns a bound (indirectScoreOf). Only when this bound is already known does it
+// compute the score with the node itself, which takes longer.
+func (f *Fleet) evaluate(id NodeID, bound score) (score, bool) {
+	r := f.query.Request
 	if !f.hasAmounts(id, r) {
 		return never, false
 	}
-	if f.question.byShare {
+	if f.query.byFreeShare {
 		if s := f.shareScore(id); s > bound {
 			return s, false
 		}
 	}
 	quote, verdict := f.summaries[id].Quote(&f.request)
 	switch {
-	case verdict == hybrid.Refused || f.isTaken(id, r):
+	case verdict == hybrid.Refused || f.hasSpread(id, r):
 		return never, false
-	case verdict == hybrid.Known && !f.wantsTopology(id):
+	case verdict == hybrid.Known && !f.needsTopology(id):
 		return f.scoreOf(id, &quote), true
 	case verdict == hybrid.NotDirect:
-		if least := f.indirect(id); least > bound {
-			return least, false
+		if indirect := f.indirectScoreOf(id); indirect > bound {
+			return indirect, false
 		}
 	}
-	return f.askNode(id), true
+	return f.quoteNode(id), true
 }
 
-// wantsTopology reports whether a node's topology decides, which summaries do not contain.
-func (f *Fleet) wantsTopology(id NodeID) bool {
-	return f.options.Order == Candor && f.question.Class == hybrid.Sensitive && !f.summaries[id].IsFlat()
+// needsTopology reports whether the score depends on the node's topology, which a summary does not contain.
+func (f *Fleet) needsTopology(id NodeID) bool {
+	return f.options.Order == Candor && f.query.Class == hybrid.Sensitive && !f.summaries[id].IsFlat()
 }
 
-// askNode asks a node for the cost of the container, and returns its score. It does not repeat a request that the node has refused since
-// its last change.
-func (f *Fleet) askNode(id NodeID) score {
-	n, q := &f.nodes[id], &f.question
-	known := q.Topology == hybrid.Prefer && q.strict && q.Class == hybrid.Sensitive
-	if known && slices.Contains(f.refused[id][:min(n.refusals, mostRefusals)], q.need) {
+// quoteNode computes a node's score from the quote of the node itself, which is slower than the quote of the node's summary. If the node has
+// refused the same request since its last change, quoteNode does not repeat the request.
+func (f *Fleet) quoteNode(id NodeID) score {
+	n, q := &f.nodes[id], &f.query
+	isCached := q.Topology == hybrid.Prefer && q.isStrict && q.Class == hybrid.Sensitive
+	if isCached && slices.Contains(f.refused[id][:min(n.refusals, maxRefusals)], q.guaranteed) {
 		return never
 	}
 	quote, err := n.Quote(&f.request)
 	if err == nil {
 		return f.scoreOf(id, &quote)
 	}
-	if known {
-		f.refused[id][n.refusals%mostRefusals] = q.need
+	if isCached {
+		f.refused[id][n.refusals%maxRefusals] = q.guaranteed
 		n.refusals++
 	}
 	return never

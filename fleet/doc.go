@@ -6,22 +6,25 @@
 //	placed, err := f.Place(7, &fleet.Request{Limit: 1500, Resources: []int64{512}})
 //	cost, ok := f.Release(7)
 //
-// The caller chooses the numbers of nodes and containers: small and dense, since the fleet stores them in slices. The number of an ended
-// container can be reused.
+// The caller chooses each NodeID and ContainerID. The IDs should be small and dense, because the fleet stores nodes and containers in
+// slices. The caller can reuse the ContainerID of a released container.
 //
-// Each node is a hybrid.Node, so the fleet's results are those of a real node. Every order considers only nodes with room for a container:
-// CPU time, every further resource, no other container of the same Spread, and the CPUs for its view.
+// Each node is a hybrid.Node, so the fleet's results are those of a real node. A node has room for a container if it has the CPU time and
+// the amounts of further resources that the container requests, and no other container with the same Spread. Every order considers only
+// nodes with room that also have the CPUs for the container's view.
 //
 // # Index
 //
-// The nodes are in a B+ tree by a key that keeps similar nodes together (btree.go). Each block stores a row for each of its parts:
-// the best figures of the part's nodes. A row gives a bound on their scores, and a best-first search opens the blocks with the best bound:
+// A B+ tree holds the nodes, sorted by a key that is similar for similar nodes (btree.go). A block of the tree has up to 16 children:
+// smaller blocks or, in a leaf block, nodes. A block stores a row for each child: for each value of a node, the best value among the nodes
+// below the child. A row gives a lower bound on the scores of these nodes. A best-first search opens the blocks in the order of their
+// bounds:
 //
-//	block ── row: best figures of 16 blocks ── … ── block of nodes ── row: figures of a node
-//	          │                                                        │
-//	          └ bound: no node below is better                         └ score: exact, from the node
+//	block ── row: best values below a child ── … ── leaf block ── row: values of a node
+//	          │                                                    │
+//	          └ bound: no node below has a better score            └ score: exact, computed from the node
 //
-// A caller that knows which containers end next, as a trace does, announces them (Expect), which saves time.
+// A caller that knows which containers end next, for example from a trace, can announce them (Expect) to make their release faster.
 //
-// The package is pure as hybrid is: no I/O, no clock, no goroutine, no randomness. A Fleet is not safe for concurrent use.
+// Like hybrid, the package is pure: no I/O, no clock, no goroutines, no randomness. A Fleet is not safe for concurrent use.
 package fleet

@@ -27,7 +27,7 @@ func exampleFleet() *fleet.Fleet {
 	return f
 }
 
-// Place puts a container on the best node. The cost says how the node has changed.
+// Place places a container on the best node. The cost describes how the node has changed.
 func Example() {
 	f := exampleFleet()
 	placed, err := f.Place(7, &fleet.Request{Class: hybrid.Sensitive, Limit: 6500, Resources: []int64{200}})
@@ -45,7 +45,7 @@ func Example() {
 	// containers: 0
 }
 
-// Choose changes nothing. The error says why no node fits.
+// Choose changes nothing. The error explains why no node can take the container.
 func ExampleFleet_Choose() {
 	f := exampleFleet()
 	node, err := f.Choose(&fleet.Request{Class: hybrid.Flexible, Limit: 1000, Resources: []int64{1001}})
@@ -53,7 +53,7 @@ func ExampleFleet_Choose() {
 	// Output: true true
 }
 
-// The containers of a removed node are nowhere: the caller places them again.
+// The containers of a removed node are on no node. The caller places them again.
 func ExampleFleet_RemoveNode() {
 	f := exampleFleet()
 	request := &fleet.Request{Class: hybrid.Sensitive, Limit: 2000}

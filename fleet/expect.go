@@ -6,25 +6,26 @@ import (
 	"github.com/candor-project/candor/internal/prefetch"
 )
 
-// ExpectAhead is the best number of calls of Expect between the announcement of a container and its end.
+// ExpectAhead is the best number of calls of Expect from the announcement of a container to its release.
 const ExpectAhead = 4 * expectStep
 
-// NoContainer is no container.
+// NoContainer is the ContainerID of no container.
 const NoContainer ContainerID = -1
 
-// expectStep is the number of calls of Expect between the prefetch of memory and the prefetch of the memory to which it points. By then the
-// first prefetch has completed.
+// expectStep is the number of calls of Expect between the prefetch of a pointer and the prefetch of the memory to which the pointer refers.
+// The first prefetch is complete by then.
 const expectStep = 3
 
-// expected are the containers that were expected last, in a ring.
+// expected is a ring buffer of the latest announced containers.
 type expected struct {
 	containers [ExpectAhead]ContainerID
 	count      int
 }
 
-// Expect announces a container that will end soon. It only changes the duration of its release: most of many nodes and containers are in no
-// CPU cache, and each call prefetches their memory a step further. A caller that knows future ends, as a trace does, calls it once before
-// each Place or Release, with the container that ends ExpectAhead calls later, or with NoContainer.
+// Expect announces a container that will soon be released, which makes the release faster and has no other effect. In a large fleet, most
+// nodes and containers are in no CPU cache. Each call prefetches the next part of the memory of the containers that were announced earlier.
+// A caller that knows the future, for example from a trace, calls Expect once before each Place or Release. It passes the container that is
+// released ExpectAhead calls later, or NoContainer.
 func (f *Fleet) Expect(c ContainerID) {
 	e := &f.expected
 	e.containers[e.count%ExpectAhead] = c
@@ -36,37 +37,37 @@ func (f *Fleet) Expect(c ContainerID) {
 		}
 	}
 	if id, _ := f.expectedAt(expectStep); id != NoNode {
-		f.fetchNode(id)
+		f.prefetchNode(id)
 	}
 	if id, c := f.expectedAt(2 * expectStep); id != NoNode {
 		n := &f.nodes[id]
 		n.Prefetch()
-		prefetch.Line(unsafe.Pointer(&n.held[f.containers[c].handle]))
+		prefetch.Line(unsafe.Pointer(&n.containers[f.containers[c].handle]))
 	}
 	if id, c := f.expectedAt(3 * expectStep); id != NoNode {
 		f.nodes[id].PrefetchContainer(f.containers[c].handle)
 	}
 }
 
-// expectedAt returns the container of an earlier call of Expect, and its node.
-func (f *Fleet) expectedAt(before int) (NodeID, ContainerID) {
+// expectedAt returns the container that was announced the given number of calls ago, and its node.
+func (f *Fleet) expectedAt(callsAgo int) (NodeID, ContainerID) {
 	e := &f.expected
-	if e.count <= before {
+	if e.count <= callsAgo {
 		return NoNode, 0
 	}
-	c := e.containers[(e.count-1-before)%ExpectAhead]
+	c := e.containers[(e.count-1-callsAgo)%ExpectAhead]
 	return f.NodeOf(c), c
 }
 
-// fetchNode prefetches the fleet's data of a node.
-func (f *Fleet) fetchNode(id NodeID) {
+// prefetchNode prefetches the memory of the fleet that describes a node.
+func (f *Fleet) prefetchNode(id NodeID) {
 	prefetch.Line(unsafe.Pointer(&f.nodes[id]))
 	prefetch.Line(unsafe.Pointer(&f.rows[id]))
-	f.fetchQuote(id)
+	f.prefetchQuote(id)
 }
 
-// fetchQuote prefetches the data for a quote of a node.
-func (f *Fleet) fetchQuote(id NodeID) {
+// prefetchQuote prefetches the memory that the quote of a node's summary reads.
+func (f *Fleet) prefetchQuote(id NodeID) {
 	count := len(f.options.Resources)
 	prefetch.Line(unsafe.Pointer(&f.summaries[id]))
 	prefetch.Line(unsafe.Pointer(&f.shares[int(id)*(1+count)]))
@@ -75,12 +76,12 @@ func (f *Fleet) fetchQuote(id NodeID) {
 	}
 }
 
-// fetchPlace prefetches the data that a placement on a node changes.
-func (f *Fleet) fetchPlace(id NodeID) {
+// prefetchPlacement prefetches the memory that a placement on a node changes.
+func (f *Fleet) prefetchPlacement(id NodeID) {
 	n := &f.nodes[id]
 	next := n.NextHandle()
 	n.PrefetchContainer(next)
-	if int(next) < len(n.held) {
-		prefetch.Line(unsafe.Pointer(&n.held[next]))
+	if int(next) < len(n.containers) {
+		prefetch.Line(unsafe.Pointer(&n.containers[next]))
 	}
 }

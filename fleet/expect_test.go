@@ -8,7 +8,7 @@ import (
 	"github.com/candor-project/candor/topology"
 )
 
-// What is asked for as one cache line is one.
+// The types that are prefetched as one cache line have the size of a cache line.
 func TestCacheLines(t *testing.T) {
 	for name, size := range map[string]uintptr{
 		"node": unsafe.Sizeof(node{}), "container": unsafe.Sizeof(container{}), "row": unsafe.Sizeof(row{}), "summary": unsafe.Sizeof(hybrid.Summary{}),
@@ -19,7 +19,7 @@ func TestCacheLines(t *testing.T) {
 	}
 }
 
-// A container that is expected is known at each step until its end, and one that is on no node at none.
+// At each step until its release, expectedAt returns an announced container and its node. For a container on no node, the node is NoNode.
 func TestExpect(t *testing.T) {
 	f, err := New(Options{Resources: []string{"memory"}})
 	if err != nil {

@@ -35,8 +35,8 @@ func addNode(t testing.TB, f *fleet.Fleet, id fleet.NodeID, m *topology.Machine,
 	}
 }
 
-// Containers are placed, refused, released, and sent away with their node.
-func TestLife(t *testing.T) {
+// Containers are placed, refused, released, and removed with their node.
+func TestPlaceAndRelease(t *testing.T) {
 	f := newFleet(t, fleet.Options{Resources: []string{"memory"}})
 	four := machine(t, "core:4")
 	addNode(t, f, 0, four, 100)
@@ -70,7 +70,7 @@ func TestLife(t *testing.T) {
 	}
 }
 
-// The containers of a node that goes come in the order of their arrival, though the last one has the place of one that ended.
+// RemoveNode returns the containers in the order of their arrival, even if the last container has reused the handle of a released container.
 func TestRemoveNodeByArrival(t *testing.T) {
 	f := newFleet(t, fleet.Options{})
 	addNode(t, f, 0, machine(t, "core:4"))
@@ -88,7 +88,7 @@ func TestRemoveNodeByArrival(t *testing.T) {
 	}
 }
 
-// What cannot be meant is refused, and nothing has changed.
+// Invalid arguments are refused, and the fleet does not change.
 func TestBadInput(t *testing.T) {
 	f := newFleet(t, fleet.Options{Order: fleet.Least, Resources: resources[:3]})
 	four := machine(t, "core:4")
@@ -118,7 +118,7 @@ func TestBadInput(t *testing.T) {
 	}
 }
 
-// Least takes the node with the largest share free, Most the one with the smallest.
+// Least chooses the node with the largest free share, and Most the node with the smallest.
 func TestShares(t *testing.T) {
 	for _, order := range []fleet.Order{fleet.Least, fleet.Most} {
 		f := newFleet(t, fleet.Options{Order: order, Resources: []string{"memory", "gpu"}})

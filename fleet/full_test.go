@@ -9,8 +9,7 @@ import (
 	"github.com/candor-project/candor/hybrid"
 )
 
-// At full load, too, the index finds what the scan finds: there few nodes are
-// good, and many have nearly room.
+// The index finds the same node as the scan in a full cell, in which few nodes have room and many nodes nearly have room.
 func TestIndexIsExactAtFullLoad(t *testing.T) {
 	for order := fleet.Candor; order <= fleet.Most; order++ {
 		for _, algorithm := range []hybrid.Algorithm{hybrid.Candor, hybrid.Paper} {
@@ -48,7 +47,7 @@ func TestIndexIsExactAtFullLoad(t *testing.T) {
 	}
 }
 
-// sameAsScan holds a decision against the scan's, and returns its error.
+// sameAsScan compares a decision with the decision of the scan, and returns the decision's error.
 func sameAsScan(t *testing.T, c *cell, r *fleet.Request) error {
 	t.Helper()
 	want, wantErr := c.Scan(r)
@@ -58,7 +57,7 @@ func sameAsScan(t *testing.T, c *cell, r *fleet.Request) error {
 	return wantErr
 }
 
-// A decision allocates nothing, nor do placing and ending, but for a block of the index now and then.
+// Decisions, placements and releases allocate no memory, except for a new block of the index now and then.
 func TestNoAllocations(t *testing.T) {
 	for order := fleet.Candor; order <= fleet.Most; order++ {
 		t.Run(order.String(), func(t *testing.T) {

@@ -13,7 +13,7 @@ import (
 
 var resources = []string{"memory", "gpu", "disk", "d", "e", "f", "g", "h", "i", "j", "k", "l", "m", "n", "o"}
 
-// history is a random one of a small fleet.
+// A history is a random sequence of operations on a small fleet.
 type history struct {
 	*rapid.T
 	fleet    *fleet.Fleet
@@ -93,7 +93,7 @@ func (h *history) request(sensitive int) *fleet.Request {
 	return r
 }
 
-// place places a container where the scan of all nodes would, and counts in what came of it.
+// place places a container on the node that the scan of all nodes chooses, and counts the outcome in seen.
 func (h *history) place(r *fleet.Request, seen map[string]int) {
 	want, wantErr := h.fleet.Scan(r)
 	placed, err := h.fleet.Place(h.next, r)
@@ -113,7 +113,7 @@ func (h *history) place(r *fleet.Request, seen map[string]int) {
 	}
 }
 
-// step does something to the fleet.
+// step performs a random operation.
 func (h *history) step(sensitive int, seen map[string]int) {
 	h.fleet.Expect(fleet.ContainerID(rapid.OneOf(rapid.Int32Range(0, int32(h.next)), rapid.Int32()).Draw(h.T, "expected")))
 	switch what := rapid.IntRange(0, 99).Draw(h.T, "what"); {
@@ -164,7 +164,7 @@ func (h *history) changeNode(id fleet.NodeID, what int, seen map[string]int) {
 	}
 }
 
-// The index finds what the scan of all nodes finds, decision by decision.
+// After every operation, the index finds the same node as the scan of all nodes.
 func TestIndexIsExact(t *testing.T) {
 	for order := fleet.Candor; order <= fleet.Most; order++ {
 		t.Run(order.String(), func(t *testing.T) {
@@ -188,7 +188,7 @@ func TestIndexIsExact(t *testing.T) {
 	}
 }
 
-// checkTotals counts the nodes.
+// checkTotals compares the totals with sums over all nodes.
 func checkTotals(t *rapid.T, h *history) {
 	var want fleet.Totals
 	got := h.fleet.Totals()

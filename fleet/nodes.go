@@ -9,14 +9,13 @@ import (
 	"github.com/candor-project/candor/topology"
 )
 
-// AddNode adds a node under a number that is free. The capacity is of the
-// further resources, in the order of Options.Resources; the CPUs are the machine's.
-// Machines that are the same should be the same pointer: then their nodes share memory.
+// AddNode adds a node under an unused NodeID. capacity is the capacity of the further resources, in the order of Options.Resources; the
+// CPUs are those of the machine. Pass the same pointer for equal machines, so that their nodes share memory.
 func (f *Fleet) AddNode(id NodeID, machine *topology.Machine, capacity []int64) error {
 	switch {
 	case id < 0 || id >= MaxNodes:
 		return fmt.Errorf("node %d: must be a number from 0 to %d", id, MaxNodes-1)
-	case f.has(id):
+	case f.hasNode(id):
 		return fmt.Errorf("node %d: there is one already", id)
 	}
 	k, err := f.kindOf(machine, capacity)
@@ -25,12 +24,12 @@ func (f *Fleet) AddNode(id NodeID, machine *topology.Machine, capacity []int64) 
 	}
 	for int(id) >= len(f.nodes) {
 		f.nodes = append(f.nodes, node{})
-		f.summaries, f.refused = append(f.summaries, hybrid.Summary{}), append(f.refused, [mostRefusals]int32{})
-		f.rows, f.versions = append(f.rows, noRow), append(f.versions, 0)
+		f.summaries, f.refused = append(f.summaries, hybrid.Summary{}), append(f.refused, [maxRefusals]int32{})
+		f.rows, f.versions = append(f.rows, worstRow), append(f.versions, 0)
 		f.free, f.shares = append(f.free, make([]int64, len(capacity))...), append(f.shares, make([]int32, 1+len(capacity))...)
 	}
-	for i := range f.shelves {
-		f.shelves[i].rows = f.rows
+	for i := range f.indexes {
+		f.indexes[i].rows = f.rows
 	}
 	f.nodes[id] = node{Node: f.kinds[k].empty.NewLike(), kind: k}
 	copy(f.freeOf(id), capacity)
@@ -40,13 +39,13 @@ func (f *Fleet) AddNode(id NodeID, machine *topology.Machine, capacity []int64) 
 	return nil
 }
 
-// kindKey identifies a kind.
+// A kindKey identifies a kind.
 type kindKey struct {
 	machine  *topology.Machine
 	capacity string
 }
 
-// kindOf returns the kind of a machine with a capacity.
+// kindOf returns the index of the kind of a machine with this capacity. It adds the kind if necessary.
 func (f *Fleet) kindOf(machine *topology.Machine, capacity []int64) (int32, error) {
 	key := kindKey{machine, fmt.Sprint(capacity)}
 	if k, known := f.kindNumbers[key]; known {
@@ -60,82 +59,82 @@ func (f *Fleet) kindOf(machine *topology.Machine, capacity []int64) (int32, erro
 			return 0, fmt.Errorf("%s %d: must be 0 to %d", f.options.Resources[i], amount, MaxAmount)
 		}
 	}
-	empty, err := f.emptyNode(machine)
+	empty, err := f.emptyNodeOf(machine)
 	if err != nil {
 		return 0, err
 	}
 	k := &kind{capacity: slices.Clone(capacity), empty: empty, weigher: newWeigher(int64(empty.Capacity()), capacity)}
 	k.scale = newScale(&k.weigher)
 	k.size = f.sizeOf(k)
-	for i := range min(len(capacity), moreResources) {
+	for i := range min(len(capacity), indexedResources) {
 		if f.units[i] == 0 && capacity[i] > 0 {
 			f.units[i] = 4096 / float64(capacity[i])
 		}
 	}
-	f.asks++ // the values of sizes for the question can change
+	f.queryVersion++ // because sizeOf changed a size, so its fields that depend on the query are outdated
 	f.kindNumbers[key] = int32(len(f.kinds))
 	f.kinds = append(f.kinds, k)
 	return int32(len(f.kinds) - 1), nil
 }
 
-// emptyNode returns a node of a machine to make twins of.
-func (f *Fleet) emptyNode(machine *topology.Machine) (*hybrid.Node, error) {
-	if empty := f.empties[machine]; empty != nil {
+// emptyNodeOf returns a node of this machine without containers.
+func (f *Fleet) emptyNodeOf(machine *topology.Machine) (*hybrid.Node, error) {
+	if empty := f.emptyNodes[machine]; empty != nil {
 		return empty, nil
 	}
 	empty, err := hybrid.NewNode(machine, f.options.Hybrid)
 	if err == nil {
-		f.empties[machine] = empty
+		f.emptyNodes[machine] = empty
 	}
 	return empty, err
 }
 
-// RemoveNode takes a node away and returns its containers, in order of arrival.
-// They are nowhere now; their numbers are free.
+// RemoveNode removes a node and returns its containers in the order of their arrival. The containers are on no node then, and their
+// ContainerIDs are free.
 func (f *Fleet) RemoveNode(id NodeID) ([]ContainerID, error) {
-	if !f.has(id) {
+	if !f.hasNode(id) {
 		return nil, fmt.Errorf("node %d: there is none", id)
 	}
-	var gone []ContainerID
+	var containers []ContainerID
 	for n := &f.nodes[id]; n.Len() > 0; {
-		c := n.held[n.Oldest()].container
+		c := n.containers[n.Oldest()].container
 		f.Release(c)
-		gone = append(gone, c)
+		containers = append(containers, c)
 	}
-	f.unshelve(id)
+	f.removeFromIndex(id)
 	f.totals.Nodes--
 	f.totals.Capacity -= f.nodes[id].Capacity()
 	f.nodes[id] = node{}
-	f.note(id, true)
-	return gone, nil
+	f.recordChange(id, true)
+	return containers, nil
 }
 
-// ChangeNode changes the machine or capacity of a node. It places its containers again, in order of arrival, and returns the containers
-// that no longer fit, which are on no node then.
+// ChangeNode changes the machine or the capacity of a node. It places the node's containers again, in the order of their arrival, and
+// returns the containers that no longer fit. The returned containers are on no node then.
 func (f *Fleet) ChangeNode(id NodeID, machine *topology.Machine, capacity []int64) ([]ContainerID, error) {
-	if !f.has(id) {
+	if !f.hasNode(id) {
 		return nil, fmt.Errorf("node %d: there is none", id)
 	}
 	if _, err := f.kindOf(machine, capacity); err != nil {
 		return nil, fmt.Errorf("node %d: %w", id, err)
 	}
-	all, err := f.RemoveNode(id)
+	containers, err := f.RemoveNode(id)
 	if err != nil {
 		return nil, err
 	}
 	if err := f.AddNode(id, machine, capacity); err != nil {
 		return nil, err
 	}
-	left := all[:0]
-	for _, c := range all {
+	unplaced := containers[:0]
+	for _, c := range containers {
 		r := f.Request(c)
 		r.Resources = slices.Clone(r.Resources)
-		f.ask(&r)
+		f.setQuery(&r)
 		if !f.hasRoom(id, &r) {
-			left = append(left, c)
-		} else if _, err := f.put(c, id, &r); err != nil {
-			left = append(left, c)
+			unplaced = append(unplaced, c)
+		} else if _, err := f.placeOn(c, id, &r); err != nil {
+			unplaced = append(unplaced, c)
 		}
 	}
-	return left, nil
+	return unplaced, nil
 }

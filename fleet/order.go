@@ -6,31 +6,31 @@ import (
 	"strings"
 )
 
-// Order defines the best of the nodes with room for a container. Ties go to the lowest number; mean shares that differ by less than 2^-40
-// are equal.
+// An Order defines which node is the best among the nodes that can take a container. Of equal nodes, the node with the lowest NodeID is the
+// best; mean shares that differ by less than 2^-40 are equal.
 //
-// In every order, nodes come last on which fractions would have to move to make room for a sensitive container, or on which its view would
-// be wider than needed. Of these nodes the first is the node with room for the largest container, as far as that is known, otherwise the
-// node with the most free CPU time.
+// Every order puts those nodes last on which fractions would have to move to make room for a sensitive container, or on which its view
+// would be wider than needed. The best of these nodes may make room for the largest container or, if that is unknown, has the most free CPU
+// time.
 type Order uint8
 
 const (
-	// Candor prefers the least added shared time, then the best topology, then the node whose free resources are most like the container's
-	// request (see the package's alignment score).
+	// Candor prefers the least added shared time, then the best topology, then the highest alignment of the node's free resources with the
+	// container's request (alignment.go).
 	Candor Order = iota
-	// Paper is the optimized scheduler of Bacou et al. (SCC 2019). It prefers for a sensitive container the most CPU time on whole CPUs, then the least
-	// added shared time; a flexible container uses Least.
+	// Paper is the optimized scheduler of Bacou et al. (SCC 2019). For a sensitive container, it prefers the most CPU time on whole CPUs,
+	// then the least added shared time. For a flexible container, it is Least.
 	Paper
-	// Least is Kubernetes' LeastAllocated: the largest free share of the node's resources after the placement, as the mean over CPU and the
-	// further resources.
+	// Least is LeastAllocated of kube-scheduler: it prefers the largest free share after the placement, as the mean over CPU and the further
+	// resources.
 	Least
-	// Most is Kubernetes' MostAllocated: the smallest free share.
+	// Most is MostAllocated of kube-scheduler: it prefers the smallest free share.
 	Most
 )
 
 var orderNames = []string{"candor", "paper", "least", "most"}
 
-// String returns the order's name, as the command line and JSON write it.
+// String returns the name of the order on the command line and in JSON.
 func (o Order) String() string {
 	if int(o) < len(orderNames) {
 		return orderNames[o]
@@ -38,7 +38,7 @@ func (o Order) String() string {
 	return strconv.Itoa(int(o))
 }
 
-// MarshalText writes the order's name.
+// MarshalText returns the order's name.
 func (o Order) MarshalText() ([]byte, error) { return []byte(o.String()), nil }
 
 // UnmarshalText parses an order's name. The error for an unknown name lists the known names.

@@ -7,18 +7,18 @@ import (
 	"github.com/candor-project/candor/hybrid"
 )
 
-// Choose returns the best node for a container. It changes nothing. Errors: hybrid.ErrNoCapacity if no node has room;
-// hybrid.ErrViewImpossible if nodes have room, but not the CPUs for the view of a strict sensitive container; hybrid.ErrBadRequest.
+// Choose returns the best node for a container and changes nothing. Errors: hybrid.ErrNoCapacity if no node has room;
+// hybrid.ErrViewImpossible if nodes have room, but no node has the CPUs for the view of a strict sensitive container; hybrid.ErrBadRequest.
 func (f *Fleet) Choose(r *Request) (NodeID, error) {
-	f.ask(r)
-	if err := f.check(r); err != nil {
+	f.setQuery(r)
+	if err := f.checkRequest(r); err != nil {
 		return NoNode, err
 	}
-	return f.choose()
+	return f.chooseNode()
 }
 
-// Place puts a container on the best node. Errors: those of Choose, and hybrid.ErrIDTaken for a used number; on an error nothing has
-// changed.
+// Place places a container on the best node. Errors: those of Choose, and hybrid.ErrIDTaken if the ContainerID is in use. On an error Place
+// changes nothing.
 func (f *Fleet) Place(c ContainerID, r *Request) (Placement, error) {
 	switch {
 	case c < 0 || c >= MaxContainers:
@@ -30,28 +30,28 @@ func (f *Fleet) Place(c ContainerID, r *Request) (Placement, error) {
 	if err != nil {
 		return Placement{Node: NoNode}, err
 	}
-	cost, err := f.put(c, id, r)
+	cost, err := f.placeOn(c, id, r)
 	if err != nil {
 		id = NoNode
 	}
 	return Placement{id, cost}, err
 }
 
-// Release ends a container. It returns the changes on its node, and reports whether the container existed.
+// Release removes a container. It returns the cost of the change on the container's node, and reports whether the container existed.
 func (f *Fleet) Release(c ContainerID) (hybrid.Cost, bool) {
 	id := f.NodeOf(c)
 	if id == NoNode {
 		return hybrid.Cost{}, false
 	}
-	n, gone := &f.nodes[id], &f.containers[c]
-	cost, _ := n.Remove(gone.handle)
+	n, released := &f.nodes[id], &f.containers[c]
+	cost, _ := n.Remove(released.handle)
 	free := f.freeOf(id)
 	for i, amount := range f.amountsOf(c) {
 		free[i] += amount
 	}
-	f.letGo(id, gone.handle)
-	gone.node = NoNode
-	f.count(&gone.request, &cost, -1)
+	f.removeFromNode(id, released.handle)
+	released.node = NoNode
+	f.updateTotals(&released.request, &cost, -1)
 	f.refresh(id)
 	if n.Len() == 0 {
 		f.totals.Used--
@@ -59,8 +59,8 @@ func (f *Fleet) Release(c ContainerID) (hybrid.Cost, bool) {
 	return cost, true
 }
 
-// check refuses an invalid request.
-func (f *Fleet) check(r *Request) error {
+// checkRequest returns an error if the current request is invalid.
+func (f *Fleet) checkRequest(r *Request) error {
 	if err := f.request.Check(); err != nil {
 		return err
 	}
@@ -75,10 +75,10 @@ func (f *Fleet) check(r *Request) error {
 	return nil
 }
 
-// put puts a container on a node.
-func (f *Fleet) put(c ContainerID, id NodeID, r *Request) (hybrid.Cost, error) {
+// placeOn places the container of the current request on a node.
+func (f *Fleet) placeOn(c ContainerID, id NodeID, r *Request) (hybrid.Cost, error) {
 	n := &f.nodes[id]
-	f.fetchPlace(id)
+	f.prefetchPlacement(id)
 	handle, cost, err := n.Place(&f.request)
 	if err != nil {
 		return cost, err
@@ -100,25 +100,25 @@ func (f *Fleet) put(c ContainerID, id NodeID, r *Request) (hybrid.Cost, error) {
 	for i, amount := range amounts {
 		free[i] -= amount
 	}
-	f.hold(c, id, handle, r.Spread)
-	f.count(r, &cost, 1)
+	f.addToNode(c, id, handle, r.Spread)
+	f.updateTotals(r, &cost, 1)
 	f.refresh(id)
 	return cost, nil
 }
 
-// count counts a container in (sign 1) or out (sign -1).
-func (f *Fleet) count(r *Request, cost *hybrid.Cost, sign int) {
+// updateTotals adds a container to the totals (sign 1), or subtracts the container (sign -1).
+func (f *Fleet) updateTotals(r *Request, cost *hybrid.Cost, sign int) {
 	f.totals.Containers += sign
 	if r.Class == hybrid.Sensitive {
-		f.totals.Sensitive += hybrid.Milli(sign) * f.need(r)
+		f.totals.Sensitive += hybrid.Milli(sign) * f.guaranteedTime(r)
 	} else {
-		f.totals.Guaranteed += hybrid.Milli(sign) * f.need(r)
+		f.totals.Guaranteed += hybrid.Milli(sign) * f.guaranteedTime(r)
 	}
 	f.totals.Shared += cost.Shared
 	f.totals.Moves += int64(cost.Moves)
 }
 
-// need is the CPU time that counts toward a node's capacity.
-func (f *Fleet) need(r *Request) hybrid.Milli {
+// guaranteedTime returns the CPU time of a container that counts toward a node's capacity.
+func (f *Fleet) guaranteedTime(r *Request) hybrid.Milli {
 	return hybrid.GuaranteedTime(r.Class, r.Limit, r.Guarantee)
 }

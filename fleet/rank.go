@@ -2,81 +2,82 @@ package fleet
 
 import "github.com/candor-project/candor/hybrid"
 
-// The functions below are for callers with their own nodes, such as a scheduler of Kubernetes, that need the order of a fleet.
+// A caller that stores its nodes itself, such as a Kubernetes scheduler plugin, can use Query, Scale and Rank to order the nodes as a fleet
+// with the order Candor does.
 
-// A Rank is the quality of a node for a query: less is better. Ranks of nodes of different sizes are comparable.
+// A Rank is the quality of a node for a Query: less is better. Ranks of nodes of different sizes are comparable.
 type Rank uint64
 
-// Query is the request of a container, or of several containers for the same node.
+// A Query is the request of a container, or of several containers for the same node.
 type Query struct {
-	q question
+	q query
 }
 
-// NewQuery returns the query of a container. The resources of the request are in the order of the nodes' resources.
+// NewQuery returns the Query of a container. The request's resources are in the order of the nodes' resources.
 func NewQuery(r *Request) Query {
 	h := hybrid.Request{Class: r.Class, Limit: r.Limit, Guarantee: r.Guarantee, Topology: r.Topology}
-	a := Query{question{Request: r, need: int32(h.Guaranteed())}}
+	query := Query{query{Request: r, guaranteed: int32(h.Guaranteed())}}
 	if r.Class == hybrid.Sensitive {
-		a.q.fraction = int32(r.Limit % 1000)
-		a.q.byMost = h.IsPlain() && r.Policy == hybrid.Strict
+		query.q.fraction = int32(r.Limit % 1000)
+		query.q.byMaxStrictLimit = h.IsPlain() && r.Policy == hybrid.Strict
 	}
-	return a
+	return query
 }
 
-// Add adds the CPU time of another container of the same pod. The query includes its further resources already.
-func (a *Query) Add(r *Request) {
+// Add adds the CPU time of another container of the same pod. The further resources of the Query must already include all containers.
+func (query *Query) Add(r *Request) {
 	b := NewQuery(r)
-	all := *a.q.Request
-	all.Class = hybrid.Flexible // no single limit shows whether all containers fit
-	a.q.Request, a.q.byMost = &all, false
-	a.q.need += b.q.need
-	a.q.fraction += b.q.fraction
+	all := *query.q.Request
+	all.Class = hybrid.Flexible // because Figures.MaxStrictLimit applies to a single container
+	query.q.Request, query.q.byMaxStrictLimit = &all, false
+	query.q.guaranteed += b.q.guaranteed
+	query.q.fraction += b.q.fraction
 }
 
-// A Scale makes shares of amounts: nodes with the same capacities have the same.
+// A Scale converts amounts of resources to shares of a node's capacity. Nodes with equal capacities can use the same Scale.
 type Scale struct {
 	scale []float64
 }
 
-// NewScale returns the scale of nodes with so much CPU time and so much of each further resource
-// (at most 15 of them, each at most MaxAmount).
+// NewScale returns the scale of nodes with this CPU time and this capacity of each further resource (at most 15 resources, each at most
+// MaxAmount).
 func NewScale(cpu hybrid.Milli, capacity []int64) Scale {
 	w := newWeigher(int64(cpu), capacity)
 	return Scale{newScale(&w)}
 }
 
-// Rank returns a node's rank by the order Candor. The quote is the node's quote for the query; for several containers it is the sum of
-// their quotes. g and free are the node's free time and resources before the placement.
-func (s *Scale) Rank(a *Query, quote *hybrid.Quote, g *hybrid.Figures, free []int64) Rank {
+// Rank returns a node's rank in the order Candor. quote is the node's quote for the query or, for several containers, the sum of their
+// quotes. g and free are the node's figures and its free further resources before the placement.
+func (s *Scale) Rank(query *Query, quote *hybrid.Quote, g *hybrid.Figures, free []int64) Rank {
 	if !quote.Direct {
-		most := g.Free[a.q.Class]
-		if a.q.byMost {
-			most = g.MaxStrictLimit
+		limit := g.Free[query.q.Class]
+		if query.q.byMaxStrictLimit {
+			limit = g.MaxStrictLimit
 		}
-		return Rank(indirectScore(hybrid.Milli(most)))
+		return Rank(indirectScore(hybrid.Milli(limit)))
 	}
-	var p pull
-	p.weigh(&a.q, s.scale, s.scale)
+	var p aligner
+	p.setWeights(&query.q, s.scale, s.scale)
 	var shares [1 + maxResources]int32
-	shares[0] = int32(partOf(int64(g.Free[hybrid.Flexible]), s.scale[0]))
+	shares[0] = int32(toShare(int64(g.Free[hybrid.Flexible]), s.scale[0]))
 	for i, amount := range free {
-		shares[1+i] = int32(partOf(amount, s.scale[1+i]))
+		shares[1+i] = int32(toShare(amount, s.scale[1+i]))
 	}
-	return Rank(candorScore(&quote.Cost, p.of(shares[:1+len(free)])))
+	return Rank(candorScore(&quote.Cost, p.valueFor(shares[:1+len(free)])))
 }
 
-// PlaceOn puts a container on a node of the caller's choice. Errors: those of Place; on an error nothing has changed.
+// PlaceOn places a container on the given node. Errors: those of Place. On an error PlaceOn changes nothing.
 func (f *Fleet) PlaceOn(c ContainerID, id NodeID, r *Request) (Placement, error) {
-	f.ask(r)
-	switch err := f.check(r); {
+	f.setQuery(r)
+	switch err := f.checkRequest(r); {
 	case err != nil:
 		return Placement{Node: NoNode}, err
 	case c < 0 || c >= MaxContainers || f.NodeOf(c) != NoNode:
 		return Placement{Node: NoNode}, hybrid.ErrIDTaken
-	case !f.has(id) || !f.hasRoom(id, r):
+	case !f.hasNode(id) || !f.hasRoom(id, r):
 		return Placement{Node: NoNode}, hybrid.ErrNoCapacity
 	}
-	cost, err := f.put(c, id, r)
+	cost, err := f.placeOn(c, id, r)
 	if err != nil {
 		id = NoNode
 	}

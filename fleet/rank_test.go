@@ -9,8 +9,8 @@ import (
 	"github.com/candor-project/candor/hybrid"
 )
 
-// Of the nodes that could take a container the fleet chooses the one with the least rank,
-// also where somebody else has chosen the nodes of those before.
+// The fleet chooses the node with the lowest rank among the nodes that can take the container. This also holds if the test chose the nodes
+// of the previous containers.
 func TestRank(t *testing.T) {
 	four, eight := machine(t, "core:4"), machine(t, "pack:2 numa:1 l3:1 core:2 pu:2")
 	rapid.Check(t, func(rt *rapid.T) {
@@ -51,7 +51,7 @@ func drawRanked(rt *rapid.T) fleet.Request {
 	return r
 }
 
-// bestRanked asks every node.
+// bestRanked returns the node with the lowest rank. It evaluates every node.
 func bestRanked(f *fleet.Fleet, scales []fleet.Scale, r *fleet.Request) fleet.NodeID {
 	best, least := fleet.NoNode, fleet.Rank(0)
 	asked := fleet.NewQuery(r)

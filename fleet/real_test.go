@@ -14,12 +14,10 @@ import (
 	"github.com/candor-project/candor/trace"
 )
 
-// sampled is the share of the real machines and tasks that the test replays, one in so
-// many: the scan asks every node for every task.
-const sampled = 60
+// The test replays one in sampling machines and tasks, because the scan evaluates every node for every task.
+const sampling = 60
 
-// On parts 0 and 1 of the Google trace the index finds what the scan of all nodes finds,
-// decision by decision.
+// On parts 0 and 1 of the Google trace, each decision with the index is the same as with the scan of all nodes.
 func TestIndexIsExactOnRealTrace(t *testing.T) {
 	dir, err := filepath.Abs("../../shared/traces/google2011")
 	if err != nil {
@@ -68,7 +66,7 @@ func (r *replay) event(e *trace.Event) {
 	node := fleet.NodeID(e.Machine)
 	switch e.Kind {
 	case trace.Submit:
-		if (e.Job*31+uint64(e.Task))%sampled == 0 {
+		if (e.Job*31+uint64(e.Task))%sampling == 0 {
 			r.submit(e)
 		}
 		return
@@ -76,7 +74,7 @@ func (r *replay) event(e *trace.Event) {
 		r.fleet.Release(fleet.ContainerID(e.Container))
 		return
 	}
-	if e.Machine%sampled != 0 {
+	if e.Machine%sampling != 0 {
 		return
 	}
 	if r.fleet.Node(node) != nil {

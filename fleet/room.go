@@ -6,15 +6,14 @@ import (
 	"github.com/candor-project/candor/hybrid"
 )
 
-// hasRoom reports whether a node has the CPU time and the other resources for
-// a container, and none of the same Spread.
+// hasRoom reports whether a node has the CPU time and the further resources for the current request, and no container with its Spread.
 func (f *Fleet) hasRoom(id NodeID, r *Request) bool {
-	return f.hasAmounts(id, r) && !f.isTaken(id, r)
+	return f.hasAmounts(id, r) && !f.hasSpread(id, r)
 }
 
-// hasAmounts is hasRoom without the Spread, whose lookup takes longer.
+// hasAmounts is hasRoom without the Spread, which takes longer to check.
 func (f *Fleet) hasAmounts(id NodeID, r *Request) bool {
-	if f.summaries[id].Free(r.Class) < hybrid.Milli(f.question.need) {
+	if f.summaries[id].Free(r.Class) < hybrid.Milli(f.query.guaranteed) {
 		return false
 	}
 	free := f.freeOf(id)
@@ -26,65 +25,65 @@ func (f *Fleet) hasAmounts(id NodeID, r *Request) bool {
 	return true
 }
 
-// refusal returns the reason why no node takes the question's container.
-func (f *Fleet) refusal(a *answer) error {
-	if f.question.Class == hybrid.Flexible || !f.question.strict || !f.anyRoom(a) {
+// refusal returns the reason why no node can take the container.
+func (f *Fleet) refusal(s *searchState) error {
+	if f.query.Class == hybrid.Flexible || !f.query.isStrict || !f.hasAnyRoom(s) {
 		return hybrid.ErrNoCapacity
 	}
 	return hybrid.ErrViewImpossible
 }
 
-// anyRoom reports whether a node has room for the container. Refusals repeat, as questions do: so the answer caches the node that had room
-// the last time, or the number of changes after which no node had room.
-func (f *Fleet) anyRoom(a *answer) bool {
-	if f.has(a.roomy) && f.hasRoom(a.roomy, f.question.Request) {
+// hasAnyRoom reports whether a node has room for the container, with or without its view. Refusals repeat because queries repeat. So the
+// search state caches the last node with room, or the number of changes at which no node had room.
+func (f *Fleet) hasAnyRoom(s *searchState) bool {
+	if f.hasNode(s.roomyNode) && f.hasRoom(s.roomyNode, f.query.Request) {
 		return true
 	}
-	if f.recent.changes-a.roomless <= recentChanges {
-		a.roomy = f.roomySince(a.roomless)
+	if f.searches.changes-s.noRoomChanges <= maxChanges {
+		s.roomyNode = f.findRoomSince(s.noRoomChanges)
 	} else {
-		a.roomy = f.roomyOnShelf()
+		s.roomyNode = f.findRoom()
 	}
-	if a.roomy == NoNode {
-		a.roomless = f.recent.changes
+	if s.roomyNode == NoNode {
+		s.noRoomChanges = f.searches.changes
 	}
-	return a.roomy != NoNode
+	return s.roomyNode != NoNode
 }
 
-// roomySince returns a node with room for the container among the nodes that have changed since a number of changes, or NoNode. At most
-// recentChanges can have happened since.
-func (f *Fleet) roomySince(changes int64) NodeID {
-	for ; changes < f.recent.changes; changes++ {
-		if id := f.recent.changed[changes%recentChanges].id; f.has(id) && f.hasRoom(id, f.question.Request) {
+// findRoomSince returns a node with room for the container among the nodes that have changed after the given value of searchCache.changes,
+// or NoNode. At most maxChanges changes may have happened since.
+func (f *Fleet) findRoomSince(changes int64) NodeID {
+	for ; changes < f.searches.changes; changes++ {
+		if id := f.searches.changed[changes%maxChanges].id; f.hasNode(id) && f.hasRoom(id, f.query.Request) {
 			return id
 		}
 	}
 	return NoNode
 }
 
-// roomyOnShelf returns a node with room for the container, or Nowhere.
-func (f *Fleet) roomyOnShelf() NodeID {
-	for _, tree := range f.shelfFor(f.question.Class).trees {
+// findRoom returns a node with room for the container, or NoNode.
+func (f *Fleet) findRoom() NodeID {
+	for _, tree := range f.indexFor(f.query.Class).trees {
 		if tree == nil {
 			continue
 		}
-		if id := f.roomyIn(tree); id != NoNode {
+		if id := f.findRoomIn(tree); id != NoNode {
 			return id
 		}
 	}
 	return NoNode
 }
 
-// roomyIn returns a node of a block with room for the container, or Nowhere.
-func (f *Fleet) roomyIn(b *block) NodeID {
-	for parts := f.shelfFor(f.question.Class).admitted(&f.question, b); parts != 0; parts &= parts - 1 {
-		i := bits.TrailingZeros32(parts)
+// findRoomIn returns a node below a block with room for the container, or NoNode.
+func (f *Fleet) findRoomIn(b *block) NodeID {
+	for children := f.indexFor(f.query.Class).admitted(&f.query, b); children != 0; children &= children - 1 {
+		i := bits.TrailingZeros32(children)
 		switch {
 		case b.inner != nil:
-			if id := f.roomyIn(b.blocks[i]); id != NoNode {
+			if id := f.findRoomIn(b.blocks[i]); id != NoNode {
 				return id
 			}
-		case f.hasRoom(b.lowest[i], f.question.Request):
+		case f.hasRoom(b.lowest[i], f.query.Request):
 			return b.lowest[i]
 		}
 	}

@@ -8,9 +8,9 @@ import (
 	"github.com/candor-project/candor/hybrid"
 )
 
-// A question is refused for the right reason however long it is since no node had the room: here the node that got room
-// since, but none for the view, changed before as many changes as are remembered, or just before.
-func TestRefusedLongAfter(t *testing.T) {
+// The reason of a refusal is right, no matter how long ago no node had room. Since then a node got room, but not the CPUs for the view. The
+// fleet still stores this change in the first case, but not in the other cases.
+func TestRefusalAfterManyChanges(t *testing.T) {
 	for _, turns := range []int{127, 128, 200} { // two changes each, but for the first
 		refusedLongAfter(t, turns)
 	}

@@ -2,72 +2,75 @@ package fleet
 
 import "math"
 
-// A row holds the figures of a node from which bounds of its score are computed. The row of many nodes has the best of each figure. It has
-// the size of a cache line, since most rows are in no CPU cache.
+// A row holds the values from which bounds on the scores of a node, or of all nodes below a block, are computed. A row has the size of a
+// cache line, because most rows are not in a CPU cache when a search reads them.
 //
-//	row of a block   = per figure, the best of its parts' rows
-//	row of a node    = its own figures
-//	loose            = the row can promise more than the nodes have, and is computed again on demand
+//	row of a node  = the values of the node
+//	row of a block = for each value, the best value among the rows of the block's children
+//
+// A row is loose if it may contain a value that is better than the values of all nodes below the block, because a node has become worse
+// since. A search recomputes a loose row when it reaches the block.
 type row struct {
-	traits traits
-	share  uint64 // free share (Fleet.shareOf), for orders that use it; less is better
-	size   uint8  // index into Fleet.sizes; anySize where they differ
-	kind   int32  // of a single node: index into Fleet.kinds
+	features features
+	share    uint64 // Fleet.shareForOrder, 0 in the order Candor; a lower value is better
+	size     uint8  // index of the nodes' size in Fleet.sizes; anySize if the nodes have several sizes
+	kind     int32  // index of a node's kind in Fleet.kinds; unused in the row of a block
 }
 
-// noRow is worse than the row of any node.
-var noRow = row{share: math.MaxUint64}
+// worstRow is worse than the row of any node.
+var worstRow = row{share: math.MaxUint64}
 
-// get returns a trait.
-func (r *row) get(t trait) uint16 {
-	return uint16(r.traits[t/lanes] >> (t % lanes * laneBits))
+// get returns a feature.
+func (r *row) get(t feature) uint16 {
+	return uint16(r.features[t/lanes] >> (t % lanes * laneBits))
 }
 
-// low is a trait that is counted from the top.
-func (r *row) low(t trait) int32 { return int32(top - r.get(t)) }
+// getInverted returns the original figure of a feature that is stored inverted.
+func (r *row) getInverted(t feature) int32 { return int32(maxFeature - r.get(t)) }
 
-// raise raises a row to include more nodes, and reports whether it has changed.
-func (r *row) raise(by *row) (raised bool) {
-	for i, word := range by.traits {
-		if most := lanesMost(word, r.traits[i]); most != r.traits[i] {
-			r.traits[i], raised = most, true
+// include replaces the values of the row by those of another row that are better, and reports whether the row has changed.
+func (r *row) include(other *row) (changed bool) {
+	for i, word := range other.features {
+		if highest := lanesMax(word, r.features[i]); highest != r.features[i] {
+			r.features[i], changed = highest, true
 		}
 	}
-	if by.share < r.share {
-		r.share, raised = by.share, true
+	if other.share < r.share {
+		r.share, changed = other.share, true
 	}
-	if by.size != r.size && r.size != anySize {
-		r.size, raised = anySize, true
+	if other.size != r.size && r.size != anySize {
+		r.size, changed = anySize, true
 	}
-	return raised
+	return changed
 }
 
-// marks select parts of a row: a bit for each word of traits, for the share, and for the lowest number of its nodes.
-type marks uint8
+// A fieldSet is a set of fields of a row: a bit for each word of row.features and a bit for row.share. A further bit stands for
+// block.lowest, which is recomputed together with the row.
+type fieldSet uint8
 
 const (
-	shareMark marks = 1 << (allTraits/lanes + iota)
-	lowestMark
-	allMarks = ^marks(0)
+	shareField fieldSet = 1 << (featureCount/lanes + iota)
+	lowestField
+	allFields = ^fieldSet(0)
 )
 
-// best sets the marked parts to the best of other rows: word by word, so that the best so far is in a register. The size goes with the
-// share: anySize for several sizes, or for a size other than the row's.
-func (r *row) best(which marks, others []*row) {
-	for i := range r.traits {
-		if which>>i&1 == 0 {
+// setBest sets the selected fields to the best values of the other rows, word by word, so that the best value so far stays in a register.
+// With the share, setBest sets the size to anySize if the size of another row differs.
+func (r *row) setBest(fields fieldSet, others []*row) {
+	for i := range r.features {
+		if fields>>i&1 == 0 {
 			continue
 		}
-		most := uint64(0)
+		highest := uint64(0)
 		for _, other := range others {
-			most = lanesMost(other.traits[i], most)
+			highest = lanesMax(other.features[i], highest)
 		}
-		r.traits[i] = most
+		r.features[i] = highest
 	}
-	if which&shareMark == 0 {
+	if fields&shareField == 0 {
 		return
 	}
-	r.share = noRow.share
+	r.share = worstRow.share
 	for _, other := range others {
 		r.share = min(r.share, other.share)
 		if other.size != r.size {
@@ -76,51 +79,52 @@ func (r *row) best(which marks, others []*row) {
 	}
 }
 
-// differs marks the differences of two rows.
-func (r *row) differs(other *row) (where marks) {
-	for i, word := range r.traits {
-		if word != other.traits[i] {
-			where |= 1 << i
+// diff returns the fields in which two rows differ.
+func (r *row) diff(other *row) (fields fieldSet) {
+	for i, word := range r.features {
+		if word != other.features[i] {
+			fields |= 1 << i
 		}
 	}
 	if r.share != other.share {
-		where |= shareMark
+		fields |= shareField
 	}
-	return where
+	return fields
 }
 
-// A fall marks the figures of a node that have become worse, so that a row that includes the node can promise too much.
-type fall struct {
-	traits traits // the highest bit of each
-	share  bool
-	gone   bool // the node was removed
+// A decline is the set of values of a node's row that have become worse. The rows of the blocks above the node may be loose in these values.
+type decline struct {
+	features  features // for each feature that has become worse, the highest bit of its lane
+	share     bool
+	isRemoved bool // the node was removed
 }
 
-// fallOf returns the figures that are worse now.
-func fallOf(before, now *row) (f fall) {
-	for i, word := range now.traits {
-		f.traits[i] = laneHighs &^ lanesAtLeast(word, before.traits[i])
+// declineOf returns the values that are worse in now than in before.
+func declineOf(before, now *row) (d decline) {
+	for i, word := range now.features {
+		d.features[i] = laneHighs &^ lanesAtLeast(word, before.features[i])
 	}
-	f.share = now.share > before.share
-	return f
+	d.share = now.share > before.share
+	return d
 }
 
-// goneOf returns the fall of a removed node.
-func goneOf(before *row) fall {
-	f := fallOf(before, &noRow)
-	f.share, f.gone = true, true
-	return f
+// removalOf returns the decline of a node that leaves its block or the index: every value is lost.
+func removalOf(before *row) decline {
+	d := declineOf(before, &worstRow)
+	d.share, d.isRemoved = true, true
+	return d
 }
 
-// hangsOn marks the figures of a row that depend on a node's figures from before its fall.
-func (r *row) hangsOn(before *row, f *fall) (where marks) {
-	for i, word := range before.traits {
-		if lanesEqual(word, r.traits[i])&f.traits[i] != 0 {
-			where |= 1 << i
+// dependsOn returns the fields of a block's row that may be loose after the decline of a node below the block. These are the fields in which
+// the row has the value that the node had before the decline.
+func (r *row) dependsOn(nodeBefore *row, d *decline) (fields fieldSet) {
+	for i, word := range nodeBefore.features {
+		if lanesEqual(word, r.features[i])&d.features[i] != 0 {
+			fields |= 1 << i
 		}
 	}
-	if f.share && before.share == r.share {
-		where |= shareMark
+	if d.share && nodeBefore.share == r.share {
+		fields |= shareField
 	}
-	return where
+	return fields
 }

@@ -7,15 +7,15 @@ import (
 	"github.com/candor-project/candor/hybrid"
 )
 
-// Scan is the oracle of choose: it asks every node.
+// Scan is the oracle for Choose. It evaluates every node.
 func (f *Fleet) Scan(r *Request) (NodeID, error) {
-	f.ask(r)
-	if err := f.check(r); err != nil {
+	f.setQuery(r)
+	if err := f.checkRequest(r); err != nil {
 		return NoNode, err
 	}
 	best, room := candidate{bound: never, lowest: NoNode}, false
 	for id := range f.nodes {
-		if f.nodes[id].Node == nil || !f.roomOf(NodeID(id), r) {
+		if f.nodes[id].Node == nil || !f.nodeHasRoom(NodeID(id), r) {
 			continue
 		}
 		room = true
@@ -35,11 +35,11 @@ func (f *Fleet) Scan(r *Request) (NodeID, error) {
 	}
 }
 
-// roomOf asks the node itself and its containers.
-func (f *Fleet) roomOf(id NodeID, r *Request) bool {
+// nodeHasRoom is hasRoom without the fleet's copies of the node's data.
+func (f *Fleet) nodeHasRoom(id NodeID, r *Request) bool {
 	n := &f.nodes[id]
 	left := append([]int64(nil), f.kinds[n.kind].capacity...)
-	for handle, h := range n.held {
+	for handle, h := range n.containers {
 		own := &f.containers[h.container]
 		if own.node != id || int(own.handle) != handle { // it has ended, or there was none
 			continue
@@ -59,20 +59,20 @@ func (f *Fleet) roomOf(id NodeID, r *Request) bool {
 	return n.Free(r.Class) >= f.request.Guaranteed()
 }
 
-// KeepFew makes searches keep few candidates, until the function that it returns is called.
-func KeepFew() func() {
-	few, most := fewKept, mostKept
-	fewKept, mostKept = 4, 12
-	return func() { fewKept, mostKept = few, most }
+// LimitCandidates makes searches retain few candidates until the test calls the returned function.
+func LimitCandidates() func() {
+	few, most := targetCandidates, maxCandidates
+	targetCandidates, maxCandidates = 4, 12
+	return func() { targetCandidates, maxCandidates = few, most }
 }
 
-// Same is that of requests.
-func Same(a, b *Request) bool { return a.same(b) }
+// RequestsEqual exports Request.equals.
+func RequestsEqual(a, b *Request) bool { return a.equals(b) }
 
-// CheckIndex holds what the index knows of each node against the node.
+// CheckIndex compares the index with the nodes.
 func (f *Fleet) CheckIndex(t testing.TB) {
 	t.Helper()
-	shelved := 0
+	indexed := 0
 	for id := range f.nodes {
 		if f.nodes[id].Node == nil {
 			continue
@@ -82,27 +82,27 @@ func (f *Fleet) CheckIndex(t testing.TB) {
 		if s != f.summaries[id] {
 			t.Fatalf("node %d: summary %+v, want %+v", id, f.summaries[id], s)
 		}
-		f.checkHeld(t, NodeID(id))
-		shelved++
+		f.checkContainers(t, NodeID(id))
+		indexed++
 	}
-	for class, shelf := range f.shelvesOf() {
+	for class, index := range f.activeIndexes() {
 		found := 0
-		for _, tree := range shelf.trees {
+		for _, tree := range index.trees {
 			if tree != nil {
-				found += f.checkBlock(t, &shelf, tree, math.MinInt64, math.MaxInt64)
+				found += f.checkBlock(t, &index, tree, math.MinInt64, math.MaxInt64)
 			}
 		}
-		if found != shelved {
-			t.Fatalf("%d nodes on the shelves of %v, want %d", found, hybrid.Class(class), shelved)
+		if found != indexed {
+			t.Fatalf("%d nodes in the index of %v, want %d", found, hybrid.Class(class), indexed)
 		}
 	}
 }
 
-// checkBlock counts the nodes of a block and holds what it keeps of its parts against them.
-func (f *Fleet) checkBlock(t testing.TB, s *shelf, b *block, from, to int64) int {
+// checkBlock compares the rows of a block with the nodes below the block, and returns the number of nodes.
+func (f *Fleet) checkBlock(t testing.TB, s *nodeIndex, b *block, from, to int64) int {
 	if b.inner == nil {
 		for i, id := range b.lowest[:b.count] {
-			if want := f.rowNow(id); f.rows[id] != want || b.keys[i] < from || b.keys[i] >= to {
+			if want := f.wantRow(id); f.rows[id] != want || b.keys[i] < from || b.keys[i] >= to {
 				t.Fatalf("node %d: row %v, want %v; key %d of %d to %d", id, f.rows[id], want, b.keys[i], from, to)
 			}
 		}
@@ -118,13 +118,13 @@ func (f *Fleet) checkBlock(t testing.TB, s *shelf, b *block, from, to int64) int
 		if i+1 < b.count {
 			next = b.keys[i+1]
 		}
-		b.blocks[i].loose = allMarks
+		b.blocks[i].loose = allFields
 		s.tighten(b, i)
 		tight := b.rows[i]
-		if kept.raise(&tight) || lowest > b.lowest[i] {
+		if kept.include(&tight) || lowest > b.lowest[i] {
 			t.Fatalf("a row does not tell of all in its block: %v, want %v; lowest %d, want %d", kept, tight, lowest, b.lowest[i])
 		}
-		if promises := kept.differs(&tight); promises&^loose != 0 || lowest != b.lowest[i] && loose&lowestMark == 0 {
+		if promises := kept.diff(&tight); promises&^loose != 0 || lowest != b.lowest[i] && loose&lowestField == 0 {
 			t.Fatalf("a row promises too much: %v, want %v; lowest %d, want %d", kept, tight, lowest, b.lowest[i])
 		}
 		found += f.checkBlock(t, s, b.blocks[i], first, next)
@@ -132,14 +132,14 @@ func (f *Fleet) checkBlock(t testing.TB, s *shelf, b *block, from, to int64) int
 	return found
 }
 
-// rowNow returns what the index should keep of a node.
-func (f *Fleet) rowNow(id NodeID) row {
+// wantRow computes the row that the index should have for a node.
+func (f *Fleet) wantRow(id NodeID) row {
 	g := f.summaries[id].Figures()
 	return f.rowOf(id, &g)
 }
 
-// checkHeld holds what a node keeps of its containers against those.
-func (f *Fleet) checkHeld(t testing.TB, id NodeID) {
+// checkContainers compares the containers in the fleet's data of a node with the containers of the node.
+func (f *Fleet) checkContainers(t testing.TB, id NodeID) {
 	t.Helper()
 	n, count, spreads := &f.nodes[id], 0, spreadBits(0)
 	for c := range f.containers {
@@ -149,7 +149,7 @@ func (f *Fleet) checkHeld(t testing.TB, id NodeID) {
 		}
 		count++
 		spreads |= spreadBitsOf(own.request.Spread)
-		if got, want := n.held[own.handle], (held{own.request.Spread, ContainerID(c)}); got != want {
+		if got, want := n.containers[own.handle], (nodeContainer{own.request.Spread, ContainerID(c)}); got != want {
 			t.Fatalf("node %d: %+v under handle %d, want %+v", id, got, own.handle, want)
 		}
 	}

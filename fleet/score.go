@@ -2,28 +2,30 @@ package fleet
 
 import "github.com/candor-project/candor/hybrid"
 
-// A score is the quality of a node for a container: less is better. Ties go to the node with the lowest number.
+// A score is the quality of a node for the query's container: less is better. Of nodes with equal scores, the node with the lowest NodeID
+// is the best.
 type score uint64
 
-// never is the score of a node where a container cannot be.
+// never is the score of a node that cannot take the container.
 const never score = 1<<64 - 1
 
 // scoreOf returns a node's score in the fleet's order from the quote for the container.
 func (f *Fleet) scoreOf(id NodeID, q *hybrid.Quote) score {
 	switch {
 	case !q.Direct:
-		return f.indirect(id)
-	case f.question.byShare:
+		return f.indirectScoreOf(id)
+	case f.query.byFreeShare:
 		return f.shareScore(id)
 	case f.options.Order == Paper:
-		return paperSensitive(q.Whole, q.Shared)
+		return paperScore(q.Whole, q.Shared)
 	default:
-		return candorScore(&q.Cost, f.askedKind(id).pull.of(f.sharesOf(id)))
+		return candorScore(&q.Cost, f.kindForQuery(id).aligner.valueFor(f.sharesOf(id)))
 	}
 }
 
-// share returns the free resources of a node as a weighted sum; less is better.
-func (f *Fleet) share(id NodeID) int64 {
+// weightedShare returns the weighted sum (weigher) that the order compares, less is better: the free resources of a node in the order Most,
+// otherwise the used resources.
+func (f *Fleet) weightedShare(id NodeID) int64 {
 	k := f.kinds[f.nodes[id].kind]
 	sum := k.weigher.weigh(int64(f.summaries[id].Free(hybrid.Flexible)), f.freeOf(id))
 	if f.options.Order == Most {
@@ -32,75 +34,77 @@ func (f *Fleet) share(id NodeID) int64 {
 	return k.weigher.whole - sum
 }
 
-// shareOf is the same in 2^-shareBits of all that nodes have.
-func (f *Fleet) shareOf(id NodeID) uint64 {
-	return f.kinds[f.nodes[id].kind].weigher.share(f.share(id))
+// shareForOrder returns weightedShare as a share of the node's capacity, in units of 2^-shareBits.
+func (f *Fleet) shareForOrder(id NodeID) uint64 {
+	return f.kinds[f.nodes[id].kind].weigher.share(f.weightedShare(id))
 }
 
-// scoreBits of a share do not count in a score, so that a bound that is rounded is often the score.
-const scoreBits = 8
+// omittedShareBits is the number of low bits of a share that a score omits. So a bound, which is rounded, often equals the score.
+const omittedShareBits = 8
 
-// shareScore is the score of a node by the share that is free after the placement: the
-// largest first, or by the order Most the smallest.
+// shareScore returns the score of a node for an order that compares the free share after the placement: the smallest is the best in the
+// order Most, otherwise the largest.
 func (f *Fleet) shareScore(id NodeID) score {
-	k, share := f.askedKind(id), f.share(id)
+	k, share := f.kindForQuery(id), f.weightedShare(id)
 	if f.options.Order == Most {
-		return score(k.weigher.share(max(0, share-k.shift)) >> scoreBits)
+		return score(k.weigher.share(max(0, share-k.reduction)) >> omittedShareBits)
 	}
-	return score(k.weigher.share(share+k.shift) >> scoreBits)
+	return score(k.weigher.share(share+k.reduction) >> omittedShareBits)
 }
 
-// askedKind returns the kind of a node, with its values for the question.
-func (f *Fleet) askedKind(id NodeID) *kind {
+// kindForQuery returns the kind of a node, with the fields that depend on the query.
+func (f *Fleet) kindForQuery(id NodeID) *kind {
 	k := f.kinds[f.rows[id].kind]
-	if k.asked != f.asks {
-		k.asked = f.asks
-		k.pull.set(&f.question, k.scale, k.scale)
-		k.shift = k.weigher.weigh(int64(f.question.need), f.question.Resources)
+	if k.queryVersion != f.queryVersion {
+		k.queryVersion = f.queryVersion
+		k.aligner.set(&f.query, k.scale, k.scale)
+		k.reduction = k.weigher.weigh(int64(f.query.guaranteed), f.query.Resources)
 	}
 	return k
 }
 
-// indirectly is the least score of a node that has no direct room.
-const indirectly score = 1 << 63
+// minIndirectScore is the lowest score of a node that has no room for the container without moves.
+const minIndirectScore score = 1 << 63
 
-// indirect returns the score of a node on which fractions would have to move, or on which the view would be too wide: in every order such
-// nodes come last. Of these the first can make room for the largest container, or has the most free CPU time.
-func (f *Fleet) indirect(id NodeID) score {
-	s, q := &f.summaries[id], &f.question
-	if q.byMost {
+// indirectScoreOf returns the score of a node on which fractions would have to move, or on which the view would be wider than needed. In
+// every order such nodes come last. The best of them may make room for the largest container or, if that is unknown, has the most free CPU
+// time.
+func (f *Fleet) indirectScoreOf(id NodeID) score {
+	s, q := &f.summaries[id], &f.query
+	if q.byMaxStrictLimit {
 		return indirectScore(s.MaxSensitive())
 	}
 	return indirectScore(s.Free(q.Class))
 }
 
-// indirectScore is the score by the most that such a node might have room for.
-func indirectScore(most hybrid.Milli) score { return indirectly | score(hybrid.MaxLimit-most) }
+// indirectScore returns the score of a node that may make room for a container with this limit at most.
+func indirectScore(limit hybrid.Milli) score { return minIndirectScore | score(hybrid.MaxLimit-limit) }
 
-// paperSensitive is the order Paper for sensitive containers.
-func paperSensitive(whole, shared hybrid.Milli) score {
-	return figure(hybrid.MaxLimit-whole)<<22 | figure(hybrid.MaxLimit+shared)
+// paperScore is the score of a sensitive container in the order Paper: the most time on whole CPUs, then the least shared time.
+func paperScore(whole, shared hybrid.Milli) score {
+	return timeScore(hybrid.MaxLimit-whole)<<22 | timeScore(hybrid.MaxLimit+shared)
 }
 
-// candorScore is the order Candor: the least added shared time; then the fewest NUMA nodes,
-// L3 domains and split cores; then the strongest pull (alignment.go).
-func candorScore(cost *hybrid.Cost, pull int64) score {
-	topology := count(cost.NUMAs, 4)<<10 | count(cost.L3s, 5)<<5 | count(cost.Splits, 5)
-	return costScore(cost.Shared, topology) | pullScore(pull)
+// candorScore is the score in the order Candor: the least added shared time; then the fewest NUMA nodes, L3 domains and split cores; then
+// the highest alignment.
+func candorScore(cost *hybrid.Cost, alignment int64) score {
+	topology := countScore(cost.NUMAs, 4)<<10 | countScore(cost.L3s, 5)<<5 | countScore(cost.Splits, 5)
+	return costScore(cost.Shared, topology) | alignmentScore(alignment)
 }
 
-// inOneDomain is the topology part of the score within a NUMA node and L3 domain.
+// inOneDomain is the topology part of the score of a placement within one NUMA node and one L3 domain.
 const inOneDomain score = 1<<10 | 1<<5
 
-// costScore is candorScore with the strongest possible pull, so that it is a bound from the cost alone.
+// costScore is candorScore without the alignment, which is as if the alignment were the highest. So it is a lower bound of candorScore.
 func costScore(shared hybrid.Milli, topology score) score {
-	return figure(hybrid.MaxLimit+shared)<<(14+pullBits) | topology<<pullBits
+	return timeScore(hybrid.MaxLimit+shared)<<(14+alignmentBits) | topology<<alignmentBits
 }
 
-func pullScore(pull int64) score { return score(mostPull - pull) }
+// alignmentScore converts an alignment to the lowest bits of candorScore.
+func alignmentScore(alignment int64) score { return score(maxAlignment - alignment) }
 
-// figure is CPU time as a part of a score: below 1<<21.
-func figure(time hybrid.Milli) score { return score(time) }
+// timeScore converts a CPU time, below 1<<21 milli-CPU, to a part of a score.
+func timeScore(time hybrid.Milli) score { return score(time) }
 
-// count encodes a number of domains or cores in the bits of a score; higher counts are clamped.
-func count(n, bits int) score { return score(min(n, 1<<bits-1)) }
+// countScore clamps a number of domains or cores to the given number of bits of a score.
+func countScore(n, bits int) score { return score(min(n, 1<<bits-1)) }

@@ -2,27 +2,26 @@ package fleet
 
 import "math/bits"
 
-// maxResources bounds the further resources of a fleet.
+// maxResources is the maximum number of further resources of a fleet.
 const maxResources = 15
 
-// shareBits is the resolution of the mean free share: two nodes with the same share have the same figure, regardless of their sizes.
+// shareBits is the number of bits of a mean free share, so that nodes of different sizes with the same share have equal values.
 const shareBits = 48
 
-// A weigher converts the free resources of nodes with a capacity into the mean free share over the resources: the sum of free amounts times
-// weights, divided by whole. A resource with capacity 0 does not count.
+// A weigher computes the mean free share of a node over its resources: the sum of free amounts times weights, divided by whole. A resource
+// with capacity 0 does not count.
 type weigher struct {
-	cpu     int64
-	weights []int64 // of the further resources
-	common  int64   // weight of a whole resource, or slightly more
-	whole   int64
+	cpu     int64   // weight of a milli-CPU
+	weights []int64 // weight of a unit of each further resource
+	common  int64   // weighted sum of the whole capacity of one resource, or slightly more
+	whole   int64   // weighted sum of the whole capacity of all resources
 }
 
-// wholeBits bounds the weighted sums: below 1<<wholeBits.
+// wholeBits limits weighted sums to less than 1<<wholeBits.
 const wholeBits = 58
 
-// newWeigher finds whole numbers for the weights: with the least common multiple
-// of the capacities they are exact. Where that is too large for the sums, a share is
-// counted in 2^-54ths.
+// newWeigher computes integer weights from the least common multiple of the capacities, so that the sums are exact. If the multiple is too
+// large, newWeigher approximates: the capacity of each resource has the weighted sum 2^54.
 func newWeigher(cpu int64, capacity []int64) weigher {
 	count, common, exact := int64(1), cpu, true
 	for _, c := range capacity {
@@ -32,9 +31,9 @@ func newWeigher(cpu int64, capacity []int64) weigher {
 		}
 	}
 	if !exact || common > (1<<wholeBits)/count {
-		common = 1 << (wholeBits - 4) // there are 1<<4 resources at most
+		common = 1 << (wholeBits - 4) // because there are at most 1<<4 resources
 	}
-	common *= (1 << wholeBits) / count / common // the keys of the index have the upper bits
+	common *= (1 << wholeBits) / count / common // scale up to use all wholeBits
 	w := weigher{cpu: common / cpu, weights: make([]int64, len(capacity)), common: common, whole: common * count}
 	for i, c := range capacity {
 		if c > 0 {
@@ -44,7 +43,7 @@ func newWeigher(cpu int64, capacity []int64) weigher {
 	return w
 }
 
-// lcm returns the least common multiple of two numbers, and whether it is that: below 1<<wholeBits.
+// lcm returns the least common multiple of a and b and true; or false if the multiple is not below 1<<wholeBits, or if exact is false.
 func lcm(a, b int64, exact bool) (int64, bool) {
 	if !exact {
 		return 1, false

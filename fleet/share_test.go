@@ -7,7 +7,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// The same share of nodes of different sizes is the same figure, and a larger share a larger one.
+// Nodes of different sizes with the same free share have equal values, and a larger share has a larger value.
 func TestWeigher(t *testing.T) {
 	exact := 0
 	rapid.Check(t, func(rt *rapid.T) {

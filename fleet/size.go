@@ -2,37 +2,35 @@ package fleet
 
 import "math/bits"
 
-// Clusters have nodes of a few sizes, but measured capacities (memory without the kernel's part) hardly ever agree. So the index uses sizes
-// instead of kinds: groups of nodes with similar amounts of each resource. The bounds of a size follow from the minimum and the maximum of
-// its nodes.
-
-// A size is kinds of nodes with about the same capacities.
+// A size is a group of kinds of nodes with similar capacities. Clusters have nodes of a few sizes, but measured capacities, such as memory
+// without the kernel's part, are hardly ever equal. So the index groups nodes by size, not by kind. The smallest and the largest capacities
+// of a size's nodes give bounds for all of its nodes.
 type size struct {
-	single      *kind     // the only kind; nil: there are several
-	least, most []float64 // scales (newScale) of the least that a node of it has of each resource, and of the most
-	counted     [2]int    // number of the nodes' resources: minimum, maximum
-	asked       int64     // Fleet.asks for which the following hold
-	pull        pull      // on the container of the question; the strongest
-	shift       uint64    // reduction of the nodes' free share (shareBits): for Most the maximum, otherwise the minimum
+	single            *kind     // the only kind; nil if the size has several kinds
+	smallest, largest []float64 // scales (newScale) of the smallest capacity of each resource among the kinds, and of the largest capacity
+	resourceCounts    [2]int    // lowest and highest number of resources that a kind has
+	queryVersion      int64     // Fleet.queryVersion for which the following fields were computed
+	aligner           aligner   // upper bound on the alignment of the nodes
+	reduction         uint64    // how much the container reduces the free share (shareBits) of a node: the maximum for Most, otherwise the minimum
 }
 
-// maxSizes bounds the sizes; further sizes count as any size.
+// maxSizes is the maximum number of sizes. Further kinds belong to anySize.
 const maxSizes = 1 << sizeBits
 
-// sizeBits are those of a size in a key.
+// sizeBits is the number of bits of a size in a key.
 const sizeBits = 6
 
-// anySize is the number of the size that all nodes are of.
+// anySize is the index of a size that includes all kinds.
 const anySize = 0
 
-// sizeKey is capacities, in quarters of an octave.
-type sizeKey [1 + moreResources]uint8
+// A sizeKey identifies a size by its capacities, in quarters of an octave (quarterOctaves).
+type sizeKey [1 + indexedResources]uint8
 
-// sizeOf returns the number of the size that a kind is of, which knows of it then.
+// sizeOf returns the index of the size of a kind, and includes the kind in the size.
 func (f *Fleet) sizeOf(k *kind) uint8 {
-	key := sizeKey{quarters(int64(k.empty.Capacity()))}
-	for i := range min(len(k.capacity), moreResources) {
-		key[1+i] = quarters(k.capacity[i])
+	key := sizeKey{quarterOctaves(int64(k.empty.Capacity()))}
+	for i := range min(len(k.capacity), indexedResources) {
+		key[1+i] = quarterOctaves(k.capacity[i])
 	}
 	number, known := f.sizeNumbers[key]
 	if !known && len(f.sizes) < maxSizes {
@@ -45,8 +43,8 @@ func (f *Fleet) sizeOf(k *kind) uint8 {
 	return number
 }
 
-// quarters returns the logarithm of an amount, in quarters of an octave; 0 for 0.
-func quarters(amount int64) uint8 {
+// quarterOctaves returns the logarithm of an amount, in quarters of an octave, plus an offset; 0 for an amount of 0.
+func quarterOctaves(amount int64) uint8 {
 	if amount <= 0 {
 		return 0
 	}
@@ -54,69 +52,69 @@ func quarters(amount int64) uint8 {
 	return uint8(1 + octave*4 + int(uint64(amount)<<(64-octave)>>61&3))
 }
 
-// include extends a size by a kind.
+// include includes a kind in a size.
 func (s *size) include(k *kind) {
-	counted := 0
-	for _, one := range k.scale {
-		if one > 0 {
-			counted++
+	resources := 0
+	for _, factor := range k.scale {
+		if factor > 0 {
+			resources++
 		}
 	}
-	if s.least == nil {
-		s.least, s.most, s.single = append(s.least, k.scale...), append(s.most, k.scale...), k
-		s.counted = [2]int{counted, counted}
+	if s.smallest == nil {
+		s.smallest, s.largest, s.single = append(s.smallest, k.scale...), append(s.largest, k.scale...), k
+		s.resourceCounts = [2]int{resources, resources}
 		return
 	}
 	s.single = nil
-	for i, one := range k.scale {
-		s.least[i], s.most[i] = max(s.least[i], one), min(s.most[i], one)
+	for i, factor := range k.scale {
+		s.smallest[i], s.largest[i] = max(s.smallest[i], factor), min(s.largest[i], factor)
 	}
-	s.counted = [2]int{min(s.counted[0], counted), max(s.counted[1], counted)}
+	s.resourceCounts = [2]int{min(s.resourceCounts[0], resources), max(s.resourceCounts[1], resources)}
 }
 
-// ask computes the values of a size for the question.
-func (s *size) ask(q *question, most bool) {
-	s.pull.set(q, s.least, s.most)
+// setQuery computes the fields of a size that depend on the query.
+func (s *size) setQuery(q *query, isMost bool) {
+	s.aligner.set(q, s.smallest, s.largest)
 	if s.single != nil {
-		s.shift = s.single.weigher.share(s.single.weigher.weigh(int64(q.need), q.Resources))
+		s.reduction = s.single.weigher.share(s.single.weigher.weigh(int64(q.guaranteed), q.Resources))
 	} else {
-		s.shift = s.about(q, most)
+		s.reduction = s.reductionOfKinds(q, isMost)
 	}
-	if most {
-		s.shift++ // it is rounded down
+	if isMost {
+		s.reduction++ // because the reduction is rounded down, but must not be too low
 	}
 }
 
-// about returns the container's share of the capacity of nodes of several kinds: for Most the maximum, otherwise the minimum.
-func (s *size) about(q *question, most bool) uint64 {
-	scale, counted, slack := s.most, s.counted[1], 1-1e-6 // more than the error of the sums
-	if most {
-		scale, counted, slack = s.least, s.counted[0], 1+1e-6
+// reductionOfKinds computes reduction for several kinds.
+func (s *size) reductionOfKinds(q *query, isMost bool) uint64 {
+	scale, resources, slack := s.largest, s.resourceCounts[1], 1-1e-6 // the tolerance exceeds the rounding error of the sums
+	if isMost {
+		scale, resources, slack = s.smallest, s.resourceCounts[0], 1+1e-6
 	}
-	sum := float64(q.need) * scale[0]
+	sum := float64(q.guaranteed) * scale[0]
 	for i, amount := range q.Resources {
 		sum += float64(amount) * scale[1+i]
 	}
-	return uint64(min(sum*slack/wholeShare/float64(counted), 2) * (1 << shareBits))
+	return uint64(min(sum*slack/wholeShare/float64(resources), 2) * (1 << shareBits))
 }
 
-// shareScore returns a lower bound on the scores of the size's nodes whose free share, in the order's terms, is as good or worse.
-func (s *size) shareScore(share uint64, most bool) score {
-	if most {
-		return score((share - min(share, s.shift)) >> scoreBits)
+// shareScore returns a lower bound on the scores of nodes of this size, none of which has a better free share.
+func (s *size) shareScore(share uint64, isMost bool) score {
+	if isMost {
+		return score((share - min(share, s.reduction)) >> omittedShareBits)
 	}
-	return score((share + s.shift) >> scoreBits)
+	return score((share + s.reduction) >> omittedShareBits)
 }
 
-// corner returns a lower bound on the scores for Most of nodes that have at least the container's request and the part's minimum of each
-// resource.
-func (s *size) corner(p *row) score {
-	rest := int64(0)
-	for i := range min(len(s.least), 1+moreResources) {
-		rest += max(0, int64(top-p.get(traitLeastOf[i]))-s.pull.asks[i]-1)
+// cornerScore returns a lower bound on the scores, in the order Most, of a row's nodes. After the placement, a node has at least the lowest
+// free share of each resource minus the largest requested share.
+func (s *size) cornerScore(r *row) score {
+	sum := int64(0)
+	for i := range min(len(s.smallest), 1+indexedResources) {
+		sum += max(0, int64(maxFeature-r.get(invertedShareFeatures[i]))-s.aligner.requested[i]-1)
 	}
-	return score(rest << (shareBits - 16) / int64(s.counted[1]) >> scoreBits)
+	return score(sum << (shareBits - 16) / int64(s.resourceCounts[1]) >> omittedShareBits)
 }
 
-// traitLeastOf are the traits with the lowest free share of a resource; CPU is the first.
-var traitLeastOf = [1 + moreResources]trait{traitLeastCPU, traitLeast1, traitLeast2}
+// invertedShareFeatures are the features with the inverted free share of a resource, CPU first.
+var invertedShareFeatures = [1 + indexedResources]feature{featureCPUShareInverted, featureShare1Inverted, featureShare2Inverted}

@@ -7,8 +7,9 @@ import (
 	"github.com/candor-project/candor/hybrid"
 )
 
-// What is chosen is the best by what the orders say, counted from the nodes alone, without the fleet's scores.
-func TestOrderIsAsStated(t *testing.T) {
+// The chosen node is the best by the definition of the order. The test computes the definition from the nodes alone, without the fleet's
+// scores.
+func TestOrdersByDefinition(t *testing.T) {
 	for order := fleet.Candor; order <= fleet.Most; order++ {
 		for _, sensitive := range []float64{0, 0.5} {
 			c := newCell(t, 60, fleet.Options{Order: order}, sensitive)
@@ -40,7 +41,7 @@ func TestOrderIsAsStated(t *testing.T) {
 	}
 }
 
-// badness is what an order wants least of, before other criteria; false where the node has no room.
+// badness returns the first criterion of an order for a node: lower is better. It returns false if the node has no room.
 func badness(c *cell, order fleet.Order, id fleet.NodeID, r *fleet.Request) (float64, bool) {
 	n, free := c.Node(id), c.Free(id)
 	h := hybrid.Request{ID: "new", Class: r.Class, Policy: r.Policy, Limit: r.Limit}

@@ -14,7 +14,7 @@ import (
 
 var twoSockets = shape{2, 1, 1, 32, 2}
 
-// nodeOn returns a node on a machine, half of which containers of 4 CPUs have.
+// nodeOn returns a node on a machine. Containers of 4 CPUs have half of the machine.
 func nodeOn(t testing.TB, m *topology.Machine) *hybrid.Node {
 	t.Helper()
 	node, err := hybrid.NewNode(m, hybrid.Options{})
@@ -27,7 +27,7 @@ func nodeOn(t testing.TB, m *topology.Machine) *hybrid.Node {
 	return node
 }
 
-// fragmentedNode returns a node where one thread of each core is taken.
+// fragmentedNode returns a node on which a container has one thread of each core.
 func fragmentedNode(t testing.TB) *hybrid.Node {
 	t.Helper()
 	m := twoSockets.machine()
@@ -46,8 +46,7 @@ func fragmentedNode(t testing.TB) *hybrid.Node {
 	return node
 }
 
-// busyNode returns a node of 16 CPUs near full load, with a fraction on every CPU that is
-// not exclusive.
+// busyNode returns a node of 16 CPUs near full load. Every CPU that is not exclusive has a fraction.
 func busyNode(t testing.TB) *hybrid.Node {
 	t.Helper()
 	node := newNode(t, 16, hybrid.Options{})
@@ -64,7 +63,7 @@ func busyNode(t testing.TB) *hybrid.Node {
 	return node
 }
 
-// roundTrip places a container and lets it go: two plans, two commits.
+// roundTrip places a container and releases it: two plans and two commits.
 func roundTrip(t testing.TB, node *hybrid.Node, r hybrid.Request) {
 	plan, err := node.Plan(r)
 	if err == nil {
@@ -93,12 +92,12 @@ var roundTrips = []struct {
 	{"8 NUMA nodes/4", func(t testing.TB) *hybrid.Node { return nodeOn(t, shape{2, 4, 2, 4, 2}.machine()) }, 4000, true},
 	{"512 CPUs/4", func(t testing.TB) *hybrid.Node { return nodeOn(t, shape{2, 4, 4, 8, 2}.machine()) }, 4000, true},
 	{"busy/300m", busyNode, 300, false},
-	{"lending/300m", lendingNode, 300, false},
+	{"lending/300m", nodeWithLentCPUs, 300, false},
 }
 
-// lendingNode has 512 CPUs, all of them fractional, a few with room for the flexible containers: whoever comes
-// or goes makes the node look for better places among hundreds of fractions.
-func lendingNode(t testing.TB) *hybrid.Node {
+// nodeWithLentCPUs returns a node of 512 fractional CPUs, a few of which have room for the flexible containers. So each operation searches
+// for better CPUs among hundreds of fractions.
+func nodeWithLentCPUs(t testing.TB) *hybrid.Node {
 	node, err := hybrid.NewNode(shape{2, 4, 4, 8, 2}.machine(), hybrid.Options{})
 	if err != nil {
 		t.Fatal(err)
@@ -113,12 +112,11 @@ func lendingNode(t testing.TB) *hybrid.Node {
 	return node
 }
 
-// BenchmarkRoundTrip measures plan + commit + release of one sensitive container. 2 sockets x 32
-// cores x 2 threads, half taken by containers of 4 CPUs, where the name does not
-// say otherwise.
+// BenchmarkRoundTrip measures the plan, commit and release of a sensitive container. Unless the name of the case differs, the machine has 2
+// sockets x 32 cores x 2 threads, and containers of 4 CPUs have half of it.
 func BenchmarkRoundTrip(b *testing.B) { benchmark(b, roundTrip) }
 
-// BenchmarkDirect is the same by Place and Remove, with the costs of both.
+// BenchmarkDirect measures the same with Place and Remove, including their costs.
 func BenchmarkDirect(b *testing.B) {
 	benchmark(b, func(t testing.TB, node *hybrid.Node, r hybrid.Request) {
 		handle, _, err := node.Place(&r)
@@ -142,8 +140,8 @@ func benchmark(b *testing.B, once func(testing.TB, *hybrid.Node, hybrid.Request)
 	}
 }
 
-// BenchmarkManyNodes is a container that ends and another that comes, each time on another of the 12,500 nodes
-// of a full cell: a node has left the caches until it is its turn again. It tells what memory a node takes.
+// BenchmarkManyNodes measures the release of a container and the placement of another, in turn on each of the 12,500 nodes of a full cell.
+// Between two turns, a node leaves the CPU caches. The benchmark also reports the memory of a node.
 func BenchmarkManyNodes(b *testing.B) {
 	const count = 12_500
 	nodes, handles := make([]*hybrid.Node, count), make([][]hybrid.Handle, count)
@@ -184,7 +182,7 @@ func BenchmarkManyNodes(b *testing.B) {
 	b.ReportMetric(float64(containers)/count, "containers/node")
 }
 
-// BenchmarkFlexible is the same with a flexible container.
+// BenchmarkFlexible measures the same with a flexible container.
 func BenchmarkFlexible(b *testing.B) {
 	node := nodeOn(b, twoSockets.machine())
 	r := hybrid.Request{ID: "new", Limit: 1500, Class: hybrid.Flexible}
@@ -205,7 +203,7 @@ func BenchmarkRefusal(b *testing.B) {
 	}
 }
 
-// The hot path allocates nothing.
+// A plan and its commit allocate no memory in the cases that are marked as free.
 func TestNoAllocations(t *testing.T) {
 	for _, test := range roundTrips {
 		t.Run(test.name, func(t *testing.T) {

@@ -30,11 +30,11 @@ func TestLeastShared(t *testing.T) {
 			node.Place(&r)
 		}
 		bound, least := node.leastShared(), impossible
-		node.collect(-1)
+		node.collectItems(-1)
 		for _, it := range node.scratch.items {
 			node.take(it.slot, int(it.cpu))
 		}
-		node.arrange(0, func() { least = min(least, node.settle()) })
+		node.arrange(0, func() { least = min(least, node.sharedIfValid()) })
 		if bound > least {
 			rt.Fatalf("the bound is %s, an arrangement of %+v shares %s", bound, node.scratch.items, least)
 		}

@@ -5,8 +5,8 @@ import (
 )
 
 // candorAllocate gives a new sensitive container its CPUs under its topology policy. For a best-effort
-// container it retries without the policy, and finally with a view that is too wide. It returns
-// ErrViewImpossible or ErrNoCapacity on failure.
+// container, it retries without the topology policy, and finally with a view that is wider than the limit.
+// On failure it returns ErrViewImpossible or ErrNoCapacity.
 func (n *Node) candorAllocate(s int32) error {
 	err := n.placeByTopology(s)
 	if err == nil {
@@ -23,7 +23,7 @@ func (n *Node) candorAllocate(s int32) error {
 	return n.spread(s)
 }
 
-// placeByTopology gives a sensitive container its CPUs within the limits of its topology policy.
+// placeByTopology gives a sensitive container its CPUs, and fails if they cannot meet its topology policy.
 func (n *Node) placeByTopology(s int32) error {
 	switch n.slots[s].Topology {
 	case SingleNUMA:
@@ -37,19 +37,20 @@ func (n *Node) placeByTopology(s int32) error {
 	}
 }
 
-// placeInOne places a container in the single domain with the least shared time. Ties go to the domain
-// with the most CPUs of the container before a resize, then to the one with the fewest free CPUs.
+// placeInOne places a container in the domain where this adds the least shared time. Of equal domains, it
+// takes the domain with the most CPUs that the container had before a resize, then the domain with the
+// fewest free CPUs.
 func (n *Node) placeInOne(s int32, domains []cpuset.Set) error {
 	best, bestKey := -1, [3]int{}
-	holds := n.slots[s].cpus()
+	heldCPUs := n.slots[s].cpus()
 	for i := range domains {
-		if !holds.SubsetOf(&domains[i]) {
+		if !heldCPUs.SubsetOf(&domains[i]) {
 			continue
 		}
 		mark := n.mark()
-		key := [3]int{0, -n.old.CountIn(&domains[i]), n.shared.CountIn(&domains[i])}
+		key := [3]int{0, -n.oldCPUs.CountIn(&domains[i]), n.shared.CountIn(&domains[i])}
 		if n.place(s, &domains[i]) == nil {
-			key[0] = int(n.settle())
+			key[0] = int(n.sharedIfValid())
 			if best < 0 || isLessKey(&key, &bestKey) {
 				best, bestKey = i, key
 			}
@@ -62,21 +63,21 @@ func (n *Node) placeInOne(s int32, domains []cpuset.Set) error {
 	return n.place(s, &domains[best])
 }
 
-// placeOnCores gives a new container whole cores. Its fraction is on a CPU of these cores, and no
-// other container gets a part of them.
+// placeOnCores gives a new container whole cores. The fraction is on a CPU of these cores, and no other
+// container gets a CPU of these cores.
 func (n *Node) placeOnCores(s int32) error {
 	slot := &n.slots[s]
-	holds := slot.exclusive.Set()
-	if slot.fractions() > 0 || !n.isWholeCores(&holds) { // a resized container whose policy was not met before
+	heldCPUs := slot.exclusive.Set()
+	if slot.fractions() > 0 || !n.isWholeCores(&heldCPUs) { // a resize of a container whose policy is not met
 		return ErrViewImpossible
 	}
 	mark := n.mark()
 	missing := slot.Limit.CPUs() - slot.exclusive.Count()
 	free := n.available()
-	picked, last, ok := n.pickCores(&free, &holds, missing)
+	picked, last, ok := n.pickCores(&free, &heldCPUs, missing)
 	if !ok && n.clearCores(s, missing) {
 		free = n.available()
-		picked, last, ok = n.pickCores(&free, &holds, missing)
+		picked, last, ok = n.pickCores(&free, &heldCPUs, missing)
 	}
 	if ok {
 		slot.wholeCores = true
@@ -85,7 +86,7 @@ func (n *Node) placeOnCores(s int32) error {
 			n.give(s, last, fraction)
 		}
 		n.giveWhole(s, &picked)
-		if n.settle() < impossible {
+		if n.sharedIfValid() < impossible {
 			return nil
 		}
 	}
@@ -101,8 +102,9 @@ func (n *Node) giveWhole(s int32, cpus *cpuset.Set) {
 	}
 }
 
-// place gives a sensitive container its missing whole CPUs and its fraction, within a domain or (nil)
-// anywhere. If the present arrangement has no room, place moves fractions of other containers.
+// place gives a sensitive container its missing whole CPUs and its missing fraction, within a domain or,
+// if domain is nil, anywhere. If the present arrangement has no room, place moves fractions of other
+// containers.
 func (n *Node) place(s int32, domain *cpuset.Set) error {
 	if domain == nil {
 		domain = &n.usable
@@ -118,7 +120,7 @@ func (n *Node) place(s int32, domain *cpuset.Set) error {
 	return ErrViewImpossible
 }
 
-// missing returns the whole CPUs and the fraction that a container still needs.
+// missing returns the number of whole CPUs, and the fraction, that a container needs in addition to its CPUs.
 func (n *Node) missing(s int32) (whole int, fraction Milli) {
 	slot := &n.slots[s]
 	whole = int(slot.Limit/1000) - slot.exclusive.Count()
@@ -140,7 +142,7 @@ func (n *Node) placeDirectly(s int32, domain *cpuset.Set) bool {
 		return false
 	}
 	mark := n.mark()
-	alone := -1 // a CPU that carries only this fraction
+	alone := -1 // a shared CPU that could carry only this fraction; -1: none
 	switch {
 	case fraction == 0 || spare == 0:
 		n.giveBest(s, &free, whole)
@@ -152,38 +154,38 @@ func (n *Node) placeDirectly(s int32, domain *cpuset.Set) bool {
 		alone = n.giveBest(s, &free, whole+1)
 		n.take(s, alone)
 	}
-	if fraction > 0 && !n.placeFraction(s, fraction, alone, domain) || n.settle() == impossible {
+	if fraction > 0 && !n.placeFraction(s, fraction, alone, domain) || n.sharedIfValid() == impossible {
 		n.undo(mark)
 		return false
 	}
 	return true
 }
 
-// giveBest gives a container count whole CPUs of free: first its CPUs from before a resize, then the
-// best CPUs by topology. It returns the CPU chosen last.
+// giveBest gives a container count whole CPUs of free: first the CPUs that it had before a resize, then the
+// best CPUs by topology. It returns the CPU that it chose last.
 func (n *Node) giveBest(s int32, free *cpuset.Set, count int) (last int) {
 	slot := &n.slots[s]
-	if free.Overlaps(&n.old) {
-		first := free.Intersect(n.old).Lowest(count)
+	if free.Overlaps(&n.oldCPUs) {
+		first := free.Intersect(n.oldCPUs).Lowest(count)
 		n.giveWhole(s, &first)
 		free.RemoveAll(&first)
 		if count -= first.Count(); count == 0 {
 			return first.Last()
 		}
 	}
-	holds := slot.cpus()
-	picked, last := n.pick(free, &holds, count, slot.Topology)
+	heldCPUs := slot.cpus()
+	picked, last := n.pick(free, &heldCPUs, count, slot.Topology)
 	n.giveWhole(s, &picked)
 	return last
 }
 
-// placeFraction puts a fraction where the node's shared time is least: alone on CPU alone (-1: no such
-// CPU), or together with other fractions on a fractional CPU of the domain. Ties go to the CPU nearest
-// to the container's other CPUs, then to the fullest CPU with enough room.
+// placeFraction puts a fraction on the CPU where the node's shared time is lowest: on the CPU alone, which
+// has no other fraction (-1: no such CPU), or on a fractional CPU of the domain. Of equal CPUs, it takes the
+// CPU nearest to the container's other CPUs, then the fullest CPU.
 func (n *Node) placeFraction(s int32, fraction Milli, alone int, domain *cpuset.Set) bool {
 	best, bestCost := -1, impossible
 	if alone >= 0 {
-		before := n.settle()
+		before := n.sharedIfValid()
 		bestCost = n.costOf(s, alone, fraction)
 		if bestCost <= before && bestCost < impossible {
 			n.give(s, alone, fraction)
@@ -194,13 +196,13 @@ func (n *Node) placeFraction(s int32, fraction Milli, alone int, domain *cpuset.
 		}
 	}
 	slot := &n.slots[s]
-	holds := slot.cpus()
+	heldCPUs := slot.cpus()
 	for cpu := n.fractional.First(); cpu >= 0; cpu = n.fractional.Next(cpu + 1) {
 		if !domain.Contains(cpu) || n.load[cpu].room() < fraction || slot.fractionOn(cpu) > 0 {
 			continue
 		}
 		cost := n.costOf(s, cpu, fraction)
-		if cost < bestCost || cost == bestCost && cost < impossible && n.isNearer(&holds, cpu, best) {
+		if cost < bestCost || cost == bestCost && cost < impossible && n.isNearer(&heldCPUs, cpu, best) {
 			best, bestCost = cpu, cost
 		}
 	}
@@ -211,59 +213,59 @@ func (n *Node) placeFraction(s int32, fraction Milli, alone int, domain *cpuset.
 	return true
 }
 
-// costOf returns the shared time of the node if the container had this fraction on the CPU.
+// costOf returns the shared time that the node would have with this fraction of the container on the CPU.
 func (n *Node) costOf(s int32, cpu int, fraction Milli) Milli {
 	mark := n.mark()
 	n.give(s, cpu, fraction)
-	cost := n.settle()
+	cost := n.sharedIfValid()
 	n.undo(mark)
 	return cost
 }
 
-// isNearer reports whether cpu is nearer than other to the CPUs in holds, or equally near and fuller. It
-// reports true if other is negative.
-func (n *Node) isNearer(holds *cpuset.Set, cpu, other int) bool {
+// isNearer reports whether cpu is nearer than other to the CPUs in heldCPUs, or equally near and fuller. If
+// other is negative, isNearer reports true.
+func (n *Node) isNearer(heldCPUs *cpuset.Set, cpu, other int) bool {
 	if other < 0 {
 		return true
 	}
 	if cpu == n.oldFraction || other == n.oldFraction {
 		return cpu == n.oldFraction
 	}
-	if a, b := n.remoteness(holds, cpu), n.remoteness(holds, other); a != b {
+	if a, b := n.remoteness(heldCPUs, cpu), n.remoteness(heldCPUs, other); a != b {
 		return a < b
 	}
 	return n.load[cpu].used() > n.load[other].used()
 }
 
-// remoteness returns 0 if the container has CPUs in the CPU's L3 domain, 1 if it has some in the same
-// NUMA node, and 2 otherwise. It returns 0 for a container without CPUs.
-func (n *Node) remoteness(holds *cpuset.Set, cpu int) int {
-	at := n.layout.cpus[cpu]
+// remoteness returns the distance of a CPU to a container's CPUs: 0 if some of them are in the CPU's L3
+// domain or if there are none, 1 if some are in its NUMA node, and 2 otherwise.
+func (n *Node) remoteness(heldCPUs *cpuset.Set, cpu int) int {
+	loc := n.layout.cpus[cpu]
 	switch {
-	case holds.IsEmpty() || holds.Overlaps(&n.l3s[at.l3]):
+	case heldCPUs.IsEmpty() || heldCPUs.Overlaps(&n.l3s[loc.l3]):
 		return 0
-	case holds.Overlaps(&n.numas[at.numa]):
+	case heldCPUs.Overlaps(&n.numas[loc.numa]):
 		return 1
 	default:
 		return 2
 	}
 }
 
-// spread gives a best-effort container its CPU time with a view that is too wide: all free whole CPUs,
-// and the rest as fractions on shared and fractional CPUs, the emptiest first.
+// spread gives a best-effort container its CPU time with a view that is wider than its limit: as many whole
+// CPUs as possible, and fractions on shared and fractional CPUs, the emptiest first.
 func (n *Node) spread(s int32) error {
 	mark := n.mark()
 	slot := &n.slots[s]
 	free := n.available()
-	holds := slot.cpus()
+	heldCPUs := slot.cpus()
 	whole, fraction := n.missing(s)
 	rest := Milli(whole)*1000 + fraction
 	take := min(whole, free.Count())
 	for ; take >= 0; take-- {
-		picked, _ := n.pick(&free, &holds, take, slot.Topology)
+		picked, _ := n.pick(&free, &heldCPUs, take, slot.Topology)
 		n.giveWhole(s, &picked)
-		left := free.Minus(picked)
-		if n.fill(s, rest-Milli(take)*1000, &left) && n.settle() < impossible {
+		remaining := free.Minus(picked)
+		if n.fill(s, rest-Milli(take)*1000, &remaining) && n.sharedIfValid() < impossible {
 			return nil
 		}
 		n.undo(mark)
@@ -271,13 +273,13 @@ func (n *Node) spread(s int32) error {
 	return ErrNoCapacity
 }
 
-// fill distributes an amount over the fractional CPUs and the CPUs of free, the emptiest first. Each
-// CPU takes as much as fits, at most 999m.
+// fill divides an amount among the fractional CPUs and the CPUs of free, the emptiest first. Each CPU takes
+// as much as fits, but at most 999m. fill reports whether the CPUs have room for the whole amount.
 func (n *Node) fill(s int32, amount Milli, free *cpuset.Set) bool {
-	places := n.fractional.Set().Union(*free)
+	candidates := n.fractional.Set().Union(*free)
 	for amount > 0 {
 		best := -1
-		for cpu := places.First(); cpu >= 0; cpu = places.Next(cpu + 1) {
+		for cpu := candidates.First(); cpu >= 0; cpu = candidates.Next(cpu + 1) {
 			if n.load[cpu].room() > 0 && n.slots[s].fractionOn(cpu) == 0 &&
 				(best < 0 || n.load[cpu].room() > n.load[best].room()) {
 				best = cpu
@@ -293,8 +295,8 @@ func (n *Node) fill(s int32, amount Milli, free *cpuset.Set) bool {
 	return true
 }
 
-// candorResize adjusts a sensitive container's CPUs to its new limit. It preserves as many of its CPUs
-// as possible; a growing container loses no exclusive CPU.
+// candorResize adjusts a sensitive container's CPUs to its new limit. The container retains as many of its
+// CPUs as possible. A container whose limit grows loses no exclusive CPU.
 func (n *Node) candorResize(s int32) error {
 	slot := &n.slots[s]
 	if slot.wholeCores {
@@ -304,9 +306,9 @@ func (n *Node) candorResize(s int32) error {
 			return err
 		}
 		n.undo(mark)
-		slot.wholeCores = false // continue as for a container whose policy is not met
+		slot.wholeCores = false // the best-effort container continues without its topology policy
 	}
-	n.old = slot.cpus()
+	n.oldCPUs = slot.cpus()
 	n.oldFraction = n.takeFractions(s)
 	if part := slot.Limit % 1000; slot.Immovable && n.oldFraction >= 0 && part > 0 && n.load[n.oldFraction].room() >= part {
 		n.give(s, n.oldFraction, part)
@@ -317,14 +319,15 @@ func (n *Node) candorResize(s int32) error {
 	return n.candorAllocate(s)
 }
 
-// leastUsefulCPU returns the exclusive CPU that the container can lose at the least cost: from the NUMA
-// node, then the L3 domain, then the core where it has the fewest CPUs; ties go to the highest id.
+// leastUsefulCPU returns the exclusive CPU that the container should lose first: in the NUMA node where the
+// container has the fewest exclusive CPUs, there in the L3 domain with the fewest, and there in the core with
+// the fewest. Of equal CPUs, it returns the CPU with the highest id.
 func (n *Node) leastUsefulCPU(s int32) int {
-	holds := n.slots[s].exclusive.Set()
+	heldCPUs := n.slots[s].exclusive.Set()
 	best, bestKey := -1, [3]int{}
-	for cpu := holds.First(); cpu >= 0; cpu = holds.Next(cpu + 1) {
-		at := n.layout.cpus[cpu]
-		key := [3]int{holds.CountIn(&n.numas[at.numa]), holds.CountIn(&n.l3s[at.l3]), holds.CountIn(&n.cores[at.core])}
+	for cpu := heldCPUs.First(); cpu >= 0; cpu = heldCPUs.Next(cpu + 1) {
+		loc := n.layout.cpus[cpu]
+		key := [3]int{heldCPUs.CountIn(&n.numas[loc.numa]), heldCPUs.CountIn(&n.l3s[loc.l3]), heldCPUs.CountIn(&n.cores[loc.core])}
 		if best < 0 || !isLessKey(&bestKey, &key) {
 			best, bestKey = cpu, key
 		}
@@ -336,7 +339,7 @@ func (n *Node) leastUsefulCPU(s int32) int {
 func (n *Node) resizeCores(s int32) error {
 	slot := &n.slots[s]
 	last := -1
-	for slot.fractions() > 0 { // no other container uses the core: hold the whole CPU meanwhile
+	for slot.fractions() > 0 { // the fraction becomes a whole CPU for now, because no other container uses the core
 		last = int(slot.first.cpu)
 		n.take(s, last)
 		n.give(s, last, 1000)
@@ -345,9 +348,9 @@ func (n *Node) resizeCores(s int32) error {
 	shrinks := slot.exclusive.Count() > count
 	last = n.dropCores(s, count, last, fraction == 0)
 	if missing := count - slot.exclusive.Count(); missing != 0 {
-		free, holds := n.available(), slot.exclusive.Set()
-		picked, lastPicked, ok := n.pickCores(&free, &holds, missing)
-		if !ok || shrinks { // no subset of its cores fits, and exclusive CPUs never move
+		free, heldCPUs := n.available(), slot.exclusive.Set()
+		picked, lastPicked, ok := n.pickCores(&free, &heldCPUs, missing)
+		if !ok || shrinks { // if it shrinks, no subset of its cores has the right size, and exclusive CPUs never move
 			return ErrViewImpossible
 		}
 		n.giveWhole(s, &picked)
@@ -357,25 +360,26 @@ func (n *Node) resizeCores(s int32) error {
 	}
 	if fraction > 0 {
 		if last < 0 {
-			holds := slot.exclusive.Set()
-			last = holds.Last()
+			heldCPUs := slot.exclusive.Set()
+			last = heldCPUs.Last()
 		}
 		n.take(s, last)
 		n.give(s, last, fraction)
 	}
-	if n.settle() == impossible {
+	if n.sharedIfValid() == impossible {
 		return ErrViewImpossible
 	}
 	return nil
 }
 
-// dropCores takes whole cores from a container until it has at most count CPUs. With lastFirst, the
-// core of CPU last (the former fraction) goes first. It returns last, or -1 if that CPU is gone.
+// dropCores takes whole cores from a container until it has at most count CPUs. last is the CPU that had the
+// fraction before, or -1. With lastFirst, dropCores takes the core of last first. It returns last, or -1 if the
+// container does not have this CPU anymore.
 func (n *Node) dropCores(s int32, count, last int, lastFirst bool) int {
 	slot := &n.slots[s]
 	for slot.exclusive.Count() > count {
 		cpu := n.leastUsefulCPU(s)
-		if lastFirst && last >= 0 { // so that only exclusive CPUs remain
+		if lastFirst && last >= 0 { // so that the remaining CPUs were exclusive before
 			cpu = last
 		}
 		core := n.layout.cpus[cpu].core

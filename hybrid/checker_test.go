@@ -8,8 +8,7 @@ import (
 	"github.com/candor-project/candor/hybrid"
 )
 
-// goodState is a state that keeps every invariant, written by hand: on 8 CPUs of 4 cores
-// (0 and 4, 1 and 5, …), two NUMA nodes.
+// goodState is a state that meets every invariant. It has 8 CPUs on 4 cores (0 and 4, 1 and 5, …) and two NUMA nodes.
 func goodState() state {
 	request := func(id string, class hybrid.Class, limit hybrid.Milli) hybrid.Request {
 		return hybrid.Request{ID: id, Class: class, Limit: limit}
@@ -88,7 +87,7 @@ func TestInvariantChecker(t *testing.T) {
 	}
 }
 
-// swapCPU moves a container's fraction and lets the pools and cpusets follow.
+// swapCPU moves a container's fraction, and adjusts the pools and the cpusets.
 func swapCPU(s *state, grant, from, to int) {
 	g := &s.grants[grant]
 	g.Fractions[0].CPU = to
@@ -140,7 +139,7 @@ func TestTransitionChecker(t *testing.T) {
 	}
 }
 
-// move moves a grant's fraction, and tells it in the plan.
+// move moves a grant's fraction, and adds the move to the plan.
 func move(plan *hybrid.Plan, after *state, grant, to int) {
 	g := &after.grants[grant]
 	before := cloneGrant(*g)

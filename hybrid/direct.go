@@ -7,10 +7,10 @@ import (
 	"github.com/candor-project/candor/internal/prefetch"
 )
 
-// This file serves callers that compare thousands of nodes and change a single node. They need no list
-// of the containers whose CPUs change.
+// This file is for callers that compare thousands of nodes and change one of them. Its functions return
+// costs, not lists of the containers whose CPUs change.
 
-// A Cost is the change on a node when a container is placed or released.
+// A Cost describes the change of a node when a container is placed or released.
 type Cost struct {
 	Shared    Milli // added shared time; negative if the shared time falls
 	Whole     Milli // CPU time of the container on exclusive CPUs
@@ -18,42 +18,42 @@ type Cost struct {
 	L3s       int   // L3 domains in which the container has CPUs
 	Splits    int   // cores of which the container has only a part
 	FreeWhole int   // remaining shared CPUs
-	Moves     int   // fractions of other containers that change CPU
+	Moves     int   // number of fractions of other containers that change CPU
 }
 
-// NewLike returns an empty node with the same machine and options. Both nodes share the memory used
-// for planning: use them from a single goroutine, and use a plan before any of them plans again.
+// NewLike returns an empty node with the same machine and options. Both nodes use the same memory for plans:
+// use the nodes in a single goroutine, and commit or drop a plan before either node plans again.
 func (n *Node) NewLike() *Node {
 	return newEmpty(n.layout, n.scratch)
 }
 
-// Cost returns the cost of placing a container on the node. It changes nothing. The error is a value
-// that Refusal.Kind can have.
+// Cost returns the cost of placing a container on the node, and changes nothing. The error is a value of
+// Refusal.Kind.
 func (n *Node) Cost(r *Request) (Cost, error) {
-	s, cost, err := n.try(r)
+	s, cost, err := n.tryPlace(r)
 	n.undo(0)
 	if s >= 0 {
-		n.unpromise(s)
+		n.subtractFromSums(s)
 		n.dropSlot(s)
 	}
 	return cost, err
 }
 
-// A Quote is the cost of a container before fractions move to lower the shared time. Node.Cost
+// A Quote is the cost of a container before the node moves fractions to lower the shared time. Node.Cost
 // includes these moves, but takes longer.
 type Quote struct {
-	Cost        // Moves counts only the moves that make room
-	Direct bool // the container needs no moves; without a confining policy, its view is not too wide either
+	Cost        // Moves counts only the moves that make room for the container
+	Direct bool // the container fits without moves; without a confining policy, its view also equals its limit
 }
 
-// Quote returns the quote for a container. It changes nothing. The error is the same as that of Cost.
+// Quote returns the quote for a container, and changes nothing. The error is a value of Refusal.Kind.
 func (n *Node) Quote(r *Request) (q Quote, err error) {
-	n.start()
+	n.resetScratch()
 	if refusal := n.checkDirect(r); refusal != nil {
 		return q, refusal.Kind
 	}
 	s := n.newSlot(r)
-	n.promise(s)
+	n.addToSums(s)
 	direct := n.options.Algorithm == Candor && r.Class == Sensitive && r.IsPlain()
 	fits := n.sensitive+n.nodeNeed() <= n.capacity()
 	if direct && fits && n.placeDirectly(s, &n.usable) {
@@ -63,22 +63,22 @@ func (n *Node) Quote(r *Request) (q Quote, err error) {
 		q.Direct = !direct && q.Moves == 0
 	}
 	n.undo(0)
-	n.unpromise(s)
+	n.subtractFromSums(s)
 	n.dropSlot(s)
 	return q, err
 }
 
-// A Handle identifies a container on its node until it ends. The zero value identifies no container.
+// A Handle identifies a container on its node until its release. The zero value identifies no container.
 type Handle int32
 
-// Place combines Plan and Commit. The error is the same as that of Cost. The request may have no id;
-// then only the handle identifies the container.
+// Place plans the allocation of a container and commits the plan. The error is a value of Refusal.Kind. The
+// request need not have an id: then only the handle identifies the container.
 func (n *Node) Place(r *Request) (Handle, Cost, error) {
-	s, cost, err := n.try(r)
+	s, cost, err := n.tryPlace(r)
 	if err != nil {
 		n.undo(0)
 		if s >= 0 {
-			n.unpromise(s)
+			n.subtractFromSums(s)
 			n.dropSlot(s)
 		}
 		return 0, cost, err
@@ -89,31 +89,32 @@ func (n *Node) Place(r *Request) (Handle, Cost, error) {
 	return Handle(s + 1), cost, nil
 }
 
-// try gives a new container its CPUs. s is its slot, or -1 if the request was invalid.
-func (n *Node) try(r *Request) (s int32, cost Cost, err error) {
-	n.start()
+// tryPlace gives a new container its CPUs. s is the container's slot, or -1 if the request is invalid. The
+// caller must undo the edits or link the slot.
+func (n *Node) tryPlace(r *Request) (s int32, cost Cost, err error) {
+	n.resetScratch()
 	if refusal := n.checkDirect(r); refusal != nil {
 		return -1, Cost{}, refusal.Kind
 	}
 	s = n.newSlot(r)
-	n.promise(s)
+	n.addToSums(s)
 	if err := n.allocate(s); err != nil {
 		return s, Cost{}, err
 	}
-	n.improveBy(s, s)
+	n.improveWithin(s, s)
 	return s, n.costSoFar(s), nil
 }
 
-// Remove combines PlanRelease and Commit. It reports whether the container existed.
+// Remove plans the release of a container and commits the plan. It reports whether the container existed.
 func (n *Node) Remove(h Handle) (Cost, bool) {
 	s := int32(h) - 1
-	if s < 0 || int(s) >= len(n.slots) || !n.slots[s].linked {
+	if s < 0 || int(s) >= len(n.slots) || !n.slots[s].isLinked {
 		return Cost{}, false
 	}
-	n.start()
+	n.resetScratch()
 	n.takeAll(s)
-	n.unpromise(s)
-	n.improveBy(-1, s)
+	n.subtractFromSums(s)
+	n.improveWithin(-1, s)
 	cost := n.costSoFar(s)
 	n.version++
 	n.unlink(s)
@@ -122,7 +123,7 @@ func (n *Node) Remove(h Handle) (Cost, bool) {
 	return cost, true
 }
 
-// checkDirect refuses invalid requests.
+// checkDirect returns a refusal if the request is invalid. The request may have no id.
 func (n *Node) checkDirect(r *Request) *Refusal {
 	if r.ID == "" {
 		return r.check()
@@ -130,14 +131,14 @@ func (n *Node) checkDirect(r *Request) *Refusal {
 	return n.checkRequest(r)
 }
 
-// costSoFar returns the cost of the edits so far, made for the container in slot own.
+// costSoFar returns the cost of the edits so far. own is the slot of the container for which they were made.
 func (n *Node) costSoFar(own int32) Cost {
 	slot := &n.slots[own]
 	cost := Cost{
-		Shared:    n.sharedNow() - n.sharedTime,
+		Shared:    n.currentShared() - n.sharedTime,
 		Whole:     Milli(slot.exclusive.Count()) * 1000,
 		FreeWhole: int(n.sharedCount),
-		Moves:     n.moved(own),
+		Moves:     n.countMovedFractions(own),
 	}
 	switch {
 	case cost.Whole == 0 && slot.fractions() == 0: // the container is in no domain
@@ -156,11 +157,12 @@ func (n *Node) costSoFar(own int32) Cost {
 // isFlat reports whether the machine has a single NUMA node, a single L3 domain, and one CPU per core.
 func (n *Node) isFlat() bool { return len(n.numas) == 1 && len(n.l3s) == 1 && n.maxThreads == 1 }
 
-// moved counts the fractions of other containers on CPUs where they were not before the edits.
-func (n *Node) moved(own int32) int {
+// countMovedFractions counts the fractions of other containers that the edits put on CPUs where they were not
+// before.
+func (n *Node) countMovedFractions(own int32) int {
 	moved := 0
 	for i, e := range n.edits {
-		if e.slot == own || !e.give || e.milli == 1000 || n.slots[e.slot].fractionOn(int(e.cpu)) == 0 {
+		if e.slot == own || !e.isGive || e.milli == 1000 || n.slots[e.slot].fractionOn(int(e.cpu)) == 0 {
 			continue
 		}
 		if !slices.ContainsFunc(n.edits[:i], func(before edit) bool { return before.slot == e.slot && before.cpu == e.cpu }) {
@@ -181,17 +183,17 @@ func (n *Node) Oldest() Handle {
 	return Handle(n.order[0] + 1)
 }
 
-// The functions below prefetch memory and change nothing. With thousands of nodes most are in no CPU
+// The functions below prefetch memory and change nothing. With thousands of nodes, most nodes are in no CPU
 // cache, so a caller that knows the next node should prefetch it early.
 
-// nodeLines is the number of cache lines of a smallNode without its slots.
+// nodeLines is the number of cache lines of a smallNode, without the slots.
 const nodeLines = int(unsafe.Offsetof(smallNode{}.slots)+prefetch.LineSize-1) / prefetch.LineSize
 
-// Prefetch loads the cache lines of the node.
+// Prefetch prefetches the node, without its containers.
 func (n *Node) Prefetch() { prefetch.Lines(unsafe.Pointer(n), nodeLines) }
 
-// PrefetchContainer loads the cache line of a container or, with NextHandle, of the next container. It
-// reads the node itself.
+// PrefetchContainer prefetches a container or, for the result of NextHandle, the memory of the next container.
+// It reads the node, so call Prefetch before.
 func (n *Node) PrefetchContainer(h Handle) {
 	if s := int(h) - 1; s >= 0 && s < cap(n.slots) {
 		prefetch.Line(unsafe.Pointer(&n.slots[:s+1][s]))

@@ -3,8 +3,8 @@
 // A sensitive container gets a cpuset whose size equals its limit: exclusive CPUs plus at most one
 // fraction of a CPU. Flexible containers share the remaining CPUs.
 //
-// Plan computes the effect of an operation without changing the node. The Plan explains itself, and
-// Commit applies it:
+// Plan computes the effect of an operation without changing the node. Plan.Explain lists the decisions
+// of a plan with their reasons, and Commit applies a plan:
 //
 //	node, err := hybrid.NewNode(machine, hybrid.Options{})
 //	if err != nil { … }
@@ -17,9 +17,10 @@
 // shares fewer CPUs and respects the machine's topology.
 //
 // The package is pure: no I/O, no clock, no goroutine, no randomness. The same operations in the same
-// order give the same result; ties go to the lowest CPU id. A Node is not safe for concurrent use.
+// order give the same result. Of equal CPUs, the algorithms take the CPU with the lowest id. A Node is
+// not safe for concurrent use.
 //
-// The package does not write cgroups, read the machine or store state: package host does.
+// Package host reads the machine, writes the cgroups and stores the state of a node.
 //
 // The source files by task:
 //

@@ -1,63 +1,65 @@
 package hybrid
 
-// An edit gives a CPU, or a part of a CPU, to a sensitive container or takes it away. Planning edits
-// the node, records the edits and undoes them; Commit repeats them.
+// An edit gives a CPU, or a fraction of a CPU, to a sensitive container, or takes the CPU or the fraction from
+// the container. A plan edits the node, records the edits and undoes them. Commit applies the edits again.
 type edit struct {
-	slot   int32
-	cpu    int16
-	milli  int16 // 1000: the whole CPU
-	give   bool
-	closed bool // no other container may use this CPU
+	slot     int32
+	cpu      int16
+	milli    int16 // 1000: the whole CPU
+	isGive   bool
+	isClosed bool // a whole-cores grant gets or loses its fraction on a closed CPU, which no other grant may join
 }
 
-// give gives a part of a CPU, or the whole CPU (1000), to a sensitive container.
+// give gives a CPU (1000m) or a fraction of a CPU to a sensitive container.
 func (n *Node) give(s int32, cpu int, milli Milli) {
-	closed := n.slots[s].wholeCores && milli < 1000
-	n.edits = append(n.edits, edit{s, int16(cpu), int16(milli), true, closed})
-	n.put(s, cpu, milli, closed)
+	isClosed := n.slots[s].wholeCores && milli < 1000
+	n.edits = append(n.edits, edit{s, int16(cpu), int16(milli), true, isClosed})
+	n.applyGive(s, cpu, milli, isClosed)
 }
 
-// take takes a CPU, or the container's part of it, from a sensitive container.
+// take takes a CPU, or the container's fraction on the CPU, from a sensitive container.
 func (n *Node) take(s int32, cpu int) {
 	milli := Milli(1000)
 	if !n.slots[s].exclusive.Contains(cpu) {
 		milli = n.slots[s].fractionOn(cpu)
 	}
-	n.edits = append(n.edits, edit{s, int16(cpu), int16(milli), false, n.load[cpu].closed})
-	n.pull(s, cpu, milli)
+	n.edits = append(n.edits, edit{s, int16(cpu), int16(milli), false, n.load[cpu].isClosed})
+	n.applyTake(s, cpu, milli)
 }
 
-// mark returns the current position in the list of edits. undo reverts all edits after it.
+// mark returns the number of edits so far, as the argument for a later undo.
 func (n *Node) mark() int { return len(n.edits) }
 
+// undo reverts all edits after the mark.
 func (n *Node) undo(mark int) {
 	for i := len(n.edits) - 1; i >= mark; i-- {
 		e := n.edits[i]
-		if e.give {
-			n.pull(e.slot, int(e.cpu), Milli(e.milli))
+		if e.isGive {
+			n.applyTake(e.slot, int(e.cpu), Milli(e.milli))
 		} else {
-			n.put(e.slot, int(e.cpu), Milli(e.milli), e.closed)
+			n.applyGive(e.slot, int(e.cpu), Milli(e.milli), e.isClosed)
 		}
 	}
 	n.edits = n.edits[:mark]
 }
 
-// redo repeats the edits of a plan.
+// redo applies the edits of a plan.
 func (n *Node) redo(edits []edit) {
 	for _, e := range edits {
-		if e.give {
-			n.put(e.slot, int(e.cpu), Milli(e.milli), e.closed)
+		if e.isGive {
+			n.applyGive(e.slot, int(e.cpu), Milli(e.milli), e.isClosed)
 		} else {
-			n.pull(e.slot, int(e.cpu), Milli(e.milli))
+			n.applyTake(e.slot, int(e.cpu), Milli(e.milli))
 		}
 	}
 }
 
-// put applies an edit that gives. Only put and pull change the owners of a CPU.
-func (n *Node) put(s int32, cpu int, milli Milli, closed bool) {
-	c, g := &n.load[cpu], &n.slots[s]
+// applyGive gives a CPU or a fraction without recording an edit. Only applyGive and applyTake change which
+// containers a CPU belongs to.
+func (n *Node) applyGive(s int32, cpu int, milli Milli, isClosed bool) {
+	c, slot := &n.load[cpu], &n.slots[s]
 	if c.sharers == 0 {
-		n.leaveShared(cpu)
+		n.removeFromShared(cpu)
 	} else {
 		n.tally.remove(c)
 	}
@@ -65,68 +67,68 @@ func (n *Node) put(s int32, cpu int, milli Milli, closed bool) {
 	c.sharers++
 	if milli == 1000 {
 		n.exclusive.Add(cpu)
-		g.exclusive.Add(cpu)
+		slot.exclusive.Add(cpu)
 		return
 	}
-	c.closed = closed
+	c.isClosed = isClosed
 	n.fractional.Add(cpu)
 	n.tally.add(c)
-	n.tally.addPart(milli)
-	g.addFraction(part{int16(cpu), int16(milli)})
+	n.tally.addFraction(milli)
+	slot.addFraction(compactFraction{int16(cpu), int16(milli)})
 }
 
-// pull reverts put.
-func (n *Node) pull(s int32, cpu int, milli Milli) {
-	c, g := &n.load[cpu], &n.slots[s]
+// applyTake reverts applyGive.
+func (n *Node) applyTake(s int32, cpu int, milli Milli) {
+	c, slot := &n.load[cpu], &n.slots[s]
 	if milli == 1000 {
 		n.exclusive.Remove(cpu)
-		g.exclusive.Remove(cpu)
+		slot.exclusive.Remove(cpu)
 	} else {
 		n.tally.remove(c)
-		n.tally.removePart(milli)
-		g.removeFraction(cpu)
+		n.tally.removeFraction(milli)
+		slot.removeFraction(cpu)
 	}
 	c.milli -= int16(milli)
 	c.sharers--
 	if c.sharers == 0 {
-		c.closed = false
+		c.isClosed = false
 		n.fractional.Remove(cpu)
-		n.joinShared(cpu)
+		n.addToShared(cpu)
 	} else {
 		n.tally.add(c)
 	}
 }
 
-// leaveShared removes a CPU from the shared pool and from the counts of its domains.
-func (n *Node) leaveShared(cpu int) {
-	at := &n.layout.cpus[cpu]
+// removeFromShared removes a CPU from the shared pool and from the counts of the CPU's domains.
+func (n *Node) removeFromShared(cpu int) {
+	loc := &n.layout.cpus[cpu]
 	n.shared.Remove(cpu)
 	n.sharedCount--
-	n.inL3[at.l3].free--
-	n.inNUMA[at.numa].free--
+	n.inL3[loc.l3].free--
+	n.inNUMA[loc.numa].free--
 	if n.wholeCores.Contains(cpu) {
-		for _, sibling := range n.siblings[at.core] {
+		for _, sibling := range n.siblings[loc.core] {
 			n.wholeCores.Remove(int(sibling))
-			place := &n.layout.cpus[sibling]
-			n.inL3[place.l3].whole--
-			n.inNUMA[place.numa].whole--
+			loc := &n.layout.cpus[sibling]
+			n.inL3[loc.l3].whole--
+			n.inNUMA[loc.numa].whole--
 		}
 	}
 }
 
-// joinShared reverts leaveShared.
-func (n *Node) joinShared(cpu int) {
-	at := &n.layout.cpus[cpu]
+// addToShared reverts removeFromShared.
+func (n *Node) addToShared(cpu int) {
+	loc := &n.layout.cpus[cpu]
 	n.shared.Add(cpu)
 	n.sharedCount++
-	n.inL3[at.l3].free++
-	n.inNUMA[at.numa].free++
-	if siblings := n.siblings[at.core]; n.areShared(siblings) {
+	n.inL3[loc.l3].free++
+	n.inNUMA[loc.numa].free++
+	if siblings := n.siblings[loc.core]; n.areShared(siblings) {
 		for _, sibling := range siblings {
 			n.wholeCores.Add(int(sibling))
-			place := &n.layout.cpus[sibling]
-			n.inL3[place.l3].whole++
-			n.inNUMA[place.numa].whole++
+			loc := &n.layout.cpus[sibling]
+			n.inL3[loc.l3].whole++
+			n.inNUMA[loc.numa].whole++
 		}
 	}
 }

@@ -12,7 +12,7 @@ import (
 	"github.com/candor-project/candor/topology"
 )
 
-// badRequests are requests that cannot be meant.
+// badRequests are invalid requests.
 var badRequests = []struct {
 	name    string
 	request hybrid.Request
@@ -36,8 +36,8 @@ var badRequests = []struct {
 	{"unknown topology policy", hybrid.Request{Topology: 99, Limit: 1000}, ""},
 }
 
-// drawWrong draws an operation that has to be refused, and the kind of error.
-func drawWrong(t *rapid.T, s state) (operation, error) {
+// drawInvalid draws an operation that the node must refuse, and returns the kind of the error.
+func drawInvalid(t *rapid.T, s state) (operation, error) {
 	some := hybrid.Request{ID: "wrong", Limit: 1000}
 	switch rapid.IntRange(0, 4).Draw(t, "wrong") {
 	case 0:
@@ -67,7 +67,7 @@ func bothAlgorithms(t *testing.T, test func(t *testing.T, algorithm hybrid.Algor
 // newNode returns a flat node of n CPUs with some containers.
 func newNode(t testing.TB, n int, o hybrid.Options, requests ...hybrid.Request) *hybrid.Node {
 	t.Helper()
-	node, err := hybrid.NewNode(flat(n), o)
+	node, err := hybrid.NewNode(flatMachine(n), o)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -107,7 +107,7 @@ func TestBadRequests(t *testing.T) {
 	bothAlgorithms(t, func(t *testing.T, algorithm hybrid.Algorithm) {
 		node := newNode(t, 4, hybrid.Options{Algorithm: algorithm}, hybrid.Request{ID: "one", Limit: 1500},
 			hybrid.Request{ID: "two", Class: hybrid.Flexible, Limit: 1000})
-		before := stateOf(node, flat(4), hybrid.Options{Algorithm: algorithm}).String()
+		before := stateOf(node, flatMachine(4), hybrid.Options{Algorithm: algorithm}).String()
 		for _, test := range badRequests {
 			t.Run(test.name, func(t *testing.T) {
 				r := test.request
@@ -126,13 +126,13 @@ func TestBadRequests(t *testing.T) {
 		}
 		_, err = node.PlanResize("two", 1000, 1001)
 		wantRefusal(t, err, "two", hybrid.ErrBadRequest)
-		if after := stateOf(node, flat(4), hybrid.Options{Algorithm: algorithm}).String(); after != before {
+		if after := stateOf(node, flatMachine(4), hybrid.Options{Algorithm: algorithm}).String(); after != before {
 			t.Errorf("bad requests changed the node from %sto %s", before, after)
 		}
 	})
 }
 
-// Each refusal is of its kind and names the figures that decided.
+// Each refusal has the right kind and contains the figures that decided.
 func TestRefusals(t *testing.T) {
 	sensitive := func(id string, limit hybrid.Milli) hybrid.Request { return hybrid.Request{ID: id, Limit: limit} }
 	flexible := func(id string, limit hybrid.Milli) hybrid.Request {
@@ -151,7 +151,7 @@ func TestRefusals(t *testing.T) {
 		{"more than the node", nil, hybrid.Options{}, operation{hybrid.OpAllocate, sensitive("new", 4001)}, hybrid.ErrNoCapacity, []string{"4001m", "4"}},
 		{"more than is left", []hybrid.Request{sensitive("a", 1500), flexible("b", 2000)}, hybrid.Options{},
 			operation{hybrid.OpAllocate, flexible("new", 501)}, hybrid.ErrNoCapacity, []string{"501m", "500m"}},
-		{"reserved CPUs", nil, hybrid.Options{Reserved: flat(1).Online}, operation{hybrid.OpAllocate, sensitive("new", 3001)}, hybrid.ErrNoCapacity, []string{"3001m", "3"}},
+		{"reserved CPUs", nil, hybrid.Options{Reserved: flatMachine(1).Online}, operation{hybrid.OpAllocate, sensitive("new", 3001)}, hybrid.ErrNoCapacity, []string{"3001m", "3"}},
 		{"resize to more than is left", []hybrid.Request{sensitive("a", 1500), sensitive("new", 1000)}, hybrid.Options{},
 			operation{hybrid.OpResize, sensitive("new", 2501)}, hybrid.ErrNoCapacity, []string{"2501m"}},
 		{"whole CPUs are missing", []hybrid.Request{sensitive("a", 600), sensitive("b", 600), sensitive("c", 600), sensitive("d", 600)}, hybrid.Options{},
@@ -168,10 +168,10 @@ func TestRefusals(t *testing.T) {
 			bothAlgorithms(t, func(t *testing.T, algorithm hybrid.Algorithm) {
 				test.options.Algorithm = algorithm
 				node := newNode(t, 4, test.options, test.present...)
-				before := stateOf(node, flat(4), test.options).String()
+				before := stateOf(node, flatMachine(4), test.options).String()
 				_, err := test.do.plan(node)
 				wantRefusal(t, err, "new", test.kind, test.figures...)
-				if after := stateOf(node, flat(4), test.options).String(); after != before {
+				if after := stateOf(node, flatMachine(4), test.options).String(); after != before {
 					t.Errorf("the refusal changed the node from %sto %s", before, after)
 				}
 			})
@@ -187,7 +187,7 @@ func TestRefusals(t *testing.T) {
 	})
 }
 
-// A plan of one node is none of another's, and one that is out of date changes nothing.
+// A node rejects the plans of another node. A stale plan changes nothing.
 func TestStalePlan(t *testing.T) {
 	bothAlgorithms(t, func(t *testing.T, algorithm hybrid.Algorithm) {
 		o := hybrid.Options{Algorithm: algorithm}
@@ -210,7 +210,7 @@ func TestStalePlan(t *testing.T) {
 	})
 }
 
-// A refused resize tells of the domain where the container is, not of one where it would have to go.
+// The refusal of a resize names the domain in which the container is, not another domain.
 func TestRefusedResizeNamesDomain(t *testing.T) {
 	m, err := topology.Parse("pack:1 numa:1 l3:2 core:2 pu:1")
 	if err != nil {
@@ -232,7 +232,7 @@ func TestRefusedResizeNamesDomain(t *testing.T) {
 	}
 }
 
-// A node without CPUs: the reason names the setting that takes the last.
+// The error for a node without CPUs names the setting that excludes the last CPU.
 func TestNoUsableCPU(t *testing.T) {
 	set := cpuset.MustParse
 	for _, tt := range []struct {

@@ -21,7 +21,7 @@ func fourCPUs() *hybrid.Node {
 	return node
 }
 
-// A plan changes nothing. Commit makes it true.
+// Plan changes nothing. Commit applies the plan.
 func Example() {
 	node := fourCPUs()
 	plan, err := node.Plan(hybrid.Request{ID: "web", Class: hybrid.Sensitive, Limit: 1500})
@@ -73,7 +73,7 @@ func ExampleRefusal() {
 	// huge requires 5 of 4 CPUs
 }
 
-// A container that ends returns its CPUs. Flexible containers get them back.
+// The CPUs of a released container return to the flexible containers.
 func ExampleNode_PlanRelease() {
 	node := fourCPUs()
 	for _, request := range []hybrid.Request{
@@ -98,7 +98,7 @@ func ExampleNode_PlanRelease() {
 	// Output: log runs on 2-3 before and on 0-3 afterwards
 }
 
-// ParseMilli reads amounts of CPU as Kubernetes writes them.
+// ParseMilli parses amounts of CPU in Kubernetes' notation.
 func ExampleParseMilli() {
 	limit, err := hybrid.ParseMilli("3.5")
 	if err != nil {

@@ -9,7 +9,7 @@ import (
 	"github.com/candor-project/candor/hybrid"
 )
 
-// styles are kinds of histories, by the limits of their containers.
+// styles are the distributions of the limits in a history.
 var styles = []struct {
 	name  string
 	limit func(random *rand.Rand) hybrid.Milli
@@ -17,7 +17,7 @@ var styles = []struct {
 	{"trace", func(random *rand.Rand) hybrid.Milli { return traceLimit(random, hybrid.Sensitive) }},
 	{"uniform", func(random *rand.Rand) hybrid.Milli { return uniformLimit(random, hybrid.Sensitive) }},
 	{"tiny", func(random *rand.Rand) hybrid.Milli { return hybrid.Milli(10 + random.IntN(190)) }},
-	{"exact", func(random *rand.Rand) hybrid.Milli { return awkward[random.IntN(len(awkward))] }},
+	{"exact", func(random *rand.Rand) hybrid.Milli { return awkwardLimits[random.IntN(len(awkwardLimits))] }},
 	{"large fractions", func(random *rand.Rand) hybrid.Milli {
 		return hybrid.Milli(1000*random.IntN(3) + 300 + random.IntN(600))
 	}},
@@ -63,15 +63,14 @@ func (s score) String() string {
 		100*float64(s.shared)/float64(max(1, s.sensitive)), 100*float64(s.least)/float64(max(1, s.sensitive)), s.ratio(), s.worst)
 }
 
-// play holds a node of n CPUs near a load for so many steps, asking the oracle
-// at each.
+// play performs operations near a load on a node of n CPUs. After each step, it compares the node with the oracle.
 func play(t *testing.T, n, style, load, steps int, seed uint64, o hybrid.Options) (total score) {
 	t.Helper()
 	random := rand.New(rand.NewPCG(seed, uint64(n*1000+style*100+load)))
 	node := newNode(t, n, o)
 	limit := styles[style].limit
 	for number := range steps {
-		s := stateOf(node, flat(n), o)
+		s := stateOf(node, flatMachine(n), o)
 		op := chooseOperation(random, s, number, load, limit)
 		if op.kind != hybrid.OpRelease {
 			q := questionOf(s).with(op, s)
@@ -96,7 +95,7 @@ func play(t *testing.T, n, style, load, steps int, seed uint64, o hybrid.Options
 			}
 			commit(t, node, plan)
 		}
-		s = stateOf(node, flat(n), o)
+		s = stateOf(node, flatMachine(n), o)
 		least := questionOf(s).leastShared()
 		if least < 0 || s.shared < least {
 			t.Fatalf("seed %d: shared time %v, the oracle's least is %v\n%v", seed, s.shared, least, s)
@@ -116,7 +115,7 @@ func commit(t testing.TB, node *hybrid.Node, plan *hybrid.Plan) {
 	}
 }
 
-// chooseOperation allocates below the load, releases above it, and resizes now and then.
+// chooseOperation returns an allocation if the node is below the load and a release if it is above; and sometimes a resize.
 func chooseOperation(random *rand.Rand, s state, number, load int, limit func(*rand.Rand) hybrid.Milli) operation {
 	used := hybrid.Milli(0)
 	for _, g := range s.grants {
@@ -161,8 +160,8 @@ func playAll(t *testing.T, o hybrid.Options, seeds int) (total score) {
 	return total
 }
 
-// With unlimited moves, candor accepts every request that some arrangement can hold, and shares hardly
-// more than the optimum. The test logs the distance of bounded moves from the optimum.
+// With unlimited moves, the Candor algorithm accepts every request for which an arrangement exists, and its shared time is hardly above the
+// optimum. The test logs the distance from the optimum with limited moves.
 func TestExhaustive(t *testing.T) {
 	all := playAll(t, hybrid.Options{Moves: hybrid.AnyMoves, RescueMoves: hybrid.AnyMoves}, 6)
 	t.Logf("any moves:      %v", all)

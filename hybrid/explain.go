@@ -12,10 +12,10 @@ import (
 type Step struct {
 	Kind string     `json:"kind"` // "whole-cpus", "fraction", "flexible", "topology", "quota", "move", "shared", "release"
 	CPUs cpuset.Set `json:"cpus"`
-	Text string     `json:"text"` // one line
+	Text string     `json:"text"` // a single line
 }
 
-// Explain returns the reasons for a plan, a step for each decision.
+// Explain returns the decisions of a plan with their reasons, a step for each decision.
 func (p *Plan) Explain() []Step {
 	if p.node == nil {
 		return nil
@@ -40,8 +40,8 @@ func (p *Plan) Explain() []Step {
 	return steps
 }
 
-// ownCPUs returns the subject of a sentence about exclusive CPUs.
-func ownCPUs(cpus cpuset.Set) string {
+// describeExclusive returns a sentence about the exclusive CPUs of a container.
+func describeExclusive(cpus cpuset.Set) string {
 	if cpus.Count() == 1 {
 		return fmt.Sprintf("CPU %s is its own", cpus)
 	}
@@ -53,7 +53,7 @@ type addStep func(kind string, cpus cpuset.Set, format string, args ...any)
 func (p *Plan) explainSensitive(add addStep) {
 	g := &p.Grant
 	if !g.Exclusive.IsEmpty() {
-		add("whole-cpus", g.Exclusive, "%s: no other container runs there", ownCPUs(g.Exclusive))
+		add("whole-cpus", g.Exclusive, "%s: no other container runs there", describeExclusive(g.Exclusive))
 	}
 	for _, f := range g.Fractions {
 		add("fraction", cpuset.Of(f.CPU), "%dm of CPU %d: %s", f.Milli, f.CPU, p.neighbors(f.CPU))
@@ -69,36 +69,36 @@ func (p *Plan) explainSensitive(add addStep) {
 	}
 }
 
-// neighbors describes the other containers on a CPU of the plan's container.
+// neighbors returns a phrase about the other containers on a CPU of the plan's container.
 func (p *Plan) neighbors(cpu int) string {
-	with := 0
+	count := 0
 	after := make(map[string]bool)
 	for i := range p.Others {
 		c := &p.Others[i].After
 		after[c.ID] = true
 		if c.CPUs.Contains(cpu) {
-			with++
+			count++
 		}
 	}
 	for _, g := range p.node.Grants() {
 		if g.ID != p.Grant.ID && !after[g.ID] && g.CPUs.Contains(cpu) {
-			with++
+			count++
 		}
 	}
-	if with == 0 {
+	if count == 0 {
 		return "no other container uses it"
 	}
-	why := ""
-	if p.sharedLeft == 0 {
-		why = ", since no CPU is left to keep them apart"
+	reason := ""
+	if p.sharedCPUsAfter == 0 {
+		reason = ", since no CPU is left to keep them apart"
 	}
-	if with == 1 {
-		return "1 other container uses it" + why
+	if count == 1 {
+		return "1 other container uses it" + reason
 	}
-	return fmt.Sprintf("%d other containers use it%s", with, why)
+	return fmt.Sprintf("%d other containers use it%s", count, reason)
 }
 
-// explainLent names the fractional CPUs that a flexible container uses.
+// explainLent returns a clause about the fractional CPUs that a flexible container uses, or "".
 func (p *Plan) explainLent() string {
 	lent := p.Grant.CPUs.Intersect(p.lent)
 	if lent.IsEmpty() {
@@ -133,8 +133,8 @@ func (p *Plan) explainShared() string {
 	}
 }
 
-// describePlace describes the container's CPUs by NUMA node, L3 domain and core, and the topology
-// policy.
+// describePlace returns a phrase about the NUMA nodes, L3 domains and cores of the container's CPUs, and about
+// its topology policy.
 func (p *Plan) describePlace() string {
 	n, cpus := p.node, &p.Grant.CPUs
 	var b strings.Builder
@@ -155,8 +155,7 @@ func (p *Plan) describePlace() string {
 	return b.String()
 }
 
-// explainSpan returns a clause if the container spans NUMA nodes because no single node had room for
-// all of its CPUs.
+// explainSpan returns a clause if no single NUMA node had room for all CPUs of the container, otherwise "".
 func (p *Plan) explainSpan() string {
 	n := p.node
 	for i := range n.numas {
@@ -174,15 +173,15 @@ func (p *Plan) explainSpan() string {
 	return ", since none has room for all"
 }
 
-// splitCores counts the cores of which the set has only a part.
+// splitCores counts the cores of which the set contains some CPUs, but not all usable CPUs.
 func (n *Node) splitCores(cpus *cpuset.Set) int {
-	split, left := 0, *cpus
-	for cpu := left.First(); cpu >= 0; cpu = left.Next(cpu + 1) {
+	split, remaining := 0, *cpus
+	for cpu := remaining.First(); cpu >= 0; cpu = remaining.Next(cpu + 1) {
 		core := &n.cores[n.layout.cpus[cpu].core]
 		if !core.SubsetOf(cpus) {
 			split++
 		}
-		left.RemoveAll(core)
+		remaining.RemoveAll(core)
 	}
 	return split
 }

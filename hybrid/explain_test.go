@@ -7,7 +7,7 @@ import (
 	"github.com/candor-project/candor/hybrid"
 )
 
-// The reasons that a plan gives are those that hold, and are not given where they do not.
+// A plan gives a reason exactly if the reason is true.
 func TestExplainReasons(t *testing.T) {
 	sensitive := func(id string, limit hybrid.Milli) hybrid.Request { return hybrid.Request{ID: id, Limit: limit} }
 	flexible := hybrid.Request{ID: "batch", Limit: 1500, Class: hybrid.Flexible}

@@ -4,14 +4,15 @@ import (
 	"github.com/candor-project/candor/cpuset"
 )
 
-// Flexible containers run on the shared CPUs of their domain, and on as many fractional CPUs as their
-// guarantees need beyond these. Their cpuset is a function of the arrangement of the sensitive
-// containers. It is derived and therefore not stored.
+// Flexible containers run on the shared CPUs of their domain. If the shared CPUs have too little time for
+// the guarantees, flexible containers also run on fractional CPUs of the domain. The arrangement, that is
+// the CPUs and fractions of all sensitive containers, determines the cpusets of flexible containers. So the
+// node does not store these cpusets.
 
 // wholeNode is the domain of flexible containers without a confining topology policy.
 const wholeNode int32 = -1
 
-// A demand is the need of all flexible containers of a domain.
+// A demand is the sum of the requests of flexible containers.
 type demand struct {
 	count int32 // containers
 	need  Milli // sum of their guarantees
@@ -20,12 +21,12 @@ type demand struct {
 func (d *demand) add(need Milli)    { d.count++; d.need += need }
 func (d *demand) remove(need Milli) { d.count--; d.need -= need }
 
-// A flexibleDomain is a part of the node that a flexible container can request: an L3 domain, a NUMA
-// node, or all cores that no sensitive container uses. In layout.domains, inner domains precede outer
-// domains; the last entry is the whole cores.
+// A flexibleDomain is a part of the node to which a topology policy confines a flexible container: an L3
+// domain, a NUMA node, or all cores without sensitive containers. In layout.domains, L3 domains precede NUMA
+// nodes; the last entry is the whole cores.
 type flexibleDomain struct {
 	kind  TopologyPolicy // SingleL3, SingleNUMA or WholeCores
-	index int            // of the L3 domain or NUMA node in the layout
+	index int            // index of the L3 domain or NUMA node in the layout
 }
 
 func newFlexibleDomains(l *layout) []flexibleDomain {
@@ -55,7 +56,7 @@ func (n *Node) demandOf(d int32) *demand {
 	return &n.demands[d]
 }
 
-// domainCPUs returns the CPUs on which containers of a domain may run. For whole cores the result is
+// domainCPUs returns the CPUs on which the containers of a domain may run. For whole cores, the result is
 // valid until the next call.
 func (n *Node) domainCPUs(d int32) *cpuset.Set {
 	if d == wholeNode {
@@ -67,8 +68,8 @@ func (n *Node) domainCPUs(d int32) *cpuset.Set {
 	case SingleNUMA:
 		return &n.numas[domain.index]
 	default:
-		n.scratch.whole = n.wholeCores.Set()
-		return &n.scratch.whole
+		n.scratch.wholeCoreSet = n.wholeCores.Set()
+		return &n.scratch.wholeCoreSet
 	}
 }
 
@@ -81,8 +82,8 @@ func (n *Node) hasUnconfined() bool { return n.flexible.count > n.confined }
 // nodeNeed returns the CPU time that must remain for the flexible containers of the node.
 func (n *Node) nodeNeed() Milli { return max(n.flexible.need, n.options.MinShared) }
 
-// domainNeed returns the CPU time that must remain in a domain: the guarantees of its containers and
-// of the containers of the L3 domains within it.
+// domainNeed returns the CPU time that must remain in a domain: the guarantees of its containers and, for a
+// NUMA node, of the containers confined to its L3 domains.
 func (n *Node) domainNeed(d int32) Milli {
 	domain := &n.domains[d]
 	need := n.demandOf(d).need
@@ -94,13 +95,14 @@ func (n *Node) domainNeed(d int32) Milli {
 	return need
 }
 
-// impossible is the shared time of an arrangement without room for the flexible containers. It exceeds
-// every real value.
+// impossible stands for the shared time of an arrangement without room for the flexible containers. It exceeds
+// every real shared time.
 const impossible Milli = 1 << 40
 
-// settle returns the shared time of the present arrangement, or impossible.
-func (n *Node) settle() Milli {
-	need := n.nodeNeed() - n.owed
+// sharedIfValid returns the shared time of the present arrangement, or impossible if the flexible containers
+// have no room. On a node that has lost CPUs, room that was lacking before the plan may still be lacking.
+func (n *Node) sharedIfValid() Milli {
+	need := n.nodeNeed() - n.shortage
 	if n.roomLeft() < need {
 		return impossible
 	}
@@ -109,7 +111,7 @@ func (n *Node) settle() Milli {
 	}
 	if n.hasConfined() {
 		set, enough := n.flexibleSet()
-		if !enough && !n.owedDomains {
+		if !enough && !n.isDomainShort {
 			return impossible
 		}
 		return n.sharedOn(&set)
@@ -119,16 +121,16 @@ func (n *Node) settle() Milli {
 	if lacking <= 0 && free+int(n.tally.multi) > 0 {
 		return n.tally.multiUsed
 	}
-	// The flexible containers borrow the least loaded of the other fractional CPUs. Each of these
-	// gives the most room for the least additional shared time.
+	// The flexible containers also use fractional CPUs of a single grant. The least loaded CPUs come first, because
+	// they have the most room and add the least shared time.
 	return min(impossible, n.tally.multiUsed+n.tally.lone.lend(lacking))
 }
 
-// sharedNow returns the shared time of the present arrangement, even if flexible containers lack room
-// on a node that has lost CPUs.
-func (n *Node) sharedNow() Milli {
-	if n.options.Algorithm == Candor && !n.hasConfined() && n.owed == 0 {
-		if shared := n.settle(); shared < impossible {
+// currentShared returns the shared time of the present arrangement, even if flexible containers lack room
+// because the node has lost CPUs.
+func (n *Node) currentShared() Milli {
+	if n.options.Algorithm == Candor && !n.hasConfined() && n.shortage == 0 {
+		if shared := n.sharedIfValid(); shared < impossible {
 			return shared
 		}
 	}
@@ -136,20 +138,20 @@ func (n *Node) sharedNow() Milli {
 	return n.sharedOn(&set)
 }
 
-// roomLeft returns the CPU time that sensitive containers leave.
+// roomLeft returns the CPU time on shared and open fractional CPUs that sensitive containers do not have.
 func (n *Node) roomLeft() Milli { return Milli(n.sharedCount)*1000 + n.tally.room }
 
-// recordOwed records the room that flexible containers lack at present.
-func (n *Node) recordOwed() {
-	n.owed = max(0, n.nodeNeed()-n.roomLeft())
+// recordShortage records the room that flexible containers lack before the plan.
+func (n *Node) recordShortage() {
+	n.shortage = max(0, n.nodeNeed()-n.roomLeft())
 	if n.hasConfined() {
 		_, enough := n.flexibleSet()
-		n.owedDomains = !enough
+		n.isDomainShort = !enough
 	}
 }
 
-// flexibleSet returns the CPUs of flexible containers, and whether these have enough room. On a node
-// that has lost CPUs, the room can be insufficient.
+// flexibleSet returns the CPUs of flexible containers, and whether the flexible containers have enough room. The
+// room can be insufficient on a node that has lost CPUs.
 func (n *Node) flexibleSet() (set cpuset.Set, enough bool) {
 	if n.options.Algorithm == Paper {
 		return n.shared.Set().Union(n.fractional.Set()), true
@@ -174,7 +176,7 @@ func (n *Node) flexibleSet() (set cpuset.Set, enough bool) {
 	return set, enough
 }
 
-// dropUnused removes the fractional CPUs that are in no domain with a flexible container.
+// dropUnused removes the fractional CPUs from set that are in no domain with a flexible container.
 func (n *Node) dropUnused(set *cpuset.Set) {
 	used := n.shared.Set()
 	for d := range n.demands {
@@ -198,19 +200,19 @@ func (n *Node) sharedOn(set *cpuset.Set) Milli {
 	return shared
 }
 
-// extend adds fractional CPUs of a domain to set until the domain has enough room and at least one
-// CPU. CPUs of several containers come first, because their time is shared already; then the least
-// loaded CPUs. extend reports whether the room suffices.
+// extend adds fractional CPUs of a domain to set until set has enough room and at least one CPU in the domain.
+// CPUs of several containers come first, because their time is shared already; then the least loaded CPUs.
+// extend reports whether the room suffices.
 func (n *Node) extend(set, domain *cpuset.Set, need Milli) bool {
 	room, hasCPU := n.roomOn(set, domain)
 	if hasCPU && room >= need {
 		return true
 	}
-	left := n.fractional.Set().Intersect(*domain).Minus(*set)
+	remaining := n.fractional.Set().Intersect(*domain).Minus(*set)
 	for room < need || !hasCPU {
 		best := -1
-		for cpu := left.First(); cpu >= 0; cpu = left.Next(cpu + 1) {
-			if !n.load[cpu].closed && (best < 0 || n.isLentBefore(cpu, best)) {
+		for cpu := remaining.First(); cpu >= 0; cpu = remaining.Next(cpu + 1) {
+			if !n.load[cpu].isClosed && (best < 0 || n.isLentBefore(cpu, best)) {
 				best = cpu
 			}
 		}
@@ -218,14 +220,14 @@ func (n *Node) extend(set, domain *cpuset.Set, need Milli) bool {
 			return false
 		}
 		set.Add(best)
-		left.Remove(best)
+		remaining.Remove(best)
 		room += n.load[best].room()
 		hasCPU = true
 	}
 	return true
 }
 
-// isLentBefore reports whether flexible containers use cpu before other.
+// isLentBefore reports whether extend adds cpu before other.
 func (n *Node) isLentBefore(cpu, other int) bool {
 	a, b := &n.load[cpu], &n.load[other]
 	if aMulti, bMulti := a.sharers > 1, b.sharers > 1; aMulti != bMulti {
@@ -234,7 +236,7 @@ func (n *Node) isLentBefore(cpu, other int) bool {
 	return a.used() < b.used()
 }
 
-// roomOn returns the free time on the CPUs of set within a domain, and whether there are such CPUs.
+// roomOn returns the free time on the CPUs of set within a domain, and reports whether set has CPUs there.
 func (n *Node) roomOn(set, domain *cpuset.Set) (room Milli, hasCPU bool) {
 	inside := set.Intersect(*domain)
 	free := n.shared.CountIn(&inside)
@@ -249,7 +251,7 @@ func (n *Node) roomOn(set, domain *cpuset.Set) (room Milli, hasCPU bool) {
 	return room, hasCPU || free > 0
 }
 
-// available returns the shared CPUs that a sensitive container may take: all except those that
+// available returns the shared CPUs that a sensitive container may take: all shared CPUs except those that the
 // flexible containers of a domain need.
 func (n *Node) available() cpuset.Set {
 	free := n.shared.Set()
@@ -277,7 +279,7 @@ func (n *Node) available() cpuset.Set {
 func (n *Node) openWithin(domain *cpuset.Set) cpuset.Set {
 	open := n.shared.Set().Union(n.fractional.Set()).Intersect(*domain)
 	for cpu := open.First(); cpu >= 0; cpu = open.Next(cpu + 1) {
-		if n.load[cpu].closed {
+		if n.load[cpu].isClosed {
 			open.Remove(cpu)
 		}
 	}
@@ -294,8 +296,8 @@ func (n *Node) reserveAllBut(free, domain *cpuset.Set, spare int) {
 	}
 }
 
-// reserveWholeCores removes the highest free cores from free until the removed cores cover need: the
-// guarantees of the flexible containers on whole cores.
+// reserveWholeCores removes free whole cores from free, the highest ids first, until the removed cores cover
+// need, the guarantees of the flexible containers on whole cores. It removes at least one core.
 func (n *Node) reserveWholeCores(free *cpuset.Set, need Milli) {
 	whole := n.wholeCores.Set()
 	for first := true; first || need > 0; first = false {
@@ -310,10 +312,9 @@ func (n *Node) reserveWholeCores(free *cpuset.Set, need Milli) {
 	}
 }
 
-// wholeCoresFit reports whether the flexible containers on whole cores have enough time besides the
-// containers of L3 domains and NUMA nodes, which use these cores too. If set is too small,
-// wholeCoresFit adds all open fractional CPUs to it, so that the other containers can do without the
-// whole cores.
+// wholeCoresFit reports whether the flexible containers on whole cores have enough time. They compete with the
+// containers of L3 domains and NUMA nodes, which may use whole cores too. If the time does not suffice,
+// wholeCoresFit adds all open fractional CPUs to set, so that the other containers need less time on whole cores.
 func (n *Node) wholeCoresFit(set *cpuset.Set, need Milli) bool {
 	if n.wholeCoresRoom(set) >= need {
 		return true
@@ -323,9 +324,9 @@ func (n *Node) wholeCoresFit(set *cpuset.Set, need Milli) bool {
 	return n.wholeCoresRoom(set) >= need
 }
 
-// wholeCoresRoom returns the time that the whole cores of set can give besides the guarantees of each
-// domain. It is a flow up the tree of domains: each domain passes at most the time of its whole cores,
-// and at most the time that its containers leave.
+// wholeCoresRoom returns the time on the whole cores of set that the other flexible containers do not need. It
+// sums up the tree of domains: each domain contributes at most the time of its whole cores, and at most the time
+// that the containers of the domain leave.
 func (n *Node) wholeCoresRoom(set *cpuset.Set) Milli {
 	whole := n.wholeCores.Set().Intersect(*set)
 	roomIn := func(d int32, domain *cpuset.Set) Milli {
@@ -347,8 +348,8 @@ func (n *Node) wholeCoresRoom(set *cpuset.Set) Milli {
 	return min(sum, room-others)
 }
 
-// admitFlexible chooses the domain of a flexible container by its topology policy: the domain with the
-// least shared time, then the domain with the most room.
+// admitFlexible chooses the domain of a flexible container by its topology policy: the domain with the least
+// shared time, then the domain with the most room. If no domain has room, it moves fractions out of a domain.
 func (n *Node) admitFlexible(s int32) error {
 	slot := &n.slots[s]
 	policy := slot.Topology
@@ -358,7 +359,7 @@ func (n *Node) admitFlexible(s int32) error {
 			continue
 		}
 		n.setDomain(s, int32(d))
-		shared := n.settle()
+		shared := n.sharedIfValid()
 		domain := n.domainCPUs(int32(d))
 		open := n.openWithin(domain)
 		room, _ := n.roomOn(&open, domain)
@@ -371,14 +372,14 @@ func (n *Node) admitFlexible(s int32) error {
 	if best == wholeNode && policy.isDomain() && !n.admitByMoving(s) && slot.Policy == Strict {
 		return ErrNoCapacity
 	}
-	if n.settle() == impossible {
+	if n.sharedIfValid() == impossible {
 		return ErrNoCapacity
 	}
 	return nil
 }
 
-// admitByMoving makes room for a flexible container in a domain of its topology policy by moving
-// fractions out of it. It reports whether it succeeded.
+// admitByMoving moves fractions out of a domain of the container's topology policy so that a flexible container
+// fits there. It reports whether it succeeded.
 func (n *Node) admitByMoving(s int32) bool {
 	if n.options.RescueMoves < 0 {
 		return false
@@ -397,8 +398,8 @@ func (n *Node) admitByMoving(s int32) bool {
 	return false
 }
 
-// clearDomain moves fractions out of a domain, the largest first, until a new flexible container has
-// room there. On failure the caller undoes the moves.
+// clearDomain moves fractions out of a domain, the largest first, until a new flexible container has room there.
+// It reports whether it succeeded. If not, the caller undoes the moves.
 func (n *Node) clearDomain(s, d int32) bool {
 	if n.domains[d].kind == WholeCores {
 		cpus := n.slots[s].guaranteed().CPUs()
@@ -407,9 +408,9 @@ func (n *Node) clearDomain(s, d int32) bool {
 		}
 	}
 	n.setDomain(s, d)
-	n.collect(s)
-	for n.settle() == impossible {
-		if n.domains[d].kind == WholeCores || !n.moveOut(n.domainCPUs(d)) || n.price(n.scratch.log) > n.options.RescueMoves {
+	n.collectItems(s)
+	for n.sharedIfValid() == impossible {
+		if n.domains[d].kind == WholeCores || !n.moveOut(n.domainCPUs(d)) || n.countMoves(n.scratch.log) > n.options.RescueMoves {
 			return false
 		}
 	}
@@ -418,14 +419,14 @@ func (n *Node) clearDomain(s, d int32) bool {
 
 // moveOut moves the largest movable fraction out of a domain, and reports whether it found one.
 func (n *Node) moveOut(domain *cpuset.Set) bool {
-	places := n.available().Union(n.fractional.Set()).Minus(*domain)
+	candidates := n.available().Union(n.fractional.Set()).Minus(*domain)
 	best, bestTo := int32(-1), -1
 	for i := range n.scratch.items {
 		it := &n.scratch.items[i]
-		if it.pinned || !domain.Contains(int(it.cpu)) || best >= 0 && it.milli <= n.scratch.items[best].milli {
+		if it.isPinned || !domain.Contains(int(it.cpu)) || best >= 0 && it.milli <= n.scratch.items[best].milli {
 			continue
 		}
-		if to := n.bestFit(it, &places); to >= 0 {
+		if to := n.bestFit(it, &candidates); to >= 0 {
 			best, bestTo = int32(i), to
 		}
 	}
@@ -438,17 +439,18 @@ func (n *Node) moveOut(domain *cpuset.Set) bool {
 
 // setDomain moves a flexible container and its demand to a domain.
 func (n *Node) setDomain(s, domain int32) {
-	n.unpromise(s)
+	n.subtractFromSums(s)
 	n.slots[s].domain = domain
-	n.promise(s)
+	n.addToSums(s)
 }
 
-// flexibleStillFits finds room for a resized flexible container: in its domain, else in another.
-func (n *Node) flexibleStillFits(s int32) error {
+// refitFlexible finds room for a resized flexible container: in its present domain or, if that has no room, in
+// another domain.
+func (n *Node) refitFlexible(s int32) error {
 	if n.options.Algorithm == Paper {
 		return n.paperAllocate(s)
 	}
-	if n.settle() < impossible {
+	if n.sharedIfValid() < impossible {
 		return nil
 	}
 	return n.admitFlexible(s)

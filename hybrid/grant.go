@@ -6,11 +6,11 @@ import (
 	"github.com/candor-project/candor/cpuset"
 )
 
-// minWeight is the smallest weight, for flexible containers without a guarantee.
+// minWeight is the smallest weight of a container. A flexible container without a guarantee has this weight.
 const minWeight Milli = 10
 
-// fillGrant writes the grant of a slot. flexible is the CPUs of flexible containers. The fractions are
-// in memory that the node reuses.
+// fillGrant fills g with the grant of a slot. flexible is the set of CPUs of flexible containers. g.Fractions is
+// memory that the node reuses for the next plan.
 func (n *Node) fillGrant(g *Grant, s int32, flexible *cpuset.Set) {
 	slot := &n.slots[s]
 	g.Request = slot.request()
@@ -50,15 +50,15 @@ func (n *Node) meetsTopology(slot *slot) bool {
 		return slot.wholeCores
 	case policy == SingleNUMA:
 		cpus := slot.cpus()
-		return isInOne(n.numas, &cpus)
+		return isInSingle(n.numas, &cpus)
 	default:
 		cpus := slot.cpus()
-		return isInOne(n.l3s, &cpus)
+		return isInSingle(n.l3s, &cpus)
 	}
 }
 
-// isInOne reports whether a single domain contains all CPUs.
-func isInOne(domains []cpuset.Set, cpus *cpuset.Set) bool {
+// isInSingle reports whether a single domain contains all CPUs.
+func isInSingle(domains []cpuset.Set, cpus *cpuset.Set) bool {
 	for i := range domains {
 		if domains[i].Overlaps(cpus) {
 			return cpus.SubsetOf(&domains[i])
@@ -67,9 +67,9 @@ func isInOne(domains []cpuset.Set, cpus *cpuset.Set) bool {
 	return true
 }
 
-// weight returns the weight of a sensitive grant. The kernel spreads a group's weight over its busy
-// CPUs. Therefore a container with 1 CPU and 100m of a second CPU needs twice the weight of a
-// container with only these 100m.
+// weight returns the weight of a sensitive grant. The kernel divides a group's weight among the CPUs on which the
+// group runs. So a container with 1 CPU and 100m of a second CPU needs twice the weight of a container with only
+// these 100m.
 func weight(g *Grant) Milli {
 	if len(g.Fractions) == 0 {
 		return max(g.Limit, minWeight)
@@ -81,9 +81,9 @@ func weight(g *Grant) Milli {
 	return Milli(g.CPUs.Count()) * sum / Milli(len(g.Fractions))
 }
 
-// listOthers lists the other containers whose CPUs the plan may change, with their grants after the
-// plan. set is the CPUs of flexible containers after the plan.
-func (n *Node) listOthers(p *Plan, set *cpuset.Set) {
+// listAffected lists the other containers whose CPUs the plan may change, with their grants after the plan. set is
+// the CPUs of flexible containers after the plan.
+func (n *Node) listAffected(p *Plan, set *cpuset.Set) {
 	touched := false
 	n.touched = slices.Grow(n.touched[:0], len(n.slots))[:len(n.slots)]
 	for i := range n.edits {
@@ -92,7 +92,7 @@ func (n *Node) listOthers(p *Plan, set *cpuset.Set) {
 			touched = true
 		}
 	}
-	flexible := n.flexible.count > 0 && (*set != n.before || n.hasConfined())
+	flexible := n.flexible.count > 0 && (*set != n.flexibleBefore || n.hasConfined())
 	if !touched && !flexible {
 		return
 	}
@@ -106,15 +106,15 @@ func (n *Node) listOthers(p *Plan, set *cpuset.Set) {
 	}
 }
 
-// fillBefore adds the present grants of the listed containers, and drops the containers whose CPUs do
-// not change.
+// fillBefore adds the grants before the plan to the listed containers, and drops the containers whose CPUs do not
+// change.
 func (n *Node) fillBefore(p *Plan) {
 	changed := n.others[:0]
 	p.Moves = 0
 	for i := range n.others {
 		c := &n.others[i]
-		n.fillGrant(&c.Before, n.otherSlots[i], &n.before)
-		if !c.Before.same(&c.After) {
+		n.fillGrant(&c.Before, n.otherSlots[i], &n.flexibleBefore)
+		if !c.Before.sameCPUs(&c.After) {
 			p.Moves += movedFractions(c)
 			changed = append(changed, *c)
 		}
@@ -126,7 +126,7 @@ func (n *Node) fillBefore(p *Plan) {
 	}
 }
 
-// movedFractions counts the fractions on CPUs that the grant did not have before.
+// movedFractions counts the fractions of a grant that are on CPUs that the grant did not have before.
 func movedFractions(c *Change) int {
 	moved := 0
 	for _, f := range c.After.Fractions {

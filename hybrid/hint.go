@@ -7,14 +7,14 @@ import (
 	"github.com/candor-project/candor/cpuset"
 )
 
-// A Hint is the set of CPUs that a remote planner, such as a scheduler, has assumed for a sensitive
-// container.
+// A Hint is the set of CPUs that a remote planner, such as a Kubernetes scheduler, expects a sensitive container
+// to get.
 type Hint struct {
 	Exclusive cpuset.Set
 	Fractions []Fraction // in ascending order of CPU id
 }
 
-// CPUs returns the union of the exclusive and fractional CPUs. It ignores invalid CPU ids.
+// CPUs returns the exclusive and fractional CPUs of the hint. It ignores invalid CPU ids.
 func (h *Hint) CPUs() cpuset.Set {
 	cpus := h.Exclusive
 	for _, f := range h.Fractions {
@@ -25,41 +25,40 @@ func (h *Hint) CPUs() cpuset.Set {
 	return cpus
 }
 
-// Names reports whether a grant has exactly the CPUs of the hint.
-func (h *Hint) Names(g *Grant) bool {
+// Matches reports whether a grant has exactly the CPUs and fractions of the hint.
+func (h *Hint) Matches(g *Grant) bool {
 	return g.Class == Sensitive && g.Exclusive == h.Exclusive && slices.Equal(g.Fractions, h.Fractions)
 }
 
-// PlanHinted is Plan with a hint from an untrusted source. The container gets the CPUs of the hint if
-// they are available without moves and if the result is at least as good as the node's own plan in
-// every figure. Otherwise it gets the CPUs of the node's own plan. taken reports whether the plan uses
-// the hint.
+// PlanHinted is Plan with a hint from an untrusted source. The container gets the CPUs of the hint if they are
+// available without moves and the result is at least as good as the node's own plan in every figure of outcome.
+// Otherwise PlanHinted returns the node's own plan. taken reports whether the plan has the CPUs of the hint.
 func (n *Node) PlanHinted(r Request, h *Hint) (p *Plan, taken bool, err error) {
 	p = new(Plan)
-	if err := n.planAllocate(p, &r, nil); err != nil || h.Names(&p.Grant) {
+	if err := n.planAllocate(p, &r, nil); err != nil || h.Matches(&p.Grant) {
 		return p, err == nil, err
 	}
-	if n.options.Algorithm != Candor { // the paper's algorithm leaves no choice
+	if n.options.Algorithm != Candor { // the paper's algorithm determines the CPUs, so a hint cannot change them
 		return p, false, nil
 	}
-	figures, own := n.outcomeOf(p), p.Clone()
+	figures, ownPlan := n.outcomeOf(p), p.Clone()
 	hinted := new(Plan)
-	if n.planAllocate(hinted, &r, h) == nil && h.Names(&hinted.Grant) {
+	if n.planAllocate(hinted, &r, h) == nil && h.Matches(&hinted.Grant) {
 		if o := n.outcomeOf(hinted); o.isNoWorseThan(&figures) {
 			return hinted, true, nil
 		}
 	}
-	return own, false, nil
+	return ownPlan, false, nil
 }
 
-// PlanAt plans a sensitive container on exactly the CPUs of the hint, without moves of other
-// containers. The error is a *Refusal, of kind ErrViewImpossible if the node cannot give these CPUs.
+// PlanAt plans a sensitive container on exactly the CPUs of the hint, without moves of other containers. The error
+// is a *Refusal. Its kind is ErrViewImpossible if the CPUs are not available.
 func (n *Node) PlanAt(r Request, h *Hint) (*Plan, error) {
 	p := new(Plan)
 	if err := n.planAllocate(p, &r, h); err != nil {
 		return nil, err
 	}
-	if !h.Names(&p.Grant) {
+	if !h.Matches(&p.Grant) {
 		return nil, &Refusal{ID: r.ID, Kind: ErrViewImpossible, Text: "not on the CPUs that it was planned on"}
 	}
 	return p, nil
@@ -68,7 +67,7 @@ func (n *Node) PlanAt(r Request, h *Hint) (*Plan, error) {
 // allocateHinted gives a new sensitive container the CPUs of a hint.
 func (n *Node) allocateHinted(s int32, h *Hint) error {
 	slot := &n.slots[s]
-	if slot.Class != Sensitive || n.sensitive+n.nodeNeed() > n.capacity() || !n.isFree(s, h) {
+	if slot.Class != Sensitive || n.sensitive+n.nodeNeed() > n.capacity() || !n.canGive(s, h) {
 		return ErrViewImpossible
 	}
 	cpus, shared := h.CPUs(), n.shared.Set()
@@ -77,14 +76,14 @@ func (n *Node) allocateHinted(s int32, h *Hint) error {
 	for _, f := range h.Fractions {
 		n.give(s, f.CPU, f.Milli)
 	}
-	if slot.Policy == Strict && !n.meetsTopology(slot) || n.settle() == impossible {
+	if slot.Policy == Strict && !n.meetsTopology(slot) || n.sharedIfValid() == impossible {
 		return ErrViewImpossible
 	}
 	return nil
 }
 
-// isFree reports whether a hint matches the container's view and all of its CPUs are available.
-func (n *Node) isFree(s int32, h *Hint) bool {
+// canGive reports whether a hint matches the size of the container's view, and all CPUs of the hint are available.
+func (n *Node) canGive(s int32, h *Hint) bool {
 	whole, fraction := n.missing(s)
 	free := n.available()
 	if h.Exclusive.Count() != whole || !h.Exclusive.SubsetOf(&free) {
@@ -100,15 +99,16 @@ func (n *Node) isFree(s int32, h *Hint) bool {
 	return free.Contains(hinted.CPU) || n.fractional.Contains(hinted.CPU) && n.load[hinted.CPU].room() >= fraction
 }
 
-// An outcome is a plan in figures: its costs, and the capacity that remains for later containers.
+// An outcome holds the figures by which two plans are compared: the costs of the plan, and the capacity that
+// remains for later containers.
 type outcome struct {
-	costs  [6]int
-	leaves [5]int
-	l3s    []int // free CPUs of each L3 domain, in descending order
-	numas  []int // free CPUs of each NUMA node, in descending order
+	costs     [6]int
+	remaining [5]int
+	l3s       []int // free CPUs of each L3 domain, in descending order
+	numas     []int // free CPUs of each NUMA node, in descending order
 }
 
-// outcomeOf returns the figures of an allocation plan. It must be the node's latest plan.
+// outcomeOf returns the outcome of an allocation plan, which must be the node's latest plan.
 func (n *Node) outcomeOf(p *Plan) (o outcome) {
 	n.redo(p.edits)
 	cpus := &p.Grant.CPUs
@@ -120,15 +120,15 @@ func (n *Node) outcomeOf(p *Plan) (o outcome) {
 	for cpu := n.fractional.First(); cpu >= 0; cpu = n.fractional.Next(cpu + 1) {
 		room = max(room, n.load[cpu].room())
 	}
-	o.leaves = [...]int{int(n.sharedCount), n.wholeCores.Count(), wholeIn(n.l3s, &shared), wholeIn(n.numas, &shared), int(room)}
-	o.l3s, o.numas = largestFirst(n.inL3), largestFirst(n.inNUMA)
+	o.remaining = [...]int{int(n.sharedCount), n.wholeCores.Count(), countWholeDomains(n.l3s, &shared), countWholeDomains(n.numas, &shared), int(room)}
+	o.l3s, o.numas = sortedFree(n.inL3), sortedFree(n.inNUMA)
 	n.edits = p.edits
 	n.undo(0)
 	return o
 }
 
-// wholeIn counts the CPUs of the domains that free contains completely.
-func wholeIn(domains []cpuset.Set, free *cpuset.Set) (cpus int) {
+// countWholeDomains counts the CPUs of the domains whose CPUs are all in free.
+func countWholeDomains(domains []cpuset.Set, free *cpuset.Set) (cpus int) {
 	for i := range domains {
 		if domains[i].SubsetOf(free) {
 			cpus += domains[i].Count()
@@ -137,7 +137,8 @@ func wholeIn(domains []cpuset.Set, free *cpuset.Set) (cpus int) {
 	return cpus
 }
 
-func largestFirst(counts []poolCount) []int {
+// sortedFree returns the numbers of free CPUs in descending order.
+func sortedFree(counts []poolCount) []int {
 	sorted := make([]int, len(counts))
 	for i, count := range counts {
 		sorted[i] = int(count.free)
@@ -146,15 +147,16 @@ func largestFirst(counts []poolCount) []int {
 	return sorted
 }
 
-// isNoWorseThan reports whether an outcome costs no more than another in every figure, and leaves no less.
+// isNoWorseThan reports whether no figure of an outcome is worse than that of another outcome: each cost is equal or
+// lower, and each remaining capacity is equal or higher.
 func (o *outcome) isNoWorseThan(other *outcome) bool {
 	for i := range o.costs {
 		if o.costs[i] > other.costs[i] {
 			return false
 		}
 	}
-	for i := range o.leaves {
-		if o.leaves[i] < other.leaves[i] {
+	for i := range o.remaining {
+		if o.remaining[i] < other.remaining[i] {
 			return false
 		}
 	}

@@ -9,8 +9,8 @@ import (
 	"github.com/candor-project/candor/hybrid"
 )
 
-// What becomes of a hint: two NUMA nodes of 8 CPUs, 4 cores each with two threads (0 and 8, 1 and 9, …); "first" has CPUs 0-1,8 and
-// half of 9, and the node's own plan is known.
+// PlanHinted uses a hint only if the result is as good as the node's own plan. The machine has two NUMA nodes of 8 CPUs, each with 4 cores
+// of two threads (0 and 8, 1 and 9, …). The container "first" has CPUs 0-1,8 and half of CPU 9.
 func TestHint(t *testing.T) {
 	on := func(list string, fractions ...hybrid.Fraction) hybrid.Hint {
 		cpus, err := cpuset.Parse(list)
@@ -70,7 +70,7 @@ func TestHint(t *testing.T) {
 			r := hybrid.Request{ID: "web", Limit: test.limit, Topology: test.topologyPolicy}
 			own, err := n.Plan(r)
 			must(err)
-			if !test.own.Names(&own.Grant) {
+			if !test.own.Matches(&own.Grant) {
 				t.Fatalf("the node's own plan is %v %v", own.Grant.Exclusive, own.Grant.Fractions)
 			}
 			plan, taken, err := n.PlanHinted(r, &test.hint)
@@ -79,7 +79,7 @@ func TestHint(t *testing.T) {
 			if test.taken {
 				want = test.hint
 			}
-			if taken != test.taken || !want.Names(&plan.Grant) {
+			if taken != test.taken || !want.Matches(&plan.Grant) {
 				t.Errorf("taken %v: %v %v", taken, plan.Grant.Exclusive, plan.Grant.Fractions)
 			}
 			must(n.Commit(plan))
@@ -88,8 +88,8 @@ func TestHint(t *testing.T) {
 	}
 }
 
-// Whatever a hint says: planning changes nothing, the plan is true and keeps every promise, a container that the node would
-// refuse is refused, and a plan by the hint costs no more than the node's own.
+// For every hint, PlanHinted changes nothing, returns a correct plan that keeps every promise, refuses a container that the node would
+// refuse, and never returns a plan that costs more than the node's own plan.
 func TestHintRandom(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		m := drawMachine(t)
@@ -109,7 +109,7 @@ func TestHintRandom(t *testing.T) {
 		if err != nil {
 			return
 		}
-		if taken != hint.Names(&plan.Grant) || !taken && grantString(plan.Grant) != grantString(own.Grant) {
+		if taken != hint.Matches(&plan.Grant) || !taken && grantString(plan.Grant) != grantString(own.Grant) {
 			t.Fatalf("taken %v of %v: %s, by itself %s", taken, hint, grantString(plan.Grant), grantString(own.Grant))
 		}
 		if plan.Shared > own.Shared || plan.Moves > own.Moves || own.Grant.TopologyMet && !plan.Grant.TopologyMet {
@@ -128,7 +128,7 @@ func TestHintRandom(t *testing.T) {
 	})
 }
 
-// drawHint draws CPUs that might do, mostly, and sometimes any.
+// drawHint draws a hint that is usually plausible, and sometimes arbitrary.
 func drawHint(t *rapid.T, s state, r hybrid.Request) (hint hybrid.Hint) {
 	whole, fraction := int(r.Limit/1000), r.Limit%1000
 	from := s.pools.Shared

@@ -75,8 +75,8 @@ func (h *history) apply(op operation) {
 	h.same(op, "a stale plan", after)
 }
 
-// planAnother plans the same operation once more, before the first plan is
-// committed, and returns the plan; it is the same.
+// planAnother plans the same operation again before the first plan is committed. It checks that both plans are equal, and returns the
+// second.
 func (h *history) planAnother(op operation) *hybrid.Plan {
 	plan, err := op.plan(h.node)
 	if err != nil {
@@ -101,8 +101,7 @@ func (h *history) check(op operation, s state) {
 	}
 }
 
-// run does so many operations: single ones, bursts of equal containers, and
-// ones that are refused.
+// run performs this number of operations: single operations, bursts of equal containers, and operations that the node must refuse.
 func (h *history) run(operations int) {
 	for i := 0; i < operations; i++ {
 		switch rapid.IntRange(0, 19).Draw(h.t, "step") {
@@ -112,7 +111,7 @@ func (h *history) run(operations int) {
 				i++
 			}
 		case 1:
-			op, kind := drawWrong(h.t, h.state())
+			op, kind := drawInvalid(h.t, h.state())
 			if _, err := op.plan(h.node); !errors.Is(err, kind) {
 				h.t.Fatalf("%v: %v, want %v", op, err, kind)
 			}
@@ -123,7 +122,7 @@ func (h *history) run(operations int) {
 	}
 }
 
-// replay does the same operations on another node.
+// replay performs the same operations on another node, and compares the results.
 func (h *history) replay() {
 	other := newHistory(h.t, h.machine, h.options)
 	for i, op := range h.log {
@@ -146,8 +145,7 @@ func (h *history) replay() {
 	}
 }
 
-// end releases every container, in any order; the node then equals a new one, in what it
-// tells and in what it does.
+// end releases every container, in any order, and checks that the node then equals a new node.
 func (h *history) end() {
 	for {
 		s := h.state()
@@ -171,8 +169,7 @@ func (h *history) end() {
 	}
 }
 
-// Histories of any operations on any machine: see apply for what each step
-// promises.
+// All properties hold after any operations on any machine. apply lists the properties of each step.
 func TestHistoryCandor(t *testing.T) { testHistories(t, hybrid.Candor) }
 func TestHistoryPaper(t *testing.T)  { testHistories(t, hybrid.Paper) }
 
@@ -194,7 +191,7 @@ func testHistories(t *testing.T, algorithm hybrid.Algorithm) {
 	}
 }
 
-// checkRefusal returns the defect of a plan's error.
+// checkRefusal returns a description of the defect of a plan's error, or "".
 func checkRefusal(err error, id string) string {
 	var refusal *hybrid.Refusal
 	switch {
@@ -211,10 +208,9 @@ func checkRefusal(err error, id string) string {
 	return ""
 }
 
-// checkKind says what is wrong with the kind of a refusal: it is no capacity where
-// limits and guarantees sum to more than there is, and only there; and a view that is impossible
-// is no reason to refuse a flexible container or one that takes what it gets. (Wishes
-// can make less possible than this knows of.)
+// checkKind returns a description of a wrong kind of refusal, or "". The kind must be ErrNoCapacity exactly if the limits and guarantees
+// exceed the capacity. ErrViewImpossible must not refuse a flexible or best-effort container. Topology policies are exempt, because they
+// can refuse more.
 func checkKind(op operation, before state, err error) string {
 	i := find(before.grants, op.request.ID)
 	if op.kind == hybrid.OpResize && i >= 0 {

@@ -9,8 +9,8 @@ import (
 	"github.com/candor-project/candor/hybrid"
 )
 
-// checkFlexible (invariant 4): flexible grants of one domain share one cpuset,
-// which has no exclusive CPU. Those of the paper run on all others.
+// checkFlexible checks invariant 4: the flexible grants of a domain have the same cpuset, which contains no exclusive CPU. Under Paper, the
+// cpuset contains all other CPUs.
 func (s state) checkFlexible() error {
 	type domain struct {
 		cpus       cpuset.Set
@@ -42,7 +42,7 @@ func (s state) checkFlexible() error {
 	return nil
 }
 
-// room is the CPU time that sensitive grants leave on some CPUs.
+// room returns the CPU time on some CPUs that sensitive grants do not have.
 func (s state) room(cpus cpuset.Set) hybrid.Milli {
 	var room hybrid.Milli
 	for cpu := range cpus.All() {
@@ -53,10 +53,8 @@ func (s state) room(cpus cpuset.Set) hybrid.Milli {
 	return room
 }
 
-// checkRoom (invariant 4): the time left on the flexible containers' CPUs covers
-// their guarantees: for any of their cpusets together, the containers that
-// have no other CPU fit (Hall's condition); and those of the containers that may use
-// the whole node have min-shared.
+// checkRoom checks invariant 4: the flexible containers' CPUs have time for the guarantees. For every union of their cpusets, the
+// containers that have no other CPU must fit (Hall's condition). The containers that may use the whole node must also have MinShared.
 func (s state) checkRoom() error {
 	if s.shrunk {
 		return nil // under what was promised
@@ -84,8 +82,7 @@ func (s state) checkRoom() error {
 	return nil
 }
 
-// unions returns every union of the sets that can make a difference: where any
-// two are nested or apart, the sets themselves.
+// unions returns the unions of the sets that checkRoom must check. If any two sets are nested or disjoint, the sets themselves suffice.
 func unions(sets []cpuset.Set) []cpuset.Set {
 	laminar := true
 	for _, a := range sets {
@@ -109,8 +106,7 @@ func unions(sets []cpuset.Set) []cpuset.Set {
 	return all
 }
 
-// checkShared: the shared time is the sensitive time on CPUs that are in more
-// than one container's cpuset.
+// checkShared checks that the shared time is the sensitive time on CPUs that are in the cpusets of several containers.
 func (s state) checkShared() error {
 	var want hybrid.Milli
 	for cpu := range s.usable.All() {
@@ -124,9 +120,8 @@ func (s state) checkShared() error {
 	return nil
 }
 
-// checkThrift: flexible containers do not use a fractional CPU that they could
-// leave to one sensitive container. It holds where all of them are one domain
-// and no container keeps whole cores.
+// checkThrift checks that flexible containers use no fractional CPU that a single sensitive container could have alone. It applies only if
+// all flexible containers are in a single domain and no container has whole cores.
 func (s state) checkThrift() error {
 	var need hybrid.Milli
 	i := slices.IndexFunc(s.grants, func(g hybrid.Grant) bool { return g.Class == hybrid.Flexible })
@@ -171,7 +166,7 @@ func (s state) String() string {
 	return b.String()
 }
 
-// grantString shows all of a grant; equal strings are equal grants.
+// grantString returns all fields of a grant. Equal strings mean equal grants.
 func grantString(g hybrid.Grant) string {
 	line := fmt.Sprintf("%s: %v %v limit %v guarantee %v topology %v immovable %v: CPUs %v exclusive %v fractions %v quota %v weight %v",
 		g.ID, g.Policy, g.Class, g.Limit, g.Guarantee, g.Topology, g.Immovable, g.CPUs, g.Exclusive, g.Fractions, g.Quota, g.Weight)
@@ -187,7 +182,7 @@ func cloneGrant(g hybrid.Grant) hybrid.Grant {
 	return g
 }
 
-// anyOnWholeNode reports whether a flexible container is not confined to a domain.
+// hasUnconfined reports whether a flexible container is not confined to a domain.
 func (s *state) hasUnconfined() bool {
 	for _, g := range s.grants {
 		if g.Class == hybrid.Flexible && (g.Topology == hybrid.Prefer || g.Topology == hybrid.NoTopology || !g.TopologyMet) {

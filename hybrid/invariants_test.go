@@ -24,7 +24,7 @@ type state struct {
 	shrunk bool // restored on fewer CPUs: what was promised may no longer be possible
 }
 
-// stateOf asks a node. What it gets stays as it is when the node goes on.
+// stateOf returns the state of a node. Later changes of the node do not change the result.
 func stateOf(n *hybrid.Node, m *topology.Machine, o hybrid.Options) state {
 	s := state{machine: m, options: o, grants: slices.Clone(n.Grants()), pools: n.Pools(), shared: n.Shared(),
 		sensitive: n.Sensitive(), usable: n.Usable(), flexible: n.FlexibleCPUs()}
@@ -43,8 +43,8 @@ func checkInvariants(t rapid.TB, n *hybrid.Node, m *topology.Machine, o hybrid.O
 	}
 }
 
-// invariants says which invariant does not hold, if any. Each is computed anew
-// from the grants alone, one CPU and one grant at a time.
+// invariants returns an error that describes the first violated invariant. It computes each invariant from the grants alone, one CPU and
+// one grant at a time.
 func (s state) invariants() error {
 	for _, g := range s.grants {
 		if err := s.checkGrant(g); err != nil {
@@ -60,7 +60,7 @@ func (s state) invariants() error {
 	return nil
 }
 
-// checkGrant: the parts of a grant agree with each other and with its limit.
+// checkGrant checks that the fields of a grant agree with each other and with the limit.
 func (s state) checkGrant(g hybrid.Grant) error {
 	switch {
 	case !g.CPUs.SubsetOf(&s.usable):
@@ -111,8 +111,8 @@ func (s state) checkFlexibleGrant(g hybrid.Grant) error {
 	return s.checkTopology(g)
 }
 
-// checkQuotaAndWeight: a quota wherever the cpuset alone does not enforce the
-// limit; where a fraction meets other containers, the weight is view x fraction.
+// checkQuotaAndWeight checks that a grant has a quota unless its cpuset alone enforces the limit, and that the weight of a fraction that
+// meets other containers is the size of the view times the fraction.
 func (s state) checkQuotaAndWeight(g hybrid.Grant) error {
 	want := g.Limit
 	if s.options.Algorithm == hybrid.Candor && len(g.Fractions) == 0 {
@@ -158,8 +158,7 @@ func (s state) checkTopology(g hybrid.Grant) error {
 	return nil
 }
 
-// domain is the CPUs among which a grant must stay: those of the NUMA
-// node or L3 domain of its first CPU, or all.
+// domain returns the CPUs to which a grant's topology policy confines it: the NUMA node or L3 domain of its first CPU, or all CPUs.
 func (s state) domain(g hybrid.Grant) cpuset.Set {
 	first := s.machine.CPU(g.CPUs.First())
 	domain := s.machine.Online
@@ -186,8 +185,7 @@ func (s state) checkIDs() error {
 	return nil
 }
 
-// checkPools (invariant 1): each usable CPU is in exactly one pool, the one
-// that the grants on it tell.
+// checkPools checks invariant 1: each usable CPU is in exactly one pool, which agrees with the grants on the CPU.
 func (s state) checkPools() error {
 	if want := usable(s.machine, s.options); s.usable != want {
 		return fmt.Errorf("usable CPUs %v, want %v", s.usable, want)
@@ -210,8 +208,7 @@ func (s state) checkPools() error {
 	return nil
 }
 
-// sensitiveOn returns how many grants have a CPU exclusively and what the
-// fractions on it sum to.
+// sensitiveOn returns the number of grants that have a CPU exclusively, and the sum of the fractions on the CPU.
 func (s state) sensitiveOn(cpu int) (exclusive int, fractional hybrid.Milli) {
 	for _, g := range s.grants {
 		if g.Exclusive.Contains(cpu) {
@@ -226,7 +223,7 @@ func (s state) sensitiveOn(cpu int) (exclusive int, fractional hybrid.Milli) {
 	return exclusive, fractional
 }
 
-// holders returns how many containers have a CPU in their cpuset.
+// holders returns the number of containers that have a CPU in their cpuset.
 func (s state) holders(cpu int) (n int) {
 	for _, g := range s.grants {
 		if g.CPUs.Contains(cpu) {
@@ -236,8 +233,7 @@ func (s state) holders(cpu int) (n int) {
 	return n
 }
 
-// checkOwners (invariant 2): an exclusive CPU is in one cpuset only; the
-// fractions on a CPU sum to 1000m at most.
+// checkOwners checks invariant 2: an exclusive CPU is in a single cpuset, and the fractions on a CPU sum up to at most 1000m.
 func (s state) checkOwners() error {
 	for cpu := range s.usable.All() {
 		exclusive, fractional := s.sensitiveOn(cpu)
@@ -251,8 +247,7 @@ func (s state) checkOwners() error {
 	return nil
 }
 
-// checkCapacity (invariant 5): the node does not promise more than it has, and
-// never gives min-shared to sensitive containers.
+// checkCapacity checks invariant 5: the limits and guarantees do not exceed the capacity, and sensitive containers never get MinShared.
 func (s state) checkCapacity() error {
 	var sensitive, flexible hybrid.Milli
 	for _, g := range s.grants {

@@ -10,32 +10,32 @@ import (
 // A layout is the immutable part of a node: its options, and the core, L3 domain and NUMA node of each
 // usable CPU.
 //
-// Some L3 domains of the machine are split here:
+// The L3 domains of a layout can be parts of the machine's L3 domains:
 //
-//   - An L3 domain that spans NUMA nodes (sub-NUMA clustering) counts as a domain in each node, since
-//     remote memory costs more than a remote cache.
+//   - An L3 domain that spans NUMA nodes (sub-NUMA clustering) counts as a domain in each NUMA node,
+//     because remote memory costs more than a remote cache.
 //   - An L3 domain with several kinds of CPUs (performance and efficiency cores) counts as a domain
-//     for each kind: threads of a program that run at different speeds wait for each other.
-//   - Where the kernel reports no L3, a domain is the intersection of a socket and a NUMA node.
+//     for each kind, because the threads of a program would run at different speeds and wait for each other.
+//   - If the kernel reports no L3 caches, an L3 domain is the intersection of a socket and a NUMA node.
 type layout struct {
 	machine    *topology.Machine
 	options    Options
 	usable     cpuset.Set
-	cpus       []place // by CPU id
+	cpus       []location // by CPU id
 	cores      []cpuset.Set
 	l3s        []cpuset.Set
 	numas      []cpuset.Set
 	l3Node     []int // the NUMA node of each L3 domain
-	maxThreads int   // maximum of usable CPUs on a core
-	minThreads int   // minimum of usable CPUs on a core that has usable CPUs
+	maxThreads int   // maximum number of usable CPUs on a core
+	minThreads int   // minimum number of usable CPUs on a core, without cores that have none
 
 	domains  []flexibleDomain
 	siblings [][]int16 // the usable CPUs of each core, as a list
 	total    Milli     // CPU time of the usable CPUs
 }
 
-// A place locates a CPU by indexes into the layout.
-type place struct {
+// A location holds the core, L3 domain and NUMA node of a CPU, as indexes into the layout.
+type location struct {
 	core, l3, numa int16
 }
 
@@ -53,13 +53,13 @@ func newLayout(machine *topology.Machine, o *Options) *layout {
 	if !o.UseIsolated {
 		l.usable = l.usable.Minus(machine.Isolated)
 	}
-	pieces := make(map[piece]int)
+	pieces := make(map[l3Part]int)
 	kind := kindsOf(machine)
-	l.cpus = make([]place, machine.Online.Last()+1)
+	l.cpus = make([]location, machine.Online.Last()+1)
 	for cpu := l.usable.First(); cpu >= 0; cpu = l.usable.Next(cpu + 1) {
 		c := machine.CPU(cpu)
-		l3 := l.l3Of(piece{c.L3, c.Node, c.Socket, kind(c)}, pieces)
-		l.cpus[cpu] = place{int16(c.Core), int16(l3), int16(c.Node)}
+		l3 := l.l3Of(l3Part{c.L3, c.Node, c.Socket, kind(c)}, pieces)
+		l.cpus[cpu] = location{int16(c.Core), int16(l3), int16(c.Node)}
 		l.cores[c.Core].Add(cpu)
 		l.l3s[l3].Add(cpu)
 		l.numas[c.Node].Add(cpu)
@@ -80,13 +80,13 @@ func newLayout(machine *topology.Machine, o *Options) *layout {
 	return l
 }
 
-// A piece identifies the part of an L3 domain that counts as a domain.
-type piece struct {
+// An l3Part identifies a part of a machine's L3 domain that is an L3 domain of the layout.
+type l3Part struct {
 	l3, node, socket, kind int
 }
 
-// l3Of returns the index of a piece in l.l3s and adds it if needed.
-func (l *layout) l3Of(p piece, pieces map[piece]int) int {
+// l3Of returns the index of a part in l.l3s, and adds the part if necessary.
+func (l *layout) l3Of(p l3Part, pieces map[l3Part]int) int {
 	i, ok := pieces[p]
 	if !ok {
 		i = len(l.l3s)
@@ -97,10 +97,10 @@ func (l *layout) l3Of(p piece, pieces map[piece]int) int {
 	return i
 }
 
-// kindsOf returns a function that numbers the kinds of CPUs of a machine. The kernel does not name
-// them. CPUs of a kind have nearly the same capacity or, if the kernel does not report it, nearly the
-// same maximum frequency. Favored cores of a kind differ by a few percent; efficiency cores have at
-// most three quarters of the capacity of performance cores.
+// kindsOf returns a function that returns the kind of a CPU as a number. The kernel does not report kinds, so
+// kindsOf derives them: CPUs of a kind have nearly the same capacity or, if the kernel does not report
+// capacities, nearly the same maximum frequency. Favored cores differ from other cores of their kind by a few
+// percent. Efficiency cores have at most three quarters of the capacity of performance cores.
 func kindsOf(machine *topology.Machine) func(*topology.CPU) int {
 	var speeds []int
 	for i := range machine.CPUs {
@@ -109,7 +109,7 @@ func kindsOf(machine *topology.Machine) func(*topology.CPU) int {
 		}
 	}
 	slices.Sort(speeds)
-	var bounds []int // the slowest CPU of each kind except the first
+	var bounds []int // the speed of the slowest CPU of each kind except the slowest kind
 	for i := 1; i < len(speeds); i++ {
 		if speeds[i-1]*5 < speeds[i]*4 {
 			bounds = append(bounds, speeds[i])
@@ -124,7 +124,7 @@ func kindsOf(machine *topology.Machine) func(*topology.CPU) int {
 	}
 }
 
-// speed returns the value that distinguishes the kinds of CPUs; 0 if the kernel reports none.
+// speed returns the capacity or the maximum frequency of a CPU; 0 if the kernel reports neither.
 func speed(c *topology.CPU) int {
 	if c.Capacity > 0 {
 		return c.Capacity

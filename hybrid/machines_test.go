@@ -9,18 +9,17 @@ import (
 	"github.com/candor-project/candor/topology"
 )
 
-// A shape is a regular machine: so many of each level in the one above.
+// A shape is a regular machine: the count of each level in each object of the level above.
 type shape struct{ sockets, numa, l3, cores, threads int }
 
 func (s shape) String() string {
 	return fmt.Sprintf("pack:%d numa:%d l3:%d core:%d pu:%d", s.sockets, s.numa, s.l3, s.cores, s.threads)
 }
 
-// flat is a machine of n CPUs without any topology to speak of.
-func flat(n int) *topology.Machine { return shape{1, 1, 1, n, 1}.machine() }
+// flatMachine returns a machine of n CPUs with a single socket, NUMA node and L3 domain, and one CPU per core.
+func flatMachine(n int) *topology.Machine { return shape{1, 1, 1, n, 1}.machine() }
 
-// machine returns the machine, CPUs numbered as Linux does: first the first
-// threads of all cores, then the second ones.
+// machine returns the machine. The numbers of the CPUs are as in Linux: first the first threads of all cores, then the second threads.
 func (s shape) machine() *topology.Machine {
 	m, err := topology.Parse(s.String())
 	if err != nil {
@@ -59,8 +58,7 @@ func index(m *topology.Machine) {
 	}
 }
 
-// withoutThreads takes the second threads of some cores offline, which leaves no
-// domain empty.
+// withoutThreads takes the second threads of some cores offline. No domain becomes empty.
 func withoutThreads(m *topology.Machine, cpus cpuset.Set) {
 	for cpu := range cpus.All() {
 		c := &m.CPUs[cpu]
@@ -71,8 +69,8 @@ func withoutThreads(m *topology.Machine, cpus cpuset.Set) {
 	index(m)
 }
 
-// drawMachine draws a machine of at most 64 CPUs, now and then one of 66 or 80: sets keep ids above 63 elsewhere. A few
-// have CPUs that are offline or isolated.
+// drawMachine draws a machine of at most 64 CPUs, and sometimes of 66 or 80, because a cpuset.Compact stores ids above 63 separately. Some
+// machines have offline or isolated CPUs.
 func drawMachine(t *rapid.T) *topology.Machine {
 	s := shape{
 		sockets: rapid.IntRange(1, 2).Draw(t, "sockets"),

@@ -2,70 +2,69 @@ package hybrid
 
 import "github.com/candor-project/candor/cpuset"
 
-// Moving a fraction is the only change that the Candor algorithm makes to a running container. The
-// number of CPUs that the container sees and its exclusive CPUs stay the same. Each operation may move
-// a bounded number of fractions to lower the shared time, and a larger number to make room for a
-// request that would be refused otherwise.
+// A move is the only change that the Candor algorithm makes to a running sensitive container when another
+// container arrives or leaves: it moves a fraction to another CPU. The number of CPUs that the container sees
+// and its exclusive CPUs stay the same. Each operation may move a limited number of fractions to lower the
+// shared time, and a larger number to make room for a request that would otherwise be refused.
 
-// Default bounds on the moves of an operation.
+// Defaults of Options.Moves and Options.RescueMoves.
 const (
 	DefaultMoves       = 4
 	DefaultRescueMoves = 64
 )
 
-// An item is a fraction during a search.
+// An item is a fraction that a search can move.
 type item struct {
-	slot   int32
-	cpu    int16
-	milli  int16
-	pinned bool // may not move
-	isOwn  bool // part of the plan's container: moving it costs nothing
+	slot     int32
+	cpu      int16
+	milli    int16
+	isPinned bool // the item must stay on its CPU
+	isOwn    bool // the item belongs to the container of the plan, so its moves do not count
 }
 
-// A step moves an item to a CPU.
+// A step is a move of an item to a CPU.
 type step struct {
 	item int32
 	cpu  int16
 }
 
-// scratch holds the data of the plan in progress, and memory that searches reuse.
+// A scratch holds the data of the plan in progress, and memory that searches reuse.
 type scratch struct {
-	before cpuset.Set // CPUs of flexible containers before the plan
+	flexibleBefore cpuset.Set // CPUs of flexible containers before the plan
 
-	// Room that flexible containers lack before the plan, on a node that has lost CPUs. A plan that
-	// takes nothing from them remains valid.
-	owed        Milli
-	owedDomains bool
+	// Room that flexible containers lack before the plan because the node has lost CPUs. A plan is valid if it
+	// does not increase the shortage.
+	shortage      Milli
+	isDomainShort bool
 
-	// For a resize: the container's previous CPUs and the CPU of its previous fraction (-1: none). The
-	// plan prefers these CPUs.
-	old         cpuset.Set
+	// The container's CPUs before a resize, and the CPU of its fraction (-1: none). The plan prefers these CPUs.
+	oldCPUs     cpuset.Set
 	oldFraction int
 
 	plans      uint64 // number of plans started
 	edits      []edit // edits of the plan in progress
 	others     []Change
 	otherSlots []int32  // slots of the containers in others
-	touched    []uint64 // by slot: number of the last plan that changed it
+	touched    []uint64 // by slot: number of the last plan that edited the slot
 
-	whole     cpuset.Set // result of domainCPUs for whole cores
-	items     []item
-	log       []step // moves made, each with its source CPU
-	best      []step
-	fractions []Fraction
-	targets   []int16
-	alike     [2][1000]int16 // index into targets plus 1, by number of grants (1, several) and load; 0: none
-	pack      packer
+	wholeCoreSet cpuset.Set // result of domainCPUs for whole cores
+	items        []item
+	log          []step // moves made, each with the CPU that the item left
+	best         []step // best moves found
+	fractions    []Fraction
+	targets      []int16
+	targetByLoad [2][1000]int16 // index into targets plus 1, by number of grants (1, several) and load of a CPU; 0: none
+	pack         packer
 }
 
-// collect lists the fractions of the node as items. own is the slot of the plan's container, or -1.
-func (n *Node) collect(own int32) {
+// collectItems lists the fractions of the node as items. own is the slot of the plan's container, or -1.
+func (n *Node) collectItems(ownSlot int32) {
 	items := n.scratch.items[:0]
 	for _, s := range n.order {
-		items = n.appendItems(items, s, s == own, n.slots[s].Immovable)
+		items = n.appendItems(items, s, s == ownSlot, n.slots[s].Immovable)
 	}
-	if own >= 0 && !n.slots[own].linked {
-		items = n.appendItems(items, own, true, false) // a new container: nothing runs yet
+	if ownSlot >= 0 && !n.slots[ownSlot].isLinked {
+		items = n.appendItems(items, ownSlot, true, false) // a new container does not run yet, so even an immovable fraction may move
 	}
 	n.scratch.items = items
 	n.scratch.log = n.scratch.log[:0]
@@ -81,39 +80,39 @@ func (n *Node) appendItems(items []item, s int32, own, immovable bool) []item {
 	return items
 }
 
-// canUse reports whether the topology policy and the view of an item's container permit the item on a
-// CPU. It does not check the room.
+// canUse reports whether the topology policy and the view of an item's container permit a move of the item to a
+// CPU. It does not check the CPU's room.
 func (n *Node) canUse(it *item, cpu int) bool {
 	slot := &n.slots[it.slot]
-	if it.pinned || n.load[cpu].closed || slot.fractionOn(cpu) > 0 || slot.exclusive.Contains(cpu) {
+	if it.isPinned || n.load[cpu].isClosed || slot.fractionOn(cpu) > 0 || slot.exclusive.Contains(cpu) {
 		return false
 	}
-	at := n.layout.cpus[cpu]
+	loc := n.layout.cpus[cpu]
 	switch slot.Topology {
 	case SingleNUMA:
-		return n.staysInDomain(it, &n.numas[at.numa])
+		return n.staysInDomain(it, &n.numas[loc.numa])
 	case SingleL3:
-		return n.staysInDomain(it, &n.l3s[at.l3])
+		return n.staysInDomain(it, &n.l3s[loc.l3])
 	default:
 		return true
 	}
 }
 
-// staysInDomain reports whether all other CPUs of the item's container are in the domain. A best-effort
-// container can span several domains: then its fraction may move to any of them.
+// staysInDomain reports whether an item in the domain is in the same domain as the other CPUs of its container. The
+// CPUs of a best-effort container can span several domains: then the item may move to each of them.
 func (n *Node) staysInDomain(it *item, domain *cpuset.Set) bool {
-	holds := n.otherCPUs(it)
-	return holds.IsEmpty() || holds.Overlaps(domain)
+	heldCPUs := n.otherCPUs(it)
+	return heldCPUs.IsEmpty() || heldCPUs.Overlaps(domain)
 }
 
 // otherCPUs returns the CPUs of an item's container except the item's CPU.
 func (n *Node) otherCPUs(it *item) cpuset.Set {
-	holds := n.slots[it.slot].cpus()
-	holds.Remove(int(it.cpu))
-	return holds
+	heldCPUs := n.slots[it.slot].cpus()
+	heldCPUs.Remove(int(it.cpu))
+	return heldCPUs
 }
 
-// move moves an item and records its source CPU.
+// move moves an item and logs the CPU that the item left.
 func (n *Node) move(i int32, cpu int) {
 	it := &n.scratch.items[i]
 	n.scratch.log = append(n.scratch.log, step{i, it.cpu})
@@ -122,8 +121,8 @@ func (n *Node) move(i int32, cpu int) {
 	it.cpu = int16(cpu)
 }
 
-// unmove reverts all moves after the first logged moves.
-func (n *Node) unmove(logged, mark int) {
+// undoMoves reverts all moves after the given number of logged moves, and all edits after the mark.
+func (n *Node) undoMoves(logged, mark int) {
 	log := n.scratch.log
 	for i := len(log) - 1; i >= logged; i-- {
 		n.scratch.items[log[i].item].cpu = log[i].cpu
@@ -132,8 +131,8 @@ func (n *Node) unmove(logged, mark int) {
 	n.undo(mark)
 }
 
-// price counts the steps that move fractions of other containers.
-func (n *Node) price(steps []step) int {
+// countMoves counts the steps that move fractions of other containers than the plan's.
+func (n *Node) countMoves(steps []step) int {
 	moves := 0
 	for _, s := range steps {
 		if !n.scratch.items[s.item].isOwn {
@@ -143,9 +142,10 @@ func (n *Node) price(steps []step) int {
 	return moves
 }
 
-// improve lowers the shared time with at most budget moves, and returns the number of moves.
+// improve lowers the shared time with at most budget moves, and returns the number of moves. own is the slot of the
+// plan's container, or -1.
 func (n *Node) improve(own int32, budget int) int {
-	shared := n.settle()
+	shared := n.sharedIfValid()
 	if budget <= 0 || shared == 0 || shared == impossible {
 		return 0
 	}
@@ -153,7 +153,7 @@ func (n *Node) improve(own int32, budget int) int {
 	if shared == bound {
 		return 0
 	}
-	n.collect(own)
+	n.collectItems(own)
 	moves := 0
 	for shared > bound {
 		s := search{Node: n, start: shared, best: shared, bound: bound, budget: budget - moves}
@@ -161,7 +161,7 @@ func (n *Node) improve(own int32, budget int) int {
 		if s.best == shared {
 			break
 		}
-		moves += n.price(n.scratch.best)
+		moves += n.countMoves(n.scratch.best)
 		for _, step := range n.scratch.best {
 			n.move(step.item, int(step.cpu))
 		}
@@ -173,10 +173,9 @@ func (n *Node) improve(own int32, budget int) int {
 	return moves
 }
 
-// evacuate moves every fraction off a CPU, the largest first, to the fractional CPU with the best fit:
-// the fullest CPU, and CPUs of several containers before CPUs of one container, because their time is
-// shared already. If elsewhere is not nil, its CPUs are candidates too. It reports whether the CPU is
-// empty; if not, the caller undoes the moves.
+// evacuate moves every fraction off a CPU, the largest first, to the fractional CPU with the best fit (bestFit). If
+// elsewhere is not nil, the CPUs in elsewhere are candidates too. evacuate reports whether the CPU is empty; if
+// not, the caller undoes the moves.
 func (n *Node) evacuate(cpu int, elsewhere *cpuset.Set) bool {
 	for n.load[cpu].sharers > 0 {
 		largest := int32(-1)
@@ -189,11 +188,11 @@ func (n *Node) evacuate(cpu int, elsewhere *cpuset.Set) bool {
 		if largest < 0 {
 			return false
 		}
-		places := n.fractional.Set()
+		candidates := n.fractional.Set()
 		if elsewhere != nil {
-			places.AddAll(elsewhere)
+			candidates.AddAll(elsewhere)
 		}
-		to := n.bestFit(&n.scratch.items[largest], &places)
+		to := n.bestFit(&n.scratch.items[largest], &candidates)
 		if to < 0 {
 			return false
 		}
@@ -202,19 +201,21 @@ func (n *Node) evacuate(cpu int, elsewhere *cpuset.Set) bool {
 	return true
 }
 
-// bestFit returns the CPU of places with the best fit for an item, except its present CPU; -1 if none
-// fits. Ties go to the CPU nearest to the container's other CPUs.
-func (n *Node) bestFit(it *item, places *cpuset.Set) int {
+// bestFit returns the CPU of candidates with the best fit for an item, except the item's present CPU; -1 if the item
+// fits on none. The best are CPUs of several grants, the fullest first, because their time is shared already; then
+// shared CPUs; then CPUs of a single grant, the least loaded first. Of equal CPUs, bestFit returns the CPU nearest to
+// the container's other CPUs.
+func (n *Node) bestFit(it *item, candidates *cpuset.Set) int {
 	best := -1
 	var bestKey [3]int
-	holds := n.otherCPUs(it)
-	for cpu := places.First(); cpu >= 0; cpu = places.Next(cpu + 1) {
+	heldCPUs := n.otherCPUs(it)
+	for cpu := candidates.First(); cpu >= 0; cpu = candidates.Next(cpu + 1) {
 		c := &n.load[cpu]
 		if cpu == int(it.cpu) || c.room() < Milli(it.milli) || !n.canUse(it, cpu) {
 			continue
 		}
-		// Joining a single grant makes that grant's time shared.
-		key := [3]int{0, int(c.room()), n.remoteness(&holds, cpu)}
+		// On a CPU of a single grant, the grant's time would become shared.
+		key := [3]int{0, int(c.room()), n.remoteness(&heldCPUs, cpu)}
 		if c.sharers == 1 {
 			key[0], key[1] = 1, int(c.used())
 		}

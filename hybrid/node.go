@@ -9,60 +9,60 @@ import (
 	"github.com/candor-project/candor/topology"
 )
 
-// A Node holds the CPUs of a machine and their owners. A process can have thousands of nodes made by
-// NewLike, so a Node is small: planning data is in the shared scratch, and the fields of every
-// operation come first, in few cache lines.
+// A Node holds the CPUs of a machine and the containers that they belong to. A process can have thousands of nodes
+// from NewLike, so a Node is small: the data of plans is in the shared scratch, and the fields that every operation
+// uses come first, in few cache lines.
 type Node struct {
 	*layout
 	*scratch // shared by all nodes from NewLike
 
 	slots       []slot
-	firstEmpty  int32 // first empty slot; -1: none
+	firstEmpty  int32 // first empty slot in the free list; -1: none
 	sharedCount int32
-	confined    int32  // flexible containers that are confined to a domain
+	confined    int32  // number of flexible containers that are confined to a domain
 	version     uint64 // number of committed changes
 
 	sensitive  Milli  // sum of the sensitive limits
 	flexible   demand // of all flexible containers
-	sharedTime Milli
-	tally      tally // sums over the fractional CPUs
+	sharedTime Milli  // shared time (Node.Shared)
+	tally      tally  // sums over the fractional CPUs
 
-	// The pools: each usable CPU is in exactly one.
+	// The pools: each usable CPU is in exactly one of shared, fractional and exclusive.
 	shared, fractional, exclusive cpuset.Compact
-	wholeCores                    cpuset.Compact // the shared CPUs on cores with only shared CPUs
+	wholeCores                    cpuset.Compact // the shared CPUs on cores whose usable CPUs are all shared
 
 	order        []int32     // slots in order of arrival
 	load         []cpuLoad   // by CPU id
 	inL3, inNUMA []poolCount // free CPUs of each domain
-	demands      []demand    // of flexible containers by domain; nil: no container was confined yet
+	demands      []demand    // demands of flexible containers by domain; nil if no container was ever confined
 	byID         map[string]int32
 }
 
-// cpuLoad is the sensitive time on one CPU.
+// A cpuLoad describes the sensitive time on a CPU: the CPU time of sensitive grants.
 type cpuLoad struct {
-	milli   int16 // sensitive time
-	sharers int16 // number of sensitive grants on the CPU
-	closed  bool  // the core belongs to a whole-cores grant: no other grant may join
+	milli    int16 // sensitive time
+	sharers  int16 // number of sensitive grants on the CPU
+	isClosed bool  // the core belongs to a whole-cores grant, so no other grant may use the CPU
 }
 
 // used returns the sensitive time on the CPU.
 func (c *cpuLoad) used() Milli { return Milli(c.milli) }
 
-// room returns the free time on the CPU.
+// room returns the free time on the CPU; 0 on a closed CPU.
 func (c *cpuLoad) room() Milli {
-	if c.closed {
+	if c.isClosed {
 		return 0
 	}
 	return 1000 - Milli(c.milli)
 }
 
-// A poolCount counts the shared CPUs of a domain, and the CPUs among them that are in wholeCores.
+// A poolCount counts the shared CPUs of a domain (free), and how many of them are in wholeCores (whole).
 type poolCount struct {
 	free, whole int16
 }
 
 // NewNode returns an empty node. Its usable CPUs are the machine's online CPUs that the options do not
-// exclude. It returns an error if no CPU is usable, or if MinShared exceeds their CPU time.
+// exclude. NewNode returns an error if no CPU is usable, or if MinShared exceeds the CPU time of the usable CPUs.
 func NewNode(machine *topology.Machine, options Options) (*Node, error) {
 	if options.Moves == 0 {
 		options.Moves = DefaultMoves
@@ -80,7 +80,7 @@ func NewNode(machine *topology.Machine, options Options) (*Node, error) {
 	return n, nil
 }
 
-// explainNoCPU returns an error that names the setting that leaves no usable CPU.
+// explainNoCPU returns an error that names the settings that exclude all CPUs.
 func explainNoCPU(machine *topology.Machine, o *Options) error {
 	online := machine.Online
 	if !o.Usable.IsEmpty() {
@@ -100,7 +100,7 @@ func explainNoCPU(machine *topology.Machine, o *Options) error {
 	}
 }
 
-// withVerb returns a subject with its verb: "CPU 3 is", "CPUs 0-3 are".
+// withVerb returns a subject and its verb, such as "CPU 3 is" or "CPUs 0-3 are".
 func withVerb(s cpuset.Set) string {
 	if s.Count() == 1 {
 		return cputext.CPUs(s) + " is"
@@ -125,8 +125,8 @@ func (n *Node) Usable() cpuset.Set { return n.usable }
 // Machine returns the machine of the node.
 func (n *Node) Machine() *topology.Machine { return n.machine }
 
-// Shared returns the shared time: the time of sensitive containers on CPUs that are in more than one
-// container's cpuset.
+// Shared returns the shared time: the CPU time of sensitive containers on CPUs that are in the cpusets of several
+// containers.
 func (n *Node) Shared() Milli { return n.sharedTime }
 
 // Sensitive returns the sum of the sensitive containers' limits.
@@ -144,8 +144,8 @@ func (n *Node) Options() Options { return n.options }
 // Capacity returns the CPU time of the usable CPUs.
 func (n *Node) Capacity() Milli { return n.total }
 
-// Free returns the CPU time that is still available to containers of a class. A request for more is
-// refused with ErrNoCapacity. The result is negative on a node that has lost too many CPUs.
+// Free returns the CPU time that is available to further containers of a class. The node refuses a request for more
+// with ErrNoCapacity. The result is negative on a node that has lost too many CPUs.
 func (n *Node) Free(class Class) Milli {
 	if class == Flexible {
 		return n.total - n.sensitive - n.flexible.need
@@ -169,7 +169,8 @@ func (n *Node) Grant(id string) (Grant, bool) {
 	return n.grantOf(s, &set), true
 }
 
-// grantOf returns the grant of a slot. The result shares no memory with the node.
+// grantOf returns the grant of a slot, which shares no memory with the node. flexible is the set of CPUs of flexible
+// containers.
 func (n *Node) grantOf(s int32, flexible *cpuset.Set) (g Grant) {
 	n.fillGrant(&g, s, flexible)
 	g.Fractions = append([]Fraction(nil), g.Fractions...)
@@ -187,8 +188,8 @@ func (n *Node) Grants() []Grant {
 	return grants
 }
 
-// All yields every grant in order of arrival without copying it. A grant and its fractions are valid
-// until the next iteration. The node must not change during the iteration.
+// All yields every grant in order of arrival, without copying the grants. A yielded grant is valid until the next
+// iteration. The node must not change during the iteration.
 func (n *Node) All() iter.Seq[*Grant] {
 	return func(yield func(*Grant) bool) {
 		var g Grant
@@ -203,16 +204,16 @@ func (n *Node) All() iter.Seq[*Grant] {
 	}
 }
 
-// A smallNode is a Node for a small machine with a single domain, with all initial memory in a single
-// object. Thousands of nodes exceed the CPU caches and the TLB, so locality matters.
+// A smallNode is a Node for a small machine with a single L3 domain and a single NUMA node. One object holds all
+// initial memory of the node, because thousands of nodes exceed the CPU caches and the TLB.
 type smallNode struct {
 	Node
-	load   [smallCPUs]cpuLoad
-	counts [2]poolCount
-	rungs  [3 * smallCPUs]int16
-	order  [30]int32
-	_      [56]byte // aligns slots to cache lines, including the header word of Go's allocator
-	slots  [smallSlots]slot
+	load    [smallCPUs]cpuLoad
+	counts  [2]poolCount
+	amounts [3 * smallCPUs]int16
+	order   [30]int32
+	_       [56]byte // aligns slots to cache lines, with the header word of Go's allocator
+	slots   [smallSlots]slot
 }
 
 const (
@@ -225,7 +226,7 @@ func newEmpty(l *layout, s *scratch) (n *Node) {
 	if cpus := len(l.cpus); cpus <= smallCPUs && len(l.l3s)+len(l.numas) <= 2 {
 		small := new(smallNode)
 		n = &small.Node
-		n.load, n.tally, n.order = small.load[:cpus], newTally(small.rungs[:3*cpus]), small.order[:0]
+		n.load, n.tally, n.order = small.load[:cpus], newTally(small.amounts[:3*cpus]), small.order[:0]
 		n.slots = small.slots[:0]
 		n.inL3, n.inNUMA = small.counts[:len(l.l3s)], small.counts[len(l.l3s):][:len(l.numas)]
 	} else {
@@ -240,7 +241,7 @@ func newEmpty(l *layout, s *scratch) (n *Node) {
 	return n
 }
 
-// countFree initializes the counts of shared CPUs while all CPUs are shared.
+// countFree sets the counts of shared CPUs of an empty node.
 func (n *Node) countFree() {
 	for i := range n.l3s {
 		count := int16(n.l3s[i].Count())

@@ -2,33 +2,33 @@ package hybrid
 
 import "github.com/candor-project/candor/cpuset"
 
-// start resets the data of the previous plan.
-func (n *Node) start() {
+// resetScratch discards the previous plan's data.
+func (n *Node) resetScratch() {
 	n.plans++
-	n.old, n.oldFraction = cpuset.Set{}, -1
-	n.owed, n.owedDomains = 0, false
+	n.oldCPUs, n.oldFraction = cpuset.Set{}, -1
+	n.shortage, n.isDomainShort = 0, false
 	n.edits = n.edits[:0]
 	n.others, n.otherSlots = n.others[:0], n.otherSlots[:0]
 	n.scratch.fractions = n.scratch.fractions[:0]
 }
 
-// begin starts a plan.
-func (n *Node) begin(p *Plan, op Op, slot int32) {
-	n.start()
+// startPlan starts a plan of an operation on a slot.
+func (n *Node) startPlan(p *Plan, op Op, slot int32) {
+	n.resetScratch()
 	p.Op, p.node, p.slot, p.seq = op, n, slot, n.plans
 	p.version = n.version
 	p.SharedBefore = n.sharedTime
-	n.before, _ = n.flexibleSet()
+	n.flexibleBefore, _ = n.flexibleSet()
 }
 
-// planAllocate fills p with the allocation of a container, on the CPUs of h unless h is nil.
+// planAllocate fills p with the allocation of a container. If h is not nil, the container gets the CPUs of h.
 func (n *Node) planAllocate(p *Plan, r *Request, h *Hint) error {
 	if refusal := n.checkRequest(r); refusal != nil {
 		return refusal
 	}
 	s := n.newSlot(r)
-	n.begin(p, OpAllocate, s)
-	n.promise(s)
+	n.startPlan(p, OpAllocate, s)
+	n.addToSums(s)
 	var err error
 	if h == nil {
 		err = n.allocate(s)
@@ -39,10 +39,10 @@ func (n *Node) planAllocate(p *Plan, r *Request, h *Hint) error {
 		n.finish(p)
 	} else {
 		n.undo(0)
-		err = n.refuse(s, err)
+		err = n.refusalFor(s, err)
 		p.node = nil // a failed plan cannot be committed
 	}
-	n.unpromise(s)
+	n.subtractFromSums(s)
 	n.dropSlot(s)
 	return err
 }
@@ -66,22 +66,22 @@ func (n *Node) allocate(s int32) error {
 func (n *Node) planRelease(p *Plan, id string) error {
 	s, ok := n.byID[id]
 	if !ok {
-		return n.unknown(id)
+		return n.unknownID(id)
 	}
-	n.begin(p, OpRelease, s)
-	n.fillGrant(&p.Grant, s, &n.before)
+	n.startPlan(p, OpRelease, s)
+	n.fillGrant(&p.Grant, s, &n.flexibleBefore)
 	n.takeAll(s)
-	n.unpromise(s)
+	n.subtractFromSums(s)
 	n.finish(p)
-	n.promise(s)
+	n.addToSums(s)
 	return nil
 }
 
-// planResize fills p with a new limit and guarantee for a container.
+// planResize fills p with a new limit and guarantee for a container. op is OpResize or OpRepair.
 func (n *Node) planResize(p *Plan, id string, limit, guarantee Milli, op Op) error {
 	s, ok := n.byID[id]
 	if !ok {
-		return n.unknown(id)
+		return n.unknownID(id)
 	}
 	slot := &n.slots[s]
 	old, changed := slot.spec, slot.request()
@@ -90,23 +90,23 @@ func (n *Node) planResize(p *Plan, id string, limit, guarantee Milli, op Op) err
 		return refusal
 	}
 	domain, wholeCores := slot.domain, slot.wholeCores
-	n.begin(p, op, s)
-	n.fillGrant(&p.Before, s, &n.before)
-	n.unpromise(s)
+	n.startPlan(p, op, s)
+	n.fillGrant(&p.Before, s, &n.flexibleBefore)
+	n.subtractFromSums(s)
 	slot.spec = specOf(&changed)
-	n.promise(s)
+	n.addToSums(s)
 	err := n.reallocate(s, op, changed.Guaranteed() > old.guaranteed())
 	if err == nil {
 		n.finish(p)
 		p.Grant.Lost = cpuset.Set{}
 	} else {
 		n.undo(0)
-		err = n.refuse(s, err)
+		err = n.refusalFor(s, err)
 		p.node = nil // a failed plan cannot be committed
 	}
-	n.unpromise(s)
+	n.subtractFromSums(s)
 	slot.spec, slot.domain, slot.wholeCores = old, domain, wholeCores
-	n.promise(s)
+	n.addToSums(s)
 	return err
 }
 
@@ -114,27 +114,27 @@ func (n *Node) planResize(p *Plan, id string, limit, guarantee Milli, op Op) err
 func (n *Node) planRepair(p *Plan, id string) error {
 	s, ok := n.byID[id]
 	if !ok {
-		return n.unknown(id)
+		return n.unknownID(id)
 	}
 	r := &n.slots[s].spec
 	return n.planResize(p, id, r.Limit, r.Guarantee, OpRepair)
 }
 
-// reallocate adjusts a slot's CPUs to its changed request. A request that does not grow is permitted
-// even if the node has lost CPUs and its promises exceed its capacity.
+// reallocate adjusts the CPUs of a slot to the slot's changed request. If the guaranteed time does not grow, the
+// request is valid even on a node that has lost CPUs and has less capacity than its containers need.
 func (n *Node) reallocate(s int32, op Op, grows bool) error {
 	if grows && n.sensitive+n.nodeNeed() > n.capacity() {
 		return ErrNoCapacity
 	}
 	if op == OpResize && !grows {
-		n.recordOwed()
+		n.recordShortage()
 	}
 	switch {
 	case n.slots[s].Class == Flexible:
-		return n.flexibleStillFits(s)
+		return n.refitFlexible(s)
 	case n.options.Algorithm == Paper:
 		if op == OpResize {
-			n.takeAll(s) // the paper has no resize: release and allocate again
+			n.takeAll(s) // the paper has no resize, so the container is released and allocated again
 		}
 		n.takeFractions(s)
 		return n.paperAllocate(s)
@@ -162,30 +162,29 @@ func (n *Node) takeFractions(s int32) (last int) {
 	return last
 }
 
-// finish completes a plan after the CPUs of its slot are settled: it lowers the shared time, records
-// all changes and undoes them.
+// finish completes a plan after its slot has its CPUs: it lowers the shared time, records all changes and undoes them.
 func (n *Node) finish(p *Plan) {
 	own := p.slot
 	if p.Op == OpRelease {
 		own = -1
 	}
-	n.improveBy(own, p.slot)
+	n.improveWithin(own, p.slot)
 	set, _ := n.flexibleSet()
 	p.Shared = n.sharedOn(&set)
-	p.sharedLeft, p.lent = int(n.sharedCount), set.Intersect(n.fractional.Set())
+	p.sharedCPUsAfter, p.lent = int(n.sharedCount), set.Intersect(n.fractional.Set())
 	if p.Op != OpRelease {
 		n.fillGrant(&p.Grant, p.slot, &set)
 	}
-	n.listOthers(p, &set)
+	n.listAffected(p, &set)
 	p.domain, p.wholeCores = n.slots[p.slot].domain, n.slots[p.slot].wholeCores
 	p.edits = n.edits
 	n.undo(0)
 	n.fillBefore(p)
 }
 
-// improveBy lowers the shared time with the remaining moves of an operation on a slot. own is the
-// slot, or -1 for a release.
-func (n *Node) improveBy(own, slot int32) {
+// improveWithin lowers the shared time with the moves that the operation on a slot has left. own is the slot, or -1
+// for a release.
+func (n *Node) improveWithin(own, slot int32) {
 	if n.options.Algorithm == Candor {
 		n.improve(own, n.options.Moves-n.movesSoFar(slot))
 	}
@@ -195,7 +194,7 @@ func (n *Node) improveBy(own, slot int32) {
 func (n *Node) movesSoFar(own int32) int {
 	moves := 0
 	for i := range n.edits {
-		if e := &n.edits[i]; e.slot != own && e.give && e.milli < 1000 {
+		if e := &n.edits[i]; e.slot != own && e.isGive && e.milli < 1000 {
 			moves++
 		}
 	}

@@ -8,8 +8,7 @@ import (
 	"github.com/candor-project/candor/hybrid"
 )
 
-// An operation on a node. Of the request a release needs the id, a resize the
-// id, limit and guarantee.
+// An operation is an operation on a node. A release needs only the id of the request; a resize needs the id, the limit and the guarantee.
 type operation struct {
 	kind    hybrid.Op
 	request hybrid.Request
@@ -33,8 +32,8 @@ func (op operation) String() string {
 	return fmt.Sprintf("%s %+v", names[op.kind], op.request)
 }
 
-// drawOperation draws a valid operation, which the node may still refuse: ids exist
-// or not as they should.
+// drawOperation draws a valid operation with an id that exists, or does not exist, as the operation requires. The node may still refuse the
+// operation.
 func drawOperation(t *rapid.T, s state) operation {
 	cpus := s.usable.Count()
 	kind := rapid.IntRange(0, 9).Draw(t, "operation")
@@ -58,7 +57,7 @@ func drawOperation(t *rapid.T, s state) operation {
 	return operation{hybrid.OpResize, r}
 }
 
-// freshID returns an id that no container has; ids of the past come again.
+// freshID returns an id that no container has. It can be the id of a released container.
 func freshID(t *rapid.T, s state) string {
 	taken := map[string]bool{}
 	for _, g := range s.grants {

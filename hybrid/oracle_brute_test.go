@@ -7,9 +7,8 @@ import (
 	"github.com/candor-project/candor/hybrid"
 )
 
-// bruteForce answers a question by trying every arrangement in steps of one
-// unit: every way to spread each rest over exactly as many CPUs as it
-// needs, and every set of CPUs for the flexible containers.
+// bruteForce answers a question by evaluating every arrangement in steps of one unit: every division of each rest among exactly as many
+// CPUs as the rest needs, and every set of CPUs for the flexible containers.
 func bruteForce(q question, unit hybrid.Milli) hybrid.Milli {
 	best := hybrid.Milli(-1)
 	used := make([]hybrid.Milli, q.cpus)
@@ -47,8 +46,7 @@ func bruteForce(q question, unit hybrid.Milli) hybrid.Milli {
 	return best
 }
 
-// bestFlexible tries every set of CPUs for the flexible containers, and returns the
-// least shared time, -1 if no set will do.
+// bestFlexible tries every set of CPUs for the flexible containers. It returns the lowest shared time, or -1 if no set has enough room.
 func (q question) bestFlexible(used []hybrid.Milli, holders []int) hybrid.Milli {
 	best := hybrid.Milli(-1)
 	for mask := range 1 << q.cpus {

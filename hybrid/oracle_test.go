@@ -7,19 +7,16 @@ import (
 	"github.com/candor-project/candor/hybrid"
 )
 
-// An arrangement question: CPUs that no running container has exclusively, and
-// what has to be on them. Every sensitive container must have exactly ceil(rest/1000)
-// of the CPUs, strictly; all fractions may move.
+// A question asks for the best arrangement: the question has the CPUs that no running container has exclusively, and the demands that must
+// be placed on these CPUs. Every sensitive container must have exactly ceil(rest/1000) of the CPUs. All fractions may move.
 //
-// What the answers rest on, checked by brute force in TestOracle:
+// The answers rely on two facts, which TestOracle checks by brute force:
 //
-//   - Splitting a fraction over more CPUs never helps. In the k CPUs of a container
-//     that needs k-1 whole CPUs and a fraction f, the others have 1000m - f at
-//     most: all of that fits on one CPU together with f, and the k-1 other CPUs
-//     become the container's alone.
-//   - Fractions alone on a CPU that no flexible container uses are not shared, all
-//     others are. It is best to give the largest ones such CPUs: exchanging a
-//     larger one for a smaller one leaves more room for the rest.
+//   - Dividing a fraction among more CPUs never helps. If a container needs k-1 whole CPUs and a fraction f, and uses k
+//     CPUs, the other containers on these CPUs have at most 1000m - f. All of them fit on one CPU together with f, and
+//     the other k-1 CPUs become exclusive.
+//   - Exactly the fractions that are alone on a CPU without flexible containers are not shared. The largest fractions should
+//     be alone, because a smaller fraction that is alone leaves less room for the rest.
 type question struct {
 	cpus        int            // that no running container has exclusively
 	rests       []hybrid.Milli // of the sensitive containers, beside their exclusive CPUs
@@ -28,7 +25,7 @@ type question struct {
 	minShared   hybrid.Milli
 }
 
-// questionOf asks how the grants of a node could be arranged best.
+// questionOf returns the question for the present grants of a node.
 func questionOf(s state) question {
 	q := question{cpus: s.usable.Count(), minShared: s.options.MinShared}
 	for _, g := range s.grants {
@@ -38,8 +35,7 @@ func questionOf(s state) question {
 	return q
 }
 
-// add adds a container that has some exclusive CPUs, which the question does
-// not count, and keeps them.
+// add adds a container that keeps some exclusive CPUs, which are not part of the question.
 func (q *question) add(r hybrid.Request, exclusive cpuset.Set) {
 	if r.Class == hybrid.Flexible {
 		q.guarantees += guaranteed(r)
@@ -49,8 +45,8 @@ func (q *question) add(r hybrid.Request, exclusive cpuset.Set) {
 	}
 }
 
-// with returns the question after an operation. A container that shrinks
-// keeps the exclusive CPUs that it still needs and gives the others back.
+// with returns the question after an operation. A container whose limit shrinks keeps the exclusive CPUs that it still needs, and releases
+// the others.
 func (q question) with(op operation, s state) question {
 	if op.kind == hybrid.OpAllocate {
 		q.rests = slices.Clone(q.rests)
@@ -65,8 +61,7 @@ func (q question) with(op operation, s state) question {
 	return questionOf(s)
 }
 
-// split returns the whole CPUs that the containers need, and their fractions,
-// largest first.
+// split returns the number of whole CPUs that the containers need, and their fractions in descending order.
 func (q question) split() (whole int, fractions []hybrid.Milli) {
 	for _, rest := range q.rests {
 		whole += int(rest / 1000)
@@ -79,10 +74,10 @@ func (q question) split() (whole int, fractions []hybrid.Milli) {
 	return whole, fractions
 }
 
-// acceptable tells whether any arrangement exists.
+// acceptable reports whether an arrangement exists.
 func (q question) acceptable() bool { return q.leastShared() >= 0 }
 
-// leastShared returns the least shared time that an arrangement can have, -1 if there is none.
+// leastShared returns the lowest shared time of all arrangements; -1 if no arrangement exists.
 func (q question) leastShared() hybrid.Milli {
 	whole, fractions := q.split()
 	cpus := q.cpus - whole
@@ -109,8 +104,7 @@ func sum(fractions []hybrid.Milli) (s hybrid.Milli) {
 	return s
 }
 
-// packs tells whether fractions, largest first, fit into bins of 1000m: exact bin
-// packing, bin by bin.
+// packs reports whether fractions, in descending order, fit into bins of 1000m. It packs exactly, bin by bin.
 func packs(fractions []hybrid.Milli, bins int) bool {
 	if len(fractions) <= bins {
 		return true
@@ -122,7 +116,7 @@ func packs(fractions []hybrid.Milli, bins int) bool {
 	return firstFit(fractions, bins) || complete(fractions[1:], []hybrid.Milli{}, 1000-fractions[0], bins-1, slack)
 }
 
-// firstFit tries the quick way, first fit decreasing.
+// firstFit reports whether first-fit decreasing, which is fast, finds a packing.
 func firstFit(fractions []hybrid.Milli, bins int) bool {
 	used := make([]hybrid.Milli, bins)
 	for _, f := range fractions {
@@ -135,10 +129,9 @@ func firstFit(fractions []hybrid.Milli, bins int) bool {
 	return true
 }
 
-// complete fills the open bin, which has room, with some of the candidates, then goes on with
-// the next bin, which takes the largest fraction that is left. Of the room
-// in all bins slack may stay empty. skipped are fractions, largest first, that
-// were left for later bins.
+// complete fills the open bin with some of the candidates and continues with the next bin, which gets the largest remaining fraction. room
+// is the room in the open bin. At most slack may stay empty in all bins. skipped are the fractions, in descending order, that remain for
+// later bins.
 func complete(candidates, skipped []hybrid.Milli, room hybrid.Milli, bins int, slack hybrid.Milli) bool {
 	for i, f := range candidates {
 		if f > room || i > 0 && f == candidates[i-1] {

@@ -5,15 +5,15 @@ import (
 	"slices"
 )
 
-// A packer solves a bin packing problem with best-fit decreasing and, if that fails, with a bounded
-// depth-first search. Sizes and room are in milli-CPU.
+// A packer solves a bin packing problem: the items are fractions, and the bins are CPUs. It uses best-fit
+// decreasing and, if that fails, a bounded depth-first search. Sizes and room are in milli-CPU.
 type packer struct {
-	items  []packItem
-	room   []int32 // free room of each bin
-	rest   []int32 // rest[i]: sum of the sizes from items[i] on
-	tries  int     // remaining placements
-	affine []affinity
-	home   []int16 // CPU of each bin; -1: not assigned yet
+	items        []packItem
+	room         []int32    // free room of each bin
+	rest         []int32    // rest[i]: sum of the sizes from items[i] on
+	tries        int        // remaining placements
+	affinityList []affinity // memory for affinities
+	cpus         []int16    // CPU of each bin; -1: not assigned yet
 }
 
 type packItem struct {
@@ -22,14 +22,14 @@ type packItem struct {
 	bin   int32
 }
 
-// newFraction marks the fraction of the container that needs room.
+// newFraction marks the item that is the fraction of the plan's container, which is on no CPU yet.
 const newFraction int32 = -1
 
-// Bounds on the packing search. Few instances need more than a hundred placements. Infeasible
-// instances can need all of them unless exceedsBound proves the infeasibility.
+// Maximum number of placements in a packing search. Few instances need more than a hundred placements. An
+// infeasible instance can use up all placements unless exceedsBound proves that it is infeasible.
 const (
 	packTries    = 4_000
-	packTriesAny = 400_000 // if the number of moves is unlimited
+	packTriesAny = 400_000 // if Options.RescueMoves permits any number of moves
 )
 
 // sort orders the items, the largest first.
@@ -58,7 +58,7 @@ func (p *packer) solve(from, tries int) bool {
 	return p.search(from)
 }
 
-// bestFit packs by best-fit decreasing; on failure the bins are unchanged.
+// bestFit packs items[from:] by best-fit decreasing. On failure, the bins are unchanged.
 func (p *packer) bestFit(from int) bool {
 	for i := from; i < len(p.items); i++ {
 		bin := p.tightest(p.items[i].milli, -1)
@@ -74,7 +74,7 @@ func (p *packer) bestFit(from int) bool {
 	return true
 }
 
-// tightest returns the bin with the least room that is at least size and more than above; -1 if none.
+// tightest returns the bin with the least room that is at least size and more than above; -1 if there is none.
 func (p *packer) tightest(size, above int32) int {
 	best := -1
 	for b, room := range p.room {
@@ -85,7 +85,7 @@ func (p *packer) tightest(size, above int32) int {
 	return best
 }
 
-// search packs items[i:], the tightest bins first. It gives up after p.tries placements.
+// search packs items[i:]. It tries the tightest bins first and gives up after p.tries placements.
 func (p *packer) search(i int) bool {
 	if i == len(p.items) {
 		return true
@@ -126,7 +126,7 @@ func (p *packer) isHopeless(i int) bool {
 	return room < p.rest[i]
 }
 
-// itemIn returns an existing item in a bin, as an index into scratch.items; -1 if the bin has none.
+// itemIn returns an item in a bin, as an index into scratch.items; -1 if the bin has no item except newFraction.
 func (p *packer) itemIn(bin int32) int32 {
 	for i := range p.items {
 		if p.items[i].bin == bin && p.items[i].item != newFraction {
@@ -136,16 +136,16 @@ func (p *packer) itemIn(bin int32) int32 {
 	return -1
 }
 
-// An affinity counts the items of a bin that are on a CPU already.
+// An affinity is the number of items in a bin that are on a CPU already.
 type affinity struct {
 	bin   int32
 	cpu   int16
 	items int16
 }
 
-// affinities returns the affinities of all bins, the strongest first.
+// affinities returns the affinities of all bins, in descending order of items.
 func (p *packer) affinities(items []item) []affinity {
-	list := p.affine[:0]
+	list := p.affinityList[:0]
 	for i := range p.items {
 		if it := p.items[i].item; it != newFraction {
 			list = append(list, affinity{p.items[i].bin, items[it].cpu, 1})
@@ -161,7 +161,7 @@ func (p *packer) affinities(items []item) []affinity {
 			list[last] = list[i]
 		}
 	}
-	p.affine = list
+	p.affinityList = list
 	list = list[:min(last+1, len(list))]
 	slices.SortFunc(list, func(a, b affinity) int {
 		return cmp.Or(cmp.Compare(b.items, a.items), cmp.Compare(a.cpu, b.cpu), cmp.Compare(a.bin, b.bin))
@@ -169,17 +169,17 @@ func (p *packer) affinities(items []item) []affinity {
 	return list
 }
 
-// A search that finds no packing usually uses all of its tries. A lower bound proves most of these
-// cases infeasible at once: nine in ten on the full nodes of Google's cell of 2011 if all containers
-// are sensitive. The bound weighs the items with the dual feasible functions u(k) of Fekete and
-// Schepers ("New classes of fast lower bounds for bin packing problems", 2001). The items of a bin
-// never weigh more than 1 in total. For example, u(3) weighs each item above a quarter of a bin at
-// least a third, because no bin holds four of them.
+// A search that finds no packing usually uses all of its tries. exceedsBound proves most of these instances
+// infeasible at once: nine in ten on the full nodes of Google's cell of 2011, if all containers are sensitive. It
+// computes a lower bound on the number of bins with the dual feasible functions u(k) of Fekete and Schepers ("New
+// classes of fast lower bounds for bin packing problems", 2001). A function u(k) assigns a weight to each item so
+// that the items of a bin never weigh more than 1 in total. For example, u(3) gives each item above a quarter of a
+// bin a weight of at least a third, because no bin holds four of these items.
 
-// weighings is the number of functions to try. Function k concerns items above 1/(k+1) of a bin.
+// weighings is the number of functions that exceedsBound tries. Function k helps with items above 1/(k+1) of a bin.
 const weighings = 12
 
-// exceedsBound reports true if it proves that no packing of items[from:] exists.
+// exceedsBound reports whether a bound proves that no packing of items[from:] exists.
 func (p *packer) exceedsBound(from int) bool {
 	for k := int32(1); k <= weighings; k++ {
 		if p.weigh(from, k) > k*1000*int32(len(p.room)) {
@@ -189,8 +189,8 @@ func (p *packer) exceedsBound(from int) bool {
 	return false
 }
 
-// weigh returns the total weight under u(k) of items[from:] and of the present content of the bins.
-// The capacity of a bin is k*1000.
+// weigh returns k*1000 times the total weight, under u(k), of items[from:] and of the present content of each bin.
+// The content of a bin counts as one item.
 func (p *packer) weigh(from int, k int32) (sum int32) {
 	for i := from; i < len(p.items); i++ {
 		sum += weightOf(p.items[i].milli, k)
@@ -201,7 +201,7 @@ func (p *packer) weigh(from int, k int32) (sum int32) {
 	return sum
 }
 
-// weightOf returns k*1000 times u(k) of a size.
+// weightOf returns k*1000 times the weight of a size under u(k).
 func weightOf(milli, k int32) int32 {
 	if whole := (k + 1) * milli / 1000; whole*1000 != (k+1)*milli {
 		return whole * 1000

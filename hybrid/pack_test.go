@@ -28,7 +28,7 @@ func TestPackBoundOnFeasible(t *testing.T) {
 	})
 }
 
-// fits tries all packings of items. seen holds the states that were tried before.
+// fits tries all packings of items. seen contains the states that it has tried before.
 func fits(room, items []int32, seen map[string]bool) bool {
 	if len(items) == 0 {
 		return true
@@ -48,7 +48,7 @@ func fits(room, items []int32, seen map[string]bool) bool {
 	return false
 }
 
-// Fractions that no search packs, as full nodes have them.
+// The bound rejects sets of fractions, as on full nodes, for which a search finds no packing.
 func TestPackBound(t *testing.T) {
 	times := func(count int, milli int32) []int32 { return slices.Repeat([]int32{milli}, count) }
 	for name, test := range map[string]struct {
@@ -83,7 +83,7 @@ func TestPackBound(t *testing.T) {
 	}
 }
 
-// packable's bisection finds the same fraction as an independent bisection over complete item lists.
+// packBound's bisection finds the same fraction as an independent bisection over complete item lists.
 func TestPackable(t *testing.T) {
 	part := rapid.OneOf(rapid.Int16Range(1, 999), rapid.SampledFrom([]int16{100, 250, 499, 500, 501, 750, 999}))
 	rapid.Check(t, func(t *rapid.T) {
@@ -94,16 +94,16 @@ func TestPackable(t *testing.T) {
 		for _, part := range parts {
 			items.insert(int32(part))
 		}
-		bins, low, high := items.bins(), int32(0), int32(1000)
+		bins, low, high := items.minBins(), int32(0), int32(1000)
 		for high-low > packSteps {
 			with, middle := items, (low+high)/2
-			if with.insert(middle); with.bins() <= bins {
+			if with.insert(middle); with.minBins() <= bins {
 				low = middle
 			} else {
 				high = middle
 			}
 		}
-		if gotBins, got := packable(parts); gotBins != bins || got != high-1 {
+		if gotBins, got := packBound(parts); gotBins != bins || got != high-1 {
 			t.Errorf("%v: %d bins and %dm, want %d and %dm", parts, gotBins, got, bins, high-1)
 		}
 	})

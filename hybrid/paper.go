@@ -2,12 +2,12 @@ package hybrid
 
 import "github.com/candor-project/candor/cpuset"
 
-// This file is Algorithm 1 of Bacou et al., "Your Containers should be WYSIWYG" (SCC 2019), as
-// published. P1, P2 and P3 are the exclusive, fractional and shared CPUs. Open points follow the
-// paper's text: the lowest CPU id comes first, and CHOOSE_PROCS prefers the emptiest CPU (section
+// This file implements Algorithm 1 of Bacou et al., "Your Containers should be WYSIWYG" (SCC 2019), as published.
+// P1, P2 and P3 of the paper are the exclusive, fractional and shared CPUs. The algorithm leaves two points open,
+// which follow the paper's text: the lowest CPU id comes first, and CHOOSE_PROCS prefers the emptiest CPU (section
 // IV-E).
 
-// paperAllocate is ALLOCATE, after the capacity test.
+// paperAllocate is ALLOCATE of the paper, after its capacity test.
 func (n *Node) paperAllocate(s int32) error {
 	slot := &n.slots[s]
 	if slot.Class == Sensitive {
@@ -15,7 +15,7 @@ func (n *Node) paperAllocate(s int32) error {
 			return err
 		}
 	}
-	// A cpuset is never empty: the flexible containers retain the last CPU.
+	// A cpuset must not be empty, so the last CPU remains for the flexible containers.
 	if n.flexible.count > 0 && n.shared.IsEmpty() && n.fractional.IsEmpty() {
 		n.undo(0)
 		return ErrNoCapacity
@@ -59,8 +59,8 @@ func (n *Node) paperPlace(s int32) error {
 	return ErrViewImpossible
 }
 
-// paperFraction puts a fraction on the emptiest fractional CPU if it fits there, else on a shared CPU,
-// which becomes fractional.
+// paperFraction puts a fraction on the emptiest fractional CPU. If the fraction does not fit there, paperFraction puts
+// it on a shared CPU, which becomes fractional. It reports whether it succeeded.
 func (n *Node) paperFraction(s int32, fraction Milli) bool {
 	if n.chooseProcs(s, 1, fraction) {
 		return true
@@ -73,8 +73,8 @@ func (n *Node) paperFraction(s int32, fraction Milli) bool {
 	return true
 }
 
-// chooseProcs is CHOOSE_PROCS: it fills at most the given number of fractional CPUs, the emptiest
-// first, each with as much as fits. On failure it gives nothing.
+// chooseProcs is CHOOSE_PROCS of the paper. It divides an amount among at most maxCPUs fractional CPUs, the emptiest
+// first, each with as much as fits. It reports whether it succeeded; on failure it gives nothing.
 func (n *Node) chooseProcs(s int32, maxCPUs int, amount Milli) bool {
 	mark := n.mark()
 	for ; amount > 0 && maxCPUs > 0; maxCPUs-- {

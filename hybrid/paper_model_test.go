@@ -13,8 +13,8 @@ import (
 	"github.com/candor-project/candor/topology"
 )
 
-// A paperModel is Algorithm 1 of the paper a second time, as slow and as plain
-// as can be: for every question it looks at every container anew.
+// A paperModel is a second implementation of Algorithm 1 of the paper. It is slow and simple: for every question it evaluates every
+// container again.
 type paperModel struct {
 	machine    *topology.Machine
 	options    hybrid.Options
@@ -32,8 +32,7 @@ func newPaperModel(m *topology.Machine, o hybrid.Options) *paperModel {
 	return &paperModel{machine: m, options: o, cpus: usable(m, o).Slice()}
 }
 
-// fractional returns the CPUs with fractions, the emptiest first, of equally
-// empty ones the lowest id first; and what is left on each.
+// fractional returns the CPUs with fractions, the emptiest first and then by id, and the room on each.
 func (p *paperModel) fractional() (cpus []int, room map[int]hybrid.Milli) {
 	room = map[int]hybrid.Milli{}
 	for _, cpu := range p.cpus {
@@ -50,7 +49,7 @@ func (p *paperModel) fractional() (cpus []int, room map[int]hybrid.Milli) {
 	return cpus, room
 }
 
-// shared returns the CPUs that no sensitive container has, lowest first.
+// shared returns the CPUs without sensitive containers, in ascending order.
 func (p *paperModel) shared() (cpus []int) {
 	_, room := p.fractional()
 	for _, cpu := range p.cpus {
@@ -70,7 +69,7 @@ func (p *paperModel) find(id string) int {
 	return slices.IndexFunc(p.containers, func(c *paperContainer) bool { return c.request.ID == id })
 }
 
-// allocate places a container at the given place in the order of arrival.
+// allocate places a container. place is its index in the order of arrival.
 func (p *paperModel) allocate(r hybrid.Request, place int) error {
 	if err := p.checkCapacity(r); err != nil {
 		return err
@@ -87,7 +86,7 @@ func (p *paperModel) allocate(r hybrid.Request, place int) error {
 	return hybrid.ErrNoCapacity
 }
 
-// checkCapacity: "host has enough CPU resources in total to allocate r to c".
+// checkCapacity checks the paper's condition "host has enough CPU resources in total to allocate r to c".
 func (p *paperModel) checkCapacity(r hybrid.Request) error {
 	total := map[hybrid.Class]hybrid.Milli{r.Class: guaranteed(r)}
 	for _, c := range p.containers {
@@ -103,7 +102,7 @@ func (p *paperModel) checkCapacity(r hybrid.Request) error {
 	return nil
 }
 
-// flexibleStands: flexible containers, if there are any, have a CPU.
+// flexibleStands reports whether the flexible containers, if there are any, have a CPU.
 func (p *paperModel) flexibleStands() bool {
 	fractional, _ := p.fractional()
 	return len(fractional)+len(p.shared()) > 0 || !slices.ContainsFunc(p.containers, func(c *paperContainer) bool {
@@ -111,7 +110,7 @@ func (p *paperModel) flexibleStands() bool {
 	})
 }
 
-// choose picks the CPUs of a sensitive container: lines 8 to 32.
+// choose chooses the CPUs of a sensitive container: lines 8 to 32 of the algorithm.
 func (p *paperModel) choose(c *paperContainer) bool {
 	whole, frac := int(c.request.Limit/1000), c.request.Limit%1000
 	shared := p.shared()
@@ -134,8 +133,8 @@ func (p *paperModel) choose(c *paperContainer) bool {
 	return c.request.Policy == hybrid.BestEffort && p.fill(c, rest, len(p.cpus))
 }
 
-// fill puts rest on at most n fractional CPUs, the emptiest first, on each all that
-// fits; or, if that is not enough, changes nothing.
+// fill divides rest among at most n fractional CPUs, the emptiest first, each with as much as fits. If they have too little room, fill
+// changes nothing.
 func (p *paperModel) fill(c *paperContainer, rest hybrid.Milli, n int) bool {
 	cpus, room := p.fractional()
 	fractions := map[int]hybrid.Milli{}
@@ -160,7 +159,7 @@ func (p *paperModel) release(id string) error {
 	return nil
 }
 
-// resize is a release and an allocation, undone if the latter is refused.
+// resize releases a container and allocates it again. If the allocation is refused, resize restores the container.
 func (p *paperModel) resize(id string, limit, guarantee hybrid.Milli) error {
 	i := p.find(id)
 	if i < 0 {
@@ -177,7 +176,7 @@ func (p *paperModel) resize(id string, limit, guarantee hybrid.Milli) error {
 	return err
 }
 
-// state returns the state that a node with the model's content reports.
+// state returns the state that a node with the same containers would report.
 func (p *paperModel) state() state {
 	s := state{machine: p.machine, options: p.options, usable: cpuset.Of(p.cpus...)}
 	fractional, _ := p.fractional()
@@ -219,7 +218,7 @@ func (p *paperModel) apply(op operation) error {
 	}
 }
 
-// The model keeps the invariants itself, on histories that no node takes part in.
+// The model meets the invariants on its own, in histories without a node.
 func TestPaperModelInvariants(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		m := drawMachine(rt)
@@ -258,7 +257,7 @@ func TestPaperModel(t *testing.T) {
 			if want != nil {
 				refused++
 			}
-			if diff := differ(stateOf(node, m, o), p.state()); diff != "" {
+			if diff := describeDifference(stateOf(node, m, o), p.state()); diff != "" {
 				rt.Fatalf("%v: %s", op, diff)
 			}
 		}
@@ -266,8 +265,8 @@ func TestPaperModel(t *testing.T) {
 	t.Logf("%d operations, %d of them refused", operations, refused)
 }
 
-// differ describes the difference between the states of a node and the model, ignoring weights.
-func differ(got, want state) string {
+// describeDifference describes the difference between the states of a node and the model, ignoring weights.
+func describeDifference(got, want state) string {
 	for i := range got.grants {
 		got.grants[i].Weight = 1
 	}

@@ -4,10 +4,10 @@ import (
 	"github.com/candor-project/candor/cpuset"
 )
 
-// pick chooses count CPUs of free by topology. The order of preference is: fewest NUMA nodes, fewest
-// L3 domains, fewest split cores, largest free domains left whole, lowest ids. CPUs close to near come
-// first if near is not empty. last is the CPU chosen last, which should carry a fraction. free must
-// contain at least count CPUs.
+// pick chooses count CPUs of free by topology. The preferences, in this order, are: fewest NUMA nodes, fewest L3
+// domains, fewest split cores, domains with few free CPUs, lowest CPU ids. If near is not empty, CPUs close to near
+// come first. last is the CPU that was chosen last, which should carry a fraction. free must contain at least count
+// CPUs.
 func (n *Node) pick(free *cpuset.Set, near *cpuset.Set, count int, policy TopologyPolicy) (picked cpuset.Set, last int) {
 	if count == 0 {
 		return picked, -1
@@ -18,7 +18,7 @@ func (n *Node) pick(free *cpuset.Set, near *cpuset.Set, count int, policy Topolo
 	}
 	p := picker{Node: n, free: free, near: near, taken: &picked, last: -1}
 	p.isFirst = near.IsEmpty()
-	p.counted = *free == n.shared.Set()
+	p.canUseCounts = *free == n.shared.Set()
 	p.choose(count)
 	return picked, p.last
 }
@@ -26,11 +26,11 @@ func (n *Node) pick(free *cpuset.Set, near *cpuset.Set, count int, policy Topolo
 // A picker holds the state of a call of pick.
 type picker struct {
 	*Node
-	free, near *cpuset.Set
-	taken      *cpuset.Set
-	last       int
-	isFirst    bool // the container has no CPU yet
-	counted    bool // free equals the shared pool and nothing is taken: the node's counts apply
+	free, near   *cpuset.Set // arguments of pick
+	taken        *cpuset.Set // CPUs chosen so far
+	last         int
+	isFirst      bool // the container has no CPU yet
+	canUseCounts bool // free is the shared pool and taken is empty, so that Node.inL3 and Node.inNUMA count the free CPUs
 }
 
 // choose takes count CPUs.
@@ -43,7 +43,7 @@ func (p *picker) choose(count int) {
 		p.takeFromNUMA(numa, count)
 		return
 	}
-	// No node has enough CPUs: take whole nodes until the rest fits into a single node.
+	// No NUMA node has enough free CPUs. Take all free CPUs of NUMA nodes until the rest fits into a single node.
 	var used cpuset.Set
 	for numa := p.firstNUMA(count); count > 0 && numa >= 0; numa = p.nextNUMA(count, &used) {
 		part := min(count, p.freeIn(&p.numas[numa]))
@@ -53,51 +53,52 @@ func (p *picker) choose(count int) {
 	}
 }
 
-// freeIn counts the free CPUs of a domain, without the CPUs that this pick has taken.
+// freeIn counts the free CPUs of a domain, without the CPUs that are taken.
 func (p *picker) freeIn(domain *cpuset.Set) int {
 	return p.free.CountIn(domain) - p.taken.CountIn(domain)
 }
 
 func (p *picker) freeInL3(i int) int {
-	if p.counted {
+	if p.canUseCounts {
 		return int(p.inL3[i].free)
 	}
 	return p.freeIn(&p.l3s[i])
 }
 
 func (p *picker) freeInNUMA(i int) int {
-	if p.counted {
+	if p.canUseCounts {
 		return int(p.inNUMA[i].free)
 	}
 	return p.freeIn(&p.numas[i])
 }
 
-// A fit ranks a domain with enough free CPUs. Smaller fields are better, in order.
+// A fit ranks a domain that has enough free CPUs. For each field, a lower value is better. The first field that differs
+// decides.
 type fit struct {
-	far    int // 0: the container has CPUs there already
-	l3s    int // number of L3 domains needed
-	splits int // number of split cores
-	left   int // remaining free CPUs in the domain: spare the large domains
-	outer  int // free CPUs in the NUMA node around it
+	isFar      int // 0 if the container has CPUs in the domain, otherwise 1 (farRank)
+	l3s        int // number of L3 domains needed
+	splits     int // number of cores that would be split
+	remaining  int // free CPUs that would remain in the domain, so that large free domains are spared
+	freeInNode int // free CPUs in the NUMA node of an L3 domain
 }
 
 func (a *fit) less(b *fit) bool {
 	switch {
-	case a.far != b.far:
-		return a.far < b.far
+	case a.isFar != b.isFar:
+		return a.isFar < b.isFar
 	case a.l3s != b.l3s:
 		return a.l3s < b.l3s
 	case a.splits != b.splits:
 		return a.splits < b.splits
-	case a.left != b.left:
-		return a.left < b.left
+	case a.remaining != b.remaining:
+		return a.remaining < b.remaining
 	default:
-		return a.outer < b.outer
+		return a.freeInNode < b.freeInNode
 	}
 }
 
-// bestL3 returns the L3 domain with the best fit for count CPUs, within a set or (nil) anywhere; -1 if
-// no domain has room.
+// bestL3 returns the L3 domain with the best fit for count CPUs; -1 if no L3 domain has enough. If domain is not nil,
+// only L3 domains within domain count.
 func (p *picker) bestL3(count int, domain *cpuset.Set) int {
 	best, bestFit := -1, fit{}
 	for i := range p.l3s {
@@ -105,7 +106,7 @@ func (p *picker) bestL3(count int, domain *cpuset.Set) int {
 			continue
 		}
 		if free := p.freeInL3(i); free >= count {
-			f := fit{p.far(&p.l3s[i]), 1, p.splits(int(p.inL3[i].whole), count), free - count, int(p.inNUMA[p.l3Node[i]].free)}
+			f := fit{p.farRank(&p.l3s[i]), 1, p.countSplits(int(p.inL3[i].whole), count), free - count, int(p.inNUMA[p.l3Node[i]].free)}
 			if best < 0 || f.less(&bestFit) {
 				best, bestFit = i, f
 			}
@@ -114,7 +115,7 @@ func (p *picker) bestL3(count int, domain *cpuset.Set) int {
 	return best
 }
 
-// bestNUMA returns the NUMA node with the best fit for count CPUs; -1 if no node has room.
+// bestNUMA returns the NUMA node with the best fit for count CPUs; -1 if no NUMA node has enough.
 func (p *picker) bestNUMA(count int) int {
 	best, bestFit := -1, fit{}
 	for i := range p.numas {
@@ -122,7 +123,7 @@ func (p *picker) bestNUMA(count int) int {
 			continue
 		}
 		if free := p.freeInNUMA(i); free >= count {
-			f := fit{p.far(&p.numas[i]), p.l3sNeeded(i, count), p.splits(int(p.inNUMA[i].whole), count), free - count, 0}
+			f := fit{p.farRank(&p.numas[i]), p.l3sNeeded(i, count), p.countSplits(int(p.inNUMA[i].whole), count), free - count, 0}
 			if best < 0 || f.less(&bestFit) {
 				best, bestFit = i, f
 			}
@@ -131,17 +132,17 @@ func (p *picker) bestNUMA(count int) int {
 	return best
 }
 
-// far returns 0 if the container has CPUs in the domain or has no CPUs yet, else 1.
-func (p *picker) far(domain *cpuset.Set) int {
+// farRank returns 0 if the container has CPUs in the domain, or has no CPUs yet; otherwise 1.
+func (p *picker) farRank(domain *cpuset.Set) int {
 	if p.isFirst || p.near.Overlaps(domain) {
 		return 0
 	}
 	return 1
 }
 
-// splits returns the number of cores that are split if count CPUs are taken from a domain with whole
-// CPUs on whole free cores. Whole free cores are taken first.
-func (p *picker) splits(whole, count int) int {
+// countSplits returns the number of CPUs that remain after as many whole cores as possible, if count CPUs are taken from
+// a domain. whole is the number of the domain's free CPUs on whole free cores.
+func (p *picker) countSplits(whole, count int) int {
 	if p.maxThreads == 1 {
 		return 0
 	}
@@ -149,7 +150,7 @@ func (p *picker) splits(whole, count int) int {
 	return count - min(count-count%p.maxThreads, whole)
 }
 
-// l3sNeeded returns the number of L3 domains of a NUMA node that count CPUs need.
+// l3sNeeded returns the number of L3 domains of a NUMA node that are needed for count CPUs.
 func (p *picker) l3sNeeded(numa, count int) int {
 	var used cpuset.Set
 	needed := 0
@@ -165,24 +166,24 @@ func (p *picker) l3sNeeded(numa, count int) int {
 	return needed
 }
 
-// fullestL3 returns the L3 domain of a NUMA node, outside used, with the most free CPUs. Domains where
-// the container has CPUs come first.
+// fullestL3 returns the L3 domain of a NUMA node, outside used, with the most free CPUs. L3 domains in which the
+// container has CPUs come first.
 func (p *picker) fullestL3(numa int, used *cpuset.Set) int {
 	best, bestFar, bestFree := -1, 0, 0
 	for i := range p.l3s {
 		if p.l3Node[i] != numa || p.inL3[i].free == 0 || used.Overlaps(&p.l3s[i]) {
 			continue
 		}
-		free, far := p.freeInL3(i), p.far(&p.l3s[i])
-		if free > 0 && (best < 0 || far < bestFar || far == bestFar && free > bestFree) {
-			best, bestFar, bestFree = i, far, free
+		free, rank := p.freeInL3(i), p.farRank(&p.l3s[i])
+		if free > 0 && (best < 0 || rank < bestFar || rank == bestFar && free > bestFree) {
+			best, bestFar, bestFree = i, rank, free
 		}
 	}
 	return best
 }
 
-// takeFromNUMA takes count CPUs of a NUMA node from the fewest L3 domains: the domains with the most
-// free CPUs, until the rest fits into a single domain.
+// takeFromNUMA takes count CPUs of a NUMA node from the fewest L3 domains. It takes all free CPUs of the L3 domains with
+// the most free CPUs until the rest fits into a single L3 domain.
 func (p *picker) takeFromNUMA(numa, count int) {
 	for count > 0 {
 		if l3 := p.bestL3(count, &p.numas[numa]); l3 >= 0 {
@@ -190,7 +191,7 @@ func (p *picker) takeFromNUMA(numa, count int) {
 			return
 		}
 		l3 := p.fullestL3(numa, p.taken)
-		if l3 < 0 { // an L3 domain spans nodes: take the rest in any order
+		if l3 < 0 { // an L3 domain spans NUMA nodes, so the rest comes from the NUMA node in any order
 			p.takeFrom(&p.numas[numa], count)
 			return
 		}
@@ -201,8 +202,8 @@ func (p *picker) takeFromNUMA(numa, count int) {
 	}
 }
 
-// takeFrom takes count free CPUs of a domain: whole cores while they fit, then CPUs of cores that are
-// split already. Last, it splits a core.
+// takeFrom takes count free CPUs of a domain: first whole cores, then CPUs of split cores, and finally CPUs of a whole
+// core, which it splits.
 func (p *picker) takeFrom(domain *cpuset.Set, count int) {
 	free := p.free.Intersect(*domain).Minus(*p.taken)
 	wholeCores := p.wholeCores.Set()
@@ -211,7 +212,7 @@ func (p *picker) takeFrom(domain *cpuset.Set, count int) {
 		p.add(whole.Lowest(count))
 		return
 	}
-	for size := p.maxThreads; size >= p.minThreads; size-- { // a small core may still fit last
+	for size := p.maxThreads; size >= p.minThreads; size-- { // if no large core fits, a small core may fit
 		for cpu := whole.First(); cpu >= 0 && count >= size; cpu = whole.Next(cpu + 1) {
 			at := p.layout.cpus[cpu].core
 			core := &p.cores[at]
@@ -235,7 +236,7 @@ func (p *picker) add(set cpuset.Set) {
 	if !set.IsEmpty() {
 		p.taken.AddAll(&set)
 		p.last = set.Last()
-		p.counted = false
+		p.canUseCounts = false
 	}
 }
 
@@ -246,7 +247,7 @@ func (p *picker) addLowest(set cpuset.Set, count int) int {
 	return low.Count()
 }
 
-// pickCores chooses whole free cores with exactly count CPUs; ok is false if there are none.
+// pickCores chooses whole free cores that have count CPUs in total; ok is false if this is impossible.
 func (n *Node) pickCores(free, near *cpuset.Set, count int) (picked cpuset.Set, last int, ok bool) {
 	usable := n.wholeCores.Set().Intersect(*free)
 	for cpu := usable.First(); cpu >= 0; cpu = usable.Next(cpu + 1) {
@@ -264,12 +265,12 @@ func (n *Node) pickCores(free, near *cpuset.Set, count int) (picked cpuset.Set, 
 	return n.pickExactly(&usable, count)
 }
 
-// pickExactly chooses whole cores with exactly count CPUs on machines with cores of several sizes, if
-// the best domain has no exact fit. The largest cores come first, then the lowest ids.
+// pickExactly is pickCores for machines whose cores have different numbers of CPUs, if pick does not choose whole cores.
+// It chooses the largest cores first, then the cores with the lowest CPU ids.
 func (n *Node) pickExactly(usable *cpuset.Set, count int) (picked cpuset.Set, last int, ok bool) {
 	for size := n.maxThreads; size >= n.minThreads; size-- {
-		left := usable.Minus(picked)
-		for cpu := left.First(); cpu >= 0 && count >= size; cpu = left.Next(cpu + 1) {
+		remaining := usable.Minus(picked)
+		for cpu := remaining.First(); cpu >= 0 && count >= size; cpu = remaining.Next(cpu + 1) {
 			core := n.layout.cpus[cpu].core
 			if len(n.siblings[core]) != size || picked.Contains(cpu) {
 				continue
@@ -284,8 +285,8 @@ func (n *Node) pickExactly(usable *cpuset.Set, count int) (picked cpuset.Set, la
 
 // The functions below choose several NUMA nodes for a container that no single node can hold.
 
-// firstNUMA returns the NUMA node to start with if no single node has count CPUs. It minimizes the
-// number of nodes that nextNUMA adds, then the sum of their distances.
+// firstNUMA returns the first NUMA node for a container with count CPUs. It minimizes the number of NUMA nodes that the
+// container needs in the order of nextNUMA, then the sum of their distances.
 func (p *picker) firstNUMA(count int) int {
 	best, bestNodes, bestDistance := -1, 0, 0
 	for i := range p.numas {
@@ -299,8 +300,8 @@ func (p *picker) firstNUMA(count int) int {
 	return best
 }
 
-// tour returns the number of NUMA nodes for count CPUs, starting with a given node, and the sum of
-// their distances.
+// tour returns the number of NUMA nodes that count CPUs need in the order of nextNUMA, starting with a given NUMA node,
+// and the sum of the distances of these nodes.
 func (p *picker) tour(numa, count int) (nodes, distance int) {
 	var used cpuset.Set
 	for numa >= 0 && count > 0 {
@@ -313,8 +314,8 @@ func (p *picker) tour(numa, count int) (nodes, distance int) {
 	return nodes, distance
 }
 
-// nextNUMA returns the next NUMA node after the used nodes: the nearest node with room for count CPUs,
-// else the node with the most free CPUs; -1 if none is left.
+// nextNUMA returns the next NUMA node after the used nodes: the nearest node with count free CPUs or, if there is none,
+// the node with the most free CPUs; -1 if no unused node has free CPUs.
 func (p *picker) nextNUMA(count int, used *cpuset.Set) int {
 	best := -1
 	var bestKey [3]int
@@ -334,6 +335,7 @@ func (p *picker) nextNUMA(count int, used *cpuset.Set) int {
 	return best
 }
 
+// isLessKey compares two keys lexicographically.
 func isLessKey(a, b *[3]int) bool {
 	for i := range a {
 		if a[i] != b[i] {
@@ -343,8 +345,8 @@ func isLessKey(a, b *[3]int) bool {
 	return false
 }
 
-// distance returns the sum of the distances of a NUMA node to the used nodes and to the nodes where
-// the container has CPUs.
+// distance returns the sum of the distances from a NUMA node to the used nodes and to the nodes in which the container
+// has CPUs.
 func (p *picker) distance(numa int, used *cpuset.Set) int {
 	sum := 0
 	distances := p.machine.Nodes[numa].Distances

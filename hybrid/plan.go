@@ -6,41 +6,42 @@ import (
 	"github.com/candor-project/candor/cpuset"
 )
 
-// A Fraction is a sensitive grant's part of a fractional CPU.
+// A Fraction is the part of a fractional CPU that belongs to a sensitive grant.
 type Fraction struct {
 	CPU   int   // CPU id
 	Milli Milli // 1 to 999
 }
 
-// A Grant is the CPUs, quota and weight of a container.
+// A Grant is the set of CPUs, the quota and the weight of a container.
 type Grant struct {
 	Request
 
-	CPUs      cpuset.Set // the cpuset: exclusive and fractional CPUs, or the CPUs of flexible containers
+	CPUs      cpuset.Set // the container's cpuset: its exclusive and fractional CPUs, or the CPUs of flexible containers
 	Exclusive cpuset.Set // the CPUs that no other container uses
 	Fractions []Fraction // in ascending order of CPU id; nil for flexible grants
 	Quota     Milli      // 0: no quota (the cpuset enforces the limit, or there is no limit)
-	// Weight divides the time of a contended CPU, in milli-CPU: 1000 is the kernel's default
-	// (cpu.shares 1024, cpu.weight 100).
+	// Weight is the share of the container when containers compete for a CPU, in milli-CPU: 1000 is the
+	// kernel's default (cpu.shares 1024, cpu.weight 100).
 	Weight Milli
-	// TopologyMet reports whether a best-effort container got its topology policy; it is always true
-	// for a strict container.
+	// TopologyMet reports whether the CPUs meet the topology policy; it is always true for a strict
+	// container.
 	TopologyMet bool
-	// Lost are the CPUs of the grant that the node no longer had at Restore. PlanRepair replaces them.
+	// Lost is the set of CPUs that belonged to the grant and that the node did not have at Restore. PlanRepair
+	// replaces them.
 	Lost cpuset.Set
 }
 
-// same reports whether two grants of a container have the same CPUs; weights are ignored.
-func (g *Grant) same(h *Grant) bool {
+// sameCPUs reports whether two grants of a container have the same CPUs and fractions. Their weights may differ.
+func (g *Grant) sameCPUs(h *Grant) bool {
 	return g.CPUs == h.CPUs && g.Exclusive == h.Exclusive && slices.Equal(g.Fractions, h.Fractions)
 }
 
-// A Change is another container's grant before and after a plan.
+// A Change is the grant of another container before and after a plan.
 type Change struct {
 	Before, After Grant
 }
 
-// An Op is the operation of a plan.
+// An Op is the operation that a plan performs.
 type Op uint8
 
 // The operations, named after the methods of Node that plan them.
@@ -51,27 +52,27 @@ const (
 	OpRepair
 )
 
-// A Plan is the result of an operation that is not committed yet. Its slices are memory of the node:
-// read and commit it before the node's next plan or commit. A Clone can be read at any time, and
-// committed until the node commits another plan.
+// A Plan is the result of an operation that is not committed yet. Its slices are memory of the node, so read and
+// commit the plan before the node's next plan or commit. A Clone can be read at any time, and committed until the
+// node commits another plan.
 type Plan struct {
 	Op     Op
 	Grant  Grant    // the container's grant after the operation; for a release, before it
 	Before Grant    // the container's grant before a resize or repair
-	Others []Change // the other containers whose CPUs change, in order of arrival
-	Moves  int      // fractions of other containers that change CPU
+	Others []Change // changes of the other containers whose CPUs change, in order of arrival
+	Moves  int      // number of fractions of other containers that change CPU
 
-	SharedBefore, Shared Milli // shared time on the node before and after
+	SharedBefore, Shared Milli // shared time of the node before and after the operation
 
-	node       *Node
-	slot       int32
-	domain     int32
-	wholeCores bool
-	sharedLeft int        // shared CPUs after the plan
-	lent       cpuset.Set // fractional CPUs of flexible containers after the plan
-	version    uint64     // Node.version when the plan was made
-	seq        uint64     // number of the plan; 0 for a clone, which owns its edits
-	edits      []edit
+	node            *Node
+	slot            int32
+	domain          int32
+	wholeCores      bool
+	sharedCPUsAfter int        // number of shared CPUs after the plan
+	lent            cpuset.Set // fractional CPUs that flexible containers use after the plan
+	version         uint64     // Node.version when the plan was made
+	seq             uint64     // number of the plan (scratch.plans); 0 for a clone, whose edits are a copy
+	edits           []edit
 }
 
 // Clone returns a copy that shares no memory with the node.
@@ -92,31 +93,31 @@ func (p *Plan) Clone() *Plan {
 	return &c
 }
 
-// Plan, PlanRelease, PlanResize and PlanRepair are small enough to be inlined,
-// so that a plan which does not outlive its caller costs no allocation.
+// Plan, PlanRelease, PlanResize and PlanRepair are small enough for inlining, so that a plan that does not
+// outlive the caller needs no heap allocation.
 
-// Plan plans the allocation of a container. It changes nothing. The error is a *Refusal.
+// Plan plans the allocation of a container, and changes nothing. The error is a *Refusal.
 func (n *Node) Plan(r Request) (*Plan, error) {
 	p := new(Plan)
 	return p, n.planAllocate(p, &r, nil)
 }
 
-// PlanRelease plans the release of a container, and lowers the shared time with the released CPUs. The
-// error is a *Refusal of kind ErrUnknownID.
+// PlanRelease plans the release of a container. The plan uses the released CPUs to lower the shared time. The error is a
+// *Refusal of kind ErrUnknownID.
 func (n *Node) PlanRelease(id string) (*Plan, error) {
 	p := new(Plan)
 	return p, n.planRelease(p, id)
 }
 
-// PlanResize plans a new limit for a container and, for a flexible container, a new guarantee (0: the
-// limit). The error is a *Refusal; then the present grant remains valid.
+// PlanResize plans a new limit for a container and, for a flexible container, a new guarantee (0 means the limit). The
+// error is a *Refusal; the present grant then remains valid.
 func (n *Node) PlanResize(id string, limit, guarantee Milli) (*Plan, error) {
 	p := new(Plan)
 	return p, n.planResize(p, id, limit, guarantee, OpResize)
 }
 
-// PlanRepair plans replacements for the CPUs that a grant has lost (Grant.Lost). The error is a
-// *Refusal; then the grant retains its remaining CPUs.
+// PlanRepair plans replacements for the CPUs that a grant has lost (Grant.Lost). The error is a *Refusal; the grant then
+// retains its remaining CPUs.
 func (n *Node) PlanRepair(id string) (*Plan, error) {
 	p := new(Plan)
 	return p, n.planRepair(p, id)
@@ -137,18 +138,18 @@ func (n *Node) Commit(p *Plan) error {
 		n.link(s)
 	case OpRelease:
 		n.redo(p.edits)
-		n.unpromise(s)
+		n.subtractFromSums(s)
 		n.unlink(s)
 		n.dropSlot(s)
 	default:
-		n.unpromise(s)
+		n.subtractFromSums(s)
 		n.setRequest(s, p)
 		if d := n.slots[s].details; d != nil {
 			d.lost = cpuset.Set{}
 		}
 		n.redo(p.edits)
 	}
-	n.sharedTime = n.sharedNow()
+	n.sharedTime = n.currentShared()
 	return nil
 }
 
@@ -156,11 +157,11 @@ func (n *Node) Commit(p *Plan) error {
 func (n *Node) setRequest(s int32, p *Plan) {
 	slot := &n.slots[s]
 	slot.spec, slot.domain, slot.wholeCores = specOf(&p.Grant.Request), p.domain, p.wholeCores
-	n.promise(s)
+	n.addToSums(s)
 }
 
-// promise adds a slot's request to the node's sums; unpromise subtracts it.
-func (n *Node) promise(s int32) {
+// addToSums adds a slot's limit or guarantee to the node's sums.
+func (n *Node) addToSums(s int32) {
 	slot := &n.slots[s]
 	if slot.Class == Sensitive {
 		n.sensitive += slot.Limit
@@ -173,7 +174,8 @@ func (n *Node) promise(s int32) {
 	}
 }
 
-func (n *Node) unpromise(s int32) {
+// subtractFromSums reverts addToSums.
+func (n *Node) subtractFromSums(s int32) {
 	slot := &n.slots[s]
 	if slot.Class == Sensitive {
 		n.sensitive -= slot.Limit

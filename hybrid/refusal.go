@@ -7,26 +7,26 @@ import (
 	"github.com/candor-project/candor/cpuset"
 )
 
-// Errors of the package, for use with errors.Is. Plan and PlanResize wrap them in a *Refusal, which
-// has the details.
+// Errors of the package, for use with errors.Is. The planning methods return an error as Refusal.Kind, with
+// details in the Refusal. Commit returns ErrStalePlan.
 var (
 	ErrNoCapacity     = errors.New("no capacity")         // the node has too little CPU time
 	ErrViewImpossible = errors.New("view impossible")     // enough CPU time, but the view cannot equal the limit
-	ErrUnknownID      = errors.New("id unknown")          // no grant has that id
-	ErrIDTaken        = errors.New("id taken")            // another grant has that id
+	ErrUnknownID      = errors.New("id unknown")          // no container has the id
+	ErrIDTaken        = errors.New("id taken")            // a container of the node has the id
 	ErrBadRequest     = errors.New("bad request")         // invalid limit, guarantee, class, policy or topology policy
-	ErrStalePlan      = errors.New("plan is out of date") // the node has changed since the plan
+	ErrStalePlan      = errors.New("plan is out of date") // the node has changed after the plan
 )
 
-// A Refusal is the error of a refused request, with the figures behind the decision. Reason formats
-// them. Kind is an error of the list above; errors.Is finds it.
+// A Refusal is the error of a refused request, with the figures behind the decision. Reason returns these
+// figures as text. Kind is an error of the list above, and errors.Is finds it.
 type Refusal struct {
 	ID    string
 	Kind  error
 	Cause Cause
 	Text  string // the reason, for CauseOther
 
-	// The figures, for other causes.
+	// The figures for the other causes. A field that no cause is named for can be set for several causes.
 	Wanted    Milli          // requested CPU time; for a resize, the additional CPU time
 	Remaining Milli          // CauseTime: remaining CPU time
 	Capacity  Milli          // CauseTime: CPU time of the usable CPUs
@@ -37,46 +37,46 @@ type Refusal struct {
 	Fraction  Milli          // fraction that the container lacks
 	Free      cpuset.Set     // shared CPUs available to the container
 	Room      Milli          // largest room on a fractional CPU
-	Domain    int            // CauseTopology: maximum of available CPUs in a single domain
-	Topology  TopologyPolicy // CauseTopology: the topology policy
+	Domain    int            // CauseTopology: highest number of available CPUs in a domain
+	Topology  TopologyPolicy // CauseTopology: the container's topology policy
 }
 
-// A Cause is the resource that was missing.
+// A Cause is the resource that a refused container lacks.
 type Cause uint8
 
 // Causes of a refusal.
 const (
-	CauseOther    Cause = iota // see Refusal.Text
-	CauseTime                  // CPU time: the limits and guarantees exceed the usable CPUs
-	CauseWhole                 // whole CPUs without a sensitive container
-	CauseFraction              // room for the fraction on one CPU
-	CauseTopology              // a domain or whole cores for the topology policy
+	CauseOther    Cause = iota // Refusal.Text has the reason
+	CauseTime                  // CPU time: the sum of limits and guarantees would exceed the usable CPUs
+	CauseWhole                 // whole CPUs: too few CPUs have no sensitive container
+	CauseFraction              // room for the fraction on a single CPU
+	CauseTopology              // a domain, or whole cores, that the topology policy requires
 	CauseFlexible              // room for the flexible containers
 )
 
 var causeNames = []string{"refused", "no-time", "no-whole-cpus", "no-fraction", "no-domain", "flexible-need"}
 
-// String returns the cause as in Step.Kind.
+// String returns the cause as Step.Kind of Refusal.Explain.
 func (c Cause) String() string { return nameOf(c, causeNames) }
 
 func (r *Refusal) Error() string { return fmt.Sprintf("%s: %v: %s", r.ID, r.Kind, r.Reason()) }
 func (r *Refusal) Unwrap() error { return r.Kind }
 
-// Explain returns the refusal as a single step. Its CPUs are those available to the container.
+// Explain returns the refusal as a single step. The CPUs of the step are those that are available to the container.
 func (r *Refusal) Explain() []Step {
 	return []Step{{r.Cause.String(), r.Free, r.Reason()}}
 }
 
-// Reason returns the reason for the refusal, with its figures, in a single line.
+// Reason returns the reason for the refusal as a single line.
 func (r *Refusal) Reason() string {
 	switch r.Cause {
 	case CauseTime:
 		return r.explainTime()
 	case CauseWhole:
-		return fmt.Sprintf("needs %s; %s free of sensitive containers", r.parts(), are(r.Free.Count(), "CPU"))
+		return fmt.Sprintf("needs %s; %s free of sensitive containers", r.describeMissing(), pluralWithVerb(r.Free.Count(), "CPU"))
 	case CauseFraction:
 		return fmt.Sprintf("needs %s; %s free of sensitive containers, and the largest room on a fractional CPU is %dm",
-			r.parts(), are(r.Free.Count(), "CPU"), r.Room)
+			r.describeMissing(), pluralWithVerb(r.Free.Count(), "CPU"), r.Room)
 	case CauseTopology:
 		return r.explainDomain()
 	case CauseFlexible:
@@ -84,10 +84,10 @@ func (r *Refusal) Reason() string {
 			return "needs a shared or fractional CPU, and the node has none"
 		}
 		if r.Flexible == 0 {
-			return fmt.Sprintf("needs %s; the last CPU of the flexible containers must remain", r.parts())
+			return fmt.Sprintf("needs %s; the last CPU of the flexible containers must remain", r.describeMissing())
 		}
 		return fmt.Sprintf("needs %s; the remaining CPUs have no room for the flexible containers, which are guaranteed %s",
-			r.parts(), cpuTime(r.Flexible))
+			r.describeMissing(), cpuTime(r.Flexible))
 	default:
 		return r.Text
 	}
@@ -105,16 +105,16 @@ func (r *Refusal) explainTime() string {
 func (r *Refusal) explainDomain() string {
 	switch r.Topology {
 	case WholeCores:
-		return fmt.Sprintf("needs %s; topology policy whole-cores takes whole cores, and %s on free whole cores", r.parts(), are(r.Domain, "CPU"))
+		return fmt.Sprintf("needs %s; topology policy whole-cores takes whole cores, and %s on free whole cores", r.describeMissing(), pluralWithVerb(r.Domain, "CPU"))
 	case SingleL3:
-		return fmt.Sprintf("needs %s; topology policy single-l3 needs a single L3 domain in a NUMA node, and the best one has %s", r.parts(), plural(r.Domain, "whole CPU"))
+		return fmt.Sprintf("needs %s; topology policy single-l3 needs a single L3 domain in a NUMA node, and the best one has %s", r.describeMissing(), plural(r.Domain, "whole CPU"))
 	default:
-		return fmt.Sprintf("needs %s; topology policy single-numa needs a single NUMA node, and the best one has %s", r.parts(), plural(r.Domain, "whole CPU"))
+		return fmt.Sprintf("needs %s; topology policy single-numa needs a single NUMA node, and the best one has %s", r.describeMissing(), plural(r.Domain, "whole CPU"))
 	}
 }
 
-// parts formats the missing whole CPUs and the missing fraction.
-func (r *Refusal) parts() string {
+// describeMissing returns a phrase about the missing whole CPUs and the missing fraction.
+func (r *Refusal) describeMissing() string {
 	switch {
 	case r.Whole == 0 && r.Fraction == 0:
 		return cpuTime(r.Wanted)
@@ -127,7 +127,7 @@ func (r *Refusal) parts() string {
 	}
 }
 
-// cpuTime formats an amount with its unit: "1500m of CPU time", "1 CPU", "2 CPUs".
+// cpuTime formats an amount with a unit, such as "1500m of CPU time", "1 CPU" or "2 CPUs".
 func cpuTime(m Milli) string {
 	if m%1000 != 0 {
 		return m.String() + " of CPU time"
@@ -135,25 +135,25 @@ func cpuTime(m Milli) string {
 	return plural(int(m/1000), "CPU")
 }
 
-func plural(n int, what string) string {
+func plural(n int, noun string) string {
 	if n == 1 {
-		return "1 " + what
+		return "1 " + noun
 	}
-	return fmt.Sprintf("%d %ss", n, what)
+	return fmt.Sprintf("%d %ss", n, noun)
 }
 
-// are returns a plural with its verb.
-func are(n int, what string) string {
+// pluralWithVerb returns a number, a noun and the verb "is" or "are".
+func pluralWithVerb(n int, noun string) string {
 	if n == 1 {
-		return "1 " + what + " is"
+		return "1 " + noun + " is"
 	}
-	return plural(n, what) + " are"
+	return plural(n, noun) + " are"
 }
 
-// checkRequest refuses invalid requests and ids that are taken.
+// checkRequest returns a refusal if a request is invalid or its id is taken.
 func (n *Node) checkRequest(r *Request) *Refusal {
 	if r.ID == "" {
-		return bad(r.ID, "the id is empty")
+		return badRequest(r.ID, "the id is empty")
 	}
 	if _, taken := n.byID[r.ID]; taken && r.hasKnownValues() {
 		return &Refusal{ID: r.ID, Kind: ErrIDTaken, Text: "a container with this id is on the node"}
@@ -161,10 +161,10 @@ func (n *Node) checkRequest(r *Request) *Refusal {
 	return r.check()
 }
 
-// check refuses unknown values and invalid amounts. It does not check the id.
+// check returns a refusal if a request has unknown values or invalid amounts. It does not check the id.
 func (r *Request) check() *Refusal {
 	if !r.hasKnownValues() {
-		return bad(r.ID, "class %v, policy %v or topology %v: unknown value", r.Class, r.Policy, r.Topology)
+		return badRequest(r.ID, "class %v, policy %v or topology %v: unknown value", r.Class, r.Policy, r.Topology)
 	}
 	return r.checkAmounts()
 }
@@ -174,35 +174,35 @@ func (r *Request) hasKnownValues() bool {
 	return int(r.Class) < len(classNames) && int(r.Policy) < len(policyNames) && int(r.Topology) < len(topologyNames)
 }
 
-// checkAmounts refuses invalid limits and guarantees.
+// checkAmounts returns a refusal if the limit or the guarantee is invalid.
 func (r *Request) checkAmounts() *Refusal {
 	switch {
 	case r.Limit == 0 && r.Class == Sensitive:
-		return bad(r.ID, "a sensitive container needs a limit: its view is as large as that")
+		return badRequest(r.ID, "a sensitive container needs a limit: its view is as large as that")
 	case r.Limit != 0 && (r.Limit < MinLimit || r.Limit > MaxLimit):
-		return bad(r.ID, "limit %dm: must be %dm to %s", r.Limit, MinLimit, cpuTime(MaxLimit))
+		return badRequest(r.ID, "limit %dm: must be %dm to %s", r.Limit, MinLimit, cpuTime(MaxLimit))
 	case r.Class == Sensitive && r.Guarantee != 0 && r.Guarantee != r.Limit:
-		return bad(r.ID, "a sensitive container is guaranteed its limit, %s, not %s", r.Limit, r.Guarantee)
+		return badRequest(r.ID, "a sensitive container is guaranteed its limit, %s, not %s", r.Limit, r.Guarantee)
 	case r.Guarantee < NoGuarantee || r.Guarantee > MaxLimit:
-		return bad(r.ID, "guarantee %dm: must be 0 to %s", r.Guarantee, cpuTime(MaxLimit))
+		return badRequest(r.ID, "guarantee %dm: must be 0 to %s", r.Guarantee, cpuTime(MaxLimit))
 	case r.Limit > 0 && r.Guarantee > r.Limit:
-		return bad(r.ID, "guarantee %s is above the limit %s", r.Guarantee, r.Limit)
+		return badRequest(r.ID, "guarantee %s is above the limit %s", r.Guarantee, r.Limit)
 	}
 	return nil
 }
 
-// bad returns a refusal of an invalid request.
-func bad(id, format string, args ...any) *Refusal {
+// badRequest returns a refusal of an invalid request.
+func badRequest(id, format string, args ...any) *Refusal {
 	return &Refusal{ID: id, Kind: ErrBadRequest, Text: fmt.Sprintf(format, args...)}
 }
 
-func (n *Node) unknown(id string) error {
+func (n *Node) unknownID(id string) error {
 	return &Refusal{ID: id, Kind: ErrUnknownID, Text: "no container with this id is on the node"}
 }
 
-// refuse returns the Refusal for a slot's request. The slot's promise must be counted, and the slot
-// must hold its CPUs from before the operation.
-func (n *Node) refuse(s int32, kind error) error {
+// refusalFor returns the Refusal for a slot's request. The request must be in the node's sums (addToSums), and the
+// slot must have its CPUs from before the operation.
+func (n *Node) refusalFor(s int32, kind error) error {
 	request := n.slots[s].request()
 	r := &Refusal{ID: request.ID, Kind: kind, Topology: request.Topology, Wanted: request.Guaranteed(), Flexible: n.flexible.need}
 	if errors.Is(kind, ErrNoCapacity) && n.lacksTime(r, &request) {
@@ -222,8 +222,8 @@ func (n *Node) refuse(s int32, kind error) error {
 	return r
 }
 
-// lacksTime reports whether the request lacks CPU time, and fills in the figures. The request itself
-// is counted among the promises.
+// lacksTime reports whether CPU time is lacking for a request, and sets the figures. The request is in the node's sums
+// already.
 func (n *Node) lacksTime(r *Refusal, request *Request) bool {
 	r.Capacity, r.MinShared = n.capacity(), n.options.MinShared
 	r.Promised = n.sensitive
@@ -242,7 +242,7 @@ func (n *Node) lacksTime(r *Refusal, request *Request) bool {
 	return false
 }
 
-// lacksCPUs determines which CPUs a sensitive container lacks.
+// lacksCPUs sets the cause and the figures for a sensitive container that lacks CPUs.
 func (n *Node) lacksCPUs(r *Refusal, s int32) {
 	slot := &n.slots[s]
 	r.Whole = max(0, int(slot.Limit/1000)-slot.exclusive.Count())
@@ -253,8 +253,8 @@ func (n *Node) lacksCPUs(r *Refusal, s int32) {
 	free := r.Free.Count()
 	isConfined := slot.Topology.isDomain() && slot.Policy == Strict
 	if isConfined {
-		holds := slot.exclusive.Set()
-		r.Domain = n.maxFree(slot.Topology, &r.Free, &holds)
+		heldCPUs := slot.exclusive.Set()
+		r.Domain = n.maxFree(slot.Topology, &r.Free, &heldCPUs)
 	}
 	switch {
 	case isConfined && r.Domain < free:
@@ -273,9 +273,9 @@ func (n *Node) lacksCPUs(r *Refusal, s int32) {
 // isDomain reports whether a topology policy confines a container to a domain.
 func (w TopologyPolicy) isDomain() bool { return w == SingleNUMA || w == SingleL3 || w == WholeCores }
 
-// maxFree returns the maximum number of CPUs of free in a single domain of the policy's kind. If the
-// container holds CPUs already, only the domain of these CPUs counts.
-func (n *Node) maxFree(policy TopologyPolicy, free, holds *cpuset.Set) int {
+// maxFree returns the highest number of CPUs of free in a domain of the policy's kind. If the container has CPUs
+// already, only the domain of these CPUs counts.
+func (n *Node) maxFree(policy TopologyPolicy, free, heldCPUs *cpuset.Set) int {
 	domains := n.numas
 	switch policy {
 	case SingleL3:
@@ -285,7 +285,7 @@ func (n *Node) maxFree(policy TopologyPolicy, free, holds *cpuset.Set) int {
 	}
 	count := 0
 	for i := range domains {
-		if holds.SubsetOf(&domains[i]) {
+		if heldCPUs.SubsetOf(&domains[i]) {
 			count = max(count, free.CountIn(&domains[i]))
 		}
 	}

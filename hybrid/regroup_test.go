@@ -8,7 +8,7 @@ import (
 	"github.com/candor-project/candor/hybrid"
 )
 
-// withFraction is a container that has whole CPUs and a fraction at a place.
+// withFraction returns the grant of a container that has whole CPUs and a fraction on a CPU.
 func withFraction(id string, exclusive string, cpu int, milli hybrid.Milli) hybrid.Grant {
 	own, err := cpuset.Parse(exclusive)
 	if err != nil {
@@ -34,7 +34,7 @@ func restored(t testing.TB, machine string, o hybrid.Options, grants ...hybrid.G
 	return node
 }
 
-// Fractions leave a domain when a flexible container with that topology policy would be refused otherwise.
+// Fractions leave a domain if a flexible container with this topology policy would otherwise be refused.
 func TestFlexibleDomainMovesFractions(t *testing.T) {
 	for _, test := range []struct {
 		machine        string
@@ -64,7 +64,7 @@ func TestFlexibleDomainMovesFractions(t *testing.T) {
 	}
 }
 
-// Fractions of one domain are packed anew for a container that may have CPUs of that domain only.
+// The fractions of a domain are repacked for a container that may have only CPUs of this domain.
 func TestRepackInDomain(t *testing.T) {
 	// Node 0 has 4 CPUs with 600+300, 600+300, 700, 200: one CPU more is free only if 700+300, 600+200 … are put together.
 	node := restored(t, "numa:2 core:4", hybrid.Options{},
@@ -80,7 +80,7 @@ func TestRepackInDomain(t *testing.T) {
 	}
 }
 
-// On a node that has lost CPUs, and so has promised too much, containers may still shrink and go.
+// On a node that has lost CPUs and has less capacity than its containers need, containers can still shrink and be released.
 func TestShrinkOnOverpromisedNode(t *testing.T) {
 	grants := []hybrid.Grant{
 		{Request: hybrid.Request{ID: "a", Limit: 3000}, CPUs: cpuset.Range(0, 2), Exclusive: cpuset.Range(0, 2)},
@@ -110,7 +110,7 @@ func TestShrinkOnOverpromisedNode(t *testing.T) {
 	}
 }
 
-// A best-effort container that has whole cores retains its CPUs, and grows without its topology policy if no cores are free.
+// A best-effort container on whole cores retains its CPUs at a resize. If no whole cores are free, it grows without its topology policy.
 func TestWholeCoresResizeFallsBack(t *testing.T) {
 	for _, policy := range []hybrid.Policy{hybrid.Strict, hybrid.BestEffort} {
 		t.Run(policy.String(), func(t *testing.T) {
@@ -136,7 +136,7 @@ func TestWholeCoresResizeFallsBack(t *testing.T) {
 	}
 }
 
-// A fraction that must stay keeps its container in its domain when that grows.
+// If a container with an immovable fraction grows, it stays in the domain of the fraction.
 func TestImmovableFractionStaysInDomain(t *testing.T) {
 	small := withFraction("a", "", 3, 100)
 	small.Immovable, small.Topology = true, hybrid.SingleNUMA
@@ -153,7 +153,7 @@ func TestImmovableFractionStaysInDomain(t *testing.T) {
 	wantRefusal(t, err, "a", hybrid.ErrViewImpossible, "single-numa")
 }
 
-// A fraction that moves goes to the nearest of the CPUs that are as good.
+// A fraction moves to the nearest of equally good CPUs.
 func TestMovesStayNear(t *testing.T) {
 	// "a" shares CPU 4 with "b" until "c" leaves; then CPU 1, near to the whole CPU of "a", and CPU 5 are free.
 	node := restored(t, "numa:2 core:4", hybrid.Options{Moves: 1, Reserved: cpuset.Of(2, 3, 6, 7)},

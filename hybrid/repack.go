@@ -4,14 +4,14 @@ import (
 	"github.com/candor-project/candor/cpuset"
 )
 
-// Repacking rearranges all movable fractions. It succeeds where single moves fail, and needs more
+// Repacking rearranges all movable fractions of a domain. It can succeed when single moves fail, but it needs more
 // moves.
 
-// maxRepacked bounds the number of repacked fractions: the search takes too long for more.
+// maxRepacked is the maximum number of fractions to repack, because the search for a packing takes too long for more.
 const maxRepacked = 128
 
-// repackFor rearranges the fractions of a domain so that whole CPUs and a fraction of a container fit.
-// It reports whether it succeeded; on failure nothing has changed.
+// repackFor rearranges the fractions of a domain so that a container's whole CPUs and fraction fit. It reports
+// whether it succeeded; on failure nothing has changed.
 func (n *Node) repackFor(domain *cpuset.Set, whole int, fraction Milli) bool {
 	p := &n.scratch.pack
 	free := n.available().Intersect(*domain)
@@ -34,11 +34,11 @@ func (n *Node) packTries() int {
 	return packTries
 }
 
-// startPacking fills the packer with the movable items of a domain and with bins, starting with the
-// CPUs of items that may not move. It reports whether the bins suffice for these CPUs.
+// startPacking fills the packer with the movable items of a domain and with bins. The first bins are the CPUs of
+// items that must stay. startPacking reports whether the number of bins suffices for these CPUs.
 func (n *Node) startPacking(bins int, domain *cpuset.Set) bool {
 	p := &n.scratch.pack
-	p.items, p.room, p.home = p.items[:0], p.room[:0], p.home[:0]
+	p.items, p.room, p.cpus = p.items[:0], p.room[:0], p.cpus[:0]
 	for i := range n.scratch.items {
 		if it := &n.scratch.items[i]; !n.isFixed(it) && domain.Contains(int(it.cpu)) {
 			p.items = append(p.items, packItem{milli: int32(it.milli), item: int32(i)})
@@ -49,46 +49,46 @@ func (n *Node) startPacking(bins int, domain *cpuset.Set) bool {
 	}
 	for i := range n.scratch.items {
 		it := &n.scratch.items[i]
-		if !n.isFixed(it) || n.load[it.cpu].closed || !domain.Contains(int(it.cpu)) {
+		if !n.isFixed(it) || n.load[it.cpu].isClosed || !domain.Contains(int(it.cpu)) {
 			continue
 		}
 		bin := 0
-		for bin < len(p.home) && p.home[bin] != it.cpu {
+		for bin < len(p.cpus) && p.cpus[bin] != it.cpu {
 			bin++
 		}
-		if bin == len(p.home) {
-			p.home, p.room = append(p.home, it.cpu), append(p.room, 1000)
+		if bin == len(p.cpus) {
+			p.cpus, p.room = append(p.cpus, it.cpu), append(p.room, 1000)
 		}
 		p.room[bin] -= int32(it.milli)
 	}
-	if len(p.home) > bins {
+	if len(p.cpus) > bins {
 		return false
 	}
-	for len(p.home) < bins {
-		p.home, p.room = append(p.home, -1), append(p.room, 1000)
+	for len(p.cpus) < bins {
+		p.cpus, p.room = append(p.cpus, -1), append(p.room, 1000)
 	}
 	return true
 }
 
-// isFixed reports whether repacking must leave an item in place. Items of a container with several
-// fractions stay, because two of them must not share a CPU.
+// isFixed reports whether repacking must leave an item on its CPU. The items of a container with several fractions
+// must stay, because the packer could put two of them on the same CPU.
 func (n *Node) isFixed(it *item) bool {
-	return it.pinned || n.slots[it.slot].fractions() > 1
+	return it.isPinned || n.slots[it.slot].fractions() > 1
 }
 
-// applyPacking moves the items to the bins of the packer's solution, each bin to the CPU that has most
-// of its items already. Each of the first alone items gets a bin for itself, after the packed bins. It
-// reports whether the moves are permitted and within the budget; on failure nothing has changed.
+// applyPacking moves the items to the CPUs of their bins in the packer's solution. Each of the first alone items gets
+// a bin for itself, after the packed bins. applyPacking reports whether the moves are permitted and within the
+// budget; on failure nothing has changed.
 func (n *Node) applyPacking(alone, budget int, domain *cpuset.Set) bool {
 	p := &n.scratch.pack
 	for i := range alone {
-		p.items[i].bin = int32(len(p.home))
-		p.home = append(p.home, -1)
+		p.items[i].bin = int32(len(p.cpus))
+		p.cpus = append(p.cpus, -1)
 	}
-	n.houseBins(domain)
+	n.assignCPUs(domain)
 	logged, mark := len(n.scratch.log), n.mark()
 	for i := range p.items {
-		if it := p.items[i].item; it != newFraction && n.scratch.items[it].cpu != p.home[p.items[i].bin] {
+		if it := p.items[i].item; it != newFraction && n.scratch.items[it].cpu != p.cpus[p.items[i].bin] {
 			n.scratch.log = append(n.scratch.log, step{it, n.scratch.items[it].cpu})
 		}
 	}
@@ -96,13 +96,13 @@ func (n *Node) applyPacking(alone, budget int, domain *cpuset.Set) bool {
 	for _, m := range moved {
 		n.take(n.scratch.items[m.item].slot, int(m.cpu))
 	}
-	ok := n.price(n.scratch.log) <= budget
+	ok := n.countMoves(n.scratch.log) <= budget
 	for i := range p.items {
 		it := p.items[i].item
-		if it == newFraction || n.scratch.items[it].cpu == p.home[p.items[i].bin] {
+		if it == newFraction || n.scratch.items[it].cpu == p.cpus[p.items[i].bin] {
 			continue
 		}
-		to := int(p.home[p.items[i].bin])
+		to := int(p.cpus[p.items[i].bin])
 		if to < 0 || !n.canUse(&n.scratch.items[it], to) {
 			ok = false
 			break
@@ -111,32 +111,32 @@ func (n *Node) applyPacking(alone, budget int, domain *cpuset.Set) bool {
 		n.scratch.items[it].cpu = int16(to)
 	}
 	if !ok {
-		n.unmove(logged, mark)
+		n.undoMoves(logged, mark)
 	}
 	return ok
 }
 
-// houseBins assigns a CPU to each bin: the CPU with most of its items if that is free. Otherwise it is
-// a shared or vacated CPU of within, the nearest to the containers of its items.
-func (n *Node) houseBins(domain *cpuset.Set) {
+// assignCPUs assigns a CPU to each bin: the CPU that already has the most items of the bin, if no other bin has this
+// CPU. Otherwise it assigns a shared or vacated CPU of the domain, the nearest to the container of an item in the bin.
+func (n *Node) assignCPUs(domain *cpuset.Set) {
 	p := &n.scratch.pack
 	taken, fractional := n.exclusive.Set(), n.fractional.Set()
-	for _, cpu := range p.home {
+	for _, cpu := range p.cpus {
 		if cpu >= 0 {
 			taken.Add(int(cpu))
 		}
 	}
 	for _, a := range p.affinities(n.scratch.items) {
-		if p.home[a.bin] < 0 && !taken.Contains(int(a.cpu)) {
-			p.home[a.bin] = a.cpu
+		if p.cpus[a.bin] < 0 && !taken.Contains(int(a.cpu)) {
+			p.cpus[a.bin] = a.cpu
 			taken.Add(int(a.cpu))
 		}
 	}
 	free := n.available().Union(n.openWithin(&fractional)).Intersect(*domain).Minus(taken)
-	for b := range p.home {
-		if i := p.itemIn(int32(b)); p.home[b] < 0 && i >= 0 {
+	for b := range p.cpus {
+		if i := p.itemIn(int32(b)); p.cpus[b] < 0 && i >= 0 {
 			cpu := n.nearest(&n.scratch.items[i], &free)
-			p.home[b] = int16(cpu)
+			p.cpus[b] = int16(cpu)
 			if cpu >= 0 {
 				free.Remove(cpu)
 			}
@@ -144,38 +144,37 @@ func (n *Node) houseBins(domain *cpuset.Set) {
 	}
 }
 
-// nearest returns the CPU of a set nearest to the other CPUs of an item's container; -1 if it is
-// empty.
+// nearest returns the CPU of a set that is nearest to the other CPUs of an item's container; -1 if the set is empty.
 func (n *Node) nearest(it *item, cpus *cpuset.Set) int {
-	holds := n.otherCPUs(it)
-	best, bestFar := -1, 0
+	heldCPUs := n.otherCPUs(it)
+	best, bestDistance := -1, 0
 	for cpu := cpus.First(); cpu >= 0; cpu = cpus.Next(cpu + 1) {
-		if far := n.remoteness(&holds, cpu); best < 0 || far < bestFar {
-			best, bestFar = cpu, far
+		if distance := n.remoteness(&heldCPUs, cpu); best < 0 || distance < bestDistance {
+			best, bestDistance = cpu, distance
 		}
 	}
 	return best
 }
 
-// improveByRepacking lowers the shared time to the minimum of all arrangements of the fractions, if
-// the moves suffice. As many of the largest fractions as possible get a CPU each, and the rest shares
-// CPUs with the flexible containers. It returns the number of moves.
+// improveByRepacking lowers the shared time to the minimum over all arrangements of the fractions, if the budget of
+// moves suffices. As many of the largest fractions as possible get a CPU of their own. The other fractions share
+// CPUs with each other and with the flexible containers. improveByRepacking returns the number of moves.
 func (n *Node) improveByRepacking(own int32, shared Milli, budget int) int {
 	if budget <= 0 || shared == 0 || n.hasConfined() {
 		return 0
 	}
-	n.collect(own)
+	n.collectItems(own)
 	bins := int(n.tally.open + n.sharedCount)
 	p := &n.scratch.pack
 	if !n.startPacking(bins, &n.usable) {
 		return 0
 	}
 	p.sort()
-	need := Milli(0) // of flexible containers, on the CPUs of the packed items
+	need := Milli(0) // time that flexible containers need on the CPUs of the packed items
 	if n.flexible.count > 0 {
 		need = n.nodeNeed()
 	}
-	var rest, room Milli // time of the packed items, and free time of their bins
+	var rest, room Milli // sum of the packed items, and room of their bins
 	for i := range p.items {
 		rest += Milli(p.items[i].milli)
 	}
@@ -189,10 +188,10 @@ func (n *Node) improveByRepacking(own int32, shared Milli, budget int) int {
 	}
 	for ; alone > 0 && rest < shared; alone-- {
 		if rest+need <= room && n.packAllBut(alone, bins) && n.applyPacking(alone, budget, &n.usable) {
-			if n.settle() < shared {
-				return n.price(n.scratch.log)
+			if n.sharedIfValid() < shared {
+				return n.countMoves(n.scratch.log)
 			}
-			n.unmove(0, n.packMark())
+			n.undoMoves(0, n.packMark())
 		}
 		rest += Milli(p.items[alone-1].milli)
 		room += 1000
@@ -200,28 +199,28 @@ func (n *Node) improveByRepacking(own int32, shared Milli, budget int) int {
 	return 0
 }
 
-// packMark returns the mark before the edits of the logged moves: each move is two edits.
+// packMark returns the mark before the edits of the logged moves, because each move is two edits.
 func (n *Node) packMark() int { return len(n.edits) - 2*len(n.scratch.log) }
 
-// packAllBut packs all items except the first alone items, which get a bin each. The caller has
-// checked the room. Flexible containers need at least one bin.
+// packAllBut packs all items except the first alone items, each of which gets a bin of its own. The caller has
+// checked that the room suffices. At least one bin must remain if the node has flexible containers.
 func (n *Node) packAllBut(alone, bins int) bool {
 	p := &n.scratch.pack
 	fits := n.startPacking(bins-alone, &n.usable)
-	p.sort() // also on failure: the caller continues with these sizes
+	p.sort() // even on failure, because the caller continues with the sizes of these items
 	if !fits || n.flexible.count > 0 && len(p.room) == 0 {
 		return false
 	}
 	return p.solve(alone, n.packTries())
 }
 
-// The functions below bound the limit of a sensitive container that can get room if any number of
-// fractions moves. Fractions on CPUs are items in bins, so a lower bound on the bins bounds every
-// arrangement. The bound is L2 of Martello and Toth ("Lower bounds and a reduction procedure for the
-// bin packing problem", 1990): each item above half a bin needs a bin, and the small items need the
-// rest.
+// The functions below compute an upper bound on the limit of a sensitive container that fits on the node after any
+// number of moves. Fractions on CPUs are items in bins, so a lower bound on the number of bins applies to every
+// arrangement. This lower bound is L2 of Martello and Toth ("Lower bounds and a reduction procedure for the bin packing
+// problem", 1990): each item above half a bin needs a bin of its own, and the small items need the remaining room of
+// these bins and further bins.
 
-// boundItems is the maximum number of fractions for which the bound is computed.
+// boundItems is the maximum number of fractions for which maxStrictLimit computes the bound.
 const boundItems = 48
 
 // An itemList is a list of fraction sizes in descending order.
@@ -243,14 +242,14 @@ func (l *itemList) insert(size int32) {
 // remove removes a size, which must be in the list.
 func (l *itemList) remove(size int32) {
 	l.count--
-	held := l.size[l.count]
-	for i := l.count - 1; held != size; i-- {
-		held, l.size[i] = l.size[i], held
+	next := l.size[l.count]
+	for i := l.count - 1; next != size; i-- {
+		next, l.size[i] = l.size[i], next
 	}
 }
 
-// bins returns a lower bound on the number of CPUs for the items.
-func (l *itemList) bins() int32 {
+// minBins returns a lower bound on the number of CPUs that the items need.
+func (l *itemList) minBins() int32 {
 	large := int32(0) // items above half a CPU
 	for large < int32(l.count) && l.size[large] > 500 {
 		large++
@@ -262,7 +261,7 @@ func (l *itemList) bins() int32 {
 		if i+1 < l.count && l.size[i+1] == l.size[i] {
 			continue
 		}
-		// Smaller items are ignored. Large items without room for this item count a bin each.
+		// Ignore smaller items. Each large item whose bin has no room for this item fills a bin.
 		for ; joined < large && l.size[large-1-joined] <= 1000-l.size[i]; joined++ {
 			sum += l.size[large-1-joined]
 		}
@@ -273,36 +272,35 @@ func (l *itemList) bins() int32 {
 	return bound
 }
 
-// maxStrictLimit returns an upper bound on the limit of a strict sensitive container that can get room,
-// wherever fractions move. It applies to containers without a confining topology policy. It ignores
-// CPU time.
+// maxStrictLimit returns an upper bound on the limit of a strict sensitive container that fits on the node after any
+// number of moves. It applies to containers without a confining topology policy. It ignores the node's CPU time.
 func (n *Node) maxStrictLimit() Milli {
-	if len(n.tally.parts) > boundItems {
+	if len(n.tally.fractions) > boundItems {
 		return n.total
 	}
 	t := &n.tally
 	if t.packBins < 0 {
-		t.packBins, t.packRoom = packable(t.parts)
+		t.packBins, t.packRoom = packBound(t.fractions)
 	}
-	open := n.sharedCount + int32(n.fractional.Count()) // including closed CPUs, whose fractions are in parts
+	open := n.sharedCount + int32(n.fractional.Count()) // including closed CPUs, whose fractions are in tally.fractions
 	return Milli(max(0, open-t.packBins))*1000 + Milli(t.packRoom)
 }
 
-// packSteps is the precision of the largest fraction, in milli-CPU.
+// packSteps is the precision of the fraction size that packBound returns, in milli-CPU.
 const packSteps = 8
 
-// packable returns a lower bound on the number of CPUs for the fractions, and a fraction size: adding
-// any larger fraction needs more CPUs. parts is in ascending order.
-func packable(parts []int16) (bins, room int32) {
+// packBound returns a lower bound on the number of CPUs that the fractions need. It also returns a fraction size: with
+// an additional fraction above this size, they need more CPUs. parts is in ascending order.
+func packBound(parts []int16) (bins, room int32) {
 	items, used := itemList{count: len(parts)}, int32(0)
 	for i, part := range parts {
 		items.size[len(parts)-1-i] = int32(part)
 		used += int32(part)
 	}
-	bins = items.bins()
+	bins = items.minBins()
 	rest := min(bins*1000-used, 1000)
-	all := items.canFit(rest, bins)    // usually the fraction can use all remaining room
-	low, high := int32(0), int32(1000) // bisection: the bins suffice with fraction low
+	all := items.canFit(rest, bins)    // usually the additional fraction can use all remaining room
+	low, high := int32(0), int32(1000) // bisection: the bins suffice for a fraction of size low
 	for high-low > packSteps {
 		middle := (low + high) / 2
 		if middle <= rest && (all || items.canFit(middle, bins)) {
@@ -314,10 +312,10 @@ func packable(parts []int16) (bins, room int32) {
 	return bins, high - 1
 }
 
-// canFit reports whether a number of bins can be enough for the items and another item.
+// canFit reports whether the bound permits the items and another item in this number of bins.
 func (l *itemList) canFit(size, bins int32) bool {
 	l.insert(size)
-	fits := l.bins() <= bins
+	fits := l.minBins() <= bins
 	l.remove(size)
 	return fits
 }

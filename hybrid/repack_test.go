@@ -6,8 +6,7 @@ import (
 	"github.com/candor-project/candor/hybrid"
 )
 
-// Repacking finds arrangements that few moves cannot reach: beside fixed fractions, and with full
-// CPUs.
+// Repacking finds arrangements that a few moves cannot reach, with immovable fractions and with full CPUs.
 func TestRepackLowersSharedTime(t *testing.T) {
 	fixed := func(id string, cpu int, milli hybrid.Milli) hybrid.Grant {
 		g := withFraction(id, "", cpu, milli)

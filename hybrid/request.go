@@ -9,7 +9,8 @@ import (
 	"github.com/candor-project/candor/cpuset"
 )
 
-// A Class tells whether a container sizes itself by the CPUs that it sees.
+// A Class distinguishes containers that size themselves by the CPUs that they see, such as programs with a thread per
+// CPU, from all other containers.
 type Class uint8
 
 const (
@@ -39,11 +40,11 @@ const (
 	Paper
 )
 
-// A TopologyPolicy selects the CPUs that a container gets together. A strict container is refused if
-// its policy cannot be met; a best-effort container is placed without it.
+// A TopologyPolicy requires or prefers that the CPUs of a container are near each other. A strict container is refused
+// if its CPUs cannot meet the policy; a best-effort container is then placed without the policy.
 //
-// A flexible container with a confining policy runs in a domain: the shared CPUs of a NUMA node
-// (SingleNUMA), of an L3 domain (SingleL3), or the cores without sensitive containers (WholeCores).
+// SingleNUMA, SingleL3 and WholeCores confine a flexible container to a domain: the shared CPUs of a NUMA node, the
+// shared CPUs of an L3 domain, or the cores without sensitive containers.
 type TopologyPolicy uint8
 
 const (
@@ -59,7 +60,7 @@ const (
 	NoTopology
 )
 
-// Names of the values, as the command line, JSON and annotations write them.
+// Names of the values on the command line, in JSON and in annotations.
 var (
 	classNames     = []string{"sensitive", "flexible"}
 	policyNames    = []string{"strict", "best-effort"}
@@ -80,36 +81,36 @@ func nameOf[T ~uint8](value T, names []string) string {
 	return strconv.Itoa(int(value))
 }
 
-// MarshalText writes the class's name.
+// MarshalText returns the name of the class.
 func (c Class) MarshalText() ([]byte, error) { return []byte(c.String()), nil }
 
-// MarshalText writes the policy's name.
+// MarshalText returns the name of the policy.
 func (p Policy) MarshalText() ([]byte, error) { return []byte(p.String()), nil }
 
-// MarshalText writes the algorithm's name.
+// MarshalText returns the name of the algorithm.
 func (a Algorithm) MarshalText() ([]byte, error) { return []byte(a.String()), nil }
 
-// MarshalText writes the topology policy's name.
+// MarshalText returns the name of the topology policy.
 func (w TopologyPolicy) MarshalText() ([]byte, error) { return []byte(w.String()), nil }
 
-// UnmarshalText parses a class's name.
+// UnmarshalText parses the name of a class.
 func (c *Class) UnmarshalText(text []byte) error { return parseName(c, "class", classNames, text) }
 
-// UnmarshalText parses a policy's name.
+// UnmarshalText parses the name of a policy.
 func (p *Policy) UnmarshalText(text []byte) error { return parseName(p, "policy", policyNames, text) }
 
-// UnmarshalText parses an algorithm's name.
+// UnmarshalText parses the name of an algorithm.
 func (a *Algorithm) UnmarshalText(text []byte) error {
 	return parseName(a, "algorithm", algorithmNames, text)
 }
 
-// UnmarshalText parses a topology policy's name.
+// UnmarshalText parses the name of a topology policy.
 func (w *TopologyPolicy) UnmarshalText(text []byte) error {
 	return parseName(w, "topology", topologyNames, text)
 }
 
-// parseName sets a value by its name. The error for an unknown name lists the known names.
-func parseName[T ~uint8](value *T, what string, names []string, text []byte) error {
+// parseName sets a value to the value with this name. The error for an unknown name lists the known names.
+func parseName[T ~uint8](value *T, noun string, names []string, text []byte) error {
 	for i, name := range names {
 		if name == string(text) {
 			*value = T(i)
@@ -119,7 +120,7 @@ func parseName[T ~uint8](value *T, what string, names []string, text []byte) err
 	if len(text) > 40 {
 		text = append(text[:40:40], "…"...)
 	}
-	return fmt.Errorf("%s %q: must be one of %s", what, text, strings.Join(names, ", "))
+	return fmt.Errorf("%s %q: must be one of %s", noun, text, strings.Join(names, ", "))
 }
 
 // A Request describes a container to allocate.
@@ -131,22 +132,22 @@ type Request struct {
 	// Limit is the container's CPU limit: its quota and, for a sensitive container, the size of its
 	// view. 0 means no limit, and is valid for flexible containers only.
 	Limit Milli
-	// Guarantee is the CPU time that a flexible container counts toward the node's capacity
-	// (Kubernetes' request). 0 means the limit; NoGuarantee means no time. It must be 0 or the limit
-	// for sensitive containers, which are guaranteed their limit.
+	// Guarantee is the CPU time of a flexible container that counts toward the node's capacity (the CPU request in
+	// Kubernetes). 0 means the limit; NoGuarantee means no time. For a sensitive container, the guarantee is always the
+	// limit, so the field must be 0 or the limit.
 	Guarantee Milli
 
-	Topology TopologyPolicy `json:"Wish"` // the name in the recorded overrides of containers
+	Topology TopologyPolicy `json:"Wish"` // the name in saved overrides of containers
 	// Immovable forbids moves of the container's fraction.
 	Immovable bool
 }
 
-// NoGuarantee is the Guarantee of a flexible container that counts nothing toward the node's capacity
-// although it has a limit.
+// NoGuarantee is the Guarantee of a flexible container that has a limit, but of which nothing counts toward the node's
+// capacity.
 const NoGuarantee Milli = -1
 
-// GuaranteedTime returns the CPU time that a container of a class counts toward a node's capacity:
-// the limit of a sensitive container, the guarantee of a flexible container (see Request.Guarantee).
+// GuaranteedTime returns the CPU time of a container that counts toward a node's capacity: the limit of a sensitive
+// container, or the guarantee of a flexible container (Request.Guarantee).
 func GuaranteedTime(class Class, limit, guarantee Milli) Milli {
 	switch {
 	case class == Sensitive || guarantee == 0:
@@ -158,14 +159,13 @@ func GuaranteedTime(class Class, limit, guarantee Milli) Milli {
 	}
 }
 
-// Guaranteed returns the CPU time that the container counts toward a node's capacity.
+// Guaranteed returns the CPU time of the container that counts toward a node's capacity.
 func (r *Request) Guaranteed() Milli { return GuaranteedTime(r.Class, r.Limit, r.Guarantee) }
 
 // IsPlain reports whether the topology policy does not confine the container to a domain.
 func (r *Request) IsPlain() bool { return r.Topology == Prefer || r.Topology == NoTopology }
 
-// Check returns a *Refusal of kind ErrBadRequest if the request is invalid, else nil. It does not check
-// the id.
+// Check returns a *Refusal of kind ErrBadRequest if the request is invalid, otherwise nil. It does not check the id.
 func (r *Request) Check() error {
 	if refusal := r.check(); refusal != nil {
 		return refusal
@@ -183,16 +183,15 @@ type Options struct {
 	Reserved cpuset.Set
 	// UseIsolated makes the CPUs of isolcpus= usable.
 	UseIsolated bool
-	// MinShared is CPU time that sensitive containers never get, so that flexible containers without a
-	// limit can run. The CPU time that remains for flexible containers is the larger of MinShared and
-	// the sum of their guarantees. Containers confined to a domain have no such minimum in their
-	// domain.
+	// MinShared is CPU time that sensitive containers never get, so that flexible containers without a guarantee can
+	// run. The CPU time that remains for flexible containers is the larger of MinShared and the sum of their guarantees.
+	// MinShared applies to the whole node, not to the domain of confined containers.
 	MinShared Milli
-	// Moves bounds the fractions that an operation may move to lower the shared time. 0 means
-	// DefaultMoves; see NoMoves and AnyMoves.
+	// Moves is the maximum number of fractions that an operation may move to lower the shared time. 0 means
+	// DefaultMoves. NoMoves and AnyMoves are valid, too.
 	Moves int
-	// RescueMoves bounds the fractions that may move to make room for a request that would be refused
-	// otherwise. 0 means DefaultRescueMoves.
+	// RescueMoves is the maximum number of fractions that an operation may move to make room for a request that would
+	// otherwise be refused. 0 means DefaultRescueMoves. NoMoves and AnyMoves are valid, too.
 	RescueMoves int
 }
 
@@ -206,11 +205,10 @@ const (
 // Milli is an amount of CPU time per time, in thousandths of a CPU: 1500 is one and a half CPUs.
 type Milli int64
 
-// MinLimit is the smallest limit: 1 ms in a period of 100 ms, the smallest quota that the kernel
-// accepts.
+// MinLimit is the smallest limit: 1 ms in a period of 100 ms, which is the smallest quota that the kernel accepts.
 const MinLimit Milli = 10
 
-// MaxLimit is the largest limit: all CPUs that a cpuset.Set can hold.
+// MaxLimit is the largest limit: all CPUs that a cpuset.Set can contain.
 const MaxLimit Milli = 1024 * 1000
 
 // String formats the amount as Kubernetes does: "2" or "1500m".
@@ -221,11 +219,11 @@ func (m Milli) String() string {
 	return strconv.FormatInt(int64(m), 10) + "m"
 }
 
-// CPUs returns the amount in CPUs, rounded up: the size of a view.
+// CPUs returns the amount in CPUs, rounded up. This is the size of a container's view.
 func (m Milli) CPUs() int { return int((m + 999) / 1000) }
 
-// Quota returns the CPU time that the amount allows in a period, rounded down to nanoseconds. The kernel
-// takes microseconds: truncate or round the result as the interface needs.
+// Quota returns the CPU time that the amount permits in a period, rounded down to nanoseconds. The kernel takes
+// microseconds; the caller truncates or rounds the result.
 func (m Milli) Quota(period time.Duration) time.Duration { return time.Duration(m) * period / 1000 }
 
 // ParseMilli parses an amount of CPU in Kubernetes' notation: "3500m", "3.5" or "4". It rejects more

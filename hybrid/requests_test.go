@@ -13,19 +13,18 @@ import (
 	"github.com/candor-project/candor/topology"
 )
 
-// awkward limits: pieces that sum to 1000m exactly, that miss it by a little,
-// and the least there can be.
-var awkward = []hybrid.Milli{10, 11, 20, 100, 125, 200, 250, 333, 334, 400, 500, 501, 600, 667, 750,
+// awkwardLimits are limits at the edges: fractions that sum up to exactly 1000m or slightly less, and the smallest limit.
+var awkwardLimits = []hybrid.Milli{10, 11, 20, 100, 125, 200, 250, 333, 334, 400, 500, 501, 600, 667, 750,
 	990, 999, 1001, 1010, 1250, 1333, 1500, 1999, 2001, 2500, 2999, 3500, 4001}
 
-// drawLimit draws a limit that a node of so many CPUs may have.
+// drawLimit draws a limit for a node with this number of CPUs.
 func drawLimit(t *rapid.T, cpus int) hybrid.Milli {
 	milli := func(low, high int) hybrid.Milli {
 		return hybrid.Milli(rapid.IntRange(low, max(low, high)).Draw(t, "limit"))
 	}
 	switch rapid.IntRange(0, 9).Draw(t, "size") {
 	case 0, 1:
-		return rapid.SampledFrom(awkward).Draw(t, "limit")
+		return rapid.SampledFrom(awkwardLimits).Draw(t, "limit")
 	case 2:
 		return 1000 * milli(1, min(4, cpus))
 	case 3:
@@ -41,7 +40,7 @@ func drawLimit(t *rapid.T, cpus int) hybrid.Milli {
 	}
 }
 
-// drawRequest draws any valid request.
+// drawRequest draws a valid request.
 func drawRequest(t *rapid.T, id string, cpus int) hybrid.Request {
 	r := hybrid.Request{ID: id, Limit: drawLimit(t, cpus)}
 	if rapid.IntRange(0, 4).Draw(t, "best effort") == 4 {
@@ -67,7 +66,7 @@ func drawRequest(t *rapid.T, id string, cpus int) hybrid.Request {
 	return r
 }
 
-// drawOptions draws options of a node that leave it at least one CPU.
+// drawOptions draws options with which the node has at least one CPU.
 func drawOptions(t *rapid.T, m *topology.Machine, algorithm hybrid.Algorithm) hybrid.Options {
 	o := hybrid.Options{Algorithm: algorithm}
 	o.UseIsolated = rapid.IntRange(0, 3).Draw(t, "use isolated") == 0
@@ -91,7 +90,7 @@ func drawOptions(t *rapid.T, m *topology.Machine, algorithm hybrid.Algorithm) hy
 	return o
 }
 
-// usable is the CPUs that a node with these options may give to containers.
+// usable returns the CPUs that a node with these options can give to containers.
 func usable(m *topology.Machine, o hybrid.Options) cpuset.Set {
 	cpus := m.Online.Minus(o.Reserved)
 	if !o.Usable.IsEmpty() {
@@ -103,7 +102,7 @@ func usable(m *topology.Machine, o hybrid.Options) cpuset.Set {
 	return cpus
 }
 
-// guaranteed is the CPU time that a request counts towards capacity.
+// guaranteed returns the CPU time of a request that counts toward the capacity.
 func guaranteed(r hybrid.Request) hybrid.Milli {
 	switch {
 	case r.Class == hybrid.Flexible && r.Guarantee == hybrid.NoGuarantee:
@@ -114,10 +113,9 @@ func guaranteed(r hybrid.Request) hybrid.Milli {
 	return r.Limit
 }
 
-// The most frequent CPU requests of the tasks of 0.1 to 4 CPUs that run when the Google
-// trace of 2011 begins, in milli-CPU (1.0 of the trace are 16 cores), and
-// how many tasks of a thousand ask for them: latency-sensitive ones
-// (scheduling classes 2 and 3, half of all tasks), and the others.
+// The most frequent CPU requests of the tasks of 0.1 to 4 CPUs that run at the start of Google's trace of 2011, in
+// milli-CPU (1.0 CPU of the trace is 16 cores). The second number is how many of a thousand tasks have this request. The
+// tables are for latency-sensitive tasks (scheduling classes 2 and 3, half of all tasks) and for the other tasks.
 var (
 	traceSensitive = [][2]int{{1000, 288}, {300, 132}, {2000, 70}, {490, 70}, {1500, 52}, {500, 30}, {3000, 29},
 		{1359, 24}, {650, 22}, {600, 21}, {990, 21}, {2422, 20}, {100, 20}, {4000, 14}, {1350, 13}, {1051, 13}, {2051, 9},
@@ -126,8 +124,8 @@ var (
 		{900, 21}, {1250, 16}, {3000, 7}, {150, 6}, {817, 4}, {1500, 4}, {406, 4}}
 )
 
-// traceLimit samples a limit of 0.1 to 4 CPUs as in the trace: one of the frequent
-// ones, else (a tenth of the sensitive tasks) any, in steps of a thousandth.
+// traceLimit draws a limit of 0.1 to 4 CPUs with the distribution of the trace: one of the frequent limits or, for a tenth of the sensitive
+// tasks, any limit in steps of 1m.
 func traceLimit(random *rand.Rand, class hybrid.Class) hybrid.Milli {
 	frequent := traceSensitive
 	if class == hybrid.Flexible {
@@ -142,12 +140,12 @@ func traceLimit(random *rand.Rand, class hybrid.Class) hybrid.Milli {
 	return uniformLimit(random, class)
 }
 
-// uniformLimit samples a limit of 0.1 to 4 CPUs, in steps of a thousandth.
+// uniformLimit draws a limit of 0.1 to 4 CPUs, uniformly in steps of 1m.
 func uniformLimit(random *rand.Rand, _ hybrid.Class) hybrid.Milli {
 	return hybrid.Milli(100 + random.IntN(3901))
 }
 
-// A sampler is a source of limits.
+// A sampler is a distribution of limits.
 type sampler struct {
 	name  string
 	limit func(random *rand.Rand, class hybrid.Class) hybrid.Milli
@@ -155,7 +153,7 @@ type sampler struct {
 
 var samplers = []sampler{{"trace", traceLimit}, {"uniform", uniformLimit}}
 
-// The sampler has the quantiles that the trace has.
+// The limits of the sampler have the quantiles of the trace.
 func TestTraceLimit(t *testing.T) {
 	random := rand.New(rand.NewPCG(1, 1))
 	limits := make([]hybrid.Milli, 100_000)
@@ -189,7 +187,7 @@ func TestQuota(t *testing.T) {
 		{1500, 100 * ms, 150 * ms},
 		{-500, 100 * ms, -50 * ms}, // a difference of limits
 		{333, 10 * time.Microsecond, 3330},
-		{1, 999, 0}, // rounds towards zero
+		{1, 999, 0}, // rounds toward zero
 		{hybrid.MaxLimit, time.Second, 1024 * time.Second},
 	} {
 		if got := test.amount.Quota(test.period); got != test.want {

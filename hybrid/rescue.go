@@ -9,17 +9,18 @@ func (n *Node) makeRoom(s int32, domain *cpuset.Set) bool {
 		return false
 	}
 	whole, fraction := n.missing(s)
-	n.collect(s)
+	n.collectItems(s)
 	mark := n.mark()
-	if n.clear(domain, whole, fraction) {
+	if n.clearCPUs(domain, whole, fraction) {
 		return true
 	}
-	n.unmove(0, mark)
+	n.undoMoves(0, mark)
 	return n.repackFor(domain, whole, fraction)
 }
 
-// clear empties fractional CPUs of a domain until it has enough shared CPUs and room for the fraction.
-func (n *Node) clear(domain *cpuset.Set, whole int, fraction Milli) bool {
+// clearCPUs moves fractions off CPUs of a domain until the domain has enough shared CPUs and room for the fraction. It
+// reports whether it succeeded.
+func (n *Node) clearCPUs(domain *cpuset.Set, whole int, fraction Milli) bool {
 	for {
 		free := n.available().Intersect(*domain)
 		needed := whole
@@ -27,7 +28,7 @@ func (n *Node) clear(domain *cpuset.Set, whole int, fraction Milli) bool {
 			needed++
 		}
 		if free.Count() >= needed {
-			return n.price(n.scratch.log) <= n.options.RescueMoves
+			return n.countMoves(n.scratch.log) <= n.options.RescueMoves
 		}
 		if free.Count() >= whole && n.makeHole(domain, fraction) {
 			continue
@@ -49,15 +50,15 @@ func (n *Node) hasRoom(domain *cpuset.Set, fraction Milli) bool {
 	return false
 }
 
-// clearOne empties the fractional CPU of a domain that needs the fewest moves; ties go to the least
-// loaded CPU.
+// clearOne moves all fractions off the fractional CPU of a domain that needs the fewest moves. Of equal CPUs, it clears
+// the least loaded CPU. It reports whether it succeeded.
 func (n *Node) clearOne(domain *cpuset.Set) bool {
 	var tried cpuset.Set
 	for {
 		best := -1
 		for cpu := n.fractional.First(); cpu >= 0; cpu = n.fractional.Next(cpu + 1) {
 			c := &n.load[cpu]
-			if !domain.Contains(cpu) || tried.Contains(cpu) || c.closed {
+			if !domain.Contains(cpu) || tried.Contains(cpu) || c.isClosed {
 				continue
 			}
 			if best < 0 || c.sharers < n.load[best].sharers ||
@@ -74,18 +75,18 @@ func (n *Node) clearOne(domain *cpuset.Set) bool {
 		if n.evacuate(best, &elsewhere) {
 			return true
 		}
-		n.unmove(logged, mark)
+		n.undoMoves(logged, mark)
 	}
 }
 
-// makeHole moves a fraction off a fractional CPU of a domain so that another fraction fits there. It
-// chooses the smallest sufficient fraction.
+// makeHole moves a fraction off a fractional CPU of a domain so that a fraction of the given size fits on this CPU. It
+// moves the smallest fraction that suffices, and reports whether it succeeded.
 func (n *Node) makeHole(domain *cpuset.Set, fraction Milli) bool {
 	best, bestTo := int32(-1), -1
 	fractional := n.fractional.Set()
 	for i := range n.scratch.items {
 		it := &n.scratch.items[i]
-		if it.pinned || it.isOwn || !domain.Contains(int(it.cpu)) ||
+		if it.isPinned || it.isOwn || !domain.Contains(int(it.cpu)) ||
 			n.load[it.cpu].room()+Milli(it.milli) < fraction ||
 			best >= 0 && it.milli >= n.scratch.items[best].milli {
 			continue
@@ -101,18 +102,18 @@ func (n *Node) makeHole(domain *cpuset.Set, fraction Milli) bool {
 	return true
 }
 
-// clearCores moves fractions off cores without exclusive CPUs until count shared CPUs are on whole
-// free cores. It reports whether it succeeded; if not, the caller undoes the moves.
+// clearCores moves fractions off cores without exclusive CPUs until whole free cores with count CPUs are available. It
+// reports whether it succeeded. If not, the caller undoes the moves.
 func (n *Node) clearCores(s int32, count int) bool {
 	if n.options.RescueMoves < 0 {
 		return false
 	}
-	n.collect(s)
+	n.collectItems(s)
 	start := n.mark()
 	for i := range n.cores {
 		free := n.available()
 		if _, _, ok := n.pickCores(&free, &cpuset.Set{}, count); ok {
-			return n.price(n.scratch.log) <= n.options.RescueMoves
+			return n.countMoves(n.scratch.log) <= n.options.RescueMoves
 		}
 		core := &n.cores[i]
 		if !n.fractional.Overlaps(core) || n.exclusive.Overlaps(core) {
@@ -120,19 +121,18 @@ func (n *Node) clearCores(s int32, count int) bool {
 		}
 		logged, mark := len(n.scratch.log), n.mark()
 		if !n.clearCore(core, &free) {
-			n.unmove(logged, mark)
+			n.undoMoves(logged, mark)
 		}
 	}
 	free := n.available()
-	if _, _, ok := n.pickCores(&free, &cpuset.Set{}, count); ok && n.price(n.scratch.log) <= n.options.RescueMoves {
+	if _, _, ok := n.pickCores(&free, &cpuset.Set{}, count); ok && n.countMoves(n.scratch.log) <= n.options.RescueMoves {
 		return true
 	}
-	n.unmove(0, start)
+	n.undoMoves(0, start)
 	return false
 }
 
-// clearCore moves every fraction off a core: to other fractional CPUs, or to free CPUs of cores that
-// are split already.
+// clearCore moves every fraction off a core, to other fractional CPUs or to free CPUs of split cores.
 func (n *Node) clearCore(core, free *cpuset.Set) bool {
 	split := free.Minus(n.wholeCores.Set())
 	for cpu := core.First(); cpu >= 0; cpu = core.Next(cpu + 1) {
@@ -141,8 +141,8 @@ func (n *Node) clearCore(core, free *cpuset.Set) bool {
 			if i < 0 {
 				return false
 			}
-			places := n.fractional.Set().Union(split).Minus(*core)
-			to := n.bestFit(&n.scratch.items[i], &places)
+			candidates := n.fractional.Set().Union(split).Minus(*core)
+			to := n.bestFit(&n.scratch.items[i], &candidates)
 			if to < 0 {
 				return false
 			}
@@ -155,7 +155,7 @@ func (n *Node) clearCore(core, free *cpuset.Set) bool {
 // itemOn returns a movable item on a CPU, or -1.
 func (n *Node) itemOn(cpu int) int32 {
 	for i := range n.scratch.items {
-		if it := &n.scratch.items[i]; int(it.cpu) == cpu && !it.pinned {
+		if it := &n.scratch.items[i]; int(it.cpu) == cpu && !it.isPinned {
 			return int32(i)
 		}
 	}

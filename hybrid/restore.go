@@ -7,13 +7,13 @@ import (
 	"github.com/candor-project/candor/cpuset"
 )
 
-// Restore adds existing grants without moving any container: grants of a saved state, and of running
-// containers. CPUs that the node no longer has go to Grant.Lost. Restore derives quotas, weights and
-// the cpusets of flexible grants again. The error is a *Refusal that names the grant that is invalid
-// or contradicts another grant; then nothing has changed.
+// Restore adds existing grants without moving any container: grants from a saved state, and grants of running
+// containers. CPUs that the node no longer has go to Grant.Lost. Restore recomputes the quotas, the weights and the
+// cpusets of flexible grants. The error is a *Refusal. It names the grant that is invalid or contradicts another grant;
+// nothing has changed then.
 func (n *Node) Restore(grants []Grant) error {
 	n.version++
-	n.start()
+	n.resetScratch()
 	n.slots = slices.Grow(n.slots, max(len(n.order)+len(grants)-len(n.slots), 0))
 	for i := range grants {
 		s, err := n.restoreOne(&grants[i])
@@ -22,22 +22,22 @@ func (n *Node) Restore(grants []Grant) error {
 		}
 		n.undo(0)
 		if s >= 0 {
-			n.unpromise(s)
+			n.subtractFromSums(s)
 			n.dropSlot(s)
 		}
 		for j := i - 1; j >= 0; j-- {
 			s := n.byID[grants[j].ID]
-			n.unpromise(s)
+			n.subtractFromSums(s)
 			n.unlink(s)
 			n.dropSlot(s)
 		}
 		return err
 	}
-	n.sharedTime = n.sharedNow()
+	n.sharedTime = n.currentShared()
 	return nil
 }
 
-// restoreOne restores a grant. On an error, s is its slot, or -1 if it has none yet.
+// restoreOne restores a grant. On an error, s is the grant's slot, or -1 if the grant has no slot yet.
 func (n *Node) restoreOne(g *Grant) (s int32, err error) {
 	if refusal := n.checkRequest(&g.Request); refusal != nil {
 		return -1, refusal
@@ -46,17 +46,17 @@ func (n *Node) restoreOne(g *Grant) (s int32, err error) {
 	slot := &n.slots[s]
 	if g.Class == Flexible {
 		slot.domain = n.domainOf(g)
-		if left := g.CPUs.Intersect(n.usable); left.IsEmpty() {
+		if remaining := g.CPUs.Intersect(n.usable); remaining.IsEmpty() {
 			lost := g.Lost.Union(g.CPUs).Minus(n.usable)
-			slot.detail().lost = lost
+			slot.ensureDetails().lost = lost
 		}
-		n.promise(s)
+		n.addToSums(s)
 		n.link(s)
 		return s, nil
 	}
-	n.promise(s)
+	n.addToSums(s)
 	lost := g.Lost.Union(g.Exclusive).Minus(n.usable)
-	slot.detail().lost = lost
+	slot.ensureDetails().lost = lost
 	slot.wholeCores = g.Topology == WholeCores && n.isTopologyMet(g) && n.isWholeCores(&g.CPUs)
 	if err := n.restoreCPUs(s, g); err != nil {
 		return s, err
@@ -65,40 +65,40 @@ func (n *Node) restoreOne(g *Grant) (s int32, err error) {
 	return s, nil
 }
 
-// restoreCPUs gives a slot the CPUs of a grant that the node still has.
+// restoreCPUs gives a slot those CPUs of a grant that the node still has.
 func (n *Node) restoreCPUs(s int32, g *Grant) error {
-	wrong := func(cpu int, what string) error {
-		return bad(g.ID, "CPU %d: %s", cpu, what)
+	badCPU := func(cpu int, noun string) error {
+		return badRequest(g.ID, "CPU %d: %s", cpu, noun)
 	}
-	if parts := g.parts(); parts != g.Limit && g.Lost.IsEmpty() {
-		return bad(g.ID, "its CPUs add up to %s, its limit is %s", parts, g.Limit)
+	if sum := g.cpuSum(); sum != g.Limit && g.Lost.IsEmpty() {
+		return badRequest(g.ID, "its CPUs add up to %s, its limit is %s", sum, g.Limit)
 	}
-	own := g.Exclusive.Intersect(n.usable)
-	for cpu := own.First(); cpu >= 0; cpu = own.Next(cpu + 1) {
+	exclusive := g.Exclusive.Intersect(n.usable)
+	for cpu := exclusive.First(); cpu >= 0; cpu = exclusive.Next(cpu + 1) {
 		if n.load[cpu].sharers > 0 {
-			return wrong(cpu, "exclusive to this container, and another has it too")
+			return badCPU(cpu, "exclusive to this container, and another has it too")
 		}
 		n.give(s, cpu, 1000)
 	}
 	for _, f := range g.Fractions {
 		switch {
 		case f.CPU < 0 || f.CPU >= cpuset.Max || f.Milli < 1 || f.Milli > 999:
-			return wrong(f.CPU, fmt.Sprintf("a fraction of %dm: must be 1m to 999m", f.Milli))
+			return badCPU(f.CPU, fmt.Sprintf("a fraction of %dm: must be 1m to 999m", f.Milli))
 		case !n.usable.Contains(f.CPU):
-			n.slots[s].detail().lost.Add(f.CPU)
+			n.slots[s].ensureDetails().lost.Add(f.CPU)
 			continue
 		case n.slots[s].exclusive.Contains(f.CPU) || n.slots[s].fractionOn(f.CPU) > 0:
-			return wrong(f.CPU, "twice in the same grant")
+			return badCPU(f.CPU, "twice in the same grant")
 		case n.load[f.CPU].room() < f.Milli:
-			return wrong(f.CPU, fmt.Sprintf("no room for a fraction of %dm", f.Milli))
+			return badCPU(f.CPU, fmt.Sprintf("no room for a fraction of %dm", f.Milli))
 		}
 		n.give(s, f.CPU, f.Milli)
 	}
 	return nil
 }
 
-// parts returns the CPU time of a grant's exclusive CPUs and fractions.
-func (g *Grant) parts() Milli {
+// cpuSum returns the CPU time of a grant's exclusive CPUs and fractions.
+func (g *Grant) cpuSum() Milli {
 	sum := Milli(g.Exclusive.Count()) * 1000
 	for _, f := range g.Fractions {
 		sum += f.Milli
@@ -106,12 +106,12 @@ func (g *Grant) parts() Milli {
 	return sum
 }
 
-// isTopologyMet reports whether a saved grant met its topology policy.
+// isTopologyMet reports whether the CPUs of a saved grant met the grant's topology policy.
 func (n *Node) isTopologyMet(g *Grant) bool {
 	return n.options.Algorithm == Candor && (g.Policy == Strict || g.TopologyMet)
 }
 
-// isWholeCores reports whether a set consists of whole cores.
+// isWholeCores reports whether the usable CPUs of a set form whole cores.
 func (n *Node) isWholeCores(set *cpuset.Set) bool {
 	usable := set.Intersect(n.usable)
 	for cpu := usable.First(); cpu >= 0; cpu = usable.Next(cpu + 1) {
@@ -122,7 +122,7 @@ func (n *Node) isWholeCores(set *cpuset.Set) bool {
 	return true
 }
 
-// domainOf returns the domain of a flexible grant, from its topology policy and its CPUs.
+// domainOf derives the domain of a flexible grant from the grant's topology policy and CPUs.
 func (n *Node) domainOf(g *Grant) int32 {
 	cpus := g.CPUs.Intersect(n.usable)
 	if g.Topology == Prefer || g.Topology == NoTopology || cpus.IsEmpty() || !n.isTopologyMet(g) {

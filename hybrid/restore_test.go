@@ -11,8 +11,8 @@ import (
 	"github.com/candor-project/candor/hybrid"
 )
 
-// A node that takes the grants of another is like it, and goes on from there; on fewer CPUs
-// it knows what is lost, and repairs what can be.
+// A node on which the grants of another node are restored is equal to that node, and behaves equally. If the node has fewer CPUs, it
+// reports the lost CPUs and repairs the grants for which it has room.
 func TestRestore(t *testing.T) {
 	repaired, refused := 0, 0
 	rapid.Check(t, func(rt *rapid.T) {
@@ -53,8 +53,7 @@ func TestRestore(t *testing.T) {
 	}
 }
 
-// restoreSmaller restores a node's grants on a node that lacks some of its CPUs and
-// repairs them.
+// restoreSmaller restores the grants of a node on a node that lacks some of the CPUs, and repairs the grants.
 func restoreSmaller(rt *rapid.T, h *history) (repaired, refused int) {
 	saved, o := h.state(), h.options
 	gone := drawSubset(rt, "gone", saved.usable, saved.usable.Count()/2)
@@ -98,8 +97,8 @@ func restoreSmaller(rt *rapid.T, h *history) (repaired, refused int) {
 	return repaired, refused
 }
 
-// repair makes a grant whole, or finds that it cannot be. On a node that has
-// lost CPUs the other grants keep their promise, and nothing crashes.
+// repair repairs a grant, and reports whether the node had room. The other grants must keep their promises, even on a node that has lost
+// CPUs.
 func (h *history) repair(op operation) bool {
 	before := h.state()
 	plan, err := op.plan(h.node)
@@ -138,13 +137,12 @@ func (h *history) release(id string) {
 	h.check(op, h.state())
 }
 
-// Grants that contradict each other or themselves are refused, and the node
-// stays as it was.
+// Restore refuses grants that contradict themselves or each other, and does not change the node.
 func TestRestoreContradictions(t *testing.T) {
 	o := hybrid.Options{}
 	node := newNode(t, 8, o, hybrid.Request{ID: "web", Limit: 3500}, hybrid.Request{ID: "db", Limit: 1500},
 		hybrid.Request{ID: "log", Class: hybrid.Flexible, Limit: 1000})
-	good := stateOf(node, flat(8), o)
+	good := stateOf(node, flatMachine(8), o)
 	cpu := func(id string) (exclusive, fractional int) {
 		g := good.grants[find(good.grants, id)]
 		return g.Exclusive.First(), g.Fractions[0].CPU
@@ -187,18 +185,17 @@ func TestRestoreContradictions(t *testing.T) {
 			}
 			spoil(&grants[0], &grants[1], &grants[2])
 			fresh := newNode(t, 8, o)
-			before := stateOf(fresh, flat(8), o).String()
+			before := stateOf(fresh, flatMachine(8), o).String()
 			if err := fresh.Restore(grants); err == nil {
-				t.Errorf("no error; the node is now\n%v", stateOf(fresh, flat(8), o))
-			} else if after := stateOf(fresh, flat(8), o).String(); after != before {
+				t.Errorf("no error; the node is now\n%v", stateOf(fresh, flatMachine(8), o))
+			} else if after := stateOf(fresh, flatMachine(8), o).String(); after != before {
 				t.Errorf("refused (%v), and changed the node from\n%sto\n%s", err, before, after)
 			}
 		})
 	}
 }
 
-// A machine that lost CPUs to the point where a view can't be: the repair is refused in
-// words, and works once there is room.
+// If a node has lost so many CPUs that a view is impossible, PlanRepair is refused with a reason. It succeeds after a release.
 func TestRepair(t *testing.T) {
 	node := newNode(t, 4, hybrid.Options{}, hybrid.Request{ID: "a", Limit: 2000}, hybrid.Request{ID: "b", Limit: 2000})
 	o := hybrid.Options{Usable: cpuset.Range(1, 3)}
@@ -206,7 +203,7 @@ func TestRepair(t *testing.T) {
 	if err := small.Restore(node.Grants()); err != nil {
 		t.Fatal(err)
 	}
-	lost := stateOf(small, flat(4), o)
+	lost := stateOf(small, flatMachine(4), o)
 	i := slices.IndexFunc(lost.grants, func(g hybrid.Grant) bool { return g.Lost == cpuset.Of(0) })
 	if i < 0 {
 		t.Fatalf("nobody lost CPU 0\n%v", lost)
@@ -229,7 +226,7 @@ func TestRepair(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	checkInvariants(t, small, flat(4), o)
+	checkInvariants(t, small, flatMachine(4), o)
 	if g, _ := small.Grant(id); !g.Lost.IsEmpty() || g.Exclusive.Count() != 2 {
 		t.Errorf("repaired: %s", grantString(g))
 	}

@@ -36,7 +36,7 @@ func TestScratchIsSmallAndClean(t *testing.T) {
 		if len(n.scratch.targets) > 0 {
 			searches++
 		}
-		if n.scratch.alike != [2][1000]int16{} {
+		if n.scratch.targetByLoad != [2][1000]int16{} {
 			t.Fatal("a search left entries in the table of equal loads")
 		}
 	}

@@ -4,23 +4,23 @@ import (
 	"github.com/candor-project/candor/cpuset"
 )
 
-// A search looks for a small group of moves that lowers the shared time most.
+// A search finds the small group of moves that lowers the shared time most.
 type search struct {
 	*Node
-	start  Milli // shared time at the start
-	best   Milli // lowest shared time found
-	bound  Milli // lower bound on the shared time
-	moves  int   // number of moves for best
-	budget int
-	tries  int        // remaining arrangements to evaluate
+	start  Milli      // shared time at the start
+	best   Milli      // lowest shared time found
+	bound  Milli      // lower bound on the shared time
+	moves  int        // number of moves that lead to best
+	budget int        // maximum number of moves
+	tries  int        // remaining number of arrangements to evaluate
 	free   cpuset.Set // shared CPUs that sensitive containers may use
 
 	ownItems  int  // number of items of the plan's container
 	inDomains bool // some flexible containers are confined to domains
 }
 
-// searchTries bounds the evaluated arrangements on nodes with hundreds of fractions. On a node with 64
-// CPUs a search ends before the bound. The enumeration of fractions and CPUs is not counted.
+// searchTries is the maximum number of arrangements that a search evaluates, for nodes with hundreds of fractions. On a
+// node with 64 CPUs a search ends earlier. The enumeration of fractions and CPUs does not count.
 const searchTries = 2_000
 
 func (s *search) run() {
@@ -35,29 +35,30 @@ func (s *search) run() {
 			s.ownItems++
 		}
 	}
-	s.singleMoves()
+	s.trySingleMoves()
 	if s.budget >= 2 && !s.isDone() {
-		s.swaps()
-		s.evacuations()
+		s.trySwaps()
+		s.tryEvacuations()
 	}
 }
 
-// isDone reports whether no better result is possible. Several moves are no better than a single move,
-// unless all of them move fractions of the plan's container.
+// isDone reports whether no better result is possible, because best equals bound with at most one move. If the plan's
+// container has several items, their moves are free, so a group of moves can still be better.
 func (s *search) isDone() bool { return s.best == s.bound && s.moves <= 1 && s.ownItems <= 1 }
 
-// isBetter reports whether an arrangement is better than the best result so far.
+// isBetter reports whether an arrangement with this shared time, reached by this number of moves, is better than the
+// best result so far.
 func (s *search) isBetter(shared Milli, moves int) bool {
 	return shared < s.best && moves <= s.budget || shared == s.best && shared < s.start && moves < s.moves
 }
 
-// consider records the logged moves if they are the best result so far.
-func (s *search) consider() {
-	shared := s.settle()
+// recordIfBest records the logged moves if their result is better than the best result so far.
+func (s *search) recordIfBest() {
+	shared := s.sharedIfValid()
 	if shared > s.best {
 		return
 	}
-	moves := s.price(s.scratch.log)
+	moves := s.countMoves(s.scratch.log)
 	if !s.isBetter(shared, moves) {
 		return
 	}
@@ -68,8 +69,8 @@ func (s *search) consider() {
 	}
 }
 
-// try makes a move if it is permitted and fits, and reports whether it did.
-func (s *search) try(i int32, cpu int) bool {
+// tryMove makes a move if the move is permitted and fits, and reports whether it did.
+func (s *search) tryMove(i int32, cpu int) bool {
 	it := &s.scratch.items[i]
 	if s.tries == 0 || Milli(it.milli) > s.load[cpu].room() || !s.canUse(it, cpu) {
 		return false
@@ -79,38 +80,38 @@ func (s *search) try(i int32, cpu int) bool {
 	return true
 }
 
-// reset undoes all tried moves.
-func (s *search) reset(mark int) { s.unmove(0, mark) }
+// undoAll undoes all logged moves.
+func (s *search) undoAll(mark int) { s.undoMoves(0, mark) }
 
-// sharedAfter returns the shared time if an item were on another CPU.
+// sharedAfter returns the shared time that the node would have if an item were on another CPU.
 func (s *search) sharedAfter(it *item, cpu int) Milli {
 	if s.inDomains {
 		mark := s.mark()
 		s.take(it.slot, int(it.cpu))
 		s.give(it.slot, cpu, Milli(it.milli))
-		shared := s.settle()
+		shared := s.sharedIfValid()
 		s.undo(mark)
 		return shared
 	}
 	from, to := &s.load[it.cpu], &s.load[cpu]
 	s.shift(from, to, Milli(it.milli))
-	shared := s.settle()
+	shared := s.sharedIfValid()
 	s.shift(to, from, Milli(it.milli))
 	return shared
 }
 
-// shift moves the time of a grant from one CPU to another, in the sums only.
+// shift moves the time of a fraction from one CPU to another in the node's sums only.
 func (s *search) shift(from, to *cpuLoad, milli Milli) {
-	s.uncount(from)
-	s.uncount(to)
+	s.removeFromSums(from)
+	s.removeFromSums(to)
 	from.milli, from.sharers = from.milli-int16(milli), from.sharers-1
 	to.milli, to.sharers = to.milli+int16(milli), to.sharers+1
-	s.count(from)
-	s.count(to)
+	s.addToSums(from)
+	s.addToSums(to)
 }
 
-// count adds a shared or fractional CPU to the sums; uncount subtracts it.
-func (s *search) count(c *cpuLoad) {
+// addToSums adds a shared or fractional CPU to the node's sums.
+func (s *search) addToSums(c *cpuLoad) {
 	if c.sharers == 0 {
 		s.sharedCount++
 	} else {
@@ -118,7 +119,8 @@ func (s *search) count(c *cpuLoad) {
 	}
 }
 
-func (s *search) uncount(c *cpuLoad) {
+// removeFromSums reverts addToSums.
+func (s *search) removeFromSums(c *cpuLoad) {
 	if c.sharers == 0 {
 		s.sharedCount--
 	} else {
@@ -126,27 +128,27 @@ func (s *search) uncount(c *cpuLoad) {
 	}
 }
 
-// singleMoves tries to move each fraction to each other fractional CPU and to a shared CPU.
-func (s *search) singleMoves() {
+// trySingleMoves evaluates the move of each fraction to each other fractional CPU and to a shared CPU.
+func (s *search) trySingleMoves() {
 	for i := range s.scratch.items {
 		it := &s.scratch.items[i]
-		if it.pinned || s.isDone() && !it.isOwn {
+		if it.isPinned || s.isDone() && !it.isOwn {
 			continue
 		}
 		from := s.load[it.cpu]
 		if from.sharers > 1 {
 			if cpu := s.freeCPUFor(it); cpu >= 0 {
-				s.single(int32(i), cpu)
+				s.evaluateMove(int32(i), cpu)
 			}
 		}
-		for _, cpu := range s.distinct(it, &from) {
-			s.single(int32(i), int(cpu))
+		for _, cpu := range s.distinctTargets(it, &from) {
+			s.evaluateMove(int32(i), int(cpu))
 		}
 	}
 }
 
-// single evaluates a single permitted move.
-func (s *search) single(i int32, cpu int) {
+// evaluateMove evaluates a permitted move on its own.
+func (s *search) evaluateMove(i int32, cpu int) {
 	if s.tries == 0 {
 		return
 	}
@@ -162,9 +164,9 @@ func (s *search) single(i int32, cpu int) {
 	}
 }
 
-// swaps tries to exchange the largest fraction on a CPU of several grants with each smaller fraction
-// that is alone on its CPU.
-func (s *search) swaps() {
+// trySwaps evaluates the exchange of the largest fraction on a CPU of several grants with each smaller fraction that is
+// alone on a CPU.
+func (s *search) trySwaps() {
 	large := s.largestSharing()
 	if large < 0 {
 		return
@@ -173,16 +175,16 @@ func (s *search) swaps() {
 	for j := range s.scratch.items {
 		small := &s.scratch.items[j]
 		big := &s.scratch.items[large]
-		if small.pinned || s.load[small.cpu].sharers > 1 || small.milli >= big.milli {
+		if small.isPinned || s.load[small.cpu].sharers > 1 || small.milli >= big.milli {
 			continue
 		}
-		hole, home := int(big.cpu), int(small.cpu)
+		bigCPU, smallCPU := int(big.cpu), int(small.cpu)
 		s.scratch.log = s.scratch.log[:0]
-		if s.canUse(big, home) && s.canUse(small, hole) {
-			s.exchange(large, int32(j), hole, home)
-			s.consider()
+		if s.canUse(big, smallCPU) && s.canUse(small, bigCPU) {
+			s.exchange(large, int32(j), bigCPU, smallCPU)
+			s.recordIfBest()
 		}
-		s.reset(mark)
+		s.undoAll(mark)
 	}
 	s.scratch.log = s.scratch.log[:0]
 }
@@ -203,45 +205,45 @@ func (s *search) largestSharing() int32 {
 	best := int32(-1)
 	for i := range s.scratch.items {
 		it := &s.scratch.items[i]
-		if !it.pinned && s.load[it.cpu].sharers > 1 && (best < 0 || it.milli > s.scratch.items[best].milli) {
+		if !it.isPinned && s.load[it.cpu].sharers > 1 && (best < 0 || it.milli > s.scratch.items[best].milli) {
 			best = int32(i)
 		}
 	}
 	return best
 }
 
-// evacuations tries to empty each fractional CPU, and to move the largest sharing fraction there.
-func (s *search) evacuations() {
+// tryEvacuations evaluates emptying each fractional CPU, and then moving the fraction of largestSharing to that CPU.
+func (s *search) tryEvacuations() {
 	places := s.fractional
 	mark := s.mark()
 	for cpu := places.First(); cpu >= 0; cpu = places.Next(cpu + 1) {
-		if s.load[cpu].closed || int(s.load[cpu].sharers) > s.budget {
+		if s.load[cpu].isClosed || int(s.load[cpu].sharers) > s.budget {
 			continue
 		}
 		s.scratch.log = s.scratch.log[:0]
 		if s.evacuate(cpu, nil) {
-			s.consider()
-			if large := s.largestSharing(); large >= 0 && s.try(large, cpu) {
-				s.consider()
+			s.recordIfBest()
+			if large := s.largestSharing(); large >= 0 && s.tryMove(large, cpu) {
+				s.recordIfBest()
 			}
 		}
-		s.reset(mark)
+		s.undoAll(mark)
 	}
 }
 
-// distinct returns the fractional CPUs to which moving an item can help. Of CPUs with equal load it
-// returns only the nearest, since the shared time would be the same.
-func (s *search) distinct(it *item, from *cpuLoad) []int16 {
-	holds := s.otherCPUs(it)
+// distinctTargets returns the fractional CPUs to which a move of an item can help. from is the load of the item's CPU. Of
+// CPUs with equal loads it returns only the nearest CPU, because the shared time would be the same.
+func (s *search) distinctTargets(it *item, from *cpuLoad) []int16 {
+	heldCPUs := s.otherCPUs(it)
 	cpus := s.scratch.targets[:0]
 	for cpu := s.fractional.First(); cpu >= 0; cpu = s.fractional.Next(cpu + 1) {
 		to := &s.load[cpu]
 		if !s.canHelp(it, from, to) || !s.canUse(it, cpu) {
 			continue
 		}
-		if alike := s.alike(to, len(cpus)); alike < 0 {
+		if alike := s.similarTarget(to, len(cpus)); alike < 0 {
 			cpus = append(cpus, int16(cpu))
-		} else if s.remoteness(&holds, cpu) < s.remoteness(&holds, int(cpus[alike])) {
+		} else if s.remoteness(&heldCPUs, cpu) < s.remoteness(&heldCPUs, int(cpus[alike])) {
 			cpus[alike] = int16(cpu)
 		}
 	}
@@ -252,9 +254,10 @@ func (s *search) distinct(it *item, from *cpuLoad) []int16 {
 	return cpus
 }
 
-// alike returns the index in targets of a CPU with the same load, or -1. After -1 the caller appends
-// the CPU at index next. If flexible containers are confined to domains, no two CPUs are alike.
-func (s *search) alike(to *cpuLoad, next int) int {
+// similarTarget returns the index in targets of a CPU with the same load, or -1. After -1 the caller appends the CPU at
+// index next. If flexible containers are confined to domains, equal loads do not mean equal shared time, so
+// similarTarget returns -1.
+func (s *search) similarTarget(to *cpuLoad, next int) int {
 	if s.inDomains {
 		return -1
 	}
@@ -266,18 +269,18 @@ func (s *search) alike(to *cpuLoad, next int) int {
 	return -1
 }
 
-// loadEntry returns the entry of the lookup table for the load of a CPU.
+// loadEntry returns the entry for a CPU's load in targetByLoad.
 func (s *search) loadEntry(c *cpuLoad) *int16 {
 	multi := 0
 	if c.sharers > 1 {
 		multi = 1
 	}
-	return &s.scratch.alike[multi][c.used()]
+	return &s.scratch.targetByLoad[multi][c.used()]
 }
 
-// canHelp reports whether moving an item between two fractional CPUs can lower the shared time, judged
-// by their loads alone. It is a filter for speed: a refused move can only help if flexible containers
-// regain a CPU through it.
+// canHelp reports whether the move of an item between two fractional CPUs can lower the shared time. It considers only
+// the loads of the CPUs, to be fast. A move that it rejects could only help if flexible containers regained a CPU
+// through the move.
 func (s *search) canHelp(it *item, from, to *cpuLoad) bool {
 	if Milli(it.milli) > to.room() {
 		return false
@@ -289,49 +292,50 @@ func (s *search) canHelp(it *item, from, to *cpuLoad) bool {
 	if to.sharers == 1 {
 		gain -= to.used()
 	}
-	// Lent CPUs are shared with flexible containers. Only then can a move pay that shares more time
-	// between sensitive containers.
+	// If CPUs are lent to flexible containers, a move may help by making a CPU less necessary to lend, even if sensitive
+	// containers share more time.
 	return gain > 0 || s.start > s.tally.multiUsed
 }
 
-// freeCPUFor returns the most suitable shared CPU for an item, or -1.
+// freeCPUFor returns the best shared CPU for an item, or -1: the nearest to the container's other CPUs, then a CPU of a
+// split core.
 func (s *search) freeCPUFor(it *item) int {
-	holds := s.otherCPUs(it)
-	best, bestFar := -1, 0
+	heldCPUs := s.otherCPUs(it)
+	best, bestDistance := -1, 0
 	for cpu := s.free.First(); cpu >= 0; cpu = s.free.Next(cpu + 1) {
 		if !s.canUse(it, cpu) {
 			continue
 		}
-		// A CPU of a split core leaves whole cores whole.
-		far := 2 * s.remoteness(&holds, cpu)
+		// Prefer a CPU of a split core, so that whole cores remain whole.
+		distance := 2 * s.remoteness(&heldCPUs, cpu)
 		if s.wholeCores.Contains(cpu) && s.maxThreads > 1 {
-			far++
+			distance++
 		}
-		if best < 0 || far < bestFar {
-			best, bestFar = cpu, far
+		if best < 0 || distance < bestDistance {
+			best, bestDistance = cpu, distance
 		}
-		if far == 0 {
+		if distance == 0 {
 			break
 		}
 	}
 	return best
 }
 
-// leastShared returns a lower bound on the shared time over all arrangements of the fractions. The
-// time of a fraction is not shared if no other container uses its CPU, but the rest of that CPU is
-// lost. The largest fractions therefore avoid the most sharing for the least loss. Their number is
-// limited: the other CPUs must hold the other fractions and the need of flexible containers.
+// leastShared returns a lower bound on the shared time of all arrangements of the fractions. A fraction that has a CPU of
+// its own is not shared, but the rest of the CPU is lost to other containers. The largest fractions avoid the most sharing
+// for the least loss. The other CPUs must have room for the other fractions and for the flexible containers, which limits
+// the number of fractions with a CPU of their own.
 func (n *Node) leastShared() Milli {
-	parts := n.tally.parts
-	rest := Milli(n.tally.open)*1000 - n.tally.room   // time that is possibly shared
-	if n.hasConfined() || rest != n.tally.partsUsed { // no bound with domains or closed CPUs
+	parts := n.tally.fractions
+	rest := Milli(n.tally.open)*1000 - n.tally.room      // sum of the fractions that do not have a CPU of their own
+	if n.hasConfined() || rest != n.tally.fractionTime { // no bound with domains or closed CPUs
 		return 0
 	}
 	others := n.sharedCount + n.tally.open // CPUs that are not reserved for a single fraction
 	room := n.roomLeft()                   // room on these CPUs
 	if n.flexible.count > 0 {
-		others-- // they need a CPU even without guarantees
-		room -= n.nodeNeed() - n.owed
+		others-- // flexible containers need a CPU even without guarantees
+		room -= n.nodeNeed() - n.shortage
 	}
 	for i := len(parts) - 1; i >= 0 && others > 0; i-- {
 		part := Milli(parts[i])

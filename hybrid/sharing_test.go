@@ -13,11 +13,10 @@ import (
 
 const sharingCPUs = 16
 
-// heldNear returns the operations of a node that is held near a load, in percent. Containers, half
-// of them sensitive, wait in a queue; the first one is placed if it does not
-// bring the load above; if it does, a random container leaves. It looks at
-// capacity only, so that every algorithm gets the same operations.
-func heldNear(seed uint64, from sampler, load, operations int) (ops []operation) {
+// operationsNearLoad returns operations that hold a node near a load, in percent. Half of the containers are sensitive. Containers wait in
+// a queue: the first is placed if the node stays at or below the load; otherwise a random container is released. Only the capacity decides,
+// so that every algorithm gets the same operations.
+func operationsNearLoad(seed uint64, from sampler, load, operations int) (ops []operation) {
 	random := rand.New(rand.NewPCG(seed, uint64(load)))
 	next := func() (r hybrid.Request) {
 		r.ID = fmt.Sprint("c", len(ops))
@@ -53,10 +52,10 @@ type tally struct {
 	moves             int
 }
 
-// percent is the shared time s, of the sensitive containers' time.
+// percent returns the shared time as a share of the sensitive containers' time, in percent.
 func (t tally) percent() float64 { return 100 * float64(t.shared) / float64(t.sensitive) }
 
-// load is the mean load, in percent.
+// load returns the mean load, in percent.
 func (t tally) load() float64 { return float64(t.used) / float64(t.steps) / (10 * sharingCPUs) }
 
 func (t *tally) add(u tally) {
@@ -68,7 +67,7 @@ func (t *tally) add(u tally) {
 	t.moves += u.moves
 }
 
-// replayOn does the operations on a new node. What it refuses, it goes without.
+// replayOn performs the operations on a new node, and drops the containers that the node refuses.
 func replayOn(t *testing.T, ops []operation, o hybrid.Options) (total tally) {
 	t.Helper()
 	node := newNode(t, sharingCPUs, o)
@@ -90,12 +89,12 @@ func replayOn(t *testing.T, ops []operation, o hybrid.Options) (total tally) {
 		total.shared += node.Shared()
 		total.sensitive += node.Sensitive()
 	}
-	checkInvariants(t, node, flat(sharingCPUs), o)
+	checkInvariants(t, node, flatMachine(sharingCPUs), o)
 	return total
 }
 
-// bestAnew arranges all fractions anew at every step, as well as can be.
-func bestAnew(ops []operation) (total tally) {
+// bestArrangements computes the result if all fractions were arranged optimally at every step.
+func bestArrangements(ops []operation) (total tally) {
 	present := map[string]hybrid.Request{}
 	for _, op := range ops {
 		total.steps++
@@ -124,9 +123,9 @@ func bestAnew(ops []operation) (total tally) {
 	return total
 }
 
-// modelTally is replayOn for the naive model of paper.
+// modelTally is replayOn for paperModel.
 func modelTally(ops []operation) (total tally) {
-	m := newPaperModel(flat(sharingCPUs), hybrid.Options{Algorithm: hybrid.Paper})
+	m := newPaperModel(flatMachine(sharingCPUs), hybrid.Options{Algorithm: hybrid.Paper})
 	for _, op := range ops {
 		if m.apply(op) == nil && op.kind == hybrid.OpAllocate {
 			total.placed++
@@ -138,16 +137,15 @@ func modelTally(ops []operation) (total tally) {
 	return total
 }
 
-// The naive model of paper shares on these histories what it did on the trace
-// (about a fifth), and the best arrangements share much less.
-func TestSharingHistories(t *testing.T) {
+// In these histories, paperModel shares about a fifth of the time, as in the trace. The best arrangements share much less.
+func TestPaperModelSharing(t *testing.T) {
 	for _, from := range samplers {
 		for _, load := range []int{80, 90, 100} {
 			var paper, best tally
 			for seed := range uint64(4) {
-				ops := heldNear(seed, from, load, 600)
+				ops := operationsNearLoad(seed, from, load, 600)
 				paper.add(modelTally(ops))
-				best.add(bestAnew(ops))
+				best.add(bestArrangements(ops))
 			}
 			t.Logf("%s, load %d %%: paper %.1f %%, best %.2f %%", from.name, load, paper.percent(), best.percent())
 			if p := paper.percent(); p < 19 || p > 30 || best.percent() > p*2/3 || load == 80 && best.percent() > p/30 {
@@ -157,24 +155,24 @@ func TestSharingHistories(t *testing.T) {
 	}
 }
 
-// Half of a node's containers are sensitive. Near 80 % load candor shares at most a fifteenth
-// of what paper does, near 100 % a fifth, and it places no fewer containers. Where not even
-// the best arrangement at every step shares so little, candor comes near to that.
-// (A node that is filled to 80 % at most has 72 % in the mean, one filled to 90 % has 80 %.)
-func TestSharing(t *testing.T) {
+// The Candor algorithm shares much less than the paper's algorithm if half of the containers are sensitive: at most a fifteenth near 80 %
+// load, and a fifth near 100 %. It places at least as many containers. If even the best arrangement at every step shares more, the Candor
+// algorithm comes close to this arrangement. (A node with a maximum load of 80 % has a mean load of 72 %, and a node with a maximum of 90 %
+// has a mean of 80 %.)
+func TestCandorSharesLess(t *testing.T) {
 	for _, from := range samplers {
 		for load, factor := range map[int]float64{80: 15, 90: 15, 100: 5} {
 			t.Run(fmt.Sprintf("%s at %d %%", from.name, load), func(t *testing.T) {
 				var paper, candor, best tally
 				for seed := range uint64(8) {
-					ops := heldNear(seed, from, load, 1500)
+					ops := operationsNearLoad(seed, from, load, 1500)
 					p, c := replayOn(t, ops, hybrid.Options{Algorithm: hybrid.Paper}), replayOn(t, ops, hybrid.Options{})
 					if c.placed < p.placed {
 						t.Errorf("seed %d: candor places %d, paper %d", seed, c.placed, p.placed)
 					}
 					paper.add(p)
 					candor.add(c)
-					best.add(bestAnew(ops))
+					best.add(bestArrangements(ops))
 				}
 				t.Logf("mean load %.1f %%: paper shares %.2f %%, candor %.3f %% (1/%.1f), the best at every step %.3f %%; placed %d, %d and %d; %.2f moves an operation", candor.load(), paper.percent(),
 					candor.percent(), paper.percent()/candor.percent(), best.percent(), paper.placed, candor.placed, best.placed, float64(candor.moves)/(8*1500))
@@ -186,14 +184,14 @@ func TestSharing(t *testing.T) {
 	}
 }
 
-// moveBounds are the bounds on moves that TestMovesTable compares.
+// moveBounds are the maximum numbers of moves that TestMovesTable compares.
 var moveBounds = []struct {
 	name  string
 	moves int
 }{{"0", hybrid.NoMoves}, {"1", 1}, {"2", 2}, {"4", 4}, {"any", hybrid.AnyMoves}}
 
-// TestMovesTable reports shared time against the moves that an operation may make to lower
-// it, as docs/benchmarks/fractions.md shows it: mean and standard deviation over seeds.
+// TestMovesTable reports the shared time for each maximum number of moves, as in docs/benchmarks/fractions.md: the mean and the standard
+// deviation over seeds.
 func TestMovesTable(t *testing.T) {
 	t.Log("| requests | filled to | mean load | paper | 0 moves | 1 | 2 | 4 | any | best | moves made |")
 	t.Log("| --- | --- | --- | --- | --- | --- | --- | --- | --- | --- | --- |")
@@ -207,7 +205,7 @@ func TestMovesTable(t *testing.T) {
 func movesRow(t *testing.T, from sampler, load int) string {
 	var histories [10][]operation
 	for seed := range histories {
-		histories[seed] = heldNear(uint64(seed), from, load, 2000)
+		histories[seed] = operationsNearLoad(uint64(seed), from, load, 2000)
 	}
 	measure := func(run func(ops []operation) tally) (total tally, mean float64, cell string) {
 		var sum, squares float64
@@ -234,6 +232,6 @@ func movesRow(t *testing.T, from sampler, load int) string {
 		last = mean
 		row += cell
 	}
-	_, _, best := measure(bestAnew)
+	_, _, best := measure(bestArrangements)
 	return fmt.Sprintf("| %s | %d %% | %.0f %% |%s%s %.3f |", from.name, load, total.load(), row, best, float64(total.moves)/float64(total.steps))
 }

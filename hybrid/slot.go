@@ -6,17 +6,17 @@ import (
 	"github.com/candor-project/candor/cpuset"
 )
 
-// A slot holds a container of the node in 64 bytes, a cache line. With thousands of nodes, cache
-// misses dominate the run time.
+// A slot holds a container of the node, in 64 bytes, a cache line. With thousands of nodes, cache misses dominate the run
+// time.
 type slot struct {
 	exclusive cpuset.Compact
 	spec
-	details    *details // nil: no details
-	first      part     // the fraction on the lowest CPU; 0m: no fraction
-	domain     int32    // flexible containers: index into layout.domains, or wholeNode
-	nextEmpty  int32    // empty slots: next in the free list; -1: end
-	wholeCores bool     // the topology policy whole-cores is met
-	linked     bool     // the slot is in Node.order, and in byID if it has an id
+	details    *details        // nil: no details
+	first      compactFraction // the fraction on the lowest CPU; 0m means no fraction
+	domain     int32           // of a flexible container: index into layout.domains, or wholeNode
+	nextEmpty  int32           // of an empty slot: next slot in the free list; -1: end of the list
+	wholeCores bool            // the container has the topology policy whole-cores, and its CPUs meet the policy
+	isLinked   bool            // the slot is in Node.order and, if the container has an id, in Node.byID
 }
 
 // A spec is a Request without its id.
@@ -28,19 +28,19 @@ type spec struct {
 	Immovable        bool
 }
 
-// details are the rarely used fields of a slot.
+// details holds the rarely used fields of a slot.
 type details struct {
 	id      string
 	lost    cpuset.Set
-	further []part // all fractions except the first, in ascending order of CPU id
+	further []compactFraction // all fractions except the first, in ascending order of CPU id
 }
 
-// A part is a compact Fraction.
-type part struct {
+// A compactFraction is a Fraction in four bytes.
+type compactFraction struct {
 	cpu, milli int16
 }
 
-func (p part) fraction() Fraction { return Fraction{int(p.cpu), Milli(p.milli)} }
+func (p compactFraction) fraction() Fraction { return Fraction{int(p.cpu), Milli(p.milli)} }
 
 func specOf(r *Request) spec {
 	return spec{r.Limit, r.Guarantee, r.Class, r.Policy, r.Topology, r.Immovable}
@@ -64,7 +64,7 @@ func (s *slot) id() string {
 	return s.details.id
 }
 
-// lost returns the CPUs that were gone at Restore.
+// lost returns Grant.Lost.
 func (s *slot) lost() cpuset.Set {
 	if s.details == nil {
 		return cpuset.Set{}
@@ -72,15 +72,15 @@ func (s *slot) lost() cpuset.Set {
 	return s.details.lost
 }
 
-// detail returns the details for modification.
-func (s *slot) detail() *details {
+// ensureDetails returns the details of a slot, for changes. It allocates them if necessary.
+func (s *slot) ensureDetails() *details {
 	if s.details == nil {
 		s.details = new(details)
 	}
 	return s.details
 }
 
-// cpus returns the CPUs of a sensitive slot.
+// cpus returns the exclusive and fractional CPUs of a sensitive slot.
 func (s *slot) cpus() cpuset.Set {
 	set := s.exclusive.Set()
 	for i := range s.fractions() {
@@ -102,14 +102,14 @@ func (s *slot) fractions() int {
 }
 
 // fraction returns the i-th fraction in ascending order of CPU id.
-func (s *slot) fraction(i int) part {
+func (s *slot) fraction(i int) compactFraction {
 	if i == 0 {
 		return s.first
 	}
 	return s.details.further[i-1]
 }
 
-// fractionOn returns the slot's part of a fractional CPU, or 0.
+// fractionOn returns the size of the slot's fraction on a CPU; 0 if it has none there.
 func (s *slot) fractionOn(cpu int) Milli {
 	for i := range s.fractions() {
 		if p := s.fraction(i); int(p.cpu) == cpu {
@@ -119,8 +119,8 @@ func (s *slot) fractionOn(cpu int) Milli {
 	return 0
 }
 
-// addFraction adds a fraction on a CPU without a fraction of the slot.
-func (s *slot) addFraction(p part) {
+// addFraction adds a fraction. The slot must not have a fraction on the same CPU.
+func (s *slot) addFraction(p compactFraction) {
 	if s.first.milli == 0 {
 		s.first = p
 		return
@@ -128,7 +128,7 @@ func (s *slot) addFraction(p part) {
 	if p.cpu < s.first.cpu {
 		p, s.first = s.first, p
 	}
-	d := s.detail()
+	d := s.ensureDetails()
 	i := 0
 	for i < len(d.further) && d.further[i].cpu < p.cpu {
 		i++
@@ -136,24 +136,24 @@ func (s *slot) addFraction(p part) {
 	d.further = slices.Insert(d.further, i, p)
 }
 
-// removeFraction removes the slot's fraction on a CPU. It must exist.
+// removeFraction removes the slot's fraction on a CPU. The slot must have a fraction on this CPU.
 func (s *slot) removeFraction(cpu int) {
-	at := 0
-	for int(s.fraction(at).cpu) != cpu {
-		at++
+	i := 0
+	for int(s.fraction(i).cpu) != cpu {
+		i++
 	}
 	switch {
-	case at > 0:
-		s.details.further = slices.Delete(s.details.further, at-1, at)
+	case i > 0:
+		s.details.further = slices.Delete(s.details.further, i-1, i)
 	case s.fractions() > 1:
 		s.first = s.details.further[0]
 		s.details.further = slices.Delete(s.details.further, 0, 1)
 	default:
-		s.first = part{}
+		s.first = compactFraction{}
 	}
 }
 
-// newSlot takes an empty slot for a request. It does not enter the slot in byID.
+// newSlot assigns an empty slot to a request. It does not link the slot.
 func (n *Node) newSlot(r *Request) int32 {
 	s := n.firstEmpty
 	if s >= 0 {
@@ -165,15 +165,15 @@ func (n *Node) newSlot(r *Request) int32 {
 	slot := &n.slots[s]
 	slot.spec, slot.domain, slot.wholeCores = specOf(r), wholeNode, false
 	if r.Class == Sensitive {
-		slot.Guarantee = 0 // always its limit, also after a resize
+		slot.Guarantee = 0 // the guarantee is always the limit, even after a resize
 	}
 	if r.ID != "" {
-		slot.detail().id = r.ID
+		slot.ensureDetails().id = r.ID
 	}
 	return s
 }
 
-// dropSlot returns a slot to the free list. It must hold no CPUs and be in no list.
+// dropSlot returns a slot to the free list. The slot must have no CPUs and must not be linked.
 func (n *Node) dropSlot(s int32) {
 	slot := &n.slots[s]
 	if d := slot.details; d != nil {
@@ -182,7 +182,7 @@ func (n *Node) dropSlot(s int32) {
 	slot.nextEmpty, n.firstEmpty = n.firstEmpty, s
 }
 
-// link enters a slot in byID and at the end of the order of arrival.
+// link adds a slot to byID and at the end of the order of arrival.
 func (n *Node) link(s int32) {
 	slot := &n.slots[s]
 	if id := slot.id(); id != "" {
@@ -191,7 +191,7 @@ func (n *Node) link(s int32) {
 		}
 		n.byID[id] = s
 	}
-	slot.linked = true
+	slot.isLinked = true
 	n.order = append(n.order, s)
 }
 
@@ -201,60 +201,59 @@ func (n *Node) unlink(s int32) {
 	if id := slot.id(); id != "" {
 		delete(n.byID, id)
 	}
-	slot.linked = false
-	at := slices.Index(n.order, s)
-	n.order = slices.Delete(n.order, at, at+1)
+	slot.isLinked = false
+	i := slices.Index(n.order, s)
+	n.order = slices.Delete(n.order, i, i+1)
 }
 
-// A tally holds sums over the open fractional CPUs. They make the shared time of a tried arrangement
-// cheap to compute.
+// A tally holds sums over the open fractional CPUs, so that the shared time of an arrangement takes little time to
+// compute. Summary defines the terms open, lone and multi.
 type tally struct {
-	open, multi int32  // open fractional CPUs, and those with several sensitive grants
-	room        Milli  // free time on the open CPUs
-	multiUsed   Milli  // sensitive time on CPUs of several grants
-	multiRoom   Milli  // free time on CPUs of several grants
-	lone        ladder // sensitive time of each CPU with a single grant
-	parts       ladder // every fraction, including those on closed CPUs
-	partsUsed   Milli  // sum of parts
+	open, multi  int32         // number of open fractional CPUs, and of multi CPUs among them
+	room         Milli         // free time on the open CPUs
+	multiUsed    Milli         // sensitive time on multi CPUs
+	multiRoom    Milli         // free time on multi CPUs
+	lone         sortedAmounts // sensitive time of each lone CPU
+	fractions    sortedAmounts // size of each fraction, including the fractions on closed CPUs
+	fractionTime Milli         // sum of fractions
 
-	packBins, packRoom int32 // result of packable(parts); packBins -1: out of date
+	packBins, packRoom int32 // result of packBound(fractions); packBins is -1 if the result is out of date
 }
 
-// newTally returns an empty tally that uses the given memory. A third of it is for the loads of CPUs,
-// which never exceed it. The fractions can outgrow their part; append then reallocates them.
-func newTally(rungs []int16) tally {
-	third := len(rungs) / 3
-	return tally{lone: rungs[:0:third], parts: rungs[third:third], packBins: -1}
+// newTally returns an empty tally that uses the given memory. A third of the memory is for lone, which never needs more.
+// The rest is for fractions, which append reallocates if they need more.
+func newTally(amounts []int16) tally {
+	third := len(amounts) / 3
+	return tally{lone: amounts[:0:third], fractions: amounts[third:third], packBins: -1}
 }
 
-// A ladder is a list of amounts below 1000m in ascending order. On a node of 8 CPUs it fits into a
-// cache line.
-type ladder []int16
+// A sortedAmounts is a list of amounts below 1000m in ascending order. On a node of 8 CPUs, the list fits into a cache line.
+type sortedAmounts []int16
 
-func (l *ladder) add(amount Milli) {
-	rungs := append(*l, 0)
-	i := len(rungs) - 1
-	for ; i > 0 && Milli(rungs[i-1]) > amount; i-- {
-		rungs[i] = rungs[i-1]
+func (l *sortedAmounts) add(amount Milli) {
+	amounts := append(*l, 0)
+	i := len(amounts) - 1
+	for ; i > 0 && Milli(amounts[i-1]) > amount; i-- {
+		amounts[i] = amounts[i-1]
 	}
-	rungs[i] = int16(amount)
-	*l = rungs
+	amounts[i] = int16(amount)
+	*l = amounts
 }
 
 // remove removes an amount, which must be in the list.
-func (l *ladder) remove(amount Milli) {
-	rungs := *l
-	last := len(rungs) - 1
-	held := rungs[last]
-	for i := last - 1; Milli(held) != amount; i-- {
-		held, rungs[i] = rungs[i], held
+func (l *sortedAmounts) remove(amount Milli) {
+	amounts := *l
+	last := len(amounts) - 1
+	next := amounts[last]
+	for i := last - 1; Milli(next) != amount; i-- {
+		next, amounts[i] = amounts[i], next
 	}
-	*l = rungs[:last]
+	*l = amounts[:last]
 }
 
-// lend returns the sensitive time on the CPUs that must be lent, the least loaded first and at least
-// one CPU, to gain the lacking time; impossible if the CPUs have too little free time.
-func (l ladder) lend(lacking Milli) (lent Milli) {
+// lend returns the sensitive time on the CPUs that must be lent to gain the lacking time. l has the sensitive time of each
+// CPU; the least loaded CPUs are lent first, and at least one CPU. lend returns impossible if the CPUs have too little room.
+func (l sortedAmounts) lend(lacking Milli) (lent Milli) {
 	for _, used := range l {
 		lent += Milli(used)
 		if lacking -= 1000 - Milli(used); lacking <= 0 {
@@ -264,23 +263,24 @@ func (l ladder) lend(lacking Milli) (lent Milli) {
 	return impossible
 }
 
-// addPart adds a fraction to the sums; removePart subtracts it.
-func (t *tally) addPart(milli Milli) {
-	t.parts.add(milli)
-	t.partsUsed += milli
+// addFraction adds a fraction to the sums.
+func (t *tally) addFraction(milli Milli) {
+	t.fractions.add(milli)
+	t.fractionTime += milli
 	t.packBins = -1
 }
 
-func (t *tally) removePart(milli Milli) {
-	t.parts.remove(milli)
-	t.partsUsed -= milli
+// removeFraction reverts addFraction.
+func (t *tally) removeFraction(milli Milli) {
+	t.fractions.remove(milli)
+	t.fractionTime -= milli
 	t.packBins = -1
 }
 
-// add adds a CPU to the sums; remove subtracts it.
+// add adds a fractional CPU to the sums.
 func (t *tally) add(c *cpuLoad) {
 	switch {
-	case c.closed:
+	case c.isClosed:
 		return
 	case c.sharers == 1:
 		t.lone.add(c.used())
@@ -293,9 +293,10 @@ func (t *tally) add(c *cpuLoad) {
 	t.room += 1000 - c.used()
 }
 
+// remove reverts add.
 func (t *tally) remove(c *cpuLoad) {
 	switch {
-	case c.closed:
+	case c.isClosed:
 		return
 	case c.sharers == 1:
 		t.lone.remove(c.used())

@@ -1,7 +1,7 @@
 package hybrid
 
 // A Summary describes a node in 64 bytes. It suffices to compute the cost of most containers without
-// access to the node. It is a copy, and becomes outdated when the node changes.
+// access to the node. A Summary is a copy, so it is outdated when the node has changed.
 //
 // The terms of Summary and Figures, on a node with four CPUs under the Candor algorithm:
 //
@@ -21,8 +21,8 @@ package hybrid
 //     unless the CPU is lent.
 //   - A multi CPU is a fractional CPU of several grants (2). Its time, here 800m, is always shared.
 //   - The room of a CPU is 1000m minus its sensitive time.
-//   - The need is the CPU time that must remain for flexible containers: the sum of their guarantees
-//     or MinShared, the larger of the two.
+//   - The need is the CPU time that must remain for flexible containers: the larger of the sum of
+//     their guarantees and MinShared.
 //   - A lent CPU is a lone CPU that flexible containers use (1), because the room of the shared and
 //     multi CPUs is less than the need. The least loaded lone CPUs are lent first. The sensitive time
 //     on lent CPUs, here 400m, becomes shared: this is the lent time.
@@ -31,9 +31,9 @@ package hybrid
 //   - A closed CPU belongs to a core of a whole-cores grant; no other container may join it. An open
 //     CPU is a fractional CPU that is not closed.
 type Summary struct {
-	// loads describes the first fractional CPUs. Candor: sensitive time of the lone CPUs, in ascending
-	// order. Paper: room of all fractional CPUs, in descending order and ties by CPU id, with loneBit
-	// set for lone CPUs.
+	// loads describes the first summaryLoads fractional CPUs. Candor: sensitive time of the lone CPUs, in
+	// ascending order. Paper: room of all fractional CPUs, in descending order and then by CPU id, with
+	// loneBit set for lone CPUs.
 	loads [summaryLoads]uint16
 
 	free       int32 // remaining CPU time for guarantees of flexible containers
@@ -45,8 +45,8 @@ type Summary struct {
 	maxStrict  int32 // Candor: upper bound on the limit of another strict sensitive container (maxStrictLimit)
 
 	shared  uint16 // number of shared CPUs
-	open    uint16 // fractional CPUs; Candor: open fractional CPUs
-	lone    uint16 // lone CPUs
+	open    uint16 // number of fractional CPUs; Candor: number of open fractional CPUs
+	lone    uint16 // number of lone CPUs
 	maxRoom uint16 // Candor: largest room on a multi CPU
 
 	flags summaryFlags
@@ -61,14 +61,14 @@ const loneBit = 1 << 15
 type summaryFlags uint8
 
 const (
-	byPaper     summaryFlags = 1 << iota // Options.Algorithm
-	anyFlexible                          // the node has flexible containers
-	rescues                              // fractions may move to make room
-	opaque                               // confined flexible containers or closed CPUs: only the node can compute costs
-	flat                                 // see IsFlat
+	isPaper       summaryFlags = 1 << iota // Options.Algorithm
+	hasFlexible                            // the node has flexible containers
+	canRescue                              // Options.RescueMoves permits moves to make room, and the node has open fractional CPUs
+	isOpaque                               // only the node can compute costs, because it has confined flexible containers or closed CPUs
+	isFlatMachine                          // see IsFlat
 )
 
-// Summarize writes the node's summary to s.
+// Summarize writes the summary of the node to s.
 func (n *Node) Summarize(s *Summary) {
 	*s = Summary{
 		free:       int32(n.Free(Flexible)),
@@ -77,29 +77,29 @@ func (n *Node) Summarize(s *Summary) {
 		shared:     uint16(n.sharedCount),
 	}
 	if n.flexible.count > 0 {
-		s.flags |= anyFlexible
+		s.flags |= hasFlexible
 	}
 	if n.isFlat() {
-		s.flags |= flat
+		s.flags |= isFlatMachine
 	}
 	if n.options.Algorithm == Paper {
-		s.flags |= byPaper
+		s.flags |= isPaper
 		n.addRooms(s)
 		return
 	}
 	if n.options.RescueMoves > 0 && n.tally.open > 0 {
-		s.flags |= rescues
+		s.flags |= canRescue
 	}
 	s.maxStrict = int32(n.maxStrictLimit())
 	n.addLoads(s)
 	if n.hasConfined() || n.tally.open != int32(n.fractional.Count()) {
-		s.flags |= opaque
+		s.flags |= isOpaque
 		return
 	}
 	s.lent = int32(n.sharedTime - n.tally.multiUsed)
 }
 
-// addLoads adds the open fractional CPUs under Candor.
+// addLoads adds the open fractional CPUs to a summary under Candor.
 func (n *Node) addLoads(s *Summary) {
 	t := &n.tally
 	s.open, s.lone = uint16(t.open), uint16(len(t.lone))
@@ -117,7 +117,7 @@ func (n *Node) addLoads(s *Summary) {
 	}
 }
 
-// addRooms adds the fractional CPUs under Paper.
+// addRooms adds the fractional CPUs to a summary under Paper.
 func (n *Node) addRooms(s *Summary) {
 	for cpu := n.fractional.First(); cpu >= 0; cpu = n.fractional.Next(cpu + 1) {
 		c := &n.load[cpu]
@@ -132,8 +132,8 @@ func (n *Node) addRooms(s *Summary) {
 	}
 }
 
-// insert adds the count-th load of Paper after the loads with at least as much room. If the list is
-// full, the last load is dropped.
+// insert inserts the load of the count-th fractional CPU under Paper, after the loads with at least as much room. If the
+// list is full, insert drops the last load.
 func (s *Summary) insert(load uint16, count int) {
 	i := min(count, summaryLoads+1) - 1
 	for ; i > 0 && load&^loneBit > s.loads[i-1]&^loneBit; i-- {
@@ -146,7 +146,7 @@ func (s *Summary) insert(load uint16, count int) {
 	}
 }
 
-// Free is Node.Free.
+// Free returns Node.Free of the node.
 func (s *Summary) Free(class Class) Milli {
 	if class == Flexible {
 		return Milli(s.free)
@@ -158,26 +158,26 @@ func (s *Summary) Free(class Class) Milli {
 // confining topology policy, for the Candor algorithm.
 func (s *Summary) MaxSensitive() Milli { return min(Milli(s.maxStrict), s.Free(Sensitive)) }
 
-// IsFlat reports whether the machine has a single NUMA node, a single L3 domain and one CPU per core.
-// Then all CPUs are equivalent.
-func (s *Summary) IsFlat() bool { return s.flags&flat != 0 }
+// IsFlat reports whether the machine has a single NUMA node, a single L3 domain and one CPU per core. All CPUs of such a
+// machine are equivalent.
+func (s *Summary) IsFlat() bool { return s.flags&isFlatMachine != 0 }
 
-// HasAllFractional reports whether loads has room for all open fractional CPUs.
+// HasAllFractional reports whether the summary describes each open fractional CPU.
 func (s *Summary) HasAllFractional() bool { return s.open <= summaryLoads }
 
-// SpareCPUs returns the number of shared CPUs that can be taken without additional lent time. Under
-// Paper it is all of them.
+// SpareCPUs returns the number of shared CPUs that sensitive containers can take without additional lent time. Under
+// Paper, this is the number of shared CPUs.
 func (s *Summary) SpareCPUs() int {
-	if s.flags&anyFlexible == 0 {
+	if s.flags&hasFlexible == 0 {
 		return int(s.shared)
 	}
 	return s.SpareCPUsWith(0)
 }
 
-// SpareCPUsWith returns the SpareCPUs of the node with another flexible container of this guarantee.
+// SpareCPUsWith returns the SpareCPUs that the node would have with another flexible container of this guarantee.
 func (s *Summary) SpareCPUsWith(guarantee Milli) int {
 	switch {
-	case s.flags&byPaper != 0:
+	case s.flags&isPaper != 0:
 		return int(s.shared)
 	case s.lent > 0:
 		return 0
@@ -202,7 +202,7 @@ type Verdict uint8
 const (
 	// Known means that the quote equals the node's quote. Its topology fields are valid only on flat machines.
 	Known Verdict = iota
-	// NotDirect means that the node has no room without moves. Call Node.Quote to try moves.
+	// NotDirect means that the container does not fit without moves. Call Node.Quote to try moves.
 	NotDirect
 	// Unknown means that the summary is insufficient. Call Node.Quote.
 	Unknown
@@ -210,14 +210,14 @@ const (
 	Refused
 )
 
-// Quote computes Node.Quote from the summary if possible. The request must be valid (Request.Check).
+// Quote computes Node.Quote from the summary, if the Verdict is Known. The request must be valid (Request.Check).
 func (s *Summary) Quote(r *Request) (Quote, Verdict) {
 	switch {
 	case s.Free(r.Class) < r.Guaranteed():
 		return Quote{}, Refused
-	case s.flags&byPaper != 0:
+	case s.flags&isPaper != 0:
 		return s.quotePaper(r)
-	case s.flags&opaque != 0 || !r.IsPlain():
+	case s.flags&isOpaque != 0 || !r.IsPlain():
 		return Quote{}, Unknown
 	case r.Class == Flexible:
 		return s.quoteFlexible(r)
@@ -226,20 +226,21 @@ func (s *Summary) Quote(r *Request) (Quote, Verdict) {
 	}
 }
 
-// quoted builds a quote from the number of taken shared CPUs and the added shared time.
-func (s *Summary) quoted(r *Request, whole, taken int, shared Milli) (Quote, Verdict) {
+// newQuote builds a quote from the number of whole CPUs, the number of shared CPUs that the container takes, and the added
+// shared time.
+func (s *Summary) newQuote(r *Request, whole, taken int, shared Milli) (Quote, Verdict) {
 	q := Quote{Cost{Shared: shared, Whole: Milli(whole) * 1000, FreeWhole: int(s.shared) - taken}, true}
-	if s.flags&flat != 0 && r.Class == Sensitive {
+	if s.flags&isFlatMachine != 0 && r.Class == Sensitive {
 		q.NUMAs, q.L3s = 1, 1
 	}
 	return q, Known
 }
 
-// Figures are the values of a node from which fleet computes bounds on the cost of a container. A
+// Figures are the values of a node from which package fleet computes bounds on the cost of a container. A
 // bound for a group of nodes uses the minimum or maximum of each field. Summary defines the terms.
 //
-// All times are in milli-CPU. NoLoad means that there is no such CPU. Fields without an algorithm in
-// their comment are set for both; the other algorithm leaves them at a value that restricts nothing.
+// All times are in milli-CPU. NoLoad means that the node has no such CPU. A field whose comment names an
+// algorithm has a value that restricts nothing under the other algorithm.
 type Figures struct {
 	Free               [2]int32 // by Class: Summary.Free
 	MaxStrictLimit     int32    // Candor: upper bound on the limit of another strict sensitive container
@@ -250,17 +251,17 @@ type Figures struct {
 	MaxRoom            uint16   // largest room on a fractional CPU
 	PaperMaxRoom       uint16   // Paper: MaxRoom, for the minimum over a group of nodes
 	PaperMaxTwoRooms   uint16   // Paper: room on the two emptiest fractional CPUs
-	MaxSharedRoom      uint16   // largest room on a fractional CPU whose time is shared already (Paper: only if it is the emptiest CPU)
-	MinJoinCost        uint16   // minimum of other containers' time that becomes shared if a fraction joins another CPU
+	MaxSharedRoom      uint16   // largest room on a fractional CPU whose time is shared already (Paper: 0 unless the emptiest CPU is one)
+	MinJoinCost        uint16   // lowest sensitive time of other containers that becomes shared if a fraction joins another fractional CPU
 	NextLent           uint16   // Candor: sensitive time on the CPU that is lent next
 	SecondLent         uint16   // Candor: sensitive time on the CPU that is lent after the next
-	PaperFirstLent     uint16   // Paper: time that becomes shared with the first flexible container; 0 if the node has one
-	TakeCPUCost        uint16   // Candor: additional lent time if a shared CPU is taken
+	PaperFirstLent     uint16   // Paper: time that becomes shared with the first flexible container; 0 if the node already has one
+	TakeCPUCost        uint16   // Candor: lent time that is added if a sensitive container takes a shared CPU
 	HasFlexible        bool     // the node has flexible containers
 	IsOpaque           bool     // only the node itself can compute costs
 }
 
-// NoLoad is larger than the load of any CPU: there is no such CPU.
+// NoLoad is above the load of every CPU. It stands for a CPU that the node does not have.
 const NoLoad = 1<<16 - 1
 
 // Figures returns the figures of the node.
@@ -268,19 +269,19 @@ func (s *Summary) Figures() Figures {
 	spare := s.SpareCPUs()
 	f := Figures{
 		Free:       [2]int32{Sensitive: int32(s.Free(Sensitive)), Flexible: s.free},
-		SharedCPUs: s.shared, SpareCPUs: uint16(spare), MinJoinCost: NoLoad, NextLent: NoLoad, SecondLent: NoLoad, TakeCPUCost: s.takeOne(spare),
-		HasFlexible: s.flags&anyFlexible != 0, IsOpaque: s.flags&opaque != 0,
+		SharedCPUs: s.shared, SpareCPUs: uint16(spare), MinJoinCost: NoLoad, NextLent: NoLoad, SecondLent: NoLoad, TakeCPUCost: s.takeCPUCost(spare),
+		HasFlexible: s.flags&hasFlexible != 0, IsOpaque: s.flags&isOpaque != 0,
 	}
-	if s.flags&byPaper != 0 {
+	if s.flags&isPaper != 0 {
 		f.MaxRoom = s.loads[0] &^ loneBit
 		f.MaxUnlentGuarantee, f.Slack = s.free, int32(MaxLimit)
 		f.PaperMaxRoom, f.PaperMaxTwoRooms = f.MaxRoom, f.MaxRoom+s.loads[1]&^loneBit
-		if s.flags&anyFlexible == 0 {
+		if s.flags&hasFlexible == 0 {
 			f.PaperFirstLent = uint16(min(s.loneUsed, NoLoad-1))
 		}
 		switch {
 		case s.open == 0:
-		case s.loads[0]&loneBit == 0 || s.flags&anyFlexible != 0:
+		case s.loads[0]&loneBit == 0 || s.flags&hasFlexible != 0:
 			f.MaxSharedRoom = f.MaxRoom
 		default:
 			f.MinJoinCost = 1000 - f.MaxRoom
@@ -289,21 +290,21 @@ func (s *Summary) Figures() Figures {
 	}
 	f.MaxStrictLimit = int32(s.MaxSensitive())
 	f.MaxSharedRoom, f.MaxRoom = s.maxRoom, s.maxRoom
-	s.lending(&f)
+	s.setLendingFigures(&f)
 	f.MinJoinCost = f.NextLent
 	if s.lone > 0 {
 		f.MaxRoom = max(f.MaxRoom, 1000-s.loads[0])
 	}
-	if s.lent > 0 { // another CPU can replace the lent CPUs
+	if s.lent > 0 { // a fraction may join a lent CPU, whose time is shared already
 		f.MaxSharedRoom, f.MinJoinCost = f.MaxRoom, 0
 	}
 	f.PaperMaxRoom = f.MaxRoom
 	return f
 }
 
-// nextLent returns the loads of the two CPUs that are lent next, or lower bounds, and the room on the
-// lent CPUs. known is false if the summary has too few loads.
-func (s *Summary) nextLent() (next, then uint16, room Milli, known bool) {
+// nextLentLoads returns the loads of the two CPUs that are lent next, or lower bounds on the loads, and the room on the lent
+// CPUs. known is false if the summary has too few loads to tell which CPUs are lent.
+func (s *Summary) nextLentLoads() (next, second uint16, room Milli, known bool) {
 	lent, lone := Milli(s.lent), int(s.lone)
 	for i := range lone {
 		switch {
@@ -320,13 +321,13 @@ func (s *Summary) nextLent() (next, then uint16, room Milli, known bool) {
 	return NoLoad, NoLoad, room, true
 }
 
-// takeOne returns the additional lent time if a shared CPU is taken, or a lower bound on it; NoLoad if
-// no CPU can be taken.
-func (s *Summary) takeOne(spare int) uint16 {
+// takeCPUCost returns the lent time that is added if a sensitive container takes a shared CPU, or a lower bound; NoLoad if no
+// CPU can be taken.
+func (s *Summary) takeCPUCost(spare int) uint16 {
 	switch {
 	case s.shared == 0:
 		return NoLoad
-	case s.flags&(byPaper|opaque) != 0 || spare > 0:
+	case s.flags&(isPaper|isOpaque) != 0 || spare > 0:
 		return 0
 	}
 	a := s.arrangement()
@@ -343,20 +344,20 @@ func (s *Summary) takeOne(spare int) uint16 {
 	}
 }
 
-// lending sets the figures about lending. If the summary is insufficient, MaxUnlentGuarantee and Slack
-// are upper bounds.
-func (s *Summary) lending(f *Figures) {
-	next, then, room, known := s.nextLent()
-	f.NextLent, f.SecondLent, f.MaxUnlentGuarantee, f.Slack = next, then, s.free, int32(MaxLimit)
-	if s.flags&opaque != 0 || !known {
+// setLendingFigures sets the figures about lent CPUs. If the summary is insufficient, MaxUnlentGuarantee and Slack are upper
+// bounds.
+func (s *Summary) setLendingFigures(f *Figures) {
+	next, second, room, known := s.nextLentLoads()
+	f.NextLent, f.SecondLent, f.MaxUnlentGuarantee, f.Slack = next, second, s.free, int32(MaxLimit)
+	if s.flags&isOpaque != 0 || !known {
 		return
 	}
 	room += Milli(s.shared)*1000 + Milli(s.multiRoom)
 	f.MaxUnlentGuarantee = int32(min(room-Milli(s.guaranteed), Milli(s.free)))
 	if room < s.need() || s.shared == 0 && s.open == s.lone && s.lent == 0 {
-		f.MaxUnlentGuarantee = -1 // the first flexible container needs MinShared too, and a CPU
+		f.MaxUnlentGuarantee = -1 // the first flexible container needs room for MinShared, and a CPU
 	}
-	if s.flags&anyFlexible != 0 {
+	if s.flags&hasFlexible != 0 {
 		f.Slack = int32(room - s.need())
 	}
 }

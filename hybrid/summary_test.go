@@ -8,7 +8,7 @@ import (
 	"github.com/candor-project/candor/hybrid"
 )
 
-// A quote from a summary equals the quote of its node.
+// The quote from a node's summary equals the quote of the node.
 func TestSummary(t *testing.T) {
 	verdicts := map[hybrid.Verdict]int{}
 	costly := 0
@@ -97,7 +97,7 @@ func checkSummary(t *rapid.T, node *hybrid.Node, r *hybrid.Request) (hybrid.Verd
 	return verdict, got
 }
 
-// checkFigures checks that the figures bound the quote.
+// checkFigures checks that the figures are bounds on the quote.
 func checkFigures(t *rapid.T, s *hybrid.Summary, r *hybrid.Request, q *hybrid.Quote) {
 	f := s.Figures()
 	fraction, next := r.Limit%1000, hybrid.Milli(f.NextLent)
@@ -119,8 +119,8 @@ func checkFigures(t *rapid.T, s *hybrid.Summary, r *hybrid.Request, q *hybrid.Qu
 	}
 }
 
-// Two CPUs with a fraction each have no direct room for 800m more. Whether they can
-// make some, the summary knows if no arrangement has any, else only the node does.
+// Two CPUs, each with a fraction, have no room for 800m without moves. The summary refuses the request if no arrangement has room;
+// otherwise only the node can decide.
 func TestSummaryNotDirect(t *testing.T) {
 	for _, test := range []struct {
 		name      string

@@ -1,18 +1,18 @@
 package hybrid
 
-// This file computes costs from a summary: the arithmetic of paper.go and of placeDirectly without the
-// CPU ids. Tests compare the results with the nodes.
+// This file computes costs from a summary. It repeats the arithmetic of paper.go and of placeDirectly, without
+// CPU ids. Tests compare the results with the nodes' results.
 
-// quotePaper is Algorithm 1.
+// quotePaper is Quote under Paper.
 func (s *Summary) quotePaper(r *Request) (Quote, Verdict) {
 	if r.Class == Flexible {
 		switch {
 		case s.shared == 0 && s.open == 0:
 			return Quote{}, Refused
-		case s.flags&anyFlexible == 0:
-			return s.quoted(r, 0, 0, Milli(s.loneUsed))
+		case s.flags&hasFlexible == 0:
+			return s.newQuote(r, 0, 0, Milli(s.loneUsed))
 		default:
-			return s.quoted(r, 0, 0, 0)
+			return s.newQuote(r, 0, 0, 0)
 		}
 	}
 	whole, fraction := int(r.Limit/1000), r.Limit%1000
@@ -20,17 +20,17 @@ func (s *Summary) quotePaper(r *Request) (Quote, Verdict) {
 	rest := Milli(whole-exclusive)*1000 + fraction
 	shared, taken, verdict := s.paperRest(r, exclusive, rest)
 	lastGone := taken == int(s.shared) && s.open == 0 && rest == 0
-	if lastGone && s.flags&anyFlexible != 0 {
-		verdict = Refused // a cpuset is never empty
+	if lastGone && s.flags&hasFlexible != 0 {
+		verdict = Refused // because the cpuset of flexible containers must not be empty
 	}
 	if verdict != Known {
 		return Quote{}, verdict
 	}
-	return s.quoted(r, exclusive, taken, shared)
+	return s.newQuote(r, exclusive, taken, shared)
 }
 
-// paperRest places the rest of a container, besides its own whole CPUs. taken is its final number of
-// shared CPUs.
+// paperRest computes the placement of the rest of a container, after its exclusive CPUs. taken is the number of shared CPUs
+// that the container takes in total.
 func (s *Summary) paperRest(r *Request, exclusive int, rest Milli) (shared Milli, taken int, verdict Verdict) {
 	maxCPUs := rest.CPUs()
 	switch {
@@ -39,7 +39,7 @@ func (s *Summary) paperRest(r *Request, exclusive int, rest Milli) (shared Milli
 	case rest%1000 == 0:
 		maxCPUs = 0
 	case rest < 1000 && Milli(s.loads[0]&^loneBit) < rest && int(s.shared) > exclusive:
-		if s.flags&anyFlexible != 0 {
+		if s.flags&hasFlexible != 0 {
 			shared = rest
 		}
 		return shared, exclusive + 1, Known
@@ -51,7 +51,7 @@ func (s *Summary) paperRest(r *Request, exclusive int, rest Milli) (shared Milli
 	return shared, exclusive, verdict
 }
 
-// fill is CHOOSE_PROCS.
+// fill is CHOOSE_PROCS of the paper (Node.chooseProcs).
 func (s *Summary) fill(maxCPUs int, amount Milli) (shared Milli, verdict Verdict) {
 	for i := range min(maxCPUs, int(s.open)) {
 		if i == summaryLoads {
@@ -63,7 +63,7 @@ func (s *Summary) fill(maxCPUs int, amount Milli) (shared Milli, verdict Verdict
 			break
 		}
 		shared += part
-		if s.loads[i]&loneBit != 0 && s.flags&anyFlexible == 0 {
+		if s.loads[i]&loneBit != 0 && s.flags&hasFlexible == 0 {
 			shared += 1000 - room
 		}
 		if amount -= part; amount == 0 {
@@ -73,7 +73,8 @@ func (s *Summary) fill(maxCPUs int, amount Milli) (shared Milli, verdict Verdict
 	return 0, Refused
 }
 
-// quoteFlexible is admitFlexible for a container without a confining topology policy.
+// quoteFlexible is Quote for a flexible container without a confining topology policy, under Candor. It repeats
+// admitFlexible.
 func (s *Summary) quoteFlexible(r *Request) (Quote, Verdict) {
 	a := s.arrangement()
 	a.flexible = true
@@ -82,15 +83,16 @@ func (s *Summary) quoteFlexible(r *Request) (Quote, Verdict) {
 	if verdict != Known {
 		return Quote{}, verdict
 	}
-	return s.quoted(r, 0, 0, lent-Milli(s.lent))
+	return s.newQuote(r, 0, 0, lent-Milli(s.lent))
 }
 
-// quoteSensitive is placeDirectly.
+// quoteSensitive is Quote for a sensitive container without a confining topology policy, under Candor. It repeats
+// placeDirectly.
 func (s *Summary) quoteSensitive(r *Request) (Quote, Verdict) {
 	whole, fraction := int(r.Limit/1000), r.Limit%1000
 	spare := int(s.shared) - whole
 	if spare < 0 {
-		return s.noDirect(r)
+		return s.quoteIndirect(r)
 	}
 	a := s.arrangement()
 	a.free -= whole
@@ -98,68 +100,68 @@ func (s *Summary) quoteSensitive(r *Request) (Quote, Verdict) {
 	if fraction == 0 {
 		lent, verdict := s.lend(&a)
 		if verdict == Refused {
-			return s.noDirect(r)
+			return s.quoteIndirect(r)
 		}
-		q, _ := s.quoted(r, whole, whole, lent-Milli(s.lent))
+		q, _ := s.newQuote(r, whole, whole, lent-Milli(s.lent))
 		return q, verdict
 	}
 	alone, aloneVerdict := impossible, Refused
 	if spare > 0 {
-		alone, aloneVerdict = s.alone(a, fraction)
-		if aloneVerdict == Known && alone <= Milli(s.lent) { // the minimum cost
-			return s.quoted(r, whole, whole+1, alone-Milli(s.lent))
+		alone, aloneVerdict = s.lentAlone(a, fraction)
+		if aloneVerdict == Known && alone <= Milli(s.lent) { // no other placement costs less
+			return s.newQuote(r, whole, whole+1, alone-Milli(s.lent))
 		}
 	}
-	joint, verdict := s.join(a, fraction)
+	joint, verdict := s.minSharedJoined(a, fraction)
 	switch {
 	case aloneVerdict == Unknown || verdict == Unknown:
 		return Quote{}, Unknown
 	case alone == impossible && joint == impossible:
-		return s.noDirect(r)
+		return s.quoteIndirect(r)
 	case alone < joint:
-		return s.quoted(r, whole, whole+1, alone-Milli(s.lent))
+		return s.newQuote(r, whole, whole+1, alone-Milli(s.lent))
 	case alone == joint && !s.IsFlat():
-		return Quote{}, Unknown // the node prefers the nearer CPU, then the fuller
+		return Quote{}, Unknown // the node decides by the distance of the CPUs, which the summary does not have
 	default:
-		return s.quoted(r, whole, whole, joint-Milli(s.lent))
+		return s.newQuote(r, whole, whole, joint-Milli(s.lent))
 	}
 }
 
-// noDirect returns the verdict if the node has no room without moves.
-func (s *Summary) noDirect(r *Request) (Quote, Verdict) {
-	if r.Policy == Strict && (s.flags&rescues == 0 || r.Limit > Milli(s.maxStrict)) {
+// quoteIndirect returns the verdict for a container that does not fit without moves.
+func (s *Summary) quoteIndirect(r *Request) (Quote, Verdict) {
+	if r.Policy == Strict && (s.flags&canRescue == 0 || r.Limit > Milli(s.maxStrict)) {
 		return Quote{}, Refused
 	}
 	return Quote{}, NotDirect
 }
 
-// An arrangement is the input of lend.
+// An arrangement holds the values of a node from which lend computes the lent time.
 type arrangement struct {
-	flexible    bool
-	free, multi int   // shared CPUs and multi CPUs
-	lacking     Milli // need of flexible containers beyond the room of these CPUs
-	plus, minus Milli // load of an added and of a removed lone CPU; 0: none
+	flexible               bool  // the node has flexible containers
+	free, multi            int   // numbers of shared CPUs and of multi CPUs
+	lacking                Milli // need of the flexible containers beyond the room of the shared and multi CPUs
+	addedLoad, removedLoad Milli // load of a lone CPU that is added, and of a lone CPU that is removed; 0: none
 }
 
-// arrangement returns the present arrangement.
+// arrangement returns the present arrangement of the node.
 func (s *Summary) arrangement() arrangement {
 	return arrangement{
-		flexible: s.flags&anyFlexible != 0,
+		flexible: s.flags&hasFlexible != 0,
 		free:     int(s.shared), multi: int(s.open - s.lone),
 		lacking: s.need() - Milli(s.shared)*1000 - Milli(s.multiRoom),
 	}
 }
 
-// alone returns the lent time if a fraction has a CPU of its own.
-func (s *Summary) alone(a arrangement, fraction Milli) (Milli, Verdict) {
+// lentAlone returns the lent time if a fraction has a CPU of its own.
+func (s *Summary) lentAlone(a arrangement, fraction Milli) (Milli, Verdict) {
 	a.free--
 	a.lacking += 1000
-	a.plus = fraction
+	a.addedLoad = fraction
 	return s.lend(&a)
 }
 
-// join returns the minimum of the shared time if a fraction joins other fractions.
-func (s *Summary) join(a arrangement, fraction Milli) (Milli, Verdict) {
+// minSharedJoined returns the lowest time that is lent or shared if a fraction joins other fractions.
+func (s *Summary) minSharedJoined(a arrangement, fraction Milli) (Milli, Verdict) {
 	if a.flexible && s.lone > summaryLoads {
 		return impossible, Unknown
 	}
@@ -179,12 +181,12 @@ func (s *Summary) join(a arrangement, fraction Milli) (Milli, Verdict) {
 		b := a
 		b.multi++
 		b.lacking -= 1000 - used - fraction
-		b.minus = used
+		b.removedLoad = used
 		if lent, verdict := s.lend(&b); verdict == Known {
 			best = min(best, used+fraction+lent)
 		}
 		if !a.flexible {
-			break // the first CPU has the lowest load
+			break // without lent time, the first CPU is the best, because it has the lowest load
 		}
 	}
 	if best == impossible {
@@ -193,10 +195,9 @@ func (s *Summary) join(a arrangement, fraction Milli) (Milli, Verdict) {
 	return best, Known
 }
 
-// lend returns the lent time of an arrangement: the least loaded lone CPUs are lent first (see
-// settle).
+// lend returns the lent time of an arrangement. Like Node.sharedIfValid, it lends the least loaded lone CPUs first.
 func (s *Summary) lend(a *arrangement) (lent Milli, verdict Verdict) {
-	lacking, plus, minus := a.lacking, a.plus, a.minus
+	lacking, plus, minus := a.lacking, a.addedLoad, a.removedLoad
 	if !a.flexible || lacking <= 0 && a.free+a.multi > 0 {
 		return 0, Known
 	}

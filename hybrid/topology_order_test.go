@@ -9,7 +9,7 @@ import (
 	"github.com/candor-project/candor/topology"
 )
 
-// Which CPUs are best, rule by rule: each case has two candidates that differ in one of them.
+// Each case tests a rule of the choice of CPUs. Its two candidates differ only in this rule.
 func TestTopologyOrder(t *testing.T) {
 	tests := []struct {
 		rule           string
@@ -33,7 +33,7 @@ func TestTopologyOrder(t *testing.T) {
 	}
 	for _, test := range tests {
 		t.Run(test.rule, func(t *testing.T) {
-			node := held(t, parse(t, test.machine), test.held...)
+			node := nodeWithExclusive(t, parse(t, test.machine), test.held...)
 			plan, err := node.Plan(hybrid.Request{ID: "new", Limit: test.limit, Topology: test.topologyPolicy})
 			if err != nil {
 				t.Fatal(err)
@@ -45,8 +45,8 @@ func TestTopologyOrder(t *testing.T) {
 	}
 }
 
-// Where two NUMA nodes are needed they are near to each other, even if the first one has none nearby.
-func TestNearNodes(t *testing.T) {
+// A container that needs two NUMA nodes gets two nodes that are near each other, even if no node is near the first node.
+func TestNearestNUMANodes(t *testing.T) {
 	m := parse(t, "pack:2 numa:2 core:4")
 	for i := range m.Nodes {
 		for j := range m.Nodes {
@@ -59,7 +59,7 @@ func TestNearNodes(t *testing.T) {
 			}
 		}
 	}
-	node := held(t, m, "4-7") // the neighbor of the first node is full
+	node := nodeWithExclusive(t, m, "4-7") // the neighbor of the first node is full
 	plan, err := node.Plan(hybrid.Request{ID: "new", Limit: 6000})
 	if err != nil {
 		t.Fatal(err)
@@ -69,8 +69,8 @@ func TestNearNodes(t *testing.T) {
 	}
 }
 
-// A program gets CPUs of one speed while there are enough.
-func TestKindsOfCPUs(t *testing.T) {
+// A container gets CPUs of a single speed if enough of them are free.
+func TestOneKindOfCPUs(t *testing.T) {
 	kinds := map[string]func(*topology.CPU, bool){
 		"capacity":  func(c *topology.CPU, slow bool) { c.Capacity = map[bool]int{false: 1024, true: 600}[slow] },
 		"frequency": func(c *topology.CPU, slow bool) { c.MaxKHz = map[bool]int{false: 5_200_000, true: 3_900_000}[slow] },
@@ -82,7 +82,7 @@ func TestKindsOfCPUs(t *testing.T) {
 				set(&m.CPUs[i], i >= 4)
 			}
 			m.CPUs[0].MaxKHz += m.CPUs[0].MaxKHz / 20 // a favored core
-			node := held(t, m, "0-1")
+			node := nodeWithExclusive(t, m, "0-1")
 			for _, want := range []struct {
 				limit hybrid.Milli
 				cpus  string
@@ -101,7 +101,7 @@ func TestKindsOfCPUs(t *testing.T) {
 	}
 }
 
-// Whole cores of unequal size are put together so that they fit.
+// pickCores combines whole cores of different sizes to the required number of CPUs.
 func TestUnequalCores(t *testing.T) {
 	node, err := hybrid.NewNode(parse(t, "l3:2 core:2 pu:2"), hybrid.Options{Reserved: cpuset.Of(6)}) // the second thread of core 2
 	if err != nil {
@@ -125,8 +125,8 @@ func parse(t testing.TB, description string) *topology.Machine {
 	return m
 }
 
-// held returns a node where containers have these CPUs to themselves.
-func held(t testing.TB, m *topology.Machine, sets ...string) *hybrid.Node {
+// nodeWithExclusive returns a node on which containers have these sets of CPUs exclusively.
+func nodeWithExclusive(t testing.TB, m *topology.Machine, sets ...string) *hybrid.Node {
 	t.Helper()
 	node, err := hybrid.NewNode(m, hybrid.Options{})
 	if err != nil {

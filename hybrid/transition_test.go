@@ -7,8 +7,7 @@ import (
 	"github.com/candor-project/candor/hybrid"
 )
 
-// checkTransition says what a plan, once true, has broken of its promises to the
-// containers that were there, and whether the plan told the truth.
+// checkTransition returns an error if the plan broke a promise to a container, or differs from the state after the commit.
 func checkTransition(op operation, plan *hybrid.Plan, before, after state) error {
 	if plan.Op != op.kind {
 		return fmt.Errorf("a plan of kind %v", plan.Op)
@@ -23,7 +22,7 @@ func checkTransition(op operation, plan *hybrid.Plan, before, after state) error
 	if err != nil {
 		return err
 	}
-	if bound := bound(op, before.options); moved > plan.Moves || plan.Moves > bound {
+	if bound := maxMoves(op, before.options); moved > plan.Moves || plan.Moves > bound {
 		return fmt.Errorf("%d moves, the plan tells %d, at most %d are allowed", moved, plan.Moves, bound)
 	}
 	if before.options.Algorithm == hybrid.Paper && plan.Moves > 0 {
@@ -32,8 +31,8 @@ func checkTransition(op operation, plan *hybrid.Plan, before, after state) error
 	return nil
 }
 
-// bound is how many fractions an operation may move.
-func bound(op operation, o hybrid.Options) int {
+// maxMoves returns the maximum number of fractions that an operation may move.
+func maxMoves(op operation, o hybrid.Options) int {
 	number := func(n, byDefault int) int {
 		switch n {
 		case 0:
@@ -54,7 +53,7 @@ func find(grants []hybrid.Grant, id string) int {
 	return slices.IndexFunc(grants, func(g hybrid.Grant) bool { return g.ID == id })
 }
 
-// checkOwn checks that the container's grant matches the plan and the request.
+// checkOwn checks that the grant of the operation's container matches the plan and the request.
 func checkOwn(op operation, plan *hybrid.Plan, before, after state) error {
 	id := op.request.ID
 	was, is := find(before.grants, id), find(after.grants, id)
@@ -85,7 +84,7 @@ func checkOwn(op operation, plan *hybrid.Plan, before, after state) error {
 	return nil
 }
 
-// checkResize: growing keeps all exclusive CPUs, shrinking takes none but the own ones.
+// checkResize checks that a container that grows keeps all exclusive CPUs, and that a container that shrinks gets no new exclusive CPUs.
 func checkResize(o hybrid.Options, was, is hybrid.Grant) error {
 	if was.Class == hybrid.Flexible || o.Algorithm == hybrid.Paper {
 		return nil
@@ -97,9 +96,8 @@ func checkResize(o hybrid.Options, was, is hybrid.Grant) error {
 	return nil
 }
 
-// checkOthers: the plan lists the other grants that change, all of them and in
-// order; and no running container loses what it was promised. It returns how many CPUs
-// the sensitive ones had to leave.
+// checkOthers checks that the plan lists exactly the other grants that change, in order, and that no running container loses a promise. It
+// returns the number of CPUs that sensitive containers had to leave.
 func checkOthers(op operation, plan *hybrid.Plan, before, after state) (moved int, err error) {
 	var listed, changed []string
 	for _, c := range plan.Others {
@@ -132,8 +130,7 @@ func checkOthers(op operation, plan *hybrid.Plan, before, after state) (moved in
 	return moved, nil
 }
 
-// checkPromise checks that another container's operation changes neither a request nor the promise
-// behind it.
+// checkPromise checks that the operation of another container changes neither the request of a container nor the promise behind it.
 func checkPromise(was, is hybrid.Grant) error {
 	if was.Request != is.Request || was.Lost != is.Lost || was.Quota != is.Quota && len(is.Fractions) > 0 {
 		return fmt.Errorf("became %s", grantString(is))

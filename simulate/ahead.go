@@ -2,31 +2,31 @@ package simulate
 
 import "github.com/candor-project/candor/trace"
 
-// aheadEvents is the size of a batch of events, aheadBatches the number of batches that are read in advance.
+// The reader goroutine reads up to aheadBatches batches of aheadEvents events in advance.
 const (
 	aheadEvents  = 1024
 	aheadBatches = 3
 )
 
-// An ahead reads a trace in a goroutine of its own, so that parsing or generating it goes on
-// beside the decisions. Only Next and peek may be called until stop has returned.
-type ahead struct {
+// An aheadReader reads a trace in a goroutine of its own, so that the trace is parsed or generated while the replay makes decisions. Until
+// stop has returned, the caller may call only Next and peek.
+type aheadReader struct {
 	trace.Reader
-	empty, full chan *batch // full is closed when the goroutine has ended
-	now         *batch
-	at          int // events of now that were handed out
+	empty, full chan *batch // batches to fill, and filled batches; the goroutine closes full when it ends
+	current     *batch      // batch from which Next returns events
+	returned    int         // number of events of current that Next has returned
 }
 
-// A batch is events that were read, and the error that came after them.
+// A batch holds events in the order of the trace, and the error that ended the reading after these events.
 type batch struct {
 	events [aheadEvents]trace.Event
 	count  int
 	err    error
 }
 
-// readAhead starts to read; stop ends it.
-func readAhead(r trace.Reader) *ahead {
-	a := &ahead{Reader: r, empty: make(chan *batch, aheadBatches+1), full: make(chan *batch, aheadBatches+1), now: new(batch)}
+// newAheadReader starts the goroutine. The caller must call stop.
+func newAheadReader(r trace.Reader) *aheadReader {
+	a := &aheadReader{Reader: r, empty: make(chan *batch, aheadBatches+1), full: make(chan *batch, aheadBatches+1), current: new(batch)}
 	for range aheadBatches {
 		a.empty <- new(batch)
 	}
@@ -34,19 +34,19 @@ func readAhead(r trace.Reader) *ahead {
 	return a
 }
 
-// read fills batches until an error, which the end of the trace is too, or until no more come in.
-func (a *ahead) read() {
+// read fills batches until the trace ends, an error occurs or stop closes empty.
+func (a *aheadReader) read() {
 	defer close(a.full)
 	for b := range a.empty {
 		b.fill(a.Reader)
-		a.full <- b // has the capacity for all batches
+		a.full <- b // never blocks, because full has the capacity for all batches
 		if b.err != nil {
 			return
 		}
 	}
 }
 
-// fill reads events until the batch is full.
+// fill reads events until the batch is full or an error occurs.
 func (b *batch) fill(r trace.Reader) {
 	for b.count = 0; b.count < aheadEvents; b.count++ {
 		if b.err = r.Next(&b.events[b.count]); b.err != nil {
@@ -56,31 +56,31 @@ func (b *batch) fill(r trace.Reader) {
 }
 
 // Next implements trace.Reader.
-func (a *ahead) Next(e *trace.Event) error {
-	for a.at == a.now.count {
-		if a.now.err != nil {
-			return a.now.err
+func (a *aheadReader) Next(e *trace.Event) error {
+	for a.returned == a.current.count {
+		if a.current.err != nil {
+			return a.current.err
 		}
-		spent := a.now
-		a.now, a.at = <-a.full, 0
+		spent := a.current
+		a.current, a.returned = <-a.full, 0
 		a.empty <- spent
 	}
-	*e = a.now.events[a.at]
-	a.at++
+	*e = a.current.events[a.returned]
+	a.returned++
 	return nil
 }
 
-// peek returns the event at a distance after the last event, if it is in memory, otherwise nil.
-func (a *ahead) peek(after int) *trace.Event {
-	if at := a.at + after - 1; at < a.now.count {
-		return &a.now.events[at]
+// peek returns the event that the after-th next call of Next will return, if this event is in the current batch; otherwise nil.
+func (a *aheadReader) peek(after int) *trace.Event {
+	if i := a.returned + after - 1; i < a.current.count {
+		return &a.current.events[i]
 	}
 	return nil
 }
 
-// stop ends the reading and waits for it.
-func (a *ahead) stop() {
+// stop stops the goroutine and waits until it has ended.
+func (a *aheadReader) stop() {
 	close(a.empty)
-	for range a.full { // until it is closed
+	for range a.full { // drain full until the goroutine closes it
 	}
 }

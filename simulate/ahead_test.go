@@ -7,13 +7,13 @@ import (
 	"github.com/candor-project/candor/trace"
 )
 
-// What is peeked at is what comes so many events later, as far as that has been handed over; at the end there is nothing more.
+// peek returns the event that Next returns the given number of calls later, if that event is in the current batch; otherwise nil.
 func TestPeek(t *testing.T) {
 	events := make([]trace.Event, aheadEvents+20)
 	for i := range events {
 		events[i] = trace.Event{Time: trace.Micros(i), Kind: trace.MachineAdd, Machine: uint32(i), CPU: 1, Memory: 1}
 	}
-	a := readAhead(trace.NewMemory(trace.Header{Name: "by hand"}, events))
+	a := newAheadReader(trace.NewMemory(trace.Header{Name: "by hand"}, events))
 	defer a.stop()
 	const after = 12
 	var e trace.Event

@@ -2,70 +2,72 @@ package simulate
 
 import "github.com/candor-project/candor/fleet"
 
-// A bound is a lower bound on the shared time of the running containers: the shared time if all of them could be rearranged at any
-// moment over the CPUs of the whole cell, as in a single machine. No algorithm has less shared time with the same containers.
+// A cellBound computes lower bounds for the running sensitive containers, as if the whole cell were a single machine.
 //
-// A fraction f shares no CPU only if the rest of its CPU, 1000 - f, stays idle. The cell's unallocated CPU time bounds the idle time.
-// So the shared time is minimal if the largest fractions have CPUs of their own, as many as the idle time allows.
-type bound struct {
-	count [1000]int64 // of the fractions, by size
-	idle  int64       // idle time of exclusive CPUs for the fractions above pivot
-	below int64       // sum of the fractions up to pivot
-	pivot int         // 0 to 999
-	whole int64       // whole CPUs
+// minShared is a lower bound on their shared time: the shared time if all containers could be rearranged at any moment over the CPUs of the
+// cell. No algorithm has less shared time with the same containers. A fraction f avoids sharing only if it has a CPU of its own, whose rest,
+// 1000 - f, stays idle. The idle time is at most the cell's unallocated CPU time. So the shared time is minimal if as many of the largest
+// fractions as possible have CPUs of their own.
+type cellBound struct {
+	fractions [1000]int64 // number of fractions of each size in milli-CPU
+	idle      int64       // idle time on the CPUs of the fractions above pivot, which have CPUs of their own
+	shared    int64       // sum of the fractions up to pivot
+	pivot     int         // fraction size, 0 to 999
+	wholeCPUs int64       // sum of the whole CPUs in the limits
 }
 
-func newBound() bound { return bound{pivot: 999} }
+func newCellBound() cellBound { return cellBound{pivot: 999} }
 
-// add counts a sensitive container's limit in (sign 1) or out (sign -1).
-func (b *bound) add(limit, sign int64) {
+// add adds a sensitive container's limit (sign 1), or subtracts it (sign -1).
+func (b *cellBound) add(limit, sign int64) {
 	fraction := limit % 1000
-	b.whole += sign * (limit / 1000)
+	b.wholeCPUs += sign * (limit / 1000)
 	if fraction == 0 {
 		return
 	}
-	b.count[fraction] += sign
+	b.fractions[fraction] += sign
 	if fraction > int64(b.pivot) {
 		b.idle += sign * (1000 - fraction)
 	} else {
-		b.below += sign * fraction
+		b.shared += sign * fraction
 	}
 }
 
-// shared returns the least shared time where so much may stay idle.
-func (b *bound) shared(slack int64) int64 {
-	for b.idle > slack { // the smallest of those with a CPU of their own goes first
+// minShared returns the lowest shared time if at most slack of the cell's CPU time is idle.
+func (b *cellBound) minShared(slack int64) int64 {
+	for b.idle > slack { // too much idle time: the smallest fractions with CPUs of their own lose these CPUs
 		b.pivot++
-		b.idle -= b.count[b.pivot] * int64(1000-b.pivot)
-		b.below += b.count[b.pivot] * int64(b.pivot)
+		b.idle -= b.fractions[b.pivot] * int64(1000-b.pivot)
+		b.shared += b.fractions[b.pivot] * int64(b.pivot)
 	}
-	for b.pivot > 0 && b.idle+b.count[b.pivot]*int64(1000-b.pivot) <= slack {
-		b.idle += b.count[b.pivot] * int64(1000-b.pivot)
-		b.below -= b.count[b.pivot] * int64(b.pivot)
+	for b.pivot > 0 && b.idle+b.fractions[b.pivot]*int64(1000-b.pivot) <= slack {
+		b.idle += b.fractions[b.pivot] * int64(1000-b.pivot)
+		b.shared -= b.fractions[b.pivot] * int64(b.pivot)
 		b.pivot--
 	}
 	if b.pivot == 0 {
 		return 0
 	}
-	// Some of the fractions at the pivot have an exclusive CPU, the last of them partly, so that this stays a lower bound.
+	// The remaining slack gives CPUs to some of the fractions of size pivot. The last of these CPUs counts partly, so that the result
+	// remains a lower bound.
 	spared := (slack - b.idle) * int64(b.pivot)
 	each := int64(1000 - b.pivot)
-	return b.below - (spared+each-1)/each
+	return b.shared - (spared+each-1)/each
 }
 
-// least returns the least shared time under a fleet's totals.
-func (b *bound) least(t fleet.Totals) int64 {
-	return b.shared(int64(t.Capacity - t.Sensitive - t.Guaranteed))
+// minSharedOf returns the lowest shared time for the totals of a fleet.
+func (b *cellBound) minSharedOf(t fleet.Totals) int64 {
+	return b.minShared(int64(t.Capacity - t.Sensitive - t.Guaranteed))
 }
 
-// cpus returns a lower bound on the CPUs that the containers need, and a further container with a limit, each with a view that equals
-// its limit: the whole CPUs, and the bins of a bin packing of the fractions, by the lower bound L2 of Martello and Toth ("Knapsack
-// Problems", 1990, section 8.3).
-func (b *bound) cpus(limit int64) int64 {
+// minCPUs returns a lower bound on the number of CPUs that the running sensitive containers and a further container with this limit need,
+// if the view of each container equals its limit. It is the number of whole CPUs plus a lower bound on the bins of a bin packing of the
+// fractions: the bound L2 of Martello and Toth ("Knapsack Problems", 1990, section 8.3).
+func (b *cellBound) minCPUs(limit int64) int64 {
 	b.add(limit, 1)
 	defer b.add(limit, -1)
-	large, room, small := int64(0), int64(0), int64(0) // room is the capacity beside the large fractions
-	for f, n := range b.count {
+	large, room, small := int64(0), int64(0), int64(0) // large fractions are above 500m; room is the rest of their CPUs
+	for f, n := range b.fractions {
 		if f > 500 {
 			large, room = large+n, room+n*int64(1000-f)
 		} else {
@@ -73,12 +75,12 @@ func (b *bound) cpus(limit int64) int64 {
 		}
 	}
 	bins := int64(0)
-	for least := range 501 { // fractions below it are left out, and the room that is for them only
+	for smallest := range 501 { // ignore the fractions below smallest, and the room that only these fractions can use
 		bins = max(bins, large+max(0, (small-room+999)/1000))
-		small -= b.count[least] * int64(least)
-		if beside := 1000 - least; beside > 500 && beside < 1000 {
-			room -= b.count[beside] * int64(least)
+		small -= b.fractions[smallest] * int64(smallest)
+		if beside := 1000 - smallest; beside > 500 && beside < 1000 {
+			room -= b.fractions[beside] * int64(smallest)
 		}
 	}
-	return b.whole + bins
+	return b.wholeCPUs + bins
 }

@@ -5,32 +5,34 @@ import (
 	"time"
 )
 
-// A clock collects the durations of decisions.
+// A clock collects the durations of decisions and of a sample of the container ends.
 type clock struct {
-	all, sensitive spent
-	ends           spent                 // those that were timed
-	endCount       int64                 // all
-	counts         [64 << stepBits]int64 // of all decisions, by step
+	all, sensitive durationSum
+	sampledEnds    durationSum           // durations of the ends in the sample
+	endCount       int64                 // number of all ends
+	counts         [64 << stepBits]int64 // histogram of all decisions, by step
 }
 
-// endsTimed is the number of ends per timed end: reading the clock takes a tenth as long as an end.
-const endsTimed = 7
+// endsPerSample is the number of ends per end in the sample. Not every end is timed, because reading the system clock takes a tenth of the
+// duration of an end.
+const endsPerSample = 7
 
-// spent is a time in all.
-type spent struct {
+// A durationSum is a sum of durations and their number.
+type durationSum struct {
 	n    int64
 	time time.Duration
 }
 
-func (s *spent) add(d time.Duration) {
+func (s *durationSum) add(d time.Duration) {
 	s.n++
 	s.time += d
 }
 
-// meanUs returns the mean in microseconds.
-func (s *spent) meanUs() float64 { return ratio(float64(s.time)/1e3, float64(s.n)) }
+// meanUs returns the mean duration in microseconds.
+func (s *durationSum) meanUs() float64 { return ratio(float64(s.time)/1e3, float64(s.n)) }
 
-// Times are counted in steps: 32 to each power of two, which is 3 %.
+// A step is a bucket of the histogram of durations. Each power of two has 1<<stepBits steps, so the width of a step is at most 3 % of the
+// duration.
 const stepBits = 5
 
 func stepOf(d time.Duration) int {
@@ -42,8 +44,8 @@ func stepOf(d time.Duration) int {
 	return (power-stepBits+1)<<stepBits | int(n>>(power-stepBits)&(1<<stepBits-1))
 }
 
-// stepMiddle is the time in the middle of a step, nanoseconds.
-func stepMiddle(step int) float64 {
+// middleOf returns the duration in the middle of a step, in nanoseconds.
+func middleOf(step int) float64 {
 	if step < 1<<stepBits {
 		return float64(step)
 	}
@@ -52,8 +54,8 @@ func stepMiddle(step int) float64 {
 	return float64(uint64(1)<<power) + (float64(step&(1<<stepBits-1))+0.5)*width
 }
 
-// decision counts a decision.
-func (c *clock) decision(d time.Duration, sensitive bool) {
+// addDecision adds a decision.
+func (c *clock) addDecision(d time.Duration, sensitive bool) {
 	c.all.add(d)
 	c.counts[stepOf(d)]++
 	if sensitive {
@@ -61,38 +63,38 @@ func (c *clock) decision(d time.Duration, sensitive bool) {
 	}
 }
 
-// timesEnd counts an end, and reports whether to time it.
-func (c *clock) timesEnd() bool {
+// isSampledEnd counts an end, and reports whether the end belongs to the sample.
+func (c *clock) isSampledEnd() bool {
 	c.endCount++
-	return c.endCount%endsTimed == 1
+	return c.endCount%endsPerSample == 1
 }
 
-// share returns the part of a time that decisions and ends took, of which not all were timed.
-func (c *clock) share(took time.Duration) float64 {
-	ends := ratio(float64(c.ends.time), float64(c.ends.n)) * float64(c.endCount)
-	return min(1, ratio(float64(c.all.time)+ends, float64(took)))
+// allocatorShare returns the share of the elapsed time that decisions and ends took. It estimates the duration of all ends from the sample.
+func (c *clock) allocatorShare(elapsed time.Duration) float64 {
+	ends := ratio(float64(c.sampledEnds.time), float64(c.sampledEnds.n)) * float64(c.endCount)
+	return min(1, ratio(float64(c.all.time)+ends, float64(elapsed)))
 }
 
-// quantileUs returns the time that a share of the decisions did not exceed.
+// quantileUs returns the duration, in microseconds, that this share of the decisions does not exceed.
 func (c *clock) quantileUs(share float64) float64 {
 	rank := int64(share * float64(c.all.n))
 	for step, n := range c.counts {
 		if rank -= n; rank < 0 {
-			return stepMiddle(step) / 1e3
+			return middleOf(step) / 1e3
 		}
 	}
 	return 0
 }
 
-// timing returns the figures.
-func (c *clock) timing(took time.Duration, events int64) Timing {
+// timing returns the Timing of a replay with this duration and number of events.
+func (c *clock) timing(elapsed time.Duration, events int64) Timing {
 	return Timing{
 		DecisionMeanUs:          c.all.meanUs(),
 		DecisionP50Us:           c.quantileUs(0.5),
 		DecisionP99Us:           c.quantileUs(0.99),
-		EventsPerSecond:         ratio(float64(events), took.Seconds()),
-		Seconds:                 took.Seconds(),
+		EventsPerSecond:         ratio(float64(events), elapsed.Seconds()),
+		Seconds:                 elapsed.Seconds(),
 		DecisionSensitiveMeanUs: c.sensitive.meanUs(),
-		AllocatorShare:          c.share(took),
+		AllocatorShare:          c.allocatorShare(elapsed),
 	}
 }

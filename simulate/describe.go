@@ -8,28 +8,28 @@ import (
 	"github.com/candor-project/candor/trace"
 )
 
-// A Description is a setting in words and figures, which every result carries.
+// A Description describes a setting. Every report contains it.
 type Description struct {
-	Trace string `json:"trace"` // the spec that it was opened with
-	Name  string `json:"name"`  // such as "google2011"
+	Trace string `json:"trace"` // specification with which the trace was opened
+	Name  string `json:"name"`  // name of the trace, such as "google2011"
 
-	CoresOfLargest float64 `json:"coresOfLargest,omitempty"` // where the trace has fractions of the largest machine
+	CoresOfLargest float64 `json:"coresOfLargest,omitempty"` // CPUs of the largest machine, if the trace has only fractions of this machine
 	MachineCPUs    string  `json:"machineCpus"`              // conversion of machine sizes to whole CPUs
 	Overcommit     float64 `json:"overcommit"`
-	OvercommitIs   string  `json:"overcommitIs"` // quantities that it multiplies
-	AtStart        string  `json:"atStart"`      // the treatment of t = 0
+	OvercommitIs   string  `json:"overcommitIs"` // the quantities that the overcommit factor multiplies
+	AtStart        string  `json:"atStart"`      // treatment of the containers at time 0
 	Machines       int     `json:"machines,omitempty"`
 	Topology       string  `json:"topology"`
 	Refused        string  `json:"refused"`
 	Removed        string  `json:"removed"`
 
-	Sensitive string `json:"sensitive"` // choice of the sensitive containers
+	Sensitive string `json:"sensitive"` // selection of the sensitive containers
 	Seed      uint64 `json:"seed"`
 
-	Report *trace.Report `json:"report,omitempty"` // parts of the source that are not in the stream
+	Report *trace.Report `json:"report,omitempty"` // the parts of the source that the events do not contain
 }
 
-// Describe describes a setting, of a trace with a header.
+// Describe describes a setting for a trace with this header. sensitive describes the selection of the sensitive containers.
 func (s *Setting) Describe(h trace.Header, sensitive string) Description {
 	d := Description{
 		Trace: h.Source, Name: h.Name,
@@ -50,18 +50,18 @@ func (s *Setting) Describe(h trace.Header, sensitive string) Description {
 	return d
 }
 
-// Lines formats the description.
+// Lines formats the description as lines of text.
 func (d *Description) Lines() []string {
 	cpus := "CPUs as the trace has them"
 	if d.CoresOfLargest > 0 {
-		cpus = "1.0 = " + number(d.CoresOfLargest) + " CPUs"
+		cpus = "1.0 = " + formatNumber(d.CoresOfLargest) + " CPUs"
 	}
 	if d.Machines > 0 {
 		cpus = fmt.Sprintf("%d machines, %s", d.Machines, cpus)
 	}
 	lines := []string{
 		fmt.Sprintf("%s (%s): %s, machines %s", d.Name, d.Trace, cpus, d.MachineCPUs),
-		fmt.Sprintf("overcommit %s: %s", number(d.Overcommit), d.OvercommitIs),
+		fmt.Sprintf("overcommit %s: %s", formatNumber(d.Overcommit), d.OvercommitIs),
 		fmt.Sprintf("t = 0: %s; refused: %s", d.AtStart, d.Refused),
 		fmt.Sprintf("sensitive: %s; seed %d", d.Sensitive, d.Seed),
 	}
@@ -73,5 +73,5 @@ func (d *Description) Lines() []string {
 	return lines
 }
 
-// number writes a number with the digits that it needs.
-func number(v float64) string { return strconv.FormatFloat(v, 'g', -1, 64) }
+// formatNumber formats a number with as few digits as possible.
+func formatNumber(v float64) string { return strconv.FormatFloat(v, 'g', -1, 64) }

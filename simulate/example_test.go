@@ -10,7 +10,7 @@ import (
 	"github.com/candor-project/candor/trace"
 )
 
-// exampleSetting replays a synthetic cell of five machines.
+// exampleSetting returns a setting with a synthetic cell of five machines.
 func exampleSetting() simulate.Setting {
 	return simulate.Setting{
 		Open:           func() (trace.Reader, error) { return trace.Open("synthetic:machines=5,days=0.02", trace.Options{}) },
@@ -23,7 +23,7 @@ func Example() {
 	var points []simulate.Point
 	for _, algorithm := range []hybrid.Algorithm{hybrid.Candor, hybrid.Paper} {
 		points = append(points, simulate.Point{
-			Algorithm: algorithm, Scheduler: simulate.OwnScheduler(algorithm), Sensitive: simulate.Selection{Share: 0.5},
+			Algorithm: algorithm, Scheduler: simulate.DefaultScheduler(algorithm), Sensitive: simulate.Selection{Share: 0.5},
 		})
 	}
 	results, err := simulate.Sweep(context.Background(), exampleSetting(), points)
@@ -38,7 +38,7 @@ func Example() {
 	// candor shares less CPU time: true
 }
 
-// Fewest searches the smallest cell of the same mix of machines that meets a target.
+// FewestMachines finds the smallest cell, with the same proportions of machine types, that meets a target.
 func ExampleFewestMachines() {
 	target, err := simulate.ParseTarget("s<50%")
 	if err != nil {
@@ -53,7 +53,7 @@ func ExampleFewestMachines() {
 	// Output: true true
 }
 
-// A Gain estimates the worth of the sensitive containers' CPU time, from measured speeds.
+// A Gain estimates how much faster sensitive containers run, from measured speeds.
 func ExampleReadGain() {
 	gain, err := simulate.ReadGain(strings.NewReader("workload,alone,shared,weight\nstream,1.5,1.25,1\n"), "measured.csv")
 	if err != nil {

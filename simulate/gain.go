@@ -10,18 +10,18 @@ import (
 	"strings"
 )
 
-// A Gain holds measured speeds of sensitive workloads: 1 is the speed under a quota, with a view of the whole machine.
+// A Gain holds measured speeds of sensitive workloads. A speed of 1 is the speed of the workload under a quota, with a view of the whole
+// machine.
 type Gain struct {
 	Workloads int     `json:"workloads"`
-	Alone     float64 `json:"alone"`  // with CPUs of their own: the mean, by weight
-	Shared    float64 `json:"shared"` // with a CPU that another container uses too
+	Alone     float64 `json:"alone"`  // mean speed, by weight, with exclusive CPUs
+	Shared    float64 `json:"shared"` // mean speed, by weight, with a CPU that another container also uses
 }
 
 var gainColumns = []string{"workload", "alone", "shared", "weight"}
 
-// ReadGain reads a CSV file: a first line "workload,alone,shared,weight", and a line for
-// each workload. Alone and shared are ratios of speeds, weight is its part of the
-// sensitive CPU time, on any scale. The name is for errors.
+// ReadGain reads a CSV file: a first line "workload,alone,shared,weight", and a line for each workload. alone and shared are speeds as in
+// Gain. weight is the part of the workload in the sensitive CPU time, on any scale. The name of the file is for error messages.
 func ReadGain(r io.Reader, name string) (Gain, error) {
 	c := csv.NewReader(r)
 	c.TrimLeadingSpace = true
@@ -42,7 +42,7 @@ func ReadGain(r io.Reader, name string) (Gain, error) {
 		if err != nil {
 			return Gain{}, csvError(name, err)
 		}
-		alone, shared, weight, err := gainLine(fields)
+		alone, shared, weight, err := parseGainLine(fields)
 		if err != nil {
 			line, _ := c.FieldPos(0)
 			return Gain{}, fmt.Errorf("%s:%d: %w", name, line, err)
@@ -58,14 +58,14 @@ func ReadGain(r io.Reader, name string) (Gain, error) {
 	return Gain{sum.Workloads, sum.Alone / weights, sum.Shared / weights}, nil
 }
 
-// gainLine parses the numbers of a line.
-func gainLine(fields []string) (alone, shared, weight float64, err error) {
-	for i, to := range []*float64{&alone, &shared, &weight} {
+// parseGainLine parses the numbers of a line.
+func parseGainLine(fields []string) (alone, shared, weight float64, err error) {
+	for i, field := range []*float64{&alone, &shared, &weight} {
 		v, err := strconv.ParseFloat(fields[i+1], 64)
 		if err != nil || !(v >= 0 && v <= 1e6) {
 			return 0, 0, 0, fmt.Errorf("%s %q: must be a number from 0 to 1000000", gainColumns[i+1], fields[i+1])
 		}
-		*to = v
+		*field = v
 	}
 	if alone == 0 || shared == 0 {
 		return 0, 0, 0, errors.New("a speed of 0: must be the speed relative to the speed under a quota, such as 1.7")
@@ -73,21 +73,21 @@ func gainLine(fields []string) (alone, shared, weight float64, err error) {
 	return alone, shared, weight, nil
 }
 
-// An Estimate is the estimated value of the sensitive containers' CPU time. It assumes that the measured workloads are typical of all
-// sensitive containers.
+// An Estimate estimates how much faster sensitive containers run than under a quota. It assumes that the measured workloads are typical of
+// all sensitive containers.
 type Estimate struct {
 	Gain
 	Points []Worth `json:"points"` // in the order of the report's points
 }
 
-// Worth is the estimate of a point.
+// A Worth is the estimate for a point.
 type Worth struct {
 	label string
-	Speed float64 `json:"speed"` // of the sensitive containers, in the mean
-	CPUs  float64 `json:"cpus"`  // under a quota that would do as much as they do, over time
+	Speed float64 `json:"speed"` // mean speed of the sensitive containers
+	CPUs  float64 `json:"cpus"`  // mean over time of the CPUs under a quota that would do the same work as the sensitive containers
 }
 
-// Estimate returns the estimates of points.
+// Estimate returns the estimate for the points with these results.
 func (g Gain) Estimate(points []Result) *Estimate {
 	e := &Estimate{Gain: g, Points: []Worth{}}
 	for i := range points {
@@ -100,7 +100,7 @@ func (g Gain) Estimate(points []Result) *Estimate {
 	return e
 }
 
-// Text formats the estimate.
+// Text formats the estimate as text.
 func (e *Estimate) Text() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "An estimate from %d measured workloads (%.3g times as fast with CPUs of their own as under a quota, %.3g with a shared one):",

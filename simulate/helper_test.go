@@ -10,7 +10,7 @@ import (
 	"github.com/candor-project/candor/trace"
 )
 
-// events is a trace that is in memory, in milli-CPU.
+// An events is a trace in memory. Amounts of CPU are in milli-CPU.
 type events struct {
 	list []trace.Event
 	next int
@@ -40,22 +40,22 @@ func (r *events) Next(e *trace.Event) error {
 func (r *events) Report() trace.Report { return trace.Report{} }
 func (r *events) Close() error         { return nil }
 
-// opens opens a list of events as often as it is asked.
-func opens(list []trace.Event) func() (trace.Reader, error) {
+// openerOf returns a function that opens a list of events as a trace.
+func openerOf(list []trace.Event) func() (trace.Reader, error) {
 	return func() (trace.Reader, error) { return &events{list: list}, nil }
 }
 
 func setting(list []trace.Event) simulate.Setting {
-	return simulate.Setting{Open: opens(list), CoresOfLargest: 16, Overcommit: 1, Seed: 1}
+	return simulate.Setting{Open: openerOf(list), CoresOfLargest: 16, Overcommit: 1, Seed: 1}
 }
 
-// Events of hand-made traces. Times are in seconds, CPU in milli-CPU.
+// The functions below return events for hand-written traces. Times are in seconds, and amounts of CPU in milli-CPU.
 
 func machine(at trace.Micros, id uint32, cpu int32) trace.Event {
 	return trace.Event{Time: at * trace.Second, Kind: trace.MachineAdd, Machine: id, CPU: cpu, Memory: 1000}
 }
 
-func gone(at trace.Micros, id uint32) trace.Event {
+func removal(at trace.Micros, id uint32) trace.Event {
 	return trace.Event{Time: at * trace.Second, Kind: trace.MachineRemove, Machine: id}
 }
 
@@ -63,8 +63,7 @@ func submit(at trace.Micros, slot uint32, cpu int32) trace.Event {
 	return trace.Event{Time: at * trace.Second, Kind: trace.Submit, Container: slot, Job: uint64(slot) + 1, CPU: cpu, Memory: 1}
 }
 
-// flexible makes a container one of the class that is not sensitive; with
-// sensitive it is of the other.
+// flexible gives the container of an event the class that byClass does not select; sensitive gives it the selected class.
 func flexible(e trace.Event) trace.Event  { e.Class = 0; return e }
 func sensitive(e trace.Event) trace.Event { e.Class = 1; return e }
 
@@ -72,9 +71,9 @@ func end(at trace.Micros, slot uint32) trace.Event {
 	return trace.Event{Time: at * trace.Second, Kind: trace.End, Container: slot, Job: uint64(slot) + 1}
 }
 
-// byClass is a point whose sensitive containers are those of class b.
+// byClass returns a point whose sensitive containers are the containers of class b.
 func byClass(a hybrid.Algorithm) simulate.Point {
-	return simulate.Point{Algorithm: a, Scheduler: simulate.OwnScheduler(a), Sensitive: simulate.Selection{ByClass: true}}
+	return simulate.Point{Algorithm: a, Scheduler: simulate.DefaultScheduler(a), Sensitive: simulate.Selection{ByClass: true}}
 }
 
 func run(t *testing.T, s simulate.Setting, p simulate.Point) simulate.Result {
@@ -83,11 +82,11 @@ func run(t *testing.T, s simulate.Setting, p simulate.Point) simulate.Result {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return untimed(r)
+	return withoutTimes(r)
 }
 
-// untimed takes away all that may differ from run to run.
-func untimed(r simulate.Result) simulate.Result {
+// withoutTimes returns a result without the fields that can differ between runs.
+func withoutTimes(r simulate.Result) simulate.Result {
 	r.Timing = simulate.Timing{}
 	return r
 }

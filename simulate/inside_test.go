@@ -22,8 +22,8 @@ func TestIntegral(t *testing.T) {
 		if got.Add(got, new(big.Int).SetUint64(i.low)).Cmp(want) != 0 {
 			t.Fatalf("got %v, want %v", got, want)
 		}
-		if exact, _ := new(big.Float).SetInt(want).Float64(); math.Abs(i.per(1)-exact) > 1e-12*exact {
-			t.Fatalf("got %v, want %v", i.per(1), exact)
+		if exact, _ := new(big.Float).SetInt(want).Float64(); math.Abs(i.meanOver(1)-exact) > 1e-12*exact {
+			t.Fatalf("got %v, want %v", i.meanOver(1), exact)
 		}
 	})
 }
@@ -31,7 +31,7 @@ func TestIntegral(t *testing.T) {
 func TestClockSteps(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		d := time.Duration(rapid.Int64Min(0).Draw(t, "d"))
-		middle := stepMiddle(stepOf(d))
+		middle := middleOf(stepOf(d))
 		if math.Abs(middle-float64(d)) > float64(d)/50 {
 			t.Fatalf("%d ns are in a step around %v", d, middle)
 		}
@@ -44,7 +44,7 @@ func TestClockSteps(t *testing.T) {
 func TestClockQuantiles(t *testing.T) {
 	var c clock
 	for i := range 1000 {
-		c.decision(time.Duration(i+1)*time.Microsecond, i%2 == 0)
+		c.addDecision(time.Duration(i+1)*time.Microsecond, i%2 == 0)
 	}
 	got := c.timing(time.Second, 500)
 	for name, v := range map[string][2]float64{
@@ -60,12 +60,12 @@ func TestClockQuantiles(t *testing.T) {
 		}
 	}
 	for range 100 {
-		if c.timesEnd() {
-			c.ends.add(time.Millisecond)
+		if c.isSampledEnd() {
+			c.sampledEnds.add(time.Millisecond)
 		}
 	}
-	if got := c.timing(time.Second, 0).AllocatorShare; c.ends.n != 15 || math.Abs(got-0.6005) > 1e-9 {
-		t.Errorf("share with 100 ends of 1 ms is %v, want 0.6005; %d of them timed", got, c.ends.n)
+	if got := c.timing(time.Second, 0).AllocatorShare; c.sampledEnds.n != 15 || math.Abs(got-0.6005) > 1e-9 {
+		t.Errorf("share with 100 ends of 1 ms is %v, want 0.6005; %d of them timed", got, c.sampledEnds.n)
 	}
 	if got := c.timing(time.Millisecond, 0).AllocatorShare; got != 1 {
 		t.Errorf("share of less time than they took is %v, want 1", got)
@@ -75,10 +75,10 @@ func TestClockQuantiles(t *testing.T) {
 	}
 }
 
-// TestBound compares the bound with every choice of fractions that have a CPU of their own.
+// TestBound compares minShared with every choice of the fractions that have a CPU of their own.
 func TestBound(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		b := newBound()
+		b := newCellBound()
 		var fractions []int64
 		for range rapid.IntRange(1, 12).Draw(t, "steps") {
 			if n := len(fractions); n > 0 && rapid.IntRange(0, 3).Draw(t, "remove") == 0 {
@@ -91,18 +91,17 @@ func TestBound(t *testing.T) {
 			}
 			slack := rapid.Int64Range(0, 4000).Draw(t, "slack")
 			least, largest := leastShared(fractions, slack)
-			if got := b.shared(slack); got > least || got < least-largest || got < 0 {
+			if got := b.minShared(slack); got > least || got < least-largest || got < 0 {
 				t.Fatalf("fractions %v, slack %d: bound %d, the best choice shares %d", fractions, slack, got, least)
 			}
 		}
 	})
 }
 
-// TestBoundCPUs compares the bound with the best packing of fractions, found by
-// trying all.
+// TestBoundCPUs compares minCPUs with the best packing of the fractions, which it finds by trying all packings.
 func TestBoundCPUs(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		b := newBound()
+		b := newCellBound()
 		limits := rapid.SliceOfN(rapid.Int64Range(1, 2500), 1, 7).Draw(t, "limits")
 		whole := int64(0)
 		for _, limit := range limits {
@@ -111,14 +110,14 @@ func TestBoundCPUs(t *testing.T) {
 		for _, limit := range limits[1:] {
 			b.add(limit, 1)
 		}
-		got, best := b.cpus(limits[0]), whole+fewestBins(limits, nil)
+		got, best := b.minCPUs(limits[0]), whole+fewestBins(limits, nil)
 		if got > best || got < whole || 2*(got-whole) < best-whole {
 			t.Fatalf("limits %v: at least %d CPUs, the best packing has %d", limits, got, best)
 		}
 	})
 }
 
-// fewestBins tries every way to put the fractions into bins.
+// fewestBins returns the smallest number of bins for the fractions. It tries every packing.
 func fewestBins(limits []int64, bins []int64) int64 {
 	if len(limits) == 0 {
 		return int64(len(bins))
@@ -137,8 +136,8 @@ func fewestBins(limits []int64, bins []int64) int64 {
 	return min(best, fewestBins(limits[1:], append(bins, f)))
 }
 
-// leastShared tries every choice; a fraction in parts makes no choice better by more
-// than the largest.
+// leastShared returns the lowest shared time over every choice of fractions with CPUs of their own, and the largest fraction. Dividing a
+// fraction lowers the shared time by at most the largest fraction.
 func leastShared(fractions []int64, slack int64) (least, largest int64) {
 	least = math.MaxInt64
 	for choice := range 1 << len(fractions) {

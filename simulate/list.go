@@ -11,7 +11,7 @@ import (
 	"github.com/candor-project/candor/trace"
 )
 
-// A List names containers by job, or by job and task.
+// A List is a set of containers, named by job, or by job and task.
 type List struct {
 	jobs  map[uint64]bool
 	tasks map[taskKey]bool
@@ -22,12 +22,12 @@ type taskKey struct {
 	task uint32
 }
 
-func (l *List) has(job uint64, task uint32) bool {
+func (l *List) contains(job uint64, task uint32) bool {
 	return l.jobs[job] || l.tasks[taskKey{job, task}]
 }
 
-// ReadList reads a CSV file: a header line "job" or "job,task", and a line for each job, by the number or the name of the job in the
-// trace. Without a task, or with an empty task, a line selects all tasks of the job. The name is for errors.
+// ReadList reads a CSV file: a header line "job" or "job,task", and a line for each job. The job is the number or the name that the trace
+// contains. A line without a task, or with an empty task, selects all tasks of the job. The name of the file is for error messages.
 func ReadList(r io.Reader, name string) (*List, error) {
 	c := csv.NewReader(r)
 	c.TrimLeadingSpace = true
@@ -57,7 +57,7 @@ func ReadList(r io.Reader, name string) (*List, error) {
 	}
 }
 
-// add adds a line.
+// add adds the containers of a line.
 func (l *List) add(fields []string) error {
 	if fields[0] == "" {
 		return errors.New("no job: must be a number or a name")
@@ -75,7 +75,7 @@ func (l *List) add(fields []string) error {
 	return nil
 }
 
-// csvError returns the error of a CSV file as a line with the position.
+// csvError returns an error of the CSV reader with the name of the file and, if known, the line.
 func csvError(name string, err error) error {
 	if parse := (*csv.ParseError)(nil); errors.As(err, &parse) {
 		return fmt.Errorf("%s:%d: %w", name, parse.Line, parse.Err)

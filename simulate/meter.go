@@ -7,20 +7,19 @@ import (
 	"github.com/candor-project/candor/trace"
 )
 
-// A meter integrates the fleet's totals over time, exactly: they change only at
-// events, so it is enough to add them up, times the time that they held.
+// A meter integrates the fleet's totals over time. The integrals are exact, because the totals change only at events: a meter adds up the
+// totals times the durations between events.
 type meter struct {
-	now                                                            trace.Micros
-	began                                                          bool
-	start                                                          trace.Micros
-	shared, least, sensitive, guaranteed, capacity, used, nodeTime integral
+	now                                                                trace.Micros
+	hasStarted                                                         bool
+	start                                                              trace.Micros
+	shared, minShared, sensitive, guaranteed, capacity, used, nodeTime integral
 }
 
-// An integral is a sum of 128 bits: a month of a large cell, in milli-CPU and
-// microseconds, is more than 64 hold.
+// An integral is a sum of 128 bits. For a large cell, a month in microseconds times milli-CPU exceeds 64 bits.
 type integral struct{ high, low uint64 }
 
-// add adds a value that held for a time; neither is below 0.
+// add adds a value times the duration for which the value was current.
 func (i *integral) add(value, micros uint64) {
 	high, low := bits.Mul64(value, micros)
 	var carry uint64
@@ -28,15 +27,15 @@ func (i *integral) add(value, micros uint64) {
 	i.high, _ = bits.Add64(i.high, high, carry)
 }
 
-// per returns the integral divided by a time.
-func (i *integral) per(micros trace.Micros) float64 {
+// meanOver returns the mean of the values over the duration.
+func (i *integral) meanOver(micros trace.Micros) float64 {
 	return (float64(i.high)*(1<<64) + float64(i.low)) / float64(micros)
 }
 
-// advance advances the meter to a time, with the totals of the fleet since the last time.
-func (m *meter) advance(to trace.Micros, t fleet.Totals, b *bound) {
-	if !m.began {
-		m.began, m.start, m.now = true, to, to
+// advance advances the meter to a time. t holds the totals of the fleet since the previous time.
+func (m *meter) advance(to trace.Micros, t fleet.Totals, b *cellBound) {
+	if !m.hasStarted {
+		m.hasStarted, m.start, m.now = true, to, to
 	}
 	if to <= m.now {
 		return
@@ -44,7 +43,7 @@ func (m *meter) advance(to trace.Micros, t fleet.Totals, b *bound) {
 	span := uint64(to - m.now)
 	m.now = to
 	m.shared.add(uint64(t.Shared), span)
-	m.least.add(uint64(b.least(t)), span)
+	m.minShared.add(uint64(b.minSharedOf(t)), span)
 	m.sensitive.add(uint64(t.Sensitive), span)
 	m.guaranteed.add(uint64(t.Guaranteed), span)
 	m.capacity.add(uint64(t.Capacity), span)
@@ -52,14 +51,14 @@ func (m *meter) advance(to trace.Micros, t fleet.Totals, b *bound) {
 	m.nodeTime.add(uint64(t.Nodes), span)
 }
 
-// averages are the means over time: milli-CPU, and nodes.
-type averages struct{ shared, least, sensitive, guaranteed, capacity, used, nodes float64 }
+// averages holds means over time: CPU times in milli-CPU, and numbers of nodes.
+type averages struct{ shared, minShared, sensitive, guaranteed, capacity, used, nodes float64 }
 
-// averages returns the means so far. A trace without duration, a snapshot, is measured at its end.
-func (m *meter) averages(t fleet.Totals, b *bound) averages {
+// averages returns the means so far. For a trace without duration, such as a snapshot, it returns the totals at the end of the trace.
+func (m *meter) averages(t fleet.Totals, b *cellBound) averages {
 	span := m.now - m.start
 	if span == 0 {
-		return averages{float64(t.Shared), float64(b.least(t)), float64(t.Sensitive), float64(t.Guaranteed), float64(t.Capacity), float64(t.Used), float64(t.Nodes)}
+		return averages{float64(t.Shared), float64(b.minSharedOf(t)), float64(t.Sensitive), float64(t.Guaranteed), float64(t.Capacity), float64(t.Used), float64(t.Nodes)}
 	}
-	return averages{m.shared.per(span), m.least.per(span), m.sensitive.per(span), m.guaranteed.per(span), m.capacity.per(span), m.used.per(span), m.nodeTime.per(span)}
+	return averages{m.shared.meanOver(span), m.minShared.meanOver(span), m.sensitive.meanOver(span), m.guaranteed.meanOver(span), m.capacity.meanOver(span), m.used.meanOver(span), m.nodeTime.meanOver(span)}
 }

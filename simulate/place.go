@@ -10,40 +10,40 @@ import (
 	"github.com/candor-project/candor/trace"
 )
 
-// submit records the request of a container, and places it.
+// submit handles the submission of a container: it builds the request and places the container.
 func (r *run) submit(e *trace.Event) error {
-	r.asked, r.memory[0] = r.request(e), int64(e.Memory)
+	r.current, r.memory[0] = r.request(e), int64(e.Memory)
 	if e.Flags&trace.DifferentMachines != 0 {
-		r.asked.Spread = max(e.Job, 1)
+		r.current.Spread = max(e.Job, 1)
 	}
 	r.result.Submitted++
-	if r.asked.Class == hybrid.Sensitive {
+	if r.current.Class == hybrid.Sensitive {
 		r.result.SubmittedSensitive++
 	}
 	return r.place(fleet.ContainerID(e.Container))
 }
 
-// request returns the CPU request of a container. A container with no request, or a request below the smallest limit, is flexible and
-// without a limit.
+// request returns the CPU request of a container. A container without a request, or with a request below the smallest limit, is flexible
+// and has no limit.
 func (r *run) request(e *trace.Event) fleet.Request {
 	limit := hybrid.Milli(r.unit.Milli(e.CPU, r.setting.CoresOfLargest))
 	switch {
 	case limit < hybrid.MinLimit:
 		return fleet.Request{Class: hybrid.Flexible, Guarantee: limit}
-	case r.point.Sensitive.picks(r.setting.Seed, e, r.classes):
+	case r.point.Sensitive.selects(r.setting.Seed, e, r.classes):
 		return fleet.Request{Class: hybrid.Sensitive, Policy: r.point.Policy, Limit: limit}
 	default:
 		return fleet.Request{Class: hybrid.Flexible, Limit: limit}
 	}
 }
 
-// place asks the fleet for a node, and counts the answer. Refused containers are dropped.
+// place places a container in the fleet, and counts the result. The run drops refused containers.
 func (r *run) place(c fleet.ContainerID) error {
-	r.asked.Resources = r.memory[:]
-	limit, isSensitive := sensitive(&r.asked)
-	began := r.now()
-	_, err := r.fleet.Place(c, &r.asked)
-	r.clock.decision(r.now()-began, isSensitive)
+	r.current.Resources = r.memory[:]
+	limit, isSensitive := sensitive(&r.current)
+	start := r.elapsed()
+	_, err := r.fleet.Place(c, &r.current)
+	r.clock.addDecision(r.elapsed()-start, isSensitive)
 	if isSensitive {
 		r.decisionsSensitive++
 	}
@@ -53,8 +53,8 @@ func (r *run) place(c fleet.ContainerID) error {
 		r.bound.add(limit, 1)
 	case isSensitive && errors.Is(err, hybrid.ErrViewImpossible):
 		r.result.RefusedView++
-		if r.bound.cpus(limit)*1000 > int64(r.fleet.Totals().Capacity) {
-			r.refusedAnyway++
+		if r.bound.minCPUs(limit)*1000 > int64(r.fleet.Totals().Capacity) {
+			r.refusedUnavoidably++
 		}
 	case errors.Is(err, hybrid.ErrNoCapacity), errors.Is(err, hybrid.ErrViewImpossible):
 		r.result.RefusedCapacity++
@@ -67,27 +67,27 @@ func (r *run) place(c fleet.ContainerID) error {
 	return nil
 }
 
-// end ends a container, unless it was refused.
-func (r *run) end(c fleet.ContainerID) {
-	q := r.fleet.Request(c)
+// endContainer ends a container, unless it was refused.
+func (r *run) endContainer(c fleet.ContainerID) {
+	request := r.fleet.Request(c)
 	if !r.release(c) {
 		return
 	}
-	limit, _ := sensitive(&q)
+	limit, _ := sensitive(&request)
 	r.bound.add(limit, -1)
 }
 
-// release releases a container, and times some of the releases.
-func (r *run) release(c fleet.ContainerID) (was bool) {
-	if !r.clock.timesEnd() {
-		_, was = r.fleet.Release(c)
-		return was
+// release releases a container, and measures the duration of some of the releases. It reports whether the container existed.
+func (r *run) release(c fleet.ContainerID) (existed bool) {
+	if !r.clock.isSampledEnd() {
+		_, existed = r.fleet.Release(c)
+		return existed
 	}
-	began := r.now()
-	_, was = r.fleet.Release(c)
-	r.clock.ends.add(r.now() - began)
-	return was
+	start := r.elapsed()
+	_, existed = r.fleet.Release(c)
+	r.clock.sampledEnds.add(r.elapsed() - start)
+	return existed
 }
 
-// now returns the time since the start of the run, which needs only the monotonic clock.
-func (r *run) now() time.Duration { return time.Since(r.began) }
+// elapsed returns the time since the start of the run. It reads only the monotonic clock, which is faster than time.Now.
+func (r *run) elapsed() time.Duration { return time.Since(r.started) }

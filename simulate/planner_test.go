@@ -22,28 +22,28 @@ func write(t *testing.T, file, text string) {
 }
 
 func TestResize(t *testing.T) {
-	list := []trace.Event{machine(0, 0, 1000), machine(0, 1, 2000), submit(0, 0, 100), machine(0, 2, 3000), gone(5, 1), end(9, 0)}
+	list := []trace.Event{machine(0, 0, 1000), machine(0, 1, 2000), submit(0, 0, 100), machine(0, 2, 3000), removal(5, 1), end(9, 0)}
 	for machines, want := range map[int]string{
 		1: "submit, 0 of 3000, end",
 		2: "0 of 2000, submit, 1 of 3000, 0 gone, end",
 		3: "0 of 1000, 1 of 2000, submit, 2 of 3000, 1 gone, end",
 		5: "0 of 1000, 1 of 2000, 2 of 2000, submit, 3 of 3000, 4 of 3000, 1 gone, 2 gone, end",
 	} {
-		r, err := simulate.ResizeMachines(opens(list), machines)
+		r, err := simulate.ResizeMachines(openerOf(list), machines)
 		if err != nil {
 			t.Fatal(err)
 		}
-		if got := strings.Join(says(t, r), ", "); got != want {
+		if got := strings.Join(describeEvents(t, r), ", "); got != want {
 			t.Errorf("%d machines: %s, want %s", machines, got, want)
 		}
 	}
-	if _, err := simulate.ResizeMachines(opens(nil), 3); err == nil {
+	if _, err := simulate.ResizeMachines(openerOf(nil), 3); err == nil {
 		t.Error("a trace without machines can be resized")
 	}
 }
 
-// says writes events as short words.
-func says(t *testing.T, r trace.Reader) []string {
+// describeEvents formats the events of a trace as short strings.
+func describeEvents(t *testing.T, r trace.Reader) []string {
 	var list []string
 	var e trace.Event
 	for {
@@ -92,8 +92,8 @@ func TestTarget(t *testing.T) {
 	}
 }
 
-// TestFewest: eight containers of 1500m on machines of 4 CPUs. Two fit into one, but then
-// their fractions stay alone only as long as no flexible container needs the room.
+// TestFewest places eight containers of 1500m on machines of 4 CPUs. Two containers fit on a machine. Their fractions have CPUs of their
+// own only as long as no flexible container needs the room.
 func TestFewest(t *testing.T) {
 	list := []trace.Event{machine(0, 0, 4000), machine(0, 1, 4000), machine(0, 2, 4000)}
 	for i := range uint32(8) {

@@ -6,22 +6,22 @@ import (
 	"github.com/candor-project/candor/trace"
 )
 
-// Progress reports the progress of a sweep to any goroutine.
+// Progress holds the progress of a sweep. Its methods can be called from any goroutine.
 type Progress struct {
 	events, finished, finishedEvents atomic.Int64
-	left                             atomic.Pointer[trace.Report]
+	report                           atomic.Pointer[trace.Report]
 }
 
 // Events returns the number of events that all points have replayed so far.
 func (p *Progress) Events() int64 { return p.events.Load() }
 
-// Finished returns the number of finished points, and of their events.
+// Finished returns the number of finished points, and the number of their events.
 func (p *Progress) Finished() (points, events int64) {
 	return p.finished.Load(), p.finishedEvents.Load()
 }
 
-// Left returns the report of the trace's reader from a finished point; nil before.
-func (p *Progress) Left() *trace.Report { return p.left.Load() }
+// Report returns the trace reader's report after the first point has finished, and nil before.
+func (p *Progress) Report() *trace.Report { return p.report.Load() }
 
 func (p *Progress) add(events int64) {
 	if p != nil {
@@ -36,8 +36,8 @@ func (p *Progress) finish(events int64) {
 	}
 }
 
-func (p *Progress) leave(r trace.Report) {
+func (p *Progress) setReport(r trace.Report) {
 	if p != nil {
-		p.left.Store(&r)
+		p.report.Store(&r)
 	}
 }

@@ -7,21 +7,21 @@ import (
 	"github.com/candor-project/candor/trace"
 )
 
-// ResizeMachines opens a trace with another number of machines: it omits or repeats the trace's machines at regular intervals, so that
-// their mix stays. Containers do not change.
+// ResizeMachines opens a trace and changes its number of machines. It omits or repeats machines of the trace at regular intervals, so that
+// the proportions of the machine types do not change. Containers do not change.
 func ResizeMachines(open func() (trace.Reader, error), machines int) (trace.Reader, error) {
-	had, err := countMachines(open)
+	traceMachines, err := countMachines(open)
 	if err != nil {
 		return nil, err
 	}
-	if had == 0 {
+	if traceMachines == 0 {
 		return nil, errors.New("the trace has no machines")
 	}
 	r, err := open()
 	if err != nil {
 		return nil, err
 	}
-	return &resized{Reader: r, had: int64(had), machines: int64(machines)}, nil
+	return &resizedReader{Reader: r, traceMachines: int64(traceMachines), machines: int64(machines)}, nil
 }
 
 // countMachines returns the number of machines in a trace.
@@ -47,16 +47,16 @@ func countMachines(open func() (trace.Reader, error)) (machines int, err error) 
 	}
 }
 
-// A resized trace replaces each event of a machine by an event for each of its copies.
-type resized struct {
+// A resizedReader replaces each event of a machine by an event for each copy of the machine.
+type resizedReader struct {
 	trace.Reader
-	had, machines int64
-	event         trace.Event // event of the machine whose copies are pending
-	next, end     uint32      // those that are left
+	traceMachines, machines int64
+	event                   trace.Event // event of the machine whose copies are pending
+	next, end               uint32      // numbers of the pending copies: from next to end, without end
 }
 
 // Next implements trace.Reader.
-func (r *resized) Next(e *trace.Event) error {
+func (r *resizedReader) Next(e *trace.Event) error {
 	for r.next == r.end {
 		if err := r.Reader.Next(e); err != nil {
 			return err
@@ -65,7 +65,7 @@ func (r *resized) Next(e *trace.Event) error {
 			return nil
 		}
 		r.event = *e
-		r.next, r.end = r.first(int64(e.Machine)), r.first(int64(e.Machine)+1)
+		r.next, r.end = r.firstCopy(int64(e.Machine)), r.firstCopy(int64(e.Machine)+1)
 	}
 	*e = r.event
 	e.Machine = r.next
@@ -73,5 +73,8 @@ func (r *resized) Next(e *trace.Event) error {
 	return nil
 }
 
-// first returns the number of a machine's first copy; the first copy of the next machine has a higher number than all its copies.
-func (r *resized) first(machine int64) uint32 { return uint32(machine * r.machines / r.had) }
+// firstCopy returns the number of a machine's first copy. All copies of the machine have lower numbers than the first copy of the next
+// machine.
+func (r *resizedReader) firstCopy(machine int64) uint32 {
+	return uint32(machine * r.machines / r.traceMachines)
+}

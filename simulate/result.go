@@ -2,91 +2,91 @@ package simulate
 
 import "time"
 
-// A Result is the result of a point. Its names in JSON are an interface.
+// A Result is the result of a point. The names of its JSON fields are stable. Each submission of a container ends in one of three ways:
 //
-//	submitted ─┬─ placed
-//	           ├─ refused for the view      (RefusedView: room, but no view that equals the limit)
-//	           └─ refused for the capacity  (RefusedCapacity)
+//	submitted ─┬─ placed on a node
+//	           ├─ refused for the view      (RefusedView: a node has room, but no node has the CPUs for a view that equals the limit)
+//	           └─ refused for the capacity  (RefusedCapacity: no node has room)
 //
-// Containers of a removed machine are submitted again (Resubmitted). S and R are shares of 1.
+// If a machine is removed or shrinks, the containers that lose their node are submitted again (Resubmitted). Shares are between 0 and 1.
 type Result struct {
 	Algorithm string `json:"algorithm"`
 	Policy    string `json:"policy"`
 	Scheduler string `json:"scheduler"`
-	// Sensitive is the share that was asked for; of a selection by class or by a
-	// list, the share of the submitted containers that it took.
+	// Sensitive is the share of sensitive containers. For a random selection, it is the requested share (Selection.Share). For a selection
+	// by class or by a list, it is the share of the submitted containers that the selection made sensitive.
 	Sensitive float64 `json:"sensitive"`
 
-	// S is the shared time: the share of the sensitive containers' CPU time (limit times duration) on CPUs in more than one container's
-	// cpuset.
+	// S is the shared time of the sensitive containers: the share of their CPU time on CPUs that are in the cpusets of several containers.
+	// The CPU time of a container is its limit times its duration.
 	S float64 `json:"s"`
-	// R is the reject rate: RefusedView of the sensitive containers that were not
-	// refused for lack of room.
+	// R is the reject rate: RefusedView divided by the number of placement decisions for sensitive containers, without the decisions in
+	// which no node had room (RefusedCapacitySensitive).
 	R float64 `json:"r"`
 
-	Placed          int64 `json:"placed"`          // decisions that found a node
-	RefusedView     int64 `json:"refusedView"`     // sensitive: room, but on no node the CPUs for its view
-	RefusedCapacity int64 `json:"refusedCapacity"` // no node with the room
-	Resubmitted     int64 `json:"resubmitted"`     // submitted again since their machine went or shrank
+	Placed          int64 `json:"placed"`          // number of decisions that found a node
+	RefusedView     int64 `json:"refusedView"`     // number of sensitive containers for which a node had room, but no node the CPUs for the view
+	RefusedCapacity int64 `json:"refusedCapacity"` // number of containers for which no node had room
+	Resubmitted     int64 `json:"resubmitted"`     // number of containers that were submitted again, because their machine was removed or shrank
 
-	Load  float64 `json:"load"`  // CPU time promised / CPU time of all nodes, over time
-	Moves int64   `json:"moves"` // fractions of running containers that changed CPU
+	Load  float64 `json:"load"`  // mean over time of the limits and guarantees of all placed containers, as a share of all nodes' CPU time
+	Moves int64   `json:"moves"` // number of times that a fraction of a running container moved to another CPU
 
 	Timing
 
-	// SBound is the least S that the placed containers could have, if all could be
-	// rearranged at any moment over the whole cell.
+	// SBound is a lower bound on S for the containers that were placed: the value of S if all containers could be rearranged at any moment
+	// over the CPUs of the whole cell.
 	SBound float64 `json:"sBound"`
-	// RBound is the part of R that is unavoidable with the running containers: all of the cell's CPUs in a single machine would have no
-	// room for their views.
+	// RBound is the unavoidable part of R. It counts the refusals for the view in which even a single machine with all CPUs of the cell
+	// would not have had enough CPUs for the views of the running containers and of the refused container.
 	RBound                   float64 `json:"rBound"`
-	Submitted                int64   `json:"submitted"` // by the trace
-	SubmittedSensitive       int64   `json:"submittedSensitive"`
-	RefusedCapacitySensitive int64   `json:"refusedCapacitySensitive"`
-	PlacedCPU                float64 `json:"placedCpu"`    // CPU time of all placed containers, in CPUs, over time
-	SensitiveCPU             float64 `json:"sensitiveCpu"` // of sensitive containers
-	NodesUsed                float64 `json:"nodesUsed"`    // nodes with containers, over time
-	Nodes                    float64 `json:"nodes"`        // all nodes, over time
-	Events                   int64   `json:"events"`       // of the trace
-	Hours                    float64 `json:"hours"`        // of the trace
-	Machines                 int     `json:"machines"`     // in place of the trace's own; 0: its own
-	Stopped                  bool    `json:"stopped"`      // before the trace ended
+	Submitted                int64   `json:"submitted"`                // number of containers that the trace submitted
+	SubmittedSensitive       int64   `json:"submittedSensitive"`       // number of sensitive containers among Submitted
+	RefusedCapacitySensitive int64   `json:"refusedCapacitySensitive"` // number of sensitive containers among RefusedCapacity
+	PlacedCPU                float64 `json:"placedCpu"`                // limits and guarantees of all placed containers, in CPUs, mean over time
+	SensitiveCPU             float64 `json:"sensitiveCpu"`             // limits of the sensitive containers, in CPUs, mean over time
+	NodesUsed                float64 `json:"nodesUsed"`                // number of nodes with containers, mean over time
+	Nodes                    float64 `json:"nodes"`                    // number of all nodes, mean over time
+	Events                   int64   `json:"events"`                   // number of replayed events of the trace
+	Hours                    float64 `json:"hours"`                    // time in the trace from its time 0 to the last replayed event
+	Machines                 int     `json:"machines"`                 // number of machines that replaced the trace's machines; 0: the trace's machines
+	Stopped                  bool    `json:"stopped"`                  // the context ended before the trace
 }
 
-// Timing holds the times of a point, the only part of a Result that differs between runs.
+// Timing holds the durations of a point. It is the only part of a Result that differs between runs of the same point.
 type Timing struct {
-	DecisionMeanUs          float64 `json:"decisionMeanUs"` // a decision: the choice of a node and of its CPUs, including the update of the state
+	DecisionMeanUs          float64 `json:"decisionMeanUs"` // a decision is the choice of a node and of its CPUs, including the update of the fleet
 	DecisionP50Us           float64 `json:"decisionP50Us"`
 	DecisionP99Us           float64 `json:"decisionP99Us"`
 	EventsPerSecond         float64 `json:"eventsPerSecond"`
-	Seconds                 float64 `json:"seconds"`
-	DecisionSensitiveMeanUs float64 `json:"decisionSensitiveMeanUs"` // of sensitive containers only
-	AllocatorShare          float64 `json:"allocatorShare"`          // of Seconds: decisions and ends (an estimate, from some of the ends)
+	Seconds                 float64 `json:"seconds"`                 // duration of the replay
+	DecisionSensitiveMeanUs float64 `json:"decisionSensitiveMeanUs"` // decisions for sensitive containers only
+	AllocatorShare          float64 `json:"allocatorShare"`          // share of Seconds that decisions and releases took, estimated from a sample of the releases
 }
 
-// finish turns counts and sums into the figures of the result.
+// finish computes the result from the counts and sums.
 func (r *run) finish() Result {
 	out := &r.result
 	end := r.meter.averages(r.fleet.Totals(), &r.bound)
-	out.S, out.SBound = ratio(end.shared, end.sensitive), ratio(end.least, end.sensitive)
+	out.S, out.SBound = ratio(end.shared, end.sensitive), ratio(end.minShared, end.sensitive)
 	out.Load = ratio(end.sensitive+end.guaranteed, end.capacity)
 	out.PlacedCPU, out.SensitiveCPU = (end.sensitive+end.guaranteed)/1000, end.sensitive/1000
 	out.NodesUsed, out.Nodes = end.used, end.nodes
 	out.Moves = r.fleet.Totals().Moves
-	found := float64(r.decisionsSensitive - out.RefusedCapacitySensitive)
-	out.R, out.RBound = ratio(float64(out.RefusedView), found), ratio(float64(r.refusedAnyway), found)
+	counted := float64(r.decisionsSensitive - out.RefusedCapacitySensitive)
+	out.R, out.RBound = ratio(float64(out.RefusedView), counted), ratio(float64(r.refusedUnavoidably), counted)
 	if s := r.point.Sensitive; s.ByClass || s.Listed != nil {
 		out.Sensitive = ratio(float64(out.SubmittedSensitive), float64(out.Submitted))
 	}
 	out.Hours = r.meter.now.Seconds() / 3600
-	out.Timing = r.clock.timing(time.Since(r.began), out.Events)
+	out.Timing = r.clock.timing(time.Since(r.started), out.Events)
 	return *out
 }
 
-// ratio returns 0 for a zero divisor.
-func ratio(part, of float64) float64 {
-	if of == 0 {
+// ratio returns part divided by whole, and 0 if whole is 0.
+func ratio(part, whole float64) float64 {
+	if whole == 0 {
 		return 0
 	}
-	return part / of
+	return part / whole
 }

@@ -13,35 +13,35 @@ import (
 	"github.com/candor-project/candor/trace"
 )
 
-// A run is a replay.
+// A run is the replay of a point.
 type run struct {
 	setting  *Setting
 	point    Point
 	unit     trace.Unit
 	classes  []trace.Class
 	fleet    *fleet.Fleet
-	machines map[int]*topology.Machine // by CPUs
-	asked    fleet.Request             // of the container that is placed
-	memory   [1]int64                  // of that
+	machines map[int]*topology.Machine // topologies by number of CPUs
+	current  fleet.Request             // request of the container that is being placed
+	memory   [1]int64                  // memory for current.Resources
 	meter    meter
 	clock    clock
-	bound    bound
-	began    time.Time
+	bound    cellBound
+	started  time.Time
 	result   Result
 
 	decisionsSensitive int64
-	refusedAnyway      int64 // for their view, unavoidable by any rearrangement
+	refusedUnavoidably int64 // number of refusals for the view that Result.RBound counts
 }
 
-// sensitive returns the limit of a sensitive container; ok is false for other containers.
-func sensitive(q *fleet.Request) (limit int64, ok bool) {
-	if q.Class != hybrid.Sensitive {
+// sensitive returns the limit of a sensitive container and true, or false for a flexible container.
+func sensitive(request *fleet.Request) (limit int64, ok bool) {
+	if request.Class != hybrid.Sensitive {
 		return 0, false
 	}
-	return int64(q.Limit), true
+	return int64(request.Limit), true
 }
 
-// stride is the number of events between checks of the context and updates of the progress.
+// stride is the number of events between two checks of the context, and between two updates of the progress.
 const stride = 1024
 
 // Run replays the trace on a fleet for a point. If the context ends before the trace, it returns the context's error with the partial
@@ -56,11 +56,11 @@ func Run(ctx context.Context, s Setting, p Point) (Result, error) {
 	}
 	r, err := newRun(&s, p, reader.Header())
 	if err == nil {
-		events := readAhead(reader)
+		events := newAheadReader(reader)
 		err = r.replay(ctx, events)
 		events.stop()
 	}
-	s.Progress.leave(reader.Report())
+	s.Progress.setReport(reader.Report())
 	err = errors.Join(err, reader.Close())
 	if r == nil {
 		return Result{}, err
@@ -72,7 +72,7 @@ func Run(ctx context.Context, s Setting, p Point) (Result, error) {
 	return r.finish(), err
 }
 
-// open opens the trace, with as many machines as were asked for.
+// open opens the trace, with the number of machines that the setting requests.
 func (s *Setting) open() (trace.Reader, error) {
 	if s.Machines == 0 {
 		return s.Open()
@@ -90,13 +90,13 @@ func newRun(s *Setting, p Point, h trace.Header) (*run, error) {
 		return nil, err
 	}
 	return &run{
-		bound: newBound(), setting: s, point: p, unit: h.Unit, classes: h.Classes, fleet: f, machines: map[int]*topology.Machine{}, began: time.Now(),
+		bound: newCellBound(), setting: s, point: p, unit: h.Unit, classes: h.Classes, fleet: f, machines: map[int]*topology.Machine{}, started: time.Now(),
 		result: Result{Algorithm: p.Algorithm.String(), Policy: p.Policy.String(), Scheduler: p.Scheduler.String(), Sensitive: p.Sensitive.Share},
 	}, nil
 }
 
-// replay handles the events in their order.
-func (r *run) replay(ctx context.Context, events *ahead) error {
+// replay handles the events in the order of the trace.
+func (r *run) replay(ctx context.Context, events *aheadReader) error {
 	var e trace.Event
 	defer func() { r.setting.Progress.add(r.result.Events % stride) }()
 	for {
@@ -112,11 +112,11 @@ func (r *run) replay(ctx context.Context, events *ahead) error {
 		}
 		r.expect(events)
 		r.meter.advance(e.Time, r.fleet.Totals(), &r.bound)
-		if err := r.event(&e); err != nil {
+		if err := r.handle(&e); err != nil {
 			return err
 		}
-		if missed := r.setting.missed; missed != nil && missed(&r.result) {
-			return errMissed
+		if missed := r.setting.canStop; missed != nil && missed(&r.result) {
+			return errTargetMissed
 		}
 		if r.result.Events++; r.result.Events%stride == 0 {
 			r.setting.Progress.add(stride)
@@ -124,8 +124,8 @@ func (r *run) replay(ctx context.Context, events *ahead) error {
 	}
 }
 
-// expect notifies the fleet of a container that will end soon.
-func (r *run) expect(events *ahead) {
+// expect announces a container that will soon end to the fleet.
+func (r *run) expect(events *aheadReader) {
 	c := fleet.NoContainer
 	if e := events.peek(fleet.ExpectAhead); e != nil && e.Kind == trace.End {
 		c = fleet.ContainerID(e.Container)
@@ -133,8 +133,8 @@ func (r *run) expect(events *ahead) {
 	r.fleet.Expect(c)
 }
 
-// event handles an event.
-func (r *run) event(e *trace.Event) error {
+// handle handles an event.
+func (r *run) handle(e *trace.Event) error {
 	switch e.Kind {
 	case trace.MachineAdd, trace.MachineUpdate:
 		return r.setMachine(e, r.setting.CPUs(r.unit, e.CPU))
@@ -143,26 +143,25 @@ func (r *run) event(e *trace.Event) error {
 	case trace.Submit:
 		return r.submit(e)
 	case trace.End:
-		r.end(fleet.ContainerID(e.Container))
+		r.endContainer(fleet.ContainerID(e.Container))
 		return nil
 	}
 	return fmt.Errorf("event of kind %d: must be a kind of package trace", e.Kind)
 }
 
-// setMachine sets the CPUs and memory of a machine; a machine without CPUs is removed. Containers that lose their node are submitted
-// again.
+// setMachine adds or changes a machine, or removes the machine if it has no CPUs. Containers that lose their node are submitted again.
 func (r *run) setMachine(e *trace.Event, cpus int) error {
 	if cpus > MaxCores {
 		return fmt.Errorf("machine %d has %d CPUs: a cpuset holds %d at most", e.Machine, cpus, MaxCores)
 	}
-	homeless, err := r.setNode(fleet.NodeID(e.Machine), cpus, []int64{int64(e.Memory)})
+	displaced, err := r.setNode(fleet.NodeID(e.Machine), cpus, []int64{int64(e.Memory)})
 	if err != nil {
 		return err
 	}
-	for _, c := range homeless {
-		r.asked = r.fleet.Request(c)
-		r.memory[0] = r.asked.Resources[0]
-		limit, _ := sensitive(&r.asked)
+	for _, c := range displaced {
+		r.current = r.fleet.Request(c)
+		r.memory[0] = r.current.Resources[0]
+		limit, _ := sensitive(&r.current)
 		r.bound.add(limit, -1)
 		r.result.Resubmitted++
 		if err := r.place(c); err != nil {
@@ -172,12 +171,11 @@ func (r *run) setMachine(e *trace.Event, cpus int) error {
 	return nil
 }
 
-// setNode adds, changes or removes a node, and returns the containers that have
-// no place on it any more.
+// setNode adds, changes or removes a node, and returns the containers that lose their node.
 func (r *run) setNode(id fleet.NodeID, cpus int, capacity []int64) ([]fleet.ContainerID, error) {
-	there := r.fleet.Node(id) != nil
+	exists := r.fleet.Node(id) != nil
 	if cpus == 0 {
-		if !there {
+		if !exists {
 			return nil, nil
 		}
 		return r.fleet.RemoveNode(id)
@@ -186,14 +184,14 @@ func (r *run) setNode(id fleet.NodeID, cpus int, capacity []int64) ([]fleet.Cont
 	switch {
 	case err != nil:
 		return nil, err
-	case there:
+	case exists:
 		return r.fleet.ChangeNode(id, machine, capacity)
 	default:
 		return nil, r.fleet.AddNode(id, machine, capacity)
 	}
 }
 
-// machine returns a machine with some CPUs: a NUMA node with a core per CPU, since traces have no topology.
+// machine returns a machine with this number of CPUs: a NUMA node with a core per CPU, because traces contain no topology.
 func (r *run) machine(cpus int) (*topology.Machine, error) {
 	if m := r.machines[cpus]; m != nil {
 		return m, nil

@@ -13,16 +13,16 @@ import (
 	"github.com/candor-project/candor/trace"
 )
 
-// Two sensitive containers of 1500m and a flexible one of 500m on four CPUs. One
-// of the sensitive ones runs for 10 s, the other two for 20 s: 45 CPU seconds of sensitive time.
-var three = []trace.Event{
+// sharedTrace has two sensitive containers of 1500m and a flexible container of 500m on four CPUs. A sensitive container runs for 10 s, and
+// the other two containers run for 20 s, which is 45 CPU seconds of sensitive time.
+var sharedTrace = []trace.Event{
 	machine(0, 0, 4000),
 	sensitive(submit(0, 0, 1500)), sensitive(submit(0, 1, 1500)), flexible(submit(0, 2, 500)),
 	end(10, 0), end(20, 1), end(20, 2),
 }
 
-// alone is the same without the flexible one.
-var alone = []trace.Event{
+// unsharedTrace is sharedTrace without the flexible container.
+var unsharedTrace = []trace.Event{
 	machine(0, 0, 4000),
 	sensitive(submit(0, 0, 1500)), sensitive(submit(0, 1, 1500)),
 	end(10, 0), end(20, 1),
@@ -36,11 +36,11 @@ func TestSharedTime(t *testing.T) {
 		s, bound  float64 // CPU seconds of 45
 	}{
 		// Algorithm 1 puts both fractions on one CPU, and flexible containers on every fractional one.
-		{"paper, alone", hybrid.Paper, alone, 10, 0},
-		{"paper, with a flexible one", hybrid.Paper, three, 10 + 10*0.5, 5},
+		{"paper, alone", hybrid.Paper, unsharedTrace, 10, 0},
+		{"paper, with a flexible one", hybrid.Paper, sharedTrace, 10 + 10*0.5, 5},
 		// Candor gives each fraction a CPU; the flexible container needs one of these while both are there.
-		{"candor, alone", hybrid.Candor, alone, 0, 0},
-		{"candor, with a flexible one", hybrid.Candor, three, 10 * 0.5, 5},
+		{"candor, alone", hybrid.Candor, unsharedTrace, 0, 0},
+		{"candor, with a flexible one", hybrid.Candor, sharedTrace, 10 * 0.5, 5},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			r := run(t, setting(test.events), byClass(test.algorithm))
@@ -82,7 +82,7 @@ func TestRemovedMachine(t *testing.T) {
 	list := []trace.Event{
 		machine(0, 0, 2000), machine(0, 1, 2000),
 		sensitive(submit(0, 0, 1000)), sensitive(submit(0, 1, 2000)),
-		gone(5, 0),
+		removal(5, 0),
 		end(10, 0), end(10, 1),
 		end(10, 0), // of what is not there any more
 	}
@@ -106,7 +106,7 @@ func TestShrunkMachine(t *testing.T) {
 	list := []trace.Event{
 		machine(0, 0, 3000), machine(0, 1, 800), // the second has no whole CPU
 		sensitive(submit(0, 0, 1000)), sensitive(submit(0, 1, 2000)),
-		smaller, end(10, 0), end(10, 1), gone(10, 1),
+		smaller, end(10, 0), end(10, 1), removal(10, 1),
 	}
 	r := run(t, setting(list), byClass(hybrid.Candor))
 	if r.Resubmitted != 1 || r.Placed != 2 || r.RefusedCapacity != 1 || r.Nodes != 1 {
@@ -125,9 +125,9 @@ func TestSmallRequestsAreFlexible(t *testing.T) {
 	}
 }
 
-// TestSnapshot: what has no duration is measured as it is at its end.
+// TestSnapshot checks that a trace without duration is measured at its end.
 func TestSnapshot(t *testing.T) {
-	r := run(t, setting(three[:4]), byClass(hybrid.Paper))
+	r := run(t, setting(sharedTrace[:4]), byClass(hybrid.Paper))
 	if r.S != 1000.0/3000 || r.Load != 3500.0/4000 {
 		t.Errorf("s %v, load %v", r.S, r.Load)
 	}
@@ -168,13 +168,13 @@ func TestOvercommit(t *testing.T) {
 }
 
 func TestBadSettings(t *testing.T) {
-	good := setting(three)
+	good := setting(sharedTrace)
 	for name, change := range map[string]func(*simulate.Setting){
 		"trace":      func(s *simulate.Setting) { s.Open = nil },
 		"cores":      func(s *simulate.Setting) { s.CoresOfLargest = math.NaN() },
 		"overcommit": func(s *simulate.Setting) { s.Overcommit = 0 },
 		"machines":   func(s *simulate.Setting) { s.Machines = -1 },
-		"CPUs":       func(s *simulate.Setting) { s.Overcommit = 100; s.Open = opens([]trace.Event{machine(0, 0, 1<<20)}) },
+		"CPUs":       func(s *simulate.Setting) { s.Overcommit = 100; s.Open = openerOf([]trace.Event{machine(0, 0, 1<<20)}) },
 	} {
 		s := good
 		change(&s)
@@ -187,7 +187,7 @@ func TestBadSettings(t *testing.T) {
 func TestCancelled(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
-	list := append([]trace.Event{}, three[:4]...)
+	list := append([]trace.Event{}, sharedTrace[:4]...)
 	for i := range 4000 {
 		list = append(list, submit(trace.Micros(i), 9, 10), end(trace.Micros(i), 9))
 	}

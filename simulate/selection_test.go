@@ -12,16 +12,16 @@ import (
 	"github.com/candor-project/candor/trace"
 )
 
-// checker is a test, also one of many that rapid draws.
+// A checker is a *testing.T or a *rapid.T.
 type checker interface {
 	Helper()
 	Fatal(...any)
 	Context() context.Context
 }
 
-// chosen returns which of the containers are sensitive, as 0 and 1: each has a
-// machine of its own, and ends after a time that is a power of two.
-func chosen(t checker, s simulate.Selection, seed uint64, containers []trace.Event) uint64 {
+// selectedBits returns a number with a bit per container: 1 if the container is sensitive. Container i runs alone, for a duration of 1<<i,
+// so that the sensitive CPU time has these bits.
+func selectedBits(t checker, s simulate.Selection, seed uint64, containers []trace.Event) uint64 {
 	t.Helper()
 	list := []trace.Event{machine(0, 0, 1000)}
 	for i, e := range containers {
@@ -38,7 +38,7 @@ func chosen(t checker, s simulate.Selection, seed uint64, containers []trace.Eve
 	return uint64(r.SensitiveCPU*span + 0.5)
 }
 
-// jobs are containers of different jobs and tasks.
+// jobs returns n containers of different jobs and tasks.
 func jobs(n int) []trace.Event {
 	list := make([]trace.Event, n)
 	for i := range list {
@@ -52,8 +52,8 @@ func TestSharesAreNested(t *testing.T) {
 		seed := rapid.Uint64().Draw(t, "seed")
 		a, b := rapid.Float64Range(0, 1).Draw(t, "a"), rapid.Float64Range(0, 1).Draw(t, "b")
 		containers := jobs(40)
-		less := chosen(t, simulate.Selection{Share: min(a, b)}, seed, containers)
-		more := chosen(t, simulate.Selection{Share: max(a, b)}, seed, containers)
+		less := selectedBits(t, simulate.Selection{Share: min(a, b)}, seed, containers)
+		more := selectedBits(t, simulate.Selection{Share: max(a, b)}, seed, containers)
 		if less&^more != 0 {
 			t.Fatalf("%b at %v is not within %b at %v", less, min(a, b), more, max(a, b))
 		}
@@ -76,7 +76,7 @@ func TestShares(t *testing.T) {
 		}
 	}
 	half := simulate.Selection{Share: 0.5}
-	if chosen(t, half, 1, jobs(40)) == chosen(t, half, 2, jobs(40)) {
+	if selectedBits(t, half, 1, jobs(40)) == selectedBits(t, half, 2, jobs(40)) {
 		t.Error("two seeds choose the same containers")
 	}
 }
@@ -111,15 +111,15 @@ func TestReadList(t *testing.T) {
 		case err != nil:
 			t.Errorf("%q: %v", test.text, err)
 		default:
-			if got := chosen(t, simulate.Selection{Listed: list}, 1, containers); got != test.want {
+			if got := selectedBits(t, simulate.Selection{Listed: list}, 1, containers); got != test.want {
 				t.Errorf("%q chose %b, want %b", test.text, got, test.want)
 			}
 		}
 	}
 }
 
-// TestListKnowsNames: a list names jobs as the trace does.
-func TestListKnowsNames(t *testing.T) {
+// TestListJobNames checks that a list can contain the job names of the trace.
+func TestListJobNames(t *testing.T) {
 	file := t.TempDir() + "/small.csv"
 	write(t, file, "time,event,machine,cpu,memory,job,task\n0,machine-add,m,4,1Gi,,\n0,submit,,1,1Mi,db,0\n0,submit,,1,1Mi,web,0\n1,end,,,,db,0\n1,end,,,,web,0\n")
 	list, err := simulate.ReadList(strings.NewReader("job\ndb\n"), "list.csv")

@@ -9,27 +9,25 @@ import (
 	"github.com/candor-project/candor/trace"
 )
 
-// A Setting is common to the points of a sweep.
+// A Setting is the trace and its treatment. All points of a sweep use the same setting.
 type Setting struct {
-	// Open opens the trace again for each point.
+	// Open opens the trace. Each replay calls Open.
 	Open func() (trace.Reader, error)
 
-	// CoresOfLargest are the CPUs of the largest machine, where the trace has
-	// fractions of it.
+	// CoresOfLargest is the number of CPUs of the largest machine, for traces whose amounts of CPU are fractions of this machine.
 	CoresOfLargest float64
-	// Overcommit multiplies the CPUs of every machine; see CPUs. Requests and
-	// memory stay as they are.
+	// Overcommit multiplies the number of CPUs of every machine (see CPUs). It does not change requests and memory.
 	Overcommit float64
-	// Seed is that of the choice of sensitive containers.
+	// Seed is the seed of the random selection of sensitive containers.
 	Seed uint64
-	// Machines, if not 0, replaces the number of the trace's machines; see ResizeMachines.
+	// Machines, if not 0, replaces the number of the trace's machines (see ResizeMachines).
 	Machines int
 
 	// Progress, if not nil, receives the progress of the points.
 	Progress *Progress
 
-	// missed, if not nil, ends a replay in which something has happened.
-	missed func(*Result) bool
+	// canStop, if not nil, is called after each event. If it returns true, the replay stops with errTargetMissed.
+	canStop func(*Result) bool
 }
 
 // Largest values of a setting.
@@ -38,7 +36,7 @@ const (
 	MaxOvercommit = 100
 )
 
-// Check returns the error of an invalid setting.
+// Check returns an error if the setting is invalid.
 func (s *Setting) Check() error {
 	switch {
 	case s.Open == nil:
@@ -53,15 +51,15 @@ func (s *Setting) Check() error {
 	return nil
 }
 
-// CPUs returns the whole CPUs of a machine: the trace's capacity times the overcommit factor, rounded down, so that no machine gets
-// more than its capacity. A machine with less than a CPU takes no part.
+// CPUs returns the number of whole CPUs of a machine: the capacity in the trace times the overcommit factor, rounded down, so that no
+// machine has more than its capacity. A machine with less than one CPU is not simulated.
 func (s *Setting) CPUs(unit trace.Unit, cpu int32) int {
 	milli := float64(unit.Milli(cpu, s.CoresOfLargest))
-	const slack = 1e-6 // of products that a float misses by a hair
+	const slack = 1e-6 // for products that rounding makes slightly less than a whole number
 	return int(math.Floor(milli*s.Overcommit/1000 + slack))
 }
 
-// A Point is a replay of the trace.
+// A Point selects the algorithm, the policy, the scheduler and the sensitive containers of a replay.
 type Point struct {
 	Algorithm hybrid.Algorithm
 	Policy    hybrid.Policy
@@ -69,8 +67,8 @@ type Point struct {
 	Sensitive Selection
 }
 
-// OwnScheduler returns the scheduler that an algorithm was made with.
-func OwnScheduler(a hybrid.Algorithm) fleet.Order {
+// DefaultScheduler returns the scheduler that belongs to an algorithm.
+func DefaultScheduler(a hybrid.Algorithm) fleet.Order {
 	if a == hybrid.Paper {
 		return fleet.Paper
 	}

@@ -11,26 +11,26 @@ import (
 // ErrTooFew reports that no tried number of machines meets the target.
 var ErrTooFew = errors.New("no number of machines meets the target")
 
-// mostTimes bounds the search, as a multiple of the trace's machines.
-const mostTimes = 64
+// maxScale limits the search to this multiple of the trace's number of machines.
+const maxScale = 64
 
-// errMissed ends a replay that can't meet the target any more.
-var errMissed = errors.New("target missed")
+// errTargetMissed stops a replay that can no longer meet the target.
+var errTargetMissed = errors.New("target missed")
 
-// FewestMachines finds for each point the smallest number of machines of the trace's mix that meets the target, and returns the results;
-// see ResizeMachines. It uses binary search, which finds the minimum if more machines never do worse; in any case, a machine less was
-// tried and does not meet the target.
+// FewestMachines finds, for each point, the smallest number of machines that meets the target (see ResizeMachines), and returns the results
+// with these numbers. The binary search finds the minimum if more machines never give a worse result. In any case, FewestMachines has tried
+// one machine less, which does not meet the target.
 func FewestMachines(ctx context.Context, s Setting, points []Point, t Target) ([]Result, error) {
 	if err := s.Check(); err != nil {
 		return nil, err
 	}
-	had, err := countMachines(s.Open)
+	traceMachines, err := countMachines(s.Open)
 	if err != nil {
 		return nil, err
 	}
-	s.missed = t.missed
-	return each(ctx, points, func(ctx context.Context, p Point) (Result, error) {
-		result, err := fewest(ctx, s, p, t, had)
+	s.canStop = t.cannotMeet
+	return forEachPoint(ctx, points, func(ctx context.Context, p Point) (Result, error) {
+		result, err := fewestMachines(ctx, s, p, t, traceMachines)
 		if err == nil {
 			s.Progress.finish(result.Events)
 		}
@@ -38,33 +38,33 @@ func FewestMachines(ctx context.Context, s Setting, points []Point, t Target) ([
 	})
 }
 
-// fewest is FewestMachines for a point.
-func fewest(ctx context.Context, s Setting, p Point, t Target, had int) (best Result, err error) {
-	missing, enough := 0, 0 // machines that do not meet the target, and that do
-	try := func(n int) error {
+// fewestMachines is FewestMachines for a single point.
+func fewestMachines(ctx context.Context, s Setting, p Point, t Target, traceMachines int) (best Result, err error) {
+	tooFew, enough := 0, 0 // numbers of machines: the highest that misses the target, and the lowest that meets the target
+	tryMachines := func(n int) error {
 		s.Machines = n
 		r, err := Run(ctx, s, p)
-		if err != nil && !errors.Is(err, errMissed) {
+		if err != nil && !errors.Is(err, errTargetMissed) {
 			return err
 		}
 		if err == nil && t.Meets(&r) {
 			best, enough = r, n
 			best.Machines = n
 		} else {
-			missing = n
+			tooFew = n
 		}
 		return nil
 	}
-	for n := max(had, 1); enough == 0; n *= 2 {
-		if n > min(had*mostTimes, fleet.MaxNodes) {
-			return best, fmt.Errorf("%w %s: %s, %s, %d times the trace's %d machines do not", ErrTooFew, t, p.Algorithm, p.Policy, missing/max(had, 1), had)
+	for n := max(traceMachines, 1); enough == 0; n *= 2 {
+		if n > min(traceMachines*maxScale, fleet.MaxNodes) {
+			return best, fmt.Errorf("%w %s: %s, %s, %d times the trace's %d machines do not", ErrTooFew, t, p.Algorithm, p.Policy, tooFew/max(traceMachines, 1), traceMachines)
 		}
-		if err := try(n); err != nil {
+		if err := tryMachines(n); err != nil {
 			return best, err
 		}
 	}
-	for missing+1 < enough {
-		if err := try((missing + enough) / 2); err != nil {
+	for tooFew+1 < enough {
+		if err := tryMachines((tooFew + enough) / 2); err != nil {
 			return best, err
 		}
 	}

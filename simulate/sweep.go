@@ -6,14 +6,14 @@ import (
 	"sync"
 )
 
-// Sweep runs points in parallel, on as many cores as Go can use, and returns their results in the order of the points. If the context
-// ends first, it returns the context's error with the finished and the started points; started points have Stopped set. If a point
-// fails, it stops the others and returns the error.
+// Sweep runs points in parallel, on as many cores as Go can use, and returns their results in the order of the points. If the context ends
+// first, Sweep returns the context's error with the results of the finished and the started points; the results of started points have
+// Stopped set. If a point fails, Sweep stops the other points and returns the error.
 func Sweep(ctx context.Context, s Setting, points []Point) ([]Result, error) {
 	if err := s.Check(); err != nil {
 		return nil, err
 	}
-	return each(ctx, points, func(ctx context.Context, p Point) (Result, error) {
+	return forEachPoint(ctx, points, func(ctx context.Context, p Point) (Result, error) {
 		result, err := Run(ctx, s, p)
 		if err == nil {
 			s.Progress.finish(result.Events)
@@ -22,8 +22,8 @@ func Sweep(ctx context.Context, s Setting, points []Point) ([]Result, error) {
 	})
 }
 
-// each does something for every point, side by side.
-func each(ctx context.Context, points []Point, do func(context.Context, Point) (Result, error)) ([]Result, error) {
+// forEachPoint calls do for every point, in parallel.
+func forEachPoint(ctx context.Context, points []Point, do func(context.Context, Point) (Result, error)) ([]Result, error) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	results := make([]Result, len(points))
@@ -40,13 +40,13 @@ func each(ctx context.Context, points []Point, do func(context.Context, Point) (
 			}
 		})
 	}
-	hand(ctx, next, len(points))
+	sendIndexes(ctx, next, len(points))
 	workers.Wait()
-	return begun(results), context.Cause(ctx)
+	return dropUnstarted(results), context.Cause(ctx)
 }
 
-// hand hands out the points, until the context ends.
-func hand(ctx context.Context, next chan<- int, points int) {
+// sendIndexes sends the indexes of the points to the workers until the context ends.
+func sendIndexes(ctx context.Context, next chan<- int, points int) {
 	defer close(next)
 	for i := range points {
 		select {
@@ -57,8 +57,8 @@ func hand(ctx context.Context, next chan<- int, points int) {
 	}
 }
 
-// begun leaves out the points that were stopped before they saw an event.
-func begun(results []Result) []Result {
+// dropUnstarted removes the results of points that were stopped before their first event.
+func dropUnstarted(results []Result) []Result {
 	kept := results[:0]
 	for _, r := range results {
 		if finished := r.Algorithm != "" && !r.Stopped; finished || r.Events > 0 {

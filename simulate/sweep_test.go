@@ -16,12 +16,12 @@ import (
 	"github.com/candor-project/candor/trace"
 )
 
-// cell is a small generated cell.
+// cell opens a small generated cell.
 func cell() (trace.Reader, error) {
 	return trace.Open("synthetic:machines=30,days=0.1,seed=5", trace.Options{})
 }
 
-// points are one of each kind.
+// somePoints returns a point of each kind.
 func somePoints() []simulate.Point {
 	var list []simulate.Point
 	for _, a := range []hybrid.Algorithm{hybrid.Candor, hybrid.Paper} {
@@ -44,8 +44,8 @@ func TestSweepIsDeterministic(t *testing.T) {
 	events := int64(0)
 	for i, p := range points {
 		events += all[i].Events
-		if one := run(t, s, p); one != untimed(all[i]) {
-			t.Errorf("alone   %+v\nin sweep %+v", one, untimed(all[i]))
+		if one := run(t, s, p); one != withoutTimes(all[i]) {
+			t.Errorf("alone   %+v\nin sweep %+v", one, withoutTimes(all[i]))
 		}
 		checkTotals(t, &all[i])
 	}
@@ -54,7 +54,7 @@ func TestSweepIsDeterministic(t *testing.T) {
 	}
 }
 
-// checkTotals checks what holds for every result.
+// checkTotals checks the properties that hold for every result.
 func checkTotals(t *testing.T, r *simulate.Result) {
 	t.Helper()
 	name := r.Algorithm + " " + r.Policy + " " + r.Scheduler
@@ -75,21 +75,21 @@ func checkTotals(t *testing.T, r *simulate.Result) {
 func TestSweepEnds(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	s := setting(three)
+	s := setting(sharedTrace)
 	if all, err := simulate.Sweep(ctx, s, somePoints()); !errors.Is(err, context.Canceled) || len(all) != 0 {
 		t.Errorf("canceled before it began: %d points, error %v", len(all), err)
 	}
-	s.Open = func() (trace.Reader, error) { return &events{list: three, fail: errBroken}, nil }
+	s.Open = func() (trace.Reader, error) { return &events{list: sharedTrace, fail: errBroken}, nil }
 	if _, err := simulate.Sweep(t.Context(), s, somePoints()); !errors.Is(err, errBroken) {
 		t.Errorf("a broken trace: error %v", err)
 	}
-	s.Open = opens(nil)
+	s.Open = openerOf(nil)
 	if all, err := simulate.Sweep(t.Context(), s, somePoints()[:3]); err != nil || len(all) != 3 {
 		t.Errorf("an empty trace: %d points, error %v", len(all), err)
 	}
 }
 
-// TestRandomTraces: on any trace the totals agree, and nothing is below the bound.
+// TestRandomTraces checks that, for any trace, the totals agree and no shared time is below its bound.
 func TestRandomTraces(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		rng := rand.New(rand.NewPCG(rapid.Uint64().Draw(rt, "seed"), 1))
@@ -101,7 +101,7 @@ func TestRandomTraces(t *testing.T) {
 	})
 }
 
-// randomTrace is a cell of a few machines that come and go.
+// randomTrace returns the trace of a cell of a few machines that are added and removed.
 func randomTrace(rng *rand.Rand) []trace.Event {
 	var list []trace.Event
 	now := trace.Micros(0)
@@ -112,7 +112,7 @@ func randomTrace(rng *rand.Rand) []trace.Event {
 		case rng.IntN(8) == 0:
 			id := rng.IntN(len(there))
 			if there[id] {
-				list = append(list, gone(now, uint32(id)))
+				list = append(list, removal(now, uint32(id)))
 			} else {
 				list = append(list, machine(now, uint32(id), int32(1+rng.IntN(6))*1000))
 			}
@@ -141,7 +141,7 @@ func TestRealParts(t *testing.T) {
 		Open: func() (trace.Reader, error) { return trace.Open("google2011:"+dir, trace.Options{}) }}
 	var points []simulate.Point
 	for _, a := range []hybrid.Algorithm{hybrid.Candor, hybrid.Paper} {
-		for _, o := range []fleet.Order{fleet.Least, simulate.OwnScheduler(a)} {
+		for _, o := range []fleet.Order{fleet.Least, simulate.DefaultScheduler(a)} {
 			points = append(points, simulate.Point{Algorithm: a, Scheduler: o, Sensitive: simulate.Selection{Share: 0.5}})
 		}
 	}

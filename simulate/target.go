@@ -6,20 +6,20 @@ import (
 	"strings"
 )
 
-// A Target is the target of a cell, such as "s<5%,r=0".
+// A Target is a condition on the result of a point, such as "s<5%,r=0". All terms must hold.
 type Target struct {
 	text  string
 	terms []term
 }
 
-// A term is an upper bound on a figure.
+// A term is an upper bound on a figure of the result.
 type term struct {
-	name  string
-	below bool // strictly
-	bound float64
+	name     string
+	isStrict bool // the figure must be below the bound, not equal
+	bound    float64
 }
 
-// figures are the figures that a target can bound: shares of 1.
+// figures are the figures that a target can bound. All are shares from 0 to 1.
 var figures = map[string]func(*Result) float64{
 	"s":       func(r *Result) float64 { return r.S },
 	"r":       func(r *Result) float64 { return r.R },
@@ -27,10 +27,10 @@ var figures = map[string]func(*Result) float64{
 	"load":    func(r *Result) float64 { return r.Load },
 }
 
-const targetForm = "must be bounds such as s<5%,r=0, of s, r, refused (for lack of room) and load, by <, <= or = 0"
+const targetSyntax = "must be bounds such as s<5%,r=0, of s, r, refused (for lack of room) and load, by <, <= or = 0"
 
-// ParseTarget reads a target. Unless it bounds the refusals for lack of room,
-// there may be none: a cell without machines would have no shared time.
+// ParseTarget parses a target. Unless the target bounds the refusals for lack of room, ParseTarget adds refused=0, because otherwise a cell
+// without machines, which has no shared time, would meet the target.
 func ParseTarget(text string) (Target, error) {
 	t := Target{text: text}
 	roomNamed := false
@@ -50,21 +50,21 @@ func ParseTarget(text string) (Target, error) {
 }
 
 func parseTerm(part string) (term, error) {
-	at := strings.IndexAny(part, "<=")
-	if at < 0 || figures[part[:at]] == nil {
-		return term{}, fmt.Errorf("%q: %s", part, targetForm)
+	i := strings.IndexAny(part, "<=")
+	if i < 0 || figures[part[:i]] == nil {
+		return term{}, fmt.Errorf("%q: %s", part, targetSyntax)
 	}
-	m := term{name: part[:at]}
-	value, isLess := strings.CutPrefix(part[at:], "<")
+	m := term{name: part[:i]}
+	value, isLess := strings.CutPrefix(part[i:], "<")
 	value, isEqual := strings.CutPrefix(value, "=")
-	m.below = isLess && !isEqual
+	m.isStrict = isLess && !isEqual
 	digits, isPercent := strings.CutSuffix(value, "%")
 	v, err := strconv.ParseFloat(digits, 64)
 	if isPercent {
 		v /= 100
 	}
-	if err != nil || !(v >= 0 && v <= 1) || !isLess && v != 0 || m.below && v == 0 {
-		return term{}, fmt.Errorf("%q: %s", part, targetForm)
+	if err != nil || !(v >= 0 && v <= 1) || !isLess && v != 0 || m.isStrict && v == 0 {
+		return term{}, fmt.Errorf("%q: %s", part, targetSyntax)
 	}
 	m.bound = v
 	return m, nil
@@ -76,15 +76,15 @@ func (t Target) String() string { return t.text }
 // Meets reports whether a result meets the target.
 func (t Target) Meets(r *Result) bool {
 	for _, m := range t.terms {
-		if v := figures[m.name](r); v > m.bound || m.below && v == m.bound {
+		if v := figures[m.name](r); v > m.bound || m.isStrict && v == m.bound {
 			return false
 		}
 	}
 	return true
 }
 
-// missed reports whether a running replay can no longer meet the target.
-func (t Target) missed(r *Result) bool {
+// cannotMeet reports whether a running replay can no longer meet the target.
+func (t Target) cannotMeet(r *Result) bool {
 	for _, m := range t.terms {
 		if m.bound == 0 && (m.name == "r" && r.RefusedView > 0 || m.name == "refused" && r.RefusedCapacity > 0) {
 			return true

@@ -8,14 +8,14 @@ import (
 	"github.com/candor-project/candor/cpuset"
 )
 
-// Distances that the kernel assumes if the firmware has no distance table.
+// Distances that the kernel assumes between NUMA nodes if the firmware has no distance table.
 const (
 	localDistance  = 10
 	remoteDistance = 20
 )
 
-// machine builds a Machine from the facts.
-func (f *facts) machine() (*Machine, error) {
+// buildMachine builds a Machine from the facts.
+func (f *facts) buildMachine() (*Machine, error) {
 	nodes, err := f.groupNodes()
 	if err != nil {
 		return nil, err
@@ -33,10 +33,10 @@ func (f *facts) machine() (*Machine, error) {
 		return nil, err
 	}
 	hasL3 := len(l3s.domains) > 0
-	// CPUs without a group are grouped by package number or node, or are a group each.
-	l3s.fill(f, func(c *cpuFacts) (key, id int) { return nodes.of[c.id], -1 })
-	sockets.fill(f, func(c *cpuFacts) (key, id int) { return c.socket.id, c.socket.id })
-	cores.fill(f, func(c *cpuFacts) (key, id int) { return c.id, c.core.id })
+	// Group the remaining CPUs: by NUMA node for an L3, by package number for a socket. A remaining CPU is a core of its own.
+	l3s.groupRest(f, func(c *cpuFacts) (key, id int) { return nodes.domainOf[c.id], -1 })
+	sockets.groupRest(f, func(c *cpuFacts) (key, id int) { return c.socket.id, c.socket.id })
+	cores.groupRest(f, func(c *cpuFacts) (key, id int) { return c.id, c.core.id })
 
 	m := &Machine{
 		Online: f.online, Offline: f.offline, Isolated: f.isolated, HasL3: hasL3,
@@ -50,22 +50,22 @@ func (f *facts) machine() (*Machine, error) {
 	return m, nil
 }
 
-// groups is a partition of CPUs under construction.
+// A groups is a partition of the CPUs into domains, under construction.
 type groups struct {
-	domains []Domain
-	of      [cpuset.Max]int // index into domains by CPU id; -1: no domain
+	domains  []Domain
+	domainOf [cpuset.Max]int // index into domains by CPU id; -1: no domain yet
 }
 
 func newGroups() *groups {
 	g := &groups{}
-	for i := range g.of {
-		g.of[i] = -1
+	for i := range g.domainOf {
+		g.domainOf[i] = -1
 	}
 	return g
 }
 
-// group partitions the online CPUs by the group that each CPU reports. CPUs that report no group, and
-// that no other CPU's group contains, remain without a domain.
+// group partitions the online CPUs by the group that each CPU reports. A CPU remains without a domain if it
+// reports no group and is in no group that another CPU reports.
 func (f *facts) group(kind string, claimOf func(*cpuFacts) *claim) (*groups, error) {
 	g := newGroups()
 	var reporter [cpuset.Max]int // the CPU that reported each domain
@@ -79,15 +79,15 @@ func (f *facts) group(kind string, claimOf func(*cpuFacts) *claim) (*groups, err
 		if !cpus.Contains(c.id) {
 			return nil, fmt.Errorf("%s/cpu%d: the CPU is not in its own %s, which has CPUs %v", cpuDir, c.id, kind, cpus)
 		}
-		if at := g.of[c.id]; at >= 0 && g.domains[at].CPUs == cpus {
+		if at := g.domainOf[c.id]; at >= 0 && g.domains[at].CPUs == cpus {
 			continue
 		}
 		for cpu := range cpus.All() {
-			if at := g.of[cpu]; at >= 0 {
+			if at := g.domainOf[cpu]; at >= 0 {
 				return nil, fmt.Errorf("%s/cpu%d: its %s has CPUs %v, but cpu%d reports %v",
 					cpuDir, c.id, kind, cpus, reporter[at], g.domains[at].CPUs)
 			}
-			g.of[cpu] = len(g.domains)
+			g.domainOf[cpu] = len(g.domains)
 		}
 		reporter[len(g.domains)] = c.id
 		g.domains = append(g.domains, Domain{ID: reported.id, CPUs: cpus})
@@ -95,9 +95,9 @@ func (f *facts) group(kind string, claimOf func(*cpuFacts) *claim) (*groups, err
 	return g, nil
 }
 
-// groupNodes partitions the online CPUs into NUMA nodes. A CPU outside all node sets belongs to the
-// node that its own directory names, even if that node has no directory. Without any node, all CPUs
-// belong to node 0.
+// groupNodes partitions the online CPUs into NUMA nodes. A CPU that is in no node's set of CPUs belongs to the
+// node that is named in the CPU's directory, even if that node has no directory. If the kernel reports no nodes,
+// all CPUs belong to node 0.
 func (f *facts) groupNodes() (*groups, error) {
 	g := newGroups()
 	at := map[int]int{} // index into domains by node number
@@ -105,10 +105,10 @@ func (f *facts) groupNodes() (*groups, error) {
 		n := &f.nodes[i]
 		cpus := n.cpus.Intersect(f.online)
 		for cpu := range cpus.All() {
-			if other := g.of[cpu]; other >= 0 {
+			if other := g.domainOf[cpu]; other >= 0 {
 				return nil, fmt.Errorf("%s/node%d: CPU %d is also in node%d", nodeDir, n.id, cpu, g.domains[other].ID)
 			}
-			g.of[cpu] = len(g.domains)
+			g.domainOf[cpu] = len(g.domains)
 		}
 		if !cpus.IsEmpty() {
 			at[n.id] = len(g.domains)
@@ -117,7 +117,7 @@ func (f *facts) groupNodes() (*groups, error) {
 	}
 	for i := range f.cpus {
 		c := &f.cpus[i]
-		if g.of[c.id] >= 0 {
+		if g.domainOf[c.id] >= 0 {
 			continue
 		}
 		id := c.node
@@ -130,18 +130,18 @@ func (f *facts) groupNodes() (*groups, error) {
 			at[id] = index
 			g.domains = append(g.domains, Domain{ID: id})
 		}
-		g.of[c.id] = index
+		g.domainOf[c.id] = index
 		g.domains[index].CPUs.Add(c.id)
 	}
 	return g, nil
 }
 
-// fill groups the CPUs without a domain by a key.
-func (g *groups) fill(f *facts, key func(*cpuFacts) (key, id int)) {
+// groupRest groups the CPUs without a domain by a key. id becomes the ID of the domain.
+func (g *groups) groupRest(f *facts, key func(*cpuFacts) (key, id int)) {
 	at := map[int]int{}
 	for i := range f.cpus {
 		c := &f.cpus[i]
-		if g.of[c.id] >= 0 {
+		if g.domainOf[c.id] >= 0 {
 			continue
 		}
 		k, id := key(c)
@@ -151,7 +151,7 @@ func (g *groups) fill(f *facts, key func(*cpuFacts) (key, id int)) {
 			at[k] = index
 			g.domains = append(g.domains, Domain{ID: id})
 		}
-		g.of[c.id] = index
+		g.domainOf[c.id] = index
 		g.domains[index].CPUs.Add(c.id)
 	}
 }
@@ -162,7 +162,7 @@ func (g *groups) sorted() []Domain {
 	return g.domains
 }
 
-// addNodes adds the NUMA nodes with their distances and memory order.
+// addNodes adds the NUMA nodes with their distances and their memory order to the machine.
 func (f *facts) addNodes(m *Machine, nodes []Domain) {
 	table := f.distanceTable()
 	for _, from := range nodes {
@@ -180,8 +180,8 @@ func (f *facts) addNodes(m *Machine, nodes []Domain) {
 	}
 }
 
-// eachHasMemory reports whether exactly the given nodes have memory. It reports true if the kernel
-// does not report memory.
+// eachHasMemory reports whether exactly these nodes have memory. If the kernel does not report memory, it returns
+// true.
 func (f *facts) eachHasMemory(nodes []Domain) bool {
 	lacks := func(n Domain) bool { return !f.memory.Contains(n.ID) }
 	return f.memory.IsEmpty() || f.memory.Count() == len(nodes) && !slices.ContainsFunc(nodes, lacks)
@@ -203,8 +203,8 @@ func (f *facts) distanceTable() distanceTable {
 	return table
 }
 
-// between returns the distance between two nodes. For a node without a row it uses the rows of the
-// other nodes.
+// between returns the distance from one node to another. If the table has no such distance, between returns the
+// distance in the other direction or, if that is missing too, the distance that the kernel assumes.
 func (t distanceTable) between(from, to int) int {
 	assumed := remoteDistance
 	if from == to {
@@ -213,7 +213,7 @@ func (t distanceTable) between(from, to int) int {
 	return cmp.Or(t[[2]int{from, to}], t[[2]int{to, from}], assumed)
 }
 
-// addCPUs adds the CPUs with the indexes of their domains.
+// addCPUs adds the CPUs, with the indexes of their domains, to the machine.
 func (f *facts) addCPUs(m *Machine) {
 	all := f.online.Union(f.offline)
 	m.CPUs = make([]CPU, 0, all.Count())

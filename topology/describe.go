@@ -7,17 +7,17 @@ import (
 	"github.com/candor-project/candor/cpuset"
 )
 
-// A layer is all domains of a kind, in ascending order.
+// A layer holds all domains of a kind, in ascending order.
 type layer struct {
-	name    string // "socket"
-	level   string // "pack", as in hwloc's notation
-	domains []Domain
+	name     string // "socket", "NUMA node", "L3" or "core"
+	notation string // name of the level in hwloc's synthetic notation, such as "pack"
+	domains  []Domain
 }
 
-// layers returns the sockets, NUMA nodes and L3 domains (if the machine has an L3), ordered from the
-// fewest to the most domains. nested reports whether each domain of a layer lies within a domain of
-// the previous layer, and each core within a domain of the last layer. Real machines have any order:
-// an L3 can span NUMA nodes, and a NUMA node can span sockets.
+// layers returns the layers of sockets, NUMA nodes and, if the machine has an L3, L3 domains, from the fewest to the
+// most domains. nested reports whether each domain of a layer lies within a domain of the previous layer, and each
+// core within a domain of the last layer. On real machines, an L3 can span NUMA nodes, and a NUMA node can span
+// sockets.
 func (m *Machine) layers() (layers []layer, nested bool) {
 	sockets := layer{"socket", "pack", make([]Domain, len(m.Sockets))}
 	for i, s := range m.Sockets {
@@ -48,8 +48,8 @@ func (m *Machine) layers() (layers []layer, nested bool) {
 	return layers, true
 }
 
-// areNested reports whether each small domain lies within a single large domain. Both lists partition the
-// same CPUs.
+// areNested reports whether each domain in small lies within a single domain in large. Both lists partition the same
+// CPUs.
 func areNested(large, small []Domain) bool {
 	for i := range small {
 		n := 0
@@ -65,9 +65,9 @@ func areNested(large, small []Domain) bool {
 	return true
 }
 
-// Description returns the machine in the notation of Parse, or "" if the notation cannot express it
-// because domains do not nest or differ in size. The description contains only the counts of domains.
-// It omits numbering, distances, offline and isolated CPUs, capacities and frequencies.
+// Description returns the machine in the notation of Parse, or "" if the domains do not nest or differ in size,
+// because the notation cannot express this. The description contains only the numbers of domains. It omits their
+// numbering, distances, offline and isolated CPUs, capacities and frequencies.
 func (m *Machine) Description() string {
 	layers, nested := m.layers()
 	if !nested {
@@ -80,7 +80,7 @@ func (m *Machine) Description() string {
 		if !areEqualSize(l.domains, m.Online.Count()) || len(l.domains)%before != 0 {
 			return ""
 		}
-		b.WriteString(l.level + ":" + strconv.Itoa(len(l.domains)/before) + " ")
+		b.WriteString(l.notation + ":" + strconv.Itoa(len(l.domains)/before) + " ")
 		before = len(l.domains)
 	}
 	return b.String() + "pu:" + strconv.Itoa(m.Online.Count()/before)
@@ -96,13 +96,13 @@ func areEqualSize(domains []Domain, cpus int) bool {
 	return true
 }
 
-// within returns the domains that are subsets of cpus.
-func within(domains []Domain, cpus *cpuset.Set) []Domain {
-	var in []Domain
+// domainsIn returns the domains that are subsets of cpus.
+func domainsIn(domains []Domain, cpus *cpuset.Set) []Domain {
+	var subset []Domain
 	for i := range domains {
 		if domains[i].CPUs.SubsetOf(cpus) {
-			in = append(in, domains[i])
+			subset = append(subset, domains[i])
 		}
 	}
-	return in
+	return subset
 }

@@ -15,22 +15,23 @@ import (
 
 const (
 	// maxFile exceeds the size of every kernel file that the package reads: a mask of 8192 CPUs has
-	// 2.3 KB, a command line at most 4 KB on most architectures.
+	// 2.3 KB, and a command line has at most 4 KB on most architectures.
 	maxFile = 64 << 10
-	// maxEntries bounds the entries of a directory. 8192 CPUs and the files of their drivers fit.
+	// maxEntries is the maximum number of entries of a directory, enough for 8192 CPUs and the files of their
+	// drivers.
 	maxEntries = 16 << 10
 )
 
-// A tree reads small kernel files through a shared buffer. A missing file is not an error, since the
-// set of files depends on the kernel.
-type tree struct {
+// A fileReader reads small kernel files through a shared buffer. A missing file is not an error, because the set of
+// files depends on the kernel.
+type fileReader struct {
 	fsys fs.FS
 	buf  []byte // valid until the next read
 }
 
-// read returns a file's content without surrounding space, and whether the file exists. The bytes are
+// read returns the content of a file without surrounding space, and reports whether the file exists. The content is
 // valid until the next read.
-func (t *tree) read(name string) (text []byte, ok bool, err error) {
+func (t *fileReader) read(name string) (text []byte, ok bool, err error) {
 	if t.buf == nil {
 		t.buf = make([]byte, maxFile+1)
 	}
@@ -39,7 +40,7 @@ func (t *tree) read(name string) (text []byte, ok bool, err error) {
 		return nil, false, nil
 	}
 	if err != nil {
-		return nil, false, err // a *PathError: names the file
+		return nil, false, err // a *PathError, which names the file
 	}
 	defer f.Close()
 	n := 0
@@ -62,9 +63,9 @@ func trim(text []byte) []byte {
 	return bytes.TrimSpace(bytes.TrimRight(text, "\x00"))
 }
 
-// set reads a set of CPUs from a mask file or, if that is missing, from the list file. The mask is
-// older and more reliable: some recorded trees have wrong lists.
-func (t *tree) set(mask, list string) (s cpuset.Set, ok bool, err error) {
+// readSet reads a set of CPUs from the file mask or, if this file is missing, from the file list. The mask is older and
+// more reliable: some recorded trees have wrong lists.
+func (t *fileReader) readSet(mask, list string) (s cpuset.Set, ok bool, err error) {
 	text, ok, err := t.read(mask)
 	if err != nil {
 		return s, false, err
@@ -75,12 +76,12 @@ func (t *tree) set(mask, list string) (s cpuset.Set, ok bool, err error) {
 		}
 		return s, true, nil
 	}
-	return t.list(list)
+	return t.readList(list)
 }
 
-// list reads a set of CPUs or nodes from a list file. It drops ids that a set cannot hold; the caller
-// refuses such a CPU if it is online.
-func (t *tree) list(name string) (s cpuset.Set, ok bool, err error) {
+// readList reads a set of CPUs or nodes from a list file. It drops ids that a set cannot contain; the caller returns an
+// error if such a CPU is online.
+func (t *fileReader) readList(name string) (s cpuset.Set, ok bool, err error) {
 	text, ok, err := t.read(name)
 	if err != nil || !ok {
 		return s, false, err
@@ -91,8 +92,8 @@ func (t *tree) list(name string) (s cpuset.Set, ok bool, err error) {
 	return s, true, nil
 }
 
-// number reads a file with a decimal number.
-func (t *tree) number(name string) (n int, ok bool, err error) {
+// readNumber reads a file that contains a decimal number.
+func (t *fileReader) readNumber(name string) (n int, ok bool, err error) {
 	text, ok, err := t.read(name)
 	if err != nil || !ok {
 		return 0, false, err
@@ -103,19 +104,19 @@ func (t *tree) number(name string) (n int, ok bool, err error) {
 	return n, true, nil
 }
 
-// hint reads an optional positive number: 0 if the file is missing, unreadable or not a number
-// ("<unsupported>"). Drivers provide the files of cpufreq, and some return an error.
-func (t *tree) hint(name string) int {
-	n, ok, err := t.number(name)
+// readOptionalNumber reads a positive number. It returns 0 if the file is missing, unreadable or not a number, such as
+// "<unsupported>". Drivers provide the files of cpufreq, and reading some of them returns an error.
+func (t *fileReader) readOptionalNumber(name string) int {
+	n, ok, err := t.readNumber(name)
 	if err != nil || !ok || n < 0 || n > 1<<31-1 {
 		return 0
 	}
 	return n
 }
 
-// numbered returns, in ascending order, the numbers of the directory entries named prefix and a number
-// ("cpu12"). A missing directory has no entries.
-func (t *tree) numbered(dir, prefix string) ([]int, error) {
+// listNumbered returns, in ascending order, the numbers of the directory entries whose name is the prefix and a number,
+// such as "cpu12". A missing directory has no entries.
+func (t *fileReader) listNumbered(dir, prefix string) ([]int, error) {
 	f, err := t.fsys.Open(dir)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
@@ -143,10 +144,10 @@ func (t *tree) numbered(dir, prefix string) ([]int, error) {
 		}
 	}
 	slices.Sort(numbers)
-	return slices.Compact(numbers), nil // "cpu1" and "cpu01"
+	return slices.Compact(numbers), nil // because "cpu1" and "cpu01" have the same number
 }
 
-// shorten truncates s for error messages, since a hostile file can be long.
+// shorten truncates s for error messages, because a hostile file can be long.
 func shorten[T string | []byte](s T) string {
 	const limit = 60
 	if len(s) <= limit {

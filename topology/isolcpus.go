@@ -7,11 +7,12 @@ import (
 	"github.com/candor-project/candor/cpuset"
 )
 
-// parseIsolcpus returns the possible CPUs that isolcpus= on a kernel command line isolates from the
-// scheduler. Kernels before 4.2 lack /sys/devices/system/cpu/isolated and need it.
+// parseIsolcpus returns the possible CPUs that isolcpus= on a kernel command line isolates from the scheduler. It is
+// needed for kernels before 4.2, which do not have /sys/devices/system/cpu/isolated.
 //
-// The value is [flag,…,]list. Flags without "domain" among them (nohz, managed_irq) do not isolate the
-// CPUs. As in the kernel, an invalid list isolates nothing, and the last isolcpus= counts.
+// The value of isolcpus= is [flag,…,]list. If it has flags (nohz, managed_irq), but "domain" is not one of them, the
+// kernel does not isolate the CPUs from the scheduler. As in the kernel, an invalid list isolates no CPU, and the last
+// isolcpus= counts.
 func parseIsolcpus(cmdline string, possible cpuset.Set) cpuset.Set {
 	var isolated cpuset.Set
 	for word := range strings.FieldsSeq(cmdline) {
@@ -23,36 +24,36 @@ func parseIsolcpus(cmdline string, possible cpuset.Set) cpuset.Set {
 			continue
 		}
 		isolated = cpuset.Set{}
-		if list, domain := cutFlags(value); domain {
+		if list, isDomain := cutFlags(value); isDomain {
 			isolated = kernelList(list, possible)
 		}
 	}
 	return isolated
 }
 
-// cutFlags removes the flags from the value of isolcpus=. domain reports whether the flags select the
-// scheduler's domains, the default.
-func cutFlags(value string) (list string, domain bool) {
-	flags := false
+// cutFlags removes the flags from the value of isolcpus=. hasDomain reports whether the value isolates CPUs from the
+// scheduler's domains, which is the default without flags.
+func cutFlags(value string) (list string, hasDomain bool) {
+	hasFlags := false
 	for {
 		flag, rest, more := strings.Cut(value, ",")
 		switch flag {
 		case "domain":
-			domain = true
+			hasDomain = true
 		case "nohz", "managed_irq":
 		default:
-			return value, domain || !flags
+			return value, hasDomain || !hasFlags
 		}
 		if !more {
-			return "", domain
+			return "", hasDomain
 		}
-		flags, value = true, rest
+		hasFlags, value = true, rest
 	}
 }
 
-// kernelList parses the CPU list of a boot parameter. In addition to the lists in files it knows
-// "all", "N" for the last CPU, and strides ("0-15:2/4" is the first two of every four CPUs). The
-// result is empty if the list is invalid.
+// kernelList parses the CPU list of a boot parameter. In addition to the syntax of list files, it accepts "all", "N"
+// for the last CPU, and strides: "0-15:2/4" is the first two of every four CPUs. The result is empty if the list is
+// invalid.
 func kernelList(list string, possible cpuset.Set) cpuset.Set {
 	var s cpuset.Set
 	last := possible.Last()
@@ -92,7 +93,7 @@ func kernelID(s string, last int) (int, bool) {
 	return int(n), err == nil
 }
 
-// kernelStride parses a stride: "2/4" is the first 2 of every 4 CPUs.
+// kernelStride parses a stride, such as "2/4" for the first 2 of every 4 CPUs.
 func kernelStride(s string) (used, group int, ok bool) {
 	u, g, hasGroup := strings.Cut(s, "/")
 	n, err1 := strconv.ParseUint(u, 10, 31)

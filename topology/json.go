@@ -9,14 +9,14 @@ import (
 	"github.com/candor-project/candor/cpuset"
 )
 
-// The JSON form of a machine. CPU sets are strings in the kernel's list format. The names and their
-// meaning are stable; new fields can be added.
+// The JSON form of a machine. A CPU set is a string in the kernel's list format. The names and the meaning
+// of the fields are stable; later versions can add fields.
 type (
 	machineJSON struct {
 		Online   cpuset.Set   `json:"online"`
 		Offline  cpuset.Set   `json:"offline"`
 		Isolated cpuset.Set   `json:"isolated"`
-		HasL3    bool         `json:"hasL3"` // false: l3s repeats the nodes
+		HasL3    bool         `json:"hasL3"` // false: the kernel reports no L3, and l3s repeats the nodes
 		Sockets  []domainJSON `json:"sockets"`
 		Nodes    []nodeJSON   `json:"nodes"`
 		L3s      []domainJSON `json:"l3s"`
@@ -30,7 +30,7 @@ type (
 	nodeJSON struct {
 		ID        int        `json:"id"`
 		CPUs      cpuset.Set `json:"cpus"`
-		Distances []int      `json:"distances"`        // to nodes[i]
+		Distances []int      `json:"distances"`        // distance to each node, in the order of nodes
 		Memory    []int      `json:"memory,omitempty"` // absent: exactly the listed nodes have memory
 	}
 	cpuJSON struct {

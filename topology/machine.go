@@ -5,7 +5,7 @@
 // "/". Parse builds it from hwloc's synthetic notation, such as "pack:2 numa:2 l3:2 core:4 pu:2". A
 // Machine can be encoded as JSON, and WriteTree prints it for people.
 //
-// The package only reads. It allocates no CPUs and writes no files.
+// The package only describes machines. It allocates no CPUs and writes no files.
 package topology
 
 import (
@@ -19,21 +19,21 @@ import (
 // domain and core. Offline CPUs are in none, because Linux does not report their location. A Machine
 // is read-only after its construction.
 type Machine struct {
-	Sockets []Socket   // in ascending order of their lowest CPU, like Nodes, L3s and Cores
+	Sockets []Socket   // in ascending order of their lowest CPU; Nodes, L3s and Cores have the same order
 	Nodes   []NUMANode // nodes that have online CPUs; at least one
-	L3s     []Domain   // L3 domains; the NUMA nodes if the kernel reports no L3
+	L3s     []Domain   // L3 domains; equal to the NUMA nodes if the kernel reports no L3
 	Cores   []Domain
 	CPUs    []CPU // by ID, online and offline
 
 	Online   cpuset.Set
 	Offline  cpuset.Set // present, but not online
 	Isolated cpuset.Set // isolated from the scheduler by isolcpus=
-	HasL3    bool       // false: the kernel reports no L3, and L3s repeats the NUMA nodes
+	HasL3    bool       // false if the kernel reports no L3
 }
 
 // A Domain is a group of online CPUs that share a hardware resource.
 type Domain struct {
-	ID   int // the kernel's number (core_id, cache id); unique only within a socket for cores, -1 if unknown
+	ID   int // number in the kernel (core_id, cache id), -1 if unknown; a core's number is unique only within its socket
 	CPUs cpuset.Set
 }
 
@@ -43,26 +43,25 @@ type Socket struct {
 	CPUs cpuset.Set
 }
 
-// A NUMANode is a set of CPUs with equal distances to memory. Most nodes have local memory; some have
-// none (empty DIMM slots, dies without a memory controller).
+// A NUMANode is a set of CPUs with equal distances to memory. Most nodes have local memory. A node has none if its
+// DIMM slots are empty, or if it is a die without a memory controller.
 type NUMANode struct {
 	ID        int // the kernel's node number; not always dense
 	CPUs      cpuset.Set
-	Distances []int // to Machine.Nodes[i], in the firmware's unit (10 = local)
-	// Memory holds the numbers of all nodes with memory, the nearest first, including nodes without
-	// CPUs. It is nil if exactly the nodes of Machine.Nodes have memory, or if the kernel does not
-	// report memory.
+	Distances []int // distance to each node, in the order of Machine.Nodes and in the firmware's unit (10 = local)
+	// Memory lists the IDs of all nodes with memory, the nearest first, including nodes without CPUs. It is nil
+	// if exactly the nodes of Machine.Nodes have memory, or if the kernel does not report memory.
 	Memory []int
 }
 
-// MemoryOrder returns the numbers of the nodes with memory, the nearest to Nodes[node] first. Ties go
-// to the lowest number.
+// MemoryOrder returns the IDs of the nodes with memory, the nearest to Nodes[node] first. Of equally near nodes, the
+// node with the lowest ID comes first.
 func (m *Machine) MemoryOrder(node int) []int {
 	n := &m.Nodes[node]
 	if n.Memory != nil {
 		return n.Memory
 	}
-	nodes := make([]int, len(m.Nodes)) // indexes
+	nodes := make([]int, len(m.Nodes)) // indexes into m.Nodes
 	for i := range nodes {
 		nodes[i] = i
 	}
@@ -87,13 +86,13 @@ type CPU struct {
 	Node     int
 	L3       int
 	Core     int
-	Capacity int // cpu_capacity, 1024 = the machine's fastest CPU; 0 if unknown
+	Capacity int // cpu_capacity, where 1024 is the capacity of the machine's fastest CPU; 0 if unknown
 	MaxKHz   int // cpuinfo_max_freq in kHz; 0 if unknown
 }
 
 // CPU returns the CPU with the given id, or nil if the machine has no such CPU.
 func (m *Machine) CPU(id int) *CPU {
-	// CPUs is sorted and usually dense: the index is the id or slightly less.
+	// CPUs is sorted by ID and usually dense, so the index is the ID or slightly less.
 	for i := min(id, len(m.CPUs)-1); i >= 0; i-- {
 		if m.CPUs[i].ID == id {
 			return &m.CPUs[i]

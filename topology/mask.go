@@ -11,12 +11,11 @@ import (
 
 var errMask = errors.New("must be a CPU mask, such as 00000000,0000ff0f")
 
-// parseMask parses the kernel's mask format: 32-bit hexadecimal words, separated by commas, the word
-// of the highest CPUs first. It drops CPUs that a set cannot hold; the caller refuses them if they are
-// online.
+// parseMask parses the kernel's mask format: 32-bit hexadecimal words, separated by commas, the word of the highest
+// CPUs first. It drops CPUs that a set cannot contain; the caller returns an error if such a CPU is online.
 func parseMask(text []byte) (cpuset.Set, error) {
 	var s cpuset.Set
-	word, digits := 0, 0 // counted from the end
+	word, digits := 0, 0 // position in the mask, counted from its end
 	for _, t := range slices.Backward(text) {
 		if t == ',' {
 			if digits != 8 {

@@ -8,10 +8,10 @@ import (
 	"os"
 )
 
-// ErrUnsteady is returned by Read if CPUs go online and offline faster than Read can read them.
+// ErrUnsteady is the error of Read if CPUs go online or offline during each of its attempts.
 var ErrUnsteady = errors.New("CPUs go online and offline while they are read")
 
-// attempts bounds the retries of Read when a CPU goes online or offline.
+// attempts is the maximum number of times that Read reads the machine, because CPUs go online or offline meanwhile.
 const attempts = 5
 
 // ReadHost reads the topology of the machine that runs the program.
@@ -20,17 +20,19 @@ func ReadHost() (*Machine, error) { return Read(os.DirFS("/")) }
 // Read reads a machine's topology from a file system whose root is the machine's "/". It reads
 // sys/devices/system/cpu, sys/devices/system/node and, on kernels without cpu/isolated, proc/cmdline.
 //
-// Read completes missing information, so that a Machine is always complete:
+// The kernel may not report everything. Read then assumes:
 //
-//   - A CPU without a core file is a core.
-//   - CPUs without a package number are a socket.
-//   - CPUs without a memory node are in node 0, or in the node that their own directory names.
-//   - CPUs without an L3 share an L3 domain with the other such CPUs of their node.
-//   - A NUMA node without online CPUs is omitted.
+//   - A CPU without a core file is a core of its own.
+//   - All CPUs without a package number form a socket.
+//   - A CPU that is in no NUMA node's CPU list belongs to the node that is named in the CPU's directory. If the
+//     kernel reports no nodes at all, all CPUs belong to node 0.
+//   - All CPUs of a NUMA node without an L3 form an L3 domain.
 //
-// It is an error if files contradict each other (a CPU in two nodes, two CPUs that describe a core
-// differently), if a file is malformed or longer than any kernel writes it, or if an online CPU
-// exceeds the range of cpuset.Set. Errors name the file.
+// Read omits NUMA nodes without online CPUs.
+//
+// Read returns an error if files contradict each other, such as a CPU in two nodes, or two CPUs that report
+// different CPUs for their core. It also returns an error if a file is malformed or longer than a kernel's file, or
+// if a set cannot contain an online CPU. The error names the file.
 func Read(fsys fs.FS) (*Machine, error) {
 	for range attempts {
 		m, steady, err := readOnce(fsys)
@@ -41,17 +43,17 @@ func Read(fsys fs.FS) (*Machine, error) {
 	return nil, fmt.Errorf("%s/online: %w", cpuDir, ErrUnsteady)
 }
 
-// readOnce reads the machine. steady reports whether the same CPUs were online before and after.
+// readOnce reads the machine. steady reports whether the same CPUs were online before and after the reading.
 func readOnce(fsys fs.FS) (m *Machine, steady bool, err error) {
-	t := &tree{fsys: fsys}
+	t := &fileReader{fsys: fsys}
 	before, listed, err := t.read(cpuDir + "/online")
 	if err != nil {
 		return nil, true, err
 	}
 	before = bytes.Clone(before)
-	f, err := t.facts(before, listed)
+	f, err := t.readFacts(before, listed)
 	if err == nil {
-		m, err = f.machine()
+		m, err = f.buildMachine()
 	}
 	after, _, againErr := t.read(cpuDir + "/online")
 	if againErr != nil {

@@ -15,7 +15,7 @@ const (
 	otherSocketDistance = 21
 )
 
-// A SyntaxError is the reason why a machine description is invalid.
+// A SyntaxError reports an invalid machine description.
 type SyntaxError struct {
 	Description string
 	Reason      string
@@ -26,24 +26,22 @@ func (e *SyntaxError) Error() string {
 		shorten(e.Description), e.Reason)
 }
 
-// Parse builds a machine from hwloc's synthetic notation: levels from the largest to the smallest,
-// each with its count in an object of the previous level. "pack:2 numa:2 l3:2 core:4 pu:2" has 2
-// sockets with 2 NUMA nodes each, 2 L3 domains in a node, 4 cores in a domain, 2 CPUs on a core: 64
-// CPUs.
+// Parse builds a machine from hwloc's synthetic notation: a list of levels from the largest to the smallest. The
+// number of a level is its count in each object of the previous level. For example, "pack:2 numa:2 l3:2 core:4 pu:2"
+// has 2 sockets, 2 NUMA nodes per socket, 2 L3 domains per node, 4 cores per L3 domain and 2 CPUs per core: 64 CPUs.
 //
-// Levels are package (or socket), numanode (or node), l3, core and pu. The levels machine, group, die,
-// l1, l2, l4 and l5 only multiply. Names can be abbreviated to two letters, in upper or lower case.
-// hwloc 2's form of a NUMA node is accepted: "pack:2 [numa] core:4" has a node in each object of the
-// previous level.
+// The levels are package (or socket), numanode (or node), l3, core and pu. The levels machine, group, die, l1, l2,
+// l4 and l5 only multiply the count. A name can be abbreviated to two or more letters, in upper or lower case. Parse
+// accepts the NUMA nodes of hwloc 2, too: "pack:2 [numa] core:4" has a node in each object of the previous level.
 //
-// Sockets and NUMA nodes can be in either order; "pu" must be last, and "core" before it. Without pu a
-// core has a single CPU; without core each CPU is a core. Without package or numa there is a single
-// socket or node; without l3 the machine has no L3. Attributes such as "(memory=16GB)" are ignored;
-// "indexes=" is refused.
+// The package level can precede or follow the numa level. The level pu must be last, and core must come after all
+// levels except pu, l1 and l2. Without pu, a core has a single CPU. Without core, each CPU is a core. Without package
+// or numa, there is a single socket or node. Without l3, the machine has no L3. Parse ignores attributes such as
+// "(memory=16GB)", except for "indexes=", which is an error.
 //
-// CPUs are numbered as on most Linux machines, unlike in hwloc: first the first threads of all cores,
-// then the second threads. All CPUs are online. Distances are 10 (local), 12 (same socket) and 21.
-// Errors are of type *SyntaxError.
+// The CPUs have the numbers that they have on most Linux machines, unlike in hwloc: first the first CPUs of all
+// cores, then the second CPUs. All CPUs are online. Distances are 10 (local), 12 (same socket) and 21. Errors are of
+// type *SyntaxError.
 func Parse(description string) (*Machine, error) {
 	levels, err := parseLevels(description)
 	if err == nil {
@@ -52,31 +50,31 @@ func Parse(description string) (*Machine, error) {
 	if err != nil {
 		return nil, &SyntaxError{description, err.Error()}
 	}
-	return layout(levels).machine()
+	return factsOf(levels).buildMachine()
 }
 
-// A rank is the meaning of a level for a Machine.
+// A rank is the kind of a level.
 type rank uint8
 
 const (
-	rankOther rank = iota // multiplies, and holds cores
+	rankOther rank = iota // multiplies the count, and is larger than a core
 	rankPackage
 	rankNUMA
 	rankL3
 	rankCore
-	rankPrivate // l1, l2: multiplies, on either side of core
+	rankPrivate // l1, l2: multiplies the count, before or after core
 	rankPU
 )
 
-// A level is a part of a description, such as "core:4".
+// A level is a level of a description, such as "core:4".
 type level struct {
 	rank  rank
-	name  string // as written
-	count int    // in an object of the previous level
-	total int    // on the machine
+	name  string // as in the description
+	count int    // count in each object of the previous level
+	total int    // count on the machine
 }
 
-// levelNames are hwloc's names. Two letters of a name suffice, except for caches.
+// levelNames are the names of hwloc. Two or more letters of a name suffice. rankOf handles the names of caches.
 var levelNames = []struct {
 	name string
 	rank rank
@@ -89,7 +87,7 @@ var levelNames = []struct {
 
 const levelList = "machine, group, package (socket), die, numa (node), l5 to l1, core, pu"
 
-// rankOf returns the rank of a level's name.
+// rankOf returns the rank of the level with this name.
 func rankOf(written string) (rank, error) {
 	name := strings.ToLower(written)
 	if len(name) >= 2 && name[0] == 'l' && name[1] >= '1' && name[1] <= '5' {
@@ -115,7 +113,7 @@ func rankOf(written string) (rank, error) {
 	return 0, fmt.Errorf("unknown level %q (levels are %s)", shorten(written), levelList)
 }
 
-// parseLevels parses the levels without checking their order.
+// parseLevels parses the levels of a description without checking their order.
 func parseLevels(s string) ([]level, error) {
 	if strings.HasPrefix(strings.TrimLeft(s, " "), "(") { // attributes of the machine
 		rest, err := skipAttributes(strings.TrimLeft(s, " "))
@@ -154,7 +152,7 @@ func parseLevels(s string) ([]level, error) {
 	}
 }
 
-// parseLevel parses the first level of s.
+// parseLevel parses the first level of s, and returns the rest of s.
 func parseLevel(s string) (l level, rest string, err error) {
 	end := strings.IndexAny(s, " \t\n([")
 	if end < 0 {
@@ -172,7 +170,7 @@ func parseLevel(s string) (l level, rest string, err error) {
 	if err != nil && strings.Trim(digits, "0123456789") != "" || digits == "" {
 		return l, "", fmt.Errorf("%q is not a number of %ss", shorten(digits), l.name)
 	}
-	if n < 1 || n > cpuset.Max { // including numbers out of range for ParseUint
+	if n < 1 || n > cpuset.Max { // n is the maximum of uint64 if ParseUint reports a number out of range
 		return l, "", fmt.Errorf("%q has %s: must be 1 to %d CPUs in all", l.name, shorten(digits), cpuset.Max)
 	}
 	l.count = int(n)
@@ -182,7 +180,7 @@ func parseLevel(s string) (l level, rest string, err error) {
 	return l, rest, err
 }
 
-// skipAttributes parses "(memory=16GB …)" at the start of s.
+// skipAttributes skips attributes such as "(memory=16GB …)" at the start of s, and returns the rest of s.
 func skipAttributes(s string) (rest string, err error) {
 	inside, rest, isClosed := strings.Cut(s[1:], ")")
 	if !isClosed {
@@ -200,7 +198,7 @@ func skipAttributes(s string) (rest string, err error) {
 	return rest, nil
 }
 
-// skipMemory parses "[numa(memory=16GB)]" at the start of s.
+// skipMemory skips a NUMA node such as "[numa(memory=16GB)]" at the start of s, and returns the rest of s.
 func skipMemory(s string) (rest string, err error) {
 	inside, rest, isClosed := strings.Cut(s[1:], "]")
 	if !isClosed {
@@ -243,8 +241,8 @@ func checkLevels(levels []level) error {
 	return nil
 }
 
-// layout returns the facts that a kernel would report for such a machine.
-func layout(levels []level) *facts {
+// factsOf returns the facts that a kernel would report for the machine.
+func factsOf(levels []level) *facts {
 	total := levels[len(levels)-1].total
 	sockets, nodes, l3s, cores := 1, 1, 0, total
 	for _, l := range levels {
@@ -260,7 +258,7 @@ func layout(levels []level) *facts {
 		}
 	}
 	threads := total / cores
-	// block returns the CPUs of the i-th of n equal groups: adjacent cores with all of their threads.
+	// block divides the machine into n groups of adjacent cores, and returns the CPUs of the i-th group.
 	block := func(n, i int) (s cpuset.Set) {
 		size := cores / n
 		for t := range threads {

@@ -14,48 +14,47 @@ const (
 	nodeDir = "sys/devices/system/node"
 )
 
-// facts is the unprocessed information from the kernel; machine interprets it.
+// A facts holds the information from the kernel. buildMachine derives a Machine from the facts.
 type facts struct {
 	online, offline, isolated cpuset.Set
 	cpus                      []cpuFacts // the online CPUs, by id
 	nodes                     []nodeFacts
-	distanceTo                []int      // node numbers of the columns of distances
+	distanceTo                []int      // node number of each column of nodeFacts.distances; nil: unknown
 	memory                    cpuset.Set // numbers of the nodes with memory; empty: unknown
 }
 
-// cpuFacts is the kernel's information about an online CPU. Unknown sets are empty, and unknown
-// numbers are -1.
+// A cpuFacts is the kernel's information about an online CPU. An unknown set is empty, and an unknown number is -1.
 type cpuFacts struct {
 	id               int
 	core, socket, l3 claim
-	node             int // the node named by the directory of a stray CPU
+	node             int // for a CPU that is in no node's set: the node that is named in the CPU's directory
 	capacity, maxKHz int // 0: unknown
 }
 
-// A claim is a group of CPUs as reported by one of its CPUs.
+// A claim is a group of CPUs, such as a core, that the kernel reports for a CPU in the group.
 type claim struct {
 	id   int
 	cpus cpuset.Set
 }
 
-// nodeFacts is the content of a NUMA node's directory.
+// A nodeFacts is the kernel's information about a NUMA node.
 type nodeFacts struct {
 	id        int
 	cpus      cpuset.Set
 	distances []int // nil: unknown
 }
 
-// facts reads everything except the list of online CPUs, which the caller has read.
-func (t *tree) facts(online []byte, listed bool) (*facts, error) {
+// readFacts reads the facts. online is the content of the list of online CPUs. listed reports whether that list exists.
+func (t *fileReader) readFacts(online []byte, listed bool) (*facts, error) {
 	f := &facts{}
 	present, err := t.findCPUs(f, online, listed)
 	if err != nil {
 		return nil, err
 	}
-	if f.isolated, err = t.isolated(present); err != nil {
+	if f.isolated, err = t.readIsolated(present); err != nil {
 		return nil, err
 	}
-	if err := t.nodes(f); err != nil {
+	if err := t.readNodes(f); err != nil {
 		return nil, err
 	}
 	var onNodes cpuset.Set
@@ -64,7 +63,7 @@ func (t *tree) facts(online []byte, listed bool) (*facts, error) {
 	}
 	f.cpus = make([]cpuFacts, 0, f.online.Count())
 	for id := range f.online.All() {
-		c, err := t.cpu(id, len(f.nodes) > 0 && !onNodes.Contains(id))
+		c, err := t.readCPU(id, len(f.nodes) > 0 && !onNodes.Contains(id))
 		if err != nil {
 			return nil, err
 		}
@@ -73,16 +72,17 @@ func (t *tree) facts(online []byte, listed bool) (*facts, error) {
 	return f, nil
 }
 
-// findCPUs determines the present and the online CPUs. Kernels before 2.6.26 have no lists: there, every
-// CPU has a directory with a file "online", except the boot CPU, which has no such file.
-func (t *tree) findCPUs(f *facts, list []byte, listed bool) (present cpuset.Set, err error) {
+// findCPUs determines the present and the online CPUs. Kernels before 2.6.26 do not have the lists. On these kernels,
+// every CPU has a directory. The directory of a CPU that can go offline has a file "online"; that of the boot CPU does
+// not.
+func (t *fileReader) findCPUs(f *facts, list []byte, listed bool) (present cpuset.Set, err error) {
 	online, err := cpuset.Parse(string(list))
 	if err != nil {
 		return present, fmt.Errorf("%s/online: %w", cpuDir, err)
 	}
-	present, ok, err := t.list(cpuDir + "/present")
+	present, ok, err := t.readList(cpuDir + "/present")
 	if err == nil && !ok {
-		present, err = t.directories(listed)
+		present, err = t.listDirectories(listed)
 	}
 	if err != nil {
 		return present, err
@@ -90,7 +90,7 @@ func (t *tree) findCPUs(f *facts, list []byte, listed bool) (present cpuset.Set,
 	if !listed {
 		for id := range present.All() {
 			file := cpuPath(id, "online")
-			n, ok, err := t.number(file)
+			n, ok, err := t.readNumber(file)
 			if err != nil {
 				return present, err
 			}
@@ -106,10 +106,10 @@ func (t *tree) findCPUs(f *facts, list []byte, listed bool) (present cpuset.Set,
 	return present.Union(online), nil
 }
 
-// directories returns the CPUs that have a directory. If the list of online CPUs is known, ids above
-// the range of a set belong to offline CPUs and are ignored.
-func (t *tree) directories(listed bool) (s cpuset.Set, err error) {
-	ids, err := t.numbered(cpuDir, "cpu")
+// listDirectories returns the CPUs that have a directory. A set cannot contain ids above its range. If the list of
+// online CPUs is known, such ids belong to offline CPUs, and listDirectories ignores them; otherwise they are an error.
+func (t *fileReader) listDirectories(listed bool) (s cpuset.Set, err error) {
+	ids, err := t.listNumbered(cpuDir, "cpu")
 	if err != nil {
 		return s, err
 	}
@@ -125,9 +125,9 @@ func (t *tree) directories(listed bool) (s cpuset.Set, err error) {
 	return s, nil
 }
 
-// isolated reads the CPUs that isolcpus= isolates from the scheduler.
-func (t *tree) isolated(present cpuset.Set) (cpuset.Set, error) {
-	s, ok, err := t.list(cpuDir + "/isolated")
+// readIsolated reads the CPUs that isolcpus= isolates from the scheduler.
+func (t *fileReader) readIsolated(present cpuset.Set) (cpuset.Set, error) {
+	s, ok, err := t.readList(cpuDir + "/isolated")
 	if err != nil || ok {
 		return s.Intersect(present), err
 	}
@@ -138,21 +138,21 @@ func (t *tree) isolated(present cpuset.Set) (cpuset.Set, error) {
 	return parseIsolcpus(string(cmdline), present), nil
 }
 
-// cpu reads the kernel's information about an online CPU. A stray CPU is in no node's CPU set.
-func (t *tree) cpu(id int, stray bool) (c cpuFacts, err error) {
+// readCPU reads the information about an online CPU. stray reports whether the CPU is in no node's set of CPUs.
+func (t *fileReader) readCPU(id int, stray bool) (c cpuFacts, err error) {
 	c.id = id
-	if c.core, err = t.claim(id, "topology/core_cpus", "topology/thread_siblings", "topology/core_id"); err != nil {
+	if c.core, err = t.readClaim(id, "topology/core_cpus", "topology/thread_siblings", "topology/core_id"); err != nil {
 		return c, err
 	}
-	if c.socket, err = t.claim(id, "topology/package_cpus", "topology/core_siblings", "topology/physical_package_id"); err != nil {
+	if c.socket, err = t.readClaim(id, "topology/package_cpus", "topology/core_siblings", "topology/physical_package_id"); err != nil {
 		return c, err
 	}
-	if c.l3, err = t.l3(id); err != nil {
+	if c.l3, err = t.readL3(id); err != nil {
 		return c, err
 	}
 	c.node = -1
 	if stray {
-		linked, err := t.numbered(cpuPath(id, ""), "node")
+		linked, err := t.listNumbered(cpuPath(id, ""), "node")
 		if err != nil {
 			return c, err
 		}
@@ -160,23 +160,23 @@ func (t *tree) cpu(id int, stray bool) (c cpuFacts, err error) {
 			c.node = linked[0]
 		}
 	}
-	c.capacity = t.hint(cpuPath(id, "cpu_capacity"))
-	c.maxKHz = t.hint(cpuPath(id, "cpufreq/cpuinfo_max_freq"))
+	c.capacity = t.readOptionalNumber(cpuPath(id, "cpu_capacity"))
+	c.maxKHz = t.readOptionalNumber(cpuPath(id, "cpufreq/cpuinfo_max_freq"))
 	return c, nil
 }
 
-// claim reads a group of CPUs from the directory of CPU id. Linux 5.3 added files with clearer names;
-// the old files remain.
-func (t *tree) claim(id int, file, oldFile, number string) (c claim, err error) {
-	cpus, ok, err := t.set(cpuPath(id, file), cpuPath(id, file+"_list"))
+// readClaim reads a group of CPUs from the directory of CPU id. number is the file with the group's number. Linux 5.3
+// added files with clearer names, and the old files remain.
+func (t *fileReader) readClaim(id int, file, oldFile, number string) (c claim, err error) {
+	cpus, ok, err := t.readSet(cpuPath(id, file), cpuPath(id, file+"_list"))
 	if err == nil && !ok {
-		cpus, _, err = t.set(cpuPath(id, oldFile), cpuPath(id, oldFile+"_list"))
+		cpus, _, err = t.readSet(cpuPath(id, oldFile), cpuPath(id, oldFile+"_list"))
 	}
 	if err != nil {
 		return c, err
 	}
 	c.cpus = cpus
-	n, ok, err := t.number(cpuPath(id, number))
+	n, ok, err := t.readNumber(cpuPath(id, number))
 	if !ok || n < -1 {
 		n = -1
 	}
@@ -184,12 +184,12 @@ func (t *tree) claim(id int, file, oldFile, number string) (c claim, err error) 
 	return c, err
 }
 
-// cacheIndexes are the cache directories in search order: nearly every machine numbers them L1d, L1i,
-// L2, L3.
+// cacheIndexes are the numbers of the cache directories, in search order. Nearly every machine numbers its caches L1d,
+// L1i, L2, L3, so the L3 is usually index 3.
 var cacheIndexes = [...]string{"3", "2", "4", "1", "5", "0", "6", "7", "8", "9"}
 
-// l3 reads the L3 cache of a CPU.
-func (t *tree) l3(id int) (c claim, err error) {
+// readL3 reads the L3 cache of a CPU. The result is empty if the kernel reports no L3.
+func (t *fileReader) readL3(id int) (c claim, err error) {
 	c.id = -1
 	for _, index := range cacheIndexes {
 		dir := cpuPath(id, "cache/index"+index+"/")
@@ -207,13 +207,13 @@ func (t *tree) l3(id int) (c claim, err error) {
 		if ok && string(kind) != "Unified" {
 			continue
 		}
-		if c.cpus, ok, err = t.set(dir+"shared_cpu_map", dir+"shared_cpu_list"); err != nil {
+		if c.cpus, ok, err = t.readSet(dir+"shared_cpu_map", dir+"shared_cpu_list"); err != nil {
 			return c, err
 		}
 		if !ok {
 			continue
 		}
-		if n, ok, err := t.number(dir + "id"); err != nil {
+		if n, ok, err := t.readNumber(dir + "id"); err != nil {
 			return c, err
 		} else if ok && n >= 0 {
 			c.id = n
@@ -223,9 +223,9 @@ func (t *tree) l3(id int) (c claim, err error) {
 	return c, nil
 }
 
-// nodes reads the NUMA nodes.
-func (t *tree) nodes(f *facts) error {
-	ids, err := t.numbered(nodeDir, "node")
+// readNodes reads the NUMA nodes.
+func (t *fileReader) readNodes(f *facts) error {
+	ids, err := t.listNumbered(nodeDir, "node")
 	if err != nil {
 		return err
 	}
@@ -233,23 +233,23 @@ func (t *tree) nodes(f *facts) error {
 	for _, id := range ids {
 		dir := nodeDir + "/node" + strconv.Itoa(id) + "/"
 		n := nodeFacts{id: id}
-		if n.cpus, _, err = t.set(dir+"cpumap", dir+"cpulist"); err != nil {
+		if n.cpus, _, err = t.readSet(dir+"cpumap", dir+"cpulist"); err != nil {
 			return err
 		}
-		if n.distances, err = t.distances(dir + "distance"); err != nil {
+		if n.distances, err = t.readDistances(dir + "distance"); err != nil {
 			return err
 		}
 		columns = max(columns, len(n.distances))
 		f.nodes = append(f.nodes, n)
 	}
-	if f.memory, err = t.nodesWithMemory(); err != nil {
+	if f.memory, err = t.readNodesWithMemory(); err != nil {
 		return err
 	}
 	f.distanceTo = ids
 	if columns != len(ids) {
-		// A row has a column per online node. If directories of other nodes are missing in the tree,
-		// the possible nodes can still identify the columns.
-		possible, _, err := t.list(nodeDir + "/possible")
+		// A row of the distance table has a column per online node. If the directories of some nodes are missing, as
+		// in some recorded trees, the list of possible nodes may still have as many nodes as there are columns.
+		possible, _, err := t.readList(nodeDir + "/possible")
 		if err != nil {
 			return err
 		}
@@ -261,18 +261,18 @@ func (t *tree) nodes(f *facts) error {
 	return nil
 }
 
-// nodesWithMemory reads the set of NUMA nodes with memory. Linux before 4.14 without
-// CONFIG_MOVABLE_NODE has only the older file.
-func (t *tree) nodesWithMemory() (cpuset.Set, error) {
-	nodes, ok, err := t.list(nodeDir + "/has_memory")
+// readNodesWithMemory reads the set of NUMA nodes with memory. Linux before 4.14, if it was built without
+// CONFIG_MOVABLE_NODE, has only the older file.
+func (t *fileReader) readNodesWithMemory() (cpuset.Set, error) {
+	nodes, ok, err := t.readList(nodeDir + "/has_memory")
 	if err == nil && !ok {
-		nodes, _, err = t.list(nodeDir + "/has_normal_memory")
+		nodes, _, err = t.readList(nodeDir + "/has_normal_memory")
 	}
 	return nodes, err
 }
 
-// distances reads a row of the firmware's distance table.
-func (t *tree) distances(file string) ([]int, error) {
+// readDistances reads a row of the firmware's distance table.
+func (t *fileReader) readDistances(file string) ([]int, error) {
 	text, ok, err := t.read(file)
 	if err != nil || !ok {
 		return nil, err
@@ -288,7 +288,7 @@ func (t *tree) distances(file string) ([]int, error) {
 	return slices.Clip(row), nil
 }
 
-// cpuPath returns the path of a file in a CPU's directory, or of the directory itself for "".
+// cpuPath returns the path of a file in a CPU's directory, or the path of the directory if file is empty.
 func cpuPath(id int, file string) string {
 	path := cpuDir + "/cpu" + strconv.Itoa(id)
 	if file == "" {

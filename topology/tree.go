@@ -10,20 +10,20 @@ import (
 	"github.com/candor-project/candor/cpuset"
 )
 
-// WriteTree prints the machine as a tree of sockets, NUMA nodes, L3 domains and cores with their CPUs.
-// Domains with the same CPUs share a line. Distances, offline and isolated CPUs follow. On a large
-// machine only the first of several equal parts is expanded. The format can change; programs should
-// use the JSON form.
+// WriteTree prints the machine as a tree of sockets, NUMA nodes, L3 domains and cores with their CPUs. Domains with
+// the same CPUs are on the same line. The distances, the offline CPUs and the isolated CPUs follow. For a large
+// machine, WriteTree expands only the first of several equal parts. Later versions can change the format, so programs
+// should use the JSON form.
 func (m *Machine) WriteTree(w io.Writer) error {
 	var b strings.Builder
 	layers, nested := m.layers()
 	m.writeSummary(&b, layers)
 	root := m.branches(layers, nested)
-	const page = 40 // maximum lines of an unfolded tree
-	if count(root) > page {
+	const page = 40 // maximum number of lines of a tree that is not folded
+	if countLines(root) > page {
 		root = fold(root)
 	}
-	write(&b, root, "")
+	writeBranches(&b, root, "")
 	m.writeDistances(&b)
 	m.writeMemory(&b)
 	if !m.Offline.IsEmpty() {
@@ -36,7 +36,7 @@ func (m *Machine) WriteTree(w io.Writer) error {
 	return err
 }
 
-// writeSummary writes the counts: "2 sockets, 4 NUMA nodes, …".
+// writeSummary writes the numbers of domains and CPUs, such as "2 sockets, 4 NUMA nodes, …".
 func (m *Machine) writeSummary(b *strings.Builder, layers []layer) {
 	for _, l := range layers {
 		name := l.name
@@ -49,7 +49,7 @@ func (m *Machine) writeSummary(b *strings.Builder, layers []layer) {
 	if n := m.Offline.Count(); n > 0 {
 		fmt.Fprintf(b, " (and %d offline)", n)
 	}
-	if s := m.speeds(); len(s) == 1 && s[0].maxKHz > 0 { // a capacity common to all CPUs is no information
+	if s := m.speeds(); len(s) == 1 && s[0].maxKHz > 0 { // omit the capacity, because it is relative and equal for all CPUs
 		b.WriteString(", " + speed{maxKHz: s[0].maxKHz}.String())
 	}
 	b.WriteByte('\n')
@@ -57,18 +57,18 @@ func (m *Machine) writeSummary(b *strings.Builder, layers []layer) {
 
 // A branch is a line of the tree with its children.
 type branch struct {
-	label    string
-	shape    string // equal for parts with the same structure
-	cpus     cpuset.Set
-	single   bool // cores with a single CPU each: redundant with the parent's CPUs
-	children []branch
+	label       string
+	shape       string // describes the structure of the branch; equal for parts with the same structure
+	cpus        cpuset.Set
+	isRedundant bool // a line of cores with a single CPU each, which repeats the CPUs of the parent
+	children    []branch
 }
 
-// branches builds the tree. If domains do not nest, it lists each kind separately.
+// branches returns the branches of the root. If the domains do not nest, it lists the domains of each kind separately.
 func (m *Machine) branches(layers []layer, nested bool) []branch {
 	mixed := len(m.speeds()) > 1
 	if nested {
-		return m.grow(layers, &m.Online, mixed)
+		return m.branchesIn(layers, &m.Online, mixed)
 	}
 	var root []branch
 	for _, l := range layers {
@@ -79,34 +79,34 @@ func (m *Machine) branches(layers []layer, nested bool) []branch {
 	return append(root, m.coreLines(&m.Online, mixed)...)
 }
 
-// grow returns the branches within a set of CPUs.
-func (m *Machine) grow(layers []layer, in *cpuset.Set, mixed bool) []branch {
+// branchesIn returns the branches for a set of CPUs. layers are the layers of domains below.
+func (m *Machine) branchesIn(layers []layer, cpus *cpuset.Set, mixed bool) []branch {
 	if len(layers) == 0 {
-		return m.coreLines(in, mixed)
+		return m.coreLines(cpus, mixed)
 	}
-	var out []branch
-	for _, d := range within(layers[0].domains, in) {
+	var branches []branch
+	for _, d := range domainsIn(layers[0].domains, cpus) {
 		label, rest := domainLabel(layers[0], d), layers[1:]
-		for len(rest) > 0 { // further kinds with the same CPUs share the line
-			same := within(rest[0].domains, &d.CPUs)
+		for len(rest) > 0 { // domains of further layers with the same CPUs are on the same line
+			same := domainsIn(rest[0].domains, &d.CPUs)
 			if len(same) != 1 {
 				break
 			}
 			label += ", " + domainLabel(rest[0], same[0])
 			rest = rest[1:]
 		}
-		b := branch{label: label + ": " + d.CPUs.String(), cpus: d.CPUs, children: m.grow(rest, &d.CPUs, mixed)}
+		b := branch{label: label + ": " + d.CPUs.String(), cpus: d.CPUs, children: m.branchesIn(rest, &d.CPUs, mixed)}
 		b.shape = strconv.Itoa(len(rest))
 		for _, c := range b.children {
 			b.shape += "(" + c.shape + ")"
 		}
-		if len(b.children) == 1 && b.children[0].single {
+		if len(b.children) == 1 && b.children[0].isRedundant {
 			b.label += "  (" + b.children[0].shape + ")"
 			b.children = nil
 		}
-		out = append(out, b)
+		branches = append(branches, b)
 	}
-	return out
+	return branches
 }
 
 func domainLabel(l layer, d Domain) string {
@@ -116,7 +116,7 @@ func domainLabel(l layer, d Domain) string {
 	return l.name + " " + strconv.Itoa(d.ID)
 }
 
-// A speed distinguishes fast and slow cores.
+// A speed holds the values by which fast and slow cores differ.
 type speed struct{ capacity, maxKHz int }
 
 func (s speed) String() string {
@@ -142,16 +142,16 @@ func (m *Machine) speeds() []speed {
 	return all
 }
 
-// coreLines returns a line for each kind of core in a set of CPUs: cores with the same number of CPUs
-// and, if mixed, the same speed.
-func (m *Machine) coreLines(in *cpuset.Set, mixed bool) []branch {
+// coreLines returns a line for each kind of core in a set of CPUs. Cores of a kind have the same number of CPUs and, if
+// mixed, the same speed.
+func (m *Machine) coreLines(cpus *cpuset.Set, mixed bool) []branch {
 	type kind struct {
 		threads int
 		speed   speed
 	}
 	var kinds []kind
 	cores := map[kind][]Domain{}
-	for _, core := range within(m.Cores, in) {
+	for _, core := range domainsIn(m.Cores, cpus) {
 		k := kind{threads: core.CPUs.Count()}
 		if mixed {
 			c := m.CPU(core.CPUs.First())
@@ -171,13 +171,14 @@ func (m *Machine) coreLines(in *cpuset.Set, mixed bool) []branch {
 		if s := k.speed.String(); s != "" {
 			label += ", " + s
 		}
-		lines = append(lines, branch{label: label + ": " + coreSets(cores[k]), shape: label, single: k.threads == 1})
+		lines = append(lines, branch{label: label + ": " + coreSets(cores[k]), shape: label, isRedundant: k.threads == 1})
 	}
 	return lines
 }
 
-// coreSets formats the CPUs of several cores of equal size: "0,8 1,9 2,10" if that is short, otherwise
-// the first, second, … CPUs of all cores: "0-31 + 32-63".
+// coreSets formats the CPUs of several cores of equal size. If this is short, it lists the CPUs of each core, such as
+// "0,8 1,9 2,10". Otherwise it lists the first CPUs of all cores, then the second CPUs, and so on, such as
+// "0-31 + 32-63".
 func coreSets(cores []Domain) string {
 	const short = 48
 	single := cores[0].CPUs.Count() == 1
@@ -202,17 +203,17 @@ func coreSets(cores []Domain) string {
 	return strings.Join(columns, " + ")
 }
 
-// count returns the number of lines of a tree.
-func count(branches []branch) int {
+// countLines returns the number of lines of a tree.
+func countLines(branches []branch) int {
 	n := len(branches)
 	for i := range branches {
-		n += count(branches[i].children)
+		n += countLines(branches[i].children)
 	}
 	return n
 }
 
-// fold collapses every branch with the same structure as the previous branch, and joins long runs of
-// collapsed branches into a line.
+// fold removes the children of every branch that has the same structure as the previous branch. It replaces long runs of
+// such branches by a single line.
 func fold(branches []branch) []branch {
 	const limit = 8
 	var out []branch
@@ -240,21 +241,21 @@ func fold(branches []branch) []branch {
 	return out
 }
 
-// write draws the branches.
-func write(b *strings.Builder, branches []branch, indent string) {
+// writeBranches writes the branches and their children as lines of a tree.
+func writeBranches(b *strings.Builder, branches []branch, indent string) {
 	for i := range branches {
 		stem, below := "├─ ", "│  "
 		if i == len(branches)-1 {
 			stem, below = "└─ ", "   "
 		}
 		b.WriteString(indent + stem + branches[i].label + "\n")
-		write(b, branches[i].children, indent+below)
+		writeBranches(b, branches[i].children, indent+below)
 	}
 }
 
 // writeDistances writes the table of distances between NUMA nodes.
 func (m *Machine) writeDistances(b *strings.Builder) {
-	const limit = 16 // columns that fit on a line
+	const limit = 16 // maximum number of columns that fit on a line
 	if len(m.Nodes) < 2 {
 		return
 	}
@@ -284,7 +285,7 @@ func (m *Machine) writeDistances(b *strings.Builder) {
 	}
 }
 
-// writeMemory writes the nodes without local memory.
+// writeMemory writes a line for each node without local memory.
 func (m *Machine) writeMemory(b *strings.Builder) {
 	for i := range m.Nodes {
 		if n := &m.Nodes[i]; !n.HasMemory() {
@@ -293,9 +294,9 @@ func (m *Machine) writeMemory(b *strings.Builder) {
 	}
 }
 
-func plural(n int, what string) string {
+func plural(n int, noun string) string {
 	if n == 1 {
-		return "1 " + what
+		return "1 " + noun
 	}
-	return strconv.Itoa(n) + " " + what + "s"
+	return strconv.Itoa(n) + " " + noun + "s"
 }

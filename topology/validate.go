@@ -7,12 +7,11 @@ import (
 	"github.com/candor-project/candor/cpuset"
 )
 
-// Validate checks the invariants of Machine: every online CPU is in exactly one socket, NUMA node, L3
-// domain and core; no offline CPU is in any; lists are sorted; and indexes agree with the sets.
-// Domains need not nest: an L3 can span NUMA nodes, and a node can span sockets. The error names the
-// first violation.
+// Validate checks the invariants of a Machine: every online CPU is in exactly one socket, NUMA node, L3 domain and
+// core; no offline CPU is in any; the lists are sorted; and the indexes in CPUs agree with the sets of the domains.
+// Domains need not nest: an L3 can span NUMA nodes, and a node can span sockets. The error names the first violation.
 //
-// Read, Parse and UnmarshalJSON return valid machines.
+// The results of Read, Parse and UnmarshalJSON are valid.
 func (m *Machine) Validate() error {
 	if m.Online.IsEmpty() {
 		return fmt.Errorf("no online CPU")
@@ -33,7 +32,7 @@ func (m *Machine) Validate() error {
 	return m.validateNodes()
 }
 
-// validateCPUs checks the list of CPUs without their domains.
+// validateCPUs checks the list of CPUs, but not their domains.
 func (m *Machine) validateCPUs(all cpuset.Set) error {
 	next := all.First()
 	for i := range m.CPUs {
@@ -58,12 +57,12 @@ func (m *Machine) validateCPUs(all cpuset.Set) error {
 	return nil
 }
 
-// A domainKind is a kind of domain of a machine.
+// A domainKind gives access to the domains of a kind, such as the sockets.
 type domainKind struct {
 	name  string
 	count int
-	cpus  func(index int) *cpuset.Set // of a domain
-	index func(*CPU) int              // of the CPU's domain
+	cpus  func(index int) *cpuset.Set // CPUs of a domain
+	index func(*CPU) int              // index of a CPU's domain
 }
 
 // validateDomains checks that each kind of domain partitions the online CPUs.

@@ -74,7 +74,7 @@ func (f *simulateFlags) run(cmd *cobra.Command) error {
 	end := showProgress(cmd.ErrOrStderr(), func() stage { return pointsStage(setting.Progress, header.Events, len(points)) })
 	report.Points, err = f.replay(ctx, setting, points)
 	end()
-	report.Setting.Report = setting.Progress.Left()
+	report.Setting.Report = setting.Progress.Report()
 	stopped := errors.Is(err, context.Canceled)
 	if err != nil && !stopped {
 		return simulateError(err)
@@ -265,7 +265,7 @@ func pointOf(algorithm, policy, scheduler string) simulate.Point {
 	var p simulate.Point
 	must(p.Algorithm.UnmarshalText([]byte(algorithm)))
 	must(p.Policy.UnmarshalText([]byte(policy)))
-	if p.Scheduler = simulate.OwnScheduler(p.Algorithm); scheduler != own {
+	if p.Scheduler = simulate.DefaultScheduler(p.Algorithm); scheduler != own {
 		must(p.Scheduler.UnmarshalText([]byte(scheduler)))
 	}
 	return p

@@ -13,10 +13,10 @@ const CPU = "cpu"
 // An Item is an application with its demand, or a node with its capacity.
 type Item struct {
 	Name    string
-	Amounts []int64 // in the order of the list's resources; CPU first
+	Amounts []int64 // in the order of List.Resources, CPU first
 }
 
-// A List is applications or nodes.
+// A List is a list of applications or of nodes.
 type List struct {
 	Resources []string // CPU first
 	Items     []Item
@@ -26,7 +26,7 @@ type List struct {
 type Goal uint8
 
 const (
-	// Nodes minimizes the nodes with applications, and second the sharing.
+	// Nodes minimizes the number of nodes with applications and then, for this number, the sharing.
 	Nodes Goal = iota
 	// Sharing minimizes the CPU time on CPUs of several applications.
 	Sharing
@@ -36,39 +36,39 @@ var goalNames = []string{"nodes", "sharing"}
 
 func (g Goal) String() string { return goalNames[g] }
 
-// MarshalText writes the goal's name.
+// MarshalText returns the goal's name.
 func (g Goal) MarshalText() ([]byte, error) { return []byte(g.String()), nil }
 
 // UnmarshalText parses a goal's name. The error for an unknown name lists the known names.
 func (g *Goal) UnmarshalText(text []byte) error {
 	i := slices.Index(goalNames, string(text))
 	if i < 0 {
-		return fmt.Errorf("%.40q: must be one of %s", text, list(goalNames))
+		return fmt.Errorf("%.40q: must be one of %s", text, joinNames(goalNames))
 	}
 	*g = Goal(i)
 	return nil
 }
 
-// A Solution is where each application goes.
+// A Solution is an allocation of all applications.
 type Solution struct {
-	Of      []int // by application: index of its node
-	Used    int   // nodes with applications
-	Shared  int64 // milli-CPU on CPUs that several applications use
-	Optimal bool  // no other solution has a lower objective
-	Bound   int64 // no other has less than this: nodes, or milli-CPU
+	NodeOf  []int // by application: index of the application's node
+	Used    int   // number of nodes with applications
+	Shared  int64 // CPU time on CPUs that several applications use, in milli-CPU
+	Optimal bool  // no allocation has a lower objective
+	Bound   int64 // lower bound on the objective of every allocation: nodes, or milli-CPU
 
-	SharesLeast bool // no other that uses as many nodes, or any number where Sharing is minimized, shares less
+	SharesLeast bool // no allocation shares less: with the same number of nodes or, for the goal Sharing, with any number
 }
 
 // An Infeasible error explains why there is no solution.
 type Infeasible struct {
-	Resource string // that is lacking; "": no single one
+	Resource string // the resource that is lacking; "" if several together are lacking
 	Reason   string
 }
 
 func (e *Infeasible) Error() string { return "no allocation: " + e.Reason }
 
-// problem is the two lists with the nodes' resources in the order of the applications'.
+// A problem holds the applications and the nodes, with their resources in the same order.
 type problem struct {
 	resources []string
 	apps      []Item
@@ -78,19 +78,19 @@ type problem struct {
 // ErrOtherResources reports that applications and nodes have different resources.
 var ErrOtherResources = errors.New("must be the same")
 
-// newProblem brings the lists together.
+// newProblem orders the resources of the nodes as those of the applications.
 func newProblem(apps, nodes List) (*problem, error) {
 	p := &problem{apps.Resources, apps.Items, slices.Clone(nodes.Items)}
-	other := fmt.Errorf("applications have the resources %s, nodes %s: %w", list(apps.Resources), list(nodes.Resources), ErrOtherResources)
+	mismatch := fmt.Errorf("applications have the resources %s, nodes %s: %w", joinNames(apps.Resources), joinNames(nodes.Resources), ErrOtherResources)
 	if len(apps.Resources) != len(nodes.Resources) {
-		return nil, other
+		return nil, mismatch
 	}
 	for n := range p.nodes {
 		p.nodes[n].Amounts = make([]int64, len(p.resources))
 		for r, name := range p.resources {
 			at := slices.Index(nodes.Resources, name)
 			if at < 0 {
-				return nil, other
+				return nil, mismatch
 			}
 			p.nodes[n].Amounts[r] = nodes.Items[n].Amounts[at]
 		}
@@ -98,13 +98,13 @@ func newProblem(apps, nodes List) (*problem, error) {
 	return p, nil
 }
 
-func list(names []string) string { return strings.Join(names, ", ") }
+func joinNames(names []string) string { return strings.Join(names, ", ") }
 
-// total is the sum of a resource over things.
-func total(things []Item, resource int) int64 {
+// sumOf returns the sum of a resource over all items.
+func sumOf(items []Item, resource int) int64 {
 	var sum int64
-	for i := range things {
-		sum += things[i].Amounts[resource]
+	for i := range items {
+		sum += items[i].Amounts[resource]
 	}
 	return sum
 }

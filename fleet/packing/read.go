@@ -13,14 +13,14 @@ import (
 	"github.com/candor-project/candor/hybrid"
 )
 
-// Most that a file has.
+// Limits of an input file.
 const (
 	MaxItems     = 10_000
 	MaxResources = 16
-	MaxAmount    = 100_000_000_000_000 // of a resource besides CPU
+	MaxAmount    = 100_000_000_000_000 // largest amount of a resource besides CPU
 )
 
-// A SyntaxError is an error at a place in a file.
+// A SyntaxError is an error in a line of an input file.
 type SyntaxError struct {
 	File string
 	Line int
@@ -30,12 +30,11 @@ type SyntaxError struct {
 func (e *SyntaxError) Error() string { return fmt.Sprintf("%s:%d: %v", e.File, e.Line, e.Err) }
 func (e *SyntaxError) Unwrap() error { return e.Err }
 
-// Read reads applications or nodes: JSON if the first character is "[", else CSV. The name is
-// for errors, which are *SyntaxError but for those of the reader.
+// Read reads a list of applications or nodes: JSON if the first character is "[", otherwise CSV. The file name is for error messages.
+// Errors are of type *SyntaxError, except for the errors of the reader.
 //
-// CSV has a heading: "name", "cpu" and any further resources, in any order. JSON is a list of
-// objects with those keys, the same in each. CPU is as Kubernetes writes it (1500m, 1.5), other amounts are
-// whole numbers from 0.
+// CSV starts with a heading: "name", "cpu" and any further resources, in any order. JSON is a list of objects with these names as keys; all
+// objects have the same keys. CPU is in Kubernetes' notation, such as 1500m or 1.5. Other amounts are whole numbers from 0.
 func Read(r io.Reader, file string) (List, error) {
 	text, err := io.ReadAll(r)
 	if err != nil {
@@ -81,16 +80,16 @@ func readCSV(text []byte, file string) (List, error) {
 	}
 }
 
-// A builder makes a list of rows of fields.
+// A builder builds a list from rows of fields.
 type builder struct {
 	list    List
 	heading []string
-	taken   map[string]bool
+	names   map[string]bool
 }
 
-// newBuilder checks a heading.
+// newBuilder checks a heading and returns a builder for its rows.
 func newBuilder(heading []string) (*builder, error) {
-	b := &builder{heading: slices.Clone(heading), taken: map[string]bool{}}
+	b := &builder{heading: slices.Clone(heading), names: map[string]bool{}}
 	b.list.Resources = []string{CPU}
 	for i, name := range b.heading {
 		switch {
@@ -103,7 +102,7 @@ func newBuilder(heading []string) (*builder, error) {
 		}
 	}
 	if !slices.Contains(b.heading, "name") || !slices.Contains(b.heading, CPU) {
-		return nil, fmt.Errorf(`heading %q: must be "name", "cpu" and any further resources`, list(b.heading))
+		return nil, fmt.Errorf(`heading %q: must be "name", "cpu" and any further resources`, joinNames(b.heading))
 	}
 	if len(b.list.Resources) > MaxResources {
 		return nil, fmt.Errorf("%d resources: the maximum is %d", len(b.list.Resources), MaxResources)
@@ -111,7 +110,7 @@ func newBuilder(heading []string) (*builder, error) {
 	return b, nil
 }
 
-// add adds a row, with fields as in the heading.
+// add adds a row, with its fields in the order of the heading.
 func (b *builder) add(fields []string) error {
 	t := Item{Amounts: make([]int64, len(b.list.Resources))}
 	for i, name := range b.heading {
@@ -129,7 +128,7 @@ func (b *builder) add(fields []string) error {
 	if len(b.list.Items) == MaxItems {
 		return fmt.Errorf("more than %d rows", MaxItems)
 	}
-	b.taken[t.Name] = true
+	b.names[t.Name] = true
 	b.list.Items = append(b.list.Items, t)
 	return nil
 }
@@ -138,7 +137,7 @@ func (b *builder) checkName(name string) error {
 	switch {
 	case name == "" || strings.TrimSpace(name) != name || strings.ContainsFunc(name, isControl) || len(name) > 200:
 		return fmt.Errorf("name %.40q: must be up to 200 bytes without surrounding space", name)
-	case b.taken[name]:
+	case b.names[name]:
 		return fmt.Errorf("name %q: there is one already", name)
 	}
 	return nil
@@ -146,7 +145,7 @@ func (b *builder) checkName(name string) error {
 
 func isControl(r rune) bool { return r < ' ' || r == 0x7f }
 
-// parseAmount reads an amount of a resource.
+// parseAmount parses an amount of a resource.
 func parseAmount(resource, text string) (int64, error) {
 	if resource == CPU {
 		milli, err := hybrid.ParseMilli(text)
@@ -159,7 +158,7 @@ func parseAmount(resource, text string) (int64, error) {
 	return int64(amount), nil
 }
 
-// finish returns the list, unless it is empty.
+// finish returns the list, or an error if the list is empty.
 func (b *builder) finish(file string, line int) (List, error) {
 	if len(b.list.Items) == 0 {
 		return List{}, &SyntaxError{file, line, errors.New("no rows after the heading")}

@@ -9,7 +9,7 @@ import (
 
 var readable = List{[]string{CPU, "memory"}, []Item{{"web", []int64{1500, 512}}, {"db", []int64{2000, 4096}}}}
 
-// Both forms say the same.
+// CSV and JSON with the same content give the same list.
 func TestRead(t *testing.T) {
 	for _, text := range []string{
 		"name,cpu,memory\nweb,1.5,512\ndb,2,4096\n",
@@ -24,7 +24,7 @@ func TestRead(t *testing.T) {
 	}
 }
 
-// What is wrong is said with its line.
+// Errors name the invalid line.
 func TestReadBad(t *testing.T) {
 	for _, test := range []struct{ text, want string }{
 		{"", `apps:1: empty: must start with a heading such as "name,cpu,memory"`},
@@ -56,7 +56,7 @@ func TestReadBad(t *testing.T) {
 	}
 }
 
-// Nodes must have what applications ask for.
+// Nodes and applications must have the same resources.
 func TestOtherResources(t *testing.T) {
 	nodes := List{[]string{CPU, "disk"}, []Item{{"n", []int64{1000, 1}}}}
 	if _, err := Solve(readable, nodes, Nodes); err == nil || err.Error() != "applications have the resources cpu, memory, nodes cpu, disk: must be the same" {
@@ -64,7 +64,7 @@ func TestOtherResources(t *testing.T) {
 	}
 }
 
-// FuzzRead: whatever the file, there is a list whose rows are right, or an error with a line.
+// For every file, Read returns a list with valid rows, or an error with a line.
 func FuzzRead(f *testing.F) {
 	for _, text := range []string{"name,cpu,memory\nweb,1.5,512\n", `[{"name":"web","cpu":"1500m","memory":512}]`, "[", "name,cpu\n\"", "[{}]", "[null]"} {
 		f.Add([]byte(text))

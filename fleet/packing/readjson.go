@@ -9,7 +9,7 @@ import (
 	"slices"
 )
 
-// readJSON reads a list of objects, key by key: the keys of the first are the heading.
+// readJSON reads a list of objects. The keys of the first object are the heading.
 func readJSON(text []byte, file string) (List, error) {
 	d := json.NewDecoder(bytes.NewReader(text))
 	d.UseNumber()
@@ -58,7 +58,7 @@ func (b *builder) addObject(keys, values []string) error {
 	for i, name := range b.heading {
 		at := slices.Index(keys, name)
 		if at < 0 || len(keys) != len(b.heading) {
-			return fmt.Errorf("keys %s: must be the keys of the first object, %s", list(keys), list(b.heading))
+			return fmt.Errorf("keys %s: must be the keys of the first object, %s", joinNames(keys), joinNames(b.heading))
 		}
 		fields[i] = values[at]
 	}
@@ -77,7 +77,7 @@ func readObject(d *json.Decoder) (keys, values []string, err error) {
 		if err != nil {
 			return nil, nil, err
 		}
-		name := key.(string) // the decoder guarantees it
+		name := key.(string) // the decoder returns a string for every key
 		if slices.Contains(keys, name) {
 			return nil, nil, fmt.Errorf("key %q twice", name)
 		}

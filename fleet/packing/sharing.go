@@ -5,9 +5,10 @@ import (
 	"slices"
 )
 
-// sharedOn returns a lower bound on the CPU time, in milli-CPU, on CPUs of several applications, if applications with these amounts run on
-// a node: whole CPUs and the largest fractions get CPUs of their own while CPUs remain, and the remaining time must hold the rest. It
-// considers time only, so it assumes free moves of fractions. More applications never lower it.
+// sharedOn returns a lower bound on the CPU time, in milli-CPU, that applications with these amounts use on shared CPUs of a node. Whole
+// CPUs and the largest fractions get CPUs of their own as long as the remaining CPUs have enough time for the remaining fractions. The
+// remaining fractions are shared. sharedOn only compares sums of time, so it assumes that fractions can be divided among CPUs. A further
+// application never lowers the result. fractions is memory for the computation.
 func sharedOn(cpus int64, amounts []int64, fractions []int64) int64 {
 	fractions = fractions[:0]
 	bins, rest := cpus, int64(0)
@@ -26,8 +27,8 @@ func sharedOn(cpus int64, amounts []int64, fractions []int64) int64 {
 	return rest
 }
 
-// sharedBound returns a lower bound on the sharing of solutions with at most that many nodes: it treats the CPUs of the largest nodes as a
-// single node.
+// sharedBound returns a lower bound on the sharing of all allocations with at most this number of nodes. It treats the largest nodes as a
+// single node that has all of their CPUs.
 func (p *problem) sharedBound(nodes int) int64 {
 	var cpus int64
 	for _, milli := range p.sizes(0)[:nodes] {
@@ -40,15 +41,16 @@ func (p *problem) sharedBound(nodes int) int64 {
 	return sharedOn(cpus, amounts, nil)
 }
 
-// wholeCPUs returns the CPUs of a node; a part of a CPU counts as a CPU.
+// wholeCPUs returns the number of CPUs of a node, rounded up.
 func wholeCPUs(milli int64) int64 { return (milli + 999) / 1000 }
 
-// nodesBound returns a lower bound on the nodes of every solution: the number of largest nodes, resource by resource.
+// nodesBound returns a lower bound on the number of nodes of every allocation. For each resource, it counts how many of the largest nodes
+// have the capacity for the total demand.
 func (p *problem) nodesBound() int {
 	bound := 0
 	for r := range p.resources {
 		sizes := p.sizes(r)
-		need, count := total(p.apps, r), 0
+		need, count := sumOf(p.apps, r), 0
 		for ; need > 0 && count < len(sizes); count++ {
 			need -= sizes[count]
 		}

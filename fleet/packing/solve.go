@@ -7,55 +7,55 @@ import (
 	"strings"
 )
 
-// Tries bounds the placements of a search before it stops without a proof of optimality: a few seconds.
+// Tries is the maximum number of placements that a search tries, which takes a few seconds. After them, the solution may not be optimal.
 const Tries = 5_000_000
 
-// ErrNotFound reports that no solution was found, although there can be a solution.
+// ErrNotFound reports that Solve found no allocation within Tries, and that an allocation may still exist.
 var ErrNotFound = errors.New("no allocation found, and none proven impossible: the case is too large to search through")
 
-// Solve finds an allocation. Errors: an *Infeasible if there is none, ErrNotFound, or ErrOtherResources.
+// Solve finds an allocation. Errors: an *Infeasible if no allocation exists, ErrNotFound, or ErrOtherResources.
 func Solve(apps, nodes List, goal Goal) (*Solution, error) {
 	p, err := newProblem(apps, nodes)
 	if err != nil {
 		return nil, err
 	}
-	if err := p.tooMuch(); err != nil {
+	if err := p.checkCapacity(); err != nil {
 		return nil, err
 	}
 	s := newSearch(p, goal)
 	s.run()
 	switch {
 	case s.best == nil && s.tries >= 0:
-		return nil, p.whyNot()
+		return nil, p.explainInfeasible()
 	case s.best == nil:
 		return nil, ErrNotFound
 	}
-	solution := &Solution{Of: s.best, Optimal: s.tries >= 0}
-	p.describe(solution)
+	solution := &Solution{NodeOf: s.best, Optimal: s.tries >= 0}
+	p.setUse(solution)
 	if goal == Nodes {
-		p.shareLess(solution)
+		p.reduceSharing(solution)
 	}
 	p.setBound(solution, goal)
 	return solution, nil
 }
 
-// shareLess searches for the least sharing with the solution's number of nodes.
-func (p *problem) shareLess(solution *Solution) {
+// reduceSharing searches for the least sharing among the allocations with the solution's number of nodes.
+func (p *problem) reduceSharing(solution *Solution) {
 	s := newSearch(p, Sharing)
-	s.mostNodes, s.bound = solution.Used, p.sharedBound(solution.Used)
-	s.best, s.bestCost = solution.Of, solution.Shared
+	s.maxNodes, s.bound = solution.Used, p.sharedBound(solution.Used)
+	s.best, s.bestCost = solution.NodeOf, solution.Shared
 	if s.bestCost > s.bound {
 		s.run()
 	}
-	solution.Of, solution.SharesLeast = s.best, s.tries >= 0
-	p.describe(solution)
+	solution.NodeOf, solution.SharesLeast = s.best, s.tries >= 0
+	p.setUse(solution)
 }
 
-// describe computes the nodes and the sharing of a solution.
-func (p *problem) describe(solution *Solution) {
+// setUse sets Used and Shared of a solution.
+func (p *problem) setUse(solution *Solution) {
 	solution.Used, solution.Shared = 0, 0
 	amounts := make([][]int64, len(p.nodes))
-	for a, n := range solution.Of {
+	for a, n := range solution.NodeOf {
 		amounts[n] = append(amounts[n], p.apps[a].Amounts[0])
 	}
 	for n := range amounts {
@@ -66,56 +66,56 @@ func (p *problem) describe(solution *Solution) {
 	}
 }
 
-// setBound sets a solution's bound on its distance from the optimum.
+// setBound sets Optimal and Bound of a solution, and SharesLeast for the goal Sharing.
 func (p *problem) setBound(solution *Solution, goal Goal) {
-	reached := int64(solution.Used)
+	cost := int64(solution.Used)
 	solution.Bound = int64(p.nodesBound())
 	if goal == Sharing {
-		reached, solution.Bound = solution.Shared, p.sharedBound(len(p.nodes))
+		cost, solution.Bound = solution.Shared, p.sharedBound(len(p.nodes))
 	}
-	if reached == solution.Bound {
+	if cost == solution.Bound {
 		solution.Optimal = true
 	}
 	if solution.Optimal {
-		solution.Bound = reached
+		solution.Bound = cost
 	}
 	solution.SharesLeast = solution.SharesLeast || goal == Sharing && solution.Optimal
 }
 
-// tooMuch finds infeasibility without a search: an application that fits on no node, or a resource with too little capacity in total.
-func (p *problem) tooMuch() error {
+// checkCapacity returns an error if an application fits on no node, or if the total capacity of a resource is too small.
+func (p *problem) checkCapacity() error {
 	for r, name := range p.resources {
 		for i := range p.apps {
-			most := int64(0)
+			largest := int64(0)
 			for n := range p.nodes {
-				most = max(most, p.nodes[n].Amounts[r])
+				largest = max(largest, p.nodes[n].Amounts[r])
 			}
-			if app := &p.apps[i]; app.Amounts[r] > most {
+			if app := &p.apps[i]; app.Amounts[r] > largest {
 				return &Infeasible{name, fmt.Sprintf("%s needs %s of %s, the largest node has %s",
-					app.Name, amountText(name, app.Amounts[r]), name, amountText(name, most))}
+					app.Name, amountText(name, app.Amounts[r]), name, amountText(name, largest))}
 			}
 		}
-		if need, have := total(p.apps, r), total(p.nodes, r); need > have {
+		if need, capacity := sumOf(p.apps, r), sumOf(p.nodes, r); need > capacity {
 			return &Infeasible{name, fmt.Sprintf("%s: the applications need %s in all, the nodes have %s",
-				name, amountText(name, need), amountText(name, have))}
+				name, amountText(name, need), amountText(name, capacity))}
 		}
 	}
 	return nil
 }
 
-// whyNot finds the resources without which a solution would exist.
-func (p *problem) whyNot() error {
+// explainInfeasible returns an error that names each resource without whose demand an allocation would exist.
+func (p *problem) explainInfeasible() error {
 	var lacking []string
 	for r, name := range p.resources {
-		s := newSearch(p.without(r), Nodes)
-		s.anyWillDo = true
+		s := newSearch(p.withoutDemand(r), Nodes)
+		s.anySolution = true
 		if s.run(); s.best != nil {
 			lacking = append(lacking, name)
 		}
 	}
 	switch len(lacking) {
 	case 0:
-		return &Infeasible{"", "the applications do not fit on the nodes by more than one of " + list(p.resources)}
+		return &Infeasible{"", "the applications do not fit on the nodes by more than one of " + joinNames(p.resources)}
 	case 1:
 		return &Infeasible{lacking[0], fmt.Sprintf("%s is what lacks: there is enough in all, but the applications do not fit on the nodes; by the other resources they would", lacking[0])}
 	default:
@@ -123,8 +123,8 @@ func (p *problem) whyNot() error {
 	}
 }
 
-// without returns the problem without a resource's demand.
-func (p *problem) without(resource int) *problem {
+// withoutDemand returns the problem with a demand of 0 for a resource.
+func (p *problem) withoutDemand(resource int) *problem {
 	q := &problem{p.resources, slices.Clone(p.apps), p.nodes}
 	for i := range q.apps {
 		q.apps[i].Amounts = slices.Clone(q.apps[i].Amounts)

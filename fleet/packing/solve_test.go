@@ -10,7 +10,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// drawCase draws a small case.
+// drawCase draws a small problem.
 func drawCase(t *rapid.T) (apps, nodes List) {
 	resources := []string{CPU, "memory", "disk"}[:rapid.IntRange(1, 3).Draw(t, "resources")]
 	things := func(what string, most int, cpu, other *rapid.Generator[int64]) List {
@@ -30,7 +30,7 @@ func drawCase(t *rapid.T) (apps, nodes List) {
 	return apps, nodes
 }
 
-// bruteForce looks at all allocations. shared is the least sharing of those that cost least.
+// bruteForce evaluates all allocations. shared is the least sharing of the allocations with the lowest cost.
 func bruteForce(apps, nodes List, goal Goal) (best, shared int64, found bool) {
 	of := make([]int, len(apps.Items))
 	var place func(a int)
@@ -53,7 +53,7 @@ func bruteForce(apps, nodes List, goal Goal) (best, shared int64, found bool) {
 	return best, shared, found
 }
 
-// costOf counts what an allocation costs, and whether it keeps the capacities.
+// costOf returns the cost of an allocation, and reports whether the allocation respects the capacities.
 func costOf(apps, nodes List, of []int, goal Goal) (cost int64, ok bool) {
 	for n := range nodes.Items {
 		var cpus []int64
@@ -101,7 +101,7 @@ func bruteSharing(cpus int64, amounts []int64) int64 {
 	return least
 }
 
-// Small cases are solved exactly, and what has no solution is refused.
+// Solve solves small problems exactly, and refuses problems without a solution.
 func TestSolveIsExact(t *testing.T) {
 	seen := map[string]int{}
 	rapid.Check(t, func(rt *rapid.T) {
@@ -120,7 +120,7 @@ func TestSolveIsExact(t *testing.T) {
 		if err != nil {
 			rt.Fatal(err)
 		}
-		cost, ok := costOf(apps, nodes, solution.Of, goal)
+		cost, ok := costOf(apps, nodes, solution.NodeOf, goal)
 		if !ok || !solution.Optimal || cost != want || solution.Bound != want {
 			rt.Fatalf("%+v costs %d (capacities kept: %v); want %d", *solution, cost, ok, want)
 		}
@@ -146,8 +146,8 @@ func TestSolveIsExact(t *testing.T) {
 	}
 }
 
-// Of the allocations with the fewest nodes, the one with the least sharing is taken: best fit
-// alone fills the first node, where two fractions then share a CPU.
+// Of the allocations with the fewest nodes, Solve returns the allocation with the least sharing. Best fit alone would fill the first node,
+// on which two fractions would then share a CPU.
 func TestFewestNodesShareLeast(t *testing.T) {
 	apps, nodes := List{Resources: []string{CPU}}, List{Resources: []string{CPU}}
 	for i, milli := range []int64{1500, 1500, 1500, 1000} {
@@ -171,7 +171,7 @@ func TestFewestNodesShareLeast(t *testing.T) {
 	}
 }
 
-// checkReason holds the resource that is said to lack against the case without it.
+// checkReason checks that the problem has a solution without the demand for the resource that the error names.
 func checkReason(t *rapid.T, apps, nodes List, no *Infeasible) {
 	if no.Resource == "" {
 		return
@@ -185,17 +185,17 @@ func checkReason(t *rapid.T, apps, nodes List, no *Infeasible) {
 	only := p
 	for other := range p.resources {
 		if other != r {
-			only = only.without(other)
+			only = only.withoutDemand(other)
 		}
 	}
 	_, _, alone := bruteForce(List{apps.Resources, only.apps}, nodes, Nodes)
-	_, _, without := bruteForce(List{apps.Resources, p.without(r).apps}, nodes, Nodes)
+	_, _, without := bruteForce(List{apps.Resources, p.withoutDemand(r).apps}, nodes, Nodes)
 	if alone && !without {
 		t.Fatalf("%s is said to lack (%v), but it does not", no.Resource, no)
 	}
 }
 
-// What cannot be says which resource lacks.
+// The error of a problem without a solution names the resource that is lacking.
 func TestInfeasible(t *testing.T) {
 	node := List{[]string{CPU, "memory"}, []Item{{"n1", []int64{4000, 10}}, {"n2", []int64{4000, 10}}}}
 	for _, test := range []struct {
@@ -219,7 +219,7 @@ func TestInfeasible(t *testing.T) {
 	}
 }
 
-// A case that is too large to search through has a solution that keeps the capacities, and a bound.
+// The solution of a problem that is too large for an exact search respects the capacities, and has a bound.
 func TestLargeCase(t *testing.T) {
 	apps, nodes := List{Resources: []string{CPU, "memory"}}, List{Resources: []string{CPU, "memory"}}
 	for i := range 60 {
@@ -233,7 +233,7 @@ func TestLargeCase(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		cost, ok := costOf(apps, nodes, s.Of, Nodes)
+		cost, ok := costOf(apps, nodes, s.NodeOf, Nodes)
 		if !ok || cost != int64(s.Used) || s.Bound > map[Goal]int64{Nodes: cost, Sharing: s.Shared}[goal] {
 			t.Errorf("%v: %d nodes, %v; %+v", goal, cost, ok, *s)
 		}

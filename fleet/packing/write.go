@@ -4,11 +4,14 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"strconv"
 	"text/tabwriter"
+
+	"github.com/candor-project/candor/hybrid"
 )
 
-// WriteMatrix writes the allocation matrix: a row per application, a column per node; then the use of the nodes, and the quality of the
-// allocation.
+// WriteMatrix writes the allocation as a matrix with a row per application and a column per node, and then a line with the number of used
+// nodes, the shared time and the quality of the allocation.
 func (s *Solution) WriteMatrix(out io.Writer, apps, nodes List, goal Goal) error {
 	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
 	for n := range nodes.Items {
@@ -18,7 +21,7 @@ func (s *Solution) WriteMatrix(out io.Writer, apps, nodes List, goal Goal) error
 		fmt.Fprintf(w, "\n%s", apps.Items[a].Name)
 		for n := range nodes.Items {
 			mark := "0"
-			if s.Of[a] == n {
+			if s.NodeOf[a] == n {
 				mark = "1"
 			}
 			fmt.Fprintf(w, "\t%s", mark)
@@ -32,7 +35,7 @@ func (s *Solution) WriteMatrix(out io.Writer, apps, nodes List, goal Goal) error
 	return err
 }
 
-// quality describes the distance of the solution from the optimum.
+// quality returns a phrase about the distance of the solution from the optimum.
 func (s *Solution) quality(goal Goal) string {
 	switch {
 	case s.Optimal && goal == Sharing:
@@ -66,11 +69,19 @@ func (s *Solution) WriteJSON(out io.Writer, apps, nodes List, goal Goal) error {
 		Bound    int64   `json:"bound"`
 		Least    bool    `json:"sharesLeast"`
 	}{Minimize: goal.String(), Used: s.Used, Shared: s.Shared, Optimal: s.Optimal, Bound: s.Bound, Least: s.SharesLeast}
-	for a, n := range s.Of {
+	for a, n := range s.NodeOf {
 		cells := make([]int, len(nodes.Items))
 		cells[n] = 1
 		result.Matrix = append(result.Matrix, cells)
 		result.Rows = append(result.Rows, row{apps.Items[a].Name, nodes.Items[n].Name})
 	}
 	return json.NewEncoder(out).Encode(result)
+}
+
+// amountText formats an amount of a resource.
+func amountText(resource string, amount int64) string {
+	if resource == CPU {
+		return hybrid.Milli(amount).String()
+	}
+	return strconv.FormatInt(amount, 10)
 }

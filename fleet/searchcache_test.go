@@ -10,14 +10,14 @@ import (
 	"github.com/candor-project/candor/topology"
 )
 
-// A question that is asked again is answered right however the nodes have changed meanwhile, and the blocks in which
-// they stand: by a few changes, or by more than are remembered; and however few candidates are kept.
-func TestAnswersGoOn(t *testing.T) {
+// A repeated query gives the right node, regardless of the changes of nodes and blocks since the first query: after few changes or more
+// changes than the fleet stores, and even if searches retain few candidates.
+func TestCachedSearches(t *testing.T) {
 	for order := fleet.Candor; order <= fleet.Most; order++ {
 		for _, algorithm := range []hybrid.Algorithm{hybrid.Candor, hybrid.Paper} {
 			t.Run(fmt.Sprint(order, "/", algorithm), func(t *testing.T) {
 				if algorithm == hybrid.Candor {
-					defer fleet.KeepFew()()
+					defer fleet.LimitCandidates()()
 				}
 				c := newCell(t, 400, fleet.Options{Order: order, Hybrid: hybrid.Options{Algorithm: algorithm}}, 0.5)
 				c.fill(5, 0)
@@ -51,8 +51,8 @@ func TestAnswersGoOn(t *testing.T) {
 	}
 }
 
-// A node of another kind than those that were asked, but of the same size, is found by the same question.
-func TestAnotherKind(t *testing.T) {
+// A repeated query finds a node of a new kind that has the size of the previous nodes.
+func TestKindAddedAfterQuery(t *testing.T) {
 	c := &cell{Fleet: newFleet(t, fleet.Options{Resources: []string{"memory"}})}
 	four := machine(t, "core:4")
 	r := fleet.Request{Class: hybrid.Flexible, Limit: 1000, Resources: []int64{500}}
@@ -62,8 +62,8 @@ func TestAnotherKind(t *testing.T) {
 	}
 }
 
-// A search goes on where most nodes are gone, and with them blocks of all sizes.
-func TestShrinks(t *testing.T) {
+// A search resumes correctly after most nodes, and blocks of all sizes, have been removed.
+func TestSearchAfterRemovals(t *testing.T) {
 	small, large := machine(t, "core:4"), machine(t, "core:16")
 	for name, test := range map[string]struct {
 		last        *topology.Machine
@@ -96,8 +96,8 @@ func TestShrinks(t *testing.T) {
 	}
 }
 
-// Requests that differ in anything are not the same question.
-func TestSame(t *testing.T) {
+// Requests that differ in a single field are not equal.
+func TestRequestEquals(t *testing.T) {
 	asked := fleet.Request{Class: hybrid.Flexible, Limit: 1000, Guarantee: 500, Resources: []int64{5, 6}, Spread: 7}
 	for name, change := range map[string]func(*fleet.Request){
 		"class":     func(r *fleet.Request) { r.Class = hybrid.Sensitive },
@@ -109,9 +109,9 @@ func TestSame(t *testing.T) {
 		"fewer":     func(r *fleet.Request) { r.Resources = []int64{5} },
 		"spread":    func(r *fleet.Request) { r.Spread++ },
 	} {
-		if other := asked; !fleet.Same(&asked, &other) {
+		if other := asked; !fleet.RequestsEqual(&asked, &other) {
 			t.Error("a copy is another question")
-		} else if change(&other); fleet.Same(&asked, &other) {
+		} else if change(&other); fleet.RequestsEqual(&asked, &other) {
 			t.Errorf("another %s is the same question", name)
 		}
 	}
