@@ -17,9 +17,9 @@ import "time"
 
 // A Setting is the bandwidth that a group can use.
 type Setting struct {
-	Quota  time.Duration // CPU time per period at the limit
-	Period time.Duration
-	Most   time.Duration // maximum quota
+	Quota    time.Duration // CPU time per period at the limit
+	Period   time.Duration
+	MaxQuota time.Duration // maximum quota
 }
 
 const (
@@ -48,7 +48,7 @@ type State struct {
 	Setting
 	InForce time.Duration // quota in the kernel; 0: the setting's quota
 	Saved   time.Duration // savings in CPU time; negative: used beyond the limit
-	Over    float64       // CPUs used beyond the limit in the last period
+	Overuse float64       // CPUs used beyond the limit in the last period
 
 	edge              edge
 	hasLast           bool          // last is valid
@@ -62,9 +62,9 @@ type State struct {
 
 // A Decision is the result of a reading.
 type Decision struct {
-	Quota time.Duration // quota to write now; 0: none
-	Wants bool          // the group is throttled, and has savings to use more room
-	Wake  time.Duration // time of the next reading
+	Quota     time.Duration // quota to write now; 0: none
+	NeedsRoom bool          // the group is throttled, and has savings to use more room
+	Wake      time.Duration // time of the next reading
 }
 
 // Next processes a reading of a group. The returned state does not include the decision's write; the caller reports
@@ -81,11 +81,11 @@ func (s State) Next(m Measured) (State, Decision) {
 	s.last = m
 	var d Decision
 	isKnown := s.edge.width <= edgePrecision
-	if isKnown && s.edge.index(m.At) > s.edge.index(s.step.At) || !isKnown && m.At-s.step.At >= s.Period {
+	if isKnown && s.edge.periodNumber(m.At) > s.edge.periodNumber(s.step.At) || !isKnown && m.At-s.step.At >= s.Period {
 		d = s.decide(m, isKnown)
 		s.step = m
 	}
-	d.Wants = s.needsRoom(m)
+	d.NeedsRoom = s.needsRoom(m)
 	switch {
 	case isKnown:
 		d.Wake = s.edge.nextAfter(m.At, edgeDelay)
@@ -100,14 +100,14 @@ func (s State) Next(m Measured) (State, Decision) {
 	return s, d
 }
 
-// Wrote records that the quota has been written.
-func (s State) Wrote(quota time.Duration) State {
+// AfterWrite records that the quota has been written.
+func (s State) AfterWrite(quota time.Duration) State {
 	s.InForce, s.lateWrites = quota, 0
 	return s
 }
 
-// Raised returns the part of the quota in force above the setting's quota, per period.
-func (s *State) Raised() time.Duration { return max(s.InForce-s.Quota, 0) }
+// Extra returns the part of the quota in force above the setting's quota, per period.
+func (s *State) Extra() time.Duration { return max(s.InForce-s.Quota, 0) }
 
 // start returns the state at the first reading, with no savings.
 func (s State) start(m Measured) State {
@@ -134,18 +134,18 @@ func (s *State) allowance(span time.Duration) time.Duration {
 
 // isBusy reports whether a write is likely soon.
 func (s *State) isBusy(m Measured) bool {
-	return s.Raised() > 0 || m.At-s.throttledAt < calmPeriods*s.Period
+	return s.Extra() > 0 || m.At-s.throttledAt < calmPeriods*s.Period
 }
 
 func (s *State) needsRoom(m Measured) bool {
-	return s.isBusy(m) && (s.Saved >= s.Quota/savingsDivisor || s.Raised() > 0 && s.Saved > 0)
+	return s.isBusy(m) && (s.Saved >= s.Quota/savingsDivisor || s.Extra() > 0 && s.Saved > 0)
 }
 
 // decide chooses the quota at a period edge, or at any time if the edge is unknown.
 func (s *State) decide(m Measured, isKnown bool) (d Decision) {
 	span, used := m.At-s.step.At, m.Used-s.step.Used
 	if span > 0 {
-		s.Over = max(float64(used)/float64(span)-float64(s.Quota)/float64(s.Period), 0)
+		s.Overuse = max(float64(used)/float64(span)-float64(s.Quota)/float64(s.Period), 0)
 	}
 	isThrottled := m.Throttled > s.step.Throttled
 	if isThrottled {
@@ -157,7 +157,7 @@ func (s *State) decide(m Measured, isKnown bool) (d Decision) {
 	case used > 0:
 		s.edgelessDecisions++
 	}
-	quota := s.Quota + s.extraQuota(m, isThrottled)
+	quota := s.Quota + s.nextExtra(m, isThrottled)
 	switch {
 	case quota == s.InForce:
 		s.lateWrites = 0
@@ -170,10 +170,10 @@ func (s *State) decide(m Measured, isKnown bool) (d Decision) {
 	return d
 }
 
-// extraQuota returns the CPU time beyond the quota for the current period. The savings bound the use until the next
+// nextExtra returns the CPU time beyond the quota for the current period. The savings bound the use until the next
 // reading.
-func (s *State) extraQuota(m Measured, isThrottled bool) time.Duration {
-	raised := s.Raised()
+func (s *State) nextExtra(m Measured, isThrottled bool) time.Duration {
+	raised := s.Extra()
 	free := max(min(m.Room, s.Saved), 0)
 	extra := raised
 	switch {
@@ -183,12 +183,12 @@ func (s *State) extraQuota(m Measured, isThrottled bool) time.Duration {
 		extra = free
 	case raised > 0 && m.At-s.throttledAt >= calmPeriods*s.Period:
 		extra = 0
-		if s.Over > 0 { // the group still uses it
+		if s.Overuse > 0 { // the group still uses it
 			extra = raised / 2
 		}
 		s.throttledAt = m.At // keep the raise for calm periods
 	}
-	extra = min(extra, s.Most-s.Quota).Truncate(time.Microsecond)
+	extra = min(extra, s.MaxQuota-s.Quota).Truncate(time.Microsecond)
 	if extra < s.Quota/stepDivisor {
 		return 0
 	}

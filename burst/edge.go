@@ -6,14 +6,14 @@ import "time"
 // at random when it creates the group and does not change it. Timer expiries stay whole periods apart, even if the
 // timer stopped in between.
 type edge struct {
-	period     time.Duration
-	low, width time.Duration // the edge is after low and until low+width, modulo the period
-	strikes    int           // consecutive observations at another place
+	period         time.Duration
+	low, width     time.Duration // the edge is after low and until low+width, modulo the period
+	contradictions int           // consecutive observations at another place
 }
 
 const (
-	maxStrikes = 3
-	slack      = 100 * time.Microsecond // maximum earliness of a wake-up
+	maxContradictions = 3
+	slack             = 100 * time.Microsecond // maximum earliness of a wake-up
 )
 
 // newEdge returns an edge with an unknown place.
@@ -37,7 +37,7 @@ func (e *edge) observe(from, to time.Duration, passed uint64) {
 	second := window{0, min(start+span-e.period, e.width)} // of the next period
 	switch {
 	case first.isEmpty() && second.isEmpty():
-		e.strike(from)
+		e.contradict(from)
 	case first.isEmpty():
 		e.narrow(second)
 	case second.isEmpty():
@@ -52,13 +52,13 @@ func (w window) isEmpty() bool { return w.low >= w.high }
 func (e *edge) narrow(to window) {
 	e.low = mod(e.low+to.low, e.period)
 	e.width = to.high - to.low
-	e.strikes = 0
+	e.contradictions = 0
 }
 
-// strike resets the expected place after repeated contrary observations. A single observation can be a late
+// contradict resets the expected place after repeated contrary observations. A single observation can be a late
 // interrupt.
-func (e *edge) strike(now time.Duration) {
-	if e.strikes++; e.strikes >= maxStrikes {
+func (e *edge) contradict(now time.Duration) {
+	if e.contradictions++; e.contradictions >= maxContradictions {
 		*e = newEdge(e.period, now)
 	}
 }
@@ -77,8 +77,8 @@ func (e *edge) nextBefore(now, aim time.Duration) time.Duration { return e.next(
 // sinceLast returns the time since the last edge, for the latest possible edge.
 func (e *edge) sinceLast(now time.Duration) time.Duration { return mod(now-e.low-e.width, e.period) }
 
-// index returns a period number, valid for the present edge.
-func (e *edge) index(now time.Duration) int64 {
+// periodNumber returns a period number, valid for the present edge.
+func (e *edge) periodNumber(now time.Duration) int64 {
 	return int64((now - e.low - e.width - e.sinceLast(now)) / e.period)
 }
 

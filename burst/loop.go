@@ -41,12 +41,12 @@ type Host interface {
 
 // A Loop raises and restores the quotas of a host's groups.
 type Loop struct {
-	host        Host
-	log         *slog.Logger
-	members     map[string]*member
-	pools       map[cpuset.Set]*pool
-	isBorrowing bool // a call of Lend is running; its result will be in loans
-	loans       chan loan
+	host          Host
+	log           *slog.Logger
+	members       map[string]*member
+	pools         map[cpuset.Set]*pool
+	isLoanPending bool // a call of Lend is running; its result will be in loans
+	loans         chan loan
 }
 
 // A loan is the result of Lend.
@@ -85,24 +85,24 @@ func (l *Loop) Run(ctx context.Context) error {
 		if next != nil {
 			wake = min(wake, next.wakeTime)
 		}
-		sleep.until(wake)
+		sleep.sleepUntil(wake)
 		if l.host.Changed() {
 			l.refresh()
 			next = l.next()
 		}
-		l.takeLoan()
+		l.receiveLoan()
 		if next != nil && next.wakeTime <= now() && ctx.Err() == nil {
 			l.control(next)
 		}
-		l.borrow(ctx)
+		l.requestLoan(ctx)
 	}
-	if l.isBorrowing { // it can be changing the state
+	if l.isLoanPending { // it can be changing the state
 		<-l.loans
 	}
 	if l.host.Changed() { // the groups can belong to other containers by now
 		l.refresh()
 	}
-	l.end()
+	l.releaseAll()
 	return nil
 }
 
@@ -121,7 +121,7 @@ func (l *Loop) refresh() {
 	groups, err := l.host.Groups()
 	if err != nil {
 		l.log.Warn("quotas are not raised until the state can be read", "error", err)
-		l.end()
+		l.releaseAll()
 		return
 	}
 	old := l.members
@@ -147,17 +147,17 @@ func (l *Loop) refresh() {
 	l.forgetPools()
 }
 
-// end releases all members.
-func (l *Loop) end() {
+// releaseAll releases all members.
+func (l *Loop) releaseAll() {
 	for _, m := range l.members {
 		l.release(m)
 	}
 	clear(l.members)
 }
 
-// borrow requests loans for all members that need them, in the background.
-func (l *Loop) borrow(ctx context.Context) {
-	if l.isBorrowing {
+// requestLoan requests loans for all members that need them, in the background.
+func (l *Loop) requestLoan(ctx context.Context) {
+	if l.isLoanPending {
 		return
 	}
 	var names []string
@@ -170,7 +170,7 @@ func (l *Loop) borrow(ctx context.Context) {
 	if names == nil {
 		return
 	}
-	l.isBorrowing = true
+	l.isLoanPending = true
 	go func() {
 		ctx, cancel := context.WithTimeout(ctx, lendTimeout)
 		defer cancel()
@@ -179,15 +179,15 @@ func (l *Loop) borrow(ctx context.Context) {
 	}()
 }
 
-// takeLoan processes the result of borrow, if it is available.
-func (l *Loop) takeLoan() {
+// receiveLoan processes the result of borrow, if it is available.
+func (l *Loop) receiveLoan() {
 	var result loan
 	select {
 	case result = <-l.loans:
 	default:
 		return
 	}
-	l.isBorrowing = false
+	l.isLoanPending = false
 	if result.err != nil {
 		l.log.Warn("quotas not raised: cannot record the loan in the state", "error", result.err)
 	}

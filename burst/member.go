@@ -26,7 +26,7 @@ func (m *member) update(g Group) {
 	if m.state.Quota != g.Quota || m.state.Period != g.Period {
 		m.state = State{Setting: g.Setting}
 	}
-	m.state.Most = g.Most
+	m.state.MaxQuota = g.MaxQuota
 	m.Group, m.state.InForce, m.quotaReadAt = g, g.InForce, now()
 }
 
@@ -34,7 +34,7 @@ func (m *member) update(g Group) {
 func (m *member) measure() (u cgroup.Usage, at time.Duration, err error) {
 	u, err = m.Kernel.Read()
 	at = now()
-	if err == nil && at-m.quotaReadAt >= quotaAge && (m.loanEnd > at || m.state.Over > 0) {
+	if err == nil && at-m.quotaReadAt >= quotaAge && (m.loanEnd > at || m.state.Overuse > 0) {
 		m.state.InForce, err = m.Kernel.Quota()
 		m.quotaReadAt = at
 	}
@@ -50,7 +50,7 @@ func (l *Loop) control(m *member) {
 	}
 	var d Decision
 	m.state, d = m.state.Next(Measured{At: at, Used: u.CPU, Periods: u.Periods, Throttled: u.Throttled, Room: l.roomOf(m, at)})
-	m.needsRoom, m.wakeTime = d.Wants, d.Wake
+	m.needsRoom, m.wakeTime = d.NeedsRoom, d.Wake
 	if d.Quota != 0 {
 		l.write(m, d.Quota)
 	}
@@ -70,7 +70,7 @@ func (l *Loop) write(m *member, quota time.Duration) {
 	err := m.Kernel.SetQuota(quota)
 	switch {
 	case err == nil:
-		m.state, m.lastRefusal = m.state.Wrote(quota), ""
+		m.state, m.lastRefusal = m.state.AfterWrite(quota), ""
 		return
 	case isGone(err):
 		l.drop(m, err)
@@ -100,7 +100,7 @@ func (l *Loop) drop(m *member, err error) {
 // release releases a member. It restores the quota if the member still has the loop's value.
 func (l *Loop) release(m *member) {
 	defer m.Kernel.Close()
-	if m.state.Raised() == 0 {
+	if m.state.Extra() == 0 {
 		return
 	}
 	raised, err := m.Kernel.Quota()

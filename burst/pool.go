@@ -58,7 +58,7 @@ func (l *Loop) readIdle(p *pool, cpus cpuset.Set, at time.Duration) {
 	p.at, p.sum = at, sum
 	for _, m := range l.members {
 		if m.CPUs == cpus {
-			m.overuse = m.state.Over
+			m.overuse = m.state.Overuse
 		}
 	}
 }

@@ -2,9 +2,9 @@ package burst
 
 // A Member is a group that shares CPUs with other groups.
 type Member struct {
-	Limit float64 // CPUs
-	Over  float64 // CPUs used beyond its limit
-	Wants bool    // Decision.Wants
+	Limit     float64 // CPUs
+	Overuse   float64 // CPUs used beyond its limit
+	NeedsRoom bool    // Decision.Wants
 }
 
 // reserveShare is the share of the CPUs that must stay idle for new work.
@@ -16,8 +16,8 @@ const reserveShare = 0.05
 func Shares(cpus, idle float64, members []Member) []float64 {
 	overuse, limits := 0.0, 0.0
 	for _, m := range members {
-		overuse += m.Over
-		if m.Wants {
+		overuse += m.Overuse
+		if m.NeedsRoom {
 			limits += m.Limit
 		}
 	}
@@ -28,7 +28,7 @@ func Shares(cpus, idle float64, members []Member) []float64 {
 	}
 	shares := make([]float64, len(members))
 	for i, m := range members {
-		if m.Wants {
+		if m.NeedsRoom {
 			shares[i] = spare * m.Limit / limits
 		}
 	}

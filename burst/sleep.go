@@ -42,8 +42,8 @@ func newSleeper(ctx context.Context) (*sleeper, error) {
 	}}, nil
 }
 
-// until sleeps until a moment, or until the context is done.
-func (s *sleeper) until(wake time.Duration) {
+// sleepUntil sleeps until a moment, or until the context is done.
+func (s *sleeper) sleepUntil(wake time.Duration) {
 	timeout := unix.NsecToTimespec(int64(wake - now()))
 	if timeout.Sec < 0 || timeout.Nsec < 0 {
 		return

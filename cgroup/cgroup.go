@@ -20,8 +20,8 @@
 // A container can create processes and nested groups without end. Therefore every walk through processes or nested groups has a bound
 // (members.go, moveTimeout).
 //
-// The model of the package is opencontainers/cgroups. Candor does not use that library: its managers rewrite the quota with every
-// change, do not walk nested groups, log some refusals instead of returning them and know one fixed mount point.
+// The model of the package is opencontainers/cgroups. Candor does not use that library, because its managers rewrite the quota with every
+// change and do not change nested groups. Besides, they log some refusals instead of returning them, and support a fixed mount point only.
 //
 // Two processes must not change the same group at the same time; package host holds a lock to prevent this.
 package cgroup

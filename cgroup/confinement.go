@@ -202,8 +202,8 @@ func (t *Tree) otherGroups() ([]string, error) {
 	return paths, nil
 }
 
-// ConfinementAnnotations returns texts for the user on the restrictions of the confinement on this machine.
-func (t *Tree) ConfinementAnnotations() []string {
+// ConfinementCaveats returns texts for the user on the restrictions of a confinement on this machine.
+func (t *Tree) ConfinementCaveats() []string {
 	const boot = "this lasts until the next boot; run candor setup host again then"
 	switch {
 	case t.driver == Systemd:

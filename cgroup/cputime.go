@@ -105,9 +105,10 @@ func (g *Group) Fingerprint() (string, error) {
 	return text.String(), nil
 }
 
-// PodWeight converts a weight, of which 1000 is one CPU, to the value that the kubelet writes for a pod: 1024 cpu.shares per CPU, or 39
-// of cpu.weight per CPU on v2, both rounded down (MilliCPUToShares and getCPUWeight in pkg/kubelet/cm of Kubernetes 1.37). Candor uses
-// this scale for pods, because the groups of other pods have weights on this scale.
+// PodWeight converts a weight, of which 1000 stands for a request of one CPU, to the value that the kubelet writes for a pod with such a
+// request. The value is 1024 cpu.shares per CPU, or 39 cpu.weight per CPU on v2, both rounded down. Candor uses this scale for pods,
+// because the groups of other pods have weights on this scale. (Source: MilliCPUToShares and getCPUWeight in pkg/kubelet/cm of
+// Kubernetes 1.37.)
 func (t *Tree) PodWeight(weight int) int64 {
 	weight = min(weight, defaultWeight*maxShares) // so that the product does not overflow
 	shares := min(max(int64(weight)*defaultShares/defaultWeight, minShares), maxShares)

@@ -79,8 +79,8 @@ func (t *Tree) partitionsV2(dir string) (found []Reservation, err error) {
 // a sibling a part of an exclusive resource fails with EINVAL (validate_change in kernel/cgroup/cpuset.c).
 var exclusiveFlags = map[string]string{cpusFile: "cpuset.cpu_exclusive", memsFile: "cpuset.mem_exclusive"}
 
-// exclusivesV1 returns the exclusive CPUs, or for memsFile the exclusive memory nodes, of the siblings of a group. Path is the folder of the
-// sibling.
+// exclusivesV1 returns the exclusive CPUs, or for memsFile the exclusive memory nodes, of the siblings of a group. Path is the folder of
+// the sibling.
 func (t *Tree) exclusivesV1(dir, file string) (found []Reservation, err error) {
 	groups, err := siblings(dir)
 	for _, other := range groups {

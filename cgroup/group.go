@@ -146,8 +146,8 @@ func (g *Group) CPUs() (cpuset.Set, error) {
 	return cpus, g.wrap(err)
 }
 
-// Effective returns the CPUs and memory nodes that the group's processes can use now: the configured sets without the CPUs and nodes
-// that the parent group no longer has, such as an offline CPU.
+// Effective returns the CPUs and memory nodes that the group's processes can use now. These are the configured sets without the CPUs and
+// nodes that the parent group no longer has, such as an offline CPU.
 func (g *Group) Effective() (cpus, mems cpuset.Set, err error) {
 	if g.err != nil {
 		return cpus, mems, g.err
@@ -272,7 +272,7 @@ func EnginePath(cgroupsPath string) (string, error) {
 }
 
 // ErrOwnGroup refuses a container whose engine would create the container's group below Candor's parent group. Candor treats every
-// group there as one of its own containers, so the engine and Candor would both manage the group, and every operation of Candor would
+// group there as one of its own containers. So the engine and Candor would both manage the group, and every operation of Candor would
 // change the group's CPUs.
 var ErrOwnGroup = errors.New("groups there are Candor's own; choose another parent group (docker run --cgroup-parent, cgroupRoot of the kubelet), or none")
 

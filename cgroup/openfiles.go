@@ -10,8 +10,7 @@ import (
 )
 
 // openFiles is a cache of open file descriptors of the kernel's files with CPU lists. It is for a process that often changes the CPUs
-// of the same groups, because to open and close a kernel file takes ten times as long as to read the file. The zero value caches
-// nothing.
+// of the same groups. Opening and closing a kernel file takes ten times as long as reading it. The zero value caches nothing.
 //
 // Other files are not cached. The kernel needs a page for each open file, and an open cgroup.procs of v1 can return a list of processes
 // that is up to a second old.

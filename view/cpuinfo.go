@@ -83,9 +83,9 @@ func (info *cpuinfo) cpus() cpuset.Set {
 	return set
 }
 
-// slot returns the padded length of every stanza in bytes. It depends on the whole machine, not on the view, and leaves space for a
+// stanzaLength returns the padded length of every stanza in bytes. It depends on the whole machine, not on the view, and leaves space for a
 // number that grows by a digit ("cpu MHz" does), so that it is the same for all rewrites.
-func (info *cpuinfo) slot() int {
+func (info *cpuinfo) stanzaLength() int {
 	longest := 0
 	for _, s := range info.stanzas {
 		longest = max(longest, len(s.text))
@@ -101,7 +101,7 @@ func (info *cpuinfo) render(cpus cpuset.Set) ([]byte, error) {
 	if missing := cpus.Minus(info.cpus()); !missing.IsEmpty() {
 		return nil, fmt.Errorf("no stanza for CPU %v (offline?)", missing)
 	}
-	slot := info.slot()
+	slot := info.stanzaLength()
 	out := make([]byte, 0, len(info.head)+cpus.Count()*(slot+2)+len(info.tail))
 	out = append(out, info.head...)
 	for _, s := range info.stanzas {

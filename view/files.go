@@ -133,8 +133,8 @@ func (f *Files) Write(cpus cpuset.Set) error {
 
 func noCPUsError(dir string) error { return fmt.Errorf("view %s: a view needs at least one CPU", dir) }
 
-// Shown returns the CPUs in the view of dir. The error is fs.ErrNotExist if there is no view. Shown does not wait: ErrLeased.
-func Shown(dir string) (cpuset.Set, error) {
+// ReadCPUs returns the CPUs in the view of dir. The error is fs.ErrNotExist if there is no view. Shown does not wait: ErrLeased.
+func ReadCPUs(dir string) (cpuset.Set, error) {
 	path := filepath.Join(dir, onlineName)
 	if err := kernelfs.FaultOf(kernelfs.ReadAccess, path); err != nil {
 		return cpuset.Set{}, leaseError(&fs.PathError{Op: "open", Path: path, Err: err})
@@ -199,11 +199,11 @@ func (f *Files) write(cpus cpuset.Set, host *cpuinfo) error {
 	if err != nil {
 		return fmt.Errorf("view %s: %s: %w", f.dir, hostCPUInfo, err)
 	}
-	online, err := reserve(f.online, append(cpus.Append(nil), '\n'))
+	online, err := extend(f.online, append(cpus.Append(nil), '\n'))
 	if err != nil {
 		return fmt.Errorf("view: %w", err)
 	}
-	info, err := reserve(f.cpuinfo, text)
+	info, err := extend(f.cpuinfo, text)
 	if err != nil {
 		return fmt.Errorf("view: %w", err)
 	}
@@ -221,8 +221,8 @@ type rewrite struct {
 	content []byte // padded: as long as the file
 }
 
-// reserve extends a file of the view to the length of the content, with newlines that readers ignore.
-func reserve(f *os.File, content []byte) (rewrite, error) {
+// extend extends a file of the view to the length of the content, with newlines that readers ignore.
+func extend(f *os.File, content []byte) (rewrite, error) {
 	if err := kernelfs.FaultOf(kernelfs.WriteAccess, f.Name()); err != nil {
 		return rewrite{}, &fs.PathError{Op: "write", Path: f.Name(), Err: err}
 	}

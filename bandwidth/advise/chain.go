@@ -34,7 +34,7 @@ type halt struct{ start, end time.Duration }
 func newChain(hops, cpus int, b bandwidth.Bandwidth) chain {
 	c := make(chain, hops)
 	for i := range c {
-		c[i] = &hop{Sim: bandwidth.New(bandwidth.Linux, cpus, bandwidth.Setting{Bandwidth: b, Rested: true, Phase: phase(b.Period, i)})}
+		c[i] = &hop{Sim: bandwidth.New(bandwidth.Linux, cpus, bandwidth.Setting{Bandwidth: b, HasFullBurst: true, Phase: phase(b.Period, i)})}
 	}
 	for i, h := range c[:hops-1] {
 		next := c[i+1]
