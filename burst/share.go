@@ -14,7 +14,8 @@ const reserveShare = 0.05
 // number of CPUs, and idle the number of idle CPUs. The result is in CPUs, by index of the member.
 //
 // The spare time is the idle time plus the overuse, without the reserve. If less than the reserve is idle, the spare time
-// is a part of the present overuse instead: half of it if no CPU is idle, and more in proportion to the idle time.
+// is a part of the present overuse instead: half of the overuse if no CPU is idle, and more in proportion to the idle
+// CPUs.
 func Shares(cpus, idle float64, members []Member) []float64 {
 	overuse, limitSum := 0.0, 0.0
 	for _, m := range members {

@@ -2,14 +2,15 @@ package view
 
 import "path/filepath"
 
-// A Bind is a bind mount of a view's file, for a caller that mounts it without Mount: the runtime of a container.
+// A Bind describes a bind mount of a view's file. It is for callers that do not use Mount, because the runtime of a
+// container makes the mounts.
 type Bind struct {
-	Source     string // a file of the view
-	Target     string // the kernel's own file
-	Filesystem string // the mount point of the file system that the target is in
+	Source     string // file of the view
+	Target     string // file of the kernel that the mount hides
+	Filesystem string // mount point of the file system that contains the target
 }
 
-// Binds are the mounts that put the view in dir in force.
+// Binds returns the bind mounts of the view in dir.
 func Binds(dir string) []Bind {
 	return []Bind{
 		{filepath.Join(dir, onlineName), hostOnline, "/sys"},

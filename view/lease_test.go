@@ -52,7 +52,7 @@ func TestLeased(t *testing.T) {
 				}
 				_, err = ReadCPUs(dir)
 				if isHidden := kind == "write" && name == onlineName; isHidden != errors.Is(err, ErrLeased) {
-					t.Errorf("Shown: %v", err)
+					t.Errorf("ReadCPUs: %v", err)
 				}
 				if took := time.Since(start); took > 5*time.Second { // the kernel would wait 45 s
 					t.Errorf("waited %v", took)
