@@ -35,7 +35,7 @@ type Recorder struct {
 	missed     uint64
 	initialCPU time.Duration // this process's CPU time at the start
 	// Look, if not nil, is called once a second, for example to add new groups.
-	Look func() error
+	OnFlush func() error
 }
 
 type source struct {
@@ -77,7 +77,7 @@ func (r *Recorder) Add(g Group, s Source) error {
 func (r *Recorder) Run(ctx context.Context, duration time.Duration) error {
 	defer r.close()
 	err := r.record(ctx, duration)
-	r.cost()
+	r.writeCost()
 	return errors.Join(err, r.w.Close())
 }
 
@@ -142,7 +142,7 @@ func (r *Recorder) read() error {
 		r.w.Ended(group)
 	}
 	r.w.Tick(at, r.readings)
-	if running == 0 && r.Look == nil {
+	if running == 0 && r.OnFlush == nil {
 		return ErrAllEnded
 	}
 	return nil
@@ -150,16 +150,16 @@ func (r *Recorder) read() error {
 
 // flush writes the readings since the last flush, and the cost so far.
 func (r *Recorder) flush() error {
-	if r.Look != nil {
-		if err := r.Look(); err != nil {
+	if r.OnFlush != nil {
+		if err := r.OnFlush(); err != nil {
 			return err
 		}
 	}
-	r.cost()
+	r.writeCost()
 	return r.w.Flush()
 }
 
-func (r *Recorder) cost() { r.w.Cost(Cost{processCPU() - r.initialCPU, r.missed}) }
+func (r *Recorder) writeCost() { r.w.Cost(Cost{processCPU() - r.initialCPU, r.missed}) }
 
 // processCPU returns the CPU time of this process.
 func processCPU() time.Duration {

@@ -143,7 +143,7 @@ func (g *Groups) Record(ctx context.Context, out io.Writer, interval, duration t
 		g.open = g.open[1:] // the recorder closes it
 	}
 	if g.known != nil {
-		r.Look = func() error { return g.find(add) }
+		r.OnFlush = func() error { return g.find(add) }
 	}
 	return r.Run(ctx, duration)
 }

@@ -41,7 +41,7 @@ func NewWriter(out io.Writer, h Header) (*Writer, error) {
 		return nil, err
 	}
 	w := &Writer{out: out, interval: h.Interval.Microseconds(), buf: make([]byte, blockHead)}
-	w.text(kindHeader, text)
+	w.writeText(kindHeader, text)
 	return w, w.Flush()
 }
 
@@ -58,7 +58,7 @@ func (w *Writer) Group(g Group, now cgroup.Usage) (number int, err error) {
 		return 0, fmt.Errorf("group %.60q…: its name has more than %d bytes", g.Name, maxText)
 	}
 	w.writeIdle()
-	w.text(kindGroup, text)
+	w.writeText(kindGroup, text)
 	w.last = append(w.last, countsOf(now))
 	w.flushEarly()
 	return len(w.last) - 1, nil
@@ -96,17 +96,17 @@ func (w *Writer) Tick(at time.Duration, readings []Reading) {
 	now = max(now, w.at)
 	w.buf = append(w.buf, kindTick)
 	w.buf = binary.AppendVarint(w.buf, now-w.at-w.interval)
-	w.number(uint64(changed))
+	w.writeNumber(uint64(changed))
 	w.at = now
 	for i := range readings {
-		w.change(&readings[i])
+		w.writeUse(&readings[i])
 	}
 	w.flushEarly()
 }
 
-// change writes the increments of a group's counters. A counter that decreased belongs to a new group of the same
+// writeUse writes the increments of a group's counters. A counter that decreased belongs to a new group of the same
 // name, and the reading is its first.
-func (w *Writer) change(r *Reading) {
+func (w *Writer) writeUse(r *Reading) {
 	now, last := countsOf(r.Usage), &w.last[r.Group]
 	if now == *last {
 		return
@@ -120,11 +120,11 @@ func (w *Writer) change(r *Reading) {
 		}
 	}
 	*last = now
-	w.number(uint64(r.Group))
+	w.writeNumber(uint64(r.Group))
 	w.buf = append(w.buf, bits)
 	for i := range grown {
 		if bits&(1<<i) != 0 {
-			w.number(grown[i])
+			w.writeNumber(grown[i])
 		}
 	}
 }
@@ -133,15 +133,15 @@ func (w *Writer) change(r *Reading) {
 func (w *Writer) Ended(group int) {
 	w.writeIdle()
 	w.buf = append(w.buf, kindEnded)
-	w.number(uint64(group))
+	w.writeNumber(uint64(group))
 }
 
 // Cost records the cost of recording so far.
 func (w *Writer) Cost(c Cost) {
 	w.writeIdle()
 	w.buf = append(w.buf, kindCost)
-	w.number(uint64(max(c.CPU, 0) / time.Microsecond))
-	w.number(c.Missed)
+	w.writeNumber(uint64(max(c.CPU, 0) / time.Microsecond))
+	w.writeNumber(c.Missed)
 }
 
 // Flush writes a block to the file.
@@ -173,15 +173,15 @@ func (w *Writer) writeIdle() {
 		return
 	}
 	w.buf = append(w.buf, kindIdle)
-	w.number(w.idle)
+	w.writeNumber(w.idle)
 	w.at += int64(w.idle) * w.interval
 	w.idle = 0
 }
 
-func (w *Writer) number(n uint64) { w.buf = binary.AppendUvarint(w.buf, n) }
+func (w *Writer) writeNumber(n uint64) { w.buf = binary.AppendUvarint(w.buf, n) }
 
-func (w *Writer) text(kind byte, text []byte) {
+func (w *Writer) writeText(kind byte, writeText []byte) {
 	w.buf = append(w.buf, kind)
-	w.number(uint64(len(text)))
-	w.buf = append(w.buf, text...)
+	w.writeNumber(uint64(len(writeText)))
+	w.buf = append(w.buf, writeText...)
 }

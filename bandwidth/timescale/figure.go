@@ -18,7 +18,7 @@ func (g *Group) Plot() *figure.Plot {
 			continue
 		}
 		name := Length(points.Window)
-		if points.each > 1 {
+		if points.windowsPerPoint > 1 {
 			name += fmt.Sprintf(", highest in %s", Length(points.Step()))
 		}
 		s := figure.Stroke{Color: figure.Colors[i], Width: 0.6 + 0.5*float64(i)}

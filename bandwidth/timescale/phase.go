@@ -46,7 +46,7 @@ func (g *Group) Phases() []Phase {
 }
 
 func (g *Group) phases(ends []int) (list []Phase) {
-	step := time.Duration(g.levels.each) * levelWindow
+	step := time.Duration(g.levels.windowsPerMean) * levelWindow
 	from := 0
 	for _, end := range ends {
 		to := g.From + time.Duration(end)*step
@@ -120,10 +120,10 @@ func splitPhases(values []float64, n int) (ends []int, rest float64) {
 
 // levels hold the use over time as a bounded number of means, each over the same number of windows.
 type levels struct {
-	means  []float64
-	each   int64
-	filled int64 // windows in the current mean
-	sum    float64
+	means          []float64
+	windowsPerMean int64
+	filled         int64 // windows in the current mean
+	sum            float64
 }
 
 const maxLevels = 128
@@ -131,21 +131,21 @@ const maxLevels = 128
 // push appends n windows.
 func (l *levels) push(cpus float64, n int64) {
 	for n > 0 {
-		take := min(n, l.each-l.filled)
+		take := min(n, l.windowsPerMean-l.filled)
 		l.sum += cpus * float64(take)
 		l.filled += take
 		n -= take
-		if l.filled < l.each {
+		if l.filled < l.windowsPerMean {
 			return
 		}
-		l.means = append(l.means, l.sum/float64(l.each))
+		l.means = append(l.means, l.sum/float64(l.windowsPerMean))
 		l.sum, l.filled = 0, 0
 		if len(l.means) == maxLevels {
 			for i := range maxLevels / 2 {
 				l.means[i] = (l.means[2*i] + l.means[2*i+1]) / 2
 			}
 			l.means = l.means[:maxLevels/2]
-			l.each *= 2
+			l.windowsPerMean *= 2
 		}
 	}
 }

@@ -24,18 +24,18 @@ type Summary struct {
 // A Group is the summary of a group.
 type Group struct {
 	record.Group
-	Number   int           // number of the group in the recording
-	From, To time.Duration // since the recording's start
-	Used     cgroup.Usage  // between From and To
-	Figures  []Figures     // by length of the windows
-	Hidden   *Hidden       // nil if the group was never throttled
-	Above    *Above        // nil if no ancestor had a limit
-	Points   []*Series     // the use over time by length of the windows, after Trace
-	levels   *levels       // the use over time in few values
+	Number       int           // number of the group in the recording
+	From, To     time.Duration // since the recording's start
+	Used         cgroup.Usage  // between From and To
+	Figures      []Figures     // by length of the windows
+	HiddenDemand *HiddenDemand // nil if the group was never throttled
+	Ancestor     *Ancestor     // nil if no ancestor had a limit
+	Points       []*Series     // the use over time by length of the windows, after Trace
+	levels       *levels       // the use over time in few values
 }
 
-// An Above is the ancestor with the tightest limit, and its usage.
-type Above struct {
+// An Ancestor is the ancestor with the tightest limit, and its usage.
+type Ancestor struct {
 	record.Group
 	Used cgroup.Usage
 }
@@ -43,9 +43,9 @@ type Above struct {
 // Mean returns the mean use in CPUs.
 func (g *Group) Mean() float64 { return cpus(g.Used.CPU, g.To-g.From) }
 
-// Hidden describes how a limit affected a group during the recording. With such a limit, the recording shows the CPU
+// HiddenDemand describes how a limit affected a group during the recording. With such a limit, the recording shows the CPU
 // time that the group got, which can be less than its demand. The limit can be an ancestor's.
-type Hidden struct {
+type HiddenDemand struct {
 	Share float64 // share of throttled periods, of the group or of its ancestor
 	// Wanted is a lower bound of the mean number of threads that ran or were ready to run, in CPUs. Each CPU on which
 	// the group was throttled counts as a thread. Used is the CPU time that ran, which is a lower bound of the work.
@@ -82,16 +82,16 @@ func ReadPart(in io.Reader, part Part) (*Summary, error) {
 		return nil, fmt.Errorf("%w: it begins at %v, and the recording has %v", ErrNoPart, Length(part.From), Length(s.Span.Round(time.Millisecond)))
 	}
 	s.Cost = r.Cost
-	named := numbers(r.Groups)
+	named := numberGroups(r.Groups)
 	for i, g := range groups {
 		if g.from >= g.at && part != (Part{}) { // the group did not exist then
 			continue
 		}
 		group := g.group(i, r.Groups[i])
-		if at := named.above(r.Groups, i); at >= 0 {
-			group.Above = &Above{r.Groups[at], groups[at].used}
+		if at := named.ancestorOf(r.Groups, i); at >= 0 {
+			group.Ancestor = &Ancestor{r.Groups[at], groups[at].used}
 		}
-		group.hide()
+		group.setHidden()
 		s.Groups = append(s.Groups, group)
 	}
 	return s, nil
@@ -100,7 +100,7 @@ func ReadPart(in io.Reader, part Part) (*Summary, error) {
 // groupNumbers holds the numbers of the groups of each name, in ascending order. A name can repeat after a group has ended.
 type groupNumbers map[string][]int
 
-func numbers(groups []record.Group) groupNumbers {
+func numberGroups(groups []record.Group) groupNumbers {
 	all := groupNumbers{}
 	for i := range groups {
 		all[groups[i].Name] = append(all[groups[i].Name], i)
@@ -108,9 +108,9 @@ func numbers(groups []record.Group) groupNumbers {
 	return all
 }
 
-// above returns the number of the group whose limit applies to a group: the last group of that name before it, or
+// ancestorOf returns the number of the group whose limit applies to a group: the last group of that name before it, or
 // else the first after it. It returns -1 if there is none.
-func (n groupNumbers) above(groups []record.Group, index int) int {
+func (n groupNumbers) ancestorOf(groups []record.Group, index int) int {
 	if groups[index].Above == "" {
 		return -1
 	}
@@ -138,11 +138,11 @@ func (g *Group) Trace(in io.Reader, part Part) error {
 	g.Points = nil
 	_, _, err = gather(r, part, func(number int, start time.Duration) *gatherer {
 		if number != g.Number {
-			return &gatherer{ended: true}
+			return &gatherer{isEnded: true}
 		}
 		group := newGatherer(start, Scales, r.Header.Interval)
 		for _, w := range group.windows {
-			points := &Series{Window: w.length, each: 1}
+			points := &Series{Window: w.length, windowsPerPoint: 1}
 			w.visit = points.push
 			g.Points = append(g.Points, points)
 		}
@@ -161,7 +161,7 @@ func EachStep(in io.Reader, part Part, group int, visit func(cpus float64, n int
 	}
 	_, _, err = gather(r, part, func(number int, start time.Duration) *gatherer {
 		if number != group {
-			return &gatherer{ended: true}
+			return &gatherer{isEnded: true}
 		}
 		g := newGatherer(start, []time.Duration{r.Header.Interval}, 0)
 		g.windows[0].visit = visit
@@ -189,7 +189,7 @@ func gather(r *record.Reader, part Part, newGroup func(number int, start time.Du
 			groups = append(groups, newGroup(len(groups), part.clip(span)))
 		}
 		for _, n := range tick.Ended {
-			groups[n].end(part.clip(span))
+			groups[n].finish(part.clip(span))
 		}
 		from, to := part.clip(span), part.clip(tick.At)
 		for _, u := range tick.Uses {
@@ -207,7 +207,7 @@ type gatherer struct {
 	used     cgroup.Usage
 	windows  []*window
 	levels   *levels
-	ended    bool
+	isEnded  bool
 }
 
 // newGatherer returns a gatherer with windows of the given lengths. It omits lengths below least.
@@ -217,7 +217,7 @@ func newGatherer(start time.Duration, lengths []time.Duration, least time.Durati
 		if length >= least {
 			w := newWindow(length, start)
 			if length == levelWindow {
-				g.levels = &levels{each: 1}
+				g.levels = &levels{windowsPerMean: 1}
 				w.visit = g.levels.push
 			}
 			g.windows = append(g.windows, w)
@@ -240,7 +240,7 @@ func (g *gatherer) add(from, to time.Duration, u cgroup.Usage) {
 
 // idle counts a time without use.
 func (g *gatherer) idle(to time.Duration) {
-	if g.at < to && !g.ended {
+	if g.at < to && !g.isEnded {
 		g.count(to, 0)
 	}
 }
@@ -252,9 +252,9 @@ func (g *gatherer) count(to, cpu time.Duration) {
 	g.at = max(g.at, to)
 }
 
-func (g *gatherer) end(at time.Duration) {
+func (g *gatherer) finish(at time.Duration) {
 	g.idle(at)
-	g.ended = true
+	g.isEnded = true
 }
 
 func (g *gatherer) group(number int, of record.Group) Group {
@@ -265,14 +265,14 @@ func (g *gatherer) group(number int, of record.Group) Group {
 	return out
 }
 
-// hide computes the effect of the limits of the group and of its ancestor.
-func (g *Group) hide() {
+// setHidden computes the effect of the limits of the group and of its ancestor.
+func (g *Group) setHidden() {
 	share := throttledShare(&g.Used)
-	if g.Above != nil {
-		share = max(share, throttledShare(&g.Above.Used))
+	if g.Ancestor != nil {
+		share = max(share, throttledShare(&g.Ancestor.Used))
 	}
 	if share > 0 || g.Used.ThrottledTime > 0 {
-		g.Hidden = &Hidden{Share: share, Used: g.Mean(), Wanted: cpus(g.Used.CPU+g.Used.ThrottledTime, g.To-g.From)}
+		g.HiddenDemand = &HiddenDemand{Share: share, Used: g.Mean(), Wanted: cpus(g.Used.CPU+g.Used.ThrottledTime, g.To-g.From)}
 	}
 }
 

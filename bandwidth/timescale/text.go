@@ -72,13 +72,13 @@ func (g *Group) remarks() (lines []string) {
 	if g.Used.Bursts > 0 {
 		lines = append(lines, fmt.Sprintf("%d periods used more than the quota, %s in all", g.Used.Bursts, Length(g.Used.BurstTime.Round(time.Millisecond))))
 	}
-	if a := g.Above; a != nil {
+	if a := g.Ancestor; a != nil {
 		lines = append(lines, fmt.Sprintf("the group above, %s, has a limit of %s CPUs, %s of each %s; it was throttled in %d of %d periods",
 			Printable(a.Name), Number(float64(a.Quota)/float64(max(a.Period, 1))), Length(a.Quota), Length(a.Period), a.Used.Throttled, a.Used.Periods))
 	}
-	if g.Hidden != nil && g.Used.ThrottledTime == 0 && g.Used.Throttled == 0 {
+	if g.HiddenDemand != nil && g.Used.ThrottledTime == 0 && g.Used.Throttled == 0 {
 		lines = append(lines, "when that was throttled it waited: this shows its use, not its demand. Record it without that limit to see all")
-	} else if h := g.Hidden; h != nil {
+	} else if h := g.HiddenDemand; h != nil {
 		lines = append(lines, fmt.Sprintf("throttled in %d of %d periods (%.1f %%): this shows its use, not its demand. It used %s CPUs;"+
 			" with the CPUs on which it waited, at least %s. Record it without a limit to see all",
 			g.Used.Throttled, g.Used.Periods, 100*throttledShare(&g.Used), Number(h.Used), Number(h.Wanted)))

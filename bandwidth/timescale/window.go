@@ -94,30 +94,30 @@ func (w *window) figures() Figures {
 // A Series is the use over time as a bounded number of points. Each point is the maximum of the same number of
 // windows.
 type Series struct {
-	Window time.Duration // length of a window
-	CPUs   []float64
-	each   int64
-	filled int64 // windows in the current point
-	high   float64
+	Window          time.Duration // length of a window
+	CPUs            []float64
+	windowsPerPoint int64
+	filled          int64 // windows in the current point
+	peak            float64
 }
 
 const maxPoints = 2000
 
 // Step returns the time between points.
-func (s *Series) Step() time.Duration { return time.Duration(s.each) * s.Window }
+func (s *Series) Step() time.Duration { return time.Duration(s.windowsPerPoint) * s.Window }
 
 // push appends n windows.
 func (s *Series) push(cpus float64, n int64) {
 	for n > 0 {
-		take := min(n, s.each-s.filled)
-		s.high = max(s.high, cpus)
+		take := min(n, s.windowsPerPoint-s.filled)
+		s.peak = max(s.peak, cpus)
 		s.filled += take
 		n -= take
-		if s.filled < s.each {
+		if s.filled < s.windowsPerPoint {
 			return
 		}
-		s.CPUs = append(s.CPUs, s.high)
-		s.high, s.filled = 0, 0
+		s.CPUs = append(s.CPUs, s.peak)
+		s.peak, s.filled = 0, 0
 		if len(s.CPUs) == maxPoints {
 			s.halve()
 		}
@@ -130,5 +130,5 @@ func (s *Series) halve() {
 		s.CPUs[i] = max(s.CPUs[2*i], s.CPUs[2*i+1])
 	}
 	s.CPUs = s.CPUs[:len(s.CPUs)/2]
-	s.each *= 2
+	s.windowsPerPoint *= 2
 }
