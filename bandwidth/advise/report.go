@@ -14,12 +14,12 @@ import (
 // A Report is the advice for a group.
 type Report struct {
 	Group        string
-	HiddenDemand *timescale.HiddenDemand // the group was throttled in the recording
-	Mean         float64                 // CPUs
-	MaxThreads   int                     // CPUs that it can use at once
-	BusySteps    int                     // steps with work
+	HiddenDemand *timescale.HiddenDemand // nil: no limit throttled the group in the recording
+	Mean         float64                 // mean demand in CPUs
+	MaxThreads   int                     // maximum number of CPUs that the demand can use at once
+	BusySteps    int                     // number of steps with work
 	Hops         int                     // number of containers that handle each request in turn
-	Ancestor     *timescale.Ancestor     // the ancestor with the tightest limit; nil: no ancestor has a limit
+	Ancestor     *timescale.Ancestor     // ancestor with the tightest limit; nil: no ancestor has a limit
 	Phases       []timescale.Phase       // nil: the use has no phases
 	Target       Target
 	Outcomes     []Outcome

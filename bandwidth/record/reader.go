@@ -12,44 +12,45 @@ import (
 	"github.com/candor-project/candor/cgroup"
 )
 
-// Errors of readers. All other errors of Next come from the file.
+// Errors of a Reader. All other errors of Next are errors of the input.
 var (
-	// ErrFormat means that a file is not a recording, has another version, or is damaged.
+	// ErrFormat means that the input is not a recording, has another version, or is damaged.
 	ErrFormat = errors.New("not a recording of version 1")
-	// ErrCut means that a recording is still being written, or that its recorder was killed. The data up to that
-	// point is valid.
+	// ErrCut means that a recording is still being written, or that its Recorder was killed. The ticks before the error
+	// are valid.
 	ErrCut = errors.New("the recording has no end: its recorder still runs or was killed")
 )
 
-// A Tick is the use in the time from the previous tick to At.
+// A Tick holds the use of the groups between the previous Tick and At. It stands for a reading, or for several consecutive
+// readings without any use.
 type Tick struct {
-	At       time.Duration // since the recording's start
-	Readings int           // 1, or the number of readings without any use
-	Uses     []Use         // valid until the next call of Next
-	Ended    []int         // groups that have ended
+	At       time.Duration // time of the last of these readings since the start of the recording
+	Readings int           // number of readings
+	Uses     []Use         // only groups with use; valid until the next call of Next
+	Ended    []int         // numbers of the groups that have ended; valid until the next call of Next
 }
 
 // A Use holds the increments of a group's counters.
 type Use struct {
-	Group int
+	Group int // number of the group
 	cgroup.Usage
 }
 
-// A Reader reads a recording.
+// A Reader reads a recording. Its methods read… return a part of the present block.
 type Reader struct {
 	Header
-	Groups  []Group // groups read so far
-	Cost    Cost    // cost so far
+	Groups  []Group // groups read so far, by number
+	Cost    Cost    // last cost read
 	in      *bufio.Reader
-	block   []byte
-	rest    []byte // of the block
-	at      time.Duration
-	tick    Tick
-	isEnded bool
+	block   []byte        // present block
+	rest    []byte        // part of the block that is not read yet
+	at      time.Duration // time of the last reading
+	tick    Tick          // result of Next
+	isEnded bool          // the end record was read
 }
 
-// NewReader returns a reader at the start of a recording. The error is ErrFormat, or ErrCut if the header is
-// incomplete.
+// NewReader reads the header of a recording and returns a Reader for the rest. The error is ErrFormat, ErrCut if the
+// header is incomplete, or an error of in.
 func NewReader(in io.Reader) (*Reader, error) {
 	r := &Reader{in: bufio.NewReaderSize(in, 1<<16)}
 	if err := r.readMagic(); err != nil {
@@ -71,7 +72,7 @@ func NewReader(in io.Reader) (*Reader, error) {
 	return r, err
 }
 
-// readMagic reads and checks the start of the file.
+// readMagic reads and checks the magic string.
 func (r *Reader) readMagic() error {
 	start := make([]byte, len(magic))
 	n, err := io.ReadFull(r.in, start)
@@ -93,7 +94,7 @@ func (r *Reader) damaged(format string, args ...any) error {
 	return fmt.Errorf("%w: damaged after %v: %s", ErrFormat, r.at, fmt.Sprintf(format, args...))
 }
 
-// Next reads the next tick. At the recording's end the error is io.EOF or ErrCut.
+// Next reads the next Tick. At the end of a recording it returns io.EOF if the recording is complete, else ErrCut.
 func (r *Reader) Next() (*Tick, error) {
 	r.tick = Tick{Uses: r.tick.Uses[:0], Ended: r.tick.Ended[:0]}
 	for {
@@ -121,7 +122,7 @@ func (r *Reader) Next() (*Tick, error) {
 	}
 }
 
-// readRecord reads the fields of a record, and reports whether it is a tick.
+// readRecord reads the fields of a record, and reports whether the record completes a Tick.
 func (r *Reader) readRecord(kind byte) (isTick bool, err error) {
 	switch kind {
 	case kindGroup:
@@ -144,7 +145,7 @@ func (r *Reader) readRecord(kind byte) (isTick bool, err error) {
 	}
 }
 
-// nextBlock reads a block, which has at least one byte.
+// nextBlock reads the next block, which contains at least a byte of records.
 func (r *Reader) nextBlock() error {
 	head := make([]byte, blockHead)
 	if _, err := io.ReadFull(r.in, head); isEnd(err) {
@@ -209,7 +210,7 @@ func (r *Reader) readTick() error {
 	return err
 }
 
-// readUse reads the use of a group, whose number must be above before.
+// readUse reads the use of a group. It returns an error unless the number of the group is above before.
 func (r *Reader) readUse(before int) (group int, err error) {
 	if group, err = r.readGroupNumber(); err != nil {
 		return 0, err
@@ -270,7 +271,7 @@ func (r *Reader) readGroupNumber() (int, error) {
 	return int(n), err
 }
 
-// readNumber reads a varint and checks its upper bound.
+// readNumber reads a varint, which must be at most limit.
 func (r *Reader) readNumber(limit uint64) (uint64, error) {
 	n, size := binary.Uvarint(r.rest)
 	if size <= 0 {

@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// The encoding of a summary as JSON. CPUs are numbers of CPUs, times are seconds.
+// Types of the JSON encoding of a summary. A use is a number of CPUs, and a time is in seconds.
 type (
 	jsonSummary struct {
 		Start           time.Time   `json:"start"`
