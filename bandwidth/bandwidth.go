@@ -2,11 +2,16 @@
 // burst on a group with a known demand.
 //
 // A Sim is a set of groups on the same CPUs, each with a Setting. The caller adds work with Sim.Add, advances the
-// virtual time with Sim.Run and reads a group's counters with Sim.Stat. The package is pure: it has no files, no
-// clock and no randomness. Its terms are the kernel's (kernel/sched/fair.c, Documentation/scheduler/sched-bwc.rst).
-// Times count from the model's start.
+// virtual time with Sim.Run and reads a group's counters with Sim.Stat. The package is pure: it uses no files, no
+// clock and no random numbers. A time.Duration that stands for a moment is the virtual time since the start of the
+// Sim.
 //
-// The model does not read or write cgroups. Package record in the folder record records real CPU use, timescale
+// The package uses the terms of the kernel (kernel/sched/fair.c, Documentation/scheduler/sched-bwc.rst). The quota of
+// a group is refilled once per period, at a period edge. Runtime is the CPU time of a quota that is not used yet. A
+// group has a pool of runtime, from which each CPU draws a slice. A CPU without runtime is throttled: the group's
+// threads on this CPU cannot run.
+//
+// The model does not read or write cgroups. Of the packages in subfolders, record records real CPU use, timescale
 // analyzes recordings, and advise recommends limits.
 package bandwidth
 
@@ -20,10 +25,10 @@ import (
 type Bandwidth struct {
 	Quota  time.Duration // CPU time per period; 0: no limit
 	Period time.Duration
-	Burst  time.Duration // unused quota that can accumulate; at most the quota
+	Burst  time.Duration // maximum unused quota that accumulates; not above Quota
 }
 
-// The kernel's bounds of a quota and its period, and its default period (kernel/sched/core.c).
+// The kernel's bounds of quotas and periods, and the kernel's default period (kernel/sched/core.c).
 const (
 	MinQuota      = time.Millisecond
 	MinPeriod     = time.Millisecond
@@ -31,11 +36,11 @@ const (
 	DefaultPeriod = 100 * time.Millisecond
 )
 
-// MinRaisePeriod is the shortest period of a group whose quota package burst raises, because its loop reads the group
-// once per period.
+// MinRaisePeriod is the shortest period that a group can have for package burst to raise the group's quota, because
+// burst.Loop reads such a group once per period.
 const MinRaisePeriod = 10 * time.Millisecond
 
-// Limit returns the bandwidth in CPUs; 0 means no limit.
+// Limit returns the quota divided by the period, which is a number of CPUs; 0 means no limit.
 func (b Bandwidth) Limit() float64 {
 	if b.Quota == 0 {
 		return 0
@@ -58,22 +63,23 @@ func (b Bandwidth) Check() error {
 	return nil
 }
 
-// A Kernel holds the time granularities of a kernel. All are above 0.
+// A Kernel holds the time granularities of a kernel. All must be above 0.
 type Kernel struct {
-	Tick  time.Duration // interval at which a busy CPU is charged: 1 s / CONFIG_HZ
-	Slice time.Duration // amount that a CPU draws at once: sched_cfs_bandwidth_slice_us
-	Kept  time.Duration // amount that a CPU retains when it becomes idle: min_cfs_rq_runtime
+	Tick        time.Duration // interval at which the kernel charges a busy CPU for used runtime: 1 s / CONFIG_HZ
+	Slice       time.Duration // runtime that a CPU draws from the pool at once: sched_cfs_bandwidth_slice_us
+	IdleReserve time.Duration // runtime that a CPU retains when it becomes idle: min_cfs_rq_runtime
 }
 
-// Linux has the usual values of distributions: 250 ticks per second, and the kernel's defaults for the other two.
-var Linux = Kernel{Tick: 4 * time.Millisecond, Slice: 5 * time.Millisecond, Kept: time.Millisecond}
+// Linux has the values of common distributions: 250 ticks per second, and the kernel's defaults for Slice and
+// IdleReserve.
+var Linux = Kernel{Tick: 4 * time.Millisecond, Slice: 5 * time.Millisecond, IdleReserve: time.Millisecond}
 
 // A Stat holds the counters of a group since the model's start, as in cpu.stat.
 type Stat struct {
 	Usage         time.Duration // CPU time
-	Periods       uint64        // period edges while the group's timer ran
-	Throttled     uint64        // periods in which a CPU was throttled
+	Periods       uint64        // period edges while the group's period timer ran
+	Throttled     uint64        // periods at whose end a CPU was throttled
 	ThrottledTime time.Duration // throttled time, summed over CPUs
-	Bursts        uint64        // periods that used more than the quota
-	BurstTime     time.Duration
+	Bursts        uint64        // periods in which the group used more than the quota
+	BurstTime     time.Duration // runtime used beyond the quota in such periods
 }

@@ -29,8 +29,8 @@ func Example() {
 func ExampleSetting() {
 	for _, burst := range []time.Duration{0, 50 * time.Millisecond} {
 		sim := bandwidth.New(bandwidth.Linux, 1, bandwidth.Setting{
-			Bandwidth: bandwidth.Bandwidth{Quota: 50 * time.Millisecond, Period: 100 * time.Millisecond, Burst: burst},
-			Rested:    true,
+			Bandwidth:    bandwidth.Bandwidth{Quota: 50 * time.Millisecond, Period: 100 * time.Millisecond, Burst: burst},
+			HasFullBurst: true,
 		})
 		sim.Add(0, 80*time.Millisecond)
 		sim.RunWhileBusy(0, time.Second)

@@ -8,12 +8,12 @@ import (
 // A Setting is the initial configuration of a group.
 type Setting struct {
 	Bandwidth
-	Weight int           // relative to other groups on the same CPUs; 0 means 1
-	Rested bool          // the group starts with a full burst; else with an empty one
-	Phase  time.Duration // of the period's edges; the kernel draws it at random when it creates the group
+	Weight       int           // relative share of the CPUs if the groups need more CPUs than exist; 0 means 1
+	HasFullBurst bool          // the group starts with Burst accumulated; otherwise with nothing accumulated
+	Phase        time.Duration // offset of the period edges from multiples of Period; the kernel draws it at random
 }
 
-// A group is a control group: its threads, their work, and the pool of its runtime.
+// A group is a cgroup: its threads, the work of these threads, and its pool of runtime.
 type group struct {
 	*pool   // nil: no limit
 	stat    *Stat
@@ -23,13 +23,13 @@ type group struct {
 	backlog time.Duration // remaining CPU time of the threads' work
 	doneAt  time.Duration // when the backlog last ended
 	topCPU  int           // CPUs from this index on have no threads of the group
-	running int           // CPUs on which the group runs now
-	rate    float64       // CPUs' worth of time that the group gets now
+	running int           // number of CPUs on which the group runs now
+	rate    float64       // CPU time that the group gets now per time, in CPUs
 
-	onDone func(at time.Duration) // nil: the caller does not follow the group
-	added  time.Duration          // total CPU time added so far
-	marks  []time.Duration        // usage at which each added work is done
-	halt   *halt                  // nil: the caller does not follow the halts
+	onDone    func(at time.Duration) // callback of Sim.Follow; nil: none
+	addedWork time.Duration          // total CPU time of the work added so far, if onDone is set
+	workEnds  []time.Duration        // for each added work that is not done: the group's usage at which the work is done
+	halt      *halt                  // nil unless the caller has called Sim.FollowHalts
 }
 
 func newGroup(s Setting, k Kernel, cpus int) *group {
@@ -40,9 +40,9 @@ func newGroup(s Setting, k Kernel, cpus int) *group {
 	return g
 }
 
-// settle puts the threads on the lowest CPUs and removes them from other CPUs. A throttled CPU retains its threads
-// until it can run again.
-func (g *group) settle(now time.Duration) {
+// placeThreads puts the group's threads on the CPUs with the lowest indexes, and removes them from the other CPUs. A
+// throttled CPU retains its threads until it is no longer throttled.
+func (g *group) placeThreads(now time.Duration) {
 	needed := 0
 	if g.backlog > 0 {
 		needed = min(g.threads, len(g.cpus))
@@ -57,9 +57,9 @@ func (g *group) settle(now time.Duration) {
 		c := &g.cpus[i]
 		switch {
 		case i < needed && !c.isRunning:
-			g.enter(c, now)
+			g.addThreads(c, now)
 		case i >= needed && c.isRunning && !c.isThrottled:
-			g.leave(c)
+			g.removeThreads(c)
 		}
 		if c.isRunning && !c.isThrottled {
 			g.running++
@@ -69,19 +69,19 @@ func (g *group) settle(now time.Duration) {
 		g.topCPU--
 	}
 	if g.halt != nil {
-		g.halt.update(g.running == 0 && g.pool.empty(), now)
+		g.halt.update(g.running == 0 && g.pool.isEmpty(), now)
 	}
 }
 
-// finish returns the time until the backlog ends at the present rate.
-func (g *group) finish() time.Duration {
+// timeToFinish returns the time until the backlog ends at the present rate.
+func (g *group) timeToFinish() time.Duration {
 	if g.rate == 0 {
 		return math.MaxInt64
 	}
 	return time.Duration(math.Ceil(float64(g.backlog) / g.rate))
 }
 
-// run advances the group from one moment to another. Nothing may change in between.
+// run advances the group from one moment to another. The rate and the set of running CPUs must be constant in between.
 func (g *group) run(from, to time.Duration) {
 	if g.pool != nil {
 		g.stat.ThrottledTime += (to - from) * time.Duration(g.throttledCPUs)
@@ -89,13 +89,13 @@ func (g *group) run(from, to time.Duration) {
 	if g.rate == 0 {
 		return
 	}
-	const rounding = 1e-6 // in nanoseconds; without it, a backlog that ends now would lack its last nanosecond
+	const rounding = 1e-6 // in nanoseconds; otherwise a backlog that should end now could keep its last nanosecond
 	used := min(time.Duration(g.rate*float64(to-from)+rounding), g.backlog)
 	g.backlog -= used
-	for len(g.marks) > 0 && g.marks[0] <= g.stat.Usage+used {
-		share := float64(g.marks[0]-g.stat.Usage) / g.rate
+	for len(g.workEnds) > 0 && g.workEnds[0] <= g.stat.Usage+used {
+		share := float64(g.workEnds[0]-g.stat.Usage) / g.rate
 		g.onDone(min(from+time.Duration(share), to))
-		g.marks = g.marks[1:]
+		g.workEnds = g.workEnds[1:]
 	}
 	g.stat.Usage += used
 	if g.pool == nil {
@@ -111,7 +111,7 @@ func (g *group) run(from, to time.Duration) {
 	}
 }
 
-// tick charges the group's busy CPUs. A CPU that has used its runtime draws again.
+// tick does the work of a kernel tick: a busy CPU that has used up its runtime draws another slice.
 func (g *group) tick(now time.Duration) {
 	if g.pool == nil {
 		return

@@ -2,14 +2,15 @@ package bandwidth
 
 import "time"
 
-// A halt tracks the times in which no thread of a group can run because the quota is used up. A thread that wakes up
-// in such a time cannot run either.
+// A halt tracks the halts of a group. A halt is a time in which no thread of the group can run, because the runtime of
+// the pool and of all CPUs is used up. A thread that wakes up during a halt cannot run either.
 type halt struct {
-	start    time.Duration
-	isHalted bool // the group is halted
-	onEnd    func(from, to time.Duration)
+	start    time.Duration                // start of the present or last halt
+	isHalted bool                         // a halt is in progress
+	onEnd    func(from, to time.Duration) // called at the end of each halt
 }
 
+// update processes whether the group is halted at a moment.
 func (h *halt) update(halted bool, now time.Duration) {
 	switch {
 	case halted && !h.isHalted:
@@ -20,15 +21,16 @@ func (h *halt) update(halted bool, now time.Duration) {
 	h.isHalted = halted
 }
 
-// FollowHalts calls onEnd at the end of each halt of a group that has a quota. A halt is a time in which no thread of
-// the group can run.
-func (s *Sim) FollowHalts(group int, excess func(from, to time.Duration)) {
+// FollowHalts makes the Sim call onEnd at the end of each later halt of a group. A halt is a time in which no thread of
+// the group can run because the quota is used up. FollowHalts does nothing for a group without a quota.
+func (s *Sim) FollowHalts(group int, onEnd func(from, to time.Duration)) {
 	if g := s.groups[group]; g.pool != nil {
-		g.halt = &halt{onEnd: excess}
+		g.halt = &halt{onEnd: onEnd}
 	}
 }
 
-// Halted reports whether no thread of a group can run now, and since when. It requires FollowHalts for the group.
+// Halted reports whether a halt of a group is in progress, and returns the halt's start. The caller must have called
+// FollowHalts for the group.
 func (s *Sim) Halted(group int) (since time.Duration, halted bool) {
 	h := s.groups[group].halt
 	if h == nil {

@@ -5,39 +5,41 @@ import (
 	"time"
 )
 
-// A pool is the runtime of a group with a quota: the kernel's struct cfs_bandwidth, and the runtime of each CPU.
+// A pool holds the runtime of a group with a quota, as the kernel's struct cfs_bandwidth does, and the state of the
+// group on each CPU.
 type pool struct {
 	Bandwidth
 	Kernel
-	runtime        time.Duration // not yet drawn
-	lastRuntime    time.Duration // runtime after the last refill
+	runtime        time.Duration // runtime that no CPU has drawn
+	lastRuntime    time.Duration // value of runtime after the last refill
 	edge           time.Duration // next period edge, while the timer runs
-	isTimerRunning bool          // the timer runs
+	isTimerRunning bool          // the period timer runs
 	isIdle         bool          // no CPU has drawn since the last edge
 	stat           *Stat
 	cpus           []cpu
 	throttledCPUs  int // number of throttled CPUs
 }
 
-// A cpu is a group's state on a CPU: the kernel's struct cfs_rq.
+// A cpu is the state of a group on a CPU, as in the kernel's struct cfs_rq.
 type cpu struct {
-	remaining   time.Duration // runtime drawn and not used; negative: used before it was drawn
+	remaining   time.Duration // runtime that was drawn and not used; negative: runtime that was used before it was drawn
 	isRunning   bool          // the CPU has threads of the group
-	isThrottled bool          // they cannot run
+	isThrottled bool          // the threads on the CPU cannot run, because the CPU has no runtime
 }
 
-// newPool returns a pool with one quota, as the kernel creates it, and with the burst if the group is rested.
+// newPool returns a pool with the runtime of one quota, as in the kernel. With Setting.HasFullBurst it adds the burst.
 func newPool(s Setting, k Kernel, cpus []cpu, stat *Stat) *pool {
 	p := &pool{Bandwidth: s.Bandwidth, Kernel: k, runtime: s.Quota, edge: s.Phase % s.Period, cpus: cpus, stat: stat}
-	if s.Rested {
+	if s.HasFullBurst {
 		p.runtime += s.Burst
 	}
 	p.lastRuntime = p.runtime
 	return p
 }
 
-// start starts the period timer. Its edges stay aligned to the phase.
-func (p *pool) start(now time.Duration) {
+// startTimer starts the period timer, if it does not run. The next edge is a whole number of periods after the former
+// edges.
+func (p *pool) startTimer(now time.Duration) {
 	if p.isTimerRunning {
 		return
 	}
@@ -47,9 +49,10 @@ func (p *pool) start(now time.Duration) {
 	}
 }
 
-// draw takes a slice for a CPU without runtime. It throttles the CPU if the pool is empty.
+// draw moves runtime from the pool to a CPU without runtime, up to a slice. It throttles the CPU if the pool does not
+// have enough runtime.
 func (p *pool) draw(c *cpu, now time.Duration) {
-	p.start(now)
+	p.startTimer(now)
 	if p.runtime > 0 {
 		amount := min(p.runtime, p.Slice-c.remaining)
 		p.runtime -= amount
@@ -62,35 +65,35 @@ func (p *pool) draw(c *cpu, now time.Duration) {
 	}
 }
 
-// empty reports whether neither the pool nor any CPU has runtime left.
-func (p *pool) empty() bool {
+// isEmpty reports whether neither the pool nor a CPU has runtime.
+func (p *pool) isEmpty() bool {
 	return p.runtime == 0 && !slices.ContainsFunc(p.cpus, func(c cpu) bool { return c.remaining > 0 })
 }
 
-// enter puts threads on a CPU.
-func (p *pool) enter(c *cpu, now time.Duration) {
+// addThreads puts threads of the group on a CPU.
+func (p *pool) addThreads(c *cpu, now time.Duration) {
 	c.isRunning = true
 	if c.remaining <= 0 {
 		p.draw(c, now)
 	}
 }
 
-// leave removes the threads from a CPU, which returns its runtime except Kernel.Kept.
-func (p *pool) leave(c *cpu) {
+// removeThreads removes the group's threads from a CPU. The CPU returns its runtime to the pool, except IdleReserve.
+func (p *pool) removeThreads(c *cpu) {
 	c.isRunning = false
-	if surplus := c.remaining - p.Kept; surplus > 0 {
+	if surplus := c.remaining - p.IdleReserve; surplus > 0 {
 		p.runtime += surplus
 		c.remaining -= surplus
 	}
 }
 
-// refill handles a period edge.
+// refill does the work of a period edge.
 func (p *pool) refill() {
 	p.stat.Periods++
 	p.replenish()
 	p.edge += p.Period
 	if p.throttledCPUs == 0 {
-		p.isTimerRunning = !p.isIdle // a second edge without use stops the timer
+		p.isTimerRunning = !p.isIdle // the timer stops at the second edge in a row without a draw
 		p.isIdle = true
 		return
 	}
@@ -99,7 +102,7 @@ func (p *pool) refill() {
 	p.distribute()
 }
 
-// replenish adds a quota to the runtime, as the kernel's __refill_cfs_bandwidth_runtime does.
+// replenish adds a quota to the pool's runtime, as the kernel's __refill_cfs_bandwidth_runtime does.
 func (p *pool) replenish() {
 	p.runtime += p.Quota
 	if excess := p.lastRuntime - p.runtime; excess > 0 {
@@ -110,7 +113,8 @@ func (p *pool) replenish() {
 	p.lastRuntime = p.runtime
 }
 
-// distribute unthrottles CPUs by paying their debts. They draw more at the next tick.
+// distribute gives throttled CPUs the runtime that they have used before they drew it, plus 1 ns, and thereby
+// unthrottles them. They draw more at the next tick.
 func (p *pool) distribute() {
 	for i := range p.cpus {
 		c := &p.cpus[i]

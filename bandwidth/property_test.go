@@ -41,7 +41,7 @@ func histories(groups int) *rapid.Generator[history] {
 		h.kernel = rapid.SampledFrom([]Kernel{Linux, {ms, 5 * ms, ms}, {10 * ms, 5 * ms, ms}, {ms / 2, ms / 2, ms / 4}}).Draw(t, "kernel")
 		h.cpus = rapid.IntRange(1, 8).Draw(t, "CPUs")
 		for range groups {
-			s := Setting{Bandwidth: bandwidths.Draw(t, "bandwidth"), Weight: rapid.IntRange(1, 1000).Draw(t, "weight"), Phase: span(0, 2*time.Second).Draw(t, "phase"), Rested: rapid.Bool().Draw(t, "rested")}
+			s := Setting{Bandwidth: bandwidths.Draw(t, "bandwidth"), Weight: rapid.IntRange(1, 1000).Draw(t, "weight"), Phase: span(0, 2*time.Second).Draw(t, "phase"), HasFullBurst: rapid.Bool().Draw(t, "rested")}
 			if rapid.IntRange(0, 3).Draw(t, "limited") == 0 {
 				s.Bandwidth = Bandwidth{}
 			}

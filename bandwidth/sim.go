@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// A Sim simulates groups on the same CPUs. The index of a group is its position in New's settings. A Sim is not safe
-// for concurrent use.
+// A Sim simulates groups on the same CPUs. Its methods identify a group by the index of the group's setting in the
+// arguments of New. A Sim is not safe for concurrent use.
 type Sim struct {
 	Kernel
 	cpus   float64
@@ -14,8 +14,8 @@ type Sim struct {
 	now    time.Duration
 }
 
-// New returns a model of groups on a number of CPUs, without any demand. The settings' bandwidths must pass Check,
-// and phases must not be negative.
+// New returns a Sim of groups without work on a number of CPUs, with one group per setting. The bandwidths of the
+// settings must pass Check, and their phases must not be negative.
 func New(k Kernel, cpus int, settings ...Setting) *Sim {
 	s := &Sim{Kernel: k, cpus: float64(cpus)}
 	for _, setting := range settings {
@@ -24,46 +24,47 @@ func New(k Kernel, cpus int, settings ...Setting) *Sim {
 	return s
 }
 
-// Now returns the virtual time since the model's start.
+// Now returns the virtual time since the start of the Sim.
 func (s *Sim) Now() time.Duration { return s.now }
 
-// Add adds CPU time to the end of a group's backlog.
+// Add adds work, in CPU time, to the end of a group's backlog.
 func (s *Sim) Add(group int, work time.Duration) {
 	g := s.groups[group]
 	g.backlog += work
 	if g.onDone != nil {
-		g.added += work
-		g.marks = append(g.marks, g.added)
+		g.addedWork += work
+		g.workEnds = append(g.workEnds, g.addedWork)
 	}
-	g.settle(s.now)
+	g.placeThreads(s.now)
 }
 
-// Follow calls done for each later Add of a group, in order, with the time at which its work is done. A group does
-// its work first come, first served. The group must have no backlog, and the caller must not use Drop for it.
+// Follow makes the Sim call done once for each later Add of a group, with the time at which the added work is done. A
+// group does its work in the order of the Adds. The group must have no backlog at the call, and the caller must not call
+// Drop for the group afterwards.
 func (s *Sim) Follow(group int, done func(at time.Duration)) {
 	g := s.groups[group]
-	g.onDone, g.added = done, g.stat.Usage
+	g.onDone, g.addedWork = done, g.stat.Usage
 }
 
 // SetThreads sets the number of CPUs on which a group's work can run at once; the default is 1.
 func (s *Sim) SetThreads(group, threads int) {
 	s.groups[group].threads = max(threads, 1)
-	s.groups[group].settle(s.now)
+	s.groups[group].placeThreads(s.now)
 }
 
-// Drop removes and returns a group's backlog, as for a program that stops at a time instead of after an amount of
-// work. Throttled threads notice it at the next period edge; see Busy.
+// Drop removes and returns a group's backlog. It is for programs that stop at a time instead of after an amount of work.
+// Throttled threads of the group remain until the next period edge, and Busy reports them.
 func (s *Sim) Drop(group int) (work time.Duration) {
 	g := s.groups[group]
 	work, g.backlog = g.backlog, 0
-	g.settle(s.now)
+	g.placeThreads(s.now)
 	return work
 }
 
 // Backlog returns the remaining CPU time of a group's work.
 func (s *Sim) Backlog(group int) time.Duration { return s.groups[group].backlog }
 
-// DoneAt returns the time at which a group's backlog last ended; 0 means never.
+// DoneAt returns the last time at which a group completed its backlog; 0 means never.
 func (s *Sim) DoneAt(group int) time.Duration { return s.groups[group].doneAt }
 
 // Busy reports whether a group has work or throttled threads.
@@ -75,29 +76,29 @@ func (s *Sim) Busy(group int) bool {
 // Stat returns the counters of a group.
 func (s *Sim) Stat(group int) Stat { return *s.groups[group].stat }
 
-// Run advances the model until a time.
+// Run advances the Sim until a time.
 func (s *Sim) Run(until time.Duration) {
 	for s.now < until {
 		s.step(until)
 	}
 }
 
-// RunWhileBusy advances the model while the group is busy, at most until a time.
+// RunWhileBusy advances the Sim while the group is busy, at most until a time.
 func (s *Sim) RunWhileBusy(group int, until time.Duration) {
 	for s.Busy(group) && s.now < until {
 		s.step(until)
 	}
 }
 
-// step advances to the next event: a tick, a period edge, or the end of a backlog.
+// step advances the Sim to the next event: a tick, a period edge, the end of a backlog, or until.
 func (s *Sim) step(until time.Duration) {
-	s.share()
+	s.setRates()
 	next := until
 	nextTick := time.Duration(math.MaxInt64)
 	for _, g := range s.groups {
 		if g.rate > 0 {
 			nextTick = s.now - s.now%s.Tick + s.Tick
-			if done := g.finish(); done < next-s.now {
+			if done := g.timeToFinish(); done < next-s.now {
 				next = s.now + done
 			}
 		}
@@ -112,7 +113,7 @@ func (s *Sim) step(until time.Duration) {
 	s.now = next
 }
 
-// advance brings a group to the next moment.
+// advance advances a group to the next event. isTick reports whether the event is a tick.
 func (s *Sim) advance(g *group, next time.Duration, isTick bool) {
 	worked := g.backlog > 0
 	g.run(s.now, next)
@@ -129,12 +130,13 @@ func (s *Sim) advance(g *group, next time.Duration, isTick bool) {
 		changed = true
 	}
 	if changed {
-		g.settle(next)
+		g.placeThreads(next)
 	}
 }
 
-// share divides the CPUs among the groups by weight. No group gets more than the CPUs on which it runs.
-func (s *Sim) share() {
+// setRates sets the rates of the groups: it divides the CPUs by weight, but gives no group more than the number of CPUs
+// on which it runs.
+func (s *Sim) setRates() {
 	remaining, demand, weights := s.cpus, 0.0, 0.0
 	for _, g := range s.groups {
 		g.rate = 0
@@ -149,15 +151,16 @@ func (s *Sim) share() {
 		}
 		return
 	}
-	s.shareShort(remaining, weights)
+	s.setScarceRates(remaining, weights)
 }
 
-// shareShort divides CPUs among the running groups, which have the sum of weights and could use more CPUs.
-func (s *Sim) shareShort(remaining, weights float64) {
+// setScarceRates divides remaining CPUs among the running groups, which together could use more CPUs. weights is the sum
+// of the weights of these groups.
+func (s *Sim) setScarceRates(remaining, weights float64) {
 	for weights > 0 {
 		share := remaining / weights
 		isLimited := false
-		for _, g := range s.groups { // groups whose share exceeds their usable CPUs
+		for _, g := range s.groups { // a group whose share exceeds the CPUs on which it runs gets exactly these CPUs
 			if g.rate == 0 && g.running > 0 && share*g.weight >= float64(g.running) {
 				g.rate = float64(g.running)
 				remaining -= g.rate
@@ -174,5 +177,29 @@ func (s *Sim) shareShort(remaining, weights float64) {
 			}
 		}
 		return
+	}
+}
+
+// Set changes the bandwidth of a group that has a quota, as a write to the group's kernel files does. The group gets
+// another quota at once, and each CPU loses its runtime, or the negative runtime that it owes. The period and the phase
+// do not change: b must have the group's period.
+func (s *Sim) Set(group int, b Bandwidth) {
+	g := s.groups[group]
+	g.pool.setBandwidth(b)
+	g.pool.startTimer(s.now)
+	g.placeThreads(s.now)
+}
+
+// setBandwidth does the work of the kernel's tg_set_cfs_bandwidth.
+func (p *pool) setBandwidth(b Bandwidth) {
+	p.Bandwidth = b
+	p.replenish()
+	for i := range p.cpus {
+		c := &p.cpus[i]
+		c.remaining = 1
+		if c.isThrottled {
+			c.isThrottled = false
+			p.throttledCPUs--
+		}
 	}
 }

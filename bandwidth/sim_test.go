@@ -8,7 +8,7 @@ import (
 const ms = time.Millisecond
 
 // fine counts so finely that what it does can be calculated by hand.
-var fine = Kernel{Tick: 10 * time.Microsecond, Slice: 10 * time.Microsecond, Kept: time.Microsecond}
+var fine = Kernel{Tick: 10 * time.Microsecond, Slice: 10 * time.Microsecond, IdleReserve: time.Microsecond}
 
 // near says whether two times are the same to what fine counts on a few CPUs.
 func near(a, b time.Duration) bool { return (a - b).Abs() <= ms/5 }
@@ -66,7 +66,7 @@ func TestRequests(t *testing.T) {
 		{40 * ms, 60 * ms, 1},  // all at once
 		{200 * ms, 60 * ms, 1},
 	} {
-		s := New(fine, 4, Setting{Bandwidth: Bandwidth{Quota: 200 * ms, Period: 100 * ms, Burst: c.burst}, Rested: true})
+		s := New(fine, 4, Setting{Bandwidth: Bandwidth{Quota: 200 * ms, Period: 100 * ms, Burst: c.burst}, HasFullBurst: true})
 		s.SetThreads(0, 4)
 		s.Add(0, 240*ms)
 		begin := s.Now()
@@ -111,7 +111,7 @@ func TestTimerStops(t *testing.T) {
 
 // TestRuntimeOfIdleCPU: a CPU that goes idle gives back what it drew but for 1 ms, which is missing to the others.
 func TestRuntimeOfIdleCPU(t *testing.T) {
-	k := Kernel{Tick: fine.Tick, Slice: 5 * ms, Kept: ms}
+	k := Kernel{Tick: fine.Tick, Slice: 5 * ms, IdleReserve: ms}
 	s := New(k, 3, Setting{Bandwidth: Bandwidth{Quota: 20 * ms, Period: 100 * ms}})
 	s.SetThreads(0, 3)
 	s.Add(0, 3*ms/100) // each draws 5 ms

@@ -1,74 +1,78 @@
 // Package burst raises the quota of a throttled group for a short time.
 //
-// A group saves up CPU time while it uses less than its limit. While the group is throttled and its CPUs have idle
-// time, Loop raises its quota and spends the savings. It restores the quota when the throttling stops, the savings
-// are spent, or other groups need the time. The average use stays within the limit.
+// A group is a cgroup with a limit, which is the group's quota per period in its Setting. A group earns savings, in CPU
+// time, while it uses less than its limit, and spends savings while it uses more. When the kernel throttles a group that
+// has savings, and the group's CPUs have idle time, a Loop raises the quota in the kernel above the limit. The Loop
+// restores the quota when the throttling stops, the savings are spent, or other groups need the idle time. So the
+// average use of the group does not exceed the limit.
 //
-// The control law is a pure function, State.Next. Its input is a measurement; its output is a new state and the quota
-// to write, if any. It has no clock and no files, so that it runs on the model of package bandwidth and on a kernel
-// alike. Loop runs it on the groups of a Host.
+// The function State.Next makes the decisions. Its input is a reading of the group's counters. Its output is a new
+// state, and the quota to write if the quota should change. State.Next uses no clock and no files, so that it can run on
+// the model of package bandwidth and on a kernel. A Loop calls it for the groups of a Host.
 //
-// Each write of a quota gives the group a fresh quota at once (tg_set_cfs_bandwidth in kernel/sched/core.c). The loop
-// therefore writes seldom, and right after a period edge, where the group has a fresh quota anyway. The savings
-// account uses measured use, so that any leaked time counts.
+// A period edge is the moment at which the kernel refills the quota of a group. Each write of a quota also refills the
+// quota at once (tg_set_cfs_bandwidth in kernel/sched/core.c). So in the period of a write, a group can use more CPU time
+// than its quota: the excess leaks. Therefore a Loop writes seldom, and shortly after a period edge, when the group has
+// used little of its quota. The savings are computed from the measured CPU time, so the group pays for leaked CPU time.
 package burst
 
 import "time"
 
-// A Setting is the bandwidth that a group can use.
+// A Setting holds the limit of a group and the maximum of its raised quota.
 type Setting struct {
-	Quota  time.Duration // CPU time per period at the limit
-	Period time.Duration
-	Most   time.Duration // maximum quota
+	Quota    time.Duration // CPU time per period at the limit
+	Period   time.Duration
+	MaxQuota time.Duration // maximum raised quota
 }
 
 const (
-	maxSavingsTime       = 800 * time.Millisecond // maximum savings: the limit for this time; 1.3 % of a minute
-	edgeDelay            = 300 * time.Microsecond // delay of a write after an edge
-	edgePrecision        = 600 * time.Microsecond // required precision of the edge for such a write
+	maxSavingsTime       = 800 * time.Millisecond // maximum savings, as the time in which the limit allows this CPU time
+	edgeDelay            = 300 * time.Microsecond // time between a period edge and the reading and write that follow the edge
+	edgePrecision        = 600 * time.Microsecond // width of an edge's window up to which the edge counts as known
 	calmPeriods          = 3                      // periods without throttling before a raised quota is lowered
-	maxLateWrites        = 3                      // number of times a late write waits for the next edge
-	maxEdgelessDecisions = 50                     // periods after which a group is raised without a known edge
-	leakDivisor          = 10                     // a write is late when more than quota/leakDivisor could leak
-	stepDivisor          = 10                     // changes below quota/stepDivisor are not worth a write
-	savingsDivisor       = 2                      // quota/savingsDivisor must be saved before a raise
+	maxLateWrites        = 3                      // number of edges for which a late write waits
+	maxEdgelessDecisions = 50                     // number of decisions after which a quota is raised without a known edge
+	leakDivisor          = 10                     // a write is late if more than quota/leakDivisor could leak
+	stepDivisor          = 10                     // changes of less than quota/stepDivisor are not worth a write
+	savingsDivisor       = 2                      // savings of quota/savingsDivisor are necessary for a raise
 )
 
-// Measured is a reading of a group.
+// Measured is a reading of a group's counters and of its room. The room of a group is the CPU time per period that the
+// group can use beyond its limit, because its CPUs would be idle otherwise.
 type Measured struct {
-	At        time.Duration // on the clock of the kernel's timers
+	At        time.Duration // time of the reading, on the clock of the kernel's timers
 	Used      time.Duration // CPU time since the creation of the group
-	Periods   uint64        // nr_periods
-	Throttled uint64        // nr_throttled
-	Room      time.Duration // CPU time per period beyond the quota that the CPUs have free
+	Periods   uint64        // nr_periods in cpu.stat
+	Throttled uint64        // nr_throttled in cpu.stat
+	Room      time.Duration
 }
 
 // A State is the control state of a group. The zero State with a Setting is the initial state.
 type State struct {
 	Setting
 	InForce time.Duration // quota in the kernel; 0: the setting's quota
-	Saved   time.Duration // savings in CPU time; negative: used beyond the limit
-	Over    float64       // CPUs used beyond the limit in the last period
+	Saved   time.Duration // savings in CPU time; negative: the group has used more than the limit allows
+	Overuse float64       // use beyond the limit between the last two decisions, in CPUs
 
 	edge              edge
 	hasLast           bool          // last is valid
-	last              Measured      // at the last reading
-	step              Measured      // at the last decision
-	throttledAt       time.Duration // time of the last decision at which the group was throttled
-	edgeAt            time.Duration // last time at which an edge was known to have passed
-	lateWrites        int           // consecutive decisions that waited for the next edge
-	edgelessDecisions int           // consecutive decisions of a busy group without a known edge
+	last              Measured      // last reading
+	step              Measured      // reading at the last decision
+	throttledAt       time.Duration // last decision that found the group throttled; also set when a raise is reduced
+	edgeAt            time.Duration // last reading that found a new period
+	lateWrites        int           // consecutive decisions that postponed a write to the next edge
+	edgelessDecisions int           // consecutive decisions without a known edge in which the group used CPU time
 }
 
 // A Decision is the result of a reading.
 type Decision struct {
-	Quota time.Duration // quota to write now; 0: none
-	Wants bool          // the group is throttled, and has savings to use more room
-	Wake  time.Duration // time of the next reading
+	Quota     time.Duration // quota to write now; 0: do not write
+	NeedsRoom bool          // the group was throttled lately or is raised, and has savings to use room
+	Wake      time.Duration // time of the next reading
 }
 
-// Next processes a reading of a group. The returned state does not include the decision's write; the caller reports
-// it with Wrote.
+// Next processes a reading of a group. The returned state does not include the write of Decision.Quota. After this
+// write, the caller calls AfterWrite.
 func (s State) Next(m Measured) (State, Decision) {
 	if !s.hasLast || m.Used < s.last.Used { // a lower counter belongs to a new group of the same name
 		s = s.start(m)
@@ -81,18 +85,18 @@ func (s State) Next(m Measured) (State, Decision) {
 	s.last = m
 	var d Decision
 	isKnown := s.edge.width <= edgePrecision
-	if isKnown && s.edge.index(m.At) > s.edge.index(s.step.At) || !isKnown && m.At-s.step.At >= s.Period {
+	if isKnown && s.edge.periodNumber(m.At) > s.edge.periodNumber(s.step.At) || !isKnown && m.At-s.step.At >= s.Period {
 		d = s.decide(m, isKnown)
 		s.step = m
 	}
-	d.Wants = s.needsRoom(m)
+	d.NeedsRoom = s.needsRoom(m)
 	switch {
 	case isKnown:
 		d.Wake = s.edge.nextAfter(m.At, edgeDelay)
-		if s.isBusy(m) { // verify that the edge is at the expected time
+		if s.isBusy(m) { // also read shortly before the expected edge, to verify the edge
 			d.Wake = min(d.Wake, s.edge.nextBefore(m.At, edgeDelay))
 		}
-	case m.At-s.edgeAt > 2*s.Period: // the timer has stopped; a reading has no information
+	case m.At-s.edgeAt > 2*s.Period: // the kernel's period timer has stopped, so a reading cannot locate the edge
 		d.Wake = m.At + s.Period
 	default:
 		d.Wake = s.edge.probe(m.At)
@@ -100,16 +104,16 @@ func (s State) Next(m Measured) (State, Decision) {
 	return s, d
 }
 
-// Wrote records that the quota has been written.
-func (s State) Wrote(quota time.Duration) State {
+// AfterWrite returns the state after the caller has written a quota.
+func (s State) AfterWrite(quota time.Duration) State {
 	s.InForce, s.lateWrites = quota, 0
 	return s
 }
 
-// Raised returns the part of the quota in force above the setting's quota, per period.
-func (s *State) Raised() time.Duration { return max(s.InForce-s.Quota, 0) }
+// Extra returns the CPU time per period by which the quota in the kernel exceeds the setting's quota.
+func (s *State) Extra() time.Duration { return max(s.InForce-s.Quota, 0) }
 
-// start returns the state at the first reading, with no savings.
+// start returns the state at the first reading m, without savings.
 func (s State) start(m Measured) State {
 	inForce := s.InForce
 	if inForce == 0 {
@@ -121,43 +125,47 @@ func (s State) start(m Measured) State {
 	}
 }
 
-// updateSavings adds the allowed CPU time since the last reading to the savings, and subtracts the used time.
+// updateSavings updates the savings for the time since the last reading: it adds the CPU time that the limit allows, and
+// subtracts the used CPU time.
 func (s *State) updateSavings(m Measured) {
 	earned := s.allowance(m.At - s.last.At)
 	s.Saved = min(s.Saved+earned-(m.Used-s.last.Used), s.allowance(maxSavingsTime))
 }
 
-// allowance returns the CPU time that the limit allows in a time.
+// allowance returns the CPU time that the limit allows in a time span.
 func (s *State) allowance(span time.Duration) time.Duration {
 	return time.Duration(float64(span) / float64(s.Period) * float64(s.Quota))
 }
 
-// isBusy reports whether a write is likely soon.
+// isBusy reports whether the quota is raised or the group was throttled lately, so that a write is likely soon.
 func (s *State) isBusy(m Measured) bool {
-	return s.Raised() > 0 || m.At-s.throttledAt < calmPeriods*s.Period
+	return s.Extra() > 0 || m.At-s.throttledAt < calmPeriods*s.Period
 }
 
 func (s *State) needsRoom(m Measured) bool {
-	return s.isBusy(m) && (s.Saved >= s.Quota/savingsDivisor || s.Raised() > 0 && s.Saved > 0)
+	return s.isBusy(m) && (s.Saved >= s.Quota/savingsDivisor || s.Extra() > 0 && s.Saved > 0)
 }
 
-// decide chooses the quota at a period edge, or at any time if the edge is unknown.
+// decide chooses the quota to write. It is called after each known period edge, or once per period if the edge is not
+// known. isKnown reports whether the edge is known.
 func (s *State) decide(m Measured, isKnown bool) (d Decision) {
 	span, used := m.At-s.step.At, m.Used-s.step.Used
 	if span > 0 {
-		s.Over = max(float64(used)/float64(span)-float64(s.Quota)/float64(s.Period), 0)
+		s.Overuse = max(float64(used)/float64(span)-float64(s.Quota)/float64(s.Period), 0)
 	}
 	isThrottled := m.Throttled > s.step.Throttled
 	if isThrottled {
 		s.throttledAt = m.At
 	}
-	switch { // on a machine that is too busy to read in time, the edge stays unknown; the account pays back the leaked time
+	// On a machine that is too busy for readings in time, the edge stays unknown. Then the quota is raised without a
+	// known edge after a while, and the savings pay for the leaked CPU time.
+	switch {
 	case isKnown:
 		s.edgelessDecisions = 0
 	case used > 0:
 		s.edgelessDecisions++
 	}
-	quota := s.Quota + s.extraQuota(m, isThrottled)
+	quota := s.Quota + s.chooseExtra(m, isThrottled)
 	switch {
 	case quota == s.InForce:
 		s.lateWrites = 0
@@ -170,33 +178,33 @@ func (s *State) decide(m Measured, isKnown bool) (d Decision) {
 	return d
 }
 
-// extraQuota returns the CPU time beyond the quota for the current period. The savings bound the use until the next
-// reading.
-func (s *State) extraQuota(m Measured, isThrottled bool) time.Duration {
-	raised := s.Raised()
-	free := max(min(m.Room, s.Saved), 0)
-	extra := raised
+// chooseExtra returns the new value for Extra. It is at most the room and the savings, so that the group cannot use more
+// than its savings until the next decision.
+func (s *State) chooseExtra(m Measured, isThrottled bool) time.Duration {
+	current := s.Extra()
+	available := max(min(m.Room, s.Saved), 0)
+	extra := current
 	switch {
-	case isThrottled && s.Saved >= s.Quota/savingsDivisor && free > raised+s.Quota/stepDivisor:
-		extra = free
-	case free < raised:
-		extra = free
-	case raised > 0 && m.At-s.throttledAt >= calmPeriods*s.Period:
+	case isThrottled && s.Saved >= s.Quota/savingsDivisor && available > current+s.Quota/stepDivisor:
+		extra = available
+	case available < current:
+		extra = available
+	case current > 0 && m.At-s.throttledAt >= calmPeriods*s.Period:
 		extra = 0
-		if s.Over > 0 { // the group still uses it
-			extra = raised / 2
+		if s.Overuse > 0 { // the group still uses a part of the extra time
+			extra = current / 2
 		}
-		s.throttledAt = m.At // keep the raise for calm periods
+		s.throttledAt = m.At // do not reduce the raise again for calmPeriods
 	}
-	extra = min(extra, s.Most-s.Quota).Truncate(time.Microsecond)
+	extra = min(extra, s.MaxQuota-s.Quota).Truncate(time.Microsecond)
 	if extra < s.Quota/stepDivisor {
 		return 0
 	}
 	return extra
 }
 
-// isLate reports whether a write now would give the group too much of a second quota in this period. A lower quota is
-// never late if the reduction exceeds the leak.
+// isLate reports whether it is too late after the period edge to write the quota now, because too much CPU time could
+// leak. A write that lowers the quota is not late if it lowers the quota by more than the leak.
 func (s *State) isLate(now, quota time.Duration, isKnown bool) bool {
 	leak := s.Quota
 	if isKnown {

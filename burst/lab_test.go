@@ -45,7 +45,7 @@ func (l *lab) run(until time.Duration) {
 			l.writes = append(l.writes, write{l.Now(), d.Quota, l.state.Saved})
 			l.has.Quota = d.Quota
 			l.Set(0, l.has)
-			l.state = l.state.Wrote(d.Quota)
+			l.state = l.state.AfterWrite(d.Quota)
 		}
 		l.wake = d.Wake + l.delay()
 	}

@@ -9,47 +9,47 @@ import (
 	"github.com/candor-project/candor/cpuset"
 )
 
-// A Group is a group whose quota the loop can raise.
+// A Group is a group whose quota a Loop can raise.
 type Group struct {
 	Setting
 	Name    string
-	CPUs    cpuset.Set // CPUs of the group; groups with equal CPUs share their idle time
-	InForce time.Duration
-	Kernel  Kernel // nil: the group cannot be read now
+	CPUs    cpuset.Set    // CPUs of the group; groups with equal CPUs share the idle time of these CPUs
+	InForce time.Duration // quota in the kernel
+	Kernel  Kernel        // nil: the group cannot be read now
 }
 
 // A Kernel reads and writes the files of a group.
 type Kernel interface {
 	Read() (cgroup.Usage, error)
-	Quota() (time.Duration, error) // the quota in force
-	SetQuota(time.Duration) error  // does not change the period
+	Quota() (time.Duration, error) // returns the quota in the kernel
+	SetQuota(time.Duration) error  // changes the quota, but not the period
 	Close()
 }
 
-// A Host owns the groups. The loop calls its methods from a single goroutine, except Lend.
+// A Host provides the groups of a Loop. The Loop calls all methods except Lend from a single goroutine.
 type Host interface {
-	// Changed reports whether the result of Groups has changed since its last call.
+	// Changed reports whether the result of Groups has changed since the last call of Groups.
 	Changed() bool
-	// Groups returns all groups with their present kernel values. The loop closes them.
+	// Groups returns all groups with their present kernel values. The Loop closes the Kernel of each group.
 	Groups() ([]Group, error)
-	// Lend records in the state that the groups can exceed their quotas for the returned time. Until then no
-	// operation restores the quotas.
+	// Lend gives the groups a loan: it records in Candor's state that the quotas in the kernel can exceed the limits for
+	// the returned time. While a loan lasts, no operation of Candor restores the quotas.
 	Lend(ctx context.Context, names []string) (time.Duration, error)
-	// Idle returns the idle time since the boot of each CPU, by its id.
+	// Idle returns the idle time of each CPU since the boot, by CPU ID.
 	Idle() (map[int]time.Duration, error)
 }
 
-// A Loop raises and restores the quotas of a host's groups.
+// A Loop raises and restores the quotas of a Host's groups.
 type Loop struct {
-	host        Host
-	log         *slog.Logger
-	members     map[string]*member
-	pools       map[cpuset.Set]*pool
-	isBorrowing bool // a call of Lend is running; its result will be in loans
-	loans       chan loan
+	host          Host
+	log           *slog.Logger
+	members       map[string]*member   // by name
+	pools         map[cpuset.Set]*pool // by CPUs
+	isLoanPending bool                 // a call of Host.Lend is running, and will send its result to loans
+	loans         chan loan
 }
 
-// A loan is the result of Lend.
+// A loan is the result of a call of Host.Lend.
 type loan struct {
 	names []string
 	end   time.Duration
@@ -57,52 +57,52 @@ type loan struct {
 }
 
 const (
-	maxSleep     = time.Second            // maximum sleep, to notice new groups
-	renewalTime  = 10 * time.Second       // a loan is renewed when it ends within this time
-	loanMargin   = time.Second            // a loan stops counting this long before its end
-	lendTimeout  = 10 * time.Second       // timeout of Lend
-	refusalPause = time.Minute            // time without raises after a refusal
-	busyPoolAge  = 250 * time.Millisecond // maximum age of a pool's readings
-	restPoolAge  = time.Second            // the same if no group wants a share of the pool
-	quotaAge     = time.Second            // maximum age of a quota's reading while it can be raised
+	maxSleep       = time.Second            // maximum sleep; then the Loop checks for new groups
+	renewalTime    = 10 * time.Second       // a loan that ends within this time is renewed
+	loanMargin     = time.Second            // a loan is not used in this time before its end
+	lendTimeout    = 10 * time.Second       // timeout of Host.Lend
+	refusalPause   = time.Minute            // time without raises after a refusal of Host.Lend or of the kernel
+	maxBusyPoolAge = 250 * time.Millisecond // maximum age of a pool's reading for a member that needs room
+	maxPoolAge     = time.Second            // maximum age of a pool's reading for other members
+	maxQuotaAge    = time.Second            // maximum age of a quota's reading while the quota can be raised
 )
 
-// New returns a loop for a host's groups.
+// New returns a Loop for the groups of a Host.
 func New(host Host, log *slog.Logger) *Loop {
 	return &Loop{host: host, log: log, members: map[string]*member{}, pools: map[cpuset.Set]*pool{}, loans: make(chan loan, 1)}
 }
 
 // Run controls the groups until ctx is done, and then restores the raised quotas.
 func (l *Loop) Run(ctx context.Context) error {
-	sleep, err := newSleeper(ctx)
+	s, err := newSleeper(ctx)
 	if err != nil {
 		return err
 	}
-	defer sleep.close()
+	defer s.close()
 	l.refresh()
 	for ctx.Err() == nil {
 		next, wake := l.next(), now()+maxSleep
 		if next != nil {
 			wake = min(wake, next.wakeTime)
 		}
-		sleep.until(wake)
+		s.sleepUntil(wake)
 		if l.host.Changed() {
 			l.refresh()
 			next = l.next()
 		}
-		l.takeLoan()
+		l.receiveLoan()
 		if next != nil && next.wakeTime <= now() && ctx.Err() == nil {
 			l.control(next)
 		}
-		l.borrow(ctx)
+		l.requestLoan(ctx)
 	}
-	if l.isBorrowing { // it can be changing the state
+	if l.isLoanPending { // wait for Host.Lend, which can be changing Candor's state
 		<-l.loans
 	}
-	if l.host.Changed() { // the groups can belong to other containers by now
+	if l.host.Changed() { // release removed groups, whose names can belong to other containers by now
 		l.refresh()
 	}
-	l.end()
+	l.releaseAll()
 	return nil
 }
 
@@ -116,12 +116,12 @@ func (l *Loop) next() (next *member) {
 	return next
 }
 
-// refresh updates the members from the host's groups. Members with unchanged limits retain their states.
+// refresh updates the members from the Host's groups. A member keeps its state while its limit does not change.
 func (l *Loop) refresh() {
 	groups, err := l.host.Groups()
 	if err != nil {
 		l.log.Warn("quotas are not raised until the state can be read", "error", err)
-		l.end()
+		l.releaseAll()
 		return
 	}
 	old := l.members
@@ -147,17 +147,17 @@ func (l *Loop) refresh() {
 	l.forgetPools()
 }
 
-// end releases all members.
-func (l *Loop) end() {
+// releaseAll releases all members.
+func (l *Loop) releaseAll() {
 	for _, m := range l.members {
 		l.release(m)
 	}
 	clear(l.members)
 }
 
-// borrow requests loans for all members that need them, in the background.
-func (l *Loop) borrow(ctx context.Context) {
-	if l.isBorrowing {
+// requestLoan starts a call of Host.Lend in the background for all members that need a loan, unless a call is running.
+func (l *Loop) requestLoan(ctx context.Context) {
+	if l.isLoanPending {
 		return
 	}
 	var names []string
@@ -170,7 +170,7 @@ func (l *Loop) borrow(ctx context.Context) {
 	if names == nil {
 		return
 	}
-	l.isBorrowing = true
+	l.isLoanPending = true
 	go func() {
 		ctx, cancel := context.WithTimeout(ctx, lendTimeout)
 		defer cancel()
@@ -179,15 +179,15 @@ func (l *Loop) borrow(ctx context.Context) {
 	}()
 }
 
-// takeLoan processes the result of borrow, if it is available.
-func (l *Loop) takeLoan() {
+// receiveLoan processes the result of requestLoan, if the result is available.
+func (l *Loop) receiveLoan() {
 	var result loan
 	select {
 	case result = <-l.loans:
 	default:
 		return
 	}
-	l.isBorrowing = false
+	l.isLoanPending = false
 	if result.err != nil {
 		l.log.Warn("quotas not raised: cannot record the loan in the state", "error", result.err)
 	}

@@ -222,7 +222,7 @@ func TestQuotaIsReadAnew(t *testing.T) {
 		{-time.Minute, time.Minute, 1, 9 * ms},
 	} {
 		m := &member{Group: Group{Kernel: k}, quotaReadAt: now() - c.read, loanEnd: now() + c.until}
-		m.state.InForce, m.state.Over = 9*ms, c.over
+		m.state.InForce, m.state.Overuse = 9*ms, c.over
 		if _, _, err := m.measure(); err != nil || m.state.InForce != c.want {
 			t.Errorf("%+v: taken for %v, %v", c, m.state.InForce, err)
 		}

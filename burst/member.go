@@ -8,40 +8,41 @@ import (
 	"github.com/candor-project/candor/cgroup"
 )
 
-// A member is a group of the loop.
+// A member is a group with its control state in a Loop.
 type member struct {
 	Group
 	state       State
-	overuse     float64 // CPUs used beyond its limit at the last reading of its pool
-	needsRoom   bool
-	wakeTime    time.Duration
-	quotaReadAt time.Duration // time of the last reading of its quota
-	loanEnd     time.Duration // end of its loan
-	lastRefusal string        // last refusal of the kernel
+	overuse     float64       // State.Overuse at the last reading of the member's pool
+	needsRoom   bool          // NeedsRoom of the last decision
+	wakeTime    time.Duration // time of the next reading
+	quotaReadAt time.Duration // time of the last reading of the quota in the kernel
+	loanEnd     time.Duration // end of the last loan
+	lastRefusal string        // last refusal of the kernel, so that it is logged once
 	pausedUntil time.Duration // no raise before this time
 }
 
-// update sets a member from the host's group. The state remains while the limit does not change.
+// update sets a member from the Host's group. It resets the state if the limit has changed.
 func (m *member) update(g Group) {
 	if m.state.Quota != g.Quota || m.state.Period != g.Period {
 		m.state = State{Setting: g.Setting}
 	}
-	m.state.Most = g.Most
+	m.state.MaxQuota = g.MaxQuota
 	m.Group, m.state.InForce, m.quotaReadAt = g, g.InForce, now()
 }
 
-// measure reads a member's use, and sometimes its quota. Other programs write the quota too, for example systemd.
+// measure reads a member's use. While the quota can be raised, measure also reads the quota from time to time, because
+// other programs can write the quota too, for example systemd.
 func (m *member) measure() (u cgroup.Usage, at time.Duration, err error) {
 	u, err = m.Kernel.Read()
 	at = now()
-	if err == nil && at-m.quotaReadAt >= quotaAge && (m.loanEnd > at || m.state.Over > 0) {
+	if err == nil && at-m.quotaReadAt >= maxQuotaAge && (m.loanEnd > at || m.state.Overuse > 0) {
 		m.state.InForce, err = m.Kernel.Quota()
 		m.quotaReadAt = at
 	}
 	return u, at, err
 }
 
-// control does one control step of a member.
+// control reads a member, processes the reading, and writes the quota if the decision requires it.
 func (l *Loop) control(m *member) {
 	u, at, err := m.measure()
 	if err != nil {
@@ -50,27 +51,28 @@ func (l *Loop) control(m *member) {
 	}
 	var d Decision
 	m.state, d = m.state.Next(Measured{At: at, Used: u.CPU, Periods: u.Periods, Throttled: u.Throttled, Room: l.roomOf(m, at)})
-	m.needsRoom, m.wakeTime = d.Wants, d.Wake
+	m.needsRoom, m.wakeTime = d.NeedsRoom, d.Wake
 	if d.Quota != 0 {
 		l.write(m, d.Quota)
 	}
 }
 
-// roomOf returns the CPU time per period that a member can have beyond its quota.
+// roomOf returns a member's room (see Measured). It returns 0 if the member has no loan or its raises are paused.
 func (l *Loop) roomOf(m *member, at time.Duration) time.Duration {
-	share := l.share(m, at) // always, because the idle time must be known when the member needs it
+	share := l.share(m, at) // call it in any case, so that the pool has a recent reading when the member needs room
 	if m.loanEnd-loanMargin < at || at < m.pausedUntil {
 		return 0
 	}
 	return time.Duration(share * float64(m.Period))
 }
 
-// write writes a member's quota. If the parent does not allow it, write blocks further raises for a while.
+// write writes a member's quota. If the kernel refuses the quota, for example because a group above has a lower quota,
+// write pauses the raises of the member.
 func (l *Loop) write(m *member, quota time.Duration) {
 	err := m.Kernel.SetQuota(quota)
 	switch {
 	case err == nil:
-		m.state, m.lastRefusal = m.state.Wrote(quota), ""
+		m.state, m.lastRefusal = m.state.AfterWrite(quota), ""
 		return
 	case isGone(err):
 		l.drop(m, err)
@@ -88,7 +90,8 @@ func (l *Loop) write(m *member, quota time.Duration) {
 	l.log.Warn(message, "container", m.Name, "error", err)
 }
 
-// drop removes a member that cannot be read. It does not log the end of a group, because the host reports it.
+// drop releases and removes a member that cannot be read or written. If the group was removed, drop does not log this,
+// because the Host reports the removal.
 func (l *Loop) drop(m *member, err error) {
 	if !isGone(err) {
 		l.log.Warn("quota no longer managed", "container", m.Name, "error", err)
@@ -97,10 +100,10 @@ func (l *Loop) drop(m *member, err error) {
 	delete(l.members, m.Name)
 }
 
-// release releases a member. It restores the quota if the member still has the loop's value.
+// release closes a member's Kernel. It first restores a raised quota, unless another program has changed the quota.
 func (l *Loop) release(m *member) {
 	defer m.Kernel.Close()
-	if m.state.Raised() == 0 {
+	if m.state.Extra() == 0 {
 		return
 	}
 	raised, err := m.Kernel.Quota()

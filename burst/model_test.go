@@ -78,10 +78,10 @@ func TestGoesBack(t *testing.T) {
 	l := saved()
 	l.Add(0, 300*ms)
 	l.run(begin + 250*ms)
-	if l.state.Raised() == 0 {
+	if l.state.Extra() == 0 {
 		t.Error("throttled, and not raised")
 	}
-	for from := l.Now(); l.state.Raised() > 0; l.run(l.Now() + 10*ms) {
+	for from := l.Now(); l.state.Extra() > 0; l.run(l.Now() + 10*ms) {
 		if l.Now() > from+5*time.Second {
 			t.Fatal("at rest, and still raised")
 		}
@@ -90,8 +90,8 @@ func TestGoesBack(t *testing.T) {
 	l = saved()
 	l.Add(0, time.Hour)
 	l.run(begin + 3*time.Second)
-	if l.state.Raised() > 0 || l.state.Saved > 25*ms {
-		t.Errorf("greedy: raised by %v, saved %v", l.state.Raised(), l.state.Saved)
+	if l.state.Extra() > 0 || l.state.Saved > 25*ms {
+		t.Errorf("greedy: raised by %v, saved %v", l.state.Extra(), l.state.Saved)
 	}
 
 	l = saved()
@@ -103,8 +103,8 @@ func TestGoesBack(t *testing.T) {
 	}
 	l.Add(0, time.Hour)
 	l.run(begin + 400*ms)
-	if l.state.Raised() != 20*ms {
-		t.Errorf("room for 20ms: raised by %v", l.state.Raised())
+	if l.state.Extra() != 20*ms {
+		t.Errorf("room for 20ms: raised by %v", l.state.Extra())
 	}
 }
 
@@ -153,7 +153,7 @@ func TestAlwaysLate(t *testing.T) {
 		for range 30 {
 			l.Add(0, time.Second)
 			l.run(l.Now() + time.Second)
-			raised = raised || l.state.Raised() > 0
+			raised = raised || l.state.Extra() > 0
 			l.Drop(0)
 			l.run(l.Now() + time.Second)
 		}

@@ -6,25 +6,26 @@ import (
 	"github.com/candor-project/candor/cpuset"
 )
 
-// A pool is a set of CPUs with its groups and its idle time.
+// A pool holds the idle time of a set of CPUs that the members with exactly these CPUs share.
 type pool struct {
 	at   time.Duration // time of the last reading
-	sum  time.Duration // idle time of all its CPUs since the boot, at the last reading
-	idle float64       // idle CPUs between the last two readings
+	sum  time.Duration // sum of the CPUs' idle times since the boot, at the last reading
+	idle float64       // average number of idle CPUs between the last two readings; 0 if not known
 }
 
-// share returns the number of CPUs beyond its limit that a member can use of its pool.
+// share returns the member's share of the pool: the number of CPUs that the member can use beyond its limit. It reads the
+// pool if the last reading is too old.
 func (l *Loop) share(m *member, at time.Duration) float64 {
 	p := l.pools[m.CPUs]
 	if p == nil {
 		p = &pool{}
 		l.pools[m.CPUs] = p
 	}
-	fresh := restPoolAge
+	maxAge := maxPoolAge
 	if m.needsRoom {
-		fresh = busyPoolAge
+		maxAge = maxBusyPoolAge
 	}
-	if at-p.at >= fresh {
+	if at-p.at >= maxAge {
 		l.readIdle(p, m.CPUs, at)
 	}
 	members := []Member{{m.limit(), m.overuse, true}}
@@ -36,10 +37,10 @@ func (l *Loop) share(m *member, at time.Duration) float64 {
 	return Shares(float64(m.CPUs.Count()), p.idle, members)[0]
 }
 
-// limit returns the limit in CPUs.
+// limit returns the member's limit in CPUs.
 func (m *member) limit() float64 { return float64(m.Quota) / float64(m.Period) }
 
-// readIdle reads the idle time of the CPUs since the last reading, and the use beyond the limits.
+// readIdle updates a pool from the CPUs' idle times, and copies the overuse of the pool's members from their states.
 func (l *Loop) readIdle(p *pool, cpus cpuset.Set, at time.Duration) {
 	times, err := l.host.Idle()
 	if err != nil {
@@ -51,14 +52,14 @@ func (l *Loop) readIdle(p *pool, cpus cpuset.Set, at time.Duration) {
 	for cpu := range cpus.All() {
 		sum += times[cpu]
 	}
-	p.idle = 0 // an older reading has no information about the present
-	if p.at != 0 && at-p.at <= 2*restPoolAge {
+	p.idle = 0 // if the last reading is too old, the average since then does not describe the present
+	if p.at != 0 && at-p.at <= 2*maxPoolAge {
 		p.idle = float64(sum-p.sum) / float64(at-p.at)
 	}
 	p.at, p.sum = at, sum
 	for _, m := range l.members {
 		if m.CPUs == cpus {
-			m.overuse = m.state.Over
+			m.overuse = m.state.Overuse
 		}
 	}
 }

@@ -45,7 +45,7 @@ func TestBound(t *testing.T) {
 		s := l.state.Setting
 		limit := float64(s.Quota) / float64(s.Period)
 		cpus := time.Duration(8)
-		slop := l.has.Burst + 2*s.Most + cpus*(9*ms+4*latest)
+		slop := l.has.Burst + 2*s.MaxQuota + cpus*(9*ms+4*latest)
 		type sample struct{ at, used time.Duration }
 		samples := []sample{{}}
 		l.play(t, func() {
@@ -76,8 +76,8 @@ func TestWrites(t *testing.T) {
 			switch {
 			case w.quota == has:
 				t.Fatalf("written again: %v", l.writes)
-			case extra < 0 || w.quota > s.Most:
-				t.Fatalf("quota %v, most %v: %v", s.Quota, s.Most, l.writes)
+			case extra < 0 || w.quota > s.MaxQuota:
+				t.Fatalf("quota %v, most %v: %v", s.Quota, s.MaxQuota, l.writes)
 			case w.quota > has && (extra > w.saved || extra > l.room(w.at)):
 				t.Fatalf("raised by %v with %v saved and room for %v", extra, w.saved, l.room(w.at))
 			}
@@ -127,13 +127,13 @@ func TestShares(t *testing.T) {
 		shares := Shares(cpus, idle, members)
 		var sum, over, each float64
 		for i, m := range members {
-			sum, over = sum+shares[i], over+m.Over
+			sum, over = sum+shares[i], over+m.Overuse
 			switch {
-			case shares[i] < 0 || !m.Wants && shares[i] != 0:
+			case shares[i] < 0 || !m.NeedsRoom && shares[i] != 0:
 				t.Fatalf("%+v: %v", m, shares[i])
-			case m.Wants && each == 0:
+			case m.NeedsRoom && each == 0:
 				each = shares[i] / m.Limit
-			case m.Wants && (shares[i] < each*m.Limit*(1-1e-9) || shares[i] > each*m.Limit*(1+1e-9)):
+			case m.NeedsRoom && (shares[i] < each*m.Limit*(1-1e-9) || shares[i] > each*m.Limit*(1+1e-9)):
 				t.Fatalf("not by their limits: %v of %+v", shares, members)
 			}
 		}

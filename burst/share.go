@@ -1,24 +1,27 @@
 package burst
 
-// A Member is a group that shares CPUs with other groups.
+// A Member is the input of Shares for a group that shares CPUs with other groups.
 type Member struct {
-	Limit float64 // CPUs
-	Over  float64 // CPUs used beyond its limit
-	Wants bool    // Decision.Wants
+	Limit     float64 // limit in CPUs
+	Overuse   float64 // use beyond the limit, in CPUs
+	NeedsRoom bool    // Decision.NeedsRoom
 }
 
-// reserveShare is the share of the CPUs that must stay idle for new work.
+// reserveShare is the share of the CPUs that must stay idle for new work. These CPUs are the reserve.
 const reserveShare = 0.05
 
-// Shares divides the idle time of CPUs among the groups that want more than their limits, in proportion to their
-// limits. The result is in CPUs. Time used beyond the limits counts as idle while the reserve is idle. When the
-// reserve is in use, the shares shrink in proportion, down to half at each call.
+// Shares divides the spare time of CPUs among the members that need room, in proportion to their limits. cpus is the
+// number of CPUs, and idle the number of idle CPUs. The result is in CPUs, by index of the member.
+//
+// The spare time is the idle time plus the overuse, without the reserve. If less than the reserve is idle, the spare time
+// is a part of the present overuse instead: half of the overuse if no CPU is idle, and more in proportion to the idle
+// CPUs.
 func Shares(cpus, idle float64, members []Member) []float64 {
-	overuse, limits := 0.0, 0.0
+	overuse, limitSum := 0.0, 0.0
 	for _, m := range members {
-		overuse += m.Over
-		if m.Wants {
-			limits += m.Limit
+		overuse += m.Overuse
+		if m.NeedsRoom {
+			limitSum += m.Limit
 		}
 	}
 	reserved := reserveShare * cpus
@@ -28,8 +31,8 @@ func Shares(cpus, idle float64, members []Member) []float64 {
 	}
 	shares := make([]float64, len(members))
 	for i, m := range members {
-		if m.Wants {
-			shares[i] = spare * m.Limit / limits
+		if m.NeedsRoom {
+			shares[i] = spare * m.Limit / limitSum
 		}
 	}
 	return shares

@@ -17,10 +17,11 @@ func now() time.Duration {
 	return time.Duration(t.Nano())
 }
 
-// A sleeper sleeps until a moment, with a precision of about 0.1 ms. Go's timers have a precision of 1 ms only.
+// A sleeper sleeps until a moment or until a context is done. Its precision is about 0.1 ms, whereas the precision of Go's
+// timers is 1 ms.
 type sleeper struct {
-	event int
-	stop  func() bool
+	event int         // eventfd that is written when the context is done
+	stop  func() bool // ends the observation of the context
 }
 
 func newSleeper(ctx context.Context) (*sleeper, error) {
@@ -28,27 +29,27 @@ func newSleeper(ctx context.Context) (*sleeper, error) {
 	if err != nil {
 		return nil, fmt.Errorf("eventfd: %w", err)
 	}
-	rung := make(chan struct{})
+	written := make(chan struct{})
 	stop := context.AfterFunc(ctx, func() {
-		defer close(rung)
-		_, _ = unix.Write(event, []byte{1, 0, 0, 0, 0, 0, 0, 0}) // fails only if the counter is full, which wakes as well
+		defer close(written)
+		_, _ = unix.Write(event, []byte{1, 0, 0, 0, 0, 0, 0, 0}) // fails only if the counter is full, and then poll returns too
 	})
 	return &sleeper{event, func() bool {
 		if stop() {
 			return true
 		}
-		<-rung // wait for a write in progress, because the kernel can reuse the file descriptor
+		<-written // wait for a write in progress, because the kernel can reuse the closed file descriptor
 		return false
 	}}, nil
 }
 
-// until sleeps until a moment, or until the context is done.
-func (s *sleeper) until(wake time.Duration) {
+// sleepUntil sleeps until a moment or until the context is done. A signal can end the sleep early.
+func (s *sleeper) sleepUntil(wake time.Duration) {
 	timeout := unix.NsecToTimespec(int64(wake - now()))
 	if timeout.Sec < 0 || timeout.Nsec < 0 {
 		return
 	}
-	_, _ = unix.Ppoll([]unix.PollFd{{Fd: int32(s.event), Events: unix.POLLIN}}, &timeout, nil) // a signal ends it early; the caller checks the time
+	_, _ = unix.Ppoll([]unix.PollFd{{Fd: int32(s.event), Events: unix.POLLIN}}, &timeout, nil)
 }
 
 func (s *sleeper) close() {

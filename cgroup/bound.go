@@ -9,14 +9,14 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A Bound is the quota of a group: all processes in the group and in the groups nested in it share it.
+// A Bound is the quota of a group, and thus an upper bound for the CPU time of every group nested in the group.
 type Bound struct {
-	Path          string // of the group, from the mount point on; "/" is the root of a container's cgroup namespace
+	Path          string // path of the group below the mount point; "/" can be the root of a container's cgroup namespace
 	Quota, Period time.Duration
 }
 
-// Bound returns the lowest quota of a group and the groups above it; a zero Bound if there is none. A missing group is
-// ErrNoGroup.
+// Bound returns the tightest bound among a group and the groups above it, or a zero Bound if they have no quota. The error for a missing
+// group is ErrNoGroup.
 func (t *Tree) Bound(path string) (Bound, error) {
 	if err := t.checkExists(path); err != nil {
 		return Bound{}, err
@@ -25,14 +25,14 @@ func (t *Tree) Bound(path string) (Bound, error) {
 	return Tightest(bounds), err
 }
 
-// Above returns the lowest quota of the groups above a group; a zero Bound if there is none.
+// Above returns the tightest bound among the groups above a group, or a zero Bound if they have no quota.
 func (g *Group) Above() (Bound, error) {
 	bounds, err := g.BoundsAbove()
 	return Tightest(bounds), err
 }
 
-// BoundsAbove returns the quotas of the groups above a group, the nearest first. The group need not exist, nor the
-// groups above it. Groups outside of this process's cgroup namespace cannot be seen.
+// BoundsAbove returns the quotas of the groups above a group, the nearest group first. Neither the group nor the groups above it need
+// exist. BoundsAbove omits groups outside this process's cgroup namespace, because they are not visible.
 func (g *Group) BoundsAbove() ([]Bound, error) {
 	if g.err != nil {
 		return nil, g.err
@@ -40,13 +40,14 @@ func (g *Group) BoundsAbove() ([]Bound, error) {
 	return g.tree.boundsFrom(filepath.Dir(g.Path()))
 }
 
-// BoundsOfParent returns the quotas of Candor's parent group and of the groups above it, the nearest first.
+// BoundsOfParent returns the quotas of Candor's parent group and of the groups above the parent group, the nearest group first.
 func (t *Tree) BoundsOfParent() ([]Bound, error) { return t.boundsFrom(t.cpu.pathOf(t.cpu.parent)) }
 
-// Path returns the path of the group, from the mount point of the cpu controller on.
+// Path returns the path of the group, relative to the mount point of the cpu controller.
 func (g *Group) Path() string { return g.tree.cpu.pathOf(g.dir(g.tree.cpu)) }
 
-// Tightest returns the first bound with the least CPU time per time; a zero Bound if there are none.
+// Tightest returns the bound with the lowest ratio of quota to period, the first of several equal bounds. For an empty list it returns a
+// zero Bound.
 func Tightest(bounds []Bound) (tightest Bound) {
 	for _, b := range bounds {
 		if tightest.Quota == 0 || tightest.cfsBandwidth().exceeds(b.cfsBandwidth()) {
@@ -60,24 +61,25 @@ func (b Bound) cfsBandwidth() cfsBandwidth {
 	return cfsBandwidth{quota: b.Quota.Microseconds(), period: b.Period.Microseconds()}
 }
 
-// boundsFrom returns the quotas of a group and of the groups above it, the nearest first.
-func (t *Tree) boundsFrom(path string) (boundsFrom []Bound, err error) {
+// boundsFrom returns the quotas of the group at path and of the groups above it, the nearest group first.
+func (t *Tree) boundsFrom(path string) (bounds []Bound, err error) {
 	for ; ; path = filepath.Dir(path) {
 		b, err := t.cpu.readBandwidth(filepath.Join(t.cpu.mount, path))
 		switch {
-		case isGone(err): // not created yet, without the controller (v2), or the root of the machine (v2)
+		case isGone(err): // the group does not exist yet; or on v2 lacks the controller, or is the root group of the machine
 		case err != nil:
 			return nil, fmt.Errorf("cgroup %s: %w", path, err)
 		case b.quota != noQuota:
-			boundsFrom = append(boundsFrom, Bound{path, time.Duration(b.quota) * time.Microsecond, time.Duration(b.period) * time.Microsecond})
+			bounds = append(bounds, Bound{path, time.Duration(b.quota) * time.Microsecond, time.Duration(b.period) * time.Microsecond})
 		}
 		if path == "/" {
-			return boundsFrom, nil
+			return bounds, nil
 		}
 	}
 }
 
-// quotaCause adds the group with the limiting quota to cgroup v1's refusal of a quota, which is a bare EINVAL.
+// quotaCause adds a cause to cgroup v1's refusal of a quota (EINVAL): the group above whose quota is lower than the wanted quota. It
+// returns other errors, and a refusal without such a group, unchanged.
 func (g *Group) quotaCause(refusal error, wanted cfsBandwidth) error {
 	if g.tree.cpu.v2 || !errors.Is(refusal, unix.EINVAL) {
 		return refusal

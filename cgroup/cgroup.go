@@ -1,26 +1,29 @@
 // Package cgroup creates and changes the cgroups of Candor's containers, on cgroup v1, v2 and hosts with both. It is the only package
-// that writes to a cgroup. It knows CPUs, quotas and weights; it knows nothing
-// of limits, classes or plans, and keeps no state: the kernel has it.
+// that writes to a cgroup. The package handles CPUs, quotas and weights, and does not depend on limits, classes or plans. It stores no
+// state, because the kernel's files hold the values of every group.
 //
-// Candor's groups are the children of one parent group, "/candor" unless
-// Options names another. Candor owns the parent. On v1 a cpuset loses a CPU for good when the CPU goes
-// offline, so the package restores the parent's cpuset from the group above. To confine
-// Candor, confine the group above. Quotas and exclusive groups above and beside the parent are
-// read (bound.go, exclusive.go), and the groups that a failed creation made or changed are
-// restored (restoreparent.go).
+// "Group" means cgroup in this package. A group's folder is its directory in the mounted cgroup file system; on v1 a group has a folder
+// in each of several hierarchies. A nested group lies below another group at any depth. A foreign group is a group that Candor did not
+// create.
 //
-// A refusal by the kernel is a *WriteError with the file, the value and the kernel's reason. Equal
-// values are not written again: each write of a quota, period or burst gives the group a new
-// quota at once.
+// Candor's groups are the children of Candor's parent group: "/candor", or the group that Options.Parent names. Candor owns the parent
+// group. On v1 a cpuset loses a CPU for good when the CPU goes offline. Therefore the package restores the cpuset of the parent group
+// from the group above the parent group. To confine Candor, confine the group above.
 //
-// A container can create processes and nested groups without end. Every walk through them has a bound
+// The package also reads the quotas above Candor's parent group (bound.go), and the exclusive CPUs of the groups beside the parent group
+// (exclusive.go). If a creation fails, the package removes the groups that it created, and restores the groups that it changed
+// (parent.go).
+//
+// A refusal by the kernel is a *WriteError with the file, the value and the kernel's reason. The package does not write a value that a
+// file already has, because each write of a quota, period or burst gives the group a new quota at once.
+//
+// A container can create processes and nested groups without end. Therefore every walk through processes or nested groups has a bound
 // (members.go, moveTimeout).
 //
-// opencontainers/cgroups served as the model, not as a library. Its managers
-// rewrite the quota with every change, do not walk nested groups, log some
-// refusals instead of returning them and know one fixed mount point.
-// Two processes must not change the same group at the same time; package host
-// holds a lock.
+// The model of the package is opencontainers/cgroups. Candor does not use that library, because its managers rewrite the quota with every
+// change and do not change nested groups. Besides, they log some refusals instead of returning them, and support a fixed mount point only.
+//
+// Two processes must not change the same group at the same time; package host holds a lock to prevent this.
 package cgroup
 
 import (
@@ -29,43 +32,45 @@ import (
 	"github.com/candor-project/candor/cpuset"
 )
 
-// A Driver creates the cgroups.
+// A Driver is the method by which the package creates cgroups.
 type Driver string
 
 // Drivers.
 const (
-	Auto     Driver = "auto"     // Systemd where it runs the machine and the tree is v2, else Cgroupfs
-	Cgroupfs Driver = "cgroupfs" // the kernel's files alone
-	Systemd  Driver = "systemd"  // a transient scope of the system's systemd per group
+	Auto     Driver = "auto"     // Systemd if systemd runs the machine on v2 and this user is root, else Cgroupfs; see setDriver
+	Cgroupfs Driver = "cgroupfs" // through the kernel's files only
+	Systemd  Driver = "systemd"  // as a transient scope of the system's systemd per group
 )
 
 // Options select Candor's parent cgroup.
 type Options struct {
-	// Parent is Candor's own group: a path below the mount point
-	// ("/candor", the default), or with systemd a slice ("candor.slice").
+	// Parent is Candor's parent group: a path below the mount point ("/candor", the default), or with the systemd driver the name of a
+	// slice ("candor.slice", the default there).
 	Parent string
 	Driver Driver // "" is Auto
-	// Root is the directory whose proc and sys are used, "/" by default. With another root, the mounts are the mounts of its
-	// process 1.
+	// Root is the directory that contains the proc and sys file systems to use, "/" by default. With another root, the package uses
+	// the mounts of process 1 in that root's proc.
 	Root string
-	// Owner is the state to which the groups belong, such as the path of its directory: groups of two states below the same
-	// parent are refused. "" disables the check.
+	// Owner identifies the Candor state that the groups belong to, such as the path of the state's directory. The package refuses
+	// to create a group below a parent group with groups of another state. "" disables the check.
 	Owner string
-	// ReadOnly skips the test whether groups can be created: for callers that only read, or that only set values of foreign groups.
+	// ReadOnly skips the check that this process can create groups. It is for callers that only read, or that only set values of
+	// foreign groups.
 	ReadOnly bool
 }
 
 // Settings are the resources of a group.
 type Settings struct {
 	CPUs cpuset.Set // never empty
-	Mems cpuset.Set // memory nodes; empty: those of the parent
+	Mems cpuset.Set // memory nodes; empty: the memory nodes of the parent
 
-	// Quota is the CPU time per Period, Burst the unused quota that the kernel accumulates. Quota 0 is no limit, Period 0 is
-	// 100 ms. The kernel requires 1 ms or more for both, a period of 1 s at most, and Burst <= Quota. Values are in whole
-	// microseconds.
+	// Quota is the CPU time per Period. Burst is the maximum of unused quota that the kernel accumulates. Quota 0 means no limit,
+	// Period 0 means 100 ms. The kernel requires a quota and a period of 1 ms or more, a period of 1 s at most, and
+	// Burst <= Quota. Values are in whole microseconds.
 	Quota, Period, Burst time.Duration
 
-	// Weight distributes the time of a CPU with several runnable groups. 1000, or 0, is the kernel's default: cpu.shares 1024,
-	// cpu.weight 100. Both are linear. Values outside the kernel's range (2 to 262144, 1 to 10000) are clamped.
+	// Weight is the group's relative share of the time of a CPU on which several groups are runnable. 1000, or 0, is the kernel's
+	// default: cpu.shares 1024 on v1, cpu.weight 100 on v2. Both files are linear in Weight. Values outside the kernel's range
+	// (shares 2 to 262144, weight 1 to 10000) are clamped.
 	Weight int
 }

@@ -15,32 +15,33 @@ import (
 	"github.com/candor-project/candor/internal/cputext"
 )
 
-// A Confinement is a value, of the kernel or of systemd, that confines foreign processes to CPUs outside Candor's groups.
-// Tree.Confinements returns all values for a confinement. At is the path of a group below the mount point, or a unit.
+// A Confinement is a change of one value, in a file of the kernel or in a property of systemd. To confine foreign processes to CPUs
+// outside Candor's groups, Candor makes all the changes that Tree.Confinements returns.
 type Confinement struct {
 	Kind   ConfinementKind `json:"kind"`
-	At     string          `json:"at"`
+	At     string          `json:"at"`     // path of the changed group below the mount point, or for ConfineUnit the name of a unit
 	Before string          `json:"before"` // former value; "" if there was none
-	After  string          `json:"after"`
+	After  string          `json:"after"`  // value that confines
 }
 
-// A ConfinementKind is the kind of a Confinement's value.
+// A ConfinementKind is the file or property that a Confinement changes.
 type ConfinementKind string
 
 // Kinds of confinements.
 const (
 	ConfineCPUs        ConfinementKind = "cpuset.cpus"           // a group's CPUs
 	ConfineToPartition ConfinementKind = "cpuset.cpus.partition" // v2: "root" takes the group's CPUs away from all other groups
-	ConfineProcesses   ConfinementKind = "processes"             // v1: CPUs of a new group for the processes that are in none
-	ConfineUnit        ConfinementKind = "AllowedCPUs"           // a unit of systemd's
+	ConfineProcesses   ConfinementKind = "processes"             // v1: CPUs of a new group, to which the processes of the root group move
+	ConfineUnit        ConfinementKind = "AllowedCPUs"           // AllowedCPUs of a systemd unit
 )
 
-// Confinements returns the values that confine foreign processes to the CPUs of keep, in the order in which they must be set; undo
-// uses the reverse order. all are the CPUs of the machine, including offline CPUs. It omits values that are set already, and
-// changes nothing.
+// Confinements returns the changes that confine foreign processes to the CPUs of keep. It does not make the changes, and omits values
+// that are set already. The caller makes the changes in the returned order, and undoes them in the reverse order. all are the CPUs of the
+// machine, including offline CPUs.
 //
-// On v2 Candor's parent group becomes a partition. On v1 every other group shrinks, and the processes of the root get a group of
-// their own. If systemd manages the tree, its units are changed, since systemd writes the kernel's files itself.
+// On v2 Candor's parent group becomes a partition. On v1 every other group loses the CPUs outside keep, and the processes of the root
+// group move to a new group. With the systemd driver, the changes are properties of units, because systemd writes the kernel's files
+// itself.
 func (t *Tree) Confinements(keep, all cpuset.Set) ([]Confinement, error) {
 	if ownCPUs := all.Minus(keep); ownCPUs.IsEmpty() {
 		return nil, fmt.Errorf("cannot reserve %s: the machine has %s, and Candor needs one; reserve fewer", cputext.CPUs(keep), cputext.CPUs(all))
@@ -60,7 +61,8 @@ func (t *Tree) Confinements(keep, all cpuset.Set) ([]Confinement, error) {
 	}
 }
 
-// rootEffective returns the CPUs of processes outside all groups, together with the CPUs of Candor's partition.
+// rootEffective returns the effective CPUs of the root group. On v2 it adds the CPUs of Candor's partition, which the kernel has taken
+// from the root group.
 func (t *Tree) rootEffective() (cpuset.Set, error) {
 	h := t.cpuset
 	if ok, _ := isGroup(h.mount); !ok || h.root != "/" {
@@ -77,7 +79,7 @@ func (t *Tree) rootEffective() (cpuset.Set, error) {
 	return have.Union(ownCPUs), err
 }
 
-// addConfinement adds a value that has to change.
+// addConfinement appends a change to the list, unless the value is after already.
 func (t *Tree) addConfinement(list []Confinement, kind ConfinementKind, at, after string) ([]Confinement, error) {
 	f := Confinement{Kind: kind, At: at, After: after}
 	before, err := t.ReadConfinement(f)
@@ -88,7 +90,7 @@ func (t *Tree) addConfinement(list []Confinement, kind ConfinementKind, at, afte
 	return append(list, f), nil
 }
 
-// ReadConfinement returns the value that holds now; "" for a group that is not there.
+// ReadConfinement returns the present value in the file or property that f changes; "" if the group does not exist.
 func (t *Tree) ReadConfinement(f Confinement) (string, error) {
 	if f.Kind == ConfineUnit {
 		return t.unitCPUs(f.At)
@@ -108,19 +110,19 @@ func (t *Tree) ReadConfinement(f Confinement) (string, error) {
 	case isGone(err):
 		return "", nil
 	case f.Kind == ConfineToPartition && bytes.Contains(content, []byte("invalid")):
-		return "member", err // a group without CPUs of its own has no other kind
+		return "member", err // an invalid partition acts as a member
 	}
 	return string(content), err
 }
 
-// SetConfinement sets the Before or After of a confinement. A value that is set already, or a group that was removed meanwhile, is no
-// error.
+// SetConfinement writes a value to the file or property that f changes: f.After to confine, f.Before to undo. It returns no error if the
+// value is set already, or if the undo finds that the group was removed meanwhile.
 func (t *Tree) SetConfinement(f Confinement, value string) error {
 	now, err := t.ReadConfinement(f)
 	if err != nil {
 		return err
 	}
-	// The processes of a root are never complete: new processes can have arrived.
+	// Confine the processes of the root group again: new processes can have started there since the last time.
 	again := f.Kind == ConfineProcesses && value == f.After
 	if now == value && !again {
 		return nil
@@ -146,15 +148,15 @@ func (t *Tree) SetConfinement(f Confinement, value string) error {
 		err = t.writeCPUs(dir, value)
 	}
 	if isGone(err) && value == f.Before {
-		return nil // its CPUs went with it
+		return nil // the removal of the group has undone the change
 	}
 	return err
 }
 
-// writeCPUs writes a group's CPUs. "" is "as the group above"; where the kernel refuses that, since the
-// group has processes, all CPUs mean the same.
+// writeCPUs writes a group's CPUs. "" means the CPUs of the group above. If the group has processes, the kernel can refuse an empty list;
+// then writeCPUs writes all possible CPUs of the machine, which has the same effect.
 func (t *Tree) writeCPUs(dir, value string) error {
-	err := write(dir, cpusFile, value+"\n") // the newline: an empty write would be none
+	err := write(dir, cpusFile, value+"\n") // with a newline, because write(2) of 0 bytes changes nothing
 	if value != "" || !errors.Is(err, unix.ENOSPC) {
 		return err
 	}
@@ -165,8 +167,8 @@ func (t *Tree) writeCPUs(dir, value string) error {
 	return t.writeSet(dir, cpusFile, all)
 }
 
-// confinementDir returns the directory of a confinement in the kernel's files. Confinements also come from a file, so an invalid
-// confinement is refused.
+// confinementDir returns the folder of the group that f changes. It returns an error for an invalid confinement, because callers also
+// read confinements from a file.
 func (t *Tree) confinementDir(f Confinement) (string, error) {
 	kinds := []ConfinementKind{ConfineCPUs, ConfineToPartition, ConfineProcesses}
 	if !slices.Contains(kinds, f.Kind) {
@@ -178,14 +180,14 @@ func (t *Tree) confinementDir(f Confinement) (string, error) {
 	return t.cpuset.mount + f.At, nil
 }
 
-// topGroup is the group directly below the root that Candor's parent is, or is in.
+// topGroup returns the path of the group directly below the root group that is Candor's parent group or contains this parent group.
 func (t *Tree) topGroup() string {
 	path := strings.TrimPrefix(t.cpuset.parent, t.cpuset.mount+"/")
 	top, _, _ := strings.Cut(path, "/")
 	return "/" + top
 }
 
-// otherGroups are the paths of the groups directly below the root without Candor's.
+// otherGroups returns the paths of the groups directly below the root group, except topGroup.
 func (t *Tree) otherGroups() ([]string, error) {
 	dirs, err := subgroups(t.cpuset.mount)
 	if err != nil {
@@ -200,8 +202,8 @@ func (t *Tree) otherGroups() ([]string, error) {
 	return paths, nil
 }
 
-// ConfinementAnnotations returns the limits of the confinement on this machine.
-func (t *Tree) ConfinementAnnotations() []string {
+// ConfinementCaveats returns texts for the user on the restrictions of a confinement on this machine.
+func (t *Tree) ConfinementCaveats() []string {
 	const boot = "this lasts until the next boot; run candor setup host again then"
 	switch {
 	case t.driver == Systemd:

@@ -12,8 +12,9 @@ import (
 	"github.com/candor-project/candor/cpuset"
 )
 
-// confinementsSystemd gives every other unit directly below the root (system.slice, user.slice,
-// init.scope, …) AllowedCPUs=, until the next boot. Groups there that are no units' are written to.
+// confinementsSystemd returns the changes of Confinements for the systemd driver. Every unit directly below the root group except
+// Candor's slice (system.slice, user.slice, init.scope, …) gets AllowedCPUs= until the next boot. A group there that does not belong to
+// a unit gets cpuset.cpus.
 func (t *Tree) confinementsSystemd(keep cpuset.Set) ([]Confinement, error) {
 	groups, err := t.otherGroups()
 	if err != nil {
@@ -26,7 +27,7 @@ func (t *Tree) confinementsSystemd(keep cpuset.Set) ([]Confinement, error) {
 		case unitType(unit) != "":
 			kind, at = ConfineUnit, unit
 		case filepath.Ext(unit) == ".mount", filepath.Ext(unit) == ".swap":
-			continue // has no processes
+			continue // such a unit has no processes
 		}
 		if list, err = t.addConfinement(list, kind, at, keep.String()); err != nil {
 			return nil, err
@@ -35,7 +36,7 @@ func (t *Tree) confinementsSystemd(keep cpuset.Set) ([]Confinement, error) {
 	return list, nil
 }
 
-// unitType is D-Bus' word for units that can have processes.
+// unitType returns the D-Bus interface name of a unit's type, such as "Slice", or "" if such units cannot have processes.
 func unitType(unit string) string {
 	switch filepath.Ext(unit) {
 	case ".slice":
@@ -48,7 +49,7 @@ func unitType(unit string) string {
 	return ""
 }
 
-// unitCPUs is a unit's AllowedCPUs; "" if it has none of its own.
+// unitCPUs returns the AllowedCPUs of a unit; "" if the property is not set.
 func (t *Tree) unitCPUs(unit string) (string, error) {
 	var mask []byte
 	err := t.callUnit(unit, func(ctx context.Context, conn *systemd.Conn) error {
@@ -72,7 +73,7 @@ func (t *Tree) unitCPUs(unit string) (string, error) {
 	return set.String(), nil
 }
 
-// setUnitCPUs sets AllowedCPUs until the next boot; "" takes it away.
+// setUnitCPUs sets the AllowedCPUs of a unit until the next boot. "" resets the property.
 func (t *Tree) setUnitCPUs(unit, value string) error {
 	set, err := cpuset.Parse(value)
 	if err != nil {
@@ -91,8 +92,8 @@ func (t *Tree) setUnitCPUs(unit, value string) error {
 	return t.finishUnitCPUs(unit, set)
 }
 
-// finishUnitCPUs writes the kernel's file as well: systemd does it some time later, after it has
-// given the group the controller; that the kernel refuses to take CPUs away from a group with processes it does not mind.
+// finishUnitCPUs writes the CPUs of a unit to the kernel's file as well. systemd writes the file later, after it has enabled the cpuset
+// controller for the group, and ignores a refusal by the kernel. finishUnitCPUs waits for the controller and returns the refusal.
 func (t *Tree) finishUnitCPUs(unit string, set cpuset.Set) error {
 	dir := filepath.Join(t.cpuset.mount, unit)
 	wait := newWait(t.remainingTime(removeTimeout))
@@ -105,7 +106,7 @@ func (t *Tree) finishUnitCPUs(unit string, set cpuset.Set) error {
 			return err
 		}
 		if ok, err := isGroup(dir); !ok || err != nil || set.IsEmpty() {
-			return err // not running, or without the controller
+			return err // the unit does not run, or the property was reset
 		}
 		if !wait.next() {
 			return fmt.Errorf("%s: systemd has accepted %s=%s, but the group has no cpuset", unit, ConfineUnit, set)
@@ -113,7 +114,7 @@ func (t *Tree) finishUnitCPUs(unit string, set cpuset.Set) error {
 	}
 }
 
-// callUnit is a call about a unit of a name that can be in a plan.
+// callUnit makes a call to systemd about a unit. It refuses an invalid name, because the name can come from a file.
 func (t *Tree) callUnit(unit string, do func(context.Context, *systemd.Conn) error) error {
 	if unitType(unit) == "" || strings.ContainsAny(unit, "/\x00") {
 		return fmt.Errorf("%.80q is not the name of a slice, scope or service", unit)

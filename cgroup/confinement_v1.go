@@ -13,11 +13,12 @@ import (
 	"github.com/candor-project/candor/internal/procfs"
 )
 
-// othersSuffixV1 is the group for processes that are in no group, beside Candor's.
+// othersSuffixV1 is appended to topGroup for the name of a new group, to which the processes of the root group move.
 const othersSuffixV1 = "-others"
 
-// confinementsV1 shrinks the other groups from the bottom up, as v1 wants it, and
-// then takes the processes out of the root, which can't be confined itself.
+// confinementsV1 returns the changes of Confinements on v1. They first shrink the other groups from the bottom up, because v1 refuses to
+// take a CPU from a group while a child has the CPU. Then they move the processes of the root group to a new group, because the CPUs
+// of the root group cannot be changed.
 func (t *Tree) confinementsV1(keep cpuset.Set) ([]Confinement, error) {
 	groups, err := t.otherGroups()
 	if err != nil {
@@ -41,17 +42,18 @@ func (t *Tree) confinementsV1(keep cpuset.Set) ([]Confinement, error) {
 	if f.Before, err = t.ReadConfinement(f); err != nil {
 		return nil, err
 	}
-	isLeft, err := anyProcess(t.cpuset.mount, isMovable)
+	hasMovable, err := anyProcess(t.cpuset.mount, isMovable)
 	if err != nil {
 		return nil, err
 	}
-	if f.Before != f.After || isLeft {
+	if f.Before != f.After || hasMovable {
 		list = append(list, f)
 	}
 	return list, nil
 }
 
-// shrinkV1 adds a group after its nested groups. A group that would keep no CPU gets all of keep.
+// shrinkV1 appends the changes that take the CPUs outside keep from a group and its nested groups. Nested groups come first. A group
+// that would keep no CPU gets all of keep.
 func (t *Tree) shrinkV1(list []Confinement, group string, keep cpuset.Set) ([]Confinement, error) {
 	nested, err := subgroups(t.cpuset.mount + group)
 	if err != nil {
@@ -59,7 +61,7 @@ func (t *Tree) shrinkV1(list []Confinement, group string, keep cpuset.Set) ([]Co
 	}
 	now, err := t.readSet(t.cpuset.mount+group, cpusFile)
 	if err != nil || now.IsEmpty() {
-		return list, err // empty: not set up yet, and without processes
+		return list, err // an empty cpuset is not set up yet, and has no processes
 	}
 	remaining := now.Intersect(keep)
 	if remaining.IsEmpty() {
@@ -73,7 +75,8 @@ func (t *Tree) shrinkV1(list []Confinement, group string, keep cpuset.Set) ([]Co
 	return t.addConfinement(list, ConfineCPUs, group, remaining.String())
 }
 
-// confineProcessesV1 makes the group and moves the root's processes into it, or, for "", back.
+// confineProcessesV1 creates the group in dir with some CPUs, and moves the processes of the root group to it. If cpus is "", it moves the
+// processes back and removes the group.
 func (t *Tree) confineProcessesV1(dir, cpus string) error {
 	root := t.cpuset.mount
 	if cpus == "" {
@@ -94,11 +97,11 @@ func (t *Tree) confineProcessesV1(dir, cpus string) error {
 	return moveAll(root, dir)
 }
 
-// moveAll moves the processes of a group to another group, until no process is left. Kernel threads stay: some are bound to their CPU
-// or node, and the kernel refuses others.
+// moveAll moves the processes of a group to another group until no movable process remains. Kernel threads stay: some are bound to their
+// CPU or memory node, and the kernel refuses to move others.
 func moveAll(source, target string) error {
 	var failed error
-	for range 100 { // each pass ends with fewer: children are born where their parent is
+	for range 100 { // each pass leaves fewer processes, because a child starts in the group of its parent
 		pids, err := processesIn(source)
 		if err != nil {
 			return err
@@ -123,7 +126,7 @@ func moveAll(source, target string) error {
 	return errline.Join(fmt.Errorf("%s: processes start faster than they can be moved", source), failed)
 }
 
-// isMovable reports whether a process is a program: not a kernel thread, not ended, and with an ID in this PID namespace.
+// isMovable reports whether a process can be moved: it is not a kernel thread, has not ended, and has an ID in this PID namespace.
 func isMovable(pid int) bool {
 	stat, err := procfs.ReadStat(pid)
 	return err == nil && !stat.IsKernelThread()

@@ -9,9 +9,9 @@ import (
 	"github.com/candor-project/candor/cpuset"
 )
 
-// confinementsV2 makes Candor's parent a partition: its CPUs are then taken from the root, and with it from
-// every other group, from processes in no group and from kernel threads that are not bound.
-// The kernel refuses that while another group names some of them.
+// confinementsV2 returns the changes of Confinements on v2. They make Candor's parent group a partition. The kernel then takes the CPUs of
+// the partition from the root group, from every other group and from kernel threads that are not bound to a CPU. It refuses the
+// partition while the cpuset.cpus of another group contains one of these CPUs, so the changes shrink such groups first.
 func (t *Tree) confinementsV2(keep, all cpuset.Set) ([]Confinement, error) {
 	ownGroup := t.topGroup()
 	if t.cpuset.mount+ownGroup != t.cpuset.parent {
@@ -24,7 +24,7 @@ func (t *Tree) confinementsV2(keep, all cpuset.Set) ([]Confinement, error) {
 	var list []Confinement
 	for _, group := range groups {
 		cpus, err := t.readSet(t.cpuset.mount+group, cpusFile)
-		if errors.Is(err, fs.ErrNotExist) { // without the controller
+		if errors.Is(err, fs.ErrNotExist) { // the group lacks the controller
 			continue
 		}
 		if err != nil {
@@ -47,8 +47,8 @@ func (t *Tree) confinementsV2(keep, all cpuset.Set) ([]Confinement, error) {
 	return t.addConfinement(list, ConfineToPartition, ownGroup, "root")
 }
 
-// setPartition changes the partition type of a group. The kernel accepts the write in any case, and reports the result and the
-// reason afterwards.
+// setPartition changes the partition type of a group. The kernel accepts the write in any case. Whether the partition is valid, and the
+// reason if it is not, are in the file afterwards.
 func setPartition(dir, value string) error {
 	const file = string(ConfineToPartition)
 	if err := write(dir, file, value); err != nil {

@@ -10,16 +10,16 @@ type cpuState struct {
 	weight int64 // cpu.shares or cpu.weight
 }
 
-// bandwidth is a CFS bandwidth, in microseconds.
+// cfsBandwidth holds the values of the kernel's CFS bandwidth control for a group, in microseconds.
 type cfsBandwidth struct {
-	quota  int64 // none: -1
+	quota  int64 // CPU time per period; noQuota: no limit
 	period int64
 	burst  int64
 }
 
 const noQuota = -1
 
-// exceeds reports whether b allows more CPU time per time than c.
+// exceeds reports whether b has a higher ratio of quota to period than c.
 func (b cfsBandwidth) exceeds(c cfsBandwidth) bool {
 	switch {
 	case c.quota == noQuota:
@@ -30,10 +30,11 @@ func (b cfsBandwidth) exceeds(c cfsBandwidth) bool {
 	return product(b.quota, c.period) > product(c.quota, b.period)
 }
 
-// product multiplies a quota and a period. It cannot overflow: Linux takes quotas below 2^44 us and periods of up to 1 s.
+// product multiplies a quota and a period. The product cannot overflow, because Linux accepts only quotas below 2^44 us and periods of
+// up to 1 s.
 func product(quota, period int64) uint64 { return uint64(quota) * uint64(period) }
 
-// readCPU reads the values of a group.
+// readCPU reads the group's values of the cpu controller.
 func (h *hierarchy) readCPU(dir string) (cpuState, error) {
 	if h.v2 {
 		return readCPUV2(dir)
@@ -41,7 +42,7 @@ func (h *hierarchy) readCPU(dir string) (cpuState, error) {
 	return readCPUV1(dir)
 }
 
-// readBandwidth is readCPU without the weight.
+// readBandwidth is like readCPU, but does not read the weight.
 func (h *hierarchy) readBandwidth(dir string) (cfsBandwidth, error) {
 	if h.v2 {
 		return readBandwidthV2(dir)
@@ -49,7 +50,7 @@ func (h *hierarchy) readBandwidth(dir string) (cfsBandwidth, error) {
 	return readBandwidthV1(dir)
 }
 
-// setCPU writes the values that differ from the present values.
+// setCPU writes the values of next that differ from the present values.
 func (h *hierarchy) setCPU(dir string, next cpuState) error {
 	now, err := h.readCPU(dir)
 	if err != nil {
@@ -68,7 +69,7 @@ func (h *hierarchy) setCPU(dir string, next cpuState) error {
 	return nil
 }
 
-// The kernel's two scales of weight.
+// Weights: the default on the scale of Settings.Weight, and the default, minimum and maximum of cpu.shares (v1) and cpu.weight (v2).
 const (
 	defaultWeight = 1000
 
@@ -76,7 +77,7 @@ const (
 	defaultWeightV2, minWeight, maxWeight = 100, 1, 10000
 )
 
-// kernelWeight turns a weight into the kernel's.
+// kernelWeight converts a weight from the scale of Settings.Weight to the scale of the kernel's file.
 func (h *hierarchy) kernelWeight(weight int) int64 {
 	if weight == 0 {
 		weight = defaultWeight
@@ -88,11 +89,11 @@ func (h *hierarchy) kernelWeight(weight int) int64 {
 }
 
 func scale(weight int, normal, minValue, maxValue int64) int64 {
-	weight = min(weight, defaultWeight*int(maxValue)) // so that the product fits
+	weight = min(weight, defaultWeight*int(maxValue)) // so that the product does not overflow
 	return min(max((int64(weight)*normal+defaultWeight/2)/defaultWeight, minValue), maxValue)
 }
 
-// weightOf turns the kernel's weight back.
+// weightOf converts a weight from the scale of the kernel's file to the scale of Settings.Weight.
 func (h *hierarchy) weightOf(kernel int64) int {
 	normal := int64(defaultShares)
 	if h.v2 {
@@ -101,7 +102,7 @@ func (h *hierarchy) weightOf(kernel int64) int {
 	return int((kernel*defaultWeight + normal/2) / normal)
 }
 
-// SameWeight reports whether two weights are equal for the kernel, whose steps are coarser: multiples of ten on v2.
+// SameWeight reports whether the kernel stores the same value for two weights. The kernel's steps are coarser: multiples of 10 on v2.
 func (t *Tree) SameWeight(a, b int) bool { return t.cpu.kernelWeight(a) == t.cpu.kernelWeight(b) }
 
 func (h *hierarchy) writeWeight(dir string, weight int64) error {
@@ -111,9 +112,9 @@ func (h *hierarchy) writeWeight(dir string, weight int64) error {
 	return writeInt(dir, "cpu.shares", weight)
 }
 
-// SetQuota sets another quota for a short time; period and burst stay. Nested groups that had the whole quota follow. The unit of
-// systemd keeps the granted quota, to which the group returns. Linux refuses (EINVAL) a quota below the burst, and v1 a quota
-// above the quota of a parent.
+// SetQuota changes the quota of a group for a short time. The period and the burst do not change. On v1, nested groups that have the
+// whole quota of the group get the new quota too. SetQuota does not change the systemd unit: the unit keeps the quota to which the caller
+// later returns. Linux refuses a quota below the burst, and v1 refuses a quota above the quota of a group above (EINVAL).
 func (g *Group) SetQuota(quota time.Duration) error {
 	if g.err != nil {
 		return g.err

@@ -30,15 +30,15 @@ func readBandwidthV1(dir string) (b cfsBandwidth, err error) {
 		return b, err
 	}
 	b.burst, err = readInt(dir, burstV1)
-	if errors.Is(err, fs.ErrNotExist) { // Linux before 5.14 has none
+	if errors.Is(err, fs.ErrNotExist) { // Linux before 5.14 has no burst
 		return b, nil
 	}
 	return b, err
 }
 
-// setBandwidthV1 writes the differences. The kernel refuses, at any moment, a burst above the quota and a nested group with more
-// than its parent: the burst is lowered first and raised last, and nested groups that would exceed their parent are lowered
-// before it.
+// setBandwidthV1 writes the values of next that differ from now. At any moment, the kernel refuses a burst above the quota, and a nested
+// group whose bandwidth exceeds its parent's bandwidth. Therefore setBandwidthV1 lowers the burst first and raises the burst last, and
+// lowers nested groups before their parent.
 func setBandwidthV1(dir string, now, next cfsBandwidth) error {
 	if next.burst < now.burst {
 		if err := writeInt(dir, burstV1, next.burst); err != nil {
@@ -72,8 +72,9 @@ func setBandwidthV1(dir string, now, next cfsBandwidth) error {
 	return nil
 }
 
-// setLimitV1 changes quota and period, which are two files. The allowance between the two writes is never above the allowances
-// before and after: parents, and nested groups by their own limits, bound it from above and below.
+// setLimitV1 changes the quota and the period, which are in two files. A group above can forbid a higher ratio of quota to period.
+// Therefore the order of the two writes ensures that the ratio in between does not exceed the larger of the old and the new ratio. A
+// nested group can forbid a lower ratio; then setLimitV1 removes the quota between the writes.
 func setLimitV1(dir string, now, next cfsBandwidth) error {
 	quota := func() error { return changeV1(dir, quotaV1, now.quota, next.quota) }
 	period := func() error { return changeV1(dir, periodV1, now.period, next.period) }
@@ -91,8 +92,8 @@ func setLimitV1(dir string, now, next cfsBandwidth) error {
 	if !errors.Is(err, unix.EINVAL) || now.quota == noQuota || next.quota == noQuota || !bothGrow && !bothShrink {
 		return err
 	}
-	// A nested group forbids the value between the writes. Without a quota of its own, the group is bound by its parent alone,
-	// which is always allowed.
+	// A nested group forbids the ratio between the two writes. Remove the quota first, which the kernel always allows: without a quota,
+	// the group has the bandwidth of its parent.
 	for _, step := range []struct {
 		file  string
 		value int64

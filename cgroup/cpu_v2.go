@@ -24,13 +24,13 @@ func readBandwidthV2(dir string) (b cfsBandwidth, err error) {
 		return b, badContent(dir, "cpu.max", content)
 	}
 	b.burst, err = readInt(dir, "cpu.max.burst")
-	if errors.Is(err, fs.ErrNotExist) { // Linux before 5.14 has none
+	if errors.Is(err, fs.ErrNotExist) { // Linux before 5.14 has no burst
 		return b, nil
 	}
 	return b, err
 }
 
-// parseMax reads cpu.max: "max 100000", "50000 100000".
+// parseMax parses the content of cpu.max, such as "max 100000" or "50000 100000".
 func parseMax(content string) (quota, period int64, err error) {
 	first, second, _ := strings.Cut(content, " ")
 	quota = noQuota
@@ -48,8 +48,9 @@ func parseMax(content string) (quota, period int64, err error) {
 	return quota, period, nil
 }
 
-// setBandwidthV2 writes the differences. The kernel refuses a burst above the quota at any moment, so the burst is lowered before
-// the quota and raised after it. On v2 nested groups can exceed their parent.
+// setBandwidthV2 writes the values of next that differ from now. The kernel refuses a burst above the quota at any moment, so
+// setBandwidthV2 lowers the burst before the quota and raises the burst after the quota. Nested groups do not change, because v2 allows
+// them a quota above their parent's quota.
 func setBandwidthV2(dir string, now, next cfsBandwidth) error {
 	if next.burst < now.burst {
 		if err := writeInt(dir, "cpu.max.burst", next.burst); err != nil {

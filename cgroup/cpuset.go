@@ -13,17 +13,17 @@ import (
 	"github.com/candor-project/candor/internal/errline"
 )
 
-// The two resources of the cpuset controller. Memory nodes have the format and
-// the rules of CPUs, so a cpuset.Set holds them too.
+// Files of the two resources of the cpuset controller, CPUs and memory nodes. Both files have the same format and the same rules, so
+// that a cpuset.Set can also hold memory nodes.
 const (
 	cpusFile = "cpuset.cpus"
 	memsFile = "cpuset.mems"
 )
 
-// retries bounds the restarts of a change while another program creates groups below it. An attempt takes 0.1 ms.
+// retries bounds the attempts to change a group while another program creates nested groups. An attempt takes 0.1 ms.
 const retries = 50
 
-// readEffective returns the CPUs or memory nodes that the processes of a group can use.
+// readEffective returns the CPUs or memory nodes that the processes of the group in dir can use. file is cpusFile or memsFile.
 func (t *Tree) readEffective(dir, file string) (cpuset.Set, error) {
 	names := [2]string{file + ".effective", "cpuset.effective_" + file[len("cpuset."):]}
 	first := effectiveNames.Load()
@@ -37,11 +37,11 @@ func (t *Tree) readEffective(dir, file string) (cpuset.Set, error) {
 	return set, err
 }
 
-// effectiveNames are those that the kernel had last: v2's, or 1 for v1's.
+// effectiveNames is the index of the file name that readEffective found last: 0 for the name on v2, 1 for the name on v1.
 var effectiveNames atomic.Int32
 
-// setCpuset sets the CPUs and memory nodes of a group and its nested groups. No memory nodes means the nodes of the parent, or for
-// a foreign group its present nodes. A failed change is undone.
+// setCpuset sets the CPUs and memory nodes of a group and its nested groups. If mems is empty, a group of Candor gets the memory nodes
+// of the parent, and a foreign group keeps its memory nodes. setCpuset undoes a failed change.
 func (g *Group) setCpuset(cpus, mems cpuset.Set) error {
 	t, dir := g.tree, g.dir(g.tree.cpuset)
 	if keepsMems := g.path != "" && mems.IsEmpty(); keepsMems && !t.cpuset.v2 && t.swapV1(dir, cpus) {
@@ -65,14 +65,14 @@ func (g *Group) setCpuset(cpus, mems cpuset.Set) error {
 	return g.returnProcessesV1()
 }
 
-// setMems returns the memory nodes that the group had before.
+// setMems sets the memory nodes of the group in dir, or if mems is empty the nodes of the parent. It returns the former memory nodes.
 func (t *Tree) setMems(dir string, mems cpuset.Set) (before cpuset.Set, err error) {
 	if before, err = t.readSet(dir, memsFile); err != nil {
 		return before, err
 	}
 	if mems.IsEmpty() {
 		if t.cpuset.v2 && before.IsEmpty() {
-			return before, nil // has its parent's already
+			return before, nil // on v2 an empty set means the nodes of the parent
 		}
 		if mems, err = t.readEffective(filepath.Dir(dir), memsFile); err != nil {
 			return before, err
@@ -84,12 +84,12 @@ func (t *Tree) setMems(dir string, mems cpuset.Set) (before cpuset.Set, err erro
 	return before, t.moveTo(dir, memsFile, before, mems)
 }
 
-// moveTo sets a resource of a group and its nested groups, and checks that the group gets all of it. old is its present value.
+// moveTo changes a resource of a group from old to next, also in nested groups. It returns an error if the group cannot get all of next.
 func (t *Tree) moveTo(dir, file string, old, next cpuset.Set) error {
 	if t.cpuset.v2 {
-		// v2 accepts any value and silently applies its intersection with the parent's set, or the whole set of the parent if the
-		// intersection is empty: then the group would run on CPUs of other containers.
-		if err := t.available(filepath.Dir(dir), file, next); err != nil {
+		// v2 accepts any value, and silently applies the intersection of the value and the parent's set. If the intersection is
+		// empty, v2 applies the whole set of the parent, and the group would run on the CPUs of other containers.
+		if err := t.checkAvailable(filepath.Dir(dir), file, next); err != nil {
 			return err
 		}
 		return t.moveV2(dir, file, next)
@@ -98,20 +98,20 @@ func (t *Tree) moveTo(dir, file string, old, next cpuset.Set) error {
 	if !errors.Is(err, unix.EACCES) && !errors.Is(err, unix.EINVAL) && !errors.Is(err, unix.ERANGE) {
 		return err
 	}
-	// The parent may have lost a CPU that is back by now.
+	// The parent can lack a CPU that was offline and is online again.
 	if refreshErr := t.Refresh(); refreshErr != nil {
 		return errline.Join(err, refreshErr)
 	}
-	if cause := t.available(filepath.Dir(dir), file, next); cause != nil {
+	if cause := t.checkAvailable(filepath.Dir(dir), file, next); cause != nil {
 		return fmt.Errorf("%w: %w", err, cause)
 	}
 	return t.moveV1(dir, file, next)
 }
 
-// moveBack undoes a change as far as the kernel lets it.
+// moveBack restores the former value of a resource in a group and its nested groups.
 func (t *Tree) moveBack(dir, file string, before cpuset.Set) error {
 	if before.IsEmpty() {
-		return nil // was new
+		return nil // the group was new
 	}
 	move := t.moveV1
 	if t.cpuset.v2 {
@@ -123,8 +123,8 @@ func (t *Tree) moveBack(dir, file string, before cpuset.Set) error {
 	return nil
 }
 
-// available reports an error unless the parent group has these CPUs or memory nodes.
-func (t *Tree) available(parent, file string, wanted cpuset.Set) error {
+// checkAvailable returns ErrUnavailable unless the parent group has all the wanted CPUs or memory nodes.
+func (t *Tree) checkAvailable(parent, file string, wanted cpuset.Set) error {
 	have, err := t.readEffective(parent, file)
 	if err == nil && !wanted.SubsetOf(&have) {
 		words := cputext.CPUs
@@ -137,8 +137,8 @@ func (t *Tree) available(parent, file string, wanted cpuset.Set) error {
 	return err
 }
 
-// Apply sets the settings of a group. It writes only differences, including nested groups where the kernel requires it. On an
-// error the former settings are in force again, as far as the kernel permits; otherwise the error reports the difference.
+// Apply changes the settings of a group. It writes only values that differ, and changes nested groups if the kernel requires this. On an
+// error Apply restores the former settings. If the restoration fails too, the error contains its cause.
 func (g *Group) Apply(s Settings) error {
 	if g.err != nil {
 		return g.err
@@ -151,7 +151,7 @@ func (g *Group) Apply(s Settings) error {
 		return g.wrap(err)
 	}
 	next := s.kernel(g.tree.cpu)
-	if s.Weight == g.tree.cpu.weightOf(before.weight) { // as it was read: it is not rounded a second time
+	if s.Weight == g.tree.cpu.weightOf(before.weight) { // the caller has read this weight: do not round it a second time
 		next.weight = before.weight
 	}
 	if g.usesSystemd() {
@@ -166,8 +166,8 @@ func (g *Group) Apply(s Settings) error {
 	return nil
 }
 
-// roundUnits returns a state in systemd's units. A present quota does not change: it can be raised (SetQuota), which does not
-// concern the unit.
+// roundUnits returns a state with the bandwidth rounded to systemd's steps. It does not round an unchanged bandwidth, because the
+// present quota can be a temporary quota from SetQuota, which the unit does not have.
 func (s state) roundUnits(before state) state {
 	if s.quota != before.quota || s.period != before.period {
 		s.cfsBandwidth = roundForSystemd(s.cfsBandwidth)
@@ -175,8 +175,9 @@ func (s state) roundUnits(before state) state {
 	return s
 }
 
-// SetCPUs sets the CPUs and memory nodes of a group and its nested groups (no nodes: the parent's). It is the part of Apply that a
-// move of a container needs: at most two writes without nested groups. ErrUnavailable: the parent lacks some of them.
+// SetCPUs sets the CPUs and memory nodes of a group and its nested groups. If mems is empty, the group gets the memory nodes of the
+// parent; a foreign group keeps its nodes. To move a container, SetCPUs is cheaper than Apply: without nested groups it makes at most
+// two writes. SetCPUs returns ErrUnavailable if the parent lacks some of the CPUs or nodes.
 func (g *Group) SetCPUs(cpus, mems cpuset.Set) error {
 	if g.err != nil {
 		return g.err
@@ -192,7 +193,7 @@ func (g *Group) SetCPUs(cpus, mems cpuset.Set) error {
 	return g.wrap(g.setCpuset(cpus, mems))
 }
 
-// set writes a whole state.
+// set changes all values of a group to a state.
 func (g *Group) set(next state) error {
 	if err := g.setCpuset(next.cpus, next.mems); err != nil {
 		return err
@@ -200,7 +201,7 @@ func (g *Group) set(next state) error {
 	return g.quotaCause(g.tree.cpu.setCPU(g.dir(g.tree.cpu), next.cpuState), next.cfsBandwidth)
 }
 
-// undo goes back to the state before a change that failed.
+// undo restores the state before a failed change. failed is the state that the change should have set.
 func (g *Group) undo(before, failed state) error {
 	if g.usesSystemd() {
 		if err := g.updateScope(failed, before); err != nil {
@@ -208,7 +209,7 @@ func (g *Group) undo(before, failed state) error {
 		}
 	}
 	if before.cpus.IsEmpty() {
-		before.cpus = failed.cpus // was never set: keep
+		before.cpus = failed.cpus // an empty list cannot be written, so the new CPUs stay
 	}
 	if err := g.set(before); err != nil {
 		return undoError(err)

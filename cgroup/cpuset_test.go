@@ -145,7 +145,7 @@ func TestUnavailableWords(t *testing.T) {
 		{memsFile, "1", "cpuset.mems: memory node 2 not available: " + dir + " has memory node 1; use"},
 	} {
 		must(t, os.WriteFile(dir+"/"+tt.file+".effective", []byte(tt.has+"\n"), 0o644))
-		err := new(Tree).available(dir, tt.file, cpuset.Range(1, 2))
+		err := new(Tree).checkAvailable(dir, tt.file, cpuset.Range(1, 2))
 		if !errors.Is(err, ErrUnavailable) || !strings.HasPrefix(err.Error(), tt.want) {
 			t.Errorf("%s %q: %v, want %s", tt.file, tt.has, err, tt.want)
 		}

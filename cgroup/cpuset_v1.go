@@ -13,15 +13,16 @@ import (
 	"github.com/candor-project/candor/internal/kernelfs"
 )
 
-// moveTimeout bounds the time of a move: a container can create nested groups without end, and each takes two system calls or more.
+// moveTimeout bounds the time of a move, which is a change of the CPUs or memory nodes of a group and its nested groups. A bound is
+// necessary, because a container can create nested groups without end, and each nested group takes two system calls or more.
 const moveTimeout = 250 * time.Millisecond
 
-// ErrManyGroups reports more nested groups than can be moved in time.
+// ErrManyGroups means that a group has too many nested groups to move them within moveTimeout.
 var ErrManyGroups = errors.New("too many nested groups to move in time")
 
-// moveV1 sets a resource of the cpuset controller in a group and its nested groups. On v1 the set of a group must be within its
-// parent's set at any moment, otherwise the kernel returns EBUSY (a child has more) or EACCES (the parent has less): grow from
-// the top, shrink from the bottom, and to move, first grow to the union.
+// moveV1 sets a resource of the cpuset controller in a group and its nested groups. On v1 the set of a group must be a subset of its
+// parent's set at any moment. Otherwise the kernel returns EBUSY (a child has more) or EACCES (the parent has less). So moveV1 grows the
+// sets from the top to the union of old and new set, and then shrinks them from the bottom to the new set.
 func (t *Tree) moveV1(dir, file string, next cpuset.Set) error {
 	old, err := t.readSet(dir, file)
 	if err != nil {
@@ -30,13 +31,13 @@ func (t *Tree) moveV1(dir, file string, next cpuset.Set) error {
 	return t.moveFromV1(dir, file, old, next)
 }
 
-// moveFromV1 is moveV1 for a group with a known set.
+// moveFromV1 is like moveV1, for a caller that knows the group's present set.
 func (t *Tree) moveFromV1(dir, file string, old, next cpuset.Set) error {
 	m := cpusetMoveV1{t, file, time.Now().Add(moveTimeout)}
 	return m.move(dir, old, next)
 }
 
-// A cpusetMoveV1 is a move of a group with the groups nested in it.
+// A cpusetMoveV1 is a move of a group and its nested groups on v1.
 type cpusetMoveV1 struct {
 	tree     *Tree
 	file     string
@@ -48,7 +49,7 @@ func (m *cpusetMoveV1) move(dir string, old, next cpuset.Set) error {
 		return nil
 	}
 	for try := 1; ; try++ {
-		err := m.step(dir, old, next)
+		err := m.tryMove(dir, old, next)
 		// EBUSY: a group below this group was created, or grew, after the listing.
 		if !errors.Is(err, unix.EBUSY) || try == retries || time.Now().After(m.deadline) {
 			return err
@@ -56,7 +57,7 @@ func (m *cpusetMoveV1) move(dir string, old, next cpuset.Set) error {
 	}
 }
 
-func (m *cpusetMoveV1) step(dir string, old, next cpuset.Set) error {
+func (m *cpusetMoveV1) tryMove(dir string, old, next cpuset.Set) error {
 	nested, err := subgroups(dir)
 	if err != nil {
 		return err
@@ -74,7 +75,7 @@ func (m *cpusetMoveV1) step(dir string, old, next cpuset.Set) error {
 		if time.Now().After(m.deadline) {
 			return fmt.Errorf("%s: %w", dir, ErrManyGroups)
 		}
-		if err := m.follow(child, old, next); err != nil && !isGone(err) {
+		if err := m.moveNested(child, old, next); err != nil && !isGone(err) {
 			return err
 		}
 	}
@@ -84,12 +85,12 @@ func (m *cpusetMoveV1) step(dir string, old, next cpuset.Set) error {
 	return m.tree.setCpusetV1(dir, m.file, next)
 }
 
-// follow changes a nested group after its parent. A group with the parent's whole set keeps the whole set. Another group keeps the
-// remaining part of its set, or gets the whole set if no part remains.
-func (m *cpusetMoveV1) follow(dir string, old, next cpuset.Set) error {
+// moveNested moves a nested group whose parent changes from old to next. If the nested group has the set old, it gets next. Otherwise it
+// keeps the part of its set that is in next, or gets next if there is no such part.
+func (m *cpusetMoveV1) moveNested(dir string, old, next cpuset.Set) error {
 	now, err := m.tree.readSet(dir, m.file)
 	if err != nil || now.IsEmpty() {
-		return err // empty: not set up yet, and without processes
+		return err // an empty cpuset is not set up yet, and has no processes
 	}
 	wanted := now.Intersect(next)
 	if now == old || wanted.IsEmpty() {
@@ -98,7 +99,8 @@ func (m *cpusetMoveV1) follow(dir string, old, next cpuset.Set) error {
 	return m.move(dir, now, wanted)
 }
 
-// setCpusetV1 writes the set of a group. Used memory moves with the nodes, as on v2.
+// setCpusetV1 writes the set of a group. Before it changes memory nodes, it sets cpuset.memory_migrate so that used memory migrates to
+// the new nodes, as on v2.
 func (t *Tree) setCpusetV1(dir, file string, set cpuset.Set) error {
 	if file == memsFile {
 		migrate, err := readInt(dir, "cpuset.memory_migrate")
@@ -112,14 +114,14 @@ func (t *Tree) setCpusetV1(dir, file string, set cpuset.Set) error {
 	return t.writeSet(dir, file, set)
 }
 
-// inheritCpusetV1 gives a group the CPUs and memory nodes of its parent, except those of exclusive groups beside it. v1 starts
-// groups with empty sets, lets no process into those, and takes a CPU that goes offline away for good.
+// inheritCpusetV1 gives a group the CPUs and memory nodes of its parent, except the CPUs and nodes of exclusive siblings. This is
+// necessary because a new group on v1 has empty sets and cannot have processes, and because a group loses an offline CPU for good.
 func (t *Tree) inheritCpusetV1(dir string) error {
 	_, err := t.inheritRecordedV1(dir)
 	return err
 }
 
-// inheritRecordedV1 is inheritCpusetV1 that returns the steps that restore the sets from before.
+// inheritRecordedV1 is like inheritCpusetV1, and also returns the steps that restore the former sets.
 func (t *Tree) inheritRecordedV1(dir string) (undo []step, err error) {
 	for _, file := range []string{memsFile, cpusFile} {
 		now, err := t.readSet(dir, file)
@@ -136,12 +138,12 @@ func (t *Tree) inheritRecordedV1(dir string) (undo []step, err error) {
 		if err := t.writeSet(dir, file, have); err != nil {
 			return undo, err
 		}
-		undo = append(undo, step{dir, file, now.String() + "\n"}) // the newline: an empty write would be none
+		undo = append(undo, step{dir, file, now.String() + "\n"}) // with a newline, because write(2) of 0 bytes changes nothing
 	}
 	return undo, nil
 }
 
-// inheritableV1 returns the part of a resource of the group above that a group can have. now is the present set of the group.
+// inheritableV1 returns the part of the parent's resource that the group in dir can have. now is the group's present set.
 func (t *Tree) inheritableV1(dir, file string, now cpuset.Set) (cpuset.Set, error) {
 	above, err := t.readEffective(filepath.Dir(dir), file)
 	if err != nil || now == above {
@@ -150,12 +152,12 @@ func (t *Tree) inheritableV1(dir, file string, now cpuset.Set) (cpuset.Set, erro
 	return t.excludeReservedV1(dir, file, above, now)
 }
 
-// errNoSwap marks a case that swapV1 leaves to moveV1.
+// errNoSwap means that swapV1 cannot make a change, so that the caller must use moveV1.
 var errNoSwap = errors.New("no swap: moveV1 decides")
 
-// swapV1 replaces the CPUs of a group, with a single open file and as few system calls as possible: a
-// container with exclusive CPUs takes them from hundreds of groups in a row. If it returns false, nothing has changed, and moveV1
-// does the change or reports the error.
+// swapV1 replaces the CPUs of a group with as few system calls as possible: the start of a container with exclusive CPUs takes these
+// CPUs from hundreds of groups. If swapV1 returns false, nothing has changed, and the caller must use moveV1, which makes the change or
+// returns the error.
 func (t *Tree) swapV1(dir string, next cpuset.Set) (done bool) {
 	if kernelfs.IsInjected() {
 		return false
@@ -172,9 +174,9 @@ func (t *Tree) swapV1(dir string, next cpuset.Set) (done bool) {
 	return swap(fd) == nil
 }
 
-// swapOpenV1 is swapV1 for an open file.
+// swapOpenV1 does the work of swapV1 with an open cpuset.cpus of the group in dir.
 func swapOpenV1(fd int, dir string, next cpuset.Set) error {
-	var content [512]byte // a list that is longer is for moveV1
+	var content [512]byte // moveV1 handles longer lists
 	n, err := unix.Pread(fd, content[:], 0)
 	if err != nil {
 		return err
@@ -189,9 +191,9 @@ func swapOpenV1(fd int, dir string, next cpuset.Set) error {
 	if old == next {
 		return nil
 	}
-	// Nested groups with less than the whole set keep it, and the kernel refuses to shrink the group below a nested group. If the
-	// group grows, nested groups can have to follow. A group that is created from now on is within old, and conflicts only if it is
-	// not within next.
+	// If the group only shrinks, nested groups need no change: the kernel refuses the write if a nested group has a CPU outside next.
+	// If the group gets a new CPU, moveV1 must move its nested groups. A nested group that is created from now on has a subset of old,
+	// so the write fails unless the nested group is within next.
 	if !next.SubsetOf(&old) {
 		if nested, err := subgroups(dir); err != nil || len(nested) > 0 {
 			return errNoSwap
@@ -201,8 +203,8 @@ func swapOpenV1(fd int, dir string, next cpuset.Set) error {
 	return err
 }
 
-// lowerNestedV1 lowers the groups below dir that are allowed more than top,
-// since v1 refuses to give their parent less than they have.
+// lowerNestedV1 lowers the bandwidth of the nested groups that exceeds top, because v1 refuses to lower the bandwidth of a group below
+// the bandwidth of a nested group. dir is the group whose bandwidth the caller wants to lower to top.
 func lowerNestedV1(dir string, top cfsBandwidth) (isLowered bool, err error) {
 	nested, err := subgroups(dir)
 	if err != nil {
@@ -225,8 +227,8 @@ func lowerNestedV1(dir string, top cfsBandwidth) (isLowered bool, err error) {
 	return isLowered, nil
 }
 
-// raiseNestedV1 raises the groups below dir that had the whole quota, by their own setting or since lowerNestedV1. Other groups keep
-// their quota.
+// raiseNestedV1 raises the nested groups that have the whole bandwidth of the group in dir, either by their own setting or because
+// lowerNestedV1 has lowered them. Other nested groups keep their quota. before and after are the bandwidths of the group in dir.
 func raiseNestedV1(dir string, before, after cfsBandwidth) error {
 	nested, err := subgroups(dir)
 	if err != nil {
@@ -237,7 +239,7 @@ func raiseNestedV1(dir string, before, after cfsBandwidth) error {
 		if err == nil && now.quota == noQuota {
 			err = raiseNestedV1(child, before, after)
 		} else if err == nil && before.quota != noQuota && now == now.clampTo(before) {
-			err = setBandwidthV1(child, now, now.clampTo(after)) // and so on below it
+			err = setBandwidthV1(child, now, now.clampTo(after)) // also raises the groups nested in child
 		}
 		if err != nil && !isGone(err) {
 			return err
@@ -246,15 +248,15 @@ func raiseNestedV1(dir string, before, after cfsBandwidth) error {
 	return nil
 }
 
-// clampTo returns b with as much as top allows, for the period of b.
+// clampTo returns b with a quota that allows as much CPU time as top.
 func (b cfsBandwidth) clampTo(top cfsBandwidth) cfsBandwidth {
 	if top.quota == noQuota {
 		b.quota = noQuota
 		return b
 	}
 	b.quota = int64(product(top.quota, b.period) / uint64(top.period))
-	if minQuota, maxPeriod := bandwidth.MinQuota.Microseconds(), bandwidth.MaxPeriod.Microseconds(); b.quota < minQuota { // less than the kernel takes: the period for which it is enough
-		b.quota = minQuota
+	if minQuota, maxPeriod := bandwidth.MinQuota.Microseconds(), bandwidth.MaxPeriod.Microseconds(); b.quota < minQuota {
+		b.quota = minQuota // the kernel refuses a lower quota; a longer period keeps the ratio
 		b.period = min((minQuota*top.period+top.quota-1)/top.quota, maxPeriod)
 	}
 	b.burst = min(b.burst, b.quota)

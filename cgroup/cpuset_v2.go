@@ -7,8 +7,8 @@ import (
 	"github.com/candor-project/candor/cpuset"
 )
 
-// moveV2 sets a resource of the cpuset controller in a group. On v2 the kernel cuts nested groups to their parent's set. Only nested
-// groups with an explicit copy of the parent's whole set follow, so that they do not stay small when the parent grows.
+// moveV2 sets a resource of the cpuset controller in a group. On v2 the kernel limits nested groups to their parent's set. moveV2 changes
+// only the nested groups that have the same set as the group, so that they also get the CPUs that the group gets.
 func (t *Tree) moveV2(dir, file string, next cpuset.Set) error {
 	old, err := t.readSet(dir, file)
 	if err != nil || old == next {
@@ -20,37 +20,37 @@ func (t *Tree) moveV2(dir, file string, next cpuset.Set) error {
 	if old.IsEmpty() {
 		return nil
 	}
-	f := followers{tree: t, file: file, old: old, next: next, groups: maxQuickGroups}
-	return f.move(dir)
+	m := nestedMoveV2{tree: t, file: file, old: old, next: next, remainingGroups: maxQuickGroups}
+	return m.moveBelow(dir)
 }
 
-// followers are the nested groups that were given all of their parent's CPUs or memory nodes.
-type followers struct {
-	tree      *Tree
-	file      string
-	old, next cpuset.Set
-	groups    int // that it may still inspect: the move of another container waits for it
+// A nestedMoveV2 is a change from old to next in the nested groups that have the set old.
+type nestedMoveV2 struct {
+	tree            *Tree
+	file            string
+	old, next       cpuset.Set
+	remainingGroups int // number of groups that moveBelow may still read; bounded because other containers wait for the change
 }
 
-func (f *followers) move(dir string) error {
+// moveBelow changes the groups nested in the group in dir.
+func (m *nestedMoveV2) moveBelow(dir string) error {
 	nested, err := subgroups(dir)
 	if err != nil {
 		return err
 	}
-	file, old, next := f.file, f.old, f.next
 	for _, child := range nested {
-		if f.groups == 0 {
-			return nil // the kernel limits nested groups to the CPUs of their parent
+		if m.remainingGroups == 0 {
+			return nil // the kernel limits the unchanged groups to the set of their parent
 		}
-		f.groups--
-		now, err := f.tree.readSet(child, file)
-		if err == nil && now == old {
-			err = f.tree.writeSet(child, file, next)
+		m.remainingGroups--
+		now, err := m.tree.readSet(child, m.file)
+		if err == nil && now == m.old {
+			err = m.tree.writeSet(child, m.file, m.next)
 		}
-		if err == nil && (now == old || now.IsEmpty()) {
-			err = f.move(child)
+		if err == nil && (now == m.old || now.IsEmpty()) {
+			err = m.moveBelow(child)
 		}
-		if err != nil && !isGone(err) && !isTooDeep(err) { // gone: the group is removed, or has no such controller
+		if err != nil && !isGone(err) && !isTooDeep(err) { // isGone: the group was removed, or lacks the controller
 			return err
 		}
 	}
@@ -59,7 +59,7 @@ func (f *followers) move(dir string) error {
 
 const subtreeFile = "cgroup.subtree_control"
 
-// enableControllersV2 gives the groups below dir the controllers that they lack, and returns those.
+// enableControllersV2 enables controllers for the groups directly below dir. It returns the controllers that were not enabled before.
 func enableControllersV2(dir string, controllers []string) (enabled []string, err error) {
 	content, err := read(dir, subtreeFile)
 	if err != nil {

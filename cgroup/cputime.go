@@ -10,15 +10,15 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// CPULimits are the values of the cpu controller for a group whose cpuset Candor does not set, such as a pod's group from the
-// kubelet.
+// CPULimits are the quota and the weight of a group. They are for groups whose cpuset Candor does not set, such as the group that the
+// kubelet creates for a pod.
 type CPULimits struct {
-	Quota  time.Duration // per Period; 0: none
+	Quota  time.Duration // CPU time per Period; 0: no limit
 	Period time.Duration
-	Weight int64 // cpu.shares or cpu.weight, as the kernel has it
+	Weight int64 // content of cpu.shares or cpu.weight, not on the scale of Settings.Weight
 }
 
-// CPULimits reads a group's.
+// CPULimits reads the CPU limits of the group from the kernel's files.
 func (g *Group) CPULimits() (CPULimits, error) {
 	if g.err != nil {
 		return CPULimits{}, g.err
@@ -34,9 +34,10 @@ func (g *Group) CPULimits() (CPULimits, error) {
 	return t, nil
 }
 
-// SetCPULimits sets the quota and weight of a group; its period stays. Nested groups do not change, so v1 refuses (EINVAL) a quota
-// below a nested quota. If systemd manages Candor's groups, the unit of a slice is updated first: its properties own the files. The
-// unit's quota is rounded up, the file has the exact quota.
+// SetCPULimits sets the quota and weight of a group; the period does not change. Nested groups do not change either, so v1 refuses a
+// quota below the quota of a nested group (EINVAL). With the systemd driver on v2, SetCPULimits updates the unit of the group first,
+// because systemd writes the unit's properties to the files. The unit gets the quota rounded up to systemd's step, and the file gets the
+// exact quota.
 func (g *Group) SetCPULimits(next CPULimits) error {
 	if g.err != nil {
 		return g.err
@@ -61,7 +62,8 @@ func (g *Group) SetCPULimits(next CPULimits) error {
 	return g.wrap(err)
 }
 
-// setCPUTimeV2 writes the files after systemd has written them, since the group can be a unit.
+// setCPUTimeV2 writes the kernel's files. If the group is a unit, setCPUTimeV2 first updates the unit and waits until systemd has written
+// the files.
 func (g *Group) setCPUTimeV2(now, wanted cpuState) error {
 	if g.tree.bus != nil && g.isUnit() {
 		rounded := now // the values that systemd has written
@@ -76,8 +78,8 @@ func (g *Group) setCPUTimeV2(now, wanted cpuState) error {
 	return g.tree.cpu.setCPU(g.dir(g.tree.cpu), wanted)
 }
 
-// Fingerprint returns a text that changes when another program writes the group's quota or weight, or creates or removes a group in
-// it. It is for frequent checks: reading all values costs several times as much.
+// Fingerprint returns a text that changes when another program writes the group's quota or weight, or creates or removes a child of the
+// group. It is for frequent checks, because reading all values costs several times as much.
 func (g *Group) Fingerprint() (string, error) {
 	if g.err != nil {
 		return "", g.err
@@ -103,11 +105,12 @@ func (g *Group) Fingerprint() (string, error) {
 	return text.String(), nil
 }
 
-// PodWeight turns a weight (1000 is a CPU's worth) into the kernel's on the kubelet's scale, on which the
-// groups of other pods have theirs: 1024 cpu.shares a CPU, which on v2 are only 39 of cpu.weight, both rounded down
-// (MilliCPUToShares and getCPUWeight in pkg/kubelet/cm of Kubernetes 1.37).
+// PodWeight converts a weight, of which 1000 stands for a request of one CPU, to the value that the kubelet writes for a pod with such a
+// request. The value is 1024 cpu.shares per CPU, or 39 cpu.weight per CPU on v2, both rounded down. Candor uses this scale for pods,
+// because the groups of other pods have weights on this scale. (Source: MilliCPUToShares and getCPUWeight in pkg/kubelet/cm of
+// Kubernetes 1.37.)
 func (t *Tree) PodWeight(weight int) int64 {
-	weight = min(weight, defaultWeight*maxShares) // so that the product fits
+	weight = min(weight, defaultWeight*maxShares) // so that the product does not overflow
 	shares := min(max(int64(weight)*defaultShares/defaultWeight, minShares), maxShares)
 	if !t.cpu.v2 {
 		return shares
@@ -115,7 +118,7 @@ func (t *Tree) PodWeight(weight int) int64 {
 	return minWeight + (shares-minShares)*(maxWeight-minWeight)/(maxShares-minShares)
 }
 
-// Members returns the names of the groups directly below a group, and the number of processes in the group itself.
+// Members returns the names of the children of the group, and the number of processes in the group without its nested groups.
 func (g *Group) Members() (nested []string, processes int, err error) {
 	if g.err != nil {
 		return nil, 0, g.err
@@ -132,10 +135,8 @@ func (g *Group) Members() (nested []string, processes int, err error) {
 	return nested, processes, g.wrap(err)
 }
 
-// The functions below read groups of any owner. They only need the right to read.
-
-// Bandwidth returns a group's quota per period, and its burst; zeros without a quota, or if the cpu controller does not have the
-// group.
+// Bandwidth returns the group's quota, period and burst. It returns zeros if the group has no quota, does not exist or lacks the cpu
+// controller.
 func (g *Group) Bandwidth() (quota, period, burst time.Duration, err error) {
 	if g.err != nil {
 		return 0, 0, 0, g.err

@@ -9,9 +9,10 @@ import (
 	"github.com/candor-project/candor/internal/kernelfs"
 )
 
-// Create creates the group with its settings, then moves a process into it (0: no process; a systemd scope needs one). The process
-// is never in a half-configured group. On an error no group remains, and the process is in its former group. Create first removes
-// the remains of an earlier group of the same name; if it has processes, the error is ErrBusy.
+// Create creates the group, applies its settings, and then moves the process pid into the group. pid 0 means no process, which the
+// systemd driver does not allow. With the cgroupfs driver the process is never in a group without its settings. On an error no group
+// remains, and the process is in its former group. Create first removes the remains of an earlier group of the same name; if the earlier
+// group has processes, the error is ErrBusy.
 func (g *Group) Create(s Settings, pid int) error {
 	if g.err != nil {
 		return g.err
@@ -55,7 +56,7 @@ func (g *Group) create(s Settings, pid int) error {
 	return nil
 }
 
-// createDirs makes the group's folders where the parent is there.
+// createDirs creates the group's folders, applies the settings and moves the process. Candor's parent group must exist.
 func (g *Group) createDirs(s Settings, pid int) (err error) {
 	t := g.tree
 	var origin []string
@@ -74,7 +75,7 @@ func (g *Group) createDirs(s Settings, pid int) (err error) {
 			return err
 		}
 	}
-	if err := t.Claim(); err != nil { // the parent may have become another's meanwhile
+	if err := t.Claim(); err != nil { // another state can have claimed the parent group meanwhile
 		return err
 	}
 	if err := g.set(s.kernel(t.cpu)); err != nil {
@@ -97,7 +98,7 @@ func makeDir(dir string) error {
 	return os.Chmod(dir, 0o755)
 }
 
-// removeLeftover removes the remains of a group of this name.
+// removeLeftover removes an earlier group of the same name. It returns ErrBusy if the earlier group has processes.
 func (g *Group) removeLeftover() error {
 	if ok, err := g.exists(); err != nil || !ok {
 		return err
@@ -110,7 +111,7 @@ func (g *Group) removeLeftover() error {
 	return g.remove()
 }
 
-// Enter moves another process into the group: into all of its directories or none. A missing group is ErrNoGroup.
+// Enter moves a process into the group. On an error the process is in its former group. The error for a missing group is ErrNoGroup.
 func (g *Group) Enter(pid int) error {
 	if g.err != nil {
 		return g.err
@@ -122,7 +123,7 @@ func (g *Group) Enter(pid int) error {
 	return g.wrap(err)
 }
 
-// enter moves a process into a group's folders: into all or none.
+// enter moves a process into the group with the folders dirs. On an error it moves the process back to the folders origin.
 func (t *Tree) enter(dirs []string, pid int, origin []string) error {
 	for i, dir := range dirs {
 		err := attach(dir, pid)

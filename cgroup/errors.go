@@ -13,7 +13,7 @@ var (
 	ErrNoCPU = errors.New("no cpu controller")
 	// ErrNoCpuset means that the kernel, or the parent group, does not offer the cpuset controller.
 	ErrNoCpuset = errors.New("no cpuset controller")
-	// ErrNotDelegated means that this user cannot create groups, or not in this part of the tree.
+	// ErrNotDelegated means that this user cannot create groups at all, or cannot create groups in this part of the tree.
 	ErrNotDelegated = errors.New("not delegated")
 	// ErrBusy means that the group has processes.
 	ErrBusy = errors.New("the group has processes")
@@ -43,12 +43,13 @@ func (e *WriteError) Error() string {
 
 func (e *WriteError) Unwrap() error { return e.Err }
 
-// undoError adds the error of an undo to the error that caused it.
+// undoError marks the error of a failed undo.
 func undoError(err error) error {
 	return fmt.Errorf("cannot undo the change, and a part of it remains: %w", err)
 }
 
-// isGone reports that a group was removed: while its files were open (ENODEV), or before (ENOENT).
+// isGone reports whether an error means that a group was removed: while the group's file was open (ENODEV), or before the file was
+// opened (ErrNotExist).
 func isGone(err error) bool {
 	return errors.Is(err, fs.ErrNotExist) || errors.Is(err, unix.ENODEV)
 }

@@ -11,15 +11,16 @@ import (
 	"github.com/candor-project/candor/cpuset"
 )
 
-// A Reservation is CPUs that a foreign group has for itself: the kernel gives them to no group beside it.
+// A Reservation is the set of CPUs that are exclusive to a foreign group: the kernel does not allow these CPUs in the group's siblings.
+// (Not to be confused with CPUs that Candor reserves for a container.)
 type Reservation struct {
-	Path string // of the group, from the mount point of the cpuset controller on
+	Path string // path of the group below the mount point of the cpuset controller
 	CPUs cpuset.Set
 }
 
-// Reservations returns the CPUs that foreign groups have for themselves and that Candor's groups cannot be given:
-// on v1 groups with cpuset.cpu_exclusive, on v2 partitions (cpuset.cpus.partition). It reads the groups beside
-// Candor's parent and beside each group above it.
+// Reservations returns the CPUs that Candor's groups cannot have because they are exclusive to foreign groups. On v1 these groups have
+// cpuset.cpu_exclusive; on v2 they are partitions (cpuset.cpus.partition). Reservations reads the siblings of Candor's parent group and
+// of each group above the parent group.
 func (t *Tree) Reservations() ([]Reservation, error) {
 	h := t.cpuset
 	var all []Reservation
@@ -40,7 +41,7 @@ func (t *Tree) Reservations() ([]Reservation, error) {
 	return all, nil
 }
 
-// siblings returns the folders of the groups beside a group, which need not exist.
+// siblings returns the folders of the siblings of the group in dir. The group need not exist.
 func siblings(dir string) ([]string, error) {
 	all, err := subgroups(filepath.Dir(dir))
 	if errors.Is(err, fs.ErrNotExist) {
@@ -49,17 +50,17 @@ func siblings(dir string) ([]string, error) {
 	return slices.DeleteFunc(all, func(other string) bool { return other == dir }), err
 }
 
-// partitionsV2 returns the folders and CPUs of the partitions beside a group.
+// partitionsV2 returns the CPUs of the siblings of a group that are valid partitions. Path is the folder of the sibling.
 func (t *Tree) partitionsV2(dir string) (found []Reservation, err error) {
 	groups, err := siblings(dir)
 	for _, other := range groups {
 		kind, err := read(other, string(ConfineToPartition))
-		if isGone(err) || err == nil && string(kind) != "root" && string(kind) != "isolated" { // also "root invalid (…)"
+		if isGone(err) || err == nil && string(kind) != "root" && string(kind) != "isolated" { // not "root invalid (…)" either
 			continue
 		}
 		var cpus cpuset.Set
 		if err == nil {
-			cpus, err = t.readSet(other, "cpuset.cpus.exclusive.effective") // with the CPUs of partitions nested in it
+			cpus, err = t.readSet(other, "cpuset.cpus.exclusive.effective") // includes the CPUs of nested partitions
 		}
 		if errors.Is(err, fs.ErrNotExist) { // Linux before 6.7
 			cpus, err = t.readEffective(other, cpusFile)
@@ -74,11 +75,12 @@ func (t *Tree) partitionsV2(dir string) (found []Reservation, err error) {
 	return found, err
 }
 
-// exclusiveFlags are the v1 files that make a group's CPUs or memory nodes exclusive: the kernel returns EINVAL for a sibling that
-// is given some of them (validate_change in kernel/cgroup/cpuset.c).
+// exclusiveFlags maps the file of a resource to the v1 file that makes the group's part of the resource exclusive. A write that would give
+// a sibling a part of an exclusive resource fails with EINVAL (validate_change in kernel/cgroup/cpuset.c).
 var exclusiveFlags = map[string]string{cpusFile: "cpuset.cpu_exclusive", memsFile: "cpuset.mem_exclusive"}
 
-// exclusivesV1 returns the folders and CPUs, or memory nodes, of the exclusive groups beside a group.
+// exclusivesV1 returns the exclusive CPUs, or for memsFile the exclusive memory nodes, of the siblings of a group. Path is the folder of
+// the sibling.
 func (t *Tree) exclusivesV1(dir, file string) (found []Reservation, err error) {
 	groups, err := siblings(dir)
 	for _, other := range groups {
@@ -97,11 +99,10 @@ func (t *Tree) exclusivesV1(dir, file string) (found []Reservation, err error) {
 	return found, err
 }
 
-// excludeReservedV1 returns the part of a resource of the group above that a group can have: all of it except the parts of
-// exclusive groups beside it. now is the present set of the group. A group that has everything has no exclusive group
-// beside it, since the kernel keeps the two apart at any moment.
+// excludeReservedV1 returns the part of a resource that the group in dir can have: the set of the group above without the exclusive sets of
+// siblings. above is the set of the group above, and now is the group's present set.
 func (t *Tree) excludeReservedV1(dir, file string, above, now cpuset.Set) (cpuset.Set, error) {
-	if above.SubsetOf(&now) {
+	if above.SubsetOf(&now) { // the group has everything, so no sibling can have an exclusive part
 		return above, nil
 	}
 	exclusives, err := t.exclusivesV1(dir, file)

@@ -16,10 +16,9 @@ import (
 	"github.com/candor-project/candor/internal/kernelfs"
 )
 
-// File names and directories are joined as dir + "/" + file. The files are
-// opened by system call: an os.File costs as much again as the write itself.
+// For speed, paths are joined as dir + "/" + file, and files are opened by system call: an os.File would double the cost of a write.
 
-// open is open(2) that no signal interrupts.
+// open calls open(2) again when a signal interrupts the call.
 func open(path string, flags int) (int, error) {
 	for {
 		fd, err := unix.Open(path, flags|unix.O_CLOEXEC, 0)
@@ -32,7 +31,7 @@ func open(path string, flags int) (int, error) {
 // read returns the content of a kernel file without the final newline.
 func read(dir, file string) ([]byte, error) { return trimNewline(kernelfs.Read(dir + "/" + file)) }
 
-// readOne is read for a file that the kernel writes in a single piece.
+// readOne is like read, for a file whose whole content the kernel returns in a single read(2).
 func readOne(dir, file string) ([]byte, error) {
 	return trimNewline(kernelfs.ReadPiece(dir + "/" + file))
 }
@@ -50,7 +49,7 @@ func write(dir, file, value string) error {
 	return writeFile(path, value)
 }
 
-// writeFile is write without injected faults.
+// writeFile is like write, but tests cannot inject faults into it.
 func writeFile(path, value string) error {
 	fd, err := open(path, unix.O_WRONLY)
 	if err != nil {
@@ -85,8 +84,8 @@ func writeInt(dir, file string, n int64) error {
 	return write(dir, file, strconv.FormatInt(n, 10))
 }
 
-// readSet reads a file that holds a list of CPUs or memory nodes. A cpuset may
-// name offline CPUs with ids that a set cannot hold.
+// readSet reads a file that holds a list of CPUs or memory nodes. A cpuset may name offline CPUs with IDs of cpuset.Max or more;
+// readSet omits these CPUs.
 func (t *Tree) readSet(dir, file string) (cpuset.Set, error) {
 	content, err := t.open.read(dir, file)
 	if err != nil {
@@ -99,7 +98,7 @@ func (t *Tree) readSet(dir, file string) (cpuset.Set, error) {
 	return set, nil
 }
 
-// writeSet never writes an empty set: to some kernels it means every CPU.
+// writeSet writes a list of CPUs or memory nodes. It refuses an empty set, because some kernels take an empty list for every CPU.
 func (t *Tree) writeSet(dir, file string, set cpuset.Set) error {
 	if set.IsEmpty() {
 		return fmt.Errorf("write %s/%s: an empty set is never written", dir, file)
@@ -113,14 +112,13 @@ func badContent(dir, file string, content []byte) error {
 
 func parseError(text []byte) error { return fmt.Errorf("cannot parse %.60q", text) }
 
-// subgroups returns the paths of the groups directly below dir, sorted; of more than maxGroups the first that the
-// kernel lists.
+// subgroups returns the sorted paths of the groups directly below dir. It stops reading the directory after about maxGroups groups.
 func subgroups(dir string) ([]string, error) {
 	var st unix.Stat_t
 	if err := unix.Stat(dir, &st); err != nil {
 		return nil, &fs.PathError{Op: "stat", Path: dir, Err: err}
 	}
-	if st.Nlink == 2 { // "." and the entry above: no folder below, one call instead of five
+	if st.Nlink == 2 { // links: the entry in the parent, and "."; each subfolder would add a link, so this saves four calls
 		return nil, nil
 	}
 	folder, err := os.Open(dir)
@@ -147,8 +145,8 @@ func subgroups(dir string) ([]string, error) {
 	return dirs, nil
 }
 
-// isGroup reports whether dir is a group (the kernel's files have the names of
-// some groups: a group "tasks" can't be).
+// isGroup reports whether dir is the folder of a group. It returns an error if dir is a file of the kernel: a group cannot have the name
+// of such a file, for example "tasks".
 func isGroup(dir string) (bool, error) {
 	var st unix.Stat_t
 	err := unix.Lstat(dir, &st)

@@ -13,35 +13,36 @@ import (
 	"github.com/candor-project/candor/internal/errline"
 )
 
-// The kubelet and the runtimes can also use systemd for the groups of pods and containers: slices and scopes. As with Candor's own
-// groups, the properties of the units own the kernel's files, which systemd writes again at a reload. An update of a unit takes as
-// long as writing about 50 files, and many containers can change for a container that is about to start. So Candor writes the files
-// first, which has the effect, and updates the units afterwards.
+// The kubelet and container runtimes can also use systemd for the groups of pods (slices) and containers (scopes). systemd writes the
+// properties of these units to the kernel's files again at a reload, as for Candor's own groups. But an update of a unit takes as long as
+// about 50 writes of a file, and the start of a container can change many other containers. So Candor first writes the files, which
+// makes the change effective, and updates the units afterwards.
 
-// A PendingUnitUpdate is a foreign group whose unit does not have the group's new values yet.
+// A PendingUnitUpdate records that the systemd unit of a foreign group does not have some new values of the group yet.
 type PendingUnitUpdate struct {
 	Group *Group
-	CPUs  bool // its CPUs or memory nodes
-	Time  bool // its quota, period or weight
-	// Quota is the granted quota of a group whose quota can be raised (SetQuota); 0: the present quota.
+	CPUs  bool // the unit lacks new CPUs or memory nodes
+	Time  bool // the unit lacks a new quota, period or weight
+	// Quota is the quota for the unit, if the group's present quota can be a temporary quota from SetQuota. 0 means the present quota.
 	Quota time.Duration
 }
 
-// PendingUnitUpdate returns the values that a group's unit lacks after a change. systemd keeps weights and quotas in steps.
+// PendingUnitUpdate returns which values the group's unit lacks after a change of the settings. It ignores differences below systemd's
+// and the kernel's steps for quotas and weights.
 func (g *Group) PendingUnitUpdate(before, after Settings) PendingUnitUpdate {
 	old, next := before.kernel(g.tree.cpu), after.kernel(g.tree.cpu)
 	old.cfsBandwidth, next.cfsBandwidth = roundForSystemd(old.cfsBandwidth), roundForSystemd(next.cfsBandwidth)
-	old.burst, next.burst = 0, 0 // it has no property
-	if next.mems.IsEmpty() {     // they stay
+	old.burst, next.burst = 0, 0 // systemd has no property for the burst
+	if next.mems.IsEmpty() {     // the memory nodes do not change
 		next.mems = old.mems
 	}
 	return PendingUnitUpdate{Group: g, CPUs: old.cpus != next.cpus || old.mems != next.mems, Time: old.cpuState != next.cpuState}
 }
 
-// ApplyUnitUpdate updates the units of groups with the groups' values, so that systemd does not revert them. It skips groups without
-// a unit and removed groups. systemd keeps quotas in steps of 10 ms per second: for a quota between two steps, the unit has the next
-// higher step and the file has the exact quota. Meanwhile no other caller may change the groups. The error has the refusals of
-// systemd and the kernel.
+// ApplyUnitUpdate sets the properties of the groups' units to the groups' present values, so that systemd does not revert these values.
+// It skips groups without a unit, and groups that were removed. systemd stores quotas in steps of 10 ms per second. For a quota between
+// two steps, the unit gets the next higher step, and ApplyUnitUpdate restores the exact quota in the file. The caller must ensure that
+// no other caller changes the groups meanwhile. The error contains the refusals of systemd and the kernel.
 func (t *Tree) ApplyUnitUpdate(all []PendingUnitUpdate) error {
 	if t.bus == nil {
 		return nil
@@ -68,12 +69,12 @@ func (t *Tree) ApplyUnitUpdate(all []PendingUnitUpdate) error {
 	return errline.Join(append(errs, t.bus.restoreCPU(changed))...)
 }
 
-// isUnit reports whether systemd can have created a foreign group.
+// isUnit reports whether a foreign group has the name of a systemd unit, so that systemd can have created the group.
 func (g *Group) isUnit() bool {
 	return g.err == nil && (strings.HasSuffix(g.path, ".scope") || strings.HasSuffix(g.path, ".slice"))
 }
 
-// apply updates a unit with the values of its group.
+// apply sets the properties of the unit to the group's present values. now are these values.
 func (u *PendingUnitUpdate) apply() (now state, err error) {
 	g := u.Group
 	if now, err = g.state(); err != nil {
@@ -82,7 +83,8 @@ func (u *PendingUnitUpdate) apply() (now state, err error) {
 	return now, g.wrap(g.updateUnit(u.states(now)))
 }
 
-// states returns the assumed and the new values of a unit whose group has a state.
+// states returns two states for updateUnit: the values that the unit is assumed to have, and its new values. now is the group's present
+// state.
 func (u *PendingUnitUpdate) states(now state) (before, after state) {
 	if after = now; u.Quota != 0 && now.quota != noQuota {
 		after.quota = u.Quota.Microseconds()
@@ -97,13 +99,13 @@ func (u *PendingUnitUpdate) states(now state) (before, after state) {
 	return before, after
 }
 
-// updateUnit gives the unit of a group the properties that differ between two states, rounded as systemd keeps them.
+// updateUnit sets the properties of the group's unit that differ between two states. It rounds the quota to systemd's step.
 func (g *Group) updateUnit(before, after state) error {
 	after.cfsBandwidth = roundForSystemd(after.cfsBandwidth)
 	return g.tree.setProperties(filepath.Base(g.path), properties(before, after))
 }
 
-// restoreCPU restores the CPU values of groups if systemd has written other values, such as a rounded quota.
+// restoreCPU restores the groups' values of the cpu controller after systemd has written other values, such as a rounded quota.
 func (b *bus) restoreCPU(all map[*Group]cpuState) error {
 	if len(all) == 0 {
 		return nil
@@ -121,7 +123,8 @@ func (b *bus) restoreCPU(all map[*Group]cpuState) error {
 	return errline.Join(errs...)
 }
 
-// flush waits until systemd has written the updates: it writes them before it answers the next call.
+// flush waits until systemd has written all updates to the kernel's files. It makes a call, because systemd writes the updates before it
+// answers the next call.
 func (b *bus) flush() error {
 	return b.call(func(ctx context.Context, conn *systemd.Conn) error {
 		_, err := conn.SystemStateContext(ctx)

@@ -16,17 +16,17 @@ import (
 	"github.com/candor-project/candor/cpuset"
 )
 
-// A Group is the control group of a container: on v1 a directory in each of several hierarchies.
+// A Group is the cgroup of a container: on v1 a folder in each of several hierarchies.
 type Group struct {
 	tree *Tree
 	name string
-	base string // the name of its folder
-	path string // from the mount points on, of a foreign group; else ""
-	err  error  // set if the name is invalid
+	base string // last element of the folder's path
+	path string // path of a foreign group below the mount points; "": a group of Candor, below Candor's parent group
+	err  error  // error of CheckName or CheckPath, which every method returns
 }
 
-// Group names a group, which need not exist. With a name that CheckName refuses
-// every method returns its error.
+// Group returns Candor's group of a name. The group need not exist. If CheckName refuses the name, every method of the group returns
+// the error of CheckName.
 func (t *Tree) Group(name string) *Group {
 	g := &Group{tree: t, name: name, base: t.baseOf(name)}
 	if err := CheckName(name); err != nil {
@@ -35,10 +35,10 @@ func (t *Tree) Group(name string) *Group {
 	return g
 }
 
-// Name is the group's name.
+// Name returns the group's name.
 func (g *Group) Name() string { return g.name }
 
-// baseOf is the folder that a group of that name has; nameOf is the reverse.
+// baseOf returns the last path element of the folder of the group with a name. nameOf is the inverse function.
 func (t *Tree) baseOf(name string) string {
 	if t.driver == Systemd {
 		return scopeName(name)
@@ -56,7 +56,7 @@ func (t *Tree) nameOf(base string) (name string, isOurs bool) {
 	return name, CheckName(name) == nil
 }
 
-// dir is the group's folder in a hierarchy.
+// dir returns the group's folder in a hierarchy.
 func (g *Group) dir(h *hierarchy) string {
 	if g.path != "" {
 		return h.mount + g.path
@@ -64,7 +64,7 @@ func (g *Group) dir(h *hierarchy) string {
 	return h.parent + "/" + g.base
 }
 
-// dirs are all of its folders.
+// dirs returns the group's folders in all hierarchies.
 func (g *Group) dirs() []string {
 	dirs := make([]string, len(g.tree.all))
 	for i, h := range g.tree.all {
@@ -73,7 +73,7 @@ func (g *Group) dirs() []string {
 	return dirs
 }
 
-// wrap adds the group's name to an error, and distinguishes a missing group.
+// wrap adds the group's name to an error. If the group is missing, the error is ErrNoGroup.
 func (g *Group) wrap(err error) error {
 	if err == nil {
 		return nil
@@ -86,7 +86,7 @@ func (g *Group) wrap(err error) error {
 	return fmt.Errorf("cgroup %s: %w", g.name, err)
 }
 
-// Exists reports whether the group is there, in any of its hierarchies.
+// Exists reports whether the group has a folder in any hierarchy.
 func (g *Group) Exists() (bool, error) {
 	if g.err != nil {
 		return false, g.err
@@ -107,7 +107,8 @@ func (g *Group) exists() (bool, error) {
 	return false, nil
 }
 
-// Settings returns the values in the kernel, in its own steps: a weight of 1234 becomes 1230 on v2. Mems is never empty.
+// Settings returns the group's settings from the kernel's files. The kernel rounds weights: a weight of 1234 becomes 1230 on v2. Mems is
+// never empty.
 func (g *Group) Settings() (Settings, error) {
 	if g.err != nil {
 		return Settings{}, g.err
@@ -136,7 +137,7 @@ func (g *Group) Settings() (Settings, error) {
 	return out, g.wrap(err)
 }
 
-// CPUs returns the group's CPUs alone, as they were set: to read all of its Settings costs several times as much.
+// CPUs returns the content of the group's cpuset.cpus. Reading all Settings would cost several times as much.
 func (g *Group) CPUs() (cpuset.Set, error) {
 	if g.err != nil {
 		return cpuset.Set{}, g.err
@@ -145,8 +146,8 @@ func (g *Group) CPUs() (cpuset.Set, error) {
 	return cpus, g.wrap(err)
 }
 
-// Effective returns the CPUs and memory nodes that the group's processes can use now: the configured set without the parts that the
-// parent has lost, such as an offline CPU.
+// Effective returns the CPUs and memory nodes that the group's processes can use now. These are the configured sets without the CPUs and
+// nodes that the parent group no longer has, such as an offline CPU.
 func (g *Group) Effective() (cpus, mems cpuset.Set, err error) {
 	if g.err != nil {
 		return cpus, mems, g.err
@@ -173,8 +174,7 @@ func (g *Group) state() (s state, err error) {
 	return s, err
 }
 
-// check refuses settings that the kernel would refuse, or take for something
-// else, before anything is changed.
+// check returns an error for settings that the kernel would refuse or interpret differently. Callers use it before their first change.
 func (s Settings) check() error {
 	period := s.Period
 	if period == 0 {
@@ -195,7 +195,7 @@ func (s Settings) check() error {
 	return nil
 }
 
-// kernel returns the settings in the kernel's units.
+// kernel returns the settings in the units of the kernel's files in a hierarchy.
 func (s Settings) kernel(h *hierarchy) state {
 	out := state{cpus: s.CPUs, mems: s.Mems}
 	out.quota, out.burst, out.period = noQuota, s.Burst.Microseconds(), s.Period.Microseconds()
@@ -209,12 +209,13 @@ func (s Settings) kernel(h *hierarchy) state {
 	return out
 }
 
-// isEnded reports an error of a process that has ended.
+// isEnded reports whether an error means that a process has ended.
 func isEnded(err error) bool {
 	return errors.Is(err, fs.ErrNotExist) || errors.Is(err, os.ErrProcessDone) || errors.Is(err, unix.ESRCH)
 }
 
-// CheckPath checks the path of a foreign group: it starts at the mount points, is clean, and is not the root.
+// CheckPath returns an error unless path is valid for a foreign group: relative to the mount points with a leading "/", clean, and not
+// "/" itself.
 func CheckPath(path string) error {
 	bad := !strings.HasPrefix(path, "/") || path == "/" || path != filepath.Clean(path) ||
 		slices.Contains(strings.Split(path, "/"), "..") || strings.ContainsAny(path, "\n\x00") || len(path) > unix.PathMax/4
@@ -224,8 +225,8 @@ func CheckPath(path string) error {
 	return nil
 }
 
-// EngineGroup returns a foreign group, such as the group of a container engine: path starts at the mount points. Candor reads and
-// changes it by the kernel's files alone; it refuses to create, end or remove it.
+// EngineGroup returns a foreign group, such as the group of a container engine. path is relative to the mount points; see CheckPath. The
+// returned Group reads and changes the values of the foreign group, but refuses to create the group, kill its processes or remove it.
 func (t *Tree) EngineGroup(name, path string) *Group {
 	g := t.Group(name)
 	g.path = path
@@ -235,7 +236,7 @@ func (t *Tree) EngineGroup(name, path string) *Group {
 	return g
 }
 
-// refuseForeign refuses to create, end or remove a foreign group.
+// refuseForeign returns an error if the group is foreign. Methods that create, end or remove a group call it first.
 func (g *Group) refuseForeign() error {
 	if g.path == "" {
 		return nil
@@ -243,14 +244,14 @@ func (g *Group) refuseForeign() error {
 	return fmt.Errorf("cgroup %s: %s belongs to a container engine; start and end the container there", g.name, g.path)
 }
 
-// usesSystemd reports whether systemd manages the settings of the group.
+// usesSystemd reports whether the group is a scope that this package created through systemd.
 func (g *Group) usesSystemd() bool { return g.tree.driver == Systemd && g.path == "" }
 
-// parentDir is the folder of the group above, in the hierarchy of the cpusets.
+// parentDir returns the folder of the group above, in the hierarchy of the cpuset controller.
 func (g *Group) parentDir() string { return filepath.Dir(g.dir(g.tree.cpuset)) }
 
-// EnginePath returns the path of the group that a runtime makes for the cgroupsPath of
-// a container's specification: a path, or as systemd wants it "slice:prefix:name".
+// EnginePath returns the path of the group that a runtime creates for linux.cgroupsPath in the OCI configuration of a container.
+// cgroupsPath is a path, or "slice:prefix:name" if the runtime uses systemd.
 func EnginePath(cgroupsPath string) (string, error) {
 	path := cgroupsPath
 	if parts := strings.Split(cgroupsPath, ":"); len(parts) == 3 && !strings.HasPrefix(cgroupsPath, "/") {
@@ -262,7 +263,7 @@ func EnginePath(cgroupsPath string) (string, error) {
 		if parts[1] != "" {
 			unit = parts[1] + "-" + unit
 		}
-		if strings.HasSuffix(parts[2], ".slice") { // a slice itself, as runc takes it
+		if strings.HasSuffix(parts[2], ".slice") { // runc uses such a name as the slice of the container
 			unit = parts[2]
 		}
 		path = slice + "/" + unit
@@ -270,12 +271,13 @@ func EnginePath(cgroupsPath string) (string, error) {
 	return path, CheckPath(path)
 }
 
-// ErrOwnGroup refuses a container whose engine would create its group below Candor's parent group. Candor treats every group there
-// as a container: a group of an engine would be managed twice, and moved by every operation.
+// ErrOwnGroup refuses a container whose engine would create the container's group below Candor's parent group. Candor treats every
+// group there as one of its own containers. So the engine and Candor would both manage the group, and every operation of Candor would
+// change the group's CPUs.
 var ErrOwnGroup = errors.New("groups there are Candor's own; choose another parent group (docker run --cgroup-parent, cgroupRoot of the kubelet), or none")
 
-// CheckEngineGroup is ErrOwnGroup if a runtime may make a group, for the cgroupsPath of a container's specification, that
-// is Candor's parent group, lies below it or holds it, or that lies directly below the parent group of another state.
+// CheckEngineGroup returns ErrOwnGroup if a runtime could create one of these groups for a linux.cgroupsPath: Candor's parent group, a
+// group below or above this parent group, or a group directly below the parent group of another state.
 func (t *Tree) CheckEngineGroup(cgroupsPath string) error {
 	ownPath := t.cpuset.pathOf(t.cpuset.parent)
 	for _, path := range t.runtimePaths(cgroupsPath) {
@@ -293,20 +295,20 @@ func (t *Tree) CheckEngineGroup(cgroupsPath string) error {
 	return nil
 }
 
-// isWithin reports whether a clean path equals another path, or is below it.
+// isWithin reports whether the clean path equals above or is below it.
 func isWithin(path, above string) bool {
 	return path == above || above == "/" || strings.HasPrefix(path, above+"/")
 }
 
-// runtimePaths returns the clean paths of all groups that a runtime can create for a cgroupsPath, with any driver. A path without a
-// leading "/" is relative to the group of the runtime for runc, and to the mount point for crun. An empty path is a group with the
-// name of the container.
+// runtimePaths returns the clean paths of all groups that a runtime could create for a linux.cgroupsPath, with any cgroup driver. If
+// cgroupsPath has no leading "/", runc creates the group below its own group, and crun below the mount point. If cgroupsPath is
+// empty, the runtime uses the container's name.
 func (t *Tree) runtimePaths(cgroupsPath string) []string {
 	if cgroupsPath == "" {
 		cgroupsPath = "container"
 	}
 	paths := []string{filepath.Clean("/" + cgroupsPath)}
-	// SLICE:PREFIX:NAME is the name of a systemd unit, which is in no group of the runtime.
+	// SLICE:PREFIX:NAME names a systemd unit, and systemd does not create units below the runtime's group.
 	if !strings.HasPrefix(cgroupsPath, "/") && strings.Count(cgroupsPath, ":") != 2 {
 		if at, err := t.PathOf(os.Getpid()); err == nil {
 			paths = append(paths, filepath.Join(at, paths[0]))

@@ -13,13 +13,12 @@ import (
 	"github.com/candor-project/candor/internal/errline"
 )
 
-// plainKillTimeout bounds the time in which processes are killed without freezing their group.
+// plainKillTimeout is the time after which killAll freezes the group, because killing without a freeze did not succeed.
 const plainKillTimeout = time.Second
 
-// Kill sends a signal to every process of the group, nested groups included.
-// SIGKILL goes to those too that are started meanwhile, and Kill returns when
-// the group is empty: ErrBusy if processes outlast it by 30 s (they hang in the kernel).
-// Another signal may miss processes that are started while it is sent.
+// Kill sends a signal to every process of the group and its nested groups. SIGKILL also kills processes that start meanwhile, and Kill
+// waits until the group is empty. It returns ErrBusy if a process still exists after 30 s, for example because the process hangs in the
+// kernel. Other signals can miss processes that start meanwhile.
 func (g *Group) Kill(sig syscall.Signal) error {
 	if g.err != nil {
 		return g.err
@@ -36,7 +35,7 @@ func (g *Group) Kill(sig syscall.Signal) error {
 	return g.wrap(err)
 }
 
-// End ends all processes of the group, as Kill(SIGKILL) does, and removes it. A missing group is no error.
+// End kills all processes of the group, as Kill(SIGKILL) does, and removes the group. It returns nil for a missing group.
 func (g *Group) End() error {
 	err := g.Kill(syscall.SIGKILL)
 	if err == nil {
@@ -48,14 +47,14 @@ func (g *Group) End() error {
 	return err
 }
 
-// killAll kills all processes and waits for their end.
+// killAll kills all processes of the group and waits for their end.
 func (g *Group) killAll() error {
-	isHere := false
+	hasSelf := false
 	self := os.Getpid()
-	err := g.each(maxGroups, func(pid int) (more bool) { isHere = pid == self; return !isHere })
+	err := g.eachProcess(maxGroups, func(pid int) (more bool) { hasSelf = pid == self; return !hasSelf })
 	if err != nil && !errors.Is(err, ErrTooMany) {
 		return err
-	} else if isHere {
+	} else if hasSelf {
 		return errors.New("this process is in the group, and does not kill itself")
 	}
 	if h := g.tree.reaper; h != nil && h.v2 {
@@ -65,8 +64,8 @@ func (g *Group) killAll() error {
 			return err
 		}
 	}
-	// This kernel cannot kill a group at once. In a frozen group no process forks. But if this process is killed meanwhile, the group
-	// stays frozen, so the freezer is for groups that outrun the plain way.
+	// This kernel cannot kill a whole group by a single write. Freeze the group only if its processes fork faster than killFor kills
+	// them: a frozen group cannot fork, but would stay frozen if this process were killed meanwhile.
 	if err := g.killFor(plainKillTimeout); !errors.Is(err, ErrBusy) {
 		return err
 	}
@@ -81,9 +80,10 @@ func (g *Group) killAll() error {
 	return g.killRemaining()
 }
 
-// killRemaining kills the remaining processes until none is left.
+// killRemaining kills processes until the group is empty, for at most killTimeout.
 func (g *Group) killRemaining() error { return g.killFor(killTimeout) }
 
+// killFor kills processes until the group is empty. It returns ErrBusy if the group has processes after limit.
 func (g *Group) killFor(limit time.Duration) error {
 	for wait := newWait(g.tree.remainingTime(limit)); ; {
 		ok, err := g.isPopulated()
@@ -103,7 +103,7 @@ func (g *Group) killFor(limit time.Duration) error {
 	}
 }
 
-// signal signals the present processes of the group.
+// signal sends a signal to the present processes of the group.
 func (g *Group) signal(sig syscall.Signal) error {
 	pids, err := g.processes()
 	if err != nil {
@@ -118,8 +118,8 @@ func (g *Group) signal(sig syscall.Signal) error {
 	return nil
 }
 
-// signalChecked signals the processes that are in the group, and returns how many got the signal. It holds a pidfd of each process
-// and reads the group again before the signal, so a process of another group that reuses a PID gets no signal.
+// signalChecked sends a signal to the processes in pids that are still in the group, and returns the number of these processes. It opens a
+// pidfd for each process, and then reads the group again, so that a process of another group with a reused PID gets no signal.
 func (g *Group) signalChecked(pids []int, sig syscall.Signal) (n int, err error) {
 	handles := make([]*os.Process, 0, len(pids))
 	for _, pid := range pids {
@@ -148,10 +148,11 @@ func (g *Group) signalChecked(pids []int, sig syscall.Signal) (n int, err error)
 	return n, nil
 }
 
-// killV2 lets the kernel kill a group (Linux 5.14). ENOENT: it can't.
+// killV2 writes cgroup.kill, so that the kernel kills all processes of a group. Kernels before Linux 5.14 return ENOENT.
 func killV2(dir string) error { return writeInt(dir, "cgroup.kill", 1) }
 
-// freeze stops the group's processes, including processes that are starting. Without a freezer it does nothing. thaw resumes them.
+// freeze stops the group's processes, including processes that are starting. thaw resumes them. If the machine has no freezer, both do
+// nothing.
 func (g *Group) freeze() (thaw func() error, err error) {
 	h := g.tree.reaper
 	switch {
@@ -173,8 +174,8 @@ func (g *Group) freeze() (thaw func() error, err error) {
 	})
 }
 
-// writeFreezer writes and waits. A process that can't be frozen (it hangs in the
-// kernel) is no reason to fail: it can't fork either.
+// writeFreezer writes freezeValue to a file of the group, and waits until done returns true. It returns no error if the wait times out: a
+// process that hangs in the kernel cannot be frozen, but cannot fork either.
 func (g *Group) writeFreezer(file, freezeValue, thawValue string, done func(dir string) (bool, error)) (thaw func() error, err error) {
 	dir := g.dir(g.tree.reaper)
 	thaw = func() error {
@@ -184,7 +185,7 @@ func (g *Group) writeFreezer(file, freezeValue, thawValue string, done func(dir 
 		return nil
 	}
 	if err := write(dir, file, freezeValue); err != nil {
-		if isGone(err) { // half a group
+		if isGone(err) { // the group has no folder in this hierarchy
 			return thaw, nil
 		}
 		return nil, err
@@ -201,7 +202,8 @@ func (g *Group) writeFreezer(file, freezeValue, thawValue string, done func(dir 
 	}
 }
 
-// Frozen reports whether the group itself is frozen (docker pause). Without a freezer it is false.
+// Frozen reports whether the group itself is frozen, for example by docker pause, as opposed to a group above it. If the machine has no
+// freezer, Frozen returns false.
 func (g *Group) Frozen() (bool, error) {
 	h := g.tree.reaper
 	if h == nil {
@@ -218,7 +220,7 @@ func (g *Group) Frozen() (bool, error) {
 	return string(state) == "1", err
 }
 
-// Thaw lets the processes of a group that is frozen go on.
+// Thaw resumes the processes of a frozen group.
 func (g *Group) Thaw() error {
 	h := g.tree.reaper
 	if h == nil {

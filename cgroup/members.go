@@ -13,22 +13,22 @@ import (
 
 const procsFile = "cgroup.procs"
 
-// A container can fork many processes, and with a delegated cgroup it can create many nested groups. These bounds hold
-// for each container; a walk through 1,000 groups takes about 15 ms of CPU time.
+// A container can fork many processes, and in a delegated cgroup it can create many nested groups. Therefore each search through the
+// processes and groups of a container has these bounds. A search through 1,000 groups takes about 15 ms of CPU time.
 const (
 	// MaxProcesses bounds the list that Processes returns. It is the default of kernel.pid_max.
 	MaxProcesses   = 1 << 15
-	maxGroups      = 1 << 14 // nested groups that a search inspects, and entries that subgroups returns
-	maxQuickGroups = 1 << 10 // the same for a search that runs at each scrape or operation
-	maxList        = 64 << 20
+	maxGroups      = 1 << 14  // nested groups that a search inspects, and groups that subgroups returns
+	maxQuickGroups = 1 << 10  // nested groups that a frequent search inspects, such as at each scrape or operation
+	maxList        = 64 << 20 // bytes of a cgroup.procs file
 )
 
-// ErrTooMany reports that a search ended at a bound, without a result.
+// ErrTooMany means that a search inspected the maximum number of nested groups and found no result.
 var ErrTooMany = errors.New("too many nested groups")
 
-// Processes returns the ids of the group's processes, nested groups included, in rising order. It omits processes
-// without an id in this pid namespace; Populated counts them. It returns at most MaxProcesses of them, and omits those
-// in nested groups beyond the first 16,384, or in groups with paths longer than PATH_MAX.
+// Processes returns the IDs of the processes in the group and its nested groups, in ascending order. It omits processes without an ID in
+// this PID namespace; Populated counts them. Processes returns at most MaxProcesses IDs. It omits nested groups beyond the first 16,384,
+// and nested groups with paths longer than PATH_MAX.
 func (g *Group) Processes() ([]int, error) {
 	if g.err != nil {
 		return nil, g.err
@@ -38,7 +38,7 @@ func (g *Group) Processes() ([]int, error) {
 }
 
 func (g *Group) processes() (pids []int, err error) {
-	err = g.each(maxGroups, func(pid int) (more bool) {
+	err = g.eachProcess(maxGroups, func(pid int) (more bool) {
 		if pid != 0 {
 			pids = append(pids, pid)
 		}
@@ -51,23 +51,23 @@ func (g *Group) processes() (pids []int, err error) {
 	return slices.Compact(pids), nil
 }
 
-// FirstProcess returns the first process that the kernel lists for the group, including nested groups, or 0. ErrTooMany: the first
-// 1,024 groups have none.
+// FirstProcess returns the first process that the kernel lists for the group and its nested groups, or 0 if there is no process. It
+// returns ErrTooMany if there are more than 1,024 groups, and the first 1,024 have no process.
 func (g *Group) FirstProcess() (pid int, err error) {
 	if g.err != nil {
 		return 0, g.err
 	}
-	err = g.each(maxQuickGroups, func(id int) (more bool) { pid = id; return id == 0 })
+	err = g.eachProcess(maxQuickGroups, func(id int) (more bool) { pid = id; return id == 0 })
 	return pid, g.wrap(err)
 }
 
-// AnyProcess reports whether match holds for a process of the group, nested groups included. It stops at the first.
-// ErrTooMany: for none in the first 16,384 groups.
+// AnyProcess reports whether match returns true for a process of the group or its nested groups. It stops at the first such process. It
+// returns ErrTooMany if there are more than 16,384 groups, and the first 16,384 have no such process.
 func (g *Group) AnyProcess(match func(pid int) bool) (found bool, err error) {
 	if g.err != nil {
 		return false, g.err
 	}
-	err = g.each(maxGroups, func(pid int) (more bool) { found = pid != 0 && match(pid); return !found })
+	err = g.eachProcess(maxGroups, func(pid int) (more bool) { found = pid != 0 && match(pid); return !found })
 	if found {
 		err = nil
 	}
@@ -79,9 +79,9 @@ func (g *Group) Contains(pid int) (bool, error) {
 	return g.AnyProcess(func(id int) bool { return id == pid })
 }
 
-// each visits the group's processes in every hierarchy, until visit returns false. It visits a process several times
-// if it is in several hierarchies.
-func (g *Group) each(groups int, visit func(pid int) (more bool)) error {
+// eachProcess calls visit for the processes of the group and its nested groups in every hierarchy, until visit returns false. A process
+// that is in the group in several hierarchies is visited several times. groups bounds the number of groups per hierarchy.
+func (g *Group) eachProcess(groups int, visit func(pid int) (more bool)) error {
 	missing, tooMany := 0, error(nil)
 	for _, h := range g.tree.all {
 		w := processWalk{groups: groups, visit: visit}
@@ -105,12 +105,12 @@ func (g *Group) each(groups int, visit func(pid int) (more bool)) error {
 
 // A processWalk visits the processes of a group and of the groups nested in it.
 type processWalk struct {
-	groups int // that it may still inspect
+	groups int // number of groups that the walk may still visit
 	visit  func(pid int) (more bool)
 	isDone bool // visit returned false
 }
 
-// walk visits a group and the groups below it. The group must exist; nested groups may be removed meanwhile.
+// walk visits the processes of the group in dir and of its nested groups. The group must exist; nested groups can be removed meanwhile.
 func (w *processWalk) walk(dir string) error {
 	if w.groups == 0 {
 		return ErrTooMany
@@ -136,10 +136,11 @@ func (w *processWalk) walk(dir string) error {
 	return nil
 }
 
-// isTooDeep reports a nested group with a path longer than PATH_MAX. It can be created with a relative path.
+// isTooDeep reports whether an error means that a group has a path longer than PATH_MAX. A program can create such a group by a relative
+// path.
 func isTooDeep(err error) bool { return errors.Is(err, unix.ENAMETOOLONG) }
 
-// visitProcesses visits the processes of a single group, until visit returns false.
+// visitProcesses calls visit for the processes of a group without its nested groups, until visit returns false.
 func visitProcesses(dir string, visit func(pid int) (more bool)) error {
 	var bad error
 	err := kernelfs.Lines(dir+"/"+procsFile, maxList, func(line []byte) (more bool) {
@@ -151,7 +152,7 @@ func visitProcesses(dir string, visit func(pid int) (more bool)) error {
 		return visit(pid)
 	})
 	if errors.Is(err, unix.EOPNOTSUPP) {
-		return nil // a v2 group of threads: its processes are in the group above
+		return nil // a v2 group in threaded mode: its processes are in the group above
 	}
 	if err == nil {
 		err = bad
@@ -159,7 +160,7 @@ func visitProcesses(dir string, visit func(pid int) (more bool)) error {
 	return err
 }
 
-// processesIn returns the processes of a single group, at most MaxProcesses.
+// processesIn returns the processes of a group without its nested groups, at most MaxProcesses.
 func processesIn(dir string) (pids []int, err error) {
 	err = visitProcesses(dir, func(pid int) (more bool) {
 		pids = append(pids, pid)
@@ -168,7 +169,7 @@ func processesIn(dir string) (pids []int, err error) {
 	return pids, err
 }
 
-// anyProcess reports whether match holds for a process of a single group.
+// anyProcess reports whether match returns true for a process of a group without its nested groups.
 func anyProcess(dir string, match func(pid int) bool) (found bool, err error) {
 	err = visitProcesses(dir, func(pid int) (more bool) { found = match(pid); return !found })
 	return found, err

@@ -86,9 +86,9 @@ func TestTooDeep(t *testing.T) {
 	if err := h.walk(top, func(string) error { visited++; return nil }); err != nil || visited < 12 || visited > 20 {
 		t.Errorf("%d groups, %v", visited, err)
 	}
-	f := followers{tree: &Tree{}, file: cpusFile, groups: 100}
-	if err := f.move(top); err != nil {
-		t.Errorf("followers: %v", err)
+	m := nestedMoveV2{tree: &Tree{}, file: cpusFile, remainingGroups: 100}
+	if err := m.moveBelow(top); err != nil {
+		t.Errorf("nestedMoveV2: %v", err)
 	}
 }
 
@@ -115,14 +115,14 @@ func TestSubgroupsBound(t *testing.T) {
 	}
 }
 
-// The move of a container waits for a bounded number of nested groups. The kernel confines the rest.
-func TestFollowersBound(t *testing.T) {
+// A move of a container on v2 changes a bounded number of nested groups. The kernel limits the other nested groups.
+func TestNestedMoveV2Bound(t *testing.T) {
 	dir := memoryDir(t)
 	for i := range 2 * maxQuickGroups {
 		makeGroup(t, fmt.Sprintf("%s/%05d", dir, i), cpusFile, "0-3\n")
 	}
-	f := followers{tree: &Tree{}, file: cpusFile, old: cpuset.Of(0, 1, 2, 3), next: cpuset.Of(0, 1), groups: maxQuickGroups}
-	if err := f.move(dir); err != nil {
+	m := nestedMoveV2{tree: &Tree{}, file: cpusFile, old: cpuset.Of(0, 1, 2, 3), next: cpuset.Of(0, 1), remainingGroups: maxQuickGroups}
+	if err := m.moveBelow(dir); err != nil {
 		t.Fatal(err)
 	}
 	moved := 0

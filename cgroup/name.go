@@ -14,14 +14,15 @@ import (
 
 var namePattern = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9_.-]{0,63}$`)
 
-// The kernel's files in a group's directory have these names, and names that begin with a controller and a dot.
+// A file of the kernel in a group's folder has a name from kernelFiles, or a name that begins with a prefix from kernelPrefixes and a
+// dot.
 var (
 	kernelFiles    = []string{"tasks", "notify_on_release", "release_agent"}
 	kernelPrefixes = []string{"cgroup", "cpu", "cpuset", "cpuacct", "freezer", "memory", "io", "blkio", "pids", "hugetlb",
 		"rdma", "misc", "dmem", "devices", "net_cls", "net_prio", "perf_event", "irq", "debug"}
 )
 
-// CheckName checks the name of a group, which is also a directory's name.
+// CheckName returns an error unless name is valid as the name of a group, which is also the name of the group's folder.
 func CheckName(name string) error {
 	head, _, hasDot := strings.Cut(name, ".")
 	switch {
@@ -34,7 +35,7 @@ func CheckName(name string) error {
 	return nil
 }
 
-// quoteName quotes a name that may be far too long.
+// quoteName quotes a name for an error, at most its first 64 bytes.
 func quoteName(name string) string {
 	if len(name) > 64 {
 		name = name[:64] + "…"
@@ -42,8 +43,8 @@ func quoteName(name string) string {
 	return fmt.Sprintf("%q", name)
 }
 
-// OCIPath returns the linux.cgroupsPath of a group with that name in an OCI configuration: a path below the mount points, with
-// systemd "slice:prefix:name".
+// OCIPath returns the value of linux.cgroupsPath in an OCI configuration for Candor's group of a name. The value is a path below the
+// mount points, or with the systemd driver "slice:prefix:name".
 func (t *Tree) OCIPath(name string) string {
 	if t.driver == Systemd {
 		return t.parent + ":candor:" + name
@@ -51,8 +52,8 @@ func (t *Tree) OCIPath(name string) string {
 	return t.parent + "/" + name
 }
 
-// PathOf returns the path of the group that a process is in, as OpenUsage and Foreign take
-// it: from the mount point of the cpu controller on. "/" is the group at the top.
+// PathOf returns the path of the group that a process is in, relative to the mount point of the cpu controller. OpenUsage and
+// EngineGroup accept this path. "/" is the root group.
 func (t *Tree) PathOf(pid int) (string, error) {
 	dirs, err := t.groupDirsOf(pid)
 	if err != nil {
@@ -61,8 +62,8 @@ func (t *Tree) PathOf(pid int) (string, error) {
 	return t.cpu.pathOf(dirs[slices.Index(t.all, t.cpu)]), nil
 }
 
-// Paths returns the paths of all groups below the top that have processes of their own,
-// other than threads, a group before those nested in it.
+// Paths returns the paths of all groups below the root group that contain processes directly. v2 groups that contain only threads are
+// omitted. A group precedes the groups nested in it.
 func (t *Tree) Paths() ([]string, error) {
 	var paths []string
 	err := t.cpu.walk(t.cpu.mount, func(dir string) error {
@@ -75,8 +76,8 @@ func (t *Tree) Paths() ([]string, error) {
 	return paths, err
 }
 
-// walk visits the groups below a group. It omits groups that are removed meanwhile and groups whose paths are longer than
-// PATH_MAX.
+// walk calls visit for each group nested in a group. It omits groups that are removed during the walk, and groups with paths longer
+// than PATH_MAX.
 func (h *hierarchy) walk(dir string, visit func(dir string) error) error {
 	nested, err := subgroups(dir)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -97,7 +98,7 @@ func (h *hierarchy) walk(dir string, visit func(dir string) error) error {
 	return nil
 }
 
-// pathOf is a folder as a path from the mount point on.
+// pathOf returns the path of a folder relative to the mount point: "/" for the mount point, else a path that begins with "/".
 func (h *hierarchy) pathOf(dir string) string {
 	if dir == h.mount {
 		return "/"
@@ -105,8 +106,8 @@ func (h *hierarchy) pathOf(dir string) string {
 	return strings.TrimPrefix(dir, h.mount)
 }
 
-// CPUsAt returns the CPUs that the processes of a group may use. Where the cpuset controller has not the
-// group, they are those of the nearest group above that it has.
+// CPUsAt returns the CPUs that the processes of a group may use. If the group does not have the cpuset controller, CPUsAt returns the
+// CPUs of the nearest group above that has this controller.
 func (t *Tree) CPUsAt(path string) (cpuset.Set, error) {
 	if err := t.checkExists(path); err != nil {
 		return cpuset.Set{}, err
@@ -120,7 +121,7 @@ func (t *Tree) CPUsAt(path string) (cpuset.Set, error) {
 	}
 }
 
-// checkExists refuses an invalid path and a missing group.
+// checkExists returns an error for an invalid path, and ErrNoGroup for a missing group.
 func (t *Tree) checkExists(path string) error {
 	err := CheckPath(path)
 	if err != nil {

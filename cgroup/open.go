@@ -19,7 +19,7 @@ import (
 	"github.com/candor-project/candor/internal/procfs"
 )
 
-// A Tree is Candor's groups on this machine.
+// A Tree gives access to the groups of this machine: to Candor's groups and to foreign groups.
 type Tree struct {
 	driver             Driver
 	parent             string
@@ -27,25 +27,25 @@ type Tree struct {
 	proc               string // the proc file system in use
 	cpu                *hierarchy
 	cpuset             *hierarchy
-	acct               *hierarchy   // v1's cpuacct; nil where v2 counts
-	reaper             *hierarchy   // where all of a group's processes can be killed at once: v2, or v1's freezer; or nil
-	all                []*hierarchy // each of the above once
-	foreignHierarchies []*hierarchy // in which Candor makes no groups, but container runtimes do
-	bus                *bus         // systemd driver
+	acct               *hierarchy   // hierarchy of v1's cpuacct; nil if the cpu controller is on v2, which counts CPU time itself
+	reaper             *hierarchy   // hierarchy that can kill or freeze all processes of a group: v2, or v1's freezer; or nil
+	all                []*hierarchy // cpu, cpuset, acct and reaper, without duplicates
+	foreignHierarchies []*hierarchy // other hierarchies: container runtimes create groups in them, Candor does not
+	bus                *bus         // connection to systemd; nil unless the driver is Systemd
 	open               openFiles
-	deadline           atomic.Int64 // of SetDeadline, in nanoseconds; 0: no bound
+	deadline           atomic.Int64 // deadline from SetDeadline, as Unix time in nanoseconds; 0: none
 
-	parentUndo atomic.Pointer[steps] // of RestoreParent
-	newSlice   atomic.Bool           // the same with systemd: Candor's slice was not there before
+	parentUndo atomic.Pointer[steps] // steps of RestoreParent
+	newSlice   atomic.Bool           // systemd driver: the last Create created Candor's slice, so RestoreParent stops it
 
-	warmUntil   atomic.Int64 // end of WarmMoves, in nanoseconds
-	isWarming   atomic.Bool  // set while selfMove runs; it uses these:
-	ownDir      string       // folder of this process's group; "": not searched for yet
-	isOwnHidden bool         // its own group is not visible
+	warmUntil   atomic.Int64 // end of the present warm-up (WarmMoves), as Unix time in nanoseconds
+	isWarming   atomic.Bool  // a warm-up is running; only its goroutine uses ownDir and isOwnHidden
+	ownDir      string       // folder of this process's group; "": not found yet
+	isOwnHidden bool         // the group of this process is not visible below the mount point
 }
 
-// Open finds the control groups. It changes nothing. Each error is a single line: ErrNoCPU, ErrNoCpuset, ErrNotDelegated, or an
-// invalid option.
+// Open finds the cgroup hierarchies of this machine. It changes nothing. The error is a single line: ErrNoCPU, ErrNoCpuset,
+// ErrNotDelegated, or the error of an invalid option.
 func Open(o Options) (*Tree, error) {
 	if o.Root == "" {
 		o.Root = "/"
@@ -67,7 +67,7 @@ func Open(o Options) (*Tree, error) {
 	return t, t.checkWritable()
 }
 
-// Version is 2 where both CPU controllers are on cgroup v2, else 1.
+// Version returns 2 if the cpu and cpuset controllers are both on cgroup v2, else 1.
 func (t *Tree) Version() int {
 	if t.cpu.v2 && t.cpuset.v2 {
 		return 2
@@ -87,11 +87,11 @@ func (t *Tree) Close() error {
 	return nil
 }
 
-// findHierarchies reads which hierarchies are mounted.
+// findHierarchies returns the mounted cgroup hierarchies.
 func findHierarchies(root string) ([]hierarchy, error) {
 	process := "self"
 	if root != "/" {
-		process = "1" // the mounts of this process do not belong to that root
+		process = "1" // this process has the mounts of another root
 	}
 	file := filepath.Join(root, "proc", process, "mountinfo")
 	in, err := os.Open(file)
@@ -109,8 +109,8 @@ func findHierarchies(root string) ([]hierarchy, error) {
 	return found, nil
 }
 
-// byController returns the hierarchy that offers a controller, or nil. The kernel attaches a controller to a single hierarchy at a
-// time.
+// byController returns the hierarchy that offers a controller, or nil. At most one hierarchy does, because the kernel attaches a
+// controller to a single hierarchy at a time.
 func byController(found []hierarchy, controller string) *hierarchy {
 	for i := range found {
 		h := &found[i]
@@ -160,10 +160,10 @@ func (t *Tree) chooseHierarchies(found []hierarchy) error {
 	return nil
 }
 
-// setDriver decides the driver and where the parent group is.
+// setDriver sets the driver and the path of Candor's parent group.
 func (t *Tree) setDriver(o Options) error {
 	booted := o.Root == "/" && t.Version() == 2 && runsSystemd()
-	root := os.Geteuid() == 0 // other users cannot use systemd for groups
+	root := os.Geteuid() == 0 // systemd creates groups only for root
 	switch o.Driver {
 	case Cgroupfs, Systemd:
 		t.driver = o.Driver
@@ -209,10 +209,10 @@ func checkParent(parent string) (string, error) {
 	return path, nil
 }
 
-// checkWritable finds out before anything is changed whether groups can be made.
+// checkWritable returns ErrNotDelegated if this user cannot create groups. It changes nothing.
 func (t *Tree) checkWritable() error {
 	if t.driver == Systemd {
-		return nil // systemd's to decide
+		return nil // systemd creates the groups, and checks the right itself
 	}
 	for _, h := range t.all {
 		dir := h.existingAncestor()
@@ -225,7 +225,7 @@ func (t *Tree) checkWritable() error {
 	return nil
 }
 
-// existingAncestor returns the lowest group on the way to Candor's parent that exists.
+// existingAncestor returns the folder of Candor's parent group if the group exists, else of the nearest existing group above.
 func (h *hierarchy) existingAncestor() string {
 	dir := h.parent
 	for dir != h.mount {
@@ -237,7 +237,8 @@ func (h *hierarchy) existingAncestor() string {
 	return dir
 }
 
-// ownDelegated names the group of this process, if it is writable: a user with a delegated group need not search for it.
+// ownDelegated returns a hint for an error: the path of this process's group, if the user can write to that group. Otherwise it returns
+// "".
 func (t *Tree) ownDelegated() string {
 	text, err := kernelfs.Read(t.proc + "/self/cgroup")
 	if err != nil || t.Version() != 2 {
@@ -255,8 +256,8 @@ func (t *Tree) ownDelegated() string {
 	return fmt.Sprintf(" (such as a group below %s, the group of this process)", strings.TrimPrefix(dir, t.cpu.mount))
 }
 
-// SetDeadline bounds the waits of the tree's methods for the kernel and systemd, in addition to their own limits. The zero time is
-// no bound. It returns the former deadline. Each method makes at least one attempt.
+// SetDeadline sets a time after which the tree's methods no longer wait for the kernel or systemd, in addition to the timeouts of the
+// methods. The zero time means no deadline. SetDeadline returns the former deadline. Each method makes at least one attempt.
 func (t *Tree) SetDeadline(end time.Time) (before time.Time) {
 	var nanos int64
 	if !end.IsZero() {
@@ -268,7 +269,7 @@ func (t *Tree) SetDeadline(end time.Time) (before time.Time) {
 	return before
 }
 
-// remainingTime returns the rest of a limit before the deadline; 0 or less: no time is left.
+// remainingTime returns the smaller of a limit and the time until the deadline. A result of 0 or less means that the deadline has passed.
 func (t *Tree) remainingTime(limit time.Duration) time.Duration {
 	if nanos := t.deadline.Load(); nanos != 0 {
 		limit = min(limit, time.Until(time.Unix(0, nanos)))
@@ -276,17 +277,17 @@ func (t *Tree) remainingTime(limit time.Duration) time.Duration {
 	return limit
 }
 
-// A hierarchy is a tree of groups: of a v1 controller, or the tree of v2.
+// A hierarchy is a mounted tree of groups: the tree of a v1 controller (or of several v1 controllers), or the tree of v2.
 type hierarchy struct {
 	mount       string // mount point
-	root        string // which group of the hierarchy is mounted there: "/", in a container often its own
+	root        string // path of the group that is mounted at the mount point: "/", or often the container's group in a container
 	v2          bool
-	controllers []string // v1: whose it is ("cpu", "cpuacct", "name=systemd")
-	parent      string   // Candor's own group, a path below mount
+	controllers []string // v1: controllers and names of the hierarchy ("cpu", "cpuacct", "name=systemd")
+	parent      string   // folder of Candor's parent group, below mount
 }
 
-// parseMounts finds the cgroup hierarchies in a mountinfo file. If a hierarchy is mounted several times, it returns
-// the mount that shows most of the hierarchy.
+// parseMounts returns the cgroup hierarchies in a mountinfo file. For a hierarchy with several mounts, it returns the mount that shows
+// the largest part of the hierarchy.
 func parseMounts(in io.Reader) (found []hierarchy, err error) {
 	var pathErr error
 	err = procfs.EachMountIn(in, procfs.MaxHostMounts, []string{" - cgroup"}, func(m *mountinfo.Info) {
@@ -329,13 +330,13 @@ func addHierarchy(found []hierarchy, m *mountinfo.Info) []hierarchy {
 	return found
 }
 
-// hasController reports whether a v1 hierarchy is that controller's.
+// hasController reports whether a v1 hierarchy has a controller.
 func (h *hierarchy) hasController(controller string) bool {
 	return slices.Contains(h.controllers, controller)
 }
 
-// parseMembership reads /proc/PID/cgroup: the process's group in each
-// hierarchy, by each of its controllers, "" for v2.
+// parseMembership parses /proc/PID/cgroup. It returns the path of the process's group in each hierarchy. The map has a key for each
+// controller of a v1 hierarchy, and the key "" for v2.
 func parseMembership(text []byte) (map[string]string, error) {
 	groups := map[string]string{}
 	for line := range strings.Lines(string(text)) {
@@ -356,9 +357,8 @@ func parseMembership(text []byte) (map[string]string, error) {
 	return groups, nil
 }
 
-// dirOf returns the folder of a group that /proc/PID/cgroup names. A group
-// that is not below the mount point, since a namespace or the mount hides it,
-// is answered with the mount point itself.
+// dirOf returns the folder of the group with a path from /proc/PID/cgroup. If a cgroup namespace or the mount hides the group, dirOf
+// returns the mount point.
 func (h *hierarchy) dirOf(path string) string {
 	if slices.Contains(strings.Split(path, "/"), "..") {
 		return h.mount
@@ -373,7 +373,7 @@ func (h *hierarchy) dirOf(path string) string {
 	return filepath.Join(h.mount, path)
 }
 
-// membership picks the process's group in this hierarchy.
+// membership returns the path of a process's group in this hierarchy. groups is the result of parseMembership.
 func (h *hierarchy) membership(groups map[string]string) (path string, ok bool) {
 	if h.v2 {
 		path, ok = groups[""]

@@ -9,34 +9,35 @@ import (
 	"github.com/candor-project/candor/internal/kernelfs"
 )
 
-// Opening and closing a kernel file takes ten times as long as reading it. A process that often moves the same groups caches the open
-// files with their CPU lists. (The kernel needs a page for each open file, so only these files are cached. Besides, an open v1 file
-// returns the group's processes of up to a second ago.)
-
-// openFiles is a cache of open files with CPU lists. The zero value caches nothing.
+// openFiles is a cache of open file descriptors of the kernel's files with CPU lists. It is for a process that often changes the CPUs
+// of the same groups. Opening and closing a kernel file takes ten times as long as reading it. The zero value caches nothing.
+//
+// Other files are not cached. The kernel needs a page for each open file, and an open cgroup.procs of v1 can return a list of processes
+// that is up to a second old.
 type openFiles struct {
 	mutex sync.Mutex
 	limit int                  // maximum number of files; 0: no caching
-	round int                  // number of calls of CloseUnused
+	round int                  // number of calls of CloseUnused so far
 	files map[string]*openFile // by path
 }
 
 type openFile struct {
 	fd         int
 	isWritable bool
-	lastRound  int  // of the last use
-	users      int  // number of present users
-	isDropped  bool // the last user closes it
+	lastRound  int  // value of openFiles.round at the last use
+	users      int  // number of calls of use that use the file now
+	isDropped  bool // no longer in the cache; the last user closes the file
 }
 
-// cachedFiles holds the names of the cached files. As many of them are read as there are containers or pods.
+// cachedFiles holds the names of the files that the cache accepts. Candor reads these files of every container and pod.
 var cachedFiles = map[string]bool{cpusFile: true, cpusFile + ".effective": true, "cpuset.effective_cpus": true}
 
-// KeepOpen caches up to limit open files with CPU lists, for long-running processes. Caching never changes the result: if a
-// group was removed or recreated, its file is reopened. 0 closes all files, and so does Close.
+// KeepOpen sets the maximum number of open files with CPU lists that t caches. It is for long-running processes. Caching never changes
+// the result: if a group was removed or recreated, t opens the group's file again. A limit of 0 closes all cached files; Close does
+// the same.
 func (t *Tree) KeepOpen(limit int) { t.open.setLimit(limit) }
 
-// CloseUnused closes the cached files that were not used since the last call but one.
+// CloseUnused closes the cached files that were not used in the last two intervals between its calls.
 func (t *Tree) CloseUnused() { t.open.closeUnused() }
 
 func (o *openFiles) setLimit(limit int) {
@@ -63,7 +64,7 @@ func (o *openFiles) closeUnused() {
 	}
 }
 
-// drop removes a file from the cache. The caller holds the lock.
+// drop removes a file from the cache. The caller must hold the mutex.
 func (o *openFiles) drop(path string, f *openFile) {
 	if o.files[path] == f {
 		delete(o.files, path)
@@ -73,8 +74,8 @@ func (o *openFiles) drop(path string, f *openFile) {
 	}
 }
 
-// use calls do with a cached file, and caches it if necessary. If done is false, the caller must open the file. err is the error
-// of do.
+// use calls do with the descriptor of a cached file. If the file is not in the cache, use opens and caches the file. done is false if
+// the cache cannot serve the call; then the caller must open the file without the cache. err is the error of do.
 func (o *openFiles) use(dir, file string, needsWrite bool, do func(fd int) error) (done bool, err error) {
 	if !cachedFiles[file] {
 		return false, nil
@@ -93,7 +94,7 @@ func (o *openFiles) use(dir, file string, needsWrite bool, do func(fd int) error
 	defer o.mutex.Unlock()
 	if f.users--; f.isDropped && f.users == 0 {
 		unix.Close(f.fd)
-	} else if err == unix.ENODEV && !f.isDropped { // its group was removed: another group can have the path
+	} else if err == unix.ENODEV && !f.isDropped { // the group was removed, and a new group can have the same path
 		o.drop(path, f)
 	}
 	if err == unix.ENODEV {
@@ -102,7 +103,7 @@ func (o *openFiles) use(dir, file string, needsWrite bool, do func(fd int) error
 	return done, err
 }
 
-// acquire returns a cached file for a caller, or nil.
+// acquire returns a cached file and counts the caller as a user. It returns nil if the file is not cached and cannot be added.
 func (o *openFiles) acquire(path, file string) *openFile {
 	o.mutex.Lock()
 	defer o.mutex.Unlock()
@@ -121,7 +122,8 @@ func (o *openFiles) acquire(path, file string) *openFile {
 	return f
 }
 
-// openCached opens a file for the cache, with write access if it is ever written and this process may write it.
+// openCached opens a file for the cache, or returns nil. cpuset.cpus gets write access if this process has the right to write it; Candor
+// only reads the other cached files.
 func openCached(path, file string) *openFile {
 	if file == cpusFile {
 		if fd, err := open(path, unix.O_RDWR); err == nil {
@@ -135,10 +137,10 @@ func openCached(path, file string) *openFile {
 	return &openFile{fd: fd}
 }
 
-// maxListLength bounds the length of a CPU list: every second CPU of cpuset.Max.
+// maxListLength bounds the length of a CPU list in bytes. The longest list names every second CPU below cpuset.Max.
 const maxListLength = 8192
 
-// read returns the content of a file with a list, without the final newline.
+// read returns the content of a file with a CPU list, without the final newline. It uses the cache if possible.
 func (o *openFiles) read(dir, file string) (content []byte, err error) {
 	if kernelfs.IsInjected() {
 		return readOne(dir, file)
@@ -159,7 +161,7 @@ func (o *openFiles) read(dir, file string) (content []byte, err error) {
 	return bytes.TrimSuffix(content, []byte("\n")), nil
 }
 
-// write writes a list. The error is a *WriteError.
+// write writes a CPU list to a file, with the cache if possible. The error is a *WriteError.
 func (o *openFiles) write(dir, file, value string) error {
 	path := dir + "/" + file
 	if err := kernelfs.FaultOf(kernelfs.WriteAccess, path); err != nil {

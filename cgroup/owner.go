@@ -9,17 +9,17 @@ import (
 	"github.com/candor-project/candor/internal/errline"
 )
 
-// Candor's parent group has the name of its state as an extended attribute. Two states on the same parent would take each other's
-// groups for leftovers of a killed candor, and end them.
-
+// ownerMark holds the owner of Candor's parent group: the state (Options.Owner) to which its groups belong. Without an owner, two states
+// with the same parent group would take each other's groups for leftovers of a killed candor process, and end these groups.
 var ownerMark = newMark("state")
 
-// Owner returns the state that owns Candor's groups: the Options.Owner of their creator. It is "" without a group or an owner.
+// Owner returns the owner of Candor's parent group, which is the Options.Owner of the process that claimed the group. It returns "" if
+// there is no parent group or no owner.
 func (t *Tree) Owner() (string, error) { return ownerMark.read(t.cpuset.parent) }
 
-// Claim sets the owner of Candor's parent group, if it exists, to Options.Owner. It returns ErrOwned while the group has groups of
-// another state; a state without groups does not own it. Create claims the group itself. If groups cannot have the attribute (Linux
-// before 5.7 without root), Claim does nothing.
+// Claim makes Options.Owner the owner of Candor's parent group, if the group exists. It returns ErrOwned if another state owns the parent
+// group and the parent group has children; without children, Claim replaces the owner. Create calls Claim. If groups cannot have the
+// extended attribute (Linux before 5.7 without root), Claim does nothing.
 func (t *Tree) Claim() error {
 	for range retries {
 		owner, err := t.Owner()
@@ -36,22 +36,22 @@ func (t *Tree) Claim() error {
 	return fmt.Errorf("cgroup %s: its owner keeps changing", t.cpuset.parent)
 }
 
-// takeOver claims a parent group from a state without groups. It sets the mark first and then looks for groups; Create does it in the
-// reverse order. So of two concurrent callers, at least one notices the other.
-func (t *Tree) takeOver(source string) error {
-	if err := t.checkVacant(source); err != nil {
+// takeOver replaces the owner of a parent group without children. It writes the owner first and then searches for children again. Create
+// does both in the reverse order. So if two states call takeOver and Create at the same time, at least one of them returns an error.
+func (t *Tree) takeOver(oldOwner string) error {
+	if err := t.checkVacant(oldOwner); err != nil {
 		return err
 	}
 	if err := t.writeOwner(t.owner, 0); err != nil {
 		return err
 	}
-	if err := t.checkVacant(source); err != nil {
-		return errline.Join(err, t.writeOwner(source, 0))
+	if err := t.checkVacant(oldOwner); err != nil {
+		return errline.Join(err, t.writeOwner(oldOwner, 0))
 	}
 	return nil
 }
 
-// checkVacant returns ErrOwned if there is a group.
+// checkVacant returns ErrOwned if the parent group has children. owner is for the error.
 func (t *Tree) checkVacant(owner string) error {
 	names, err := t.Groups()
 	if err == nil && len(names) > 0 {
@@ -60,12 +60,12 @@ func (t *Tree) checkVacant(owner string) error {
 	return err
 }
 
-// Owned returns the error for groups of another state.
+// Owned returns an ErrOwned with the path of Candor's parent group, the state that owns the groups there, and a remedy.
 func (t *Tree) Owned(owner string) error {
 	return fmt.Errorf("cgroup %s: %w %s; use that state (--state-dir), or another group (--cgroup-parent)", t.cpuset.parent, ErrOwned, owner)
 }
 
-// writeOwner writes the owner's name, where groups can carry it.
+// writeOwner writes the owner of Candor's parent group. It does nothing if groups cannot have extended attributes.
 func (t *Tree) writeOwner(owner string, flags int) error {
 	err := ownerMark.write(t.cpuset.parent, owner, flags)
 	if errors.Is(err, errNoXattr) {
@@ -74,16 +74,17 @@ func (t *Tree) writeOwner(owner string, flags int) error {
 	return err
 }
 
-// A mark is text that a group carries, as an extended attribute: it goes with the group. It has two
-// names: users may set the first, on Linux 5.7 and later; older kernels know the second, which is root's.
+// A mark is a text that is stored as an extended attribute of a group, until the group is removed. It consists of the two possible names
+// of the attribute. Every user can set the first attribute, but only on Linux 5.7 or later. Older kernels support the second attribute,
+// which only root can set.
 type mark [2]string
 
 func newMark(name string) mark { return mark{"user.candor." + name, "trusted.candor." + name} }
 
-// errNoXattr: groups of this kernel cannot carry marks, or this user may not set them.
+// errNoXattr means that groups of this kernel cannot have either attribute, or that this user cannot set the attribute.
 var errNoXattr = errors.New("it cannot store an extended attribute")
 
-// read returns "" without a mark or a group.
+// read returns the text of the mark at the group in dir. It returns "" if the group or the mark does not exist.
 func (m mark) read(dir string) (string, error) {
 	for _, name := range m {
 		value := make([]byte, unix.PathMax)
@@ -101,7 +102,7 @@ func (m mark) read(dir string) (string, error) {
 	return "", nil
 }
 
-// write does nothing if there is no group.
+// write stores a text as the mark of the group in dir. It does nothing if the group does not exist. flags are the flags of setxattr(2).
 func (m mark) write(dir, value string, flags int) error {
 	for _, name := range m {
 		switch err := unix.Setxattr(dir, name, []byte(value), flags); err {
@@ -115,20 +116,21 @@ func (m mark) write(dir, value string, flags int) error {
 	return fmt.Errorf("cgroup %s: %w", dir, errNoXattr)
 }
 
-var noteMark = newMark("note")
+var annotationMark = newMark("note")
 
-// Annotation returns the text of SetAnnotation, or "".
+// Annotation returns the text that SetAnnotation stored, or "".
 func (g *Group) Annotation() (string, error) {
 	if g.err != nil {
 		return "", g.err
 	}
-	return noteMark.read(g.dir(g.tree.cpu))
+	return annotationMark.read(g.dir(g.tree.cpu))
 }
 
-// SetAnnotation stores a text at a foreign group, for the life of the group: the facts that Candor needs to undo its writes.
+// SetAnnotation stores a text at a foreign group until the group is removed. Candor stores there the former values that it needs to undo
+// its writes.
 func (g *Group) SetAnnotation(text string) error {
 	if g.err != nil {
 		return g.err
 	}
-	return noteMark.write(g.dir(g.tree.cpu), text, 0)
+	return annotationMark.write(g.dir(g.tree.cpu), text, 0)
 }

@@ -14,8 +14,8 @@ import (
 	"github.com/candor-project/candor/internal/errline"
 )
 
-// Effective returns the CPUs and memory nodes for Candor's groups. On v1 these are the CPUs of the group above Candor's parent group,
-// which grows back when a CPU returns.
+// Effective returns the CPUs and memory nodes that Candor's groups can have. On v1 it reads the group above Candor's parent group,
+// because v1 does not give a CPU that was offline back to the parent group; Refresh does.
 func (t *Tree) Effective() (cpus, mems cpuset.Set, err error) {
 	h := t.cpuset
 	dir := h.existingAncestor()
@@ -27,7 +27,7 @@ func (t *Tree) Effective() (cpus, mems cpuset.Set, err error) {
 		if dir == h.mount || err != nil && !errors.Is(err, fs.ErrNotExist) || err == nil && !cpus.IsEmpty() {
 			break
 		}
-		dir = filepath.Dir(dir) // not created yet, or without the controller
+		dir = filepath.Dir(dir) // the group does not exist yet, or lacks the controller
 	}
 	if err == nil && !h.v2 {
 		cpus, mems, err = t.availableToParentV1(dir, cpus, mems)
@@ -38,7 +38,8 @@ func (t *Tree) Effective() (cpus, mems cpuset.Set, err error) {
 	return cpus, mems, err
 }
 
-// availableToParentV1 returns the CPUs and memory nodes of a group above Candor's parent that Candor's parent can have.
+// availableToParentV1 returns the part of cpus and mems that Candor's parent group can have. above is an existing group above the parent
+// group, and cpus and mems are the sets of above.
 func (t *Tree) availableToParentV1(above string, cpus, mems cpuset.Set) (cpuset.Set, cpuset.Set, error) {
 	part, _, _ := strings.Cut(strings.TrimPrefix(t.cpuset.parent, above+"/"), "/")
 	dir := above + "/" + part
@@ -55,7 +56,7 @@ func (t *Tree) availableToParentV1(above string, cpus, mems cpuset.Set) (cpuset.
 	return remaining[0], remaining[1], nil
 }
 
-// readEffectiveSets returns the CPUs and memory nodes that the processes of a group can use.
+// readEffectiveSets returns the CPUs and memory nodes that the processes of the group in dir can use.
 func (t *Tree) readEffectiveSets(dir string) (cpus, mems cpuset.Set, err error) {
 	if cpus, err = t.readEffective(dir, cpusFile); err != nil {
 		return cpus, mems, err
@@ -64,12 +65,12 @@ func (t *Tree) readEffectiveSets(dir string) (cpus, mems cpuset.Set, err error) 
 	return cpus, mems, err
 }
 
-// Refresh sets Candor's parent group to the set of its parent. Only v1 needs it, after a CPU came back online. It does nothing without
-// a group. Create, SetCPUs and Apply call it when they need it.
+// Refresh gives Candor's parent group the CPUs and memory nodes of the group above. Only v1 needs this, after a CPU came back online.
+// Refresh does nothing if the parent group does not exist. Create, SetCPUs and Apply call Refresh when they need it.
 func (t *Tree) Refresh() error {
 	h := t.cpuset
 	if h.v2 {
-		return nil // the kernel does
+		return nil // the kernel updates the parent group itself
 	}
 	if ok, err := isGroup(h.parent); err != nil || !ok {
 		return err
@@ -77,7 +78,7 @@ func (t *Tree) Refresh() error {
 	return t.inheritCpusetV1(h.parent)
 }
 
-// Groups returns the names of the groups that exist, in any hierarchy.
+// Groups returns the sorted names of Candor's groups that exist in any hierarchy.
 func (t *Tree) Groups() ([]string, error) {
 	var names []string
 	seen := map[string]bool{}
@@ -98,8 +99,9 @@ func (t *Tree) Groups() ([]string, error) {
 	return names, nil
 }
 
-// Remove removes Candor's parent group. It returns ErrBusy while it has a group or process, and nil if it does not exist. In other
-// hierarchies it removes the same path from runtimes, if it is empty.
+// Remove removes Candor's parent group. It returns ErrBusy while the parent group has a nested group or a process, and nil if there is no
+// parent group. In hierarchies that Candor does not use, Remove removes an empty group with the same path, which a container runtime
+// has created.
 func (t *Tree) Remove() error {
 	if t.driver == Systemd {
 		return t.stopSlice()
@@ -115,14 +117,14 @@ func (t *Tree) Remove() error {
 	}
 	if len(errs) == 0 {
 		for _, h := range t.foreignHierarchies {
-			_ = unix.Rmdir(h.parent) // a foreign group: it stays while it is in use
+			_ = unix.Rmdir(h.parent) // fails while a runtime uses the group
 		}
 	}
 	return errline.Join(errs...)
 }
 
-// makeParent creates Candor's parent group and enables both controllers for its children. It returns the steps to undo that. On an
-// error nothing has changed.
+// makeParent creates Candor's parent group and enables the cpu and cpuset controllers for its children. It returns the steps that undo
+// these changes. On an error makeParent has undone its changes.
 func (t *Tree) makeParent() (undo steps, err error) {
 	for range parentRetries {
 		if undo, err = t.tryParent(); !isGone(err) {
@@ -132,8 +134,8 @@ func (t *Tree) makeParent() (undo steps, err error) {
 	return undo, err
 }
 
-// parentRetries bounds the attempts to create Candor's parent group while another program removes a group above it: a failed run
-// with another parent removes the groups that it created.
+// parentRetries bounds the attempts to create Candor's parent group while another program removes a group above it. A failed candor run
+// can do this: it removes the groups that it created on the way to another parent group.
 const parentRetries = 10
 
 func (t *Tree) tryParent() (undo steps, err error) {
@@ -152,7 +154,8 @@ func (t *Tree) tryParent() (undo steps, err error) {
 	return undo, nil
 }
 
-// makePath walks from the mount point down to the parent group. It returns the steps to undo its changes, on an error too.
+// makePath creates the groups from the mount point down to Candor's parent group in a hierarchy. It returns the steps that undo its
+// changes, also on an error.
 func (t *Tree) makePath(h *hierarchy) (undo steps, err error) {
 	dir := h.mount
 	for part := range strings.SplitSeq(h.parent[len(h.mount)+1:], "/") {
@@ -181,8 +184,8 @@ func (t *Tree) makePath(h *hierarchy) (undo steps, err error) {
 	return undo, t.enableV2(h, dir, &undo)
 }
 
-// inheritExistingV1 sets up an existing group: Candor's parent, and groups above it with an empty cpuset. These have no
-// processes, and no group below them can have CPUs.
+// inheritExistingV1 gives an existing group the CPUs and memory nodes of the group above, if the group in dir is Candor's parent group
+// or has an empty cpuset. A group with an empty cpuset has no processes, and no group below it can have CPUs.
 func (t *Tree) inheritExistingV1(dir string) (undo []step, err error) {
 	if dir != t.cpuset.parent {
 		cpus, err := t.readSet(dir, cpusFile)
@@ -193,9 +196,9 @@ func (t *Tree) inheritExistingV1(dir string) (undo []step, err error) {
 	return t.inheritRecordedV1(dir)
 }
 
-// initParent initializes a group between the mount point and Candor's groups. Its weight is 1000 per CPU, as for the kubelet's groups:
-// the kernel spreads a group's weight over the CPUs on which it is busy, so with the weight of a single CPU, the containers of a big
-// machine would starve beside any process outside.
+// initParent sets the CPUs and the weight of a new group between the mount point and Candor's groups. The weight is 1000 per CPU, as
+// for the kubelet's groups. The kernel divides the weight of a group among the CPUs on which the group is busy. So with a weight of
+// 1000, the containers of a big machine would get almost no time on a CPU that another process uses.
 func (t *Tree) initParent(h *hierarchy, dir string) error {
 	if h == t.cpuset && !h.v2 {
 		if err := t.inheritCpusetV1(dir); err != nil {
@@ -212,7 +215,8 @@ func (t *Tree) initParent(h *hierarchy, dir string) error {
 	return h.writeWeight(dir, h.kernelWeight(1000*cpus.Count()))
 }
 
-// enableV2 lets the groups below dir have the controllers that are on v2. It adds the steps to undo its changes.
+// enableV2 enables the cpu and cpuset controllers for the groups below dir, as far as h is their v2 hierarchy. It appends the step that
+// undoes its change to undo.
 func (t *Tree) enableV2(h *hierarchy, dir string, undo *steps) error {
 	if !h.v2 {
 		return nil
@@ -242,16 +246,14 @@ func delegationError(err error) error {
 		"run as root, or choose a delegated group with --cgroup-parent: %w", ErrNotDelegated, err)
 }
 
-// A run that fails leaves the groups of the machine as they were. Candor records each change on the way to its parent
-// group, and undoes these changes if the run fails.
-
-// A step undoes a change: it writes a value to a file of a group or, without a file, removes the group.
+// A step undoes one change to a group on the way to Candor's parent group. It writes a value to a file of the group in dir or, if file
+// is "", removes the group. With these steps, a failed run restores the groups of the machine.
 type step struct{ dir, file, value string }
 
-// steps are in the order of the changes, so that they are run backwards.
+// steps are in the order of the changes. run executes them in reverse order.
 type steps []step
 
-// run undoes all changes. Groups and controllers that are in use by now stay.
+// run undoes all changes. It does not remove groups and controllers that another program uses by now.
 func (s steps) run() error {
 	var errs []error
 	for _, step := range slices.Backward(s) {
@@ -272,8 +274,8 @@ func (s steps) run() error {
 	return errline.Join(errs...)
 }
 
-// usesControllersV2 reports whether a group below dir has settings of the cpu or the cpuset controller. To take
-// these controllers away would drop the settings.
+// usesControllersV2 reports whether a group below dir has settings of the cpu or the cpuset controller. The kernel would drop these
+// settings if the controllers were disabled.
 func usesControllersV2(dir string) bool {
 	groups, err := subgroups(dir)
 	for _, group := range groups {
@@ -291,13 +293,13 @@ func usesControllersV2(dir string) bool {
 	return err != nil
 }
 
-// recordParent stores the steps that undo the changes of the last Create on the way to Candor's parent group.
+// recordParent stores the steps that undo the last Create's changes on the way to Candor's parent group.
 func (t *Tree) recordParent(undo steps) { t.parentUndo.Store(&undo) }
 
-// RestoreParent undoes the changes of the last Create on the way to Candor's parent group: it removes the created groups, disables
-// the enabled controllers and restores a changed cpuset. It is for a container whose program did not start. Groups and controllers in
-// use stay. The caller must have removed the container's group, and must hold the lock of the state, so that no other run creates
-// groups meanwhile.
+// RestoreParent undoes the last Create's changes on the way to Candor's parent group. It removes the groups that Create created, disables
+// the controllers that Create enabled, and restores a changed cpuset. Groups and controllers in use stay. RestoreParent is for a
+// container whose program did not start. The caller must have removed the container's group, and must hold the lock of the state so
+// that no other run creates groups meanwhile.
 func (t *Tree) RestoreParent() error {
 	if t.newSlice.Swap(false) {
 		return t.stopNewSlice(false)
@@ -312,9 +314,9 @@ func (t *Tree) RestoreParent() error {
 	return undo.run()
 }
 
-// stopNewSlice stops Candor's slice, which systemd keeps when its last scope ends, if it was not there before.
-func (t *Tree) stopNewSlice(before bool) error {
-	if before {
+// stopNewSlice stops Candor's slice unless the slice existed before the last Create. systemd keeps a slice when its last scope ends.
+func (t *Tree) stopNewSlice(existedBefore bool) error {
+	if existedBefore {
 		return nil
 	}
 	if err := t.stopSlice(); !errors.Is(err, ErrBusy) {
@@ -323,9 +325,10 @@ func (t *Tree) stopNewSlice(before bool) error {
 	return nil
 }
 
-// checkDomains refuses, before any change, a path to Candor's parent on which cgroup v2 allows no group with processes: through a
-// group with processes, such as the root of a container's cgroup namespace, or through a threaded group. The kernel would still
-// enable cpu and cpuset, since threads can have them, and turn the group into a threaded domain, in which no container can start.
+// checkDomains returns an error if cgroup v2 does not allow processes in groups below Candor's parent group. The reason is a group on
+// the path to the parent group: a threaded group, or a group with processes, such as the root of a container's cgroup namespace.
+// Without this check, the kernel would still enable cpu and cpuset below a group with processes, because the two controllers support
+// threads. But it would turn the group into a threaded domain, in which no container can start.
 func (t *Tree) checkDomains(h *hierarchy) error {
 	if !h.v2 || h != t.cpu && h != t.cpuset {
 		return nil
@@ -356,7 +359,7 @@ func (t *Tree) checkDomains(h *hierarchy) error {
 	return nil
 }
 
-// notDomain returns the error for a group below which no group can have processes, with the remedy.
+// notDomain returns the error of checkDomains for a group, with a remedy.
 func (t *Tree) notDomain(h *hierarchy, dir, kind string, processes int) error {
 	where := h.pathOf(dir)
 	if dir == h.mount {

@@ -14,12 +14,12 @@ import (
 	"github.com/candor-project/candor/internal/kernelfs"
 )
 
-// attach moves a process, all its threads, into a group.
+// attach moves a process with all its threads to the group in dir.
 func attach(dir string, pid int) error {
 	var err error
 	for range 5 {
 		err = writeInt(dir, procsFile, int64(pid))
-		// EINVAL: the kernel is just making the process or a thread of it.
+		// EINVAL can mean that the kernel is creating the process or a thread of the process.
 		if !errors.Is(err, unix.EINVAL) {
 			break
 		}
@@ -30,18 +30,18 @@ func attach(dir string, pid int) error {
 		return fmt.Errorf("process %d has ended: %w", pid, err)
 	case errors.Is(err, unix.EACCES), errors.Is(err, unix.EPERM):
 		return fmt.Errorf("process %d, or the group it is in: %w to this user: %w", pid, ErrNotDelegated, err)
-	case errors.Is(err, unix.EOPNOTSUPP): // v2: made, since cpu and cpuset allow it, but for threads only
+	case errors.Is(err, unix.EOPNOTSUPP): // v2: the group above has processes, so this group can have only threads
 		return processesError(err)
 	}
 	return err
 }
 
-// processesError is v2's rule that a group has either processes or groups.
+// processesError explains an error that comes from a rule of v2: a group with processes cannot enable controllers for its children.
 func processesError(err error) error {
 	return fmt.Errorf("%w: the group above has processes of its own; move them to a group below it: %w", ErrNotDelegated, err)
 }
 
-// groupDirsOf returns the directories of the groups of a process, one per hierarchy of the tree.
+// groupDirsOf returns the folders of the groups that a process is in, one for each hierarchy of t.all in the same order.
 func (t *Tree) groupDirsOf(pid int) ([]string, error) {
 	file := t.proc + "/" + strconv.Itoa(pid) + "/cgroup"
 	text, err := kernelfs.Read(file)
@@ -66,9 +66,9 @@ func (t *Tree) groupDirsOf(pid int) ([]string, error) {
 	return dirs, nil
 }
 
-// returnProcessesV1 puts processes back that v1 moved out of the group's cpuset, into the
-// parent's, when the last of its CPUs went offline. They are still in the
-// group's other hierarchies.
+// returnProcessesV1 moves displaced processes back to the group in the hierarchy of the cpuset controller. v1 moves the processes of a
+// group to the parent group when the last CPU of the group goes offline. In other hierarchies the displaced processes are still in the
+// group.
 func (g *Group) returnProcessesV1() error {
 	t := g.tree
 	displaced, err := processesIn(g.parentDir())
@@ -102,20 +102,22 @@ func (g *Group) returnProcessesV1() error {
 }
 
 const (
-	warmTime     = 100 * time.Millisecond // time of a runtime between the request and the move
+	warmTime     = 100 * time.Millisecond // a container runtime moves the container's process within this time after the request
 	warmInterval = 5 * time.Millisecond   // less than a grace period
 )
 
-// errNotVisible: this process's group is not seen from here.
+// errNotVisible means that the group of this process is not visible below the mount point.
 var errNotVisible = errors.New("the group of this process is not visible here")
 
-// WarmMoves prepares the kernel for moves of processes between groups, such as at the start of a container, and does not wait. begun
-// is false if a warm-up is running; then it lasts longer.
+// WarmMoves starts a warm-up in the background: for about 100 ms, the kernel moves processes between groups faster, for example at the
+// start of a container. started is false if a warm-up is running already; then WarmMoves extends that warm-up.
 //
-// The first move in a while waits for an RCU grace period, 5 to 15 ms: after it, every fork and exit checks for moves, and for about
-// the same time further moves need not wait (cgroup_threadgroup_rwsem; the mount option favordynmods makes all moves fast and forks
-// slower). So this process repeatedly moves itself to its present group for a while. The first of these moves has the effects of any
-// move: while it waits, groups cannot be created or removed, and clone3(CLONE_INTO_CGROUP), which needs no such wait, waits as well.
+// Without a warm-up, a move waits for an RCU grace period of 5 to 15 ms. After the grace period, every fork and exit of a process checks
+// for moves, and for about the same time further moves need not wait (cgroup_threadgroup_rwsem in the kernel). The mount option
+// favordynmods makes all moves fast, but all forks slower. Therefore a warm-up repeatedly moves this process to its present group.
+//
+// The first move of a warm-up has the side effects of any move that waits. Meanwhile the kernel cannot create or remove groups, and
+// clone3(CLONE_INTO_CGROUP), which otherwise needs no grace period, waits too.
 func (t *Tree) WarmMoves() (started bool) {
 	t.warmUntil.Store(time.Now().Add(warmTime).UnixNano())
 	if !t.isWarming.CompareAndSwap(false, true) {
@@ -125,15 +127,15 @@ func (t *Tree) WarmMoves() (started bool) {
 		defer t.isWarming.Store(false)
 		for time.Now().UnixNano() < t.warmUntil.Load() {
 			if t.selfMove() != nil {
-				return // then moves wait as without a warm-up
+				return // no warm-up: moves wait for a grace period
 			}
 		}
 	}()
 	return true
 }
 
-// selfMove repeatedly moves this process to its present group for a while. It runs in a single goroutine. (It reverts a concurrent
-// move of this process by another program: the kernel has no conditional move.)
+// selfMove repeatedly moves this process to its present group for warmTime. At most one goroutine may run it at a time. (If another
+// program moves this process meanwhile, selfMove reverts that move, because the kernel has no conditional move.)
 func (t *Tree) selfMove() (err error) {
 	if t.isOwnHidden {
 		return errNotVisible
@@ -150,7 +152,7 @@ func (t *Tree) selfMove() (err error) {
 	return err
 }
 
-// isMember reports whether this process is in the group of a folder.
+// isMember reports whether this process is in the group in dir.
 func isMember(dir string) bool {
 	if dir == "" {
 		return false
@@ -160,8 +162,8 @@ func isMember(dir string) bool {
 	return err == nil && ok
 }
 
-// findOwnDir returns the directory of this process's group; errNotVisible: it is not visible. In a cgroup namespace of its own, as in a
-// container, /proc does not show the path.
+// findOwnDir returns the folder of this process's group, or errNotVisible. It searches all groups if the path from /proc is wrong, because
+// in a container with its own cgroup namespace, /proc does not show the path below the mount point.
 func (t *Tree) findOwnDir() (ownPath string, err error) {
 	if dirs, err := t.groupDirsOf(os.Getpid()); err == nil {
 		if dir := dirs[slices.Index(t.all, t.cpu)]; isMember(dir) {

@@ -10,13 +10,12 @@ import (
 	"github.com/candor-project/candor/internal/kernelfs"
 )
 
-// Time that the kernel can take to release an empty group, and to end killed processes.
 const (
-	removeTimeout = 10 * time.Second
-	killTimeout   = 30 * time.Second // they need CPU time to end, and the group may have little
+	removeTimeout = 10 * time.Second // maximum wait until the kernel releases an empty group
+	killTimeout   = 30 * time.Second // maximum wait until killed processes have ended, for which they need CPU time of the group
 )
 
-// Remove removes the group and its nested groups. It returns ErrBusy if there is a process in one of them, and nil for a missing
+// Remove removes the group and its nested groups. It returns ErrBusy if the group or a nested group has a process, and nil for a missing
 // group.
 func (g *Group) Remove() error {
 	if g.err != nil {
@@ -39,7 +38,7 @@ func (g *Group) Remove() error {
 	return nil
 }
 
-// remove takes all of the group's folders away.
+// remove removes the group's folders in all hierarchies, and with systemd the unit. The group must have no processes.
 func (g *Group) remove() error {
 	if g.tree.driver == Systemd {
 		if err := g.stopScope(); err != nil {
@@ -53,7 +52,7 @@ func (g *Group) remove() error {
 			if err == nil {
 				break
 			}
-			// EBUSY: the kernel has not released the last process yet, or another program creates groups and processes below.
+			// EBUSY: the kernel has not released the last process yet, or another program creates processes or nested groups.
 			if err != unix.EBUSY {
 				return &fs.PathError{Op: "rmdir", Path: dir, Err: err}
 			}
@@ -65,8 +64,8 @@ func (g *Group) remove() error {
 	return nil
 }
 
-// removeTree removes a directory, its nested groups first. The error is an errno: also EBUSY if there are more nested groups than it
-// can remove in time.
+// removeTree removes the group in dir after its nested groups. The error is an errno. EBUSY can also mean that removeTree could not remove
+// all nested groups before the deadline.
 func removeTree(dir string, until time.Time) error {
 	if err := kernelfs.FaultOf(kernelfs.RemoveAccess, dir); err != nil {
 		return err
@@ -93,7 +92,7 @@ func removeTree(dir string, until time.Time) error {
 	return unix.Rmdir(dir)
 }
 
-// A wait sleeps between tries, longer each time, up to a deadline.
+// A wait is the pause between two attempts of an operation. The pause doubles up to 50 ms, until a deadline.
 type wait struct {
 	pause    time.Duration
 	deadline time.Time
@@ -103,7 +102,7 @@ func newWait(limit time.Duration) *wait {
 	return &wait{pause: 200 * time.Microsecond, deadline: time.Now().Add(limit)}
 }
 
-// next sleeps and reports whether to try again.
+// next sleeps for the pause and returns true. After the deadline it returns false at once.
 func (w *wait) next() bool {
 	if time.Now().After(w.deadline) {
 		return false

@@ -18,23 +18,22 @@ import (
 	"github.com/candor-project/candor/internal/errline"
 )
 
-// With the systemd driver a group is a transient scope. Its unit properties
-// own the kernel's files: systemd writes them again when it is reloaded. So every
-// change goes to systemd first, and then, since systemd writes some time later, to the
-// files as well. Burst has no property and is only written to the file.
+// With the systemd driver, a group of Candor is a transient scope. The properties of the scope take precedence over the kernel's files,
+// because systemd writes the files again when it is reloaded. So Candor makes every change in systemd first. Then it also writes the
+// kernel's files, because systemd writes them later. systemd has no property for the burst, so Candor writes the burst to the file only.
 
-// systemdTimeout bounds a call of systemd, including its job.
+// systemdTimeout bounds a call to systemd, including the wait for the job that the call starts.
 const systemdTimeout = 30 * time.Second
 
-// runsSystemd is sd_booted(3).
+// runsSystemd reports whether systemd runs this machine, as sd_booted(3) does.
 func runsSystemd() bool {
 	info, err := os.Lstat("/run/systemd/system")
 	return err == nil && info.IsDir()
 }
 
-// bus is the connection to systemd, made when it is needed.
+// A bus is a connection to systemd. The first call connects.
 type bus struct {
-	remainingTime func(time.Duration) time.Duration // rest of a limit
+	remainingTime func(time.Duration) time.Duration // see Tree.remainingTime
 	mu            sync.Mutex
 	conn          *systemd.Conn
 }
@@ -45,7 +44,7 @@ func (b *bus) connect() (*systemd.Conn, error) {
 	if b.conn != nil && b.conn.Connected() {
 		return b.conn, nil
 	}
-	// The context is the connection's, not the call's.
+	// The connection outlives the call, so it must not have the context of the call.
 	conn, err := systemd.NewWithContext(context.Background())
 	if err != nil {
 		return nil, fmt.Errorf("cannot connect to systemd: %w", err)
@@ -63,7 +62,7 @@ func (b *bus) close() {
 	}
 }
 
-// call makes a call with a deadline.
+// call calls do with a connection and a context that has the deadline of the call.
 func (b *bus) call(do func(context.Context, *systemd.Conn) error) error {
 	conn, err := b.connect()
 	if err != nil {
@@ -74,7 +73,7 @@ func (b *bus) call(do func(context.Context, *systemd.Conn) error) error {
 	return do(ctx, conn)
 }
 
-// runJob starts a job and waits for its end.
+// runJob starts a job of systemd and waits until the job has ended.
 func (b *bus) runJob(start func(context.Context, *systemd.Conn, chan<- string) error) error {
 	return b.call(func(ctx context.Context, conn *systemd.Conn) error {
 		result := make(chan string, 1)
@@ -93,13 +92,13 @@ func (b *bus) runJob(start func(context.Context, *systemd.Conn, chan<- string) e
 	})
 }
 
-// isUnitError reports an error of that name from systemd.
+// isUnitError reports whether err is the systemd error with a name, such as "NoSuchUnit".
 func isUnitError(err error, name string) bool {
 	var answer dbus.Error
 	return errors.As(err, &answer) && answer.Name == "org.freedesktop.systemd1."+name
 }
 
-// createScope makes the group as a scope around a process.
+// createScope creates the group as a scope that contains a process.
 func (g *Group) createScope(s Settings, pid int) (err error) {
 	if pid == 0 {
 		return errors.New("a systemd scope needs a process")
@@ -133,7 +132,7 @@ func (g *Group) createScope(s Settings, pid int) (err error) {
 	if err := g.startScope(append(scopeProperties(t.parent, g.name, pid), properties(state{}, next)...)); err != nil {
 		return fmt.Errorf("cannot start %s: %w", g.base, err)
 	}
-	if err = t.Claim(); err == nil { // systemd has made the slice with its first scope
+	if err = t.Claim(); err == nil { // the slice can be new: systemd creates it together with its first scope
 		err = g.setSliceWeight()
 	}
 	if err == nil {
@@ -145,7 +144,7 @@ func (g *Group) createScope(s Settings, pid int) (err error) {
 	return nil
 }
 
-// startScope starts the unit of the scope. An earlier failed unit can conflict with it.
+// startScope starts the unit of the scope. If a failed unit of the same name exists, startScope stops that unit first.
 func (g *Group) startScope(props []systemd.Property) error {
 	start := func() error {
 		return g.tree.bus.runJob(func(ctx context.Context, conn *systemd.Conn, result chan<- string) error {
@@ -163,7 +162,7 @@ func (g *Group) startScope(props []systemd.Property) error {
 	return err
 }
 
-// stopScope stops the unit, if it exists. It must have no processes: systemd would kill them.
+// stopScope stops the unit of the scope, if the unit exists. The scope must have no processes, because systemd would kill them.
 func (g *Group) stopScope() error { return g.tree.stopUnit(g.base) }
 
 func (t *Tree) stopUnit(unit string) error {
@@ -175,12 +174,13 @@ func (t *Tree) stopUnit(unit string) error {
 		return conn.ResetFailedUnitContext(ctx, unit)
 	})
 	if err == nil || isUnitError(err, "NoSuchUnit") {
-		return nil // systemd forgets a scope when its last process ends
+		return nil // NoSuchUnit: systemd removes a scope when its last process ends
 	}
 	return fmt.Errorf("cannot stop %s: %w", unit, err)
 }
 
-// stopSlice ends Candor's slice, which systemd leaves when its last scope ends.
+// stopSlice stops Candor's slice, because systemd keeps a slice when its last scope ends. It returns ErrBusy while the slice has groups or
+// processes.
 func (t *Tree) stopSlice() error {
 	h := t.cpuset
 	if ok, err := isGroup(h.parent); err != nil || !ok {
@@ -198,7 +198,7 @@ func (t *Tree) stopSlice() error {
 	return t.stopUnit(t.parent)
 }
 
-// setSliceWeight gives Candor's slice the weight that initParent gives a group.
+// setSliceWeight sets the weight of Candor's slice to 1000 per CPU, for the reason in initParent.
 func (g *Group) setSliceWeight() error {
 	t := g.tree
 	cpus, _, err := t.Effective()
@@ -208,12 +208,12 @@ func (g *Group) setSliceWeight() error {
 	weight := t.cpu.kernelWeight(1000 * cpus.Count())
 	now, err := readInt(t.cpu.parent, "cpu.weight")
 	if err != nil || now != defaultWeightV2 || now == weight {
-		return err // a foreign setting stays
+		return err // another program has set the weight
 	}
 	return t.setProperties(t.parent, []systemd.Property{property("CPUWeight", uint64(weight))})
 }
 
-// updateScope gives the unit the properties that change.
+// updateScope sets the properties of the unit that differ between two states.
 func (g *Group) updateScope(now, next state) error {
 	if next.mems.IsEmpty() {
 		mems, err := g.parentMems(now.mems)
@@ -222,16 +222,16 @@ func (g *Group) updateScope(now, next state) error {
 		}
 		next.mems = mems
 	}
-	if err := g.tree.available(g.parentDir(), cpusFile, next.cpus); err != nil {
+	if err := g.tree.checkAvailable(g.parentDir(), cpusFile, next.cpus); err != nil {
 		return err
 	}
-	if err := g.tree.available(g.parentDir(), memsFile, next.mems); err != nil {
+	if err := g.tree.checkAvailable(g.parentDir(), memsFile, next.mems); err != nil {
 		return err
 	}
 	return g.tree.setProperties(g.base, properties(now, next))
 }
 
-// updateScopeCPUs is updateScope for the cpuset alone.
+// updateScopeCPUs sets the CPUs and memory nodes of the unit.
 func (g *Group) updateScopeCPUs(cpus, mems cpuset.Set) error {
 	now, err := g.state()
 	if err != nil {
@@ -242,7 +242,8 @@ func (g *Group) updateScopeCPUs(cpus, mems cpuset.Set) error {
 	return g.updateScope(now, next)
 }
 
-// parentMems returns the memory nodes that replace an empty set in a group with memory nodes.
+// parentMems returns the memory nodes of the parent if the group's present set is not empty. Otherwise it returns the empty set, because
+// the group has the parent's nodes already.
 func (g *Group) parentMems(now cpuset.Set) (cpuset.Set, error) {
 	if now.IsEmpty() {
 		return now, nil
@@ -267,7 +268,7 @@ func (t *Tree) setProperties(unit string, props []systemd.Property) error {
 	return nil
 }
 
-// scopeName is the unit of a group, and its folder; nameOfScope is the reverse.
+// scopeName returns the name of a group's unit, which is also the name of the group's folder. nameOfScope is the inverse function.
 func scopeName(name string) string { return "candor-" + name + ".scope" }
 
 func nameOfScope(unit string) (name string, isOurs bool) {
@@ -278,8 +279,7 @@ func nameOfScope(unit string) (name string, isOurs bool) {
 	return strings.CutSuffix(name, ".scope")
 }
 
-// expandSlice returns the path of a slice: a "-" in its name is a level,
-// "a-b.slice" is in "a.slice". See systemd.slice(5).
+// expandSlice returns the path of a slice. Each "-" in the name is a level of the path: "a-b.slice" is in "a.slice". See systemd.slice(5).
 func expandSlice(slice string) (string, error) {
 	name, ok := strings.CutSuffix(slice, ".slice")
 	path, prefix := "", ""
@@ -300,7 +300,7 @@ func property(name string, value any) systemd.Property {
 	return systemd.Property{Name: name, Value: dbus.MakeVariant(value)}
 }
 
-// scopeProperties are those that a scope is born with.
+// scopeProperties returns the properties that a scope needs at its creation and that never change.
 func scopeProperties(slice, name string, pid int) []systemd.Property {
 	return []systemd.Property{
 		systemd.PropDescription("Candor container " + name),
@@ -312,7 +312,7 @@ func scopeProperties(slice, name string, pid int) []systemd.Property {
 	}
 }
 
-// properties are the unit's properties that differ between two states.
+// properties returns the unit properties that differ between two states, with their values in next.
 func properties(now, next state) []systemd.Property {
 	var props []systemd.Property
 	if next.cpus != now.cpus {
@@ -339,11 +339,11 @@ func properties(now, next state) []systemd.Property {
 
 const (
 	microsPerSecond = 1000000
-	quotaStep       = microsPerSecond / 100 // systemd keeps CPUQuota= in whole percents
+	quotaStep       = microsPerSecond / 100 // systemd stores CPUQuota= in whole percents
 )
 
-// roundForSystemd rounds a quota up to systemd's step of 10 ms per second. The kernel's file gets the rounded value as well, so that
-// systemd never changes it.
+// roundForSystemd rounds a quota up to a multiple of systemd's step, 10 ms per second. For Candor's own groups, the kernel's file gets the
+// rounded quota too, so that systemd never changes the file.
 func roundForSystemd(b cfsBandwidth) cfsBandwidth {
 	if b.quota == noQuota {
 		return b
@@ -354,7 +354,7 @@ func roundForSystemd(b cfsBandwidth) cfsBandwidth {
 	return b
 }
 
-// bitmap is a set as systemd takes it: the lowest CPU is the lowest bit of the first byte.
+// bitmap returns a set in systemd's format: CPU n is bit n%8 of byte n/8.
 func bitmap(set cpuset.Set) []byte {
 	bytes := make([]byte, (set.Last()+8)/8)
 	for cpu := range set.All() {

@@ -13,19 +13,20 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A Usage is the use of a group, including nested groups, since its creation. Every counter only grows; a lower counter belongs to
-// another group of the same name.
+// A Usage holds the CPU use of a group and its nested groups since the creation of the group. The kernel's counters never decrease. So a
+// lower counter at a later reading means that the group was removed and a new group has its name.
 type Usage struct {
 	CPU           time.Duration // CPU time
-	Periods       uint64        // periods that began while the group had a quota and work
-	Throttled     uint64        // those in which the quota ran out
+	Periods       uint64        // quota periods in which the group had work
+	Throttled     uint64        // periods in which the group used up its quota
 	ThrottledTime time.Duration // throttled time, summed over CPUs
-	Bursts        uint64        // periods that used saved up time
-	BurstTime     time.Duration
+	Bursts        uint64        // periods in which the group used more than its quota, from the accumulated burst
+	BurstTime     time.Duration // CPU time used from the accumulated burst
 }
 
-// ReadUsage reads the use of a group: of Candor's groups by name, as Group, of other groups by path, as EngineGroup
-// ("/kubepods/pod1/web"). A missing group is fs.ErrNotExist. Fields that this kernel does not count are 0.
+// ReadUsage reads the use of a group. group is the name of one of Candor's groups, as for Tree.Group, or the path of a foreign group, as
+// for Tree.EngineGroup ("/kubepods/pod1/web"). The error for a missing group is fs.ErrNotExist. Fields that this kernel does not count
+// are 0.
 func (t *Tree) ReadUsage(group string) (Usage, error) {
 	r, err := t.OpenUsage(group)
 	if err != nil {
@@ -35,7 +36,7 @@ func (t *Tree) ReadUsage(group string) (Usage, error) {
 	return r.Read()
 }
 
-// groupAt is the group that a name or a path means.
+// groupAt returns the group for a name or a path, as ReadUsage accepts them.
 func (t *Tree) groupAt(group string) *Group {
 	if strings.HasPrefix(group, "/") {
 		return &Group{tree: t, name: group, path: group, err: CheckPath(group)}
@@ -43,11 +44,12 @@ func (t *Tree) groupAt(group string) *Group {
 	return t.Group(group)
 }
 
-// A UsageReader reads the use of a group at a high rate: it keeps the kernel's files open. It is for one goroutine at a time.
+// A UsageReader reads the use of a group. It is for reads at a high rate, because it keeps the kernel's files open. A UsageReader is not
+// safe for concurrent use.
 type UsageReader struct {
 	name string
 	stat usageFile // cpu.stat
-	acct usageFile // v1's cpuacct.usage; not open on v2, where cpu.stat has it too
+	acct usageFile // cpuacct.usage on v1; not open on v2, because cpu.stat of v2 contains the CPU time too
 	buf  []byte
 }
 
@@ -57,8 +59,8 @@ type usageFile struct {
 	fd   int // -1: not open
 }
 
-// OpenUsage opens a group for repeated reads, with the names and errors of ReadUsage. The reader ends with the group: it does not see
-// a later group of the same name.
+// OpenUsage returns a reader for repeated reads of a group's use. It accepts the same names and returns the same errors as ReadUsage. If
+// the group is removed, the reader returns errors, even if there is a new group of the same name.
 func (t *Tree) OpenUsage(group string) (*UsageReader, error) {
 	g := t.groupAt(group)
 	if g.err != nil {
@@ -94,8 +96,8 @@ func (r *UsageReader) Close() {
 	r.acct.close()
 }
 
-// Read reads the usage of now. On v1 it takes two files: the counts of periods are
-// those of some microseconds before the CPU time. After the group's end it is fs.ErrNotExist.
+// Read reads the present use. On v1 it reads two files, so the period counters are some microseconds older than the CPU time. The error
+// after the removal of the group is fs.ErrNotExist.
 func (r *UsageReader) Read() (Usage, error) {
 	content, err := r.read(&r.stat)
 	if err != nil {
@@ -119,11 +121,11 @@ func (r *UsageReader) Read() (Usage, error) {
 	return u, nil
 }
 
-// read reads a file into the reader's buffer, without the final newline.
+// read returns the content of a file without the final newline. The content is valid until the next read.
 func (r *UsageReader) read(f *usageFile) ([]byte, error) {
 	for {
 		n, err := unix.Pread(f.fd, r.buf, 0)
-		if err == unix.ENODEV { // it went while the file was open
+		if err == unix.ENODEV { // the group was removed while the file was open
 			err = unix.ENOENT
 		}
 		switch {
@@ -138,7 +140,7 @@ func (r *UsageReader) read(f *usageFile) ([]byte, error) {
 	}
 }
 
-// wrap names the group in an error. Half a group is none.
+// wrap adds the group's name to an error. A missing file in any hierarchy means that the group is missing.
 func (r *UsageReader) wrap(err error) error {
 	if errors.Is(err, fs.ErrNotExist) {
 		err = fmt.Errorf("%w: %w", ErrNoGroup, err)
@@ -160,8 +162,8 @@ func (f *usageFile) close() {
 	}
 }
 
-// parseUsage reads cpu.stat. v1 counts time in nanoseconds, v2 in microseconds
-// and under other names. Keys that it does not know are skipped: kernels add some.
+// parseUsage parses the content of cpu.stat. v1 counts time in nanoseconds; v2 counts in microseconds, with other keys. parseUsage skips
+// unknown keys, because new kernels add keys.
 func parseUsage(content []byte) (u Usage, err error) {
 	for line := range bytes.Lines(content) {
 		line = bytes.TrimSuffix(line, []byte("\n"))
@@ -192,7 +194,7 @@ func parseUsage(content []byte) (u Usage, err error) {
 	return u, nil
 }
 
-// duration is n units; more than a Duration can hold is the most it can.
+// duration returns n units as a Duration, at most the largest Duration.
 func duration(n uint64, unit time.Duration) time.Duration {
 	if n > uint64(math.MaxInt64/unit) {
 		return math.MaxInt64
@@ -200,7 +202,7 @@ func duration(n uint64, unit time.Duration) time.Duration {
 	return time.Duration(n) * unit
 }
 
-// A Stat is the use of a group, also by CPU.
+// A Stat holds the use of a group, in total and by CPU.
 type Stat struct {
 	Usage
 	PerCPU []time.Duration // CPU time by CPU ID; nil if the kernel does not report it (v2)
@@ -223,7 +225,7 @@ func (g *Group) Stat() (Stat, error) {
 	return s, err
 }
 
-// perCPU reads the counters of v1's cpuacct controller by CPU.
+// perCPU reads the group's CPU time by CPU ID from v1's cpuacct controller. It returns nil on v2.
 func (g *Group) perCPU() ([]time.Duration, error) {
 	if g.tree.cpu.v2 {
 		return nil, nil
@@ -244,8 +246,7 @@ func (g *Group) perCPU() ([]time.Duration, error) {
 	return usage, nil
 }
 
-// parsePerCPU reads cpuacct.usage_percpu: nanoseconds, a number for each
-// possible CPU.
+// parsePerCPU parses the content of cpuacct.usage_percpu, which has a number of nanoseconds for each possible CPU.
 func parsePerCPU(content []byte) ([]time.Duration, error) {
 	var usage []time.Duration
 	for number := range bytes.FieldsSeq(content) {
@@ -258,7 +259,7 @@ func parsePerCPU(content []byte) ([]time.Duration, error) {
 	return usage, nil
 }
 
-// parseField finds a counter in a file with lines such as "populated 1".
+// parseField returns the number of a key in a file with lines such as "populated 1".
 func parseField(content []byte, key string) (uint64, error) {
 	for line := range bytes.Lines(content) {
 		name, value, _ := bytes.Cut(bytes.TrimSuffix(line, []byte("\n")), []byte(" "))

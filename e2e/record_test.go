@@ -108,8 +108,8 @@ func TestRecordKilled(t *testing.T) {
 		t.Fatalf("after %v were read: %+v", grown.Span, s)
 	}
 	g := s.Groups[0]
-	if g.Mean() > 0.6 || g.Used.Throttled == 0 || g.Quota != 50*ms || g.Period != 100*ms || g.Hidden == nil || g.Hidden.Wanted < g.Mean() {
-		t.Errorf("%+v, hidden %+v", g.Used, g.Hidden)
+	if g.Mean() > 0.6 || g.Used.Throttled == 0 || g.Quota != 50*ms || g.Period != 100*ms || g.HiddenDemand == nil || g.HiddenDemand.Wanted < g.Mean() {
+		t.Errorf("%+v, hidden %+v", g.Used, g.HiddenDemand)
 	}
 	got := do(t, l.candor("usage", file))
 	if got.code != 0 || !strings.Contains(got.out, "its recorder still runs or was killed") || !strings.Contains(got.out, "shows its use, not its demand") {
@@ -356,8 +356,8 @@ func TestRecordLimitOfParent(t *testing.T) {
 		if web == nil || above == nil || above.Encloses != (len(flags) < 4) || above.Quota != 20*ms || web.Quota != 0 || web.Used.Throttled != 0 {
 			t.Fatalf("%v: %+v", flags, s.Groups)
 		}
-		if web.Above == nil || web.Above.Name != path || web.Above.Used.Throttled < 3 || web.Hidden == nil || web.Mean() > 0.6 {
-			t.Errorf("%v: above %+v, hidden %+v", flags, web.Above, web.Hidden)
+		if web.Ancestor == nil || web.Ancestor.Name != path || web.Ancestor.Used.Throttled < 3 || web.HiddenDemand == nil || web.Mean() > 0.6 {
+			t.Errorf("%v: above %+v, hidden %+v", flags, web.Ancestor, web.HiddenDemand)
 		}
 	}
 	if out := l.ok("usage", file, "--group", path+"/web"); !strings.Contains(out, "web: the group above, "+path+", has a limit of 0.20 CPUs, 20ms of each 100ms; it was throttled in ") {

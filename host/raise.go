@@ -124,7 +124,7 @@ func (r *raising) Groups() ([]burst.Group, error) {
 func (r *raising) group(g *Grant) (burst.Group, error) {
 	raised := burst.Group{
 		Name: g.ID, CPUs: g.CPUs,
-		Setting: burst.Setting{Quota: quota(g).Truncate(time.Microsecond), Period: g.Period, Most: maxQuota(g)},
+		Setting: burst.Setting{Quota: quota(g).Truncate(time.Microsecond), Period: g.Period, MaxQuota: maxQuota(g)},
 	}
 	kernel := &raisedGroup{Group: r.groupOf(g), units: &r.units, own: raised.Setting}
 	var err error

@@ -169,8 +169,8 @@ func TestMaxQuota(t *testing.T) {
 			t.Fatal(err)
 		case len(groups) != min(int(c.most), 1):
 			t.Errorf("%s, %v, %v: %d groups", c.a.Class, c.a.Limit, c.a.Burst, len(groups))
-		case c.most > 0 && (groups[0].Most > c.most || groups[0].Most <= groups[0].Quota):
-			t.Errorf("%s, %v, %v: at most %v, want %v", c.a.Class, c.a.Limit, c.a.Burst, groups[0].Most, c.most)
+		case c.most > 0 && (groups[0].MaxQuota > c.most || groups[0].MaxQuota <= groups[0].Quota):
+			t.Errorf("%s, %v, %v: at most %v, want %v", c.a.Class, c.a.Limit, c.a.Burst, groups[0].MaxQuota, c.most)
 		}
 		for _, g := range groups {
 			g.Kernel.Close()

@@ -14,16 +14,16 @@ import (
 	"github.com/candor-project/candor/cpuset"
 )
 
-// A group is the cgroup of a process for a controller, in the part of the hierarchy that the process can see.
+// A group is the cgroup of a process in the hierarchy of a controller.
 type group struct {
-	version int      // 1 or 2
-	dirs    []string // from the process's own group up to the highest that is visible
+	version int      // cgroup version of the hierarchy: 1 or 2
+	dirs    []string // directories of the cgroup and of the cgroups above it that the process can see, in this order
 }
 
-// errNoController reports that this machine has no such controller.
+// errNoController means that this machine does not have a controller.
 var errNoController = errors.New("no cgroup with this controller")
 
-// findGroup finds the group of this process that a controller governs it by.
+// findGroup returns the cgroup of this process in the hierarchy of a controller. table holds the cgroup mounts.
 func findGroup(root fs.FS, table []*mountinfo.Info, controller string) (group, error) {
 	text, err := fs.ReadFile(root, "proc/self/cgroup")
 	if err != nil {
@@ -47,15 +47,15 @@ func findGroup(root fs.FS, table []*mountinfo.Info, controller string) (group, e
 	return group{}, fmt.Errorf("the group %s is not visible here", groupPath)
 }
 
-// parseCgroup reads /proc/self/cgroup (cgroups(7)): the version that governs by
-// a controller, 0 if none does, and the path of the group.
+// parseCgroup parses /proc/self/cgroup (see cgroups(7)). It returns the version of the hierarchy of a controller, 0 if
+// there is none, and the path of the process's cgroup in this hierarchy.
 func parseCgroup(text []byte, controller string) (g group, groupPath string) {
 	for line := range strings.Lines(string(text)) {
 		parts := strings.SplitN(strings.TrimSuffix(line, "\n"), ":", 3)
 		switch {
 		case len(parts) != 3:
 		case slices.Contains(strings.Split(parts[1], ","), controller):
-			return group{version: 1}, parts[2] // where version 1 has it, version 2 does not
+			return group{version: 1}, parts[2] // a controller is in a single hierarchy, so version 2 does not have it
 		case parts[0] == "0" && parts[1] == "":
 			g.version, groupPath = 2, parts[2]
 		}
@@ -63,19 +63,19 @@ func parseCgroup(text []byte, controller string) (g group, groupPath string) {
 	return g, groupPath
 }
 
-// relativePath returns the path of a group below the root of a mount.
-func relativePath(root, groupPath string) (string, bool) {
+// relativePath returns the path of a cgroup relative to the cgroup at the root of a mount. ok is false if the mount does
+// not show the cgroup.
+func relativePath(root, groupPath string) (subpath string, ok bool) {
 	if strings.Contains(groupPath, "/..") || !path.IsAbs(groupPath) {
 		return "", false // outside of this cgroup namespace
 	}
 	if root == "/" || groupPath == root {
 		return strings.TrimPrefix(groupPath, root), true
 	}
-	subpath, ok := strings.CutPrefix(groupPath, root+"/")
-	return subpath, ok
+	return strings.CutPrefix(groupPath, root+"/")
 }
 
-// ancestors lists the directory below a mount point and all above it up to the point.
+// ancestors returns a directory below a mount point, and the directories above it up to the mount point.
 func ancestors(mountPoint, subpath string) []string {
 	var dirs []string
 	for dir := path.Join(mountPoint, subpath); ; dir = path.Dir(dir) {
@@ -86,7 +86,7 @@ func ancestors(mountPoint, subpath string) []string {
 	}
 }
 
-// observeCPUSet reads the CPUs that the process's cpuset can have.
+// observeCPUSet reads the effective CPUs of the process's cpuset.
 func observeCPUSet(root fs.FS, table []*mountinfo.Info) Source {
 	s := Source{Name: SourceCPUSet, Role: Grant}
 	g, err := findGroup(root, table, "cpuset")
@@ -98,7 +98,7 @@ func observeCPUSet(root fs.FS, table []*mountinfo.Info) Source {
 	if g.version == 1 {
 		name = "cpuset.effective_cpus"
 	}
-	// On version 2 only groups with the controller enabled have the file: the nearest group counts.
+	// On version 2 a cgroup without the controller does not have the file; then the nearest cgroup above with the file applies.
 	for _, dir := range g.dirs {
 		s.Path = path.Join(dir, name)
 		text, err := fs.ReadFile(root, strings.TrimPrefix(s.Path, "/"))
@@ -118,7 +118,7 @@ func observeCPUSet(root fs.FS, table []*mountinfo.Info) Source {
 	return s
 }
 
-// observeQuota reads the tightest quota on the way up from the process's group.
+// observeQuota reads the tightest quota among the process's cgroup and the cgroups above it.
 func observeQuota(root fs.FS, table []*mountinfo.Info) Source {
 	s := Source{Name: SourceQuota, Role: Grant}
 	g, err := findGroup(root, table, "cpu")
@@ -143,7 +143,8 @@ func observeQuota(root fs.FS, table []*mountinfo.Info) Source {
 	return s
 }
 
-// readQuota reads a group's quota in milli-CPU, 0 if it has none, and names the file.
+// readQuota returns the quota of the cgroup in dir in milli-CPU, or 0 if there is no quota. file is the path of the file
+// that it has read.
 func readQuota(root fs.FS, version int, dir string) (milli int, file string, err error) {
 	var text string
 	if version == 2 {
@@ -155,14 +156,14 @@ func readQuota(root fs.FS, version int, dir string) (milli int, file string, err
 		text = strings.Trim(string(quota), "\n") + " " + string(period)
 	}
 	if strings.TrimSpace(text) == "" {
-		return 0, file, nil // the root group, or a group without the controller
+		return 0, file, nil // the root cgroup, or a cgroup without the controller
 	}
 	milli, err = parseQuota(text)
 	return milli, file, err
 }
 
-// parseQuota reads "QUOTA PERIOD" in microseconds and returns milli-CPU, rounded
-// to the nearest and 1 at least; 0 for "max" and -1, which mean none.
+// parseQuota parses "QUOTA PERIOD" in microseconds. It returns the quota in milli-CPU, rounded to the nearest and at least
+// 1. It returns 0 for the quotas "max" and "-1", which mean no limit.
 func parseQuota(text string) (milli int, err error) {
 	fields := strings.Fields(text)
 	if len(fields) != 2 {

@@ -9,24 +9,24 @@ import (
 	"github.com/candor-project/candor/cpuset"
 )
 
-// A cpuinfo is the text of /proc/cpuinfo cut into its parts.
+// A cpuinfo holds the parts of the text of /proc/cpuinfo.
 type cpuinfo struct {
-	head    []byte // lines before the first CPU (MIPS, old Arm kernels)
+	head    []byte // lines before the first stanza (MIPS, old Arm kernels)
 	stanzas []stanza
-	tail    []byte // lines on the whole machine after the last CPU (POWER, old Arm kernels)
+	tail    []byte // lines about the whole machine after the last stanza (POWER, old Arm kernels)
 }
 
-// A stanza is the part of /proc/cpuinfo on a CPU.
+// A stanza is the part of /proc/cpuinfo that describes one CPU.
 type stanza struct {
 	cpu  int
-	text []byte // without the line ends and blank lines at its end
+	text []byte // without newlines and spaces at the end
 }
 
-// parseCPUInfo cuts the text of /proc/cpuinfo into stanzas. A stanza begins with a line "processor : N" and ends before the next such
-// line; the last stanza ends at its first blank line. The parts share the memory of text.
+// parseCPUInfo divides the text of /proc/cpuinfo into its parts, which share the memory of text. A stanza begins with a line
+// "processor : N" and ends before the next such line. The last stanza ends at its first blank line.
 func parseCPUInfo(text []byte) (cpuinfo, error) {
 	var info cpuinfo
-	start, cpu := -1, 0 // of the stanza that is being read
+	start, cpu := -1, 0 // start and CPU of the present stanza; -1: before the first stanza
 	for at := 0; at < len(text); {
 		end := lineEnd(text, at)
 		if id, ok := processorLine(text[at:end]); ok {
@@ -54,7 +54,7 @@ func (info *cpuinfo) add(cpu int, text []byte) {
 	info.stanzas = append(info.stanzas, stanza{cpu, bytes.TrimRight(text, " \n")})
 }
 
-// lineEnd returns the index behind the line that starts at i, its "\n" included.
+// lineEnd returns the index after the line that starts at i. The line includes its "\n".
 func lineEnd(text []byte, i int) int {
 	if n := bytes.IndexByte(text[i:], '\n'); n >= 0 {
 		return i + n + 1
@@ -62,7 +62,7 @@ func lineEnd(text []byte, i int) int {
 	return len(text)
 }
 
-// processorLine reads the first line of a stanza, "processor\t: 17".
+// processorLine parses the first line of a stanza, for example "processor\t: 17". ok is false for other lines.
 func processorLine(line []byte) (cpu int, ok bool) {
 	key, value, found := bytes.Cut(line, []byte(":"))
 	if !found || string(bytes.TrimRight(key, " \t")) != "processor" {
@@ -72,7 +72,7 @@ func processorLine(line []byte) (cpu int, ok bool) {
 	return int(id), err == nil
 }
 
-// cpus returns the CPUs with a stanza, without IDs beyond the range of a Set.
+// cpus returns the CPUs with a stanza. It omits IDs that a cpuset.Set cannot hold.
 func (info *cpuinfo) cpus() cpuset.Set {
 	var set cpuset.Set
 	for _, s := range info.stanzas {
@@ -83,35 +83,34 @@ func (info *cpuinfo) cpus() cpuset.Set {
 	return set
 }
 
-// slot returns the padded length of every stanza in bytes. It depends on the whole machine, not on the view, and leaves space for a
-// number that grows by a digit ("cpu MHz" does), so that it is the same for all rewrites.
-func (info *cpuinfo) slot() int {
+// stanzaLength returns the length in bytes to which a view pads every stanza. The length depends only on the longest stanza of the machine,
+// so that it is the same for all rewrites of a view. It includes space for numbers that can get more digits, such as "cpu MHz".
+func (info *cpuinfo) stanzaLength() int {
 	longest := 0
 	for _, s := range info.stanzas {
 		longest = max(longest, len(s.text))
 	}
-	const room, step = 8, 64
-	return (longest+room+step-1)/step*step - len("\n\n")
+	const space, step = 8, 64
+	return (longest+space+step-1)/step*step - len("\n\n")
 }
 
-// render writes the text with the stanzas of the given CPUs only. Each has the
-// same length: the spaces go behind its last value, since some readers (libuv)
-// take every blank line for the end of a stanza.
+// render returns the text with the stanzas of the given CPUs only. It pads all stanzas to the same length. The padding is spaces after the
+// last value of a stanza, because some readers (libuv) take every blank line for the end of a stanza.
 func (info *cpuinfo) render(cpus cpuset.Set) ([]byte, error) {
 	if missing := cpus.Minus(info.cpus()); !missing.IsEmpty() {
 		return nil, fmt.Errorf("no stanza for CPU %v (offline?)", missing)
 	}
-	slot := info.slot()
-	out := make([]byte, 0, len(info.head)+cpus.Count()*(slot+2)+len(info.tail))
+	length := info.stanzaLength()
+	out := make([]byte, 0, len(info.head)+cpus.Count()*(length+2)+len(info.tail))
 	out = append(out, info.head...)
 	for _, s := range info.stanzas {
 		if !cpus.Contains(s.cpu) {
 			continue
 		}
 		out = append(out, s.text...)
-		out = append(out, bytes.Repeat([]byte(" "), slot-len(s.text))...)
+		out = append(out, bytes.Repeat([]byte(" "), length-len(s.text))...)
 		out = append(out, "\n\n"...)
-		cpus.Remove(s.cpu) // a second stanza of the same CPU would count twice
+		cpus.Remove(s.cpu) // omit a second stanza of the same CPU, which readers would count as another CPU
 	}
 	return append(out, info.tail...), nil
 }

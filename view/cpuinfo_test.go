@@ -116,8 +116,8 @@ func TestStanzasStayEquallyLong(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if slow.slot() != fast.slot() {
-		t.Errorf("%d and %d bytes", slow.slot(), fast.slot())
+	if slow.stanzaLength() != fast.stanzaLength() {
+		t.Errorf("%d and %d bytes", slow.stanzaLength(), fast.stanzaLength())
 	}
 }
 

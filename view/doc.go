@@ -1,33 +1,33 @@
-// Package view creates the files and the environment variables from which a container learns its CPU count, and reads the CPU counts
-// that a place reports.
+// Package view creates the files and the environment variables from which the programs of a container take their CPU count. It also reads
+// the CPU counts that this process finds in all such sources (ReadSources).
 //
-// sched_getaffinity follows a container's cpuset by itself. Two files that most other programs read do not follow it:
-// /sys/devices/system/cpu/online (glibc's sysconf, JVMs, Python) and /proc/cpuinfo (scripts, R, monitoring). A view is a copy of
-// these two files with the container's CPUs only, under their real IDs, bind-mounted read-only over the originals in the container's
-// mount namespace.
+// The result of sched_getaffinity equals a container's cpuset without a view. But most other programs read two files that show all CPUs
+// of the machine: /sys/devices/system/cpu/online (glibc's sysconf, JVMs, Python) and /proc/cpuinfo (scripts, R, monitoring). A view is a
+// copy of these two files that shows only the container's CPUs, under their real IDs. In the container's mount namespace, the copies are
+// bind-mounted read-only over the originals.
 //
 // # Files that do not change
 //
-// /sys/devices/system/cpu/possible and present keep their content: programs size arrays by them and index the arrays by CPU ID
-// (libbpf's per-CPU maps, jemalloc's arenas, users of rseq), and a view has the machine's IDs. With a "possible" of 0-3 and a thread
-// on CPU 17, they would write beyond the end.
+// /sys/devices/system/cpu/possible and present are not part of a view. Programs use their content as the size of arrays, and use CPU IDs
+// as indexes of these arrays (libbpf's per-CPU maps, jemalloc's arenas, users of rseq). If "possible" were 0-3, such a program would
+// write beyond the end of its array when a thread runs on CPU 17.
 //
-// /proc/stat keeps its content, since it consists of counters: a copy would stop, and a live copy needs a daemon that answers every
-// read. A view changes only at a resize, so plain files suffice for the rest. Programs that read these sources (Node's os.cpus,
-// sysconf's _SC_NPROCESSORS_CONF) get the machine's count, with or without a view.
+// /proc/stat is not part of a view, because it consists of counters. The counters in a plain file would stop, and a live copy would need a
+// daemon that answers every read. The content of a view changes only at a resize, so plain files suffice. Programs that read possible,
+// present or /proc/stat (Node's os.cpus, sysconf's _SC_NPROCESSORS_CONF) get the machine's CPU count, with or without a view.
 //
 // # Updates
 //
-// A bind mount follows the inode, so a view in use is rewritten in place and never truncated. First the file is extended with
-// newlines, which readers ignore. From then on its length is constant, and a single pwrite writes the new content, padded with
-// newlines. Every stanza of cpuinfo has the same length, so even a reader that gets some pages of the old content and some of the new
-// content counts correctly while the number of CPUs is constant.
+// A bind mount refers to an inode. Therefore this package rewrites the files of a view in place, and never replaces or truncates them. If
+// the new content is longer, the package first extends the file with newlines, which readers ignore. Then a single pwrite writes the new
+// content, padded with newlines to the length of the file. Every stanza of cpuinfo has the same length. So a reader that gets some pages
+// of the old content and some pages of the new content still counts correctly if both contents have the same number of CPUs.
 //
 // # Leases
 //
-// Root in the container owns the files and can take a lease on them (fcntl F_SETLEASE). The kernel delays an open for writing until
-// the lease is broken, 45 s by default. Open does not wait: ErrLeased. While a process has the files open for writing (Files), the
-// kernel grants no lease.
+// Root in the container owns the files and can take a lease on them (fcntl F_SETLEASE). The kernel then delays an open for writing until
+// the lease is broken, 45 s by default. Open does not wait, but returns ErrLeased. While a process has the files open for writing (type
+// Files), the kernel grants no lease.
 //
-// The package does not know limits, groups or containers. It writes no cgroup file.
+// The package does not depend on limits or containers, and writes no cgroup file.
 package view

@@ -18,30 +18,29 @@ import (
 )
 
 const (
-	maxCPUInfo  = 64 << 20 // bytes: 8,192 CPUs with 2 kB each are 16 MiB
+	maxCPUInfo  = 64 << 20 // maximum bytes of /proc/cpuinfo; 8,192 CPUs with 2 kB each need 16 MiB
 	hostOnline  = "/sys/devices/system/cpu/online"
 	hostCPUInfo = "/proc/cpuinfo"
 )
 
-// The files of a view, in its directory.
+// Names of the files of a view in the view's directory.
 const (
 	onlineName  = "online"
 	cpuinfoName = "cpuinfo"
 )
 
-// ErrLeased reports that a process in the container holds a lease on a file of the view (fcntl F_SETLEASE), so that
-// the file cannot be opened without a wait. The kernel breaks the lease after /proc/sys/fs/lease-break-time.
+// ErrLeased means that a file of the view cannot be opened without waiting, because a process in the container has a
+// lease on the file (fcntl F_SETLEASE). The kernel breaks the lease after /proc/sys/fs/lease-break-time.
 var ErrLeased = errors.New("a process in the container holds a lease on the file")
 
 // Write creates or rewrites the view of the given CPUs: dir/online and dir/cpuinfo, readable by all users. The stanzas of cpuinfo come
 // from this machine's /proc/cpuinfo. Write creates the directory if it is missing, but not its parent.
 //
-// A rewrite keeps the inodes, which bind mounts follow, and never truncates: a reader sees the old or the new content, as far as a
-// pwrite guarantees it (see the package comment). Write reserves the space for a longer view before it changes the files: if that
-// fails, the old view stays.
+// Write rewrites existing files in place (see "Updates" in the package comment). It first extends both files, so that a full disk does not
+// leave a part of the new view.
 //
-// The caller must own the directory and the files. Write refuses symbolic links and other types of files. It never waits for a process
-// in the container: ErrLeased.
+// The caller must own the directory and the files. Write refuses symbolic links and special files. If a process in the container has a
+// lease on a file, Write does not wait, but returns ErrLeased.
 func Write(dir string, cpus cpuset.Set) error {
 	if cpus.IsEmpty() {
 		return noCPUsError(dir)
@@ -60,7 +59,7 @@ type Files struct {
 	online, cpuinfo *os.File
 }
 
-// Open opens the files of a view, and creates those that are missing. It does not wait: ErrLeased.
+// Open opens the files of a view for writing, and creates missing files. It does not wait for a lease, but returns ErrLeased.
 func Open(dir string) (*Files, error) {
 	d, err := makeDir(dir)
 	if err != nil {
@@ -70,11 +69,12 @@ func Open(dir string) (*Files, error) {
 	return openFiles(d, unix.O_CREAT|unix.O_NONBLOCK)
 }
 
-// OpenExisting is Open without creating files: fs.ErrNotExist.
+// OpenExisting is like Open, but returns fs.ErrNotExist instead of creating files.
 func OpenExisting(dir string) (*Files, error) { return openExisting(dir, unix.O_NONBLOCK) }
 
-// OpenWaiting is OpenExisting, but waits until the kernel has broken the leases on the files: lease-break-time, 45 s, for
-// each. From its start on, no process can take a new lease on the file.
+// OpenWaiting is like OpenExisting, but waits until the kernel has broken the leases on the files. This takes up to
+// lease-break-time (45 s) for each of the two files. While OpenWaiting waits for a file, no process can take a new lease on
+// the file.
 func OpenWaiting(dir string) (*Files, error) { return openExisting(dir, 0) }
 
 func openExisting(dir string, flags int) (*Files, error) {
@@ -98,7 +98,7 @@ func openFiles(d *os.File, flags int) (f *Files, err error) {
 	return f, nil
 }
 
-// IsCurrent reports whether the view's files are still these: the view has not been removed or created again.
+// IsCurrent reports whether the open files are the view's present files. It returns false if the view was removed or recreated.
 func (f *Files) IsCurrent() bool {
 	for _, file := range []*os.File{f.online, f.cpuinfo} {
 		info, err := file.Stat()
@@ -110,7 +110,7 @@ func (f *Files) IsCurrent() bool {
 	return true
 }
 
-// Close closes the files. The view stays.
+// Close closes the files. It does not remove the view.
 func (f *Files) Close() {
 	for _, file := range []*os.File{f.online, f.cpuinfo} {
 		if file != nil {
@@ -133,8 +133,9 @@ func (f *Files) Write(cpus cpuset.Set) error {
 
 func noCPUsError(dir string) error { return fmt.Errorf("view %s: a view needs at least one CPU", dir) }
 
-// Shown returns the CPUs in the view of dir. The error is fs.ErrNotExist if there is no view. Shown does not wait: ErrLeased.
-func Shown(dir string) (cpuset.Set, error) {
+// ReadCPUs returns the CPUs that the view in dir shows. The error is fs.ErrNotExist if there is no view. ReadCPUs does not wait for a
+// lease, but returns ErrLeased.
+func ReadCPUs(dir string) (cpuset.Set, error) {
 	path := filepath.Join(dir, onlineName)
 	if err := kernelfs.FaultOf(kernelfs.ReadAccess, path); err != nil {
 		return cpuset.Set{}, leaseError(&fs.PathError{Op: "open", Path: path, Err: err})
@@ -150,7 +151,7 @@ func Shown(dir string) (cpuset.Set, error) {
 	return cpus, nil
 }
 
-// leaseError turns the kernel's EWOULDBLOCK for a file under a lease into ErrLeased.
+// leaseError adds ErrLeased to the kernel's EWOULDBLOCK, which the open of a file with a lease returns.
 func leaseError(err error) error {
 	if errors.Is(err, unix.EWOULDBLOCK) {
 		return fmt.Errorf("%w: %w", err, ErrLeased)
@@ -158,11 +159,12 @@ func leaseError(err error) error {
 	return err
 }
 
-// machine is the content of /proc/cpuinfo.
+// machine caches /proc/cpuinfo of this machine.
 var machine machineInfo
 
-// A machineInfo caches the content while the same CPUs are online: with hundreds of CPUs the kernel takes milliseconds, mostly for
-// their frequencies. A view has the frequencies of an earlier moment in any case.
+// A machineInfo caches the content of /proc/cpuinfo while the set of online CPUs does not change. With hundreds of CPUs, the kernel takes
+// milliseconds to create this content, mostly to measure CPU frequencies. The cached frequencies do no harm, because the
+// frequencies in a view are out of date in any case.
 type machineInfo struct {
 	sync.Mutex
 	online string
@@ -187,42 +189,43 @@ func (m *machineInfo) get() (*cpuinfo, error) {
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", hostCPUInfo, err)
 	}
-	if set, err := cpuset.Parse(strings.TrimSpace(string(online))); err == nil && set == info.cpus() { // none came or went meanwhile
+	if set, err := cpuset.Parse(strings.TrimSpace(string(online))); err == nil && set == info.cpus() { // no change between the two reads
 		m.info, m.online = &info, string(online)
 	}
 	return &info, nil
 }
 
-// write writes a view for a machine with the given /proc/cpuinfo.
+// write rewrites the view with stanzas from host, the machine's /proc/cpuinfo.
 func (f *Files) write(cpus cpuset.Set, host *cpuinfo) error {
 	text, err := host.render(cpus)
 	if err != nil {
 		return fmt.Errorf("view %s: %s: %w", f.dir, hostCPUInfo, err)
 	}
-	online, err := reserve(f.online, append(cpus.Append(nil), '\n'))
+	online, err := extend(f.online, append(cpus.Append(nil), '\n'))
 	if err != nil {
 		return fmt.Errorf("view: %w", err)
 	}
-	info, err := reserve(f.cpuinfo, text)
+	info, err := extend(f.cpuinfo, text)
 	if err != nil {
 		return fmt.Errorf("view: %w", err)
 	}
-	// online comes last: a reader that finds new CPUs there finds them in cpuinfo too,
-	// even if the writer was killed in between.
+	// Write online last. Then a reader that finds new CPUs in online also finds them in cpuinfo, even if this process is
+	// killed between the two writes.
 	if err := info.put(); err != nil {
 		return err
 	}
 	return online.put()
 }
 
-// A rewrite is a file of a view and its next content.
+// A rewrite is an extended file of a view with its new content.
 type rewrite struct {
 	file    *os.File
-	content []byte // padded: as long as the file
+	content []byte // new content, padded to the length of the file
 }
 
-// reserve extends a file of the view to the length of the content, with newlines that readers ignore.
-func reserve(f *os.File, content []byte) (rewrite, error) {
+// extend prepares a rewrite. It extends the file with newlines to the length of the content, or pads the content with newlines to the
+// length of the file.
+func extend(f *os.File, content []byte) (rewrite, error) {
 	if err := kernelfs.FaultOf(kernelfs.WriteAccess, f.Name()); err != nil {
 		return rewrite{}, &fs.PathError{Op: "write", Path: f.Name(), Err: err}
 	}
@@ -242,7 +245,7 @@ func reserve(f *os.File, content []byte) (rewrite, error) {
 
 func newlines(n int) []byte { return bytes.Repeat([]byte("\n"), n) }
 
-// put writes the content over the file's content, by a single pwrite of the file's length.
+// put replaces the whole content of the file by a single pwrite.
 func (r rewrite) put() error {
 	if _, err := r.file.WriteAt(r.content, 0); err != nil {
 		return fmt.Errorf("view: %w", err)
@@ -250,7 +253,7 @@ func (r rewrite) put() error {
 	return nil
 }
 
-// makeDir opens the view's directory, and creates it if it is missing.
+// makeDir opens the view's directory. It creates a missing directory.
 func makeDir(dir string) (*os.File, error) {
 	if err := os.Mkdir(dir, 0o755); err != nil && !errors.Is(err, fs.ErrExist) { //nolint:gosec // openDir checks owner and type
 		return nil, err
@@ -266,7 +269,7 @@ func makeDir(dir string) (*os.File, error) {
 	return d, nil
 }
 
-// openDir opens the view's directory, which the caller must own.
+// openDir opens the view's directory. It refuses a directory of another user, and a symbolic link.
 func openDir(dir string) (*os.File, error) {
 	fd, err := unix.Open(dir, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
 	if err == unix.ENOTDIR || err == unix.ELOOP {
@@ -283,8 +286,8 @@ func openDir(dir string) (*os.File, error) {
 	return d, nil
 }
 
-// openFile opens or creates a file of the view. It refuses a symbolic link, a pipe, a device and another user's
-// file in its place.
+// openFile opens a file of the view, or creates it if flags contain O_CREAT. It refuses a symbolic link, a pipe, a device
+// and a file of another user.
 func openFile(dir *os.File, name string, flags int) (*os.File, error) {
 	flags |= unix.O_RDWR | unix.O_NOFOLLOW | unix.O_CLOEXEC
 	path := filepath.Join(dir.Name(), name)
@@ -311,7 +314,8 @@ func openFile(dir *os.File, name string, flags int) (*os.File, error) {
 	return f, nil
 }
 
-// checkOwner refuses files that this package does not create: another type of file, another owner, a regular file with a second name.
+// checkOwner returns an error for a file that this package has not created. These are files of another type than kind, files of another
+// user, and regular files with several hard links.
 func checkOwner(f *os.File, kind uint32) error {
 	var stat unix.Stat_t
 	if err := unix.Fstat(int(f.Fd()), &stat); err != nil {
@@ -328,7 +332,8 @@ func checkOwner(f *os.File, kind uint32) error {
 	return nil
 }
 
-// Remove removes a view and its directory. Mounts of the files keep their content. A missing view is no error.
+// Remove removes a view and its directory. Bind mounts of the files remain valid and keep their content. Remove returns nil for a missing
+// view.
 func Remove(dir string) error {
 	d, err := openDir(dir)
 	if errors.Is(err, fs.ErrNotExist) {

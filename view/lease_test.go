@@ -50,9 +50,9 @@ func TestLeased(t *testing.T) {
 				if err := Write(dir, cpuset.Of(0)); !errors.Is(err, ErrLeased) || !strings.Contains(err.Error(), name) {
 					t.Errorf("Write: %v; want ErrLeased and the file", err)
 				}
-				_, err = Shown(dir)
+				_, err = ReadCPUs(dir)
 				if isHidden := kind == "write" && name == onlineName; isHidden != errors.Is(err, ErrLeased) {
-					t.Errorf("Shown: %v", err)
+					t.Errorf("ReadCPUs: %v", err)
 				}
 				if took := time.Since(start); took > 5*time.Second { // the kernel would wait 45 s
 					t.Errorf("waited %v", took)
@@ -161,7 +161,7 @@ func TestReadersDoNotDelay(t *testing.T) {
 	if err := Write(dir, cpuset.Of(0)); err != nil {
 		t.Error(err)
 	}
-	if cpus, err := Shown(dir); err != nil || cpus != cpuset.Of(0) {
+	if cpus, err := ReadCPUs(dir); err != nil || cpus != cpuset.Of(0) {
 		t.Errorf("shown: %v, %v", cpus, err)
 	}
 	if took := time.Since(start); took > 5*time.Second {

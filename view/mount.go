@@ -10,12 +10,13 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Mount mounts the view in dir for the calling process and its children: its files over /sys/devices/system/cpu/online and
-// /proc/cpuinfo, read-only.
+// Mount mounts the files of the view in dir read-only over /sys/devices/system/cpu/online and /proc/cpuinfo. The mounts are visible to the
+// calling process and its children.
 //
-// The process must have been started with a mount namespace of its own (CLONE_NEWNS). In its parent's mount namespace Mount fails,
-// since it would change the files for the whole machine. Later mounts of the host still arrive in the namespace, and no mount leaves
-// it. On an error no file is mounted over.
+// The process must have been started with a mount namespace of its own (CLONE_NEWNS). In the mount namespace of its parent, Mount returns
+// an error, because it would change the files for the whole machine. Mount makes the namespace's mounts slaves of the host's mounts: later
+// mounts of the host appear in the namespace, but mounts in the namespace do not appear on the host. On an error Mount leaves no file
+// mounted.
 func Mount(dir string) error {
 	if err := checkNamespace(); err != nil {
 		return fmt.Errorf("view %s: %w", dir, err)
@@ -25,7 +26,7 @@ func Mount(dir string) error {
 		return fmt.Errorf("view: %w", err)
 	}
 	defer d.Close()
-	// Slave: without it the bind mounts would spread to the host, where / is shared.
+	// MS_SLAVE: otherwise the bind mounts would also appear on a host on which / is a shared mount.
 	if err := unix.Mount("", "/", "", unix.MS_SLAVE|unix.MS_REC, ""); err != nil {
 		return fmt.Errorf("view %s: cannot keep mounts from reaching the host: %w", dir, err)
 	}
@@ -38,8 +39,8 @@ func Mount(dir string) error {
 	return nil
 }
 
-// checkNamespace returns an error unless the caller's mount namespace differs from its parent's. (The namespace of PID 1 would be the
-// better reference, but even root can lack the right to read it.)
+// checkNamespace returns an error if this process has the mount namespace of its parent process. (A comparison with the namespace of PID 1
+// would be better, but even root can lack the right to read that namespace.)
 func checkNamespace() error {
 	ownNamespace, err := os.Readlink("/proc/thread-self/ns/mnt")
 	if err != nil {
@@ -70,7 +71,7 @@ func mountOver(dir *os.File, name, target string) error {
 	if _, err := os.Lstat(target); err != nil {
 		return fmt.Errorf("cannot mount %s; is the file system of its target mounted? %w", path, err)
 	}
-	// By descriptor: the mounted file is the checked file.
+	// Mount the file by its descriptor, so that the mounted file is the checked file.
 	source := "/proc/self/fd/" + strconv.Itoa(fd)
 	if err := unix.Mount(source, target, "", unix.MS_BIND, ""); err != nil {
 		return fmt.Errorf("mount %s over %s: %w", path, target, err)
@@ -82,8 +83,8 @@ func mountOver(dir *os.File, name, target string) error {
 	return nil
 }
 
-// makeReadOnly takes every right from a bind mount. The flags that the mount has
-// already are repeated: inside a user namespace the kernel refuses to drop them.
+// makeReadOnly makes a bind mount read-only, without devices, set-user-ID and execution. It repeats the atime flags of the mount, because
+// the kernel refuses to drop them in a user namespace.
 func makeReadOnly(target string) error {
 	var stat unix.Statfs_t
 	if err := unix.Statfs(target, &stat); err != nil {
@@ -92,4 +93,20 @@ func makeReadOnly(target string) error {
 	const keep = unix.MS_NOATIME | unix.MS_NODIRATIME | unix.MS_RELATIME
 	flags := uintptr(stat.Flags)&keep | unix.MS_RDONLY | unix.MS_NOSUID | unix.MS_NODEV | unix.MS_NOEXEC
 	return unix.Mount("", target, "", unix.MS_BIND|unix.MS_REMOUNT|flags, "")
+}
+
+// A Bind describes a bind mount of a view's file. It is for callers that do not use Mount, because the runtime of a
+// container makes the mounts.
+type Bind struct {
+	Source     string // file of the view
+	Target     string // file of the kernel that the mount hides
+	Filesystem string // mount point of the file system that contains the target
+}
+
+// Binds returns the bind mounts of the view in dir.
+func Binds(dir string) []Bind {
+	return []Bind{
+		{filepath.Join(dir, onlineName), hostOnline, "/sys"},
+		{filepath.Join(dir, cpuinfoName), hostCPUInfo, "/proc"},
+	}
 }

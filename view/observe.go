@@ -14,51 +14,50 @@ import (
 	"github.com/candor-project/candor/internal/procfs"
 )
 
-// A Report holds the CPU counts that the sources of a process report.
+// A Report holds the CPU counts that a process finds in its sources.
 type Report struct {
 	Sources    []Source `json:"sources"`
-	LimitMilli int      `json:"limitMilli"` // milli-CPU: the minimum of its CPUs and its quotas
-	CPUs       int      `json:"cpus"`       // the view that equals the limit: rounded up to whole CPUs
-	IsTrue     bool     `json:"honest"`     // the view equals the limit
-	Reasons    []string `json:"reasons"`    // why it is not, a line each; else empty
+	LimitMilli int      `json:"limitMilli"` // limit of the process in milli-CPU: the minimum of its affinity and its quotas
+	CPUs       int      `json:"cpus"`       // CPU count that programs should find: the limit, rounded up to whole CPUs
+	IsTrue     bool     `json:"honest"`     // all sources with the role Reported show CPUs
+	Reasons    []string `json:"reasons"`    // reasons why IsTrue is false, a line each
 }
 
-// A Role is the relation of a source to the view and the limit of a process.
+// A Role is the purpose of a source in the comparison of CPU counts with the limit of a process.
 type Role string
 
 // Roles.
 const (
-	Reported Role = "told"    // programs choose their number of threads by this source: it must equal the limit
-	Grant    Role = "grant"   // enforced by the kernel
-	Machine  Role = "machine" // shows the whole machine, in every container (see the package comment)
+	Reported Role = "told"    // programs choose their number of threads by this source, so its count should equal the limit
+	Grant    Role = "grant"   // the kernel enforces the CPUs or the quota of this source
+	Machine  Role = "machine" // the source shows the whole machine in every container (see the package comment)
 )
 
 // A Source is a source from which programs take the CPU count.
 type Source struct {
-	Name       string     `json:"name"` // a path, a system call, or "cgroup quota"
+	Name       string     `json:"name"` // path of a file, or one of the constants below
 	Role       Role       `json:"role"`
-	CPUs       cpuset.Set `json:"cpus"` // "" where the source tells a number only
-	Count      int        `json:"count"`
-	QuotaMilli int        `json:"quotaMilli,omitempty"` // a quota, in milli-CPU; 0: none
-	Path       string     `json:"path,omitempty"`       // of a cgroup's file
-	Masked     bool       `json:"masked,omitempty"`     // a view is mounted over it
-	Error      string     `json:"error,omitempty"`      // the source could not be read
+	CPUs       cpuset.Set `json:"cpus"`                 // empty if the source only has a count
+	Count      int        `json:"count"`                // number of CPUs
+	QuotaMilli int        `json:"quotaMilli,omitempty"` // quota in milli-CPU; 0: no quota
+	Path       string     `json:"path,omitempty"`       // path of the cgroup's file from which the source was read
+	Masked     bool       `json:"masked,omitempty"`     // another file is mounted over the file, such as a view
+	Error      string     `json:"error,omitempty"`      // reason why the source could not be read; "": it was read
 }
 
-// The names of the sources that are no paths.
+// Names of the sources that are not files with a fixed path.
 const (
 	SourceAffinity = "sched_getaffinity"
 	SourceCPUSet   = "cgroup cpuset"
 	SourceQuota    = "cgroup quota"
 )
 
-// ReadSources reads every source in the calling process's own place. A source that cannot be
-// read carries its error; Observe itself does not fail.
+// ReadSources reads every source from the calling process. If a source cannot be read, ReadSources sets its Error.
 func ReadSources() Report {
 	return observe(os.DirFS("/"), readAffinity())
 }
 
-// readAffinity asks the kernel where this process may run.
+// readAffinity reads the CPU affinity of this process.
 func readAffinity() Source {
 	s := Source{Name: SourceAffinity, Role: Reported}
 	cpus, err := procfs.Affinity(os.Getpid())
@@ -71,7 +70,7 @@ func readAffinity() Source {
 	return s
 }
 
-// observe reads the sources below a root directory.
+// observe reads the sources from the file system root, and adds the affinity.
 func observe(root fs.FS, affinity Source) Report {
 	table := readMounts(root)
 	r := Report{Sources: []Source{
@@ -88,7 +87,7 @@ func observe(root fs.FS, affinity Source) Report {
 	return r
 }
 
-// readMounts returns the mounts of interest: the cgroup hierarchies, and those over a source.
+// readMounts returns the mounts of cgroup hierarchies and the mounts over a source.
 func readMounts(root fs.FS) (table []*mountinfo.Info) {
 	file, err := root.Open("proc/self/mountinfo")
 	if err != nil {
@@ -107,14 +106,14 @@ func readMounts(root fs.FS) (table []*mountinfo.Info) {
 // maxMounts bounds the mounts that readMounts returns.
 const maxMounts = 1000
 
-// The sources that describe the whole machine.
+// Paths of the sources that describe the whole machine.
 const (
 	hostPresent  = "/sys/devices/system/cpu/present"
 	hostPossible = "/sys/devices/system/cpu/possible"
 	hostStat     = "/proc/stat"
 )
 
-// readSource reads the CPUs in a file.
+// readSource reads a source that is a file. parse returns the CPUs in the content of the file.
 func readSource(root fs.FS, table []*mountinfo.Info, role Role, path string, parse func([]byte) (cpuset.Set, error)) Source {
 	s := Source{Name: path, Role: role}
 	s.Masked = slices.ContainsFunc(table, func(m *mountinfo.Info) bool { return m.Mountpoint == path })
@@ -130,7 +129,7 @@ func readSource(root fs.FS, table []*mountinfo.Info, role Role, path string, par
 	return s
 }
 
-// errorText returns the error's text without the path, which is the source's name.
+// errorText returns the text of an error without the path of the file, because the source's name or Path contains this path.
 func errorText(err error) string {
 	if path := (*fs.PathError)(nil); errors.As(err, &path) {
 		return path.Err.Error()
@@ -138,19 +137,19 @@ func errorText(err error) string {
 	return err.Error()
 }
 
-// readText reads a file that may be missing.
+// readText returns the content of a file, or nil if the file cannot be read.
 func readText(root fs.FS, path string) []byte {
 	text, _ := fs.ReadFile(root, strings.TrimPrefix(path, "/"))
 	return text
 }
 
-// parseOnline reads a CPU list, padded or not.
+// parseOnline parses a CPU list, with or without the padding of a view.
 func parseOnline(text []byte) (cpuset.Set, error) {
 	set, err := cpuset.Parse(strings.TrimRight(string(text), "\n"))
 	return set, refuseEmpty(set, err)
 }
 
-// parsePossible reads a list that names CPUs which are not online, too.
+// parsePossible parses a CPU list that can contain offline CPUs.
 func parsePossible(text []byte) (cpuset.Set, error) {
 	set, err := cpuset.ParsePossible(string(text))
 	return set, refuseEmpty(set, err)
@@ -163,19 +162,19 @@ func refuseEmpty(set cpuset.Set, err error) error {
 	return err
 }
 
-// parseCPUInfoSet reads which CPUs /proc/cpuinfo has stanzas for.
+// parseCPUInfoSet returns the CPUs for which the text of /proc/cpuinfo has a stanza.
 func parseCPUInfoSet(text []byte) (cpuset.Set, error) {
 	info, err := parseCPUInfo(text)
 	return info.cpus(), err
 }
 
-// parseStat reads which CPUs /proc/stat has a line for.
+// parseStat returns the CPUs for which the text of /proc/stat has a line.
 func parseStat(text []byte) (cpuset.Set, error) {
 	var set cpuset.Set
 	for line := range strings.Lines(string(text)) {
 		id, _, isCPU := strings.Cut(strings.TrimPrefix(line, "cpu"), " ")
 		if !isCPU || id == "" || !strings.HasPrefix(line, "cpu") {
-			continue // the sum of all, or not a CPU
+			continue // the line is the sum of all CPUs, or not about CPUs
 		}
 		cpu, err := cpuset.Parse(id)
 		if err != nil {
@@ -189,7 +188,7 @@ func parseStat(text []byte) (cpuset.Set, error) {
 	return set, nil
 }
 
-// evaluate compares the reported CPU counts with the limit.
+// evaluate computes the limit, and compares the counts of the sources with it.
 func (r *Report) evaluate() {
 	r.Reasons = []string{}
 	quota := 0

@@ -49,8 +49,8 @@ func requests(t testing.TB) *Demand {
 // left; these wait from 110 ms on until the edge at 150 ms.
 func TestTry(t *testing.T) {
 	d := requests(t)
-	if d.Most() != 4 || d.Mean() != 0.24 {
-		t.Fatalf("%d at once, %v on average", d.Most(), d.Mean())
+	if d.MaxThreads() != 4 || d.Mean() != 0.24 {
+		t.Fatalf("%d at once, %v on average", d.MaxThreads(), d.Mean())
 	}
 	limited := func(quota, burst time.Duration) Option {
 		return Option{Bandwidth: bandwidth.Bandwidth{Quota: quota, Period: 100 * ms, Burst: burst}}
@@ -85,8 +85,8 @@ func TestThreads(t *testing.T) {
 	}
 	d := demandOf(t, 4, used...)
 	got := d.Try(Option{Bandwidth: bandwidth.Bandwidth{Quota: 40 * ms, Period: 100 * ms}})
-	if d.Most() != 1 || d.done[0] != 70*ms || (got.P99-50*ms).Abs() > 5*ms {
-		t.Errorf("%d threads, p99 %v, want 50ms", d.Most(), got.P99)
+	if d.MaxThreads() != 1 || d.done[0] != 70*ms || (got.P99-50*ms).Abs() > 5*ms {
+		t.Errorf("%d threads, p99 %v, want 50ms", d.MaxThreads(), got.P99)
 	}
 }
 
@@ -136,7 +136,7 @@ func TestAlwaysTooLittle(t *testing.T) {
 	if !got.Unmet || got.Throttled < 0.99 || got.P50 < 30*time.Second {
 		t.Errorf("%+v", got)
 	}
-	if target, _ := ParseTarget("throttled<100%,delay-p50<1h"); target.Met(got) {
+	if target, _ := ParseTarget("throttled<100%,delay-p50<1h"); target.IsMetBy(got) {
 		t.Error("met")
 	}
 }

@@ -6,21 +6,22 @@ import (
 	"github.com/candor-project/candor/bandwidth"
 )
 
-// A chain is a sequence of containers that handle each request in turn, each with its own model. The answer returns
-// through all of them and costs no CPU time. A container whose quota is used up cannot pass the answer on before its
-// next period. A chain stores only requests in progress.
+// A chain is a sequence of containers. Each container does its work for a request and then sends the request to the next
+// container. The answer of the last container returns through all containers in reverse order, and costs no CPU time. But
+// a container whose quota is used up cannot pass an answer on before its next period. Each container has its own
+// bandwidth.Sim. A chain stores only requests in progress.
 type chain []*hop
 
 // A hop is a container of a chain.
 type hop struct {
 	*bandwidth.Sim
-	arrivals queue[request]       // work that arrives
-	active   queue[request]       // work in progress
-	answers  queue[time.Duration] // arrival times of answers that the next hop has sent and this hop has passed on
-	halts    queue[halt]          // past halts that can have delayed an answer
+	arrivals queue[request]       // requests that arrive and that the Sim has not got yet
+	active   queue[request]       // requests in the Sim
+	answers  queue[time.Duration] // times at which this hop has passed an answer on to the preceding hop
+	halts    queue[halt]          // past halts of the hop that can have delayed an answer
 }
 
-// A request is the work of a step.
+// A request is the work of a step of a Demand.
 type request struct {
 	at      time.Duration // arrival time
 	work    time.Duration
@@ -34,7 +35,7 @@ type halt struct{ start, end time.Duration }
 func newChain(hops, cpus int, b bandwidth.Bandwidth) chain {
 	c := make(chain, hops)
 	for i := range c {
-		c[i] = &hop{Sim: bandwidth.New(bandwidth.Linux, cpus, bandwidth.Setting{Bandwidth: b, Rested: true, Phase: phase(b.Period, i)})}
+		c[i] = &hop{Sim: bandwidth.New(bandwidth.Linux, cpus, bandwidth.Setting{Bandwidth: b, HasFullBurst: true, Phase: phase(b.Period, i)})}
 	}
 	for i, h := range c[:hops-1] {
 		next := c[i+1]
@@ -53,13 +54,13 @@ func newChain(hops, cpus int, b bandwidth.Bandwidth) chain {
 	return c
 }
 
-// add sends work to the first container.
+// add sends a request to the first container.
 func (c chain) add(at, work time.Duration, threads int) {
 	c[0].arrivals.push(request{at, work, threads})
 }
 
-// run advances all containers to a time, and calls done in order for each piece of work whose answer has returned by
-// then.
+// run advances all containers to a time. It calls done for each request whose answer has returned until then, in the
+// order of the requests.
 func (c chain) run(until time.Duration, done func(at time.Duration)) {
 	for _, h := range c {
 		h.run(until)
@@ -72,7 +73,7 @@ func (c chain) run(until time.Duration, done func(at time.Duration)) {
 	}
 }
 
-// run advances a container to a time, with the work that arrives until then.
+// run advances a container to a time. The container gets the requests that arrive until then.
 func (h *hop) run(until time.Duration) {
 	for !h.arrivals.isEmpty() {
 		p := h.arrivals.pop()
@@ -84,7 +85,7 @@ func (h *hop) run(until time.Duration) {
 	h.Run(until)
 }
 
-// returnAnswers passes on the answers of the next container in the chain.
+// returnAnswers passes on the answers of the next container in the chain, as far as their times are known.
 func (h *hop) returnAnswers(nextHop *hop) {
 	for !nextHop.answers.isEmpty() {
 		at, isKnown := h.passTime(nextHop.answers.first())
@@ -96,10 +97,10 @@ func (h *hop) returnAnswers(nextHop *hop) {
 	}
 }
 
-// passTime returns the time at which a container passes on an answer that arrives at a time: at once, or at the end of
-// its halt. known is false if the end of the halt is not known yet.
+// passTime returns the time at which a container passes on an answer that arrives at a time. This is the same time, or
+// the end of the halt if the container is halted. isKnown is false if the end of the halt is not known yet.
 func (h *hop) passTime(at time.Duration) (passed time.Duration, isKnown bool) {
-	for !h.halts.isEmpty() && h.halts.first().end <= at { // answers arrive in order
+	for !h.halts.isEmpty() && h.halts.first().end <= at { // later answers cannot need these halts, because answers arrive in order
 		h.halts.pop()
 	}
 	if !h.halts.isEmpty() {

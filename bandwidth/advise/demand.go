@@ -1,10 +1,10 @@
 // Package advise recommends a CPU limit for a recorded program. It replays a recording under many bandwidths in the
 // model of package bandwidth, and compares the results.
 //
-// A Demand is the CPU time that the program needed, step by step. Demand.Options lists the bandwidths to compare, and
-// Demand.TryAll computes an Outcome for each. Cheapest selects the outcome that meets a Target with the smallest
-// limit. A Report holds the advice for a group, and a Node computes how many containers fit on a node. Package advise
-// does not change any limit.
+// A Demand holds the CPU time that the program needed in each step, which is an interval of the recording. The work of a
+// step is this CPU time. Demand.Options returns the options to compare, such as bandwidths, and Demand.TryAll computes
+// an Outcome for each option. Cheapest selects the outcome that meets a Target with the smallest limit. A Report holds
+// the advice for a group. A Node computes how many containers fit on a node. Package advise does not change any limit.
 package advise
 
 import (
@@ -16,27 +16,30 @@ import (
 	"github.com/candor-project/candor/bandwidth"
 )
 
-// A Demand is the CPU time that a program needed, step by step.
+// A Demand holds the CPU time that a program needed in each step of a recording.
 type Demand struct {
-	Step      time.Duration
-	CPUs      int             // of the machine
-	Hops      int             // number of containers that handle each request in turn, each with this demand; the answer returns through all of them; 0 means 1
-	Work      []time.Duration // CPU time that is requested in each step
-	Threads   []uint16        // threads that can use it at once
-	done      []time.Duration // completion time of each step with work, without a limit
-	isDamaged bool            // a step has more use than any machine can have
+	Step time.Duration // length of a step
+	CPUs int           // number of CPUs of the machine
+	// Hops is the number of containers that handle each request in turn; 0 means 1. Each container has this demand, and
+	// the answer returns through all containers.
+	Hops      int
+	Work      []time.Duration // CPU time that the program needed, by step
+	Threads   []uint16        // number of threads that can do the step's work at once, by step
+	done      []time.Duration // completion time without a limit, for each step with work
+	isDamaged bool            // a step has an impossible CPU time, so the recording is damaged
 }
 
-// Bounds of a recording for advice.
+// Bounds of a recording from which a Demand can be computed.
 const (
 	MaxStep  = 100 * time.Millisecond
 	maxSteps = 1 << 25 // almost four days at 10 ms
 )
 
-// ErrUnfit means that a recording does not suffice for advice: it is too coarse, too long, or without use.
+// ErrUnfit means that a recording is not suitable for advice: its interval is too long, it is too long itself, or no CPU
+// time was used.
 var ErrUnfit = errors.New("no advice from this recording")
 
-// NewDemand returns an empty demand with a length of the steps, for a machine with a number of CPUs.
+// NewDemand returns a Demand without steps. step is the length of its steps, and cpus the machine's number of CPUs.
 func NewDemand(step time.Duration, cpus int) (*Demand, error) {
 	if step > MaxStep {
 		return nil, fmt.Errorf("%w: its interval is %v; must be %v or shorter", ErrUnfit, step, MaxStep)
@@ -47,8 +50,8 @@ func NewDemand(step time.Duration, cpus int) (*Demand, error) {
 // maxCPUs is more than the CPUs of any machine.
 const maxCPUs = 1 << 16
 
-// Add appends n steps with that many CPUs used in each. Prepare returns an error if a damaged file has impossible
-// values.
+// Add appends n steps, each with the mean number of CPUs used. Add ignores an impossible value, and Prepare then returns
+// an error.
 func (d *Demand) Add(cpus float64, n int64) {
 	if !(cpus >= 0 && cpus < maxCPUs) {
 		d.isDamaged = true
@@ -60,7 +63,8 @@ func (d *Demand) Add(cpus float64, n int64) {
 	}
 }
 
-// Prepare computes the threads of the work, and its completion times without a limit.
+// Prepare computes Threads, and the completion time of each step's work without a limit. The caller calls it after the
+// last Add.
 func (d *Demand) Prepare() error {
 	switch {
 	case d.isDamaged:
@@ -79,16 +83,17 @@ func (d *Demand) Prepare() error {
 	return nil
 }
 
-// The kernel charges at its ticks. The use in two steps of 10 ms has an error of up to this number of CPUs.
+// tickNoise is the maximum error of the use measured over two steps of 10 ms, in CPUs. The error arises because the kernel
+// charges CPU time at its ticks.
 const tickNoise = 0.25
 
-// findThreads sets the threads of each step to the maximum number of CPUs used at once in the preceding tenth of a
-// second.
+// findThreads sets the threads of each step to the maximum number of CPUs used at once in the 100 ms before the step's
+// end.
 func (d *Demand) findThreads() {
 	d.Threads = make([]uint16, len(d.Work))
 	pair := int(max(20*time.Millisecond/d.Step, 1))
 	reach := int(max(100*time.Millisecond/d.Step, 1))
-	used := make([]float64, len(d.Work)) // CPUs used in the pair of steps that ends here
+	used := make([]float64, len(d.Work)) // mean CPUs used in the pair of steps that ends with each step
 	sum := time.Duration(0)
 	for i, w := range d.Work {
 		sum += w
@@ -106,9 +111,10 @@ func (d *Demand) findThreads() {
 	}
 }
 
-// replay runs the demand on a chain of containers, with a maximum number of threads in each. It calls done for each
-// step with work when its answer returns. If used is not nil, replay calls it for each step with the CPU time that
-// the first container used. It returns the number of steps whose work was not done in time.
+// replay runs the demand on a chain of containers, with at most threads threads in each container. A step with work is a
+// request, and replay calls done when its answer returns. If used is not nil, replay calls it at the end of each step with
+// the CPU time that the first container used in the step. replay returns the number of steps whose work was not done
+// before maxTail.
 func (d *Demand) replay(c chain, threads int, done func(at, work time.Duration), used func(time.Duration)) (unfinished int) {
 	step, pending := 0, 0
 	onAnswer := func(at time.Duration) {
@@ -144,12 +150,12 @@ func (d *Demand) replay(c chain, threads int, done func(at, work time.Duration),
 	return unfinished
 }
 
-// maxTail is the time after the recording's end in which work can still complete. Later work counts as done at its
-// end.
+// maxTail is the time after the recording's end in which work can still complete. Unfinished work counts as done at the
+// end of this time.
 const maxTail = time.Minute
 
-// Works returns the number of steps with work. It requires Prepare.
-func (d *Demand) Works() int { return len(d.done) }
+// BusySteps returns the number of steps with work. The caller must have called Prepare.
+func (d *Demand) BusySteps() int { return len(d.done) }
 
 // Mean returns the mean demand in CPUs.
 func (d *Demand) Mean() float64 {
@@ -160,8 +166,8 @@ func (d *Demand) Mean() float64 {
 	return total / float64(d.Step) / float64(max(1, len(d.Work)))
 }
 
-// Most returns the maximum number of CPUs that the demand can use at once.
-func (d *Demand) Most() int {
+// MaxThreads returns the maximum number of CPUs that the demand can use at once.
+func (d *Demand) MaxThreads() int {
 	maxCount := 1
 	for _, n := range d.Threads {
 		maxCount = max(maxCount, int(n))

@@ -6,10 +6,10 @@ import (
 	"github.com/candor-project/candor/internal/figure"
 )
 
-// ErrNoNode means that a plot of a node was requested without a node.
+// ErrNoNode means that the caller requested a plot of a node, but Reports has no node.
 var ErrNoNode = fmt.Errorf("the figure shows the containers of a node; use --node-cpus N, or several recordings")
 
-// Plot draws the number of containers that the node holds.
+// Plot draws how many containers fit on the node; see Node.plot.
 func (r *Reports) Plot() (*figure.Plot, error) {
 	if r.node == nil {
 		return nil, ErrNoNode
@@ -17,8 +17,8 @@ func (r *Reports) Plot() (*figure.Plot, error) {
 	return r.node.plot(r.fillings), nil
 }
 
-// plot draws the share of the windows in which the containers need more than the node has, by their number. A
-// vertical line shows the number of containers of each filling.
+// plot draws the share of the windows in which the containers need more CPUs than the node has, as a function of the
+// number of containers. For each filling, a vertical line shows the number of containers.
 func (n *Node) plot(fillings []Filling) *figure.Plot {
 	p := figure.New()
 	p.Title = fmt.Sprintf("A node of %d CPUs, with equally many of each\nhow many it holds, and how often they need more than it has", n.CPUs)
@@ -36,11 +36,11 @@ func (n *Node) plot(fillings []Filling) *figure.Plot {
 	return p
 }
 
-// maxShort is the share of the windows at which the plot ends.
+// maxShort is the share of the windows at which the curve of the plot can end.
 const maxShort = 0.2
 
-// shortness returns the percentage of the windows in which the containers need more than the node has, by their
-// number. The last point lies beyond all fillings.
+// shortness returns the percentage of the windows in which the containers need more CPUs than the node has, as a function
+// of the number of containers. The curve extends beyond the numbers of containers of all fillings.
 func (n *Node) shortness(fillings []Filling) []figure.Point {
 	maxCount := 0
 	for _, f := range fillings {

@@ -11,31 +11,32 @@ import (
 	"github.com/candor-project/candor/bandwidth/timescale"
 )
 
-// A Filling is the number of containers that a node holds under a way of limiting them.
+// A Filling is the number of containers that fit on a node if their limits are chosen in some way, such as without a
+// burst.
 type Filling struct {
 	Name       string  `json:"name"`
 	Containers int     `json:"containers"`
-	Reserved   float64 `json:"reservedCPUs"` // 0: no reservation
-	// Short is the share of the windows of 100 ms in which the containers need more than the node has.
+	Reserved   float64 `json:"reservedCPUs"` // sum of the containers' limits; 0: without limits
+	// Short is the share of the windows of 100 ms in which the containers need more CPUs than the node has.
 	Short float64 `json:"shortShare"`
 }
 
-// A Node is a set of CPUs that containers share. It holds equally many containers of each demand, in turn.
+// A Node is a set of CPUs that containers share. The containers have the Node's demands in turn, so that each demand has
+// the same number of containers.
 type Node struct {
 	CPUs    int
-	Risk    float64 // share of the windows in which the containers may need more than the node has
-	windows [][]float64
+	Risk    float64     // share of the windows in which the containers may need more CPUs than the node has
+	windows [][]float64 // CPUs used in each window, by demand
 }
 
-// Bounds of the sampled moments and containers, and the number of random start times per container.
 const (
-	nodeWindow    = 100 * time.Millisecond
-	maxMoments    = 20000 // a longer recording is sampled evenly
+	nodeWindow    = 100 * time.Millisecond // length of a window
+	maxMoments    = 20000                  // maximum number of windows of a recording that are evaluated
 	maxContainers = 4096
-	draws         = 3
+	draws         = 3 // number of random start times per container
 )
 
-// NewNode returns a node for prepared demands.
+// NewNode returns a Node for demands on which the caller has called Prepare.
 func NewNode(cpus int, risk float64, demands []*Demand) *Node {
 	n := &Node{CPUs: cpus, Risk: risk}
 	for _, d := range demands {
@@ -44,7 +45,7 @@ func NewNode(cpus int, risk float64, demands []*Demand) *Node {
 	return n
 }
 
-// windows returns the CPUs used in each tenth of a second. A shorter demand has a single, shorter window.
+// windows returns the mean CPUs used in each window of a demand. The last window can be shorter.
 func (d *Demand) windows() []float64 {
 	steps := max(int(nodeWindow/d.Step), 1)
 	var list []float64
@@ -59,9 +60,10 @@ func (d *Demand) windows() []float64 {
 	return list
 }
 
-// Unlimited fills the node with containers without a limit, until the share of the windows in which they need more
-// than the node has exceeds Risk. The result is the gain of statistical multiplexing.
-func (n *Node) Unlimited() Filling {
+// FillUnlimited fills the node with as many containers without limits as possible. The share of the windows in which these
+// containers need more CPUs than the node has is at most Risk. The difference from FillLimited is the gain of statistical
+// multiplexing.
+func (n *Node) FillUnlimited() Filling {
 	f := Filling{Name: "without limits"}
 	load := n.newLoad()
 	for f.Containers < maxContainers {
@@ -76,8 +78,9 @@ func (n *Node) Unlimited() Filling {
 	return f
 }
 
-// Limited fills the node with containers that reserve their limits, in CPUs by demand.
-func (n *Node) Limited(name string, limits []float64) Filling {
+// FillLimited fills the node with containers until the sum of their limits reaches the node's CPUs. limits holds the limit
+// of a container in CPUs, by demand.
+func (n *Node) FillLimited(name string, limits []float64) Filling {
 	f := Filling{Name: name}
 	load := n.newLoad()
 	for f.Containers < maxContainers {
@@ -93,16 +96,17 @@ func (n *Node) Limited(name string, limits []float64) Filling {
 	return f
 }
 
-// A load is the total need of containers at some moments. Each container has a random start in its demand.
+// A load is the sum of the CPUs that containers need, at a sample of moments. Each container starts at a random window of
+// its demand, once for each of the draws.
 type load struct {
-	windows    [][]float64
-	moments    []int // windows since the start
+	windows    [][]float64 // Node.windows
+	moments    []int       // moments, as numbers of windows since the start of the containers
 	containers int
 	random     *rand.Rand
-	sums       [draws][]float64
+	sums       [draws][]float64 // CPUs that all containers need, by draw and moment
 }
 
-// newLoad returns an empty load. Its random numbers are always the same.
+// newLoad returns a load without containers. All loads use the same sequence of random numbers.
 func (n *Node) newLoad() *load {
 	l := &load{windows: n.windows, random: rand.New(rand.NewPCG(1, 2))}
 	longest := 0
@@ -116,8 +120,9 @@ func (n *Node) newLoad() *load {
 	return l
 }
 
-// momentsOf returns all windows of a short recording, and a random window from each part of a longer recording. Equal
-// distances would distort the result of a program that is busy once a minute.
+// momentsOf returns the moments for a recording with a number of windows: all windows, or for a longer recording a random
+// window from each of equal parts. The windows must not have equal distances, because then the result could be wrong for a
+// program that is busy at regular times, such as once a minute.
 func momentsOf(windows int) (list []int) {
 	random := rand.New(rand.NewPCG(3, 4))
 	stride := (windows + maxMoments - 1) / maxMoments
@@ -127,19 +132,19 @@ func momentsOf(windows int) (list []int) {
 	return list
 }
 
-// add adds a container of the next demand in turn. It repeats a demand that is shorter than the moments.
+// add adds a container of the next demand in turn. After the end of its demand, the container repeats the demand.
 func (l *load) add() {
-	of := l.windows[l.containers%len(l.windows)]
+	windows := l.windows[l.containers%len(l.windows)]
 	l.containers++
 	for _, sum := range l.sums {
-		at := l.random.IntN(len(of))
+		start := l.random.IntN(len(windows))
 		for i, moment := range l.moments {
-			sum[i] += of[(at+moment)%len(of)]
+			sum[i] += windows[(start+moment)%len(windows)]
 		}
 	}
 }
 
-// shortShare returns the share of the windows in which the containers need more than the given number of CPUs.
+// shortShare returns the share of the windows in which the containers need more than cpus CPUs.
 func (l *load) shortShare(cpus float64) float64 {
 	short := 0
 	for _, sum := range l.sums {
@@ -152,8 +157,8 @@ func (l *load) shortShare(cpus float64) float64 {
 	return float64(short) / float64(draws*len(l.sums[0]))
 }
 
-// Fill fills the node in three ways: with the cheapest limits that meet the target without a burst, with a burst, and
-// without limits. It omits a way if a report has no such limit.
+// Fill fills the node in three ways: with the cheapest limits without a burst that meet the targets of the reports, with
+// the cheapest limits with a burst, and without limits. It omits a way with limits if a report has no such limit.
 func (n *Node) Fill(reports []*Report) []Filling {
 	var all []Filling
 	for _, way := range []struct {
@@ -171,10 +176,10 @@ func (n *Node) Fill(reports []*Report) []Filling {
 			}
 		}
 		if len(limits) == len(reports) {
-			all = append(all, n.Limited(way.name, limits))
+			all = append(all, n.FillLimited(way.name, limits))
 		}
 	}
-	return append(all, n.Unlimited())
+	return append(all, n.FillUnlimited())
 }
 
 // Text writes fillings as a table.

@@ -44,7 +44,7 @@ func TestUnlimited(t *testing.T) {
 		{"too big", []*Demand{always(t, 2)}, 1, 0, 0},
 		{"bursty", []*Demand{sometimes(t)}, 16, 13, 16},
 	} {
-		got := NewNode(c.cpus, 0.01, c.demands).Unlimited()
+		got := NewNode(c.cpus, 0.01, c.demands).FillUnlimited()
 		if got.Containers < c.low || got.Containers > c.high || got.Short > 0.01 {
 			t.Errorf("%s: %+v, want %d to %d", c.name, got, c.low, c.high)
 		}
@@ -62,10 +62,10 @@ func TestWholeRecording(t *testing.T) {
 	if err := d.Prepare(); err != nil {
 		t.Fatal(err)
 	}
-	if got := NewNode(100, 0, []*Demand{d}).Limited("all", []float64{1}); got.Containers != 100 || got.Short < 0.2 || got.Short > 0.8 {
+	if got := NewNode(100, 0, []*Demand{d}).FillLimited("all", []float64{1}); got.Containers != 100 || got.Short < 0.2 || got.Short > 0.8 {
 		t.Errorf("%+v: 100 that are busy half of the time want more than their mean in about half of it", got)
 	}
-	if got := NewNode(16, 0, []*Demand{d}).Unlimited(); got.Containers > 40 {
+	if got := NewNode(16, 0, []*Demand{d}).FillUnlimited(); got.Containers > 40 {
 		t.Errorf("%+v: the busy half is not seen", got)
 	}
 }
@@ -73,7 +73,7 @@ func TestWholeRecording(t *testing.T) {
 // TestShortness: the more containers, the more often they want more than there is; the curve goes beyond all that the node holds.
 func TestShortness(t *testing.T) {
 	n := NewNode(16, 0.01, []*Demand{sometimes(t)})
-	most := n.Unlimited()
+	most := n.FillUnlimited()
 	points := n.shortness([]Filling{most})
 	if len(points) <= most.Containers || points[most.Containers].Y != 100*most.Short || points[most.Containers+1].Y <= 1 || points[len(points)-1].Y < 100*maxShort {
 		t.Errorf("%d containers are held; %v", most.Containers, points)
@@ -91,7 +91,7 @@ func TestLimited(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		limits := rapid.SliceOfN(rapid.Float64Range(0.1, 8), 2, 2).Draw(t, "limits")
 		cpus := rapid.IntRange(1, 64).Draw(t, "CPUs")
-		got := NewNode(cpus, 0.01, demands).Limited("limits", limits)
+		got := NewNode(cpus, 0.01, demands).FillLimited("limits", limits)
 		if got.Reserved > float64(cpus)+1e-6 || got.Reserved+limits[got.Containers%2] <= float64(cpus) {
 			t.Fatalf("%+v of %d CPUs", got, cpus)
 		}

@@ -15,8 +15,8 @@ import (
 // An Option is a way to allocate CPUs to a container.
 type Option struct {
 	bandwidth.Bandwidth
-	// Sensitive is the number of whole exclusive CPUs, which the container also sees. The option then has no
-	// bandwidth, and the container has at most as many threads.
+	// Sensitive, if not 0, is the number of exclusive CPUs of a sensitive container. The option then has no bandwidth.
+	// The container sees only these CPUs, so it has at most this number of threads.
 	Sensitive int
 }
 
@@ -28,20 +28,21 @@ func (o Option) CPUs() float64 {
 	return o.Limit()
 }
 
-// An Outcome is the result of a demand under an option.
+// An Outcome is the result of replaying a Demand under an Option. The delay of a step's work is the difference between
+// its completion times with the option and without a limit. Percentiles and means of delays are weighted by work.
 type Outcome struct {
 	Option
 	Periods   uint64        // periods in which a container had work; for several containers the mean
 	Throttled float64       // share of throttled periods
-	P50, P99  time.Duration // percentiles of the delay of the work, compared with no limit
+	P50, P99  time.Duration // percentiles of the delay
 	Mean      time.Duration // mean delay
-	// Overrun is the longest uninterrupted time in which the container used more than its limit. Neighbors can have
-	// to wait for as long.
+	// Overrun is the longest uninterrupted time in which the container used more than its limit. Other containers can
+	// have to wait for this time.
 	Overrun time.Duration
-	Unmet   bool // some work was not done a minute after the end
+	Unmet   bool // some work was not done a minute after the end of the recording
 }
 
-// Try replays the demand under an option.
+// Try replays the demand under an option. The caller must have called Prepare.
 func (d *Demand) Try(o Option) Outcome {
 	out := Outcome{Option: o}
 	cpus, threads := d.CPUs, d.CPUs
@@ -57,7 +58,7 @@ func (d *Demand) Try(o Option) Outcome {
 		sum += late * work.Seconds()
 		all += work.Seconds()
 		n++
-	}, out.watch(d.Step))
+	}, out.trackOverrun(d.Step))
 	out.Unmet = unfinished > 0
 	for _, h := range c {
 		stat := h.Stat(0)
@@ -71,8 +72,8 @@ func (d *Demand) Try(o Option) Outcome {
 	return out
 }
 
-// phase returns the phase of a container's periods. It spreads the phases of a chain's containers as far as possible,
-// because the kernel's phases are random.
+// phase returns the phase of the period edges of a container in a chain. It spreads the phases of the containers evenly,
+// because the kernel draws phases at random.
 func phase(period time.Duration, hop int) time.Duration {
 	const golden = 0.6180339887
 	_, part := math.Modf(0.5 + golden*float64(hop))
@@ -83,8 +84,8 @@ func seconds(s float64) time.Duration {
 	return time.Duration(s * float64(time.Second)).Round(10 * time.Microsecond)
 }
 
-// watch returns a function that updates Overrun with the use of each step.
-func (o *Outcome) watch(step time.Duration) func(used time.Duration) {
+// trackOverrun returns a function that updates Overrun from the CPU time used in each step.
+func (o *Outcome) trackOverrun(step time.Duration) func(used time.Duration) {
 	allowed := time.Duration(math.MaxInt64)
 	if o.Quota > 0 {
 		allowed = time.Duration(o.Limit()*float64(step)) + time.Microsecond
@@ -99,9 +100,9 @@ func (o *Outcome) watch(step time.Duration) func(used time.Duration) {
 	}
 }
 
-// Options returns the options to compare, with ascending limits. The bandwidths have limits from the mean demand to
-// its maximum, each with every period, without and with a burst. The other options are sensitive containers with
-// whole CPUs.
+// Options returns the options to compare. First come bandwidths with ascending limits, from the mean to the maximum of the
+// demand: each limit with every period, without and with a burst. Then come sensitive containers with ascending numbers of
+// CPUs.
 func (d *Demand) Options(periods []time.Duration) []Option {
 	var all []Option
 	for _, milli := range d.limits() {
@@ -115,25 +116,25 @@ func (d *Demand) Options(periods []time.Duration) []Option {
 			}
 		}
 	}
-	for n := min(int(math.Ceil(d.Mean())), d.Most()); n <= d.Most(); n++ {
+	for n := min(int(math.Ceil(d.Mean())), d.MaxThreads()); n <= d.MaxThreads(); n++ {
 		all = append(all, Option{Sensitive: n})
 	}
 	return all
 }
 
-// limits returns limits in milli-CPU from the smallest to the largest sensible limit, with even ratios.
+// limits returns limits in milli-CPU, from the mean to the maximum of the demand, with equal ratios between neighbors.
 func (d *Demand) limits() []int {
 	const steps = 9
-	high := float64(d.Most())
+	high := float64(d.MaxThreads())
 	low := min(max(d.Mean(), 0.02), high)
 	var list []int
 	for i := range steps {
 		v := 1000 * low * math.Pow(high/low, float64(i)/(steps-1))
-		step := 10. // round to usual limits: 50m, 240m, 1300m
+		step := 10. // round up to common limits, such as 50m, 240m or 1300m
 		if v > 1000 {
 			step = 100
 		}
-		list = append(list, min(int(math.Ceil(v/step)*step), d.Most()*1000))
+		list = append(list, min(int(math.Ceil(v/step)*step), d.MaxThreads()*1000))
 	}
 	return slices.Compact(list)
 }
@@ -158,9 +159,9 @@ func (d *Demand) TryAll(options []Option) []Outcome {
 	return outcomes
 }
 
-// Cheapest returns the outcome that meets the target and reserves the fewest CPUs. Ties go to the shortest overrun,
-// then the shortest burst, then the shortest period. If no outcome meets the target, ok is false and Cheapest returns
-// the nearest outcome.
+// Cheapest returns the outcome that meets the target and reserves the fewest CPUs. Among equal outcomes it prefers the
+// shortest overrun, then the smallest burst, then the shortest period. If no outcome meets the target, ok is false, and
+// Cheapest returns the outcome that is nearest to the target.
 func Cheapest(outcomes []Outcome, target Target) (best Outcome, ok bool) {
 	best = slices.MinFunc(outcomes, func(a, b Outcome) int {
 		return cmp.Or(

@@ -13,32 +13,32 @@ import (
 
 // A Report is the advice for a group.
 type Report struct {
-	Group    string
-	Hidden   *timescale.Hidden // the group was throttled in the recording
-	Mean     float64           // CPUs
-	Most     int               // CPUs that it can use at once
-	Works    int               // steps with work
-	Hops     int               // number of containers that handle each request in turn
-	Above    *timescale.Above  // the ancestor with the tightest limit; nil: no ancestor has a limit
-	Phases   []timescale.Phase // nil: the use has no phases
-	Target   Target
-	Outcomes []Outcome
+	Group        string
+	HiddenDemand *timescale.HiddenDemand // nil: no limit throttled the group in the recording
+	Mean         float64                 // mean demand in CPUs
+	MaxThreads   int                     // maximum number of CPUs that the demand can use at once
+	BusySteps    int                     // number of steps with work
+	Hops         int                     // number of containers that handle each request in turn
+	Ancestor     *timescale.Ancestor     // ancestor with the tightest limit; nil: no ancestor has a limit
+	Phases       []timescale.Phase       // nil: the use has no phases
+	Target       Target
+	Outcomes     []Outcome
 }
 
-// burstHelps is the utilization of a limit below which a burst helps much, from Alibaba's experience (its text on CPU
-// Burst). Above burstCosts, neighbors wait longer because of the burst. TestWhereBurstsHelp in package burst computes
-// both values from the model.
+// burstHelps and burstCosts are utilizations of a limit. Below burstHelps, a burst reduces delays much, according to
+// Alibaba's article on CPU Burst. Above burstCosts, other containers wait longer because of the burst.
+// TestWhereBurstsHelp in package burst computes both values from the model.
 const burstHelps, burstCosts = 0.5, 0.7
 
-// Text writes the table, the cheapest outcome that meets the target, and the settings for it.
+// Text writes a table of the outcomes, the cheapest outcome that meets the target, and the settings for this outcome.
 func (r *Report) Text(w io.Writer) error {
-	fmt.Fprintf(w, "%s: %s CPUs on average, up to %d at once\n", r.Group, timescale.Number(r.Mean), r.Most)
-	r.caveats(w)
+	fmt.Fprintf(w, "%s: %s CPUs on average, up to %d at once\n", r.Group, timescale.Number(r.Mean), r.MaxThreads)
+	r.writeCaveats(w)
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(t, "LIMIT\tPERIOD\tBURST\tTHROTTLED\tDELAY P50\tDELAY P99\tOVERRUN\tMEETS")
 	for _, o := range r.Outcomes {
 		meets := ""
-		if r.Target.Met(o) {
+		if r.Target.IsMetBy(o) {
 			meets = "yes"
 		}
 		period, burst := timescale.Length(o.Period), timescale.Length(o.Burst)
@@ -56,10 +56,10 @@ func (r *Report) Text(w io.Writer) error {
 	}
 	if best, ok := r.Cheapest(); ok {
 		fmt.Fprintf(w, "Cheapest with %s: %s\n%s", r.Target, best, best.howTo())
-		if r.boundAbove(best) {
+		if r.exceedsAbove(best) {
 			fmt.Fprintf(w, "The group above, %s, has a limit of %s, which is less: raise that too\n", r.aboveName(), milli(r.aboveLimit()))
 		}
-		if short := r.Target.shortRecording(best, r.Works); short != "" {
+		if short := r.Target.shortRecording(best, r.BusySteps); short != "" {
 			fmt.Fprintf(w, "The recording is short: %s\n", short)
 		}
 		if use := r.Mean / best.CPUs(); use > burstHelps {
@@ -79,11 +79,11 @@ func (r *Report) Text(w io.Writer) error {
 	return err
 }
 
-// caveats writes the limitations of the recording.
-func (r *Report) caveats(w io.Writer) {
-	if h := r.Hidden; h != nil {
+// writeCaveats writes the reasons why the advice can be wrong or must be read with care.
+func (r *Report) writeCaveats(w io.Writer) {
+	if h := r.HiddenDemand; h != nil {
 		of := ""
-		if r.Above != nil && r.Above.Used.Throttled > 0 {
+		if r.Ancestor != nil && r.Ancestor.Used.Throttled > 0 {
 			of = ", or that of the group above, " + r.aboveName()
 		}
 		fmt.Fprintf(w, "It was recorded under a limit%s, throttled in %.1f %% of the periods, which hides its demand. All figures below are lower bounds; record it without a limit\n", of, 100*h.Share)
@@ -96,39 +96,39 @@ func (r *Report) caveats(w io.Writer) {
 	}
 }
 
-// aboveLimit returns the limit of the ancestor in CPUs.
+// aboveLimit returns the limit of Ancestor in CPUs.
 func (r *Report) aboveLimit() float64 {
-	return float64(r.Above.Quota) / float64(max(r.Above.Period, 1))
+	return float64(r.Ancestor.Quota) / float64(max(r.Ancestor.Period, 1))
 }
 
-func (r *Report) aboveName() string { return timescale.Printable(r.Above.Name) }
+func (r *Report) aboveName() string { return timescale.Printable(r.Ancestor.Name) }
 
-// boundAbove reports whether an option's limit exceeds the ancestor's limit.
-func (r *Report) boundAbove(o Outcome) bool {
-	return r.Above != nil && r.Above.Quota > 0 && o.CPUs() > r.aboveLimit()+1e-9
+// exceedsAbove reports whether an option reserves more CPUs than the limit of Ancestor.
+func (r *Report) exceedsAbove(o Outcome) bool {
+	return r.Ancestor != nil && r.Ancestor.Quota > 0 && o.CPUs() > r.aboveLimit()+1e-9
 }
 
-// Cheapest returns the cheapest bandwidth. It excludes sensitive containers, because a program can need more threads
-// than they have CPUs.
+// Cheapest returns the cheapest outcome with a bandwidth. It excludes sensitive containers, because the program can need
+// more threads than a sensitive container has CPUs.
 func (r *Report) Cheapest() (Outcome, bool) {
 	return Cheapest(slices.DeleteFunc(slices.Clone(r.Outcomes), func(o Outcome) bool { return o.Sensitive > 0 }), r.Target)
 }
 
-// Reports holds the advice for several groups, and the number of containers that a node holds.
+// Reports holds the advice for several groups, and optionally a node with its fillings.
 type Reports struct {
-	List     []*Report
-	Unlike   string // differences between the recordings' machines; "": none
-	node     *Node
-	fillings []Filling
+	List        []*Report
+	Differences string // differences between the recordings' machines; "": none
+	node        *Node
+	fillings    []Filling
 }
 
-// Fill computes the number of the groups' containers that a node holds.
+// Fill computes how many containers of the groups fit on a node.
 func (r *Reports) Fill(n *Node) { r.node, r.fillings = n, n.Fill(r.List) }
 
-// Text writes all reports, and the node.
+// Text writes all reports, and the fillings of the node.
 func (r *Reports) Text(w io.Writer) error {
-	if r.Unlike != "" {
-		fmt.Fprintln(w, r.Unlike)
+	if r.Differences != "" {
+		fmt.Fprintln(w, r.Differences)
 	}
 	for i, report := range r.List {
 		if i > 0 {
@@ -145,9 +145,9 @@ func (r *Reports) Text(w io.Writer) error {
 	return r.node.Text(w, r.fillings)
 }
 
-// JSON encodes all reports, and the node.
+// JSON encodes all reports, and the fillings of the node.
 func (r *Reports) JSON(w io.Writer) error {
-	out := jsonReports{Unlike: r.Unlike, Fillings: r.fillings}
+	out := jsonReports{Differences: r.Differences, Fillings: r.fillings}
 	if r.node != nil {
 		out.NodeCPUs = r.node.CPUs
 	}
@@ -169,7 +169,7 @@ func delay(d time.Duration) string {
 	return d.Round(100 * time.Microsecond).String()
 }
 
-// String returns a readable name of an option.
+// String returns the option as a phrase for the user.
 func (o Option) String() string {
 	switch {
 	case o.Sensitive == 1:
@@ -183,7 +183,7 @@ func (o Option) String() string {
 	}
 }
 
-// howTo returns the settings for an option, a line for each tool.
+// howTo returns the settings for an option, with a line for each tool.
 func (o Option) howTo() string {
 	if o.Sensitive > 0 {
 		return fmt.Sprintf("  candor run --cpu %d\n  Kubernetes: requests and limits cpu: \"%[1]d\", annotation candor.dev/class: sensitive\n", o.Sensitive)
@@ -209,23 +209,23 @@ func (o Option) howTo() string {
 // The encoding of a report as JSON. CPUs are numbers of CPUs, times are seconds.
 type (
 	jsonReports struct {
-		Reports  []jsonReport `json:"reports"`
-		Unlike   string       `json:"unlikeMachines,omitempty"`
-		NodeCPUs int          `json:"nodeCPUs,omitempty"`
-		Fillings []Filling    `json:"fillings,omitempty"`
+		Reports     []jsonReport `json:"reports"`
+		Differences string       `json:"unlikeMachines,omitempty"`
+		NodeCPUs    int          `json:"nodeCPUs,omitempty"`
+		Fillings    []Filling    `json:"fillings,omitempty"`
 	}
 	jsonReport struct {
-		Group    string        `json:"group"`
-		Hidden   bool          `json:"hiddenDemand"`
-		Mean     float64       `json:"mean"`
-		Most     int           `json:"most"`
-		Hops     int           `json:"hops"`
-		Above    float64       `json:"limitAbove,omitempty"` // the tightest limit of an ancestor
-		Phases   int           `json:"phases"`               // 1: the use has no phases
-		Target   string        `json:"target"`
-		Outcomes []jsonOutcome `json:"outcomes"`
-		Cheapest *jsonOutcome  `json:"cheapest"`
-		Short    string        `json:"tooShort,omitempty"` // bounds that the recording is too short to verify
+		Group      string        `json:"group"`
+		Hidden     bool          `json:"hiddenDemand"`
+		Mean       float64       `json:"mean"`
+		MaxThreads int           `json:"most"`
+		Hops       int           `json:"hops"`
+		Above      float64       `json:"limitAbove,omitempty"` // the tightest limit of an ancestor
+		Phases     int           `json:"phases"`               // 1: the use has no phases
+		Target     string        `json:"target"`
+		Outcomes   []jsonOutcome `json:"outcomes"`
+		Cheapest   *jsonOutcome  `json:"cheapest"`
+		Short      string        `json:"tooShort,omitempty"` // bounds that the recording is too short to verify
 	}
 	jsonOutcome struct {
 		CPUs      float64 `json:"cpus"`
@@ -245,8 +245,8 @@ type (
 )
 
 func (r *Report) data() jsonReport {
-	out := jsonReport{Group: r.Group, Hidden: r.Hidden != nil, Mean: r.Mean, Most: r.Most, Target: r.Target.String(), Hops: max(r.Hops, 1), Phases: max(len(r.Phases), 1)}
-	if r.Above != nil {
+	out := jsonReport{Group: r.Group, Hidden: r.HiddenDemand != nil, Mean: r.Mean, MaxThreads: r.MaxThreads, Target: r.Target.String(), Hops: max(r.Hops, 1), Phases: max(len(r.Phases), 1)}
+	if r.Ancestor != nil {
 		out.Above = r.aboveLimit()
 	}
 	for _, o := range r.Outcomes {
@@ -254,7 +254,7 @@ func (r *Report) data() jsonReport {
 	}
 	if best, ok := r.Cheapest(); ok {
 		cheapest := r.json(best)
-		out.Cheapest, out.Short = &cheapest, r.Target.shortRecording(best, r.Works)
+		out.Cheapest, out.Short = &cheapest, r.Target.shortRecording(best, r.BusySteps)
 	}
 	return out
 }
@@ -262,6 +262,6 @@ func (r *Report) data() jsonReport {
 func (r *Report) json(o Outcome) jsonOutcome {
 	return jsonOutcome{
 		CPUs: o.CPUs(), Sensitive: o.Sensitive > 0, Quota: o.Quota.Seconds(), Period: o.Period.Seconds(), Burst: o.Burst.Seconds(),
-		Periods: o.Periods, Throttled: o.Throttled, Delay: o.Mean.Seconds(), P50: o.P50.Seconds(), P99: o.P99.Seconds(), Overrun: o.Overrun.Seconds(), Unmet: o.Unmet, Meets: r.Target.Met(o),
+		Periods: o.Periods, Throttled: o.Throttled, Delay: o.Mean.Seconds(), P50: o.P50.Seconds(), P99: o.P99.Seconds(), Overrun: o.Overrun.Seconds(), Unmet: o.Unmet, Meets: r.Target.IsMetBy(o),
 	}
 }

@@ -8,16 +8,17 @@ import (
 	"time"
 )
 
-// A Target is a list of bounds that a setting must meet.
+// A Target is a list of bounds that an outcome must meet.
 type Target []bound
 
+// A bound requires that a quantity of an outcome is below a limit.
 type bound struct {
-	text  string
+	text  string // the bound as in ParseTarget
 	value func(Outcome) float64
 	limit float64
 }
 
-// quantities are the quantities that a bound can limit. Delays are in seconds.
+// quantities maps the name of a quantity to its value in an outcome. Delays are in seconds.
 var quantities = map[string]func(Outcome) float64{
 	"throttled": func(o Outcome) float64 { return o.Throttled },
 	"delay-p50": func(o Outcome) float64 { return o.P50.Seconds() },
@@ -57,8 +58,8 @@ func (t Target) String() string {
 	return strings.Join(parts, ",")
 }
 
-// shortRecording describes a bound on a share that the recording is too short to verify. With n periods or n pieces of
-// work, the smallest share above 0 is 1/n. It returns "" if the recording suffices for all bounds.
+// shortRecording returns a text about the first bound that the recording is too short to verify, or "" if there is no such
+// bound. A throttled share below 1/n needs n periods with work, and a 99th percentile needs 100 steps with work (works).
 func (t Target) shortRecording(o Outcome, works int) string {
 	for _, b := range t {
 		n, unit, needed := float64(works), "pieces of work", 100.
@@ -74,11 +75,11 @@ func (t Target) shortRecording(o Outcome, works int) string {
 	return ""
 }
 
-// Met reports whether an outcome is within all bounds.
-func (t Target) Met(o Outcome) bool { return t.excess(o) == 0 }
+// IsMetBy reports whether an outcome meets all bounds.
+func (t Target) IsMetBy(o Outcome) bool { return t.excess(o) == 0 }
 
-// excess returns the distance of an outcome from the target. It is 0 if the outcome meets the target, else the
-// largest ratio to a bound. With unfinished work it is larger than any ratio.
+// excess returns the distance of an outcome from the target. The distance is 0 if the outcome meets the target. Otherwise
+// it is the largest ratio of a quantity to its limit, or MaxFloat64 if some work was not done.
 func (t Target) excess(o Outcome) float64 {
 	if o.Unmet {
 		return math.MaxFloat64

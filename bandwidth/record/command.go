@@ -17,15 +17,16 @@ import (
 	"github.com/candor-project/candor/internal/procfs"
 )
 
-// A Command is a program in its own group, which counts all of its CPU use.
+// A Command is a program that runs in its own group. The group counts the CPU use of the program and its child processes.
 type Command struct {
 	Group   *cgroup.Group
 	tree    *cgroup.Tree
 	process *os.Process
 }
 
-// Prepare starts a program in a new group of the tree and stops it before its first instruction. The group has no
-// limit except the CPUs that this process can use. Prepare locks the calling goroutine to its thread until Run.
+// Prepare starts a program in a new group of the tree, and stops the program before its first instruction; Run continues
+// it. The group has no limit, but only the CPUs that this process can use. Prepare locks the calling goroutine to its
+// thread until Run.
 func Prepare(tree *cgroup.Tree, path string, args []string) (*Command, error) {
 	cpus, err := usableCPUs(tree)
 	if err != nil {
@@ -34,7 +35,7 @@ func Prepare(tree *cgroup.Tree, path string, args []string) (*Command, error) {
 	if err := removeEnded(tree); err != nil {
 		return nil, err
 	}
-	runtime.LockOSThread() // ptrace is bound to a thread
+	runtime.LockOSThread() // only the thread that started the program can use ptrace on it
 	process, err := os.StartProcess(path, args, &os.ProcAttr{
 		Files: []*os.File{os.Stdin, os.Stdout, os.Stderr},
 		Sys:   &syscall.SysProcAttr{Ptrace: true},
@@ -45,7 +46,7 @@ func Prepare(tree *cgroup.Tree, path string, args []string) (*Command, error) {
 	}
 	c := &Command{tree.Group(groupName + strconv.Itoa(process.Pid)), tree, process}
 	var status unix.WaitStatus
-	_, err = unix.Wait4(process.Pid, &status, 0, nil) // until it has executed the program
+	_, err = unix.Wait4(process.Pid, &status, 0, nil) // wait for the stop after execve
 	if err == nil {
 		err = c.Group.Create(cgroup.Settings{CPUs: cpus}, process.Pid)
 	}
@@ -58,10 +59,10 @@ func Prepare(tree *cgroup.Tree, path string, args []string) (*Command, error) {
 	return c, nil
 }
 
-// groupName is the prefix of the names of programs' groups.
+// groupName is the prefix of the names of the groups that Prepare creates. The rest of a name is the program's PID.
 const groupName = "record-"
 
-// removeEnded removes the groups of programs that have ended, or whose recorder was killed.
+// removeEnded removes groups of earlier programs that have no processes. Such groups remain if a Recorder was killed.
 func removeEnded(tree *cgroup.Tree) error {
 	names, err := tree.Groups()
 	for _, name := range names {
@@ -75,8 +76,8 @@ func removeEnded(tree *cgroup.Tree) error {
 	return err
 }
 
-// usableCPUs returns the CPUs of the tree that this process can use. Recording must not let a program use CPUs outside
-// the cpuset of its caller, which can be exclusive CPUs of containers.
+// usableCPUs returns the CPUs that Candor's groups can have and that are in this process's affinity. The program must not
+// use other CPUs than this process, because other CPUs can be exclusive CPUs of containers.
 func usableCPUs(tree *cgroup.Tree) (cpuset.Set, error) {
 	cpus, _, err := tree.Effective()
 	if err != nil {
@@ -93,10 +94,10 @@ func usableCPUs(tree *cgroup.Tree) (cpuset.Set, error) {
 	return cpus, nil
 }
 
-// Run runs the program to its end and returns its exit code. As in shells, the exit code after a signal is 128 plus
-// the signal's number. Run forwards signals of this process to the program.
+// Run runs the program to its end and returns its exit code. If a signal has killed the program, the exit code is 128 plus
+// the number of the signal, as in shells. Run forwards SIGTERM and SIGHUP from this process to the program.
 func (c *Command) Run() (code int, err error) {
-	// Ctrl-C on a terminal reaches the program without forwarding.
+	// SIGINT is not forwarded: Ctrl-C on a terminal sends it to the program too.
 	signals := make(chan os.Signal, 4)
 	signal.Notify(signals, unix.SIGTERM, unix.SIGHUP)
 	interrupts := make(chan os.Signal, 1)
@@ -124,7 +125,8 @@ func (c *Command) Run() (code int, err error) {
 	return status.ExitStatus(), nil
 }
 
-// Remove removes the program's group. It returns cgroup.ErrBusy if the program left processes behind.
+// Remove removes the program's group, and Candor's parent group if it is empty. It returns cgroup.ErrBusy if the program's
+// group still has processes.
 func (c *Command) Remove() error {
 	err := c.Group.Remove()
 	if err != nil {

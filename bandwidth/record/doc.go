@@ -1,27 +1,27 @@
-// Package record writes and reads recordings of the CPU use of control groups, with many readings per second.
+// Package record writes and reads recordings of the CPU use of cgroups, with many readings per second.
 //
 // A Recorder reads groups at a fixed interval and writes a recording with a Writer. Groups finds and opens the groups
-// of a machine, and Prepare starts a program in its own group. A Reader reads a recording. A recording is a stream: a
-// program can read it while it grows. If the recorder is killed, the recording is complete up to its last second.
-// Package record does not analyze recordings; package timescale does.
+// of a machine, and Prepare starts a program in its own group. A Reader reads a recording. A recording is a stream, so a
+// program can read the recording while the Recorder writes it. If the Recorder is killed, only the use of the last second
+// is lost. Package record does not analyze recordings; package timescale does.
 //
-// The file format:
+// A recording is a file that consists of a magic string and blocks. The Recorder writes a block each second:
 //
-//	"candor usage 1\n"           the magic, with the version
-//	block …                       each second: uint32 bytes, uint32 CRC-32C of them, the bytes
+//	"candor usage 1\n"            magic string, with the version of the format
+//	block …                       uint32 length of the records in bytes, uint32 CRC-32C of the records, records
 //
-// Numbers outside records are little-endian. A block is a sequence of records. A record is a kind and its fields.
-// Numbers in records are varints; times are in microseconds.
+// The two numbers before the records are little-endian. A record consists of a byte, which is its kind, and fields.
+// Numbers in fields are varints; times are in microseconds. These are the kinds of records with their fields:
 //
-//	H  length, JSON of Header; always and only the first record
-//	G  length, JSON of Group; groups are numbered in this order
-//	T  a reading: time since the previous reading minus the interval (zigzag), number of groups
-//	   with use; for each its number, the counts that have grown (a bit each, in the order of
-//	   cgroup.Usage), and their increments
-//	I  number of consecutive readings at the interval without use by any group
-//	X  number of a group that has ended
-//	C  total CPU time of the recorder, total number of missed readings
-//	E  the end: the recording is complete
+//	H  the Header: length, JSON; always the first record, and only there
+//	G  a new Group: length, JSON; the number of a group is the number of G records before its G record
+//	T  a reading: time since the previous reading minus the interval (zigzag), number of groups with use since
+//	   the previous reading; for each such group: number of the group, a byte with a bit for each counter that
+//	   has grown (in the order of cgroup.Usage), and the increments of these counters
+//	I  readings without use by any group: number of these readings, which are an interval apart
+//	X  the end of a group: number of the group
+//	C  the cost: total CPU time of the Recorder, total number of missed readings
+//	E  the end of the recording: no fields
 package record
 
 import (
@@ -35,13 +35,14 @@ import (
 
 const (
 	magic     = "candor usage 1\n"
-	blockHead = 4 + 4
-	maxBlock  = 1 << 24
-	maxText   = 1 << 16              // maximum bytes of a header or a group
-	maxGroups = 1 << 17              // in one recording
-	maxSpan   = 1e4 * 24 * time.Hour // of a recording
+	blockHead = 4 + 4                // bytes before the records of a block
+	maxBlock  = 1 << 24              // maximum bytes of a block
+	maxText   = 1 << 16              // maximum bytes of the JSON of a Header or a Group
+	maxGroups = 1 << 17              // maximum number of groups in a recording
+	maxSpan   = 1e4 * 24 * time.Hour // maximum length of a recording
 )
 
+// Kinds of records.
 const (
 	kindHeader = 'H'
 	kindGroup  = 'G'
@@ -52,7 +53,7 @@ const (
 	kindEnd    = 'E'
 )
 
-// Bounds of a recorder's interval.
+// Bounds of the interval between readings.
 const (
 	MinInterval = time.Millisecond
 	MaxInterval = 10 * time.Second
@@ -69,24 +70,24 @@ func CheckInterval(d time.Duration) error {
 // A Header describes a recording.
 type Header struct {
 	Interval time.Duration
-	Start    time.Time // of the first reading
+	Start    time.Time // start of the recording
 	CPUs     int       // number of online CPUs of the machine
 	Model    string    // CPU model in /proc/cpuinfo; "": unknown
 	Kernel   string    // kernel release, such as 6.18.5
 }
 
-// A Group is a recorded control group, with its bandwidth at its first reading.
+// A Group is a recorded cgroup, with its bandwidth at the start of its recording.
 type Group struct {
 	Name                 string
 	Quota, Period, Burst time.Duration // Quota 0: no limit
 	Above                string        // name of the ancestor with the tightest limit; "": no ancestor has a limit
-	Encloses             bool          // the group was not requested; it is recorded because its limit applies to a requested group
+	Encloses             bool          // the group is recorded only because it is Above of another recorded group
 }
 
-// A Cost is the cost of recording.
+// A Cost is the cost of recording so far.
 type Cost struct {
-	CPU    time.Duration
-	Missed uint64 // readings that were skipped because they were too late
+	CPU    time.Duration // CPU time of the recording process
+	Missed uint64        // readings that the Recorder skipped because the reading before was late
 }
 
 // The encodings of Header and Group in the file.
@@ -144,7 +145,7 @@ func (g *Group) decode(text []byte) error {
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
-// counts are the counters of a usage as in the file, with times in microseconds.
+// counts are the counters of a cgroup.Usage in the order of its fields, with times in microseconds.
 type counts [6]uint64
 
 func countsOf(u cgroup.Usage) counts {

@@ -12,47 +12,48 @@ import (
 	"github.com/candor-project/candor/cgroup"
 )
 
-// Errors of readers. All other errors of Next come from the file.
+// Errors of a Reader. All other errors of Next are errors of the input.
 var (
-	// ErrFormat means that a file is not a recording, has another version, or is damaged.
+	// ErrFormat means that the input is not a recording, has another version, or is damaged.
 	ErrFormat = errors.New("not a recording of version 1")
-	// ErrCut means that a recording is still being written, or that its recorder was killed. The data up to that
-	// point is valid.
+	// ErrCut means that a recording is still being written, or that its Recorder was killed. The ticks before the error
+	// are valid.
 	ErrCut = errors.New("the recording has no end: its recorder still runs or was killed")
 )
 
-// A Tick is the use in the time from the previous tick to At.
+// A Tick holds the use of the groups between the previous Tick and At. It stands for a reading, or for several consecutive
+// readings without any use.
 type Tick struct {
-	At       time.Duration // since the recording's start
-	Readings int           // 1, or the number of readings without any use
-	Uses     []Use         // valid until the next call of Next
-	Ended    []int         // groups that have ended
+	At       time.Duration // time of the last of these readings since the start of the recording
+	Readings int           // number of readings
+	Uses     []Use         // only groups with use; valid until the next call of Next
+	Ended    []int         // numbers of the groups that have ended; valid until the next call of Next
 }
 
 // A Use holds the increments of a group's counters.
 type Use struct {
-	Group int
+	Group int // number of the group
 	cgroup.Usage
 }
 
-// A Reader reads a recording.
+// A Reader reads a recording. Its methods read… return a part of the present block.
 type Reader struct {
 	Header
-	Groups []Group // groups read so far
-	Cost   Cost    // cost so far
-	in     *bufio.Reader
-	block  []byte
-	rest   []byte // of the block
-	at     time.Duration
-	tick   Tick
-	ended  bool
+	Groups  []Group // groups read so far, by number
+	Cost    Cost    // last cost read
+	in      *bufio.Reader
+	block   []byte        // present block
+	rest    []byte        // part of the block that is not read yet
+	at      time.Duration // time of the last reading
+	tick    Tick          // result of Next
+	isEnded bool          // the end record was read
 }
 
-// NewReader returns a reader at the start of a recording. The error is ErrFormat, or ErrCut if the header is
-// incomplete.
+// NewReader reads the header of a recording and returns a Reader for the rest. The error is ErrFormat, ErrCut if the
+// header is incomplete, or an error of in.
 func NewReader(in io.Reader) (*Reader, error) {
 	r := &Reader{in: bufio.NewReaderSize(in, 1<<16)}
-	if err := r.magic(); err != nil {
+	if err := r.readMagic(); err != nil {
 		return nil, err
 	}
 	if err := r.nextBlock(); err != nil {
@@ -62,7 +63,7 @@ func NewReader(in io.Reader) (*Reader, error) {
 		return nil, r.damaged("no header")
 	}
 	r.rest = r.rest[1:]
-	text, err := r.text()
+	text, err := r.readText()
 	if err == nil {
 		if err := r.Header.decode(text); err != nil {
 			return nil, r.damaged("header: %v", err)
@@ -71,8 +72,8 @@ func NewReader(in io.Reader) (*Reader, error) {
 	return r, err
 }
 
-// magic reads and checks the start of the file.
-func (r *Reader) magic() error {
+// readMagic reads and checks the magic string.
+func (r *Reader) readMagic() error {
 	start := make([]byte, len(magic))
 	n, err := io.ReadFull(r.in, start)
 	switch {
@@ -93,12 +94,12 @@ func (r *Reader) damaged(format string, args ...any) error {
 	return fmt.Errorf("%w: damaged after %v: %s", ErrFormat, r.at, fmt.Sprintf(format, args...))
 }
 
-// Next reads the next tick. At the recording's end the error is io.EOF or ErrCut.
+// Next reads the next Tick. At the end of a recording it returns io.EOF if the recording is complete, else ErrCut.
 func (r *Reader) Next() (*Tick, error) {
 	r.tick = Tick{Uses: r.tick.Uses[:0], Ended: r.tick.Ended[:0]}
 	for {
 		if len(r.rest) == 0 {
-			if r.ended {
+			if r.isEnded {
 				return nil, io.EOF
 			}
 			if err := r.nextBlock(); err != nil {
@@ -107,10 +108,10 @@ func (r *Reader) Next() (*Tick, error) {
 		}
 		kind := r.rest[0]
 		r.rest = r.rest[1:]
-		if r.ended {
+		if r.isEnded {
 			return nil, r.damaged("something behind the end")
 		}
-		isTick, err := r.record(kind)
+		isTick, err := r.readRecord(kind)
 		if err != nil {
 			return nil, err
 		}
@@ -121,30 +122,30 @@ func (r *Reader) Next() (*Tick, error) {
 	}
 }
 
-// record reads the fields of a record, and reports whether it is a tick.
-func (r *Reader) record(kind byte) (isTick bool, err error) {
+// readRecord reads the fields of a record, and reports whether the record completes a Tick.
+func (r *Reader) readRecord(kind byte) (isTick bool, err error) {
 	switch kind {
 	case kindGroup:
-		return false, r.group()
+		return false, r.readGroup()
 	case kindTick:
-		return true, r.readings()
+		return true, r.readTick()
 	case kindIdle:
-		return true, r.idle()
+		return true, r.readIdle()
 	case kindEnded:
-		group, err := r.groupNumber()
+		group, err := r.readGroupNumber()
 		r.tick.Ended = append(r.tick.Ended, group)
 		return false, err
 	case kindCost:
-		return false, r.cost()
+		return false, r.readCost()
 	case kindEnd:
-		r.ended = true
+		r.isEnded = true
 		return false, nil
 	default:
 		return false, r.damaged("a record of kind %q", kind)
 	}
 }
 
-// nextBlock reads a block, which has at least one byte.
+// nextBlock reads the next block, which contains at least a byte of records.
 func (r *Reader) nextBlock() error {
 	head := make([]byte, blockHead)
 	if _, err := io.ReadFull(r.in, head); isEnd(err) {
@@ -172,8 +173,8 @@ func (r *Reader) nextBlock() error {
 	return nil
 }
 
-func (r *Reader) group() error {
-	text, err := r.text()
+func (r *Reader) readGroup() error {
+	text, err := r.readText()
 	if err != nil {
 		return err
 	}
@@ -188,7 +189,7 @@ func (r *Reader) group() error {
 	return nil
 }
 
-func (r *Reader) readings() error {
+func (r *Reader) readTick() error {
 	late, size := binary.Varint(r.rest)
 	if size <= 0 {
 		return r.damaged("a number that ends nowhere")
@@ -201,17 +202,17 @@ func (r *Reader) readings() error {
 	if err := r.advance(time.Duration(step) * time.Microsecond); err != nil {
 		return err
 	}
-	n, err := r.number(uint64(len(r.Groups)))
+	n, err := r.readNumber(uint64(len(r.Groups)))
 	r.tick.Readings = 1
 	for before := -1; n > 0 && err == nil; n-- {
-		before, err = r.use(before)
+		before, err = r.readUse(before)
 	}
 	return err
 }
 
-// use reads the use of a group, whose number must be above before.
-func (r *Reader) use(before int) (group int, err error) {
-	if group, err = r.groupNumber(); err != nil {
+// readUse reads the use of a group. It returns an error unless the number of the group is above before.
+func (r *Reader) readUse(before int) (group int, err error) {
+	if group, err = r.readGroupNumber(); err != nil {
 		return 0, err
 	}
 	if group <= before || len(r.rest) == 0 {
@@ -227,7 +228,7 @@ func (r *Reader) use(before int) (group int, err error) {
 		if bits&(1<<i) == 0 {
 			continue
 		}
-		if grown[i], err = r.number(uint64(maxSpan / time.Microsecond)); err != nil {
+		if grown[i], err = r.readNumber(uint64(maxSpan / time.Microsecond)); err != nil {
 			return 0, err
 		}
 	}
@@ -235,8 +236,8 @@ func (r *Reader) use(before int) (group int, err error) {
 	return group, nil
 }
 
-func (r *Reader) idle() error {
-	n, err := r.number(uint64(maxSpan / r.Interval))
+func (r *Reader) readIdle() error {
+	n, err := r.readNumber(uint64(maxSpan / r.Interval))
 	r.tick.Readings = int(n)
 	if err != nil {
 		return err
@@ -252,26 +253,26 @@ func (r *Reader) advance(d time.Duration) error {
 	return nil
 }
 
-func (r *Reader) cost() error {
-	cpu, err := r.number(uint64(maxSpan / time.Microsecond))
+func (r *Reader) readCost() error {
+	cpu, err := r.readNumber(uint64(maxSpan / time.Microsecond))
 	if err != nil {
 		return err
 	}
-	missed, err := r.number(uint64(maxSpan))
+	missed, err := r.readNumber(uint64(maxSpan))
 	r.Cost = Cost{time.Duration(cpu) * time.Microsecond, missed}
 	return err
 }
 
-func (r *Reader) groupNumber() (int, error) {
+func (r *Reader) readGroupNumber() (int, error) {
 	if len(r.Groups) == 0 {
 		return 0, r.damaged("a group that was not named")
 	}
-	n, err := r.number(uint64(len(r.Groups) - 1))
+	n, err := r.readNumber(uint64(len(r.Groups) - 1))
 	return int(n), err
 }
 
-// number reads a varint and checks its upper bound.
-func (r *Reader) number(limit uint64) (uint64, error) {
+// readNumber reads a varint, which must be at most limit.
+func (r *Reader) readNumber(limit uint64) (uint64, error) {
 	n, size := binary.Uvarint(r.rest)
 	if size <= 0 {
 		return 0, r.damaged("a number that ends nowhere")
@@ -283,8 +284,8 @@ func (r *Reader) number(limit uint64) (uint64, error) {
 	return n, nil
 }
 
-func (r *Reader) text() ([]byte, error) {
-	n, err := r.number(maxText)
+func (r *Reader) readText() ([]byte, error) {
+	n, err := r.readNumber(maxText)
 	if err != nil {
 		return nil, err
 	}

@@ -16,13 +16,13 @@ import (
 	"github.com/candor-project/candor/internal/procfs"
 )
 
-// A Source reads a group's usage. After the group's end, Read returns fs.ErrNotExist.
+// A Source reads the usage of a group. After the end of the group, Read returns fs.ErrNotExist.
 type Source interface {
 	Read() (cgroup.Usage, error)
 	Close()
 }
 
-// ErrAllEnded means that a recording ended because all of its groups have ended.
+// ErrAllEnded means that a recording has ended because all its groups have ended.
 var ErrAllEnded = errors.New("all groups have ended")
 
 // A Recorder reads groups at every interval and writes a recording.
@@ -34,31 +34,33 @@ type Recorder struct {
 	start      time.Time // with its monotonic clock
 	missed     uint64
 	initialCPU time.Duration // this process's CPU time at the start
-	// Look, if not nil, is called once a second, for example to add new groups.
-	Look func() error
+	// OnFlush, if not nil, is called each second before the Recorder writes a block, for example to add new groups.
+	OnFlush func() error
 }
 
+// A source is a Source with its group.
 type source struct {
 	Source
-	group      int
-	isAncestor bool // the recording does not wait for its end
+	group      int  // number of the group
+	isAncestor bool // Group.Encloses: the recording does not wait for the end of the group
 }
 
-// flushEvery is the time between writes to the file.
+// flushEvery is the time between two blocks.
 const flushEvery = time.Second
 
-// New starts a recording of this machine.
+// New starts a recording of this machine and writes its header. It records no groups before Add.
 func New(out io.Writer, interval time.Duration) (*Recorder, error) {
 	var name unix.Utsname
 	if err := unix.Uname(&name); err != nil {
 		return nil, err
 	}
-	began := time.Now()
-	w, err := NewWriter(out, Header{Interval: interval, Start: began.UTC(), CPUs: onlineCPUs(), Model: procfs.CPUModel(), Kernel: unix.ByteSliceToString(name.Release[:])})
-	return &Recorder{w: w, interval: interval, start: began, initialCPU: processCPU()}, err
+	start := time.Now()
+	w, err := NewWriter(out, Header{Interval: interval, Start: start.UTC(), CPUs: onlineCPUs(), Model: procfs.CPUModel(), Kernel: unix.ByteSliceToString(name.Release[:])})
+	return &Recorder{w: w, interval: interval, start: start, initialCPU: processCPU()}, err
 }
 
-// Add adds a group. The recorder closes its source. The usage before Add does not count.
+// Add adds a group to the recording. The recording contains only the use after Add. The Recorder closes s, unless Add
+// returns an error.
 func (r *Recorder) Add(g Group, s Source) error {
 	now, err := s.Read()
 	if err != nil {
@@ -71,13 +73,13 @@ func (r *Recorder) Add(g Group, s Source) error {
 	return err
 }
 
-// Run records for a duration (0: no time limit), until the context ends, or until all groups have ended. The end of
-// the context is not an error. If all groups have ended and Look is nil, the error is ErrAllEnded. Run always
-// completes the recording.
+// Run records for a duration (0: no time limit), or until the context is done. If OnFlush is nil, Run also ends when all
+// groups have ended, and returns ErrAllEnded. The end of the context is not an error. Run completes the recording in any
+// case, so that it has an end.
 func (r *Recorder) Run(ctx context.Context, duration time.Duration) error {
 	defer r.close()
 	err := r.record(ctx, duration)
-	r.cost()
+	r.writeCost()
 	return errors.Join(err, r.w.Close())
 }
 
@@ -92,7 +94,7 @@ func (r *Recorder) record(ctx context.Context, duration time.Duration) error {
 		timer.Reset(next - time.Since(r.start))
 		select {
 		case <-ctx.Done():
-			return r.read() // use since the last reading
+			return r.read() // record the use since the last reading
 		case <-timer.C:
 		}
 		if err := r.read(); err != nil {
@@ -114,7 +116,7 @@ func (r *Recorder) record(ctx context.Context, duration time.Duration) error {
 	return nil
 }
 
-// read reads all groups once.
+// read makes a reading of all groups.
 func (r *Recorder) read() error {
 	at := time.Since(r.start)
 	r.readings = r.readings[:0]
@@ -142,24 +144,24 @@ func (r *Recorder) read() error {
 		r.w.Ended(group)
 	}
 	r.w.Tick(at, r.readings)
-	if running == 0 && r.Look == nil {
+	if running == 0 && r.OnFlush == nil {
 		return ErrAllEnded
 	}
 	return nil
 }
 
-// flush writes the readings since the last flush, and the cost so far.
+// flush writes a block with the readings since the last flush and the present cost.
 func (r *Recorder) flush() error {
-	if r.Look != nil {
-		if err := r.Look(); err != nil {
+	if r.OnFlush != nil {
+		if err := r.OnFlush(); err != nil {
 			return err
 		}
 	}
-	r.cost()
+	r.writeCost()
 	return r.w.Flush()
 }
 
-func (r *Recorder) cost() { r.w.Cost(Cost{processCPU() - r.initialCPU, r.missed}) }
+func (r *Recorder) writeCost() { r.w.Cost(Cost{processCPU() - r.initialCPU, r.missed}) }
 
 // processCPU returns the CPU time of this process.
 func processCPU() time.Duration {

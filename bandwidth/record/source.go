@@ -11,23 +11,24 @@ import (
 	"github.com/candor-project/candor/cgroup"
 )
 
-// Groups are open groups of a machine, ready for recording.
+// Groups are groups of a machine that are open for recording.
 type Groups struct {
 	tree     *cgroup.Tree
-	open     []openedGroup
-	known    map[string]bool // by path: groups found so far
-	recorded map[string]bool // by path: groups that are recorded for their limit
+	open     []openedGroup   // groups that no Recorder has got yet
+	known    map[string]bool // paths of the groups with processes at the last call of find; nil if find is not used
+	recorded map[string]bool // names of all groups that are recorded
 }
 
+// An openedGroup is a group with a source of its usage.
 type openedGroup struct {
 	Group
 	Source
 }
 
-// A Target is a group to record: its name in the recording, and its name for cgroup.OpenUsage.
+// A Target is a group to record. Name is the group's name in the recording, and Group its name for cgroup.OpenUsage.
 type Target struct{ Name, Group string }
 
-// Open opens groups. The error is fs.ErrNotExist if a group does not exist.
+// Open opens the targets. The error is fs.ErrNotExist if a group does not exist.
 func Open(tree *cgroup.Tree, targets ...Target) (*Groups, error) {
 	g := &Groups{tree: tree, recorded: map[string]bool{}}
 	for _, target := range targets {
@@ -51,7 +52,8 @@ func (g *Groups) store(group openedGroup) error {
 	return nil
 }
 
-// add passes an open group to found, after the group whose limit applies to it.
+// add calls found for an open group. Before, it opens the group's ancestor with the tightest limit, and calls found for
+// this ancestor.
 func (g *Groups) add(group openedGroup, found func(openedGroup) error) error {
 	err := g.addAncestor(group.Above, found)
 	if err == nil {
@@ -63,8 +65,9 @@ func (g *Groups) add(group openedGroup, found func(openedGroup) error) error {
 	return err
 }
 
-// addAncestor opens an ancestor group for its limit, unless the group is already recorded. The throttling of the ancestor
-// delays its descendants, but only the ancestor's counters show it.
+// addAncestor opens the ancestor at a path and calls found for it, unless the ancestor is recorded already. An ancestor is
+// recorded because its throttling delays the groups nested in it, and only the counters of the ancestor show this
+// throttling.
 func (g *Groups) addAncestor(path string, found func(openedGroup) error) error {
 	if path == "" || g.recorded[path] {
 		return nil
@@ -79,13 +82,14 @@ func (g *Groups) addAncestor(path string, found func(openedGroup) error) error {
 	return g.add(group, found)
 }
 
-// OpenEvery opens all groups that have processes. Record adds groups that appear later.
+// OpenEvery opens all groups that have processes. Record also records groups that get processes later.
 func OpenEvery(tree *cgroup.Tree) (*Groups, error) {
 	g := &Groups{tree: tree, known: map[string]bool{}, recorded: map[string]bool{}}
 	return g, g.find(g.store)
 }
 
-// find opens new groups that have processes. It skips groups that end meanwhile.
+// find opens all groups that have processes and are not recorded yet, and calls found for them. It skips groups that end
+// meanwhile.
 func (g *Groups) find(found func(openedGroup) error) error {
 	paths, err := g.tree.Paths()
 	if err != nil {
@@ -94,7 +98,7 @@ func (g *Groups) find(found func(openedGroup) error) error {
 	now := make(map[string]bool, len(paths))
 	for _, path := range paths {
 		now[path] = true
-		if g.known[path] || g.recorded[path] { // or recorded for its limit, and has processes only now
+		if g.known[path] || g.recorded[path] { // recorded, but not known: an ancestor that has processes only now
 			continue
 		}
 		group, err := openGroup(g.tree, Target{path, path})
@@ -113,19 +117,19 @@ func (g *Groups) find(found func(openedGroup) error) error {
 	return nil
 }
 
-// A foundSource is the source of a group that find found. When the group ends, its path becomes unknown, because another
-// group can be created at the path.
+// A foundSource is a Source that calls onClose when it is closed. onClose removes the path of an ended group from known
+// and recorded, so that find can find a new group at the same path.
 type foundSource struct {
 	Source
 	onClose func()
 }
 
-func (k foundSource) Close() {
-	k.Source.Close()
-	k.onClose()
+func (s foundSource) Close() {
+	s.Source.Close()
+	s.onClose()
 }
 
-// Record records the groups with a Recorder, and closes them.
+// Record records the groups with a Recorder and writes the recording to out. It closes the groups.
 func (g *Groups) Record(ctx context.Context, out io.Writer, interval, duration time.Duration) error {
 	defer g.Close()
 	r, err := New(out, interval)
@@ -140,15 +144,15 @@ func (g *Groups) Record(ctx context.Context, out io.Writer, interval, duration t
 		} else if err != nil { // the group has ended meanwhile
 			group.Close()
 		}
-		g.open = g.open[1:] // the recorder closes it
+		g.open = g.open[1:] // from now on, the Recorder is responsible for closing the group
 	}
 	if g.known != nil {
-		r.Look = func() error { return g.find(add) }
+		r.OnFlush = func() error { return g.find(add) }
 	}
 	return r.Run(ctx, duration)
 }
 
-// Close closes groups that were not recorded.
+// Close closes the groups that Record has not passed to a Recorder.
 func (g *Groups) Close() {
 	for _, group := range g.open {
 		group.Close()

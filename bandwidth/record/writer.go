@@ -11,21 +11,21 @@ import (
 	"github.com/candor-project/candor/cgroup"
 )
 
-// A Writer writes a recording. Its data is in the file after Flush.
+// A Writer writes a recording. It collects records in a block, and writes the block to the output in Flush.
 type Writer struct {
 	out      io.Writer
-	interval int64 // µs
-	buf      []byte
-	last     []counts // by group, in the reader's state
-	at       int64    // µs, in the reader's state
-	idle     uint64   // readings that are not yet written
-	failed   error    // error of a block that was written before its second was over
+	interval int64    // interval between readings in µs
+	buf      []byte   // present block, with space for its head
+	last     []counts // counters at the last reading, by group
+	at       int64    // time in µs that a Reader computes from the records so far
+	idle     uint64   // number of readings without use that are not in a record yet
+	failed   error    // error of flushEarly
 }
 
-// ErrFull means that a recording cannot take more data. Its data so far is valid.
+// ErrFull means that a recording cannot contain more groups. The recording remains valid.
 var ErrFull = errors.New("the recording is full")
 
-// NewWriter starts a recording.
+// NewWriter starts a recording and writes its header.
 func NewWriter(out io.Writer, h Header) (*Writer, error) {
 	if err := CheckInterval(h.Interval); err != nil {
 		return nil, err
@@ -41,12 +41,12 @@ func NewWriter(out io.Writer, h Header) (*Writer, error) {
 		return nil, err
 	}
 	w := &Writer{out: out, interval: h.Interval.Microseconds(), buf: make([]byte, blockHead)}
-	w.text(kindHeader, text)
+	w.writeText(kindHeader, text)
 	return w, w.Flush()
 }
 
-// Group adds a group and returns its number. The usage before now does not count. The error is ErrFull if there are
-// too many groups.
+// Group adds a group to the recording and returns the number of the group. The recording contains the use beyond the
+// counters in now. The error is ErrFull if there are too many groups.
 func (w *Writer) Group(g Group, now cgroup.Usage) (number int, err error) {
 	text, err := g.encode()
 	switch {
@@ -58,14 +58,14 @@ func (w *Writer) Group(g Group, now cgroup.Usage) (number int, err error) {
 		return 0, fmt.Errorf("group %.60q…: its name has more than %d bytes", g.Name, maxText)
 	}
 	w.writeIdle()
-	w.text(kindGroup, text)
+	w.writeText(kindGroup, text)
 	w.last = append(w.last, countsOf(now))
 	w.flushEarly()
 	return len(w.last) - 1, nil
 }
 
-// flushEarly writes a block before its second is over, so that it does not exceed the maximum size. A reading of the
-// maximum number of groups takes less than half of that size.
+// flushEarly writes the present block if it exceeds half of the maximum size. A reading of the maximum number of groups
+// needs less than half of this size, so no block exceeds the maximum.
 func (w *Writer) flushEarly() {
 	if len(w.buf) > maxBlock/2 && w.failed == nil {
 		w.failed = w.Flush()
@@ -74,11 +74,12 @@ func (w *Writer) flushEarly() {
 
 // A Reading holds the kernel's counters of a group.
 type Reading struct {
-	Group int
+	Group int // number of the group
 	cgroup.Usage
 }
 
-// Tick writes the readings of a moment, in ascending order of the groups. at counts from the recording's start.
+// Tick records the readings at a time since the start of the recording. The readings must be in ascending order of the
+// groups' numbers.
 func (w *Writer) Tick(at time.Duration, readings []Reading) {
 	changed := 0
 	for i := range readings {
@@ -89,24 +90,24 @@ func (w *Writer) Tick(at time.Duration, readings []Reading) {
 	now := at.Microseconds()
 	late := now - w.at - (int64(w.idle)+1)*w.interval
 	if changed == 0 && late < w.interval && late > -w.interval {
-		w.idle++ // the next written reading corrects the time
+		w.idle++ // a small error of the time does not matter: the next T record corrects it
 		return
 	}
 	w.writeIdle()
 	now = max(now, w.at)
 	w.buf = append(w.buf, kindTick)
 	w.buf = binary.AppendVarint(w.buf, now-w.at-w.interval)
-	w.number(uint64(changed))
+	w.writeNumber(uint64(changed))
 	w.at = now
 	for i := range readings {
-		w.change(&readings[i])
+		w.writeUse(&readings[i])
 	}
 	w.flushEarly()
 }
 
-// change writes the increments of a group's counters. A counter that decreased belongs to a new group of the same
-// name, and the reading is its first.
-func (w *Writer) change(r *Reading) {
+// writeUse writes the increments of a group's counters since the last reading, if there are any. It omits counters that
+// have decreased: they belong to a new group of the same name.
+func (w *Writer) writeUse(r *Reading) {
 	now, last := countsOf(r.Usage), &w.last[r.Group]
 	if now == *last {
 		return
@@ -120,11 +121,11 @@ func (w *Writer) change(r *Reading) {
 		}
 	}
 	*last = now
-	w.number(uint64(r.Group))
+	w.writeNumber(uint64(r.Group))
 	w.buf = append(w.buf, bits)
 	for i := range grown {
 		if bits&(1<<i) != 0 {
-			w.number(grown[i])
+			w.writeNumber(grown[i])
 		}
 	}
 }
@@ -133,18 +134,18 @@ func (w *Writer) change(r *Reading) {
 func (w *Writer) Ended(group int) {
 	w.writeIdle()
 	w.buf = append(w.buf, kindEnded)
-	w.number(uint64(group))
+	w.writeNumber(uint64(group))
 }
 
 // Cost records the cost of recording so far.
 func (w *Writer) Cost(c Cost) {
 	w.writeIdle()
 	w.buf = append(w.buf, kindCost)
-	w.number(uint64(max(c.CPU, 0) / time.Microsecond))
-	w.number(c.Missed)
+	w.writeNumber(uint64(max(c.CPU, 0) / time.Microsecond))
+	w.writeNumber(c.Missed)
 }
 
-// Flush writes a block to the file.
+// Flush writes the present block to the output.
 func (w *Writer) Flush() error {
 	if w.failed != nil {
 		return w.failed
@@ -161,7 +162,7 @@ func (w *Writer) Flush() error {
 	return err
 }
 
-// Close completes the recording. It does not close the file.
+// Close writes the end of the recording. It does not close the output.
 func (w *Writer) Close() error {
 	w.writeIdle()
 	w.buf = append(w.buf, kindEnd)
@@ -173,15 +174,15 @@ func (w *Writer) writeIdle() {
 		return
 	}
 	w.buf = append(w.buf, kindIdle)
-	w.number(w.idle)
+	w.writeNumber(w.idle)
 	w.at += int64(w.idle) * w.interval
 	w.idle = 0
 }
 
-func (w *Writer) number(n uint64) { w.buf = binary.AppendUvarint(w.buf, n) }
+func (w *Writer) writeNumber(n uint64) { w.buf = binary.AppendUvarint(w.buf, n) }
 
-func (w *Writer) text(kind byte, text []byte) {
+func (w *Writer) writeText(kind byte, writeText []byte) {
 	w.buf = append(w.buf, kind)
-	w.number(uint64(len(text)))
-	w.buf = append(w.buf, text...)
+	w.writeNumber(uint64(len(writeText)))
+	w.buf = append(w.buf, writeText...)
 }

@@ -6,8 +6,8 @@ import (
 	"github.com/candor-project/candor/internal/figure"
 )
 
-// Plot draws a group's use over time with a line for each length of the windows, and the group's limit. It requires
-// Trace.
+// Plot draws a group's use over time, with a line for each window length and a line for the group's limit. The caller must
+// have called Trace.
 func (g *Group) Plot() *figure.Plot {
 	p := figure.New()
 	p.Title = fmt.Sprintf("%s\nmean %s CPUs", Printable(g.Name), Number(g.Mean()))
@@ -18,7 +18,7 @@ func (g *Group) Plot() *figure.Plot {
 			continue
 		}
 		name := Length(points.Window)
-		if points.each > 1 {
+		if points.windowsPerPoint > 1 {
 			name += fmt.Sprintf(", highest in %s", Length(points.Step()))
 		}
 		s := figure.Stroke{Color: figure.Colors[i], Width: 0.6 + 0.5*float64(i)}
@@ -34,7 +34,7 @@ func (g *Group) Plot() *figure.Plot {
 	return p
 }
 
-// steps returns a series as a line that is constant within a window.
+// steps returns a series as a line that is constant within the time of each point.
 func (g *Group) steps(s *Series) []figure.Point {
 	line := make([]figure.Point, 0, 2*len(s.CPUs))
 	step := s.Step().Seconds()

@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// The encoding of a summary as JSON. CPUs are numbers of CPUs, times are seconds.
+// Types of the JSON encoding of a summary. A use is a number of CPUs, and a time is in seconds.
 type (
 	jsonSummary struct {
 		Start           time.Time   `json:"start"`
@@ -99,10 +99,10 @@ func (g *Group) json() jsonGroup {
 		}
 		out.Windows = append(out.Windows, jsonWindow{f.Window.Seconds(), f.Windows, f.Mean, f.P50, p99, f.Peak, f.PeakToMean, f.Burstiness})
 	}
-	if h := g.Hidden; h != nil {
+	if h := g.HiddenDemand; h != nil {
 		out.Hidden = &jsonHidden{h.Share, h.Used, h.Wanted}
 	}
-	if a := g.Above; a != nil {
+	if a := g.Ancestor; a != nil {
 		out.Above = &jsonAbove{a.Name, a.Quota.Seconds(), a.Period.Seconds(), a.Used.Periods, a.Used.Throttled}
 	}
 	for _, p := range g.Phases() {

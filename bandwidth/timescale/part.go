@@ -7,13 +7,14 @@ import (
 	"github.com/candor-project/candor/cgroup"
 )
 
-// A Part is a part of a recording, by times since its start. The zero value is the whole recording.
+// A Part is a part of a recording. From and To are times since the start of the recording. The zero value is the whole
+// recording.
 type Part struct{ From, To time.Duration } // To 0: the end of the recording
 
 // ErrNoPart means that a recording does not have the requested part.
 var ErrNoPart = errors.New("no such part of the recording")
 
-// clip returns the moment of the part that is nearest to a moment.
+// clip returns the moment in the part that is nearest to at.
 func (p Part) clip(at time.Duration) time.Duration {
 	if p.To > 0 {
 		at = min(at, p.To)
@@ -23,8 +24,8 @@ func (p Part) clip(at time.Duration) time.Duration {
 
 // share returns the share of the time between two readings that lies in the part.
 func (p Part) share(from, to time.Duration) float64 {
-	if in := p.clip(to) - p.clip(from); from < to {
-		return float64(in) / float64(to-from)
+	if overlap := p.clip(to) - p.clip(from); from < to {
+		return float64(overlap) / float64(to-from)
 	}
 	if p.clip(to) == to {
 		return 1
@@ -32,7 +33,8 @@ func (p Part) share(from, to time.Duration) float64 {
 	return 0
 }
 
-// scale returns a share of a usage. Periods are indivisible, so they belong to the part with the larger share.
+// scale returns a share of a usage. It returns the numbers of periods either whole or as 0, because a period cannot be
+// divided: whole if the share is at least one half.
 func scale(u cgroup.Usage, share float64) cgroup.Usage {
 	if share == 1 {
 		return u

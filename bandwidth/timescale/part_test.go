@@ -56,7 +56,7 @@ func TestParts(t *testing.T) {
 				t.Fatalf("%+v: %v, %+v", p, err, s)
 			}
 			web := s.Groups[1]
-			cpu[i], periods[i] = web.Used.CPU, web.Above.Used.Periods
+			cpu[i], periods[i] = web.Used.CPU, web.Ancestor.Used.Periods
 			if want := (Part{p.clip(0), p.clip(span)}); web.From != want.From || web.To != want.To {
 				t.Fatalf("%+v: from %v to %v", p, web.From, web.To)
 			}
@@ -78,10 +78,10 @@ func TestAbove(t *testing.T) {
 		t.Fatal(err)
 	}
 	web := s.Groups[1]
-	if web.Above == nil || web.Above.Name != "/pod" || web.Above.Used.Throttled != 1 || web.Hidden == nil || web.Hidden.Share != 1 || math.Abs(web.Hidden.Wanted-web.Mean()) > 1e-9 {
-		t.Errorf("%+v, hidden %+v", web.Above, web.Hidden)
+	if web.Ancestor == nil || web.Ancestor.Name != "/pod" || web.Ancestor.Used.Throttled != 1 || web.HiddenDemand == nil || web.HiddenDemand.Share != 1 || math.Abs(web.HiddenDemand.Wanted-web.Mean()) > 1e-9 {
+		t.Errorf("%+v, hidden %+v", web.Ancestor, web.HiddenDemand)
 	}
-	if top := s.Groups[0]; top.Above != nil || top.Hidden == nil || !top.Encloses {
+	if top := s.Groups[0]; top.Ancestor != nil || top.HiddenDemand == nil || !top.Encloses {
 		t.Errorf("%+v", top)
 	}
 }

@@ -5,24 +5,27 @@ import (
 	"time"
 )
 
-// A Phase is a time in which a group's mean use was about constant and differed from the phases before and after.
+// A Phase is a part of a recording in which the mean use of a group was about constant, and differed from the use in the
+// phases before and after.
 type Phase struct {
-	From, To time.Duration // since the recording's start
-	Mean     float64       // CPUs
+	From, To time.Duration // times since the start of the recording
+	Mean     float64       // mean use in CPUs
 }
 
-// Criteria of phases. Five parts explain at most half of the variance of noise.
+// Criteria of phases. A recording is divided into phases only if the phases' means explain most of the variance of the
+// levels. For comparison, five parts explain at most half of the variance of random noise.
 const (
-	levelWindow  = time.Second
-	minLevels    = 20   // minimum number of levels of a recording with phases
-	partDivisor  = 10   // a phase has at minLength 1/partDivisor of the recording
-	maxPhases    = 5    // with more phases, the recording counts as a single phase
-	minExplained = 0.8  // minimum share of the variance that the phases' means explain
-	minRatio     = 1.5  // minimum ratio of the means of neighbors
-	minStep      = 0.02 // minimum difference of the means of neighbors, in CPUs
+	levelWindow  = time.Second // window length from which levels are computed
+	minLevels    = 20          // minimum number of levels of a recording with phases
+	partDivisor  = 10          // a phase has at least 1/partDivisor of the recording
+	maxPhases    = 5           // a recording that needs more phases counts as a single phase
+	minExplained = 0.8         // minimum share of the variance that the phases' means explain
+	minRatio     = 1.5         // minimum ratio of the means of adjacent phases
+	minStep      = 0.02        // minimum difference of the means of adjacent phases, in CPUs
 )
 
-// Phases returns a group's phases. It returns nil if there is only a single phase.
+// Phases returns a group's phases, with the smallest number of phases that meets the criteria. It returns nil if the whole
+// recording is a single phase.
 func (g *Group) Phases() []Phase {
 	if g.levels == nil || len(g.levels.means) < minLevels {
 		return nil
@@ -45,8 +48,9 @@ func (g *Group) Phases() []Phase {
 	return nil
 }
 
+// phases returns the phases for the indexes of levels at which the phases end.
 func (g *Group) phases(ends []int) (list []Phase) {
-	step := time.Duration(g.levels.each) * levelWindow
+	step := time.Duration(g.levels.windowsPerMean) * levelWindow
 	from := 0
 	for _, end := range ends {
 		to := g.From + time.Duration(end)*step
@@ -66,7 +70,7 @@ func meanOf(values []float64) (mean float64) {
 	return mean
 }
 
-// spreadOf returns the sum of the squared distances from the mean.
+// spreadOf returns the sum of the squared differences between the values and their mean.
 func spreadOf(values []float64) (sum float64) {
 	mean := meanOf(values)
 	for _, v := range values {
@@ -75,8 +79,9 @@ func spreadOf(values []float64) (sum float64) {
 	return sum
 }
 
-// splitPhases divides values into n contiguous parts with the smallest squared distances from the parts' means. It returns
-// the ends of the parts, and the sum of the squared distances.
+// splitPhases divides values into n contiguous parts with the smallest sum of squared differences between the values and
+// the means of their parts. It returns the ends of the parts, and this sum. The algorithm is dynamic programming over the
+// number of parts.
 func splitPhases(values []float64, n int) (ends []int, rest float64) {
 	minLength := max(len(values)/partDivisor, 1)
 	sums, squares := make([]float64, len(values)+1), make([]float64, len(values)+1)
@@ -87,14 +92,14 @@ func splitPhases(values []float64, n int) (ends []int, rest float64) {
 		sum := sums[to] - sums[from]
 		return max(squares[to]-squares[from]-sum*sum/float64(to-from), 0)
 	}
-	best := make([]float64, len(values)+1) // smallest sum for the values up to an index, with the present number of parts
+	best := make([]float64, len(values)+1) // smallest sum for the values before an index, with the present number of parts
 	for to := range best {
 		best[to] = math.Inf(1)
 		if to >= minLength {
 			best[to] = spread(0, to)
 		}
 	}
-	from := make([][]int, n) // start of the last part, by number of parts and index
+	from := make([][]int, n) // start of the last part, by number of parts minus 1 and by index
 	for part := 1; part < n; part++ {
 		next := make([]float64, len(best))
 		from[part] = make([]int, len(best))
@@ -118,34 +123,34 @@ func splitPhases(values []float64, n int) (ends []int, rest float64) {
 	return ends, best[len(values)]
 }
 
-// levels hold the use over time as a bounded number of means, each over the same number of windows.
+// levels hold the use of a group over time as at most maxLevels means (levels), each over the same number of windows.
 type levels struct {
-	means  []float64
-	each   int64
-	filled int64 // windows in the current mean
-	sum    float64
+	means          []float64 // CPUs
+	windowsPerMean int64
+	filled         int64   // number of windows in the current mean
+	sum            float64 // sum of the CPUs used in these windows
 }
 
 const maxLevels = 128
 
-// push appends n windows.
+// push appends n windows with the same number of CPUs used. At maxLevels means, it replaces each two means by their mean.
 func (l *levels) push(cpus float64, n int64) {
 	for n > 0 {
-		take := min(n, l.each-l.filled)
+		take := min(n, l.windowsPerMean-l.filled)
 		l.sum += cpus * float64(take)
 		l.filled += take
 		n -= take
-		if l.filled < l.each {
+		if l.filled < l.windowsPerMean {
 			return
 		}
-		l.means = append(l.means, l.sum/float64(l.each))
+		l.means = append(l.means, l.sum/float64(l.windowsPerMean))
 		l.sum, l.filled = 0, 0
 		if len(l.means) == maxLevels {
 			for i := range maxLevels / 2 {
 				l.means[i] = (l.means[2*i] + l.means[2*i+1]) / 2
 			}
 			l.means = l.means[:maxLevels/2]
-			l.each *= 2
+			l.windowsPerMean *= 2
 		}
 	}
 }

@@ -10,7 +10,7 @@ import (
 
 // phasesOf are the phases of a group that uses so much in each second.
 func phasesOf(seconds []float64) []Phase {
-	l := &levels{each: 1}
+	l := &levels{windowsPerMean: 1}
 	for _, v := range seconds {
 		l.push(v, 1)
 	}
@@ -69,7 +69,7 @@ func TestOnePhase(t *testing.T) {
 
 // TestLevels: the means of a long recording are as few, and those of all of it.
 func TestLevels(t *testing.T) {
-	l := &levels{each: 1}
+	l := &levels{windowsPerMean: 1}
 	for i := range int64(1000) {
 		l.push(float64(i%2), 1+i%3)
 	}

@@ -11,31 +11,31 @@ import (
 	"github.com/candor-project/candor/cgroup"
 )
 
-// A Summary is the result of reading a recording.
+// A Summary is the result of ReadPart.
 type Summary struct {
 	record.Header
 	record.Cost
-	Span   time.Duration // from the first reading to the last
-	Part   Part          // the summarized part
-	Cut    bool          // the recording is still being written, or its recorder was killed
+	Span   time.Duration // length of the whole recording
+	Part   Part          // part that is summarized
+	Cut    bool          // the recording has no end: it is still being written, or its Recorder was killed
 	Groups []Group
 }
 
 // A Group is the summary of a group.
 type Group struct {
 	record.Group
-	Number   int           // number of the group in the recording
-	From, To time.Duration // since the recording's start
-	Used     cgroup.Usage  // between From and To
-	Figures  []Figures     // by length of the windows
-	Hidden   *Hidden       // nil if the group was never throttled
-	Above    *Above        // nil if no ancestor had a limit
-	Points   []*Series     // the use over time by length of the windows, after Trace
-	levels   *levels       // the use over time in few values
+	Number       int           // number of the group in the recording
+	From, To     time.Duration // start and end of the group's readings, as times since the start of the recording
+	Used         cgroup.Usage  // usage between From and To
+	Figures      []Figures     // statistics, by window length
+	HiddenDemand *HiddenDemand // nil if the group and Ancestor were never throttled
+	Ancestor     *Ancestor     // nil if no ancestor had a limit
+	Points       []*Series     // use over time by window length; nil before Trace
+	levels       *levels       // use over time in at most maxLevels values, from which Phases is computed
 }
 
-// An Above is the ancestor with the tightest limit, and its usage.
-type Above struct {
+// An Ancestor is the ancestor of a group with the tightest limit, and its usage.
+type Ancestor struct {
 	record.Group
 	Used cgroup.Usage
 }
@@ -43,27 +43,29 @@ type Above struct {
 // Mean returns the mean use in CPUs.
 func (g *Group) Mean() float64 { return cpus(g.Used.CPU, g.To-g.From) }
 
-// Hidden describes how a limit affected a group during the recording. With such a limit, the recording shows the CPU
-// time that the group got, which can be less than its demand. The limit can be an ancestor's.
-type Hidden struct {
-	Share float64 // share of throttled periods, of the group or of its ancestor
-	// Wanted is a lower bound of the mean number of threads that ran or were ready to run, in CPUs. Each CPU on which
-	// the group was throttled counts as a thread. Used is the CPU time that ran, which is a lower bound of the work.
-	Used, Wanted float64
+// HiddenDemand describes the effect of a limit on a group during the recording. Because of the limit, the group can have
+// used less CPU time than its demand, and the recording hides the difference. The limit can be the limit of an ancestor.
+type HiddenDemand struct {
+	Share float64 // share of the periods in which the group or its Ancestor was throttled; the larger of the two shares
+	Used  float64 // mean use in CPUs, which is a lower bound of the mean demand
+	// Wanted is a lower bound of the mean number of threads that ran or were ready to run. It is Used plus the mean
+	// number of CPUs on which the group was throttled.
+	Wanted float64
 }
 
-func cpus(time, in time.Duration) float64 {
-	if in == 0 {
+// cpus returns the CPU time used within a span in CPUs.
+func cpus(used, span time.Duration) float64 {
+	if span == 0 {
 		return 0
 	}
-	return float64(time) / float64(in)
+	return float64(used) / float64(span)
 }
 
 // Read reads a whole recording; see ReadPart.
 func Read(in io.Reader) (*Summary, error) { return ReadPart(in, Part{}) }
 
-// ReadPart reads a recording to its end, or to the point where it is cut, and summarizes a part of it. The error is
-// ErrNoPart, record.ErrFormat or an error of in.
+// ReadPart reads a recording and summarizes a part of it. It accepts a recording without an end (record.ErrCut). The error
+// is ErrNoPart, record.ErrFormat or an error of in.
 func ReadPart(in io.Reader, part Part) (*Summary, error) {
 	r, err := record.NewReader(in)
 	if err != nil {
@@ -82,25 +84,26 @@ func ReadPart(in io.Reader, part Part) (*Summary, error) {
 		return nil, fmt.Errorf("%w: it begins at %v, and the recording has %v", ErrNoPart, Length(part.From), Length(s.Span.Round(time.Millisecond)))
 	}
 	s.Cost = r.Cost
-	named := numbers(r.Groups)
+	named := numberGroups(r.Groups)
 	for i, g := range groups {
-		if g.from >= g.at && part != (Part{}) { // the group did not exist then
+		if g.from >= g.at && part != (Part{}) { // the group did not exist in the part
 			continue
 		}
 		group := g.group(i, r.Groups[i])
-		if at := named.above(r.Groups, i); at >= 0 {
-			group.Above = &Above{r.Groups[at], groups[at].used}
+		if at := named.ancestorOf(r.Groups, i); at >= 0 {
+			group.Ancestor = &Ancestor{r.Groups[at], groups[at].used}
 		}
-		group.hide()
+		group.setHidden()
 		s.Groups = append(s.Groups, group)
 	}
 	return s, nil
 }
 
-// groupNumbers holds the numbers of the groups of each name, in ascending order. A name can repeat after a group has ended.
+// groupNumbers maps a name to the numbers of the groups with this name, in ascending order. There can be several, because
+// a new group can have the name of an ended group.
 type groupNumbers map[string][]int
 
-func numbers(groups []record.Group) groupNumbers {
+func numberGroups(groups []record.Group) groupNumbers {
 	all := groupNumbers{}
 	for i := range groups {
 		all[groups[i].Name] = append(all[groups[i].Name], i)
@@ -108,9 +111,10 @@ func numbers(groups []record.Group) groupNumbers {
 	return all
 }
 
-// above returns the number of the group whose limit applies to a group: the last group of that name before it, or
-// else the first after it. It returns -1 if there is none.
-func (n groupNumbers) above(groups []record.Group, index int) int {
+// ancestorOf returns the number of the group's ancestor with the tightest limit (record.Group.Above), or -1 if there is
+// none. Of several groups with this name, it returns the last with a smaller number, or if there is none the first with a
+// larger number.
+func (n groupNumbers) ancestorOf(groups []record.Group, index int) int {
 	if groups[index].Above == "" {
 		return -1
 	}
@@ -128,8 +132,8 @@ func (n groupNumbers) above(groups []record.Group, index int) int {
 	return all[at]
 }
 
-// Trace reads the use over time of a group for Plot, from the same part of its recording. It reads a single group,
-// because the points of all groups can exceed the memory.
+// Trace reads the group's use over time into Points, for Plot. in must be the same recording as for ReadPart, and part the
+// same part. ReadPart does not do this, because the points of all groups can exceed the memory.
 func (g *Group) Trace(in io.Reader, part Part) error {
 	r, err := record.NewReader(in)
 	if err != nil {
@@ -138,11 +142,11 @@ func (g *Group) Trace(in io.Reader, part Part) error {
 	g.Points = nil
 	_, _, err = gather(r, part, func(number int, start time.Duration) *gatherer {
 		if number != g.Number {
-			return &gatherer{ended: true}
+			return &gatherer{isEnded: true}
 		}
 		group := newGatherer(start, Scales, r.Header.Interval)
 		for _, w := range group.windows {
-			points := &Series{Window: w.length, each: 1}
+			points := &Series{Window: w.length, windowsPerPoint: 1}
 			w.visit = points.push
 			g.Points = append(g.Points, points)
 		}
@@ -151,9 +155,9 @@ func (g *Group) Trace(in io.Reader, part Part) error {
 	return err
 }
 
-// EachStep calls visit for the steps of a group in a part of the recording, in order. A step has the length of the
-// interval. visit gets the CPUs used in each step, and the number of consecutive steps with that use. Errors are the
-// errors of Read.
+// EachStep calls visit for the steps of a group in a part of the recording, in order. A step is an interval of the
+// recording. The arguments of visit are the CPUs used in a step, and the number of consecutive steps with this use. The
+// errors are the errors of Read.
 func EachStep(in io.Reader, part Part, group int, visit func(cpus float64, n int64)) error {
 	r, err := record.NewReader(in)
 	if err != nil {
@@ -161,7 +165,7 @@ func EachStep(in io.Reader, part Part, group int, visit func(cpus float64, n int
 	}
 	_, _, err = gather(r, part, func(number int, start time.Duration) *gatherer {
 		if number != group {
-			return &gatherer{ended: true}
+			return &gatherer{isEnded: true}
 		}
 		g := newGatherer(start, []time.Duration{r.Header.Interval}, 0)
 		g.windows[0].visit = visit
@@ -170,8 +174,8 @@ func EachStep(in io.Reader, part Part, group int, visit func(cpus float64, n int
 	return err
 }
 
-// gather reads to the recording's end, or to the point where it is cut. It calls newGatherer for each group, and adds
-// the group's use within the part.
+// gather reads a recording to its end. It calls newGroup for each group, and adds the group's use within the part to the
+// returned gatherer. span is the length of the recording, and cut reports whether the recording has no end.
 func gather(r *record.Reader, part Part, newGroup func(number int, start time.Duration) *gatherer) (span time.Duration, cut bool, err error) {
 	var groups []*gatherer
 	for {
@@ -189,7 +193,7 @@ func gather(r *record.Reader, part Part, newGroup func(number int, start time.Du
 			groups = append(groups, newGroup(len(groups), part.clip(span)))
 		}
 		for _, n := range tick.Ended {
-			groups[n].end(part.clip(span))
+			groups[n].finish(part.clip(span))
 		}
 		from, to := part.clip(span), part.clip(tick.At)
 		for _, u := range tick.Uses {
@@ -201,23 +205,23 @@ func gather(r *record.Reader, part Part, newGroup func(number int, start time.Du
 	}
 }
 
-// A gatherer collects a group's windows.
+// A gatherer collects the use of a group.
 type gatherer struct {
-	from, at time.Duration // the use until at is counted
+	from, at time.Duration // start of the group, and the time until which its use is counted
 	used     cgroup.Usage
-	windows  []*window
+	windows  []*window // by window length
 	levels   *levels
-	ended    bool
+	isEnded  bool // the group has ended, or the caller ignores the group
 }
 
-// newGatherer returns a gatherer with windows of the given lengths. It omits lengths below least.
-func newGatherer(start time.Duration, lengths []time.Duration, least time.Duration) *gatherer {
+// newGatherer returns a gatherer for windows of several lengths. It omits lengths below minLength.
+func newGatherer(start time.Duration, lengths []time.Duration, minLength time.Duration) *gatherer {
 	g := &gatherer{from: start, at: start}
 	for _, length := range lengths {
-		if length >= least {
+		if length >= minLength {
 			w := newWindow(length, start)
 			if length == levelWindow {
-				g.levels = &levels{each: 1}
+				g.levels = &levels{windowsPerMean: 1}
 				w.visit = g.levels.push
 			}
 			g.windows = append(g.windows, w)
@@ -226,7 +230,7 @@ func newGatherer(start time.Duration, lengths []time.Duration, least time.Durati
 	return g
 }
 
-// add counts the use from one reading to the next.
+// add counts the use between two moments.
 func (g *gatherer) add(from, to time.Duration, u cgroup.Usage) {
 	g.idle(from)
 	g.count(to, u.CPU)
@@ -238,9 +242,9 @@ func (g *gatherer) add(from, to time.Duration, u cgroup.Usage) {
 	g.used.BurstTime += u.BurstTime
 }
 
-// idle counts a time without use.
+// idle counts the time until a moment as time without use.
 func (g *gatherer) idle(to time.Duration) {
-	if g.at < to && !g.ended {
+	if g.at < to && !g.isEnded {
 		g.count(to, 0)
 	}
 }
@@ -252,27 +256,27 @@ func (g *gatherer) count(to, cpu time.Duration) {
 	g.at = max(g.at, to)
 }
 
-func (g *gatherer) end(at time.Duration) {
+func (g *gatherer) finish(at time.Duration) {
 	g.idle(at)
-	g.ended = true
+	g.isEnded = true
 }
 
-func (g *gatherer) group(number int, of record.Group) Group {
-	out := Group{Group: of, Number: number, From: g.from, To: g.at, Used: g.used, levels: g.levels}
+func (g *gatherer) group(number int, recorded record.Group) Group {
+	out := Group{Group: recorded, Number: number, From: g.from, To: g.at, Used: g.used, levels: g.levels}
 	for _, w := range g.windows {
 		out.Figures = append(out.Figures, w.figures())
 	}
 	return out
 }
 
-// hide computes the effect of the limits of the group and of its ancestor.
-func (g *Group) hide() {
+// setHidden sets HiddenDemand.
+func (g *Group) setHidden() {
 	share := throttledShare(&g.Used)
-	if g.Above != nil {
-		share = max(share, throttledShare(&g.Above.Used))
+	if g.Ancestor != nil {
+		share = max(share, throttledShare(&g.Ancestor.Used))
 	}
 	if share > 0 || g.Used.ThrottledTime > 0 {
-		g.Hidden = &Hidden{Share: share, Used: g.Mean(), Wanted: cpus(g.Used.CPU+g.Used.ThrottledTime, g.To-g.From)}
+		g.HiddenDemand = &HiddenDemand{Share: share, Used: g.Mean(), Wanted: cpus(g.Used.CPU+g.Used.ThrottledTime, g.To-g.From)}
 	}
 }
 

@@ -54,9 +54,9 @@ func TestNames(t *testing.T) {
 		{Name: "pod"}, {Name: "web", Above: "pod"}, {Name: "pod"}, {Name: "web", Above: "pod"},
 		{Name: "early", Above: "late"}, {Name: "late"}, {Name: "own", Above: "own"}, {Name: "lost", Above: "none"},
 	}
-	all := numbers(groups)
+	all := numberGroups(groups)
 	for of, want := range []int{-1, 0, -1, 2, 5, -1, -1, -1} {
-		if got := all.above(groups, of); got != want {
+		if got := all.ancestorOf(groups, of); got != want {
 			t.Errorf("above %d: %d, want %d", of, got, want)
 		}
 	}

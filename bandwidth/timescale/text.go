@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// Text writes a summary as a table with a row for each length of the windows, and remarks.
+// Text writes a summary as a table with a row for each group and window length, and remarks.
 func (s *Summary) Text(w io.Writer) error {
 	fmt.Fprintln(w, s.about())
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
@@ -21,7 +21,7 @@ func (s *Summary) Text(w io.Writer) error {
 			if f.Windows == 0 {
 				continue
 			}
-			p99 := "-" // with fewer than 100 windows P99 is the peak
+			p99 := "-" // with fewer than 100 windows, the 99th percentile would be the peak
 			if f.Windows >= 100 {
 				p99 = Number(f.P99)
 			}
@@ -43,7 +43,7 @@ func (s *Summary) Text(w io.Writer) error {
 	return nil
 }
 
-// about returns a description of the recording and of its cost.
+// about returns a description of the recording and the cost of recording.
 func (s *Summary) about() string {
 	span := Length(s.Span.Round(time.Millisecond))
 	if s.Part != (Part{}) {
@@ -72,13 +72,13 @@ func (g *Group) remarks() (lines []string) {
 	if g.Used.Bursts > 0 {
 		lines = append(lines, fmt.Sprintf("%d periods used more than the quota, %s in all", g.Used.Bursts, Length(g.Used.BurstTime.Round(time.Millisecond))))
 	}
-	if a := g.Above; a != nil {
+	if a := g.Ancestor; a != nil {
 		lines = append(lines, fmt.Sprintf("the group above, %s, has a limit of %s CPUs, %s of each %s; it was throttled in %d of %d periods",
 			Printable(a.Name), Number(float64(a.Quota)/float64(max(a.Period, 1))), Length(a.Quota), Length(a.Period), a.Used.Throttled, a.Used.Periods))
 	}
-	if g.Hidden != nil && g.Used.ThrottledTime == 0 && g.Used.Throttled == 0 {
+	if g.HiddenDemand != nil && g.Used.ThrottledTime == 0 && g.Used.Throttled == 0 {
 		lines = append(lines, "when that was throttled it waited: this shows its use, not its demand. Record it without that limit to see all")
-	} else if h := g.Hidden; h != nil {
+	} else if h := g.HiddenDemand; h != nil {
 		lines = append(lines, fmt.Sprintf("throttled in %d of %d periods (%.1f %%): this shows its use, not its demand. It used %s CPUs;"+
 			" with the CPUs on which it waited, at least %s. Record it without a limit to see all",
 			g.Used.Throttled, g.Used.Periods, 100*throttledShare(&g.Used), Number(h.Used), Number(h.Wanted)))
@@ -89,7 +89,7 @@ func (g *Group) remarks() (lines []string) {
 	return lines
 }
 
-// PhasesText formats phases on a line.
+// PhasesText returns the phases as a phrase for the user.
 func PhasesText(phases []Phase) string {
 	var parts []string
 	for _, p := range phases {
@@ -98,7 +98,7 @@ func PhasesText(phases []Phase) string {
 	return strings.Join(parts, ", ")
 }
 
-// Number formats an amount of CPUs, or a ratio, with three digits.
+// Number formats a number of CPUs or a ratio with up to three digits.
 func Number(v float64) string {
 	switch {
 	case v < 0.0005:
@@ -114,7 +114,7 @@ func Number(v float64) string {
 	}
 }
 
-// Length formats a time without zero parts: 1m, not 1m0s.
+// Length formats a duration without zero parts at its end: 1m instead of 1m0s.
 func Length(d time.Duration) string {
 	s := d.String()
 	if strings.HasSuffix(s, "m0s") {
@@ -126,7 +126,7 @@ func Length(d time.Duration) string {
 	return s
 }
 
-// Printable returns a text without characters that control a terminal.
+// Printable returns a text in which a space replaces each character that is not printable, such as a control character.
 func Printable(s string) string {
 	return strings.Map(func(r rune) rune {
 		if !strconv.IsPrint(r) {

@@ -1,8 +1,9 @@
-// Package timescale summarizes a recording at several timescales. A limit acts within a tenth of a second, and a mean
-// over a minute hides its effects.
+// Package timescale summarizes a recording at several timescales. This is useful because a limit acts within 100 ms, and a
+// mean over a minute hides the effects of a limit.
 //
-// ReadPart reads a recording of package record and returns a Summary. For each Group it computes Figures for windows
-// of several lengths, the effect of limits (Hidden), and phases. Group.Trace reads the use over time for Group.Plot.
+// ReadPart reads a recording of package record and returns a Summary. A window is a time of a fixed length, and the use in
+// a window is the mean number of CPUs used. For each Group, a Summary contains the statistics of the windows of several
+// lengths (Figures), the effect of limits (HiddenDemand), and phases. Group.Trace reads the use over time for Group.Plot.
 // The package does not recommend limits; package advise does.
 package timescale
 
@@ -13,19 +14,19 @@ import (
 	"github.com/candor-project/candor/internal/quantile"
 )
 
-// Scales are the lengths of the windows of a summary. A summary omits lengths below the recording's interval.
+// Scales are the window lengths of a summary. A summary omits lengths below the interval of the recording.
 var Scales = []time.Duration{10 * time.Millisecond, 100 * time.Millisecond, time.Second, 5 * time.Second, time.Minute}
 
-// A window divides a group's use into windows of a fixed length and collects their statistics.
+// A window holds the present window of a length, and the statistics of the completed windows of this length.
 type window struct {
 	length  time.Duration
-	end     time.Duration // of the current window
-	used    float64       // in the current window, ns
-	n       int64         // completed windows
-	sum     float64       // sum of their CPUs
-	squares float64
-	bins    quantile.Bins               // histogram of the windows by CPUs
-	visit   func(cpus float64, n int64) // optional
+	end     time.Duration               // end of the present window
+	used    float64                     // CPU time in the present window, in ns
+	n       int64                       // number of completed windows
+	sum     float64                     // sum of the uses of the completed windows, in CPUs
+	squares float64                     // sum of the squares of these uses
+	bins    quantile.Bins               // histogram of these uses
+	visit   func(cpus float64, n int64) // if not nil, called for each n consecutive completed windows with equal use
 }
 
 func newWindow(length, start time.Duration) *window {
@@ -49,7 +50,7 @@ func (w *window) add(from, to, cpu time.Duration) {
 	w.used = rate * float64(to-w.end+w.length)
 }
 
-// close counts n consecutive windows with the given number of CPUs used.
+// close completes n consecutive windows with the same use.
 func (w *window) close(cpus float64, n int64) {
 	w.end += time.Duration(n) * w.length
 	w.n += n
@@ -61,18 +62,19 @@ func (w *window) close(cpus float64, n int64) {
 	}
 }
 
-// minUse is the smallest use in CPUs that the quantiles distinguish from none.
+// minUse is the smallest use in CPUs that the quantiles distinguish from 0.
 const minUse = 0.001
 
-// Figures are the statistics of the windows of a length, in CPUs.
+// Figures are the statistics of the uses of all windows of a length, in CPUs.
 type Figures struct {
-	Window  time.Duration
-	Windows int64 // complete windows; if 0, all other fields are 0
+	Window  time.Duration // window length
+	Windows int64         // number of complete windows; if 0, all statistics are 0
 	Mean    float64
-	P50     float64 // to 1 %
+	P50     float64 // percentiles, with an error of up to 1 %
 	P99     float64
 	Peak    float64
-	// PeakToMean and Burstiness (standard deviation / mean) are 0 for a group without use.
+	// PeakToMean is Peak divided by Mean, and Burstiness the standard deviation divided by Mean. Both are 0 for a group
+	// without use.
 	PeakToMean, Burstiness float64
 }
 
@@ -91,44 +93,44 @@ func (w *window) figures() Figures {
 	return f
 }
 
-// A Series is the use over time as a bounded number of points. Each point is the maximum of the same number of
-// windows.
+// A Series is the use over time as fewer than maxPoints points. Each point is the maximum use of the same number of
+// consecutive windows.
 type Series struct {
-	Window time.Duration // length of a window
-	CPUs   []float64
-	each   int64
-	filled int64 // windows in the current point
-	high   float64
+	Window          time.Duration // window length
+	CPUs            []float64     // points
+	windowsPerPoint int64
+	filled          int64   // number of windows in the present point
+	peak            float64 // maximum use of these windows
 }
 
 const maxPoints = 2000
 
-// Step returns the time between points.
-func (s *Series) Step() time.Duration { return time.Duration(s.each) * s.Window }
+// Step returns the time between two points.
+func (s *Series) Step() time.Duration { return time.Duration(s.windowsPerPoint) * s.Window }
 
-// push appends n windows.
+// push appends n windows with the same use.
 func (s *Series) push(cpus float64, n int64) {
 	for n > 0 {
-		take := min(n, s.each-s.filled)
-		s.high = max(s.high, cpus)
+		take := min(n, s.windowsPerPoint-s.filled)
+		s.peak = max(s.peak, cpus)
 		s.filled += take
 		n -= take
-		if s.filled < s.each {
+		if s.filled < s.windowsPerPoint {
 			return
 		}
-		s.CPUs = append(s.CPUs, s.high)
-		s.high, s.filled = 0, 0
+		s.CPUs = append(s.CPUs, s.peak)
+		s.peak, s.filled = 0, 0
 		if len(s.CPUs) == maxPoints {
 			s.halve()
 		}
 	}
 }
 
-// halve merges pairs of points.
+// halve replaces each two points by their maximum.
 func (s *Series) halve() {
 	for i := range len(s.CPUs) / 2 {
 		s.CPUs[i] = max(s.CPUs[2*i], s.CPUs[2*i+1])
 	}
 	s.CPUs = s.CPUs[:len(s.CPUs)/2]
-	s.each *= 2
+	s.windowsPerPoint *= 2
 }

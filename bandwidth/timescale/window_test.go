@@ -87,7 +87,7 @@ func TestWindows(t *testing.T) {
 // TestSeries: no peak is lost, however long a recording is, and it stays small.
 func TestSeries(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		s := &Series{Window: 10 * ms, each: 1}
+		s := &Series{Window: 10 * ms, windowsPerPoint: 1}
 		var at, peakAt int64
 		runs := rapid.SliceOfN(rapid.Int64Range(1, 3000), 1, 20).Draw(t, "runs")
 		peak := rapid.IntRange(0, len(runs)-1).Draw(t, "the run before the peak")
@@ -110,7 +110,7 @@ func TestSeries(t *testing.T) {
 			}
 		}
 	})
-	huge := &Series{Window: 10 * ms, each: 1}
+	huge := &Series{Window: 10 * ms, windowsPerPoint: 1}
 	huge.push(0.5, 1<<40)
 	if len(huge.CPUs) >= maxPoints || huge.CPUs[0] != 0.5 {
 		t.Errorf("%d points", len(huge.CPUs))

@@ -92,7 +92,7 @@ func (f *adviseFlags) run(cmd *cobra.Command, files []string) error {
 	if err != nil {
 		return err
 	}
-	all := &advise.Reports{Unlike: unlike(files, recordings)}
+	all := &advise.Reports{Differences: unlike(files, recordings)}
 	var demands []*advise.Demand
 	for i, file := range files {
 		r, demand, err := f.report(file, recordings[i])
@@ -175,8 +175,8 @@ func (f *adviseFlags) report(file string, s *timescale.Summary) (*advise.Report,
 	if err != nil {
 		return nil, nil, err
 	}
-	r := &advise.Report{Group: shorten(errorText(g.Name), 200), Hidden: g.Hidden, Mean: d.Mean(), Most: d.Most(),
-		Works: d.Works(), Hops: f.hops, Above: g.Above, Phases: g.Phases()}
+	r := &advise.Report{Group: shorten(errorText(g.Name), 200), HiddenDemand: g.HiddenDemand, Mean: d.Mean(), MaxThreads: d.MaxThreads(),
+		BusySteps: d.BusySteps(), Hops: f.hops, Ancestor: g.Ancestor, Phases: g.Phases()}
 	r.Outcomes = d.TryAll(d.Options(f.periods))
 	return r, d, nil
 }

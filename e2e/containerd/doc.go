@@ -1,3 +1,3 @@
-// Package containerd holds the tests of candor nri against a real containerd. It is a separate module, so that a build of Candor
-// does not fetch containerd's client. scripts/test-deps.sh builds the programs that the tests start.
+// Package containerd contains the tests of candor nri with a real containerd. The package is in a separate Go module, so that a
+// build of Candor does not download containerd's client. scripts/test-deps.sh builds the programs that the tests start.
 package containerd

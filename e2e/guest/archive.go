@@ -13,19 +13,20 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Archive writes a cpio archive of the kind that the kernel unpacks ("newc"). The first error sticks and is returned by Close.
+// Archive writes a cpio archive in the format that the kernel unpacks ("newc"). After an error, the methods write nothing, and Close
+// returns the error.
 type Archive struct {
 	w    io.Writer
-	dirs map[string]bool // already there, as directories or links to them
+	dirs map[string]bool // names of the directories and links in the archive so far
 	err  error
 }
 
-// NewArchive starts an archive on w.
+// NewArchive returns an archive that writes to w.
 func NewArchive(w io.Writer) *Archive {
 	return &Archive{w: w, dirs: map[string]bool{"": true}}
 }
 
-// Copy adds a file, a link or a whole directory of this machine.
+// Copy adds a file or a whole directory of this machine under a name.
 func (a *Archive) Copy(name, from string) error {
 	return filepath.WalkDir(from, func(p string, _ fs.DirEntry, err error) error {
 		if err != nil {
@@ -42,7 +43,7 @@ func (a *Archive) Copy(name, from string) error {
 	})
 }
 
-// copyOne adds an entry. It follows a link from the caller and keeps a link inside a directory.
+// copyOne adds a single file, link or directory. follow reports whether a link is replaced by the file that it refers to.
 func (a *Archive) copyOne(name, from string, follow bool) error {
 	stat := os.Lstat
 	if follow {
@@ -82,7 +83,7 @@ func permissions(m fs.FileMode) int {
 	return bits
 }
 
-// Directory adds a directory and those above it.
+// Directory adds a directory and the directories above it.
 func (a *Archive) Directory(name string) {
 	name = clean(name)
 	if a.dirs[name] {
@@ -95,33 +96,34 @@ func (a *Archive) Directory(name string) {
 
 // Link adds a symbolic link.
 func (a *Archive) Link(name, target string) {
-	name = a.under(name)
+	name = a.addParents(name)
 	a.dirs[name] = true
 	a.entry(name, unix.S_IFLNK|0o777, int64(len(target)), bytes.NewReader([]byte(target)))
 }
 
-// File adds a file of size bytes.
+// File adds a file with the first size bytes of r.
 func (a *Archive) File(name string, perm int, size int64, r io.Reader) {
-	a.entry(a.under(name), unix.S_IFREG|perm, size, r)
+	a.entry(a.addParents(name), unix.S_IFREG|perm, size, r)
 }
 
-// Text adds a file that holds text.
+// Text adds a file with a text.
 func (a *Archive) Text(name, text string) {
 	a.File(name, 0o644, int64(len(text)), strings.NewReader(text))
 }
 
-// Close ends the archive; the writer stays open.
+// Close writes the end of the archive. It does not close the writer.
 func (a *Archive) Close() error {
 	a.entry("TRAILER!!!", 0, 0, nil)
 	return a.err
 }
 
-func (a *Archive) under(name string) string {
+// addParents adds the directories above a name, and returns the clean name.
+func (a *Archive) addParents(name string) string {
 	a.Directory(path.Dir(clean(name)))
 	return clean(name)
 }
 
-// clean makes a name as the archive has it: without the leading slash.
+// clean returns a name in the form of the archive: without a slash at the start.
 func clean(name string) string {
 	return path.Clean("/" + name)[1:]
 }
@@ -145,7 +147,7 @@ func (a *Archive) entry(name string, mode int, size int64, r io.Reader) {
 	a.err = err
 }
 
-// padding fills up to a multiple of four.
+// padding returns the zero bytes that follow n bytes, so that the total is a multiple of four.
 func padding(n int64) string {
 	return "\x00\x00\x00"[:(4-n%4)%4]
 }

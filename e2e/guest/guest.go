@@ -1,8 +1,8 @@
-// Package guest boots a virtual machine with another kernel, another cgroup version or more CPUs than this machine, and runs
-// static programs in it: Go test binaries from `go test -c` without cgo.
+// Package guest boots a virtual machine, the guest, and runs statically linked programs in the guest, such as Go test binaries from
+// `go test -c` without cgo. The guest can have another kernel, another cgroup version or more CPUs than this machine, the host.
 //
-// QEMU's TCG emulates the machine, so it needs neither /dev/kvm nor privileges. It writes no disk: the initramfs is a memory
-// file, the output of the guest comes through pipes, and QEMU dies with its parent. The kernels come from the cache that
+// QEMU's TCG emulates the guest, so the host needs neither /dev/kvm nor privileges. The guest has no disk: its initramfs is a file
+// in memory, and its output comes through pipes. QEMU ends when its parent process ends. The kernels come from the cache that
 // scripts/test-deps.sh fills.
 package guest
 
@@ -17,30 +17,30 @@ import (
 	"github.com/candor-project/candor/e2e/guest/report"
 )
 
-// ErrEmulator is a crash of the guest's kernel at an instruction that it had replaced, a race in QEMU before 8.1. It is
-// independent of the programs in the guest; the guest can boot again.
+// ErrEmulator means that the guest's kernel crashed at an instruction that the kernel had just replaced. The cause is a race in
+// QEMU before 8.1, not a program in the guest. So the caller can boot the guest again.
 var ErrEmulator = errors.New("emulator's fault")
 
-// Guest is a virtual machine with its commands.
+// Guest is a virtual machine with the commands to run in it.
 type Guest struct {
 	Kernel  Kernel
 	Machine Machine
-	Cgroup  int    // cgroup version: 1 (on kernels that have its cpuset controller) or 2
-	Init    string // static build of e2e/guest/init on this machine
-	Systemd bool   // systemd, which must be among the files, is PID 1 and starts Init as a service
+	Cgroup  int    // cgroup version: 2, or 1 if the kernel has the cpuset controller of v1
+	Init    string // path of a static build of e2e/guest/init on the host
+	Systemd bool   // systemd is PID 1 and starts Init as a service; Files must contain systemd
 
-	Files    map[string]string // path in the guest -> file or directory here; "/" is a whole root
+	Files    map[string]string // path in the guest -> file or directory on the host; the path "/" is for a whole root
 	Texts    map[string]string // path in the guest -> content of the file
 	Commands []report.Command  // run in this order
 
-	Limit  time.Duration // wall time for everything, boot included; 0: two minutes
-	Output io.Writer     // receives the output of the commands while they run, if not nil
+	Limit  time.Duration // maximum wall time of Run, including the boot; 0: two minutes
+	Output io.Writer     // if not nil, gets the output of the commands while they run
 
 	CPUTime time.Duration // set by Run: CPU time of the emulator
 }
 
-// Run boots the guest, runs its commands and returns a result for each, in their order. A failed command is a result. If the
-// guest does not finish, Run returns an error with the end of its console, and the results so far.
+// Run boots the guest, runs its commands and returns a result for each command, in the order of the commands. The failure of a
+// command is not an error. If the guest ends early, Run returns the results so far, and an error with the end of the console output.
 func (g *Guest) Run(ctx context.Context) ([]report.Result, error) {
 	limit := g.Limit
 	if limit == 0 {
@@ -60,7 +60,7 @@ func (g *Guest) Run(ctx context.Context) ([]report.Result, error) {
 	defer func() { g.CPUTime = vm.cpuTime }()
 	results, err := report.Read(vm.reports, g.Commands, g.Output)
 	if err != nil {
-		// The report has no end: wait for the end of QEMU, or for the limit, before asking for the cause.
+		// The report has no end. Wait until QEMU has ended or was killed at the limit, so that the error can contain the cause.
 		err = errors.Join(err, vm.wait(ctx))
 		if bytes.Contains(vm.console.Bytes(), []byte(": int3:")) {
 			err = errors.Join(ErrEmulator, err)

@@ -13,7 +13,8 @@ import (
 	"github.com/candor-project/candor/e2e/guest/report"
 )
 
-// initramfs makes the guest's files: an archive without compression (the guest would pay for it), in memory.
+// initramfs returns the guest's files as an archive in memory. The archive is not compressed, because the slow emulated guest would
+// have to decompress it.
 func (g *Guest) initramfs() (*os.File, error) {
 	fd, err := unix.MemfdCreate("initramfs", unix.MFD_CLOEXEC)
 	if err != nil {
@@ -27,6 +28,7 @@ func (g *Guest) initramfs() (*os.File, error) {
 	return f, nil
 }
 
+// fill writes the archive to a file.
 func (g *Guest) fill(f *os.File) error {
 	plan, err := json.Marshal(report.Plan{Cgroup: g.Cgroup, Commands: g.Commands})
 	if err != nil {
@@ -34,7 +36,7 @@ func (g *Guest) fill(f *os.File) error {
 	}
 	buffered := bufio.NewWriterSize(f, 1<<20)
 	a := NewArchive(buffered)
-	for _, name := range slices.Sorted(maps.Keys(g.Files)) { // "/" is the first
+	for _, name := range slices.Sorted(maps.Keys(g.Files)) { // sorted, so that "/" is the first
 		if err := a.Copy(name, g.Files[name]); err != nil {
 			return err
 		}

@@ -13,12 +13,12 @@ import (
 
 // Kernel is a kernel that a guest can boot.
 type Kernel struct {
-	Release   string // release as in uname -r
-	Image     string // bzImage
-	CpusetsV1 bool   // has cgroup v1's cpuset controller
+	Release   string // release, as from uname -r
+	Image     string // path of the bzImage
+	CpusetsV1 bool   // the kernel has the cpuset controller of cgroup v1
 }
 
-// Cache is the directory that scripts/test-deps.sh fills: $CANDOR_GUEST_CACHE or candor-guest in the user's cache directory.
+// Cache returns the directory that scripts/test-deps.sh fills: $CANDOR_GUEST_CACHE, or candor-guest in the user's cache directory.
 func Cache() (string, error) {
 	if dir := os.Getenv("CANDOR_GUEST_CACHE"); dir != "" {
 		return dir, nil
@@ -27,7 +27,7 @@ func Cache() (string, error) {
 	return filepath.Join(dir, "candor-guest"), err
 }
 
-// Kernels lists those in the cache, oldest version first.
+// Kernels returns the kernels in the cache, the oldest version first.
 func Kernels() ([]Kernel, error) {
 	cache, err := Cache()
 	if err != nil {
@@ -53,7 +53,7 @@ func Kernels() ([]Kernel, error) {
 	return kernels, nil
 }
 
-// Version is the release's leading numbers: 6, 1, 0.
+// Version returns the leading numbers of the release, for example 6, 1, 0.
 func (k Kernel) Version() []int {
 	numbers := strings.FieldsFunc(k.Release, func(r rune) bool { return r == '.' || r == '-' || r == '+' })
 	var v []int
@@ -67,7 +67,8 @@ func (k Kernel) Version() []int {
 	return v
 }
 
-// cpusetsV1 asks a kernel's build configuration. Before Linux 6.12 there was no option: CONFIG_CPUSETS had both versions.
+// cpusetsV1 reports whether a kernel has the cpuset controller of cgroup v1, according to the kernel's build configuration. Kernels
+// before Linux 6.12 have no option CONFIG_CPUSETS_V1; their CONFIG_CPUSETS enables the controller of both versions.
 func cpusetsV1(config string) (bool, error) {
 	f, err := os.Open(config)
 	if errors.Is(err, os.ErrNotExist) {

@@ -5,29 +5,30 @@ import (
 	"strings"
 )
 
-// Machine is the hardware that a guest has: sockets of NUMA nodes of cores of threads.
-// Each NUMA node has an L3 cache of its own.
+// Machine is the hardware of a guest. A socket consists of NUMA nodes, a NUMA node of cores, and a core of hardware threads, which are
+// the CPUs. Each NUMA node has its own L3 cache.
 type Machine struct {
 	Sockets, Nodes, Cores, Threads int // Nodes per socket, Cores per node, Threads per core
 	NodeMB                         int // memory of each NUMA node in MiB; 0: 512
-	Memoryless                     int // the last NUMA nodes that have no memory
+	Memoryless                     int // number of NUMA nodes without memory, which are the nodes with the highest IDs
 }
 
-// Big is two sockets of two NUMA nodes of four cores of two threads: 32 CPUs.
+// Big has two sockets with two NUMA nodes each. A NUMA node has four cores with two threads each, so Big has 32 CPUs.
 var Big = Machine{Sockets: 2, Nodes: 2, Cores: 4, Threads: 2}
 
-// Small is a socket with two cores of two threads each.
+// Small has a socket with two cores of two threads each.
 var Small = Machine{Sockets: 1, Nodes: 1, Cores: 2, Threads: 2, NodeMB: 768}
 
-// String is the machine in hwloc's notation.
+// String returns a description of the machine in hwloc's notation.
 func (m Machine) String() string {
 	return fmt.Sprintf("pack:%d numa:%d core:%d pu:%d", m.Sockets, m.Nodes, m.Cores, m.Threads)
 }
 
-// CPUs is the number of logical CPUs.
+// CPUs returns the number of logical CPUs.
 func (m Machine) CPUs() int { return m.Sockets * m.Nodes * m.Cores * m.Threads }
 
-// args are QEMU's arguments. A die for each NUMA node gives each its L3; CPUs are numbered thread by thread.
+// args returns the arguments for QEMU. Each NUMA node is a die, so that it has its own L3 cache. The IDs of the CPUs of a core are
+// consecutive.
 func (m Machine) args() []string {
 	nodes, perNode := m.Sockets*m.Nodes, m.Cores*m.Threads
 	mb := m.NodeMB
@@ -61,9 +62,10 @@ func (m Machine) distance(a, b int) int {
 	return 21
 }
 
-// commandLine returns the kernel's command line. Under load, emulated clocks drift if the kernel compares them with each other:
-// the command line sets the TSC's rate and disables the test of the timer. QEMU before 8.1 can execute instructions that another
-// CPU is replacing, as the kernel does when it enables features at boot: one CPU boots, and init starts the others.
+// commandLine returns the kernel's command line, which avoids two problems of the emulation. Under load, emulated clocks drift, so a
+// comparison of clocks by the kernel would fail. Therefore the command line sets the rate of the TSC, and disables the test of the
+// timer. QEMU before 8.1 can crash if a CPU executes an instruction while another CPU replaces it, and the kernel replaces
+// instructions when it enables features at boot. Therefore only a single CPU boots, and init starts the other CPUs.
 func (g *Guest) commandLine() string {
 	args := []string{"console=ttyS0", "panic=-1", "quiet", "tsc=reliable", "no_timer_check", "lpj=10000000", "cryptomgr.notests", "nowatchdog", "mitigations=off", "maxcpus=1"}
 	if khz := tscKHz(); khz > 0 {

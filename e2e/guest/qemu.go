@@ -14,23 +14,25 @@ import (
 	"time"
 )
 
-// QEMU is the emulator's name.
+// QEMU is the name of the emulator's program.
 const QEMU = "qemu-system-x86_64"
 
-// cpu: no SMT siblings without Intel's name; QEMU 7.2 breaks flags with cmpxchg16b; five-level page tables cost time.
+// cpu is the CPU model. The vendor is Intel, because otherwise the guest has no SMT siblings. la57 (five-level page tables) is off,
+// because it costs time. cx16 is off, because QEMU 7.2 sets wrong flags in cmpxchg16b.
 const cpu = "max,vendor=GenuineIntel,la57=off,cx16=off"
 
+// A vm is a running QEMU.
 type vm struct {
-	reports io.Reader // the second serial port: init and the commands
-	console lockedBuffer
-	copied  chan struct{} // closed at the end of the console
+	reports io.Reader     // second serial port, with the reports of init and the output of the commands
+	console lockedBuffer  // console of the guest, and output of QEMU
+	copied  chan struct{} // closed when the console has ended
 	ended   chan struct{} // closed when QEMU has ended
-	err     error         // why, after that
-	cpuTime time.Duration // used by QEMU, after that
+	err     error         // cause of QEMU's end; valid after ended is closed
+	cpuTime time.Duration // CPU time of QEMU; valid after ended is closed
 	kill    context.CancelFunc
 }
 
-// start boots g. The VM is killed when ctx ends and when this process dies.
+// start boots the guest. QEMU is killed when ctx is done, or when this process ends.
 func start(ctx context.Context, g *Guest, initrd *os.File) (*vm, error) {
 	consoleR, consoleW, err := os.Pipe()
 	if err != nil {
@@ -64,13 +66,14 @@ func start(ctx context.Context, g *Guest, initrd *os.File) (*vm, error) {
 	return v, nil
 }
 
-// run is QEMU's life, on a thread of its own: Pdeathsig counts the death of the thread that started it.
-func (v *vm) run(cmd *exec.Cmd, started chan<- error, ours ...io.Closer) {
+// run starts QEMU and waits for its end. It stays on a single thread, because Pdeathsig kills QEMU when the thread that started QEMU
+// ends. pipes are the write ends that QEMU inherits.
+func (v *vm) run(cmd *exec.Cmd, started chan<- error, pipes ...io.Closer) {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
 	err := cmd.Start()
-	for _, c := range ours {
-		c.Close() // else the reader never sees the end
+	for _, p := range pipes {
+		p.Close() // otherwise the readers would not notice the end of QEMU
 	}
 	started <- err
 	if err == nil {
@@ -80,7 +83,7 @@ func (v *vm) run(cmd *exec.Cmd, started chan<- error, ours ...io.Closer) {
 	close(v.ended)
 }
 
-// wait waits for the end of QEMU and returns its cause.
+// wait waits until QEMU has ended and returns the cause of the end.
 func (v *vm) wait(ctx context.Context) error {
 	<-v.ended
 	<-v.copied
@@ -94,7 +97,7 @@ func (v *vm) wait(ctx context.Context) error {
 	return nil
 }
 
-// stop kills QEMU: the guest has no data to save.
+// stop kills QEMU and waits for its end. The guest need not shut down, because it has no data to save.
 func (v *vm) stop() {
 	v.kill()
 	<-v.ended

@@ -2,5 +2,5 @@
 
 package guest
 
-// tscKHz is unknown where the host's counter is not the guest's.
+// tscKHz returns 0, which means unknown, because the guest does not read the host's counter on this architecture.
 func tscKHz() uint64 { return 0 }

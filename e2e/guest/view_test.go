@@ -27,7 +27,7 @@ func TestViewMatrix(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, left := range bundle.Left {
+	for _, left := range bundle.Skipped {
 		t.Log("left out: ", left)
 	}
 	all := kernels(t)

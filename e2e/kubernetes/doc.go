@@ -1,3 +1,3 @@
-// Package kubernetes tests Candor in a cluster against a real API server with a real etcd: the objects, the rights and policies
-// of the chart, and candor nri --publish. make e2e-kubernetes runs it. Without the two programs the tests skip.
+// Package kubernetes tests Candor against a real API server with a real etcd: the Kubernetes objects, the chart's permissions and
+// policies, and candor nri --publish. make e2e-kubernetes runs the tests. Without kube-apiserver or etcd, the tests are skipped.
 package kubernetes

@@ -9,11 +9,11 @@ import (
 	"strings"
 )
 
-// A Bundle lists the files that the probes need on a machine without any runtime.
+// A Bundle lists the files that the probes need on a target machine without any runtime.
 type Bundle struct {
-	Files map[string]string // path there -> file or directory here
-	Path  []string          // directories there for $PATH, besides the usual directories
-	Left  []string          // rows that could not be bundled, with the reason
+	Files   map[string]string // path on the target -> file or directory on this machine
+	Path    []string          // directories on the target for $PATH, besides the usual directories
+	Skipped []string          // rows of probes that are not in the bundle, with the reason
 }
 
 // Collect builds the probes and gathers the runtimes of interpreted probes: the programs, their libraries and the modules that
@@ -36,13 +36,13 @@ func Collect(sources, dir, at string) (Bundle, error) {
 			err = b.addLinked(p.Run[len(p.Run)-1])
 		}
 		if err != nil {
-			b.Left = append(b.Left, fmt.Sprintf("%s: %v", p.Row, err))
+			b.Skipped = append(b.Skipped, fmt.Sprintf("%s: %v", p.Row, err))
 		}
 	}
 	return b, nil
 }
 
-// gatherers handle runtimes with more files than a program and its libraries.
+// gatherers maps a runtime to the function that adds the files of the runtime to a bundle.
 var gatherers = map[string]func(b *Bundle, dir, program string) error{
 	"java":    gatherJava,
 	"node":    func(b *Bundle, _, program string) error { return b.addLinked(program) },
@@ -50,7 +50,7 @@ var gatherers = map[string]func(b *Bundle, dir, program string) error{
 	"ruby":    gatherRuby,
 }
 
-// addLinked adds a program or a shared object with its libraries.
+// addLinked adds a program or a shared object with its libraries to the bundle.
 func (b *Bundle) addLinked(program string) error {
 	files, err := Linked(program)
 	if err != nil {
@@ -90,7 +90,7 @@ func Linked(program string) ([]string, error) {
 	return files, nil
 }
 
-// gatherJava links a small JVM from the installed JVM, with its base module only.
+// gatherJava creates a small JVM with the installed jlink, and adds this JVM. The JVM has only the module java.base.
 func gatherJava(b *Bundle, dir, _ string) error {
 	jre := filepath.Join(dir, "jre")
 	java, err := exec.LookPath("java")
@@ -122,7 +122,7 @@ func gatherJava(b *Bundle, dir, _ string) error {
 	return nil
 }
 
-// gatherPython adds a Python with the modules that it loads at its start.
+// gatherPython adds a Python with the modules that the Python loads at its start.
 func gatherPython(b *Bundle, _, python string) error {
 	const list = `import os, sys, encodings
 print(sys.executable, os.__file__, os.path.dirname(encodings.__file__), *(getattr(m, "__file__", None) or "" for m in sys.modules.values()), sep="\n")`
@@ -134,7 +134,7 @@ print(sys.executable, os.__file__, os.path.dirname(encodings.__file__), *(getatt
 	if err := b.addLinked(files[0]); err != nil {
 		return err
 	}
-	// Under the name that the probes use, wherever the link to it is here.
+	// The probes run "python3", which can be a link in another directory on this machine.
 	b.Files[filepath.Join(filepath.Dir(files[0]), "python3")] = files[0]
 	b.Path = append(b.Path, filepath.Dir(files[0]))
 	for _, file := range files[1:] {
@@ -143,7 +143,7 @@ print(sys.executable, os.__file__, os.path.dirname(encodings.__file__), *(getatt
 	return nil
 }
 
-// gatherRuby adds Ruby with the files that it loads at its start.
+// gatherRuby adds Ruby with the files that Ruby loads at its start.
 func gatherRuby(b *Bundle, _, ruby string) error {
 	out, err := exec.Command(ruby, "-r", "etc", "-e", "puts $LOADED_FEATURES").Output()
 	if err != nil {
@@ -158,6 +158,6 @@ func gatherRuby(b *Bundle, _, ruby string) error {
 			b.Files[file] = file
 		}
 	}
-	b.Files[path] = path // a link to ruby3.1
+	b.Files[path] = path // path is a link to a program such as ruby3.1, which addLinked adds
 	return b.addLinked(ruby)
 }

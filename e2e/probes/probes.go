@@ -1,4 +1,4 @@
-// Package probes builds and runs small real programs that print the CPU count that they detect: a row each of the matrix in
+// Package probes builds small programs that print the CPU count that their runtime detects. Each program has a row in the table of
 // docs/view.md.
 package probes
 
@@ -13,50 +13,50 @@ import (
 
 // A Probe is a program that prints the CPU count that it detects.
 type Probe struct {
-	Row   string   // its name in the matrix
-	Build []string // build command, in the directory of the sources; nil: no build
-	Run   []string // command, in the directory of the build
+	Row   string   // name of the probe's row in the table
+	Build []string // build command, with the sources as working directory; nil: the probe needs no build
+	Run   []string // command that runs the probe, with the build directory as working directory
 }
 
-// out is the placeholder for the directory of the build.
-const out = "OUT"
+// buildDir is the placeholder for the build directory in Probe.Build.
+const buildDir = "OUT"
 
-// All returns the probes in the order of the matrix. Compiled probes are linked statically, so that they run on a machine
+// All returns the probes in the order of the table. Compiled probes are linked statically, so that they run on a machine
 // without libraries.
 func All() []Probe {
 	return []Probe{
-		{"`nproc`", nil, words("nproc")},
-		{"`grep -c ^processor /proc/cpuinfo`", nil, words("grep -c ^processor /proc/cpuinfo")},
-		{"C `sysconf(_SC_NPROCESSORS_ONLN)`", words("gcc -static -o OUT/sysconf sysconf.c"), words("./sysconf onln")},
-		{"C `sysconf(_SC_NPROCESSORS_CONF)`", words("gcc -static -o OUT/sysconf sysconf.c"), words("./sysconf conf")},
-		{"OpenMP (libgomp) `omp_get_max_threads`", words("gcc -static -fopenmp -o OUT/openmp openmp.c"), words("./openmp")},
-		{"C++ `hardware_concurrency`", words("g++ -static -o OUT/concurrency concurrency.cpp"), words("./concurrency")},
-		{"Go `GOMAXPROCS`, go.mod with 1.24", words("go build -C go124 -o OUT/go124 ."), words("./go124")},
-		{"Go `GOMAXPROCS`, go.mod with 1.25", words("go build -C go125 -o OUT/go125 ."), words("./go125")},
-		{"JVM 17 `availableProcessors`", words("javac -d OUT CPUs.java"), words("java -cp . CPUs")},
-		{"Python `os.cpu_count`", nil, words("python3 -c import\tos;print(os.cpu_count())")},
+		{"`nproc`", nil, splitWords("nproc")},
+		{"`grep -c ^processor /proc/cpuinfo`", nil, splitWords("grep -c ^processor /proc/cpuinfo")},
+		{"C `sysconf(_SC_NPROCESSORS_ONLN)`", splitWords("gcc -static -o OUT/sysconf sysconf.c"), splitWords("./sysconf onln")},
+		{"C `sysconf(_SC_NPROCESSORS_CONF)`", splitWords("gcc -static -o OUT/sysconf sysconf.c"), splitWords("./sysconf conf")},
+		{"OpenMP (libgomp) `omp_get_max_threads`", splitWords("gcc -static -fopenmp -o OUT/openmp openmp.c"), splitWords("./openmp")},
+		{"C++ `hardware_concurrency`", splitWords("g++ -static -o OUT/concurrency concurrency.cpp"), splitWords("./concurrency")},
+		{"Go `GOMAXPROCS`, go.mod with 1.24", splitWords("go build -C go124 -o OUT/go124 ."), splitWords("./go124")},
+		{"Go `GOMAXPROCS`, go.mod with 1.25", splitWords("go build -C go125 -o OUT/go125 ."), splitWords("./go125")},
+		{"JVM 17 `availableProcessors`", splitWords("javac -d OUT CPUs.java"), splitWords("java -cp . CPUs")},
+		{"Python `os.cpu_count`", nil, splitWords("python3 -c import\tos;print(os.cpu_count())")},
 		{"Python `os.process_cpu_count`", nil, processCPUCount()},
-		{"Node `os.cpus().length`", nil, words("node -p os.cpus().length")},
-		{"Node `os.availableParallelism`", nil, words("node -p os.availableParallelism()")},
-		{"Rust `available_parallelism`", words("rustc -C target-feature=+crt-static -o OUT/parallelism parallelism.rs"), words("./parallelism")},
-		{"nginx `worker_processes auto`", words("cp nginx.sh OUT"), words("sh nginx.sh nginx")},
-		{"Ruby `Etc.nprocessors`", nil, words("ruby -r etc -e p(Etc.nprocessors)")},
+		{"Node `os.cpus().length`", nil, splitWords("node -p os.cpus().length")},
+		{"Node `os.availableParallelism`", nil, splitWords("node -p os.availableParallelism()")},
+		{"Rust `available_parallelism`", splitWords("rustc -C target-feature=+crt-static -o OUT/parallelism parallelism.rs"), splitWords("./parallelism")},
+		{"nginx `worker_processes auto`", splitWords("cp nginx.sh OUT"), splitWords("sh nginx.sh nginx")},
+		{"Ruby `Etc.nprocessors`", nil, splitWords("ruby -r etc -e p(Etc.nprocessors)")},
 	}
 }
 
-// words cuts a command at its spaces.
-func words(command string) []string { return strings.Split(command, " ") }
+// splitWords divides a command at its spaces.
+func splitWords(command string) []string { return strings.Split(command, " ") }
 
-// processCPUCount runs a Python with os.process_cpu_count or, without it, computes the function's definition: the length of
-// sched_getaffinity's result.
+// processCPUCount returns a command that prints Python's os.process_cpu_count. Without a Python that has this function, the
+// command prints the number of CPUs in the affinity, which is the definition of the function.
 func processCPUCount() []string {
 	if python := NewPython(); python != "" {
 		return []string{python, "-c", "import os; print(os.process_cpu_count())"}
 	}
-	return words("python3 -c import\tos;print(len(os.sched_getaffinity(0)))")
+	return splitWords("python3 -c import\tos;print(len(os.sched_getaffinity(0)))")
 }
 
-// NewPython finds a Python of version 3.13 or later, installed or from pyenv; "" if there is none.
+// NewPython returns the path of a Python of version 3.13 or later, which is installed or from pyenv; "" if there is none.
 func NewPython() string {
 	candidates := []string{"python3", "python3.14", "python3.13"}
 	if home, err := os.UserHomeDir(); err == nil {
@@ -72,8 +72,8 @@ func NewPython() string {
 	return ""
 }
 
-// Missing returns the first program that the probe needs and that is not here,
-// "" if none: the compiler where the probe is still to be built, or the runtime.
+// Missing returns the first program that the probe needs and this machine lacks, or "" if nothing is missing. The program is a
+// runtime or, if build is true, possibly a compiler. If build is false, the probe itself must be in dir.
 func (p Probe) Missing(dir string, build bool) string {
 	needs := []string{p.Run[0]}
 	if p.Run[0] == "sh" {
@@ -96,14 +96,14 @@ func (p Probe) Missing(dir string, build bool) string {
 	return ""
 }
 
-// Make builds the probe from the sources in a directory into another, absolute directory.
+// Make builds the probe from the directory sources into the build directory dir, which must be an absolute path.
 func (p Probe) Make(sources, dir string) error {
 	if p.Build == nil {
 		return nil
 	}
 	args := slices.Clone(p.Build)
 	for i := range args {
-		args[i] = strings.Replace(args[i], out, dir, 1)
+		args[i] = strings.Replace(args[i], buildDir, dir, 1)
 	}
 	cmd := exec.Command(args[0], args[1:]...)
 	cmd.Dir = sources

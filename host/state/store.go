@@ -198,7 +198,7 @@ func (s Store) LoadRequest(g *Grant) (known bool) {
 }
 
 // ShownCPUs returns the CPUs that a container's view shows. The error is fs.ErrNotExist if it has no view.
-func (s Store) ShownCPUs(name string) (cpuset.Set, error) { return view.Shown(s.ViewDir(name)) }
+func (s Store) ShownCPUs(name string) (cpuset.Set, error) { return view.ReadCPUs(s.ViewDir(name)) }
 
 // RemoveFiles removes the files of a container that has ended.
 func (s Store) RemoveFiles(name string) error {

@@ -1,5 +1,5 @@
-// Command init is the first program of a test guest: it mounts the usual file systems, runs the commands of its plan in their
-// order, and reports their ends on the second serial port. As a service of systemd, it only runs the commands.
+// Command init is the first program of a guest. It mounts the usual file systems, runs the commands of the guest's plan one after
+// another, and reports their output and results on the second serial port. As a service of systemd, it mounts nothing.
 package main
 
 import (
@@ -14,10 +14,10 @@ import (
 )
 
 func main() {
-	first := os.Getpid() == 1
-	plan, err := setUp(first)
+	isPID1 := os.Getpid() == 1
+	plan, err := setUp(isPID1)
 	if err != nil {
-		fmt.Fprintln(os.Stderr, "init:", err) // the console, should there be no line to report on
+		fmt.Fprintln(os.Stderr, "init:", err) // on the console, because the serial port can be missing
 	}
 	line, lineErr := os.OpenFile("/dev/ttyS1", os.O_WRONLY|unix.O_NOCTTY, 0)
 	if lineErr != nil {
@@ -30,16 +30,17 @@ func main() {
 	} else {
 		for _, c := range plan.Commands {
 			report.Begin(line)
-			report.End(line, run(c, line, first))
+			report.End(line, run(c, line, isPID1))
 		}
 	}
 	report.Done(line, failure)
-	// The host ends the machine when it has read that; the last byte must have left the terminal.
+	// The host ends the guest when it has read the end of the report. Wait until the terminal has sent the last byte.
 	unix.IoctlSetInt(int(line.Fd()), unix.TCSBRK, 1)
 	unix.Reboot(unix.LINUX_REBOOT_CMD_POWER_OFF)
 }
 
-func setUp(first bool) (report.Plan, error) {
+// setUp prepares the guest and returns its plan. isPID1 reports whether this process is PID 1.
+func setUp(isPID1 bool) (report.Plan, error) {
 	var plan report.Plan
 	text, err := os.ReadFile(report.PlanFile)
 	if err != nil {
@@ -48,7 +49,7 @@ func setUp(first bool) (report.Plan, error) {
 	if err := json.Unmarshal(text, &plan); err != nil {
 		return plan, fmt.Errorf("%s: %w", report.PlanFile, err)
 	}
-	if first {
+	if isPID1 {
 		if err := mountAll(plan.Cgroup); err != nil {
 			return plan, err
 		}
@@ -62,7 +63,7 @@ func setUp(first bool) (report.Plan, error) {
 	return plan, busybox()
 }
 
-// startCPUs brings up the CPUs that the kernel has left for later.
+// startCPUs starts the CPUs that the kernel has not started, because its command line contains maxcpus=1.
 func startCPUs() error {
 	files, err := filepath.Glob("/sys/devices/system/cpu/cpu*/online")
 	for _, f := range files {

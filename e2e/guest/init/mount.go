@@ -12,12 +12,13 @@ import (
 
 const cgroupRoot = "/sys/fs/cgroup"
 
-// keep is a cgroup that stays. The kernel enables its code for quotas, cpusets, memory accounting and the freezer with the first
-// cgroup that needs it, and disables it with the last, by replacing instructions; QEMU before 8.1 can then execute the old
-// instruction (int3). With this cgroup, the replacement happens once, while a single CPU runs.
-const keep = "/keep"
+// permanentGroup is a cgroup that is never removed. The kernel enables its code for quotas, cpusets, memory accounting and the freezer
+// when the first cgroup needs this code, and disables the code with the last such cgroup. To do this, the kernel replaces instructions,
+// and QEMU before 8.1 can crash meanwhile (int3). With a permanent cgroup, the kernel replaces the instructions only once, before a
+// second CPU runs.
+const permanentGroup = "/keep"
 
-// v1 are the hierarchies of cgroup v1 as distributions mount them, with a setting for the group keep in each.
+// v1 are the hierarchies of cgroup v1 as distributions mount them. file and value are a setting for permanentGroup in the hierarchy.
 var v1 = []struct{ controllers, file, value string }{
 	{"cpu,cpuacct", "cpu.cfs_quota_us", "100000"},
 	{"cpuset", "cpuset.mems", "0"},
@@ -50,7 +51,7 @@ func mountAll(cgroupVersion int) error {
 		for _, h := range v1 {
 			mount("cgroup", cgroupRoot+"/"+h.controllers, h.controllers)
 			if h.file != "" {
-				errs = append(errs, makeGroup(cgroupRoot+"/"+h.controllers+keep, h.file, h.value))
+				errs = append(errs, makeGroup(cgroupRoot+"/"+h.controllers+permanentGroup, h.file, h.value))
 			}
 		}
 		for _, name := range []string{"cpu", "cpuacct"} {
@@ -60,24 +61,24 @@ func mountAll(cgroupVersion int) error {
 		return errors.Join(errs...)
 	}
 	mount("cgroup2", cgroupRoot, "")
-	return errors.Join(append(errs, delegate(), makeGroup(cgroupRoot+keep, "cpu.max", "100000 100000"))...)
+	return errors.Join(append(errs, delegate(), makeGroup(cgroupRoot+permanentGroup, "cpu.max", "100000 100000"))...)
 }
 
-// enterRoot mounts a new root over the initial mount: pivot_root(2), which runtimes use to enter a container, cannot leave the
-// initial mount.
+// enterRoot mounts the root file system again over the initial mount. This is necessary because container runtimes use pivot_root(2),
+// which fails in the initial mount.
 func enterRoot() error {
-	const over = "/root"
-	if err := os.MkdirAll(over, 0o755); err != nil {
+	const target = "/root"
+	if err := os.MkdirAll(target, 0o755); err != nil {
 		return err
 	}
-	if err := unix.Mount("/", over, "", unix.MS_BIND, ""); err != nil {
+	if err := unix.Mount("/", target, "", unix.MS_BIND, ""); err != nil {
 		return fmt.Errorf("bind /: %w", err)
 	}
-	if err := os.Chdir(over); err != nil {
+	if err := os.Chdir(target); err != nil {
 		return err
 	}
 	if err := unix.Mount(".", "/", "", unix.MS_MOVE, ""); err != nil {
-		return fmt.Errorf("move %s to /: %w", over, err)
+		return fmt.Errorf("move %s to /: %w", target, err)
 	}
 	if err := unix.Chroot("."); err != nil {
 		return fmt.Errorf("chroot: %w", err)
@@ -85,7 +86,7 @@ func enterRoot() error {
 	return os.Chdir("/")
 }
 
-// delegate moves init from the root group to a leaf and turns the controllers on below the root, as systemd does.
+// delegate moves init from the root cgroup to a child and enables the controllers for the root's children, as systemd does.
 func delegate() error {
 	if err := makeGroup(cgroupRoot+"/init.scope", "cgroup.procs", "0"); err != nil {
 		return err
@@ -110,7 +111,7 @@ func makeGroup(dir, file, value string) error {
 	return os.WriteFile(dir+"/"+file, []byte(value), 0)
 }
 
-// busybox installs links for the small programs that the guest lacks.
+// busybox creates links to busybox for its programs that the guest lacks. It does nothing if the guest has no busybox.
 func busybox() error {
 	const path = "/bin/busybox"
 	if _, err := os.Stat(path); err != nil {

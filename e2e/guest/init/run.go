@@ -16,11 +16,11 @@ import (
 	"github.com/candor-project/candor/e2e/guest/report"
 )
 
-// run starts a command with the serial line as its output, waits for it, and looks for its leftovers. first reports that this
-// process is PID 1 and must reap orphans.
-func run(c report.Command, line *os.File, first bool) report.Result {
+// run runs a command with the serial line as its output, and then searches for leftovers of the command. isPID1 reports whether this
+// process is PID 1, which must reap orphans.
+func run(c report.Command, line *os.File, isPID1 bool) report.Result {
 	r := report.Result{Name: c.Name, Code: 127}
-	before := traces(first)
+	before := traces(isPID1)
 	start := time.Now()
 	p, err := startCommand(c, line)
 	if err != nil {
@@ -36,7 +36,7 @@ func run(c report.Command, line *os.File, first bool) report.Result {
 		late.Store(true)
 		syscall.Kill(-p.Pid, syscall.SIGKILL)
 	})
-	status := wait(p, first)
+	status := wait(p, isPID1)
 	timer.Stop()
 	if late.Load() {
 		r.Error = fmt.Sprintf("killed after %s", limit)
@@ -46,10 +46,10 @@ func run(c report.Command, line *os.File, first bool) report.Result {
 	if status.Signaled() {
 		r.Code = 128 + int(status.Signal())
 	}
-	if first {
+	if isPID1 {
 		reap()
 	}
-	r.Leftovers = slices.DeleteFunc(traces(first), func(t string) bool { return slices.Contains(before, t) })
+	r.Leftovers = slices.DeleteFunc(traces(isPID1), func(t string) bool { return slices.Contains(before, t) })
 	return r
 }
 
@@ -75,10 +75,10 @@ func startCommand(c report.Command, line *os.File) (*os.Process, error) {
 	})
 }
 
-// wait reaps p, and as PID 1 every orphan that ends before it.
-func wait(p *os.Process, first bool) syscall.WaitStatus {
+// wait waits for the end of p. As PID 1 it also reaps every orphan that ends before p.
+func wait(p *os.Process, isPID1 bool) syscall.WaitStatus {
 	which := p.Pid
-	if first {
+	if isPID1 {
 		which = -1
 	}
 	for {
@@ -93,7 +93,7 @@ func wait(p *os.Process, first bool) syscall.WaitStatus {
 	}
 }
 
-// reap takes the orphans that have ended meanwhile.
+// reap reaps the orphans that have ended.
 func reap() {
 	for {
 		if pid, _ := syscall.Wait4(-1, nil, syscall.WNOHANG, nil); pid <= 0 {
@@ -102,12 +102,12 @@ func reap() {
 	}
 }
 
-// traces lists possible leftovers of a command: cgroups, mounts and processes. systemd creates and ends cgroups and processes at
-// any time: under systemd, only cgroups with Candor's name count.
-func traces(first bool) []string {
+// traces returns all present cgroups, mounts and processes; new ones after a command are leftovers of the command. If systemd is PID 1,
+// traces returns no processes, and only cgroups with "candor" in their paths, because systemd starts and ends others at any time.
+func traces(isPID1 bool) []string {
 	var all []string
 	filepath.WalkDir(cgroupRoot, func(p string, d fs.DirEntry, err error) error {
-		if err == nil && d.IsDir() && (first || strings.Contains(p, "candor")) {
+		if err == nil && d.IsDir() && (isPID1 || strings.Contains(p, "candor")) {
 			all = append(all, "group "+p)
 		}
 		return nil
@@ -118,12 +118,12 @@ func traces(first bool) []string {
 			all = append(all, "mount "+f[4])
 		}
 	}
-	if !first {
+	if !isPID1 {
 		return all
 	}
 	procs, _ := filepath.Glob("/proc/[0-9]*")
 	for _, p := range procs {
-		// Kernel threads have no command line; they come and go as they like.
+		// Processes without a command line are kernel threads, which start and end at any time.
 		if words, _ := os.ReadFile(p + "/cmdline"); len(words) > 0 {
 			pid, _ := strconv.Atoi(filepath.Base(p))
 			all = append(all, fmt.Sprintf("process %d %s", pid, strings.ReplaceAll(strings.TrimRight(string(words), "\x00"), "\x00", " ")))

@@ -1,5 +1,5 @@
-// Package report is the protocol between the guest's init and the host: the list of commands and, over a serial line, the output
-// and the end of each command.
+// Package report is the protocol between the init program of a guest and the host. The host passes a Plan with commands to the guest.
+// Over a serial line, the guest sends a report with the output and the result of each command.
 package report
 
 import (
@@ -13,7 +13,7 @@ import (
 	"time"
 )
 
-// PlanFile is where the guest finds its Plan.
+// PlanFile is the path of the Plan in the guest, as JSON.
 const PlanFile = "/guest/plan.json"
 
 // Plan is the list of commands of a guest.
@@ -25,25 +25,26 @@ type Plan struct {
 // Command is a program that the guest runs.
 type Command struct {
 	Name  string
-	Args  []string      // Args[0] is the path in the guest
-	Env   []string      // added to the guest's own
-	Dir   string        // working directory; empty: /
-	Limit time.Duration // killed after that time; 0: one minute
+	Args  []string      // Args[0] is the path of the program in the guest
+	Env   []string      // added to the environment of init
+	Dir   string        // working directory; "": /
+	Limit time.Duration // time after which init kills the command; 0: one minute
 }
 
 // Result describes the end of a command.
 type Result struct {
 	Name      string
 	Code      int    // exit code; 128+n: killed by signal n
-	Error     string // why it could not be started, or was killed
+	Error     string // reason why init could not start the command, or has killed it; "": none
 	Output    []byte
-	Wall      time.Duration // in the guest's time
-	Leftovers []string      // cgroups, mounts and processes that are there since
+	Wall      time.Duration // run time, on the guest's clock
+	Leftovers []string      // cgroups, mounts and processes that the command has left behind
 }
 
-// A line that begins with mark is init's, all else is the command's output.
+// mark precedes each message of init on the serial line. Everything else is output of the present command.
 const mark = "\x1e"
 
+// An end is the JSON encoding of a Result in a message.
 type end struct {
 	Code      int
 	Error     string `json:",omitempty"`
@@ -54,7 +55,7 @@ type end struct {
 // Begin reports the start of a command.
 func Begin(w io.Writer) { fmt.Fprint(w, mark+"begin\n") }
 
-// End reports the end of a command. Its last line can lack the newline.
+// End reports the end of a command. Before, the output of the command can end without a newline.
 func End(w io.Writer, r Result) {
 	b, err := json.Marshal(end{r.Code, r.Error, r.Wall, r.Leftovers})
 	if err != nil {
@@ -63,15 +64,16 @@ func End(w io.Writer, r Result) {
 	fmt.Fprintf(w, "%send %s\n", mark, b)
 }
 
-// Done reports the end of the report. failure is the error of init, or "".
+// Done ends the report. failure is the error of init, or "".
 func Done(w io.Writer, failure string) {
 	fmt.Fprintf(w, "%sdone %s\n", mark, strings.ReplaceAll(failure, "\n", "; "))
 }
 
-// ErrEarly reports that the guest ended before the end of its report.
+// ErrEarly means that the guest ended before the end of its report.
 var ErrEarly = errors.New("the guest ended early")
 
-// Read follows a guest until it is done, and copies the output of the commands to out, if it is not nil.
+// Read reads the report of a guest to its end, and returns the results of the commands. If out is not nil, Read copies the output of
+// the commands to out.
 func Read(r io.Reader, commands []Command, out io.Writer) ([]Result, error) {
 	if out == nil {
 		out = io.Discard
@@ -85,24 +87,24 @@ func Read(r io.Reader, commands []Command, out io.Writer) ([]Result, error) {
 			return results, ErrEarly
 		}
 		line = strings.TrimSuffix(strings.TrimSuffix(line, "\n"), "\r") // the serial line is a terminal: \r\n
-		text, said, ok := strings.Cut(line, mark)
+		text, message, ok := strings.Cut(line, mark)
 		if text != "" || !ok {
 			fmt.Fprintln(io.MultiWriter(&output, out), text)
 		}
 		if !ok {
 			continue
 		}
-		word, rest, _ := strings.Cut(said, " ")
+		word, rest, _ := strings.Cut(message, " ")
 		switch word {
 		case "begin":
 			output.Reset()
 		case "end":
 			if len(results) == len(commands) {
-				return results, errors.New("the guest told more ends than it had commands")
+				return results, errors.New("the guest reported more ends than it had commands")
 			}
 			var e end
 			if err := json.Unmarshal([]byte(rest), &e); err != nil {
-				return results, fmt.Errorf("the guest said %q: %w", line, err)
+				return results, fmt.Errorf("cannot parse the guest's message %q: %w", line, err)
 			}
 			results = append(results, Result{commands[len(results)].Name, e.Code, e.Error, bytes.Clone(output.Bytes()), e.Wall, e.Leftovers})
 		case "done":

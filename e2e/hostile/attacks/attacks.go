@@ -1,4 +1,5 @@
-// Package attacks has the programs of hostile tenants: each grows files that candor reads of a container.
+// Package attacks contains programs that a hostile tenant could run in a container. Most attacks enlarge a file of the container
+// that candor reads; the attack "lease" delays candor's writes.
 package attacks
 
 import (
@@ -20,10 +21,10 @@ import (
 )
 
 var attacks = map[string]func(args []string){
-	"mounts":    func(args []string) { growMounts(number(args[0])) },
-	"threads":   func(args []string) { growThreads(number(args[0])) },
-	"processes": func(args []string) { growProcesses(number(args[0])) },
-	"groups":    func(args []string) { growGroups(number(args[0])) },
+	"mounts":    func(args []string) { growMounts(parseNumber(args[0])) },
+	"threads":   func(args []string) { growThreads(parseNumber(args[0])) },
+	"processes": func(args []string) { growProcesses(parseNumber(args[0])) },
+	"groups":    func(args []string) { growGroups(parseNumber(args[0])) },
 	"words":     growWords,
 	"lease":     func(args []string) { holdLeases(args[0]) },
 }
@@ -31,24 +32,24 @@ var attacks = map[string]func(args []string){
 // Names returns the names of the attacks, sorted.
 func Names() []string { return slices.Sorted(maps.Keys(attacks)) }
 
-// Prepare runs in an init function of the program that runs an attack: mounts need the main thread, because
-// /proc/PID/mountinfo describes its mount namespace.
+// Prepare prepares an attack. A program must call it in an init function, which runs on the main thread. The attack "mounts" must stay
+// on this thread, because /proc/PID/mountinfo describes the mount namespace of the main thread.
 func Prepare(name string) {
 	if name == "mounts" {
 		runtime.LockOSThread()
 	}
 }
 
-// Run performs an attack. It prints "ready" once the attack is in place, and stays.
+// Run performs an attack. It prints "ready" when the effect of the attack is complete, and then does not return.
 func Run(name string, args []string) { attacks[name](args) }
 
-func number(text string) int {
+func parseNumber(text string) int {
 	n, err := strconv.Atoi(text)
 	check(err)
 	return n
 }
 
-// check ends an attack that cannot be performed.
+// check ends the program with an error message if err is not nil.
 func check(err error) {
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "attack:", err)
@@ -56,18 +57,18 @@ func check(err error) {
 	}
 }
 
-// ready reports that an attack is in place, and keeps it so.
-func ready() {
+// reportReady prints "ready" and sleeps, so that the effect of the attack lasts.
+func reportReady() {
 	fmt.Println("ready")
 	time.Sleep(time.Hour)
 }
 
-// growMounts makes mounts with paths of nearly 4 kB, so that each has 7.7 kB in the mount table.
+// growMounts creates n mounts with paths of nearly 4 kB, so that each mount needs 7.7 kB in the mount table.
 func growMounts(n int) {
 	check(unix.Unshare(unix.CLONE_NEWNS | unix.CLONE_FS))
 	check(unix.Mount("", "/", "", unix.MS_REC|unix.MS_PRIVATE, ""))
-	check(unix.Mount("deep", "/dev", "tmpfs", 0, "")) // a folder that every container has
-	check(unix.Chdir("/dev"))                         // os.Chdir fails where threads have directories of their own
+	check(unix.Mount("deep", "/dev", "tmpfs", 0, "")) // every container has the folder /dev
+	check(unix.Chdir("/dev"))                         // os.Chdir fails after CLONE_FS, because threads have their own directories
 	name := strings.Repeat("x", 250)
 	for range 15 {
 		check(unix.Mkdir(name, 0o755))
@@ -78,10 +79,10 @@ func growMounts(n int) {
 		check(unix.Mkdir(dir, 0o755))
 		check(unix.Mount(dir, dir, "", unix.MS_BIND, ""))
 	}
-	ready()
+	reportReady()
 }
 
-// growThreads starts threads with an affinity of their own, and with escape sequences in their names.
+// growThreads starts n threads, each with its own affinity and with escape sequences in its name.
 func growThreads(n int) {
 	debug.SetMaxThreads(n + 1000)
 	var started sync.WaitGroup
@@ -105,22 +106,22 @@ func growThreads(n int) {
 		}()
 	}
 	started.Wait()
-	ready()
+	reportReady()
 }
 
 func nameThread(name string) {
 	check(os.WriteFile(fmt.Sprintf("/proc/self/task/%d/comm", unix.Gettid()), []byte(name), 0))
 }
 
-// growProcesses starts programs that sleep.
+// growProcesses starts n processes that sleep.
 func growProcesses(n int) {
 	for range n {
 		check(exec.Command("sleep", "3600").Start())
 	}
-	ready()
+	reportReady()
 }
 
-// growGroups makes nested groups in every hierarchy in which this process has a group of its own.
+// growGroups creates n nested cgroups in every hierarchy in which this process is in its own cgroup, not in the root cgroup.
 func growGroups(n int) {
 	text, err := os.ReadFile("/proc/self/cgroup")
 	check(err)
@@ -142,10 +143,11 @@ func growGroups(n int) {
 			}
 		}
 	}
-	ready()
+	reportReady()
 }
 
-// growWords has as many supplementary groups as the kernel allows, and the command line that it was started with.
+// growWords gives this process the maximum number of supplementary groups, and a long command line. It executes the program again
+// with this command line.
 func growWords(args []string) {
 	if len(args) < 10 {
 		groups := make([]int, 65_536)
@@ -161,5 +163,5 @@ func growWords(args []string) {
 		}
 		check(syscall.Exec(self, words, os.Environ()))
 	}
-	ready()
+	reportReady()
 }

@@ -11,8 +11,8 @@ import (
 // viewFiles are the files of the container's view.
 var viewFiles = []string{"/sys/devices/system/cpu/online", "/proc/cpuinfo"}
 
-// holdLeases asks for leases on the files of the view again and again, since root in the container owns them. It writes the number
-// of the leases when it changes, and "ready" after the first try.
+// holdLeases repeatedly takes leases on the files of the container's view. It can do this because root in the container owns the files.
+// It prints "ready" after the first attempt, and the number of leases whenever this number changes.
 func holdLeases(kind string) {
 	signal.Ignore(unix.SIGIO)
 	lease := map[string]int{"read": unix.F_RDLCK, "write": unix.F_WRLCK}[kind]
@@ -40,7 +40,8 @@ func holdLeases(kind string) {
 	}
 }
 
-// takeLease reports whether a descriptor has a lease that the kernel is not about to break, or takes a new lease.
+// takeLease takes a lease on a file, unless the descriptor has a lease that the kernel is not about to break. It reports whether the
+// descriptor has a lease afterwards.
 func takeLease(fd, lease int) bool {
 	if is, _ := unix.FcntlInt(uintptr(fd), unix.F_GETLEASE, 0); is == lease {
 		return true

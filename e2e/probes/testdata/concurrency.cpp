@@ -1,4 +1,4 @@
-// What C++ says.
+// Prints the number of concurrent threads that the C++ library reports.
 #include <iostream>
 #include <thread>
 

@@ -1,5 +1,5 @@
 #!/bin/sh
-# How many workers nginx starts with "worker_processes auto".
+# Prints the number of workers that nginx starts with "worker_processes auto".
 set -eu
 dir=$(mktemp -d)
 trap 'rm -rf "$dir"' EXIT
@@ -12,7 +12,8 @@ error_log stderr notice;
 events {}
 CONF
 "${1:-nginx}" -p "$dir" -c "$dir/nginx.conf" 2>"$dir/log" &
-# The first line about workers comes when the master can be told to quit; it starts them all before it does.
+# nginx logs "start worker processes" when its master process handles signals. After SIGQUIT, the master starts all workers before
+# it quits.
 workers=0
 while read -r line; do
 	case $line in

@@ -1,4 +1,4 @@
-// How many threads an OpenMP program starts.
+// Prints the number of threads that an OpenMP program starts.
 #include <omp.h>
 #include <stdio.h>
 

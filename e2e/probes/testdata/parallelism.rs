@@ -1,4 +1,4 @@
-// What Rust says; Rayon and Tokio start as many threads.
+// Prints the parallelism that Rust's library reports. Rayon and Tokio start this number of threads.
 fn main() {
     println!("{}", std::thread::available_parallelism().unwrap());
 }

@@ -1,4 +1,4 @@
-// What glibc says: sysconf onln | conf | nprocs | affinity
+// Prints a CPU count from glibc. Usage: sysconf [onln | conf | nprocs | affinity]
 #define _GNU_SOURCE
 #include <sched.h>
 #include <stdio.h>
@@ -12,13 +12,13 @@ static long affinity(void) {
 }
 
 int main(int argc, char **argv) {
-	const char *ask = argc > 1 ? argv[1] : "onln";
+	const char *source = argc > 1 ? argv[1] : "onln";
 	long n = sysconf(_SC_NPROCESSORS_ONLN);
-	if (!strcmp(ask, "conf"))
+	if (!strcmp(source, "conf"))
 		n = sysconf(_SC_NPROCESSORS_CONF);
-	else if (!strcmp(ask, "nprocs"))
+	else if (!strcmp(source, "nprocs"))
 		n = get_nprocs();
-	else if (!strcmp(ask, "affinity"))
+	else if (!strcmp(source, "affinity"))
 		n = affinity();
 	printf("%ld\n", n);
 	return 0;

@@ -242,7 +242,7 @@ func (p *plan) result(dry bool) Result {
 	}
 	r.Changes = append(r.Changes, p.fences...)
 	if !p.keep.IsEmpty() {
-		r.Notes = p.Tree.ConfinementAnnotations()
+		r.Notes = p.Tree.ConfinementCaveats()
 	}
 	return r
 }

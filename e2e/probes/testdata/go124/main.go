@@ -1,4 +1,4 @@
-// Prints the default of GOMAXPROCS, which depends on the go line in go.mod.
+// The program prints the default of GOMAXPROCS, which depends on the Go version in go.mod.
 package main
 
 import (
