@@ -39,7 +39,7 @@ func (u *UI) one(c *canvas, f *Figures, rows int) {
 	u.threads(c, in, rows-len(c.lines)-1)
 }
 
-// said describes the container.
+// said describes the class, the policy, the condition and the limit of the container.
 func (r *Row) said() string {
 	text := fmt.Sprintf("%s, %s · %s", r.Class, r.Policy, r.Condition)
 	if r.Limit > 0 {
@@ -48,7 +48,7 @@ func (r *Row) said() string {
 	return text + fmt.Sprintf(" · processes: %d", len(r.Processes))
 }
 
-// has describes the grant of the container.
+// has describes the CPUs of the container's grant.
 func (r *Row) has() string {
 	var text strings.Builder
 	text.WriteString(cmp.Or(r.CPUs.String(), "none"))
@@ -61,7 +61,7 @@ func (r *Row) has() string {
 	return text.String()
 }
 
-// group describes the settings of the container in the kernel.
+// group describes the settings of the container's cgroup.
 func (r *Row) group() string {
 	if !r.Exists {
 		return "none"
@@ -95,7 +95,7 @@ func (r *Row) uses() string {
 	return text
 }
 
-// threads draws the threads around the cursor, within a number of lines.
+// threads draws the threads around the cursor, in at most most lines.
 func (u *UI) threads(c *canvas, in *Inside, most int) {
 	c.put(Style{Dim: true}, fmt.Sprintf("%8s %8s %4s %5s  %s", "TID", "PID", "CPU", "USE", "THREAD"))
 	if in.Row.More {

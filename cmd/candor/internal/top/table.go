@@ -9,17 +9,17 @@ import (
 	"github.com/candor-project/candor/hybrid"
 )
 
-// A column of the list of containers.
+// A column is a column of the list of containers.
 type column struct {
 	head  string
-	sort  Sort // that puts the most of it first; 0: none
+	sort  Sort // order by this column; 0: the list has no such order
 	width int
-	right bool // numbers
-	rank  int  // columns with the highest rank go first on a narrow screen
+	right bool // right-aligned, for numbers
+	rank  int  // a narrow screen omits the columns with the highest ranks
 	text  func(*Row) string
 }
 
-// columns are those beside the name.
+// columns lists the columns after the name.
 var columns = []column{
 	{"CLASS", 0, 9, false, 5, func(r *Row) string { return r.Class.String() }},
 	{"LIMIT", ByLimit, 6, true, 2, func(r *Row) string { return limit(r.Limit) }},
@@ -43,15 +43,15 @@ func limit(m hybrid.Milli) string {
 	return m.String()
 }
 
-// Widths of the name column, with the letter before the names.
+// Widths in the list, and the ranks that decide between them.
 const (
 	letterColumns = 2
-	leastName     = 8  // columns of low rank go for it
-	goodName      = 30 // only columns of low rank give way to a wider name
-	minorRank     = 4  // from which on a column is worth little
+	leastName     = 8  // fit omits any column to give names this width
+	goodName      = 30 // fit omits only minor columns to give names this width
+	minorRank     = 4  // a column from this rank on is minor
 )
 
-// fit chooses the columns that fit, and the width of the names.
+// fit returns the columns that fit into the width, and the width of the name column.
 func fit(rows []*Row, width int) (chosen []column, name int) {
 	longest := len("NAME")
 	for _, r := range rows {
@@ -79,7 +79,8 @@ func fit(rows []*Row, width int) (chosen []column, name int) {
 	return chosen, min(longest, max(room(), 1))
 }
 
-// table draws a header and the containers around the cursor, within a number of lines (0: all).
+// table draws the column headers and the containers around the cursor, in at most most lines. If most is 0, it draws all containers
+// and no cursor.
 func (u *UI) table(c *canvas, rows []*Row, most int) {
 	chosen, name := fit(rows, c.columns)
 	c.to(Style{}, letterColumns)
@@ -135,7 +136,7 @@ func (r *Row) draw(c *canvas, s Style, chosen []column, name int) {
 	}
 }
 
-// window is the part of n lines that shows the cursor; most 0 is all.
+// window returns the range of at most most of n lines that contains the cursor. If most is 0, it returns all lines.
 func window(cursor, n, most int) (first, last int) {
 	if most <= 0 || n <= most {
 		return 0, n
