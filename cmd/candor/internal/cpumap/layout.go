@@ -18,12 +18,12 @@ const maxHeight = 24
 type layout struct {
 	form
 	idWidth int // width of the IDs in front of each CPU or each row
-	blocks  []placed
+	blocks  []placedBlock
 	inner   int // columns between a frame's sides
 }
 
-// placed is a block whose cores are distributed to lines.
-type placed struct {
+// A placedBlock is a block whose cores are distributed to lines.
+type placedBlock struct {
 	block
 	lines [][]position
 }
@@ -34,16 +34,16 @@ type position struct {
 	separator string // drawn in front of the core
 }
 
-// frame is the total width of the left and right side of a frame: "│ " and " │".
-const frame = 4
+// frameWidth is the total width of the left and right side of a frame: "│ " and " │".
+const frameWidth = 4
 
-// lay returns the layout in the most detailed form in which each block fits into a line of the given columns. If there is no such
-// form, lay takes the most detailed form of at most maxHeight rows, or else the least detailed form.
-func lay(blocks []block, columns int) layout {
+// chooseLayout returns the layout in the most detailed form in which each block fits into a line of the given columns. If there is no such
+// form, chooseLayout takes the most detailed form of at most maxHeight rows, or else the least detailed form.
+func chooseLayout(blocks []block, columns int) layout {
 	var broken, last *layout
 	for _, f := range forms {
 		l := layout{form: f, idWidth: idWidth(blocks, f)}
-		if !l.place(blocks, columns-frame) {
+		if !l.place(blocks, columns-frameWidth) {
 			continue
 		}
 		if !l.isBroken() {
@@ -95,7 +95,7 @@ func (l *layout) place(blocks []block, columns int) bool {
 		if per == 0 {
 			return false
 		}
-		p := placed{block: b}
+		p := placedBlock{block: b}
 		for start := 0; start < len(cores); start += per {
 			line := cores[start:min(start+per, len(cores))]
 			l.inner = max(l.inner, l.lineWidth(line))
@@ -182,7 +182,7 @@ func (l *layout) height() int {
 		n += 2
 		for i, line := range p.lines {
 			n += threads(line)
-			if i > 0 && l.spaced(line) {
+			if i > 0 && l.needsSpacing(line) {
 				n++
 			}
 		}
@@ -199,6 +199,6 @@ func threads(line []position) int {
 	return n
 }
 
-// spaced reports whether an empty row separates a line from the previous line. Cores with several CPUs take several rows, which
+// needsSpacing reports whether an empty row separates a line from the previous line. Cores with several CPUs take several rows, which
 // would otherwise be hard to tell apart.
-func (l *layout) spaced(line []position) bool { return threads(line) > 1 }
+func (l *layout) needsSpacing(line []position) bool { return threads(line) > 1 }

@@ -105,7 +105,7 @@ func (r row) draw(c *canvas, nameWidth, columns int) {
 		}
 	}
 	c.put(style{}, " "+r.name)
-	c.to(3 + nameWidth)
+	c.padTo(3 + nameWidth)
 	c.put(style{}, fmt.Sprintf("  %-9s  %6s  %4d  ", g.Class, limit, g.CPUs.Count()))
 	c.wrap(style{}, describe(g), columns)
 	c.newline()
@@ -146,7 +146,7 @@ func (c *canvas) wrap(s style, words []string, columns int) {
 	for _, word := range words {
 		if c.column > start && c.column+Width(strings.TrimRight(word, " ")) > columns {
 			c.newline()
-			c.to(start)
+			c.padTo(start)
 		}
 		c.put(s, word)
 	}
@@ -158,7 +158,7 @@ func (m *Map) totals(c *canvas, columns int) {
 		if i == 0 {
 			c.newline()
 		}
-		c.to(1)
+		c.padTo(1)
 		c.wrap(style{dim: true}, strings.SplitAfter(sum, " "), columns)
 		c.newline()
 	}

@@ -57,8 +57,8 @@ type ForeignUse struct {
 	Milli hybrid.Milli `json:"milli"`
 }
 
-// Of returns the map of a node.
-func Of(node *hybrid.Node) *Map {
+// FromNode returns the map of a node.
+func FromNode(node *hybrid.Node) *Map {
 	return &Map{Machine: node.Machine(), Usable: node.Usable(), Grants: node.Grants(), Shared: node.Shared()}
 }
 
@@ -128,7 +128,7 @@ type cell struct {
 	parts      []part // sensitive containers, in order of arrival
 	flexible   bool   // flexible containers run here
 	hasForeign bool   // foreign processes use this exclusive CPU
-	by         string // foreign cgroup that reserves the CPU, safe to print; "": none
+	reservedBy string // foreign cgroup that reserves the CPU, safe to print; "": none
 }
 
 // A part is the share that a sensitive container has of a CPU.
@@ -156,7 +156,7 @@ func (m *Map) cells() map[int]*cell {
 	for _, r := range m.Reservations {
 		for cpu := range r.CPUs.All() {
 			if c := cells[cpu]; c != nil && c.pool == reserved {
-				c.by = Clean(r.Group)
+				c.reservedBy = Clean(r.Group)
 			}
 		}
 	}

@@ -44,8 +44,8 @@ func (c *canvas) put(s style, text string) {
 	c.buf.WriteString("\x1b[0m")
 }
 
-// to appends spaces up to a column.
-func (c *canvas) to(column int) {
+// padTo appends spaces up to a column.
+func (c *canvas) padTo(column int) {
 	if n := column - c.column; n > 0 {
 		c.put(style{}, strings.Repeat(" ", n))
 	}

@@ -97,8 +97,8 @@ func (d *drawing) swatch(p part, class hybrid.Class, line int) {
 // describe returns the pool and the containers of a CPU as text.
 func (c *cell) describe() string {
 	words := []string{fmt.Sprintf("CPU %d: %s", c.cpu, c.pool)}
-	if c.by != "" {
-		words[0] += " by " + c.by
+	if c.reservedBy != "" {
+		words[0] += " by " + c.reservedBy
 	}
 	for _, p := range c.parts {
 		text := p.name

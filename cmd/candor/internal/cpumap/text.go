@@ -48,7 +48,7 @@ func (m *Map) Step(w io.Writer, o TextOptions, number int, lines []string) error
 			look = style{bold: true}
 			c.put(look, fmt.Sprintf("%d. ", number))
 		}
-		c.to(3)
+		c.padTo(3)
 		c.wrap(look, strings.SplitAfter(line, " "), o.columns())
 		c.newline()
 	}
@@ -60,7 +60,7 @@ func (m *Map) Step(w io.Writer, o TextOptions, number int, lines []string) error
 
 // draw draws the map and its legend.
 func (m *Map) draw(c *canvas, o TextOptions) {
-	l := lay(blocks(m.Machine, m.cells()), o.columns())
+	l := chooseLayout(blocks(m.Machine, m.cells()), o.columns())
 	for _, b := range l.blocks {
 		l.drawBlock(c, b)
 	}
@@ -69,21 +69,21 @@ func (m *Map) draw(c *canvas, o TextOptions) {
 }
 
 // drawBlock draws a block with its frame.
-func (l *layout) drawBlock(c *canvas, b placed) {
+func (l *layout) drawBlock(c *canvas, b placedBlock) {
 	dim := style{dim: true}
 	c.put(dim, "╭─ ")
 	c.put(style{bold: true}, b.title)
-	c.put(dim, " "+strings.Repeat("─", max(0, l.inner+frame-c.column-2))+"╮")
+	c.put(dim, " "+strings.Repeat("─", max(0, l.inner+frameWidth-c.column-2))+"╮")
 	c.newline()
 	for i, line := range b.lines {
-		if i > 0 && l.spaced(line) {
+		if i > 0 && l.needsSpacing(line) {
 			l.drawRow(c, func() {})
 		}
 		for thread := range threads(line) {
 			l.drawRow(c, func() { l.drawThread(c, line, thread) })
 		}
 	}
-	c.put(dim, "╰"+strings.Repeat("─", l.inner+frame-2)+"╯")
+	c.put(dim, "╰"+strings.Repeat("─", l.inner+frameWidth-2)+"╯")
 	c.newline()
 }
 
@@ -91,7 +91,7 @@ func (l *layout) drawBlock(c *canvas, b placed) {
 func (l *layout) drawRow(c *canvas, content func()) {
 	c.put(style{dim: true}, "│ ")
 	content()
-	c.to(l.inner + frame - 2)
+	c.padTo(l.inner + frameWidth - 2)
 	c.put(style{dim: true}, " │")
 	c.newline()
 }
@@ -106,7 +106,7 @@ func (l *layout) drawThread(c *canvas, line []position, n int) {
 			c.put(style{dim: true}, p.separator)
 		}
 		if n >= len(p.cpus) {
-			c.to(c.column + l.columnWidth())
+			c.padTo(c.column + l.columnWidth())
 			continue
 		}
 		cpu := p.cpus[n]

@@ -67,8 +67,8 @@ func cut(text string, columns int) string {
 	return text
 }
 
-// to appends spaces up to a column.
-func (c *canvas) to(s Style, column int) {
+// padTo appends spaces up to a column.
+func (c *canvas) padTo(s Style, column int) {
 	if n := column - c.column; n > 0 {
 		c.put(s, strings.Repeat(" ", n))
 	}

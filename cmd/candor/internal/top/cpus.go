@@ -23,13 +23,13 @@ var forms = []form{wide, short, tiny,
 	func(c *canvas, f *Figures) { summaries(c, []group{{"all", f.CPUs}}) },
 }
 
-// cpuMap draws the use and the containers of each CPU in the most detailed form that fits into most lines.
-func cpuMap(f *Figures, columns, most int, ascii bool) []Line {
+// cpuMap draws the use and the containers of each CPU in the most detailed form that fits into maxLines lines.
+func cpuMap(f *Figures, columns, maxLines int, ascii bool) []Line {
 	var c *canvas
 	for _, draw := range forms {
 		c = &canvas{columns: columns, ascii: ascii}
 		draw(c, f)
-		if len(c.lines) <= most {
+		if len(c.lines) <= maxLines {
 			break
 		}
 	}
@@ -81,11 +81,11 @@ func (f *Figures) cells(c *canvas, bars int) {
 			c.put(Style{Dim: true}, node.name)
 		}
 		start := f.indent()
-		c.to(Style{}, start)
+		c.padTo(Style{}, start)
 		for i := range node.cpus {
 			if c.column > start && c.column+2+width > c.columns {
 				c.newline()
-				c.to(Style{}, start)
+				c.padTo(Style{}, start)
 			}
 			if c.column > start {
 				c.put(Style{}, "  ")
@@ -154,7 +154,7 @@ func (u *CPU) owners(c *canvas, columns int) {
 	if len(u.Parts) == 0 {
 		c.put(Style{Dim: true}, u.Sign)
 	}
-	c.to(Style{}, end)
+	c.padTo(Style{}, end)
 }
 
 // style returns the style of the CPU's bar: the color of the first sensitive container on the CPU, if there is one.
@@ -198,7 +198,7 @@ func tiny(c *canvas, f *Figures) {
 			if f.manyNodes() && first == 0 {
 				c.put(Style{Dim: true}, node.name)
 			}
-			c.to(Style{}, f.indent())
+			c.padTo(Style{}, f.indent())
 			c.put(Style{Dim: true}, span(row))
 			line(c, row, f.indent()+ids, func(u *CPU) { u.owners(c, 1) })
 			line(c, row, f.indent()+ids, func(u *CPU) { c.put(Style{}, u.Busy.level()) })
@@ -216,7 +216,7 @@ func span(row []CPU) string {
 }
 
 func line(c *canvas, row []CPU, start int, draw func(*CPU)) {
-	c.to(Style{}, start)
+	c.padTo(Style{}, start)
 	for i := range row {
 		if i > 0 && i%tinyRun == 0 {
 			c.put(Style{}, " ")
@@ -238,7 +238,7 @@ func summaries(c *canvas, groups []group) {
 	for _, g := range groups {
 		busy, known, ids := g.busy()
 		c.put(Style{Dim: true}, g.name)
-		c.to(Style{}, width+1)
+		c.padTo(Style{}, width+1)
 		mean := Unknown
 		if known > 0 {
 			mean = busy / Share(known)

@@ -27,7 +27,7 @@ func (u *UI) Draw(f *Figures, size Size) []Line {
 	case u.Help:
 		help(c)
 	case u.Inside != "":
-		u.one(c, f, rows)
+		u.drawContainer(c, f, rows)
 	default:
 		u.overview(c, f, rows, size)
 	}
@@ -42,16 +42,16 @@ func (u *UI) Draw(f *Figures, size Size) []Line {
 	return c.lines[:size.Rows]
 }
 
-// mostMap bounds the lines of the map if the number of rows is unlimited.
-const mostMap = 24
+// maxMapLines bounds the lines of the map if the number of rows is unlimited.
+const maxMapLines = 24
 
 // overview draws the map of the CPUs and the list of the containers.
 func (u *UI) overview(c *canvas, f *Figures, rows int, size Size) {
-	most := mostMap
+	maxLines := maxMapLines
 	if size.Rows > 0 {
-		most = max(1, rows-len(c.lines)-1-max(3, rows/3)) // below the map: the column headers and the containers
+		maxLines = max(1, rows-len(c.lines)-1-max(3, rows/3)) // below the map: the column headers and the containers
 	}
-	c.lines = append(c.lines, cpuMap(f, c.columns, most, c.ascii)...)
+	c.lines = append(c.lines, cpuMap(f, c.columns, maxLines, c.ascii)...)
 	if size.Rows == 0 || rows >= 16 {
 		c.newline()
 	}
@@ -83,7 +83,7 @@ func (u *UI) header(c *canvas, f *Figures) {
 	}
 	c.put(Style{}, fmt.Sprintf("%s  %d containers", text, len(f.Rows)))
 	var others hybrid.Milli
-	for _, s := range f.Strangers {
+	for _, s := range f.ForeignUses {
 		others += s.Milli
 	}
 	if others > 0 {
@@ -92,16 +92,16 @@ func (u *UI) header(c *canvas, f *Figures) {
 	if u.Paused {
 		c.put(Style{Reverse: true}, "  paused  ")
 	} else {
-		c.put(Style{Dim: true}, "  "+every(u.Interval, f.During))
+		c.put(Style{Dim: true}, "  "+describeInterval(u.Interval, f.During))
 	}
-	if u.Filter != "" && !u.typing {
+	if u.Filter != "" && !u.isTyping {
 		c.put(Style{Bold: true}, "  filter "+cpumap.Clean(u.Filter))
 	}
 	c.newline()
 }
 
-// every describes the time between the two samples.
-func every(interval, during time.Duration) string {
+// describeInterval describes the time between the two samples.
+func describeInterval(interval, during time.Duration) string {
 	if interval == 0 {
 		return "in " + during.Round(time.Millisecond).String()
 	}
@@ -118,7 +118,7 @@ func (u *UI) footer(c *canvas, f *Figures) {
 		c.newline()
 	}
 	switch {
-	case u.typing:
+	case u.isTyping:
 		c.put(Style{Bold: true}, "filter: ")
 		c.put(Style{}, cpumap.Clean(u.Filter))
 		c.put(Style{Reverse: true}, " ")

@@ -14,13 +14,13 @@ import (
 
 // Figures are the rates between two samples of the kernel's counters.
 type Figures struct {
-	During    time.Duration
-	Map       *cpumap.Map
-	CPUs      []CPU // online CPUs in the order of their IDs
-	Rows      []Row // in order of arrival
-	Strangers []cpumap.ForeignUse
-	Inside    *Inside // details of the opened container; nil without such a container
-	Note      string
+	During      time.Duration
+	Map         *cpumap.Map
+	CPUs        []CPU // online CPUs in the order of their IDs
+	Rows        []Row // in order of arrival
+	ForeignUses []cpumap.ForeignUse
+	Inside      *Details // details of the opened container; nil without such a container
+	Note        string
 }
 
 // A CPU is an online CPU.
@@ -46,14 +46,14 @@ type Row struct {
 	Color        int
 	Use          float64 // mean number of CPUs in use; valid if Used is true
 	Used         bool    // Use is known
-	OfLimit      Share   // Use as a share of the limit
+	LimitShare   Share   // Use as a share of the limit
 	Throttled    Share   // share of the periods between the samples in which the quota ran out
 	ThrottledAll Share   // the same share since the cgroup was created
 	Condition    string
 }
 
-// An Inside holds the threads of the opened container, the busiest thread first.
-type Inside struct {
+// Details hold the threads of the opened container, the busiest thread first.
+type Details struct {
 	Row     *Row
 	Threads []ThreadUse
 }
@@ -72,24 +72,24 @@ func Between(before, after *Reading, inside string) *Figures {
 		c := &after.Containers[i]
 		was := before.container(c.ID)
 		f.Rows = append(f.Rows, f.row(was, c))
-		if used(was, c) > 0 && was.Exclusive == c.Exclusive {
-			f.Strangers = append(f.Strangers, foreignUses(before, after, was, c)...)
+		if comparableTime(was, c) > 0 && was.Exclusive == c.Exclusive {
+			f.ForeignUses = append(f.ForeignUses, foreignUses(before, after, was, c)...)
 		}
 	}
-	slices.SortStableFunc(f.Strangers, func(a, b cpumap.ForeignUse) int { return a.CPUs.First() - b.CPUs.First() })
-	f.Map.ForeignUses = f.Strangers
+	slices.SortStableFunc(f.ForeignUses, func(a, b cpumap.ForeignUse) int { return a.CPUs.First() - b.CPUs.First() })
+	f.Map.ForeignUses = f.ForeignUses
 	for _, seat := range f.Map.Seats() {
 		f.CPUs = append(f.CPUs, CPU{seat, busy(before, after, seat.CPU)})
 	}
 	if i := slices.IndexFunc(f.Rows, func(r Row) bool { return r.ID == inside }); i >= 0 {
-		f.Inside = &Inside{&f.Rows[i], threads(before.container(inside), f.Rows[i].Container)}
+		f.Inside = &Details{&f.Rows[i], threads(before.container(inside), f.Rows[i].Container)}
 	}
 	return f
 }
 
-// used returns the time between two samples of a container. It returns 0 if the samples cannot be compared, because the container
+// comparableTime returns the time between two samples of a container. It returns 0 if the samples cannot be compared, because the container
 // is new, has no cgroup, or its counters have restarted.
-func used(was, is *Container) time.Duration {
+func comparableTime(was, is *Container) time.Duration {
 	if was == nil || !was.Exists || !is.Exists || is.Stat.CPU < was.Stat.CPU || is.Stat.Periods < was.Stat.Periods ||
 		is.Stat.Throttled < was.Stat.Throttled {
 		return 0
@@ -102,24 +102,24 @@ func (f *Figures) row(was, is *Container) Row {
 	if is.Class == hybrid.Sensitive {
 		r.Letter, r.Color = f.Map.Tag(is.ID)
 	}
-	r.OfLimit, r.Throttled, r.ThrottledAll = Unknown, Unknown, Unknown
+	r.LimitShare, r.Throttled, r.ThrottledAll = Unknown, Unknown, Unknown
 	if is.Exists {
-		r.ThrottledAll = throttled(&cgroup.Usage{}, &is.Stat.Usage)
+		r.ThrottledAll = throttledShare(&cgroup.Usage{}, &is.Stat.Usage)
 	}
-	took := used(was, is)
+	took := comparableTime(was, is)
 	if took <= 0 {
 		return r
 	}
 	r.Use, r.Used = float64(is.Stat.CPU-was.Stat.CPU)/float64(took), true
 	if is.Limit > 0 {
-		r.OfLimit = Share(r.Use * 1000 / float64(is.Limit))
+		r.LimitShare = Share(r.Use * 1000 / float64(is.Limit))
 	}
-	r.Throttled = throttled(&was.Stat.Usage, &is.Stat.Usage)
+	r.Throttled = throttledShare(&was.Stat.Usage, &is.Stat.Usage)
 	return r
 }
 
-// throttled returns the share of the periods between two samples in which the quota ran out; Unknown without periods.
-func throttled(was, is *cgroup.Usage) Share {
+// throttledShare returns the share of the periods between two samples in which the quota ran out; Unknown without periods.
+func throttledShare(was, is *cgroup.Usage) Share {
 	if is.Periods == was.Periods {
 		return Unknown
 	}
@@ -148,16 +148,16 @@ func foreignUses(before, after *Reading, was, is *Container) (list []cpumap.Fore
 		if cpu >= 0 { // -1: the sum for all exclusive CPUs
 			cpus = cpuset.Of(cpu)
 		}
-		if milli := hybrid.Milli(share * 1000); milli >= leastStranger {
+		if milli := hybrid.Milli(share * 1000); milli >= minForeignUse {
 			list = append(list, cpumap.ForeignUse{CPUs: cpus, Milli: milli})
 		}
 	}
 	return list
 }
 
-// leastStranger is the smallest foreign use to show, in milli-CPU. Smaller uses can come from the kernel's own threads, which run
+// minForeignUse is the smallest foreign use to show, in milli-CPU. Smaller uses can come from the kernel's own threads, which run
 // on all CPUs, and from its counting in ticks.
-const leastStranger = 50
+const minForeignUse = 50
 
 // threads returns the threads of the later sample with their CPU use since the earlier sample, the busiest thread first.
 func threads(was, is *Container) []ThreadUse {

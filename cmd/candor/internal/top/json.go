@@ -45,7 +45,7 @@ type documentContainer struct {
 // JSON writes figures as a JSON line. The containers have the order that the user chose.
 func (u *UI) JSON(w io.Writer, f *Figures) error {
 	d := document{During: f.During.Seconds(), CPUs: []documentCPU{}, Containers: []documentContainer{},
-		Strangers: append([]cpumap.ForeignUse{}, f.Strangers...)}
+		Strangers: append([]cpumap.ForeignUse{}, f.ForeignUses...)}
 	for i := range f.CPUs {
 		d.CPUs = append(d.CPUs, f.CPUs[i].document())
 	}

@@ -28,9 +28,9 @@ type Container struct {
 	host.ContainerState
 	At time.Time // time of this container's sample, a little after Reading.At
 
-	Threads   []Thread // only for the opened container
-	ThreadsAt time.Time
-	More      bool // the container has more threads than maxThreads
+	Threads        []Thread // only for the opened container
+	ThreadsAt      time.Time
+	HasMoreThreads bool // the container has more threads than maxThreads
 }
 
 // A Thread is a thread of a container.
@@ -64,7 +64,7 @@ func (s *Source) Read(inside string) (*Reading, error) {
 	if err != nil {
 		return nil, err
 	}
-	r := &Reading{Map: cpumap.Of(snapshot.Node), Note: snapshot.Warning()}
+	r := &Reading{Map: cpumap.FromNode(snapshot.Node), Note: snapshot.Warning()}
 	r.Map.Tags, r.Map.Names = &s.tags, snapshot.PodNames()
 	if r.CPUs, err = procfs.ReadCPUTimes(); err != nil {
 		return nil, err
@@ -84,12 +84,12 @@ func (r *Reading) readThreads(id string) {
 	if c == nil {
 		return
 	}
-	c.Threads, c.ThreadsAt, c.More = nil, time.Now(), false
+	c.Threads, c.ThreadsAt, c.HasMoreThreads = nil, time.Now(), false
 	for _, pid := range c.Processes {
 		threads, _ := procfs.Threads(pid, maxThreads-len(c.Threads)+1)
 		for _, t := range threads {
 			if len(c.Threads) == maxThreads {
-				c.More = true
+				c.HasMoreThreads = true
 				return
 			}
 			c.Threads = append(c.Threads, Thread{pid, t})

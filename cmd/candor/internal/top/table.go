@@ -30,7 +30,7 @@ var columns = []column{
 		}
 		return fmt.Sprintf("%.2f", r.Use)
 	}},
-	{"LIM%", ByLimitUsed, 5, true, 3, func(r *Row) string { return r.OfLimit.percent() }},
+	{"LIM%", ByLimitUsed, 5, true, 3, func(r *Row) string { return r.LimitShare.percent() }},
 	{"THR%", ByThrottled, 5, true, 1, func(r *Row) string { return r.Throttled.percent() }},
 	{"ALL%", 0, 5, true, 4, func(r *Row) string { return r.ThrottledAll.percent() }},
 	{"STATE", 0, 8, false, 3, func(r *Row) string { return r.Condition }},
@@ -46,8 +46,8 @@ func limit(m hybrid.Milli) string {
 // Widths in the list, and the ranks that decide between them.
 const (
 	letterColumns = 2
-	leastName     = 8  // fit omits any column to give names this width
-	goodName      = 30 // fit omits only minor columns to give names this width
+	minNameWidth  = 8  // fit omits any column to give names this width
+	goodNameWidth = 30 // fit omits only minor columns to give names this width
 	minorRank     = 4  // a column from this rank on is minor
 )
 
@@ -67,9 +67,9 @@ func fit(rows []*Row, width int) (chosen []column, name int) {
 	}
 	for len(chosen) > 0 {
 		worst := slices.MaxFunc(chosen, func(a, b column) int { return a.rank - b.rank })
-		want := min(longest, leastName)
+		want := min(longest, minNameWidth)
 		if worst.rank >= minorRank {
-			want = min(longest, goodName)
+			want = min(longest, goodNameWidth)
 		}
 		if room() >= want {
 			break
@@ -79,34 +79,34 @@ func fit(rows []*Row, width int) (chosen []column, name int) {
 	return chosen, min(longest, max(room(), 1))
 }
 
-// table draws the column headers and the containers around the cursor, in at most most lines. If most is 0, it draws all containers
+// table draws the column headers and the containers around the cursor, in at most maxLines lines. If maxLines is 0, it draws all containers
 // and no cursor.
-func (u *UI) table(c *canvas, rows []*Row, most int) {
+func (u *UI) table(c *canvas, rows []*Row, maxLines int) {
 	chosen, name := fit(rows, c.columns)
-	c.to(Style{}, letterColumns)
+	c.padTo(Style{}, letterColumns)
 	c.put(u.head(ByName), "NAME")
 	for at, i := letterColumns+name, 0; i < len(chosen); i++ {
 		head := chosen[i]
-		c.to(Style{}, at+2+pad(head.right, head.width, head.head))
+		c.padTo(Style{}, at+2+pad(head.right, head.width, head.head))
 		c.put(u.head(head.sort), head.head)
 		at += 2 + head.width
 	}
 	c.newline()
 	cursor := u.cursor(rows)
-	first, last := window(cursor, len(rows), most)
+	first, last := window(cursor, len(rows), maxLines)
 	for i := first; i < last; i++ {
-		s := Style{Reverse: most > 0 && i == cursor}
+		s := Style{Reverse: maxLines > 0 && i == cursor}
 		rows[i].draw(c, s, chosen, name)
 		if s.Reverse {
-			c.to(s, c.columns)
+			c.padTo(s, c.columns)
 		}
 		c.newline()
 	}
 }
 
 // head returns the style of a column header. The sort column is highlighted.
-func (u *UI) head(of Sort) Style {
-	if of == u.Sort {
+func (u *UI) head(order Sort) Style {
+	if order == u.Sort {
 		return Style{Bold: true}
 	}
 	return Style{Dim: true}
@@ -130,17 +130,17 @@ func (r *Row) draw(c *canvas, s Style, chosen []column, name int) {
 	at := letterColumns + name
 	for _, column := range chosen {
 		text := column.text(r)
-		c.to(s, at+2+pad(column.right, column.width, text))
+		c.padTo(s, at+2+pad(column.right, column.width, text))
 		c.put(s, text)
 		at += 2 + column.width
 	}
 }
 
-// window returns the range of at most most of n lines that contains the cursor. If most is 0, it returns all lines.
-func window(cursor, n, most int) (first, last int) {
-	if most <= 0 || n <= most {
+// window returns the range of at most maxLines of n lines that contains the cursor. If maxLines is 0, it returns all lines.
+func window(cursor, n, maxLines int) (first, last int) {
+	if maxLines <= 0 || n <= maxLines {
 		return 0, n
 	}
-	first = min(max(0, cursor-most/2), n-most)
-	return first, first + most
+	first = min(max(0, cursor-maxLines/2), n-maxLines)
+	return first, first + maxLines
 }

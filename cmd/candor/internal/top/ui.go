@@ -21,8 +21,8 @@ type UI struct {
 	Help     bool
 	Failed   string // error of the last sample, or ""
 
-	typing bool // the user is typing the filter
-	line   int  // index of the thread under the cursor
+	isTyping     bool // the user is typing the filter
+	threadCursor int  // index of the thread under the cursor
 }
 
 // A Sort is an order of containers. Its value is the key that chooses the order.
@@ -84,7 +84,7 @@ func (r *Row) matches(filter string) bool {
 func (s Sort) compare(a, b *Row) int {
 	switch s {
 	case ByLimitUsed:
-		return cmp.Compare(b.OfLimit, a.OfLimit)
+		return cmp.Compare(b.LimitShare, a.LimitShare)
 	case ByThrottled:
 		return cmp.Or(cmp.Compare(b.Throttled, a.Throttled), cmp.Compare(b.ThrottledAll, a.ThrottledAll))
 	case ByName:
@@ -127,8 +127,8 @@ func (u *UI) Press(key string, f *Figures, page int) (quit bool) {
 	switch {
 	case key == keyInterrupt:
 		return true
-	case u.typing:
-		u.typed(key)
+	case u.isTyping:
+		u.handleFilterKey(key)
 		return false
 	case u.Help:
 		u.Help = false
@@ -136,9 +136,9 @@ func (u *UI) Press(key string, f *Figures, page int) (quit bool) {
 	case key == "q":
 		return true
 	case u.Inside != "":
-		u.inside(key, f, page)
+		u.handleDetailsKey(key, f, page)
 	default:
-		u.list(key, f, page)
+		u.handleListKey(key, f, page)
 	}
 	switch key {
 	case "?", "h":
@@ -160,13 +160,13 @@ func (u *UI) Press(key string, f *Figures, page int) (quit bool) {
 // maxFilter bounds the filter's length.
 const maxFilter = 100
 
-// typed handles a key while the user types the filter.
-func (u *UI) typed(key string) {
+// handleFilterKey handles a key while the user types the filter.
+func (u *UI) handleFilterKey(key string) {
 	switch key {
 	case keyEnter:
-		u.typing = false
+		u.isTyping = false
 	case keyEsc:
-		u.typing, u.Filter = false, ""
+		u.isTyping, u.Filter = false, ""
 	case keyBackspace:
 		_, last := utf8.DecodeLastRuneInString(u.Filter)
 		u.Filter = u.Filter[:len(u.Filter)-last]
@@ -177,12 +177,12 @@ func (u *UI) typed(key string) {
 	}
 }
 
-// list handles a key in the list of containers.
-func (u *UI) list(key string, f *Figures, page int) {
+// handleListKey handles a key in the list of containers.
+func (u *UI) handleListKey(key string, f *Figures, page int) {
 	visible := u.Visible(f.Rows)
 	switch key {
 	case "/":
-		u.typing = true
+		u.isTyping = true
 	case keyEsc:
 		u.Filter = ""
 	case "r":
@@ -190,7 +190,7 @@ func (u *UI) list(key string, f *Figures, page int) {
 	case keyEnter:
 		if len(visible) > 0 {
 			u.Selected = visible[u.cursor(visible)].ID
-			u.Inside, u.line = u.Selected, 0
+			u.Inside, u.threadCursor = u.Selected, 0
 		}
 	default:
 		if len(key) == 1 && Sort(key[0]).String() != "" {
@@ -202,14 +202,14 @@ func (u *UI) list(key string, f *Figures, page int) {
 	}
 }
 
-// inside handles a key in the details of a container.
-func (u *UI) inside(key string, f *Figures, page int) {
+// handleDetailsKey handles a key in the details of a container.
+func (u *UI) handleDetailsKey(key string, f *Figures, page int) {
 	switch key {
 	case keyEsc, keyEnter, keyBackspace:
 		u.Inside = ""
 	default:
 		if f.Inside != nil {
-			u.line, _ = move(key, u.line, len(f.Inside.Threads), page)
+			u.threadCursor, _ = move(key, u.threadCursor, len(f.Inside.Threads), page)
 		}
 	}
 }

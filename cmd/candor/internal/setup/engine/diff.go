@@ -6,8 +6,8 @@ import (
 	"strings"
 )
 
-// Diff returns a change as lines: removed lines begin with "-", added lines with "+", and unchanged lines near a change with a
-// blank.
+// Diff returns the change as a diff. Removed lines begin with "-", added lines with "+", and the unchanged lines around them with a
+// space.
 func (c *Change) Diff() string {
 	lines := diff(split(c.Before), split(c.After))
 	var out strings.Builder
@@ -39,10 +39,10 @@ func split(text []byte) []string {
 	return strings.Split(string(text), "\n")
 }
 
-// maxCompared bounds the table of diff: 16 MB.
+// maxCompared bounds the number of entries in the table of middle, which then takes 16 MB.
 const maxCompared = 4 << 20
 
-// marked puts a mark before each line.
+// marked returns the lines with a mark before each line.
 func marked(mark string, lines []string) []string {
 	out := make([]string, len(lines))
 	for i, line := range lines {
@@ -51,8 +51,8 @@ func marked(mark string, lines []string) []string {
 	return out
 }
 
-// diff returns the shortest edit from one text to another: it skips the common beginning and end, and finds the rest by the
-// longest common subsequence.
+// diff returns the lines of a minimal diff. It marks the common beginning and end as unchanged, and compares the lines between them
+// in middle.
 func diff(before, after []string) (lines []string) {
 	head := 0
 	for head < len(before) && head < len(after) && before[head] == after[head] {
@@ -68,8 +68,8 @@ func diff(before, after []string) (lines []string) {
 	return append(lines, marked(" ", before[len(before)-tail:])...)
 }
 
-// middle is the part of diff that is not the same at its ends. Texts that are too
-// long to compare go and come as a whole.
+// middle compares texts by their longest common subsequence. If the texts are too long for this, the diff removes all old lines and
+// adds all new lines.
 func middle(before, after []string) (lines []string) {
 	if len(before)*len(after) > maxCompared {
 		return append(marked("-", before), marked("+", after)...)
