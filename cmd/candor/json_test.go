@@ -80,7 +80,7 @@ func example(t *testing.T) *exampleMachine {
 func (e *exampleMachine) figures() *top.Figures {
 	began := time.Unix(0, 0)
 	before := &top.Reading{At: began, CPUs: map[int]procfs.CPUTime{0: {}, 1: {}, 2: {}, 3: {}}}
-	after := &top.Reading{At: began.Add(time.Second), Map: cpumap.Of(e.Node), CPUs: map[int]procfs.CPUTime{}}
+	after := &top.Reading{At: began.Add(time.Second), Map: cpumap.FromNode(e.Node), CPUs: map[int]procfs.CPUTime{}}
 	after.Map.Names = e.PodNames()
 	for cpu := range before.CPUs {
 		busy := time.Duration(cpu) * time.Second / 4
@@ -101,7 +101,7 @@ func (e *exampleMachine) figures() *top.Figures {
 // TestJSONShapes: docs/reference/json.md shows what the commands write. go test -update writes it anew.
 func TestJSONShapes(t *testing.T) {
 	e := example(t)
-	m := cpumap.Of(e.Node)
+	m := cpumap.FromNode(e.Node)
 	m.Names, m.ForeignUses = e.PodNames(), e.report.Strangers
 	shown := map[string]string{}
 	write := func(command string, do func(*bytes.Buffer) error) {

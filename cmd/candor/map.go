@@ -69,7 +69,7 @@ func newMapCommand() *cobra.Command {
 			return err
 		}
 		defer h.Close()
-		m := cpumap.Of(s.Node)
+		m := cpumap.FromNode(s.Node)
 		m.Names = s.PodNames()
 		if err := addGroups(m, h, s); err != nil {
 			return err
@@ -189,7 +189,7 @@ func mapCluster(cmd *cobra.Command, of *clusterFlags, name, form, color string) 
 
 // mapOf is the map of a node that has reported.
 func mapOf(n *survey.Node, names map[string]podname.Name) *cpumap.Map {
-	m := cpumap.Of(n.CPUs)
+	m := cpumap.FromNode(n.CPUs)
 	m.Names = names
 	return m
 }

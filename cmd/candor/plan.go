@@ -177,14 +177,14 @@ func (f *planFlags) apply(out io.Writer, s *planio.Session, in io.Reader) error 
 	case "svg":
 		// Operations before an invalid line remain in the picture.
 		err := s.Run(in, func(planio.Result) error { return nil })
-		return errors.Join(cpumap.Of(s.Node).SVG(out), err)
+		return errors.Join(cpumap.FromNode(s.Node).SVG(out), err)
 	}
 	step := 0
 	tags := &cpumap.Tags{}
 	options := textOptions(out, f.color.value)
 	return s.Run(in, func(r planio.Result) error {
 		step++
-		m := cpumap.Of(s.Node)
+		m := cpumap.FromNode(s.Node)
 		m.Tags = tags
 		return m.Step(out, options, step, r.Lines())
 	})

@@ -107,7 +107,7 @@ type recordedWriter struct {
 // recordedWriters have every optional field.
 func recordedWriters(t *testing.T) []recordedWriter {
 	e := example(t)
-	m := cpumap.Of(e.Node)
+	m := cpumap.FromNode(e.Node)
 	m.Names, m.ForeignUses = e.PodNames(), e.report.Strangers
 	m.Limits, m.Reservations = []cpumap.GroupLimit{full[cpumap.GroupLimit]()}, []cpumap.Reservation{full[cpumap.Reservation]()}
 	row := full[grantRow]()
@@ -122,7 +122,7 @@ func recordedWriters(t *testing.T) []recordedWriter {
 	result := full[planio.Result]()
 	result.Grant.Fractions, result.Changes[0].Fractions = row.Fractions, row.Fractions
 	figures := e.figures()
-	figures.Strangers = m.ForeignUses
+	figures.ForeignUses = m.ForeignUses
 	return []recordedWriter{
 		{"ps", jsonOf(append(e.rows, row)), []string{"[].fractions"}},
 		{"inspect", jsonOf(report), []string{"fractions"}},

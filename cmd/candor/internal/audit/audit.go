@@ -1,5 +1,6 @@
 // Package audit finds the containers of this machine whose CPU count differs from their limit, for every container engine. It
-// asks no engine, needs no state and changes nothing: it reads cgroups and processes, and the files of runtimes for names.
+// changes nothing, and needs neither an engine nor Candor's state. It reads cgroups and processes, and takes container names from
+// the files of OCI runtimes.
 package audit
 
 import (
@@ -18,21 +19,20 @@ import (
 
 // A Container is a running container with its values in the kernel.
 type Container struct {
-	Name    string // as people call it: default/web/app, web; where that is not known the id's begin
-	ID      string // the runtime's; of Candor's own the name
-	Runtime string // docker, containerd, cri-o, podman, candor; "" where that is not known
-	Group   string // path of its group from the mount point on
+	Name    string // display name, such as default/web/app or web; the beginning of the ID if no name is known
+	ID      string // ID from the runtime; the name of a container in Candor's own cgroup
+	Runtime string // docker, containerd, cri-o, podman, candor; "": unknown
+	Group   string // path of the container's cgroup below the mount point
 
-	CPUs  cpuset.Set   // of its cpuset
-	Sees  int          // CPUs that the widest affinity of its processes has
-	Limit hybrid.Milli // the least quota of its group and those above; 0: none
-	// LimitedBy is the group that has that quota, often the container's own. The counts of periods are that
-	// group's.
+	CPUs  cpuset.Set   // cpuset of the cgroup
+	Sees  int          // number of CPUs in the widest affinity of the container's processes
+	Limit hybrid.Milli // smallest limit of the cgroup and the cgroups above; 0: no limit
+	// LimitedBy is the path of the cgroup with this limit. Periods, Throttled and ThrottledTime are counters of that cgroup.
 	LimitedBy     string
 	Processes     int
 	Threads       int
-	Periods       uint64 // that began with work to do
-	Throttled     uint64 // those in which the quota ran out
+	Periods       uint64 // periods in which the cgroup had work
+	Throttled     uint64 // periods in which the quota ran out
 	ThrottledTime time.Duration
 }
 
@@ -63,8 +63,8 @@ func gone(err error) bool {
 	return errors.Is(err, cgroup.ErrNoGroup) || errors.Is(err, fs.ErrNotExist) || errors.Is(err, unix.ESRCH) || errors.Is(err, unix.ENODEV)
 }
 
-// read reads a container. It returns nil for a cgroup without processes and for the pause container of a pod. taken are the
-// processes of nested containers.
+// read reads a container. It returns nil for a cgroup without processes and for the pause container of a pod. read skips the processes
+// in taken, which belong to nested containers, and adds the processes of the container to taken.
 func read(tree *cgroup.Tree, p place, taken map[int]bool) (*Container, error) {
 	members, err := processes(tree, p, taken)
 	if err != nil || len(members.parents) == 0 {
@@ -82,14 +82,14 @@ func read(tree *cgroup.Tree, p place, taken map[int]bool) (*Container, error) {
 	return c, c.measure(tree)
 }
 
-// members are the processes of a container, at most cgroup.MaxProcesses.
+// members holds facts about the processes of a container, of which at most cgroup.MaxProcesses are read.
 type members struct {
-	parents map[int]int // their parents by process id
-	threads int         // in sum
-	sees    int         // CPUs of the widest affinity
+	parents map[int]int // parent of each process, by process ID
+	threads int         // threads of all processes
+	sees    int         // number of CPUs in the widest affinity
 }
 
-// processes reads the members of a container.
+// processes reads the processes of a container that are not in taken, and adds them to taken.
 func processes(tree *cgroup.Tree, p place, taken map[int]bool) (*members, error) {
 	pids, err := tree.EngineGroup("audit", p.path).Processes()
 	if err != nil {
@@ -115,7 +115,7 @@ func processes(tree *cgroup.Tree, p place, taken map[int]bool) (*members, error)
 	return m, nil
 }
 
-// measure reads the limit and the loss of the cgroup that has it.
+// measure reads the limit of the container, and the throttling of the cgroup that sets this limit.
 func (c *Container) measure(tree *cgroup.Tree) error {
 	bound, err := tree.Bound(c.Group)
 	if err != nil || bound.Quota == 0 {

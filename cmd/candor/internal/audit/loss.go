@@ -16,7 +16,7 @@ const (
 	No     Gain = "no"
 )
 
-// A container counts as throttled from this number and this share of throttled periods on.
+// A container counts as throttled if it had at least leastPeriods periods and its quota ran out in at least leastShare of them.
 const (
 	leastPeriods = 50
 	leastShare   = 0.01
@@ -26,7 +26,7 @@ const (
 // without a limit can use all CPUs that it sees.
 func (c *Container) Differs() bool { return c.Limit != 0 && c.Sees != c.Limit.CPUs() }
 
-// Share is the share of the periods with work in which the quota ran out, 0 to 1.
+// Share returns the share of the periods with work in which the quota ran out, 0 to 1.
 func (c *Container) Share() float64 {
 	if c.Periods == 0 {
 		return 0
@@ -34,8 +34,8 @@ func (c *Container) Share() float64 {
 	return min(float64(c.Throttled)/float64(c.Periods), 1)
 }
 
-// Gain is an estimate from counts. A program that sizes itself by the CPUs that it sees has more threads than its limit has
-// CPUs; the throttled periods show the cost.
+// Gain returns an estimate from the numbers of threads and throttled periods. A program that sizes itself by the CPUs that it sees
+// has more threads than its limit has CPUs. The throttled periods show the cost of these threads.
 func (c *Container) Gain() Gain {
 	has := c.Limit.CPUs()
 	switch {
@@ -48,7 +48,7 @@ func (c *Container) Gain() Gain {
 	}
 }
 
-// sortByLoss sorts by the lost time, then by the threads beyond the limit, then by name and cgroup.
+// sortByLoss sorts containers by throttled time and then by their threads beyond the limit, the highest first, then by name and cgroup.
 func sortByLoss(all []Container) {
 	slices.SortFunc(all, func(a, b Container) int {
 		return cmp.Or(

@@ -12,22 +12,22 @@ import (
 	"github.com/candor-project/candor/internal/procfs"
 )
 
-// A description holds the facts on a container in the files of its runtime.
+// A description holds facts about a container from its cgroup, its monitor process and the files of its runtime.
 type description struct {
 	name    string
 	runtime string
-	sandbox bool // it only holds the namespaces of a pod
+	sandbox bool // the container only holds the namespaces of a pod
 }
 
 const (
-	shortID     = 12      // digits that engines show of an id
-	largestFile = 4 << 20 // bytes of a runtime's file
-	maxWatchers = 100     // processes that are inspected for a container
+	shortID     = 12      // number of digits of an ID that engines show
+	largestFile = 4 << 20 // bytes that are read of a runtime's file
+	maxWatchers = 100     // number of possible monitor processes that are inspected for a container
 )
 
-// describe finds the name of a container. The monitor process (shim, conmon), which is the parent of the container's first
-// process, has the path of the runtime's files. Without access to the files, or if the monitor belongs to another user, the
-// name is the beginning of the ID. parents are the parents of the container's processes.
+// describe returns the description of a container. The monitor process (shim or conmon) is the parent of the container's first
+// process, and its command line or working directory leads to the runtime's files. If these files are not readable, or the monitor
+// belongs to another user, the name is the beginning of the ID. parents maps the container's processes to their parents.
 func (p place) describe(parents map[int]int) description {
 	d := description{name: p.id[:min(len(p.id), shortID)], runtime: p.runtime}
 	if p.runtime == "candor" {
@@ -54,45 +54,46 @@ func (p place) describe(parents map[int]int) description {
 	return d
 }
 
-// isOwnUsers reports whether a process, given its directory in /proc, belongs to candor's user. Every user can start a program
-// with the name of a monitor whose bundle is on a file system that does not answer.
+// isOwnUsers reports whether a process, given its directory in /proc, belongs to candor's user. Other users' processes are not
+// trusted: any user can start a program with the name of a monitor, whose bundle is on a file system that never answers.
 func isOwnUsers(dir string) bool {
 	user, err := procfs.EffectiveUser(dir)
 	return err == nil && user == os.Geteuid()
 }
 
-// A watcher is a process that a runtime leaves beside a container.
+// A watcher is a monitor: a process that a runtime runs beside a container for as long as the container exists.
 type watcher struct {
 	runtime string
-	name    string // by its command line; "": it does not say
-	bundle  string // folder with the container's configuration
+	name    string // container name in the command line, or ""
+	bundle  string // directory of the container's config.json
 }
 
-// watcherOf reads a process, given its folder in /proc; nil if it watches over no container.
+// watcherOf reads a process, given its directory in /proc. It returns nil if the process is no monitor. id is the container's ID.
 func watcherOf(dir, id string) *watcher {
 	words, _ := procfs.CommandLine(dir)
 	if len(words) == 0 {
 		return nil
 	}
-	// In a container that starts containers, any program may have the name of a watcher, and name a bundle of this machine.
+	// A process in a nested PID namespace is no monitor of this machine. A program in a container could have the name of a monitor,
+	// and the path of its bundle would then mean another directory here.
 	if is, err := procfs.ReadIdentity(dir); err == nil && is.Namespaces != 1 {
 		return nil
 	}
 	program := filepath.Base(words[0])
 	switch {
 	case program == "conmon":
-		return &watcher{runtime: "podman", name: after(words, "-n"), bundle: after(words, "-b")} // the cgroups of CRI-O have its name
+		return &watcher{runtime: "podman", name: after(words, "-n"), bundle: after(words, "-b")} // conmon of CRI-O too, but CRI-O's cgroup names contain the runtime
 	case strings.HasPrefix(program, "containerd-shim"):
 		w := &watcher{runtime: "containerd"}
 		if after(words, "-namespace") == "moby" {
 			w.runtime = "docker"
 		}
-		// Its working directory is the bundle of its first container, the sandbox of a pod.
+		// The working directory of a shim is the bundle of its first container, which is the sandbox of a pod.
 		here, err := os.Readlink(dir + "/cwd")
 		if err != nil {
 			return w
 		}
-		if strings.HasPrefix(filepath.Base(here), id) { // Candor's groups have the id's begin for a name
+		if strings.HasPrefix(filepath.Base(here), id) { // the name of Candor's own cgroup is the beginning of the ID
 			id = filepath.Base(here)
 		}
 		w.bundle = filepath.Join(filepath.Dir(here), id)
@@ -101,7 +102,7 @@ func watcherOf(dir, id string) *watcher {
 	return nil
 }
 
-// after returns the word after a flag.
+// after returns the word after a flag, or "".
 func after(words []string, flag string) string {
 	at := slices.Index(words, flag)
 	if at < 0 || at+1 == len(words) {
@@ -110,7 +111,7 @@ func after(words []string, flag string) string {
 	return words[at+1]
 }
 
-// addTo adds the facts from a monitor process.
+// addTo adds the facts from a monitor process and the config.json of its bundle to a description.
 func (w *watcher) addTo(d *description) {
 	if d.runtime == "" {
 		d.runtime = w.runtime
@@ -166,14 +167,14 @@ func (c *config) name() string {
 		return name
 	}
 	for _, m := range c.Mounts {
-		if m.Destination == "/etc/hostname" { // Docker's is beside its own description of the container
+		if m.Destination == "/etc/hostname" { // Docker stores this file beside the container's config.v2.json
 			return dockerName(filepath.Join(filepath.Dir(m.Source), "config.v2.json"))
 		}
 	}
 	return ""
 }
 
-// dockerName is the name in Docker's description of a container.
+// dockerName returns the container name in a config.v2.json of Docker, or "".
 func dockerName(file string) string {
 	text, err := fileio.Read(file, largestFile)
 	if err != nil {

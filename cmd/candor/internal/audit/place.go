@@ -11,25 +11,26 @@ import (
 	"github.com/candor-project/candor/cgroup"
 )
 
-// A place is the group of a container.
+// A place is the cgroup of a container.
 type place struct {
 	path    string
 	id      string
-	runtime string // from the path, or ""
+	runtime string // runtime according to the path, or ""
 }
 
-// scope matches the name of a container's cgroup: its ID, with systemd between a prefix of the runtime and ".scope".
+// scope matches the name of a container's cgroup: the container's ID. With systemd, the ID is between a prefix of the runtime and
+// ".scope".
 var scope = regexp.MustCompile(`^(?:([a-z]+(?:-[a-z]+)*)-)?([0-9a-f]{64})(?:\.scope)?$`)
 
-// runtimes are the words before the id.
+// runtimes maps the prefix of a container ID in a cgroup name, such as cri-containerd, to the name of the runtime.
 var runtimes = map[string]string{
 	"docker": "docker", "cri-containerd": "containerd", "nerdctl": "containerd", "crio": "cri-o", "libpod": "podman",
 }
 
-// placeOf returns the container of a cgroup by the path alone; ok is false for other cgroups.
+// placeOf finds the ID and the runtime of a container in the path of its cgroup. ok is false if the path is of no container.
 func placeOf(path string) (p place, ok bool) {
 	parts := scope.FindStringSubmatch(filepath.Base(path))
-	if parts == nil || strings.HasSuffix(parts[1], "conmon") { // the container's monitor, not the container
+	if parts == nil || strings.HasSuffix(parts[1], "conmon") { // the cgroup of the container's monitor
 		return p, false
 	}
 	p = place{path, parts[2], runtimes[parts[1]]}
@@ -39,7 +40,7 @@ func placeOf(path string) (p place, ok bool) {
 	return p, true
 }
 
-// find returns all containers, nested containers before the containers around them.
+// find returns the cgroups of all containers. A nested container comes before the container around it.
 func find(tree *cgroup.Tree) ([]place, error) {
 	paths, err := tree.Paths()
 	if err != nil {
@@ -66,7 +67,8 @@ func find(tree *cgroup.Tree) ([]place, error) {
 	return places, nil
 }
 
-// innermostFirst adds the groups above some groups, in which the processes of these are, too.
+// innermostFirst returns the given cgroups and all cgroups above them, the deepest first. A container's cgroup may be above the
+// cgroups of its processes.
 func innermostFirst(paths []string) []string {
 	seen := map[string]bool{"/": true}
 	for _, path := range paths {

@@ -6,25 +6,25 @@ import (
 	"github.com/candor-project/candor/topology"
 )
 
-// A block is a part of a machine with a frame of its own: the CPUs of a NUMA node in a socket.
+// A block is a framed part of the map: the CPUs of a NUMA node within a socket.
 type block struct {
-	socket, node int    // indexes of topology.Machine
-	title        string // both
+	socket, node int    // indexes into Sockets and Nodes of topology.Machine
+	title        string // socketTitle and nodeTitle
 	socketTitle  string
 	nodeTitle    string
 	l3s          []l3
 }
 
-// An l3 is an L3 domain: its cores, each with its CPUs by rising id.
+// An l3 is an L3 domain with its cores. Each core is a list of CPUs in the order of their IDs.
 type l3 struct {
-	index int // of topology.Machine.L3s
+	index int // index into L3s of topology.Machine
 	cores [][]*cell
 }
 
-// blocks sorts the online CPUs into blocks, in the machine's order.
+// blocks groups the online CPUs into blocks, in the order of the machine's cores.
 func blocks(m *topology.Machine, cells map[int]*cell) []block {
 	var all []block
-	at := map[[2]int]int{} // socket and node -> index of all
+	at := map[[2]int]int{} // index into all, by socket and NUMA node
 	for _, core := range m.Cores {
 		column := column(core, cells)
 		if len(column) == 0 {
@@ -43,7 +43,7 @@ func blocks(m *topology.Machine, cells map[int]*cell) []block {
 	return all
 }
 
-// column returns a core's CPUs by rising id.
+// column returns the online CPUs of a core in the order of their IDs.
 func column(core topology.Domain, cells map[int]*cell) []*cell {
 	var column []*cell
 	for cpu := range core.CPUs.All() {
@@ -54,7 +54,7 @@ func column(core topology.Domain, cells map[int]*cell) []*cell {
 	return column
 }
 
-// add puts a core into its L3 domain.
+// add adds a core to its L3 domain in the block.
 func (b *block) add(index int, column []*cell) {
 	for i := range b.l3s {
 		if b.l3s[i].index == index {
@@ -65,14 +65,14 @@ func (b *block) add(index int, column []*cell) {
 	b.l3s = append(b.l3s, l3{index, [][]*cell{column}})
 }
 
-// newBlock returns the empty block of a CPU, named by the kernel's numbers.
+// newBlock returns an empty block for the socket and the NUMA node of a CPU. Its titles contain the kernel's numbers.
 func newBlock(m *topology.Machine, cpu *topology.CPU) block {
 	socket := fmt.Sprintf("socket %d", m.Sockets[cpu.Socket].ID)
 	node := fmt.Sprintf("NUMA %d", m.Nodes[cpu.Node].ID)
 	return block{socket: cpu.Socket, node: cpu.Node, title: socket + " · " + node, socketTitle: socket, nodeTitle: node}
 }
 
-// summary counts a machine's parts: "2 sockets · 4 NUMA nodes · …".
+// summary returns the numbers of a machine's parts: "2 sockets · 4 NUMA nodes · …".
 func summary(m *topology.Machine) string {
 	l3 := "L3 unknown"
 	if m.HasL3 {
@@ -82,7 +82,7 @@ func summary(m *topology.Machine) string {
 		" · " + count(len(m.Cores), "core") + " · " + count(m.Online.Count(), "CPU")
 }
 
-// count writes a number with its noun.
+// count formats a number with its noun, which gets a plural s if needed.
 func count(n int, noun string) string {
 	if n == 1 {
 		return "1 " + noun

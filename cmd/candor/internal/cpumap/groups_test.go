@@ -19,7 +19,7 @@ func TestGroups(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	m := Of(node)
+	m := FromNode(node)
 	m.Limits = []GroupLimit{{"/evil\x1b[2J\n", 1000, []string{"web", "log"}}, {"/m.slice", 2500, []string{}}}
 	m.Reservations = []Reservation{{"/special", cpuset.Of(0)}}
 	var text, svg, data strings.Builder

@@ -11,8 +11,7 @@ import (
 	"github.com/candor-project/candor/internal/podname"
 )
 
-// A document is the map as JSON: amounts are in milli-CPU, CPU sets in the
-// kernel's list format.
+// A document is the JSON form of the map. Amounts are in milli-CPU, and CPU sets have the kernel's list format.
 type document struct {
 	Machine    documentMachine     `json:"machine"`
 	Usable     cpuset.Set          `json:"usable"`
@@ -53,8 +52,8 @@ type documentContainer struct {
 	CPUs      cpuset.Set              `json:"cpus"`
 	Exclusive cpuset.Set              `json:"exclusive"`
 	Fractions map[string]hybrid.Milli `json:"fractions,omitzero"` // absent for a flexible container
-	Quota     hybrid.Milli            `json:"quota,omitempty"`    // absent where none is set
-	Lost      cpuset.Set              `json:"lost"`               // CPUs that it had, and the machine no longer has
+	Quota     hybrid.Milli            `json:"quota,omitempty"`    // absent without a quota
+	Lost      cpuset.Set              `json:"lost"`               // CPUs that the container had and the machine no longer has
 }
 
 // A documentCPU is an online CPU. Socket, NUMA node and core have the kernel's numbers.
@@ -109,7 +108,7 @@ func (m *Map) container(g *hybrid.Grant) documentContainer {
 	return c
 }
 
-// addCPUs lists the online CPUs by id and sorts them into the pools.
+// addCPUs adds the online CPUs in the order of their IDs, and adds each CPU to the set of its pool.
 func (d *document) addCPUs(m *Map) {
 	cells := m.cells()
 	for cpu := range m.Machine.Online.All() {

@@ -4,26 +4,26 @@ import "strconv"
 
 // A form is the amount of detail for each CPU.
 type form struct {
-	width int  // characters for the time of a CPU
-	ids   bool // each CPU is drawn with its id, not each row with its ids
+	width int  // number of characters that show the containers of a CPU
+	ids   bool // each CPU has its ID in front; otherwise each row has the range of its IDs in front
 }
 
-// forms, from the most to the least detailed.
+// forms lists the forms, the most detailed first.
 var forms = []form{{20, true}, {8, true}, {4, true}, {4, false}, {3, false}, {2, false}, {1, false}}
 
-// maxHeight is the height of a map with blocks of several lines; only the least detailed form can be higher.
+// maxHeight bounds the rows of a map whose blocks have several lines. Only the least detailed form may have more rows.
 const maxHeight = 24
 
 // A layout maps the CPUs of a machine to positions.
 type layout struct {
 	form
-	idWidth int // of the ids in front of the CPUs, or of the rows
-	blocks  []placed
+	idWidth int // width of the IDs in front of each CPU or each row
+	blocks  []placedBlock
 	inner   int // columns between a frame's sides
 }
 
-// placed is a block with its cores broken into lines.
-type placed struct {
+// A placedBlock is a block whose cores are distributed to lines.
+type placedBlock struct {
 	block
 	lines [][]position
 }
@@ -31,19 +31,19 @@ type placed struct {
 // A position is a core in a line.
 type position struct {
 	cpus      []*cell
-	separator string // in front of it
+	separator string // drawn in front of the core
 }
 
-// frame is the width of a frame's two sides: "│ " and " │".
-const frame = 4
+// frameWidth is the total width of the left and right side of a frame: "│ " and " │".
+const frameWidth = 4
 
-// lay chooses the most detailed form in which each block fits into a line of the given columns. If there is none, it chooses
-// the first form that is not too high.
-func lay(blocks []block, columns int) layout {
+// chooseLayout returns the layout in the most detailed form in which each block fits into a line of the given columns. If there is no such
+// form, chooseLayout takes the most detailed form of at most maxHeight rows, or else the least detailed form.
+func chooseLayout(blocks []block, columns int) layout {
 	var broken, last *layout
 	for _, f := range forms {
 		l := layout{form: f, idWidth: idWidth(blocks, f)}
-		if !l.place(blocks, columns-frame) {
+		if !l.place(blocks, columns-frameWidth) {
 			continue
 		}
 		if !l.isBroken() {
@@ -60,7 +60,7 @@ func lay(blocks []block, columns int) layout {
 	return *last
 }
 
-// isBroken reports whether a block has several lines.
+// isBroken reports whether any block has several lines.
 func (l *layout) isBroken() bool {
 	for _, p := range l.blocks {
 		if len(p.lines) > 1 {
@@ -70,7 +70,7 @@ func (l *layout) isBroken() bool {
 	return false
 }
 
-// idWidth returns the columns that ids take.
+// idWidth returns the width of the IDs in front of each CPU or each row.
 func idWidth(blocks []block, f form) int {
 	highest := 0
 	for _, b := range blocks {
@@ -87,7 +87,7 @@ func idWidth(blocks []block, f form) int {
 	return 2*digits + 1 // "0-31"
 }
 
-// place breaks every block into lines. It returns false if not even a core fits.
+// place distributes the cores of every block to lines. It returns false if a line is too short for a single core.
 func (l *layout) place(blocks []block, columns int) bool {
 	for _, b := range blocks {
 		cores := l.positions(b)
@@ -95,7 +95,7 @@ func (l *layout) place(blocks []block, columns int) bool {
 		if per == 0 {
 			return false
 		}
-		p := placed{block: b}
+		p := placedBlock{block: b}
 		for start := 0; start < len(cores); start += per {
 			line := cores[start:min(start+per, len(cores))]
 			l.inner = max(l.inner, l.lineWidth(line))
@@ -130,7 +130,8 @@ func (l *layout) positions(b block) []position {
 	return all
 }
 
-// perLine returns the cores per line: all cores, or whole L3 domains in lines of about the same length, or a power of two.
+// perLine returns the number of cores per line: all cores if they fit into a line, or else the cores of as many L3 domains as give
+// lines of about the same length, or else a power of two. It returns 0 if not even a core fits.
 func (l *layout) perLine(b block, cores []position, columns int) int {
 	fits := 0
 	for fits < len(cores) && l.lineWidth(cores[:fits+1]) <= columns {
@@ -151,7 +152,7 @@ func (l *layout) perLine(b block, cores []position, columns int) int {
 	return per
 }
 
-// lineWidth returns the columns that a line takes.
+// lineWidth returns the number of columns that a line takes.
 func (l *layout) lineWidth(line []position) int {
 	n := 0
 	if !l.ids {
@@ -166,7 +167,7 @@ func (l *layout) lineWidth(line []position) int {
 	return n
 }
 
-// columnWidth returns the columns of a CPU.
+// columnWidth returns the number of columns that a CPU takes.
 func (l *layout) columnWidth() int {
 	if l.ids {
 		return l.idWidth + 1 + l.width
@@ -181,7 +182,7 @@ func (l *layout) height() int {
 		n += 2
 		for i, line := range p.lines {
 			n += threads(line)
-			if i > 0 && l.spaced(line) {
+			if i > 0 && l.needsSpacing(line) {
 				n++
 			}
 		}
@@ -189,7 +190,7 @@ func (l *layout) height() int {
 	return n
 }
 
-// threads returns the most CPUs that a core of a line has.
+// threads returns the largest number of CPUs of a core in a line.
 func threads(line []position) int {
 	n := 0
 	for _, p := range line {
@@ -198,5 +199,6 @@ func threads(line []position) int {
 	return n
 }
 
-// spaced reports whether an empty row separates the lines of a block, so that cores with several rows stay apart.
-func (l *layout) spaced(line []position) bool { return threads(line) > 1 }
+// needsSpacing reports whether an empty row separates a line from the previous line. Cores with several CPUs take several rows, which
+// would otherwise be hard to tell apart.
+func (l *layout) needsSpacing(line []position) bool { return threads(line) > 1 }

@@ -9,7 +9,7 @@ import (
 	"github.com/candor-project/candor/internal/cputext"
 )
 
-// keys explains the signs that the map uses, and only those.
+// keys draws an explanation of each sign that occurs in the map.
 func (m *Map) keys(c *canvas, columns int) {
 	var pools [poolCount]cpuset.Set
 	var unused, strangers bool
@@ -54,10 +54,10 @@ func (m *Map) keys(c *canvas, columns int) {
 	c.newline()
 }
 
-// A row is a container in the legend.
+// A row is the row of a container in the legend.
 type row struct {
 	grant *hybrid.Grant
-	tag   int
+	tag   int // number in Tags
 	name  string
 }
 
@@ -105,13 +105,13 @@ func (r row) draw(c *canvas, nameWidth, columns int) {
 		}
 	}
 	c.put(style{}, " "+r.name)
-	c.to(3 + nameWidth)
+	c.padTo(3 + nameWidth)
 	c.put(style{}, fmt.Sprintf("  %-9s  %6s  %4d  ", g.Class, limit, g.CPUs.Count()))
 	c.wrap(style{}, describe(g), columns)
 	c.newline()
 }
 
-// describe lists the CPUs of a container as words; a line can break between them.
+// describe returns the CPUs of a container as words, between which a line can break.
 func describe(g *hybrid.Grant) []string {
 	if g.Class == hybrid.Flexible {
 		return list(g.CPUs)
@@ -129,10 +129,10 @@ func describe(g *hybrid.Grant) []string {
 	return words
 }
 
-// milli writes a part of a CPU: always in thousandths.
+// milli formats an amount in milli-CPU, such as 1500m.
 func milli(m hybrid.Milli) string { return fmt.Sprintf("%dm", int64(m)) }
 
-// list returns a set's ranges, each with its comma.
+// list returns the ranges of a CPU set as words. Each word but the last ends with a comma.
 func list(s cpuset.Set) []string {
 	if s.IsEmpty() {
 		return nil
@@ -140,13 +140,13 @@ func list(s cpuset.Set) []string {
 	return strings.SplitAfter(s.String(), ",")
 }
 
-// wrap writes words and continues below the first word when a line is full.
+// wrap writes words. When a line is full, wrap starts a line and continues below the first word.
 func (c *canvas) wrap(s style, words []string, columns int) {
 	start := c.column
 	for _, word := range words {
 		if c.column > start && c.column+Width(strings.TrimRight(word, " ")) > columns {
 			c.newline()
-			c.to(start)
+			c.padTo(start)
 		}
 		c.put(s, word)
 	}
@@ -158,13 +158,13 @@ func (m *Map) totals(c *canvas, columns int) {
 		if i == 0 {
 			c.newline()
 		}
-		c.to(1)
+		c.padTo(1)
 		c.wrap(style{dim: true}, strings.SplitAfter(sum, " "), columns)
 		c.newline()
 	}
 }
 
-// sums returns the CPU time of the sensitive containers, the limits of groups and the reservations, a sentence each.
+// sums returns a sentence on the CPU time of the sensitive containers, and one sentence for each group limit and each reservation.
 func (m *Map) sums() (sums []string) {
 	if total := m.total(); total != "" {
 		sums = append(sums, total)
@@ -186,7 +186,7 @@ func (m *Map) sums() (sums []string) {
 	return sums
 }
 
-// total describes the CPUs of the sensitive containers and their shared time.
+// total returns a sentence on the limits of the sensitive containers and their shared time; "" without such containers.
 func (m *Map) total() string {
 	var sensitive hybrid.Milli
 	for i := range m.Grants {
@@ -207,7 +207,7 @@ func (m *Map) total() string {
 	return text + fmt.Sprintf(", of which %s (%.1f %%) is shared time.", decimal(m.Shared), 100*float64(m.Shared)/float64(sensitive))
 }
 
-// decimal writes an amount as a number of CPUs.
+// decimal formats an amount as a number of CPUs, such as 1.5.
 func decimal(m hybrid.Milli) string {
 	return strings.TrimSuffix(strings.TrimRight(fmt.Sprintf("%.3f", float64(m)/1000), "0"), ".")
 }

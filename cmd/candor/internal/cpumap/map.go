@@ -19,24 +19,24 @@ type Map struct {
 	Usable  cpuset.Set              // CPUs for containers; other online CPUs are reserved or isolated
 	Grants  []hybrid.Grant          // in order of arrival
 	Shared  hybrid.Milli            // the node's shared time
-	Names   map[string]podname.Name // of the containers that are in pods, by ID
-	Tags    *Tags                   // retains letters from map to map; nil: letters by arrival
+	Names   map[string]podname.Name // names of the containers in pods, by container ID
+	Tags    *Tags                   // gives a container the same letter in every map; nil: letters in order of arrival
 
 	// ForeignUses are the uses of exclusive CPUs by foreign processes.
 	ForeignUses []ForeignUse
 
-	Limits       []GroupLimit  // quotas of groups above the containers
-	Reservations []Reservation // by foreign groups, of CPUs that are not usable
+	Limits       []GroupLimit  // quotas of cgroups above the containers
+	Reservations []Reservation // CPUs that foreign cgroups reserve, and that are therefore not usable
 }
 
-// A GroupLimit is CPU time that a group above containers has for all of them.
+// A GroupLimit is the quota of a cgroup above containers, which share this quota.
 type GroupLimit struct {
 	Group      string       `json:"group"`
 	Limit      hybrid.Milli `json:"limit"`
 	Containers []string     `json:"containers"` // IDs
 }
 
-// String returns such as "limited to 1 CPU by /m.slice".
+// String returns a text such as "limited to 1 CPU by /m.slice".
 func (l GroupLimit) String() string {
 	if l.Limit == 1000 {
 		return "limited to 1 CPU by " + Clean(l.Group)
@@ -44,7 +44,7 @@ func (l GroupLimit) String() string {
 	return fmt.Sprintf("limited to %s CPUs by %s", decimal(l.Limit), Clean(l.Group))
 }
 
-// A Reservation is CPUs that a foreign group has for itself.
+// A Reservation is a set of CPUs that a foreign cgroup reserves.
 type Reservation struct {
 	Group string     `json:"group"`
 	CPUs  cpuset.Set `json:"cpus"`
@@ -57,22 +57,22 @@ type ForeignUse struct {
 	Milli hybrid.Milli `json:"milli"`
 }
 
-// Of returns the map of a node.
-func Of(node *hybrid.Node) *Map {
+// FromNode returns the map of a node.
+func FromNode(node *hybrid.Node) *Map {
 	return &Map{Machine: node.Machine(), Usable: node.Usable(), Grants: node.Grants(), Shared: node.Shared()}
 }
 
 // Name returns the display name of a container without control characters: namespace/pod/container in a pod, otherwise its ID.
 func (m *Map) Name(id string) string { return Clean(cmp.Or(m.Names[id].String(), id)) }
 
-// Tags gives every sensitive container a number, from which its letter and its
-// color come, and keeps it for as long as the container is there.
+// Tags assigns a number to every sensitive container. The number determines the letter and the color of the container. A container
+// keeps its number until it is removed.
 type Tags struct {
 	number map[string]int
 	used   []bool
 }
 
-// update releases the numbers of removed containers and numbers new containers, the lowest free number first.
+// update releases the numbers of removed containers. Then it assigns the lowest free numbers to new containers.
 func (t *Tags) update(grants []hybrid.Grant) {
 	if t.number == nil {
 		t.number = map[string]int{}
@@ -102,10 +102,10 @@ func (t *Tags) update(grants []hybrid.Grant) {
 	}
 }
 
-// letters is the number of different letters; they repeat after that.
+// letters is the number of different letters. Containers whose numbers differ by a multiple of letters have the same letter.
 const letters = 26
 
-// pool is the use of a CPU.
+// A pool is the group that a CPU belongs to by its use.
 type pool uint8
 
 const (
@@ -128,18 +128,18 @@ type cell struct {
 	parts      []part // sensitive containers, in order of arrival
 	flexible   bool   // flexible containers run here
 	hasForeign bool   // foreign processes use this exclusive CPU
-	by         string // foreign group that reserves it, safe to print
+	reservedBy string // foreign cgroup that reserves the CPU, safe to print; "": none
 }
 
-// A part is the share of a sensitive container in a CPU.
+// A part is the share that a sensitive container has of a CPU.
 type part struct {
-	tag   int // number of Tags
+	tag   int // number in Tags
 	id    string
 	name  string // display name
 	milli hybrid.Milli
 }
 
-// cells returns the online CPUs by id.
+// cells returns the cells of the online CPUs, by CPU ID.
 func (m *Map) cells() map[int]*cell {
 	cells := make(map[int]*cell, len(m.Machine.CPUs))
 	for cpu := range m.Machine.Online.All() {
@@ -156,7 +156,7 @@ func (m *Map) cells() map[int]*cell {
 	for _, r := range m.Reservations {
 		for cpu := range r.CPUs.All() {
 			if c := cells[cpu]; c != nil && c.pool == reserved {
-				c.by = Clean(r.Group)
+				c.reservedBy = Clean(r.Group)
 			}
 		}
 	}
@@ -175,7 +175,7 @@ func (m *Map) cells() map[int]*cell {
 	return cells
 }
 
-// addGrant adds a container to the cells of its CPUs. CPUs that are offline have no cell; the legend still lists them.
+// addGrant adds a container to the cells of its CPUs. An offline CPU has no cell; only the legend lists this CPU.
 func addGrant(cells map[int]*cell, g *hybrid.Grant, of part) {
 	if g.Class == hybrid.Flexible {
 		for cpu := range g.CPUs.All() {
@@ -201,7 +201,7 @@ func addGrant(cells map[int]*cell, g *hybrid.Grant, of part) {
 	}
 }
 
-// tags returns the containers' numbers, brought up to date.
+// tags returns the numbers of the containers after an update for the present grants.
 func (m *Map) tags() *Tags {
 	if m.Tags == nil {
 		m.Tags = &Tags{}

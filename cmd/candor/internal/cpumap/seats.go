@@ -2,25 +2,25 @@ package cpumap
 
 import "github.com/candor-project/candor/hybrid"
 
-// A Seat is an online CPU with its containers, for other drawings of the CPUs.
+// A Seat is an online CPU with its containers, for callers that draw the CPUs themselves.
 type Seat struct {
 	CPU        int
 	Pool       string // exclusive, fractional, shared, reserved or isolated
-	Sign       string // the map's sign for the rest of the CPU
-	Parts      []Part // of sensitive containers, in order of arrival
+	Sign       string // the map's character for the time that no sensitive container has
+	Parts      []Part // parts of the sensitive containers, in order of arrival
 	Flexible   bool   // flexible containers run here
 	HasForeign bool   // foreign processes use this exclusive CPU
 }
 
-// A Part is the share of a sensitive container in a CPU.
+// A Part is the share that a sensitive container has of a CPU.
 type Part struct {
 	ID     string
-	Letter string // capital for a CPU of its own, small for a fraction
-	Color  int    // of the terminal's 256, for black letters on it
+	Letter string // a capital letter on an exclusive CPU, a small letter for a fraction
+	Color  int    // background behind black letters, an index of the terminal's 256 colors
 	Milli  hybrid.Milli
 }
 
-// Seats returns the online CPUs by rising id.
+// Seats returns the online CPUs in the order of their IDs.
 func (m *Map) Seats() []Seat {
 	cells := m.cells()
 	seats := make([]Seat, 0, len(cells))
@@ -35,7 +35,7 @@ func (m *Map) Seats() []Seat {
 	return seats
 }
 
-// Tag is the letter and the color of a sensitive container.
+// Tag returns the letter and the color of a sensitive container.
 func (m *Map) Tag(id string) (letter string, color int) {
 	p := part{tag: m.tags().number[id]}
 	return p.letter(exclusive), p.style().bg

@@ -8,16 +8,15 @@ import (
 	"unicode/utf8"
 )
 
-// A style is the look of a text; the zero value is plain.
+// A style is the appearance of a text; the zero value is plain text.
 type style struct {
-	fg, bg int // colors of the terminal's 256; 0: its own
+	fg, bg int // indexes of the terminal's 256 colors; 0: the default color
 	bold   bool
 	dim    bool
 }
 
-// palette are the background colors of containers: far apart from each other,
-// light enough for black letters, visible on black and on white. The SVG's
-// palette has the same hues in the same order.
+// palette lists the background colors of containers. The colors differ clearly, are light enough for black letters, and are visible
+// on black and on white. svgPalette has the same hues in the same order.
 var palette = []int{75, 215, 114, 211, 80, 183, 221, 180, 111, 150, 174, 146}
 
 // A canvas collects styled text and counts its columns.
@@ -25,7 +24,7 @@ type canvas struct {
 	buf    bytes.Buffer
 	color  bool
 	ascii  bool
-	column int // of the current line, from 0
+	column int // column of the current line, from 0
 }
 
 // put writes text in a style.
@@ -45,14 +44,14 @@ func (c *canvas) put(s style, text string) {
 	c.buf.WriteString("\x1b[0m")
 }
 
-// to writes spaces up to a column.
-func (c *canvas) to(column int) {
+// padTo appends spaces up to a column.
+func (c *canvas) padTo(column int) {
 	if n := column - c.column; n > 0 {
 		c.put(style{}, strings.Repeat(" ", n))
 	}
 }
 
-// newline ends a line, without spaces at its end.
+// newline removes the trailing spaces of a line and ends the line.
 func (c *canvas) newline() {
 	c.buf.Truncate(len(bytes.TrimRight(c.buf.Bytes(), " ")))
 	c.buf.WriteByte('\n')
@@ -97,7 +96,8 @@ func Clean(name string) string {
 	return b.String()
 }
 
-// Shorten cuts a clean name to a number of columns in its middle: names of a family often differ at their ends.
+// Shorten cuts the middle out of a name that is wider than a number of columns, because similar names often differ only at their
+// ends. The name must be clean (Clean).
 func Shorten(name string, columns int) string {
 	if Width(name) <= columns {
 		return name

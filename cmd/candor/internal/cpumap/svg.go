@@ -10,12 +10,12 @@ import (
 	"github.com/candor-project/candor/hybrid"
 )
 
-// svgPalette are the containers' colors, the same as the terminal's.
+// svgPalette lists the containers' colors. They have the same hues as the terminal's colors in palette.
 var svgPalette = []string{"#5fafff", "#ffaf5f", "#87d787", "#ff87af", "#5fd7d7", "#d7afff",
 	"#ffd75f", "#d7af87", "#87afff", "#afd787", "#d78787", "#afafd7"}
 
-// svgStyle is light, or dark where the reader's system is. The picture brings
-// its own background: the page around it may be of the other kind.
+// svgStyle is a light style, or a dark style if the reader's system is dark. It includes a background, because the page around the
+// picture may be dark in a light system, or light in a dark system.
 const svgStyle = `<style>
 text{font:13px ui-sans-serif,system-ui,-apple-system,"Segoe UI",Roboto,"DejaVu Sans",sans-serif;fill:#1f2328}
 .n{font-family:ui-monospace,SFMono-Regular,Menlo,Consolas,"DejaVu Sans Mono",monospace;font-size:12px}
@@ -38,19 +38,18 @@ type cellSize struct {
 	ids  bool // whether the ID fits
 }
 
-// cellSizes, from large to small. The last size applies if none fits.
+// cellSizes lists the sizes, the largest first. The last size applies if no size fits.
 var cellSizes = []cellSize{{72, 36, true}, {56, 32, true}, {40, 26, true}, {30, 22, true}, {20, 16, false}, {13, 13, false}}
 
-// Sizes that a picture of the CPUs should keep to, and its margin.
+// Sizes in pixels. The drawing of the CPUs exceeds svgWidth and svgHeight only with the smallest cells.
 const (
 	svgWidth  = 900
 	svgHeight = 620
 	margin    = 24
-	minWidth  = 640 // room for the legend
+	minWidth  = 640 // minimum width, for the legend
 )
 
-// SVG writes the map with its legend as a picture that is readable in light
-// and in dark mode.
+// SVG writes the map with its legend as a picture that is readable in light and in dark mode.
 func (m *Map) SVG(w io.Writer) error {
 	cells := m.cells()
 	all := blocks(m.Machine, cells)
@@ -80,7 +79,7 @@ func (m *Map) SVG(w io.Writer) error {
 
 func (d *drawing) printf(format string, args ...any) { fmt.Fprintf(&d.buf, format, args...) }
 
-// text draws a line of text; names in it are the caller's to Clean.
+// text draws a line of text. The caller must have cleaned the names in the text (Clean).
 func (d *drawing) text(x, y int, class, s string) {
 	d.printf(`<text x="%d" y="%d" class="%s">%s</text>`+"\n", x, y, class, escape(s))
 }
@@ -88,7 +87,7 @@ func (d *drawing) text(x, y int, class, s string) {
 // escape makes text safe inside XML.
 func escape(s string) string {
 	var b bytes.Buffer
-	_ = xml.EscapeText(&b, []byte(s)) // a bytes.Buffer takes everything
+	_ = xml.EscapeText(&b, []byte(s)) // writes to a bytes.Buffer do not fail
 	return b.String()
 }
 
@@ -133,8 +132,8 @@ func (d *drawing) cpu(c *cell, x, y int) {
 	d.printf("</g>\n")
 }
 
-// letterAt returns the position of a container's letter in its part of a CPU: the middle, or the right of the ID if the ID
-// takes much of the width.
+// letterAt returns the x coordinate of a container's letter. The letter is in the middle of the container's part of a CPU, or at
+// the right end of the part if the CPU's ID takes much of the width.
 func (d *drawing) letterAt(from, to float64) float64 {
 	if d.cell.ids && d.cell.w < 48 {
 		return to - 7
@@ -142,7 +141,7 @@ func (d *drawing) letterAt(from, to float64) float64 {
 	return (from + to) / 2
 }
 
-// letterLine is the height of a container's letter in a CPU.
+// letterLine returns the y coordinate of the baseline of a container's letter in a CPU.
 func (d *drawing) letterLine() int {
 	if d.cell.ids {
 		return d.cell.h - 4 - d.cell.h/8
@@ -150,8 +149,8 @@ func (d *drawing) letterLine() int {
 	return d.cell.h/2 + 4
 }
 
-// scale returns the pixels of a part of a CPU.
+// scale returns the width in pixels of a part of a CPU.
 func scale(m hybrid.Milli, width int) float64 { return float64(m) * float64(width) / 1000 }
 
-// number writes a length without needless decimals.
+// number formats a length with at most one decimal.
 func number(f float64) string { return fmt.Sprintf("%g", math.Round(f*10)/10) }

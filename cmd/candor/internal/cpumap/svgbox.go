@@ -2,7 +2,7 @@ package cpumap
 
 import "math"
 
-// A box is something with a size that can be drawn anywhere.
+// A box is a part of the picture with a fixed size. draw draws the box at any position.
 type box struct {
 	w, h int
 	draw func(x, y int)
@@ -22,7 +22,7 @@ func (d *drawing) machine(all []block) box {
 	return grid(sockets, 16, 3)
 }
 
-// socket returns the box of a socket's NUMA nodes. A single node shares the panel of its socket.
+// socket returns the box of a socket's NUMA nodes. A socket and its only node have a single frame together.
 func (d *drawing) socket(nodes []block) box {
 	if len(nodes) == 1 {
 		return d.panel(d.node(nodes[0]), nodes[0].title, "panel")
@@ -65,7 +65,7 @@ func (d *drawing) core(cpus []*cell) box {
 	}}
 }
 
-// panel puts a box into a frame with a title.
+// panel returns a box that contains another box in a frame with a title.
 func (d *drawing) panel(inner box, title, class string) box {
 	const pad, head = 12, 30
 	b := box{w: max(inner.w+2*pad, 8*len(title)), h: inner.h + head + pad}
@@ -77,7 +77,7 @@ func (d *drawing) panel(inner box, title, class string) box {
 	return b
 }
 
-// outline puts a dashed line around an L3 domain.
+// outline returns a box that contains the box of an L3 domain in a dashed line.
 func (d *drawing) outline(inner box) box {
 	const pad = 6
 	b := box{w: inner.w + 2*pad, h: inner.h + 2*pad}
@@ -88,8 +88,7 @@ func (d *drawing) outline(inner box) box {
 	return b
 }
 
-// grid lines boxes up in rows of equal length, with about the given ratio of
-// width to height.
+// grid arranges boxes in rows of equal length. ratio is the desired ratio of width to height.
 func grid(boxes []box, gap int, ratio float64) box {
 	cellW, cellH := 0, 0
 	for _, b := range boxes {

@@ -52,7 +52,7 @@ func (d *drawing) legend(m *Map, y, width int) {
 	}
 }
 
-// keys explains the fillings of CPUs that no container has for its own.
+// keys draws an explanation of the fill patterns of CPUs, and of parts of CPUs, that no sensitive container has.
 func (d *drawing) keys(m *Map, y int) {
 	var has [poolCount]bool
 	free := false
@@ -76,7 +76,7 @@ func (d *drawing) keys(m *Map, y int) {
 	key(!m.Machine.Offline.IsEmpty(), `fill="none"`, "offline: "+Shorten(m.Machine.Offline.String(), 30))
 }
 
-// end aligns the columns of numbers.
+// end returns the class of a column, which aligns numbers at their end.
 func end(column int) string {
 	if column == 2 || column == 3 {
 		return " e"
@@ -94,11 +94,11 @@ func (d *drawing) swatch(p part, class hybrid.Class, line int) {
 	d.printf(`<text class="n on c" x="%d" y="%d">%s</text>`+"\n", margin+8, line, p.letter(exclusive))
 }
 
-// describe describes the use of a CPU.
+// describe returns the pool and the containers of a CPU as text.
 func (c *cell) describe() string {
 	words := []string{fmt.Sprintf("CPU %d: %s", c.cpu, c.pool)}
-	if c.by != "" {
-		words[0] += " by " + c.by
+	if c.reservedBy != "" {
+		words[0] += " by " + c.reservedBy
 	}
 	for _, p := range c.parts {
 		text := p.name

@@ -10,7 +10,7 @@ import (
 	"github.com/candor-project/candor/hybrid"
 )
 
-// TextOptions are the abilities of the output.
+// TextOptions describe the abilities of the output.
 type TextOptions struct {
 	Columns int  // width; 0: 80
 	Color   bool // write ANSI colors
@@ -36,7 +36,7 @@ func (m *Map) Text(w io.Writer, o TextOptions) error {
 	return err
 }
 
-// Step writes the map after a step of a plan: the lines that describe the step, then the map. It calls Write once.
+// Step writes the lines that describe a step of a plan, and then the map after this step. It calls Write once.
 func (m *Map) Step(w io.Writer, o TextOptions, number int, lines []string) error {
 	c := &canvas{color: o.Color, ascii: o.ASCII}
 	if number > 1 {
@@ -48,7 +48,7 @@ func (m *Map) Step(w io.Writer, o TextOptions, number int, lines []string) error
 			look = style{bold: true}
 			c.put(look, fmt.Sprintf("%d. ", number))
 		}
-		c.to(3)
+		c.padTo(3)
 		c.wrap(look, strings.SplitAfter(line, " "), o.columns())
 		c.newline()
 	}
@@ -60,7 +60,7 @@ func (m *Map) Step(w io.Writer, o TextOptions, number int, lines []string) error
 
 // draw draws the map and its legend.
 func (m *Map) draw(c *canvas, o TextOptions) {
-	l := lay(blocks(m.Machine, m.cells()), o.columns())
+	l := chooseLayout(blocks(m.Machine, m.cells()), o.columns())
 	for _, b := range l.blocks {
 		l.drawBlock(c, b)
 	}
@@ -68,30 +68,30 @@ func (m *Map) draw(c *canvas, o TextOptions) {
 	m.legend(c, o.columns())
 }
 
-// drawBlock draws the frame of a block.
-func (l *layout) drawBlock(c *canvas, b placed) {
+// drawBlock draws a block with its frame.
+func (l *layout) drawBlock(c *canvas, b placedBlock) {
 	dim := style{dim: true}
 	c.put(dim, "╭─ ")
 	c.put(style{bold: true}, b.title)
-	c.put(dim, " "+strings.Repeat("─", max(0, l.inner+frame-c.column-2))+"╮")
+	c.put(dim, " "+strings.Repeat("─", max(0, l.inner+frameWidth-c.column-2))+"╮")
 	c.newline()
 	for i, line := range b.lines {
-		if i > 0 && l.spaced(line) {
+		if i > 0 && l.needsSpacing(line) {
 			l.drawRow(c, func() {})
 		}
 		for thread := range threads(line) {
 			l.drawRow(c, func() { l.drawThread(c, line, thread) })
 		}
 	}
-	c.put(dim, "╰"+strings.Repeat("─", l.inner+frame-2)+"╯")
+	c.put(dim, "╰"+strings.Repeat("─", l.inner+frameWidth-2)+"╯")
 	c.newline()
 }
 
-// drawRow draws the content between the sides of a frame.
+// drawRow draws a row of a block: the content between the sides of the frame.
 func (l *layout) drawRow(c *canvas, content func()) {
 	c.put(style{dim: true}, "│ ")
 	content()
-	c.to(l.inner + frame - 2)
+	c.padTo(l.inner + frameWidth - 2)
 	c.put(style{dim: true}, " │")
 	c.newline()
 }
@@ -106,7 +106,7 @@ func (l *layout) drawThread(c *canvas, line []position, n int) {
 			c.put(style{dim: true}, p.separator)
 		}
 		if n >= len(p.cpus) {
-			c.to(c.column + l.columnWidth())
+			c.padTo(c.column + l.columnWidth())
 			continue
 		}
 		cpu := p.cpus[n]
@@ -122,7 +122,7 @@ func (l *layout) drawThread(c *canvas, line []position, n int) {
 	}
 }
 
-// rowIDs names the CPUs of a row: "0-31", or "0…62" if the IDs have gaps.
+// rowIDs returns the IDs of the n-th CPUs of a line's cores: "0-31", or "0…62" if the IDs have gaps.
 func rowIDs(line []position, n int) string {
 	var ids cpuset.Set
 	for _, p := range line {
@@ -136,8 +136,8 @@ func rowIDs(line []position, n int) string {
 	return fmt.Sprintf("%d…%d", ids.First(), ids.Last())
 }
 
-// draw draws a CPU: each character is the same part of its time. A capital letter is an exclusive CPU of a container, a small
-// letter its fraction of a CPU.
+// draw draws a CPU. Each character stands for an equal part of the CPU's time: a capital letter on an exclusive CPU, a small letter
+// for a fraction, and a sign for the rest.
 func (c *cell) draw(to *canvas, width int) {
 	if c.pool == exclusive {
 		first := c.parts[0]
@@ -153,7 +153,7 @@ func (c *cell) draw(to *canvas, width int) {
 	to.put(style{dim: true}, strings.Repeat(c.sign(), left))
 }
 
-// sign returns the character for the part of a CPU that no sensitive container has.
+// sign returns the character for the time of a CPU that no sensitive container has.
 func (c *cell) sign() string {
 	switch {
 	case c.pool == reserved:
@@ -167,7 +167,8 @@ func (c *cell) sign() string {
 	}
 }
 
-// share distributes the characters of a fractional CPU to its containers: at least one each if they fit, the rest by size.
+// share returns the number of characters for each container of a fractional CPU. The characters are in proportion to the
+// fractions, but each container has at least one if there are enough characters.
 func (c *cell) share(width int) []int {
 	share := make([]int, len(c.parts))
 	order := make([]int, len(c.parts)) // largest part first

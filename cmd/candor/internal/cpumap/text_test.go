@@ -48,7 +48,7 @@ func TestEveryCPUOnce(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		m := genMap(t)
 		columns := rapid.IntRange(40, 200).Draw(t, "columns")
-		l := lay(blocks(m.Machine, m.cells()), columns)
+		l := chooseLayout(blocks(m.Machine, m.cells()), columns)
 		var drawn cpuset.Set
 		for _, b := range l.blocks {
 			for _, line := range b.lines {

@@ -5,8 +5,8 @@ import (
 	"github.com/candor-project/candor/internal/figure"
 )
 
-// draw draws the values of a metric. Each setup has a box from the first to the third quartile with the median.
-// Whiskers extend to the last value within 1.5 times the box's height. Each run is a dot.
+// draw draws the values of a metric. Each setup has a box from the first to the third quartile, with a line at the median. The
+// whiskers extend to the last values within 1.5 times the box's height. Each run is a dot.
 func (r Report) draw(m experiment.ReportMetric) *figure.Plot {
 	p := figure.New()
 	p.Y.Label = title(m)
@@ -26,14 +26,14 @@ func (r Report) draw(m experiment.ReportMetric) *figure.Plot {
 // A boxStyle is the appearance of a box and its dots.
 type boxStyle struct {
 	color     figure.Color
-	width     float64 // in points
-	dotsWidth float64 // width of the area of the dots, in units of X
-	radius    float64 // of a dot, in points
+	width     float64 // width of the box, in points
+	dotsWidth float64 // width of the area that contains the dots, in units of X
+	radius    float64 // radius of a dot, in points
 }
 
 // addBox adds a box at X coordinate x, and a dot for each value in the order of the rounds, so that a drift is visible.
 func addBox(p *figure.Plot, x float64, style boxStyle, values []float64, rounds []int) {
-	spread := experiment.SpreadOf(values) // the quartiles of the tables; there are several definitions
+	spread := experiment.SpreadOf(values) // same definition of quartiles as in the tables
 	box := figure.Box{
 		X: x, Width: style.width, Color: style.color,
 		Low: spread.Quarter, Quarter: spread.Quarter, Median: spread.Median, Quarter3: spread.Quarter3, Top: spread.Quarter3,

@@ -10,12 +10,12 @@ import (
 	"github.com/candor-project/candor/internal/fileio"
 )
 
-// pages returns the files of a report that contain all of its data.
+// pages returns the files that contain all data of a report.
 func pages(json, markdown, html func(io.Writer) error) []fileio.File {
 	return []fileio.File{{Name: "report.json", Write: json}, {Name: "report.md", Write: markdown}, {Name: "report.html", Write: html}}
 }
 
-// The file formats of a picture.
+// pictureFormats lists the file formats of a picture.
 var pictureFormats = []struct {
 	suffix string
 	write  func(io.Writer, *figure.Plot) error

@@ -84,7 +84,7 @@ func (r Isolation) load(l experiment.Load, stressor int) string {
 	return text
 }
 
-// verdictTable returns the table of how well each case isolates.
+// verdictTable returns the table with a verdict on the isolation in each case, for each stressor.
 func (r Isolation) verdictTable() table {
 	t := table{
 		Heading: "Is the application isolated from the stressor?",
@@ -105,7 +105,7 @@ func (r Isolation) verdictTable() table {
 	return t
 }
 
-// slowdownTable returns the table of all applications, cases and stressors.
+// slowdownTable returns the table of the slowdowns of all applications, in all cases, beside all stressors.
 func (r Isolation) slowdownTable() table {
 	t := table{
 		Heading: "Times",

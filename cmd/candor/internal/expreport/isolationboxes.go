@@ -7,8 +7,8 @@ import (
 	"github.com/candor-project/candor/internal/figure"
 )
 
-// draw draws the times of an application like figure 5 of the study. Each group of boxes is a stressor, and each box
-// in a group is a case. The first group has no stressor.
+// draw draws the times of an application like figure 5 of the study. Each group of boxes belongs to a stressor, and each box in a
+// group to a case. The first group has no stressor.
 func (r Isolation) draw(app int) *figure.Plot {
 	p := figure.New()
 	p.Y.Label = "Time of " + strings.Map(printable, r.Applications[app].Name) + " in s"
@@ -49,7 +49,8 @@ func (r Isolation) boxStyle(c, groups int) boxStyle {
 	return boxStyle{figure.Colors[c%len(figure.Colors)], min(0.75*space/float64(groups)*plotWidth, 34), 0.5 * space, 1}
 }
 
-// scaleTimes starts the axis at 0. If the longest time would flatten the others, it makes the axis logarithmic.
+// scaleTimes makes the axis logarithmic if the times differ so much that short times would be hard to tell apart. Otherwise the axis
+// starts at 0.
 func scaleTimes(axis *figure.Axis, times experiment.Spread) {
 	if times.N > 0 && times.Max >= 4*times.Min && times.Min > 0 {
 		axis.Log = true

@@ -59,7 +59,7 @@ func (r Isolation) HTML(w io.Writer) error {
 	return pageTemplates.ExecuteTemplate(w, "isolation.html", data)
 }
 
-// Doing describes a run: its application, its case and its stressor.
+// Doing returns the names of a run's application, case and stressor, for the page.
 func (r Isolation) Doing(app, c, stressor int) []string {
 	beside := "alone"
 	if stressor >= 0 {

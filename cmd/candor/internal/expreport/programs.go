@@ -52,7 +52,7 @@ func (p Programs) table() (t table) {
 	return t
 }
 
-// gain formats a setup's improvement, and marks values that are not significant.
+// gain formats the improvement of a setup over the base setup. An improvement that is not significant has a mark.
 func gain(g *experiment.Gain) string {
 	if g == nil {
 		return "-"
@@ -99,7 +99,7 @@ func (p Programs) Markdown(w io.Writer) error {
 	return err
 }
 
-// draw draws the gains. Each program has a dot with an interval for each setup.
+// draw draws the improvements. Each program has a dot with an interval for each setup.
 func (p Programs) draw() *figure.Plot {
 	plot := figure.New()
 	plot.Y.Label = fmt.Sprintf("times better than %v", p.Base)
@@ -116,7 +116,7 @@ func (p Programs) draw() *figure.Plot {
 	return plot
 }
 
-// addGains adds the dots of a setup.
+// addGains adds the dots and intervals of a setup.
 func (p Programs) addGains(to *figure.Plot, setup int, name string) {
 	offset := 0.6 * ((float64(setup)+0.5)/float64(len(p.Setups)) - 0.5)
 	color := figure.Colors[setup%len(figure.Colors)]

@@ -34,7 +34,7 @@ func (r Report) figureName(metric int) string {
 	return strings.TrimRight(fmt.Sprintf("figure-%d-%s", metric, fileNamePart(r.Metrics[metric].Name)), "-")
 }
 
-// A column is a column of a table: its title, and the function of its cells.
+// A column is a column of a table. value returns the cell of a comparison.
 type column struct {
 	title string
 	value func(*experiment.Comparison) string

@@ -6,7 +6,7 @@ import (
 	"text/tabwriter"
 )
 
-// A table is a table with a heading and a legend below.
+// A table is a table of texts, with a heading above and a legend below.
 type table struct {
 	Heading string
 	Titles  []string

@@ -37,7 +37,7 @@ func printable(c rune) rune {
 	return ' '
 }
 
-// title returns a metric's name, its unit and its better direction.
+// title returns a metric's name and unit, and whether lower or higher values are better.
 func title(m experiment.ReportMetric) string {
 	unit, better := "", "lower is better"
 	if m.Unit != "" {
@@ -59,7 +59,7 @@ func measurementText(m *experiment.Machine, began time.Time, rounds int, seed ui
 	return fmt.Sprintf("%s, load %s before; %s; %d rounds in random order, seed %d.", machineText(m), m.Load, began.Format("2006-01-02 15:04 MST"), rounds, seed)
 }
 
-// stoppedNote is the note on an early stop.
+// stoppedNote returns the note that the measurement stopped early.
 func stoppedNote(rounds int) string {
 	return fmt.Sprintf("stopped early: %d rounds were requested", rounds)
 }

@@ -10,17 +10,17 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Bursts is a program whose threads all compute at the same time, then rest, and repeat.
+// Bursts is a load whose threads all compute at the same time, then rest, and repeat both.
 type Bursts struct {
 	Threads int
-	For     time.Duration // duration of each burst; 0: until Work is done
-	Work    time.Duration // CPU time of each thread in a burst
+	For     time.Duration // duration of each burst; 0: Work determines the end of a burst
+	Work    time.Duration // CPU time of each thread in a burst, if For is 0
 	Rest    time.Duration // from the end of a burst to the start of the next
 	Length  time.Duration // total duration
 }
 
-// Run runs the program until Length is over or ctx is done. A burst ends with its last thread. A burst that is cut
-// short by the end counts only for its CPU time.
+// Run runs bursts until Length is over or ctx is done. A burst ends when its last thread has finished. The report does not count a
+// burst that the end of the run cuts short, but includes its CPU time.
 func (b Bursts) Run(ctx context.Context) *Report {
 	ctx, cancel := context.WithTimeout(ctx, b.Length)
 	defer cancel()
@@ -39,7 +39,7 @@ func (b Bursts) Run(ctx context.Context) *Report {
 	return report
 }
 
-// once runs a burst. It returns the CPU time of its threads, and whether ctx cut the burst short.
+// once runs a burst that starts at from. It returns the CPU time of all threads, and whether ctx cut the burst short.
 func (b Bursts) once(ctx context.Context, from time.Time) (cpu time.Duration, isCut bool) {
 	var ended, cut atomic.Bool
 	defer context.AfterFunc(ctx, func() { ended.Store(true) })()
@@ -67,7 +67,7 @@ func (b Bursts) once(ctx context.Context, from time.Time) (cpu time.Duration, is
 	return cpu, cut.Load()
 }
 
-// done reports whether a thread that used some CPU time has completed its part.
+// done reports whether a thread with the given CPU time has completed its part of a burst that started at from.
 func (b Bursts) done(from time.Time, used time.Duration) bool {
 	if b.For > 0 {
 		return time.Since(from) >= b.For
@@ -75,7 +75,7 @@ func (b Bursts) done(from time.Time, used time.Duration) bool {
 	return used >= b.Work
 }
 
-// threadTime returns the CPU time of this thread.
+// threadTime returns the CPU time that the calling thread has used.
 func threadTime() time.Duration {
 	var t unix.Timespec
 	if err := unix.ClockGettime(unix.CLOCK_THREAD_CPUTIME_ID, &t); err != nil {

@@ -10,27 +10,27 @@ import (
 	"time"
 )
 
-// Clients call a server over HTTP. Each client is on and off for exponentially distributed times, independent of the
-// others: the Markov-modulated source of Stiliadis, "Kubernetes Scheduling and Timescales".
+// Clients is a load of HTTP clients of a server. Each client is alternately on, when it makes calls, and off. The on and off times
+// are exponentially distributed and independent: the Markov-modulated source of Stiliadis, "Kubernetes Scheduling and Timescales".
 //
-// In closed mode, a client that is on makes one call after the other, as fast as it can. In open mode, its calls are
-// due at a fixed rate, and latency counts from the due time. A server that stalls therefore gets no relief from calls
-// that would have come meanwhile. A call that was due but could not be made before the end counts with the time until
-// the end.
+// In closed mode, a client that is on makes the next call as soon as it has the answer to the previous call. In open mode, calls
+// are due at a fixed rate, and the latency of a call counts from its due time. The latencies therefore include the time that calls
+// wait while the server stalls. A call that was due before the end, but was not made, counts with the time from its due time to the
+// end.
 type Clients struct {
 	URL     string
 	Count   int
-	On, Off time.Duration // means; Off 0: always on
+	On, Off time.Duration // mean on and off times; Off 0: always on
 	Rate    float64       // calls per second of each client that is on; 0: closed mode
 	Length  time.Duration // total duration
-	Seed    uint64        // of the random times
+	Seed    uint64        // seed of the random on and off times
 }
 
 // callLimit is the timeout of a call.
 const callLimit = 30 * time.Second
 
-// Run runs the clients until Length is over and waits for the last calls. If ctx ends, the current calls are canceled
-// and do not count.
+// Run runs the clients until Length is over and waits for the last calls. If outer ends, Run cancels the current calls and does not
+// count them.
 func (c Clients) Run(outer context.Context) *Report {
 	ctx, cancel := context.WithTimeout(outer, c.Length)
 	defer cancel()
@@ -57,7 +57,7 @@ func (c Clients) Run(outer context.Context) *Report {
 	return report
 }
 
-// A client is a client of Clients.
+// A client is a single client of the load.
 type client struct {
 	Clients
 	server  *http.Client
@@ -66,8 +66,7 @@ type client struct {
 	report  *Report
 }
 
-// run follows the schedule independently of the calls: in open mode, a call that stalls does not delay later due
-// times.
+// run alternates on and off times. In open mode, the due times do not depend on the calls: a call that stalls does not delay them.
 func (c *client) run(ctx context.Context) {
 	at := time.Now().Add(c.pause())
 	for ctx.Err() == nil || c.missed(ctx, at) {
@@ -84,16 +83,16 @@ func (c *client) run(ctx context.Context) {
 	}
 }
 
-// pause returns a random time in which the client is off.
+// pause returns a random off time.
 func (c *client) pause() time.Duration { return time.Duration(c.random.ExpFloat64() * float64(c.Off)) }
 
-// missed reports whether a call that was due before the end can no longer be made.
+// missed reports whether a call in open mode was due before the end of the load, and this end has passed.
 func (c *client) missed(ctx context.Context, due time.Time) bool {
 	end, _ := ctx.Deadline()
 	return c.Rate > 0 && ctx.Err() != nil && due.Before(end) && due.Before(time.Now())
 }
 
-// stretch runs a time in which the client is on.
+// stretch makes the calls of a single on time that started at began.
 func (c *client) stretch(ctx context.Context, began time.Time, on time.Duration) {
 	for n := 0; ; n++ {
 		due := time.Now()
@@ -115,7 +114,8 @@ func (c *client) stretch(ctx context.Context, began time.Time, on time.Duration)
 	}
 }
 
-// call makes a call and reads the answer. In closed mode the client waits a moment after a failure.
+// call makes a call and reads the answer. In closed mode, call then waits a moment if the call failed, because the next call would
+// follow at once.
 func (c *client) call(ctx context.Context, due time.Time) {
 	answer, err := c.server.Do(c.request)
 	if err == nil {

@@ -1,5 +1,5 @@
-// Package load generates test loads for trying out limits. Bursts is a program that computes in bursts. Clients are
-// clients of a server that are on and off. Both return a Report with a histogram of the times (HdrHistogram).
+// Package load generates test loads for trying out limits. Bursts computes in bursts. Clients makes calls to a server. Both return a
+// Report with a histogram (HdrHistogram) of the durations of bursts or calls.
 package load
 
 import (
@@ -14,9 +14,9 @@ import (
 )
 
 const (
-	shortest = time.Microsecond // resolution of the histogram
-	longest  = time.Hour
-	digits   = 3
+	shortest = time.Microsecond // smallest duration in the histogram
+	longest  = time.Hour        // largest duration in the histogram
+	digits   = 3                // significant digits of the histogram
 )
 
 // A Report is the result of a load.
@@ -27,7 +27,7 @@ type Report struct {
 	CPU     time.Duration // CPU time of the bursts; 0 for clients
 	Problem error         // first error of a failed call
 
-	lock sync.Mutex // protects the fields in add and fail
+	lock sync.Mutex // protects the fields that add and fail change
 	took *hdrhistogram.Histogram
 }
 
@@ -51,7 +51,7 @@ func (r *Report) fail(err error) {
 	}
 }
 
-// Count returns the number of calls or bursts, without errors.
+// Count returns the number of bursts or of calls that did not fail.
 func (r *Report) Count() int64 { return r.took.TotalCount() }
 
 // Rate returns the number of calls or bursts per second.
@@ -60,12 +60,12 @@ func (r *Report) Rate() float64 { return float64(r.Count()) / r.Span.Seconds() }
 // Mean returns the mean duration.
 func (r *Report) Mean() time.Duration { return time.Duration(r.took.Mean()) }
 
-// Percentile returns a percentile of the durations.
+// Percentile returns a percentile of the durations. of is from 0 to 100.
 func (r *Report) Percentile(of float64) time.Duration {
 	return time.Duration(r.took.ValueAtPercentile(of))
 }
 
-// percentiles are the percentiles of a report.
+// percentiles lists the percentiles that a report contains.
 var percentiles = []float64{50, 90, 99, 99.9, 100}
 
 // WriteTable writes a readable report.

@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// A Collector collects garbage while a program is idle, so that it does not collect during work.
+// A Collector runs the garbage collector while a program is idle, so that a collection during work becomes less likely.
 type Collector struct {
 	after time.Duration
 	least uint64 // bytes
@@ -16,13 +16,13 @@ type Collector struct {
 	timer *time.Timer
 }
 
-// NewCollector returns a collector that runs after an idle time, if the program has allocated at least that many bytes since
-// the last collection.
+// NewCollector returns a Collector. It collects when the program has been idle for the duration after, but only if the program has
+// allocated at least least bytes since the last collection.
 func NewCollector(after time.Duration, least uint64) *Collector {
 	return &Collector{after: after, least: least}
 }
 
-// Worked marks the program as busy.
+// Worked starts a new idle time. The program calls Worked after each piece of work.
 func (c *Collector) Worked() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -39,7 +39,7 @@ func (c *Collector) collect() {
 	}
 }
 
-// garbage returns the bytes that were allocated since the last collection.
+// garbage returns the number of bytes that were allocated since the last collection.
 func garbage() uint64 {
 	samples := []metrics.Sample{{Name: "/memory/classes/heap/objects:bytes"}, {Name: "/gc/heap/live:bytes"}}
 	metrics.Read(samples)

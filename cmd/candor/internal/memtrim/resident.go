@@ -1,4 +1,4 @@
-// Package memtrim keeps a long-running program small.
+// Package memtrim reduces the memory of a long-running program.
 package memtrim
 
 import (
@@ -12,10 +12,10 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Trim releases the memory of this program's code and constants (madvise(2), MADV_DONTNEED). Only the start of the program
-// needs most of these pages. The program finds needed pages in the page cache again, while the kernel retains them, without a
-// read from disk. Pages that differ from the file stay: relocated read-only data of a position-independent executable, and the
-// breakpoints of a debugger.
+// Trim releases the memory of this program's code and constants (madvise(2), MADV_DONTNEED). The program
+// needs most of these pages only at its start. If it needs a page later, the kernel maps the page again, without a read from disk
+// while the page cache holds it. Trim skips mappings with pages that differ from the file, such as the relocated read-only data of a
+// position-independent executable or the breakpoints of a debugger.
 func Trim() error {
 	program, err := os.Readlink("/proc/self/exe")
 	if err != nil {
@@ -45,7 +45,7 @@ func Trim() error {
 	return errors.Join(errs...)
 }
 
-// changedMaps are the mappings, by their first addresses, that have pages which are in no file (proc_pid_smaps(5)).
+// changedMaps returns the mappings that contain pages which differ from the mapped file (proc_pid_smaps(5)), by first address.
 func changedMaps() (map[uintptr]bool, error) {
 	text, err := os.ReadFile("/proc/self/smaps")
 	if err != nil {
@@ -72,7 +72,7 @@ func changedMaps() (map[uintptr]bool, error) {
 	return changed, nil
 }
 
-// Files returns the bytes of files that this program has in memory, mostly of its executable.
+// Files returns the number of bytes in memory that are mapped from files, mostly from the executable.
 func Files() (int, error) {
 	text, err := os.ReadFile("/proc/self/statm")
 	if err != nil {
@@ -85,7 +85,8 @@ func Files() (int, error) {
 	return files * os.Getpagesize(), nil
 }
 
-// giveBack calls madvise with addresses. The Go runtime does not manage these pages, and no code writes to them.
+// giveBack releases a range of pages with madvise. This is safe, because the Go runtime does not manage these pages, and no code
+// writes to them.
 func giveBack(from, to uintptr) error {
 	_, _, errno := unix.Syscall(unix.SYS_MADVISE, from, to-from, unix.MADV_DONTNEED)
 	if errno != 0 {

@@ -8,19 +8,18 @@ import (
 	"github.com/candor-project/candor/hybrid"
 )
 
-// maxID is the longest id in bytes; Kubernetes' longest names have 253.
+// maxID is the maximum length of an ID in bytes, which is also the maximum of Kubernetes' names.
 const maxID = 253
 
-// A Session applies operations to a node in their order.
+// A Session applies operations to a node, in the order of their lines.
 type Session struct {
 	Node    *hybrid.Node
-	Policy  hybrid.Policy // of requests that name none
-	Explain bool          // results contain the reasons
+	Policy  hybrid.Policy // policy of requests without a policy
+	Explain bool          // results contain the steps of the plan
 }
 
-// Run applies the operations of a stream and hands out the result of each
-// before it reads the next. A line that is no operation ends it with a
-// *LineError.
+// Run applies the operations of a stream. It passes the result of an operation to each before it reads the next operation. At an
+// invalid line, Run returns a *LineError.
 func (s *Session) Run(in io.Reader, each func(Result) error) error {
 	for r := NewReader(in); ; {
 		op, err := r.Next()
@@ -40,7 +39,8 @@ func (s *Session) Run(in io.Reader, each func(Result) error) error {
 	}
 }
 
-// Apply applies an operation. A refused operation is a result and changes nothing. An error is a bug in this program.
+// Apply applies an operation. If the operation is refused, the node does not change, and the result contains the reason. Only a bug
+// in this program makes Apply return an error.
 func (s *Session) Apply(op Op) (Result, error) {
 	plan, err := s.plan(op)
 	if err != nil {
@@ -60,7 +60,7 @@ func (s *Session) Apply(op Op) (Result, error) {
 	return result, nil
 }
 
-// plan plans an operation. An error that is no *hybrid.Refusal is a bad value.
+// plan returns the plan of an operation. An error other than *hybrid.Refusal means an invalid value in the operation.
 func (s *Session) plan(op Op) (*hybrid.Plan, error) {
 	if err := op.check(); err != nil {
 		return nil, err
@@ -83,7 +83,7 @@ func (s *Session) plan(op Op) (*hybrid.Plan, error) {
 	}
 }
 
-// check refuses operations that name no container.
+// check returns an error if the operation has a value that is no string, or an invalid ID.
 func (op *Op) check() error {
 	switch {
 	case op.bad != nil:
@@ -128,8 +128,7 @@ func (op *Op) request(policy hybrid.Policy) (hybrid.Request, error) {
 	return r, err
 }
 
-// resize returns the limit and guarantee that a resize asks for. A guarantee
-// that was given apart from the limit stays unless the operation names another.
+// resize returns the limit and the guarantee after a resize. The guarantee does not change unless the operation contains a request.
 func (s *Session) resize(op Op) (limit, guarantee hybrid.Milli, err error) {
 	if _, ok := op.values["cpu"]; !ok {
 		return 0, 0, errNoCPU
@@ -151,7 +150,7 @@ func (s *Session) resize(op Op) (limit, guarantee hybrid.Milli, err error) {
 
 var errNoCPU = errors.New(`no cpu: must be a number of CPUs such as "2", "1.5" or "1500m"`)
 
-// milli returns an amount of CPU; 0 if the field is not there.
+// milli returns the amount of CPU in a field; 0 if the operation does not have this field.
 func (op *Op) milli(field string) (hybrid.Milli, error) {
 	s, ok := op.values[field]
 	if !ok {
@@ -164,8 +163,8 @@ func (op *Op) milli(field string) (hybrid.Milli, error) {
 	return m, nil
 }
 
-// guarantee returns the guarantee of a flexible container for package hybrid. A request of 0 also counts without a limit,
-// because a resize can set a limit.
+// guarantee returns the guarantee of a flexible container for package hybrid. It returns NoGuarantee for a request of 0. Without a
+// limit, this is equal to no request, but a later resize can set a limit.
 func (op *Op) guarantee() (hybrid.Milli, error) {
 	g, err := op.milli("request")
 	if _, asked := op.values["request"]; asked && err == nil && g == 0 {
@@ -174,7 +173,7 @@ func (op *Op) guarantee() (hybrid.Milli, error) {
 	return g, err
 }
 
-// refused returns the result of an operation that was not done.
+// refused returns the result of an operation that failed with err. It returns err itself if err is not a reason for a refusal.
 func refused(op Op, err error, explained bool) (Result, error) {
 	result := Result{Op: op.Name, ID: op.ID, Error: "bad-request", Reason: err.Error()}
 	var refusal *hybrid.Refusal

@@ -17,9 +17,9 @@ import (
 // MaxLine is the longest line in bytes.
 const MaxLine = 1 << 20
 
-// A LineError is the error of an invalid line. The operations of the lines before it were applied.
+// A LineError is the error of an invalid line. The operations before this line were applied.
 type LineError struct {
-	Line   int // from 1
+	Line   int // line number, from 1
 	Reason string
 }
 
@@ -32,13 +32,13 @@ var fieldsOf = map[string][]string{
 	"resize":   {"id", "cpu", "request"},
 }
 
-// An Op is an operation in its written form; its values are not checked.
+// An Op is an operation as a line contains it. Its values are not checked.
 type Op struct {
 	Name string // allocate, release or resize
 	ID   string
 
 	values map[string]string // the other fields
-	bad    error             // set if a value is not a string
+	bad    error             // error of a value that is not a string, or nil
 }
 
 // A Reader reads operations. Blank lines are skipped.
@@ -47,10 +47,9 @@ type Reader struct {
 	line int
 }
 
-// NewReader returns a Reader of r. An operation is returned as soon as its line
-// has arrived.
+// NewReader returns a Reader of r. Its method Next returns an operation as soon as the line has arrived.
 func NewReader(r io.Reader) *Reader {
-	return &Reader{buf: bufio.NewReaderSize(r, MaxLine+1)} // the line and its end
+	return &Reader{buf: bufio.NewReaderSize(r, MaxLine+1)} // a line and its newline
 }
 
 // Next returns the next operation. Errors: io.EOF after the last line, a *LineError for an invalid line, and the error of the
@@ -62,7 +61,7 @@ func (r *Reader) Next() (Op, error) {
 		switch {
 		case errors.Is(err, bufio.ErrBufferFull):
 			return Op{}, &LineError{r.line, fmt.Sprintf("longer than %d bytes", MaxLine)}
-		case err == io.EOF && len(text) > 0: // a last line without its end
+		case err == io.EOF && len(text) > 0: // the last line, without a newline
 		case err != nil:
 			return Op{}, err
 		}
@@ -117,8 +116,8 @@ func parseLine(line []byte) (Op, error) {
 
 const opNames = `"allocate", "release" or "resize"`
 
-// parseObject parses a line with a single JSON object and unique keys. (Unmarshal would take the last of two equal keys, and
-// keys that differ in case.)
+// parseObject parses a line with a single JSON object and unique keys. It does not use Unmarshal into a struct, which would accept
+// duplicate keys and keys in another case.
 func parseObject(line []byte) (map[string]json.RawMessage, error) {
 	if !utf8.Valid(line) {
 		return nil, errors.New("not valid UTF-8")
@@ -126,7 +125,7 @@ func parseObject(line []byte) (map[string]json.RawMessage, error) {
 	if line[0] != '{' {
 		return nil, fmt.Errorf("must be a JSON object, got %s", shorten(string(line)))
 	}
-	// The outcome of the whole first, for an error with the offset.
+	// Check the whole line first, because the error of Unmarshal contains the offset.
 	if !json.Valid(line) {
 		var content json.RawMessage
 		return nil, fmt.Errorf("not a JSON object: %w", json.Unmarshal(line, &content))
@@ -154,7 +153,7 @@ func parseObject(line []byte) (map[string]json.RawMessage, error) {
 	return fields, nil
 }
 
-// parseString returns the string that a JSON value is.
+// parseString decodes a JSON string. ok is false for another JSON value.
 func parseString(raw json.RawMessage) (s string, ok bool) {
 	if raw[0] != '"' {
 		return "", false
@@ -171,7 +170,7 @@ func sortedKeys(fields map[string]json.RawMessage) []string {
 	return names
 }
 
-// shorten keeps error lines readable when hostile input is long.
+// shorten cuts a text of the input to a length that keeps error messages readable.
 func shorten(s string) string {
 	const most = 60
 	if len(s) <= most {

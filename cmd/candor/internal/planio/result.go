@@ -15,40 +15,40 @@ type Result struct {
 	ID string `json:"id"`
 	OK bool   `json:"ok"`
 
-	// Of an operation that was refused.
+	// Fields of a refused operation:
 	Error  string `json:"error,omitempty"` // no-capacity, view-impossible, id-taken, id-unknown, bad-request
 	Reason string `json:"reason,omitempty"`
 
 	// Fields of an applied operation:
 	Grant   *Grant   `json:"grant,omitempty"` // nil for a release
 	Changes []Change `json:"changes,omitzero"`
-	*State           // of the node afterwards
+	*State           // state of the node after the operation
 	Explain []Step   `json:"explain,omitzero"`
 }
 
-// A Grant is the grant of the container after the operation.
+// A Grant is the grant of the operation's container after the operation.
 type Grant struct {
 	CPUs      cpuset.Set `json:"cpus"`
 	Exclusive cpuset.Set `json:"exclusive"`
 	Fractions Fractions  `json:"fractions,omitzero"` // absent for a flexible container
-	Quota     int64      `json:"quota,omitempty"`    // in milli-CPU; absent where none is set
+	Quota     int64      `json:"quota,omitempty"`    // in milli-CPU; absent without a quota
 }
 
-// A Change is another container whose CPUs change, with its CPUs afterwards. A flexible container has CPUs only.
+// A Change holds the new CPUs of another container whose CPUs change by the operation. For a flexible container, only CPUs is set.
 type Change struct {
 	ID        string      `json:"id"`
 	CPUs      cpuset.Set  `json:"cpus"`
 	Exclusive *cpuset.Set `json:"exclusive,omitempty"`
 	Fractions Fractions   `json:"fractions,omitzero"`
 
-	before cpuset.Set // for the table
+	before cpuset.Set // CPUs before the operation, for Lines
 }
 
 // State is the state of a node.
 type State struct {
 	Pools          Pools `json:"pools"`
-	SharedMilli    int64 `json:"sharedMilli"`         // of sensitive containers, on CPUs in several cpusets
-	SensitiveMilli int64 `json:"totalSensitiveMilli"` // the sum of the sensitive limits
+	SharedMilli    int64 `json:"sharedMilli"`         // CPU time of sensitive containers on CPUs in several cpusets
+	SensitiveMilli int64 `json:"totalSensitiveMilli"` // sum of the limits of sensitive containers
 }
 
 // Pools are the CPUs of a node; each usable CPU is in exactly one pool.
@@ -65,9 +65,8 @@ type Step struct {
 	Text string     `json:"text"`
 }
 
-// Fractions are the parts of fractional CPUs that a container has: an object
-// of CPU ids, in rising order, with milli-CPU. Nil is none at all (a flexible
-// container), which is not the same as an empty object.
+// Fractions are the fractions of a container. Their JSON form is an object that maps CPU IDs to milli-CPU. Fractions is nil for a
+// flexible container and absent from its JSON form; it is empty for a sensitive container without fractions.
 type Fractions []hybrid.Fraction
 
 // MarshalJSON writes {"3":500}.
@@ -85,7 +84,7 @@ func (f Fractions) MarshalJSON() ([]byte, error) {
 	return append(b, '}'), nil
 }
 
-// fractions copies the fractions: the next plan overwrites the slice of a plan.
+// fractions copies the fractions of a grant, because the next plan overwrites the slice.
 func fractions(g *hybrid.Grant) Fractions {
 	if g.Class == hybrid.Flexible {
 		return nil
@@ -101,7 +100,7 @@ func newGrant(g *hybrid.Grant) *Grant {
 	return grant
 }
 
-// changes lists the other containers whose CPUs change. It is never nil.
+// changes returns the changes of the other containers whose CPUs change. The list is never nil.
 func changes(others []hybrid.Change) []Change {
 	list := []Change{}
 	for i := range others {
@@ -119,8 +118,7 @@ func changes(others []hybrid.Change) []Change {
 	return list
 }
 
-// sameCPUs reports whether two grants have the same CPUs, and the same parts
-// of them.
+// sameCPUs reports whether two grants have the same CPUs and the same fractions.
 func sameCPUs(a, b *hybrid.Grant) bool {
 	if a.CPUs != b.CPUs || a.Exclusive != b.Exclusive || len(a.Fractions) != len(b.Fractions) {
 		return false

@@ -10,13 +10,13 @@ import (
 	"github.com/candor-project/candor/cgroup"
 )
 
-// Leases is the kind of change that forbids leases on files (fcntl F_SETLEASE) on the whole machine. Root in a container can
-// take a lease on the files of its view: candor then cannot rewrite them until the kernel breaks the lease.
+// Leases is the kind of the change that forbids leases on files (fcntl F_SETLEASE) on the whole machine. Root in a container can
+// take a lease on the files of the container's view. Candor then cannot rewrite these files until the kernel breaks the lease.
 const Leases cgroup.ConfinementKind = "leases-enable"
 
 const leasesFile = "/proc/sys/fs/leases-enable"
 
-// leaseFence returns the change that forbids leases. It returns nothing if they are forbidden or the kernel has no leases.
+// leaseFence returns the change that forbids leases; nil if leases are already forbidden or the kernel does not support them.
 func leaseFence() ([]cgroup.Confinement, error) {
 	now, err := readLeases()
 	if errors.Is(err, fs.ErrNotExist) || err == nil && now == "0" {

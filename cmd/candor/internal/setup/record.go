@@ -19,20 +19,20 @@ import (
 
 const (
 	recordVersion = 1
-	maxRecord     = 16 << 20 // bytes; a fence takes about 200
+	maxRecord     = 16 << 20 // bytes; a confinement takes about 200
 )
 
-// A record holds the values from before the first setup, and the values that setup has set.
+// A record holds the values from before the first setup, and the values that setup has written.
 type record struct {
 	Version  int                  `json:"version"`
-	Boot     string               `json:"boot"` // the kernel's id of the boot that the fences belong to: they go with it
-	Before   cpuset.Set           `json:"reservedBefore"`
-	NoConfig bool                 `json:"noConfigBefore"` // the file of the host's options is setup's own
+	Boot     string               `json:"boot"`           // boot ID of the kernel; a reboot resets the confinements
+	Before   cpuset.Set           `json:"reservedBefore"` // reserved CPUs before the first setup
+	NoConfig bool                 `json:"noConfigBefore"` // the file of the host's options did not exist before the first setup
 	Reserved cpuset.Set           `json:"reserved"`
 	Fences   []cgroup.Confinement `json:"fences"` // in the order in which they were set
 }
 
-// with returns the record after a further setup. A value that is already in the record keeps its oldest former value.
+// with returns the record after a further setup. For a value that the record already contains, the former value does not change.
 func (r *record) with(before, reserved cpuset.Set, fences []cgroup.Confinement) (*record, error) {
 	boot, err := procfs.BootID()
 	if err != nil {
@@ -54,7 +54,7 @@ func (r *record) with(before, reserved cpuset.Set, fences []cgroup.Confinement) 
 	return next, nil
 }
 
-// load reads the record; nil if there is none. It drops confinements of an earlier boot.
+// load reads the record; nil if there is none. It omits confinements of an earlier boot, which no longer exist.
 func (s *Setup) load() (*record, error) {
 	name := s.recordFile()
 	text, err := fileio.Read(name, maxRecord)
@@ -86,7 +86,7 @@ func decode(text []byte) (*record, error) {
 	return r, nil
 }
 
-// save replaces the record; nil removes it.
+// save replaces the record. If r is nil, it removes the record.
 func (s *Setup) save(r *record) error {
 	name := s.recordFile()
 	if r == nil {
@@ -102,7 +102,7 @@ func (s *Setup) save(r *record) error {
 	return fileio.Replace(name, append(text, '\n'))
 }
 
-// lock excludes a second setup. It locks the directory itself, so that no lock file remains.
+// lock prevents a second setup at the same time. It locks the directory of the record, so that no lock file remains.
 func (s *Setup) lock() (unlock func(), err error) {
 	name := strings.TrimSuffix(s.recordFile(), "/"+Record)
 	if err := fileio.MakeDirs(name); err != nil {

@@ -1,9 +1,8 @@
-// Package setup confines foreign processes on this machine: services, users' sessions and engines without Candor. They stay on the
-// reserved CPUs, which no container gets. They do not get the shared CPUs, which change with each
-// container. The package also forbids leases on files on request.
+// Package setup confines foreign processes on this machine (services, users' sessions and engines without Candor) to the reserved
+// CPUs. No container gets the reserved CPUs. The shared CPUs would not suit foreign processes, because these CPUs change with each
+// container. On request, the package also forbids leases on files.
 //
-// Setup writes all former values to a record before the first change. Undo restores them,
-// also after a setup that was killed.
+// Apply writes all former values to a record before the first change, so that Undo can restore them even if Apply was killed.
 package setup
 
 import (
@@ -21,16 +20,16 @@ import (
 	"github.com/candor-project/candor/internal/errline"
 )
 
-// A Setup is where things are.
+// A Setup names the host, the cgroups and the files that the setup changes.
 type Setup struct {
 	Host   *host.Host
 	Tree   *cgroup.Tree
-	Config string // options file of the host; the record is in its directory
-	// DisableLeases forbids leases on files, too. With it, Plan and Apply may reserve no CPUs.
+	Config string // options file of the host; the record is in the same directory
+	// DisableLeases makes Plan and Apply forbid leases on files too. Only then may the set of reserved CPUs be empty.
 	DisableLeases bool
 }
 
-// Record is where the former values are, beside the host's options.
+// Record is the name of the record's file.
 const Record = "setup.json"
 
 func (s *Setup) recordFile() string { return filepath.Join(filepath.Dir(s.Config), Record) }
@@ -43,7 +42,7 @@ type Result struct {
 	DryRun   bool                 `json:"dryRun"`
 }
 
-// Reserved is the kind of change that is not a fence: the host's own option.
+// Reserved is the kind of the change of the host's option for reserved CPUs, the only change that is no confinement in the kernel.
 const Reserved cgroup.ConfinementKind = "reserved"
 
 // Sentinel errors. All other errors come from the system.
@@ -82,14 +81,14 @@ func (s *Setup) Apply(keep cpuset.Set) (Result, error) {
 	return p.result(false), nil
 }
 
-// A plan holds the planned changes, and the record with and without them.
+// A plan holds the planned changes, and the record before and after them.
 type plan struct {
 	*Setup
-	options host.NodeOptions // as they are
+	options host.NodeOptions // present options of the host
 	keep    cpuset.Set
-	fences  []cgroup.Confinement // Before: present values
-	old     *record              // nil: there was none
-	new     *record              // Before: values from before the first setup
+	fences  []cgroup.Confinement // Before is the present value
+	old     *record              // nil: there is none
+	new     *record              // Before is the value from before the first setup
 }
 
 func (s *Setup) plan(keep cpuset.Set) (*plan, error) {
@@ -140,7 +139,7 @@ func (p *plan) planReserved(all cpuset.Set) error {
 	return err
 }
 
-// check refuses reserved CPUs that make no sense on the machine.
+// check returns an error if keep is empty, contains a CPU that the machine does not have, or contains all CPUs of the machine.
 func check(keep, all cpuset.Set) error {
 	switch {
 	case keep.IsEmpty():
@@ -153,17 +152,17 @@ func check(keep, all cpuset.Set) error {
 	return nil
 }
 
-// checkFree refuses CPUs that are a running container's own: those never move.
+// checkFree returns an error if a running container has any of the CPUs exclusively, because exclusive CPUs never move.
 func (s *Setup) checkFree(keep cpuset.Set) error {
 	now, err := s.Host.Snapshot()
 	if err != nil {
 		return err
 	}
-	if now.Owner != "" { // another state's containers would not move
+	if now.Owner != "" { // the containers belong to another state, so that Reconcile would not move them
 		return s.Tree.Owned(now.Owner)
 	}
 	for _, g := range now.Grants {
-		own := g.Exclusive.Union(g.Lost) // lost: since they were reserved a moment ago
+		own := g.Exclusive.Union(g.Lost) // Lost contains the CPUs that have just been reserved
 		if own.Overlaps(&keep) {
 			return fmt.Errorf("%w: %s: running container %s has %s exclusively", ErrInUse, keep, g.ID, cputext.CPUs(own))
 		}
@@ -175,8 +174,8 @@ func (p *plan) nothing() bool {
 	return len(p.fences) == 0 && p.options.Reserved == p.keep
 }
 
-// apply writes the record, reserves the CPUs, so that no container gets them
-// from then on, has those leave that have them, and sets the fences.
+// apply writes the record, reserves the CPUs, moves containers away from these CPUs, and confines foreign processes to them. CPUs
+// are reserved first so that no new container gets them meanwhile.
 func (p *plan) apply() (err error) {
 	if err := p.save(p.new); err != nil {
 		return err
@@ -207,7 +206,8 @@ func (p *plan) apply() (err error) {
 	return nil
 }
 
-// rollBack undoes the first confinements of the plan, and the rest. Changes that cannot be undone stay in the record.
+// rollBack undoes the first done confinements of the plan and restores the host's options. Changes that cannot be undone stay in the
+// record.
 func (p *plan) rollBack(done int) error {
 	var errs []error
 	for i := done - 1; i >= 0; i-- {
@@ -224,7 +224,7 @@ func (p *plan) rollBack(done int) error {
 	return fmt.Errorf("%w; %s records the remaining changes, candor setup host --undo tries again", errline.Join(errs...), p.recordFile())
 }
 
-// restoreOptions writes the options as they were, or removes a file that setup has made.
+// restoreOptions writes the former options of the host. It removes the file if setup has created it (made) and no options are left.
 func (s *Setup) restoreOptions(o host.NodeOptions, made bool) error {
 	if made && o == (host.NodeOptions{}) {
 		if err := os.Remove(s.Config); err != nil && !errors.Is(err, fs.ErrNotExist) {

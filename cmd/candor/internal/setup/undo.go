@@ -11,8 +11,9 @@ import (
 	"github.com/candor-project/candor/internal/errline"
 )
 
-// Undo restores the values of the record, the last change first. It leaves a value that another program has changed since, and
-// reports it. With dry it changes nothing. Failed changes stay in the record for another attempt.
+// Undo restores the former values in the record, the last change first. It does not restore a value that another program has changed
+// since, but reports this value. If dry is true, it changes nothing. Values that cannot be restored stay in the record for another
+// attempt.
 func (s *Setup) Undo(dry bool) (Result, error) {
 	if !dry {
 		unlock, err := s.lock()
@@ -55,7 +56,8 @@ func (s *Setup) Undo(dry bool) (Result, error) {
 	return result, s.Host.Reconcile(context.Background()) // flexible containers get the CPUs
 }
 
-// undoFences returns those that could not be undone, in the record's order.
+// undoFences restores the former values of the record's confinements. It returns the confinements whose values it could not restore,
+// in the order of the record.
 func (s *Setup) undoFences(r *record, dry bool, result *Result) (failed []cgroup.Confinement, err error) {
 	for _, f := range slices.Backward(r.Fences) {
 		now, readErr := s.readFence(f)

@@ -11,7 +11,7 @@ import (
 	"github.com/candor-project/candor/simulate"
 )
 
-// Files returns the files of a report's folder: the figures of the paper, and the table.
+// Files returns the files of a report's folder: the table and points in three formats, and the figures of the paper.
 func (r *Report) Files() []fileio.File {
 	files := []fileio.File{{Name: "table.csv", Write: r.CSV}, {Name: "table.md", Write: r.Markdown}, {Name: "points.json", Write: r.JSON}}
 	for _, f := range diagrams {
@@ -22,7 +22,7 @@ func (r *Report) Files() []fileio.File {
 	return files
 }
 
-// A diagram is a figure of the paper: a quantity by the share of sensitive containers.
+// A diagram is a figure of the paper. It shows a quantity as a function of the share of sensitive containers.
 type diagram struct {
 	file, title, label string
 	value              func(*simulate.Result) float64
@@ -72,13 +72,13 @@ func (c *curve) name() string {
 	return fmt.Sprintf("%s, %s, scheduler %s", algorithm, c.policy, c.scheduler)
 }
 
-// The colors by algorithm and scheduler. The dashes depend on the policy.
+// curveColors lists the colors for each algorithm. A curve takes the color with the number of its scheduler.
 var curveColors = map[string][]figure.Color{
 	"candor": {0x0969da, 0x1a9c56, 0x1b9aaa, 0x24478f},
 	"paper":  {0xd9730d, 0xcf3f7e, 0x8250df, 0x8a5a2b},
 }
 
-// style returns the line style of a curve. n is the number of previous schedulers of the same algorithm.
+// style returns the line style of a curve. n is the number of earlier schedulers of the same algorithm. Best-effort curves are dashed.
 func (c *curve) style(n int) figure.Stroke {
 	colors := curveColors[c.algorithm]
 	s := figure.Stroke{Color: colors[n%len(colors)], Width: 1.8}
@@ -106,7 +106,7 @@ func (r *Report) draw(d diagram) *figure.Plot {
 	return p
 }
 
-// draw draws a curve, and the lower bound as dots of the same color.
+// draw draws a curve, and the lower bound as a dotted line of the same color.
 func (c *curve) draw(p *figure.Plot, d diagram, style figure.Stroke) {
 	const radius = 2.2
 	values := c.xys(d, d.value)
@@ -123,7 +123,8 @@ func (c *curve) draw(p *figure.Plot, d diagram, style figure.Stroke) {
 	}
 }
 
-// xys returns the values of a curve. It omits points without sensitive containers if the diagram needs them.
+// xys returns the values of a curve. In a diagram with a lower bound, it omits points without sensitive containers, because their
+// values are not defined.
 func (c *curve) xys(f diagram, value func(*simulate.Result) float64) []figure.Point {
 	var list []figure.Point
 	for _, p := range c.points {
@@ -134,7 +135,7 @@ func (c *curve) xys(f diagram, value func(*simulate.Result) float64) []figure.Po
 	return list
 }
 
-// subtitle describes the source of the figure.
+// subtitle describes the trace and the settings of the simulation.
 func (r *Report) subtitle() string {
 	s := &r.Setting
 	text := s.Name

@@ -33,7 +33,7 @@ func (r *Report) JSON(w io.Writer) error {
 	return e.Encode(r)
 }
 
-// A column is a column of a table: its titles, and the function of its cells.
+// A column is a column of a table. value returns the cell of a point.
 type column struct {
 	title string
 	value func(*simulate.Result) string
@@ -62,7 +62,7 @@ var columns = []column{
 	{"EVENTS/s", func(r *simulate.Result) string { return fmt.Sprintf("%.0f", r.EventsPerSecond) }},
 }
 
-// stopped returns a mark for a point that did not reach the end of the trace.
+// stopped returns a mark for a point whose simulation did not reach the end of the trace, otherwise "".
 func stopped(r *simulate.Result) string {
 	if r.Stopped {
 		return fmt.Sprintf(" (stopped at %s h)", short(r.Hours))
@@ -73,7 +73,7 @@ func stopped(r *simulate.Result) string {
 // percent formats a share with a number of decimals.
 func percent(v float64, decimals int) string {
 	s := strconv.FormatFloat(100*v, 'f', decimals, 64)
-	if decimals == 0 { // a requested share can need a decimal anyway
+	if decimals == 0 { // a share that the user requested can have decimals
 		s = strconv.FormatFloat(100*v, 'g', 4, 64)
 	}
 	return s + " %"
@@ -113,7 +113,7 @@ func (r *Report) Text(w io.Writer) error {
 	return err
 }
 
-// lines describe the settings. The names in them are untrusted.
+// lines returns a description of the settings. It cleans the names in the description, which are untrusted.
 func (r *Report) lines() []string {
 	list := r.Setting.Lines()
 	for i := range list {
@@ -134,7 +134,7 @@ func (r *Report) after() []string {
 	return list
 }
 
-// fewest returns the number of machines that each point needs.
+// fewest returns a text with the number of machines that each point needs for the target.
 func (r *Report) fewest() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "The fewest machines, of the trace's mix, for %s:", r.Target)

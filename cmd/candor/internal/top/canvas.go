@@ -6,9 +6,9 @@ import (
 	"github.com/candor-project/candor/cmd/candor/internal/cpumap"
 )
 
-// A Style is the look of a text; the zero value is plain.
+// A Style is the appearance of a text; the zero value is plain text.
 type Style struct {
-	Back    int // color of the terminal's 256 behind black letters; 0: none
+	Back    int // background behind black letters, an index of the terminal's 256 colors; 0: default colors
 	Bold    bool
 	Dim     bool
 	Reverse bool
@@ -23,7 +23,7 @@ type Span struct {
 // A Line is a line of the screen.
 type Line []Span
 
-// String is the line without its styles, and without spaces at its end.
+// String returns the text of the line without styles and without trailing spaces.
 func (l Line) String() string {
 	var b strings.Builder
 	for _, s := range l {
@@ -32,7 +32,7 @@ func (l Line) String() string {
 	return strings.TrimRight(b.String(), " ")
 }
 
-// A canvas collects lines of a maximal width.
+// A canvas collects lines and cuts each line at a maximum width.
 type canvas struct {
 	columns int
 	ascii   bool
@@ -41,7 +41,7 @@ type canvas struct {
 	column  int
 }
 
-// put writes a text and cuts it at the width.
+// put appends a text to the current line, cut at the width of the canvas.
 func (c *canvas) put(s Style, text string) {
 	if c.ascii {
 		text = cpumap.ASCII(text)
@@ -57,7 +57,7 @@ func (c *canvas) put(s Style, text string) {
 	c.line = append(c.line, Span{s, text})
 }
 
-// cut returns the beginning of a text that fits into the columns.
+// cut returns the longest beginning of a text that fits into the columns.
 func cut(text string, columns int) string {
 	for i, r := range text {
 		if columns -= cpumap.Width(string(r)); columns < 0 {
@@ -67,8 +67,8 @@ func cut(text string, columns int) string {
 	return text
 }
 
-// to writes spaces up to a column.
-func (c *canvas) to(s Style, column int) {
+// padTo appends spaces up to a column.
+func (c *canvas) padTo(s Style, column int) {
 	if n := column - c.column; n > 0 {
 		c.put(s, strings.Repeat(" ", n))
 	}

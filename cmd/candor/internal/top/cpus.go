@@ -7,29 +7,29 @@ import (
 	"github.com/candor-project/candor/cpuset"
 )
 
-// A group of CPUs that are drawn together.
+// A group is a list of CPUs that are drawn together.
 type group struct {
 	name string
 	cpus []CPU
 }
 
-// A form draws the CPUs of a machine; forms with more detail take more lines.
+// A form is a way to draw the CPUs of a machine. A form with more detail takes more lines.
 type form func(c *canvas, f *Figures)
 
-// forms, from the most to the least detailed; the last takes a single line.
+// forms lists the forms, the most detailed first. The last form takes a single line.
 var forms = []form{wide, short, tiny,
 	func(c *canvas, f *Figures) { summaries(c, f.byL3()) },
 	func(c *canvas, f *Figures) { summaries(c, f.byNode()) },
 	func(c *canvas, f *Figures) { summaries(c, []group{{"all", f.CPUs}}) },
 }
 
-// cpuMap draws the use and the containers of each CPU, in the most detailed form that fits into the lines.
-func cpuMap(f *Figures, columns, most int, ascii bool) []Line {
+// cpuMap draws the use and the containers of each CPU in the most detailed form that fits into maxLines lines.
+func cpuMap(f *Figures, columns, maxLines int, ascii bool) []Line {
 	var c *canvas
 	for _, draw := range forms {
 		c = &canvas{columns: columns, ascii: ascii}
 		draw(c, f)
-		if len(c.lines) <= most {
+		if len(c.lines) <= maxLines {
 			break
 		}
 	}
@@ -66,13 +66,13 @@ func (f *Figures) in(name string, cpus *cpuset.Set) group {
 // barColumns is the width of a bar.
 const barColumns = 8
 
-// wide draws each CPU with its ID, its containers, a bar and a number.
+// wide draws each CPU with its ID, its containers, and its use as a bar and as a number.
 func wide(c *canvas, f *Figures) { f.cells(c, barColumns) }
 
-// short leaves the bar out.
+// short draws each CPU like wide, but without the bar.
 func short(c *canvas, f *Figures) { f.cells(c, 0) }
 
-// cells draws a cell for each CPU, the NUMA nodes apart.
+// cells draws a cell for each CPU, and starts a line for each NUMA node. bars is the width of the bars.
 func (f *Figures) cells(c *canvas, bars int) {
 	id := len(fmt.Sprint(f.lastCPU()))
 	width := id + 1 + ownerColumns + 1 + bars + 5
@@ -81,11 +81,11 @@ func (f *Figures) cells(c *canvas, bars int) {
 			c.put(Style{Dim: true}, node.name)
 		}
 		start := f.indent()
-		c.to(Style{}, start)
+		c.padTo(Style{}, start)
 		for i := range node.cpus {
 			if c.column > start && c.column+2+width > c.columns {
 				c.newline()
-				c.to(Style{}, start)
+				c.padTo(Style{}, start)
 			}
 			if c.column > start {
 				c.put(Style{}, "  ")
@@ -98,7 +98,7 @@ func (f *Figures) cells(c *canvas, bars int) {
 
 func (f *Figures) manyNodes() bool { return len(f.Map.Machine.Nodes) > 1 }
 
-// indent is the room for the nodes' names.
+// indent returns the width of the NUMA nodes' names in front of the CPUs; 0 on a machine with a single node.
 func (f *Figures) indent() int {
 	if !f.manyNodes() {
 		return 0
@@ -129,7 +129,7 @@ func (u *CPU) draw(c *canvas, id, bars int) {
 	c.put(Style{}, fmt.Sprintf("%5s", u.Busy.percent()))
 }
 
-// mark returns the mark for foreign processes on an exclusive CPU.
+// mark returns "!" if foreign processes run on an exclusive CPU, otherwise a space.
 func (u *CPU) mark() string {
 	if u.HasForeign {
 		return "!"
@@ -137,10 +137,11 @@ func (u *CPU) mark() string {
 	return " "
 }
 
-// ownerColumns is the width of the letters of a CPU's containers.
+// ownerColumns is the number of columns for the letters of a CPU's containers.
 const ownerColumns = 2
 
-// owners draws the letters of the sensitive containers on a CPU, else the sign of its pool.
+// owners draws the letters of the sensitive containers on a CPU. On a CPU without sensitive containers, owners draws the sign
+// of the CPU's pool.
 func (u *CPU) owners(c *canvas, columns int) {
 	end := c.column + columns
 	for i, p := range u.Parts {
@@ -153,10 +154,10 @@ func (u *CPU) owners(c *canvas, columns int) {
 	if len(u.Parts) == 0 {
 		c.put(Style{Dim: true}, u.Sign)
 	}
-	c.to(Style{}, end)
+	c.padTo(Style{}, end)
 }
 
-// style returns the style of the bar: the color of the container that has the CPU.
+// style returns the style of the CPU's bar: the color of the first sensitive container on the CPU, if there is one.
 func (u *CPU) style() Style {
 	if len(u.Parts) > 0 {
 		return Style{Back: u.Parts[0].Color}
@@ -172,7 +173,7 @@ func (s Share) percent() string {
 	return fmt.Sprintf("%.0f%%", 100*float64(s))
 }
 
-// level formats a share as a character: 0 to 9 tenths, * for nearly all.
+// level formats a share as a single character: its number of tenths, or * from 95 % on.
 func (s Share) level() string {
 	switch {
 	case !s.Known():
@@ -184,7 +185,7 @@ func (s Share) level() string {
 	}
 }
 
-// tinyRun is the number of CPUs between two spaces.
+// tinyRun is the number of CPUs after which tiny draws a space.
 const tinyRun = 8
 
 // tiny draws each CPU as two characters, one above the other: its container and its use.
@@ -197,7 +198,7 @@ func tiny(c *canvas, f *Figures) {
 			if f.manyNodes() && first == 0 {
 				c.put(Style{Dim: true}, node.name)
 			}
-			c.to(Style{}, f.indent())
+			c.padTo(Style{}, f.indent())
 			c.put(Style{Dim: true}, span(row))
 			line(c, row, f.indent()+ids, func(u *CPU) { u.owners(c, 1) })
 			line(c, row, f.indent()+ids, func(u *CPU) { c.put(Style{}, u.Busy.level()) })
@@ -205,7 +206,7 @@ func tiny(c *canvas, f *Figures) {
 	}
 }
 
-// span names the CPUs of a row: "0-31", or "0…95" if the IDs have gaps.
+// span returns the IDs of a row's CPUs: "0-31", or "0…95" if the IDs have gaps.
 func span(row []CPU) string {
 	first, last := row[0].CPU, row[len(row)-1].CPU
 	if last-first == len(row)-1 {
@@ -215,7 +216,7 @@ func span(row []CPU) string {
 }
 
 func line(c *canvas, row []CPU, start int, draw func(*CPU)) {
-	c.to(Style{}, start)
+	c.padTo(Style{}, start)
 	for i := range row {
 		if i > 0 && i%tinyRun == 0 {
 			c.put(Style{}, " ")
@@ -237,7 +238,7 @@ func summaries(c *canvas, groups []group) {
 	for _, g := range groups {
 		busy, known, ids := g.busy()
 		c.put(Style{Dim: true}, g.name)
-		c.to(Style{}, width+1)
+		c.padTo(Style{}, width+1)
 		mean := Unknown
 		if known > 0 {
 			mean = busy / Share(known)
@@ -251,7 +252,7 @@ func summaries(c *canvas, groups []group) {
 	}
 }
 
-// busy sums the use of the CPUs with a known use.
+// busy returns the sum of the known uses, the number of CPUs with a known use, and the IDs of all CPUs of the group.
 func (g *group) busy() (busy Share, known int, ids cpuset.Set) {
 	for i := range g.cpus {
 		u := &g.cpus[i]
@@ -264,7 +265,7 @@ func (g *group) busy() (busy Share, known int, ids cpuset.Set) {
 	return busy, known, ids
 }
 
-// pools counts the CPUs by pool, in words.
+// pools returns the number of CPUs in each pool, such as "4 shared".
 func (g *group) pools() (words []string) {
 	for _, pool := range []string{"exclusive", "fractional", "shared", "reserved", "isolated"} {
 		n := 0

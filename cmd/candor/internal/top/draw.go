@@ -8,13 +8,13 @@ import (
 	"github.com/candor-project/candor/hybrid"
 )
 
-// A Size is the size of the screen. Rows 0 is unlimited and has no cursor.
+// A Size is the size of the screen. If Rows is 0, the number of rows is unlimited, and the output has no cursor and no keys.
 type Size struct {
 	Columns, Rows int
 	ASCII         bool // no character beyond ASCII, apart from names
 }
 
-// Draw draws figures with the user's settings, within the size.
+// Draw returns the lines of a screen that shows the figures with the user's settings.
 func (u *UI) Draw(f *Figures, size Size) []Line {
 	c := &canvas{columns: size.Columns, ascii: size.ASCII}
 	u.header(c, f)
@@ -27,7 +27,7 @@ func (u *UI) Draw(f *Figures, size Size) []Line {
 	case u.Help:
 		help(c)
 	case u.Inside != "":
-		u.one(c, f, rows)
+		u.drawContainer(c, f, rows)
 	default:
 		u.overview(c, f, rows, size)
 	}
@@ -42,16 +42,16 @@ func (u *UI) Draw(f *Figures, size Size) []Line {
 	return c.lines[:size.Rows]
 }
 
-// mostMap bounds the map where the room has no bound.
-const mostMap = 24
+// maxMapLines bounds the lines of the map if the number of rows is unlimited.
+const maxMapLines = 24
 
-// overview draws the CPUs and the containers.
+// overview draws the map of the CPUs and the list of the containers.
 func (u *UI) overview(c *canvas, f *Figures, rows int, size Size) {
-	most := mostMap
+	maxLines := maxMapLines
 	if size.Rows > 0 {
-		most = max(1, rows-len(c.lines)-1-max(3, rows/3)) // a line of heads, and containers
+		maxLines = max(1, rows-len(c.lines)-1-max(3, rows/3)) // below the map: the column headers and the containers
 	}
-	c.lines = append(c.lines, cpuMap(f, c.columns, most, c.ascii)...)
+	c.lines = append(c.lines, cpuMap(f, c.columns, maxLines, c.ascii)...)
 	if size.Rows == 0 || rows >= 16 {
 		c.newline()
 	}
@@ -72,7 +72,7 @@ func (u *UI) overview(c *canvas, f *Figures, rows int, size Size) {
 	c.newline()
 }
 
-// header summarizes all CPUs.
+// header draws a summary of all CPUs and the state of the program.
 func (u *UI) header(c *canvas, f *Figures) {
 	c.put(Style{Bold: true}, "candor top")
 	all := group{cpus: f.CPUs}
@@ -83,7 +83,7 @@ func (u *UI) header(c *canvas, f *Figures) {
 	}
 	c.put(Style{}, fmt.Sprintf("%s  %d containers", text, len(f.Rows)))
 	var others hybrid.Milli
-	for _, s := range f.Strangers {
+	for _, s := range f.ForeignUses {
 		others += s.Milli
 	}
 	if others > 0 {
@@ -92,23 +92,23 @@ func (u *UI) header(c *canvas, f *Figures) {
 	if u.Paused {
 		c.put(Style{Reverse: true}, "  paused  ")
 	} else {
-		c.put(Style{Dim: true}, "  "+every(u.Interval, f.During))
+		c.put(Style{Dim: true}, "  "+describeInterval(u.Interval, f.During))
 	}
-	if u.Filter != "" && !u.typing {
+	if u.Filter != "" && !u.isTyping {
 		c.put(Style{Bold: true}, "  filter "+cpumap.Clean(u.Filter))
 	}
 	c.newline()
 }
 
-// every describes the time span of the rates.
-func every(interval, during time.Duration) string {
+// describeInterval describes the time between the two samples.
+func describeInterval(interval, during time.Duration) string {
 	if interval == 0 {
 		return "in " + during.Round(time.Millisecond).String()
 	}
 	return "every " + interval.String()
 }
 
-// footer shows errors and keys.
+// footer draws the last error or the note, and the keys.
 func (u *UI) footer(c *canvas, f *Figures) {
 	if u.Failed != "" {
 		c.put(Style{Bold: true}, cpumap.Clean(u.Failed))
@@ -118,7 +118,7 @@ func (u *UI) footer(c *canvas, f *Figures) {
 		c.newline()
 	}
 	switch {
-	case u.typing:
+	case u.isTyping:
 		c.put(Style{Bold: true}, "filter: ")
 		c.put(Style{}, cpumap.Clean(u.Filter))
 		c.put(Style{Reverse: true}, " ")

@@ -12,48 +12,48 @@ import (
 	"github.com/candor-project/candor/internal/procfs"
 )
 
-// Figures are the differences between two samples.
+// Figures are the rates between two samples of the kernel's counters.
 type Figures struct {
-	During    time.Duration
-	Map       *cpumap.Map
-	CPUs      []CPU // online CPUs, by ID
-	Rows      []Row // in order of arrival
-	Strangers []cpumap.ForeignUse
-	Inside    *Inside // of the container that is looked into
-	Note      string
+	During      time.Duration
+	Map         *cpumap.Map
+	CPUs        []CPU // online CPUs in the order of their IDs
+	Rows        []Row // in order of arrival
+	ForeignUses []cpumap.ForeignUse
+	Inside      *Details // details of the opened container; nil without such a container
+	Note        string
 }
 
 // A CPU is an online CPU.
 type CPU struct {
 	cpumap.Seat
-	Busy Share // of its time: with programs and interrupts, and stolen by the hypervisor
+	Busy Share // share of the CPU's time in programs and interrupts, or stolen by the hypervisor
 }
 
-// A Share is a part of something, 0 to 1; below 0 it is not known.
+// A Share is a fraction from 0 to 1. A negative share is unknown.
 type Share float64
 
-// Unknown is a share that is not known: of no time, or of a thing that has just come.
+// Unknown is the share of an interval without time or periods, and of a CPU, container or thread without an earlier sample.
 const Unknown Share = -1
 
 // Known reports whether the share is known.
 func (s Share) Known() bool { return s >= 0 }
 
-// A Row is a container.
+// A Row is a container in the list.
 type Row struct {
 	*Container
 	Name         string
 	Letter       string // letter of a sensitive container in the map
 	Color        int
-	Use          float64 // CPUs, if Used
+	Use          float64 // mean number of CPUs in use; valid if Used is true
 	Used         bool    // Use is known
-	OfLimit      Share   // Use of the limit
-	Throttled    Share   // periods in which the quota ran out, of those between the readings
-	ThrottledAll Share   // the same since the group was made
+	LimitShare   Share   // Use as a share of the limit
+	Throttled    Share   // share of the periods between the samples in which the quota ran out
+	ThrottledAll Share   // the same share since the cgroup was created
 	Condition    string
 }
 
-// An Inside holds the threads of a container, the busiest first.
-type Inside struct {
+// Details hold the threads of the opened container, the busiest thread first.
+type Details struct {
 	Row     *Row
 	Threads []ThreadUse
 }
@@ -64,30 +64,32 @@ type ThreadUse struct {
 	Use Share // of a CPU
 }
 
-// Between compares two samples. New containers and CPUs, and those whose counters have restarted, have no rates yet.
+// Between computes the figures between two samples. A new container or CPU, or a container whose counters have restarted, has no
+// rates yet. inside is the ID of the opened container, or "".
 func Between(before, after *Reading, inside string) *Figures {
 	f := &Figures{During: after.At.Sub(before.At), Map: after.Map, Note: after.Note}
 	for i := range after.Containers {
 		c := &after.Containers[i]
 		was := before.container(c.ID)
 		f.Rows = append(f.Rows, f.row(was, c))
-		if used(was, c) > 0 && was.Exclusive == c.Exclusive {
-			f.Strangers = append(f.Strangers, foreignUses(before, after, was, c)...)
+		if comparableTime(was, c) > 0 && was.Exclusive == c.Exclusive {
+			f.ForeignUses = append(f.ForeignUses, foreignUses(before, after, was, c)...)
 		}
 	}
-	slices.SortStableFunc(f.Strangers, func(a, b cpumap.ForeignUse) int { return a.CPUs.First() - b.CPUs.First() })
-	f.Map.ForeignUses = f.Strangers
+	slices.SortStableFunc(f.ForeignUses, func(a, b cpumap.ForeignUse) int { return a.CPUs.First() - b.CPUs.First() })
+	f.Map.ForeignUses = f.ForeignUses
 	for _, seat := range f.Map.Seats() {
 		f.CPUs = append(f.CPUs, CPU{seat, busy(before, after, seat.CPU)})
 	}
 	if i := slices.IndexFunc(f.Rows, func(r Row) bool { return r.ID == inside }); i >= 0 {
-		f.Inside = &Inside{&f.Rows[i], threads(before.container(inside), f.Rows[i].Container)}
+		f.Inside = &Details{&f.Rows[i], threads(before.container(inside), f.Rows[i].Container)}
 	}
 	return f
 }
 
-// used is the time for which a container's counts can be compared; 0: not at all.
-func used(was, is *Container) time.Duration {
+// comparableTime returns the time between two samples of a container. It returns 0 if the samples cannot be compared, because the container
+// is new, has no cgroup, or its counters have restarted.
+func comparableTime(was, is *Container) time.Duration {
 	if was == nil || !was.Exists || !is.Exists || is.Stat.CPU < was.Stat.CPU || is.Stat.Periods < was.Stat.Periods ||
 		is.Stat.Throttled < was.Stat.Throttled {
 		return 0
@@ -100,31 +102,31 @@ func (f *Figures) row(was, is *Container) Row {
 	if is.Class == hybrid.Sensitive {
 		r.Letter, r.Color = f.Map.Tag(is.ID)
 	}
-	r.OfLimit, r.Throttled, r.ThrottledAll = Unknown, Unknown, Unknown
+	r.LimitShare, r.Throttled, r.ThrottledAll = Unknown, Unknown, Unknown
 	if is.Exists {
-		r.ThrottledAll = throttled(&cgroup.Usage{}, &is.Stat.Usage)
+		r.ThrottledAll = throttledShare(&cgroup.Usage{}, &is.Stat.Usage)
 	}
-	took := used(was, is)
+	took := comparableTime(was, is)
 	if took <= 0 {
 		return r
 	}
 	r.Use, r.Used = float64(is.Stat.CPU-was.Stat.CPU)/float64(took), true
 	if is.Limit > 0 {
-		r.OfLimit = Share(r.Use * 1000 / float64(is.Limit))
+		r.LimitShare = Share(r.Use * 1000 / float64(is.Limit))
 	}
-	r.Throttled = throttled(&was.Stat.Usage, &is.Stat.Usage)
+	r.Throttled = throttledShare(&was.Stat.Usage, &is.Stat.Usage)
 	return r
 }
 
-// throttled is the share of periods in which the quota ran out; of no periods it is not known.
-func throttled(was, is *cgroup.Usage) Share {
+// throttledShare returns the share of the periods between two samples in which the quota ran out; Unknown without periods.
+func throttledShare(was, is *cgroup.Usage) Share {
 	if is.Periods == was.Periods {
 		return Unknown
 	}
 	return Share(is.Throttled-was.Throttled) / Share(is.Periods-was.Periods)
 }
 
-// busy returns the use of a CPU. The kernel's counters can go back by a tick.
+// busy returns the use of a CPU. A negative difference counts as 0, because the kernel's counters can go back by a tick.
 func busy(before, after *Reading, cpu int) Share {
 	was, known := before.CPUs[cpu]
 	is, stillKnown := after.CPUs[cpu]
@@ -143,20 +145,21 @@ func foreignUses(before, after *Reading, was, is *Container) (list []cpumap.Fore
 	}
 	for cpu, share := range host.ForeignUse(&is.Grant, sample(before, was), sample(after, is)) {
 		cpus := is.Exclusive
-		if cpu >= 0 { // -1: all of them together
+		if cpu >= 0 { // -1: the sum for all exclusive CPUs
 			cpus = cpuset.Of(cpu)
 		}
-		if milli := hybrid.Milli(share * 1000); milli >= leastStranger {
+		if milli := hybrid.Milli(share * 1000); milli >= minForeignUse {
 			list = append(list, cpumap.ForeignUse{CPUs: cpus, Milli: milli})
 		}
 	}
 	return list
 }
 
-// leastStranger is the smallest foreign use to show: the kernel counts in ticks, and its own threads run everywhere.
-const leastStranger = 50
+// minForeignUse is the smallest foreign use to show, in milli-CPU. Smaller uses can come from the kernel's own threads, which run
+// on all CPUs, and from its counting in ticks.
+const minForeignUse = 50
 
-// threads sorts the threads of a container by their use, then by their IDs.
+// threads returns the threads of the later sample with their CPU use since the earlier sample, the busiest thread first.
 func threads(was, is *Container) []ThreadUse {
 	before := map[int]time.Duration{}
 	var took time.Duration

@@ -31,7 +31,7 @@ func TestBetween(t *testing.T) {
 		{"backup", "", 0.9, Unknown, Unknown, Unknown},
 	} {
 		r := &f.Rows[i]
-		if r.Name != want.name || r.Letter != want.letter || !r.Used || !near(r.Use, want.use) || !near(r.OfLimit, want.limit) ||
+		if r.Name != want.name || r.Letter != want.letter || !r.Used || !near(r.Use, want.use) || !near(r.LimitShare, want.limit) ||
 			!near(r.Throttled, want.throttled) || !near(r.ThrottledAll, want.throttled2) || r.Condition != "running" {
 			t.Errorf("%+v; want %+v", r, want)
 		}
@@ -68,7 +68,7 @@ func TestComeAndGo(t *testing.T) {
 		t.Fatalf("%+v", f)
 	}
 	for _, r := range f.Rows {
-		if r.Used || r.OfLimit.Known() || r.Throttled.Known() {
+		if r.Used || r.LimitShare.Known() || r.Throttled.Known() {
 			t.Errorf("%s has rates without a time that they are over: %+v", r.Name, r)
 		}
 	}
@@ -96,14 +96,14 @@ func TestStrangersShown(t *testing.T) {
 	t0.Programs += 700 * time.Millisecond
 	w.CPUs[own] = t0
 	f := Between(before, read(300*time.Millisecond), "")
-	if len(f.Strangers) != 1 || f.Strangers[0].CPUs.First() != own || !f.CPUs[own].HasForeign {
-		t.Fatalf("%+v", f.Strangers)
+	if len(f.ForeignUses) != 1 || f.ForeignUses[0].CPUs.First() != own || !f.CPUs[own].HasForeign {
+		t.Fatalf("%+v", f.ForeignUses)
 	}
-	if got := f.Strangers[0].Milli; got < 390 {
+	if got := f.ForeignUses[0].Milli; got < 390 {
 		t.Errorf("others use %v of CPU %d", got, own)
 	}
-	if f := Between(before, read(700*time.Millisecond), ""); own == 0 && len(f.Strangers) != 0 {
-		t.Errorf("all is its own: %+v", f.Strangers)
+	if f := Between(before, read(700*time.Millisecond), ""); own == 0 && len(f.ForeignUses) != 0 {
+		t.Errorf("all is its own: %+v", f.ForeignUses)
 	}
 }
 
@@ -159,7 +159,7 @@ func TestAnyCounts(t *testing.T) {
 			if math.IsNaN(r.Use) || math.IsInf(r.Use, 0) || r.Use < 0 || r.Used && w.At.IsZero() {
 				rt.Errorf("%s uses %v", r.Name, r.Use)
 			}
-			if r.ThrottledAll > 1 || math.IsNaN(float64(r.OfLimit)) || math.IsNaN(float64(r.Throttled)) {
+			if r.ThrottledAll > 1 || math.IsNaN(float64(r.LimitShare)) || math.IsNaN(float64(r.Throttled)) {
 				rt.Errorf("%+v", r)
 			}
 		}

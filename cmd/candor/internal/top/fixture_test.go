@@ -74,7 +74,7 @@ func (w *world) read(string) (*Reading, error) {
 	r.CPUs = map[int]procfs.CPUTime{}
 	maps.Copy(r.CPUs, w.CPUs)
 	r.Containers = append([]Container(nil), w.Containers...)
-	r.Map = cpumap.Of(w.node)
+	r.Map = cpumap.FromNode(w.node)
 	r.Map.Tags, r.Map.Names = &w.tags, map[string]podname.Name{}
 	for i := range r.Containers {
 		c := &r.Containers[i]

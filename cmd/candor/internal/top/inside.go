@@ -10,8 +10,8 @@ import (
 	"github.com/candor-project/candor/internal/cputext"
 )
 
-// one draws the details of a container: its grant, its use, its CPUs and its threads.
-func (u *UI) one(c *canvas, f *Figures, rows int) {
+// drawContainer draws the details of a container: its grant, its use, its CPUs and its threads.
+func (u *UI) drawContainer(c *canvas, f *Figures, rows int) {
 	in := f.Inside
 	if in == nil {
 		c.put(Style{}, fmt.Sprintf("%s has ended.", cpumap.Clean(u.Inside)))
@@ -24,7 +24,7 @@ func (u *UI) one(c *canvas, f *Figures, rows int) {
 		c.put(Style{Dim: true}, "  "+cpumap.Clean(r.ID))
 	}
 	c.newline()
-	for _, line := range [][2]string{{"class", r.said()}, {"CPUs", r.has()}, {"group", r.group()}, {"uses", r.uses()}} {
+	for _, line := range [][2]string{{"class", r.describeState()}, {"CPUs", r.describeGrant()}, {"group", r.describeCgroup()}, {"uses", r.describeUse()}} {
 		c.put(Style{Dim: true}, fmt.Sprintf("%-7s", line[0]))
 		c.put(Style{}, line[1])
 		c.newline()
@@ -39,8 +39,8 @@ func (u *UI) one(c *canvas, f *Figures, rows int) {
 	u.threads(c, in, rows-len(c.lines)-1)
 }
 
-// said describes the container.
-func (r *Row) said() string {
+// describeState describes the class, the policy, the condition and the limit of the container.
+func (r *Row) describeState() string {
 	text := fmt.Sprintf("%s, %s · %s", r.Class, r.Policy, r.Condition)
 	if r.Limit > 0 {
 		text += fmt.Sprintf(" · limit %s", r.Limit)
@@ -48,8 +48,8 @@ func (r *Row) said() string {
 	return text + fmt.Sprintf(" · processes: %d", len(r.Processes))
 }
 
-// has describes the grant of the container.
-func (r *Row) has() string {
+// describeGrant describes the CPUs of the container's grant.
+func (r *Row) describeGrant() string {
 	var text strings.Builder
 	text.WriteString(cmp.Or(r.CPUs.String(), "none"))
 	if !r.Exclusive.IsEmpty() {
@@ -61,8 +61,8 @@ func (r *Row) has() string {
 	return text.String()
 }
 
-// group describes the settings of the container in the kernel.
-func (r *Row) group() string {
+// describeCgroup describes the settings of the container's cgroup.
+func (r *Row) describeCgroup() string {
 	if !r.Exists {
 		return "none"
 	}
@@ -77,14 +77,14 @@ func (r *Row) group() string {
 	return text + fmt.Sprintf(" · weight %d", s.Weight)
 }
 
-// uses describes the CPU use and the throttling of the container.
-func (r *Row) uses() string {
+// describeUse describes the CPU use and the throttling of the container.
+func (r *Row) describeUse() string {
 	text := "-"
 	if r.Used {
 		text = fmt.Sprintf("%.2f CPUs", r.Use)
 	}
-	if r.OfLimit.Known() {
-		text += fmt.Sprintf(", %s of its limit", r.OfLimit.percent())
+	if r.LimitShare.Known() {
+		text += fmt.Sprintf(", %s of its limit", r.LimitShare.percent())
 	}
 	if r.Throttled.Known() {
 		text += fmt.Sprintf(" · throttled %s", r.Throttled.percent())
@@ -95,21 +95,21 @@ func (r *Row) uses() string {
 	return text
 }
 
-// threads draws the threads around the cursor, within a number of lines.
-func (u *UI) threads(c *canvas, in *Inside, most int) {
+// threads draws the threads around the cursor, in at most maxLines lines.
+func (u *UI) threads(c *canvas, in *Details, maxLines int) {
 	c.put(Style{Dim: true}, fmt.Sprintf("%8s %8s %4s %5s  %s", "TID", "PID", "CPU", "USE", "THREAD"))
-	if in.Row.More {
+	if in.Row.HasMoreThreads {
 		c.put(Style{Bold: true}, fmt.Sprintf("  the first %d", len(in.Threads)))
 	}
 	c.newline()
-	if most <= 0 {
+	if maxLines <= 0 {
 		return
 	}
-	u.line = max(0, min(u.line, len(in.Threads)-1))
-	first, last := window(u.line, len(in.Threads), most)
+	u.threadCursor = max(0, min(u.threadCursor, len(in.Threads)-1))
+	first, last := window(u.threadCursor, len(in.Threads), maxLines)
 	for i := first; i < last; i++ {
 		t := &in.Threads[i]
-		s := Style{Reverse: i == u.line}
+		s := Style{Reverse: i == u.threadCursor}
 		c.put(s, fmt.Sprintf("%8d %8d %4d %5s  %s", t.ID, t.PID, t.CPU, t.Use.percent(), cpumap.Clean(t.Name)))
 		c.newline()
 	}

@@ -42,10 +42,10 @@ type documentContainer struct {
 	ThrottledSeconds float64       `json:"throttledSeconds"`
 }
 
-// JSON writes figures as a JSON line, with the user's order of containers.
+// JSON writes figures as a JSON line. The containers have the order that the user chose.
 func (u *UI) JSON(w io.Writer, f *Figures) error {
 	d := document{During: f.During.Seconds(), CPUs: []documentCPU{}, Containers: []documentContainer{},
-		Strangers: append([]cpumap.ForeignUse{}, f.Strangers...)}
+		Strangers: append([]cpumap.ForeignUse{}, f.ForeignUses...)}
 	for i := range f.CPUs {
 		d.CPUs = append(d.CPUs, f.CPUs[i].document())
 	}

@@ -13,8 +13,8 @@ import (
 	"github.com/candor-project/candor/cmd/candor/internal/cpumap"
 )
 
-// Live shows readings on the terminal, until the user or ctx ends it. It leaves
-// the terminal as it was, however it ends. read is Source.Read.
+// Live shows figures on the terminal until the user quits or ctx ends, and then restores the terminal. read is a function such as
+// Source.Read.
 func Live(ctx context.Context, read func(inside string) (*Reading, error), u *UI, ascii bool) error {
 	first, err := read("")
 	if err != nil {
@@ -28,7 +28,7 @@ func Live(ctx context.Context, read func(inside string) (*Reading, error), u *UI
 	return l.run(ctx)
 }
 
-// live is the figures on a terminal.
+// live is the state of a running Live: the two latest samples and the figures between them.
 type live struct {
 	read   func(inside string) (*Reading, error)
 	ui     *UI
@@ -43,7 +43,7 @@ func (l *live) run(ctx context.Context) error {
 	if err := l.screen.Init(); err != nil {
 		return fmt.Errorf("the terminal: %w (--once prints one reading without one)", err)
 	}
-	defer l.screen.Fini() // also in a panic, whose message then follows
+	defer l.screen.Fini() // also in a panic, so that its message is readable
 	l.compare()
 	return l.loop(ctx)
 }
@@ -85,7 +85,7 @@ func (l *live) loop(ctx context.Context) error {
 	}
 }
 
-// next takes a reading. If it cannot be had, the figures stay and the reason is shown.
+// next takes a sample and computes the figures. If the sample fails, the figures stay and the screen shows the error.
 func (l *live) next() {
 	next, err := l.read(l.ui.Inside)
 	if err != nil {
@@ -97,7 +97,7 @@ func (l *live) next() {
 	l.compare()
 }
 
-// keyNames are the keys that are no text.
+// keyNames maps keys without a printable character to their names in UI.Press.
 var keyNames = map[tcell.Key]string{
 	tcell.KeyEnter: keyEnter, tcell.KeyEsc: keyEsc, tcell.KeyBackspace: keyBackspace, tcell.KeyBackspace2: keyBackspace,
 	tcell.KeyUp: keyUp, tcell.KeyDown: keyDown, tcell.KeyHome: keyHome, tcell.KeyEnd: keyEnd,
@@ -122,12 +122,12 @@ func (l *live) handle(event tcell.Event) (quit bool, err error) {
 	return false, nil // a resize: the loop redraws the screen
 }
 
-// stop stops this job, as Ctrl-Z does where the terminal is not ours, until the shell lets it go on.
+// stop suspends this program, as Ctrl-Z does on a terminal in its normal mode, until the shell resumes the program.
 func (l *live) stop() error {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
 	err := l.screen.Suspend()
-	if err == nil { // to this thread: a signal to the process could stop it after the screen is restored
+	if err == nil { // a signal to the process instead of this thread could stop the process after Resume
 		err = unix.Tgkill(unix.Getpid(), unix.Gettid(), unix.SIGTSTP)
 	}
 	if err == nil {
@@ -136,7 +136,7 @@ func (l *live) stop() error {
 	return err
 }
 
-// show draws the figures in the present size of the window. If the window shrinks meanwhile, the next resize event redraws it.
+// show draws the figures in the present size of the window. If the size changes meanwhile, the resize event redraws the window.
 func (l *live) show() {
 	columns, rows := l.screen.Size()
 	l.screen.Clear()
@@ -150,7 +150,7 @@ func (l *live) show() {
 	l.screen.Show()
 }
 
-// cell is the style in the terminal's words.
+// cell converts the style to a style of tcell.
 func (s Style) cell() tcell.Style {
 	style := tcell.StyleDefault.Bold(s.Bold).Dim(s.Dim).Reverse(s.Reverse)
 	if s.Back != 0 {

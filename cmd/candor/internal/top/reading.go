@@ -16,21 +16,21 @@ import (
 // A Reading is a sample of the kernel's counters.
 type Reading struct {
 	At         time.Time
-	Map        *cpumap.Map // containers of each CPU
+	Map        *cpumap.Map // the node's CPUs and their containers
 	CPUs       map[int]procfs.CPUTime
 	Containers []Container // in order of arrival
-	Note       string      // additional remark
+	Note       string      // warning of the host's snapshot, or ""
 }
 
 // A Container is a sample of a container.
 type Container struct {
 	host.Grant
 	host.ContainerState
-	At time.Time // a little later than the whole reading
+	At time.Time // time of this container's sample, a little after Reading.At
 
-	Threads   []Thread // only of the opened container
-	ThreadsAt time.Time
-	More      bool // it has more threads than were read
+	Threads        []Thread // only for the opened container
+	ThreadsAt      time.Time
+	HasMoreThreads bool // the container has more threads than maxThreads
 }
 
 // A Thread is a thread of a container.
@@ -39,7 +39,7 @@ type Thread struct {
 	procfs.Thread
 }
 
-// container returns the container with an ID, or nil.
+// container returns the container with an ID; nil if there is none.
 func (r *Reading) container(id string) *Container {
 	i := slices.IndexFunc(r.Containers, func(c Container) bool { return c.ID == id })
 	if i < 0 {
@@ -48,23 +48,23 @@ func (r *Reading) container(id string) *Container {
 	return &r.Containers[i]
 }
 
-// maxThreads bounds the threads that are read of the opened container.
+// maxThreads bounds the number of threads that a sample holds.
 const maxThreads = 2000
 
-// A Source reads this machine.
+// A Source takes samples of this machine.
 type Source struct {
 	Host *host.Host
-	tags cpumap.Tags // retains letters from sample to sample
+	tags cpumap.Tags // give a container the same letter in every sample
 }
 
-// Read samples the state and the kernel's counters, and the threads of the container with the ID inside, unless it is "".
-// Containers that end meanwhile have no counters.
+// Read samples the state and the kernel's counters. inside is the ID of the opened container, whose threads are sampled too; "" if
+// no container is open. A container that ends meanwhile has no counters.
 func (s *Source) Read(inside string) (*Reading, error) {
 	snapshot, err := s.Host.Snapshot()
 	if err != nil {
 		return nil, err
 	}
-	r := &Reading{Map: cpumap.Of(snapshot.Node), Note: snapshot.Warning()}
+	r := &Reading{Map: cpumap.FromNode(snapshot.Node), Note: snapshot.Warning()}
 	r.Map.Tags, r.Map.Names = &s.tags, snapshot.PodNames()
 	if r.CPUs, err = procfs.ReadCPUTimes(); err != nil {
 		return nil, err
@@ -78,18 +78,18 @@ func (s *Source) Read(inside string) (*Reading, error) {
 	return r, nil
 }
 
-// readThreads reads the threads of a container's processes; those that end meanwhile are left out.
+// readThreads samples the threads of a container's processes. It skips processes and threads that end meanwhile.
 func (r *Reading) readThreads(id string) {
 	c := r.container(id)
 	if c == nil {
 		return
 	}
-	c.Threads, c.ThreadsAt, c.More = nil, time.Now(), false
+	c.Threads, c.ThreadsAt, c.HasMoreThreads = nil, time.Now(), false
 	for _, pid := range c.Processes {
 		threads, _ := procfs.Threads(pid, maxThreads-len(c.Threads)+1)
 		for _, t := range threads {
 			if len(c.Threads) == maxThreads {
-				c.More = true
+				c.HasMoreThreads = true
 				return
 			}
 			c.Threads = append(c.Threads, Thread{pid, t})

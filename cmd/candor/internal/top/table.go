@@ -9,17 +9,17 @@ import (
 	"github.com/candor-project/candor/hybrid"
 )
 
-// A column of the list of containers.
+// A column is a column of the list of containers.
 type column struct {
 	head  string
-	sort  Sort // that puts the most of it first; 0: none
+	sort  Sort // order by this column; 0: the list has no such order
 	width int
-	right bool // numbers
-	rank  int  // columns with the highest rank go first on a narrow screen
+	right bool // right-aligned, for numbers
+	rank  int  // a narrow screen omits the columns with the highest ranks
 	text  func(*Row) string
 }
 
-// columns are those beside the name.
+// columns lists the columns after the name.
 var columns = []column{
 	{"CLASS", 0, 9, false, 5, func(r *Row) string { return r.Class.String() }},
 	{"LIMIT", ByLimit, 6, true, 2, func(r *Row) string { return limit(r.Limit) }},
@@ -30,7 +30,7 @@ var columns = []column{
 		}
 		return fmt.Sprintf("%.2f", r.Use)
 	}},
-	{"LIM%", ByLimitUsed, 5, true, 3, func(r *Row) string { return r.OfLimit.percent() }},
+	{"LIM%", ByLimitUsed, 5, true, 3, func(r *Row) string { return r.LimitShare.percent() }},
 	{"THR%", ByThrottled, 5, true, 1, func(r *Row) string { return r.Throttled.percent() }},
 	{"ALL%", 0, 5, true, 4, func(r *Row) string { return r.ThrottledAll.percent() }},
 	{"STATE", 0, 8, false, 3, func(r *Row) string { return r.Condition }},
@@ -43,15 +43,15 @@ func limit(m hybrid.Milli) string {
 	return m.String()
 }
 
-// Widths of the name column, with the letter before the names.
+// Widths in the list, and the ranks that decide between them.
 const (
 	letterColumns = 2
-	leastName     = 8  // columns of low rank go for it
-	goodName      = 30 // only columns of low rank give way to a wider name
-	minorRank     = 4  // from which on a column is worth little
+	minNameWidth  = 8  // fit omits any column to give names this width
+	goodNameWidth = 30 // fit omits only minor columns to give names this width
+	minorRank     = 4  // a column from this rank on is minor
 )
 
-// fit chooses the columns that fit, and the width of the names.
+// fit returns the columns that fit into the width, and the width of the name column.
 func fit(rows []*Row, width int) (chosen []column, name int) {
 	longest := len("NAME")
 	for _, r := range rows {
@@ -67,9 +67,9 @@ func fit(rows []*Row, width int) (chosen []column, name int) {
 	}
 	for len(chosen) > 0 {
 		worst := slices.MaxFunc(chosen, func(a, b column) int { return a.rank - b.rank })
-		want := min(longest, leastName)
+		want := min(longest, minNameWidth)
 		if worst.rank >= minorRank {
-			want = min(longest, goodName)
+			want = min(longest, goodNameWidth)
 		}
 		if room() >= want {
 			break
@@ -79,33 +79,34 @@ func fit(rows []*Row, width int) (chosen []column, name int) {
 	return chosen, min(longest, max(room(), 1))
 }
 
-// table draws a header and the containers around the cursor, within a number of lines (0: all).
-func (u *UI) table(c *canvas, rows []*Row, most int) {
+// table draws the column headers and the containers around the cursor, in at most maxLines lines. If maxLines is 0, it draws all containers
+// and no cursor.
+func (u *UI) table(c *canvas, rows []*Row, maxLines int) {
 	chosen, name := fit(rows, c.columns)
-	c.to(Style{}, letterColumns)
+	c.padTo(Style{}, letterColumns)
 	c.put(u.head(ByName), "NAME")
 	for at, i := letterColumns+name, 0; i < len(chosen); i++ {
 		head := chosen[i]
-		c.to(Style{}, at+2+pad(head.right, head.width, head.head))
+		c.padTo(Style{}, at+2+pad(head.right, head.width, head.head))
 		c.put(u.head(head.sort), head.head)
 		at += 2 + head.width
 	}
 	c.newline()
 	cursor := u.cursor(rows)
-	first, last := window(cursor, len(rows), most)
+	first, last := window(cursor, len(rows), maxLines)
 	for i := first; i < last; i++ {
-		s := Style{Reverse: most > 0 && i == cursor}
+		s := Style{Reverse: maxLines > 0 && i == cursor}
 		rows[i].draw(c, s, chosen, name)
 		if s.Reverse {
-			c.to(s, c.columns)
+			c.padTo(s, c.columns)
 		}
 		c.newline()
 	}
 }
 
 // head returns the style of a column header. The sort column is highlighted.
-func (u *UI) head(of Sort) Style {
-	if of == u.Sort {
+func (u *UI) head(order Sort) Style {
+	if order == u.Sort {
 		return Style{Bold: true}
 	}
 	return Style{Dim: true}
@@ -129,17 +130,17 @@ func (r *Row) draw(c *canvas, s Style, chosen []column, name int) {
 	at := letterColumns + name
 	for _, column := range chosen {
 		text := column.text(r)
-		c.to(s, at+2+pad(column.right, column.width, text))
+		c.padTo(s, at+2+pad(column.right, column.width, text))
 		c.put(s, text)
 		at += 2 + column.width
 	}
 }
 
-// window is the part of n lines that shows the cursor; most 0 is all.
-func window(cursor, n, most int) (first, last int) {
-	if most <= 0 || n <= most {
+// window returns the range of at most maxLines of n lines that contains the cursor. If maxLines is 0, it returns all lines.
+func window(cursor, n, maxLines int) (first, last int) {
+	if maxLines <= 0 || n <= maxLines {
 		return 0, n
 	}
-	first = min(max(0, cursor-most/2), n-most)
-	return first, first + most
+	first = min(max(0, cursor-maxLines/2), n-maxLines)
+	return first, first + maxLines
 }

@@ -9,26 +9,26 @@ import (
 	"unicode/utf8"
 )
 
-// A UI holds the user's settings.
+// A UI holds the user's settings and the state of the screen.
 type UI struct {
 	Sort     Sort
 	Reverse  bool
-	Filter   string // only containers of which a word has this in it
-	Selected string // ID of the container that the cursor is on
-	Inside   string // ID of the opened container
+	Filter   string // text that the name, ID, class or state of a listed container contains
+	Selected string // ID of the container under the cursor
+	Inside   string // ID of the opened container, whose details replace the list; "": none
 	Interval time.Duration
 	Paused   bool
 	Help     bool
-	Failed   string // why the last reading could not be had
+	Failed   string // error of the last sample, or ""
 
-	typing bool // the filter is being typed
-	line   int  // cursor among the threads
+	isTyping     bool // the user is typing the filter
+	threadCursor int  // index of the thread under the cursor
 }
 
-// A Sort is the order of containers: the key that chooses it.
+// A Sort is an order of containers. Its value is the key that chooses the order.
 type Sort byte
 
-// Sort keys of the containers, with their keyboard keys.
+// Orders of the containers.
 const (
 	ByUse       Sort = 'c'
 	ByLimitUsed Sort = 'u'
@@ -37,7 +37,7 @@ const (
 	ByLimit     Sort = 'l'
 )
 
-// Sorts are all of them, with the words that name them on the command line.
+// Sorts lists the orders and their names on the command line.
 var Sorts = []struct {
 	Sort
 	Word string
@@ -52,8 +52,8 @@ func (s Sort) String() string {
 	return ""
 }
 
-// Visible are the containers that the filter leaves, in the order that was chosen; those that are
-// equal in it by their names.
+// Visible returns the containers that match the filter, in the chosen order. Containers that are equal in this order are sorted by
+// name.
 func (u *UI) Visible(rows []Row) []*Row {
 	var visible []*Row
 	for i := range rows {
@@ -84,7 +84,7 @@ func (r *Row) matches(filter string) bool {
 func (s Sort) compare(a, b *Row) int {
 	switch s {
 	case ByLimitUsed:
-		return cmp.Compare(b.OfLimit, a.OfLimit)
+		return cmp.Compare(b.LimitShare, a.LimitShare)
 	case ByThrottled:
 		return cmp.Or(cmp.Compare(b.Throttled, a.Throttled), cmp.Compare(b.ThrottledAll, a.ThrottledAll))
 	case ByName:
@@ -103,7 +103,7 @@ func (r *Row) use() float64 {
 	return r.Use
 }
 
-// intervals are the steps of + and -.
+// intervals are the intervals between samples that the keys + and - choose from.
 var intervals = []time.Duration{250 * time.Millisecond, 500 * time.Millisecond, time.Second, 2 * time.Second,
 	5 * time.Second, 10 * time.Second, 30 * time.Second, time.Minute}
 
@@ -113,7 +113,7 @@ const (
 	MaxInterval = time.Minute
 )
 
-// The names of keys that are no text.
+// The names of keys without a printable character.
 const (
 	keyInterrupt                   = "interrupt"
 	keyEnter, keyEsc, keyBackspace = "enter", "esc", "backspace"
@@ -121,14 +121,14 @@ const (
 	keyEnd, keyPageUp, keyPageDown = "end", "page up", "page down"
 )
 
-// Press handles a key, by its name or as its text, while a screen shows figures in pages of the given size. It reports whether
-// the user quits.
+// Press handles a key and reports whether the user quits. key is the name of the key or its character. page is the number of lines
+// by which page up and page down move the cursor.
 func (u *UI) Press(key string, f *Figures, page int) (quit bool) {
 	switch {
 	case key == keyInterrupt:
 		return true
-	case u.typing:
-		u.typed(key)
+	case u.isTyping:
+		u.handleFilterKey(key)
 		return false
 	case u.Help:
 		u.Help = false
@@ -136,9 +136,9 @@ func (u *UI) Press(key string, f *Figures, page int) (quit bool) {
 	case key == "q":
 		return true
 	case u.Inside != "":
-		u.inside(key, f, page)
+		u.handleDetailsKey(key, f, page)
 	default:
-		u.list(key, f, page)
+		u.handleListKey(key, f, page)
 	}
 	switch key {
 	case "?", "h":
@@ -160,13 +160,13 @@ func (u *UI) Press(key string, f *Figures, page int) (quit bool) {
 // maxFilter bounds the filter's length.
 const maxFilter = 100
 
-// typed is a key while the filter is typed.
-func (u *UI) typed(key string) {
+// handleFilterKey handles a key while the user types the filter.
+func (u *UI) handleFilterKey(key string) {
 	switch key {
 	case keyEnter:
-		u.typing = false
+		u.isTyping = false
 	case keyEsc:
-		u.typing, u.Filter = false, ""
+		u.isTyping, u.Filter = false, ""
 	case keyBackspace:
 		_, last := utf8.DecodeLastRuneInString(u.Filter)
 		u.Filter = u.Filter[:len(u.Filter)-last]
@@ -177,12 +177,12 @@ func (u *UI) typed(key string) {
 	}
 }
 
-// list is a key at the list of containers.
-func (u *UI) list(key string, f *Figures, page int) {
+// handleListKey handles a key in the list of containers.
+func (u *UI) handleListKey(key string, f *Figures, page int) {
 	visible := u.Visible(f.Rows)
 	switch key {
 	case "/":
-		u.typing = true
+		u.isTyping = true
 	case keyEsc:
 		u.Filter = ""
 	case "r":
@@ -190,7 +190,7 @@ func (u *UI) list(key string, f *Figures, page int) {
 	case keyEnter:
 		if len(visible) > 0 {
 			u.Selected = visible[u.cursor(visible)].ID
-			u.Inside, u.line = u.Selected, 0
+			u.Inside, u.threadCursor = u.Selected, 0
 		}
 	default:
 		if len(key) == 1 && Sort(key[0]).String() != "" {
@@ -202,24 +202,24 @@ func (u *UI) list(key string, f *Figures, page int) {
 	}
 }
 
-// inside is a key while a container is looked into.
-func (u *UI) inside(key string, f *Figures, page int) {
+// handleDetailsKey handles a key in the details of a container.
+func (u *UI) handleDetailsKey(key string, f *Figures, page int) {
 	switch key {
 	case keyEsc, keyEnter, keyBackspace:
 		u.Inside = ""
 	default:
 		if f.Inside != nil {
-			u.line, _ = move(key, u.line, len(f.Inside.Threads), page)
+			u.threadCursor, _ = move(key, u.threadCursor, len(f.Inside.Threads), page)
 		}
 	}
 }
 
-// cursor is where the selected container is among those that are visible; the first, if it is not.
+// cursor returns the index of the selected container in the visible list; 0 if the list does not contain that container.
 func (u *UI) cursor(visible []*Row) int {
 	return max(0, slices.IndexFunc(visible, func(r *Row) bool { return r.ID == u.Selected }))
 }
 
-// move moves a cursor among n lines.
+// move returns the position of a cursor among n lines after a key. moved is false if the key does not move a cursor.
 func move(key string, at, n, page int) (to int, moved bool) {
 	switch key {
 	case keyUp, "k":

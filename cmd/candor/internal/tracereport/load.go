@@ -9,10 +9,10 @@ import (
 	"github.com/candor-project/candor/trace"
 )
 
-// sparkColumns is the width of the load line.
+// sparkColumns is the number of characters in the line that shows the load.
 const sparkColumns = 64
 
-// writeLoad draws requested CPU relative to capacity over time on a line of text.
+// writeLoad draws the ratio of requested CPU to capacity over time, as a line of characters.
 func writeLoad(w io.Writer, title string, points []trace.LoadPoint, ascii bool) error {
 	load := ratios(points, sparkColumns)
 	if len(load) == 0 {
@@ -39,7 +39,8 @@ func writeLoad(w io.Writer, title string, points []trace.LoadPoint, ascii bool) 
 	return err
 }
 
-// ratios returns requested CPU relative to capacity at up to max points, evenly spread over time.
+// ratios divides the load into at most most intervals of equal length. It returns the ratio of requested CPU to capacity in each
+// interval.
 func ratios(load []trace.LoadPoint, most int) []float64 {
 	n := min(len(load), most)
 	list := make([]float64, n)
@@ -57,7 +58,7 @@ func ratios(load []trace.LoadPoint, most int) []float64 {
 	return list
 }
 
-// writeReport writes the warnings of a trace's reader.
+// writeReport writes the number of records that the trace's reader skipped or that the trace does not model, by reason.
 func writeReport(w io.Writer, title string, r *trace.Report) error {
 	for _, part := range []struct {
 		what   string

@@ -11,7 +11,7 @@ import (
 	"github.com/candor-project/candor/trace"
 )
 
-// svgStyle is a light style, or a dark style if the reader's system is dark. Its colors are those of the CPU map.
+// svgStyle is a light style, or a dark style if the reader's system is dark. It has the same colors as the CPU map.
 const svgStyle = `<style>
 text{font:13px ui-sans-serif,system-ui,-apple-system,"Segoe UI",Roboto,"DejaVu Sans",sans-serif;fill:#1f2328}
 .t{font-weight:600}.m{fill:#656d76}.e{text-anchor:end}.c{text-anchor:middle}
@@ -68,7 +68,7 @@ func SVG(w io.Writer, summaries []*trace.Summary) error {
 	return err
 }
 
-// load draws requested CPU relative to capacity.
+// load draws the ratio of requested CPU to capacity over time.
 func (d *drawing) load(summaries []*trace.Summary) {
 	top, hours := 1.0, 0.0
 	for _, s := range summaries {
@@ -97,7 +97,7 @@ func (d *drawing) load(summaries []*trace.Summary) {
 	}
 }
 
-// asks draws the quantiles of the CPU requests on a logarithmic scale.
+// asks draws the quantiles of the containers' CPU requests on a logarithmic scale.
 func (d *drawing) asks(summaries []*trace.Summary) {
 	const least, most = 0.01, 100.0
 	d.text(plotLeft, asksTop-16, "m", "CPU request in cores, by percentile: new containers; dashed: those that run at the start")

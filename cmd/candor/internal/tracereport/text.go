@@ -14,7 +14,7 @@ import (
 	"github.com/candor-project/candor/trace"
 )
 
-// A row is a row of the table: a label, and the function of its cells.
+// A row is a row of the table. value returns the cell for a trace.
 type row struct {
 	label string
 	value func(*trace.Summary) string
@@ -49,7 +49,7 @@ func Text(w io.Writer, summaries []*trace.Summary, ascii bool) error {
 	return nil
 }
 
-// titles returns the traces' names. If names are equal, it returns their sources.
+// titles returns the names of the traces. It returns the source instead of a name that several traces have.
 func titles(summaries []*trace.Summary) []string {
 	names := map[string]int{}
 	for _, s := range summaries {
@@ -92,7 +92,7 @@ func rows(summaries []*trace.Summary) []row {
 	return append(list, classRows(summaries)...)
 }
 
-// mixRows returns a row for each machine size that is frequent in any trace.
+// mixRows returns rows for the machine sizes that are frequent in any trace, with their share of the machines in every trace.
 func mixRows(summaries []*trace.Summary) []row {
 	const most, least = 6, 0.002
 	var list []row

@@ -10,7 +10,7 @@ import (
 	"slices"
 )
 
-// Docker has its runtimes in daemon.json, and reads the file again at a reload.
+// Docker has its runtimes in daemon.json, which it reads again on a reload.
 var Docker = Engine{
 	Name:   "docker",
 	File:   "/etc/docker/daemon.json",
@@ -47,7 +47,7 @@ func addToDocker(text []byte, s *Setup) ([]byte, error) {
 	return all.layout(text)
 }
 
-// pathOf is the program of a runtime; "" if it names none.
+// pathOf returns the path of a runtime's program, or "".
 func pathOf(runtime json.RawMessage) string {
 	var is struct{ Path string }
 	if json.Unmarshal(runtime, &is) != nil {
@@ -98,21 +98,21 @@ func removeFromDocker(text []byte, before *record, s *Setup) ([]byte, error) {
 	return all.layout(text)
 }
 
-// lacksDefault reports whether the default is a name of candor without a runtime of that name: the engine would not start.
+// lacksDefault reports whether the default runtime has a name of candor's runtimes but is not configured. The engine would not start
+// with such a default.
 func (s *Setup) lacksDefault(all, runtimes fields) bool {
 	return slices.ContainsFunc(s.Runtimes, func(r Runtime) bool {
 		return string(all.get("default-runtime")) == string(quoted(r.Name)) && runtimes.get(r.Name) == nil
 	})
 }
 
-// canStart reports whether Docker starts with a former text, as far as candor's names are concerned.
+// canStart reports whether Docker could start with a former text, which must not have a missing runtime of candor as its default.
 func (s *Setup) canStart(text []byte) bool {
 	all, runtimes, err := readDocker(text)
 	return err == nil && !s.lacksDefault(all, runtimes)
 }
 
-// hasGone reports whether an earlier runtime was removed: as the default it would keep the engine
-// from starting.
+// hasGone reports whether a runtime was configured before and no longer is. The engine would not start with such a default.
 func hasGone(name json.RawMessage, before, now fields) bool {
 	var text string
 	return json.Unmarshal(name, &text) == nil && before.get(text) != nil && now.get(text) == nil
@@ -133,7 +133,7 @@ func readDocker(text []byte) (all, runtimes fields, err error) {
 	return all, runtimes, nil
 }
 
-// fields are those of a JSON object, in the order in which it has them.
+// fields are the fields of a JSON object in the order of the text.
 type fields []field
 
 type field struct {
@@ -141,7 +141,7 @@ type field struct {
 	value json.RawMessage
 }
 
-// readFields reads a JSON object. A repeated key is an error: engines differ in its meaning.
+// readFields reads a JSON object. A duplicate key is an error, because engines may take the first or the last value.
 func readFields(text []byte) (fields, error) {
 	d := json.NewDecoder(bytes.NewReader(text))
 	if open, err := d.Token(); err != nil {
@@ -213,8 +213,8 @@ func (f fields) text() json.RawMessage {
 	return append(out, '}')
 }
 
-// layout writes the object over several lines, with the indentation of the former text. A text with equal content does not
-// change.
+// layout writes the object over several lines, with the indentation of the former text. If the former text has the same content,
+// layout returns it unchanged.
 func (f fields) layout(like []byte) ([]byte, error) {
 	var was, is bytes.Buffer
 	if json.Compact(&was, like) == nil && json.Compact(&is, f.text()) == nil && bytes.Equal(was.Bytes(), is.Bytes()) {

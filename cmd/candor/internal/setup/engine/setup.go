@@ -1,5 +1,5 @@
-// Package engine configures container engines for Candor: it adds candor's OCI runtimes to the configuration file of an engine,
-// keeps the rest of the file, and removes the runtimes again. It never writes a file that the engine could not read.
+// Package engine configures container engines for Candor. It adds candor's OCI runtimes to the configuration file of an engine, and
+// can remove the runtimes again. The rest of the file does not change. The package never writes a file that the engine cannot read.
 package engine
 
 import (
@@ -25,38 +25,39 @@ type Runtime struct {
 	Path string
 }
 
-// A Setup describes a change and its files.
+// A Setup describes the change of an engine's configuration, and the files that are involved.
 type Setup struct {
 	Engine   Engine
 	File     string    // the engine's configuration; links are followed
-	Record   string    // file with the former text
+	Record   string    // file that stores the former configuration
 	Runtimes []Runtime // the first is the runtime for Default
-	Default  bool      // make it the engine's default
+	Default  bool      // make the first runtime the engine's default
 }
 
 // An Engine is a container engine that this package can configure.
 type Engine struct {
 	Name string // docker, podman, containerd
-	File string // its configuration, unless another is named
-	Then string // next step: makes the engine read the file
+	File string // default path of the configuration
+	Then string // instruction to the user that makes the engine read the file
 
-	// add returns the configuration with the runtimes, or the fault of the text.
+	// add returns the configuration with the runtimes added. An error means that the configuration is not valid for this.
 	add func(text []byte, s *Setup) ([]byte, error)
-	// has reports whether a configuration contains any of the runtimes.
+	// has reports whether the configuration contains any of the runtimes.
 	has func(text []byte, s *Setup) (bool, error)
-	// remove removes the runtimes. before is the record of the first setup; nil if it is lost.
+	// remove returns the configuration without the runtimes. before is the record of the first setup; nil if that record is lost.
 	remove func(text []byte, before *record, s *Setup) ([]byte, error)
-	// canStart reports whether a former text can be restored: not if its default is a runtime of candor that it lacks. nil:
-	// remove has refused such a text.
+	// canStart reports whether the engine could start with a former configuration. The engine could not if the default is a runtime
+	// of candor that the configuration does not contain. canStart is nil if remove already returns an error in this case.
 	canStart func(s *Setup, text []byte) bool
-	// defaults are the paths of default runtimes, for remove.
+	// defaults are the paths of the settings for default runtimes in the configuration, for remove.
 	defaults [][]string
 }
 
-// ErrBadFile is a configuration that cannot be read, or that has other settings for candor's runtimes. It was not changed.
+// ErrBadFile means that the engine's configuration cannot be read, or has other settings for candor's runtimes. The file was not
+// changed.
 var ErrBadFile = errors.New("engine's configuration")
 
-// A Change is a change of the file that was made or planned.
+// A Change is a change of the engine's configuration that was made or planned.
 type Change struct {
 	File   string
 	Before []byte
@@ -74,14 +75,14 @@ func (c *Change) Diff() string {
 
 const maxFile = 4 << 20 // bytes
 
-// record is the file from before the first setup.
+// A record holds the engine's configuration from before the first setup.
 type record struct {
 	File   string `json:"file"`
 	Before []byte `json:"before"`
-	Made   bool   `json:"made"` // there was none
+	Made   bool   `json:"made"` // the file did not exist before the first setup
 }
 
-// read returns the engine's configuration; a missing file is empty.
+// read returns the engine's configuration. The text of a missing file is empty.
 func (s *Setup) read() (text []byte, missing bool, err error) {
 	text, err = fileio.Read(s.File, maxFile)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -96,7 +97,7 @@ func (s *Setup) read() (text []byte, missing bool, err error) {
 	return text, false, err
 }
 
-// Apply adds the runtimes; dry only returns the change.
+// Apply adds the runtimes. If dry is true, it only returns the change.
 func (s *Setup) Apply(dry bool) (Change, error) {
 	text, missing, err := s.read()
 	if err != nil {
@@ -115,13 +116,13 @@ func (s *Setup) Apply(dry bool) (Change, error) {
 		return c, err
 	}
 	has, err := s.has(text)
-	if err == nil && (old == nil || !has) { // an old record is not of this text
+	if err == nil && (old == nil || !has) { // without runtimes in the text, an existing record is out of date
 		err = s.save(&record{s.File, text, missing})
 	}
 	if err != nil {
 		return c, err
 	}
-	if err = s.write(&c); err != nil && !has { // there is no runtime to remove
+	if err = s.write(&c); err != nil && !has { // nothing was added, so that Undo needs no record
 		err = errline.Join(err, os.Remove(s.Record))
 	}
 	return c, err
@@ -135,7 +136,7 @@ func (s *Setup) has(text []byte) (bool, error) {
 	return has, err
 }
 
-// Undo removes the runtimes. Later changes of the user stay.
+// Undo removes the runtimes, but not the user's later changes. If dry is true, it only returns the change.
 func (s *Setup) Undo(dry bool) (Change, error) {
 	old, err := s.load()
 	if err != nil {
@@ -171,7 +172,7 @@ func (s *Setup) Undo(dry bool) (Change, error) {
 	return c, err
 }
 
-// plan computes the file without the runtimes.
+// plan computes the configuration without the runtimes. It is the recorded text if the user has made no later changes.
 func (s *Setup) plan(c *Change, old *record) (err error) {
 	if c.After, err = s.Engine.remove(c.Before, old, s); err != nil {
 		return fmt.Errorf("%w %s: %w", ErrBadFile, s.File, err)
@@ -182,7 +183,7 @@ func (s *Setup) plan(c *Change, old *record) (err error) {
 	return nil
 }
 
-// untouched reports whether a text is the result of a setup on the former text, without later changes.
+// untouched reports whether a text is equal to the former text with the runtimes added, without later changes.
 func (s *Setup) untouched(text, before []byte) bool {
 	for _, isDefault := range []bool{false, true} {
 		then := *s
@@ -194,14 +195,14 @@ func (s *Setup) untouched(text, before []byte) bool {
 	return false
 }
 
-// isEmpty reports whether a file has no settings.
+// isEmpty reports whether a text contains no settings.
 func isEmpty(text []byte) bool {
 	text = bytes.TrimSpace(text)
 	return len(text) == 0 || string(text) == "{}"
 }
 
-// write replaces the file, which keeps its owner and mode. It follows a symbolic link. A change by another program since the
-// read is an error.
+// write replaces the content of the file. The owner and the mode of the file do not change. It follows a symbolic link. It returns an
+// error if another program has changed the file since the read.
 func (s *Setup) write(c *Change) error {
 	file, err := filepath.EvalSymlinks(s.File)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -227,7 +228,7 @@ func (s *Setup) write(c *Change) error {
 	return err
 }
 
-// giveOwner gives a file the owner of the file that it replaces, if there is one.
+// giveOwner gives the new file the owner of the file that will be replaced, if that file exists.
 func giveOwner(next *os.File, file string) error {
 	var st unix.Stat_t
 	err := unix.Stat(file, &st)
@@ -240,7 +241,7 @@ func giveOwner(next *os.File, file string) error {
 	return next.Chown(int(st.Uid), int(st.Gid))
 }
 
-// unchanged refuses a change if the file differs from its content at the read.
+// unchanged returns an error if the file has changed since it was read for c.
 func (s *Setup) unchanged(c *Change) error {
 	text, _, err := s.read()
 	if err == nil && !bytes.Equal(text, c.Before) {
@@ -276,6 +277,6 @@ func (s *Setup) save(r *record) error {
 	if err != nil {
 		return err
 	}
-	// Not for all to read: neither may the engine's file be.
+	// Other users cannot read the record, because they may not be allowed to read the engine's file.
 	return renameio.WriteFile(s.Record, append(text, '\n'), 0o600)
 }

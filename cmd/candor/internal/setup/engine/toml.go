@@ -10,7 +10,7 @@ import (
 	"github.com/pelletier/go-toml/v2"
 )
 
-// Podman reads every file of a folder: candor's has its own.
+// Podman reads every file of a directory, so that candor's runtimes have their own file.
 var Podman = Engine{
 	Name:   "podman",
 	File:   "/etc/containers/containers.conf.d/candor.conf",
@@ -22,8 +22,8 @@ var Podman = Engine{
 	defaults: [][]string{{"engine", "runtime"}},
 }
 
-// Containerd has the runtimes for RuntimeClasses of Kubernetes in a single file. (nerdctl needs no setup: nerdctl run --runtime
-// candor-runc.)
+// Containerd has its runtimes in a single file. RuntimeClasses of Kubernetes refer to them. (nerdctl needs no setup: nerdctl run
+// --runtime candor-runc.)
 var Containerd = Engine{
 	Name:   "containerd",
 	File:   "/etc/containerd/config.toml",
@@ -35,13 +35,13 @@ var Containerd = Engine{
 	defaults: [][]string{{"plugins", criPlugin, "containerd", "default_runtime_name"}, {"plugins", criRuntime, "containerd", "default_runtime_name"}},
 }
 
-// The plugin with the runtimes, before and since containerd 2.0.
+// The plugins with the runtimes: criPlugin before containerd 2.0, criRuntime since.
 const (
 	criPlugin  = "io.containerd.grpc.v1.cri"
 	criRuntime = "io.containerd.cri.v1.runtime"
 )
 
-// These lines enclose the text that candor writes.
+// The first and the last line of the text that candor writes into a file.
 const (
 	begin = "# begin candor: written by candor setup, which removes it with --undo"
 	end   = "# end candor"
@@ -91,11 +91,11 @@ func addToContainerd(text []byte, s *Setup) ([]byte, error) {
 	return withBlock(text, block.String())
 }
 
-// runcType is the shim of runtimes that have runc's command line.
+// runcType is the shim for runtimes with the command line of runc.
 const runcType = "io.containerd.runc.v2"
 
-// optionsOf are the options of the runtime that containers have now, runc's if that is of another
-// kind: with another cgroup driver (SystemdCgroup) no pod would start.
+// optionsOf returns the options of the default runtime, or of runc if the default runtime has another shim. Candor's runtimes need
+// these options, because no pod would start with another cgroup driver (SystemdCgroup).
 func optionsOf(containerd map[string]any) map[string]any {
 	options := map[string]any{}
 	chosen, _ := containerd["default_runtime_name"].(string)
@@ -125,8 +125,8 @@ func table(t map[string]any, path ...string) map[string]any {
 
 func hasBlock(text []byte, _ *Setup) (bool, error) { return bytes.Contains(text, []byte(begin)), nil }
 
-// removeBlock needs no record: the enclosing lines are known. It refuses to remove a runtime that is the default: the engine
-// would start no container.
+// removeBlock removes candor's lines. It needs no record, because begin and end enclose these lines. It returns an error if a runtime
+// in them is the default, because the engine would start no container without it.
 func removeBlock(text []byte, _ *record, s *Setup) ([]byte, error) {
 	rest, err := withoutBlock(text)
 	var all map[string]any
@@ -147,7 +147,7 @@ func removeBlock(text []byte, _ *record, s *Setup) ([]byte, error) {
 	return rest, nil
 }
 
-// withBlock puts candor's lines at the end of a file, in place of those that it may have.
+// withBlock appends candor's lines to a file. It first removes candor's lines of an earlier setup.
 func withBlock(text []byte, block string) ([]byte, error) {
 	rest, err := withoutBlock(text)
 	if err != nil {
@@ -163,7 +163,7 @@ func withBlock(text []byte, block string) ([]byte, error) {
 	return out, nil
 }
 
-// withoutBlock takes candor's lines out.
+// withoutBlock removes candor's lines from a file.
 func withoutBlock(text []byte) ([]byte, error) {
 	if err := check(text); err != nil {
 		return nil, fmt.Errorf("not TOML: %w", err)
@@ -183,7 +183,7 @@ func withoutBlock(text []byte) ([]byte, error) {
 	return rest, nil
 }
 
-// check refuses an invalid TOML file.
+// check returns an error if a text is no valid TOML.
 func check(text []byte) error {
 	var all map[string]any
 	return toml.Unmarshal(text, &all)
