@@ -7,12 +7,12 @@ import (
 	"github.com/candor-project/candor/kube/v1alpha1"
 )
 
-// compareAllocatable logs a difference between the kubelet's allocatable CPU and Candor's usable CPU: pods that the cluster sends here would
-// be refused, or CPUs stay unused. It logs each difference once.
+// compareAllocatable logs a difference between the kubelet's allocatable CPU and the CPU that Candor can allocate. With more allocatable
+// CPU, kube-scheduler would place pods that Candor refuses. With less, CPUs would stay unused. It logs each difference once.
 func (p *Publisher) compareAllocatable(ctx context.Context, s *v1alpha1.NodeCPUStatus) {
 	allocatable, err := p.api.allocatable(ctx)
 	if err != nil || allocatable == 0 {
-		return // publishing the report fails for the same reason and logs it; or the kubelet has not reported yet
+		return // on an error, publishing fails and logs it, too; 0: the kubelet has not reported yet
 	}
 	minShared, _ := hybrid.ParseMilli(s.MinShared) // "": none
 	given := hybrid.Milli(s.Counts.CPUs)*1000 - minShared
@@ -25,5 +25,5 @@ func (p *Publisher) compareAllocatable(ctx context.Context, s *v1alpha1.NodeCPUS
 	p.differ = differ
 }
 
-// A difference holds the kubelet's allocatable CPU and Candor's usable CPU.
+// A difference holds the kubelet's allocatable CPU and the CPU that Candor can allocate, given.
 type difference struct{ allocatable, given hybrid.Milli }

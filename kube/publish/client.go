@@ -15,13 +15,13 @@ import (
 	"github.com/candor-project/candor/kube/v1alpha1"
 )
 
-// A client accesses the API server for the object of a node.
+// A client reads and writes the NodeCPU of a node through the API server. It implements api.
 type client struct {
 	*apiserver.Client
 	node string
 }
 
-// objects is where NodeCPUs are.
+// objects is the path of the NodeCPUs in the API.
 var objects = "/apis/" + v1alpha1.GroupVersion.String() + "/" + v1alpha1.NodeCPUs
 
 func (c *client) get(ctx context.Context) (*v1alpha1.NodeCPU, error) {
@@ -37,12 +37,13 @@ func (c *client) get(ctx context.Context) (*v1alpha1.NodeCPU, error) {
 	case err != nil || slices.ContainsFunc(n.OwnerReferences, func(r metav1.OwnerReference) bool { return r.UID == owner.UID }):
 		return n, err
 	default:
-		// The object is of a former Node of this name. The garbage collector will delete it, and candor-scheduler does not use it.
+		// The NodeCPU belongs to a former Node with the same name. Without a new owner, the garbage collector would delete it and
+		// candor-scheduler would ignore it.
 		return c.put(ctx, http.MethodPut, objects+"/"+c.node, n, owner)
 	}
 }
 
-// put writes the object with its Node as owner, so that the garbage collector deletes it with the Node.
+// put creates or replaces the NodeCPU. It sets the Node as the owner, so that the garbage collector deletes the NodeCPU after the Node.
 func (c *client) put(ctx context.Context, method, path string, n *v1alpha1.NodeCPU, owner metav1.OwnerReference) (*v1alpha1.NodeCPU, error) {
 	n = c.named(n)
 	n.OwnerReferences = []metav1.OwnerReference{owner}
@@ -55,7 +56,7 @@ func (c *client) owner(ctx context.Context) (metav1.OwnerReference, error) {
 	return metav1.OwnerReference{APIVersion: "v1", Kind: "Node", Name: c.node, UID: n.UID}, err
 }
 
-// A node has the relevant fields of a Node.
+// A node has the fields of Kubernetes' Node that the client reads.
 type node struct {
 	metav1.ObjectMeta `json:"metadata"`
 	Status            struct {
@@ -82,7 +83,7 @@ func (c *client) write(ctx context.Context, n *v1alpha1.NodeCPU) (*v1alpha1.Node
 	return written, c.Do(ctx, http.MethodPut, objects+"/"+c.node+"/status", c.named(n), written)
 }
 
-// named adds the API version and kind, which the API server requires.
+// named sets the API version, kind and name of an object, which the API server requires.
 func (c *client) named(n *v1alpha1.NodeCPU) *v1alpha1.NodeCPU {
 	n.APIVersion, n.Kind, n.Name = v1alpha1.GroupVersion.String(), "NodeCPU", c.node
 	return n

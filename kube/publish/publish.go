@@ -16,48 +16,49 @@ import (
 )
 
 const (
-	interval    = time.Second      // between two writes, at least
-	longestWait = time.Minute      // between two tries
-	lookEvery   = 10 * time.Second // other programs change the state, too: candor run, Docker's wrapper
-	readEvery   = 5 * time.Minute  // another program can remove the object
+	interval    = time.Second      // minimum time between two writes
+	longestWait = time.Minute      // maximum time between two attempts after errors
+	lookEvery   = 10 * time.Second // time between two checks for changes by other programs, such as candor run
+	readEvery   = 5 * time.Minute  // time between two reads of the NodeCPU, which other programs can delete
 )
 
-// An api is where the reports go.
+// An api is the interface to the API server.
 type api interface {
-	// get returns the node's object. It creates the object if it is missing, and takes over an object of a former Node with the same name.
+	// get returns the NodeCPU of the node. It creates the NodeCPU if it does not exist. If the NodeCPU belongs to a former Node with the
+	// same name, get changes its owner.
 	get(context.Context) (*v1alpha1.NodeCPU, error)
-	// write replaces the status of an object, unless it has changed since it was read.
+	// write replaces the status of the NodeCPU. It fails with a conflict if the NodeCPU has changed since it was read.
 	write(context.Context, *v1alpha1.NodeCPU) (*v1alpha1.NodeCPU, error)
-	// allocatable returns the kubelet's allocatable CPU; 0: not reported.
+	// allocatable returns the allocatable CPU that the kubelet reports, or 0 before its first report.
 	allocatable(context.Context) (hybrid.Milli, error)
 }
 
-// A Listener receives the results of reports, for the metrics.
+// A Listener receives the results of publishing, for metrics.
 type Listener interface {
 	Reported()
 	UpToDate()
 	Unreported(metrics.Reason)
 }
 
-// A Publisher publishes the reports of a node.
+// A Publisher publishes the reports of a node (see the package comment).
 type Publisher struct {
 	api      api
 	log      *slog.Logger
 	listener Listener
 
 	changed chan struct{}
-	there   *v1alpha1.NodeCPU // as the API server has it; nil: not known
-	read    time.Time         // when that was read last
-	said    metrics.Reason    // why nothing is published, as the log has it; "": it is, or was not tried yet
+	there   *v1alpha1.NodeCPU // the NodeCPU on the API server; nil if unknown
+	read    time.Time         // time of the last call of get
+	said    metrics.Reason    // logged reason of the last failure; "" after a success
 	began   bool
-	differ  difference // as the log has it
+	differ  difference // last difference, which is logged already
 }
 
-// Changed signals a possible change of the report. It does not wait.
+// Changed signals a possible change of the report. It never blocks.
 func (p *Publisher) Changed() {
 	select {
 	case p.changed <- struct{}{}:
-	default: // that is known already
+	default: // a signal is already pending
 	}
 }
 
@@ -84,7 +85,7 @@ func (p *Publisher) Run(ctx context.Context, report Report) {
 	}
 }
 
-// pause waits for a time, or until something has changed.
+// pause waits until a time has passed, changed receives a signal, or ctx is done.
 func pause(ctx context.Context, most time.Duration, changed <-chan struct{}) {
 	timer := time.NewTimer(most)
 	defer timer.Stop()
@@ -95,7 +96,7 @@ func pause(ctx context.Context, most time.Duration, changed <-chan struct{}) {
 	}
 }
 
-// publish writes the report of now, unless the API server has it already.
+// publish writes the present report, unless the API server already has an equal report.
 func (p *Publisher) publish(ctx context.Context, report Report) (err error) {
 	status, err := report()
 	if err != nil {
@@ -116,22 +117,22 @@ func (p *Publisher) publish(ctx context.Context, report Report) (err error) {
 	status.Counter, status.Reported = p.there.Status.Counter+1, metav1.Now()
 	next.Status = status
 	if p.there, err = p.api.write(ctx, &next); err != nil {
-		p.there = nil // whether it was written is not known
+		p.there = nil // the write may have succeeded nevertheless
 		return err
 	}
-	p.there.Status = status // an older cluster keeps less of it, which is no change
+	p.there.Status = status // if older CRDs drop new fields, this is not a change of the report
 	p.listener.Reported()
 	return nil
 }
 
-// same compares reports, but for their counters and times.
+// isEqual reports whether two reports are equal, apart from counter and time.
 func same(a, b *v1alpha1.NodeCPUStatus) bool {
 	c := *a
 	c.Counter, c.Reported = b.Counter, b.Reported
 	return reflect.DeepEqual(&c, b)
 }
 
-// say counts the result of a report, and logs it if it differs from the last result.
+// recordResult passes the result of an attempt to the listener, and logs it if it differs from the last result.
 func (p *Publisher) say(err error) {
 	if err != nil {
 		reason := reasonOf(err)
@@ -149,7 +150,7 @@ func (p *Publisher) say(err error) {
 	p.said, p.began = "", true
 }
 
-// reasonOf returns the reason of a failed report.
+// reasonOf returns the reason of a failure, for metrics.
 func reasonOf(err error) metrics.Reason {
 	switch {
 	case errors.Is(err, errState):
