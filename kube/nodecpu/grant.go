@@ -36,10 +36,10 @@ func HolderOf(id string) Holder {
 }
 
 // reportedGrant converts a grant to the format of a report.
-func grantToTell(g *hybrid.Grant, h Holder) v1alpha1.Grant {
+func reportedGrant(g *hybrid.Grant, h Holder) v1alpha1.Grant {
 	t := v1alpha1.Grant{
 		Pod: h.Pod, Container: h.Container, Held: h.Held,
-		Limit: unlessNone(g.Limit), Lost: g.Lost.String(), Immovable: g.Immovable,
+		Limit: formatNonzero(g.Limit), Lost: g.Lost.String(), Immovable: g.Immovable,
 	}
 	if g.Policy != hybrid.Strict {
 		t.Policy = g.Policy.String()
@@ -55,7 +55,7 @@ func grantToTell(g *hybrid.Grant, h Holder) v1alpha1.Grant {
 	case hybrid.NoGuarantee:
 		t.Request = "0"
 	default:
-		t.Request = unlessNone(g.Guarantee)
+		t.Request = formatNonzero(g.Guarantee)
 	}
 	if isConfined(g) {
 		t.CPUs = g.CPUs.String()
@@ -68,7 +68,7 @@ func isConfined(g *hybrid.Grant) bool {
 	return g.Topology != hybrid.Prefer && g.Topology != hybrid.NoTopology && g.TopologyMet
 }
 
-func unlessNone(m hybrid.Milli) string {
+func formatNonzero(m hybrid.Milli) string {
 	if m == 0 {
 		return ""
 	}
@@ -84,7 +84,7 @@ func grantOf(t *v1alpha1.Grant, n *hybrid.Node) (hybrid.Grant, error) {
 	g.ID = Holder{Pod: t.Pod, Container: t.Container}.ID()
 	g.Immovable = t.Immovable
 	g.Class = hybrid.Flexible
-	err := errline.Join(word(&g.Class, t.Class), word(&g.Policy, t.Policy), word(&g.Topology, t.Topology))
+	err := errline.Join(setText(&g.Class, t.Class), setText(&g.Policy, t.Policy), setText(&g.Topology, t.Topology))
 	if err != nil {
 		return g, err
 	}
@@ -104,7 +104,7 @@ func grantOf(t *v1alpha1.Grant, n *hybrid.Node) (hybrid.Grant, error) {
 }
 
 // setText parses a text with the value's own UnmarshalText. "" does not change the value.
-func word(to interface{ UnmarshalText([]byte) error }, text string) error {
+func setText(to interface{ UnmarshalText([]byte) error }, text string) error {
 	if text == "" {
 		return nil
 	}
@@ -163,7 +163,7 @@ func check(g *hybrid.Grant, n *hybrid.Node) error {
 	case g.Class == hybrid.Flexible:
 		return nil
 	case !g.Lost.IsEmpty():
-		return checkLeft(g)
+		return checkRemaining(g)
 	case g.Policy == hybrid.Strict && g.CPUs.Count() != g.Limit.CPUs():
 		return fmt.Errorf("strict, with a limit of %v and %d CPUs", g.Limit, g.CPUs.Count())
 	}
@@ -171,7 +171,7 @@ func check(g *hybrid.Grant, n *hybrid.Node) error {
 }
 
 // checkRemaining returns an error if a sensitive container that has lost CPUs still has the CPU time of its limit, or too many CPUs.
-func checkLeft(g *hybrid.Grant) error {
+func checkRemaining(g *hybrid.Grant) error {
 	left := hybrid.Milli(1000 * g.Exclusive.Count())
 	for _, f := range g.Fractions {
 		left += f.Milli

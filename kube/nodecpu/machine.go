@@ -12,11 +12,11 @@ import (
 )
 
 // reportedMachine converts a machine to the format of a report. It omits the kernel's IDs of sockets, L3 domains and cores.
-func machineToTell(m *topology.Machine) v1alpha1.Machine {
+func reportedMachine(m *topology.Machine) v1alpha1.Machine {
 	t := v1alpha1.Machine{
 		Description: m.Description(),
 		Online:      m.Online.String(), Offline: m.Offline.String(), Isolated: m.Isolated.String(),
-		Speeds: speedsToTell(m),
+		Speeds: reportedSpeeds(m),
 	}
 	var sockets, l3s, cores []string
 	for i := range m.Sockets {
@@ -129,8 +129,8 @@ func addNodes(m *topology.Machine, told []v1alpha1.NUMANode) error {
 		}
 		n := topology.NUMANode{ID: int(told[i].ID), CPUs: cpus}
 		for _, d := range told[i].Distances {
-			if d > farthest {
-				return fmt.Errorf("NUMA node %d: distance %d: the maximum is %d", n.ID, d, farthest)
+			if d > maxDistance {
+				return fmt.Errorf("NUMA node %d: distance %d: the maximum is %d", n.ID, d, maxDistance)
 			}
 			n.Distances = append(n.Distances, int(d))
 		}
@@ -143,7 +143,7 @@ func addNodes(m *topology.Machine, told []v1alpha1.NUMANode) error {
 }
 
 // maxDistance bounds the distance between NUMA nodes. Firmware stores a distance in a byte.
-const farthest = 255
+const maxDistance = 255
 
 // addCPUs adds the CPUs, each with the indexes of its socket, NUMA node, L3 domain and core. A missing index is -1, which Validate rejects.
 func addCPUs(m *topology.Machine, speeds string) error {
@@ -173,7 +173,7 @@ func addCPUs(m *topology.Machine, speeds string) error {
 }
 
 // reportedSpeeds formats the speed of each set of CPUs, such as "0-15:1024 16-23:512", or returns "" if all CPUs are equal.
-func speedsToTell(m *topology.Machine) string {
+func reportedSpeeds(m *topology.Machine) string {
 	var speeds []int
 	with := map[int]*cpuset.Set{}
 	for i := range m.CPUs {

@@ -11,9 +11,9 @@ func Status(n *hybrid.Node, holder func(id string) Holder) v1alpha1.NodeCPUStatu
 	options, pools := n.Options(), n.Pools()
 	usable := n.Usable()
 	s := v1alpha1.NodeCPUStatus{
-		Machine:   machineToTell(n.Machine()),
+		Machine:   reportedMachine(n.Machine()),
 		Algorithm: options.Algorithm.String(),
-		MinShared: unlessNone(options.MinShared),
+		MinShared: formatNonzero(options.MinShared),
 		Reserved:  options.Reserved.String(),
 		Usable:    usable.String(),
 		Pools:     v1alpha1.Pools{Exclusive: pools.Exclusive.String(), Fractional: pools.Fractional.String(), Shared: pools.Shared.String()},
@@ -26,7 +26,7 @@ func Status(n *hybrid.Node, holder func(id string) Holder) v1alpha1.NodeCPUStatu
 	}
 	grants := n.Grants()
 	for i := range grants {
-		s.Grants = append(s.Grants, grantToTell(&grants[i], holder(grants[i].ID)))
+		s.Grants = append(s.Grants, reportedGrant(&grants[i], holder(grants[i].ID)))
 	}
 	s.Fingerprint = v1alpha1.Fingerprint(s.Pods())
 	return s

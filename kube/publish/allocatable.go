@@ -17,12 +17,12 @@ func (p *Publisher) compareAllocatable(ctx context.Context, s *v1alpha1.NodeCPUS
 	minShared, _ := hybrid.ParseMilli(s.MinShared) // "": none
 	given := hybrid.Milli(s.Counts.CPUs)*1000 - minShared
 	differ := difference{allocatable, given}
-	if allocatable != given && differ != p.differ {
+	if allocatable != given && differ != p.loggedDifference {
 		p.log.Warn("the kubelet counts with another amount of CPU than Candor has to give", "allocatable", allocatable, "candor", given,
 			"usable", s.Usable, "minShared", minShared,
 			"remedy", "set systemReserved or kubeReserved in the kubelet's configuration to the reserved CPUs and minShared of Candor")
 	}
-	p.differ = differ
+	p.loggedDifference = differ
 }
 
 // A difference holds the kubelet's allocatable CPU and the CPU that Candor can allocate, given.

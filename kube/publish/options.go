@@ -14,8 +14,8 @@ import (
 // ErrBadOptions is the error for invalid options.
 var ErrBadOptions = errors.New("publish")
 
-// patience is the timeout of a call to the API server.
-const patience = 10 * time.Second
+// callTimeout is the timeout of a call to the API server.
+const callTimeout = 10 * time.Second
 
 // Options select the node and the API server, and receive results.
 type Options struct {
@@ -34,7 +34,7 @@ func New(o Options) (*Publisher, error) {
 	if wrong := validation.IsDNS1123Subdomain(o.Node); wrong != nil {
 		return nil, fmt.Errorf("%w: node name %.60q: must be a name as kubectl get nodes shows it", ErrBadOptions, o.Node)
 	}
-	api, err := apiserver.New(apiserver.Options{Kubeconfig: o.Kubeconfig, Product: "candor/" + o.Version, Patience: patience})
+	api, err := apiserver.New(apiserver.Options{Kubeconfig: o.Kubeconfig, Product: "candor/" + o.Version, Patience: callTimeout})
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrBadOptions, err)
 	}

@@ -16,10 +16,10 @@ import (
 )
 
 const (
-	interval    = time.Second      // minimum time between two writes
-	longestWait = time.Minute      // maximum time between two attempts after errors
-	lookEvery   = 10 * time.Second // time between two checks for changes by other programs, such as candor run
-	readEvery   = 5 * time.Minute  // time between two reads of the NodeCPU, which other programs can delete
+	interval      = time.Second      // minimum time between two writes
+	maxWait       = time.Minute      // maximum time between two attempts after errors
+	checkInterval = 10 * time.Second // time between two checks for changes by other programs, such as candor run
+	readInterval  = 5 * time.Minute  // time between two reads of the NodeCPU, which other programs can delete
 )
 
 // An api is the interface to the API server.
@@ -46,12 +46,12 @@ type Publisher struct {
 	log      *slog.Logger
 	listener Listener
 
-	changed chan struct{}
-	there   *v1alpha1.NodeCPU // the NodeCPU on the API server; nil if unknown
-	read    time.Time         // time of the last call of get
-	said    metrics.Reason    // logged reason of the last failure; "" after a success
-	began   bool
-	differ  difference // last difference, which is logged already
+	changed          chan struct{}
+	published        *v1alpha1.NodeCPU // the NodeCPU on the API server; nil if unknown
+	readAt           time.Time         // time of the last call of get
+	loggedReason     metrics.Reason    // logged reason of the last failure; "" after a success
+	hasSucceeded     bool
+	loggedDifference difference // last difference, which is logged already
 }
 
 // Changed signals a possible change of the report. It never blocks.
@@ -73,15 +73,15 @@ func (p *Publisher) Run(ctx context.Context, report Report) {
 		if ctx.Err() != nil {
 			return
 		}
-		p.say(err)
+		p.recordResult(err)
 		if err != nil {
 			pause(ctx, wait, nil)
-			wait = min(2*wait, longestWait)
+			wait = min(2*wait, maxWait)
 			continue
 		}
 		wait = interval
 		pause(ctx, interval, nil)
-		pause(ctx, lookEvery, p.changed)
+		pause(ctx, checkInterval, p.changed)
 	}
 }
 
@@ -102,52 +102,52 @@ func (p *Publisher) publish(ctx context.Context, report Report) (err error) {
 	if err != nil {
 		return err
 	}
-	if p.there == nil || time.Since(p.read) >= readEvery {
-		if p.there, err = p.api.get(ctx); err != nil {
-			p.there = nil
+	if p.published == nil || time.Since(p.readAt) >= readInterval {
+		if p.published, err = p.api.get(ctx); err != nil {
+			p.published = nil
 			return err
 		}
-		p.read = time.Now()
+		p.readAt = time.Now()
 		p.compareAllocatable(ctx, &status)
 	}
-	if same(&status, &p.there.Status) {
+	if isEqual(&status, &p.published.Status) {
 		return nil
 	}
-	next := *p.there
-	status.Counter, status.Reported = p.there.Status.Counter+1, metav1.Now()
+	next := *p.published
+	status.Counter, status.Reported = p.published.Status.Counter+1, metav1.Now()
 	next.Status = status
-	if p.there, err = p.api.write(ctx, &next); err != nil {
-		p.there = nil // the write may have succeeded nevertheless
+	if p.published, err = p.api.write(ctx, &next); err != nil {
+		p.published = nil // the write may have succeeded nevertheless
 		return err
 	}
-	p.there.Status = status // if older CRDs drop new fields, this is not a change of the report
+	p.published.Status = status // if older CRDs drop new fields, this is not a change of the report
 	p.listener.Reported()
 	return nil
 }
 
 // isEqual reports whether two reports are equal, apart from counter and time.
-func same(a, b *v1alpha1.NodeCPUStatus) bool {
+func isEqual(a, b *v1alpha1.NodeCPUStatus) bool {
 	c := *a
 	c.Counter, c.Reported = b.Counter, b.Reported
 	return reflect.DeepEqual(&c, b)
 }
 
 // recordResult passes the result of an attempt to the listener, and logs it if it differs from the last result.
-func (p *Publisher) say(err error) {
+func (p *Publisher) recordResult(err error) {
 	if err != nil {
 		reason := reasonOf(err)
 		p.listener.Unreported(reason)
-		if reason != p.said {
+		if reason != p.loggedReason {
 			p.log.Warn("not published; the node goes on", "reason", err)
 		}
-		p.said = reason
+		p.loggedReason = reason
 		return
 	}
 	p.listener.UpToDate()
-	if p.said != "" || !p.began {
-		p.log.Info("published", "counter", p.there.Status.Counter)
+	if p.loggedReason != "" || !p.hasSucceeded {
+		p.log.Info("published", "counter", p.published.Status.Counter)
 	}
-	p.said, p.began = "", true
+	p.loggedReason, p.hasSucceeded = "", true
 }
 
 // reasonOf returns the reason of a failure, for metrics.

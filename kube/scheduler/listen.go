@@ -38,7 +38,7 @@ func (s *shared) listen(ctx context.Context, own informers.SharedInformerFactory
 	s.reports, s.profiles = reports.GetStore(), profiles.GetStore()
 	s.synced = append(s.synced, core.Namespaces().Informer().HasSynced)
 	for _, subscription := range []struct {
-		to        cache.SharedIndexInformer
+		to          cache.SharedIndexInformer
 		set, remove func(any)
 	}{
 		{reports, s.storeReport, s.removeReport},

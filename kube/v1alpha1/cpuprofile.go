@@ -33,8 +33,11 @@ type CPUProfileSpec struct {
 	// Selector selects pods by their labels. An empty selector selects all pods.
 	Selector *PodSelector `json:"selector,omitempty"`
 	// Images are patterns of image names, such as "registry.example/spark/*", in which * stands for any number of characters.
-	// +kubebuilder:validation:MinItems=1 +kubebuilder:validation:MaxItems=64 +kubebuilder:validation:items:MinLength=1
-	// +kubebuilder:validation:items:MaxLength=512 +listType=set
+	// +kubebuilder:validation:MinItems=1
+	// +kubebuilder:validation:MaxItems=64
+	// +kubebuilder:validation:items:MinLength=1
+	// +kubebuilder:validation:items:MaxLength=512
+	// +listType=set
 	Images []string `json:"images,omitempty"`
 
 	// The following settings have the same values as the annotations candor.dev/class, candor.dev/policy and so on. "" leaves a setting
@@ -50,15 +53,18 @@ type CPUProfileSpec struct {
 	// +kubebuilder:validation:Enum=prefer;"single-numa";"single-l3";"whole-cores";none
 	Topology string `json:"topology,omitempty"`
 	// View is "affinity" to limit the visible CPUs only by the CPU affinity, or "full" to replace the files with CPU numbers in /sys and
-	// /proc as well. +kubebuilder:validation:Enum=full;affinity
+	// /proc as well.
+	// +kubebuilder:validation:Enum=full;affinity
 	View string `json:"view,omitempty"`
-	// Burst selects how the container can use unused CPU time later, beyond its limit. +kubebuilder:validation:Enum=none;kernel;quota;auto
+	// Burst selects how the container can use unused CPU time later, beyond its limit.
+	// +kubebuilder:validation:Enum=none;kernel;quota;auto
 	Burst string `json:"burst,omitempty"`
 }
 
 // A PodSelector is a Kubernetes label selector with bounds on its size. It selects the pods that meet all requirements.
 type PodSelector struct {
-	// MatchLabels maps names of labels to the required values. +kubebuilder:validation:MaxProperties=64
+	// MatchLabels maps names of labels to the required values.
+	// +kubebuilder:validation:MaxProperties=64
 	MatchLabels map[string]LabelValue `json:"matchLabels,omitempty"`
 	// MatchExpressions are requirements on labels.
 	// +kubebuilder:validation:MaxItems=64
@@ -82,7 +88,9 @@ type PodSelectorRequirement struct {
 	// Operator relates the label to the values.
 	// +kubebuilder:validation:Enum=In;NotIn;Exists;DoesNotExist
 	Operator metav1.LabelSelectorOperator `json:"operator"`
-	// Values are the values for the operators In and NotIn. +kubebuilder:validation:MaxItems=64 +kubebuilder:validation:items:MaxLength=63
+	// Values are the values for the operators In and NotIn.
+	// +kubebuilder:validation:MaxItems=64
+	// +kubebuilder:validation:items:MaxLength=63
 	// +listType=atomic
 	Values []string `json:"values,omitempty"`
 }

@@ -50,24 +50,29 @@ type NodeCPUStatus struct {
 	Counter int64 `json:"counter"`
 	// Reported is the time of the report by the node's clock. It is informational: Candor makes no decision with it.
 	Reported metav1.Time `json:"reported"`
-	// Fingerprint is a hash of the UIDs of the pods in the report. +kubebuilder:validation:Pattern=`^[0-9a-f]{16}$`
+	// Fingerprint is a hash of the UIDs of the pods in the report.
+	// +kubebuilder:validation:Pattern=`^[0-9a-f]{16}$`
 	Fingerprint string `json:"fingerprint"`
 
 	// Machine is the topology of the node.
 	Machine Machine `json:"machine"`
-	// Algorithm is the allocation algorithm of the node: "candor" or "paper". +kubebuilder:validation:Enum=candor;paper
+	// Algorithm is the allocation algorithm of the node: "candor" or "paper".
+	// +kubebuilder:validation:Enum=candor;paper
 	Algorithm string `json:"algorithm"`
 	// Policy is the node's default policy for sensitive containers: "strict" or "best-effort".
 	// +kubebuilder:validation:Enum=strict;"best-effort"
 	Policy string `json:"policy,omitempty"`
-	// MinShared is the amount of CPU time that sensitive containers never get. Empty means 0. +kubebuilder:validation:MaxLength=8
+	// MinShared is the amount of CPU time that sensitive containers never get. Empty means 0.
+	// +kubebuilder:validation:MaxLength=8
 	// +kubebuilder:validation:Pattern=`^[0-9]+m?$`
 	MinShared string `json:"minShared,omitempty"`
 	// Reserved are CPUs that Candor does not allocate.
 	// +kubebuilder:validation:MaxLength=4096
 	// +kubebuilder:validation:Pattern=`^[0-9,-]*$`
 	Reserved string `json:"reserved,omitempty"`
-	// Usable are the CPUs that Candor allocates to containers. +kubebuilder:validation:MinLength=1 +kubebuilder:validation:MaxLength=4096
+	// Usable are the CPUs that Candor allocates to containers.
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=4096
 	// +kubebuilder:validation:Pattern=`^[0-9,-]+$`
 	Usable string `json:"usable"`
 
@@ -79,11 +84,13 @@ type NodeCPUStatus struct {
 	// +kubebuilder:validation:MaxLength=8
 	// +kubebuilder:validation:Pattern=`^[0-9]+m?$`
 	Sensitive string `json:"sensitive"`
-	// SharedTime is the part of Sensitive that is allocated on CPUs of more than one container. +kubebuilder:validation:MaxLength=8
+	// SharedTime is the part of Sensitive that is allocated on CPUs of more than one container.
+	// +kubebuilder:validation:MaxLength=8
 	// +kubebuilder:validation:Pattern=`^[0-9]+m?$`
 	SharedTime string `json:"sharedTime"`
 
-	// Grants are the containers' CPUs, in the order in which the containers were placed. +kubebuilder:validation:MaxItems=4096
+	// Grants are the containers' CPUs, in the order in which the containers were placed.
+	// +kubebuilder:validation:MaxItems=4096
 	// +listType=atomic
 	Grants []Grant `json:"grants,omitempty"`
 }
@@ -107,18 +114,23 @@ type Machine struct {
 	// +kubebuilder:validation:MaxLength=8192
 	// +kubebuilder:validation:Pattern=`^[0-9, -]+$`
 	Sockets string `json:"sockets"`
-	// NUMANodes are the NUMA nodes with online CPUs. +kubebuilder:validation:MinItems=1 +kubebuilder:validation:MaxItems=256
-	// +listType=atomic +kubebuilder:validation:XValidation:rule="self.all(n, size(n.distances) == size(self))",message="a NUMA node has a
-	// distance to each NUMA node"
+	// NUMANodes are the NUMA nodes with online CPUs.
+	// +kubebuilder:validation:MinItems=1
+	// +kubebuilder:validation:MaxItems=256
+	// +listType=atomic
+	// +kubebuilder:validation:XValidation:rule="self.all(n, size(n.distances) == size(self))",message="a NUMA node has a distance to each NUMA node"
 	NUMANodes []NUMANode `json:"numaNodes"`
 	// L3s are the sets of CPUs that share an L3 cache. It is empty if the kernel reports no L3 cache.
-	// +kubebuilder:validation:MaxLength=8192 +kubebuilder:validation:Pattern=`^[0-9, -]*$`
+	// +kubebuilder:validation:MaxLength=8192
+	// +kubebuilder:validation:Pattern=`^[0-9, -]*$`
 	L3s string `json:"l3s,omitempty"`
-	// Cores are the cores with several CPUs. Each remaining CPU is a separate core. +kubebuilder:validation:MaxLength=8192
+	// Cores are the cores with several CPUs. Each remaining CPU is a separate core.
+	// +kubebuilder:validation:MaxLength=8192
 	// +kubebuilder:validation:Pattern=`^[0-9, -]*$`
 	Cores string `json:"cores,omitempty"`
 	// Speeds distinguish fast and slow CPUs, such as "0-15:1024 16-23:512". The number is the kernel's cpu_capacity or, if missing, the
-	// maximum frequency in kHz. Empty means that all CPUs are equal. +kubebuilder:validation:MaxLength=16384
+	// maximum frequency in kHz. Empty means that all CPUs are equal.
+	// +kubebuilder:validation:MaxLength=16384
 	// +kubebuilder:validation:Pattern=`^[0-9,: -]*$`
 	Speeds string `json:"speeds,omitempty"`
 }
@@ -132,7 +144,9 @@ type NUMANode struct {
 	// +kubebuilder:validation:Pattern=`^[0-9,-]+$`
 	CPUs string `json:"cpus"`
 	// Distances are the distances to all NUMA nodes in the order of the list. The firmware defines 10 as the distance of a node to itself.
-	// +kubebuilder:validation:MaxItems=256 +kubebuilder:validation:items:Minimum=1 +kubebuilder:validation:items:Maximum=255
+	// +kubebuilder:validation:MaxItems=256
+	// +kubebuilder:validation:items:Minimum=1
+	// +kubebuilder:validation:items:Maximum=255
 	// +listType=atomic
 	Distances []int32 `json:"distances"`
 }
@@ -171,27 +185,37 @@ type Counts struct {
 // +kubebuilder:validation:XValidation:rule="has(self.class) && self.class == 'sensitive' || !has(self.cpus) || !self.cpus.contains(':')",message="a flexible container has no fraction"
 // +kubebuilder:validation:XValidation:rule="!has(self.topologyMissed) || has(self.topology)",message="topologyMissed requires topology"
 type Grant struct {
-	// Pod is the UID of the container's pod. It is empty for a container outside of Kubernetes. +kubebuilder:validation:MinLength=1
-	// +kubebuilder:validation:MaxLength=64 +kubebuilder:validation:Pattern=`^[^/]+$`
+	// Pod is the UID of the container's pod. It is empty for a container outside of Kubernetes.
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=64
+	// +kubebuilder:validation:Pattern=`^[^/]+$`
 	Pod string `json:"pod,omitempty"`
 	// Container is the name of the container in the pod. Without a pod, it is Candor's ID of the container on the node.
-	// +kubebuilder:validation:MinLength=1 +kubebuilder:validation:MaxLength=253 +kubebuilder:validation:Pattern=`^[^/]+$`
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=253
+	// +kubebuilder:validation:Pattern=`^[^/]+$`
 	Container string `json:"container"`
-	// Class is the class of the container. Empty means "flexible". +kubebuilder:validation:Enum=sensitive;flexible
+	// Class is the class of the container. Empty means "flexible".
+	// +kubebuilder:validation:Enum=sensitive;flexible
 	Class string `json:"class,omitempty"`
-	// Policy is the policy of a sensitive container. Empty means "strict". +kubebuilder:validation:Enum=strict;"best-effort"
+	// Policy is the policy of a sensitive container. Empty means "strict".
+	// +kubebuilder:validation:Enum=strict;"best-effort"
 	Policy string `json:"policy,omitempty"`
-	// Limit is the CPU limit. It is empty for a flexible container without a limit. +kubebuilder:validation:MaxLength=8
+	// Limit is the CPU limit. It is empty for a flexible container without a limit.
+	// +kubebuilder:validation:MaxLength=8
 	// +kubebuilder:validation:Pattern=`^[0-9]+m?$`
 	Limit string `json:"limit,omitempty"`
-	// Request is the CPU request of a flexible container. Empty means that it equals the limit. +kubebuilder:validation:MaxLength=8
+	// Request is the CPU request of a flexible container. Empty means that it equals the limit.
+	// +kubebuilder:validation:MaxLength=8
 	// +kubebuilder:validation:Pattern=`^[0-9]+m?$`
 	Request string `json:"request,omitempty"`
 	// CPUs are the CPUs of a sensitive container. "4,7:500m" means that CPU 4 is exclusive, and the container has 500m of CPU 7. For a
 	// flexible container, CPUs is only set if its topology policy confines the container to a part of the machine.
-	// +kubebuilder:validation:MaxLength=4096 +kubebuilder:validation:Pattern=`^[0-9,:m-]+$`
+	// +kubebuilder:validation:MaxLength=4096
+	// +kubebuilder:validation:Pattern=`^[0-9,:m-]+$`
 	CPUs string `json:"cpus,omitempty"`
-	// Lost are the container's CPUs that have gone offline. +kubebuilder:validation:MaxLength=4096
+	// Lost are the container's CPUs that have gone offline.
+	// +kubebuilder:validation:MaxLength=4096
 	// +kubebuilder:validation:Pattern=`^[0-9,-]+$`
 	Lost string `json:"lost,omitempty"`
 	// Topology is the topology policy of the container. Empty means "prefer".
