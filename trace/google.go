@@ -6,8 +6,7 @@ import (
 	"math"
 )
 
-// Event types of Google's machine_events and task_events (the format's schema
-// of 2014).
+// Event types of Google's machine_events and task_events, from the schema of 2014.
 const (
 	googleAdd    = 0
 	googleRemove = 1
@@ -48,17 +47,17 @@ const (
 // afterTrace is the time of events after the trace's end.
 const afterTrace = math.MaxInt64
 
-// pendingSlot marks a task that waits for its start.
+// pendingSlot is the slot of a task that was submitted and has not started.
 const pendingSlot = math.MaxUint32 - 1
 
-// A google reads ClusterData 2011: machine_events and task_events, merged.
+// A google reads Google's ClusterData 2011. It merges the tables machine_events and task_events by time.
 type google struct {
 	source
 	machines *googleTable
 	tasks    *googleTable
-	more     struct{ machines, tasks bool } // a row is there that is not used yet
-	submits  bool                           // containers begin with their SUBMIT
-	middle   bool                           // the first part is not the trace's beginning
+	more     struct{ machines, tasks bool } // the current row of the table is not used yet
+	submits  bool                           // containers start with SUBMIT rows instead of SCHEDULE rows
+	middle   bool                           // the first available part is not the first part of the trace
 	numbers  map[uint64]*googleMachine
 	live     tasks
 }
@@ -69,7 +68,7 @@ type googleMachine struct {
 	there  bool
 }
 
-// openGoogle opens a folder of ClusterData 2011.
+// openGoogle opens a directory of ClusterData 2011.
 func openGoogle(s spec, o Options) (Reader, error) {
 	machines, err := openGoogleTable(s.path, "machine_events", machineColumns)
 	if err != nil {
@@ -117,7 +116,7 @@ func (g *google) Next(e *Event) error {
 	}
 }
 
-// step handles the earlier of the next rows of both tables, and reports whether it is an event.
+// step processes the earlier of the next rows of both tables, and reports whether the row yields an event.
 func (g *google) step(e *Event) (bool, error) {
 	if !g.more.machines {
 		if err := advance(g.machines, &g.more.machines); err != nil {
@@ -130,7 +129,7 @@ func (g *google) step(e *Event) (bool, error) {
 		}
 	}
 	switch {
-	case !g.more.tasks: // machines alone would run on to the end of the month
+	case !g.more.tasks: // the events of machines last for a month, even if only some parts of the tasks exist
 		return false, io.EOF
 	case g.more.machines && g.machines.time <= g.tasks.time:
 		g.more.machines = false
@@ -141,7 +140,7 @@ func (g *google) step(e *Event) (bool, error) {
 	}
 }
 
-// advance reads the next row; *more is false at the end.
+// advance reads the next row. It sets *more to true unless the table has ended.
 func advance(t *googleTable, more *bool) error {
 	err := t.next()
 	if err == io.EOF {
@@ -151,7 +150,7 @@ func advance(t *googleTable, more *bool) error {
 	return err
 }
 
-// machine turns the row of machine_events into an event.
+// machine converts the current row of machine_events to an event.
 func (g *google) machine(e *Event) error {
 	t := g.machines
 	id, ok := parseUint(t.field(1))
@@ -180,7 +179,7 @@ func (g *google) machine(e *Event) error {
 	return g.machineCapacity(e, id, m)
 }
 
-// machineCapacity records the capacity of a machine. A row without a capacity keeps the former capacity.
+// machineCapacity reads and stores the capacity of a machine. If the row has no capacity, the previous capacity remains.
 func (g *google) machineCapacity(e *Event, id uint64, m *googleMachine) error {
 	var c capacity
 	if m != nil {

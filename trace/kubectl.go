@@ -12,19 +12,20 @@ import (
 	"time"
 )
 
-// kubeSpan is the duration of a snapshot as a trace: its containers start at 0 and end then, so that shares of time are defined.
+// kubeSpan is the duration of the trace for a snapshot. Its containers start at 0 and end at kubeSpan, so that averages over time are
+// defined.
 const kubeSpan = Hour
 
-// kubeClasses are the pods' QoS classes.
+// kubeClasses are the QoS classes of pods.
 var kubeClasses = []Class{{"BestEffort", false}, {"Burstable", false}, {"Guaranteed", true}}
 
 // A kubectl reads a snapshot of a Kubernetes cluster.
 type kubectl struct {
 	whole
 	submits bool
-	list    *jsonList // that is being read
+	list    *jsonList // the current list
 	nodes   map[string]bool
-	names   map[string]bool // of all pods, with their namespaces
+	names   map[string]bool // names of all pods, with their namespaces
 	pods    []kubePod       // pods to place
 }
 
@@ -59,7 +60,7 @@ func newKubectl(s spec, o Options, nodes, pods *jsonList) (Reader, error) {
 	return k, nil
 }
 
-// read reads a list, item by item.
+// read calls item for each item of a list, and skips invalid items if the reader is lenient.
 func (k *kubectl) read(list *jsonList, item func() error) error {
 	k.list = list
 	return k.forgive(list.each(func() error {
@@ -71,10 +72,10 @@ func (k *kubectl) read(list *jsonList, item func() error) error {
 	}))
 }
 
-// kubeResources are amounts by name.
+// kubeResources maps names of resources to amounts.
 type kubeResources map[string]string
 
-// capacity reads CPU and memory.
+// capacity parses the amounts of CPU and memory. round rounds memory to MiB.
 func (r kubeResources) capacity(round func(float64) float64) (capacity, error) {
 	cpu, ok := parseCPU([]byte(r["cpu"]))
 	if !ok {
@@ -87,7 +88,7 @@ func (r kubeResources) capacity(round func(float64) float64) (capacity, error) {
 	return capacity{cpu, memory}, nil
 }
 
-// kubeNode has the relevant fields of a node.
+// A kubeNode has the fields of a node that are read.
 type kubeNode struct {
 	Metadata struct{ Name string }
 	Spec     struct {
@@ -97,7 +98,7 @@ type kubeNode struct {
 	Status struct{ Allocatable kubeResources }
 }
 
-// node takes the next node.
+// addNode reads the next node, and adds the event of its machine.
 func (k *kubectl) node(machines *[]Event) error {
 	var n kubeNode
 	if err := k.list.decode(&n); err != nil {
@@ -128,16 +129,17 @@ func (k *kubectl) node(machines *[]Event) error {
 	return nil
 }
 
-// A kubePod is a pod to be placed.
+// A kubePod is a pod that needs resources.
 type kubePod struct {
 	lifetime
-	name     string // with its namespace
+	name     string // NAMESPACE/NAME
 	owner    string
 	created  time.Time
 	priority int32
 }
 
-// place brings the pods into the order of their creation.
+// sortPods sorts the pods by creation time, and sets their priorities, jobs and tasks. Priorities are ranks, because a priority of an Event
+// has 8 bits.
 func (k *kubectl) place() {
 	slices.SortFunc(k.pods, func(a, b kubePod) int {
 		if d := a.created.Compare(b.created); d != 0 {

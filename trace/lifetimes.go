@@ -8,13 +8,13 @@ import (
 
 // A lifetime is a container with a known start and end.
 type lifetime struct {
-	Event         // its Submit, without a slot
-	until  Micros // math.MaxInt64: the source knows no end
+	Event         // the container's Submit, without a slot
+	until  Micros // time of the end; math.MaxInt64 if unknown
 	reason Reason
 }
 
-// A whole is a trace that must be read completely before its first event: its source is not in the order of time. It stores a small
-// lifetime for each container.
+// An unsorted is the common part of readers whose source is not sorted by time. Such a source must be read completely before the first
+// event. The reader stores a small lifetime for each container.
 type whole struct {
 	source
 	stream *Memory
@@ -27,8 +27,8 @@ func (w *whole) Next(e *Event) error { return w.stream.Next(e) }
 // Close implements Reader.
 func (w *whole) Close() error { return nil }
 
-// arrange makes the stream: the machines, then starts and ends in the order of
-// time. At equal times ends come first, but never before their own start.
+// arrange creates the stream: the machines, then starts and ends sorted by time. At equal times, ends precede starts, except that an end
+// never precedes the start of the same container.
 func (w *whole) arrange(machines []Event) {
 	type moment struct {
 		time Micros

@@ -6,13 +6,13 @@ import (
 	"fmt"
 )
 
-// The cell of Google's trace in numbers: from the trace's published studies
-// (Reiss et al., SoCC 2012) and statistics of its tables.
+// The constants of this file describe the cell of Google's trace. They are from a published study (Reiss et al., SoCC 2012) and from
+// statistics of the trace's tables.
 
-// cellMachines is the number of machines at the start of the real cell; counts for a whole cell scale with it.
+// cellMachines is the number of machines in the real cell at the start. All other counts are for a cell of this size.
 const cellMachines = 12477
 
-// A machineType is a kind of machine with its number among cellMachines.
+// A machineType is a size of machines, with the number of such machines among cellMachines.
 type machineType struct {
 	capacity
 	count int
@@ -31,17 +31,16 @@ var machineTypes = []machineType{
 	{capacity{One / 2, 61_580_000}, 1},
 }
 
-// Churn: 8,957 removals in 29 days, of 5,141 machines: some go often, as if each
-// had a rate of its own, exponentially distributed. Downtimes are log-normal:
-// p50 1,000 s, p90 8.7 h.
+// Removals of machines: 8,957 removals of 5,141 machines in 29 days. Some machines are removed often. This is modeled by a removal rate for
+// each machine, with an exponential distribution. Downtimes are log-normal with p50 1,000 s and p90 8.7 h.
 const (
-	removalsPerDay = 8957.0 / 29 / cellMachines // a machine
+	removalsPerDay = 8957.0 / 29 / cellMachines // mean of a machine
 	downMedian     = 1000.0                     // seconds
 	downSigma      = 2.69
 )
 
-// Jobs: 960 per hour over the month, some 200 of them with long containers. The rate of short jobs follows the hour of the day, with
-// noise that lasts for hours. The trace begins on a Sunday at 19:00.
+// Jobs: 960 per hour on average over the month, of which about 200 have long containers. The rate of short jobs depends on the hour of the
+// day, with noise that is correlated over several hours. The trace starts on a Sunday at 19:00.
 const (
 	jobsPerHour = 740.0
 	firstHour   = 19
@@ -49,35 +48,34 @@ const (
 	hourMemory  = 0.66 // correlation of consecutive hours
 )
 
-// hourly is the rate of jobs against the mean, on Monday to Friday and at the
-// weekend.
+// hourly is the rate of jobs in each hour of a day relative to the mean: on weekdays, and at the weekend.
 var hourly = [2][24]float64{
 	{1.35, 1.02, 0.98, 0.96, 1.15, 0.88, 0.85, 0.90, 0.98, 0.95, 1.14, 1.11, 1.03, 1.10, 1.02, 1.20, 1.33, 1.33, 1.21, 1.15, 1.10, 1.01, 0.93, 0.84},
 	{1.35, 0.98, 0.97, 0.87, 1.19, 0.75, 0.76, 0.84, 0.88, 0.86, 0.83, 0.75, 0.81, 0.66, 0.71, 0.74, 0.81, 0.67, 0.71, 0.80, 0.85, 0.80, 0.79, 0.83},
 }
 
-// A cellClass holds the parameters of a scheduling class. Containers are of two kinds: long containers, whose number is constant, and
-// short containers.
+// A cellClass holds the parameters of a scheduling class. Containers are long or short. Long containers are replaced when they end, so that
+// their number is about constant.
 type cellClass struct {
-	running  float64        // in cellMachines at the start
-	short    float64        // share of these that are short
-	longLife float64        // mean duration of long containers, seconds; exponentially distributed
-	longEnds [Lost]float64  // shares of the reasons of their ends
-	jobs     float64        // share of the short jobs
-	sizes    []sizeQuantile // tasks of a job
-	median   float64        // duration of short containers, seconds; log-normal
+	running  float64        // containers at the start
+	short    float64        // share of short containers in running
+	longLife float64        // mean duration of long containers in seconds; exponential distribution
+	longEnds [Lost]float64  // shares of the reasons for which long containers end
+	jobs     float64        // share of the class in all short jobs
+	sizes    []sizeQuantile // quantiles of the tasks per job
+	median   float64        // of the duration of short containers in seconds; log-normal distribution
 	sigma    float64
-	spread   [2]float64 // share of containers on different machines: running, arriving
-	priority [2]uint8   // the most frequent priority of these
+	spread   [2]float64 // share of containers with DifferentMachines: running, arriving
+	priority [2]uint8   // most frequent priority: running, arriving
 }
 
-// maxJobSize is the most tasks of a job.
+// maxJobSize is the maximum number of tasks of a job.
 const maxJobSize = 4000
 
 // A sizeQuantile is a quantile of the tasks per job.
 type sizeQuantile struct{ share, tasks float64 }
 
-// shortEnds are the probabilities of the ends of short containers, for every class.
+// shortEnds are the probabilities of the reasons for which short containers of any class end.
 var shortEnds = [Lost]float64{Finished: 0.86, Evicted: 0.015, Failed: 0.005, Killed: 0.12}
 
 var cellClasses = [4]cellClass{
@@ -100,28 +98,26 @@ var cellClasses = [4]cellClass{
 	},
 }
 
-// Broken containers of class 2 end soon and are submitted again, hundreds of
-// times for hours: 48 million submits of 25 million tasks. Jobs are broken more
-// often in working hours.
+// Some containers of class 2 are broken: they end soon and are submitted again hundreds of times. This is why the trace has 48 million
+// submits of 25 million tasks. Broken containers are more frequent in working hours.
 const (
 	loopShareWork = 0.24
 	loopShareRest = 0.07
 	loopMean      = 750 // submits
-	loopMedian    = 25  // seconds of a run
+	loopMedian    = 25  // seconds; median duration of a run
 	loopSigma     = 0.25
 )
 
-// sizeFactor: tasks of large jobs run longer: their time goes with the size of
-// the job to this power.
+// sizeFactor makes tasks of large jobs run longer: their duration is proportional to the size of the job to the power of sizeFactor.
 const sizeFactor = 0.05
 
 //go:embed cell.csv
 var cellTable []byte
 
-// A cellShapes holds the requests of a class's containers: 100 equal parts.
+// A cellShapes holds the requests of the containers of a class: each of the 100 requests is equally frequent.
 type cellShapes [100]capacity
 
-// Populations of cell.csv.
+// The populations in cell.csv: containers that run at the start, and containers that arrive later.
 const (
 	running = iota
 	arriving

@@ -17,28 +17,27 @@ import (
 	"github.com/klauspost/compress/gzip"
 )
 
-// Of a table, in bytes.
+// Sizes in bytes.
 const (
 	bufferBytes = 256 << 10
-	maxLine     = 1 << 20 // the longest line
+	maxLine     = 1 << 20 // maximum length of a line
 )
 
-// A table is a CSV file, compressed or not, read row by row without an
-// allocation for each.
+// A table reads a CSV file, which can be compressed, row by row. It does not allocate memory for each row.
 type table struct {
 	file   string
 	line   int64    // of the current row, from 1
-	fields [][]byte // of the current row, until the next
+	fields [][]byte // of the current row; valid until the next row is read
 
 	in       io.Reader
 	close    func() error
 	buf      []byte
-	from, to int // of buf: not yet read
+	from, to int // the unread part of buf
 	ended    error
-	whole    bool // the last line must have an end, as the source writes it
+	whole    bool // a last line without a line break is an error, because the file is incomplete
 }
 
-// openTable opens a file; a name that ends in .gz is decompressed.
+// openTable opens a CSV file, and decompresses it if the name ends in .gz.
 func openTable(path string) (*table, error) {
 	file, err := os.Open(path)
 	if err != nil {
@@ -59,12 +58,12 @@ func openTable(path string) (*table, error) {
 	}), nil
 }
 
-// newTable reads a table from in; file is its name in errors.
+// newTable returns a table that reads from in. file is the name in errors.
 func newTable(file string, in io.Reader, close func() error) *table {
 	return &table{file: file, in: in, close: close, buf: make([]byte, bufferBytes)}
 }
 
-// next reads the next row into fields: io.EOF after the last row. It skips blank lines and lines that begin with #.
+// next reads the next row into fields, or returns io.EOF after the last row. It skips empty lines and lines that start with #.
 func (t *table) next() error {
 	for {
 		line, err := t.readLine()
@@ -79,14 +78,14 @@ func (t *table) next() error {
 	}
 }
 
-// split cuts a line into fields.
+// split splits a line into fields.
 func (t *table) split(line []byte) error {
 	t.fields = t.fields[:0]
 	if bytes.IndexByte(line, '"') >= 0 {
 		return t.splitQuoted(line)
 	}
 	from, at := 0, 0
-	for ; at+8 <= len(line); at += 8 { // fields are short: a search for each takes longer
+	for ; at+8 <= len(line); at += 8 { // eight bytes at a time, because fields are short and a search for each comma would take longer
 		for marks := commas(binary.LittleEndian.Uint64(line[at:])); marks != 0; marks &= marks - 1 {
 			comma := at + bits.TrailingZeros64(marks)/8
 			t.fields = append(t.fields, line[from:comma])
@@ -103,14 +102,14 @@ func (t *table) split(line []byte) error {
 	return nil
 }
 
-// commas returns the upper bit of each byte of eight that is a comma.
+// commas returns a word in which the upper bit of each byte is set that is a comma in eight.
 func commas(eight uint64) uint64 {
 	const each, low = 0x0101010101010101, 0x7f * 0x0101010101010101
-	eight ^= ',' * each // commas are 0 now
+	eight ^= ',' * each // bytes with a comma are 0 now
 	return ^((eight&low + low) | eight | low)
 }
 
-// splitQuoted is the slow path for files of spreadsheets. A quoted field cannot contain a line break.
+// splitQuoted is the slow path for lines with quotes, as spreadsheets write them. A quoted field must not contain a line break.
 func (t *table) splitQuoted(line []byte) error {
 	row, err := csv.NewReader(bytes.NewReader(line)).Read()
 	if err != nil {
@@ -122,7 +121,7 @@ func (t *table) splitQuoted(line []byte) error {
 	return nil
 }
 
-// readLine returns the next line without its end.
+// readLine returns the next line without the line break.
 func (t *table) readLine() ([]byte, error) {
 	searched := 0
 	for {
@@ -141,7 +140,7 @@ func (t *table) readLine() ([]byte, error) {
 	}
 }
 
-// fill reads more of the file behind the unread part.
+// fill reads more bytes of the file into buf, after the unread part.
 func (t *table) fill() error {
 	copy(t.buf, t.buf[t.from:t.to])
 	t.from, t.to = 0, t.to-t.from
@@ -158,7 +157,7 @@ func (t *table) fill() error {
 	return nil
 }
 
-// lastLine returns the rest at the end of the file, and then io.EOF.
+// lastLine returns the unread rest at the end of the file, and then io.EOF.
 func (t *table) lastLine() ([]byte, error) {
 	rest := t.buf[t.from:t.to]
 	switch {
@@ -174,7 +173,8 @@ func (t *table) lastLine() ([]byte, error) {
 	return rest, nil
 }
 
-// broken returns the error of a file that cannot be read to its end. For lenient readers, the end of the file follows.
+// readError returns the error of a file that cannot be read to its end. Afterwards the file counts as ended, so that lenient readers can
+// continue.
 func (t *table) broken() error {
 	err := t.ended
 	t.from, t.to, t.ended = 0, 0, io.EOF
@@ -184,7 +184,7 @@ func (t *table) broken() error {
 	return &SyntaxError{t.file, t.line + 1, "can't be read", err.Error()}
 }
 
-// want refuses rows of another number of fields.
+// checkFields returns an error if the row has another number of fields.
 func (t *table) want(fields int) error {
 	if len(t.fields) == fields {
 		return nil
@@ -192,7 +192,7 @@ func (t *table) want(fields int) error {
 	return t.wrong("number of fields", "%d: must be %d", len(t.fields), fields)
 }
 
-// columns reads the first row, which must name these columns. A table whose last line has no line break is incomplete.
+// columns reads the first row, which must have exactly these names. It also makes a last line without a line break an error.
 func (t *table) columns(names []string) error {
 	t.whole = true
 	if err := t.next(); err != nil && err != io.EOF {
@@ -204,17 +204,17 @@ func (t *table) columns(names []string) error {
 	return nil
 }
 
-// isHeading reports whether the row names these columns.
+// isHeading reports whether the fields of the current row are these names.
 func (t *table) isHeading(names []string) bool {
 	return slices.EqualFunc(t.fields, names, func(a []byte, b string) bool { return string(a) == b })
 }
 
-// wrong returns the error of the current row.
+// rowError returns an error about the current row.
 func (t *table) wrong(what, format string, args ...any) error {
 	return &SyntaxError{t.file, t.line, what, fmt.Sprintf(format, args...)}
 }
 
-// shorten returns the beginning of a text that is too long for a line.
+// shorten cuts a long text to 60 bytes and "…".
 func shorten(text []byte) string {
 	const most = 60
 	if len(text) <= most {
@@ -223,5 +223,5 @@ func shorten(text []byte) string {
 	return string(text[:most]) + "…"
 }
 
-// place is where the current row is.
+// place returns FILE:LINE of the current row.
 func (t *table) place() string { return t.file + ":" + strconv.FormatInt(t.line, 10) }

@@ -1,29 +1,30 @@
 package trace
 
-// taskBlockSize is the number of tasks in a block. The sources list a job's tasks in their order.
+// taskBlockSize is the number of tasks in a block.
 const taskBlockSize = 16
 
-// A tasks maps the present tasks to their slots. The tasks of a job are in blocks, and the last used block is cached, so most rows of a
-// source need no lookup in the map, which is too large for the CPU caches.
+// A tasks maps the present tasks to their slots. It stores the tasks of a job in blocks, and caches the last used block. Most rows of a
+// source need no lookup in the map of blocks, because sources list the tasks of a job in order. This is faster because the map is too large
+// for the CPU caches.
 type tasks struct {
 	blocks map[taskBlockKey]*taskBlock
 	key    taskBlockKey
-	last   *taskBlock // of key, if not nil
+	last   *taskBlock // the block of key, or nil
 	spare  []*taskBlock
 }
 
 type taskBlockKey struct {
 	job  uint64
-	part uint32 // the task / taskBlockSize
+	part uint32 // task / taskBlockSize
 }
 
-// A taskBlock has slot + 1 for each present task, and 0 for other tasks.
+// A taskBlock stores the slots of consecutive tasks: slot + 1 for a present task, and 0 for other tasks.
 type taskBlock struct {
 	slots [taskBlockSize]uint32
 	used  int
 }
 
-// slot returns the slot of a task, and whether it is there.
+// slot returns the slot of a task, or false if the task is not present.
 func (t *tasks) slot(job uint64, task uint32) (slot uint32, there bool) {
 	b := t.block(job, task)
 	if b == nil {
@@ -33,7 +34,7 @@ func (t *tasks) slot(job uint64, task uint32) (slot uint32, there bool) {
 	return slot - 1, slot > 0
 }
 
-// put notes the slot of a task, below math.MaxUint32.
+// put stores the slot of a task. The slot must be lower than math.MaxUint32.
 func (t *tasks) put(job uint64, task, slot uint32) {
 	b := t.block(job, task)
 	if b == nil {
@@ -46,7 +47,7 @@ func (t *tasks) put(job uint64, task, slot uint32) {
 	*at = slot + 1
 }
 
-// remove forgets a task that is there.
+// remove removes a task, which must be present.
 func (t *tasks) remove(job uint64, task uint32) {
 	b := t.block(job, task)
 	b.slots[task%taskBlockSize] = 0
@@ -58,7 +59,7 @@ func (t *tasks) remove(job uint64, task uint32) {
 	}
 }
 
-// block returns the block of a task and caches it; nil if there is none.
+// block returns the block of a task, or nil if it does not exist, and caches it.
 func (t *tasks) block(job uint64, task uint32) *taskBlock {
 	key := taskBlockKey{job, task / taskBlockSize}
 	if t.last == nil || t.key != key {
@@ -67,7 +68,7 @@ func (t *tasks) block(job uint64, task uint32) *taskBlock {
 	return t.last
 }
 
-// newBlock makes the block that is not there yet.
+// newBlock adds the block of the key that block was called with last.
 func (t *tasks) newBlock() *taskBlock {
 	if n := len(t.spare); n > 0 {
 		t.last, t.spare = t.spare[n-1], t.spare[:n-1]
