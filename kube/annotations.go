@@ -10,10 +10,10 @@ import (
 // Domain is the domain of all annotation names.
 const Domain = "candor.dev"
 
-// PodKey returns the annotation of a setting for all containers of a pod.
+// PodKey returns the name of the annotation that sets a setting for all containers of a pod.
 func PodKey(setting string) string { return Domain + "/" + setting }
 
-// ContainerKey returns the annotation of a setting for a single container.
+// ContainerKey returns the name of the annotation that sets a setting for a single container.
 func ContainerKey(setting, container string) string {
 	return setting + "." + Domain + "/" + container
 }
@@ -24,19 +24,20 @@ type Annotations struct {
 	Containers map[string]Settings // by the container's name
 }
 
-// maxSize bounds Candor's annotations of a pod, in bytes of names and values. Kubernetes allows all annotations of an object
-// 256 KiB; a client of the runtime has no such bound, and each container of the pod parses them again.
+// maxSize bounds the total size of a pod's Candor annotations, names and values, in bytes. The API server bounds all annotations of an
+// object to 256 KiB, but a client that calls the container runtime directly has no bound. Candor parses the annotations again for each
+// container of the pod.
 const maxSize = 64 << 10
 
-// Parse parses a pod's annotations. It ignores other domains and the scheduler's hint. An annotation of Candor with an
-// unknown name or an invalid value is an error of bounded length that names it, and so are more than 64 KiB of them.
-// The same annotations always give the same error.
+// Parse parses a pod's annotations. It ignores annotations of other domains and the scheduler's hint. An unknown setting, an invalid value,
+// or more than 64 KiB of Candor annotations is an error. The error has a bounded length, names the annotation, and is always the same for
+// the same annotations.
 func Parse(annotations map[string]string) (Annotations, error) {
 	var a Annotations
 	var keys []string
 	size := 0
 	for key, value := range annotations {
-		if isOurs(key) {
+		if isSetting(key) {
 			keys = append(keys, key)
 			size += len(key) + len(value)
 		}
@@ -47,20 +48,20 @@ func Parse(annotations map[string]string) (Annotations, error) {
 	slices.Sort(keys)
 	for _, key := range keys {
 		if err := a.add(key, annotations[key]); err != nil {
-			return Annotations{}, fmt.Errorf("annotation %s: %w", plain(key), err)
+			return Annotations{}, fmt.Errorf("annotation %s: %w", printable(key), err)
 		}
 	}
 	return a, nil
 }
 
-// isOurs reports whether an annotation is a setting of Candor: candor.dev/NAME or NAME.candor.dev/CONTAINER.
-func isOurs(key string) bool {
+// isSetting reports whether an annotation's name has the form of a setting: candor.dev/NAME or NAME.candor.dev/CONTAINER.
+func isSetting(key string) bool {
 	prefix, _, _ := strings.Cut(key, "/")
 	return key != HintKey && (prefix == Domain || strings.HasSuffix(prefix, "."+Domain))
 }
 
-// plain returns a key in a form that is safe to print on a line.
-func plain(key string) string {
+// printable returns a key that is safe to print on a line: quoted if it has special characters, and cut to a maximum length.
+func printable(key string) string {
 	if quoted := strconv.Quote(key); quoted != `"`+key+`"` {
 		key = quoted
 	}
@@ -74,7 +75,7 @@ func (a *Annotations) add(key, value string) error {
 	case !forOne:
 		return a.Pod.Set(name, value)
 	case name == "":
-		return fmt.Errorf("no container name: must be %s", plain(ContainerKey(setting, "NAME")))
+		return fmt.Errorf("no container name: must be %s", printable(ContainerKey(setting, "NAME")))
 	}
 	s := a.Containers[name]
 	if err := s.Set(setting, value); err != nil {
@@ -87,13 +88,13 @@ func (a *Annotations) add(key, value string) error {
 	return nil
 }
 
-// For returns the settings of a container: its own annotations take precedence over the pod's.
+// For returns the settings of a container. Annotations for the container take precedence over annotations for the whole pod.
 func (a *Annotations) For(container string) Settings {
 	return a.Containers[container].Over(a.Pod)
 }
 
-// Resolve puts the places in their order: the container's annotations, the pod's, the
-// defaults of the namespace, those of the node.
+// Resolve merges the settings of a container from all sources. In order of precedence, the sources are the annotations for the container,
+// the annotations for the whole pod, the namespace's settings and the node's defaults.
 func Resolve(a Annotations, container string, namespace, node Settings) Settings {
 	return a.For(container).Over(namespace).Over(node)
 }

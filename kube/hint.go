@@ -5,23 +5,24 @@ import (
 	"fmt"
 )
 
-// HintKey is the annotation with the CPUs that the scheduler has reserved. It is not a setting: parsers of settings ignore it.
+// HintKey is the name of the annotation with the CPUs that the scheduler has reserved for the pod. The hint is not a setting: Parse ignores
+// it.
 const HintKey = Domain + "/hint"
 
-// longestHint is more than a pod of a hundred containers needs on the largest machine.
-const longestHint = 1 << 16
+// maxHintSize bounds a hint, in bytes. The hint of a pod with a hundred containers on the largest machine is smaller.
+const maxHintSize = 1 << 16
 
-// longestNode is the longest name that a node may have.
-const longestNode = 253
+// maxNodeName bounds a node's name, in bytes, as Kubernetes does.
+const maxNodeName = 253
 
 // A Hint holds the CPUs that the scheduler has reserved for a pod.
 type Hint struct {
 	Node string `json:"node"`
-	// Containers are the CPUs of the sensitive containers, by name, in the form of nodecpu.FormatCPUs: "0-2,7:500m".
+	// Containers maps the name of each sensitive container to its CPUs, in the format of nodecpu.FormatCPUs: "0-2,7:500m".
 	Containers map[string]string `json:"containers"`
 }
 
-// String writes the hint as the annotation has it.
+// String returns the value of the annotation: the hint as JSON.
 func (h Hint) String() string {
 	text, err := json.Marshal(h)
 	if err != nil {
@@ -30,16 +31,16 @@ func (h Hint) String() string {
 	return string(text)
 }
 
-// ParseHint parses exactly the output of String.
+// ParseHint parses the value of a hint annotation. Only the exact output of String is valid.
 func ParseHint(text string) (h Hint, err error) {
-	if len(text) > longestHint {
-		return Hint{}, fmt.Errorf("annotation %s: %d bytes: the maximum is %d", HintKey, len(text), longestHint)
+	if len(text) > maxHintSize {
+		return Hint{}, fmt.Errorf("annotation %s: %d bytes: the maximum is %d", HintKey, len(text), maxHintSize)
 	}
 	err = json.Unmarshal([]byte(text), &h)
 	if err == nil && h.String() != text {
 		err = fmt.Errorf("%s: other fields or another order than the scheduler writes", shorten(fmt.Sprintf("%q", text)))
 	}
-	if err == nil && len(h.Node) > longestNode {
+	if err == nil && len(h.Node) > maxNodeName {
 		err = fmt.Errorf("a node's name of %d bytes", len(h.Node))
 	}
 	if err != nil {

@@ -30,8 +30,8 @@ func TestHintMalformed(t *testing.T) {
 		`{"Node":"n1","containers":{"web":"0"}}`, `{"node":"n1","containers":{"web":"0"},"more":1}`,
 		`{"node":"n1","containers":{"web":"0","web":"1"}}`, `{"containers":{"web":"0"},"node":"n1"}`,
 		"{\"node\":\"n\xff\",\"containers\":{}}",
-		Hint{strings.Repeat("n", longestNode+1), map[string]string{"web": "0"}}.String(),
-		Hint{"n1", map[string]string{"web": strings.Repeat("0,", longestHint)}}.String(),
+		Hint{strings.Repeat("n", maxNodeName+1), map[string]string{"web": "0"}}.String(),
+		Hint{"n1", map[string]string{"web": strings.Repeat("0,", maxHintSize)}}.String(),
 	} {
 		h, err := ParseHint(text)
 		if err == nil {

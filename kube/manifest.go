@@ -11,10 +11,10 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// ErrManifest is a manifest in which no annotation can be set.
+// ErrManifest is the error for a manifest that is invalid, or that does not have the form that Annotate or PodTemplate needs.
 var ErrManifest = errors.New("manifest")
 
-// podMetadata is where each kind of object has the metadata of its pods.
+// podMetadata maps a kind of object to the path of its pods' metadata.
 var podMetadata = map[string][]string{
 	"Pod":         {"metadata"},
 	"Deployment":  {"spec", "template", "metadata"},
@@ -25,8 +25,8 @@ var podMetadata = map[string][]string{
 	"CronJob":     {"spec", "jobTemplate", "spec", "template", "metadata"},
 }
 
-// Annotate sets an annotation of the pods in a manifest (YAML). The rest of the text does not change: comments, order, quotes. A manifest
-// with no object or several objects with pods is an error.
+// Annotate sets an annotation of the pods in a manifest (YAML). It preserves the rest of the text, such as comments, order and quotes. The
+// manifest must contain exactly one object with pods; other objects are ignored.
 func Annotate(manifest []byte, key, value string) ([]byte, error) {
 	objects, err := podObjects(manifest)
 	if err != nil {
@@ -39,20 +39,20 @@ func Annotate(manifest []byte, key, value string) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	changed, err := edit.in(manifest)
+	changed, err := edit.applyTo(manifest)
 	if err != nil {
 		return nil, err
 	}
 	return changed, checkAnnotated(manifest, changed, key, value)
 }
 
-// An object is a document of a manifest, with the path to its pods' metadata.
+// An object is a YAML document that describes pods, with the path to the metadata of these pods.
 type object struct {
 	root *yaml.Node
 	path []string
 }
 
-// podObjects returns the documents that have pods.
+// podObjects returns the documents of a manifest that describe pods.
 func podObjects(manifest []byte) (objects []object, err error) {
 	for decoder := yaml.NewDecoder(bytes.NewReader(manifest)); ; {
 		var document yaml.Node
@@ -69,7 +69,7 @@ func podObjects(manifest []byte) (objects []object, err error) {
 	}
 }
 
-// child returns a value of a mapping, or nil.
+// child returns the value of a key in a mapping, or nil if n is no mapping or does not have the key.
 func child(n *yaml.Node, key string) *yaml.Node {
 	if n.Kind != yaml.MappingNode {
 		return nil
@@ -82,14 +82,14 @@ func child(n *yaml.Node, key string) *yaml.Node {
 	return nil
 }
 
-// An edit puts text into a line, in the place of some that is there, or before the line.
+// An edit is a change of a text: it replaces old by lines[0] within a line, or inserts lines before this line if old is "".
 type edit struct {
 	line, column int // from 1
 	old          string
-	lines        []string // lines to insert, each indented to the column; or a replacement for old
+	lines        []string // new lines, each to be indented to the column; or the only replacement for old
 }
 
-// editFor finds where the annotation goes.
+// editFor returns the edit that sets the annotation: a replacement of its present value, or an insertion of the missing mappings and keys.
 func editFor(o object, key, value string) (*edit, error) {
 	at := o.root
 	path := append(append([]string(nil), o.path...), "annotations")
@@ -109,7 +109,7 @@ func editFor(o object, key, value string) (*edit, error) {
 	return insert(at, nil, nil, key, value)
 }
 
-// insert puts the annotation, within new mappings, before the first key of a block mapping.
+// insert returns an edit that inserts the annotation, nested in the missing mappings, before the first key of the block mapping at.
 func insert(at, empty *yaml.Node, mappings []string, key, value string) (*edit, error) {
 	switch {
 	case empty != nil:
@@ -128,7 +128,7 @@ func insert(at, empty *yaml.Node, mappings []string, key, value string) (*edit, 
 	return e, nil
 }
 
-// replace replaces a value on a single line.
+// replace returns an edit that replaces a value. The value must be on a single line.
 func replace(old *yaml.Node, value string) (*edit, error) {
 	e := &edit{line: old.Line, column: old.Column, lines: []string{value}}
 	switch {
@@ -144,8 +144,8 @@ func replace(old *yaml.Node, value string) (*edit, error) {
 	return e, nil
 }
 
-// in makes the edit in a text.
-func (e *edit) in(text []byte) ([]byte, error) {
+// applyTo returns the text with the edit.
+func (e *edit) applyTo(text []byte) ([]byte, error) {
 	lines := strings.SplitAfter(string(text), "\n")
 	if e.line > len(lines) {
 		return nil, fmt.Errorf("%w: line %d: not found", ErrManifest, e.line)
@@ -175,7 +175,7 @@ func (e *edit) in(text []byte) ([]byte, error) {
 	return []byte(strings.Join(lines, "")), nil
 }
 
-// checkAnnotated verifies that the edit has only added the annotation.
+// checkAnnotated verifies that before and after differ only in the annotation. It parses both texts, because editing the text is heuristic.
 func checkAnnotated(before, after []byte, key, value string) error {
 	was, err := podObjects(before)
 	if err != nil {

@@ -11,7 +11,7 @@ import (
 	"github.com/candor-project/candor/spec"
 )
 
-// Settings are the settings of a container from a source. Unset settings are nil.
+// Settings are the settings of a container from a single source or merged from several sources. Unset settings are nil.
 type Settings struct {
 	Class    *hybrid.Class
 	Policy   *hybrid.Policy
@@ -25,21 +25,21 @@ type Settings struct {
 	Burst    *spec.Burst
 }
 
-// setters parse the value of each setting.
+// setters maps the name of a setting to the function that parses its value.
 var setters = map[string]func(s *Settings, value string) error{
-	"class":     func(s *Settings, v string) error { return word(&s.Class, v) },
-	"policy":    func(s *Settings, v string) error { return word(&s.Policy, v) },
-	"topology":  func(s *Settings, v string) error { return word(&s.Topology, v) },
+	"class":     func(s *Settings, v string) error { return setText(&s.Class, v) },
+	"policy":    func(s *Settings, v string) error { return setText(&s.Policy, v) },
+	"topology":  func(s *Settings, v string) error { return setText(&s.Topology, v) },
 	"view":      setView,
 	"period":    setPeriod,
-	"movable":   func(s *Settings, v string) error { return yesNo(&s.Movable, v) },
-	"preserve":  func(s *Settings, v string) error { return yesNo(&s.Preserve, v) },
+	"movable":   func(s *Settings, v string) error { return setBool(&s.Movable, v) },
+	"preserve":  func(s *Settings, v string) error { return setBool(&s.Preserve, v) },
 	"on-resize": setOnResize,
-	"burst":     func(s *Settings, v string) error { return word(&s.Burst, v) },
-	"env":       func(s *Settings, v string) error { return yesNo(&s.Env, v) },
+	"burst":     func(s *Settings, v string) error { return setText(&s.Burst, v) },
+	"env":       func(s *Settings, v string) error { return setBool(&s.Env, v) },
 }
 
-// Names lists the settings in alphabetical order.
+// Names returns the names of all settings in alphabetical order.
 func Names() []string {
 	names := make([]string, 0, len(setters))
 	for name := range setters {
@@ -49,8 +49,8 @@ func Names() []string {
 	return names
 }
 
-// Set parses the value of a setting, as in annotations and configuration files. The error lists the accepted values; it does not name the
-// source.
+// Set parses the value of a setting from an annotation or a configuration file, and stores the value in s. The error lists the accepted
+// values. It does not name the annotation or file, because the caller knows which was read.
 func (s *Settings) Set(name, value string) error {
 	set, known := setters[name]
 	if !known {
@@ -59,7 +59,7 @@ func (s *Settings) Set(name, value string) error {
 	return set(s, value)
 }
 
-// Over returns the settings of s, with those of below for unset settings.
+// Over returns s in which each unset setting has the value from below.
 func (s Settings) Over(below Settings) Settings {
 	return Settings{
 		Class:    either(s.Class, below.Class),
@@ -82,8 +82,8 @@ func either[T any](first, second *T) *T {
 	return second
 }
 
-// word parses a word of a type whose UnmarshalText lists the accepted words.
-func word[T any, P interface {
+// setText parses a value with UnmarshalText of its type, whose error lists the accepted words.
+func setText[T any, P interface {
 	*T
 	UnmarshalText([]byte) error
 }](to **T, value string) error {
@@ -95,7 +95,7 @@ func word[T any, P interface {
 	return nil
 }
 
-func yesNo(to **bool, value string) error {
+func setBool(to **bool, value string) error {
 	if value != "true" && value != "false" {
 		return fmt.Errorf("%q: must be true or false", shorten(value))
 	}
@@ -134,7 +134,7 @@ func setOnResize(s *Settings, value string) error {
 	return nil
 }
 
-// shorten cuts a value that is too long to be valid.
+// shorten cuts a long value to 60 bytes and "…" for an error message.
 func shorten(s string) string {
 	if len(s) > 60 {
 		return s[:60] + "…"

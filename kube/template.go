@@ -5,14 +5,14 @@ import (
 	"strings"
 )
 
-// A Template is the pods that a manifest describes.
+// A Template is the pod template of the object that a manifest describes.
 type Template struct {
-	Namespace string // "": the manifest says none
+	Namespace string // "" if the manifest has no namespace
 	Name      string // of the object
 	Pod       any    // as in YAML: metadata, spec
 }
 
-// PodTemplate reads the pod template of the only object with pods in a manifest (YAML or JSON).
+// PodTemplate reads the pod template in a manifest (YAML or JSON). The manifest must contain exactly one object with pods.
 func PodTemplate(manifest []byte) (t Template, err error) {
 	objects, err := podObjects(manifest)
 	if err != nil {

@@ -2,25 +2,25 @@ package trace
 
 import "io"
 
-// aheadBuffers is the number of buffers: one is parsed while the other is filled.
+// aheadBuffers is the number of buffers: the caller parses one buffer while the goroutine fills the other.
 const aheadBuffers = 2
 
-// An ahead reads in another goroutine, so that a file is decompressed in parallel to the parsing.
+// A readAhead reads from its source in another goroutine, so that a file is decompressed in parallel to the parsing.
 type ahead struct {
 	empty chan []byte // buffers to fill
 	full  chan filled // filled buffers in the order of the source; closed when the goroutine has ended
 	now   filled
-	rest  []byte // bytes of now that Read has not returned yet
+	rest  []byte // the unread part of current
 }
 
-// filled is the result of a read. The error comes after its bytes.
+// A readResult is a filled buffer. Read returns the error after the bytes.
 type filled struct {
 	buf []byte
 	n   int
 	err error
 }
 
-// newAhead starts the goroutine that reads in; close ends it.
+// newReadAhead starts the goroutine. The caller must call close.
 func newAhead(in io.Reader) *ahead {
 	a := &ahead{empty: make(chan []byte, aheadBuffers), full: make(chan filled, aheadBuffers)}
 	for range aheadBuffers {
@@ -30,7 +30,7 @@ func newAhead(in io.Reader) *ahead {
 	return a
 }
 
-// fill is the goroutine. It fills empty buffers until the source ends or fails, or until close closes the channel empty.
+// fill fills buffers until the end of the source, an error, or the close of empty.
 func (a *ahead) fill(in io.Reader) {
 	defer close(a.full)
 	for buf := range a.empty {
@@ -40,14 +40,14 @@ func (a *ahead) fill(in io.Reader) {
 			n, f.err = in.Read(buf[f.n:])
 			f.n += n
 		}
-		a.full <- f // has the capacity for all buffers
+		a.full <- f // never blocks: the channel has the capacity for all buffers
 		if f.err != nil {
 			return
 		}
 	}
 }
 
-// Read implements io.Reader. It returns the source's bytes, and after them the source's error.
+// Read implements io.Reader. It returns the bytes of the source, and then its error.
 func (a *ahead) Read(p []byte) (int, error) {
 	for len(a.rest) == 0 {
 		if a.now.err != nil {
@@ -64,13 +64,13 @@ func (a *ahead) Read(p []byte) (int, error) {
 	return n, nil
 }
 
-// close ends the goroutine and waits for its end, so that the caller can close the source. Later reads return io.EOF.
+// close stops the goroutine, and waits until it has ended, so that the source can be closed. Later reads return io.EOF.
 func (a *ahead) close() {
 	if a.empty == nil {
 		return
 	}
 	close(a.empty)
-	for range a.full { // until fill closes full
+	for range a.full { // until it is closed
 	}
 	*a = ahead{now: filled{err: io.EOF}}
 }

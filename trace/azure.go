@@ -7,11 +7,10 @@ import (
 	"strings"
 )
 
-// azureColumns are the columns of Azure's vmtable.csv. The published file has no header; the names are from the analysis that is
-// published with the file.
+// azureColumns are the columns of Azure's vmtable.csv. The published file has no header; the names are from the analysis published with it.
 var azureColumns = strings.Split("vmid,subscriptionid,deploymentid,vmcreated,vmdeleted,maxcpu,avgcpu,p95maxcpu,vmcategory,vmcorecount,vmmemory", ",")
 
-// Columns that the reader uses.
+// Indexes of the columns that are used.
 const (
 	azureVM         = 0
 	azureDeployment = 2
@@ -22,20 +21,20 @@ const (
 	azureMemory     = 10
 )
 
-// azureLeast is the time between two samples. A VM that appears in a single sample has equal times of creation and deletion; its lifetime
-// counts as azureLeast.
+// azureMinLife is the time between two samples of the source. It is the minimum lifetime of a VM, because a VM in a single sample has equal
+// times of creation and deletion.
 const azureLeast = 300 * Second
 
-// azureClasses are the virtual machines' categories.
+// azureClasses are the categories of the virtual machines.
 var azureClasses = []Class{{"Delay-insensitive", false}, {"Interactive", true}, {"Unknown", false}}
 
-// An azure reads Azure's virtual machines of 2017 (AzurePublicDatasetV1). The dataset has no physical machines: the spec gives their
-// number and their size.
+// An azure reads Azure's virtual machines of 2017 (AzurePublicDatasetV1). The data contain no physical machines, so the spec has their
+// number and their common size.
 type azure struct {
 	whole
-	vms   map[uint64]bool   // hashes of the names of the VMs so far
-	tasks map[uint64]uint32 // number of VMs of each deployment so far
-	last  Micros            // time of the last sample of the dataset
+	vms   map[uint64]bool   // hashes of the names that were read
+	tasks map[uint64]uint32 // number of VMs read so far, by deployment
+	last  Micros            // time of the last sample
 }
 
 // openAzure opens a vmtable.csv. The options machines, cores and memory (GiB) are required.
@@ -70,7 +69,7 @@ func newAzure(s spec, o Options, t *table, machines int, each capacity) (Reader,
 	if err := r.rows(t, len(azureColumns), func() error { return r.vm(t) }); err != nil {
 		return nil, err
 	}
-	for i := range r.lives { // the lifetime of VMs in the last sample is unknown
+	for i := range r.lives { // the end of a VM that exists in the last sample is unknown
 		if r.lives[i].until >= r.last {
 			r.lives[i].reason = Lost
 		}
@@ -83,9 +82,9 @@ func newAzure(s spec, o Options, t *table, machines int, each capacity) (Reader,
 	return r, nil
 }
 
-// vm reads the row of a virtual machine.
+// addVM adds the virtual machine of the current row.
 func (r *azure) vm(t *table) error {
-	if t.line == 1 && t.isHeading(azureColumns) { // copies often have a header
+	if t.line == 1 && t.isHeading(azureColumns) { // some copies of the file have a header
 		return nil
 	}
 	name := JobNumber(t.fields[azureVM])
@@ -116,7 +115,7 @@ func (r *azure) vm(t *table) error {
 	return nil
 }
 
-// life reads the lifetime of a virtual machine.
+// readLife reads the creation and deletion of a virtual machine.
 func (r *azure) life(t *table) (lifetime, error) {
 	var at [2]Micros
 	for i, column := range []int{azureCreated, azureDeleted} {
@@ -133,8 +132,7 @@ func (r *azure) life(t *table) (lifetime, error) {
 	return lifetime{Event: Event{Time: at[0], Flags: atStart(at[0])}, until: max(at[1], at[0]+azureLeast), reason: Killed}, nil
 }
 
-// azureCapacity reads the cores and the memory. The column in GB holds GiB: its values, such as 1.75, are the sizes of Azure's first
-// machine types.
+// azureCapacity reads the cores and the memory. The source calls the unit of memory GB, but values such as 1.75 show that it is GiB.
 func azureCapacity(t *table) (capacity, error) {
 	cores, okCores := parseScaled(t.fields[azureCores], 3)
 	memory, okMemory := parseScaled(t.fields[azureMemory], 6)

@@ -6,27 +6,28 @@ import (
 	"math"
 )
 
-// The compact file:
+// The format of a compact file:
 //
 //	"candor trace 1\n"          the magic, with the version
-//	block …                      blocks of events
-//	block                        a block of kind 'T': a compactTail as JSON
+//	block …                      of events
+//	block                        of kind 'T': JSON of a compactTail
 //	uint64 offset of the last block; "ctrace\n\x00"
 //
-// A block has a kind ('E' or 'T'), three uint32 (stored size, decoded size, number of events), a CRC-32C of these fields and the data, and
-// the data: events compressed with zstd, or the tail as plain JSON. Numbers are little-endian.
+// A block consists of a kind ('E' or 'T'), three uint32 (the stored size, the decoded size, the number of events), a CRC-32C of all this
+// and of the stored bytes, and the stored bytes. The stored bytes of events are compressed with zstd; the tail is not compressed. Numbers
+// are little-endian.
 //
-// An event is a tag and varints. The lower bits of the tag are the kind. The higher bits are a bit for a new shape (Submit), a bit for
-// AtStart (machines), or 3 bits for the reason (End). The varints are:
+// An event consists of a tag and varints. The low 3 bits of the tag are the kind. Depending on the kind, the higher bits are a bit for a
+// new shape, a bit for AtStart, or the reason:
 //
 //	all       time since the previous event
-//	machines  number; CPU and memory, except for MachineRemove
-//	Submit    job and task, as differences from the previous Submit; number of the
-//	          shape; the shape itself if it is new
+//	machines  number; unless removed, CPU and memory
+//	Submit    job and task, as differences to the last Submit's; number of its
+//	          shape, followed by a new shape
 //	End       slot
 //
-// A shape is the part of a Submit that many containers have in common: CPU, memory, class, priority, flags. The file does not store the
-// slot of a Submit, because the reader computes it from the earlier Submits and Ends.
+// A shape is the common part of similar containers: CPU, memory, class, priority, flags. The slot of a Submit is not written, because it
+// follows from the previous events: it is the slot that was released last.
 const (
 	compactMagic = "candor trace 1\n"
 	compactEnd   = "ctrace\n\x00"
@@ -36,13 +37,13 @@ const (
 	blockEvents = 'E'
 	blockTail   = 'T'
 
-	blockBytes = 256 << 10 // size of a block of events before compression: fits a core's cache
+	blockBytes = 256 << 10 // size of a block before compression; it fits into a core's cache
 	maxBlock   = 1 << 20
-	maxRecord  = 64      // maximum size of an event in bytes
-	maxShapes  = 1 << 20 // maximum number of remembered shapes
+	maxRecord  = 64      // upper bound of the size of an event
+	maxShapes  = 1 << 20 // maximum number of numbered shapes
 )
 
-// Tag bits.
+// Bits of a tag.
 const (
 	tagKind     = 7
 	tagNewShape = 1 << 3
@@ -52,37 +53,37 @@ const (
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
-// compactTail is the content of the last block.
+// A compactTail is the content of the last block.
 type compactTail struct {
 	Header Header `json:"header"`
 	Report Report `json:"report"`
 }
 
-// A shape is the part of a Submit that many containers have in common.
+// A shape is the common part of similar containers.
 type shape struct {
 	cpu, memory     int32
 	class, priority uint8
 	flags           Flags
 }
 
-// codec is the state that the writer and the reader both compute from the events so far.
+// A codec is the state that both writer and reader compute from the previous events.
 type codec struct {
 	time     Micros
 	job      uint64
 	task     uint32
 	slots    slots
 	live     []slotState
-	machines uint32 // number of distinct machines so far
+	machines uint32 // number of machines so far
 }
 
-// slotState is the container in a slot.
+// A slotState is the container in a slot.
 type slotState struct {
 	job  uint64
 	task uint32
 	live bool
 }
 
-// submit allocates the slot of a Submit.
+// submit returns the slot of a new container.
 func (c *codec) submit(job uint64, task uint32) uint32 {
 	slot := c.slots.take()
 	if int(slot) == len(c.live) {
@@ -93,7 +94,7 @@ func (c *codec) submit(job uint64, task uint32) uint32 {
 	return slot
 }
 
-// end releases a slot. It returns false if no container runs in the slot.
+// end releases a slot, and returns its container, or false if no container runs in the slot.
 func (c *codec) end(slot uint64) (slotState, bool) {
 	if slot >= uint64(len(c.live)) || !c.live[slot].live {
 		return slotState{}, false
@@ -104,14 +105,14 @@ func (c *codec) end(slot uint64) (slotState, bool) {
 	return *s, true
 }
 
-// A blockHeader precedes each block.
+// A blockHeader precedes the stored bytes of a block.
 type blockHeader struct {
 	kind                  byte
 	stored, bytes, events uint32
 	sum                   uint32
 }
 
-// append writes the header with its checksum for the stored bytes.
+// append appends the encoded header with the checksum of header and stored bytes to a buffer.
 func (h blockHeader) append(to, stored []byte) []byte {
 	from := len(to)
 	to = append(to, h.kind)
@@ -121,13 +122,13 @@ func (h blockHeader) append(to, stored []byte) []byte {
 	return binary.LittleEndian.AppendUint32(to, checksum(to[from:], stored))
 }
 
-// parseBlockHeader parses the bytes of append.
+// parseBlockHeader parses the output of append.
 func parseBlockHeader(b []byte) blockHeader {
 	n := binary.LittleEndian.Uint32
 	return blockHeader{b[0], n(b[1:]), n(b[5:]), n(b[9:]), n(b[13:])}
 }
 
-// checksum returns the CRC-32C of the header, without its own checksum field, and of the stored bytes.
+// checksum returns the checksum of the header, without the checksum itself, and the stored bytes.
 func checksum(head, stored []byte) uint32 {
 	return crc32.Update(crc32.Checksum(head, castagnoli), castagnoli, stored)
 }
@@ -136,5 +137,5 @@ func checksum(head, stored []byte) uint32 {
 func zigzag(d int64) uint64   { return uint64(d<<1) ^ uint64(d>>63) }
 func unzigzag(u uint64) int64 { return int64(u>>1) ^ -int64(u&1) }
 
-// fitsInt32 reports whether an amount fits in an int32.
+// fitsInt32 reports whether an amount fits into an int32.
 func fitsInt32(u uint64) bool { return u <= math.MaxInt32 }

@@ -34,7 +34,8 @@ func (c *compact) Next(e *Event) error {
 	return nil
 }
 
-// uvarint reads a varint. It does not check for the end of the block, because zeros follow the block; Next checks once per event.
+// uvarint reads a varint. It need not check for the end of the block, because zeros follow the block in memory. Next checks once per event
+// that the event was within the block.
 func (c *compact) uvarint() uint64 {
 	b := c.raw[c.at]
 	c.at++
@@ -73,7 +74,7 @@ func (c *compact) readSubmit(e *Event, tag byte) bool {
 	return true
 }
 
-// newShape reads a shape, and remembers the shape if there are fewer than maxShapes. It returns false for an invalid shape.
+// newShape reads a new shape. The first maxShapes shapes are stored by their numbers.
 func (c *compact) newShape(s *shape, number uint64) bool {
 	cpu, memory := c.uvarint(), c.uvarint()
 	rest := c.raw[c.at:]

@@ -21,17 +21,17 @@ type compact struct {
 	closer io.Closer
 	unzip  *zstd.Decoder
 
-	raw    []byte // the decoded block, and maxRecord zero bytes after it for a damaged event
-	length int    // length of the decoded block
-	at     int
-	left   uint32 // unread events of the block
+	raw    []byte // the decoded block, followed by zeros for reads of a corrupt event beyond the end
+	length int    // of the block without the zeros
+	at     int    // offset of the next event in raw
+	left   uint32 // number of unread events in the block
 	stored []byte
 	shapes []shape
 	events int64
 	blocks int64
 }
 
-// openCompact opens a compact file and reads its header, which is at the end of the file.
+// openCompact opens a compact file, and reads its tail.
 func openCompact(path string) (Reader, error) {
 	file, err := os.Open(path)
 	if err != nil {
@@ -49,7 +49,7 @@ func openCompact(path string) (Reader, error) {
 	return nil, err
 }
 
-// newCompact reads a compact file of a given size.
+// newCompact returns a reader of a compact file with a given size.
 func newCompact(name string, in io.ReaderAt, size int64) (*compact, error) {
 	c := &compact{file: name, closer: io.NopCloser(nil)}
 	events, err := c.readTail(in, size)
@@ -61,7 +61,7 @@ func newCompact(name string, in io.ReaderAt, size int64) (*compact, error) {
 	return c, err
 }
 
-// readTail checks the magic at both ends of the file, reads the tail, and returns a reader of the blocks of events.
+// readTail checks the magic and reads the tail. It returns the part of the file with the event blocks.
 func (c *compact) readTail(in io.ReaderAt, size int64) (io.Reader, error) {
 	magic := make([]byte, len(compactMagic))
 	n, err := in.ReadAt(magic, 0)
@@ -101,7 +101,7 @@ func (c *compact) readTail(in io.ReaderAt, size int64) (io.Reader, error) {
 	return io.NewSectionReader(in, int64(len(magic)), int64(offset)-int64(len(magic))), nil
 }
 
-// corrupt returns the error for a damaged file.
+// corrupt returns an error for a corrupt file.
 func (c *compact) corrupt(what, format string, args ...any) error {
 	return &SyntaxError{c.file, 0, what, fmt.Sprintf(format, args...)}
 }
@@ -109,7 +109,7 @@ func (c *compact) corrupt(what, format string, args ...any) error {
 // Header implements Reader.
 func (c *compact) Header() Header { return c.tail.Header }
 
-// Report implements Reader: the parts that the import omitted.
+// Report implements Reader. It returns the parts that the import had omitted.
 func (c *compact) Report() Report { return c.tail.Report }
 
 // Close implements Reader.
@@ -118,7 +118,7 @@ func (c *compact) Close() error {
 	return c.closer.Close()
 }
 
-// nextBlock decompresses the next block.
+// nextBlock reads and decompresses the next block, or returns io.EOF.
 func (c *compact) nextBlock() error {
 	head := make([]byte, blockHead)
 	if _, err := io.ReadFull(c.in, head); err == io.EOF {
@@ -155,7 +155,7 @@ func (c *compact) readError(err error) error {
 	return err
 }
 
-// checkCounts checks at the end of the blocks that their number of events equals the number in the header.
+// checkCounts returns io.EOF if the counts in the header equal the counts of the events that were read, otherwise an error.
 func (c *compact) checkCounts() error {
 	if h := c.tail.Header; c.events != h.Events || int64(len(c.live)) != h.Slots || int64(c.machines) != h.Machines {
 		return c.corrupt("wrong counts", "%d events of %d, %d slots of %d, %d machines of %d",

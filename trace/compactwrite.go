@@ -12,8 +12,8 @@ import (
 	"github.com/klauspost/compress/zstd"
 )
 
-// Import writes all events of a trace to a compact file. The file appears at path only when it is complete. Import returns the file's
-// header, in which all counts are known. After the cancellation of ctx, Import returns the cause.
+// Import writes all events of a trace to a compact file. It creates the file atomically, only after all events were written. It returns the
+// header of the file with all counts. If ctx is canceled, Import returns the context's error.
 func Import(ctx context.Context, path string, r Reader) (Header, error) {
 	file, err := renameio.NewPendingFile(path, renameio.WithTempDir(filepath.Dir(path)), renameio.WithPermissions(0o644))
 	if err != nil {
@@ -29,7 +29,7 @@ func Import(ctx context.Context, path string, r Reader) (Header, error) {
 		if err := w.write(&e); err != nil {
 			return Header{}, fmt.Errorf("%s: %w", path, err)
 		}
-		if w.inBlock == 0 && ctx.Err() != nil { // once a block
+		if w.inBlock == 0 && ctx.Err() != nil { // checked once per block
 			return Header{}, fmt.Errorf("%s: not written: %w", path, context.Cause(ctx))
 		}
 	}
@@ -43,19 +43,19 @@ func Import(ctx context.Context, path string, r Reader) (Header, error) {
 	return header, file.CloseAtomicallyReplace()
 }
 
-// A compactWriter encodes events.
+// A compactWriter writes events to a compact file.
 type compactWriter struct {
 	codec
 	out     io.Writer
 	zip     *zstd.Encoder
 	offset  uint64
-	raw     []byte // events of the current block
+	raw     []byte // the events of the present block
 	stored  []byte
 	inBlock uint32
 	shapes  map[shape]uint32
 	events  int64
 	submits int64
-	classes int // number of classes that containers have
+	classes int // 1 + the highest class of a container
 }
 
 func newCompactWriter(out io.Writer) (*compactWriter, error) {
@@ -63,14 +63,14 @@ func newCompactWriter(out io.Writer) (*compactWriter, error) {
 	return w, w.put([]byte(compactMagic))
 }
 
-// put writes bytes and counts them.
+// put writes bytes, and adds their number to offset.
 func (w *compactWriter) put(b []byte) error {
 	w.offset += uint64(len(b))
 	_, err := w.out.Write(b)
 	return err
 }
 
-// write adds an event to the block.
+// write adds an event to the present block, and writes the block if it is full.
 func (w *compactWriter) write(e *Event) error {
 	if e.Time < w.time {
 		return fmt.Errorf("event %d: time %d after %d", w.events, e.Time, w.time)
@@ -97,7 +97,7 @@ func (w *compactWriter) write(e *Event) error {
 	return nil
 }
 
-// tag starts the record of an event with its tag and its time.
+// tag starts an event with its tag and the time since the previous event.
 func (w *compactWriter) tag(e *Event, bits byte, since uint64) {
 	w.raw = append(w.raw, byte(e.Kind)|bits)
 	w.uvarint(since)
@@ -160,14 +160,14 @@ func (w *compactWriter) writeMachine(e *Event, since uint64) error {
 	return nil
 }
 
-// flush compresses and writes the current block.
+// flush compresses and writes the present block.
 func (w *compactWriter) flush() error {
 	if w.inBlock == 0 {
 		return nil
 	}
 	if w.zip == nil {
 		var err error
-		w.zip, err = zstd.NewWriter(nil, zstd.WithEncoderConcurrency(1), zstd.WithEncoderCRC(false)) // each block has a checksum of its own
+		w.zip, err = zstd.NewWriter(nil, zstd.WithEncoderConcurrency(1), zstd.WithEncoderCRC(false)) // each block has its own checksum
 		if err != nil {
 			return err
 		}
@@ -185,7 +185,7 @@ func (w *compactWriter) block(h blockHeader, stored []byte) error {
 	return w.put(stored)
 }
 
-// finish writes the last events, the tail and the trailer.
+// finish writes the last events and the tail.
 func (w *compactWriter) finish(h Header, r Report) (Header, error) {
 	if err := w.flush(); err != nil {
 		return h, err

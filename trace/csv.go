@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// Columns of the CSV format, in the order of plainColumns.
+// Columns of the CSV format, as indexes of plainColumns.
 const (
 	plainTime = iota
 	plainEvent
@@ -24,15 +24,15 @@ const (
 
 var plainColumns = strings.Split("time,event,machine,job,task,cpu,memory,class,priority,different-machines,reason", ",")
 
-// plainClasses are the words of the column class.
+// plainClasses are the values of the column class.
 var plainClasses = []Class{{"flexible", false}, {"sensitive", true}}
 
-// A plain reads Candor's CSV format, which docs/reference/trace-formats.md defines. The first line has the names of the columns.
+// A plainReader reads a file in the CSV format that docs/reference/trace-formats.md defines. The first line names the columns.
 type plain struct {
 	source
 	*table
-	column   [plainCount]int // index of the column in the file; -1: the file lacks the column
-	names    int             // number of columns of the file
+	column   [plainCount]int // maps a column to its index in the file; -1 if the file does not have it
+	names    int             // number of columns in the file
 	last     Micros
 	machines map[string]*namedMachine
 	live     tasks
@@ -69,7 +69,7 @@ func newPlain(s spec, o Options, t *table) (Reader, error) {
 // Close implements Reader.
 func (p *plain) Close() error { return p.table.close() }
 
-// readNames reads the names of the columns from the first line.
+// readNames reads the names of the columns in the first line.
 func (p *plain) readNames() error {
 	if err := p.table.next(); err == io.EOF {
 		return p.wrong("empty", "the first line must name the columns, such as time,event,machine,job,task,cpu,memory")
@@ -98,7 +98,7 @@ func (p *plain) readNames() error {
 	return nil
 }
 
-// get returns a field of the row. The field is empty if the file lacks the column.
+// get returns a field of the current row, or nil if the file does not have the column.
 func (p *plain) get(column int) []byte {
 	if p.column[column] < 0 {
 		return nil
@@ -106,7 +106,7 @@ func (p *plain) get(column int) []byte {
 	return p.fields[p.column[column]]
 }
 
-// bad returns the error for a value.
+// badValue returns the error for an invalid value of the current row.
 func (p *plain) bad(column int, want string) error {
 	return p.wrong(plainColumns[column], "%q: must be %s", shorten(p.get(column)), want)
 }
@@ -124,7 +124,7 @@ func (p *plain) Next(e *Event) error {
 	}
 }
 
-// row reads a row.
+// readRow reads the next row as an event.
 func (p *plain) row(e *Event) error {
 	if err := p.table.next(); err != nil {
 		return err

@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// machine reads a row of a machine: MachineAdd, MachineRemove or MachineUpdate.
+// readMachine fills in the event of a machine from the current row.
 func (p *plain) machine(e *Event) error {
 	name := p.get(plainMachine)
 	m := p.machines[string(name)]
@@ -40,8 +40,8 @@ func (p *plain) machine(e *Event) error {
 	return nil
 }
 
-// capacity reads CPU and memory. round converts fractions of a MiB: up for containers and down for machines, so that a container that
-// does not fit never seems to fit.
+// capacity reads CPU and memory of the current row. round rounds to MiB: down for machines and up for containers, so that a container that
+// does not fit exactly never fits after rounding.
 func (p *plain) capacity(round func(float64) float64) (capacity, error) {
 	cpu, ok := parseCPU(p.get(plainCPU))
 	if !ok {
@@ -54,7 +54,7 @@ func (p *plain) capacity(round func(float64) float64) (capacity, error) {
 	return capacity{cpu, memory}, nil
 }
 
-// name reads the job and the task.
+// readName reads the job and the task of the current row.
 func (p *plain) name(e *Event) error {
 	job := p.get(plainJob)
 	if len(job) == 0 {
@@ -71,7 +71,7 @@ func (p *plain) name(e *Event) error {
 	return nil
 }
 
-// submit reads a row of a Submit.
+// readSubmit fills in a Submit from the current row.
 func (p *plain) submit(e *Event) error {
 	if err := p.name(e); err != nil {
 		return err
@@ -98,7 +98,7 @@ func (p *plain) submit(e *Event) error {
 	return nil
 }
 
-// attributes reads the optional fields.
+// readAttributes reads the optional fields of a Submit.
 func (p *plain) attributes(e *Event) error {
 	switch class := p.get(plainClass); string(class) {
 	case "", "flexible":
@@ -124,7 +124,7 @@ func (p *plain) attributes(e *Event) error {
 	return nil
 }
 
-// end reads a row of an End.
+// readEnd fills in an End from the current row.
 func (p *plain) end(e *Event) error {
 	if err := p.name(e); err != nil {
 		return err
@@ -145,13 +145,13 @@ func (p *plain) end(e *Event) error {
 	return nil
 }
 
-// cpuUnits are the suffixes of amounts of CPU, each with the power of ten that converts the amount to milli-CPU.
+// cpuUnits are the suffixes of amounts of CPU, with the power of ten that converts an amount to milli-CPU.
 var cpuUnits = []struct {
 	suffix string
 	digits int
 }{{"m", 0}, {"u", -3}, {"n", -6}, {"", 3}}
 
-// parseCPU parses an amount of CPU in Kubernetes' notation and returns milli-CPU. An empty field is 0.
+// parseCPU parses an amount of CPU in Kubernetes' format, and returns milli-CPU. An empty field is 0.
 func parseCPU(field []byte) (int32, bool) {
 	if len(field) == 0 {
 		return 0, true
@@ -174,7 +174,7 @@ var memoryUnits = []struct {
 	{"k", 1e3}, {"M", 1e6}, {"G", 1e9}, {"T", 1e12}, {"P", 1e15}, {"E", 1e18}, {"m", 1e-3},
 }
 
-// parseMemory parses an amount of memory in Kubernetes' notation and returns MiB. An empty field is 0.
+// parseMemory parses an amount of memory in Kubernetes' format, and returns MiB. An empty field is 0.
 func parseMemory(field []byte, round func(float64) float64) (int32, bool) {
 	if len(field) == 0 {
 		return 0, true

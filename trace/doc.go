@@ -1,22 +1,21 @@
-// Package trace represents a cluster's history as a stream of events: machines added, removed and changed, containers submitted and
-// ended, in the order of time. Readers convert public traces, snapshots and plain CSV to this stream. A generator creates a trace of any
-// size, and a compact file stores a trace for replays. The package reads and writes files; it places no containers and does not know the
-// CPUs of a node.
+// Package trace represents a cluster's history as a stream of events, sorted by time: machines are added, removed and changed, and
+// containers are submitted and end. Readers convert public traces, snapshots and CSV files to this stream. A generator creates a trace of
+// any size, and a compact file stores a trace for replays. The package neither places containers nor models the CPUs of a node.
 //
 // # The stream
 //
-// Times are microseconds since the trace's start and never decrease. If machines and containers come from two sources, machines are first
-// at equal times. Objects from before the start of the trace have time 0 and the flag [AtStart].
+// Times are microseconds since the start of the trace, and never decrease. At equal times, events of machines precede events of containers
+// if both are in separate files. Objects that existed before the start of the trace have time 0 and the flag [AtStart].
 //
-// A container is an incarnation: from a [Submit] to its [End], if the trace has it. A resubmission after an eviction or a failure is
-// another container with the same Job and Task. Event.Container is the number of a slot that the container holds from its Submit to its
-// End. Slots are reused, the last released slot first. So a replay stores its containers in a slice whose length is the highest number of
-// running containers: 140,000 in a cell of 12,500 machines, not the 48 million of a month. Job and Task identify the container for
-// decisions that must be the same in every replay, such as hash(seed, job, task).
+// A container lasts from a [Submit] to its [End], or to the end of the trace. A task that is resubmitted after an eviction or a failure is
+// another container with the same Job and Task. Event.Container is the number of the slot that the container occupies from its Submit to
+// its End. Slots are reused, the last released slot first. So a replay can store the containers in a slice whose length is the maximum
+// number of simultaneous containers, such as 140,000 in a cell of 12,500 machines, and not 48 million in a month. Job and Task identify a
+// container for decisions that must be the same in every replay, such as hash(seed, job, task).
 //
-// A machine keeps its number, Event.Machine, when it returns after a removal. Numbers are dense, in the order of first appearance. A
-// removal ends no container in the stream: the replay decides on the containers that it has placed there. An End can follow later for any
-// of them.
+// A machine that returns after a removal has the same number, Event.Machine, as before. Numbers are dense, in the order of first
+// appearance. The removal of a machine does not end containers in the stream: the replay decides about the containers that it has placed
+// there. The Ends of these containers can follow later.
 //
-// CPU and memory are in the unit of [Header.Unit], which keeps the source's numbers exact: [Unit.Milli] converts them to milli-CPU.
+// CPU and memory are in the unit [Header.Unit], in which the numbers of the source are exact. [Unit.Milli] converts CPU to milli-CPU.
 package trace

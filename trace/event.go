@@ -1,9 +1,9 @@
 package trace
 
-// Micros is a time since the trace's start, or a duration, in microseconds.
+// Micros is a time since the start of the trace, or a duration, in microseconds.
 type Micros int64
 
-// Durations.
+// Common durations.
 const (
 	Second Micros = 1_000_000
 	Hour          = 3600 * Second
@@ -18,11 +18,11 @@ type Kind uint8
 
 // The kinds of events.
 const (
-	MachineAdd    Kind = 1 + iota // a machine is added; fields Machine, CPU, Memory
-	MachineRemove                 // a machine is removed; field Machine
-	MachineUpdate                 // the capacity of a machine changes; fields Machine, CPU, Memory
-	Submit                        // a container is submitted; all fields except Machine and Reason
-	End                           // a container ends; fields Container, Job, Task, Reason
+	MachineAdd    Kind = 1 + iota // a machine is added: Machine, CPU, Memory
+	MachineRemove                 // the machine is removed: Machine
+	MachineUpdate                 // the machine's capacity has changed: Machine, CPU, Memory
+	Submit                        // a container must be placed: all fields except Machine and Reason
+	End                           // the container has ended: Container, Job, Task, Reason
 )
 
 var kindWords = [...]string{MachineAdd: "machine-add", MachineRemove: "machine-remove",
@@ -35,18 +35,18 @@ type Reason uint8
 
 // Reasons of an End.
 const (
-	Finished Reason = iota // the container ended by itself
-	Evicted                // evicted for another container or for maintenance of the machine
-	Failed                 // the container ended with an error
-	Killed                 // killed by its user, or because a container on which it depends ended
-	Lost                   // the source does not know the reason
+	Finished Reason = iota // ended without error
+	Evicted                // replaced by another container, or the machine was needed or failed
+	Failed                 // ended with an error
+	Killed                 // ended by its user, or because a container on which it depends has ended
+	Lost                   // unknown in the source
 )
 
 var reasonWords = [...]string{Finished: "finished", Evicted: "evicted", Failed: "failed", Killed: "killed", Lost: "lost"}
 
 func (r Reason) String() string { return wordOf(reasonWords[:], int(r)) }
 
-// wordOf returns words[i], or "unknown" if the list has no such word.
+// wordOf returns a word of a list, or "unknown" if the list does not have the word.
 func wordOf(words []string, i int) string {
 	if i >= len(words) || words[i] == "" {
 		return "unknown"
@@ -59,18 +59,18 @@ type Flags uint8
 
 // The flags.
 const (
-	AtStart           Flags = 1 << iota // the machine or container existed before the trace began
-	DifferentMachines                   // Submit: the tasks of the job must run on different machines
-	NoRequest                           // Submit: the source has no CPU request; CPU is 0
+	AtStart           Flags = 1 << iota // the object existed before the trace started
+	DifferentMachines                   // of a Submit: no two tasks of the job may be on the same machine
+	NoRequest                           // of a Submit: the source has no CPU request, and CPU is 0
 )
 
-// An Event is an event of the trace. The fields that a Kind does not use are 0.
+// An Event is an event of the trace. Fields that are not listed for its Kind are 0.
 type Event struct {
 	Time      Micros
-	Job       uint64 // the source's number of the job, or a hash of the job's name
-	Machine   uint32 // number, dense, in the order of first appearance; unchanged when the machine returns
-	Container uint32 // slot, dense, reused after the End
-	Task      uint32 // number within the job
+	Job       uint64 // the source's number, or a hash of its name
+	Machine   uint32 // dense, in the order of first appearance; the same if a machine returns
+	Container uint32 // slot; dense, reused after the End
+	Task      uint32 // within its job
 	CPU       int32  // capacity or request, in Header.Unit
 	Memory    int32  // capacity or request, in Header.Unit
 	Kind      Kind

@@ -6,7 +6,7 @@ import (
 	"math"
 )
 
-// Event types of machine_events and task_events, from Google's description of the format (2014).
+// Event types of Google's machine_events and task_events, from the schema of 2014.
 const (
 	googleAdd    = 0
 	googleRemove = 1
@@ -20,7 +20,7 @@ const (
 	googleUpdateRunning = 8
 )
 
-// googleReasons maps the event types 2 to 6, in this order, to Reasons.
+// googleReasons are the Reasons of event types 2 to 6.
 var googleReasons = [...]Reason{Evicted, Failed, Finished, Killed, Lost}
 
 // machineColumns is the number of columns of machine_events.
@@ -44,20 +44,20 @@ const (
 	taskColumns
 )
 
-// afterTrace is the time that the source gives to events after the end of the trace.
+// afterTrace is the time of events after the trace's end.
 const afterTrace = math.MaxInt64
 
-// pendingSlot marks a task that waits for its start.
+// pendingSlot is the slot of a task that was submitted and has not started.
 const pendingSlot = math.MaxUint32 - 1
 
-// A google reads ClusterData 2011: machine_events and task_events, merged.
+// A google reads Google's ClusterData 2011. It merges the tables machine_events and task_events by time.
 type google struct {
 	source
 	machines *googleTable
 	tasks    *googleTable
-	more     struct{ machines, tasks bool } // whether the table has a current row that no event was made of yet
-	submits  bool                           // containers start at their SUBMIT row instead of their SCHEDULE row
-	middle   bool                           // the first available part of task_events is not part 0
+	more     struct{ machines, tasks bool } // the current row of the table is not used yet
+	submits  bool                           // containers start with SUBMIT rows instead of SCHEDULE rows
+	middle   bool                           // the first available part is not the first part of the trace
 	numbers  map[uint64]*googleMachine
 	live     tasks
 }
@@ -68,7 +68,7 @@ type googleMachine struct {
 	there  bool
 }
 
-// openGoogle opens a folder of ClusterData 2011.
+// openGoogle opens a directory of ClusterData 2011.
 func openGoogle(s spec, o Options) (Reader, error) {
 	machines, err := openGoogleTable(s.path, "machine_events", machineColumns)
 	if err != nil {
@@ -116,7 +116,7 @@ func (g *google) Next(e *Event) error {
 	}
 }
 
-// step handles the earlier of the current rows of both tables. It reports whether the row became an event in e.
+// step processes the earlier of the next rows of both tables, and reports whether the row yields an event.
 func (g *google) step(e *Event) (bool, error) {
 	if !g.more.machines {
 		if err := advance(g.machines, &g.more.machines); err != nil {
@@ -129,7 +129,7 @@ func (g *google) step(e *Event) (bool, error) {
 		}
 	}
 	switch {
-	case !g.more.tasks: // the trace ends with the last available task row, although the machine events cover the whole month
+	case !g.more.tasks: // the events of machines last for a month, even if only some parts of the tasks exist
 		return false, io.EOF
 	case g.more.machines && g.machines.time <= g.tasks.time:
 		g.more.machines = false
@@ -140,7 +140,7 @@ func (g *google) step(e *Event) (bool, error) {
 	}
 }
 
-// advance reads the next row of a table. At the end of the table, it sets *more to false.
+// advance reads the next row. It sets *more to true unless the table has ended.
 func advance(t *googleTable, more *bool) error {
 	err := t.next()
 	if err == io.EOF {
@@ -150,7 +150,7 @@ func advance(t *googleTable, more *bool) error {
 	return err
 }
 
-// machine turns the row of machine_events into an event.
+// machine converts the current row of machine_events to an event.
 func (g *google) machine(e *Event) error {
 	t := g.machines
 	id, ok := parseUint(t.field(1))
@@ -179,7 +179,7 @@ func (g *google) machine(e *Event) error {
 	return g.machineCapacity(e, id, m)
 }
 
-// machineCapacity records the capacity of a machine. A row without a capacity keeps the former capacity.
+// machineCapacity reads and stores the capacity of a machine. If the row has no capacity, the previous capacity remains.
 func (g *google) machineCapacity(e *Event, id uint64, m *googleMachine) error {
 	var c capacity
 	if m != nil {
@@ -201,7 +201,7 @@ func (g *google) machineCapacity(e *Event, id uint64, m *googleMachine) error {
 	return nil
 }
 
-// amount reads a fraction of the largest machine into to. An empty field leaves to unchanged.
+// amount reads a fraction of the largest machine, unless the field is empty.
 func (g *google) amount(t *googleTable, column int, what string, to *int32) error {
 	field := t.field(column)
 	if len(field) == 0 {

@@ -10,16 +10,17 @@ import (
 	"strconv"
 )
 
-// A part is a file of a Google table.
+// A part is one of the files of a Google table.
 type part struct {
 	path   string
 	number int
 }
 
-// partName matches both layouts in use: all tables in a directory, as on mirrors, and a directory for each table, as at Google.
+// partName matches the file names of both common layouts: all tables in a single directory, as on mirrors, or a directory for each table,
+// as at Google.
 var partName = regexp.MustCompile(`part-(\d{5})-of-(\d{5})\.csv(\.gz)?$`)
 
-// findParts returns the parts of a table in the order of their numbers. The numbers need not begin with 0, but must have no gap.
+// findParts returns the parts of a table, sorted by number. The numbers must be consecutive, but need not start at 0.
 func findParts(dir, name string) ([]part, error) {
 	var parts []part
 	for _, pattern := range []string{name + "-part-*", filepath.Join(name, "part-*")} {
@@ -41,7 +42,7 @@ func findParts(dir, name string) ([]part, error) {
 	return parts, checkRun(parts)
 }
 
-// checkRun returns an error if the numbers of the parts have a gap, or if a number occurs twice.
+// checkRun returns an error if a number is missing or repeated.
 func checkRun(parts []part) error {
 	for i := 1; i < len(parts); i++ {
 		before, this := parts[i-1], parts[i]
@@ -55,11 +56,11 @@ func checkRun(parts []part) error {
 	return nil
 }
 
-// A googleTable reads the rows of a table that consists of several files. The times of the rows never decrease.
+// A googleTable reads the rows of all parts of a table. Times must not decrease.
 type googleTable struct {
 	table         // the current part
-	number int    // number of the first part
-	parts  []part // parts after the current part
+	number int    // of the first part
+	parts  []part // the parts after the current part
 	fields int    // number of fields of a row
 	time   Micros // of the current row
 	last   Micros
@@ -74,7 +75,7 @@ func openGoogleTable(dir, name string, fields int) (*googleTable, error) {
 	return g, g.nextPart()
 }
 
-// nextPart opens the next file. After an error, the next call opens the file after it.
+// nextPart opens the next part. After an error, the next call opens the part after it.
 func (g *googleTable) nextPart() error {
 	path := g.parts[0].path
 	g.parts = g.parts[1:]
@@ -90,7 +91,7 @@ func (g *googleTable) nextPart() error {
 	return nil
 }
 
-// next reads the next row and its time. At the end of a part, next opens the part after it.
+// next reads the next row and its time, and opens the next part if necessary.
 func (g *googleTable) next() error {
 	err := g.table.next()
 	for err == io.EOF && len(g.parts) > 0 {

@@ -1,6 +1,6 @@
 package trace
 
-// task converts a row of task_events to an event. It returns false if the row is no event of the stream.
+// task converts the current row of task_events to an event, or returns false if the row yields no event.
 func (g *google) task(e *Event) (bool, error) {
 	t := g.tasks
 	if t.time == afterTrace {
@@ -34,7 +34,7 @@ func (g *google) task(e *Event) (bool, error) {
 	}
 }
 
-// submit handles a SUBMIT row.
+// submit processes a SUBMIT row.
 func (g *google) submit(e *Event, known bool) (bool, error) {
 	if known {
 		return false, g.tasks.wrong("submitted twice", "task %d of job %d has not ended", e.Task, e.Job)
@@ -46,8 +46,7 @@ func (g *google) submit(e *Event, known bool) (bool, error) {
 	return false, nil
 }
 
-// schedule handles a SCHEDULE row. The stream does not contain the machine that Google's scheduler chose; schedule only checks that the
-// machine exists.
+// schedule processes a SCHEDULE row. It only checks the machine that the source had selected, because a replay places the container itself.
 func (g *google) schedule(e *Event, slot uint32, known bool) (bool, error) {
 	t := g.tasks
 	machine, ok := parseUint(t.field(columnMachine))
@@ -62,13 +61,13 @@ func (g *google) schedule(e *Event, slot uint32, known bool) (bool, error) {
 	case known && slot != pendingSlot:
 		return false, t.wrong("started twice", "task %d of job %d runs", e.Task, e.Job)
 	}
-	if unknown { // in Google's trace, 13 of the 132,982 tasks that run at the start
+	if unknown { // true for 13 of the 132,982 tasks that run at the start
 		g.notes.add("ran at the start on machines that were not there", t.place())
 	}
 	return g.begin(e)
 }
 
-// begin converts the row to a Submit.
+// start converts the current row to a Submit.
 func (g *google) begin(e *Event) (bool, error) {
 	t := g.tasks
 	class, okClass := parseUint(t.field(columnClass))
@@ -88,7 +87,7 @@ func (g *google) begin(e *Event) (bool, error) {
 	return true, nil
 }
 
-// requests reads the requests of a task. The fields are empty if the source lost the record of the event.
+// requests reads the requests of a task. A row that Google added for a missing record has empty fields.
 func (g *google) requests(e *Event) error {
 	t := g.tasks
 	if err := g.amount(t, columnCPU, "CPU request", &e.CPU); err != nil {
@@ -110,7 +109,7 @@ func (g *google) requests(e *Event) error {
 	return g.fits(capacity{e.CPU, e.Memory}, &t.table)
 }
 
-// end handles a row that ends a task. A task can end without a start.
+// end processes a row with the end of a task. A task can end before it has started.
 func (g *google) end(e *Event, slot uint32, known bool) (bool, error) {
 	t := g.tasks
 	switch {

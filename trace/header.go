@@ -19,10 +19,10 @@ var unitWords = [...]string{LargestMachine: "largest-machine", Milli: "milli"}
 
 func (u Unit) String() string { return wordOf(unitWords[:], int(u)) }
 
-// MarshalText writes the unit as its word.
+// MarshalText implements encoding.TextMarshaler.
 func (u Unit) MarshalText() ([]byte, error) { return []byte(u.String()), nil }
 
-// UnmarshalText parses the text of MarshalText.
+// UnmarshalText implements encoding.TextUnmarshaler.
 func (u *Unit) UnmarshalText(text []byte) error {
 	for i, word := range unitWords {
 		if word == string(text) {
@@ -33,11 +33,11 @@ func (u *Unit) UnmarshalText(text []byte) error {
 	return fmt.Errorf("unit %q: must be %s or %s", text, LargestMachine, Milli)
 }
 
-// One is the largest machine's CPU or memory under LargestMachine.
+// One is the CPU or memory of the largest machine in the unit LargestMachine.
 const One = 1_000_000_000
 
-// Milli converts an amount of CPU to milli-CPU, rounded to the nearest. coresOfLargest, the CPUs of the largest machine, matters only for
-// the unit LargestMachine.
+// Milli converts an amount of CPU to milli-CPU, rounded to the nearest integer. It only uses coresOfLargest, the number of cores of the
+// largest machine, if the unit is LargestMachine.
 func (u Unit) Milli(cpu int32, coresOfLargest float64) int64 {
 	if u == Milli {
 		return int64(cpu)
@@ -45,27 +45,27 @@ func (u Unit) Milli(cpu int32, coresOfLargest float64) int64 {
 	return int64(float64(cpu)*coresOfLargest*1000/One + 0.5)
 }
 
-// A Class is a class of containers in the source, such as a scheduling class or a QoS class.
+// A Class is a class of containers in the source.
 type Class struct {
 	Name      string `json:"name"`
-	Sensitive bool   `json:"sensitive"` // latency-sensitive: the natural choice of sensitive containers
+	Sensitive bool   `json:"sensitive"` // the source calls the class latency-sensitive, so that replays can treat it as sensitive
 }
 
-// A Header holds the facts about a trace that are known before its events are read. An unknown count is 0.
+// A Header holds the facts about a trace that are known before its events are read. Unknown counts are 0.
 type Header struct {
 	Name    string  `json:"name"`   // display name, such as "google2011"
-	Source  string  `json:"source"` // the spec that it was opened with
+	Source  string  `json:"source"` // spec with which the trace was opened
 	Unit    Unit    `json:"unit"`
-	Classes []Class `json:"classes"` // the classes that Event.Class selects
+	Classes []Class `json:"classes"` // indexed by Event.Class
 
-	Machines   int64  `json:"machines,omitempty"`   // distinct machines
-	Containers int64  `json:"containers,omitempty"` // incarnations
-	Slots      int64  `json:"slots,omitempty"`      // maximum number of containers at once: Event.Container is always less
+	Machines   int64  `json:"machines,omitempty"`   // number of different machines
+	Containers int64  `json:"containers,omitempty"` // number of Submits
+	Slots      int64  `json:"slots,omitempty"`      // maximum number of simultaneous containers; Event.Container is lower
 	Events     int64  `json:"events,omitempty"`
 	Span       Micros `json:"span,omitempty"` // time of the last event; for a running generator, an upper bound
 }
 
-// cpuText formats an amount of CPU in the source's unit, for errors.
+// cpuText formats an amount of CPU for errors: as a fraction of the largest machine, or in milli-CPU.
 func (u Unit) cpuText(cpu int32) string {
 	if u == LargestMachine {
 		return strconv.FormatFloat(float64(cpu)/One, 'g', 6, 64)
@@ -73,7 +73,7 @@ func (u Unit) cpuText(cpu int32) string {
 	return strconv.Itoa(int(cpu)) + "m"
 }
 
-// memoryText formats an amount of memory in the source's unit, for errors.
+// memoryText formats an amount of memory for errors.
 func (u Unit) memoryText(memory int32) string {
 	if u == LargestMachine {
 		return u.cpuText(memory)

@@ -9,14 +9,14 @@ import (
 	"time"
 )
 
-// A jsonList reads the items of a Kubernetes List in their order.
+// A jsonList reads the items of a Kubernetes List, one after another.
 type jsonList struct {
 	file  string
 	lines *lineCounter
 	in    *json.Decoder
 }
 
-// A jsonFault makes the rest of a file unreadable.
+// A jsonFault is an error after which the rest of the file cannot be read.
 type jsonFault struct{ *SyntaxError }
 
 func (f *jsonFault) Unwrap() error { return f.SyntaxError }
@@ -26,7 +26,7 @@ func newJSONList(file string, in io.Reader) *jsonList {
 	return &jsonList{file: file, lines: lines, in: json.NewDecoder(lines)}
 }
 
-// each calls item for each item of the list; item must decode exactly one value.
+// each calls item for each item of the list. item must decode exactly one value.
 func (l *jsonList) each(item func() error) error {
 	if err := l.delimiter('{'); err != nil {
 		return err
@@ -50,14 +50,14 @@ func (l *jsonList) each(item func() error) error {
 			if err := item(); err != nil {
 				return err
 			}
-			l.lines.at(l.in.InputOffset()) // at drops the line ends before the offset
+			l.lines.at(l.in.InputOffset()) // releases the offsets of passed lines
 		}
 		return l.delimiter(']')
 	}
 	return l.fault(errors.New("no items: must be the output of kubectl get … -o json"))
 }
 
-// delimiter reads a bracket.
+// delimiter reads a bracket or brace.
 func (l *jsonList) delimiter(want json.Delim) error {
 	token, err := l.in.Token()
 	if err == nil && token != want {
@@ -69,7 +69,7 @@ func (l *jsonList) delimiter(want json.Delim) error {
 	return nil
 }
 
-// decode decodes the next value. A value of a wrong type is a fault of the item only.
+// decode decodes the next value. After a value with a wrong type, the next items can still be read.
 func (l *jsonList) decode(v any) error {
 	err := l.in.Decode(v)
 	var wrongType *json.UnmarshalTypeError
@@ -84,12 +84,12 @@ func (l *jsonList) decode(v any) error {
 	}
 }
 
-// wrong returns an error with the line on which the most recent item ends.
+// itemError returns an error with the line on which the last item ends.
 func (l *jsonList) wrong(what, format string, args ...any) error {
 	return &SyntaxError{l.file, l.lines.at(l.in.InputOffset()), what, fmt.Sprintf(format, args...)}
 }
 
-// fault returns the error that ends the file.
+// fault returns a jsonFault.
 func (l *jsonList) fault(err error) error {
 	what, offset := "not JSON", l.in.InputOffset()
 	if syntax, ok := errors.AsType[*json.SyntaxError](err); ok {
@@ -101,13 +101,12 @@ func (l *jsonList) fault(err error) error {
 	return &jsonFault{&SyntaxError{l.file, l.lines.at(offset), what, err.Error()}}
 }
 
-// A lineCounter counts the lines that pass through Read. It converts increasing offsets to lines, because a JSON decoder reads ahead and
-// knows only the offset of the current value.
+// A lineCounter maps offsets in a file to lines. It stores only the line ends after the last requested offset.
 type lineCounter struct {
 	in     io.Reader
-	breaks []int64 // offsets of the line ends after the last offset of at
+	breaks []int64 // offsets of line ends after the last requested offset
 	offset int64
-	line   int64 // number of line ends before the last offset of at
+	line   int64 // number of line ends before the last requested offset
 }
 
 // Read implements io.Reader.
@@ -125,7 +124,7 @@ func (c *lineCounter) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// at returns the line of an offset, from 1. The offset must not be less than in the previous call.
+// at returns the line of an offset, from 1. The offset must not be lower than in the previous call.
 func (c *lineCounter) at(offset int64) int64 {
 	passed := 0
 	for passed < len(c.breaks) && c.breaks[passed] < offset {

@@ -12,11 +12,11 @@ import (
 	"time"
 )
 
-// kubeSpan is the length of the trace of a snapshot. All containers start at 0 and end at kubeSpan, because a replay without duration has
-// no shares of time.
+// kubeSpan is the duration of the trace for a snapshot. Its containers start at 0 and end at kubeSpan, so that averages over time are
+// defined.
 const kubeSpan = Hour
 
-// kubeClasses are the pods' QoS classes.
+// kubeClasses are the QoS classes of pods.
 var kubeClasses = []Class{{"BestEffort", false}, {"Burstable", false}, {"Guaranteed", true}}
 
 // A kubectl reads a snapshot of a Kubernetes cluster.
@@ -25,7 +25,7 @@ type kubectl struct {
 	submits bool
 	list    *jsonList // the current list
 	nodes   map[string]bool
-	names   map[string]bool // names of the pods so far, with their namespaces
+	names   map[string]bool // names of all pods, with their namespaces
 	pods    []kubePod       // pods to place
 }
 
@@ -66,16 +66,16 @@ func (k *kubectl) read(list *jsonList, item func() error) error {
 	return k.forgive(list.each(func() error {
 		err := item()
 		if fault := (*jsonFault)(nil); errors.As(err, &fault) {
-			return err // after an error of the JSON syntax, the rest of the file cannot be read
+			return err // the rest of the file is unreadable as well
 		}
 		return k.forgive(err)
 	}))
 }
 
-// kubeResources are the amounts of resources by name.
+// kubeResources maps names of resources to amounts.
 type kubeResources map[string]string
 
-// capacity reads CPU and memory.
+// capacity parses the amounts of CPU and memory. round rounds memory to MiB.
 func (r kubeResources) capacity(round func(float64) float64) (capacity, error) {
 	cpu, ok := parseCPU([]byte(r["cpu"]))
 	if !ok {
@@ -88,7 +88,7 @@ func (r kubeResources) capacity(round func(float64) float64) (capacity, error) {
 	return capacity{cpu, memory}, nil
 }
 
-// kubeNode has the fields of a Node that the reader uses.
+// A kubeNode has the fields of a node that are read.
 type kubeNode struct {
 	Metadata struct{ Name string }
 	Spec     struct {
@@ -98,7 +98,7 @@ type kubeNode struct {
 	Status struct{ Allocatable kubeResources }
 }
 
-// node reads the next Node.
+// addNode reads the next node, and adds the event of its machine.
 func (k *kubectl) node(machines *[]Event) error {
 	var n kubeNode
 	if err := k.list.decode(&n); err != nil {
@@ -129,7 +129,7 @@ func (k *kubectl) node(machines *[]Event) error {
 	return nil
 }
 
-// A kubePod is a pod of the trace.
+// A kubePod is a pod that needs resources.
 type kubePod struct {
 	lifetime
 	name     string // NAMESPACE/NAME
@@ -138,7 +138,8 @@ type kubePod struct {
 	priority int32
 }
 
-// place sorts the pods by their creation and makes a lifetime of each pod.
+// sortPods sorts the pods by creation time, and sets their priorities, jobs and tasks. Priorities are ranks, because a priority of an Event
+// has 8 bits.
 func (k *kubectl) place() {
 	slices.SortFunc(k.pods, func(a, b kubePod) int {
 		if d := a.created.Compare(b.created); d != 0 {

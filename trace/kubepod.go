@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// kubePodObject has the fields of a Pod that the reader uses.
+// A kubePodObject has the fields of a pod that are read.
 type kubePodObject struct {
 	Metadata struct {
 		Name, Namespace   string
@@ -33,10 +33,10 @@ type kubeContainer struct {
 	Resources     struct{ Requests kubeResources }
 }
 
-// name returns NAMESPACE/NAME.
+// name returns NAMESPACE/NAME of the pod.
 func (o *kubePodObject) name() string { return o.Metadata.Namespace + "/" + o.Metadata.Name }
 
-// pod reads the next Pod.
+// addPod reads the next pod, and adds it if it needs resources.
 func (k *kubectl) pod() error {
 	var o kubePodObject
 	if err := k.list.decode(&o); err != nil {
@@ -75,7 +75,7 @@ func (k *kubectl) pod() error {
 	return nil
 }
 
-// runs reports whether a pod uses the resources of a node: a finished pod does not.
+// needsResources reports whether a pod runs, or waits for a node and k includes waiting pods.
 func (k *kubectl) runs(o *kubePodObject) (bool, error) {
 	name, node := o.name(), o.Spec.NodeName
 	switch o.Status.Phase {
@@ -96,7 +96,7 @@ func (k *kubectl) runs(o *kubePodObject) (bool, error) {
 	return true, nil
 }
 
-// fitsPod returns an error if the request of a pod exceeds the largest node.
+// checkPodFits returns an error for a request that is larger than the largest node.
 func (k *kubectl) fitsPod(c capacity) error {
 	if fault, ok := errors.AsType[*SyntaxError](k.fits(c, &table{})); ok {
 		return errors.New(fault.Problem + ": " + fault.Detail)
@@ -104,8 +104,8 @@ func (k *kubectl) fitsPod(c capacity) error {
 	return nil
 }
 
-// requests returns the request of a pod as kube-scheduler computes it: the sum of the containers and sidecars, or the largest init
-// container with the sidecars before it if that is more, plus the pod's overhead. asks is true if a container requests CPU.
+// requests returns the total request of a pod as kube-scheduler computes it. This is the sum of containers and sidecars, or the sum of
+// sidecars and the largest init container if that is more, plus the overhead. asks reports whether any container requests CPU.
 func (o *kubePodObject) requests() (sum capacity, asks bool, err error) {
 	var cpu, memory, initCPU, initMemory int64
 	add := func(r kubeResources, once bool) {
@@ -142,7 +142,7 @@ func (o *kubePodObject) requests() (sum capacity, asks bool, err error) {
 	return capacity{int32(cpu), int32(memory)}, asks, err
 }
 
-// owner returns the first owner of the pod, NAMESPACE/KIND/NAME, or the pod itself. It becomes the job of the trace.
+// owner returns NAMESPACE/KIND/NAME of the pod's first owner, or the pod's name.
 func (o *kubePodObject) owner() string {
 	if owners := o.Metadata.OwnerReferences; len(owners) > 0 {
 		return o.Metadata.Namespace + "/" + owners[0].Kind + "/" + owners[0].Name
@@ -150,7 +150,7 @@ func (o *kubePodObject) owner() string {
 	return o.name()
 }
 
-// note counts the properties of a pod that events cannot represent, for the Report.
+// noteOmissions counts the properties of a pod that events cannot represent.
 func (k *kubectl) note(o *kubePodObject) {
 	where := "pod " + o.name()
 	if len(o.Spec.Affinity) > 0 && string(o.Spec.Affinity) != "null" && string(o.Spec.Affinity) != "{}" {

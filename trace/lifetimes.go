@@ -8,13 +8,13 @@ import (
 
 // A lifetime is a container with a known start and end.
 type lifetime struct {
-	Event         // the Submit, without a slot
-	until  Micros // time of the End; math.MaxInt64: the source has no end
+	Event         // the container's Submit, without a slot
+	until  Micros // time of the end; math.MaxInt64 if unknown
 	reason Reason
 }
 
-// A whole reads a source that is not in the order of time. It must read the whole source before the first event, and keeps a small lifetime
-// of each container in memory.
+// An unsorted is the common part of readers whose source is not sorted by time. Such a source must be read completely before the first
+// event. The reader stores a small lifetime for each container.
 type whole struct {
 	source
 	stream *Memory
@@ -27,8 +27,8 @@ func (w *whole) Next(e *Event) error { return w.stream.Next(e) }
 // Close implements Reader.
 func (w *whole) Close() error { return nil }
 
-// arrange creates the stream: the machines, and then the starts and ends of containers in the order of time. At equal times, ends come
-// before starts, except that a container of no duration ends after its own start.
+// arrange creates the stream: the machines, then starts and ends sorted by time. At equal times, ends precede starts, except that an end
+// never precedes the start of the same container.
 func (w *whole) arrange(machines []Event) {
 	type moment struct {
 		time Micros

@@ -2,14 +2,14 @@ package trace
 
 import "io"
 
-// Memory is a trace in memory, for tests and repeated reads.
+// A Memory is a trace in memory, for tests and repeated reads.
 type Memory struct {
 	header Header
 	events []Event
-	at     int
+	at     int // index of the next event
 }
 
-// NewMemory returns a Reader of events, which must be in the order of time.
+// NewMemory returns a Reader of events, which must be sorted by time.
 func NewMemory(h Header, events []Event) *Memory {
 	h.Events = int64(len(events))
 	if len(events) > 0 {
@@ -31,10 +31,10 @@ func (m *Memory) Next(e *Event) error {
 	return nil
 }
 
-// Report implements Reader: no part is omitted.
+// Report implements Reader. It is always empty.
 func (m *Memory) Report() Report { return Report{} }
 
-// Close implements Reader. A closed trace starts again from the beginning.
+// Close implements Reader. After Close, Next starts again with the first event.
 func (m *Memory) Close() error {
 	m.at = 0
 	return nil

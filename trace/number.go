@@ -2,8 +2,9 @@ package trace
 
 import "hash/fnv"
 
-// JobNumber returns the number of a job in events for its name in the source: the number itself, or a hash of a name. A text with more
-// than 19 digits, or with a leading 0, is a name: two names share a number only by a hash collision.
+// JobNumber returns Event.Job for the name of a job in the source. If the name is a number, this is the number itself, otherwise a hash of
+// the name. A number with a leading 0 or more than 19 digits counts as a name, so that different names only get the same number by a hash
+// collision.
 func JobNumber(name []byte) uint64 {
 	if n, ok := parseUint(name); ok && (len(name) == 1 || name[0] != '0') {
 		return n
@@ -28,8 +29,8 @@ func parseUint(field []byte) (uint64, bool) {
 	return n, true
 }
 
-// parseScaled parses a non-negative decimal number, such as 0.0625 or 3.8e-06, times 10^digits, rounded to the nearest integer. It
-// refuses signs, NaN, infinities and values beyond 10^18.
+// parseScaled parses a non-negative decimal number, such as 0.0625 or 3.8e-06, and returns 10^digits times the number, rounded to the
+// nearest integer. It refuses signs, NaN, infinities and results above 10^18.
 func parseScaled(field []byte, digits int) (int64, bool) {
 	mantissa, exponent, rest := readMantissa(field)
 	if len(rest) == len(field) {
@@ -45,8 +46,8 @@ func parseScaled(field []byte, digits int) (int64, bool) {
 	return scale(mantissa, exponent+digits)
 }
 
-// readMantissa parses digits with at most one decimal point. It returns the first 18 digits as mantissa, the power of ten as exponent, and
-// the text after the number as rest. If the field has no digit, rest is the whole field.
+// readMantissa parses digits with at most one decimal point. The number is mantissa times 10^exponent; mantissa has at most 18 digits. rest
+// is the remaining text, or the whole field if it has no digit.
 func readMantissa(field []byte) (mantissa int64, exponent int, rest []byte) {
 	digits, point := 0, false
 	i := 0
@@ -76,7 +77,7 @@ func readMantissa(field []byte) (mantissa int64, exponent int, rest []byte) {
 	return mantissa, exponent, field[i:]
 }
 
-// readExponent parses an exponent such as e+06.
+// readExponent parses an exponent, such as e+06.
 func readExponent(text []byte) (int, bool) {
 	if text[0] != 'e' && text[0] != 'E' {
 		return 0, false
@@ -97,7 +98,7 @@ func readExponent(text []byte) (int, bool) {
 	return int(e), true
 }
 
-// scale returns n times a power of ten, rounded to the nearest integer; ok is false beyond 10^18.
+// scale returns n times 10^exponent, rounded to the nearest integer, or false if the result is above 10^18.
 func scale(n int64, exponent int) (int64, bool) {
 	for ; exponent > 0 && n != 0; exponent-- {
 		if n > 1e17 {

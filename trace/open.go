@@ -7,10 +7,10 @@ import (
 	"strings"
 )
 
-// ErrSpec reports an invalid spec. Open's other errors concern the named files.
+// ErrSpec is the error of Open for an invalid spec. Other errors of Open are about the named files.
 var ErrSpec = errors.New("bad trace spec")
 
-// A spec is a parsed argument of Open.
+// A spec is the parsed argument of Open.
 type spec struct {
 	text    string
 	path    string
@@ -18,10 +18,10 @@ type spec struct {
 	submits bool // start=submitted
 }
 
-// specForms are the accepted forms, for errors and help.
+// specForms lists the accepted specs for error messages.
 const specForms = "google2011:DIR, openb:DIR, csv:FILE, kubectl:DIR, synthetic[:machines=N,days=D,seed=S], semi-real:DIR, azure:FILE,machines=N,cores=N,memory=GIB or a FILE.ctrace"
 
-// A form is a kind of trace, with the accepted options of its spec.
+// A form is a form of a spec: the function that opens it, and the options that it accepts besides a path.
 type form struct {
 	open    func(spec, Options) (Reader, error)
 	options []string
@@ -38,7 +38,7 @@ var forms = map[string]form{
 	"azure":      {openAzure, []string{"machines", "cores", "memory"}, false},
 }
 
-// Open opens the trace that a spec names:
+// Open opens the trace for a spec, which has one of these forms:
 //
 //	google2011:DIR[,start=submitted]           Google ClusterData 2011
 //	openb:DIR[,pods=cpu300][,start=submitted]  Alibaba's GPU cluster of 2023
@@ -49,8 +49,8 @@ var forms = map[string]form{
 //	azure:FILE,machines=N,cores=N,memory=GIB   Azure's virtual machines of 2017, on N such machines
 //	FILE.ctrace                                a compact file
 //
-// A container starts at its start time in the source. With start=submitted, it starts at its submission, even if it waited or never
-// started. A path cannot contain commas.
+// By default, the Submit of a container is at the time when the source started the container. With start=submitted it is at the time when
+// the container was submitted, even if the container never started. A path must not contain commas.
 func Open(text string, o Options) (Reader, error) {
 	name, rest, _ := strings.Cut(text, ":")
 	f, known := forms[name]
@@ -67,7 +67,7 @@ func Open(text string, o Options) (Reader, error) {
 	return f.open(s, o)
 }
 
-// parse parses the part of a spec after the name: a path and options.
+// parse parses the part of a spec after the form's name: a path, and then options.
 func (f form) parse(text, rest string) (spec, error) {
 	s := spec{text: text, options: map[string]string{}}
 	words := strings.Split(rest, ",")
@@ -90,7 +90,7 @@ func (f form) parse(text, rest string) (spec, error) {
 	return s, s.start()
 }
 
-// optionList returns the accepted options for an error.
+// optionList lists the options for an error message.
 func (f form) optionList() string {
 	if len(f.options) == 0 {
 		return "none"
@@ -98,7 +98,7 @@ func (f form) optionList() string {
 	return strings.Join(f.options, "=…, ") + "=…"
 }
 
-// start parses the option start, which several forms have.
+// parseStart parses the option start, which several forms accept.
 func (s *spec) start() error {
 	switch value, given := s.options["start"]; {
 	case !given || value == "scheduled":

@@ -30,17 +30,17 @@ const (
 	openbScheduled
 )
 
-// openbClasses are the QoS classes of the pods. LS is latency-sensitive, and so are Guaranteed pods.
+// openbClasses are the QoS classes of the pods. LS means latency-sensitive; Guaranteed pods count as latency-sensitive, too.
 var openbClasses = []Class{{"BE", false}, {"LS", true}, {"Burstable", false}, {"Guaranteed", true}}
 
-// An openb reads the Alibaba GPU cluster of 2023.
+// An openb reads the trace of Alibaba's GPU cluster of 2023.
 type openb struct {
 	whole
 	submits bool
-	names   map[string]bool // names of the nodes so far, and then of the pods so far
+	names   map[string]bool // names of the nodes, and later of the pods, that were read
 }
 
-// openOpenb opens a directory with the files of openb. The option pods selects a list of pods: "default", or a variant such as "cpu300".
+// openOpenb opens a directory with the files of openb. The option pods is the variant of the pod list: "default", or for example "cpu300".
 func openOpenb(s spec, o Options) (Reader, error) {
 	variant, given := s.options["pods"]
 	if !given {
@@ -62,7 +62,7 @@ func openOpenb(s spec, o Options) (Reader, error) {
 	return newOpenb(s, o, nodes, pods)
 }
 
-// openMaybeZipped opens a table, or the table with the suffix .gz if only that exists.
+// openMaybeZipped opens a table, or the gzip file of the table if the table does not exist.
 func openMaybeZipped(path string) (*table, error) {
 	t, err := openTable(path)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -91,7 +91,7 @@ func newOpenb(s spec, o Options, nodes, pods *table) (Reader, error) {
 	return r, nil
 }
 
-// table checks that the first row of a file has the names of the columns, and calls row for each other row.
+// readTable checks the column names in the first row of a table, and calls row for each other row.
 func (r *openb) table(t *table, columns []string, row func() error) error {
 	if err := t.columns(columns); err != nil {
 		return err
@@ -99,7 +99,7 @@ func (r *openb) table(t *table, columns []string, row func() error) error {
 	return r.rows(t, len(columns), row)
 }
 
-// node reads a row of the list of nodes.
+// addNode adds the machine of the current row.
 func (r *openb) node(t *table, machines *[]Event) error {
 	if err := r.once(t, "machine added twice"); err != nil {
 		return err
@@ -113,7 +113,7 @@ func (r *openb) node(t *table, machines *[]Event) error {
 	return nil
 }
 
-// openbCapacity reads CPU and memory. These columns are the same in the lists of nodes and pods.
+// openbCapacity reads CPU and memory, which are in the same columns for nodes and pods.
 func openbCapacity(t *table) (capacity, error) {
 	cpu, okCPU := parseUint(t.fields[openbCPU])
 	memory, okMemory := parseUint(t.fields[openbMemory])
@@ -126,7 +126,7 @@ func openbCapacity(t *table) (capacity, error) {
 	return capacity{int32(cpu), int32(memory)}, nil
 }
 
-// once returns an error if the name of the row occurred before.
+// checkUnique returns an error if the name in the current row was read before.
 func (r *openb) once(t *table, what string) error {
 	name := t.fields[openbName]
 	if r.names[string(name)] {
@@ -136,7 +136,7 @@ func (r *openb) once(t *table, what string) error {
 	return nil
 }
 
-// pod reads a row of a list of pods.
+// addPod adds the lifetime of the pod in the current row.
 func (r *openb) pod(t *table) error {
 	if err := r.once(t, "pod listed twice"); err != nil {
 		return err
@@ -165,7 +165,7 @@ func (r *openb) pod(t *table) error {
 	return nil
 }
 
-// times reads the start and the end of a pod. It returns nil for a pod that never started.
+// readLife reads the start and the end of a pod, and returns nil for a pod that never started.
 func (r *openb) times(t *table) (*lifetime, error) {
 	start, reason := openbScheduled, Finished
 	switch phase := string(t.fields[openbPhase]); phase {

@@ -13,35 +13,36 @@ type Reader interface {
 	Next(*Event) error
 	// Report lists the parts of the source that were omitted so far.
 	Report() Report
-	// Close must be called: it ends the goroutine that decompresses a source.
+	// Close must be called, because it ends the goroutine that decompresses a source.
 	io.Closer
 }
 
-// Options of Open.
+// Options are options of Open.
 type Options struct {
-	// Lenient skips invalid parts and counts them in the Report. Otherwise an invalid part ends the reading with an error.
+	// Lenient makes the Reader skip invalid parts of the source, and count them in the Report. Otherwise Next returns an error for an
+	// invalid part.
 	Lenient bool
 }
 
 // A Report lists the parts of a source that are not in the stream.
 type Report struct {
-	Skipped     []Count `json:"skipped,omitempty"`     // invalid parts that a lenient reader skipped
-	NotModelled []Count `json:"notModelled,omitempty"` // valid parts that events cannot represent
+	Skipped     []Count `json:"skipped,omitempty"`     // invalid; skipped because of Options.Lenient
+	NotModelled []Count `json:"notModelled,omitempty"` // valid, but not representable as events
 }
 
-// A Count is the number of omitted parts with the same reason, and the place of the first.
+// A Count is the number of omitted parts with the same reason, and the location of the first part.
 type Count struct {
 	Reason string `json:"what"`
 	N      int64  `json:"count"`
-	First  string `json:"first"` // file:line, or an object's name
+	First  string `json:"first"` // FILE:LINE, or the name of an object
 }
 
-// A SyntaxError is an error at a place in a source.
+// A SyntaxError is an error at a location in a source.
 type SyntaxError struct {
 	File    string
-	Line    int64  // from 1; 0 where the file has no lines
-	Problem string // kind of the fault, counted in a Report
-	Detail  string // found text and accepted forms
+	Line    int64  // from 1; 0 if the file has no lines
+	Problem string // kind of the error, by which a Report counts
+	Detail  string // the invalid text and the accepted forms
 }
 
 func (e *SyntaxError) Error() string {

@@ -8,15 +8,15 @@ import (
 	"strings"
 )
 
-// semiRealEnd is the end of Google's month: the time of the last machine event.
+// semiRealEnd is the time of the last machine event of the real month.
 const semiRealEnd = 2_506_136 * Second
 
-// Assumptions of the semi-real month, for values that the data lack.
+// Parameters of the semi-real month that the data do not contain.
 const (
-	longAge   = 2000 * Second // containers that are older than this at the end of the parts count as long
-	lasting   = 0.62          // share of long containers that another container replaces at their end, so that the load stays the same
-	taskScale = 1.6           // factor for the number of tasks: the job table has 15.9 million of the 25.4 million tasks
-	taskLeast = 0.34          // a task runs for at least this share of its job's duration
+	longAge   = 2000 * Second // minimum age of long containers at the end of the parts
+	lasting   = 0.62          // share of long containers that are replaced when they end; with it, the load stays as in the parts
+	taskScale = 1.6           // factor for the tasks of a job: the job table has only 15.9 of 25.4 million tasks
+	taskLeast = 0.34          // minimum share of a job's duration for which a task runs
 )
 
 var jobColumns = strings.Split("job_id,submit_us,schedule_us,end_us,end_event,sched_class,user_id,logical_name_id,n_tasks,cpu_request,src", ",")
@@ -32,22 +32,22 @@ const (
 	jobCPU      = 9
 )
 
-// A semiReal generates a month from the available parts of Google's trace. It has all machine events, the tasks of the parts, and after the
-// parts the jobs of a derived job table. The ends of tasks that still run after the parts, and the durations of the tasks of the job table,
-// are random.
+// A semiReal extends the available parts of Google's trace to a month. It has the real machines, the real tasks of the parts, and
+// afterwards the jobs of a table that was derived from the trace. It draws random ends for the tasks that run at the end of the parts, and
+// random durations for the tasks of the jobs.
 type semiReal struct {
 	*crowd
 	parts   *google
 	jobs    *table
-	row     batch    // the next job
+	row     batch    // the next job of the table
 	rowTime Micros   // time of row; math.MaxInt64 after the last job
-	ready   bool     // whether row is a job that has not started yet
-	real    bool     // whether the stream is still within the parts
+	ready   bool     // row is valid and not used yet
+	real    bool     // the parts have not ended yet
 	started []Micros // start of the container in each slot, during the parts
 	last    Micros
 }
 
-// openSemiReal opens a folder of ClusterData 2011 that also has the job table.
+// openSemiReal opens a directory with ClusterData 2011 and the job table.
 func openSemiReal(s spec, o Options) (Reader, error) {
 	jobs, err := openMaybeZipped(filepath.Join(s.path, "jobs_2011_imputed.csv"))
 	if err != nil {
@@ -116,7 +116,7 @@ func (r *semiReal) Next(e *Event) error {
 	}
 }
 
-// follow records the running containers during the parts.
+// recordTask records a task that starts during the parts.
 func (r *semiReal) follow(e *Event) {
 	r.last = e.Time
 	if e.Kind != Submit {
@@ -131,7 +131,7 @@ func (r *semiReal) follow(e *Event) {
 		shape: shape{e.CPU, e.Memory, e.Class, e.Priority, e.Flags &^ AtStart}}
 }
 
-// takeOver draws the ends of the containers that still run at the end of the parts.
+// planEnds draws the ends of the tasks that run at the end of the parts.
 func (r *semiReal) takeOver() {
 	r.slots = r.parts.slots
 	free := make([]bool, len(r.live))
@@ -149,7 +149,7 @@ func (r *semiReal) takeOver() {
 	}
 }
 
-// step handles the earliest of the next machine event, the next job and the next due event. It reports whether that is an event in e.
+// step processes the earliest of the next machine row, the next job and the next due event. It reports whether it has set e.
 func (r *semiReal) step(e *Event) (bool, error) {
 	if !r.parts.more.machines {
 		if err := advance(r.parts.machines, &r.parts.more.machines); err != nil {

@@ -5,7 +5,7 @@ import (
 	"math"
 )
 
-// nextJob reads the next job that was submitted after the parts.
+// nextJob reads the next job that was submitted after the end of the parts.
 func (r *semiReal) nextJob() error {
 	for {
 		err := r.jobs.next()
@@ -22,10 +22,10 @@ func (r *semiReal) nextJob() error {
 	}
 }
 
-// maxTasks is more tasks than any job has.
+// maxTasks bounds the number of tasks of a job in the table.
 const maxTasks = 100_000
 
-// readJob reads a row of the job table.
+// readJob reads the job in the current row of the job table.
 func (r *semiReal) readJob() error {
 	t := r.jobs
 	if err := t.want(len(jobColumns)); err != nil {
@@ -65,14 +65,14 @@ func (r *semiReal) readJob() error {
 	return nil
 }
 
-// drawJob creates a job from a row of the job table. It draws the values that the table lacks.
+// drawJob creates a job from the values of a row, and draws the values that the table does not contain.
 func (r *semiReal) drawJob(numbers *[jobTasks + 1]uint64, runs Micros, cpu int32) {
 	tasks := uint32(float64(numbers[jobTasks])*taskScale + r.rng.Float64())
 	r.row = batch{member: r.draw(arriving, uint8(numbers[jobClass]), tasks), tasks: tasks, runs: min(runs, semiRealEnd)}
 	r.row.job, r.row.cpu = numbers[jobID], cpu
 }
 
-// startTask starts the next task of a job.
+// startTask sets e to the start of the next task of a job.
 func (r *semiReal) startTask(e *Event, now Micros, i uint32) {
 	b := r.nextTask(now, i)
 	part := taskLeast + (1-taskLeast)*r.rng.Float64()

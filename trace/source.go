@@ -5,17 +5,17 @@ import (
 	"io"
 )
 
-// A source is the common part of the readers of external traces: omitted parts, running containers, and machines.
+// A source is the common part of the readers of external traces: the counts of omitted parts, the slots, and the largest machine.
 type source struct {
 	header  Header
 	lenient bool
 	skipped tally
 	notes   tally
 	slots   slots
-	largest capacity // largest CPU and largest memory of the machines so far
+	largest capacity // maximum CPU and maximum memory of all machines so far
 }
 
-// capacity is CPU and memory in the trace's unit.
+// A capacity is an amount of CPU and memory in the unit of the trace.
 type capacity struct{ cpu, memory int32 }
 
 // Header implements Reader.
@@ -24,7 +24,7 @@ func (s *source) Header() Header { return s.header }
 // Report implements Reader.
 func (s *source) Report() Report { return Report{s.skipped.counts, s.notes.counts} }
 
-// forgive returns nil for a fault that a lenient reader skips, and counts the fault. It returns all other errors unchanged.
+// forgive counts an invalid part and returns nil if the reader is lenient. Otherwise, and for other errors, it returns err.
 func (s *source) forgive(err error) error {
 	var fault *SyntaxError
 	if !s.lenient || !errors.As(err, &fault) {
@@ -34,7 +34,7 @@ func (s *source) forgive(err error) error {
 	return nil
 }
 
-// rows calls row for each row of a table. A row with another number of fields is a fault.
+// rows calls row for each row of a table. Rows with another number of fields are invalid.
 func (s *source) rows(t *table, fields int, row func() error) error {
 	for {
 		err := t.next()
@@ -53,13 +53,13 @@ func (s *source) rows(t *table, fields int, row func() error) error {
 	}
 }
 
-// grow updates largest with the capacity of a machine.
+// addCapacity updates largest for a machine.
 func (s *source) grow(c capacity) {
 	s.largest.cpu = max(s.largest.cpu, c.cpu)
 	s.largest.memory = max(s.largest.memory, c.memory)
 }
 
-// fits returns an error if a request exceeds the largest machine.
+// checkFits returns an error for a request that is larger than the largest machine.
 func (s *source) fits(c capacity, t *table) error {
 	switch {
 	case c.cpu > s.largest.cpu:
@@ -72,13 +72,13 @@ func (s *source) fits(c capacity, t *table) error {
 	return nil
 }
 
-// A tally counts omitted parts by reason, in the order of their first appearance.
+// A tally counts omitted parts by reason. The reasons are in the order of their first appearance.
 type tally struct {
 	index  map[string]int
 	counts []Count
 }
 
-// add counts an omitted part at a place.
+// add counts an omitted part at a location.
 func (t *tally) add(what, place string) {
 	i, known := t.index[what]
 	if !known {
@@ -92,7 +92,7 @@ func (t *tally) add(what, place string) {
 	t.counts[i].N++
 }
 
-// slots allocates the numbers of containers. It reuses the last released number first, so that the numbers stay small.
+// slots allocates slots for containers. It reuses the last released slot first, so that the numbers stay small.
 type slots struct {
 	free []uint32
 	next uint32

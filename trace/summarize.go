@@ -1,18 +1,18 @@
 package trace
 
-// A summarizer collects the data of a Summary from events.
+// A summarizer computes a Summary from events.
 type summarizer struct {
 	Summary
-	one       float64 // amount of CPU in the trace's unit that equals factor cores
+	one       float64 // amount of CPU that equals factor cores
 	factor    float64
 	machines  []machineNow
 	mix       map[capacity]int64
 	slots     []slotNow
-	jobs      map[uint64]bool // true for jobs from before the start
-	requests  [2]counter      // requests of the containers at the start, and of later containers
+	jobs      map[uint64]bool // known jobs; true for jobs that existed at the start
+	requests  [2]counter      // CPU requests: of containers at the start, of new containers
 	durations []counter       // by class
-	hours     [2]counter      // number of new containers and of new jobs, by hour
-	first     Micros          // time of the first event after the start
+	hours     [2]counter      // arrivals by hour: of containers, of jobs
+	first     Micros          // time of the first event after the start; -1 before
 	now       Micros
 	load      loadLine
 	is        loadSums
@@ -23,7 +23,7 @@ type machineNow struct {
 	there bool
 }
 
-// slotNow is the running container of a slot.
+// A slotNow is the container in a slot.
 type slotNow struct {
 	start Micros
 	cpu   int32
@@ -32,7 +32,7 @@ type slotNow struct {
 	live  bool
 }
 
-// Populations of requests and hours.
+// Indexes of requests and hours.
 const (
 	held, fresh     = 0, 1
 	containers, job = 0, 1
@@ -76,7 +76,7 @@ func (s *summarizer) event(e *Event) {
 	}
 }
 
-// atStart records the state before the first event after the start.
+// recordStart records the machines and containers that exist before the first event after the start.
 func (s *summarizer) atStart() {
 	for _, m := range s.machines {
 		if m.there {
@@ -148,7 +148,7 @@ func (s *summarizer) end(e *Event) {
 	}
 }
 
-// finish computes the values that depend on all events.
+// finish computes the values that are only known after the last event.
 func (s *summarizer) finish(r Reader) *Summary {
 	if s.first < 0 {
 		s.first = s.now

@@ -6,39 +6,39 @@ import (
 	"slices"
 )
 
-// A Summary summarizes a whole trace. CPU is in cores: fractions of the largest machine times CoresOfLargest.
+// A Summary summarizes a whole trace. CPU is in cores. Fractions of the largest machine are multiplied with CoresOfLargest.
 type Summary struct {
 	Header         Header  `json:"header"`
-	CoresOfLargest float64 `json:"coresOfLargest,omitempty"` // where the unit is the largest machine
+	CoresOfLargest float64 `json:"coresOfLargest,omitempty"` // only if the unit is LargestMachine
 	Machines       struct {
-		Start    int64         `json:"start"` // there at time 0
-		All      int64         `json:"all"`   // distinct machines
+		Start    int64         `json:"start"` // machines at time 0
+		All      int64         `json:"all"`   // different machines
 		Removals int64         `json:"removals"`
 		Updates  int64         `json:"updates"`
 		Cores    float64       `json:"cores"` // at the start
 		Mix      []MachineKind `json:"mix"`   // at the start, the most frequent first
 	} `json:"machines"`
 	Containers struct {
-		Start  int64            `json:"start"` // that run at the start
+		Start  int64            `json:"start"` // running at the start
 		New    int64            `json:"new"`
-		AtOnce int64            `json:"atOnce"` // most of them
+		AtOnce int64            `json:"atOnce"` // maximum number of simultaneous containers
 		Ends   map[string]int64 `json:"ends"`   // by reason
 	} `json:"containers"`
 	Jobs        int64        `json:"jobs"`        // jobs that started during the trace
 	RequestNew  Quantiles    `json:"requestNew"`  // cores, of new containers
-	RequestHeld Quantiles    `json:"requestHeld"` // cores, of those that run at the start
-	Arrivals    Quantiles    `json:"arrivals"`    // new containers an hour
-	JobArrivals Quantiles    `json:"jobArrivals"` // new jobs an hour
+	RequestHeld Quantiles    `json:"requestHeld"` // cores, of containers that run at the start
+	Arrivals    Quantiles    `json:"arrivals"`    // new containers per hour
+	JobArrivals Quantiles    `json:"jobArrivals"` // new jobs per hour
 	Classes     []ClassTimes `json:"classes"`
 	Load        []LoadPoint  `json:"load"`
-	LoadMean    float64      `json:"loadMean"` // requested CPU / capacity, over time
+	LoadMean    float64      `json:"loadMean"` // requested CPU / capacity, averaged over time
 	Report      Report       `json:"report"`
 }
 
-// A MachineKind is a group of machines of the same size.
+// A MachineKind is a group of machines with the same size.
 type MachineKind struct {
 	Cores  float64 `json:"cores"`
-	Memory float64 `json:"memory"` // of the largest machine, or MiB
+	Memory float64 `json:"memory"` // as a fraction of the largest machine, or in MiB
 	Share  float64 `json:"share"`
 }
 
@@ -57,17 +57,17 @@ type Quantiles struct {
 	Mean float64 `json:"mean"`
 }
 
-// ClassTimes holds the durations of a class's containers that started during the trace, in seconds.
+// ClassTimes holds the numbers of containers of a class, and their durations in seconds.
 type ClassTimes struct {
 	Class
-	Start    int64     `json:"start"`    // ran at the start
-	New      int64     `json:"new"`      // came later
-	Cores    float64   `json:"cores"`    // requested by those of the start
-	Running  int64     `json:"running"`  // started during the trace and still running at its end
-	Duration Quantiles `json:"duration"` // of those that had
+	Start    int64     `json:"start"`    // containers that run at the start
+	New      int64     `json:"new"`      // containers that start later
+	Cores    float64   `json:"cores"`    // requested by the containers that run at the start
+	Running  int64     `json:"running"`  // containers that start during the trace and run at its end
+	Duration Quantiles `json:"duration"` // of the containers that start and end during the trace
 }
 
-// A LoadPoint is a stretch of time, its end and its means.
+// A LoadPoint has the averages of an interval of time.
 type LoadPoint struct {
 	Hours     float64 `json:"hours"`
 	Requested float64 `json:"requested"` // cores
@@ -75,8 +75,8 @@ type LoadPoint struct {
 	Running   float64 `json:"running"`   // containers
 }
 
-// Summarize reads a trace to its end. The cores of the largest machine count
-// where the trace is in fractions of it.
+// Summarize reads a trace to its end. It only uses coresOfLargest, the number of cores of the largest machine, if the unit of the trace is
+// LargestMachine.
 func Summarize(r Reader, coresOfLargest float64) (*Summary, error) {
 	s := newSummarizer(r.Header(), coresOfLargest)
 	var e Event
@@ -91,11 +91,11 @@ func Summarize(r Reader, coresOfLargest float64) (*Summary, error) {
 	return s.finish(r), nil
 }
 
-// A counter counts equal values.
+// A counter counts how often each value occurs.
 type counter map[int64]int64
 
-// quantiles returns them of the values, each passed through of. missing are values of 0
-// that were not counted.
+// quantiles returns the quantiles of the values, each converted by a function. missing is a number of further values of 0 that were not
+// counted.
 func (c counter) quantiles(of func(float64) float64, missing int64) Quantiles {
 	values := make([]int64, 0, len(c)+1)
 	n, sum := missing, 0.0
@@ -107,7 +107,7 @@ func (c counter) quantiles(of func(float64) float64, missing int64) Quantiles {
 		return Quantiles{}
 	}
 	slices.Sort(values)
-	for _, v := range values { // in order: sums of floats depend on it
+	for _, v := range values { // sorted, because the sum of floats depends on the order
 		sum += of(float64(v)) * float64(c[v])
 	}
 	at := func(share float64) float64 {
@@ -125,12 +125,12 @@ func (c counter) quantiles(of func(float64) float64, missing int64) Quantiles {
 	return Quantiles{at(0.01), at(0.05), at(0.1), at(0.25), at(0.5), at(0.75), at(0.9), at(0.95), at(0.99), at(1), sum / float64(n)}
 }
 
-// Durations are counted in steps of a twentieth: from 1 µs up.
+// Durations are counted in logarithmic bins from 1 µs: each bin is 5 % longer than the previous bin.
 const durationStep = 0.05
 
 func durationBin(d Micros) int64 {
 	return int64(math.Log(float64(max(d, 1)))/durationStep + 0.5)
 }
 
-// durationOf is the middle of a step, in seconds.
+// durationOf returns the middle of a bin in seconds.
 func durationOf(bin float64) float64 { return math.Exp(bin*durationStep) / float64(Second) }

@@ -5,24 +5,23 @@ import (
 	"slices"
 )
 
-// loadSums are sums at a moment, or over time.
+// loadSums are the sums over all containers and machines at a moment.
 type loadSums struct{ requested, capacity, running int64 }
 
-// maxLoadPoints is the most stretches of a loadLine.
+// maxLoadPoints bounds the number of intervals of a loadLine.
 const maxLoadPoints = 512
 
-// A loadLine adds up load in intervals of equal width. When there are too many intervals, it merges pairs of them.
+// A loadLine sums up the load in intervals of equal width. If there are too many intervals, it merges pairs of intervals.
 type loadLine struct {
 	width Micros
 	last  Micros
 	parts []loadPart
 }
 
-// A loadPart is a stretch: sums times microseconds, as floats since they
-// exceed 64 bits.
+// A loadPart is an interval: the integrals of the sums over time. They are floats, because integers of 64 bits would overflow.
 type loadPart struct{ requested, capacity, running, time float64 }
 
-// add adds load from one time to another.
+// add adds a load that lasts from one time to another.
 func (l *loadLine) add(from, to Micros, is loadSums) {
 	for int64(to/l.width) >= maxLoadPoints {
 		l.halve()
@@ -61,7 +60,7 @@ func (l *loadLine) halve() {
 	l.parts = l.parts[:(len(l.parts)+1)/2]
 }
 
-// points returns the means of each stretch, and the load over all of it.
+// points returns the averages of each interval, and the average load of the whole time.
 func (l *loadLine) points(cores func(float64) float64) ([]LoadPoint, float64) {
 	var list []LoadPoint
 	var requested, capacity float64
@@ -78,7 +77,7 @@ func (l *loadLine) points(cores func(float64) float64) ([]LoadPoint, float64) {
 	return list, requested / capacity
 }
 
-// finishMix lists the machines of the start by size.
+// finishMix groups the machines at the start by size.
 func (s *summarizer) finishMix() {
 	for c, n := range s.mix {
 		memory := float64(c.memory)
@@ -92,7 +91,8 @@ func (s *summarizer) finishMix() {
 	})
 }
 
-// perHour returns the quantiles of arrivals in the whole hours since the first arrival; the mean is over the whole time.
+// perHour returns the quantiles of the arrivals per hour. The quantiles are of complete hours, the mean is of the whole time after the
+// first event.
 func (s *summarizer) perHour(what int) Quantiles {
 	from, to := int64((s.first+Hour-1)/Hour), int64(s.now/Hour)
 	c, hours, sum := counter{}, int64(0), int64(0)
@@ -111,7 +111,7 @@ func (s *summarizer) perHour(what int) Quantiles {
 	return q
 }
 
-// sum returns the number of all that was counted.
+// sum returns the number of all counted values.
 func (c counter) sum() (n int64) {
 	for _, count := range c {
 		n += count

@@ -7,21 +7,21 @@ import (
 	"strconv"
 )
 
-// A synthetic generates the events of a cell like Google's, of any size and duration. Its memory holds only the machines and the running
+// A synthetic generates the trace of a cell like Google's, of any size and duration. It only stores the machines and the running
 // containers.
 type synthetic struct {
 	*crowd
 	header   Header
 	machines []machineState
 	first    []batch // jobs that run at the start
-	at       int     // number of machines and containers of the start that Next has returned
+	at       int     // number of machines that were returned so far
 	nextJob  uint64
-	scale    float64    // number of machines, relative to the real cell
-	most     float64    // maximum number of tasks of a job: a small cell has more and smaller jobs
+	scale    float64    // number of machines relative to the real cell
+	most     float64    // maximum number of tasks of a job; lower in a small cell
 	jobs     [4]float64 // short jobs per hour, by class
-	level    float64    // noise of the current hour
+	level    float64    // noise of the present hour: a standard normal value
 	hour     int64
-	rate     float64 // current rate, jobs per second
+	rate     float64 // present number of jobs per second
 }
 
 type machineState struct {
@@ -29,7 +29,7 @@ type machineState struct {
 	rate float32 // removals per second
 }
 
-// openSynthetic opens the generator. The defaults of its options are machines=12500, days=29 and seed=1.
+// openSynthetic opens the generator: machines=12500, days=29, seed=1.
 func openSynthetic(s spec, _ Options) (Reader, error) {
 	machines, days, seed := uint64(12500), 29.0, uint64(1)
 	if err := s.number("machines", &machines, 1, 10_000_000); err != nil {
@@ -58,7 +58,7 @@ func openSynthetic(s spec, _ Options) (Reader, error) {
 	return r, nil
 }
 
-// number parses an option that is an integer from least to most.
+// number parses an option that is an integer.
 func (s *spec) number(name string, to *uint64, least, most uint64) error {
 	text, given := s.options[name]
 	if !given {
@@ -72,7 +72,7 @@ func (s *spec) number(name string, to *uint64, least, most uint64) error {
 	return nil
 }
 
-// drawMachines creates the machines: the types in their real proportions, in random order.
+// drawMachines creates the machines in random order, with the shares of sizes from the real cell.
 func (r *synthetic) drawMachines(n int) {
 	r.machines = make([]machineState, n)
 	kind, below := 0, machineTypes[0].count
@@ -91,8 +91,8 @@ func (r *synthetic) drawMachines(n int) {
 	}
 }
 
-// drawFirst creates the containers that run at the start. Their requests have the real quantiles, and their jobs the real sizes. The order
-// is random.
+// drawFirst creates the jobs that run at the start, in random order. The requests of their containers have the real quantiles, and the jobs
+// have the real sizes.
 func (r *synthetic) drawFirst() {
 	for class := range cellClasses {
 		k := &cellClasses[class]
@@ -113,8 +113,8 @@ func (r *synthetic) drawFirst() {
 	r.rng.Shuffle(len(r.first), func(i, j int) { r.first[i], r.first[j] = r.first[j], r.first[i] })
 }
 
-// planLong plans the next job of long containers of a class, so that as many long containers arrive as end without a replacement. tasks is
-// the number of tasks of the previous job.
+// planLong plans the next job with long containers of a class. Its time is such that on average as many containers arrive as end without a
+// restart. tasks is the size of the previous job.
 func (r *synthetic) planLong(now Micros, class int, tasks uint32) {
 	k := &cellClasses[class]
 	perSecond := k.running * (1 - k.short) * r.scale / k.longLife * (1 - k.longEnds[Evicted])
@@ -126,7 +126,7 @@ func (r *synthetic) size(population, class int) float64 {
 	return min(jobSize(class, r.turns[population][class][0].next()), r.most)
 }
 
-// jobSize returns a quantile of the tasks per job of a class, interpolated geometrically between the known quantiles.
+// jobSize returns the quantile u of the tasks per job of a class, interpolated geometrically between the known quantiles.
 func jobSize(class int, u float64) float64 {
 	low := sizeQuantile{0, 1}
 	for _, high := range cellClasses[class].sizes {
@@ -138,8 +138,8 @@ func jobSize(class int, u float64) float64 {
 	return low.tasks
 }
 
-// setJobs sets the rates of short jobs. In a cell that is too small for the largest jobs, there are more smaller jobs with the same
-// number of tasks.
+// setJobs sets the rates of short jobs. In a cell that is too small for the largest jobs, smaller jobs are more frequent, so that the
+// number of tasks is the same.
 func (r *synthetic) setJobs() {
 	const steps = 10_000
 	r.most = max(1, math.Floor(maxJobSize*min(r.scale, 1)))
@@ -184,13 +184,13 @@ func (r *synthetic) Next(e *Event) error {
 	return io.EOF
 }
 
-// startFirst returns the Submit of the next container that runs at the start.
+// startFirst sets e to the next container that runs at the start.
 func (r *synthetic) startFirst(e *Event) {
 	g := &r.first[0]
 	m := g.member
 	m.job = r.nextJob
 	runs := r.life(&m)
-	if k := &cellClasses[m.class]; !m.long { // the remaining part of a duration, at a random time during it
+	if k := &cellClasses[m.class]; !m.long { // the rest of a duration that is observed at a random time
 		runs = Micros(float64(r.logNormal(k.median*math.Exp(k.sigma*k.sigma), k.sigma)) * r.rng.Float64())
 	}
 	r.begin(e, 0, m, runs)
@@ -201,7 +201,7 @@ func (r *synthetic) startFirst(e *Event) {
 	}
 }
 
-// happen handles a due event. It reports whether it wrote an event of the trace to e.
+// handle processes a due event, and reports whether it has set e to an event of the trace.
 func (r *synthetic) happen(e *Event, d *due) bool {
 	switch d.kind() {
 	case dueAdd, dueRemove:

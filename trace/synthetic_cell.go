@@ -6,14 +6,13 @@ import (
 	"fmt"
 )
 
-// The numbers of this file describe the cell of Google's trace. They are from published studies (Reiss et al., SoCC 2012) and from
+// The constants of this file describe the cell of Google's trace. They are from a published study (Reiss et al., SoCC 2012) and from
 // statistics of the trace's tables.
 
-// cellMachines is the number of machines at the start of the real cell. Counts that describe the real cell are scaled by the number of
-// machines over cellMachines.
+// cellMachines is the number of machines in the real cell at the start. All other counts are for a cell of this size.
 const cellMachines = 12477
 
-// A machineType is a type of machines with their number in the real cell.
+// A machineType is a size of machines, with the number of such machines among cellMachines.
 type machineType struct {
 	capacity
 	count int
@@ -32,16 +31,16 @@ var machineTypes = []machineType{
 	{capacity{One / 2, 61_580_000}, 1},
 }
 
-// Churn: 5,141 machines were removed 8,957 times in 29 days. Some machines were removed often, so each machine has a removal rate of its
-// own, from an exponential distribution. Downtimes are log-normal with the median 1,000 s and the 90th percentile 8.7 h.
+// Removals of machines: 8,957 removals of 5,141 machines in 29 days. Some machines are removed often. This is modeled by a removal rate for
+// each machine, with an exponential distribution. Downtimes are log-normal with p50 1,000 s and p90 8.7 h.
 const (
-	removalsPerDay = 8957.0 / 29 / cellMachines // removals per machine
+	removalsPerDay = 8957.0 / 29 / cellMachines // mean of a machine
 	downMedian     = 1000.0                     // seconds
 	downSigma      = 2.69
 )
 
-// Jobs: 960 jobs arrive per hour on average, about 200 of them with long containers. The rate of short jobs depends on the hour of the
-// day, with noise that is correlated over hours. The trace begins on a Sunday at 19:00.
+// Jobs: 960 per hour on average over the month, of which about 200 have long containers. The rate of short jobs depends on the hour of the
+// day, with noise that is correlated over several hours. The trace starts on a Sunday at 19:00.
 const (
 	jobsPerHour = 740.0
 	firstHour   = 19
@@ -49,25 +48,25 @@ const (
 	hourMemory  = 0.66 // correlation of consecutive hours
 )
 
-// hourly is the rate of jobs relative to the mean, by hour of the day: on Monday to Friday, and at the weekend.
+// hourly is the rate of jobs in each hour of a day relative to the mean: on weekdays, and at the weekend.
 var hourly = [2][24]float64{
 	{1.35, 1.02, 0.98, 0.96, 1.15, 0.88, 0.85, 0.90, 0.98, 0.95, 1.14, 1.11, 1.03, 1.10, 1.02, 1.20, 1.33, 1.33, 1.21, 1.15, 1.10, 1.01, 0.93, 0.84},
 	{1.35, 0.98, 0.97, 0.87, 1.19, 0.75, 0.76, 0.84, 0.88, 0.86, 0.83, 0.75, 0.81, 0.66, 0.71, 0.74, 0.81, 0.67, 0.71, 0.80, 0.85, 0.80, 0.79, 0.83},
 }
 
-// A cellClass holds the parameters of a scheduling class. Containers are of two kinds: long containers, whose number is constant, and
-// short containers.
+// A cellClass holds the parameters of a scheduling class. Containers are long or short. Long containers are replaced when they end, so that
+// their number is about constant.
 type cellClass struct {
-	running  float64        // number of containers at the start of the real cell
-	short    float64        // share of short containers among them
-	longLife float64        // mean duration of long containers, seconds; exponentially distributed
+	running  float64        // containers at the start
+	short    float64        // share of short containers in running
+	longLife float64        // mean duration of long containers in seconds; exponential distribution
 	longEnds [Lost]float64  // shares of the reasons for which long containers end
-	jobs     float64        // share of the class among short jobs
+	jobs     float64        // share of the class in all short jobs
 	sizes    []sizeQuantile // quantiles of the tasks per job
-	median   float64        // duration of short containers, seconds; log-normal
+	median   float64        // of the duration of short containers in seconds; log-normal distribution
 	sigma    float64
-	spread   [2]float64 // share of containers with DifferentMachines: at the start, and later
-	priority [2]uint8   // the most frequent priority: at the start, and later
+	spread   [2]float64 // share of containers with DifferentMachines: running, arriving
+	priority [2]uint8   // most frequent priority: running, arriving
 }
 
 // maxJobSize is the maximum number of tasks of a job.
@@ -76,7 +75,7 @@ const maxJobSize = 4000
 // A sizeQuantile is a quantile of the tasks per job.
 type sizeQuantile struct{ share, tasks float64 }
 
-// shortEnds are the probabilities of the ends of short containers, for every class.
+// shortEnds are the probabilities of the reasons for which short containers of any class end.
 var shortEnds = [Lost]float64{Finished: 0.86, Evicted: 0.015, Failed: 0.005, Killed: 0.12}
 
 var cellClasses = [4]cellClass{
@@ -99,27 +98,26 @@ var cellClasses = [4]cellClass{
 	},
 }
 
-// Broken containers of class 2 fail soon after each start and are submitted again, hundreds of times over hours. This explains 48 million
-// submits of 25 million tasks. More jobs are broken in working hours.
+// Some containers of class 2 are broken: they end soon and are submitted again hundreds of times. This is why the trace has 48 million
+// submits of 25 million tasks. Broken containers are more frequent in working hours.
 const (
 	loopShareWork = 0.24
 	loopShareRest = 0.07
-	loopMean      = 750 // submits of a broken container
-	loopMedian    = 25  // duration of a run in seconds
+	loopMean      = 750 // submits
+	loopMedian    = 25  // seconds; median duration of a run
 	loopSigma     = 0.25
 )
 
-// sizeFactor is the exponent of the relation between durations and job sizes: a task's duration is proportional to the number of tasks of
-// its job to the power of sizeFactor.
+// sizeFactor makes tasks of large jobs run longer: their duration is proportional to the size of the job to the power of sizeFactor.
 const sizeFactor = 0.05
 
 //go:embed cell.csv
 var cellTable []byte
 
-// cellShapes are the requests of a class's containers: each entry stands for 1 % of the containers.
+// A cellShapes holds the requests of the containers of a class: each of the 100 requests is equally frequent.
 type cellShapes [100]capacity
 
-// Populations of cell.csv.
+// The populations in cell.csv: containers that run at the start, and containers that arrive later.
 const (
 	running = iota
 	arriving

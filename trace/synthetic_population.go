@@ -6,27 +6,27 @@ import (
 	"math/rand/v2"
 )
 
-// A crowd is the state of a generated trace: the running containers and the due events.
+// A population is the state of a generated trace: the running containers, and the due events.
 type crowd struct {
 	agenda
 	slots   slots
 	rng     *rand.Rand
 	cell    *[2][4]cellShapes
-	turns   [2][4][33]turn // for draw, by population, class and size of the job; size 0 is for drawing the size itself
+	turns   [2][4][33]turn // for draw, by population, class and size of the job; index 0 is for the size itself
 	times   [4][33]turn    // for the durations of jobs, by class and size
-	live    []member       // running containers by slot
-	waiting pool[member]   // containers that will be submitted again
+	live    []member       // by slot
+	waiting pool[member]   // containers that will be resubmitted
 	batches pool[batch]
-	horizon Micros // end of the trace: later events are dropped
+	horizon Micros // end of the trace; later events are discarded
 }
 
-// A member is a container of a crowd.
+// A member is a container of a population.
 type member struct {
 	job   uint64
 	task  uint32
-	loops int32 // for a broken container, the number of further submits
+	loops int32 // remaining resubmissions of a broken container
 	long  bool
-	lasts bool // another container replaces it at its end
+	lasts bool // the container is replaced when it ends
 	shape
 }
 
@@ -44,14 +44,14 @@ func newCrowd(seed uint64, horizon Micros) (*crowd, error) {
 	return c, err
 }
 
-// plan adds an event to the agenda, unless the event is after the end of the trace.
+// plan adds a due event, unless its time is after the end of the trace.
 func (c *crowd) plan(time Micros, kind int, ref uint32) {
 	if time < c.horizon {
 		c.push(time, kind, ref)
 	}
 }
 
-// seconds converts seconds to a duration of at least 1 µs.
+// seconds converts a number of seconds to a duration of at least 1 µs.
 func seconds(s float64) Micros { return Micros(math.Min(s, 1e9)*float64(Second)) + 1 }
 
 // logNormal draws a duration from a log-normal distribution with a median in seconds.
@@ -62,7 +62,8 @@ func (c *crowd) logNormal(median, sigma float64) Micros {
 // exponential draws a duration from an exponential distribution with a mean in seconds.
 func (c *crowd) exponential(mean float64) Micros { return seconds(mean * c.rng.ExpFloat64()) }
 
-// A turn is the last number of a low-discrepancy sequence from 0 to 1: the numbers cover the interval more evenly than random numbers.
+// An evenSequence is a low-discrepancy sequence of numbers from 0 to 1, represented by its last number. Its numbers are more evenly
+// distributed than random numbers.
 type turn float64
 
 func (t *turn) next() float64 {
@@ -71,11 +72,11 @@ func (t *turn) next() float64 {
 	return float64(*t)
 }
 
-// normal returns the next number of the sequence, transformed to a standard normal distribution.
+// normal returns the next number, converted to a standard normal distribution.
 func (t *turn) normal() float64 { return math.Sqrt2 * math.Erfinv(2*t.next()-1) }
 
-// draw draws the request of the containers of a job. Each size of jobs has a sequence of its own, because a few large jobs have most of the
-// containers: so the quantiles of the requests are right even in a short trace.
+// draw draws the request of the containers of a job. It uses a separate low-discrepancy sequence for each size of jobs, because a few large
+// jobs have most of the containers. So the quantiles of requests are right even in a short trace.
 func (c *crowd) draw(population int, class uint8, tasks uint32) member {
 	k := &cellClasses[class]
 	turn := &c.turns[population][class][bits.Len32(tasks)]
@@ -87,7 +88,7 @@ func (c *crowd) draw(population int, class uint8, tasks uint32) member {
 	return member{shape: s}
 }
 
-// begin writes the Submit of a container to e, and plans the container's end after runs.
+// start sets e to the Submit of a container, and plans the container's end.
 func (c *crowd) begin(e *Event, now Micros, m member, runs Micros) {
 	slot := c.slots.take()
 	if int(slot) == len(c.live) {
@@ -100,13 +101,13 @@ func (c *crowd) begin(e *Event, now Micros, m member, runs Micros) {
 		CPU: m.cpu, Memory: m.memory, Class: m.class, Priority: m.priority, Flags: m.flags}
 }
 
-// end writes the End of a container to e, and plans its next submit if it has one.
+// end sets e to the End of a container, and plans the container's resubmission.
 func (c *crowd) end(e *Event, now Micros, slot uint32) {
 	m := c.live[slot]
 	c.slots.give(slot)
 	*e = Event{Time: now, Kind: End, Job: m.job, Task: m.task, Container: slot}
 	switch {
-	case m.loops > 0: // a broken container: its user kills it and submits it again
+	case m.loops > 0: // the user stops a broken container and tries again
 		m.loops--
 		e.Reason = Killed
 		c.again(now+seconds(0.5+c.rng.Float64()), m)
@@ -120,7 +121,7 @@ func (c *crowd) end(e *Event, now Micros, slot uint32) {
 	}
 }
 
-// reason draws the reason of an end.
+// reason draws the reason for an end.
 func (c *crowd) reason(shares *[Lost]float64) Reason {
 	u := c.rng.Float64()
 	for r, share := range shares {
@@ -131,10 +132,10 @@ func (c *crowd) reason(shares *[Lost]float64) Reason {
 	return Killed
 }
 
-// again plans another submit of a container.
+// planResubmit plans the resubmission of a container.
 func (c *crowd) again(at Micros, m member) { c.plan(at, dueAgain, c.waiting.put(m)) }
 
-// resubmit writes the planned submit of a container to e.
+// resubmit sets e to the Submit of a waiting container.
 func (c *crowd) resubmit(e *Event, now Micros, i uint32) {
 	m := c.waiting.all[i]
 	c.waiting.free(i)
@@ -142,7 +143,7 @@ func (c *crowd) resubmit(e *Event, now Micros, i uint32) {
 	c.begin(e, now, m, c.life(&m))
 }
 
-// life draws the duration of a container.
+// drawDuration draws the duration of a container.
 func (c *crowd) life(m *member) Micros {
 	k := &cellClasses[m.class]
 	switch {
@@ -162,7 +163,7 @@ type batch struct {
 	runs  Micros // median duration of short tasks
 }
 
-// A pool stores values under small numbers, and reuses the numbers of removed values.
+// A pool stores values by number. Numbers of freed values are reused.
 type pool[T any] struct {
 	all  []T
 	idle []uint32
@@ -180,7 +181,7 @@ func (p *pool[T]) put(v T) uint32 {
 
 func (p *pool[T]) free(i uint32) { p.idle = append(p.idle, i) }
 
-// nextTask returns the job whose next task starts now, and plans the following task within milliseconds.
+// nextTask returns the next task of a job, and plans the following task for less than a millisecond later.
 func (c *crowd) nextTask(now Micros, i uint32) batch {
 	b := &c.batches.all[i]
 	this := *b

@@ -1,22 +1,22 @@
 package trace
 
-// A due is a planned event.
+// A due is a planned event of a generated trace.
 type due struct {
 	time  Micros
-	order uint64 // kind, and then the order of planning
+	order uint64 // kind in the high bits, sequence number in the low bits
 	ref   uint32
 }
 
-// Kinds of due events. At equal times, lower kinds come first: machines, then ends, then starts.
+// Kinds of due events. At equal times, lower kinds are first: machines, then ends, then starts.
 const (
 	dueAdd = iota
 	dueRemove
-	dueHour  // the rate of jobs changes
+	dueHour  // the rate of jobs changes for the next hour
 	dueEnd   // a container ends
-	dueAgain // a container is submitted again
-	dueJob   // a job of short containers arrives
-	dueTask  // the next task of a job starts
-	dueLong  // a job of long containers arrives
+	dueAgain // a container is resubmitted
+	dueJob   // a job with short containers arrives
+	dueTask  // the next task of a job arrives
+	dueLong  // a job with long containers arrives
 )
 
 const dueKindShift = 56
@@ -27,7 +27,7 @@ func (d *due) before(other *due) bool {
 	return d.time < other.time || d.time == other.time && d.order < other.order
 }
 
-// An agenda is a priority queue of the due events. It is a heap with four children per node, which touches less memory than a binary heap.
+// An eventQueue is a priority queue of due events. It is a heap with four children per node, which accesses less memory than a binary heap.
 type agenda struct {
 	heap []due
 	seq  uint64
@@ -49,7 +49,7 @@ func (a *agenda) push(time Micros, kind int, ref uint32) {
 	a.heap[i] = d
 }
 
-// pop removes the next event; the agenda must not be empty.
+// pop removes and returns the next event. The queue must not be empty.
 func (a *agenda) pop() due {
 	first := a.heap[0]
 	n := len(a.heap) - 1

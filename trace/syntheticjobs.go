@@ -5,7 +5,7 @@ import (
 	"math/bits"
 )
 
-// churn writes the removal or the return of a machine to e, and plans the next.
+// changeMachine sets e to the removal or the return of a machine, and plans the opposite.
 func (r *synthetic) churn(e *Event, d *due) {
 	m := &r.machines[d.ref]
 	*e = Event{Time: d.time, Kind: MachineRemove, Machine: d.ref}
@@ -17,7 +17,7 @@ func (r *synthetic) churn(e *Event, d *due) {
 	r.plan(d.time+r.exponential(1/float64(m.rate)), dueRemove, d.ref)
 }
 
-// newHour sets the rate of jobs for the hour that begins now.
+// newHour sets the rate of jobs for the next hour.
 func (r *synthetic) newHour(now Micros) {
 	r.hour = int64(now / Hour)
 	r.level = hourMemory*r.level + math.Sqrt(1-hourMemory*hourMemory)*r.rng.NormFloat64()
@@ -30,16 +30,16 @@ func (r *synthetic) newHour(now Micros) {
 	r.plan(now+Hour, dueHour, 0)
 }
 
-// calendar returns 1 at the weekend, and the hour of the day.
+// calendar returns the hour of the day, and weekend is 1 at the weekend, otherwise 0.
 func (r *synthetic) calendar() (weekend int, hour int64) {
-	since := r.hour + firstHour // hours since the beginning of the first Sunday
+	since := r.hour + firstHour // hours since the start of the first Sunday
 	if day := since / 24 % 7; day == 0 || day == 6 {
 		weekend = 1
 	}
 	return weekend, since % 24
 }
 
-// shortJob draws a job of short containers.
+// shortJob draws a job with short containers, and returns its number in batches.
 func (r *synthetic) shortJob() uint32 {
 	u, class := r.rng.Float64()*(r.jobs[0]+r.jobs[1]+r.jobs[2]+r.jobs[3]), 0
 	for class < len(r.jobs)-1 && u >= r.jobs[class] {
@@ -53,7 +53,7 @@ func (r *synthetic) shortJob() uint32 {
 	return r.keep(batch{member: r.draw(arriving, uint8(class), uint32(tasks)), tasks: uint32(tasks), runs: runs})
 }
 
-// longJob draws a job of long containers.
+// longJob draws a job with long containers, and returns its number in batches.
 func (r *synthetic) longJob(class int) uint32 {
 	tasks := uint32(r.size(running, class))
 	b := batch{member: r.draw(running, uint8(class), tasks), tasks: tasks}
@@ -61,17 +61,17 @@ func (r *synthetic) longJob(class int) uint32 {
 	return r.keep(b)
 }
 
-// keep numbers a job and stores it until all of its tasks have started.
+// addJob sets the job's ID, and adds the job to batches until all of its tasks have arrived.
 func (r *synthetic) keep(b batch) uint32 {
 	b.job = r.nextJob
 	r.nextJob++
 	return r.batches.put(b)
 }
 
-// taskSigma is the spread of the durations within a job.
+// taskSigma is the sigma of the log-normal durations of tasks within a job.
 const taskSigma = 0.3
 
-// startTask writes the Submit of a job's next task to e.
+// startTask sets e to the start of the next task of a job.
 func (r *synthetic) startTask(e *Event, now Micros, i uint32) {
 	b := r.nextTask(now, i)
 	m := b.member
@@ -86,7 +86,7 @@ func (r *synthetic) startTask(e *Event, now Micros, i uint32) {
 	}
 }
 
-// broken returns the current share of broken containers among the short jobs' containers of class 2.
+// brokenShare returns the present share of broken containers in class 2.
 func (r *synthetic) broken() float64 {
 	if weekend, hour := r.calendar(); weekend == 1 || hour < 8 || hour >= 20 {
 		return loopShareRest

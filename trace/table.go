@@ -23,21 +23,21 @@ const (
 	maxLine     = 1 << 20 // maximum length of a line
 )
 
-// A table reads a CSV file, compressed or not, row by row. It does not allocate memory for each row.
+// A table reads a CSV file, which can be compressed, row by row. It does not allocate memory for each row.
 type table struct {
 	file   string
-	line   int64    // number of the current row, from 1
-	fields [][]byte // fields of the current row, valid until the next call of next
+	line   int64    // of the current row, from 1
+	fields [][]byte // of the current row; valid until the next row is read
 
 	in       io.Reader
 	close    func() error
 	buf      []byte
-	from, to int // unread part of buf
+	from, to int // the unread part of buf
 	ended    error
-	whole    bool // an error if the last line has no line break, because the source ends each line with a line break
+	whole    bool // a last line without a line break is an error, because the file is incomplete
 }
 
-// openTable opens a file. It decompresses a file whose name ends in .gz.
+// openTable opens a CSV file, and decompresses it if the name ends in .gz.
 func openTable(path string) (*table, error) {
 	file, err := os.Open(path)
 	if err != nil {
@@ -58,12 +58,12 @@ func openTable(path string) (*table, error) {
 	}), nil
 }
 
-// newTable returns a table that reads from in. Errors name the table as file.
+// newTable returns a table that reads from in. file is the name in errors.
 func newTable(file string, in io.Reader, close func() error) *table {
 	return &table{file: file, in: in, close: close, buf: make([]byte, bufferBytes)}
 }
 
-// next reads the next row into fields. It skips blank lines and lines that begin with #, and returns io.EOF after the last row.
+// next reads the next row into fields, or returns io.EOF after the last row. It skips empty lines and lines that start with #.
 func (t *table) next() error {
 	for {
 		line, err := t.readLine()
@@ -78,14 +78,14 @@ func (t *table) next() error {
 	}
 }
 
-// split divides a line into fields.
+// split splits a line into fields.
 func (t *table) split(line []byte) error {
 	t.fields = t.fields[:0]
 	if bytes.IndexByte(line, '"') >= 0 {
 		return t.splitQuoted(line)
 	}
 	from, at := 0, 0
-	for ; at+8 <= len(line); at += 8 { // faster than a search for each comma, because fields are short
+	for ; at+8 <= len(line); at += 8 { // eight bytes at a time, because fields are short and a search for each comma would take longer
 		for marks := commas(binary.LittleEndian.Uint64(line[at:])); marks != 0; marks &= marks - 1 {
 			comma := at + bits.TrailingZeros64(marks)/8
 			t.fields = append(t.fields, line[from:comma])
@@ -102,14 +102,14 @@ func (t *table) split(line []byte) error {
 	return nil
 }
 
-// commas returns a word with the highest bit set in each byte of eight that is a comma.
+// commas returns a word in which the upper bit of each byte is set that is a comma in eight.
 func commas(eight uint64) uint64 {
 	const each, low = 0x0101010101010101, 0x7f * 0x0101010101010101
-	eight ^= ',' * each // now, the bytes of commas are 0
+	eight ^= ',' * each // bytes with a comma are 0 now
 	return ^((eight&low + low) | eight | low)
 }
 
-// splitQuoted divides a line with quoted fields, which spreadsheets write. A quoted field cannot contain a line break.
+// splitQuoted is the slow path for lines with quotes, as spreadsheets write them. A quoted field must not contain a line break.
 func (t *table) splitQuoted(line []byte) error {
 	row, err := csv.NewReader(bytes.NewReader(line)).Read()
 	if err != nil {
@@ -121,7 +121,7 @@ func (t *table) splitQuoted(line []byte) error {
 	return nil
 }
 
-// readLine returns the next line without its end.
+// readLine returns the next line without the line break.
 func (t *table) readLine() ([]byte, error) {
 	searched := 0
 	for {
@@ -140,7 +140,7 @@ func (t *table) readLine() ([]byte, error) {
 	}
 }
 
-// fill reads more of the file into buf, after the unread part.
+// fill reads more bytes of the file into buf, after the unread part.
 func (t *table) fill() error {
 	copy(t.buf, t.buf[t.from:t.to])
 	t.from, t.to = 0, t.to-t.from
@@ -157,7 +157,7 @@ func (t *table) fill() error {
 	return nil
 }
 
-// lastLine returns the last line of a file that does not end with a line break, and then io.EOF.
+// lastLine returns the unread rest at the end of the file, and then io.EOF.
 func (t *table) lastLine() ([]byte, error) {
 	rest := t.buf[t.from:t.to]
 	switch {
@@ -173,7 +173,8 @@ func (t *table) lastLine() ([]byte, error) {
 	return rest, nil
 }
 
-// broken returns the error for a file that cannot be read to its end. After the error, a lenient reader treats the file as ended.
+// readError returns the error of a file that cannot be read to its end. Afterwards the file counts as ended, so that lenient readers can
+// continue.
 func (t *table) broken() error {
 	err := t.ended
 	t.from, t.to, t.ended = 0, 0, io.EOF
@@ -183,7 +184,7 @@ func (t *table) broken() error {
 	return &SyntaxError{t.file, t.line + 1, "can't be read", err.Error()}
 }
 
-// want returns an error if the row has another number of fields.
+// checkFields returns an error if the row has another number of fields.
 func (t *table) want(fields int) error {
 	if len(t.fields) == fields {
 		return nil
@@ -191,8 +192,7 @@ func (t *table) want(fields int) error {
 	return t.wrong("number of fields", "%d: must be %d", len(t.fields), fields)
 }
 
-// columns reads the first row, which must have these names of columns. From then on, a last line without a line break is an error, because
-// the file is incomplete.
+// columns reads the first row, which must have exactly these names. It also makes a last line without a line break an error.
 func (t *table) columns(names []string) error {
 	t.whole = true
 	if err := t.next(); err != nil && err != io.EOF {
@@ -204,17 +204,17 @@ func (t *table) columns(names []string) error {
 	return nil
 }
 
-// isHeading reports whether the row names these columns.
+// isHeading reports whether the fields of the current row are these names.
 func (t *table) isHeading(names []string) bool {
 	return slices.EqualFunc(t.fields, names, func(a []byte, b string) bool { return string(a) == b })
 }
 
-// wrong returns an error with the place of the current row.
+// rowError returns an error about the current row.
 func (t *table) wrong(what, format string, args ...any) error {
 	return &SyntaxError{t.file, t.line, what, fmt.Sprintf(format, args...)}
 }
 
-// shorten returns the beginning of a long text, for an error of one line.
+// shorten cuts a long text to 60 bytes and "…".
 func shorten(text []byte) string {
 	const most = 60
 	if len(text) <= most {

@@ -1,10 +1,11 @@
 package trace
 
-// taskBlockSize is the number of tasks in a block. The sources list a job's tasks in their order.
+// taskBlockSize is the number of tasks in a block.
 const taskBlockSize = 16
 
-// A tasks maps the running and pending tasks to their slots. A block holds neighboring tasks of a job. The last used block is cached, so
-// most rows of a source need no lookup in the map, which is too large for the CPU caches.
+// A tasks maps the present tasks to their slots. It stores the tasks of a job in blocks, and caches the last used block. Most rows of a
+// source need no lookup in the map of blocks, because sources list the tasks of a job in order. This is faster because the map is too large
+// for the CPU caches.
 type tasks struct {
 	blocks map[taskBlockKey]*taskBlock
 	key    taskBlockKey
@@ -17,13 +18,13 @@ type taskBlockKey struct {
 	part uint32 // task / taskBlockSize
 }
 
-// A taskBlock has slot + 1 for each task in it, and 0 for a task that is absent.
+// A taskBlock stores the slots of consecutive tasks: slot + 1 for a present task, and 0 for other tasks.
 type taskBlock struct {
 	slots [taskBlockSize]uint32
 	used  int
 }
 
-// slot returns the slot of a task, and whether the task is present.
+// slot returns the slot of a task, or false if the task is not present.
 func (t *tasks) slot(job uint64, task uint32) (slot uint32, there bool) {
 	b := t.block(job, task)
 	if b == nil {
@@ -33,7 +34,7 @@ func (t *tasks) slot(job uint64, task uint32) (slot uint32, there bool) {
 	return slot - 1, slot > 0
 }
 
-// put stores the slot of a task; the slot must be less than math.MaxUint32.
+// put stores the slot of a task. The slot must be lower than math.MaxUint32.
 func (t *tasks) put(job uint64, task, slot uint32) {
 	b := t.block(job, task)
 	if b == nil {
@@ -58,7 +59,7 @@ func (t *tasks) remove(job uint64, task uint32) {
 	}
 }
 
-// block returns the block of a task and caches it; nil if there is none.
+// block returns the block of a task, or nil if it does not exist, and caches it.
 func (t *tasks) block(job uint64, task uint32) *taskBlock {
 	key := taskBlockKey{job, task / taskBlockSize}
 	if t.last == nil || t.key != key {
@@ -67,7 +68,7 @@ func (t *tasks) block(job uint64, task uint32) *taskBlock {
 	return t.last
 }
 
-// newBlock adds the block of key, which must not exist yet.
+// newBlock adds the block of the key that block was called with last.
 func (t *tasks) newBlock() *taskBlock {
 	if n := len(t.spare); n > 0 {
 		t.last, t.spare = t.spare[n-1], t.spare[:n-1]

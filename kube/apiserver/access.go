@@ -18,23 +18,23 @@ import (
 
 // An access holds the address of an API server and the credentials of the caller.
 type access struct {
-	url       string
-	namespace string
-	tls       *tls.Config
-	proxy     *url.URL // nil: from the environment
-	token     string   // "": another way
-	tokenFile string   // read for each call: it is renewed
-	program   *program // that logs in; nil: none
-	as        http.Header
+	url           string
+	namespace     string
+	tls           *tls.Config
+	proxy         *url.URL    // nil: the proxy of the environment
+	token         string      // "" if the caller uses other credentials
+	tokenFile     string      // read for each call, because the token is renewed
+	program       *program    // exec plugin for credentials, or nil
+	impersonation http.Header // headers that impersonate another user
 }
 
-// account is the directory of a pod's service account.
-const account = "/var/run/secrets/kubernetes.io/serviceaccount"
+// accountDir is the directory in which a pod has the files of its service account.
+const accountDir = "/var/run/secrets/kubernetes.io/serviceaccount"
 
-// maxFile bounds the size of a file, in bytes.
+// maxFile bounds the size of a kubeconfig, token or certificate file, in bytes.
 const maxFile = 1 << 20
 
-// accessOf reads a kubeconfig. Without a kubeconfig it uses the pod's service account.
+// accessOf returns the access from the kubeconfig, or without a kubeconfig from the pod's service account.
 func accessOf(o Options) (*access, error) {
 	if o.Kubeconfig != "" {
 		return readKubeconfig(o)
@@ -45,18 +45,18 @@ func accessOf(o Options) (*access, error) {
 	return podAccess()
 }
 
-// podAccess is that of a pod, by its service account.
+// podAccess returns the access of this pod from its service account.
 func podAccess() (*access, error) {
 	host, port := os.Getenv("KUBERNETES_SERVICE_HOST"), os.Getenv("KUBERNETES_SERVICE_PORT")
 	if host == "" || port == "" {
 		return nil, errors.New("not in a pod of a cluster: use --kubeconfig FILE")
 	}
-	authority, err := fileio.Read(filepath.Join(account, "ca.crt"), maxFile)
+	authority, err := fileio.Read(filepath.Join(accountDir, "ca.crt"), maxFile)
 	if err != nil {
 		return nil, fmt.Errorf("the pod's service account: %w: automountServiceAccountToken is required", err)
 	}
-	a := &access{url: "https://" + net.JoinHostPort(host, port), tls: &tls.Config{}, tokenFile: filepath.Join(account, "token"), namespace: "default"}
-	if name, err := fileio.Read(filepath.Join(account, "namespace"), maxFile); err == nil {
+	a := &access{url: "https://" + net.JoinHostPort(host, port), tls: &tls.Config{}, tokenFile: filepath.Join(accountDir, "token"), namespace: "default"}
+	if name, err := fileio.Read(filepath.Join(accountDir, "namespace"), maxFile); err == nil {
 		a.namespace = strings.TrimSpace(string(name))
 	}
 	return a, a.trust(authority)
@@ -71,11 +71,11 @@ func (a *access) trust(authority []byte) error {
 	return nil
 }
 
-// reach sets the address of the API server. A token is never sent over an unencrypted connection.
-func (a *access) reach(server string) error {
+// setServer sets the address of the API server. It must be https, so that a token is never sent over an unencrypted connection.
+func (a *access) setServer(server string) error {
 	u, err := url.Parse(server)
 	switch {
-	case err != nil || u.User != nil: // the text may hold a password
+	case err != nil || u.User != nil: // do not print the text, which can contain a password
 		return errors.New("server: must be https://HOST:PORT")
 	case u.Scheme != "https" || u.Host == "" || u.RawQuery != "" || u.Fragment != "":
 		return fmt.Errorf("server %.200q: must be https://HOST:PORT", server)
@@ -84,7 +84,7 @@ func (a *access) reach(server string) error {
 	return nil
 }
 
-// proxyFor returns the proxy of a call. The address in the environment or the kubeconfig can contain a password.
+// proxyFor returns the proxy of a call. An error does not contain the address of the proxy, because the address can contain a password.
 func (a *access) proxyFor(r *http.Request) (*url.URL, error) {
 	if a.proxy != nil {
 		return a.proxy, nil
@@ -96,9 +96,9 @@ func (a *access) proxyFor(r *http.Request) (*url.URL, error) {
 	return proxy, nil
 }
 
-// authorize adds the caller's credentials.
+// authorize adds the caller's token and the impersonation headers to a request.
 func (a *access) authorize(r *http.Request) error {
-	maps.Copy(r.Header, a.as)
+	maps.Copy(r.Header, a.impersonation)
 	token, err := a.bearer(r)
 	if err != nil || token == "" {
 		return err
@@ -110,7 +110,7 @@ func (a *access) authorize(r *http.Request) error {
 	return nil
 }
 
-// bearer is the token, "" where the caller shows a certificate.
+// bearer returns the caller's token, or "" if the caller only has a certificate.
 func (a *access) bearer(r *http.Request) (string, error) {
 	switch {
 	case a.program != nil:
@@ -129,11 +129,11 @@ func (a *access) bearer(r *http.Request) (string, error) {
 	return strings.TrimSpace(string(text)), nil
 }
 
-// forget invalidates the credentials of an exec plugin, and reports whether there is one.
+// forget discards the cached credentials of the exec plugin. It reports whether there were any.
 func (a *access) forget() bool { return a.program != nil && a.program.forget() }
 
-// certify sets the client certificate. The files are read for each connection, since they are renewed.
-func (a *access) certify(read func() (tls.Certificate, error)) error {
+// setCertificate sets the client certificate. It is read again for each connection, because its files are renewed.
+func (a *access) setCertificate(read func() (tls.Certificate, error)) error {
 	if _, err := read(); err != nil {
 		return fmt.Errorf("client certificate: %w", err)
 	}

@@ -17,20 +17,20 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
-// A Client is a client of an API server. It is safe for concurrent use.
+// A Client calls an API server. It is safe for concurrent use.
 type Client struct {
 	http    *http.Client
 	access  *access
 	product string
 }
 
-// New returns a client. It makes no call; the error is ErrBadOptions.
+// New returns a client. It does not call the API server. An error is always ErrBadOptions.
 func New(o Options) (*Client, error) {
 	a, err := accessOf(o)
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrBadOptions, err)
 	}
-	// A single connection suffices, and HTTP/2 takes memory.
+	// A single idle connection suffices. A custom TLS configuration disables HTTP/2, which saves memory.
 	transport := &http.Transport{
 		Proxy: a.proxyFor, TLSClientConfig: a.tls, MaxIdleConns: 1, IdleConnTimeout: time.Minute, TLSHandshakeTimeout: o.Patience,
 	}
@@ -47,17 +47,18 @@ var errRedirect = errors.New("the server redirects the call, and candor follows 
 // Namespace returns the namespace of the kubeconfig's context or of the pod's service account, otherwise "default".
 func (c *Client) Namespace() string { return c.access.namespace }
 
-// Get reads an object.
+// Get reads the object or list at a path of the API.
 func (c *Client) Get(ctx context.Context, path string, into any) error {
 	return c.Do(ctx, http.MethodGet, path, nil, into)
 }
 
-// Do makes a call, with a body or nil. A refusal is an error of Kubernetes' own types. If the API server no longer accepts the credentials,
-// Do renews them and repeats the call once.
+// Do makes a call, and decodes the response into into. The body can be nil. If the API server refuses the call, the error is a StatusError
+// of Kubernetes' package errors. If the API server no longer accepts the credentials of an exec plugin, Do renews the credentials and
+// repeats the call once.
 func (c *Client) Do(ctx context.Context, method, path string, body, into any) error {
 	err := c.try(ctx, method, path, body, into)
 	if apierrors.IsUnauthorized(err) && c.access.forget() {
-		c.http.CloseIdleConnections() // which know a certificate
+		c.http.CloseIdleConnections() // idle connections still use the old certificate
 		err = c.try(ctx, method, path, body, into)
 	}
 	return err
@@ -88,7 +89,7 @@ func (c *Client) try(ctx context.Context, method, path string, body, into any) e
 	return nil
 }
 
-// maxAnswer bounds an answer in bytes: it has room for a page of the largest objects that there are.
+// maxAnswer bounds a response, in bytes. A page of the largest possible objects is smaller.
 const maxAnswer = 64 << 20
 
 // request returns a request with the caller's credentials.
@@ -110,10 +111,10 @@ func (c *Client) request(ctx context.Context, method, path string, body any) (*h
 	return r, c.access.authorize(r)
 }
 
-// reachError is why a call did not arrive.
+// reachError formats the error of a call without response.
 func reachError(err error) error {
 	if errors.Is(err, errRedirect) {
-		return errRedirect // the target does not belong into a log
+		return errRedirect // without the target, which can contain secrets
 	}
 	if of, ok := errors.AsType[*url.Error](err); ok {
 		return fmt.Errorf("%s %s: %w", strings.ToUpper(of.Op), of.URL, of.Err)
@@ -121,7 +122,8 @@ func reachError(err error) error {
 	return err
 }
 
-// refusal returns the error of a response. A proxy before the API server has its own texts.
+// refusal returns the error of a response with an error status. A response that is no Status object comes from a proxy, and its text is not
+// shown.
 func refusal(response *http.Response, path string, answer []byte) error {
 	var status metav1.Status
 	if json.Unmarshal(answer, &status) == nil && status.Reason != "" {

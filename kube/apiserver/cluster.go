@@ -8,7 +8,7 @@ import (
 	"net/url"
 )
 
-// A kubeCluster is the address of an API server.
+// A kubeCluster is a cluster in a kubeconfig: how to connect to the API server.
 type kubeCluster struct {
 	Server        string
 	Authority     string `yaml:"certificate-authority"`
@@ -16,12 +16,12 @@ type kubeCluster struct {
 	ServerName    string `yaml:"tls-server-name"`
 	Insecure      bool   `yaml:"insecure-skip-tls-verify"`
 	Proxy         string `yaml:"proxy-url"`
-	NoCompression bool   `yaml:"disable-compression"` // the client asks for none that it would not undo
+	NoCompression bool   `yaml:"disable-compression"` // ignored: Go's HTTP client decompresses responses itself
 	Extensions    any
 }
 
-// cluster reads the address of the API server.
-func (k *kubeconfig) cluster(a *access, name string, attended bool) error {
+// readCluster sets the address, the proxy and the trusted certificates from a cluster of the kubeconfig.
+func (k *kubeconfig) readCluster(a *access, name string, attended bool) error {
 	at, ok := k.clusters[name]
 	if !ok {
 		return errors.New("there is none of that name")
@@ -31,10 +31,10 @@ func (k *kubeconfig) cluster(a *access, name string, attended bool) error {
 		return err
 	}
 	a.tls = &tls.Config{ServerName: c.ServerName}
-	if err := a.reach(c.Server); err != nil {
+	if err := a.setServer(c.Server); err != nil {
 		return err
 	}
-	if err := a.through(c.Proxy); err != nil {
+	if err := a.setProxy(c.Proxy); err != nil {
 		return err
 	}
 	authority, err := content(at.dir, c.Authority, c.AuthorityData)
@@ -48,26 +48,26 @@ func (k *kubeconfig) cluster(a *access, name string, attended bool) error {
 		return errors.New("insecure-skip-tls-verify and certificate-authority: use only one of them")
 	case c.Insecure:
 		a.tls.InsecureSkipVerify = true
-	case authority != nil: // else those whom the machine trusts
+	case authority != nil: // without it, the certificate authorities of the system are trusted
 		return a.trust(authority)
 	}
 	return nil
 }
 
-// through sets the proxy.
-func (a *access) through(proxy string) error {
+// setProxy sets the proxy of all calls; "" keeps the proxy of the environment.
+func (a *access) setProxy(proxy string) error {
 	if proxy == "" {
 		return nil
 	}
 	u, err := url.Parse(proxy)
 	if err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" && u.Scheme != "socks5" {
-		return errors.New("proxy-url: must be http, https or socks5://HOST:PORT") // it may hold a password
+		return errors.New("proxy-url: must be http, https or socks5://HOST:PORT") // without the text, which can contain a password
 	}
 	a.proxy = u
 	return nil
 }
 
-// decode reads base64. The error does not show the text.
+// decode decodes base64. The error does not contain the text, which can be secret.
 func decode(data string) ([]byte, error) {
 	text, err := base64.StdEncoding.DecodeString(data)
 	if err != nil {

@@ -1,7 +1,7 @@
-// Package apiserver is a small client of a Kubernetes API server: it finds the server and the credentials as kubectl does from a kubeconfig,
-// or as a pod does from its service account, and makes calls with bounded responses. It does not know the objects.
+// Package apiserver is a small client of a Kubernetes API server. It takes the address and the credentials from a kubeconfig, like kubectl,
+// or from the service account of a pod. It bounds the size of responses. The callers define the types of the objects.
 //
-// client-go has all this, and watches as well. It would make candor, which runs on every node, several MB larger.
+// The package replaces client-go, which would make candor, a program on every node, several MB larger.
 //
-// Secrets go to the API server only: the client follows no redirect, and no error contains them.
+// The client sends secrets only to the API server: it follows no redirects, and its errors contain no secrets.
 package apiserver

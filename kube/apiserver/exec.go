@@ -21,7 +21,7 @@ import (
 	"github.com/candor-project/candor/internal/fileio"
 )
 
-// A kubeExec is a program that logs in for the user.
+// A kubeExec is the configuration of an exec plugin in a kubeconfig: a program that prints credentials.
 type kubeExec struct {
 	Version     string `yaml:"apiVersion"`
 	Command     string
@@ -32,28 +32,28 @@ type kubeExec struct {
 	TellCluster bool   `yaml:"provideClusterInfo"`
 }
 
-// execVersions are the supported versions of the protocol of exec plugins.
+// execVersions are the supported API versions of exec plugins.
 var execVersions = []string{"client.authentication.k8s.io/v1", "client.authentication.k8s.io/v1beta1"}
 
-// A program is an exec plugin for credentials. It runs once for the validity of its credentials.
+// A program is an exec plugin with its cached credentials. It runs again only after the credentials have expired or were discarded.
 type program struct {
 	kubeExec
-	dir         string
+	dir         string // of the kubeconfig: relative paths start here
 	interactive bool
 
-	mu  sync.Mutex
-	has *credential // nil: none, or no more
+	mu     sync.Mutex
+	cached *credential // cached credentials; nil if there are none
 }
 
-// A credential is the result of an exec plugin.
+// A credential is the token, the certificate or both that an exec plugin returned.
 type credential struct {
 	token       string
 	certificate *tls.Certificate
-	until       time.Time // zero: for good
+	expires     time.Time // expiry; zero if the credential does not expire
 }
 
-// logIn uses an exec plugin for the credentials.
-func (a *access) logIn(e *kubeExec, dir string) error {
+// setProgram checks the configuration of an exec plugin, and uses the plugin for the credentials.
+func (a *access) setProgram(e *kubeExec, dir string) error {
 	p := &program{kubeExec: *e, dir: dir}
 	switch {
 	case !slices.Contains(execVersions, e.Version):
@@ -66,7 +66,7 @@ func (a *access) logIn(e *kubeExec, dir string) error {
 	canAsk := term.IsTerminal(int(os.Stdin.Fd()))
 	switch e.Interactive {
 	case "Never":
-	case "IfAvailable", "": // v1beta1 may leave it out
+	case "IfAvailable", "": // optional in v1beta1
 		p.interactive = canAsk
 	case "Always":
 		if !canAsk {
@@ -81,47 +81,47 @@ func (a *access) logIn(e *kubeExec, dir string) error {
 	return nil
 }
 
-// credential returns the valid credentials of the program, and runs it if necessary.
+// credential returns valid credentials. It runs the program only if there are no valid credentials in the cache.
 func (p *program) credential(ctx context.Context) (*credential, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.has != nil && (p.has.until.IsZero() || time.Now().Before(p.has.until)) {
-		return p.has, nil
+	if p.cached != nil && (p.cached.expires.IsZero() || time.Now().Before(p.cached.expires)) {
+		return p.cached, nil
 	}
 	answer, err := p.run(ctx)
 	if err == nil {
-		p.has, err = parseCredential(answer, p.Version)
+		p.cached, err = parseCredential(answer, p.Version)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("exec %.200q: %w", p.Command, err)
 	}
-	return p.has, nil
+	return p.cached, nil
 }
 
-// certificate returns the client certificate of the program; empty if it returned a token.
+// certificate returns the cached client certificate, or an empty certificate if the program only returned a token.
 func (p *program) certificate() *tls.Certificate {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.has == nil || p.has.certificate == nil {
+	if p.cached == nil || p.cached.certificate == nil {
 		return &tls.Certificate{}
 	}
-	return p.has.certificate
+	return p.cached.certificate
 }
 
-// forget makes the next call run the program again. It reports whether there were credentials.
+// forget discards the cached credentials, so that the next call runs the program. It reports whether there were any.
 func (p *program) forget() bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	had := p.has != nil
-	p.has = nil
+	had := p.cached != nil
+	p.cached = nil
 	return had
 }
 
-// run runs the program.
+// run runs the program, and returns its output.
 func (p *program) run(ctx context.Context) ([]byte, error) {
 	name := p.Command
 	if strings.ContainsRune(name, filepath.Separator) {
-		name = from(p.dir, name)
+		name = absolute(p.dir, name)
 	}
 	told, err := json.Marshal(map[string]any{"apiVersion": p.Version, "kind": execKind, "spec": map[string]bool{"interactive": p.interactive}})
 	if err != nil {
@@ -138,7 +138,7 @@ func (p *program) run(ctx context.Context) ([]byte, error) {
 	}
 	out := &bounded{}
 	c.Stdout, c.Stderr = out, os.Stderr
-	c.WaitDelay = time.Second // a remaining child can hold its output open: the output so far is complete
+	c.WaitDelay = time.Second // a child of the program can keep the pipe open, although the output is complete
 	if err := c.Run(); err != nil && !errors.Is(err, exec.ErrWaitDelay) {
 		if out.over {
 			return nil, fmt.Errorf("it has told more than %d bytes", maxFile)
@@ -151,7 +151,7 @@ func (p *program) run(ctx context.Context) ([]byte, error) {
 	return out.text.Bytes(), nil
 }
 
-// bounded stores the output of a program, up to a limit.
+// A bounded stores the output of a program. Output of more than maxFile bytes is an error.
 type bounded struct {
 	text bytes.Buffer
 	over bool
@@ -167,7 +167,7 @@ func (b *bounded) Write(p []byte) (int, error) {
 
 const execKind = "ExecCredential"
 
-// parseCredential parses the output of an exec plugin. No error contains a part of it.
+// parseCredential parses the output of an exec plugin. Errors contain no part of the output, which is secret.
 func parseCredential(text []byte, version string) (*credential, error) {
 	var told struct {
 		Version  string          `json:"apiVersion"`
@@ -190,7 +190,7 @@ func parseCredential(text []byte, version string) (*credential, error) {
 	s := &told.Status
 	c := &credential{token: s.Token}
 	if s.Until != nil {
-		c.until = *s.Until
+		c.expires = *s.Until
 	}
 	if (s.Certificate == "") != (s.Key == "") || s.Token == "" && s.Certificate == "" {
 		return nil, errors.New("it has told no token, and no certificate with its key")

@@ -14,19 +14,20 @@ import (
 	"github.com/candor-project/candor/internal/fileio"
 )
 
-// A kubeconfig is the merged content of one or several files; earlier files take precedence.
+// A kubeconfig is the merged content of all kubeconfig files. If files have an entry with the same name, the entry of the first file
+// counts.
 type kubeconfig struct {
 	current                   string
 	contexts, clusters, users map[string]entry
 }
 
-// An entry is an entry of a list in a file.
+// An entry is a context, cluster or user in a kubeconfig file. It is decoded only if it is used.
 type entry struct {
-	of  yaml.Node
-	dir string // of the file: paths are meant from there
+	node yaml.Node
+	dir  string // of the file: relative paths start here
 }
 
-// A file is a kubeconfig file. Unknown fields are ignored, except for the context in use, which must be complete.
+// A file is the parsed content of a kubeconfig file. Unknown fields are errors only in the entries that are used (see entry.strict).
 type file struct {
 	Current  string `yaml:"current-context"`
 	Contexts []struct {
@@ -43,7 +44,7 @@ type file struct {
 	}
 }
 
-// readKubeconfig reads a context of the files that are named. Of several those that are not there are left out, as kubectl has it.
+// readKubeconfig reads the selected context from the kubeconfig files. Like kubectl, it skips missing files if several files are named.
 func readKubeconfig(o Options) (*access, error) {
 	k := &kubeconfig{}
 	names := filepath.SplitList(o.Kubeconfig)
@@ -75,7 +76,7 @@ func readKubeconfig(o Options) (*access, error) {
 	return a, nil
 }
 
-// add reads a file.
+// add parses a kubeconfig file, and merges its entries. Entries of earlier files take precedence.
 func (k *kubeconfig) add(text []byte, dir string) error {
 	var f file
 	if err := yaml.Unmarshal(text, &f); err != nil {
@@ -84,7 +85,7 @@ func (k *kubeconfig) add(text []byte, dir string) error {
 	if k.current == "" {
 		k.current = f.Current
 	}
-	var contexts, clusters, users named
+	var contexts, clusters, users namedEntries
 	for i := range f.Contexts {
 		contexts.add(f.Contexts[i].Name, f.Contexts[i].Context, dir)
 	}
@@ -96,11 +97,11 @@ func (k *kubeconfig) add(text []byte, dir string) error {
 	}
 	for _, list := range []struct {
 		what string
-		named
+		namedEntries
 		to *map[string]entry
 	}{{"context", contexts, &k.contexts}, {"cluster", clusters, &k.clusters}, {"user", users, &k.users}} {
-		if list.twice != "" {
-			return fmt.Errorf("%s %.60q stands twice", list.what, list.twice)
+		if list.repeated != "" {
+			return fmt.Errorf("%s %.60q stands twice", list.what, list.repeated)
 		}
 		for name, e := range *list.to {
 			if list.all == nil {
@@ -113,29 +114,29 @@ func (k *kubeconfig) add(text []byte, dir string) error {
 	return nil
 }
 
-// named are the entries of a list, by name.
-type named struct {
-	all   map[string]entry
-	twice string // a repeated name
+// namedEntries maps the names in a list of a kubeconfig file to the entries.
+type namedEntries struct {
+	all      map[string]entry
+	repeated string // a name that the list contains twice, or ""
 }
 
-func (n *named) add(name string, of yaml.Node, dir string) {
+func (n *namedEntries) add(name string, of yaml.Node, dir string) {
 	if n.all == nil {
 		n.all = map[string]entry{}
 	}
 	if _, is := n.all[name]; is {
-		n.twice = name
+		n.repeated = name
 	}
 	n.all[name] = entry{of, dir}
 }
 
-// A kubeContext is a cluster and a user of it.
+// A kubeContext is a context in a kubeconfig: the names of a cluster and a user, and a namespace.
 type kubeContext struct {
 	Cluster, User, Namespace string
 	Extensions               any
 }
 
-// access is that of a context.
+// access returns the access of the selected context.
 func (k *kubeconfig) access(o Options) (*access, error) {
 	name := o.Context
 	if name == "" {
@@ -156,34 +157,34 @@ func (k *kubeconfig) access(o Options) (*access, error) {
 	if a.namespace == "" {
 		a.namespace = "default"
 	}
-	if err := k.cluster(a, context.Cluster, o.Attended); err != nil {
+	if err := k.readCluster(a, context.Cluster, o.Attended); err != nil {
 		return nil, fmt.Errorf("cluster %.60q: %w", context.Cluster, err)
 	}
-	if err := k.user(a, context.User, o.Attended); err != nil {
+	if err := k.readUser(a, context.User, o.Attended); err != nil {
 		return nil, fmt.Errorf("user %.60q: %w", context.User, err)
 	}
 	return a, nil
 }
 
-// strict reads an entry and refuses unknown fields.
+// strict decodes an entry. Unknown fields are errors, because an ignored field could weaken security.
 func (e *entry) strict(into any) error {
-	if e.of.IsZero() {
+	if e.node.IsZero() {
 		return nil
 	}
-	text, err := yaml.Marshal(&e.of)
+	text, err := yaml.Marshal(&e.node)
 	if err != nil {
 		return errors.New("it is not understood")
 	}
 	d := yaml.NewDecoder(bytes.NewReader(text))
 	d.KnownFields(true)
 	if err := d.Decode(into); err != nil {
-		return fmt.Errorf("it is not understood: %s", unknown(err))
+		return fmt.Errorf("it is not understood: %s", unknownField(err))
 	}
 	return nil
 }
 
-// unknown returns the part of a YAML error that contains no value.
-func unknown(err error) string {
+// unknownField describes a YAML error without values, which can be secret: only the name of an unknown field is shown.
+func unknownField(err error) string {
 	if of, ok := errors.AsType[*yaml.TypeError](err); ok {
 		for _, one := range of.Errors {
 			if _, field, is := strings.Cut(one, ": field "); is {
@@ -195,27 +196,28 @@ func unknown(err error) string {
 	return "a value is not of the kind that it has to be"
 }
 
-// content returns the content of a file, or the base64 content in the kubeconfig itself; nil for neither.
+// content returns the decoded base64 data if it is not empty, otherwise the content of a file, or nil without a file. A relative file name
+// starts at dir.
 func content(dir, file, data string) ([]byte, error) {
 	switch {
 	case data != "":
 		return decode(data)
 	case file != "":
-		return fileio.Read(from(dir, file), maxFile)
+		return fileio.Read(absolute(dir, file), maxFile)
 	default:
 		return nil, nil
 	}
 }
 
-// from is a path that is meant from a directory.
-func from(dir, file string) string {
+// absolute returns the path of a file. A relative name starts at dir.
+func absolute(dir, file string) string {
 	if filepath.IsAbs(file) {
 		return file
 	}
 	return filepath.Join(dir, file)
 }
 
-// DefaultKubeconfig returns kubectl's default: $KUBECONFIG, otherwise ~/.kube/config if it exists, otherwise "".
+// DefaultKubeconfig returns the kubeconfig that kubectl uses by default: $KUBECONFIG, otherwise ~/.kube/config if it exists, otherwise "".
 func DefaultKubeconfig() string {
 	if files := os.Getenv("KUBECONFIG"); files != "" {
 		return files

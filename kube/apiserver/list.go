@@ -9,14 +9,14 @@ import (
 )
 
 const (
-	pageSize = 500     // objects
-	maxItems = 1 << 20 // of a list: several times the size of the largest clusters
-	tries    = 3       // the pages of a list that takes too long belong together no more
+	pageSize = 500     // objects in a page
+	maxItems = 1 << 20 // bounds the objects in a list: several times the number in the largest clusters
+	maxTries = 3       // attempts: the API server ends a list that takes too long with ResourceExpired
 )
 
-// List reads all objects of a path, a page at a time.
+// List reads all objects at a path of the API, page by page.
 func List[T any](ctx context.Context, c *Client, path string) (all []T, err error) {
-	for range tries {
+	for range maxTries {
 		if all, err = list[T](ctx, c, path); !apierrors.IsResourceExpired(err) {
 			break
 		}

@@ -10,7 +10,7 @@ import (
 	"strings"
 )
 
-// A kubeUser holds the credentials of a caller.
+// A kubeUser is a user in a kubeconfig: the credentials of the caller.
 type kubeUser struct {
 	Token           string
 	TokenFile       string `yaml:"tokenFile"`
@@ -29,8 +29,8 @@ type kubeUser struct {
 	Extensions      any
 }
 
-// user reads the credentials.
-func (k *kubeconfig) user(a *access, name string, attended bool) error {
+// readUser sets the credentials from a user of the kubeconfig.
+func (k *kubeconfig) readUser(a *access, name string, attended bool) error {
 	at, ok := k.users[name]
 	if !ok {
 		return errors.New("there is none of that name")
@@ -40,7 +40,7 @@ func (k *kubeconfig) user(a *access, name string, attended bool) error {
 		return err
 	}
 	if u.TokenFile != "" {
-		a.tokenFile = from(at.dir, u.TokenFile)
+		a.tokenFile = absolute(at.dir, u.TokenFile)
 	}
 	a.token = u.Token
 	if err := a.impersonate(&u); err != nil {
@@ -55,29 +55,29 @@ func (k *kubeconfig) user(a *access, name string, attended bool) error {
 	case u.Exec != nil && (isCertain || cmp.Or(u.Token, u.TokenFile) != ""):
 		return errors.New("exec and a token or client-certificate: use only one of them")
 	case u.Exec != nil:
-		return a.logIn(u.Exec, at.dir)
+		return a.setProgram(u.Exec, at.dir)
 	case isCertain:
-		return a.certify(func() (tls.Certificate, error) { return u.keyPair(at.dir) })
+		return a.setCertificate(func() (tls.Certificate, error) { return u.keyPair(at.dir) })
 	case cmp.Or(u.Token, u.TokenFile) == "":
 		return errors.New("a token, tokenFile, client-certificate or exec is required")
 	}
 	return nil
 }
 
-// keyPair is the certificate and its key.
+// keyPair reads the client certificate and its key.
 func (u *kubeUser) keyPair(dir string) (tls.Certificate, error) {
 	certificate, err := content(dir, u.Certificate, u.CertificateData)
 	if err != nil {
 		return tls.Certificate{}, err
 	}
-	key, err := content(dir, cmp.Or(u.Key, u.Certificate), u.KeyData) // the kubelet has both in the same file
+	key, err := content(dir, cmp.Or(u.Key, u.Certificate), u.KeyData) // the kubelet has both in a single file
 	if err != nil {
 		return tls.Certificate{}, err
 	}
 	return tls.X509KeyPair(certificate, key)
 }
 
-// impersonate makes the calls as another user.
+// impersonate sets the headers with which the API server runs the calls as another user.
 func (a *access) impersonate(u *kubeUser) error {
 	if u.As == "" {
 		if u.AsUID != "" || len(u.AsGroups) > 0 || len(u.AsExtra) > 0 {
@@ -85,18 +85,18 @@ func (a *access) impersonate(u *kubeUser) error {
 		}
 		return nil
 	}
-	a.as = http.Header{"Impersonate-User": {u.As}}
+	a.impersonation = http.Header{"Impersonate-User": {u.As}}
 	if u.AsUID != "" {
-		a.as.Set("Impersonate-Uid", u.AsUID)
+		a.impersonation.Set("Impersonate-Uid", u.AsUID)
 	}
 	if len(u.AsGroups) > 0 {
-		a.as["Impersonate-Group"] = u.AsGroups
+		a.impersonation["Impersonate-Group"] = u.AsGroups
 	}
 	for key, values := range u.AsExtra {
 		// The API server unescapes the key, and ignores its case.
-		a.as["Impersonate-Extra-"+strings.ReplaceAll(url.QueryEscape(strings.ToLower(key)), "+", "%20")] = values
+		a.impersonation["Impersonate-Extra-"+strings.ReplaceAll(url.QueryEscape(strings.ToLower(key)), "+", "%20")] = values
 	}
-	for name, values := range a.as {
+	for name, values := range a.impersonation {
 		for _, value := range values {
 			if strings.ContainsFunc(value, func(c rune) bool { return c < ' ' || c == 0x7f }) {
 				return fmt.Errorf("%s: a value has characters that no name has", strings.ToLower(name))

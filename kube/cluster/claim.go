@@ -6,12 +6,12 @@ import (
 	"github.com/candor-project/candor/hybrid"
 )
 
-// A reservation is blocked when its node has no room for a container of the pod: other containers took CPUs after the pod was placed. A
-// blocked reservation claims the free part of the CPUs that the container asks for, so that later pods do not delay the start of the
-// container further. Pods that fit beside the claim are placed as usual.
+// A reservation is blocked if its node has no room for a container of the pod, because other containers took CPUs after the pod was placed.
+// A blocked reservation has a claim: it occupies the largest part of the container's request for which the node has room. So later pods
+// cannot delay the start of the container further. Pods that fit in the rest of the node are placed as usual.
 
-// claimRest places a claim for each waiting container that is not on a node. The other reservations are placed before, since their pods
-// were promised their room too.
+// claimRest places a claim for each waiting container that has no grant on n. The caller has placed all other reservations before, so that
+// a claim never takes the room of another reservation.
 func (r *reservation) claimRest(n *hybrid.Node) {
 	for i := range r.waiting {
 		if _, isThere := n.Grant(r.waiting[i].Request.ID); !isThere {
@@ -20,8 +20,8 @@ func (r *reservation) claimRest(n *hybrid.Node) {
 	}
 }
 
-// claim places the largest part of a request for which a node has room, if any. A sensitive request of several CPUs keeps its fraction
-// and asks for fewer whole CPUs: CPU time on other containers' fractional CPUs is no use to it.
+// claim places the largest part of a request for which the node has room, if any. For a sensitive request of 1000m or more, claim only
+// reduces the number of whole CPUs and keeps the fraction, because a smaller fraction would not help the container to start.
 func claim(n *hybrid.Node, r *hybrid.Request) {
 	amount, step := r.Guaranteed(), hybrid.Milli(1000)
 	if r.Class == hybrid.Flexible || amount < 1000 {
@@ -35,11 +35,11 @@ func claim(n *hybrid.Node, r *hybrid.Request) {
 	})
 	if rest := amount - hybrid.Milli(less)*step; rest > 0 {
 		setAmount(&part, rest)
-		_, _, _ = n.Place(&part) // an error: not even the fraction has room, and there is no claim
+		_, _, _ = n.Place(&part) // on an error, the node has no room even for the fraction, and there is no claim
 	}
 }
 
-// setAmount sets the amount that counts of a request.
+// setAmount sets the amount of CPU time that a request needs: the limit of a sensitive request, the guarantee of a flexible request.
 func setAmount(r *hybrid.Request, amount hybrid.Milli) {
 	if r.Class == hybrid.Sensitive {
 		r.Limit = amount

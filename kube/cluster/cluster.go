@@ -9,22 +9,22 @@ import (
 	"github.com/candor-project/candor/hybrid"
 )
 
-// A Cluster is all nodes, and the pods that belong to them.
+// A Cluster holds the nodes of a Kubernetes cluster and the pods that are reserved or bound on them.
 type Cluster struct {
 	patience time.Duration
 
-	mu       sync.RWMutex // taken before that of a node
+	mu       sync.RWMutex // acquired before the mutex of a node
 	nodes    map[string]*node
-	pods     map[string]*reservation // by UID; also those that their node shows
-	counters []atomic.Uint64         // for the next nodes
+	pods     map[string]*reservation // by UID; also pods that the report of their node shows completely
+	counters []atomic.Uint64         // unused counters for new nodes
 }
 
-// New returns a cluster without nodes. Patience bounds the time in which a node must report a pod.
+// New returns a cluster without nodes. patience is the timeout in which a node must report a reserved pod.
 func New(patience time.Duration) *Cluster {
 	return &Cluster{patience: patience, nodes: map[string]*node{}, pods: map[string]*reservation{}}
 }
 
-// node returns a node of that name, made if need be. The cluster is locked.
+// node returns the node with a name, and adds it if it is unknown. The caller holds c.mu.
 func (c *Cluster) node(name string) *node {
 	n := c.nodes[name]
 	if n == nil {
@@ -34,7 +34,8 @@ func (c *Cluster) node(name string) *node {
 	return n
 }
 
-// counter returns a counter for a node. The counters are adjacent in memory, since a search reads all of them. The caller holds the lock.
+// counter returns a counter for a new node. The counters are adjacent in memory because a top-k search reads all of them. The caller holds
+// c.mu.
 func (c *Cluster) counter() *atomic.Uint64 {
 	if len(c.counters) == 0 {
 		c.counters = make([]atomic.Uint64, 512)
@@ -44,49 +45,49 @@ func (c *Cluster) counter() *atomic.Uint64 {
 	return first
 }
 
-// find returns a node, or nil if it is unknown.
-func (c *Cluster) find(name string) *node {
+// lookup returns the node with a name, or nil if it is unknown.
+func (c *Cluster) lookup(name string) *node {
 	c.mu.RLock()
 	defer c.mu.RUnlock()
 	return c.nodes[name]
 }
 
-// findAny returns a node, and creates it if it is unknown.
-func (c *Cluster) findAny(name string) *node {
-	if n := c.find(name); n != nil {
+// lookupOrNew returns the node with a name. For an unknown name it returns a new node, which it does not add to the cluster.
+func (c *Cluster) lookupOrNew(name string) *node {
+	if n := c.lookup(name); n != nil {
 		return n
 	}
 	return unknownNode(name, new(atomic.Uint64))
 }
 
-// Report takes the report of a node with all its grants, as nodecpu.Node returns it. The version grows from report to report; a report
-// that is not newer than the known report changes nothing. The caller must not use the report afterwards.
+// Report stores a node's report: the node with all its grants, from nodecpu.Node. version is the resource version of the NodeCPU. A report
+// whose version is not higher than the stored version is ignored. The caller must not use the report afterwards.
 func (c *Cluster) Report(name string, version uint64, report *hybrid.Node, now time.Time) {
 	n := c.lockNode(name)
 	defer n.mu.Unlock()
 	if version <= n.version {
 		return
 	}
-	n.before, n.wereFigures = n.version, n.figures
+	n.previousVersion, n.previousFigures = n.version, n.figures
 	first := n.base == nil
-	if first || n.silent {
-		n.before = 0
+	if first || n.isSilent {
+		n.previousVersion = 0
 	}
-	n.missed(report, version, now)
-	n.base, n.shown, n.problem, n.version = report, report, nil, version
-	n.heard, n.silent, n.isListed = now, false, true
+	n.reserveMissing(report, version, now)
+	n.base, n.lastReport, n.problem, n.version = report, report, nil, version
+	n.reportedAt, n.isSilent, n.isListed = now, false, true
 	for _, r := range n.reserved {
-		if first { // the node could not show anything until now
+		if first { // the timeout starts now, because the node could not report the pod before
 			r.since = now
 		}
-		r.settle()
+		r.removeShown()
 	}
 	n.reserved = slices.DeleteFunc(n.reserved, func(r *reservation) bool { return len(r.waiting) == 0 })
-	n.stillLeaving()
+	n.pruneLeaving()
 	n.rebuild()
 }
 
-// lockNode returns a node of that name, made if need be, and locked.
+// lockNode returns the node with a name, locked, and adds it if it is unknown.
 func (c *Cluster) lockNode(name string) *node {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -95,34 +96,34 @@ func (c *Cluster) lockNode(name string) *node {
 	return n
 }
 
-// Fits returns why a pod cannot be on a node now, or nil.
+// Fits returns nil if a pod fits on a node now, otherwise the reason for the refusal.
 func (c *Cluster) Fits(name string, p *Pod) *Refusal {
-	n := c.findAny(name)
+	n := c.lookupOrNew(name)
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	_, refusal := n.ask(p)
+	_, refusal := n.quote(p)
 	return refusal
 }
 
-// FitsAfterReport reports whether a refused pod fits on a node after the changes of its last report. before is the version of the previous
-// report.
+// FitsAfterReport reports whether a pod that was refused before the node's last report fits on the node now. before is the version of the
+// previous report, or 0. If that report and the last report have equal figures, the pod is refused without an evaluation.
 func (c *Cluster) FitsAfterReport(name string, before uint64, p *Pod) bool {
-	n := c.find(name)
+	n := c.lookup(name)
 	if n == nil {
 		return false
 	}
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	if p.IsSimple() && !n.holds(p) && before != 0 && before == n.before && n.figures == n.wereFigures {
+	if p.IsSimple() && !n.holdsRoomFor(p) && before != 0 && before == n.previousVersion && n.figures == n.previousFigures {
 		return false
 	}
-	_, refusal := n.ask(p)
+	_, refusal := n.quote(p)
 	return refusal == nil
 }
 
-// Version returns the version of the last report of a node that was taken, 0 if there was none.
+// Version returns the version of a node's stored report, or 0 if there is none.
 func (c *Cluster) Version(name string) uint64 {
-	n := c.find(name)
+	n := c.lookup(name)
 	if n == nil {
 		return 0
 	}

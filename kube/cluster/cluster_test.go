@@ -207,7 +207,7 @@ func TestTrial(t *testing.T) {
 	if full.Fits(high, both) == nil || other.Fits(high, both) != nil {
 		t.Errorf("with all: %v, without low1: %v", full.Fits(high, both), other.Fits(high, both))
 	}
-	if r := other.Fits(high, one); r != awaited {
+	if r := other.Fits(high, one); r != errAwaitingReport {
 		t.Errorf("%v: low2 is gone, so that low1 need not go", r)
 	}
 	other.Add(high)
@@ -218,13 +218,13 @@ func TestTrial(t *testing.T) {
 	wants(t, c, "n", high, "no capacity (1200m missing)")
 	gone := c.Trial("n")
 	gone.Remove("low1")
-	if r := gone.Fits(high, one); r != awaited || c.HoldFor("n", high, one, start) != awaited {
+	if r := gone.Fits(high, one); r != errAwaitingReport || c.HoldFor("n", high, one, start) != errAwaitingReport {
 		t.Errorf("%v: low2 is gone, so that low1 need not go", r)
 	}
 	end(t, agent, low2)
 	create(t, agent, pod(t, "static", sensitive("app", 1600)))
 	c.Report("n", 2, reportOf(t, agent), start)
-	if r := c.Trial("n").Fits(high, one); r == nil || r == awaited || c.HoldFor("n", high, one, start) != nil {
+	if r := c.Trial("n").Fits(high, one); r == nil || r == errAwaitingReport || c.HoldFor("n", high, one, start) != nil {
 		t.Errorf("%v: what low2 has left is taken", r)
 	}
 }

@@ -5,17 +5,17 @@ import (
 	"time"
 )
 
-// An Expired pod is a pod whose reservation has ended without its start.
+// An Expired is the result of a reservation that has ended before its pod started.
 type Expired struct {
 	Pod   *Pod
 	Node  string
-	Ours  bool     // this scheduler placed it
-	Held  bool     // not bound: it waited for deleted pods to leave the node
+	Ours  bool     // a scheduler with Candor had placed the pod
+	Held  bool     // the room was only held for the pod (see HoldFor)
 	Unmet *Refusal // reason why the node cannot meet the reservation; nil: timeout
 }
 
-// Expire ends the reservations that their nodes report as unmet and those that are late, and returns their pods. A node with a late pod and
-// without a report in all the time is silent: it takes no pod that needs Candor until it reports.
+// Expire ends the reservations that are unmet (see unmet.go) or have timed out, and returns them. A node is silent if it has not reported
+// at all since a pod, which has timed out, was placed there and started. A silent node refuses pods that need Candor until it reports.
 func (c *Cluster) Expire(now time.Time) []Expired {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -25,50 +25,51 @@ func (c *Cluster) Expire(now time.Time) []Expired {
 			expired = append(expired, *unmet)
 		}
 		for _, r := range n.expire(now.Add(-c.patience)) {
-			if r.held {
+			if r.isHeld {
 				c.forget(r.pod.UID)
 			}
-			expired = append(expired, Expired{Pod: r.pod, Node: n.name, Ours: r.ours && !r.held, Held: r.held})
+			expired = append(expired, Expired{Pod: r.pod, Node: n.name, Ours: r.isOurs && !r.isHeld, Held: r.isHeld})
 		}
 	}
 	return expired
 }
 
-// expire drops the pods that wait since before a time, and returns them. The cluster ends the room that is held for preemptors.
+// expire ends the node's reservations that have waited since before a time, and returns them. It also returns but does not end reservations
+// of held room, which the caller must forget.
 func (n *node) expire(before time.Time) (late []*reservation) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	gaveUp := false
+	hasEnded := false
 	n.reserved = slices.DeleteFunc(n.reserved, func(r *reservation) bool {
-		if !r.since.Before(before) || n.base == nil && !r.held { // without a report it has shown no pod yet
+		if !r.since.Before(before) || n.base == nil && !r.isHeld { // a node without a report cannot have reported the pod
 			return false
 		}
-		if gaveUp = true; r.grows() { // its node shows it, and has not the room that it asks for now
+		if hasEnded = true; r.isResize() { // the node shows the pod, but has no room for the resized request
 			r.waiting = nil
 			return true
 		}
 		late = append(late, r)
-		if r.held {
+		if r.isHeld {
 			return false
 		}
-		n.silent = n.silent || r.ours && r.pod.Started && !n.heard.After(r.since)
+		n.isSilent = n.isSilent || r.isOurs && r.pod.Started && !n.reportedAt.After(r.since)
 		r.waiting = nil
 		return true
 	})
-	if gaveUp {
+	if hasEnded {
 		n.rebuild()
 	}
 	return late
 }
 
-// Totals are numbers of a cluster's nodes and reservations.
+// Totals counts the nodes and reservations of a cluster.
 type Totals struct {
 	Reporting int // nodes with a report
-	Reserved  int // pods with containers that no report shows
+	Reserved  int // pods with a container that no report shows
 	Blocked   int // reservations without room on their nodes
 }
 
-// Totals counts.
+// Totals counts the cluster's nodes and reservations.
 func (c *Cluster) Totals() (t Totals) {
 	c.mu.RLock()
 	defer c.mu.RUnlock()
@@ -78,11 +79,11 @@ func (c *Cluster) Totals() (t Totals) {
 			t.Reporting++
 		}
 		for _, r := range n.reserved {
-			if r.held {
+			if r.isHeld {
 				continue
 			}
 			t.Reserved++
-			if r.blocked {
+			if r.isBlocked {
 				t.Blocked++
 			}
 		}

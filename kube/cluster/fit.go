@@ -4,49 +4,49 @@ import (
 	"github.com/candor-project/candor/hybrid"
 )
 
-// ask returns the cost of a pod on the node, or the reason why the node cannot take it.
-func (n *node) ask(p *Pod) (hybrid.Quote, *Refusal) {
+// quote returns the cost of a pod on the node, or the reason for a refusal. It caches the last answer. The caller holds n.mu.
+func (n *node) quote(p *Pod) (hybrid.Quote, *Refusal) {
 	changes := n.changes.Load()
-	if n.last.pod == p && n.last.changes == changes {
-		return n.last.quote, n.last.refusal
+	if n.cached.pod == p && n.cached.changes == changes {
+		return n.cached.quote, n.cached.refusal
 	}
 	a := answer{pod: p, changes: changes}
-	a.quote, a.refusal = n.find(p)
-	n.last = a
+	a.quote, a.refusal = n.evaluate(p)
+	n.cached = a
 	return a.quote, a.refusal
 }
 
-func (n *node) find(p *Pod) (hybrid.Quote, *Refusal) {
+func (n *node) evaluate(p *Pod) (hybrid.Quote, *Refusal) {
 	switch {
 	case len(p.containers) == 0:
 		return hybrid.Quote{Direct: true}, nil
 	case n.base == nil:
-		return n.findWithout(p)
-	case n.silent && p.NeedsCandor():
-		return hybrid.Quote{}, silent
-	case n.holds(p):
-		return n.findBeside(p, map[string]bool{p.UID: true})
-	case n.isHeld():
-		return hybrid.Quote{}, waiting
+		return n.evaluateUnreported(p)
+	case n.isSilent && p.NeedsCandor():
+		return hybrid.Quote{}, errSilent
+	case n.holdsRoomFor(p):
+		return n.evaluateWithout(p, map[string]bool{p.UID: true})
+	case n.isClosed():
+		return hybrid.Quote{}, errWaiting
 	}
-	if p.one != nil {
-		if q, verdict := n.summary.Quote(&p.one.Request); verdict == hybrid.Known && n.summary.IsFlat() {
+	if p.combined != nil {
+		if q, verdict := n.summary.Quote(&p.combined.Request); verdict == hybrid.Known && n.summary.IsFlat() {
 			return q, nil
 		}
 	}
-	q, refusal := quoteAll(n.now, p)
+	q, refusal := quoteAll(n.current, p)
 	if refusal != nil && n.unclaimed != nil {
 		if _, itself := quoteAll(n.unclaimed, p); itself == nil {
-			refusal = waiting
+			refusal = errWaiting
 		}
 	}
 	return q, refusal
 }
 
-// quoteAll returns the costs of a pod on the node in its present state.
+// quoteAll returns the total cost of a pod's containers on a node, which it does not change.
 func quoteAll(n *hybrid.Node, p *Pod) (hybrid.Quote, *Refusal) {
-	if p.one != nil {
-		return quoteOne(n, p, p.one)
+	if p.combined != nil {
+		return quoteOne(n, p, p.combined)
 	}
 	if _, refusal := quoteOne(n, p, &p.containers[0]); refusal != nil {
 		return hybrid.Quote{}, refusal
@@ -54,19 +54,19 @@ func quoteAll(n *hybrid.Node, p *Pod) (hybrid.Quote, *Refusal) {
 	return placeAll(copyOf(n, nil), p)
 }
 
-// findWithout is find for a node without a report.
-func (n *node) findWithout(p *Pod) (hybrid.Quote, *Refusal) {
+// evaluateUnreported is evaluate for a node without a report.
+func (n *node) evaluateUnreported(p *Pod) (hybrid.Quote, *Refusal) {
 	switch {
 	case !p.NeedsCandor():
 		return hybrid.Quote{Direct: !p.isSensitive()}, nil
 	case n.problem != nil:
 		return hybrid.Quote{}, n.problem
 	default:
-		return hybrid.Quote{}, noCandor
+		return hybrid.Quote{}, errNoCandor
 	}
 }
 
-// isSensitive reports whether a container wants a view, even if it would do without.
+// isSensitive reports whether the pod has a sensitive container, even a best-effort one.
 func (p *Pod) isSensitive() bool {
 	for i := range p.containers {
 		if p.containers[i].Request.Class == hybrid.Sensitive {
@@ -76,20 +76,21 @@ func (p *Pod) isSensitive() bool {
 	return false
 }
 
-// quoteOne returns the cost of a container on a node in its present state.
+// quoteOne returns the cost of a container on a node, which it does not change.
 func quoteOne(n *hybrid.Node, p *Pod, c *Container) (hybrid.Quote, *Refusal) {
 	q, err := n.Quote(&c.Request)
 	if err == nil {
 		return q, nil
 	}
 	if _, planned := n.Plan(c.Request); planned != nil {
-		err = planned // a more detailed refusal
+		err = planned // Plan gives a more detailed refusal than Quote
 	}
 	_, never := n.NewLike().Quote(&c.Request)
 	return q, refused(p, c, err, never != nil)
 }
 
-// placeAll places the containers of a pod in the order of their start, and returns the total cost.
+// placeAll places the lasting containers of a pod on n in start order, and returns their total cost. Init containers must fit at their
+// turn, but occupy nothing.
 func placeAll(n *hybrid.Node, p *Pod) (hybrid.Quote, *Refusal) {
 	sum := hybrid.Quote{Direct: true}
 	for i := range p.containers {
@@ -105,13 +106,13 @@ func placeAll(n *hybrid.Node, p *Pod) (hybrid.Quote, *Refusal) {
 		if _, _, err := n.Place(&c.Request); err != nil {
 			return hybrid.Quote{}, refused(p, c, err, false)
 		}
-		add(&sum.Cost, &q.Cost)
+		addCost(&sum.Cost, &q.Cost)
 	}
 	return sum, nil
 }
 
-// add adds the cost of a container.
-func add(sum, cost *hybrid.Cost) {
+// addCost adds the cost of a container to a sum.
+func addCost(sum, cost *hybrid.Cost) {
 	sum.Shared += cost.Shared
 	sum.Whole += cost.Whole
 	sum.NUMAs += cost.NUMAs

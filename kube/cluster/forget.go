@@ -3,18 +3,18 @@ package cluster
 // An Absence is the reason why a node has no valid report.
 type Absence uint8
 
-// Reasons.
+// The reasons for an absence.
 const (
-	Gone     Absence = iota // there is no NodeCPU with that name
-	NotYet                  // the node's agent has not reported yet
-	Unusable                // the report cannot be used
-	Former                  // the report is of a former node of that name
+	Gone     Absence = iota // the node has no NodeCPU
+	NotYet                  // the agent on the node has not reported yet
+	Unusable                // the report is invalid
+	Former                  // the report is from a former node with the same name
 )
 
-// absences are the refusals of pods that need Candor.
-var absences = map[Absence]*Refusal{Unusable: badReport, Former: former}
+// absences maps an absence to the reason with which the node refuses pods that need Candor. For other absences the reason is errNoCandor.
+var absences = map[Absence]*Refusal{Unusable: errBadReport, Former: errFormerNode}
 
-// NoReport records that a node has no valid report. A version that is older than the last report changes nothing.
+// NoReport records that a node has no valid report. The call is ignored if version is lower than the version of the stored report.
 func (c *Cluster) NoReport(name string, version uint64, why Absence) {
 	n := c.lockNode(name)
 	defer n.mu.Unlock()
@@ -25,7 +25,7 @@ func (c *Cluster) NoReport(name string, version uint64, why Absence) {
 	n.rebuild()
 }
 
-// Versions returns the version of each known NodeCPU by its name.
+// Versions maps the name of each known NodeCPU to its version.
 func (c *Cluster) Versions() map[string]uint64 {
 	c.mu.RLock()
 	defer c.mu.RUnlock()
@@ -40,10 +40,10 @@ func (c *Cluster) Versions() map[string]uint64 {
 	return versions
 }
 
-// AcceptAnyVersion makes the next report of a node count regardless of its version: versions go back when the cluster is restored from a
-// backup.
+// AcceptAnyVersion makes Report accept the next report of a node regardless of its version. This is necessary because versions go back when
+// the cluster is restored from a backup.
 func (c *Cluster) AcceptAnyVersion(name string) {
-	n := c.find(name)
+	n := c.lookup(name)
 	if n == nil {
 		return
 	}
@@ -51,12 +51,12 @@ func (c *Cluster) AcceptAnyVersion(name string) {
 	defer n.mu.Unlock()
 	n.version = 0
 	for _, r := range n.pods {
-		r.missed = 0
+		r.missedVersion = 0
 	}
 }
 
-// Sweep forgets deleted nodes: they do not exist, have no NodeCPU, and no pod is bound to them. Otherwise a cluster whose nodes change often
-// would grow without bound.
+// Sweep forgets each node that no longer exists, has no NodeCPU, and has no bound pod, so that a cluster with changing nodes does not grow
+// without bound. exists reports whether the API server has the node.
 func (c *Cluster) Sweep(exists func(name string) bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -64,7 +64,7 @@ func (c *Cluster) Sweep(exists func(name string) bool) {
 		if exists(name) {
 			continue
 		}
-		if pods, ended := n.end(); ended {
+		if pods, ended := n.retire(); ended {
 			delete(c.nodes, name)
 			for uid := range pods {
 				delete(c.pods, uid)
@@ -73,21 +73,21 @@ func (c *Cluster) Sweep(exists func(name string) bool) {
 	}
 }
 
-// end empties a node if only reservations of unbound pods depend on it. It returns these, and whether the node has ended. A NodeRef notices
-// the end by the node's changes, and looks up the successor.
-func (n *node) end() (pods map[string]*reservation, ended bool) {
+// retire empties a node if it has no NodeCPU and no bound pod. It returns the node's remaining pods, and whether it has retired the node. A
+// NodeRef to the node sees a change in the counter, and then looks up the new node with the same name.
+func (n *node) retire() (pods map[string]*reservation, ended bool) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	if n.isListed {
 		return nil, false
 	}
 	for _, r := range n.pods {
-		if r.bound {
+		if r.isBound {
 			return nil, false
 		}
 	}
-	pods, n.hasEnded = n.pods, true
-	n.base, n.shown, n.reserved, n.pods, n.leaving, n.last = nil, nil, nil, nil, nil, answer{}
+	pods, n.isRetired = n.pods, true
+	n.base, n.lastReport, n.reserved, n.pods, n.leaving, n.cached = nil, nil, nil, nil, nil, answer{}
 	n.rebuild()
 	return pods, true
 }

@@ -33,7 +33,7 @@ func TestSweep(t *testing.T) {
 	c.Bound("bound", pod(t, "web", sensitive("app", 1000)), start)
 	c.Report("held", 7, reportOf(t, agent), start)
 	c.Bound("held", low, start)
-	if r := c.HoldFor("held", high, nil, start); r != awaited {
+	if r := c.HoldFor("held", high, nil, start); r != errAwaitingReport {
 		t.Fatal(r)
 	}
 	sweep()
@@ -71,7 +71,7 @@ func TestSeatOfForgottenNode(t *testing.T) {
 	var crowds ResultCaches
 	rank := func() bool {
 		_, isKnown := crowds.For(web, 1).bound(0, &seat, web)
-		return isKnown && crowds.For(web, 1).all[0].rank != WorstRank
+		return isKnown && crowds.For(web, 1).ranks[0].rank != WorstRank
 	}
 	for i := range 3 {
 		if rank() {
@@ -123,7 +123,7 @@ func TestHeldWithoutReport(t *testing.T) {
 	c.Bound("n", low, start)
 	create(t, agent, low)
 	c.Report("n", 1, reportOf(t, agent), start)
-	if r := c.HoldFor("n", high, nil, start); r != awaited {
+	if r := c.HoldFor("n", high, nil, start); r != errAwaitingReport {
 		t.Fatal(r)
 	}
 	c.NoReport("n", 2, Gone)

@@ -8,15 +8,15 @@ import (
 	"github.com/candor-project/candor/hybrid"
 )
 
-// HoldFor holds a node's room for a pod, such as a preemptor, that only waits for the node to report the end of other pods, and returns a
-// refusal then. No other pod gets that room until the pod is reserved or forgotten, or until the timeout. present are the UIDs of the
-// existing pods.
+// HoldFor holds room on a node for a pod, such as a preemptor, that fits as soon as the node reports the end of deleted pods. It then
+// returns a refusal, because the pod must wait for this report. If the pod need not wait, or does not fit even then, HoldFor returns nil.
+// No other pod gets the held room until the pod is reserved or forgotten, or the hold times out. present are the UIDs of the existing pods.
 func (c *Cluster) HoldFor(name string, p *Pod, present map[string]bool, now time.Time) *Refusal {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	n := c.nodes[name]
 	r := c.pods[p.UID]
-	if n == nil || r != nil && !r.held {
+	if n == nil || r != nil && !r.isHeld {
 		return nil
 	}
 	wasHeld := r != nil && r.node == n
@@ -24,56 +24,56 @@ func (c *Cluster) HoldFor(name string, p *Pod, present map[string]bool, now time
 		now = r.since
 	}
 	c.forget(p.UID)
-	gone := c.goneOf(n, present, nil)
+	deleted := c.deletedPodsLocked(n, present, nil)
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	_, refusal := n.ask(p)
-	if n.base == nil || refusal == nil && !wasHeld || refusal != nil && !n.awaits(p, gone) {
+	_, refusal := n.quote(p)
+	if n.base == nil || refusal == nil && !wasHeld || refusal != nil && !n.fitsAfterDeletions(p, deleted) {
 		return nil
 	}
-	c.enter(n, &reservation{pod: p, since: now, ours: true, held: true})
+	c.add(n, &reservation{pod: p, since: now, isOurs: true, isHeld: true})
 	if refusal == nil {
 		return nil
 	}
-	return awaited
+	return errAwaitingReport
 }
 
-// HeldOn returns the node on which room is held for a pod, or "".
+// HeldOn returns the name of the node that holds room for a pod, or "" if none does.
 func (c *Cluster) HeldOn(uid string) string {
 	c.mu.RLock()
 	defer c.mu.RUnlock()
-	if r := c.pods[uid]; r != nil && r.held {
+	if r := c.pods[uid]; r != nil && r.isHeld {
 		return r.node.name
 	}
 	return ""
 }
 
-// holds reports whether a pod waits for room on the node.
-func (n *node) holds(p *Pod) bool {
+// holdsRoomFor reports whether the node holds room for a pod.
+func (n *node) holdsRoomFor(p *Pod) bool {
 	r := n.pods[p.UID]
-	return r != nil && r.held
+	return r != nil && r.isHeld
 }
 
-// askHeld asks for a pod that waits for room on the node, while that room is held for it: once it is not, other waiting pods
-// would close the node to it.
-func (n *node) askHeld(p *Pod) (refusal *Refusal, isHeld bool) {
+// quoteHeld returns the node's refusal of a pod for which it holds room, if any, and whether it holds room. The caller must call it before
+// it forgets the hold: afterwards the node would refuse the pod because of other pods with held room.
+func (n *node) quoteHeld(p *Pod) (refusal *Refusal, isHeld bool) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	if isHeld = n.holds(p); isHeld {
-		_, refusal = n.ask(p)
+	if isHeld = n.holdsRoomFor(p); isHeld {
+		_, refusal = n.quote(p)
 	}
 	return refusal, isHeld
 }
 
-// isHeld reports whether the node does not have the held room of a pod yet. Until its next report it takes no other pod: the pod can need
-// the present room in addition to the room of leaving pods.
-func (n *node) isHeld() bool {
-	return slices.ContainsFunc(n.reserved, func(r *reservation) bool { return r.held && r.blocked })
+// isClosed reports whether the node holds room for a pod that does not fit yet. Such a node refuses all other pods until its next report,
+// because the waiting pod can need the free room in addition to the room of leaving pods.
+func (n *node) isClosed() bool {
+	return slices.ContainsFunc(n.reserved, func(r *reservation) bool { return r.isHeld && r.isBlocked })
 }
 
-// andHeld adds a pod to the omitted pods if the node only holds room for it.
-func (n *node) andHeld(without map[string]bool, p *Pod) map[string]bool {
-	if !n.holds(p) {
+// withHeld returns the set without plus a pod for which the node holds room. The pod's own hold must not count against the pod.
+func (n *node) withHeld(without map[string]bool, p *Pod) map[string]bool {
+	if !n.holdsRoomFor(p) {
 		return without
 	}
 	all := map[string]bool{p.UID: true}
@@ -81,24 +81,24 @@ func (n *node) andHeld(without map[string]bool, p *Pod) map[string]bool {
 	return all
 }
 
-// FitsWithout is Fits without the reservation of another pod, which is deleted or about to be deleted.
+// FitsWithout is Fits without the reservation of another pod, which was deleted or is about to be deleted.
 func (c *Cluster) FitsWithout(name string, p *Pod, other string) *Refusal {
-	n := c.findAny(name)
+	n := c.lookupOrNew(name)
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	_, refusal := n.ask(p)
+	_, refusal := n.quote(p)
 	isReserved := slices.ContainsFunc(n.reserved, func(r *reservation) bool { return r.pod.UID == other })
 	if refusal == nil || refusal.Final || n.base == nil || !isReserved {
 		return refusal
 	}
-	_, refusal = n.findBeside(p, map[string]bool{other: true, p.UID: true})
+	_, refusal = n.evaluateWithout(p, map[string]bool{other: true, p.UID: true})
 	return refusal
 }
 
-// findBeside is find without the reservations of some pods.
-func (n *node) findBeside(p *Pod, without map[string]bool) (hybrid.Quote, *Refusal) {
-	then := copyOf(n.base, nil)
-	blocked := n.keepPromises(then, without)
-	quote, refusal := placeAll(then, p)
-	return quote, orWaiting(refusal, blocked.claims)
+// evaluateWithout is evaluate without the reservations of some pods.
+func (n *node) evaluateWithout(p *Pod, without map[string]bool) (hybrid.Quote, *Refusal) {
+	scratch := copyOf(n.base, nil)
+	blocked := n.placeReservations(scratch, without)
+	quote, refusal := placeAll(scratch, p)
+	return quote, orWaiting(refusal, blocked.hasClaims)
 }

@@ -20,7 +20,7 @@ func TestHold(t *testing.T) {
 			t.Errorf("held while nobody has gone: %v", r)
 		}
 		for range 2 { // tried again
-			if r := c.HoldFor("n", high, nil, start); r != awaited || c.HeldOn("high") != "n" {
+			if r := c.HoldFor("n", high, nil, start); r != errAwaitingReport || c.HeldOn("high") != "n" {
 				t.Errorf("%v, held on %q", r, c.HeldOn("high"))
 			}
 		}
@@ -69,7 +69,7 @@ func TestHoldMoves(t *testing.T) {
 	for _, name := range []string{"n", "m"} {
 		c.Bound(name, pod(t, "low", sensitive("app", 3000)), start)
 		c.Report(name, 1, reportOf(t, agent), start)
-		if r := c.HoldFor(name, high, nil, start); r != awaited || c.HeldOn("high") != name {
+		if r := c.HoldFor(name, high, nil, start); r != errAwaitingReport || c.HeldOn("high") != name {
 			t.Errorf("%v, held on %q; want %s", r, c.HeldOn("high"), name)
 		}
 	}
@@ -97,7 +97,7 @@ func preempting(t *testing.T, first, second, third hybrid.Milli) (c *Cluster, ag
 	}
 	c.Report("n", 1, reportOf(t, agent), start)
 	c.Forget("low1")
-	if r := c.HoldFor("n", high, map[string]bool{"low2": true}, start); r != awaited {
+	if r := c.HoldFor("n", high, map[string]bool{"low2": true}, start); r != errAwaitingReport {
 		t.Fatal(r)
 	}
 	return c, agent, low1, high

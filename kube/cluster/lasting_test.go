@@ -80,7 +80,7 @@ func TestCancel(t *testing.T) {
 	c.Bound("n", web, start)
 	c.Cancel("web")
 	wants(t, c, "n", big, "no capacity (500m missing)")
-	if _, refusal := c.Reserve("other", web, start); refusal != isBound { // tried once more
+	if _, refusal := c.Reserve("other", web, start); refusal != errBound { // tried once more
 		t.Errorf("reserved elsewhere: %v", refusal)
 	}
 	wants(t, c, "n", big, "no capacity (500m missing)")
@@ -105,7 +105,7 @@ func TestFitsWithout(t *testing.T) {
 	if c.FitsWithout("n", big, "db") == nil { // the node has its containers
 		t.Error("fits before the node has reported the end of the other")
 	}
-	if r := c.FitsWithout("none", big, "web"); r != noCandor {
+	if r := c.FitsWithout("none", big, "web"); r != errNoCandor {
 		t.Error(r)
 	}
 }
@@ -134,7 +134,7 @@ func TestSilentNode(t *testing.T) {
 	given(true, start)
 	wants(t, c, "n", next, "node does not report")
 	wants(t, c, "n", pod(t, "any", flexible("app", 100)), "")
-	if r := c.Trial("n").Fits(next, nil); r != silent {
+	if r := c.Trial("n").Fits(next, nil); r != errSilent {
 		t.Errorf("in a trial: %v", r)
 	}
 	before := c.Version("n")

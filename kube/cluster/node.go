@@ -10,38 +10,38 @@ import (
 	"github.com/candor-project/candor/kube/nodecpu"
 )
 
-// A node is a node of the cluster.
+// A node holds the report of a cluster node, and the reservations on it.
 type node struct {
 	name    string
-	changes *atomic.Uint64 // number of changes: read without the lock, incremented under it
+	changes *atomic.Uint64 // number of changes; read without mu, incremented under mu
 
-	mu        sync.Mutex
-	silent    bool                    // its containers run, and its reports do not come
-	base      *hybrid.Node            // from its report, immutable; nil: no report
-	shown     *hybrid.Node            // from its last report, even if that was deleted
-	heard     time.Time               // when that came
-	problem   *Refusal                // why it takes no pod that needs Candor, without a base
-	isListed  bool                    // there is a NodeCPU with that name
-	hasEnded  bool                    // the cluster has forgotten the node
-	version   uint64                  // of the report; 0: no report so far
-	now       *hybrid.Node            // with the reservations; base itself if there are none
-	unclaimed *hybrid.Node            // now without the claims of blocked reservations; nil: there are none
-	reserved  []*reservation          // those that it does not show in full
-	pods      map[string]*reservation // all that belong to it, by UID
-	leaving   map[string]bool         // UIDs of deleted pods in the report
+	mu         sync.Mutex
+	isSilent   bool                    // started containers, but sent no report for the timeout (see Expire)
+	base       *hybrid.Node            // the valid report, immutable; nil if there is none
+	lastReport *hybrid.Node            // the last valid report, even if it was deleted since
+	reportedAt time.Time               // time of lastReport
+	problem    *Refusal                // reason to refuse pods that need Candor if base is nil
+	isListed   bool                    // the node has a NodeCPU
+	isRetired  bool                    // the cluster has forgotten the node
+	version    uint64                  // of the last report; 0 before the first report
+	current    *hybrid.Node            // base plus the reservations and claims; base itself if there are none
+	unclaimed  *hybrid.Node            // current without the claims; nil if there are no claims
+	reserved   []*reservation          // reservations with a container that base does not show
+	pods       map[string]*reservation // all pods of the node, by UID
+	leaving    map[string]bool         // UIDs of deleted pods in the report
 	outline
-	last answer
+	cached answer
 
-	before      uint64 // version of the previous report; 0: none
-	wereFigures hybrid.Figures
+	previousVersion uint64 // version of the previous report; 0 if there is none
+	previousFigures hybrid.Figures
 }
 
-// unknownNode returns a node without any known facts.
+// unknownNode returns a node without a report and without pods.
 func unknownNode(name string, changes *atomic.Uint64) *node {
 	return &node{name: name, changes: changes, pods: map[string]*reservation{}}
 }
 
-// An answer is a node's result for a pod, valid until the node changes.
+// An answer is the cached result of quote for a pod. It is valid until the node changes.
 type answer struct {
 	pod     *Pod
 	changes uint64
@@ -49,7 +49,8 @@ type answer struct {
 	refusal *Refusal
 }
 
-// copyOf returns a copy of a node for changes. The same lock protects both.
+// copyOf returns a copy of a node, which the caller may change, without the grants of some pods. Pods are identified by their UIDs. The
+// lock of the original also protects the copy, because both share data.
 func copyOf(n *hybrid.Node, without map[string]bool) *hybrid.Node {
 	grants := n.Grants()
 	if len(without) > 0 {
@@ -62,49 +63,49 @@ func copyOf(n *hybrid.Node, without map[string]bool) *hybrid.Node {
 	return twin
 }
 
-// rebuild brings now up to date with the report and the reservations.
+// rebuild computes current and unclaimed from base and the reservations.
 func (n *node) rebuild() {
-	n.now, n.unclaimed = n.base, nil
+	n.current, n.unclaimed = n.base, nil
 	if n.base != nil && len(n.reserved) > 0 {
-		n.now = copyOf(n.base, nil)
+		n.current = copyOf(n.base, nil)
 		for _, r := range n.reserved {
-			r.place(n.now)
+			r.place(n.current)
 		}
 		if n.isBlocked() {
-			n.unclaimed = copyOf(n.now, nil)
+			n.unclaimed = copyOf(n.current, nil)
 			n.claimBlocked()
 		}
 	}
 	n.changed()
 }
 
-// claimBlocked places the claims of the blocked reservations.
+// claimBlocked places the claims of the blocked reservations on current.
 func (n *node) claimBlocked() {
 	for _, r := range n.reserved {
-		if r.blocked && r.ours {
-			r.claimRest(n.now)
+		if r.isBlocked && r.isOurs {
+			r.claimRest(n.current)
 		}
 	}
 }
 
-// changed notes that something has changed.
+// changed counts a change, and updates the outline.
 func (n *node) changed() {
 	n.changes.Add(1)
-	n.draw(n.now)
-	n.isOpen = n.reports && !n.silent && !n.isHeld()
+	n.summarize(n.current)
+	n.isOpen = n.hasReport && !n.isSilent && !n.isClosed()
 }
 
-// reserve adds a reservation that is new. Claims come after all reservations, so that a node with claims is rebuilt.
+// reserve adds a new reservation. If the node has claims, it is rebuilt, because claims must be placed after all reservations.
 func (n *node) reserve(r *reservation) {
 	n.reserved = append(n.reserved, r)
 	if n.base == nil {
 		return
 	}
 	if n.unclaimed == nil {
-		if n.now == n.base {
-			n.now = copyOf(n.base, nil)
+		if n.current == n.base {
+			n.current = copyOf(n.base, nil)
 		}
-		if r.place(n.now); !r.blocked {
+		if r.place(n.current); !r.isBlocked {
 			n.changed()
 			return
 		}
@@ -112,23 +113,23 @@ func (n *node) reserve(r *reservation) {
 	n.rebuild()
 }
 
-// missed reserves the pods again that the last report showed and the next report lacks: they belong to the node, which was restarted or
-// recreates their containers.
-func (n *node) missed(next *hybrid.Node, version uint64, now time.Time) {
-	if n.shown == nil {
+// reserveMissing reserves again the containers that the last report shows and the next report lacks. Their pods still belong to the node,
+// which was restarted or recreates the containers.
+func (n *node) reserveMissing(next *hybrid.Node, version uint64, now time.Time) {
+	if n.lastReport == nil {
 		return
 	}
-	for _, g := range n.shown.Grants() {
+	for _, g := range n.lastReport.Grants() {
 		if _, still := next.Grant(g.ID); still {
 			continue
 		}
-		if r := n.pods[nodecpu.HolderOf(g.ID).Pod]; r != nil && r.await(g.ID, version, now) && !slices.Contains(n.reserved, r) {
+		if r := n.pods[nodecpu.HolderOf(g.ID).Pod]; r != nil && r.addMissing(g.ID, version, now) && !slices.Contains(n.reserved, r) {
 			n.reserved = append(n.reserved, r)
 		}
 	}
 }
 
-// drop removes a reservation. Moved fractions return to their CPUs in the report.
+// drop removes a pod and its reservation. Fractions that the reservation had moved return to their CPUs in the report.
 func (n *node) drop(r *reservation) {
 	delete(n.pods, r.pod.UID)
 	if i := slices.Index(n.reserved, r); i >= 0 {
@@ -137,8 +138,9 @@ func (n *node) drop(r *reservation) {
 	}
 }
 
-// leave records that a pod was deleted: its containers stay on the node until the node reports their end.
-func (n *node) leave(uid string) {
+// markLeaving records that a pod was deleted, if the report shows a container of the pod. The pod counts as leaving until a report no
+// longer shows it.
+func (n *node) markLeaving(uid string) {
 	if n.base == nil {
 		return
 	}
@@ -153,16 +155,16 @@ func (n *node) leave(uid string) {
 	}
 }
 
-// stillLeaving keeps of the pods that leave those that the report shows.
-func (n *node) stillLeaving() {
+// pruneLeaving removes the pods that the report no longer shows from leaving.
+func (n *node) pruneLeaving() {
 	before := n.leaving
 	n.leaving = nil
 	for uid := range before {
-		n.leave(uid)
+		n.markLeaving(uid)
 	}
 }
 
-// isBlocked reports whether the node has no room for a pod that this scheduler placed there.
+// isBlocked reports whether a reservation by a scheduler with Candor is blocked on the node.
 func (n *node) isBlocked() bool {
-	return slices.ContainsFunc(n.reserved, func(r *reservation) bool { return r.blocked && r.ours })
+	return slices.ContainsFunc(n.reserved, func(r *reservation) bool { return r.isBlocked && r.isOurs })
 }

@@ -9,36 +9,36 @@ import (
 	"github.com/candor-project/candor/kube/nodecpu"
 )
 
-// A Pod is the demand of a pod for the CPUs of a node. It is immutable once the cluster has it.
+// A Pod is a pod's demand for the CPUs of a node. It must not change after it was passed to a Cluster.
 type Pod struct {
 	UID, Namespace, Name string
-	// Planned pods have the settings from a scheduler with Candor.
+	// Planned is true if a scheduler with Candor has placed the pod.
 	Planned bool
-	// Started pods run on their node, according to the node.
+	// Started is true if a lasting container runs, according to the pod's status.
 	Started bool
-	// Accepted is the version of the pod in which its node's kubelet has accepted it; 0: not yet. Versions of pods and of nodes' reports
-	// are compared.
+	// Accepted is a resource version of the pod at which the kubelet had already accepted the pod, or 0 before. It is compared with the
+	// resource versions of the nodes' reports.
 	Accepted uint64
-	// Failed pods have a container that their node failed to create at its last attempt.
+	// Failed is true if the last attempt to create a container of the pod failed.
 	Failed bool
 
 	containers []Container
-	lasting    []Container // those that are not passing
-	one        *Container  // a container that represents all of them; nil: there is none
+	lasting    []Container // the containers that do not run to completion
+	combined   *Container  // a single container with the demand of all containers; nil if impossible
 	memory     int64
-	asked      fleet.Query
+	query      fleet.Query
 }
 
 // A Container is a container of a pod.
 type Container struct {
 	Name    string
-	Request hybrid.Request // its ID is the container's name in reports (nodecpu.Holder)
+	Request hybrid.Request // its ID is the ID of the container in reports (nodecpu.Holder)
 	// RunsToCompletion marks containers that end before the next container starts: init containers that are not sidecars.
 	RunsToCompletion bool
 }
 
-// NewPod returns a pod. The containers are in the order of their start, without unplanned containers; the IDs of their requests are set.
-// memory is the pod's request in bytes. The error names a container with an invalid request.
+// NewPod returns a pod with containers in start order. It sets the IDs of their requests. memory is the pod's memory request in bytes. An
+// error names the container with an invalid request.
 func NewPod(uid, namespace, name string, memory int64, containers []Container) (*Pod, error) {
 	p := &Pod{UID: uid, Namespace: namespace, Name: name, memory: memory, containers: containers}
 	for i := range containers {
@@ -49,12 +49,12 @@ func NewPod(uid, namespace, name string, memory int64, containers []Container) (
 		}
 	}
 	p.lasting = lasting(containers)
-	p.one = p.standIn()
-	p.ask()
+	p.combined = p.combine()
+	p.buildQuery()
 	return p, nil
 }
 
-// lasting are those that are not passing: the same list where that is all of them.
+// lasting returns the containers that do not run to completion. It returns the given slice if these are all containers.
 func lasting(containers []Container) (list []Container) {
 	if !slices.ContainsFunc(containers, func(c Container) bool { return c.RunsToCompletion }) {
 		return slices.Clip(containers)
@@ -67,24 +67,25 @@ func lasting(containers []Container) (list []Container) {
 	return list
 }
 
-// ask computes the total demand of the pod.
-func (p *Pod) ask() {
-	p.asked = fleet.NewQuery(&fleet.Request{Class: hybrid.Flexible, Guarantee: hybrid.NoGuarantee, Resources: []int64{p.memory}})
+// buildQuery computes the total demand of the pod for fleet.
+func (p *Pod) buildQuery() {
+	p.query = fleet.NewQuery(&fleet.Request{Class: hybrid.Flexible, Guarantee: hybrid.NoGuarantee, Resources: []int64{p.memory}})
 	for i := range p.lasting {
 		r := &p.lasting[i].Request
 		one := &fleet.Request{Class: r.Class, Policy: r.Policy, Topology: r.Topology, Limit: r.Limit, Guarantee: r.Guarantee, Resources: []int64{p.memory}}
 		if i == 0 {
-			p.asked = fleet.NewQuery(one)
+			p.query = fleet.NewQuery(one)
 		} else {
-			p.asked.Add(one)
+			p.query.Add(one)
 		}
 	}
 }
 
-// IsEmpty reports whether the pod has no planned container.
+// IsEmpty reports whether the pod has no container that needs CPUs from Candor.
 func (p *Pod) IsEmpty() bool { return len(p.containers) == 0 }
 
-// NeedsCandor reports whether the pod has a container with a view or topology policy to keep: a node without Candor cannot take it.
+// NeedsCandor reports whether the pod has a strict container that is sensitive or has a topology policy. A node without Candor refuses such
+// a pod.
 func (p *Pod) NeedsCandor() bool {
 	for i := range p.containers {
 		r := &p.containers[i].Request
@@ -95,9 +96,10 @@ func (p *Pod) NeedsCandor() bool {
 	return false
 }
 
-// standIn returns a single container with the demand of all of them: flexible containers without a topology policy share the same CPUs, so
-// that only the sum of their guarantees counts. It returns nil if there is none.
-func (p *Pod) standIn() *Container {
+// combine returns a single container with the demand of all containers, or nil if there is no such container. Several containers can be
+// combined if all are flexible without a topology policy, because such containers share the same CPUs and only the sum of their guarantees
+// matters.
+func (p *Pod) combine() *Container {
 	if len(p.containers) == 1 && !p.containers[0].RunsToCompletion {
 		return &p.containers[0]
 	}
@@ -123,7 +125,7 @@ func (p *Pod) standIn() *Container {
 	return &Container{Request: r}
 }
 
-// Lasting are the requests of the containers that stay when all have started.
+// Lasting returns the requests of the containers that do not run to completion.
 func (p *Pod) Lasting() []hybrid.Request {
 	requests := make([]hybrid.Request, len(p.lasting))
 	for i := range p.lasting {

@@ -2,44 +2,44 @@ package cluster
 
 import "github.com/candor-project/candor/hybrid"
 
-// A Preview is the allocation of a pod on a node, with its cost.
+// A Preview is the allocation of a pod on a node and its cost.
 type Preview struct {
-	Grants []hybrid.Grant // of the containers that stay; none on a node without a report
-	Shared hybrid.Milli   // shared time that it adds
+	Grants []hybrid.Grant // of the lasting containers; none on a node without a report
+	Shared hybrid.Milli   // shared time that the pod adds
 	Moves  int            // moved fractions of other pods
 }
 
-// Preview returns the allocation that Reserve would make now, and changes nothing.
+// Preview returns the allocation that Reserve would make now. It changes nothing.
 func (c *Cluster) Preview(name string, p *Pod) (v Preview, refusal *Refusal) {
-	n := c.findAny(name)
+	n := c.lookupOrNew(name)
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	quote, refusal := n.ask(p)
+	quote, refusal := n.quote(p)
 	if refusal != nil || n.base == nil {
 		return v, refusal
 	}
-	then := copyOf(n.now, nil)
+	scratch := copyOf(n.current, nil)
 	placed := reservation{pod: p, waiting: p.lasting}
-	placed.place(then)
+	placed.place(scratch)
 	for i := range p.lasting {
-		if g, ok := then.Grant(p.lasting[i].Request.ID); ok {
+		if g, ok := scratch.Grant(p.lasting[i].Request.ID); ok {
 			v.Grants = append(v.Grants, g)
 		}
 	}
-	v.Shared, v.Moves = then.Shared()-n.now.Shared(), quote.Cost.Moves
+	v.Shared, v.Moves = scratch.Shared()-n.current.Shared(), quote.Cost.Moves
 	return v, nil
 }
 
-// Node returns a node with all that it is known to hold, nil where it has not reported. It is a copy.
+// Node returns a copy of a node's report plus the reservations, or nil if the node has no report.
 func (c *Cluster) Node(name string) *hybrid.Node {
-	n := c.find(name)
+	n := c.lookup(name)
 	if n == nil {
 		return nil
 	}
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	if n.now == nil {
+	if n.current == nil {
 		return nil
 	}
-	return copyOf(n.now, nil)
+	return copyOf(n.current, nil)
 }

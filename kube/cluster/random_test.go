@@ -44,8 +44,8 @@ func TestNothingIsGivenTwice(t *testing.T) {
 		for uid := range w.held {
 			w.c.Forget(uid)
 		}
-		if n := w.c.find("n"); n.now != n.base || !reflect.DeepEqual(n.now.Grants(), w.last.Grants()) {
-			rt.Fatalf("left over: %v, the report has %v", n.now.Grants(), w.last.Grants())
+		if n := w.c.lookup("n"); n.current != n.base || !reflect.DeepEqual(n.current.Grants(), w.last.Grants()) {
+			rt.Fatalf("left over: %v, the report has %v", n.current.Grants(), w.last.Grants())
 		}
 	})
 }
@@ -103,7 +103,7 @@ func (w *world) await(rt *rapid.T) {
 		return
 	}
 	w.held[p.UID] = p
-	if w.c.HeldOn(p.UID) != "n" || w.c.HoldFor("n", p, present, start) != awaited {
+	if w.c.HeldOn(p.UID) != "n" || w.c.HoldFor("n", p, present, start) != errAwaitingReport {
 		rt.Fatal("nothing is held for a pod that waits")
 	}
 	fits := w.c.Fits("n", p)
@@ -168,7 +168,7 @@ func keys[V any](m map[string]V) []string {
 // ask asks all that can be asked.
 func (w *world) ask(rt *rapid.T) {
 	p := w.draw(rt)
-	before := w.c.find("n").now.Grants()
+	before := w.c.lookup("n").current.Grants()
 	present := map[string]bool{}
 	for uid := range w.live {
 		present[uid] = true
@@ -176,7 +176,7 @@ func (w *world) ask(rt *rapid.T) {
 	now := w.c.Fits("n", p)
 	w.c.Rank("n", p, Amounts{Memory: 1 << 30, FreeMemory: 1 << 20})
 	trial := w.c.Trial("n")
-	leaving := len(w.c.find("n").leaving) > 0
+	leaving := len(w.c.lookup("n").leaving) > 0
 	if then := trial.Fits(p, present); !leaving && (now == nil) != (then == nil) {
 		rt.Fatalf("fits now: %v, in a trial without changes: %v", now, then)
 	}
@@ -188,14 +188,14 @@ func (w *world) ask(rt *rapid.T) {
 			rt.Fatalf("fits now: %v, with a pod gone and back: %v", now, then)
 		}
 	}
-	if after := w.c.find("n").now.Grants(); !reflect.DeepEqual(before, after) {
+	if after := w.c.lookup("n").current.Grants(); !reflect.DeepEqual(before, after) {
 		rt.Fatalf("asking has changed %v to %v", before, after)
 	}
 }
 
 // check holds what is known against what is reported and reserved.
 func (w *world) check(rt *rapid.T) {
-	now := w.c.find("n").now
+	now := w.c.lookup("n").current
 	for _, g := range w.last.Grants() {
 		holder := nodecpu.HolderOf(g.ID)
 		if _, ok := now.Grant(g.ID); !ok && !w.isPassing(holder) {
@@ -203,9 +203,9 @@ func (w *world) check(rt *rapid.T) {
 		}
 	}
 	for uid, p := range w.live {
-		r := w.c.find("n").pods[uid]
+		r := w.c.lookup("n").pods[uid]
 		for i := range p.lasting {
-			if _, ok := now.Grant(p.lasting[i].Request.ID); !ok && (r == nil || !r.blocked) {
+			if _, ok := now.Grant(p.lasting[i].Request.ID); !ok && (r == nil || !r.isBlocked) {
 				rt.Fatalf("%s belongs to the node, and is missing", p.lasting[i].Request.ID)
 			}
 		}

@@ -7,18 +7,18 @@ import (
 	"github.com/candor-project/candor/hybrid"
 )
 
-// Amounts are the total and free resources of a node in Kubernetes' own accounts.
+// Amounts are the allocatable and free resources of a node as Kubernetes counts them.
 type Amounts struct {
-	CPU, FreeCPU       hybrid.Milli // used where the node has no report
+	CPU, FreeCPU       hybrid.Milli // only used for a node without a report
 	Memory, FreeMemory int64        // bytes
 }
 
-// WorstRank is that of a node on which a pod does not fit.
+// WorstRank is the rank of a node on which a pod does not fit.
 const WorstRank fleet.Rank = math.MaxUint64
 
-// Rank returns the rank of a node for a pod, by the order of fleet: less is better.
+// Rank returns the rank of a node for a pod. Lower ranks are better; package fleet defines the order.
 func (c *Cluster) Rank(name string, p *Pod, a Amounts) fleet.Rank {
-	return c.findAny(name).rank(p, a)
+	return c.lookupOrNew(name).rank(p, a)
 }
 
 func (n *node) rank(p *Pod, a Amounts) fleet.Rank {
@@ -27,35 +27,35 @@ func (n *node) rank(p *Pod, a Amounts) fleet.Rank {
 	return n.rankLocked(p, a)
 }
 
-// rankLocked is rank where the node is locked.
+// rankLocked is rank for a caller that holds n.mu.
 func (n *node) rankLocked(p *Pod, a Amounts) fleet.Rank {
-	quote, refusal := n.ask(p)
+	quote, refusal := n.quote(p)
 	if refusal != nil {
 		return WorstRank
 	}
 	return n.rankBy(p, a, &quote)
 }
 
-// An outline is a node as far as most ranks follow from it, in few cache lines.
+// An outline is the part of a node's state from which most ranks can be computed. It is small, so that it occupies few cache lines.
 type outline struct {
-	reports  bool // the node has a report
-	isOpen   bool // and room for all reservations
-	capacity hybrid.Milli
-	summary  hybrid.Summary
-	figures  hybrid.Figures
-	scale    fleet.Scale
-	scaleOf  amounts
+	hasReport    bool // the node has a report
+	isOpen       bool // the node has a report, is not silent, and is not closed (isClosed)
+	capacity     hybrid.Milli
+	summary      hybrid.Summary
+	figures      hybrid.Figures
+	scale        fleet.Scale
+	scaleAmounts scaleAmounts
 }
 
-// amounts are all that a node has.
-type amounts struct {
+// scaleAmounts are the amounts of a node's resources for which scale was computed.
+type scaleAmounts struct {
 	cpu    hybrid.Milli
 	memory int64
 }
 
-// draw updates an outline from the node; nil is a node without a report.
-func (o *outline) draw(n *hybrid.Node) {
-	if o.reports = n != nil; !o.reports {
+// summarize updates the outline from a node, or from nil for a node without a report.
+func (o *outline) summarize(n *hybrid.Node) {
+	if o.hasReport = n != nil; !o.hasReport {
 		return
 	}
 	o.capacity = n.Capacity()
@@ -63,19 +63,19 @@ func (o *outline) draw(n *hybrid.Node) {
 	o.figures = o.summary.Figures()
 }
 
-// rankBy returns the rank of a node from the pod's quote there.
+// rankBy returns the rank of the node for a pod from the quote for the pod on the node.
 func (o *outline) rankBy(p *Pod, a Amounts, quote *hybrid.Quote) fleet.Rank {
 	cpu, figures := o.capacity, &o.figures
-	if !o.reports {
+	if !o.hasReport {
 		cpu = max(a.CPU, 1)
-		free := int32(min(max(a.FreeCPU, math.MinInt32), math.MaxInt32)) // a node object can claim any amount
+		free := int32(min(max(a.FreeCPU, math.MinInt32), math.MaxInt32)) // a Node object can state any amount
 		figures = &hybrid.Figures{Free: [2]int32{free, free}}
 	}
-	if is := (amounts{cpu, clamp(a.Memory)}); o.scaleOf != is {
-		o.scale, o.scaleOf = fleet.NewScale(is.cpu, []int64{is.memory}), is
+	if is := (scaleAmounts{cpu, clamp(a.Memory)}); o.scaleAmounts != is {
+		o.scale, o.scaleAmounts = fleet.NewScale(is.cpu, []int64{is.memory}), is
 	}
-	return o.scale.Rank(&p.asked, quote, figures, []int64{clamp(a.FreeMemory)})
+	return o.scale.Rank(&p.query, quote, figures, []int64{clamp(a.FreeMemory)})
 }
 
-// clamp limits an amount to fleet's range.
+// clamp limits an amount to the range that fleet supports.
 func clamp(amount int64) int64 { return min(max(amount, 0), fleet.MaxAmount) }

@@ -7,35 +7,35 @@ import (
 	"github.com/candor-project/candor/hybrid"
 )
 
-// A Refusal is why a node does not take a pod: as short as a list of thousands of nodes wants it,
-// and the same for the same reason, so that it can be counted.
+// A Refusal is the reason why a node refuses a pod. The text is short, and equal for equal reasons, because kube-scheduler counts the nodes
+// with each text in one message for thousands of nodes.
 type Refusal struct {
 	Reason string
-	Final  bool // no end of other pods makes it possible
+	Final  bool // the node would refuse the pod even without other pods
 }
 
 func (r *Refusal) Error() string { return r.Reason }
 
 var (
-	noCandor  = &Refusal{"no Candor on node", true}
-	badReport = &Refusal{"report of node cannot be used", true}
-	former    = &Refusal{"report is of a former node", true}
-	awaited   = &Refusal{"report of pods that are gone is awaited", true}
-	silent    = &Refusal{"node does not report", true}
-	isBound   = &Refusal{"bound to a node already", true}
-	waiting   = &Refusal{"reserved pods wait for room", false}
+	errNoCandor       = &Refusal{"no Candor on node", true}
+	errBadReport      = &Refusal{"report of node cannot be used", true}
+	errFormerNode     = &Refusal{"report is of a former node", true}
+	errAwaitingReport = &Refusal{"report of pods that are gone is awaited", true}
+	errSilent         = &Refusal{"node does not report", true}
+	errBound          = &Refusal{"bound to a node already", true}
+	errWaiting        = &Refusal{"reserved pods wait for room", false}
 )
 
-// refused converts a refusal of hybrid for a container of a pod.
+// refused converts an error of hybrid about a container of a pod to a Refusal.
 func refused(p *Pod, c *Container, err error, final bool) *Refusal {
 	text := reason(err)
-	if p.one == nil {
+	if p.combined == nil {
 		text = "container " + c.Name + ": " + text
 	}
 	return &Refusal{text, final}
 }
 
-// reason names the reason of a node's refusal in a few words.
+// reason describes an error of hybrid in a few words.
 func reason(err error) string {
 	var r *hybrid.Refusal
 	if !errors.As(err, &r) {
@@ -57,7 +57,7 @@ func reason(err error) string {
 	}
 }
 
-// cpuTime writes an amount with its unit.
+// cpuTime formats an amount: "2 CPUs" or "1500m".
 func cpuTime(m hybrid.Milli) string {
 	if m%1000 == 0 {
 		return count(int(m/1000), "CPU")

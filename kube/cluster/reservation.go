@@ -7,38 +7,39 @@ import (
 	"github.com/candor-project/candor/hybrid"
 )
 
-// A reservation is a pod that belongs to a node, with its containers that the node's report does not show.
+// A reservation is a pod that is placed on a node, with the waiting containers: those that the node's report does not show. It stays in the
+// node's pods when nothing waits any more.
 type reservation struct {
-	node  *node
-	ours  bool // promised by this scheduler, now or before it was started
-	held  bool // not reserved yet: it waits for the node to report the end of other pods
-	bound bool // for good; changed under the cluster's lock and the node's
+	node    *node
+	isOurs  bool // placed by a scheduler with Candor
+	isHeld  bool // only held (see HoldFor): waits until the node reports the end of other pods
+	isBound bool // the pod is bound to the node; protected by the mutexes of cluster and node
 
-	accepted uint64 // the pod's version when its node accepted it; 0: not yet
-	missed   uint64 // the version of the report that lacked a container which the report before had; 0: none
+	acceptedVersion uint64 // lowest known version of the pod after its kubelet accepted the pod; 0: not accepted
+	missedVersion   uint64 // version of the last report that lacked a container of the report before; 0: none
 
-	// For the node's lock.
-	pod     *Pod
-	since   time.Time   // the node could have shown it
-	waiting []Container // those that the report does not show, or shows as smaller than they are by now
-	blocked bool        // some of its containers have no room
+	// The mutex of the node protects the following fields.
+	pod       *Pod
+	since     time.Time   // start of the timeout: since then the node could have reported the pod
+	waiting   []Container // containers that the report does not show, or shows with less than their request
+	isBlocked bool        // the node has no room for a waiting container
 }
 
-// settle removes the containers that the node's report shows.
-func (r *reservation) settle() {
+// removeShown removes the containers that the node's report shows from waiting.
+func (r *reservation) removeShown() {
 	if base := r.node.base; base != nil {
 		r.waiting = slices.DeleteFunc(r.waiting, func(c Container) bool {
 			g, shown := base.Grant(c.Request.ID)
 			return shown && g.Guaranteed() >= c.Request.Guaranteed()
 		})
 		if len(r.waiting) == 0 {
-			r.waiting = nil // its memory, too
+			r.waiting = nil // frees the memory
 		}
 	}
 }
 
-// grows reports whether only larger grants are pending, of resized containers.
-func (r *reservation) grows() bool {
+// isResize reports whether the report shows all waiting containers, so that they only wait for larger grants.
+func (r *reservation) isResize() bool {
 	base := r.node.base
 	return base != nil && !slices.ContainsFunc(r.waiting, func(c Container) bool {
 		_, shown := base.Grant(c.Request.ID)
@@ -46,18 +47,20 @@ func (r *reservation) grows() bool {
 	})
 }
 
-// await adds a lasting container of the pod to the pending containers. It reports whether the pod has a container of that name.
-func (r *reservation) await(id string, version uint64, now time.Time) bool {
+// addMissing adds the lasting container with an ID to waiting, because the report with a version lacks the container. It returns false if
+// the pod has no such container or the container waits already.
+func (r *reservation) addMissing(id string, version uint64, now time.Time) bool {
 	is := func(c Container) bool { return c.Request.ID == id }
 	i := slices.IndexFunc(r.pod.lasting, is)
 	if i < 0 || slices.ContainsFunc(r.waiting, is) {
 		return false
 	}
-	r.waiting, r.since, r.missed = append(r.waiting, r.pod.lasting[i]), now, version
+	r.waiting, r.since, r.missedVersion = append(r.waiting, r.pod.lasting[i]), now, version
 	return true
 }
 
-// replace changes the demand of the pod. Abandoned parts stay abandoned.
+// replace changes the demand of the pod. A container waits afterwards if it waited before or if its request has grown. A container whose
+// reservation expired before does not wait again.
 func (r *reservation) replace(p *Pod, now time.Time) {
 	if len(r.waiting) == 0 {
 		r.since = now
@@ -71,39 +74,39 @@ func (r *reservation) replace(p *Pod, now time.Time) {
 		}
 	}
 	r.pod, r.waiting = p, waiting
-	r.settle()
+	r.removeShown()
 }
 
-// place places the pending containers on a node. A container without room does not affect the others.
+// place places the waiting containers on n, and sets isBlocked if one of them has no room. It places the others anyway.
 func (r *reservation) place(n *hybrid.Node) {
-	r.blocked = false
+	r.isBlocked = false
 	for i := range r.waiting {
 		request := &r.waiting[i].Request
-		if grow(n, request) {
+		if resizeGrant(n, request) {
 			continue
 		}
 		_, _, err := n.Place(request)
-		if err != nil && endPassing(n, r.pod) {
+		if err != nil && releaseInitContainers(n, r.pod) {
 			_, _, err = n.Place(request)
 		}
-		r.blocked = r.blocked || err != nil
+		r.isBlocked = r.isBlocked || err != nil
 	}
 }
 
-// grow resizes a container on a node to its present request, and reports whether it is there. Without room it keeps its grant, as on its
-// node: no other pod has to wait for it.
-func grow(n *hybrid.Node, request *hybrid.Request) (isThere bool) {
+// resizeGrant resizes the grant of a container on n to its present request, and reports whether n has such a grant. If n has no room, the
+// container keeps its grant. Such a container does not block its reservation, because it runs on the real node with the same grant.
+func resizeGrant(n *hybrid.Node, request *hybrid.Request) (isThere bool) {
 	if _, isThere = n.Grant(request.ID); isThere {
 		if plan, err := n.PlanResize(request.ID, request.Limit, request.Guarantee); err == nil {
-			_ = n.Commit(plan) // it was planned just now
+			_ = n.Commit(plan) // cannot fail: the plan is from the present state
 		}
 	}
 	return isThere
 }
 
-// endPassing releases the init containers of a pod on a node, as the node does when it creates the next container. It reports whether there
-// were any.
-func endPassing(n *hybrid.Node, p *Pod) bool {
+// releaseInitContainers releases the init containers of a pod on n, as a real node does before it creates the next container. It reports
+// whether n had any.
+func releaseInitContainers(n *hybrid.Node, p *Pod) bool {
 	ended := false
 	for i := range p.containers {
 		if c := &p.containers[i]; c.RunsToCompletion {

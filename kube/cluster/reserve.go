@@ -7,77 +7,78 @@ import (
 	"github.com/candor-project/candor/hybrid"
 )
 
-// Reserve reserves room for a pod on a node, until Forget, the node's report, or the timeout. It returns the preliminary grants of the pod,
-// or none if the node has no Candor. Without room it returns the reason, and the pod has no reservation anywhere.
+// Reserve reserves room for a pod on a node. It returns the planned grants of the pod, or no grants if the node has no report. If the node
+// has no room, Reserve returns the reason, and the pod has no reservation on any node.
 func (c *Cluster) Reserve(name string, p *Pod, now time.Time) ([]hybrid.Grant, *Refusal) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if r := c.pods[p.UID]; r != nil && r.bound {
-		return nil, isBound
+	if r := c.pods[p.UID]; r != nil && r.isBound {
+		return nil, errBound
 	}
 	n := c.node(name)
-	refusal, wasHeld := n.askHeld(p)
+	refusal, wasHeld := n.quoteHeld(p)
 	c.forget(p.UID)
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	if !wasHeld {
-		_, refusal = n.ask(p)
+		_, refusal = n.quote(p)
 	}
 	if refusal != nil {
 		return nil, refusal
 	}
-	c.enter(n, &reservation{pod: p, since: now, ours: true})
+	c.add(n, &reservation{pod: p, since: now, isOurs: true})
 	if n.base == nil {
 		return nil, nil
 	}
 	return n.grantsOf(p), nil
 }
 
-// enter adds a pod to a node. Both are locked.
-func (c *Cluster) enter(n *node, r *reservation) {
+// add adds a reservation to a node. The caller holds c.mu and n.mu.
+func (c *Cluster) add(n *node, r *reservation) {
 	r.node, r.waiting = n, slices.Clone(r.pod.lasting)
 	r.accept(r.pod)
 	c.pods[r.pod.UID], n.pods[r.pod.UID] = r, r
 	delete(n.leaving, r.pod.UID)
-	r.settle()
+	r.removeShown()
 	if len(r.waiting) > 0 {
 		n.reserve(r)
 	}
 }
 
-// grantsOf returns the grants of a pod's lasting containers.
+// grantsOf returns the grants of a pod's lasting containers on current.
 func (n *node) grantsOf(p *Pod) []hybrid.Grant {
 	var grants []hybrid.Grant
 	for i := range p.lasting {
-		if g, ok := n.now.Grant(p.lasting[i].Request.ID); ok {
+		if g, ok := n.current.Grant(p.lasting[i].Request.ID); ok {
 			grants = append(grants, g)
 		}
 	}
 	return grants
 }
 
-// Bound records that a pod belongs to a node, regardless of the scheduler. A known pod does not change, unless its demand has changed.
+// Bound records that a pod is bound to a node, by any scheduler. A known reservation of the pod on the node stays, and changes only if the
+// pod's demand has changed.
 func (c *Cluster) Bound(name string, p *Pod, now time.Time) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	n := c.node(name)
-	if r := c.pods[p.UID]; r != nil && r.node == n && !r.held {
-		n.told(r, p, now)
+	if r := c.pods[p.UID]; r != nil && r.node == n && !r.isHeld {
+		n.updatePod(r, p, now)
 		return
 	}
 	c.forget(p.UID)
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	c.enter(n, &reservation{pod: p, since: now, ours: p.Planned, bound: true})
+	c.add(n, &reservation{pod: p, since: now, isOurs: p.Planned, isBound: true})
 }
 
-// told updates the known facts on a pod of the node.
-func (n *node) told(r *reservation, p *Pod, now time.Time) {
+// updatePod updates a reservation of the node from the present pod.
+func (n *node) updatePod(r *reservation, p *Pod, now time.Time) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	r.bound = true
+	r.isBound = true
 	r.accept(p)
-	if r.pod.asksAs(p) {
+	if r.pod.hasEqualDemand(p) {
 		r.pod = p
 		return
 	}
@@ -91,22 +92,23 @@ func (n *node) told(r *reservation, p *Pod, now time.Time) {
 	n.rebuild()
 }
 
-// asksAs reports whether two pods ask for the same.
-func (p *Pod) asksAs(q *Pod) bool {
+// hasEqualDemand reports whether two pods have equal requests.
+func (p *Pod) hasEqualDemand(q *Pod) bool {
 	return p.memory == q.memory && slices.Equal(p.containers, q.containers)
 }
 
-// Cancel ends the reservation of a pod whose binding failed. A bound pod stays: the event of its binding can precede the failure.
+// Cancel ends the reservation of a pod whose binding failed. The reservation of a bound pod stays, because a binding can succeed although
+// its call reports an error.
 func (c *Cluster) Cancel(uid string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if r := c.pods[uid]; r != nil && !r.bound {
+	if r := c.pods[uid]; r != nil && !r.isBound {
 		c.forget(uid)
 	}
 }
 
-// Forget ends the reservation of a pod that is deleted or moves to another node. It returns the node with freed room that no report shows,
-// or "".
+// Forget removes a pod that was deleted or has ended. If containers of the pod were still waiting, it returns the name of the node, because
+// no report of the node will announce the freed room. Otherwise it returns "".
 func (c *Cluster) Forget(uid string) (freed string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -127,5 +129,5 @@ func (c *Cluster) forget(uid string) {
 	r.node.mu.Lock()
 	defer r.node.mu.Unlock()
 	r.node.drop(r)
-	r.node.leave(uid)
+	r.node.markLeaving(uid)
 }

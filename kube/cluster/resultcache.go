@@ -9,19 +9,19 @@ import (
 	"github.com/candor-project/candor/fleet"
 )
 
-// Pods arrive in groups with equal requests, and a further pod on a node does not change thousands of other nodes: most results of a top-k
-// search are results of earlier searches.
+// Most pods have the same requests as earlier pods, and a new pod on a node does not change thousands of other nodes. So a top-k search
+// finds most ranks in the results of earlier searches.
 
-// ResultCaches are the result caches of the last requests. The zero value is empty. It is for one goroutine.
+// ResultCaches holds a ResultCache for each of the last used requests. The zero value is empty. It is not safe for concurrent use.
 type ResultCaches struct {
-	crowds map[crowd]*ResultCache
-	count  uint64 // of calls
+	caches map[requestKey]*ResultCache
+	count  uint64 // number of calls of For
 }
 
-// A crowd identifies pods with equal requests.
-type crowd [sha256.Size]byte
+// A requestKey is a hash that is equal for pods with equal requests.
+type requestKey [sha256.Size]byte
 
-func (p *Pod) crowd() crowd {
+func (p *Pod) requestKey() requestKey {
 	text := fmt.Appendf(nil, "%d", p.memory)
 	for i := range p.containers {
 		c := p.containers[i]
@@ -31,96 +31,99 @@ func (p *Pod) crowd() crowd {
 	return sha256.Sum256(text)
 }
 
-// mostCrowds bounds the memory: 16 bytes each, for each node.
-const mostCrowds = 64
+// maxCaches bounds the number of result caches, each of which has 16 bytes for each node.
+const maxCaches = 64
 
-// For returns the result cache for pods with the requests of a pod, for a number of nodes.
+// For returns the result cache for pods with the same requests as p. nodes is the number of nodes in the search.
 func (c *ResultCaches) For(p *Pod, nodes int) *ResultCache {
 	c.count++
-	crowd := p.crowd()
-	a := c.crowds[crowd]
+	key := p.requestKey()
+	a := c.caches[key]
 	if a == nil {
-		a = c.unused()
-		c.crowds[crowd] = a
+		a = c.newCache()
+		c.caches[key] = a
 	}
-	if a.last = c.count; len(a.all) != nodes {
-		a.all = make([]remembered, nodes)
+	if a.lastUse = c.count; len(a.ranks) != nodes {
+		a.ranks = make([]cachedRank, nodes)
 	}
 	return a
 }
 
-// unused returns no answers, in place of those that were not asked for the longest.
-func (c *ResultCaches) unused() *ResultCache {
-	if c.crowds == nil {
-		c.crowds = map[crowd]*ResultCache{}
+// newCache returns an empty result cache. If there are too many, it evicts and reuses the least recently used.
+func (c *ResultCaches) newCache() *ResultCache {
+	if c.caches == nil {
+		c.caches = map[requestKey]*ResultCache{}
 	}
-	if len(c.crowds) < mostCrowds {
+	if len(c.caches) < maxCaches {
 		return new(ResultCache)
 	}
-	var oldest crowd
+	var oldest requestKey
 	last := uint64(math.MaxUint64)
-	for crowd, a := range c.crowds {
-		if a.last < last {
-			oldest, last = crowd, a.last
+	for key, a := range c.caches {
+		if a.lastUse < last {
+			oldest, last = key, a.lastUse
 		}
 	}
-	a := c.crowds[oldest]
-	delete(c.crowds, oldest)
-	clear(a.all)
+	a := c.caches[oldest]
+	delete(c.caches, oldest)
+	clear(a.ranks)
 	return a
 }
 
-// ResultCache holds the results for pods with equal requests, by the numbers of the nodes.
+// ResultCache caches the ranks of nodes for pods with equal requests.
 type ResultCache struct {
-	all  []remembered
-	last uint64 // call
+	ranks   []cachedRank
+	lastUse uint64 // value of count at the last use
 }
 
-// A remembered result is valid for a single copy of a node.
-type remembered struct {
+// A cachedRank is a node's rank, or a lower bound of it. It is valid for a single version of a NodeRef.
+type cachedRank struct {
 	rank    fleet.Rank
-	version uint64 // of the copy, twice, and 1 if the rank is known
+	version uint64 // twice the version of the NodeRef, plus 1 if the rank is exact
 }
 
-// bound returns the bound of a node, whose copy it updates.
+// bound returns the rank of a node, or a lower bound of the rank, and whether it is exact. It updates the NodeRef first if the node has
+// changed.
 func (a *ResultCache) bound(number int, s *NodeRef, p *Pod) (fleet.Rank, bool) {
 	if s.copied != s.changes.Load() {
 		s.read()
 	}
-	if r := &a.all[number]; r.version>>1 == s.version {
+	if r := &a.ranks[number]; r.version>>1 == s.version {
 		return r.rank, r.version&1 == 1
 	}
 	rank, isKnown, ok := s.bound(p)
 	if !ok {
 		return a.rank(number, s, p), true
 	}
-	a.remember(number, s, rank, isKnown)
+	a.store(number, s, rank, isKnown)
 	return rank, isKnown
 }
 
-// rank is that of the node as it was when its seat was copied, or is by now.
+// rank evaluates the node, and returns and caches its rank. The node can have changed after the NodeRef was updated; the next search then
+// discards the rank.
 func (a *ResultCache) rank(number int, s *NodeRef, p *Pod) fleet.Rank {
 	rank := s.node.rank(p, s.Amounts)
 	if rank != WorstRank || !s.node.shows(p) {
-		a.remember(number, s, rank, true)
+		a.store(number, s, rank, true)
 	}
 	return rank
 }
 
-// shows reports whether the node has a container of the pod itself: then its result for the pod does not apply to other pods.
+// shows reports whether the node has a container of the pod itself. In this case the node refuses the pod, and the result does not apply to
+// other pods with the same requests.
 func (n *node) shows(p *Pod) bool {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	return n.now != nil && slices.ContainsFunc(p.containers, func(c Container) bool {
-		_, is := n.now.Grant(c.Request.ID)
+	return n.current != nil && slices.ContainsFunc(p.containers, func(c Container) bool {
+		_, is := n.current.Grant(c.Request.ID)
 		return is
 	})
 }
 
-func (a *ResultCache) remember(number int, s *NodeRef, rank fleet.Rank, isKnown bool) {
-	r := remembered{rank, s.version << 1}
+func (a *ResultCache) store(number int, s *NodeRef, rank fleet.Rank, isKnown bool) {
+	r := cachedRank{rank, s.version << 1}
 	if isKnown {
 		r.version++
 	}
-	a.all[number] = r
+	a.ranks[number] = r
 }

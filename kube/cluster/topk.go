@@ -8,54 +8,54 @@ import (
 	"github.com/candor-project/candor/hybrid"
 )
 
-// The code below finds the best of thousands of nodes without evaluating most of them: a lower bound of a node's rank follows from a small
-// copy of its state.
+// A top-k search finds the best of thousands of nodes and evaluates only a few of them. It computes a lower bound of each rank from a small
+// copy of the node's state, and evaluates the nodes in the order of these bounds.
 
-// A NodeRef is a node, looked up by its name once, with a copy of the state from which most ranks follow: a loop over thousands of nodes
-// mostly waits for memory. It is for one goroutine.
+// A NodeRef is a reference to a node, with a copy of its outline. The copy makes a loop over thousands of nodes fast, because such a loop
+// mostly waits for memory. A NodeRef is not safe for concurrent use.
 type NodeRef struct {
 	Amounts
 	cluster *Cluster
 	node    *node
-	changes *atomic.Uint64 // of the node
-	copied  uint64         // changes at the time of the copy
-	version uint64         // unique version of the copy
+	changes *atomic.Uint64 // counter of the node's changes
+	copied  uint64         // value of changes when the outline was copied
+	version uint64         // unique number of the copy
 	outline
 }
 
 var versions atomic.Uint64
 
-// NodeRef returns the node of a name, whether anything is known of it or not.
+// NodeRef returns a reference to the node with a name, and adds the node if it is unknown.
 func (c *Cluster) NodeRef(name string, a Amounts) NodeRef {
 	s := NodeRef{Amounts: a, cluster: c}
 	s.copy(c.lockNode(name))
 	return s
 }
 
-// read copies the figures of the node, or of its successor.
+// read copies the outline of the node. If the cluster has forgotten the node, it switches to the new node with the same name.
 func (s *NodeRef) read() {
 	n := s.node
-	if n.mu.Lock(); n.hasEnded {
+	if n.mu.Lock(); n.isRetired {
 		n.mu.Unlock()
 		n = s.cluster.lockNode(n.name)
 	}
 	s.copy(n)
 }
 
-// copy copies the figures of a locked node, and unlocks it.
+// copy copies the outline of a locked node, and unlocks the node.
 func (s *NodeRef) copy(n *node) {
 	defer n.mu.Unlock()
 	s.node, s.changes = n, n.changes
 	s.copied, s.version, s.outline = n.changes.Load(), versions.Add(1), n.outline
 }
 
-// bound returns the least that the node's rank for a pod can be, by the copy, and whether it is that. It is not ok where
-// the node has to be asked.
-func (s *NodeRef) bound(p *Pod) (least fleet.Rank, isKnown, ok bool) {
+// bound computes a lower bound of the node's rank for a pod from the copy, and whether the bound is the exact rank. ok is false if the copy
+// is not sufficient, so that the node must be evaluated.
+func (s *NodeRef) bound(p *Pod) (lowerBound fleet.Rank, isKnown, ok bool) {
 	if !s.isOpen || !p.IsSimple() {
 		return 0, false, false
 	}
-	r := &p.one.Request
+	r := &p.combined.Request
 	quote, verdict := s.summary.Quote(r)
 	switch verdict {
 	case hybrid.Refused:
@@ -73,101 +73,102 @@ func (s *NodeRef) bound(p *Pod) (least fleet.Rank, isKnown, ok bool) {
 	}
 }
 
-// IsSimple reports whether a single request without a topology policy is the pod's whole demand. Most ranks of such pods follow from the
-// copies of the nodes.
-func (p *Pod) IsSimple() bool { return p.one != nil && p.one.Request.IsPlain() }
+// IsSimple reports whether the pod's demand equals a single request without a topology policy. Most ranks for such pods can be computed
+// from outlines.
+func (p *Pod) IsSimple() bool { return p.combined != nil && p.combined.Request.IsPlain() }
 
-// A TopK is a top-k search for the best nodes. The zero value has no nodes. It is for one goroutine.
+// A TopK is a top-k search for the best nodes for a pod. The zero value has no nodes. It is not safe for concurrent use.
 type TopK struct {
 	pod     *Pod
-	answers *ResultCache
-	runners []entry
-	order   order
+	cache   *ResultCache
+	entries []entry
+	bounds  entryHeap
 }
 
-// A entry is a node in a race.
+// An entry is a node in a search.
 type entry struct {
 	*NodeRef
 	number int
 }
 
-// Start begins a race for a pod that waits for no room (HeldOn). The answers are those for pods that ask for the same, of
-// as many nodes as can enter.
-func (r *TopK) Start(p *Pod, a *ResultCache) { r.pod, r.answers = p, a }
+// Start starts a search for a pod, which must not have held room (HeldOn). a is the ResultCache for the requests of this pod, with a size
+// of at least the number of nodes.
+func (r *TopK) Start(p *Pod, a *ResultCache) { r.pod, r.cache = p, a }
 
-// Add adds a node if the pod can fit on it. Best returns the number, from 0 on, which must always denote the same node. The search owns
-// the NodeRef until it ends.
+// Add adds a node if the pod can fit on it. number identifies the node in the result of Best and in the ResultCache; it starts at 0 and
+// must always identify the same node. The search owns the NodeRef until Best or Stop.
 func (r *TopK) Add(number int, s *NodeRef) {
-	rank, isKnown := r.answers.bound(number, s, r.pod)
+	rank, isKnown := r.cache.bound(number, s, r.pod)
 	if rank == WorstRank {
 		return
 	}
-	r.order = append(r.order, place{rank, int32(len(r.runners)), isKnown})
-	r.runners = append(r.runners, entry{s, number})
+	r.bounds = append(r.bounds, heapItem{rank, int32(len(r.entries)), isKnown})
+	r.entries = append(r.entries, entry{s, number})
 }
 
-// Len returns the number of nodes.
-func (r *TopK) Len() int { return len(r.runners) }
+// Len returns the number of added nodes.
+func (r *TopK) Len() int { return len(r.entries) }
 
-// mostRefusals bounds the refused nodes before a search stops: a parallel evaluation is faster then.
-const mostRefusals = 256
+// maxRefusals is the number of evaluated nodes that can refuse the pod before the search gives up. With more refusals, kube-scheduler's
+// parallel evaluation of all nodes is faster.
+const maxRefusals = 256
 
-// Best appends the numbers of the best nodes to a list, by rank and then by the order of their addition: at most the given number, or all
-// nodes on which the pod fits. Then the search is empty again. ok is false if too many nodes refused the pod.
+// Best appends the numbers of at most most best nodes to a list, sorted by rank and then by the order in which they were added. Afterwards
+// the search is empty. ok is false if too many nodes refused the pod.
 func (r *TopK) Best(most int, to []int) (best []int, ok bool) {
 	defer r.Stop()
-	heap.Init(&r.order)
-	for found, refused := 0, 0; found < most && len(r.order) > 0; {
-		first := &r.order[0]
-		one := &r.runners[first.runner]
+	heap.Init(&r.bounds)
+	for found, refused := 0, 0; found < most && len(r.bounds) > 0; {
+		first := &r.bounds[0]
+		e := &r.entries[first.entry]
 		switch {
 		case first.isKnown:
-			to = append(to, one.number)
+			to = append(to, e.number)
 			found++
-			heap.Pop(&r.order)
+			heap.Pop(&r.bounds)
 		default:
-			if first.rank, first.isKnown = r.answers.rank(one.number, one.NodeRef, r.pod), true; first.rank == WorstRank {
-				if refused++; refused > mostRefusals {
+			if first.rank, first.isKnown = r.cache.rank(e.number, e.NodeRef, r.pod), true; first.rank == WorstRank {
+				if refused++; refused > maxRefusals {
 					return to, false
 				}
-				heap.Pop(&r.order)
+				heap.Pop(&r.bounds)
 			} else {
-				heap.Fix(&r.order, 0)
+				heap.Fix(&r.bounds, 0)
 			}
 		}
 	}
 	return to, true
 }
 
-// Stop ends a race without a result.
+// Stop ends a search, and makes it empty.
 func (r *TopK) Stop() {
-	clear(r.runners)
-	*r = TopK{runners: r.runners[:0], order: r.order[:0]}
+	clear(r.entries)
+	*r = TopK{entries: r.entries[:0], bounds: r.bounds[:0]}
 }
 
-// An order is a heap of places: the least comes first.
-type order []place
+// An entryHeap is a min-heap of nodes, ordered by the lower bounds of their ranks.
+type entryHeap []heapItem
 
-// A place is a node in the heap with a lower bound of its rank.
-type place struct {
+// A heapItem is a node in the heap with a lower bound of its rank.
+type heapItem struct {
 	rank    fleet.Rank
-	runner  int32
-	isKnown bool // it is no worse, either
+	entry   int32
+	isKnown bool // rank is the exact rank
 }
 
-// Len implements heap.Interface, as the following do.
-func (o order) Len() int { return len(o) }
+// The following methods implement heap.Interface.
+func (o entryHeap) Len() int { return len(o) }
 
-func (o order) Less(i, j int) bool {
+func (o entryHeap) Less(i, j int) bool {
 	a, b := &o[i], &o[j]
-	return a.rank < b.rank || a.rank == b.rank && a.runner < b.runner
+	return a.rank < b.rank || a.rank == b.rank && a.entry < b.entry
 }
 
-func (o order) Swap(i, j int) { o[i], o[j] = o[j], o[i] }
+func (o entryHeap) Swap(i, j int) { o[i], o[j] = o[j], o[i] }
 
-func (o *order) Push(x any) { *o = append(*o, x.(place)) }
+func (o *entryHeap) Push(x any) { *o = append(*o, x.(heapItem)) }
 
-func (o *order) Pop() any {
+func (o *entryHeap) Pop() any {
 	last := len(*o) - 1
 	*o = (*o)[:last]
 	return nil

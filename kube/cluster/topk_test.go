@@ -66,8 +66,8 @@ func TestManyCrowds(t *testing.T) {
 	}
 	var race TopK
 	var crowds ResultCaches
-	for i := range 6 * mostCrowds { // of three times as many crowds, each of them twice
-		containers := []Container{sensitive("app", hybrid.Milli(100*(1+i/3%mostCrowds)))}
+	for i := range 6 * maxCaches { // of three times as many crowds, each of them twice
+		containers := []Container{sensitive("app", hybrid.Milli(100*(1+i/3%maxCaches)))}
 		p, err := NewPod(fmt.Sprint("pod-", i), "default", "p", int64(i%3)<<30, containers)
 		if err != nil {
 			t.Fatal(err)
@@ -80,8 +80,8 @@ func TestManyCrowds(t *testing.T) {
 			t.Fatalf("pod %d: %v, want %v", i, got, naiveBest(c, p, names, amounts, len(seats)))
 		}
 	}
-	if len(crowds.crowds) != mostCrowds {
-		t.Errorf("%d crowds are remembered, want %d", len(crowds.crowds), mostCrowds)
+	if len(crowds.caches) != maxCaches {
+		t.Errorf("%d crowds are remembered, want %d", len(crowds.caches), maxCaches)
 	}
 }
 
@@ -191,7 +191,7 @@ func BenchmarkBest(b *testing.B) {
 	for _, machine := range []string{"core:16", "pack:2 numa:1 l3:2 core:8 pu:2"} {
 		for _, nodes := range []int{1000, 5000} {
 			b.Run(fmt.Sprintf("%s/%d nodes/crowds", machine, nodes), func(b *testing.B) { benchmarkBest(b, machine, nodes, 32) })
-			b.Run(fmt.Sprintf("%s/%d nodes/other", machine, nodes), func(b *testing.B) { benchmarkBest(b, machine, nodes, 10*mostCrowds) })
+			b.Run(fmt.Sprintf("%s/%d nodes/other", machine, nodes), func(b *testing.B) { benchmarkBest(b, machine, nodes, 10*maxCaches) })
 		}
 	}
 }

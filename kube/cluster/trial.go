@@ -8,133 +8,133 @@ import (
 	"github.com/candor-project/candor/kube/nodecpu"
 )
 
-// A Trial is a hypothetical node without some of its pods and with other pods, for preemption. The node itself does not change. A Trial is
-// for one goroutine.
+// A Trial is a hypothetical node for preemption: the real node without some of its pods and with other pods. It does not change the real
+// node. A Trial is not safe for concurrent use.
 type Trial struct {
 	cluster *Cluster
 	node    *node
-	without map[string]bool // by UID
-	with    []*Pod
+	removed map[string]bool // UIDs of removed pods
+	added   []*Pod
 }
 
-// Trial returns a trial of a node in its present state.
+// Trial returns a trial of a node without changes.
 func (c *Cluster) Trial(name string) *Trial {
-	n := c.findAny(name)
+	n := c.lookupOrNew(name)
 	return &Trial{cluster: c, node: n}
 }
 
-// Clone returns a trial of its own.
+// Clone returns an independent copy of the trial.
 func (t *Trial) Clone() *Trial {
-	return &Trial{t.cluster, t.node, maps.Clone(t.without), slices.Clone(t.with)}
+	return &Trial{t.cluster, t.node, maps.Clone(t.removed), slices.Clone(t.added)}
 }
 
-// Remove takes a pod away.
+// Remove removes a pod from the trial.
 func (t *Trial) Remove(uid string) {
-	t.with = slices.DeleteFunc(t.with, func(p *Pod) bool { return p.UID == uid })
-	if t.without == nil {
-		t.without = map[string]bool{}
+	t.added = slices.DeleteFunc(t.added, func(p *Pod) bool { return p.UID == uid })
+	if t.removed == nil {
+		t.removed = map[string]bool{}
 	}
-	t.without[uid] = true
+	t.removed[uid] = true
 }
 
-// Add adds a pod. A removed pod gets its former CPUs.
+// Add adds a pod to the trial. If Remove has removed the pod before, Add restores the pod on its former CPUs.
 func (t *Trial) Add(p *Pod) {
-	if t.without[p.UID] {
-		delete(t.without, p.UID)
+	if t.removed[p.UID] {
+		delete(t.removed, p.UID)
 		return
 	}
-	t.with = append(t.with, p)
+	t.added = append(t.added, p)
 }
 
-// Fits returns the reason why a pod does not fit, or nil. If the room of deleted pods in the node's report suffices, no other pod has to be
-// preempted: the pod is refused until the node has reported. present are the UIDs of the existing pods, except those of the trial.
+// Fits returns nil if a pod fits, otherwise the reason for the refusal. It also refuses a pod that fits as soon as the node reports the end
+// of deleted pods, because no other pod has to be preempted then. present are the UIDs of the existing pods, except for removed pods.
 func (t *Trial) Fits(p *Pod, present map[string]bool) *Refusal {
-	gone := t.cluster.gone(t.node, present, t.without)
+	deleted := t.cluster.deletedPods(t.node, present, t.removed)
 	t.node.mu.Lock()
 	defer t.node.mu.Unlock()
-	without := t.node.andHeld(t.without, p)
+	without := t.node.withHeld(t.removed, p)
 	switch {
-	case t.node.base == nil || len(p.containers) == 0 || t.node.silent && p.NeedsCandor():
-		_, refusal := t.node.find(p)
+	case t.node.base == nil || len(p.containers) == 0 || t.node.isSilent && p.NeedsCandor():
+		_, refusal := t.node.evaluate(p)
 		return refusal
-	case t.node.awaits(p, gone):
-		return awaited
+	case t.node.fitsAfterDeletions(p, deleted):
+		return errAwaitingReport
 	}
-	n, blocked := t.node.with(without, t.with)
-	if blocked.held && !t.node.holds(p) {
-		return waiting
+	n, blocked := t.node.copyWith(without, t.added)
+	if blocked.hasHeld && !t.node.holdsRoomFor(p) {
+		return errWaiting
 	}
 	_, refusal := placeAll(n, p)
-	return orWaiting(refusal, blocked.claims)
+	return orWaiting(refusal, blocked.hasClaims)
 }
 
-// orWaiting returns the reason for a refusal: on a node with claims it is most often these.
+// orWaiting replaces a refusal by errWaiting on a node with claims, because the claims are its most frequent reason.
 func orWaiting(refusal *Refusal, blocked bool) *Refusal {
 	if refusal != nil && !refusal.Final && blocked {
-		return waiting
+		return errWaiting
 	}
 	return refusal
 }
 
-// gone returns the pods that a node's report shows, that belonged to the node, and that no longer exist: the caller can know of an end
-// before the cluster does.
-func (c *Cluster) gone(n *node, present, but map[string]bool) map[string]bool {
+// deletedPods returns the UIDs of the pods in the node's report that have been deleted. These are the leaving pods, and the node's pods
+// that are in neither present nor except: the caller can know about a deletion before the cluster.
+func (c *Cluster) deletedPods(n *node, present, except map[string]bool) map[string]bool {
 	c.mu.RLock()
 	defer c.mu.RUnlock()
-	return c.goneOf(n, present, but)
+	return c.deletedPodsLocked(n, present, except)
 }
 
-// goneOf is gone under the cluster's lock.
-func (c *Cluster) goneOf(n *node, present, but map[string]bool) map[string]bool {
+// deletedPodsLocked is deletedPods for a caller that holds c.mu.
+func (c *Cluster) deletedPodsLocked(n *node, present, except map[string]bool) map[string]bool {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	gone := maps.Clone(n.leaving)
+	deleted := maps.Clone(n.leaving)
 	if n.base == nil {
-		return gone
+		return deleted
 	}
 	for _, g := range n.base.Grants() {
 		uid := nodecpu.HolderOf(g.ID).Pod
-		if r := c.pods[uid]; r == nil || r.node != n || present[uid] || but[uid] {
+		if r := c.pods[uid]; r == nil || r.node != n || present[uid] || except[uid] {
 			continue
 		}
-		if gone == nil {
-			gone = map[string]bool{}
+		if deleted == nil {
+			deleted = map[string]bool{}
 		}
-		gone[uid] = true
+		deleted[uid] = true
 	}
-	return gone
+	return deleted
 }
 
-// awaits reports whether a pod has room after the deleted pods have left.
-func (n *node) awaits(p *Pod, gone map[string]bool) bool {
-	if len(gone) == 0 {
+// fitsAfterDeletions reports whether a pod fits once the deleted pods have left the node. It is false if there are no deleted pods.
+func (n *node) fitsAfterDeletions(p *Pod, deleted map[string]bool) bool {
+	if len(deleted) == 0 {
 		return false
 	}
-	then, _ := n.with(n.andHeld(gone, p), nil)
-	_, refusal := placeAll(then, p)
+	scratch, _ := n.copyWith(n.withHeld(deleted, p), nil)
+	_, refusal := placeAll(scratch, p)
 	return refusal == nil
 }
 
-// with returns the node without some pods and with other pods, and the reservations without room on it.
-func (n *node) with(without map[string]bool, others []*Pod) (then *hybrid.Node, blocked pending) {
-	then = copyOf(n.base, without)
-	blocked = n.keepPromises(then, without)
+// copyWith returns a copy of the node without some pods and with other pods, and the kinds of reservations that have no room on the copy.
+func (n *node) copyWith(without map[string]bool, others []*Pod) (scratch *hybrid.Node, blocked blockedKinds) {
+	scratch = copyOf(n.base, without)
+	blocked = n.placeReservations(scratch, without)
 	for _, p := range others {
 		placed := reservation{pod: p, waiting: slices.Clone(p.lasting)}
-		placed.place(then)
+		placed.place(scratch)
 	}
-	return then, blocked
+	return scratch, blocked
 }
 
-// pending describes the reservations that a node has no room for.
-type pending struct {
-	claims bool // some of them claim the room that is free
-	held   bool // some of them wait for the room of other pods: the node takes no other pod (isHeld)
+// blockedKinds describes the reservations for which a node has no room.
+type blockedKinds struct {
+	hasClaims bool // at least one has a claim
+	hasHeld   bool // at least one is only held, so that the node refuses all other pods (isClosed)
 }
 
-// keepPromises places the reservations of the node on a copy of it, except those of some pods, and returns those that the copy
-// has no room for.
-func (n *node) keepPromises(then *hybrid.Node, without map[string]bool) (blocked pending) {
+// placeReservations places the node's reservations and claims on a copy of the node, except for the reservations of some pods. It returns
+// the kinds of reservations for which the copy has no room.
+func (n *node) placeReservations(scratch *hybrid.Node, without map[string]bool) (blocked blockedKinds) {
 	var claims []*reservation
 	for _, r := range n.reserved {
 		if without[r.pod.UID] {
@@ -142,14 +142,14 @@ func (n *node) keepPromises(then *hybrid.Node, without map[string]bool) (blocked
 		}
 		other := *r
 		other.waiting = slices.Clone(r.waiting)
-		if other.place(then); other.blocked && other.ours {
+		if other.place(scratch); other.isBlocked && other.isOurs {
 			claims = append(claims, &other)
 		}
-		blocked.held = blocked.held || other.held && other.blocked
+		blocked.hasHeld = blocked.hasHeld || other.isHeld && other.isBlocked
 	}
 	for _, r := range claims {
-		r.claimRest(then)
+		r.claimRest(scratch)
 	}
-	blocked.claims = len(claims) > 0
+	blocked.hasClaims = len(claims) > 0
 	return blocked
 }

@@ -6,27 +6,29 @@ import (
 	"github.com/candor-project/candor/hybrid"
 )
 
-// A node reports the reservation of a bound pod as unmet if two conditions hold. First, the node knows the pod: its kubelet failed to create
-// a container, or its report is newer than the kubelet's acceptance of the pod. Second, its report leaves no room for the pod, even after
-// the end of all init containers and of all deleted pods. Both follow from versions of objects, and not from clocks: nodes' clocks differ.
+// The reservation of a bound pod is unmet if two conditions hold. First, the node knows the pod: its kubelet failed to create a container,
+// or the node's report is newer than the kubelet's acceptance of the pod. Second, the report leaves no room for the pod, even after the end
+// of all init containers and all deleted pods. The first condition compares resource versions instead of times, because the clocks of nodes
+// differ.
 
-// takeUnmet removes the first unmet reservation, and returns it, or nil. Without it the next reservation can have room.
+// takeUnmet ends the first unmet reservation of the node, and returns it, or nil if there is none. It ends only one, because afterwards the
+// others can have room.
 func (n *node) takeUnmet() *Expired {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	if n.base == nil || !slices.ContainsFunc(n.reserved, (*reservation).isKnownBlocked) {
 		return nil
 	}
-	then := n.later()
+	scratch := n.futureNode()
 	for i, r := range n.reserved {
-		if r.held { // not promised yet
+		if r.isHeld { // room that is only held is not promised
 			continue
 		}
 		other := *r
-		if other.place(then); !other.blocked || !r.isKnownBlocked() {
+		if other.place(scratch); !other.isBlocked || !r.isKnownBlocked() {
 			continue
 		}
-		unmet := &Expired{Pod: r.pod, Node: n.name, Ours: true, Unmet: r.shortage(then)}
+		unmet := &Expired{Pod: r.pod, Node: n.name, Ours: true, Unmet: r.shortage(scratch)}
 		r.waiting = nil
 		n.reserved = slices.Delete(n.reserved, i, i+1)
 		n.rebuild()
@@ -35,29 +37,30 @@ func (n *node) takeUnmet() *Expired {
 	return nil
 }
 
-// later returns the future node without further pods: init containers have ended, and deleted pods have left.
-func (n *node) later() *hybrid.Node {
-	then := copyOf(n.base, n.leaving)
+// futureNode returns the report after all init containers have ended and all deleted pods have left.
+func (n *node) futureNode() *hybrid.Node {
+	scratch := copyOf(n.base, n.leaving)
 	for _, r := range n.pods {
-		endPassing(then, r.pod)
+		releaseInitContainers(scratch, r.pod)
 	}
-	return then
+	return scratch
 }
 
-// isKnownBlocked reports whether the node knows the pod of a reservation of this scheduler, and has no room for it now. No node knows a pod
-// that is not bound.
+// isKnownBlocked reports whether a reservation by a scheduler with Candor is blocked and its node knows the pod. A pod that is not bound is
+// never known.
 func (r *reservation) isKnownBlocked() bool {
-	return r.ours && r.blocked && (r.pod.Failed || r.accepted > 0 && r.node.version > max(r.accepted, r.missed))
+	return r.isOurs && r.isBlocked && (r.pod.Failed || r.acceptedVersion > 0 && r.node.version > max(r.acceptedVersion, r.missedVersion))
 }
 
-// accept records the first version of the pod in which its node has accepted it. Versions go back when the cluster is restored from a backup.
+// accept records the lowest resource version of the pod at which its kubelet had accepted the pod. Lower versions can arrive later, because
+// versions go back when the cluster is restored from a backup.
 func (r *reservation) accept(p *Pod) {
-	if p.Accepted > 0 && (r.accepted == 0 || p.Accepted < r.accepted) {
-		r.accepted = p.Accepted
+	if p.Accepted > 0 && (r.acceptedVersion == 0 || p.Accepted < r.acceptedVersion) {
+		r.acceptedVersion = p.Accepted
 	}
 }
 
-// shortage returns the reason why a container has no room on a node.
+// shortage returns the reason why a waiting container has no room on n.
 func (r *reservation) shortage(n *hybrid.Node) *Refusal {
 	for i := range r.waiting {
 		c := &r.waiting[i]
@@ -68,5 +71,5 @@ func (r *reservation) shortage(n *hybrid.Node) *Refusal {
 			return refusal
 		}
 	}
-	return waiting // not reached: the caller has just failed to place a container
+	return errWaiting // not reached, because the caller failed to place a container just before
 }

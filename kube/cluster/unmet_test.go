@@ -208,7 +208,7 @@ func TestHeldIsNotUnmet(t *testing.T) {
 	create(t, agent, low)
 	c.Report("n", 1, reportOf(t, agent), start)
 	c.Forget("low")
-	if r := c.HoldFor("n", high, nil, start); r != awaited {
+	if r := c.HoldFor("n", high, nil, start); r != errAwaitingReport {
 		t.Fatal(r)
 	}
 	web := pod(t, "web", sensitive("app", 3000)) // placed before this scheduler was started
@@ -242,7 +242,7 @@ func TestClaimIsKept(t *testing.T) {
 			_, _, _ = agent.Place(&r)
 		}
 		c.Report("n", 2, reportOf(t, agent), start)
-		n := c.find("n")
+		n := c.lookup("n")
 		if !n.isBlocked() {
 			rt.Skip("there is room")
 		}
@@ -250,7 +250,7 @@ func TestClaimIsKept(t *testing.T) {
 		for range 6 {
 			p := w.draw(rt)
 			fits := c.Fits("n", p)
-			if fits == waiting && mustFit(n, p) != nil {
+			if fits == errWaiting && mustFit(n, p) != nil {
 				rt.Fatalf("%v waits, and has no room without the claims either", p.Lasting())
 			}
 			if _, refusal := c.Reserve("n", p, start); (refusal == nil) != (fits == nil) {
@@ -267,7 +267,7 @@ func TestClaimIsKept(t *testing.T) {
 // claimed is what a blocked pod has of its node.
 func claimed(n *node, p *Pod) (sum hybrid.Milli) {
 	for _, r := range p.Lasting() {
-		if g, ok := n.now.Grant(r.ID); ok {
+		if g, ok := n.current.Grant(r.ID); ok {
 			sum += g.Guaranteed()
 		}
 	}

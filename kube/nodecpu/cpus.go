@@ -10,8 +10,8 @@ import (
 	"github.com/candor-project/candor/hybrid"
 )
 
-// FormatCPUs writes a sensitive container's CPUs: those that are its own as a list, then its fractions, each as
-// CPU:AMOUNT: "0-2,7:500m".
+// FormatCPUs formats a sensitive container's CPUs, such as "0-2,7:500m": first the exclusive CPUs as a list, then each fraction as
+// CPU:AMOUNT.
 func FormatCPUs(exclusive cpuset.Set, fractions []hybrid.Fraction) string {
 	var parts []string
 	if !exclusive.IsEmpty() {
@@ -23,7 +23,7 @@ func FormatCPUs(exclusive cpuset.Set, fractions []hybrid.Fraction) string {
 	return strings.Join(parts, ",")
 }
 
-// ParseCPUs parses the output of FormatCPUs. A repeated CPU, and a fraction outside of 1m to 999m, are errors.
+// ParseCPUs parses the output of FormatCPUs. A repeated CPU, or a fraction outside of 1m to 999m, is an error.
 func ParseCPUs(text string) (exclusive cpuset.Set, fractions []hybrid.Fraction, err error) {
 	if text == "" {
 		return exclusive, nil, nil

@@ -11,14 +11,14 @@ import (
 	"github.com/candor-project/candor/kube/v1alpha1"
 )
 
-// A Holder is the holder of a grant.
+// A Holder identifies the container that has a grant.
 type Holder struct {
-	Pod       string // UID; empty outside of Kubernetes
+	Pod       string // UID of the pod; "" for a container outside of Kubernetes
 	Container string
-	Held      bool // it has ended, and its pod keeps its CPUs
+	Held      bool // the container has ended, and its CPUs are kept for a restart
 }
 
-// ID is the container's name on a node that Node returns: POD/CONTAINER, without a pod the container's alone.
+// ID returns the ID of the holder's grant on a node from function Node: POD/CONTAINER, or CONTAINER without a pod.
 func (h Holder) ID() string {
 	if h.Pod == "" {
 		return h.Container
@@ -26,7 +26,7 @@ func (h Holder) ID() string {
 	return h.Pod + "/" + h.Container
 }
 
-// HolderOf takes such a name apart.
+// HolderOf returns the holder for an ID from method ID.
 func HolderOf(id string) Holder {
 	pod, container, isPods := strings.Cut(id, "/")
 	if !isPods {
@@ -35,11 +35,11 @@ func HolderOf(id string) Holder {
 	return Holder{Pod: pod, Container: container}
 }
 
-// grantToTell is a grant as a report has it.
-func grantToTell(g *hybrid.Grant, h Holder) v1alpha1.Grant {
+// reportedGrant converts a grant to the format of a report.
+func reportedGrant(g *hybrid.Grant, h Holder) v1alpha1.Grant {
 	t := v1alpha1.Grant{
 		Pod: h.Pod, Container: h.Container, Held: h.Held,
-		Limit: unlessNone(g.Limit), Lost: g.Lost.String(), Immovable: g.Immovable,
+		Limit: formatNonzero(g.Limit), Lost: g.Lost.String(), Immovable: g.Immovable,
 	}
 	if g.Policy != hybrid.Strict {
 		t.Policy = g.Policy.String()
@@ -55,7 +55,7 @@ func grantToTell(g *hybrid.Grant, h Holder) v1alpha1.Grant {
 	case hybrid.NoGuarantee:
 		t.Request = "0"
 	default:
-		t.Request = unlessNone(g.Guarantee)
+		t.Request = formatNonzero(g.Guarantee)
 	}
 	if isConfined(g) {
 		t.CPUs = g.CPUs.String()
@@ -63,19 +63,19 @@ func grantToTell(g *hybrid.Grant, h Holder) v1alpha1.Grant {
 	return t
 }
 
-// isConfined reports whether a flexible grant is in a domain of its own, by its topology policy.
+// isConfined reports whether the topology policy of a flexible grant confines the grant to a part of the machine.
 func isConfined(g *hybrid.Grant) bool {
 	return g.Topology != hybrid.Prefer && g.Topology != hybrid.NoTopology && g.TopologyMet
 }
 
-func unlessNone(m hybrid.Milli) string {
+func formatNonzero(m hybrid.Milli) string {
 	if m == 0 {
 		return ""
 	}
 	return m.String()
 }
 
-// grantOf converts a grant of a report, for a node with the machine's CPUs.
+// grantOf converts a grant of a report to a grant of node n, and checks it.
 func grantOf(t *v1alpha1.Grant, n *hybrid.Node) (hybrid.Grant, error) {
 	g := hybrid.Grant{TopologyMet: !t.TopologyMissed}
 	if err := checkNames(t); err != nil {
@@ -84,7 +84,7 @@ func grantOf(t *v1alpha1.Grant, n *hybrid.Node) (hybrid.Grant, error) {
 	g.ID = Holder{Pod: t.Pod, Container: t.Container}.ID()
 	g.Immovable = t.Immovable
 	g.Class = hybrid.Flexible
-	err := errline.Join(word(&g.Class, t.Class), word(&g.Policy, t.Policy), word(&g.Topology, t.Topology))
+	err := errline.Join(setText(&g.Class, t.Class), setText(&g.Policy, t.Policy), setText(&g.Topology, t.Topology))
 	if err != nil {
 		return g, err
 	}
@@ -103,15 +103,15 @@ func grantOf(t *v1alpha1.Grant, n *hybrid.Node) (hybrid.Grant, error) {
 	return g, check(&g, n)
 }
 
-// word parses a word of hybrid; "" does not change the value.
-func word(to interface{ UnmarshalText([]byte) error }, text string) error {
+// setText parses a text with the value's own UnmarshalText. "" does not change the value.
+func setText(to interface{ UnmarshalText([]byte) error }, text string) error {
 	if text == "" {
 		return nil
 	}
 	return to.UnmarshalText([]byte(text))
 }
 
-// setCPUs reads the CPUs that a grant has, and has lost.
+// setCPUs parses the CPUs and the lost CPUs of a grant.
 func setCPUs(g *hybrid.Grant, t *v1alpha1.Grant) (err error) {
 	if g.Exclusive, g.Fractions, err = ParseCPUs(t.CPUs); err != nil {
 		return err
@@ -133,11 +133,11 @@ func setCPUs(g *hybrid.Grant, t *v1alpha1.Grant) (err error) {
 }
 
 const (
-	maxUID  = 64  // bytes; Kubernetes' UIDs have 36
-	maxName = 253 // of a container; Kubernetes' have 63 at most
+	maxUID  = 64  // of a pod, in bytes; UIDs of Kubernetes have 36
+	maxName = 253 // of a container, in bytes; Kubernetes allows 63
 )
 
-// checkNames refuses ambiguous names.
+// checkNames returns an error for names from which Holder.ID would not be unique.
 func checkNames(t *v1alpha1.Grant) error {
 	switch {
 	case len(t.Pod) > maxUID || strings.Contains(t.Pod, "/"):
@@ -148,7 +148,8 @@ func checkNames(t *v1alpha1.Grant) error {
 	return nil
 }
 
-// check refuses a grant that no agent would report. Restore checks the grants against each other.
+// check returns an error for a grant that no agent would report. It checks each grant by itself; hybrid.Node.Restore then checks the grants
+// together.
 func check(g *hybrid.Grant, n *hybrid.Node) error {
 	usable, machine := n.Usable(), n.Machine()
 	all := hybrid.Milli(1000 * (machine.Online.Count() + machine.Offline.Count()))
@@ -162,15 +163,15 @@ func check(g *hybrid.Grant, n *hybrid.Node) error {
 	case g.Class == hybrid.Flexible:
 		return nil
 	case !g.Lost.IsEmpty():
-		return checkLeft(g)
+		return checkRemaining(g)
 	case g.Policy == hybrid.Strict && g.CPUs.Count() != g.Limit.CPUs():
 		return fmt.Errorf("strict, with a limit of %v and %d CPUs", g.Limit, g.CPUs.Count())
 	}
 	return nil
 }
 
-// checkLeft refuses the remaining CPUs of a sensitive container if they are not fewer than before the loss.
-func checkLeft(g *hybrid.Grant) error {
+// checkRemaining returns an error if a sensitive container that has lost CPUs still has the CPU time of its limit, or too many CPUs.
+func checkRemaining(g *hybrid.Grant) error {
 	left := hybrid.Milli(1000 * g.Exclusive.Count())
 	for _, f := range g.Fractions {
 		left += f.Milli

@@ -11,12 +11,12 @@ import (
 	"github.com/candor-project/candor/topology"
 )
 
-// machineToTell is a machine as a report has it. The kernel's numbers of sockets, L3 domains and cores are left out.
-func machineToTell(m *topology.Machine) v1alpha1.Machine {
+// reportedMachine converts a machine to the format of a report. It omits the kernel's IDs of sockets, L3 domains and cores.
+func reportedMachine(m *topology.Machine) v1alpha1.Machine {
 	t := v1alpha1.Machine{
 		Description: m.Description(),
 		Online:      m.Online.String(), Offline: m.Offline.String(), Isolated: m.Isolated.String(),
-		Speeds: speedsToTell(m),
+		Speeds: reportedSpeeds(m),
 	}
 	var sockets, l3s, cores []string
 	for i := range m.Sockets {
@@ -45,7 +45,7 @@ func machineToTell(m *topology.Machine) v1alpha1.Machine {
 	return t
 }
 
-// machineOf converts the machine of a report, and validates it.
+// machineOf converts the machine of a report to a topology.Machine, and validates it.
 func machineOf(t *v1alpha1.Machine) (*topology.Machine, error) {
 	m := &topology.Machine{HasL3: t.L3s != ""}
 	for _, list := range []struct {
@@ -80,7 +80,7 @@ func machineOf(t *v1alpha1.Machine) (*topology.Machine, error) {
 	return m, m.Validate()
 }
 
-// domainsOf reads sets of CPUs with blanks between, and puts them in the order that a machine has them in.
+// domainsOf parses CPU sets separated by blanks, and sorts them by their first CPUs, as in a topology.Machine.
 func domainsOf(text string) (domains []topology.Domain, err error) {
 	words := strings.Fields(text)
 	if len(words) > cpuset.Max {
@@ -101,7 +101,7 @@ func sortDomains(domains []topology.Domain) {
 	slices.SortFunc(domains, func(a, b topology.Domain) int { return a.CPUs.First() - b.CPUs.First() })
 }
 
-// coresOf adds the cores with a single CPU, which a report omits.
+// coresOf parses the cores, and adds the cores with a single CPU, which a report omits.
 func coresOf(text string, online cpuset.Set) ([]topology.Domain, error) {
 	cores, err := domainsOf(text)
 	if err != nil {
@@ -117,7 +117,7 @@ func coresOf(text string, online cpuset.Set) ([]topology.Domain, error) {
 	return cores, nil
 }
 
-// addNodes adds the NUMA nodes. Without L3 caches, they are the L3 domains.
+// addNodes adds the NUMA nodes. On a machine without L3 caches, it also adds an L3 domain for each NUMA node.
 func addNodes(m *topology.Machine, told []v1alpha1.NUMANode) error {
 	if len(told) > cpuset.Max {
 		return fmt.Errorf("%d NUMA nodes: the maximum is %d", len(told), cpuset.Max)
@@ -129,8 +129,8 @@ func addNodes(m *topology.Machine, told []v1alpha1.NUMANode) error {
 		}
 		n := topology.NUMANode{ID: int(told[i].ID), CPUs: cpus}
 		for _, d := range told[i].Distances {
-			if d > farthest {
-				return fmt.Errorf("NUMA node %d: distance %d: the maximum is %d", n.ID, d, farthest)
+			if d > maxDistance {
+				return fmt.Errorf("NUMA node %d: distance %d: the maximum is %d", n.ID, d, maxDistance)
 			}
 			n.Distances = append(n.Distances, int(d))
 		}
@@ -142,10 +142,10 @@ func addNodes(m *topology.Machine, told []v1alpha1.NUMANode) error {
 	return nil
 }
 
-// farthest is the largest distance between NUMA nodes: firmware gives a byte to it.
-const farthest = 255
+// maxDistance bounds the distance between NUMA nodes. Firmware stores a distance in a byte.
+const maxDistance = 255
 
-// addCPUs adds the CPUs with their places. Validate checks them.
+// addCPUs adds the CPUs, each with the indexes of its socket, NUMA node, L3 domain and core. A missing index is -1, which Validate rejects.
 func addCPUs(m *topology.Machine, speeds string) error {
 	for cpu := range m.Online.Union(m.Offline).All() {
 		m.CPUs = append(m.CPUs, topology.CPU{ID: cpu, Online: m.Online.Contains(cpu), Socket: -1, Node: -1, L3: -1, Core: -1})
@@ -172,8 +172,8 @@ func addCPUs(m *topology.Machine, speeds string) error {
 	})
 }
 
-// speedsToTell formats the CPUs of each speed; "" if all are equal.
-func speedsToTell(m *topology.Machine) string {
+// reportedSpeeds formats the speed of each set of CPUs, such as "0-15:1024 16-23:512", or returns "" if all CPUs are equal.
+func reportedSpeeds(m *topology.Machine) string {
 	var speeds []int
 	with := map[int]*cpuset.Set{}
 	for i := range m.CPUs {
@@ -201,7 +201,7 @@ func speedsToTell(m *topology.Machine) string {
 	return strings.Join(told, " ")
 }
 
-// eachSpeed parses the output of speedsToTell.
+// eachSpeed parses the output of reportedSpeeds, and calls a function for each set of CPUs.
 func eachSpeed(text string, do func(cpus cpuset.Set, speed int)) error {
 	words := strings.Fields(text)
 	if len(words) > cpuset.Max {

@@ -9,14 +9,14 @@ import (
 	"github.com/candor-project/candor/kube/v1alpha1"
 )
 
-// ErrBadReport is a report that no agent writes.
+// ErrBadReport is the error for an invalid report, which no agent writes.
 var ErrBadReport = errors.New("bad report")
 
-// ErrNoReport is a NodeCPU without a report so far.
+// ErrNoReport is the error for a NodeCPU whose agent has not reported yet.
 var ErrNoReport = errors.New("no report yet")
 
-// Node converts a report to a node, with every container at its place under the name from ID. The node plans as the agent would.
-// ErrBadReport: a report that contradicts itself, or has CPUs outside its machine. ErrNoReport: an empty report.
+// Node converts a report to a node, which makes the same plans as the reporting agent. The grants have the IDs from Holder.ID. The error is
+// ErrNoReport if the report is empty. It is ErrBadReport if the report contradicts itself or has CPUs that the machine does not have.
 func Node(s *v1alpha1.NodeCPUStatus) (*hybrid.Node, error) {
 	if s.Counter == 0 && s.Machine.Online == "" {
 		return nil, ErrNoReport
@@ -31,7 +31,7 @@ func Node(s *v1alpha1.NodeCPUStatus) (*hybrid.Node, error) {
 	return node, nil
 }
 
-// emptyNode is the node without containers.
+// emptyNode returns the node of a report without the grants.
 func emptyNode(s *v1alpha1.NodeCPUStatus) (*hybrid.Node, error) {
 	machine, err := machineOf(&s.Machine)
 	if err != nil {
@@ -45,7 +45,7 @@ func emptyNode(s *v1alpha1.NodeCPUStatus) (*hybrid.Node, error) {
 	if err != nil {
 		return nil, fmt.Errorf("reserved: %w", err)
 	}
-	// The usable CPUs show which of the isolated CPUs the node allocates.
+	// UseIsolated only allows isolated CPUs. Usable already excludes those that the node does not allocate.
 	options := hybrid.Options{Usable: usable, Reserved: reserved, UseIsolated: true}
 	if err := options.Algorithm.UnmarshalText([]byte(s.Algorithm)); err != nil {
 		return nil, err
@@ -64,7 +64,7 @@ func emptyNode(s *v1alpha1.NodeCPUStatus) (*hybrid.Node, error) {
 	return hybrid.NewNode(machine, options)
 }
 
-// restore restores the grants of the containers.
+// restore restores the grants of a report on the node, and checks the report's fingerprint and pools.
 func restore(n *hybrid.Node, s *v1alpha1.NodeCPUStatus) error {
 	grants := make([]hybrid.Grant, len(s.Grants))
 	var promised hybrid.Milli
@@ -76,7 +76,7 @@ func restore(n *hybrid.Node, s *v1alpha1.NodeCPUStatus) error {
 		promised += g.Guaranteed()
 		grants[i] = g
 	}
-	// A larger sum than any machine's would overflow sums over nodes.
+	// A larger sum could overflow when the scheduler adds up several nodes.
 	if promised > hybrid.MaxLimit {
 		return fmt.Errorf("%d grants add up to %v: the maximum is %v", len(grants), promised, hybrid.MaxLimit)
 	}
@@ -89,7 +89,7 @@ func restore(n *hybrid.Node, s *v1alpha1.NodeCPUStatus) error {
 	return checkPools(&s.Pools, n.Pools())
 }
 
-// checkPools compares the pools of a report with the pools from its grants.
+// checkPools returns an error if the pools in the report differ from the pools of the restored node.
 func checkPools(told *v1alpha1.Pools, are hybrid.Pools) error {
 	for _, pool := range []struct {
 		name, told string
@@ -110,7 +110,7 @@ func checkPools(told *v1alpha1.Pools, are hybrid.Pools) error {
 	return nil
 }
 
-// amount reads an amount of CPU; "" is none.
+// amount parses an amount of CPU. "" is 0.
 func amount(s string) (hybrid.Milli, error) {
 	if s == "" {
 		return 0, nil

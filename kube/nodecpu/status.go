@@ -5,14 +5,15 @@ import (
 	"github.com/candor-project/candor/kube/v1alpha1"
 )
 
-// Status returns the report of a node. holder returns the holder of a grant by its ID on the node. The caller sets counter, time and policy.
+// Status returns the report of a node without counter, time and policy, which the caller sets. holder maps the ID of a grant on the node to
+// its holder.
 func Status(n *hybrid.Node, holder func(id string) Holder) v1alpha1.NodeCPUStatus {
 	options, pools := n.Options(), n.Pools()
 	usable := n.Usable()
 	s := v1alpha1.NodeCPUStatus{
-		Machine:   machineToTell(n.Machine()),
+		Machine:   reportedMachine(n.Machine()),
 		Algorithm: options.Algorithm.String(),
-		MinShared: unlessNone(options.MinShared),
+		MinShared: formatNonzero(options.MinShared),
 		Reserved:  options.Reserved.String(),
 		Usable:    usable.String(),
 		Pools:     v1alpha1.Pools{Exclusive: pools.Exclusive.String(), Fractional: pools.Fractional.String(), Shared: pools.Shared.String()},
@@ -25,7 +26,7 @@ func Status(n *hybrid.Node, holder func(id string) Holder) v1alpha1.NodeCPUStatu
 	}
 	grants := n.Grants()
 	for i := range grants {
-		s.Grants = append(s.Grants, grantToTell(&grants[i], holder(grants[i].ID)))
+		s.Grants = append(s.Grants, reportedGrant(&grants[i], holder(grants[i].ID)))
 	}
 	s.Fingerprint = v1alpha1.Fingerprint(s.Pods())
 	return s

@@ -8,25 +8,25 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 )
 
-// mostDigits bounds an exponent: no resource has as much, or as little.
-const mostDigits = 30
+// maxExponent bounds the exponent of an amount. No real amount has an exponent above 30 or below -30.
+const maxExponent = 30
 
-// Amount parses an amount of a resource in Kubernetes' form. Exponents are bounded, since the text is untrusted: Kubernetes' own code takes
-// forever to compare 1e999999999 with 1.
+// Amount parses an amount of a resource in Kubernetes' format, such as 1500m or 2Gi. Larger exponents count as 30, smaller ones as -30,
+// because the text is untrusted: Kubernetes' own code takes forever to compare 1e999999999 with 1.
 func Amount(text string) (resource.Quantity, error) {
 	if at := strings.LastIndexAny(text, "eE"); at >= 0 {
 		e, err := strconv.Atoi(text[at+1:])
 		if err == nil || errors.Is(err, strconv.ErrRange) {
-			text = text[:at+1] + strconv.Itoa(max(min(e, mostDigits), -mostDigits))
+			text = text[:at+1] + strconv.Itoa(max(min(e, maxExponent), -maxExponent))
 		}
 	}
 	return resource.ParseQuantity(text)
 }
 
-// An amount is an amount in JSON: a string, a number, or null.
+// An amount decodes an amount of a resource from a JSON string, number or null.
 type amount struct{ resource.Quantity }
 
-// UnmarshalJSON reads it.
+// UnmarshalJSON parses the amount with Amount. null and "" are 0.
 func (a *amount) UnmarshalJSON(text []byte) error {
 	plain := strings.Trim(string(text), `"`)
 	if plain == "" || plain == "null" {

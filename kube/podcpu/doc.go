@@ -1,6 +1,7 @@
-// Package podcpu reads the demand of a pod for the CPUs of its node: its containers in the order of their start, the settings of each from
-// annotations, profiles, namespace and defaults, and the resources that Kubernetes counts. The scheduler and candor plan --cluster both use
-// it, so that they agree.
+// Package podcpu computes a pod's demand for CPUs: the request of each container in start order, and the resources that Kubernetes counts
+// for the pod. The settings of a container come from annotations, profiles, the namespace and defaults. candor-scheduler and candor plan
+// --cluster share this package so that they get the same results.
 //
-// A Pod has the relevant fields of Kubernetes' Pod, under the same JSON names. (Kubernetes' own types would make candor 5 MB larger.)
+// A Pod has only the fields of Kubernetes' Pod that Candor reads, under the same JSON names, because Kubernetes' own types would make the
+// candor binary 5 MB larger.
 package podcpu

@@ -10,7 +10,7 @@ import (
 	"github.com/candor-project/candor/kube"
 )
 
-// FromManifest reads the pod that a manifest describes, or the template of its pods. An error is a single line.
+// FromManifest reads the pod or the pod template that a manifest describes. An error is a single line.
 func FromManifest(text []byte) (*Pod, error) {
 	t, err := kube.PodTemplate(text)
 	if err != nil {
@@ -34,7 +34,7 @@ func FromManifest(text []byte) (*Pod, error) {
 	return p, p.check()
 }
 
-// check refuses relevant fields that the API server would refuse.
+// check returns an error if the API server would reject the containers' names, requests or limits.
 func (p *Pod) check() error {
 	names := map[string]bool{}
 	return p.each(func(c *Container, _ bool) error {

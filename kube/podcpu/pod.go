@@ -7,7 +7,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 )
 
-// A Pod has the relevant fields of a pod.
+// A Pod has the fields of Kubernetes' Pod that Candor reads.
 type Pod struct {
 	Metadata Metadata `json:"metadata"`
 	Spec     Spec     `json:"spec"`
@@ -29,12 +29,12 @@ type Spec struct {
 	InitContainers []Container  `json:"initContainers"`
 	Containers     []Container  `json:"containers"`
 	RestartPolicy  string       `json:"restartPolicy"`
-	Resources      *Resources   `json:"resources"` // of the pod as a whole
+	Resources      *Resources   `json:"resources"` // of the whole pod, besides the containers' resources
 	Overhead       List         `json:"overhead"`
 	NodeSelector   Labels       `json:"nodeSelector"`
 	Tolerations    []Toleration `json:"tolerations"`
 
-	// Only the presence of these fields matters.
+	// Candor ignores the values of the following fields. It only warns if they are set.
 
 	Affinity struct {
 		Node    IsSet `json:"nodeAffinity"`
@@ -52,10 +52,10 @@ type Spec struct {
 	} `json:"volumes"`
 }
 
-// IsSet reports whether a field has a value.
+// IsSet is true if a JSON field has a value other than null and the empty values.
 type IsSet bool
 
-// UnmarshalJSON takes any value.
+// UnmarshalJSON accepts any JSON value.
 func (s *IsSet) UnmarshalJSON(text []byte) error {
 	switch string(text) {
 	case "null", "{}", "[]", `""`:
@@ -66,10 +66,10 @@ func (s *IsSet) UnmarshalJSON(text []byte) error {
 	return nil
 }
 
-// Labels are names and values.
+// Labels maps the names of labels to their values.
 type Labels map[string]string
 
-// A Toleration is a taint of nodes that the pod does not mind.
+// A Toleration allows the pod on nodes with the taints that it matches.
 type Toleration struct {
 	Key      string `json:"key"`
 	Operator string `json:"operator"`
@@ -89,16 +89,16 @@ type Container struct {
 	} `json:"ports"`
 }
 
-// Resources are the requests and limits.
+// Resources are the requests and limits of a container or of a whole pod.
 type Resources struct {
 	Requests List `json:"requests"`
 	Limits   List `json:"limits"`
 }
 
-// A List has amounts of resources by their names.
+// A List maps names of resources to amounts.
 type List map[string]resource.Quantity
 
-// UnmarshalJSON reads the amounts as Amount does.
+// UnmarshalJSON parses the amounts with Amount.
 func (l *List) UnmarshalJSON(text []byte) error {
 	var all map[string]amount
 	if err := json.Unmarshal(text, &all); err != nil || all == nil {
@@ -131,22 +131,22 @@ type Condition struct {
 type ContainerStatus struct {
 	Name      string     `json:"name"`
 	State     State      `json:"state"`
-	Allocated List       `json:"allocatedResources"` // resources that the node has accepted
-	Resources *Resources `json:"resources"`          // actual resources of the container
+	Allocated List       `json:"allocatedResources"` // requests that the kubelet has accepted
+	Resources *Resources `json:"resources"`          // requests and limits in effect
 }
 
-// A State is the state of a container; empty while it waits.
+// A State is the state of a container. Both fields are nil while the container waits to start.
 type State struct {
 	Running    *struct{}   `json:"running"`
 	Terminated *Terminated `json:"terminated"`
 }
 
-// Terminated describes the end of a container.
+// Terminated is the state of a container that has ended.
 type Terminated struct {
 	ExitCode int32 `json:"exitCode"`
 }
 
-// Kubernetes' names of the relevant resources.
+// Names of resources in Kubernetes.
 const (
 	CPU    = "cpu"
 	Memory = "memory"
@@ -158,17 +158,17 @@ const (
 	onFailure = "OnFailure"
 )
 
-// HasEnded reports whether a pod has ended for good.
+// HasEnded reports whether all containers of the pod have ended and none will restart.
 func (p *Pod) HasEnded() bool { return p.Status.Phase == "Succeeded" || p.Status.Phase == "Failed" }
 
-// mirror is the annotation of a static pod's mirror pod.
+// mirror is the annotation that the kubelet sets on the mirror pod of a static pod.
 const mirror = "kubernetes.io/config.mirror"
 
-// IsMirror reports whether it is the mirror pod of a static pod: its node has the static pod under another UID.
+// IsMirror reports whether p is the mirror pod of a static pod. The node reports the static pod's containers under the static pod's UID,
+// which differs from the mirror pod's UID.
 func (p *Pod) IsMirror() bool { return p.Metadata.Annotations[mirror] != "" }
 
-// each does something with each container, in the order in which they start; passing are those that
-// end before the next begins.
+// each calls a function for each container, in start order. passing is true for init containers that end before the next container starts.
 func (p *Pod) each(do func(c *Container, passing bool) error) error {
 	for i := range p.Spec.InitContainers {
 		c := &p.Spec.InitContainers[i]
@@ -184,7 +184,7 @@ func (p *Pod) each(do func(c *Container, passing bool) error) error {
 	return nil
 }
 
-// status returns the status of a container, or nil if its node does not report it.
+// status returns the status of a container, or nil if the kubelet has not reported one.
 func (p *Pod) status(name string) *ContainerStatus {
 	for _, all := range [][]ContainerStatus{p.Status.Containers, p.Status.InitContainers} {
 		if i := slices.IndexFunc(all, func(s ContainerStatus) bool { return s.Name == name }); i >= 0 {
@@ -194,7 +194,8 @@ func (p *Pod) status(name string) *ContainerStatus {
 	return nil
 }
 
-// hasEnded reports whether a container other than an init container has ended for good: its node has released its CPUs.
+// hasEnded reports whether a container has ended and will not restart, so that the node has released its CPUs. It is false for init
+// containers.
 func (p *Pod) hasEnded(c *Container) bool {
 	i := slices.IndexFunc(p.Status.Containers, func(s ContainerStatus) bool { return s.Name == c.Name })
 	if i < 0 || p.Status.Containers[i].State.Terminated == nil || bool(c.RestartRules) {

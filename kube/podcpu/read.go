@@ -11,27 +11,28 @@ import (
 	"github.com/candor-project/candor/kube/profile"
 )
 
-// Context holds the settings of a pod from other sources.
+// Context holds the settings of a pod's containers from sources outside the pod.
 type Context struct {
-	Profiles  []profile.Profile // of its namespace
-	Namespace profile.Values    // by the namespace's labels
+	Profiles  []profile.Profile // of the pod's namespace
+	Namespace profile.Values    // from the labels of the namespace
 	Defaults  profile.Values
 }
 
 // A Demand is the demand of a pod on a node.
 type Demand struct {
 	*cluster.Pod
-	Containers []ContainerValues // all of them, also those that are not planned
-	Conflicts  []string          // where profiles differ, a line each
+	Containers []ContainerValues // all containers, including those without a request in Pod
+	Conflicts  []string          // differences between profiles, a line each
 }
 
-// ContainerValues are the settings of a container from all sources.
+// ContainerValues are the settings of a container, merged from all sources.
 type ContainerValues struct {
 	Container string
 	Values    profile.Values
 }
 
-// Read reads a pod: its containers in the order of their start, except those that have ended for good. The error names an invalid setting.
+// Read returns the demand of a pod. It has no requests of containers with preserve and of containers that have ended and will not restart.
+// An error names the invalid setting.
 func Read(p *Pod, beside Context) (*Demand, error) {
 	says := &profile.Pod{Annotations: p.Metadata.Annotations, Labels: p.Metadata.Labels}
 	a := &Demand{}
@@ -44,11 +45,11 @@ func Read(p *Pod, beside Context) (*Demand, error) {
 		}
 		a.Containers = append(a.Containers, ContainerValues{c.Name, r.Values})
 		for _, line := range r.Conflicts {
-			if !slices.Contains(a.Conflicts, line) { // reported for another container before
+			if !slices.Contains(a.Conflicts, line) { // otherwise another container already has this conflict
 				a.Conflicts = append(a.Conflicts, line)
 			}
 		}
-		if get(r.Settings.Preserve, false) || p.hasEnded(c) {
+		if valueOr(r.Settings.Preserve, false) || p.hasEnded(c) {
 			return nil
 		}
 		limit, guaranteed := p.cpuOf(c)
@@ -68,8 +69,8 @@ func Read(p *Pod, beside Context) (*Demand, error) {
 	return a, err
 }
 
-// ReadBound reads a bound pod, whose annotations alone count. If they are invalid, which the node reports too, the pod counts by its
-// requests.
+// ReadBound returns the demand of a bound pod. Only its annotations determine the settings, because the scheduler writes all settings into
+// the annotations. If they are invalid, ReadBound uses the default settings; the node reports the error.
 func ReadBound(p *Pod) (*cluster.Pod, error) {
 	a, err := Read(p, Context{})
 	if err != nil {
@@ -79,19 +80,19 @@ func ReadBound(p *Pod) (*cluster.Pod, error) {
 			return nil, err
 		}
 	}
-	a.Planned, a.Started = p.Metadata.Annotations[kube.HintKey] != "", p.runs(a.Pod)
+	a.Planned, a.Started = p.Metadata.Annotations[kube.HintKey] != "", p.isRunning(a.Pod)
 	return a.Pod, nil
 }
 
-// runs reports whether a planned lasting container runs.
-func (p *Pod) runs(planned *cluster.Pod) bool {
+// isRunning reports whether at least one of the planned lasting containers runs.
+func (p *Pod) isRunning(planned *cluster.Pod) bool {
 	return slices.ContainsFunc(planned.Lasting(), func(r hybrid.Request) bool {
 		s := p.status(nodecpu.HolderOf(r.ID).Container)
 		return s != nil && s.State.Running != nil
 	})
 }
 
-// hasOwnCPU reports whether a pod has CPU requests or limits besides those of its containers.
+// hasOwnCPU reports whether the pod has a CPU request or limit for the whole pod (spec.resources).
 func (p *Pod) hasOwnCPU() bool {
 	if p.Spec.Resources == nil {
 		return false
@@ -101,13 +102,15 @@ func (p *Pod) hasOwnCPU() bool {
 	return requested || limited
 }
 
-// noRequest is the smallest value of the kernel's shares, which also means no request.
+// noRequest is the request that corresponds to the kernel's minimum of cpu.shares. The kubelet sets this minimum if a container has no
+// request, so candor nri cannot distinguish smaller requests from no request.
 const noRequest hybrid.Milli = 2
 
-// requestOf returns the request of a container, by the rules of candor nri on the node.
+// requestOf returns the request of a container. Its rules equal the rules of candor nri on the node: a sensitive container whose request
+// differs from its limit becomes flexible.
 func requestOf(limit, request hybrid.Milli, s *kube.Settings) hybrid.Request {
-	h := hybrid.Request{Class: get(s.Class, hybrid.Flexible), Policy: get(s.Policy, hybrid.Strict), Topology: get(s.Topology, hybrid.Prefer)}
-	h.Immovable = !get(s.Movable, true)
+	h := hybrid.Request{Class: valueOr(s.Class, hybrid.Flexible), Policy: valueOr(s.Policy, hybrid.Strict), Topology: valueOr(s.Topology, hybrid.Prefer)}
+	h.Immovable = !valueOr(s.Movable, true)
 	h.Limit = limit
 	if h.Class == hybrid.Sensitive && limit > 0 && request == limit {
 		return h
@@ -119,7 +122,7 @@ func requestOf(limit, request hybrid.Milli, s *kube.Settings) hybrid.Request {
 	return h
 }
 
-func get[T any](said *T, otherwise T) T {
+func valueOr[T any](said *T, otherwise T) T {
 	if said == nil {
 		return otherwise
 	}

@@ -8,19 +8,19 @@ import (
 	"github.com/candor-project/candor/hybrid"
 )
 
-// Value returns an amount of a list, rounded up to a whole number; 0 if it is missing.
+// Value returns the amount of a resource, rounded up to an integer, or 0 if the list does not have the resource.
 func (l List) Value(name string) int64 {
 	q := l[name]
 	return q.Value()
 }
 
-// MilliCPU is the CPU of a list.
+// MilliCPU returns the amount of CPU in milli-CPU.
 func (l List) MilliCPU() hybrid.Milli {
 	q := l[CPU]
 	return hybrid.Milli(q.MilliValue())
 }
 
-// Add adds another list.
+// Add adds each amount of other to the same resource of l.
 func (l List) Add(other List) {
 	for name, q := range other {
 		sum := l[name]
@@ -29,7 +29,7 @@ func (l List) Add(other List) {
 	}
 }
 
-// raise makes each amount the larger of both.
+// raise sets each amount of l to the maximum of the amounts in l and other.
 func (l List) raise(other List) {
 	for name, q := range other {
 		if has, is := l[name]; !is || q.Cmp(has) > 0 {
@@ -38,7 +38,7 @@ func (l List) raise(other List) {
 	}
 }
 
-// larger is the larger of each amount.
+// larger returns the maximum of each amount in several lists.
 func larger(lists ...List) List {
 	all := List{}
 	for _, l := range lists {
@@ -47,7 +47,7 @@ func larger(lists ...List) List {
 	return all
 }
 
-// requests returns the requests of a container. The limits are the default, as in the API server.
+// requests returns the requests of a container. A missing request defaults to the limit, as in the API server.
 func (r *Resources) requests() List {
 	if len(r.Limits) == 0 {
 		return r.Requests
@@ -57,9 +57,10 @@ func (r *Resources) requests() List {
 	return all
 }
 
-// cpuOf returns the CPU limit and request of a container; the limit is the default of the request. During a resize it returns the larger of
-// the accepted and the desired values, without desired values that the node can never meet. (The actual values of the status do not count:
-// they include the weights of the node's agent.)
+// cpuOf returns the CPU limit and request of a container. A missing request defaults to the limit. During a resize, the request is the
+// maximum of the desired value and the value that the kubelet has accepted, or the accepted value if the resize is infeasible; a limit that
+// equals the request stays equal to it. The actual values in the status do not count, because they contain the CPU weights that candor nri
+// sets.
 func (p *Pod) cpuOf(c *Container) (limit, request hybrid.Milli) {
 	limit, request = c.Resources.Limits.MilliCPU(), c.Resources.Requests.MilliCPU()
 	if limit > 0 {
@@ -85,17 +86,17 @@ func (p *Pod) cpuOf(c *Container) (limit, request hybrid.Milli) {
 	return limit, request
 }
 
-// cannotResize reports whether the node reports the resize of the pod as infeasible.
+// cannotResize reports whether the kubelet has rejected the resize of the pod as infeasible.
 func (p *Pod) cannotResize() bool {
 	i := slices.IndexFunc(p.Status.Conditions, func(c Condition) bool { return c.Type == "PodResizePending" })
 	return i >= 0 && p.Status.Conditions[i].Reason == "Infeasible"
 }
 
-// hugePages begins the names of those resources that a pod can have as a whole, beside CPU and memory.
+// hugePages is the name prefix of huge-page resources. A pod as a whole (spec.resources) can only request CPU, memory and huge pages.
 const hugePages = "hugepages-"
 
-// Requests returns the resources that Kubernetes counts for the pod on its node: the sum of the containers that run at the same time, or the
-// maximum of the init containers if that is more; during a resize the larger of both.
+// Requests returns the resources that Kubernetes counts for the pod on its node: the largest sum of containers that run at the same time,
+// in the init phase or after it. During a resize, each amount is the maximum of its desired, accepted and actual value.
 func (p *Pod) Requests() List {
 	asked := p.sum(func(c *Container, _ *ContainerStatus) List { return c.Resources.requests() })
 	allocated := p.sum(p.allocated)
@@ -115,7 +116,7 @@ func (p *Pod) Requests() List {
 	return all
 }
 
-// allocated returns the resources that the node has accepted for a container.
+// allocated returns the requests that the kubelet has accepted for a container.
 func (p *Pod) allocated(c *Container, s *ContainerStatus) List {
 	switch {
 	case s != nil && s.Allocated != nil:
@@ -127,7 +128,7 @@ func (p *Pod) allocated(c *Container, s *ContainerStatus) List {
 	}
 }
 
-// actual returns the actual resources of a container.
+// actual returns the requests that are in effect for a container.
 func (p *Pod) actual(c *Container, s *ContainerStatus) List {
 	if s != nil && s.Resources != nil && s.Resources.Requests != nil {
 		return s.Resources.Requests
@@ -135,20 +136,21 @@ func (p *Pod) actual(c *Container, s *ContainerStatus) List {
 	return p.allocated(c, s)
 }
 
-// sum sums up a function over the containers of a pod.
+// sum returns the largest sum of resources over the containers that run at the same time. The function returns the resources of a
+// container.
 func (p *Pod) sum(of func(*Container, *ContainerStatus) List) List {
-	stay, most := List{}, List{} // sidecars and containers; the most while init containers run
+	lasting, initPeak := List{}, List{} // sum of sidecars and containers; maximum while an init container runs
 	_ = p.each(func(c *Container, passing bool) error {
 		r := of(c, p.status(c.Name))
 		if !passing {
-			stay.Add(r)
+			lasting.Add(r)
 			return nil
 		}
-		then := maps.Clone(stay)
-		then.Add(r)
-		most.raise(then)
+		during := maps.Clone(lasting)
+		during.Add(r)
+		initPeak.raise(during)
 		return nil
 	})
-	stay.raise(most)
-	return stay
+	lasting.raise(initPeak)
+	return lasting
 }

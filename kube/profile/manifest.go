@@ -10,10 +10,10 @@ import (
 	"github.com/candor-project/candor/kube/v1alpha1"
 )
 
-// kind is that of profiles.
+// kind is the kind of profiles in manifests.
 const kind = "CPUProfile"
 
-// A manifest is a profile as people write it down.
+// A manifest is the manifest of a CPUProfile in YAML.
 type manifest struct {
 	APIVersion string `yaml:"apiVersion"`
 	Kind       string
@@ -29,8 +29,8 @@ type labelSelector struct {
 	MatchLabels map[string]string `yaml:"matchLabels"`
 }
 
-// Manifest writes a profile for kubectl apply: the class of the containers whose pods have the labels and whose images match a pattern. Labels
-// or images can be empty, but not both. The error names an invalid value.
+// Manifest returns the manifest of a CPUProfile that sets the class of containers. The profile applies to containers whose pods have the
+// labels and whose images match a pattern. Labels or images can be empty, but not both. An error names the invalid value.
 func Manifest(name string, labels map[string]string, images []string, class string) ([]byte, error) {
 	if wrong := validation.IsDNS1123Subdomain(name); wrong != nil {
 		return nil, fmt.Errorf("name of a CPUProfile %.60q: must be lower case letters, digits, . and -", name)
@@ -55,7 +55,7 @@ func Manifest(name string, labels map[string]string, images []string, class stri
 	return text.Bytes(), err
 }
 
-// IsManifest reports whether a text is exactly the output of Manifest.
+// IsManifest reports whether a text is YAML of kind CPUProfile. It does not check the other fields.
 func IsManifest(text []byte) bool {
 	var m manifest
 	return yaml.Unmarshal(text, &m) == nil && m.Kind == kind

@@ -12,21 +12,21 @@ import (
 	"github.com/candor-project/candor/kube/v1alpha1"
 )
 
-// Values are the settings of a source: values by the names of settings, as in annotations.
+// Values maps names of settings to their values, in the format of annotations.
 type Values map[string]string
 
-// A Profile is a CPUProfile that has been read.
+// A Profile is a parsed CPUProfile.
 type Profile struct {
 	Name     string
 	selector labels.Selector
-	images   []string // none: any
+	images   []string // patterns; empty: the profile applies to all images
 	values   Values
 }
 
-// maxImages bounds the patterns of a profile.
+// maxImages bounds the number of image patterns in a profile.
 const maxImages = 64
 
-// Read reads a CPUProfile. The error names an invalid field.
+// Read parses a CPUProfile. An error names the invalid field.
 func Read(p *v1alpha1.CPUProfile) (Profile, error) {
 	read, err := read(&p.Spec)
 	if err != nil {
@@ -52,16 +52,16 @@ func read(spec *v1alpha1.CPUProfileSpec) (p Profile, err error) {
 	p.images = spec.Images
 	p.values = valuesOf(spec)
 	if len(p.values) == 0 {
-		return p, fmt.Errorf("no setting: must have one of %s", strings.Join(settled, ", "))
+		return p, fmt.Errorf("no setting: must have one of %s", strings.Join(settingNames, ", "))
 	}
 	_, err = p.values.settings()
 	return p, err
 }
 
-// settled are the settings of a profile, in the order of messages.
-var settled = []string{"class", "policy", "topology", "view", "burst"}
+// settingNames lists the settings that a profile can have.
+var settingNames = []string{"class", "policy", "topology", "view", "burst"}
 
-// valuesOf returns the settings of a profile.
+// valuesOf returns the settings that the profile sets.
 func valuesOf(spec *v1alpha1.CPUProfileSpec) Values {
 	all := Values{"class": spec.Class, "policy": spec.Policy, "topology": spec.Topology, "view": spec.View, "burst": spec.Burst}
 	for name, value := range all {
@@ -72,7 +72,7 @@ func valuesOf(spec *v1alpha1.CPUProfileSpec) Values {
 	return all
 }
 
-// settings parses the values. Of several errors it always returns the same.
+// settings parses the values in alphabetical order, so that it always returns the same of several errors.
 func (v Values) settings() (s kube.Settings, err error) {
 	for _, name := range v.names() {
 		if err := s.Set(name, v[name]); err != nil {
@@ -91,16 +91,16 @@ func (v Values) names() []string {
 	return names
 }
 
-// means reports whether a profile applies to a container.
-func (p *Profile) means(pod *Pod, c Container) bool {
+// appliesTo reports whether the profile applies to a container of a pod.
+func (p *Profile) appliesTo(pod *Pod, c Container) bool {
 	if !p.selector.Matches(labels.Set(pod.Labels)) {
 		return false
 	}
-	return len(p.images) == 0 || slices.ContainsFunc(p.images, func(pattern string) bool { return fits(pattern, c.Image) })
+	return len(p.images) == 0 || slices.ContainsFunc(p.images, func(pattern string) bool { return matches(pattern, c.Image) })
 }
 
-// fits reports whether a text matches a pattern, in which * matches any characters.
-func fits(pattern, text string) bool {
+// matches reports whether a text matches a pattern, in which * stands for any number of characters.
+func matches(pattern, text string) bool {
 	parts := strings.Split(pattern, "*")
 	text, begins := strings.CutPrefix(text, parts[0])
 	if len(parts) == 1 || !begins {

@@ -134,7 +134,7 @@ func TestConflicts(t *testing.T) {
 
 // Strictness knows every word that a profile can say, and no other.
 func TestStrictness(t *testing.T) {
-	for _, name := range settled {
+	for _, name := range settingNames {
 		for _, value := range strictness[name] {
 			if _, err := (Values{name: value}).settings(); err != nil {
 				t.Error(err)
@@ -285,7 +285,7 @@ func FuzzProfile(f *testing.F) {
 		if err != nil || len(r.Conflicts) > 0 {
 			t.Errorf("%s: %v %q", data, err, r.Conflicts)
 		}
-		if meant := len(r.Values) > 0; meant != p.means(pod, Container{Image: image}) {
+		if meant := len(r.Values) > 0; meant != p.appliesTo(pod, Container{Image: image}) {
 			t.Errorf("%s: means it: %v, says %v", data, !meant, r.Values)
 		}
 	})

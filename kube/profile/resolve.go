@@ -8,33 +8,34 @@ import (
 	"github.com/candor-project/candor/kube"
 )
 
-// A Pod has the relevant fields of a pod.
+// A Pod holds the annotations and labels of a pod.
 type Pod struct {
 	Annotations, Labels map[string]string
 }
 
-// A Container is a container of a pod, including init containers.
+// A Container is a container or init container of a pod.
 type Container struct {
 	Name, Image string
 }
 
-// Resolved holds the settings of a container.
+// Resolved holds the settings of a container, merged from all sources.
 type Resolved struct {
-	Values   Values        // from all sources
-	Settings kube.Settings // the same, read
-	// Conflicts describe, a line each, differences between profiles for the container; the stricter value counts.
+	Values   Values        // as text
+	Settings kube.Settings // the same settings, parsed
+	// Conflicts describe, a line each, settings for which profiles have different values. The strictest value counts.
 	Conflicts []string
 }
 
-// Resolve applies the sources in their order: the container's annotations, the pod's annotations, the profiles of its namespace, the
-// namespace's labels (Namespace), the defaults. The error is an error of the annotations or the defaults.
+// Resolve merges the settings of a container. In order of precedence, the sources are annotations for the container, annotations for the
+// whole pod, the profiles and the labels (see Namespace) of the pod's namespace, and the defaults. An error is about the annotations or the
+// defaults, because profiles and labels were checked before.
 func Resolve(p *Pod, c Container, profiles []Profile, namespace, defaults Values) (Resolved, error) {
 	if _, err := kube.Parse(p.Annotations); err != nil {
 		return Resolved{}, err
 	}
 	r := Resolved{Values: Values{}}
-	r.Values.add(said(p.Annotations, c.Name))
-	r.profiles(p, c, profiles)
+	r.Values.add(annotated(p.Annotations, c.Name))
+	r.addProfiles(p, c, profiles)
 	r.Values.add(namespace)
 	r.Values.add(defaults)
 	var err error
@@ -42,7 +43,7 @@ func Resolve(p *Pod, c Container, profiles []Profile, namespace, defaults Values
 	return r, err
 }
 
-// add adds the values of a source of lower precedence.
+// add adds the values of settings that v does not have from a source of lower precedence.
 func (v Values) add(below Values) {
 	for name, value := range below {
 		if _, is := v[name]; !is {
@@ -51,8 +52,9 @@ func (v Values) add(below Values) {
 	}
 }
 
-// said returns the annotations of a container.
-func said(annotations map[string]string, container string) Values {
+// annotated returns the settings of a container in annotations: for each setting, the annotation for the container or else for the whole
+// pod.
+func annotated(annotations map[string]string, container string) Values {
 	v := Values{}
 	for _, name := range kube.Names() {
 		if value, ok := annotations[kube.ContainerKey(name, container)]; ok {
@@ -64,18 +66,19 @@ func said(annotations map[string]string, container string) Values {
 	return v
 }
 
-// profiles adds the values of the profiles that apply to the container, in the order of their names.
-func (r *Resolved) profiles(p *Pod, c Container, all []Profile) {
+// addProfiles adds the values of the profiles that apply to the container. It sorts the profiles by name so that the conflicts do not depend
+// on the order of all.
+func (r *Resolved) addProfiles(p *Pod, c Container, all []Profile) {
 	var meant []*Profile
 	for i := range all {
-		if all[i].means(p, c) {
+		if all[i].appliesTo(p, c) {
 			meant = append(meant, &all[i])
 		}
 	}
 	slices.SortFunc(meant, func(a, b *Profile) int { return strings.Compare(a.Name, b.Name) })
-	for _, name := range settled {
+	for _, name := range settingNames {
 		if _, is := r.Values[name]; is {
-			continue // the pod has the setting: profiles do not apply
+			continue // annotations precede profiles
 		}
 		value, conflict := strictest(name, meant)
 		if value != "" {
@@ -87,7 +90,7 @@ func (r *Resolved) profiles(p *Pod, c Container, all []Profile) {
 	}
 }
 
-// strictness has the values of the settings for which profiles may differ, the strictest first.
+// strictness maps the name of a setting to its values, the strictest first.
 var strictness = map[string][]string{
 	"class":    {"sensitive", "flexible"},
 	"policy":   {"strict", "best-effort"},
@@ -96,10 +99,11 @@ var strictness = map[string][]string{
 	"burst":    {"none", "kernel", "quota", "auto"},
 }
 
-// strictest returns the strictest value of a setting in the profiles; "" if there is none.
+// strictest returns the strictest value of a setting in the profiles, or "" if no profile sets it. conflict describes a difference between
+// profiles, or is "".
 func strictest(name string, profiles []*Profile) (value, conflict string) {
 	order := strictness[name]
-	var by, against string // profiles
+	var by, against string // names of the profile with the strictest value and of a profile with another value
 	for _, p := range profiles {
 		v, says := p.values[name]
 		switch {
@@ -118,7 +122,7 @@ func strictest(name string, profiles []*Profile) (value, conflict string) {
 	return value, conflict
 }
 
-// Namespace reads the settings of a namespace's labels, which have the names of a pod's annotations: candor.dev/class.
+// Namespace reads settings from the labels of a namespace. Such a label has the same name as a pod's annotation, such as candor.dev/class.
 func Namespace(labels map[string]string) (Values, error) {
 	a, err := kube.Parse(labels)
 	if err != nil {
@@ -127,5 +131,5 @@ func Namespace(labels map[string]string) (Values, error) {
 	if len(a.Containers) > 0 {
 		return nil, fmt.Errorf("namespace: a label concerns a single container: use %s", kube.PodKey("NAME"))
 	}
-	return said(labels, ""), nil
+	return annotated(labels, ""), nil
 }

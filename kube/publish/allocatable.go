@@ -7,23 +7,23 @@ import (
 	"github.com/candor-project/candor/kube/v1alpha1"
 )
 
-// compareAllocatable logs a difference between the kubelet's allocatable CPU and Candor's usable CPU: pods that the cluster sends here would
-// be refused, or CPUs stay unused. It logs each difference once.
+// compareAllocatable logs a difference between the kubelet's allocatable CPU and the CPU that Candor can allocate. With more allocatable
+// CPU, kube-scheduler would place pods that Candor refuses. With less, CPUs would stay unused. It logs each difference once.
 func (p *Publisher) compareAllocatable(ctx context.Context, s *v1alpha1.NodeCPUStatus) {
 	allocatable, err := p.api.allocatable(ctx)
 	if err != nil || allocatable == 0 {
-		return // publishing the report fails for the same reason and logs it; or the kubelet has not reported yet
+		return // on an error, publishing fails and logs it, too; 0: the kubelet has not reported yet
 	}
 	minShared, _ := hybrid.ParseMilli(s.MinShared) // "": none
 	given := hybrid.Milli(s.Counts.CPUs)*1000 - minShared
 	differ := difference{allocatable, given}
-	if allocatable != given && differ != p.differ {
+	if allocatable != given && differ != p.loggedDifference {
 		p.log.Warn("the kubelet counts with another amount of CPU than Candor has to give", "allocatable", allocatable, "candor", given,
 			"usable", s.Usable, "minShared", minShared,
 			"remedy", "set systemReserved or kubeReserved in the kubelet's configuration to the reserved CPUs and minShared of Candor")
 	}
-	p.differ = differ
+	p.loggedDifference = differ
 }
 
-// A difference holds the kubelet's allocatable CPU and Candor's usable CPU.
+// A difference holds the kubelet's allocatable CPU and the CPU that Candor can allocate, given.
 type difference struct{ allocatable, given hybrid.Milli }

@@ -15,47 +15,48 @@ import (
 	"github.com/candor-project/candor/kube/v1alpha1"
 )
 
-// A client accesses the API server for the object of a node.
+// A client reads and writes the NodeCPU of a node through the API server. It implements api.
 type client struct {
 	*apiserver.Client
 	node string
 }
 
-// objects is where NodeCPUs are.
-var objects = "/apis/" + v1alpha1.GroupVersion.String() + "/" + v1alpha1.NodeCPUs
+// objectsPath is the path of the NodeCPUs in the API.
+var objectsPath = "/apis/" + v1alpha1.GroupVersion.String() + "/" + v1alpha1.NodeCPUs
 
 func (c *client) get(ctx context.Context) (*v1alpha1.NodeCPU, error) {
-	owner, err := c.owner(ctx)
+	owner, err := c.getOwner(ctx)
 	if err != nil {
 		return nil, err
 	}
 	n := &v1alpha1.NodeCPU{}
-	err = c.Get(ctx, objects+"/"+c.node, n)
+	err = c.Get(ctx, objectsPath+"/"+c.node, n)
 	switch {
 	case apierrors.IsNotFound(err):
-		return c.put(ctx, http.MethodPost, objects, &v1alpha1.NodeCPU{}, owner)
+		return c.put(ctx, http.MethodPost, objectsPath, &v1alpha1.NodeCPU{}, owner)
 	case err != nil || slices.ContainsFunc(n.OwnerReferences, func(r metav1.OwnerReference) bool { return r.UID == owner.UID }):
 		return n, err
 	default:
-		// The object is of a former Node of this name. The garbage collector will delete it, and candor-scheduler does not use it.
-		return c.put(ctx, http.MethodPut, objects+"/"+c.node, n, owner)
+		// The NodeCPU belongs to a former Node with the same name. Without a new owner, the garbage collector would delete it and
+		// candor-scheduler would ignore it.
+		return c.put(ctx, http.MethodPut, objectsPath+"/"+c.node, n, owner)
 	}
 }
 
-// put writes the object with its Node as owner, so that the garbage collector deletes it with the Node.
+// put creates or replaces the NodeCPU. It sets the Node as the owner, so that the garbage collector deletes the NodeCPU after the Node.
 func (c *client) put(ctx context.Context, method, path string, n *v1alpha1.NodeCPU, owner metav1.OwnerReference) (*v1alpha1.NodeCPU, error) {
-	n = c.named(n)
+	n = c.setName(n)
 	n.OwnerReferences = []metav1.OwnerReference{owner}
 	written := &v1alpha1.NodeCPU{}
 	return written, c.Do(ctx, method, path, n, written)
 }
 
-func (c *client) owner(ctx context.Context) (metav1.OwnerReference, error) {
-	n, err := c.theNode(ctx)
+func (c *client) getOwner(ctx context.Context) (metav1.OwnerReference, error) {
+	n, err := c.getNode(ctx)
 	return metav1.OwnerReference{APIVersion: "v1", Kind: "Node", Name: c.node, UID: n.UID}, err
 }
 
-// A node has the relevant fields of a Node.
+// A node has the fields of Kubernetes' Node that the client reads.
 type node struct {
 	metav1.ObjectMeta `json:"metadata"`
 	Status            struct {
@@ -65,7 +66,7 @@ type node struct {
 	} `json:"status"`
 }
 
-func (c *client) theNode(ctx context.Context) (n node, err error) {
+func (c *client) getNode(ctx context.Context) (n node, err error) {
 	if err := c.Get(ctx, "/api/v1/nodes/"+c.node, &n); err != nil {
 		return n, fmt.Errorf("node %s: %w", c.node, err)
 	}
@@ -73,17 +74,17 @@ func (c *client) theNode(ctx context.Context) (n node, err error) {
 }
 
 func (c *client) allocatable(ctx context.Context) (hybrid.Milli, error) {
-	n, err := c.theNode(ctx)
+	n, err := c.getNode(ctx)
 	return hybrid.Milli(n.Status.Allocatable.CPU.MilliValue()), err
 }
 
 func (c *client) write(ctx context.Context, n *v1alpha1.NodeCPU) (*v1alpha1.NodeCPU, error) {
 	written := &v1alpha1.NodeCPU{}
-	return written, c.Do(ctx, http.MethodPut, objects+"/"+c.node+"/status", c.named(n), written)
+	return written, c.Do(ctx, http.MethodPut, objectsPath+"/"+c.node+"/status", c.setName(n), written)
 }
 
-// named adds the API version and kind, which the API server requires.
-func (c *client) named(n *v1alpha1.NodeCPU) *v1alpha1.NodeCPU {
+// setName sets the API version, kind and name of an object, which the API server requires.
+func (c *client) setName(n *v1alpha1.NodeCPU) *v1alpha1.NodeCPU {
 	n.APIVersion, n.Kind, n.Name = v1alpha1.GroupVersion.String(), "NodeCPU", c.node
 	return n
 }

@@ -11,22 +11,22 @@ import (
 	"github.com/candor-project/candor/kube/apiserver"
 )
 
-// ErrBadOptions are invalid options.
+// ErrBadOptions is the error for invalid options.
 var ErrBadOptions = errors.New("publish")
 
-// patience is the timeout of a call to the API server.
-const patience = 10 * time.Second
+// callTimeout is the timeout of a call to the API server.
+const callTimeout = 10 * time.Second
 
-// Options select the node and the API server.
+// Options select the node and the API server, and receive results.
 type Options struct {
 	Node       string // the node's name in the cluster
-	Kubeconfig string // "": the API server is that of the pod that this is
-	Version    string // of candor, for the API server's logs
+	Kubeconfig string // kubeconfig file; "": the service account of this pod
+	Version    string // version of candor, for the API server's logs
 	Log        *slog.Logger
 	OnReport   Listener
 }
 
-// New returns a publisher. It makes no call; the error is ErrBadOptions.
+// New returns a publisher. It does not call the API server. An error is always ErrBadOptions.
 func New(o Options) (*Publisher, error) {
 	if o.Node == "" {
 		return nil, fmt.Errorf("%w: no node: use --node-name, or NODE_NAME in the environment", ErrBadOptions)
@@ -34,7 +34,7 @@ func New(o Options) (*Publisher, error) {
 	if wrong := validation.IsDNS1123Subdomain(o.Node); wrong != nil {
 		return nil, fmt.Errorf("%w: node name %.60q: must be a name as kubectl get nodes shows it", ErrBadOptions, o.Node)
 	}
-	api, err := apiserver.New(apiserver.Options{Kubeconfig: o.Kubeconfig, Product: "candor/" + o.Version, Patience: patience})
+	api, err := apiserver.New(apiserver.Options{Kubeconfig: o.Kubeconfig, Product: "candor/" + o.Version, Patience: callTimeout})
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrBadOptions, err)
 	}

@@ -16,48 +16,49 @@ import (
 )
 
 const (
-	interval    = time.Second      // between two writes, at least
-	longestWait = time.Minute      // between two tries
-	lookEvery   = 10 * time.Second // other programs change the state, too: candor run, Docker's wrapper
-	readEvery   = 5 * time.Minute  // another program can remove the object
+	interval      = time.Second      // minimum time between two writes
+	maxWait       = time.Minute      // maximum time between two attempts after errors
+	checkInterval = 10 * time.Second // time between two checks for changes by other programs, such as candor run
+	readInterval  = 5 * time.Minute  // time between two reads of the NodeCPU, which other programs can delete
 )
 
-// An api is where the reports go.
+// An api is the interface to the API server.
 type api interface {
-	// get returns the node's object. It creates the object if it is missing, and takes over an object of a former Node with the same name.
+	// get returns the NodeCPU of the node. It creates the NodeCPU if it does not exist. If the NodeCPU belongs to a former Node with the
+	// same name, get changes its owner.
 	get(context.Context) (*v1alpha1.NodeCPU, error)
-	// write replaces the status of an object, unless it has changed since it was read.
+	// write replaces the status of the NodeCPU. It fails with a conflict if the NodeCPU has changed since it was read.
 	write(context.Context, *v1alpha1.NodeCPU) (*v1alpha1.NodeCPU, error)
-	// allocatable returns the kubelet's allocatable CPU; 0: not reported.
+	// allocatable returns the allocatable CPU that the kubelet reports, or 0 before its first report.
 	allocatable(context.Context) (hybrid.Milli, error)
 }
 
-// A Listener receives the results of reports, for the metrics.
+// A Listener receives the results of publishing, for metrics.
 type Listener interface {
 	Reported()
 	UpToDate()
 	Unreported(metrics.Reason)
 }
 
-// A Publisher publishes the reports of a node.
+// A Publisher publishes the reports of a node (see the package comment).
 type Publisher struct {
 	api      api
 	log      *slog.Logger
 	listener Listener
 
-	changed chan struct{}
-	there   *v1alpha1.NodeCPU // as the API server has it; nil: not known
-	read    time.Time         // when that was read last
-	said    metrics.Reason    // why nothing is published, as the log has it; "": it is, or was not tried yet
-	began   bool
-	differ  difference // as the log has it
+	changed          chan struct{}
+	published        *v1alpha1.NodeCPU // the NodeCPU on the API server; nil if unknown
+	readAt           time.Time         // time of the last call of get
+	loggedReason     metrics.Reason    // logged reason of the last failure; "" after a success
+	hasSucceeded     bool
+	loggedDifference difference // last difference, which is logged already
 }
 
-// Changed signals a possible change of the report. It does not wait.
+// Changed signals a possible change of the report. It never blocks.
 func (p *Publisher) Changed() {
 	select {
 	case p.changed <- struct{}{}:
-	default: // that is known already
+	default: // a signal is already pending
 	}
 }
 
@@ -72,19 +73,19 @@ func (p *Publisher) Run(ctx context.Context, report Report) {
 		if ctx.Err() != nil {
 			return
 		}
-		p.say(err)
+		p.recordResult(err)
 		if err != nil {
 			pause(ctx, wait, nil)
-			wait = min(2*wait, longestWait)
+			wait = min(2*wait, maxWait)
 			continue
 		}
 		wait = interval
 		pause(ctx, interval, nil)
-		pause(ctx, lookEvery, p.changed)
+		pause(ctx, checkInterval, p.changed)
 	}
 }
 
-// pause waits for a time, or until something has changed.
+// pause waits until a time has passed, changed receives a signal, or ctx is done.
 func pause(ctx context.Context, most time.Duration, changed <-chan struct{}) {
 	timer := time.NewTimer(most)
 	defer timer.Stop()
@@ -95,61 +96,61 @@ func pause(ctx context.Context, most time.Duration, changed <-chan struct{}) {
 	}
 }
 
-// publish writes the report of now, unless the API server has it already.
+// publish writes the present report, unless the API server already has an equal report.
 func (p *Publisher) publish(ctx context.Context, report Report) (err error) {
 	status, err := report()
 	if err != nil {
 		return err
 	}
-	if p.there == nil || time.Since(p.read) >= readEvery {
-		if p.there, err = p.api.get(ctx); err != nil {
-			p.there = nil
+	if p.published == nil || time.Since(p.readAt) >= readInterval {
+		if p.published, err = p.api.get(ctx); err != nil {
+			p.published = nil
 			return err
 		}
-		p.read = time.Now()
+		p.readAt = time.Now()
 		p.compareAllocatable(ctx, &status)
 	}
-	if same(&status, &p.there.Status) {
+	if isEqual(&status, &p.published.Status) {
 		return nil
 	}
-	next := *p.there
-	status.Counter, status.Reported = p.there.Status.Counter+1, metav1.Now()
+	next := *p.published
+	status.Counter, status.Reported = p.published.Status.Counter+1, metav1.Now()
 	next.Status = status
-	if p.there, err = p.api.write(ctx, &next); err != nil {
-		p.there = nil // whether it was written is not known
+	if p.published, err = p.api.write(ctx, &next); err != nil {
+		p.published = nil // the write may have succeeded nevertheless
 		return err
 	}
-	p.there.Status = status // an older cluster keeps less of it, which is no change
+	p.published.Status = status // if older CRDs drop new fields, this is not a change of the report
 	p.listener.Reported()
 	return nil
 }
 
-// same compares reports, but for their counters and times.
-func same(a, b *v1alpha1.NodeCPUStatus) bool {
+// isEqual reports whether two reports are equal, apart from counter and time.
+func isEqual(a, b *v1alpha1.NodeCPUStatus) bool {
 	c := *a
 	c.Counter, c.Reported = b.Counter, b.Reported
 	return reflect.DeepEqual(&c, b)
 }
 
-// say counts the result of a report, and logs it if it differs from the last result.
-func (p *Publisher) say(err error) {
+// recordResult passes the result of an attempt to the listener, and logs it if it differs from the last result.
+func (p *Publisher) recordResult(err error) {
 	if err != nil {
 		reason := reasonOf(err)
 		p.listener.Unreported(reason)
-		if reason != p.said {
+		if reason != p.loggedReason {
 			p.log.Warn("not published; the node goes on", "reason", err)
 		}
-		p.said = reason
+		p.loggedReason = reason
 		return
 	}
 	p.listener.UpToDate()
-	if p.said != "" || !p.began {
-		p.log.Info("published", "counter", p.there.Status.Counter)
+	if p.loggedReason != "" || !p.hasSucceeded {
+		p.log.Info("published", "counter", p.published.Status.Counter)
 	}
-	p.said, p.began = "", true
+	p.loggedReason, p.hasSucceeded = "", true
 }
 
-// reasonOf returns the reason of a failed report.
+// reasonOf returns the reason of a failure, for metrics.
 func reasonOf(err error) metrics.Reason {
 	switch {
 	case errors.Is(err, errState):

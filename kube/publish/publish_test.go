@@ -47,7 +47,7 @@ func TestLooksByItself(t *testing.T) {
 	inLab(t, func(l *lab) {
 		l.change(1)
 		<-l.changed // nobody was told
-		l.after(lookEvery + interval)
+		l.after(checkInterval + interval)
 		if l.grants() != 1 {
 			t.Error("not found")
 		}
@@ -65,12 +65,12 @@ func TestServerAway(t *testing.T) {
 		}
 		l.change(2)
 		l.cluster.fault = nil
-		l.after(longestWait + interval)
+		l.after(maxWait + interval)
 		if l.grants() != 2 || l.lines("not published") != 1 || l.lines("msg=published") != 2 || l.failed[metrics.Unreachable] < 9 {
 			t.Errorf("%d grants, %v\n%s", l.grants(), l.failed, &l.log)
 		}
 		l.change(3)
-		l.after(lookEvery)
+		l.after(checkInterval)
 		if l.grants() != 3 {
 			t.Error("the next change is not published")
 		}
@@ -120,7 +120,7 @@ func TestRemoved(t *testing.T) {
 		l.change(1)
 		l.after(2 * interval)
 		l.cluster.object = nil
-		l.after(readEvery + lookEvery + interval)
+		l.after(readInterval + checkInterval + interval)
 		if l.cluster.object == nil || l.grants() != 1 {
 			t.Errorf("%+v", l.cluster.object)
 		}
@@ -163,7 +163,7 @@ func TestAllocatable(t *testing.T) {
 			lines int
 		}{{0, 0}, {4000, 0}, {3500, 1}, {3500, 1}, {3000, 2}, {4000, 2}, {3000, 3}} {
 			l.cluster.cpu = step.cpu
-			l.after(readEvery + lookEvery)
+			l.after(readInterval + checkInterval)
 			if got := l.lines("another amount of CPU"); got != step.lines {
 				t.Errorf("%v: %d lines, want %d\n%s", step.cpu, got, step.lines, &l.log)
 			}

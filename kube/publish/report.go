@@ -12,10 +12,10 @@ import (
 	"github.com/candor-project/candor/kube/v1alpha1"
 )
 
-// errState is a state that cannot be read.
+// errState is the error for a state of the node that cannot be read.
 var errState = errors.New("the node's state")
 
-// ReportOf returns the reports of a machine from its state. policy is the default policy of sensitive containers.
+// ReportOf returns a Report that reads snapshots of the machine's state. policy returns the default policy of sensitive containers.
 func ReportOf(snapshot func() (*host.Snapshot, error), policy func() hybrid.Policy) Report {
 	return func() (v1alpha1.NodeCPUStatus, error) {
 		s, err := snapshot()
@@ -36,7 +36,7 @@ func statusOf(s *host.Snapshot) v1alpha1.NodeCPUStatus {
 	return nodecpu.Status(s.Node, func(id string) nodecpu.Holder { return holders[id] })
 }
 
-// holderOf returns the holder of a grant. A container without a pod has its name on this machine.
+// holderOf returns the holder of a grant. For a container without a pod, the name is the ID of the grant on this machine.
 func holderOf(g *host.Grant) nodecpu.Holder {
 	if g.Engine.Pod == "" {
 		return nodecpu.Holder{Container: g.ID}

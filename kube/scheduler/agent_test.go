@@ -118,7 +118,7 @@ func (a *agent) put(requests ...hybrid.Request) {
 
 // requestsOf are what the lasting containers of a pod ask of their node.
 func requestsOf(pod *v1.Pod) ([]hybrid.Request, error) {
-	asks, err := boundAs(pod)
+	asks, err := boundPod(pod)
 	if err != nil {
 		return nil, err
 	}

@@ -17,61 +17,61 @@ import (
 
 // Args are the arguments of the plugin in kube-scheduler's configuration, under pluginConfig.
 type Args struct {
-	// ReservationTimeout bounds the time in which a node must report a pod that is bound to it, such as "10m", the default: 1m to 24h. After
-	// it, other pods get the room.
+	// ReservationTimeout is the time in which a node must report a pod that was placed on it, from 1m to 24h; "" is the default, 10m. After
+	// the timeout, other pods can get the reserved CPUs.
 	ReservationTimeout string `json:"reservationTimeout"`
-	// Defaults are default settings of containers: names and values as in annotations.
+	// Defaults maps names of settings to their default values, in the format of annotations.
 	Defaults map[string]string `json:"defaults"`
-	// NodesToScore is the number of best nodes to evaluate for a pod without further constraints: 16 to 100, 64 by default; 0: as many as
-	// kube-scheduler evaluates by default.
+	// NodesToScore is the number of nodes that kube-scheduler evaluates for a pod without node constraints, from 16 to 100. Candor
+	// preselects the best nodes. nil is the default, 64. 0 disables the preselection.
 	NodesToScore *int `json:"nodesToScore"`
 }
 
-// options are the arguments as they are meant.
+// options are the parsed arguments, with defaults.
 type options struct {
-	patience time.Duration
-	defaults profile.Values
+	reservationTimeout time.Duration
+	defaults           profile.Values
 
 	nodesToScore int
 }
 
-// same reports whether two mean the same.
-func (o *options) same(p *options) bool {
-	return o.patience == p.patience && o.nodesToScore == p.nodesToScore && maps.Equal(o.defaults, p.defaults)
+// isEqual reports whether two options are equal.
+func (o *options) isEqual(p *options) bool {
+	return o.reservationTimeout == p.reservationTimeout && o.nodesToScore == p.nodesToScore && maps.Equal(o.defaults, p.defaults)
 }
 
 const (
-	defaultPatience = 10 * time.Minute
-	leastPatience   = time.Minute
-	mostPatience    = 24 * time.Hour
+	defaultTimeout = 10 * time.Minute
+	minTimeout     = time.Minute
+	maxTimeout     = 24 * time.Hour
 
 	defaultNodes = 64
-	leastNodes   = 16
-	mostNodes    = 100 // kube-scheduler evaluates a part of more nodes
+	minNodes     = 16
+	maxNodes     = 100 // of more than 100 nodes, kube-scheduler would evaluate only a part
 )
 
-// readArgs parses the arguments. Unknown and invalid arguments are errors.
+// readArgs parses and checks the arguments. Unknown and invalid arguments are errors.
 func readArgs(obj runtime.Object) (o options, err error) {
 	args, err := decodeArgs(obj)
 	if err != nil {
 		return o, fmt.Errorf("args of plugin %s: %w", Name, err)
 	}
-	o.patience = defaultPatience
+	o.reservationTimeout = defaultTimeout
 	if args.ReservationTimeout != "" {
-		o.patience, err = time.ParseDuration(args.ReservationTimeout)
-		if err != nil || o.patience < leastPatience || o.patience > mostPatience {
+		o.reservationTimeout, err = time.ParseDuration(args.ReservationTimeout)
+		if err != nil || o.reservationTimeout < minTimeout || o.reservationTimeout > maxTimeout {
 			return o, fmt.Errorf("args of plugin %s: reservationTimeout %.40q: must be 1m to 24h, such as 10m", Name, args.ReservationTimeout)
 		}
 	}
 	o.nodesToScore = defaultNodes
 	if n := args.NodesToScore; n != nil {
-		if *n != 0 && (*n < leastNodes || *n > mostNodes) {
+		if *n != 0 && (*n < minNodes || *n > maxNodes) {
 			return o, fmt.Errorf("args of plugin %s: nodesToScore %d: must be 16 to 100, or 0 for all nodes that kube-scheduler filters", Name, *n)
 		}
 		o.nodesToScore = *n
 	}
 	o.defaults = args.Defaults
-	// A container without settings can only have errors of the defaults.
+	// The container has no other settings, so an error can only be about the defaults.
 	if _, err := profile.Resolve(&profile.Pod{}, profile.Container{}, nil, nil, o.defaults); err != nil {
 		return o, fmt.Errorf("args of plugin %s: defaults: %w", Name, err)
 	}
@@ -97,12 +97,12 @@ func decodeArgs(obj runtime.Object) (*Args, error) {
 	if len(bytes.TrimSpace(text)) == 0 {
 		return args, nil
 	}
-	from := json.NewDecoder(bytes.NewReader(text))
-	from.DisallowUnknownFields()
-	if err := from.Decode(args); err != nil {
+	decoder := json.NewDecoder(bytes.NewReader(text))
+	decoder.DisallowUnknownFields()
+	if err := decoder.Decode(args); err != nil {
 		return nil, fmt.Errorf("%w: must be reservationTimeout, defaults, nodesToScore", err)
 	}
-	if _, err := from.Token(); !errors.Is(err, io.EOF) {
+	if _, err := decoder.Token(); !errors.Is(err, io.EOF) {
 		return nil, errors.New("something stands behind them")
 	}
 	return args, nil

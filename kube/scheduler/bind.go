@@ -16,23 +16,23 @@ import (
 	"github.com/candor-project/candor/kube/nodecpu"
 )
 
-// Bind binds the pod to its node. By the same call it writes the settings of the plan into the pod, so that the node uses them regardless
-// of its own defaults, and the CPUs that the node would allocate by the scheduler's knowledge. The API server adds a binding's annotations
-// to the pod's annotations. A pod that needs none is left to the next binder.
+// Bind binds the pod to its node, and adds annotations to the pod in the same call: the API server copies a binding's annotations into the
+// pod. The annotations contain the pod's settings, so that the node's own defaults do not apply, and a hint with the reserved CPUs. If a
+// pod needs no annotations, Bind leaves it to the next binder.
 func (p *Plugin) Bind(ctx context.Context, cycle fwk.CycleState, pod *v1.Pod, node string) *fwk.Status {
 	s := stateOf(cycle)
 	if s == nil {
 		return fwk.NewStatus(fwk.Skip)
 	}
-	notes := maps.Clone(s.pod.notes)
+	notes := maps.Clone(s.pod.annotations)
 	if hint, ok := hintOf(cycle, node); ok {
 		notes[kube.HintKey] = hint
 	}
 	if len(notes) == 0 {
 		return fwk.NewStatus(fwk.Skip)
 	}
-	err := p.call(ctx, &v1.Binding{
-		// The UID keeps it from a pod of the same name that has come since.
+	err := p.createBinding(ctx, &v1.Binding{
+		// With the UID, the binding cannot affect a new pod with the same name.
 		ObjectMeta: metav1.ObjectMeta{Namespace: pod.Namespace, Name: pod.Name, UID: pod.UID, Annotations: notes},
 		Target:     v1.ObjectReference{Kind: "Node", Name: node},
 	})
@@ -45,8 +45,8 @@ func (p *Plugin) Bind(ctx context.Context, cycle fwk.CycleState, pod *v1.Pod, no
 	return nil
 }
 
-// call makes a binding as kube-scheduler's own binder does.
-func (p *Plugin) call(ctx context.Context, binding *v1.Binding) error {
+// createBinding sends a binding to the API server in the same way as kube-scheduler's own binder.
+func (p *Plugin) createBinding(ctx context.Context, binding *v1.Binding) error {
 	if calls := p.handle.APICacher(); calls != nil {
 		done, err := calls.BindPod(binding)
 		if err != nil {
@@ -57,8 +57,9 @@ func (p *Plugin) call(ctx context.Context, binding *v1.Binding) error {
 	return util.BindPod(ctx, p.handle.ClientSet(), binding)
 }
 
-// bindsFirst returns an error if another binder precedes the plugin: its pods would lack the settings of the plan.
-func (p *Plugin) bindsFirst() error {
+// checkBindOrder returns an error if another binder precedes the plugin, because pods that the other binder binds would lack Candor's
+// annotations.
+func (p *Plugin) checkBindOrder() error {
 	profile, ok := p.handle.(interface{ ListPlugins() *config.Plugins })
 	if !ok {
 		return fmt.Errorf("plugin %s: kube-scheduler does not say which plugins bind", Name)
@@ -69,7 +70,8 @@ func (p *Plugin) bindsFirst() error {
 	return nil
 }
 
-// hintOf returns the hint with the reserved CPUs on a node.
+// hintOf returns the value of the hint annotation: the node, and the CPUs that are reserved there for sensitive containers. It returns
+// false if there are none.
 func hintOf(cycle fwk.CycleState, node string) (string, bool) {
 	data, err := cycle.Read(grantsKey)
 	if err != nil {

@@ -76,7 +76,7 @@ func TestBind(t *testing.T) {
 			if notes == nil {
 				notes = map[string]string{}
 			}
-			cycle.Write(stateKey, &state{pod: &asked{notes: notes, conflicts: []string{"they differ"}}})
+			cycle.Write(stateKey, &state{pod: &podDemand{annotations: notes, conflicts: []string{"they differ"}}})
 			cycle.Write(grantsKey, test.given)
 			pod := &v1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "web", UID: "u", Annotations: map[string]string{"a": "b"}}}
 			status := p.Bind(ctx, cycle, pod, "n")

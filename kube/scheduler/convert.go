@@ -6,7 +6,7 @@ import (
 	"github.com/candor-project/candor/kube/podcpu"
 )
 
-// podOf returns the relevant parts of a pod.
+// podOf converts a pod to the type of podcpu, which has fewer fields.
 func podOf(pod *v1.Pod) *podcpu.Pod {
 	p := &podcpu.Pod{
 		Metadata: podcpu.Metadata{

@@ -1,7 +1,7 @@
-// Package scheduler is Candor's plugin for kube-scheduler: it dry-runs the node's allocator for a pod on every node, from the nodes' own
-// reports, and reserves the result.
+// Package scheduler is Candor's plugin for kube-scheduler. For each pod it dry-runs the CPU allocator on the nodes, starting from their
+// reports (NodeCPUs), and reserves the resulting CPUs on the selected node.
 //
-// Each extension point has a file: prefilter.go, filter.go, score.go, reserve.go, bind.go, hints.go. preselect.go restricts plain pods to
-// the best nodes; its PostFilter evaluates all nodes for pods that these nodes refuse. nodecache.go caches the nodes for that. Package
-// cluster stores the state of the nodes; pod.go reads pods.
+// Each extension point has a file: prefilter.go, filter.go, score.go, reserve.go, bind.go, hints.go. preselect.go limits the evaluation of
+// a pod without node constraints to the best nodes. If other plugins refuse these nodes, its PostFilter requests an evaluation of all
+// nodes. nodecache.go caches the nodes for the preselection. pod.go reads pods. Package cluster stores the state of the nodes.
 package scheduler

@@ -49,12 +49,12 @@ func TestExpired(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	p := &shared{events: r, queue: q, pods: corelisters.NewPodLister(pods), options: options{patience: 10 * time.Minute},
+	p := &shared{events: r, queue: q, pods: corelisters.NewPodLister(pods), options: options{reservationTimeout: 10 * time.Minute},
 		cluster: cluster.New(10 * time.Minute), now: func() time.Time { return now }}
-	p.places.namespaces = corelisters.NewNamespaceLister(cache.NewIndexer(cache.MetaNamespaceKeyFunc, nil))
+	p.sources.namespaces = corelisters.NewNamespaceLister(cache.NewIndexer(cache.MetaNamespaceKeyFunc, nil))
 	p.cluster.Report("n", 1, n, now)
 	for _, name := range []string{"ours", "others"} {
-		asks, err := boundAs(&v1.Pod{ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: "default", UID: "u-1"}, Spec: v1.PodSpec{Containers: []v1.Container{container("app", "1")}}})
+		asks, err := boundPod(&v1.Pod{ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: "default", UID: "u-1"}, Spec: v1.PodSpec{Containers: []v1.Container{container("app", "1")}}})
 		if err != nil {
 			t.Fatal(err)
 		}

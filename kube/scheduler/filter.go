@@ -10,7 +10,7 @@ import (
 	"github.com/candor-project/candor/kube/cluster"
 )
 
-// Filter checks whether a node has a plan for the pod.
+// Filter refuses a node on which the allocator cannot place the pod.
 func (p *Plugin) Filter(_ context.Context, cycle fwk.CycleState, _ *v1.Pod, node fwk.NodeInfo) *fwk.Status {
 	s := stateOf(cycle)
 	if s == nil {
@@ -21,13 +21,13 @@ func (p *Plugin) Filter(_ context.Context, cycle fwk.CycleState, _ *v1.Pod, node
 	}
 	name := node.Node().Name
 	if t := s.trials[name]; t != nil {
-		return statusOf(t.Fits(s.pod.Pod, present(node)))
+		return statusOf(t.Fits(s.pod.Pod, presentUIDs(node)))
 	}
 	return statusOf(p.cluster.Fits(name, s.pod.Pod))
 }
 
-// present are the pods that a node has by the scheduler's own accounts.
-func present(node fwk.NodeInfo) map[string]bool {
+// presentUIDs returns the UIDs of the pods that kube-scheduler counts on a node.
+func presentUIDs(node fwk.NodeInfo) map[string]bool {
 	uids := map[string]bool{}
 	for _, pod := range node.GetPods() {
 		uids[string(pod.GetPod().UID)] = true
@@ -35,7 +35,7 @@ func present(node fwk.NodeInfo) map[string]bool {
 	return uids
 }
 
-// statusOf converts a refusal to a status of the scheduler's framework.
+// statusOf converts a refusal to a status of kube-scheduler's framework.
 func statusOf(r *cluster.Refusal) *fwk.Status {
 	switch {
 	case r == nil:

@@ -12,13 +12,13 @@ import (
 	"github.com/candor-project/candor/kube/v1alpha1"
 )
 
-// EventsToRegister returns the events that can help a refused pod: a report of a node, the end of a pod with a reservation, a change of the
-// pod itself or of a profile.
+// EventsToRegister returns the events after which a refused pod can fit: a new report of a node, the deletion of a pod, a change of the
+// refused pod itself, and a change of a profile.
 func (p *Plugin) EventsToRegister(context.Context) ([]fwk.ClusterEventWithHint, error) {
-	if err := p.bindsFirst(); err != nil { // asked here, since all plugins of the profile are made by now
+	if err := p.checkBindOrder(); err != nil { // checked here, because now all plugins of the profile exist
 		return nil, err
 	}
-	if p.narrows = p.canNarrow(); !p.narrows && p.options.nodesToScore > 0 {
+	if p.mayPreselect = p.canPreselect(); !p.mayPreselect && p.options.nodesToScore > 0 {
 		p.log.Info("Pods are looked at on as many nodes as kube-scheduler has it, not on the best: want postFilter: {enabled: [{name: Candor}]} beside multiPoint, and "+
 			"kube-scheduler's own NodeResourcesFit, NodeUnschedulable and TaintToleration", "profile", p.handle.ProfileName())
 	}
@@ -30,44 +30,44 @@ func (p *Plugin) EventsToRegister(context.Context) ([]fwk.ClusterEventWithHint, 
 	}, nil
 }
 
-// eventOf returns the scheduler's name of a custom resource.
+// eventOf returns the name of a custom resource in kube-scheduler's events.
 func eventOf(resource string) fwk.EventResource {
 	return fwk.EventResource(resource + "." + v1alpha1.GroupVersion.Version + "." + v1alpha1.GroupVersion.Group)
 }
 
-// afterProfile wakes a pod of the profile's namespace: it may be something else now.
+// afterProfile queues a refused pod after a change of a profile in its namespace, because the pod's settings can have changed.
 func (p *Plugin) afterProfile(_ klog.Logger, pod *v1.Pod, before, after any) (fwk.QueueingHint, error) {
-	changed, set := after.(*unstructured.Unstructured)
-	if set {
-		p.places.take(changed) // it may have come here first
-	} else if changed, set = last(before).(*unstructured.Unstructured); set {
-		p.places.drop(changed)
+	changed, exists := after.(*unstructured.Unstructured)
+	if exists {
+		p.sources.store(changed) // this event can arrive before the event of the plugin's informer
+	} else if changed, exists = lastState(before).(*unstructured.Unstructured); exists {
+		p.sources.remove(changed)
 	}
-	return queueIf(set && changed.GetNamespace() == pod.Namespace), nil
+	return queueIf(exists && changed.GetNamespace() == pod.Namespace), nil
 }
 
-// afterReport queues a pod that fits on a node after the node's report. If the report is older than the known report, the next report
-// queues it.
+// afterReport queues a refused pod if it fits on a node after the node's new report. If a newer report is already known, that report's
+// event will queue the pod.
 func (p *Plugin) afterReport(_ klog.Logger, pod *v1.Pod, before, after any) (fwk.QueueingHint, error) {
 	u, ok := after.(*unstructured.Unstructured)
 	if !ok {
 		return fwk.Queue, nil
 	}
-	if versionOf(u.GetResourceVersion()) > p.cluster.Version(u.GetName()) { // it has come here first
+	if versionOf(u.GetResourceVersion()) > p.cluster.Version(u.GetName()) { // this event arrived before the event of the plugin's informer
 		now, err := asReport(u)
 		if err != nil {
 			return fwk.Queue, err
 		}
-		p.hear(now)
+		p.storeReport(now)
 	}
-	asks, err := p.askedBy(pod)
+	demand, err := p.demandOf(pod)
 	if err != nil {
 		return fwk.QueueSkip, nil //nolint:nilerr // a report does not help a pod with bad settings
 	}
-	return queueIf(p.cluster.FitsAfterReport(u.GetName(), versionBefore(before), asks.Pod)), nil
+	return queueIf(p.cluster.FitsAfterReport(u.GetName(), versionBefore(before), demand.Pod)), nil
 }
 
-// versionBefore is the version of a report that was there before an event; 0: there was none.
+// versionBefore returns the version of the object before an event, or 0 if the object was added.
 func versionBefore(obj any) uint64 {
 	u, ok := obj.(*unstructured.Unstructured)
 	if !ok || u == nil {
@@ -76,19 +76,19 @@ func versionBefore(obj any) uint64 {
 	return versionOf(u.GetResourceVersion())
 }
 
-// afterPod queues a pod if a deleted pod leaves room for it. The event can be old, or concern a pod that stays: a failed binding, a changed
-// nomination.
-func (p *Plugin) afterPod(_ klog.Logger, pod *v1.Pod, gone, _ any) (fwk.QueueingHint, error) {
-	other, ok := gone.(*v1.Pod)
+// afterPod queues a refused pod if it fits on a node after the deletion of another pod. kube-scheduler can send the event late, and also
+// for pods that still exist: after a failed binding or a changed nomination.
+func (p *Plugin) afterPod(_ klog.Logger, pod *v1.Pod, deleted, _ any) (fwk.QueueingHint, error) {
+	other, ok := deleted.(*v1.Pod)
 	if !ok {
 		return fwk.Queue, nil
 	}
-	asks, err := p.askedBy(pod)
+	demand, err := p.demandOf(pod)
 	if err != nil {
 		return fwk.QueueSkip, nil //nolint:nilerr // a deleted pod does not help a pod with bad settings
 	}
 	node := cmp.Or(other.Spec.NodeName, other.Status.NominatedNodeName, p.cluster.HeldOn(string(other.UID)))
-	return queueIf(p.cluster.FitsWithout(node, asks.Pod, string(other.UID)) == nil), nil
+	return queueIf(p.cluster.FitsWithout(node, demand.Pod, string(other.UID)) == nil), nil
 }
 
 func queueIf(helps bool) fwk.QueueingHint {

@@ -44,7 +44,7 @@ func newReport(t *testing.T, version int, containers ...hybrid.Request) *unstruc
 // A refused pod is woken by what helps it, and by nothing else; an event may come before the plugin's own informer has it.
 func TestHints(t *testing.T) {
 	p := &Plugin{shared: newTestShared()}
-	p.places.namespaces = corelisters.NewNamespaceLister(cache.NewIndexer(cache.MetaNamespaceKeyFunc, nil))
+	p.sources.namespaces = corelisters.NewNamespaceLister(cache.NewIndexer(cache.MetaNamespaceKeyFunc, nil))
 	pod := func(name, cpu string) *v1.Pod {
 		return &v1.Pod{ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: "default", UID: "u-1", Annotations: map[string]string{"candor.dev/class": "sensitive"}},
 			Spec: v1.PodSpec{Containers: []v1.Container{container("app", cpu)}}}
@@ -75,14 +75,14 @@ func TestHints(t *testing.T) {
 			t.Errorf("%s: %v, %v; want %v", step.what, got, err, step.want)
 		}
 	}
-	p.see(other) // bound, and in no report
+	p.storePod(other) // bound, and in no report
 	if got, _ := p.afterReport(p.log, waits, free, newReport(t, 4)); got != fwk.QueueSkip {
 		t.Error("woken for room that is reserved")
 	}
 	if got, _ := p.afterPod(p.log, waits, other, nil); got != fwk.Queue {
 		t.Error("not woken by the end of the pod that had it")
 	}
-	if asks, err := p.askedBy(waits); err != nil || p.cluster.Fits("n", asks.Pod) == nil {
+	if asks, err := p.demandOf(waits); err != nil || p.cluster.Fits("n", asks.Pod) == nil {
 		t.Error("an event, which may be old, has taken its room from a pod") // of a binding that has failed, for one
 	}
 }
@@ -103,20 +103,20 @@ func TestWokenInAnyOrder(t *testing.T) {
 		f.queue, f.pods = woken, corelisters.NewPodLister(all)
 		web.Spec.NodeName = "n"
 		before, after := newReport(t, 1, own("db", 1600), own("web/app", 1600)), newReport(t, 2, own("db", 1600))
-		f.hear(f.store(before))
-		f.see(web)
+		f.storeReport(f.store(before))
+		f.storePod(web)
 		isWoken := false
 		for step := range strings.FieldsSeq(order) {
 			hint := fwk.QueueSkip
 			switch step {
 			case "report":
-				f.hear(f.store(after))
+				f.storeReport(f.store(after))
 			case "hint":
 				hint, _ = p.afterReport(f.log, next, before, after)
 			case "pod":
 				hint, _ = p.afterPod(f.log, next, web, nil)
 			case "lose":
-				f.lose(web)
+				f.removePod(web)
 			}
 			isWoken = isWoken || hint == fwk.Queue
 		}

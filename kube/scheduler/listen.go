@@ -22,7 +22,8 @@ import (
 	"github.com/candor-project/candor/kube/v1alpha1"
 )
 
-// listen subscribes the plugins to the nodes' reports, to profiles, and to bound pods.
+// listen adds event handlers for reports, profiles, pods and nodes. own are kube-scheduler's informers; objects creates informers for
+// custom resources.
 func (s *shared) listen(ctx context.Context, own informers.SharedInformerFactory, objects dynamicinformer.DynamicSharedInformerFactory) error {
 	reports := objects.ForResource(v1alpha1.GroupVersion.WithResource(v1alpha1.NodeCPUs)).Informer()
 	if err := reports.SetTransform(asReport); err != nil {
@@ -33,31 +34,31 @@ func (s *shared) listen(ctx context.Context, own informers.SharedInformerFactory
 		return err
 	}
 	core := own.Core().V1()
-	s.places.namespaces, s.pods, s.nodes = core.Namespaces().Lister(), core.Pods().Lister(), core.Nodes().Lister()
+	s.sources.namespaces, s.pods, s.nodes = core.Namespaces().Lister(), core.Pods().Lister(), core.Nodes().Lister()
 	s.reports, s.profiles = reports.GetStore(), profiles.GetStore()
 	s.synced = append(s.synced, core.Namespaces().Informer().HasSynced)
-	for _, l := range []struct {
-		to        cache.SharedIndexInformer
-		set, gone func(any)
+	for _, subscription := range []struct {
+		to          cache.SharedIndexInformer
+		set, remove func(any)
 	}{
-		{reports, s.hear, s.miss},
-		{profiles, s.places.take, s.places.drop},
-		{core.Pods().Informer(), s.see, s.lose},
+		{reports, s.storeReport, s.removeReport},
+		{profiles, s.sources.store, s.sources.remove},
+		{core.Pods().Informer(), s.storePod, s.removePod},
 	} {
-		handler := cache.ResourceEventHandlerFuncs{AddFunc: l.set, UpdateFunc: func(_, obj any) { l.set(obj) }, DeleteFunc: l.gone}
-		if err := s.handle(l.to, handler); err != nil {
+		handler := cache.ResourceEventHandlerFuncs{AddFunc: subscription.set, UpdateFunc: func(_, obj any) { subscription.set(obj) }, DeleteFunc: subscription.remove}
+		if err := s.addHandler(subscription.to, handler); err != nil {
 			return err
 		}
 	}
-	if err := s.handle(core.Nodes().Informer(), cache.ResourceEventHandlerFuncs{AddFunc: s.meet, UpdateFunc: s.meetAgain}); err != nil {
+	if err := s.addHandler(core.Nodes().Informer(), cache.ResourceEventHandlerFuncs{AddFunc: s.addNode, UpdateFunc: s.updateNode}); err != nil {
 		return err
 	}
 	objects.Start(ctx.Done())
 	return nil
 }
 
-// handle adds a handler to an informer. The plugin makes no decision until the handler has received all objects.
-func (s *shared) handle(informer cache.SharedIndexInformer, handler cache.ResourceEventHandler) error {
+// addHandler adds a handler to an informer. The plugin makes no decision until the handler has received all initial objects.
+func (s *shared) addHandler(informer cache.SharedIndexInformer, handler cache.ResourceEventHandler) error {
 	registration, err := informer.AddEventHandler(handler)
 	if err != nil {
 		return err
@@ -66,15 +67,15 @@ func (s *shared) handle(informer cache.SharedIndexInformer, handler cache.Resour
 	return nil
 }
 
-// last returns the last known state of a deleted object.
-func last(obj any) any {
+// lastState returns the object of a deletion event. If the informer missed the deletion, this is the last known state.
+func lastState(obj any) any {
 	if gone, ok := obj.(cache.DeletedFinalStateUnknown); ok {
 		return gone.Obj
 	}
 	return obj
 }
 
-// isSynced reports whether all is known that was there when the plugin began.
+// isSynced reports whether the handlers have received all objects that existed when the plugin started.
 func (s *shared) isSynced() bool {
 	for _, synced := range s.synced {
 		if !synced() {
@@ -84,32 +85,33 @@ func (s *shared) isSynced() bool {
 	return true
 }
 
-// startTakes bounds the time for which pods wait for the initial objects.
-const startTakes = 10 * time.Second
+// maxSyncWait bounds the time after the start for which pods wait for the initial objects.
+const maxSyncWait = 10 * time.Second
 
-// awaitSync waits for isSynced, at most for a time from the start: no pod can be placed before, and each attempt would wait for its next
-// retry. Later it never blocks, since that would delay the pods of other profiles as well.
+// awaitSync waits until isSynced, and reports whether it is true. It waits because no pod can be placed before, and a refused pod would be
+// delayed until its next retry. More than maxSyncWait after the start it does not wait, because a wait also delays the pods of other
+// profiles.
 func (s *shared) awaitSync(ctx context.Context) bool {
 	if s.isSynced() {
 		return true
 	}
-	ctx, cancel := context.WithDeadline(ctx, s.began.Add(startTakes))
+	ctx, cancel := context.WithDeadline(ctx, s.startedAt.Add(maxSyncWait))
 	defer cancel()
-	return wait.PollUntilContextCancel(ctx, syncEvery, false, func(context.Context) (bool, error) { return s.isSynced(), nil }) == nil
+	return wait.PollUntilContextCancel(ctx, syncInterval, false, func(context.Context) (bool, error) { return s.isSynced(), nil }) == nil
 }
 
-const syncEvery = 20 * time.Millisecond
+const syncInterval = 20 * time.Millisecond
 
-// A report is a NodeCPU as the informer's store has it: the node that it describes, or why it describes none. The text of the report, up
-// to 30 KB for a node, is not stored.
+// A report is the parsed form of a NodeCPU: a node, or the error if the NodeCPU is invalid. The informer stores reports instead of the
+// original objects, which have up to 30 KB for a node.
 type report struct {
 	metav1.ObjectMeta           // name and version only
-	owner             types.UID // of the Node that the NodeCPU belongs to; empty: it names none
+	owner             types.UID // UID of the Node that owns the NodeCPU; "" if there is no owner
 	node              *hybrid.Node
 	err               error
 }
 
-// asReport reads a NodeCPU.
+// asReport parses a NodeCPU to a report. It returns other objects unchanged.
 func asReport(obj any) (any, error) {
 	u, ok := obj.(*unstructured.Unstructured)
 	if !ok {
@@ -124,7 +126,7 @@ func asReport(obj any) (any, error) {
 	return r, nil
 }
 
-// withoutManagedFields removes the part of an object that no plugin reads.
+// withoutManagedFields removes the managed fields of an object, which the plugin does not read, to save memory.
 func withoutManagedFields(obj any) (any, error) {
 	if u, ok := obj.(*unstructured.Unstructured); ok {
 		u.SetManagedFields(nil)
@@ -134,7 +136,7 @@ func withoutManagedFields(obj any) (any, error) {
 
 func (r *report) version() uint64 { return versionOf(r.ResourceVersion) }
 
-// versionOf is the number of an object's version; it grows.
+// versionOf returns an object's resource version as a number, which grows with each change, or 0 if the version is invalid.
 func versionOf(resourceVersion string) uint64 {
 	version, err := strconv.ParseUint(resourceVersion, 10, 64)
 	if err != nil {
@@ -143,8 +145,8 @@ func versionOf(resourceVersion string) uint64 {
 	return version
 }
 
-// hear takes a node's report.
-func (s *shared) hear(obj any) {
+// storeReport passes a report to the cluster, unless it is older than the known report.
+func (s *shared) storeReport(obj any) {
 	r, ok := obj.(*report)
 	if !ok || r.version() <= s.cluster.Version(r.Name) {
 		return
@@ -162,57 +164,58 @@ func (s *shared) hear(obj any) {
 	}
 }
 
-// isFormer reports whether a report is of a former node: the Node of that name is another object by now, and may be another machine.
+// isFormer reports whether a report is from a former node. This is so if the present Node with the same name has another UID, because it
+// can be another machine.
 func (s *shared) isFormer(r *report) bool {
 	node, err := s.nodes.Get(r.Name)
 	return err == nil && r.owner != "" && r.owner != node.UID
 }
 
-// miss handles the deletion of a NodeCPU.
-func (s *shared) miss(obj any) {
-	if r, ok := last(obj).(*report); ok {
+// removeReport handles the deletion of a NodeCPU.
+func (s *shared) removeReport(obj any) {
+	if r, ok := lastState(obj).(*report); ok {
 		s.cluster.NoReport(r.Name, r.version(), cluster.Gone)
 	}
 }
 
-// meet takes the report of a new node: until now it can have counted as the report of a former node.
-func (s *shared) meet(obj any) {
+// addNode stores the report of a new node again, because storeReport may have taken it for the report of a former node.
+func (s *shared) addNode(obj any) {
 	if node, ok := obj.(*v1.Node); ok {
 		if _, exists, err := s.reports.GetByKey(node.Name); err == nil && exists {
-			s.rehear(node.Name)
+			s.reloadReport(node.Name)
 		}
 	}
 }
 
-// meetAgain is meet for a Node that may have been deleted and made again between two events.
-func (s *shared) meetAgain(before, after any) {
+// updateNode calls addNode if the Node was deleted and recreated between two events.
+func (s *shared) updateNode(before, after any) {
 	was, ok := before.(*v1.Node)
 	is, ok2 := after.(*v1.Node)
 	if ok && ok2 && was.UID != is.UID {
-		s.meet(is)
+		s.addNode(is)
 	}
 }
 
-// see records a pod that is bound to a node. Mirror pods do not count: the node has the static pod under another UID, and has started it.
-func (s *shared) see(obj any) {
+// storePod records a pod that is bound to a node. It ignores mirror pods, because the node reports the static pod under another UID.
+func (s *shared) storePod(obj any) {
 	pod, ok := obj.(*v1.Pod)
 	if !ok || pod.Spec.NodeName == "" || pod.Annotations[v1.MirrorPodAnnotationKey] != "" {
 		return
 	}
-	s.wide.remove(pod.UID)
+	s.fullScan.remove(pod.UID)
 	if pod.Status.Phase == v1.PodSucceeded || pod.Status.Phase == v1.PodFailed {
 		s.cluster.Forget(string(pod.UID))
 		return
 	}
-	if asks, err := boundAs(pod); err == nil { // else no node has room for it
-		s.cluster.Bound(pod.Spec.NodeName, asks, s.now())
+	if demand, err := boundPod(pod); err == nil { // an invalid request fits on no node
+		s.cluster.Bound(pod.Spec.NodeName, demand, s.now())
 	}
 }
 
-// lose handles the deletion of a pod.
-func (s *shared) lose(obj any) {
-	if pod, ok := last(obj).(*v1.Pod); ok {
+// removePod handles the deletion of a pod.
+func (s *shared) removePod(obj any) {
+	if pod, ok := lastState(obj).(*v1.Pod); ok {
 		s.freed.add(s.cluster.Forget(string(pod.UID)))
-		s.wide.remove(pod.UID)
+		s.fullScan.remove(pod.UID)
 	}
 }

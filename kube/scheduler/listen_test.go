@@ -25,7 +25,7 @@ func TestListen(t *testing.T) {
 	client := fake.NewClientset()
 	objects := dynamicfake.NewSimpleDynamicClientWithCustomListKinds(runtime.NewScheme(), map[schema.GroupVersionResource]string{
 		reports: "NodeCPUList", v1alpha1.GroupVersion.WithResource(v1alpha1.CPUProfiles): "CPUProfileList"})
-	s := &shared{cluster: cluster.New(time.Hour), now: time.Now, began: time.Now(), log: klog.Background()}
+	s := &shared{cluster: cluster.New(time.Hour), now: time.Now, startedAt: time.Now(), log: klog.Background()}
 	own := informers.NewSharedInformerFactory(client, 0)
 	if err := s.listen(t.Context(), own, dynamicinformer.NewDynamicSharedInformerFactory(objects, 0)); err != nil {
 		t.Fatal(err)

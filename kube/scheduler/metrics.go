@@ -10,7 +10,7 @@ import (
 	"github.com/candor-project/candor/kube/cluster"
 )
 
-// The plugin's metrics are served with kube-scheduler's metrics.
+// kube-scheduler serves the plugin's metrics together with its own.
 var (
 	nodeTime = metrics.NewHistogramVec(&metrics.HistogramOpts{
 		Name:           "candor_scheduler_node_duration_seconds",
@@ -30,17 +30,17 @@ var (
 		Help: "Pods for which their node has no room by its report.", StabilityLevel: metrics.ALPHA,
 	})
 
-	narrowTime, filterTime, scoreTime metrics.ObserverMetric
+	preselectTime, filterTime, scoreTime metrics.ObserverMetric
 )
 
 func gauge(name, help string) *metrics.Gauge {
 	return metrics.NewGauge(&metrics.GaugeOpts{Name: name, Help: help, StabilityLevel: metrics.ALPHA})
 }
 
-// registerMetrics registers the metrics once, for any number of profiles.
+// registerMetrics registers the metrics once, even if several profiles use the plugin.
 var registerMetrics = sync.OnceFunc(func() {
 	legacyregistry.MustRegister(nodeTime, reportingNodes, reservedPods, blockedPods, expiredPods, unmetPods)
-	narrowTime, filterTime, scoreTime = nodeTime.WithLabelValues("narrow"), nodeTime.WithLabelValues("filter"), nodeTime.WithLabelValues("score")
+	preselectTime, filterTime, scoreTime = nodeTime.WithLabelValues("narrow"), nodeTime.WithLabelValues("filter"), nodeTime.WithLabelValues("score")
 })
 
 func observe(m metrics.ObserverMetric, began time.Time) { m.Observe(time.Since(began).Seconds()) }

@@ -13,54 +13,55 @@ import (
 	"github.com/candor-project/candor/kube/cluster"
 )
 
-// seats cache the nodes of kube-scheduler's last snapshot, in its order, so that the checks of thousands of nodes stay in the CPU caches.
-type seats struct {
+// A nodeCache holds the nodes of kube-scheduler's last snapshot in the same order. Its entries are small, so that the check of thousands of
+// nodes fits into the CPU caches.
+type nodeCache struct {
 	mu     sync.Mutex
-	all    []seat
+	nodes  []cachedNode
 	zones  map[string]*cluster.TopK
-	crowds cluster.ResultCaches
-	begin  int // where the next pod begins: nodes that are as good take turns
+	caches cluster.ResultCaches
+	first  int // index of the first node for the next pod, so that equally good nodes take turns
 }
 
-// A seat is a node with the facts that decide without Candor that a pod cannot run on it.
-type seat struct {
+// A cachedNode is a node with the facts that kube-scheduler's own plugins check.
+type cachedNode struct {
 	cluster.NodeRef
-	generation int64         // of kube-scheduler's node info
-	pods       int64         // number of pods that still fit
-	taints     []v1.Taint    // that keep pods away
-	zone       *cluster.TopK // the best of its zone are sought by themselves
+	generation int64         // of kube-scheduler's NodeInfo; it changes with each change of the node
+	pods       int64         // number of further pods that the node allows
+	taints     []v1.Taint    // taints that refuse pods without a toleration
+	zone       *cluster.TopK // the search in the node's zone
 }
 
-// best returns the numbers of the best nodes for a pod: at most k, with the same number from each zone. It returns none if too many nodes
-// must be asked, or if there are too many zones.
-func (s *seats) best(of *cluster.Cluster, nodes []fwk.NodeInfo, pod *cluster.Pod, w *wanted, most int) (best []int) {
+// best returns the indexes of the best nodes for a pod: at most maxNodes, with the same maximum for each zone. It returns nil if too many
+// nodes must be evaluated, or if there are more zones than maxNodes.
+func (s *nodeCache) best(c *cluster.Cluster, nodes []fwk.NodeInfo, pod *cluster.Pod, w *plainRequest, maxNodes int) (best []int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.read(of, nodes)
-	answers := s.crowds.For(pod, len(nodes))
+	s.update(c, nodes)
+	cache := s.caches.For(pod, len(nodes))
 	for _, zone := range s.zones {
-		zone.Start(pod, answers)
+		zone.Start(pod, cache)
 	}
 	for i := range nodes {
-		at := (s.begin + i) % len(nodes)
-		if one := &s.all[at]; one.takes(w) {
-			one.zone.Add(at, &one.NodeRef)
+		at := (s.first + i) % len(nodes)
+		if n := &s.nodes[at]; n.canTake(w) {
+			n.zone.Add(at, &n.NodeRef)
 		}
 	}
-	s.begin = (s.begin + most) % len(nodes)
+	s.first = (s.first + maxNodes) % len(nodes)
 	zones := 0
 	for _, zone := range s.zones {
 		if zone.Len() > 0 {
 			zones++
 		}
 	}
-	ok := zones <= most
+	ok := zones <= maxNodes
 	for _, zone := range s.zones {
 		switch {
 		case !ok:
 			zone.Stop()
 		case zone.Len() > 0:
-			best, ok = zone.Best(most/zones, best)
+			best, ok = zone.Best(maxNodes/zones, best)
 		}
 	}
 	if !ok {
@@ -69,39 +70,39 @@ func (s *seats) best(of *cluster.Cluster, nodes []fwk.NodeInfo, pod *cluster.Pod
 	return best
 }
 
-// release gives up the memory of the seats, once the cluster is too small for them.
-func (s *seats) release() {
+// release frees the memory of the cache. It is called if the cluster is too small for a preselection.
+func (s *nodeCache) release() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.all, s.zones, s.crowds, s.begin = nil, nil, cluster.ResultCaches{}, 0
+	s.nodes, s.zones, s.caches, s.first = nil, nil, cluster.ResultCaches{}, 0
 }
 
-// read brings the seats up to date.
-func (s *seats) read(of *cluster.Cluster, nodes []fwk.NodeInfo) {
-	if len(s.all) != len(nodes) || len(s.zones) > len(nodes) { // zones of deleted nodes
-		s.all, s.zones = make([]seat, len(nodes)), map[string]*cluster.TopK{}
+// update updates the cached nodes to the nodes of a snapshot.
+func (s *nodeCache) update(c *cluster.Cluster, nodes []fwk.NodeInfo) {
+	if len(s.nodes) != len(nodes) || len(s.zones) > len(nodes) { // the second condition bounds the zones of deleted nodes
+		s.nodes, s.zones = make([]cachedNode, len(nodes)), map[string]*cluster.TopK{}
 	}
 	for i, node := range nodes {
-		if s.all[i].generation != node.GetGeneration() { // no two states have the same, but in cycles of pod groups, which are not narrowed
-			s.all[i] = s.seat(of, node)
+		if s.nodes[i].generation != node.GetGeneration() { // a generation identifies a state, except in cycles of pod groups, which are not preselected
+			s.nodes[i] = s.newNode(c, node)
 		}
 	}
 }
 
-func (s *seats) seat(of *cluster.Cluster, info fwk.NodeInfo) seat {
+func (s *nodeCache) newNode(c *cluster.Cluster, info fwk.NodeInfo) cachedNode {
 	node := info.Node()
 	zone := node.Labels[v1.LabelTopologyZone]
 	if s.zones[zone] == nil {
 		s.zones[zone] = new(cluster.TopK)
 	}
-	return seat{
-		NodeRef: of.NodeRef(node.Name, amountsOf(info)), generation: info.GetGeneration(),
+	return cachedNode{
+		NodeRef: c.NodeRef(node.Name, amountsOf(info)), generation: info.GetGeneration(),
 		pods:   int64(info.GetAllocatable().GetAllowedPodNumber() - len(info.GetPods())),
 		taints: taintsOf(node), zone: s.zones[zone],
 	}
 }
 
-// taintsOf are the taints that keep pods away.
+// taintsOf returns the taints that refuse pods without a toleration. A cordoned node has such a taint, too.
 func taintsOf(node *v1.Node) []v1.Taint {
 	taints := slices.DeleteFunc(slices.Clone(node.Spec.Taints), func(t v1.Taint) bool {
 		return t.Effect != v1.TaintEffectNoSchedule && t.Effect != v1.TaintEffectNoExecute
@@ -112,20 +113,20 @@ func taintsOf(node *v1.Node) []v1.Taint {
 	return taints
 }
 
-// wanted is the demand of a pod besides Candor's resources.
-type wanted struct {
+// A plainRequest is the demand of a pod that kube-scheduler's own plugins check.
+type plainRequest struct {
 	cpu         hybrid.Milli
 	memory      int64
 	tolerations []v1.Toleration
 	log         klog.Logger
 }
 
-// takes reports whether kube-scheduler's own plugins can accept the pod on the node. If it is false, they refuse it.
-func (s *seat) takes(w *wanted) bool {
+// canTake reports whether kube-scheduler's own plugins can accept the pod on the node. If it returns false, they certainly refuse the pod.
+func (s *cachedNode) canTake(w *plainRequest) bool {
 	return s.pods > 0 && (w.cpu == 0 || w.cpu <= s.FreeCPU) && (w.memory == 0 || w.memory <= s.FreeMemory) && s.tolerates(w)
 }
 
-func (s *seat) tolerates(w *wanted) bool {
+func (s *cachedNode) tolerates(w *plainRequest) bool {
 	for i := range s.taints {
 		if !corev1.TolerationsTolerateTaint(w.log, w.tolerations, &s.taints[i], true) {
 			return false

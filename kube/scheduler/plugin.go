@@ -9,15 +9,15 @@ import (
 	fwk "k8s.io/kube-scheduler/framework"
 )
 
-// Name is the plugin's, in kube-scheduler's configuration and in its metrics.
+// Name is the plugin's name in kube-scheduler's configuration and metrics.
 const Name = "Candor"
 
-// A Plugin is Candor's plugin in a profile of kube-scheduler.
+// A Plugin is the instance of Candor's plugin in a profile of kube-scheduler.
 type Plugin struct {
 	*shared
-	handle  fwk.Handle // of the profile
-	narrows bool       // allowed to evaluate the best nodes only
-	seats   seats
+	handle       fwk.Handle // framework of the profile
+	mayPreselect bool       // the profile allows a preselection (canPreselect)
+	nodeCache    nodeCache
 }
 
 var (
@@ -30,8 +30,8 @@ var (
 	_ fwk.EnqueueExtensions = (*Plugin)(nil)
 )
 
-// Factory returns the constructor of the plugin for each profile of a scheduler. All profiles share the state of the cluster, so that no
-// two of them allocate the same CPUs.
+// Factory returns a constructor of the plugin, which kube-scheduler calls for each profile. All these plugins share the state of the
+// cluster, so that no two profiles allocate the same CPUs.
 func Factory() func(context.Context, runtime.Object, fwk.Handle) (fwk.Plugin, error) {
 	var one *shared
 	return func(ctx context.Context, args runtime.Object, handle fwk.Handle) (fwk.Plugin, error) {
@@ -40,7 +40,7 @@ func Factory() func(context.Context, runtime.Object, fwk.Handle) (fwk.Plugin, er
 			return nil, err
 		}
 		if one != nil {
-			if !one.options.same(&o) {
+			if !one.options.isEqual(&o) {
 				return nil, fmt.Errorf("args of plugin %s: they differ between profiles: must be the same in each", Name)
 			}
 			return &Plugin{shared: one, handle: handle}, nil

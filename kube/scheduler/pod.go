@@ -10,21 +10,21 @@ import (
 	"github.com/candor-project/candor/kube/profile"
 )
 
-// An asked pod is the demand of a pod, with the settings to write into it.
-type asked struct {
+// A podDemand is the demand of a pending pod, with the annotations to add to the pod.
+type podDemand struct {
 	*cluster.Pod
-	notes     map[string]string // annotations for settings that the pod does not have
-	conflicts []string          // where profiles differ, a line each
+	annotations map[string]string // annotations to add (see podSettings)
+	conflicts   []string          // differences between profiles, a line each
 }
 
-// askedBy reads a pending pod. The error names an invalid setting.
-func (s *shared) askedBy(pod *v1.Pod) (*asked, error) {
-	profiles, labels := s.places.of(pod)
-	return read(pod, profiles, labels, s.options.defaults)
+// demandOf returns the demand of a pending pod. An error names the invalid setting.
+func (s *shared) demandOf(pod *v1.Pod) (*podDemand, error) {
+	profiles, labels := s.sources.sourcesFor(pod)
+	return readDemand(pod, profiles, labels, s.options.defaults)
 }
 
-// boundAs reads a pod that has a node.
-func boundAs(pod *v1.Pod) (*cluster.Pod, error) {
+// boundPod returns the demand of a bound pod.
+func boundPod(pod *v1.Pod) (*cluster.Pod, error) {
 	p, err := podcpu.ReadBound(podOf(pod))
 	if err != nil {
 		return nil, err
@@ -36,23 +36,23 @@ func boundAs(pod *v1.Pod) (*cluster.Pod, error) {
 	return p, nil
 }
 
-// createFailed is the kubelet's reason for a container that the runtime did not create: also where a plugin of the runtime, such as candor
-// nri, has refused it.
+// createFailed is the kubelet's reason for a container that the runtime did not create, for example because a plugin of the runtime such as
+// candor nri refused it.
 const createFailed = "CreateContainerError"
 
 func hasFailed(c v1.ContainerStatus) bool {
 	return c.State.Waiting != nil && c.State.Waiting.Reason == createFailed
 }
 
-// read reads a pod.
-func read(pod *v1.Pod, profiles []profile.Profile, labels, defaults profile.Values) (*asked, error) {
-	a, err := podcpu.Read(podOf(pod), podcpu.Context{Profiles: profiles, Namespace: labels, Defaults: defaults})
+// readDemand returns the demand of a pending pod, with settings from its annotations and the other sources.
+func readDemand(pod *v1.Pod, profiles []profile.Profile, labels, defaults profile.Values) (*podDemand, error) {
+	demand, err := podcpu.Read(podOf(pod), podcpu.Context{Profiles: profiles, Namespace: labels, Defaults: defaults})
 	if err != nil {
 		return nil, err
 	}
-	notes := newNotes(pod.Annotations)
-	for _, c := range a.Containers {
+	notes := newPodSettings(pod.Annotations)
+	for _, c := range demand.Containers {
 		notes.add(c.Container, c.Values)
 	}
-	return &asked{Pod: a.Pod, notes: notes.all(), conflicts: a.Conflicts}, nil
+	return &podDemand{Pod: demand.Pod, annotations: notes.missing(), conflicts: demand.Conflicts}, nil
 }

@@ -12,27 +12,27 @@ import (
 	"github.com/candor-project/candor/kube/cluster"
 )
 
-// stateKey is the key of the pod's state in a scheduling cycle.
+// stateKey is the key of the state in the data of a scheduling cycle.
 const stateKey fwk.StateKey = Name
 
-// A state is the state of the pod in a scheduling cycle.
+// A state is the plugin's data for a pod in a scheduling cycle.
 type state struct {
-	pod    *asked
-	trials map[string]*cluster.Trial // of nodes with other pods than they have, by name
-	// narrowed pods are looked at on the best nodes only.
-	narrowed bool
+	pod    *podDemand
+	trials map[string]*cluster.Trial // hypothetical nodes for preemption, by name
+	// isPreselected is true if kube-scheduler evaluates the pod only on the preselected nodes.
+	isPreselected bool
 }
 
-// Clone implements fwk.StateData: preemption tries nodes side by side, each with a state of its own.
+// Clone implements fwk.StateData. Preemption tries several nodes in parallel, each with a clone of the state.
 func (s *state) Clone() fwk.StateData {
-	c := &state{pod: s.pod, trials: maps.Clone(s.trials), narrowed: s.narrowed}
+	c := &state{pod: s.pod, trials: maps.Clone(s.trials), isPreselected: s.isPreselected}
 	for name, t := range c.trials {
 		c.trials[name] = t.Clone()
 	}
 	return c
 }
 
-// stateOf returns the state of a cycle, nil if PreFilter has not been.
+// stateOf returns the state of a cycle, or nil if PreFilter has not run.
 func stateOf(cycle fwk.CycleState) *state {
 	if data, err := cycle.Read(stateKey); err == nil {
 		if s, ok := data.(*state); ok {
@@ -44,56 +44,56 @@ func stateOf(cycle fwk.CycleState) *state {
 
 var errNotSynced = errors.New("the nodes' reports are still being read")
 
-// PreFilter reads the pod's demand, and finds the best nodes for it.
+// PreFilter reads the pod's demand, and preselects the best nodes.
 func (p *Plugin) PreFilter(ctx context.Context, cycle fwk.CycleState, pod *v1.Pod, nodes []fwk.NodeInfo) (*fwk.PreFilterResult, *fwk.Status) {
 	if !p.awaitSync(ctx) {
 		return nil, fwk.AsStatus(errNotSynced)
 	}
-	asks, err := p.askedBy(pod)
+	demand, err := p.demandOf(pod)
 	if err != nil {
 		return nil, fwk.NewStatus(fwk.UnschedulableAndUnresolvable, err.Error())
 	}
-	if r := p.awaits(pod, asks); r != nil {
+	if r := p.waitForVictims(pod, demand); r != nil {
 		return nil, fwk.NewStatus(fwk.UnschedulableAndUnresolvable, r.Reason)
 	}
-	best := p.narrow(cycle, pod, asks, nodes)
-	cycle.Write(stateKey, &state{pod: asks, narrowed: best != nil})
+	best := p.preselect(cycle, pod, demand, nodes)
+	cycle.Write(stateKey, &state{pod: demand, isPreselected: best != nil})
 	return best, nil
 }
 
-// awaits returns a refusal if a preemptor only waits for the report of its victims' end. Meanwhile preemption clears the nomination, but
-// the room stays held.
-func (p *Plugin) awaits(pod *v1.Pod, asks *asked) *cluster.Refusal {
+// waitForVictims returns a refusal if the pod has preempted other pods and only waits until the node reports their end. The cluster holds
+// the room for the pod, even after preemption clears the nomination.
+func (p *Plugin) waitForVictims(pod *v1.Pod, demand *podDemand) *cluster.Refusal {
 	name := cmp.Or(pod.Status.NominatedNodeName, p.cluster.HeldOn(string(pod.UID)))
 	if name == "" {
 		return nil
 	}
 	node, err := p.handle.SnapshotSharedLister().NodeInfos().Get(name)
 	if err != nil {
-		return nil //nolint:nilerr // the node was deleted: the error means only that
+		return nil //nolint:nilerr // the only possible error is that the node was deleted
 	}
-	return p.cluster.HoldFor(name, asks.Pod, present(node), p.now())
+	return p.cluster.HoldFor(name, demand.Pod, presentUIDs(node), p.now())
 }
 
-// PreFilterExtensions lets preemption try nodes without some of their pods.
+// PreFilterExtensions returns the methods with which preemption adds pods to nodes and removes pods.
 func (p *Plugin) PreFilterExtensions() fwk.PreFilterExtensions { return p }
 
 // AddPod adds a pod to the trial of its node.
 func (p *Plugin) AddPod(_ context.Context, cycle fwk.CycleState, _ *v1.Pod, other fwk.PodInfo, node fwk.NodeInfo) *fwk.Status {
 	if s := stateOf(cycle); s != nil {
-		if asks, err := p.asOf(other.GetPod()); err == nil { // else no node has room for it
-			p.trial(s, node).Add(asks)
+		if demand, err := p.clusterPod(other.GetPod()); err == nil { // an invalid request fits on no node
+			p.trial(s, node).Add(demand)
 		}
 	}
 	return nil
 }
 
-// asOf reads a bound or nominated pod.
-func (s *shared) asOf(pod *v1.Pod) (*cluster.Pod, error) {
+// clusterPod returns the demand of a bound or nominated pod.
+func (s *shared) clusterPod(pod *v1.Pod) (*cluster.Pod, error) {
 	if pod.Spec.NodeName != "" {
-		return boundAs(pod)
+		return boundPod(pod)
 	}
-	a, err := s.askedBy(pod)
+	a, err := s.demandOf(pod)
 	if err != nil {
 		return nil, err
 	}
@@ -108,7 +108,7 @@ func (p *Plugin) RemovePod(_ context.Context, cycle fwk.CycleState, _ *v1.Pod, o
 	return nil
 }
 
-// trial returns the trial of a node.
+// trial returns the trial of a node in the state, and creates it if necessary.
 func (p *Plugin) trial(s *state, node fwk.NodeInfo) *cluster.Trial {
 	name := node.Node().Name
 	if s.trials[name] == nil {

@@ -17,32 +17,32 @@ import (
 	"github.com/candor-project/candor/hybrid"
 )
 
-// kube-scheduler calls every plugin for every one of thousands of nodes. For most pods that is wasted work, because Candor already knows its
-// node order. So a pod without further constraints is evaluated on the best nodes only. This loses no better node: an omitted node is worse
-// than each of them in its zone, or refused by Candor, or lacks CPU, memory or a toleration. If all of them refuse the pod for other
-// reasons, all nodes are evaluated next.
+// kube-scheduler calls every plugin for every one of thousands of nodes. For most pods that is wasted work, because Candor can compute the
+// order of the nodes faster. So Candor preselects the best nodes for a pod without node constraints, and kube-scheduler evaluates only
+// these. No better node is lost: each omitted node has a worse rank than the preselected nodes of its zone, or Candor refuses it, or the
+// node lacks CPU, memory or a toleration. If all preselected nodes refuse the pod, kube-scheduler evaluates all nodes in the next attempt.
 
-// narrow returns the best nodes for a pod, nil where it has to be looked at on all.
-func (p *Plugin) narrow(cycle fwk.CycleState, pod *v1.Pod, asks *asked, nodes []fwk.NodeInfo) *fwk.PreFilterResult {
-	most := p.options.nodesToScore
-	if len(nodes) <= most {
-		p.seats.release()
+// preselect returns the best nodes for a pod, or nil if all nodes must be evaluated.
+func (p *Plugin) preselect(cycle fwk.CycleState, pod *v1.Pod, demand *podDemand, nodes []fwk.NodeInfo) *fwk.PreFilterResult {
+	maxNodes := p.options.nodesToScore
+	if len(nodes) <= maxNodes {
+		p.nodeCache.release()
 	}
-	if !p.narrows || len(nodes) <= most || !asks.IsSimple() || p.wide.has(pod.UID) || p.cluster.HeldOn(string(pod.UID)) != "" {
+	if !p.mayPreselect || len(nodes) <= maxNodes || !demand.IsSimple() || p.fullScan.has(pod.UID) || p.cluster.HeldOn(string(pod.UID)) != "" {
 		return nil
 	}
-	w, ok := wantedBy(pod)
+	w, ok := plainRequestOf(pod)
 	if !ok {
 		return nil
 	}
 	if cycle.ShouldRecordPluginMetrics() {
 		began := time.Now()
-		defer func() { narrowTime.Observe(time.Since(began).Seconds() / float64(len(nodes))) }()
+		defer func() { preselectTime.Observe(time.Since(began).Seconds() / float64(len(nodes))) }()
 	}
 	w.log = p.log
-	best := p.seats.best(p.cluster, nodes, asks.Pod, w, most)
+	best := p.nodeCache.best(p.cluster, nodes, demand.Pod, w, maxNodes)
 	if len(best) == 0 {
-		return nil // all are asked why
+		return nil // the evaluation of all nodes collects their reasons
 	}
 	result := &fwk.PreFilterResult{NodeNames: make(sets.Set[string], len(best))}
 	for _, at := range best {
@@ -51,15 +51,15 @@ func (p *Plugin) narrow(cycle fwk.CycleState, pod *v1.Pod, asks *asked, nodes []
 	return result
 }
 
-// wantedBy returns the pod's requests, and whether the pod has no further constraints on its node.
-func wantedBy(pod *v1.Pod) (*wanted, bool) {
+// plainRequestOf returns the pod's CPU and memory requests and tolerations. It returns false if the pod has other constraints on its node.
+func plainRequestOf(pod *v1.Pod) (*plainRequest, bool) {
 	spec := &pod.Spec
 	if spec.NodeName != "" || len(spec.NodeSelector) > 0 || spec.Affinity != nil || len(spec.TopologySpreadConstraints) > 0 ||
 		len(spec.ResourceClaims) > 0 || spec.SchedulingGroup != nil || pod.Status.NominatedNodeName != "" ||
-		slices.ContainsFunc(spec.Volumes, isElsewhere) || slices.ContainsFunc(spec.Containers, hasHostPort) || slices.ContainsFunc(spec.InitContainers, hasHostPort) {
+		slices.ContainsFunc(spec.Volumes, isNodeSpecific) || slices.ContainsFunc(spec.Containers, hasHostPort) || slices.ContainsFunc(spec.InitContainers, hasHostPort) {
 		return nil, false
 	}
-	w := &wanted{tolerations: spec.Tolerations}
+	w := &plainRequest{tolerations: spec.Tolerations}
 	for name, amount := range resource.PodRequests(pod, resource.PodResourcesOptions{}) {
 		switch name {
 		case v1.ResourceCPU:
@@ -75,8 +75,8 @@ func wantedBy(pod *v1.Pod) (*wanted, bool) {
 	return w, true
 }
 
-// isElsewhere reports whether a volume may be on some nodes only.
-func isElsewhere(v v1.Volume) bool {
+// isNodeSpecific reports whether a volume can be limited to some nodes.
+func isNodeSpecific(v v1.Volume) bool {
 	return v.ConfigMap == nil && v.Secret == nil && v.EmptyDir == nil && v.Projected == nil && v.DownwardAPI == nil && v.HostPath == nil
 }
 
@@ -84,9 +84,9 @@ func hasHostPort(c v1.Container) bool {
 	return slices.ContainsFunc(c.Ports, func(p v1.ContainerPort) bool { return p.HostPort > 0 })
 }
 
-// canNarrow reports whether the profile's plugins allow the evaluation of the best nodes only: the other plugins must refuse the nodes that
-// narrow omits for them, and Candor must run before preemption.
-func (p *Plugin) canNarrow() bool {
+// canPreselect reports whether the profile allows a preselection. For this, the profile needs the plugins whose checks the preselection
+// anticipates, and Candor's PostFilter must run before preemption.
+func (p *Plugin) canPreselect() bool {
 	profile, ok := p.handle.(interface{ ListPlugins() *config.Plugins })
 	if !ok {
 		return false
@@ -97,37 +97,37 @@ func (p *Plugin) canNarrow() bool {
 			return false
 		}
 	}
-	first := plugins.PostFilter.Enabled
-	return len(first) > 0 && first[0].Name == Name
+	postFilters := plugins.PostFilter.Enabled
+	return len(postFilters) > 0 && postFilters[0].Name == Name
 }
 
-// PostFilter queues a pod for an evaluation of all nodes if the best nodes refuse it for reasons other than Candor's. It does so before any
-// preemption.
+// PostFilter queues a pod for an evaluation of all nodes if all preselected nodes have refused it. It runs before preemption, so that no
+// pod is preempted while other nodes have room.
 func (p *Plugin) PostFilter(_ context.Context, cycle fwk.CycleState, pod *v1.Pod, _ fwk.NodeToStatusReader) (*fwk.PostFilterResult, *fwk.Status) {
-	if s := stateOf(cycle); s == nil || !s.narrowed {
+	if s := stateOf(cycle); s == nil || !s.isPreselected {
 		return nil, fwk.NewStatus(fwk.Unschedulable)
 	}
-	p.wide.add(pod.UID)
-	if now, err := p.pods.Pods(pod.Namespace).Get(pod.Name); err != nil || now.UID != pod.UID { // it was deleted before
-		p.wide.remove(pod.UID)
+	p.fullScan.add(pod.UID)
+	if now, err := p.pods.Pods(pod.Namespace).Get(pod.Name); err != nil || now.UID != pod.UID { // the pod was deleted, and no further event would remove the entry
+		p.fullScan.remove(pod.UID)
 	}
 	p.queue.Activate(p.log, map[string]*v1.Pod{pod.Namespace + "/" + pod.Name: pod})
 	return nil, fwk.NewStatus(fwk.Success, "the nodes that are best by Candor refuse it, so it is tried on all next")
 }
 
-// wide are the pods to evaluate on all nodes, since other plugins refuse the best nodes.
-type wide struct {
+// A uidSet is a set of UIDs of pods. It is safe for concurrent use.
+type uidSet struct {
 	mu   sync.Mutex
 	uids map[types.UID]bool
 }
 
-func (w *wide) has(uid types.UID) bool {
+func (w *uidSet) has(uid types.UID) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return w.uids[uid]
 }
 
-func (w *wide) add(uid types.UID) {
+func (w *uidSet) add(uid types.UID) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if w.uids == nil {
@@ -136,7 +136,7 @@ func (w *wide) add(uid types.UID) {
 	w.uids[uid] = true
 }
 
-func (w *wide) remove(uid types.UID) {
+func (w *uidSet) remove(uid types.UID) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	delete(w.uids, uid)

@@ -65,7 +65,7 @@ func TestWantedBy(t *testing.T) {
 	plain := func() *v1.Pod {
 		return &v1.Pod{Spec: v1.PodSpec{Containers: []v1.Container{container("app", "1500m")}, Volumes: []v1.Volume{{VolumeSource: v1.VolumeSource{EmptyDir: &v1.EmptyDirVolumeSource{}}}}}}
 	}
-	w, ok := wantedBy(plain())
+	w, ok := plainRequestOf(plain())
 	if !ok || w.cpu != 1500 || w.memory != 1<<20 {
 		t.Errorf("%+v, %v", w, ok)
 	}
@@ -87,7 +87,7 @@ func TestWantedBy(t *testing.T) {
 	} {
 		pod := plain()
 		change(pod)
-		if _, ok := wantedBy(pod); ok {
+		if _, ok := plainRequestOf(pod); ok {
 			t.Errorf("%s does not keep it from being narrowed", name)
 		}
 	}
@@ -123,8 +123,8 @@ func TestSeats(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	w := &wanted{cpu: 1500, memory: 1 << 20, log: klog.Background()}
-	var s seats
+	w := &plainRequest{cpu: 1500, memory: 1 << 20, log: klog.Background()}
+	var s nodeCache
 	found := func(most int) []int {
 		best := s.best(c, nodes, pod, w, most)
 		slices.Sort(best)

@@ -7,51 +7,51 @@ import (
 	"github.com/candor-project/candor/kube/cluster"
 )
 
-// Reports and profiles arrive in two ways: by the plugin's own informers, and by those of kube-scheduler, which can be ahead (hints.go). So
-// an object is taken only if its version is newer than the known version. Two faults remain: a deleted object can arrive once more, late,
-// and versions go back when the cluster is restored from a backup of etcd. The store of the plugin's own informer is eventually consistent, so
-// an object that differs from it for a whole tick is taken from the store.
+// Reports and profiles arrive in two ways: from the plugin's own informers, and from kube-scheduler's informers, which can be ahead
+// (hints.go). So an object is stored only if its version is newer than the known version. Two faults remain: a late event can bring back a
+// deleted object, and versions go back when the cluster is restored from a backup of etcd. The stores of the plugin's own informers do not
+// have these faults. So if a known object differs from the store for a whole tick, it is replaced by the object in the store.
 
-// reconcile corrects the known objects by the informers' stores, and forgets deleted objects.
+// reconcile replaces known objects that differ from the informers' stores, and forgets deleted objects.
 func (s *shared) reconcile() {
-	for _, name := range s.strayReports.find(s.cluster.Versions(), s.reports) {
-		s.rehear(name)
+	for _, name := range s.staleReports.find(s.cluster.Versions(), s.reports) {
+		s.reloadReport(name)
 	}
-	for _, key := range s.strayProfiles.find(s.places.versions(), s.profiles) {
-		s.places.forget(key)
+	for _, key := range s.staleProfiles.find(s.sources.versions(), s.profiles) {
+		s.sources.forget(key)
 		if obj, exists, err := s.profiles.GetByKey(key); err == nil && exists {
-			s.places.take(obj)
+			s.sources.store(obj)
 		}
 	}
-	s.places.sweep()
+	s.sources.sweep()
 	s.cluster.Sweep(func(name string) bool {
 		_, err := s.nodes.Get(name)
 		return err == nil
 	})
 }
 
-// rehear takes the report of a node from the informer's store, regardless of its version.
-func (s *shared) rehear(name string) {
+// reloadReport stores the report of a node from the informer's store, regardless of its version.
+func (s *shared) reloadReport(name string) {
 	obj, exists, err := s.reports.GetByKey(name)
 	if err != nil {
 		return
 	}
 	s.cluster.AcceptAnyVersion(name)
 	if exists {
-		s.hear(obj)
+		s.storeReport(obj)
 	} else {
 		s.cluster.NoReport(name, 0, cluster.Gone)
 	}
 }
 
-// A stray finds objects whose known version differs from a store's version for two consecutive ticks.
-type stray struct {
-	versions map[string]uint64 // the known versions at the last tick, of those that differed
+// A staleFinder finds objects whose known version differs from the version in a store for two consecutive ticks.
+type staleFinder struct {
+	versions map[string]uint64 // the known versions of the objects that differed at the last tick
 }
 
-// find returns the keys of objects that differed at the last tick and do so now, while the known version stayed the same. Objects that are
-// not known have version 0, and so have objects that are not in the store.
-func (s *stray) find(known map[string]uint64, store cache.Store) (keys []string) {
+// find returns the keys of the objects that differed from the store at the last tick and still differ, with the same known version. An
+// object that is unknown, or not in the store, counts as version 0.
+func (s *staleFinder) find(known map[string]uint64, store cache.Store) (keys []string) {
 	before := s.versions
 	s.versions = map[string]uint64{}
 	differs := func(key string, version uint64) {
@@ -74,7 +74,7 @@ func (s *stray) find(known map[string]uint64, store cache.Store) (keys []string)
 	return keys
 }
 
-// versionIn returns the version of an object in a store; 0: it is not there.
+// versionIn returns the version of an object in a store, or 0 if the store does not have the object.
 func versionIn(store cache.Store, key string) uint64 {
 	obj, exists, err := store.GetByKey(key)
 	if err != nil || !exists {

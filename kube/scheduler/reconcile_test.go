@@ -28,7 +28,7 @@ func newStore() cache.Indexer {
 func newTestShared() *shared {
 	s := &shared{cluster: cluster.New(time.Hour), now: time.Now, log: klog.Background()}
 	s.nodes, s.reports, s.profiles = corelisters.NewNodeLister(newStore()), newStore(), newStore()
-	s.places.namespaces = corelisters.NewNamespaceLister(newStore())
+	s.sources.namespaces = corelisters.NewNamespaceLister(newStore())
 	return s
 }
 
@@ -69,7 +69,7 @@ func (f *feed) store(u *unstructured.Unstructured) any {
 // refusal returns why the node n does not take a sensitive pod; "": it does.
 func (f *feed) refusal(cpu string) string {
 	f.Helper()
-	asks, err := read(&v1.Pod{ObjectMeta: metav1.ObjectMeta{UID: "u", Annotations: map[string]string{"candor.dev/class": "sensitive"}},
+	asks, err := readDemand(&v1.Pod{ObjectMeta: metav1.ObjectMeta{UID: "u", Annotations: map[string]string{"candor.dev/class": "sensitive"}},
 		Spec: v1.PodSpec{Containers: []v1.Container{container("app", cpu)}}}, nil, nil, nil)
 	f.must(err)
 	if r := f.cluster.Fits("n", asks.Pod); r != nil {
@@ -90,16 +90,16 @@ func (f *feed) wantRefusal(step, cpu, want string) {
 func TestVersionsGoBack(t *testing.T) {
 	f := newFeed(t)
 	f.node("n", "")
-	f.hear(f.store(newReport(t, 900)))
+	f.storeReport(f.store(newReport(t, 900)))
 	f.reconcile()
-	f.hear(f.store(newReport(t, 500, own("a", 4000))))
+	f.storeReport(f.store(newReport(t, 500, own("a", 4000))))
 	f.wantRefusal("an older report may be a late event", "1", "")
 	f.reconcile()
 	f.wantRefusal("one tick", "1", "")
-	f.hear(f.store(newReport(t, 501, own("a", 4000)))) // the node reports in each tick
+	f.storeReport(f.store(newReport(t, 501, own("a", 4000)))) // the node reports in each tick
 	f.reconcile()
 	f.wantRefusal("two ticks", "1", "no capacity (1 CPU missing)")
-	f.hear(f.store(newReport(t, 502)))
+	f.storeReport(f.store(newReport(t, 502)))
 	f.wantRefusal("the next report", "1", "")
 }
 
@@ -107,10 +107,10 @@ func TestVersionsGoBack(t *testing.T) {
 func TestAheadOfTheStore(t *testing.T) {
 	f := newFeed(t)
 	f.node("n", "")
-	f.hear(f.store(newReport(t, 7)))
+	f.storeReport(f.store(newReport(t, 7)))
 	ahead, err := asReport(newReport(t, 8, own("a", 4000)))
 	f.must(err)
-	f.hear(ahead)
+	f.storeReport(ahead)
 	f.reconcile()
 	f.wantRefusal("ahead", "1", "no capacity (1 CPU missing)")
 	f.store(newReport(t, 8, own("a", 4000)))
@@ -120,10 +120,10 @@ func TestAheadOfTheStore(t *testing.T) {
 
 	gone, _, _ := f.reports.GetByKey("n")
 	f.must(f.reports.Delete(gone))
-	f.miss(gone)
+	f.removeReport(gone)
 	f.must(f.all.Delete(&v1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n"}}))
 	f.reconcile()
-	f.hear(ahead) // late, by kube-scheduler's informer
+	f.storeReport(ahead) // late, by kube-scheduler's informer
 	f.wantRefusal("a ghost", "1", "no capacity (1 CPU missing)")
 	f.reconcile()
 	f.reconcile()
@@ -142,22 +142,22 @@ func TestFormerNode(t *testing.T) {
 	}
 	f := newFeed(t)
 	first := f.node("n", "first")
-	f.hear(f.store(owned(1, "first")))
+	f.storeReport(f.store(owned(1, "first")))
 	f.wantRefusal("its own", "4", "")
 	second := f.node("n", "second")
-	f.meetAgain(first, first)
+	f.updateNode(first, first)
 	f.wantRefusal("nothing new", "4", "")
-	f.meetAgain(first, second)
+	f.updateNode(first, second)
 	f.wantRefusal("another machine", "4", "report is of a former node")
-	f.hear(f.store(owned(2, "first")))
+	f.storeReport(f.store(owned(2, "first")))
 	f.wantRefusal("written once more", "4", "report is of a former node")
-	f.hear(f.store(owned(3, "second", own("a", 1000))))
+	f.storeReport(f.store(owned(3, "second", own("a", 1000))))
 	f.wantRefusal("replaced", "3", "")
-	f.hear(f.store(owned(4, "third", own("a", 2000))))
+	f.storeReport(f.store(owned(4, "third", own("a", 2000))))
 	f.wantRefusal("before the Node is known", "2", "report is of a former node")
-	f.meet(f.node("n", "third"))
+	f.addNode(f.node("n", "third"))
 	f.wantRefusal("the Node is known", "2", "")
-	f.meet(f.node("other", "x")) // which has no Candor
+	f.addNode(f.node("other", "x")) // which has no Candor
 	f.reconcile()
 	f.reconcile()
 	f.wantRefusal("two ticks", "2", "")
@@ -171,14 +171,14 @@ func TestProfilesAreForgotten(t *testing.T) {
 			Spec: v1alpha1.CPUProfileSpec{Selector: &v1alpha1.PodSelector{}, Class: class}})
 	}
 	class := func() string {
-		asks, err := f.askedBy(&v1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "default"}, Spec: v1.PodSpec{Containers: []v1.Container{container("app", "1")}}})
+		asks, err := f.demandOf(&v1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "default"}, Spec: v1.PodSpec{Containers: []v1.Container{container("app", "1")}}})
 		f.must(err)
-		return asks.notes["candor.dev/class"]
+		return asks.annotations["candor.dev/class"]
 	}
 	f.must(f.profiles.Add(profile(900, "sensitive")))
-	f.places.take(profile(900, "sensitive"))
+	f.sources.store(profile(900, "sensitive"))
 	f.must(f.profiles.Update(profile(500, "flexible")))
-	f.places.take(profile(500, "flexible"))
+	f.sources.store(profile(500, "flexible"))
 	f.reconcile()
 	if got := class(); got != "sensitive" {
 		t.Errorf("%s: after one tick", got)
@@ -188,21 +188,21 @@ func TestProfilesAreForgotten(t *testing.T) {
 		t.Errorf("%s: versions have gone back", got)
 	}
 	f.must(f.profiles.Delete(profile(501, "")))
-	f.places.drop(profile(501, ""))
+	f.sources.remove(profile(501, ""))
 	f.reconcile()
-	f.places.take(profile(500, "sensitive"))
+	f.sources.store(profile(500, "sensitive"))
 	if got := class(); got != "flexible" {
 		t.Errorf("%s: a late event counts", got)
 	}
 	f.reconcile()
-	if len(f.places.profiles) != 0 {
-		t.Errorf("%v left", f.places.profiles)
+	if len(f.sources.profiles) != 0 {
+		t.Errorf("%v left", f.sources.profiles)
 	}
-	f.places.take(profile(500, "sensitive")) // very late
+	f.sources.store(profile(500, "sensitive")) // very late
 	f.reconcile()
 	f.reconcile()
-	if len(f.places.profiles) != 0 || len(f.strayProfiles.versions) != 0 {
-		t.Errorf("%v left", f.places.profiles)
+	if len(f.sources.profiles) != 0 || len(f.staleProfiles.versions) != 0 {
+		t.Errorf("%v left", f.sources.profiles)
 	}
 }
 
@@ -219,20 +219,20 @@ func TestHeapAfterAll(t *testing.T) {
 			u := text.DeepCopy()
 			u.SetName(name)
 			u.SetResourceVersion(version)
-			f.hear(f.store(u))
+			f.storeReport(f.store(u))
 			pod := &v1.Pod{ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: name, UID: types.UID(name), ResourceVersion: version},
 				Spec: v1.PodSpec{NodeName: name, Containers: []v1.Container{container("app", "1")}}}
-			f.see(pod)
-			f.wide.add(pod.UID)
+			f.storePod(pod)
+			f.fullScan.add(pod.UID)
 			f.cluster.NodeRef(name, cluster.Amounts{})
 			p := toUnstructured(t, &v1alpha1.CPUProfile{ObjectMeta: metav1.ObjectMeta{Name: "x", Namespace: name, ResourceVersion: version},
 				Spec: v1alpha1.CPUProfileSpec{Selector: &v1alpha1.PodSelector{}, Class: "sensitive"}})
-			f.places.take(p)
-			f.lose(pod)
-			f.places.drop(p)
+			f.sources.store(p)
+			f.removePod(pod)
+			f.sources.remove(p)
 			gone, _, _ := f.reports.GetByKey(name)
 			f.must(f.reports.Delete(gone))
-			f.miss(gone)
+			f.removeReport(gone)
 			f.must(f.all.Delete(node))
 		}
 		f.reconcile()

@@ -11,37 +11,37 @@ import (
 	"github.com/candor-project/candor/kube/cluster"
 )
 
-// grantsKey is the key of the reserved grants in a scheduling cycle.
+// grantsKey is the key of the reserved grants in the data of a scheduling cycle.
 const grantsKey fwk.StateKey = Name + "/grants"
 
-// grants are the reserved grants of a pod on its node.
+// grants are the grants that are reserved for a pod on its node.
 type grants []hybrid.Grant
 
 // Clone implements fwk.StateData.
 func (g grants) Clone() fwk.StateData { return g }
 
-// Reserve commits the plan to the state of the node.
+// Reserve reserves CPUs for the pod on the selected node.
 func (p *Plugin) Reserve(_ context.Context, cycle fwk.CycleState, _ *v1.Pod, node string) *fwk.Status {
 	s := stateOf(cycle)
 	if s == nil {
 		return nil
 	}
 	given, refusal := p.cluster.Reserve(node, s.pod.Pod, p.now())
-	if refusal != nil { // the node has reported since Filter
+	if refusal != nil { // the node has changed since Filter
 		return fwk.NewStatus(fwk.Unschedulable, refusal.Reason)
 	}
 	cycle.Write(grantsKey, grants(given))
 	return nil
 }
 
-// Unreserve takes it back, unless the pod has been bound all the same.
+// Unreserve ends the reservation of Reserve, unless the pod is bound nevertheless.
 func (p *Plugin) Unreserve(_ context.Context, cycle fwk.CycleState, pod *v1.Pod, _ string) {
 	p.cluster.Cancel(string(pod.UID))
 	cycle.Delete(grantsKey)
 }
 
-// tellExpired reports that a reservation has ended without the start of its pod, by an event of the pod.
-func (s *shared) tellExpired(e cluster.Expired) {
+// reportExpired writes an event of the pod, and counts, that its reservation has ended before the pod started.
+func (s *shared) reportExpired(e cluster.Expired) {
 	switch {
 	case e.Held:
 	case e.Unmet != nil:
@@ -50,13 +50,13 @@ func (s *shared) tellExpired(e cluster.Expired) {
 			"or free CPUs of %[1]s: candor map --cluster --node %[1]s shows their containers", e.Node, e.Unmet.Reason)
 	default:
 		countExpired()
-		if e.Ours { // other pods may be some that their node leaves alone
-			s.warn(e, "CandorReservationExpired", "its node has not reported it for %v: what was reserved for it is given to others", s.options.patience)
+		if e.Ours { // a node need not report pods that other schedulers have placed
+			s.warn(e, "CandorReservationExpired", "its node has not reported it for %v: what was reserved for it is given to others", s.options.reservationTimeout)
 		}
 	}
 }
 
-// warn writes an event of the pod of a reservation.
+// warn writes a warning event of the pod whose reservation has ended.
 func (s *shared) warn(e cluster.Expired, reason, note string, args ...any) {
 	pod := &v1.Pod{}
 	pod.APIVersion, pod.Kind = "v1", "Pod"

@@ -14,8 +14,8 @@ import (
 	"github.com/candor-project/candor/kube/cluster"
 )
 
-// Score ranks a node by the order of package fleet: the least added shared time, the best topology, then the free resources that are most
-// like the pod's request.
+// Score ranks a node by the order of package fleet. Its criteria are, in this order, the least added shared time, the best topology, and
+// the best match of the free resources with the pod's request.
 func (p *Plugin) Score(_ context.Context, cycle fwk.CycleState, _ *v1.Pod, node fwk.NodeInfo) (int64, *fwk.Status) {
 	s := stateOf(cycle)
 	if s == nil {
@@ -27,7 +27,7 @@ func (p *Plugin) Score(_ context.Context, cycle fwk.CycleState, _ *v1.Pod, node 
 	return scoreOf(p.cluster.Rank(node.Node().Name, s.pod.Pod, amountsOf(node))), nil
 }
 
-// amountsOf returns the resources of a node in the scheduler's own accounts.
+// amountsOf returns the resources of a node as kube-scheduler counts them.
 func amountsOf(node fwk.NodeInfo) cluster.Amounts {
 	has, taken := node.GetAllocatable(), node.GetRequested()
 	return cluster.Amounts{
@@ -36,13 +36,14 @@ func amountsOf(node fwk.NodeInfo) cluster.Amounts {
 	}
 }
 
-// scoreOf turns a rank, of which less is better, into a score, of which more is, without loss.
+// scoreOf converts a rank to a score without loss of information. Lower ranks are better, but higher scores are.
 func scoreOf(rank fleet.Rank) int64 { return int64(^uint64(rank) ^ 1<<63) }
 
-// ScoreExtensions has the scores brought into the framework's range.
+// ScoreExtensions returns the method that maps the scores to the framework's range.
 func (p *Plugin) ScoreExtensions() fwk.ScoreExtensions { return p }
 
-// NormalizeScore gives the best nodes 100, and each next score less: by their order, since the differences between ranks have no meaning.
+// NormalizeScore gives the best nodes 100, and nodes with a lower score less. The result depends only on the order of the scores, because
+// differences between ranks have no meaning.
 func (*Plugin) NormalizeScore(_ context.Context, _ fwk.CycleState, _ *v1.Pod, scores fwk.NodeScoreList) *fwk.Status {
 	order := make([]int64, len(scores))
 	for i := range scores {
@@ -52,13 +53,13 @@ func (*Plugin) NormalizeScore(_ context.Context, _ fwk.CycleState, _ *v1.Pod, sc
 	order = slices.Compact(order)
 	for i := range scores {
 		place, _ := slices.BinarySearchFunc(order, scores[i].Score, func(a, b int64) int { return cmp.Compare(b, a) })
-		scores[i].Score = normal(place, len(order))
+		scores[i].Score = normalized(place, len(order))
 	}
 	return nil
 }
 
-// normal returns the score of a position: 100 for the first only.
-func normal(place, of int) int64 {
+// normalized returns the normalized score for a position in the order of the different scores. Only position 0 gets 100.
+func normalized(place, of int) int64 {
 	if place == 0 {
 		return fwk.MaxScore
 	}

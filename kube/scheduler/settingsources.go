@@ -15,26 +15,26 @@ import (
 	"github.com/candor-project/candor/kube/v1alpha1"
 )
 
-// places are the sources of settings outside of pods: the profiles of their namespace, and the namespace's labels.
-type places struct {
+// settingSources holds the sources of settings outside of pods: the profiles of each namespace, and the namespaces' labels.
+type settingSources struct {
 	log        klog.Logger
 	namespaces corelisters.NamespaceLister
 
 	mu       sync.RWMutex
-	profiles map[string]map[string]known // by namespace and name
+	profiles map[string]map[string]knownProfile // by namespace, then by name
 }
 
-// A known profile is a profile in a version of its object.
-type known struct {
+// A knownProfile is the last known version of a profile.
+type knownProfile struct {
 	profile.Profile
-	isNone  bool // deleted, or invalid
-	isGone  bool
-	isOld   bool // deleted at the last sweep
-	version uint64
+	hasNoEffect bool // the profile is deleted or invalid
+	isDeleted   bool
+	wasSwept    bool // the profile was already deleted at the last sweep
+	version     uint64
 }
 
-// take reads a profile; an invalid profile counts as none and is logged.
-func (p *places) take(obj any) {
+// store parses and stores a profile. An invalid profile is logged, and has no effect.
+func (p *settingSources) store(obj any) {
 	u, ok := obj.(*unstructured.Unstructured)
 	if !ok {
 		return
@@ -48,43 +48,43 @@ func (p *places) take(obj any) {
 	if err != nil {
 		p.log.Error(err, "A profile is passed over", "namespace", u.GetNamespace(), "cpuprofile", u.GetName())
 	}
-	p.set(u, known{Profile: read, isNone: err != nil})
+	p.set(u, knownProfile{Profile: read, hasNoEffect: err != nil})
 }
 
-// drop handles the deletion of a profile.
-func (p *places) drop(obj any) {
-	if u, ok := last(obj).(*unstructured.Unstructured); ok {
-		p.set(u, known{isNone: true, isGone: true})
+// remove handles the deletion of a profile.
+func (p *settingSources) remove(obj any) {
+	if u, ok := lastState(obj).(*unstructured.Unstructured); ok {
+		p.set(u, knownProfile{hasNoEffect: true, isDeleted: true})
 	}
 }
 
-// set stores a version of a profile, unless a newer version is known: events arrive by two informers, and can repeat. A deletion is newer
-// than the same version of the profile.
-func (p *places) set(u *unstructured.Unstructured, next known) {
+// set stores a version of a profile, unless a newer version is known, because events arrive from two informers and can repeat. A deletion
+// counts as newer than the same version of the profile.
+func (p *settingSources) set(u *unstructured.Unstructured, next knownProfile) {
 	next.version = versionOf(u.GetResourceVersion())
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	was := p.profiles[u.GetNamespace()][u.GetName()]
-	if next.version < was.version || next.version == was.version && was.isNone {
+	if next.version < was.version || next.version == was.version && was.hasNoEffect {
 		return
 	}
 	if p.profiles == nil {
-		p.profiles = map[string]map[string]known{}
+		p.profiles = map[string]map[string]knownProfile{}
 	}
 	if p.profiles[u.GetNamespace()] == nil {
-		p.profiles[u.GetNamespace()] = map[string]known{}
+		p.profiles[u.GetNamespace()] = map[string]knownProfile{}
 	}
 	p.profiles[u.GetNamespace()][u.GetName()] = next
 }
 
-// versions returns the version of each existing profile, by namespace and name as in a store.
-func (p *places) versions() map[string]uint64 {
+// versions maps the key of each existing profile, NAMESPACE/NAME as in an informer's store, to its version.
+func (p *settingSources) versions() map[string]uint64 {
 	p.mu.RLock()
 	defer p.mu.RUnlock()
 	versions := map[string]uint64{}
 	for namespace, all := range p.profiles {
 		for name, one := range all {
-			if !one.isGone {
+			if !one.isDeleted {
 				versions[namespace+"/"+name] = one.version
 			}
 		}
@@ -92,23 +92,24 @@ func (p *places) versions() map[string]uint64 {
 	return versions
 }
 
-// forget forgets a profile and its version.
-func (p *places) forget(key string) {
+// forget removes a profile and its version.
+func (p *settingSources) forget(key string) {
 	namespace, name, _ := strings.Cut(key, "/")
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	delete(p.profiles[namespace], name)
 }
 
-// sweep forgets the profiles that were deleted before the last sweep: until then they protect against late events.
-func (p *places) sweep() {
+// sweep removes the profiles that were deleted before the last sweep. Deleted profiles are kept for this time so that late events cannot
+// restore them.
+func (p *settingSources) sweep() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	for namespace, all := range p.profiles {
-		maps.DeleteFunc(all, func(_ string, one known) bool { return one.isOld })
+		maps.DeleteFunc(all, func(_ string, one knownProfile) bool { return one.wasSwept })
 		for name, one := range all {
-			if one.isGone {
-				one.isOld = true
+			if one.isDeleted {
+				one.wasSwept = true
 				all[name] = one
 			}
 		}
@@ -118,17 +119,18 @@ func (p *places) sweep() {
 	}
 }
 
-// of returns the profiles and label settings for the pods of a namespace. Invalid labels of a namespace have no effect and are logged.
-func (p *places) of(pod *v1.Pod) (profiles []profile.Profile, labels profile.Values) {
+// sourcesFor returns the profiles and the label settings of a pod's namespace. Invalid labels of a namespace are logged, and have no
+// effect.
+func (p *settingSources) sourcesFor(pod *v1.Pod) (profiles []profile.Profile, labels profile.Values) {
 	p.mu.RLock()
 	for _, one := range p.profiles[pod.Namespace] {
-		if !one.isNone {
+		if !one.hasNoEffect {
 			profiles = append(profiles, one.Profile)
 		}
 	}
 	p.mu.RUnlock()
 	namespace, err := p.namespaces.Get(pod.Namespace)
-	if err != nil { // deleted, soon with its pods
+	if err != nil { // the namespace was deleted, and its pods will be deleted soon
 		return profiles, nil
 	}
 	if labels, err = profile.Namespace(namespace.Labels); err != nil {

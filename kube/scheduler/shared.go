@@ -20,36 +20,36 @@ import (
 	"github.com/candor-project/candor/kube/cluster"
 )
 
-// shared is the common state of all profiles of a scheduler.
+// shared is the state that the plugins of all profiles have in common.
 type shared struct {
-	options options
-	cluster *cluster.Cluster
-	places  places
-	wide    wide
-	pods    corelisters.PodLister
-	nodes   corelisters.NodeLister
-	events  events.EventRecorderLogger
-	freed   freed
-	queue   fwk.PodActivator
-	synced  []func() bool // conditions for the first decision
+	options  options
+	cluster  *cluster.Cluster
+	sources  settingSources
+	fullScan uidSet
+	pods     corelisters.PodLister
+	nodes    corelisters.NodeLister
+	events   events.EventRecorderLogger
+	freed    freedNodes
+	queue    fwk.PodActivator
+	synced   []func() bool // the plugin decides only if all return true
 
-	reports, profiles           cache.Store // of the plugin's own informers
-	strayReports, strayProfiles stray       // for the goroutine of tick
+	reports, profiles           cache.Store // stores of the plugin's own informers
+	staleReports, staleProfiles staleFinder // only used by the goroutine of tick
 
-	now   func() time.Time
-	began time.Time
-	log   klog.Logger
+	now       func() time.Time
+	startedAt time.Time
+	log       klog.Logger
 }
 
-// newShared returns the initial state. The handle of one profile queues pods and writes events.
+// newShared returns the initial state. The handle is of any profile: it is used to queue pods and to write events.
 func newShared(o options, handle fwk.Handle, log klog.Logger) *shared {
-	s := &shared{options: o, cluster: cluster.New(o.patience), queue: handle, now: time.Now, began: time.Now(), log: log}
+	s := &shared{options: o, cluster: cluster.New(o.reservationTimeout), queue: handle, now: time.Now, startedAt: time.Now(), log: log}
 	s.events = handle.EventRecorder()
-	s.places.log = log
+	s.sources.log = log
 	return s
 }
 
-// start listens to the cluster until the context ends.
+// start starts to process the events of the cluster, until the context ends.
 func (s *shared) start(ctx context.Context, handle fwk.Handle) error {
 	client, err := dynamic.NewForConfig(handle.KubeConfig())
 	if err != nil {
@@ -63,11 +63,11 @@ func (s *shared) start(ctx context.Context, handle fwk.Handle) error {
 	return nil
 }
 
-// tickEvery is the time between two searches for ended reservations and deleted objects.
-const tickEvery = 5 * time.Second
+// tickInterval is the time between two searches for expired reservations and deleted objects.
+const tickInterval = 5 * time.Second
 
 func (s *shared) tick(ctx context.Context) {
-	ticker := time.NewTicker(tickEvery)
+	ticker := time.NewTicker(tickInterval)
 	defer ticker.Stop()
 	for {
 		select {
@@ -80,21 +80,22 @@ func (s *shared) tick(ctx context.Context) {
 	}
 }
 
-// expire ends late reservations, and updates the metrics.
+// expire ends the reservations that are unmet or have timed out, queues the pods that fit now, and updates the metrics.
 func (s *shared) expire() {
 	expired := s.cluster.Expire(s.now())
 	for _, e := range expired {
-		s.tellExpired(e)
+		s.reportExpired(e)
 	}
 	for _, node := range s.freed.take() {
 		expired = append(expired, cluster.Expired{Node: node})
 	}
-	s.wake(expired)
+	s.activate(expired)
 	countTotals(s.cluster.Totals())
 }
 
-// wake queues the pods that fit now: no event of the cluster notifies the scheduler of an ended reservation.
-func (s *shared) wake(expired []cluster.Expired) {
+// activate queues the pending pods that fit on a node with an expired reservation. Otherwise they would wait, because kube-scheduler gets
+// no event when a reservation ends.
+func (s *shared) activate(expired []cluster.Expired) {
 	if len(expired) == 0 {
 		return
 	}
@@ -105,7 +106,7 @@ func (s *shared) wake(expired []cluster.Expired) {
 	}
 	helped := map[string]*v1.Pod{}
 	for _, pod := range pods {
-		if pod.Spec.NodeName == "" && s.fitsOnOne(pod, expired) {
+		if pod.Spec.NodeName == "" && s.fitsOnAny(pod, expired) {
 			helped[pod.Namespace+"/"+pod.Name] = pod
 		}
 	}
@@ -114,28 +115,28 @@ func (s *shared) wake(expired []cluster.Expired) {
 	}
 }
 
-// fitsOnOne reports whether a pod fits where something has expired.
-func (s *shared) fitsOnOne(pod *v1.Pod, expired []cluster.Expired) bool {
-	asks, err := s.askedBy(pod)
+// fitsOnAny reports whether a pod fits on a node with an expired reservation.
+func (s *shared) fitsOnAny(pod *v1.Pod, expired []cluster.Expired) bool {
+	demand, err := s.demandOf(pod)
 	if err != nil {
 		return false
 	}
 	for _, e := range expired {
-		if s.cluster.Fits(e.Node, asks.Pod) == nil {
+		if s.cluster.Fits(e.Node, demand.Pod) == nil {
 			return true
 		}
 	}
 	return false
 }
 
-// freed are the nodes on which the end of a pod has freed room since the last tick. kube-scheduler may have asked for the pods that fit there
-// (afterPod, afterReport) before the plugin's own informer brought the end of the pod.
-type freed struct {
+// freedNodes are the nodes on which the end of a pod has freed room since the last tick. They are checked again, because kube-scheduler may
+// have called afterPod or afterReport before the plugin's own informer reported the end of the pod.
+type freedNodes struct {
 	mu    sync.Mutex
 	nodes map[string]bool
 }
 
-func (f *freed) add(node string) {
+func (f *freedNodes) add(node string) {
 	if node == "" {
 		return
 	}
@@ -147,7 +148,7 @@ func (f *freed) add(node string) {
 	f.nodes[node] = true
 }
 
-func (f *freed) take() []string {
+func (f *freedNodes) take() []string {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	nodes := slices.Collect(maps.Keys(f.nodes))

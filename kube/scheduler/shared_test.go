@@ -61,9 +61,9 @@ func TestProfilesOfOneScheduler(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	plugins[0].hear(report)
+	plugins[0].storeReport(report)
 	asks := func(uid string) *cluster.Pod {
-		p, err := boundAs(&v1.Pod{ObjectMeta: metav1.ObjectMeta{UID: "u-1", Annotations: map[string]string{"candor.dev/class": "sensitive"}},
+		p, err := boundPod(&v1.Pod{ObjectMeta: metav1.ObjectMeta{UID: "u-1", Annotations: map[string]string{"candor.dev/class": "sensitive"}},
 			Spec: v1.PodSpec{Containers: []v1.Container{container(uid, "3")}}})
 		if err != nil {
 			t.Fatal(err)
@@ -91,10 +91,10 @@ func TestUnreserveOfBoundPod(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		p.hear(report)
+		p.storeReport(report)
 		pod := &v1.Pod{ObjectMeta: metav1.ObjectMeta{UID: "u-1", Annotations: map[string]string{"candor.dev/class": "sensitive"}},
 			Spec: v1.PodSpec{Containers: []v1.Container{container("app", "3")}}}
-		asks, err := read(pod, nil, nil, nil)
+		asks, err := readDemand(pod, nil, nil, nil)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -106,7 +106,7 @@ func TestUnreserveOfBoundPod(t *testing.T) {
 		if bound {
 			told := pod.DeepCopy()
 			told.Spec.NodeName = "n"
-			p.see(told)
+			p.storePod(told)
 		}
 		p.Unreserve(ctx, cycle, pod, "n")
 		if got := p.cluster.Totals().Reserved == 1; got != bound {
@@ -117,7 +117,7 @@ func TestUnreserveOfBoundPod(t *testing.T) {
 
 // Events of profiles come on two ways and may come again, late: nothing old takes the place of what is known.
 func TestLateProfiles(t *testing.T) {
-	p := &places{namespaces: corelisters.NewNamespaceLister(cache.NewIndexer(cache.MetaNamespaceKeyFunc, nil)), log: klog.Background()}
+	p := &settingSources{namespaces: corelisters.NewNamespaceLister(cache.NewIndexer(cache.MetaNamespaceKeyFunc, nil)), log: klog.Background()}
 	profile := func(version, class string) *unstructured.Unstructured {
 		return toUnstructured(t, &v1alpha1.CPUProfile{ObjectMeta: metav1.ObjectMeta{Name: "x", Namespace: "default", ResourceVersion: version},
 			Spec: v1alpha1.CPUProfileSpec{Selector: &v1alpha1.PodSelector{}, Class: class}})
@@ -128,25 +128,25 @@ func TestLateProfiles(t *testing.T) {
 		obj  any
 		want string // the class that counts; "": none
 	}{
-		{"made", p.take, profile("5", "sensitive"), "sensitive"},
-		{"gone", p.drop, profile("7", "sensitive"), ""},
-		{"made, once more", p.take, profile("5", "sensitive"), ""},
-		{"made anew", p.take, profile("8", "flexible"), "flexible"},
-		{"gone, once more", p.drop, profile("7", "sensitive"), "flexible"},
-		{"spoilt", p.take, profile("9", "best"), ""},
-		{"made anew, once more", p.take, profile("8", "flexible"), ""},
-		{"mended", p.take, profile("10", "sensitive"), "sensitive"},
-		{"found gone", p.drop, cache.DeletedFinalStateUnknown{Obj: profile("10", "sensitive")}, ""},
-		{"mended, once more", p.take, profile("10", "sensitive"), ""},
+		{"made", p.store, profile("5", "sensitive"), "sensitive"},
+		{"gone", p.remove, profile("7", "sensitive"), ""},
+		{"made, once more", p.store, profile("5", "sensitive"), ""},
+		{"made anew", p.store, profile("8", "flexible"), "flexible"},
+		{"gone, once more", p.remove, profile("7", "sensitive"), "flexible"},
+		{"spoilt", p.store, profile("9", "best"), ""},
+		{"made anew, once more", p.store, profile("8", "flexible"), ""},
+		{"mended", p.store, profile("10", "sensitive"), "sensitive"},
+		{"found gone", p.remove, cache.DeletedFinalStateUnknown{Obj: profile("10", "sensitive")}, ""},
+		{"mended, once more", p.store, profile("10", "sensitive"), ""},
 	} {
 		step.do(step.obj)
 		pod, got := &v1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "default"}, Spec: v1.PodSpec{Containers: []v1.Container{container("app", "1")}}}, ""
-		if all, _ := p.of(pod); len(all) > 0 {
-			asks, err := read(pod, all, nil, nil)
+		if all, _ := p.sourcesFor(pod); len(all) > 0 {
+			asks, err := readDemand(pod, all, nil, nil)
 			if err != nil {
 				t.Fatal(err)
 			}
-			got = asks.notes[kube.PodKey("class")]
+			got = asks.annotations[kube.PodKey("class")]
 		}
 		if got != step.want {
 			t.Errorf("%s: %q counts, want %q", step.what, got, step.want)
@@ -157,7 +157,7 @@ func TestLateProfiles(t *testing.T) {
 // Many pods may wait for a report: it is read for the first of them only.
 func TestReportIsReadOnce(t *testing.T) {
 	p := &Plugin{shared: newTestShared()}
-	p.places.namespaces = corelisters.NewNamespaceLister(cache.NewIndexer(cache.MetaNamespaceKeyFunc, nil))
+	p.sources.namespaces = corelisters.NewNamespaceLister(cache.NewIndexer(cache.MetaNamespaceKeyFunc, nil))
 	waits := &v1.Pod{ObjectMeta: metav1.ObjectMeta{UID: "u-1", Annotations: map[string]string{"candor.dev/class": "sensitive"}},
 		Spec: v1.PodSpec{Containers: []v1.Container{container("app", "5")}}}
 	wake := func(report *unstructured.Unstructured) float64 {
@@ -211,7 +211,7 @@ func TestBoundAs(t *testing.T) {
 		pod := &v1.Pod{ObjectMeta: metav1.ObjectMeta{UID: "u", Annotations: test.annotations},
 			Spec:   v1.PodSpec{RestartPolicy: test.policy, Containers: []v1.Container{c}},
 			Status: v1.PodStatus{ContainerStatuses: []v1.ContainerStatus{{Name: "app", State: test.state}}}}
-		asks, err := boundAs(pod)
+		asks, err := boundPod(pod)
 		if err != nil || !slices.Equal(asks.Lasting(), test.want) || asks.Planned != test.planned || asks.Started != test.started {
 			t.Errorf("%s: %+v, %v; want %+v, planned %v, started %v", what, asks, err, test.want, test.planned, test.started)
 		}
@@ -221,11 +221,11 @@ func TestBoundAs(t *testing.T) {
 // Of a pod without a node it is its profiles that say what it is, also where it is nominated for one.
 func TestNominatedPods(t *testing.T) {
 	s := &shared{options: options{defaults: map[string]string{"class": "sensitive"}}}
-	s.places.namespaces = corelisters.NewNamespaceLister(cache.NewIndexer(cache.MetaNamespaceKeyFunc, nil))
+	s.sources.namespaces = corelisters.NewNamespaceLister(cache.NewIndexer(cache.MetaNamespaceKeyFunc, nil))
 	pod := &v1.Pod{ObjectMeta: metav1.ObjectMeta{UID: "u"}, Spec: v1.PodSpec{Containers: []v1.Container{container("app", "1")}}}
 	for node, want := range map[string]hybrid.Class{"": hybrid.Sensitive, "n": hybrid.Flexible} {
 		pod.Spec.NodeName = node
-		asks, err := s.asOf(pod)
+		asks, err := s.clusterPod(pod)
 		if err != nil || asks.Lasting()[0].Class != want {
 			t.Errorf("on node %q: %+v, %v; want %v", node, asks, err, want)
 		}
@@ -247,7 +247,7 @@ func TestAwaitSync(t *testing.T) {
 		"not to be read": {time.Hour, never, false, 2},
 	} {
 		asked := 0
-		s := &shared{began: time.Now().Add(-test.ago), synced: []func() bool{func() bool { asked++; return asked > test.after }}}
+		s := &shared{startedAt: time.Now().Add(-test.ago), synced: []func() bool{func() bool { asked++; return asked > test.after }}}
 		if got := s.awaitSync(t.Context()); got != test.want || asked > test.asked {
 			t.Errorf("%s: %v after it was asked for %d times, want %v and %d at most", name, got, asked, test.want, test.asked)
 		}

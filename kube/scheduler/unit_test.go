@@ -24,11 +24,11 @@ func TestArgs(t *testing.T) {
 	read := func(text string) (options, error) {
 		return readArgs(&runtime.Unknown{Raw: []byte(text), ContentType: runtime.ContentTypeJSON})
 	}
-	if o, err := readArgs(nil); err != nil || o.patience != 10*time.Minute || o.nodesToScore != 64 {
+	if o, err := readArgs(nil); err != nil || o.reservationTimeout != 10*time.Minute || o.nodesToScore != 64 {
 		t.Errorf("none: %+v, %v", o, err)
 	}
 	o, err := read(`{"reservationTimeout": "90s", "defaults": {"class": "sensitive", "policy": "best-effort"}, "nodesToScore": 0}`)
-	if err != nil || o.patience != 90*time.Second || o.nodesToScore != 0 || !maps.Equal(o.defaults, profile.Values{"class": "sensitive", "policy": "best-effort"}) {
+	if err != nil || o.reservationTimeout != 90*time.Second || o.nodesToScore != 0 || !maps.Equal(o.defaults, profile.Values{"class": "sensitive", "policy": "best-effort"}) {
 		t.Errorf("%+v, %v", o, err)
 	}
 	for text, want := range map[string]string{
@@ -98,7 +98,7 @@ func TestRequests(t *testing.T) {
 		if test.limit != "" {
 			c.Resources.Limits["cpu"] = resource.MustParse(test.limit)
 		}
-		asks, err := read(&v1.Pod{ObjectMeta: metav1.ObjectMeta{UID: "u"}, Spec: v1.PodSpec{Containers: []v1.Container{c}}}, nil, nil, test.defaults)
+		asks, err := readDemand(&v1.Pod{ObjectMeta: metav1.ObjectMeta{UID: "u"}, Spec: v1.PodSpec{Containers: []v1.Container{c}}}, nil, nil, test.defaults)
 		test.want.ID = "u/app"
 		if err != nil || asks.Lasting()[0] != test.want {
 			t.Errorf("request %q, limit %q, %v: %+v, %v; want %+v", test.request, test.limit, test.defaults, asks, err, test.want)
@@ -116,7 +116,7 @@ func TestPodsThatCannotBeMeant(t *testing.T) {
 		"container app: limit 2000": {ObjectMeta: metav1.ObjectMeta{Annotations: map[string]string{"candor.dev/class": "sensitive"}},
 			Spec: v1.PodSpec{Containers: []v1.Container{container("app", "2000")}}},
 	} {
-		if _, err := read(pod, nil, nil, nil); err == nil || !strings.HasPrefix(err.Error(), want) {
+		if _, err := readDemand(pod, nil, nil, nil); err == nil || !strings.HasPrefix(err.Error(), want) {
 			t.Errorf("%v; want %s", err, want)
 		}
 	}
@@ -134,10 +134,10 @@ func TestNotes(t *testing.T) {
 			map[string]string{"class": "sensitive", "view": "affinity"}, map[string]string{"class": "sensitive", "policy": "best-effort"},
 			map[string]string{"policy.candor.dev/app": "strict", "candor.dev/topology": "prefer", "view.candor.dev/app": "affinity"}},
 	} {
-		n := newNotes(test.said)
+		n := newPodSettings(test.said)
 		n.add("app", test.app)
 		n.add("log", test.log)
-		if got := n.all(); !maps.Equal(got, test.want) {
+		if got := n.missing(); !maps.Equal(got, test.want) {
 			t.Errorf("%v: %v, want %v", test.said, got, test.want)
 		}
 	}
@@ -154,7 +154,7 @@ func TestConflictsOnce(t *testing.T) {
 		profiles = append(profiles, p)
 	}
 	pod := &v1.Pod{Spec: v1.PodSpec{InitContainers: []v1.Container{container("first", "1")}, Containers: []v1.Container{container("app", "1"), container("log", "1")}}}
-	asks, err := read(pod, profiles, nil, nil)
+	asks, err := readDemand(pod, profiles, nil, nil)
 	if err != nil || len(asks.conflicts) != 1 || !strings.Contains(asks.conflicts[0], "differ in class") {
 		t.Errorf("%q, %v: want one line", asks.conflicts, err)
 	}

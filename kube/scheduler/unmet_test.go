@@ -21,25 +21,25 @@ func TestUnmetReservation(t *testing.T) {
 	f, recorder, woken := newFeed(t), events.NewFakeRecorder(10), &queue{}
 	pods := newStore()
 	f.events, f.queue, f.pods = recorder, woken, corelisters.NewPodLister(pods)
-	f.options.patience, f.now = 10*time.Minute, func() time.Time { return time.Unix(0, 0) }
+	f.options.reservationTimeout, f.now = 10*time.Minute, func() time.Time { return time.Unix(0, 0) }
 	pod := func(name, class, cpu string) *v1.Pod {
 		return &v1.Pod{ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: "default", UID: types.UID(name), ResourceVersion: "2", Annotations: map[string]string{"candor.dev/class": class}},
 			Spec: v1.PodSpec{Containers: []v1.Container{container("app", cpu)}}}
 	}
-	f.hear(f.store(newReport(t, 1)))
+	f.storeReport(f.store(newReport(t, 1)))
 	big, whole, flexible := pod("big", "sensitive", "3"), pod("whole", "sensitive", "1"), pod("flexible", "flexible", "200m")
-	asks, err := f.askedBy(big)
+	asks, err := f.demandOf(big)
 	f.must(err)
 	if _, refusal := f.cluster.Reserve("n", asks.Pod, f.now()); refusal != nil {
 		t.Fatal(refusal)
 	}
 	big.Spec.NodeName = "n"
 	big.Annotations["candor.dev/hint"] = "{}"
-	f.see(big)
-	f.hear(f.store(newReport(t, 3, own("foreign", 1500))))
+	f.storePod(big)
+	f.storeReport(f.store(newReport(t, 3, own("foreign", 1500))))
 	f.must(pods.Add(whole))
 	fits := func(p *v1.Pod) string {
-		a, err := f.askedBy(p)
+		a, err := f.demandOf(p)
 		f.must(err)
 		if r := f.cluster.Fits("n", a.Pod); r != nil {
 			return r.Reason
@@ -55,7 +55,7 @@ func TestUnmetReservation(t *testing.T) {
 	}
 	tried := big.DeepCopy()
 	tried.ResourceVersion, tried.Status.StartTime = "4", &metav1.Time{Time: time.Unix(0, 0)}
-	f.see(tried)
+	f.storePod(tried)
 	f.expire()
 	if len(recorder.Events)+len(woken.woken) > 0 {
 		t.Error("ended by a report that is older than the pod's acceptance")
@@ -63,7 +63,7 @@ func TestUnmetReservation(t *testing.T) {
 	tried = tried.DeepCopy()
 	tried.ResourceVersion = "5"
 	tried.Status.ContainerStatuses = []v1.ContainerStatus{{Name: "app", State: v1.ContainerState{Waiting: &v1.ContainerStateWaiting{Reason: "CreateContainerError"}}}}
-	f.see(tried)
+	f.storePod(tried)
 	f.expire()
 	const want = "Warning CandorReservationUnmet node n has no room for the pod: no capacity (500m missing); its CPUs are no longer reserved. " +
 		"Delete the pod so that it is placed on another node, or free CPUs of n: candor map --cluster --node n shows their containers"
@@ -99,7 +99,7 @@ func TestAcceptedAndFailed(t *testing.T) {
 		"its init container":  {v1.PodStatus{StartTime: &metav1.Time{}, InitContainerStatuses: waits("CreateContainerError")}, 7, true},
 		"its image is broken": {v1.PodStatus{StartTime: &metav1.Time{}, ContainerStatuses: waits("ErrImagePull")}, 7, false},
 	} {
-		p, err := boundAs(&v1.Pod{ObjectMeta: metav1.ObjectMeta{UID: "u", ResourceVersion: "7"},
+		p, err := boundPod(&v1.Pod{ObjectMeta: metav1.ObjectMeta{UID: "u", ResourceVersion: "7"},
 			Spec: v1.PodSpec{NodeName: "n", Containers: []v1.Container{container("app", "1")}}, Status: test.status})
 		if err != nil || p.Accepted != test.accepted || p.Failed != test.failed || p.Lasting()[0].Class != hybrid.Flexible {
 			t.Errorf("%s: %+v, %v", what, p, err)

@@ -60,9 +60,9 @@ func TestLaterReport(t *testing.T) {
 		t.Fatal(err)
 	}
 	s := newTestShared()
-	s.hear(read)
+	s.storeReport(read)
 	fits := func(cpu string) *cluster.Refusal {
-		asks, err := boundAs(&v1.Pod{Spec: v1.PodSpec{Containers: []v1.Container{container("app", cpu)}}})
+		asks, err := boundPod(&v1.Pod{Spec: v1.PodSpec{Containers: []v1.Container{container("app", cpu)}}})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -12,14 +12,14 @@ import (
 	"github.com/candor-project/candor/kube/v1alpha1"
 )
 
-// A Demand is the demand of a pod, with settings from all sources.
+// A Demand is the demand of a pod, with the settings that ReadDemand found.
 type Demand struct {
 	*podcpu.Demand
-	Notes  []string // remarks on the settings, a line each
-	Unread []string // sources that were not read, a line each
+	Notes  []string // remarks about the settings, a line each
+	Unread []string // facts that affect the pod but are not evaluated, a line each
 }
 
-// ReadDemand reads the settings of a pod from its namespace.
+// ReadDemand computes the demand of a pod from its annotations, and from the labels and profiles of its namespace, which it reads.
 func ReadDemand(ctx context.Context, c *apiserver.Client, p *podcpu.Pod) (*Demand, error) {
 	var notes, unseen []string
 	beside := podcpu.Context{}
@@ -58,14 +58,14 @@ func ReadDemand(ctx context.Context, c *apiserver.Client, p *podcpu.Pod) (*Deman
 		{"limitranges", "LimitRange", "its defaults and bounds"},
 		{"resourcequotas", "ResourceQuota", "what it leaves"},
 	} {
-		unseen = append(unseen, inNamespace(ctx, c, name, kind.path, kind.name, kind.does)...)
+		unseen = append(unseen, unreadObjects(ctx, c, name, kind.path, kind.name, kind.does)...)
 	}
-	notes = append(append(notes, asked.Conflicts...), byDefault(asked)...)
-	return &Demand{asked, notes, append(unseen, unseenOf(p)...)}, nil
+	notes = append(append(notes, asked.Conflicts...), defaultClassNotes(asked)...)
+	return &Demand{asked, notes, append(unseen, ignoredFields(p)...)}, nil
 }
 
-// byDefault names the containers without any setting.
-func byDefault(asked *podcpu.Demand) (lines []string) {
+// defaultClassNotes returns a remark for each container whose class no source sets.
+func defaultClassNotes(asked *podcpu.Demand) (lines []string) {
 	for _, c := range asked.Containers {
 		if c.Values["class"] == "" {
 			lines = append(lines, fmt.Sprintf("the class of container %s is said nowhere: flexible, if the scheduler has no other default", c.Container))
@@ -74,8 +74,8 @@ func byDefault(asked *podcpu.Demand) (lines []string) {
 	return lines
 }
 
-// inNamespace counts the objects of a kind that can affect the pod.
-func inNamespace(ctx context.Context, c *apiserver.Client, namespace, path, kind, does string) []string {
+// unreadObjects returns a remark if the namespace has objects of a kind that can affect the pod.
+func unreadObjects(ctx context.Context, c *apiserver.Client, namespace, path, kind, does string) []string {
 	all, err := apiserver.List[struct{}](ctx, c, "/api/v1/namespaces/"+namespace+"/"+path)
 	switch {
 	case err != nil:

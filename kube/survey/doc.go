@@ -1,5 +1,6 @@
-// Package survey inspects a cluster from outside: it reads the reports of its nodes, and plans a pod with the code of candor-scheduler. It reads
-// from the API server once, and writes nothing.
+// Package survey reads the nodes of a cluster and their reports from the API server, and dry-runs the placement of a pod with the code of
+// candor-scheduler. It reads the objects once, and writes nothing.
 //
-// Of kube-scheduler's own rules it knows cordoned nodes, taints, node selectors and resources. It lists the other rules that apply to a pod.
+// The dry run applies only some rules of kube-scheduler: cordoned nodes, taints, node names, node selectors and resources. Other rules that
+// would affect a pod are listed as unread.
 package survey

@@ -8,13 +8,13 @@ import (
 	"github.com/candor-project/candor/kube/podcpu"
 )
 
-// podsName is the resource that bounds the number of a node's pods.
+// podsName is the name of the resource that bounds the number of pods on a node.
 const podsName = "pods"
 
 var one = resource.MustParse("1")
 
-// refusal returns the reason why kube-scheduler itself would refuse the node, in its words; "" if it would accept it, as far as this package
-// knows.
+// refusal returns the reason why kube-scheduler's own plugins would refuse the node, in the words of kube-scheduler. It returns "" if the
+// known rules accept the node.
 func (n *Node) refusal(p *podcpu.Pod, asks podcpu.List) string {
 	switch t := n.untolerated(p); {
 	case n.missing:
@@ -30,7 +30,7 @@ func (n *Node) refusal(p *podcpu.Pod, asks podcpu.List) string {
 	case !n.isSelected(p):
 		return "node(s) didn't match Pod's node affinity/selector"
 	}
-	return n.lacks(asks)
+	return n.shortage(asks)
 }
 
 // Effects of a taint on pods that do not tolerate it.
@@ -40,7 +40,8 @@ const (
 	preferNoSchedule = "PreferNoSchedule"
 )
 
-// untolerated is a taint that keeps the pod off the node, nil if none does.
+// untolerated returns the first taint of the node that the pod does not tolerate, or nil. It ignores taints with the effect
+// PreferNoSchedule.
 func (n *Node) untolerated(p *podcpu.Pod) *taint {
 	for i := range n.spec.Taints {
 		t := &n.spec.Taints[i]
@@ -65,7 +66,7 @@ func tolerates(p *podcpu.Pod, t taint) bool {
 	return false
 }
 
-// isSelected reports whether a node has the labels that the pod wants.
+// isSelected reports whether the node has all labels of the pod's node selector.
 func (n *Node) isSelected(p *podcpu.Pod) bool {
 	for name, value := range p.Spec.NodeSelector {
 		if has, is := n.labels[name]; !is || has != value {
@@ -75,8 +76,9 @@ func (n *Node) isSelected(p *podcpu.Pod) bool {
 	return true
 }
 
-// lacks returns the resource of which the node has too little, in kube-scheduler's words. CPU comes first, then memory, then other resources.
-func (n *Node) lacks(asks podcpu.List) string {
+// shortage returns the first resource of which the node has too little, in the words of kube-scheduler, or "". It checks the number of
+// pods, CPU, memory, and then other resources by name.
+func (n *Node) shortage(asks podcpu.List) string {
 	if left, is := n.free[podsName]; is && left.Cmp(one) < 0 {
 		return "Too many pods"
 	}

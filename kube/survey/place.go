@@ -14,38 +14,38 @@ import (
 	"github.com/candor-project/candor/kube/podcpu"
 )
 
-// An Result is where a pod would go.
+// A Result is the result of a dry run: the candidate nodes for a pod.
 type Result struct {
-	Candidates []Candidate // the best first, then those on which it does not fit, by name
-	Notes      []string    // remarks on the pod, a line each
-	Unread     []string    // sources that were not read, a line each
+	Candidates []Candidate // the best node first; at the end, nodes on which the pod does not fit, by name
+	Notes      []string    // remarks about the settings, a line each
+	Unread     []string    // facts that affect the pod but are not evaluated, a line each
 }
 
-// A Candidate is the result of a node for the pod.
+// A Candidate is the result of the dry run on a node.
 type Candidate struct {
 	Node       string       `json:"node"`
-	Place      int          `json:"place,omitempty"` // from 1; several may be alike; 0: it does not fit
+	Place      int          `json:"place,omitempty"` // rank from 1, equal for equally good nodes; 0: the pod does not fit
 	Reason     string       `json:"reason,omitempty"`
-	Containers []Allocation `json:"containers,omitempty"` // of those that stay; none without Candor there
-	Shared     hybrid.Milli `json:"sharedMilli"`          // shared time that it adds
+	Containers []Allocation `json:"containers,omitempty"` // of the lasting containers; none on a node without Candor
+	Shared     hybrid.Milli `json:"sharedMilli"`          // shared time that the pod adds
 	Moves      int          `json:"moves"`                // moved fractions of other pods
 
 	rank fleet.Rank
 }
 
-// Allocation holds the CPUs of a container.
+// An Allocation holds the CPUs of a container.
 type Allocation struct {
 	Name  string       `json:"name"`
 	Class hybrid.Class `json:"class"`
-	CPUs  string       `json:"cpus"` // "0-2,7:500m"; of a flexible container the shared ones
+	CPUs  string       `json:"cpus"` // sensitive: in the format of nodecpu.FormatCPUs, "0-2,7:500m"; flexible: the shared CPUs as a list
 }
 
-// Place returns the nodes for a pod in their order. It changes nothing.
+// Place evaluates all nodes for a pod, and sorts them from best to worst. It changes nothing.
 func (s *Survey) Place(p *podcpu.Pod, asked *podcpu.Demand) *Result {
 	a := &Result{}
 	requests := p.Requests()
 	for i := range s.Nodes {
-		a.Candidates = append(a.Candidates, s.at(&s.Nodes[i], p, asked.Pod, requests))
+		a.Candidates = append(a.Candidates, s.evaluate(&s.Nodes[i], p, asked.Pod, requests))
 	}
 	slices.SortStableFunc(a.Candidates, func(a, b Candidate) int { return cmp.Compare(a.rank, b.rank) })
 	for i := range a.Candidates {
@@ -61,8 +61,8 @@ func (s *Survey) Place(p *podcpu.Pod, asked *podcpu.Demand) *Result {
 	return a
 }
 
-// at returns the result of a node for the pod.
-func (s *Survey) at(n *Node, p *podcpu.Pod, asked *cluster.Pod, requests podcpu.List) Candidate {
+// evaluate returns the result of a node for the pod.
+func (s *Survey) evaluate(n *Node, p *podcpu.Pod, asked *cluster.Pod, requests podcpu.List) Candidate {
 	at := Candidate{Node: n.Name, rank: cluster.WorstRank, Reason: n.refusal(p, requests)}
 	if at.Reason != "" {
 		return at
@@ -81,12 +81,12 @@ func (s *Survey) at(n *Node, p *podcpu.Pod, asked *cluster.Pod, requests podcpu.
 		at.Containers = append(at.Containers, given)
 	}
 	at.rank = s.cluster.Rank(n.Name, asked, cluster.Amounts{
-		CPU: n.has.MilliCPU(), FreeCPU: n.free.MilliCPU(), Memory: n.has.Value(podcpu.Memory), FreeMemory: n.free.Value(podcpu.Memory),
+		CPU: n.allocatable.MilliCPU(), FreeCPU: n.free.MilliCPU(), Memory: n.allocatable.Value(podcpu.Memory), FreeMemory: n.free.Value(podcpu.Memory),
 	})
 	return at
 }
 
-// Best returns the best node for the pod, or one of several; nil if there is none.
+// Best returns the first of the best nodes for the pod, or nil if the pod fits on no node.
 func (a *Result) Best() *Candidate {
 	if len(a.Candidates) == 0 || a.Candidates[0].Reason != "" {
 		return nil
@@ -94,7 +94,7 @@ func (a *Result) Best() *Candidate {
 	return &a.Candidates[0]
 }
 
-// Refusal returns the reason why no node takes the pod, in the form of its event.
+// Refusal returns the reasons why no node accepts the pod, in the format of kube-scheduler's event.
 func (a *Result) Refusal() string {
 	counts := map[string]int{}
 	for _, p := range a.Candidates {

@@ -21,33 +21,33 @@ import (
 	"github.com/candor-project/candor/kube/v1alpha1"
 )
 
-// ErrNoDefinitions is a cluster that does not know Candor's objects.
+// ErrNoDefinitions is the error for a cluster without Candor's CustomResourceDefinitions.
 var ErrNoDefinitions = errors.New("the cluster does not know NodeCPUs: install Candor's definitions: kubectl apply --server-side -f deploy/helm/candor/crds")
 
-// A Survey is a cluster as it was when it was read.
+// A Survey is the state of a cluster when Read read it.
 type Survey struct {
 	Nodes []Node // by name
 
-	cluster   *cluster.Cluster
-	pods      []podcpu.Pod
-	nominated int // pods that are nominated for a node; their room is not counted
-	keepAway  int // pods with anti-affinity
+	cluster      *cluster.Cluster
+	pods         []podcpu.Pod
+	nominated    int // number of pods nominated for a node; the resources of these pods are not counted
+	antiAffinity int // number of running pods with anti-affinity
 }
 
 // A Node is a node of the cluster.
 type Node struct {
 	Name    string
-	CPUs    *hybrid.Node // from its report; nil: no valid report
-	Problem string       // why not
+	CPUs    *hybrid.Node // from the node's report; nil if there is no valid report
+	Problem string       // reason why CPUs is nil
 
-	uid       types.UID
-	spec      nodeSpec
-	labels    map[string]string
-	has, free podcpu.List // allocatable and free resources
-	missing   bool        // a report without a node
+	uid               types.UID
+	spec              nodeSpec
+	labels            map[string]string
+	allocatable, free podcpu.List // allocatable and free resources
+	missing           bool        // there is a report, but no Node with that name
 }
 
-// A listedNode has the relevant fields of a Node.
+// A listedNode has the fields of Kubernetes' Node that Read uses.
 type listedNode struct {
 	metav1.ObjectMeta `json:"metadata"`
 	Spec              nodeSpec `json:"spec"`
@@ -67,12 +67,13 @@ type taint struct {
 	Effect string `json:"effect"`
 }
 
-// nodeCPUs is where reports are.
-var nodeCPUs = "/apis/" + v1alpha1.GroupVersion.String() + "/" + v1alpha1.NodeCPUs
+// nodeCPUsPath is the path of the reports in the API.
+var nodeCPUsPath = "/apis/" + v1alpha1.GroupVersion.String() + "/" + v1alpha1.NodeCPUs
 
-// Read reads the nodes, their reports, and the pods. Reports come first: a pod that is bound meanwhile counts besides.
+// Read reads the reports, the nodes and the pods. It reads the reports first, so that a pod that is bound in the meantime is added to its
+// node's report and not missed.
 func Read(ctx context.Context, c *apiserver.Client) (*Survey, error) {
-	reports, err := apiserver.List[v1alpha1.NodeCPU](ctx, c, nodeCPUs)
+	reports, err := apiserver.List[v1alpha1.NodeCPU](ctx, c, nodeCPUsPath)
 	if apierrors.IsNotFound(err) {
 		return nil, ErrNoDefinitions
 	}
@@ -90,7 +91,7 @@ func Read(ctx context.Context, c *apiserver.Client) (*Survey, error) {
 	return newSurvey(reports, nodes, pods), nil
 }
 
-// newSurvey combines the objects.
+// newSurvey combines the objects to a Survey.
 func newSurvey(reports []v1alpha1.NodeCPU, nodes []listedNode, pods []podcpu.Pod) *Survey {
 	s := &Survey{cluster: cluster.New(time.Hour), pods: pods}
 	at := map[string]*Node{}
@@ -98,7 +99,7 @@ func newSurvey(reports []v1alpha1.NodeCPU, nodes []listedNode, pods []podcpu.Pod
 		n := &nodes[i]
 		free := podcpu.List{}
 		free.Add(n.Status.Allocatable)
-		at[n.Name] = &Node{Name: n.Name, uid: n.UID, spec: n.Spec, labels: n.Labels, has: n.Status.Allocatable, free: free, Problem: "no Candor on node"}
+		at[n.Name] = &Node{Name: n.Name, uid: n.UID, spec: n.Spec, labels: n.Labels, allocatable: n.Status.Allocatable, free: free, Problem: "no Candor on node"}
 	}
 	now := time.Now()
 	for i := range reports {
@@ -108,9 +109,9 @@ func newSurvey(reports []v1alpha1.NodeCPU, nodes []listedNode, pods []podcpu.Pod
 			n = &Node{Name: r.Name, missing: true}
 			at[r.Name] = n
 		}
-		n.hear(s.cluster, r, now)
+		n.addReport(s.cluster, r, now)
 	}
-	s.count(at, now)
+	s.addPods(at, now)
 	for _, n := range at {
 		s.Nodes = append(s.Nodes, *n)
 	}
@@ -118,8 +119,8 @@ func newSurvey(reports []v1alpha1.NodeCPU, nodes []listedNode, pods []podcpu.Pod
 	return s
 }
 
-// hear takes a node's report.
-func (n *Node) hear(c *cluster.Cluster, r *v1alpha1.NodeCPU, now time.Time) {
+// addReport stores the node's report, or the problem with it.
+func (n *Node) addReport(c *cluster.Cluster, r *v1alpha1.NodeCPU, now time.Time) {
 	node, err := nodecpu.Node(&r.Status)
 	switch owner := r.NodeUID(); {
 	case n.uid != "" && owner != "" && owner != n.uid:
@@ -137,8 +138,8 @@ func (n *Node) hear(c *cluster.Cluster, r *v1alpha1.NodeCPU, now time.Time) {
 	}
 }
 
-// count adds the pods to their nodes.
-func (s *Survey) count(at map[string]*Node, now time.Time) {
+// addPods adds the pods to their nodes.
+func (s *Survey) addPods(at map[string]*Node, now time.Time) {
 	for i := range s.pods {
 		p := &s.pods[i]
 		n := at[p.Spec.NodeName]
@@ -152,20 +153,20 @@ func (s *Survey) count(at map[string]*Node, now time.Time) {
 			continue
 		}
 		if p.Spec.Affinity.AntiPod {
-			s.keepAway++
+			s.antiAffinity++
 		}
-		n.take(p)
+		n.addPod(p)
 		if p.IsMirror() {
 			continue
 		}
-		if asks, err := podcpu.ReadBound(p); err == nil { // else no node has room for it
+		if asks, err := podcpu.ReadBound(p); err == nil { // an invalid request fits on no node
 			s.cluster.Bound(n.Name, asks, now)
 		}
 	}
 }
 
-// take counts a pod by Kubernetes' own accounts.
-func (n *Node) take(p *podcpu.Pod) {
+// addPod subtracts the pod's requests from the free resources of the node.
+func (n *Node) addPod(p *podcpu.Pod) {
 	for name, q := range p.Requests() {
 		if left, is := n.free[name]; is {
 			left.Sub(q)
@@ -178,7 +179,7 @@ func (n *Node) take(p *podcpu.Pod) {
 	}
 }
 
-// Names are the names of a node's containers, by their IDs there.
+// Names maps the ID of each container in a report to the names of its namespace, pod and container.
 func (s *Survey) Names() map[string]podname.Name {
 	names := map[string]podname.Name{}
 	for i := range s.pods {
@@ -193,7 +194,7 @@ func (s *Survey) Names() map[string]podname.Name {
 	return names
 }
 
-// Node returns the node of a name.
+// Node returns the node with a name.
 func (s *Survey) Node(name string) (*Node, error) {
 	i := slices.IndexFunc(s.Nodes, func(n Node) bool { return n.Name == name })
 	if i < 0 {

@@ -8,8 +8,8 @@ import (
 	"github.com/candor-project/candor/kube/podcpu"
 )
 
-// unseenOf lists the fields of a pod that this package ignores and a scheduler uses.
-func unseenOf(p *podcpu.Pod) (lines []string) {
+// ignoredFields lists the fields of a pod that affect kube-scheduler but are not evaluated here.
+func ignoredFields(p *podcpu.Pod) (lines []string) {
 	say := func(is bool, what string) {
 		if is {
 			lines = append(lines, what)
@@ -47,7 +47,7 @@ func unseenOf(p *podcpu.Pod) (lines []string) {
 	return lines
 }
 
-// Unseen lists the facts of the cluster that this package ignores and a scheduler uses.
+// Unseen lists the facts of the cluster that affect kube-scheduler but are not evaluated here.
 func (s *Survey) Unseen() (lines []string) {
 	unknown := map[string]int{}
 	for i := range s.Nodes {
@@ -63,8 +63,8 @@ func (s *Survey) Unseen() (lines []string) {
 	if s.nominated > 0 {
 		lines = append(lines, count(s.nominated, "pod")+" with a node in view by preemption: their room")
 	}
-	if s.keepAway > 0 {
-		lines = append(lines, count(s.keepAway, "running pod")+" with anti-affinity: whom they keep away")
+	if s.antiAffinity > 0 {
+		lines = append(lines, count(s.antiAffinity, "running pod")+" with anti-affinity: whom they keep away")
 	}
 	return lines
 }

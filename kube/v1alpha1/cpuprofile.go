@@ -5,7 +5,7 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 )
 
-// A CPUProfile sets the settings of containers in its namespace. Annotations of a pod have precedence.
+// A CPUProfile sets the CPU settings of containers in its namespace. A pod's annotations take precedence over CPUProfiles.
 //
 // +kubebuilder:object:root=true
 // +kubebuilder:resource:categories=candor
@@ -20,19 +20,19 @@ type CPUProfile struct {
 	metav1.TypeMeta   `json:",inline"`
 	metav1.ObjectMeta `json:"metadata,omitempty"`
 
-	// Spec selects containers and has their settings.
+	// Spec selects containers and sets their settings.
 	Spec CPUProfileSpec `json:"spec"`
 }
 
-// CPUProfileSpec selects containers and sets their settings. It selects a container if its pod has the labels and its image matches a pattern;
-// one of the two can be empty.
+// CPUProfileSpec selects containers and sets their settings. It selects a container if selector matches the pod's labels and one of images
+// matches the container's image. A missing selector or missing images match everything, but one of the two is required.
 //
 // +kubebuilder:validation:XValidation:rule="has(self.selector) || has(self.images)",message="selector or images is required"
 // +kubebuilder:validation:XValidation:rule="has(self.class) || has(self.policy) || has(self.topology) || has(self.view) || has(self.burst)",message="no setting: at least one of class, policy, topology, view, burst is required"
 type CPUProfileSpec struct {
-	// Selector selects pods by their labels; an empty selector selects all pods.
+	// Selector selects pods by their labels. An empty selector selects all pods.
 	Selector *PodSelector `json:"selector,omitempty"`
-	// Images are patterns of images, in which * matches any characters: "registry.example/spark/*".
+	// Images are patterns of image names, such as "registry.example/spark/*", in which * stands for any number of characters.
 	// +kubebuilder:validation:MinItems=1
 	// +kubebuilder:validation:MaxItems=64
 	// +kubebuilder:validation:items:MinLength=1
@@ -40,28 +40,30 @@ type CPUProfileSpec struct {
 	// +listType=set
 	Images []string `json:"images,omitempty"`
 
-	// The settings have the values of the annotations candor.dev/class, policy and so on; an empty setting is unset.
+	// The following settings have the same values as the annotations candor.dev/class, candor.dev/policy and so on. "" leaves a setting
+	// unset.
 
-	// Class is "sensitive" or "flexible".
+	// Class is "sensitive" for containers that size themselves by the CPUs they see, or "flexible" for others.
 	// +kubebuilder:validation:Enum=sensitive;flexible
 	Class string `json:"class,omitempty"`
-	// Policy is the handling of a sensitive container whose view cannot equal its limit.
+	// Policy is "strict" to refuse a sensitive container whose view cannot equal its limit, or "best-effort" to place it anyway.
 	// +kubebuilder:validation:Enum=strict;"best-effort"
 	Policy string `json:"policy,omitempty"`
-	// Topology is the topology policy.
+	// Topology is the topology policy: the placement preference of a container among NUMA nodes, L3 caches and cores.
 	// +kubebuilder:validation:Enum=prefer;"single-numa";"single-l3";"whole-cores";none
 	Topology string `json:"topology,omitempty"`
-	// View is "full", files with the visible CPUs besides the affinity, or "affinity".
+	// View is "affinity" to limit the visible CPUs only by the CPU affinity, or "full" to replace the files with CPU numbers in /sys and
+	// /proc as well.
 	// +kubebuilder:validation:Enum=full;affinity
 	View string `json:"view,omitempty"`
-	// Burst is the short-term CPU use beyond the limit.
+	// Burst selects how the container can use unused CPU time later, beyond its limit.
 	// +kubebuilder:validation:Enum=none;kernel;quota;auto
 	Burst string `json:"burst,omitempty"`
 }
 
-// A PodSelector is a Kubernetes label selector with bounds on its size. A pod has to meet all requirements.
+// A PodSelector is a Kubernetes label selector with bounds on its size. It selects the pods that meet all requirements.
 type PodSelector struct {
-	// MatchLabels are labels and their values.
+	// MatchLabels maps names of labels to the required values.
 	// +kubebuilder:validation:MaxProperties=64
 	MatchLabels map[string]LabelValue `json:"matchLabels,omitempty"`
 	// MatchExpressions are requirements on labels.
@@ -86,14 +88,14 @@ type PodSelectorRequirement struct {
 	// Operator relates the label to the values.
 	// +kubebuilder:validation:Enum=In;NotIn;Exists;DoesNotExist
 	Operator metav1.LabelSelectorOperator `json:"operator"`
-	// Values are the values of In and NotIn.
+	// Values are the values for the operators In and NotIn.
 	// +kubebuilder:validation:MaxItems=64
 	// +kubebuilder:validation:items:MaxLength=63
 	// +listType=atomic
 	Values []string `json:"values,omitempty"`
 }
 
-// Selector returns the label selector of client libraries. A nil PodSelector selects no pod.
+// Selector converts s to the selector type of Kubernetes' client libraries. A nil PodSelector selects no pod.
 func (s *PodSelector) Selector() (labels.Selector, error) {
 	if s == nil {
 		return labels.Nothing(), nil

@@ -8,8 +8,8 @@ import (
 	"slices"
 )
 
-// Fingerprint is a short hash of a set of pods by their UIDs: 16 hexadecimal digits, independent of the order and of repetitions. It ignores the
-// empty UID.
+// Fingerprint returns a hash of a set of pods: 16 hexadecimal digits. pods are their UIDs. Order, repetitions and empty UIDs do not change
+// the result.
 func Fingerprint(pods []string) string {
 	set := make(map[string]struct{}, len(pods))
 	for _, pod := range pods {
@@ -18,12 +18,12 @@ func Fingerprint(pods []string) string {
 	delete(set, "")
 	hash := sha256.New()
 	for _, pod := range slices.Sorted(maps.Keys(set)) {
-		_, _ = io.WriteString(hash, pod+"\n") // a hash takes all
+		_, _ = io.WriteString(hash, pod+"\n") // writing to a hash cannot fail
 	}
 	return hex.EncodeToString(hash.Sum(nil)[:8])
 }
 
-// Pods returns the UIDs of the pods that have grants, as often as they have.
+// Pods returns the pod UID of each grant, with repetitions, and "" for containers outside of Kubernetes.
 func (s *NodeCPUStatus) Pods() []string {
 	pods := make([]string, 0, len(s.Grants))
 	for i := range s.Grants {

@@ -5,7 +5,8 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// A NodeCPU holds the CPUs of the node with the same name, and their holders. Only the node's agent, candor nri --publish, writes it.
+// A NodeCPU reports the CPUs of the node with the same name, and the containers that have them. Only the agent on the node, candor nri
+// --publish, writes it.
 //
 // +kubebuilder:object:root=true
 // +kubebuilder:subresource:status
@@ -24,12 +25,12 @@ type NodeCPU struct {
 	metav1.TypeMeta   `json:",inline"`
 	metav1.ObjectMeta `json:"metadata,omitempty"`
 
-	// Status is the last report.
+	// Status is the last report of the node.
 	Status NodeCPUStatus `json:"status,omitzero"`
 }
 
-// NodeUID returns the UID of the Node that a NodeCPU belongs to; empty: it names none. A Node that has the same name and another UID may be
-// another machine.
+// NodeUID returns the UID of the Node that owns the NodeCPU, or "" if there is no owner. A present Node with the same name but another UID
+// can be another machine.
 func (n *NodeCPU) NodeUID() types.UID {
 	for _, owner := range n.OwnerReferences {
 		if owner.Kind == "Node" {
@@ -47,21 +48,21 @@ type NodeCPUStatus struct {
 	// Counter increases by 1 with each report.
 	// +kubebuilder:validation:Minimum=1
 	Counter int64 `json:"counter"`
-	// Reported is the time of the report by the node's clock. It is informative: no decision depends on it.
+	// Reported is the time of the report by the node's clock. It is informational: Candor makes no decision with it.
 	Reported metav1.Time `json:"reported"`
-	// Fingerprint is the Fingerprint of the UIDs of the pods in the report.
+	// Fingerprint is a hash of the UIDs of the pods in the report.
 	// +kubebuilder:validation:Pattern=`^[0-9a-f]{16}$`
 	Fingerprint string `json:"fingerprint"`
 
 	// Machine is the topology of the node.
 	Machine Machine `json:"machine"`
-	// Algorithm is "candor" or "paper".
+	// Algorithm is the allocation algorithm of the node: "candor" or "paper".
 	// +kubebuilder:validation:Enum=candor;paper
 	Algorithm string `json:"algorithm"`
-	// Policy is the node's default policy of sensitive containers: "strict" or "best-effort".
+	// Policy is the node's default policy for sensitive containers: "strict" or "best-effort".
 	// +kubebuilder:validation:Enum=strict;"best-effort"
 	Policy string `json:"policy,omitempty"`
-	// MinShared is CPU time that sensitive containers never get; empty: none.
+	// MinShared is the amount of CPU time that sensitive containers never get. Empty means 0.
 	// +kubebuilder:validation:MaxLength=8
 	// +kubebuilder:validation:Pattern=`^[0-9]+m?$`
 	MinShared string `json:"minShared,omitempty"`
@@ -69,13 +70,13 @@ type NodeCPUStatus struct {
 	// +kubebuilder:validation:MaxLength=4096
 	// +kubebuilder:validation:Pattern=`^[0-9,-]*$`
 	Reserved string `json:"reserved,omitempty"`
-	// Usable are the CPUs that Candor allocates.
+	// Usable are the CPUs that Candor allocates to containers.
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=4096
 	// +kubebuilder:validation:Pattern=`^[0-9,-]+$`
 	Usable string `json:"usable"`
 
-	// Pools are the pools of the usable CPUs.
+	// Pools divide the usable CPUs by their use.
 	Pools Pools `json:"pools"`
 	// Counts are the sizes of the pools.
 	Counts Counts `json:"counts"`
@@ -83,21 +84,20 @@ type NodeCPUStatus struct {
 	// +kubebuilder:validation:MaxLength=8
 	// +kubebuilder:validation:Pattern=`^[0-9]+m?$`
 	Sensitive string `json:"sensitive"`
-	// SharedTime is the part of Sensitive on CPUs in more than one container's cpuset.
+	// SharedTime is the part of Sensitive that is allocated on CPUs of more than one container.
 	// +kubebuilder:validation:MaxLength=8
 	// +kubebuilder:validation:Pattern=`^[0-9]+m?$`
 	SharedTime string `json:"sharedTime"`
 
-	// Grants are the grants of the containers, in order of arrival.
+	// Grants are the containers' CPUs, in the order in which the containers were placed.
 	// +kubebuilder:validation:MaxItems=4096
 	// +listType=atomic
 	Grants []Grant `json:"grants,omitempty"`
 }
 
-// A Machine is the part of a node's topology that decides which CPUs a container gets. Sockets, L3s and Cores are lists of CPU sets, separated
-// by blanks.
+// A Machine is the topology of a node, as far as the allocator uses it. Sockets, L3s and Cores are lists of CPU sets, separated by blanks.
 type Machine struct {
-	// Description is the machine in hwloc's notation; empty if the notation cannot express it.
+	// Description is the machine in hwloc's synthetic notation. It is empty if the notation cannot describe the machine.
 	// +kubebuilder:validation:MaxLength=256
 	Description string `json:"description,omitempty"`
 	// +kubebuilder:validation:MinLength=1
@@ -114,28 +114,28 @@ type Machine struct {
 	// +kubebuilder:validation:MaxLength=8192
 	// +kubebuilder:validation:Pattern=`^[0-9, -]+$`
 	Sockets string `json:"sockets"`
-	// NUMANodes are the memory nodes that have online CPUs.
+	// NUMANodes are the NUMA nodes with online CPUs.
 	// +kubebuilder:validation:MinItems=1
 	// +kubebuilder:validation:MaxItems=256
 	// +listType=atomic
 	// +kubebuilder:validation:XValidation:rule="self.all(n, size(n.distances) == size(self))",message="a NUMA node has a distance to each NUMA node"
 	NUMANodes []NUMANode `json:"numaNodes"`
-	// L3s are the CPUs that share an L3 cache; empty where the kernel knows of none.
+	// L3s are the sets of CPUs that share an L3 cache. It is empty if the kernel reports no L3 cache.
 	// +kubebuilder:validation:MaxLength=8192
 	// +kubebuilder:validation:Pattern=`^[0-9, -]*$`
 	L3s string `json:"l3s,omitempty"`
-	// Cores are the cores of several CPUs; the other CPUs are a core each.
+	// Cores are the cores with several CPUs. Each remaining CPU is a separate core.
 	// +kubebuilder:validation:MaxLength=8192
 	// +kubebuilder:validation:Pattern=`^[0-9, -]*$`
 	Cores string `json:"cores,omitempty"`
-	// Speeds distinguish fast and slow CPUs, "0-15:1024 16-23:512": the kernel's cpu_capacity or, without it, the maximum frequency in kHz. Empty:
-	// all CPUs are equal.
+	// Speeds distinguish fast and slow CPUs, such as "0-15:1024 16-23:512". The number is the kernel's cpu_capacity or, if missing, the
+	// maximum frequency in kHz. Empty means that all CPUs are equal.
 	// +kubebuilder:validation:MaxLength=16384
 	// +kubebuilder:validation:Pattern=`^[0-9,: -]*$`
 	Speeds string `json:"speeds,omitempty"`
 }
 
-// A NUMANode is a memory node.
+// A NUMANode is a NUMA node of the machine.
 type NUMANode struct {
 	// +kubebuilder:validation:Minimum=0
 	ID int32 `json:"id"`
@@ -143,7 +143,7 @@ type NUMANode struct {
 	// +kubebuilder:validation:MaxLength=4096
 	// +kubebuilder:validation:Pattern=`^[0-9,-]+$`
 	CPUs string `json:"cpus"`
-	// Distances are those to the nodes of the list, in the firmware's unit (10: local).
+	// Distances are the distances to all NUMA nodes in the order of the list. The firmware defines 10 as the distance of a node to itself.
 	// +kubebuilder:validation:MaxItems=256
 	// +kubebuilder:validation:items:Minimum=1
 	// +kubebuilder:validation:items:Maximum=255
@@ -151,7 +151,8 @@ type NUMANode struct {
 	Distances []int32 `json:"distances"`
 }
 
-// Pools are the pools of the usable CPUs; each CPU is in exactly one.
+// Pools divide the usable CPUs by their use: for a single sensitive container, for fractions of sensitive containers, or for flexible
+// containers. Each usable CPU is in exactly one pool.
 type Pools struct {
 	// +kubebuilder:validation:MaxLength=4096
 	// +kubebuilder:validation:Pattern=`^[0-9,-]*$`
@@ -164,7 +165,7 @@ type Pools struct {
 	Shared string `json:"shared,omitempty"`
 }
 
-// Counts are the numbers of usable CPUs, and of those in each pool.
+// Counts are the number of all usable CPUs, and the number of CPUs in each pool.
 type Counts struct {
 	// +kubebuilder:validation:Minimum=1
 	// +kubebuilder:validation:Maximum=1024
@@ -177,54 +178,54 @@ type Counts struct {
 	Shared int32 `json:"shared"`
 }
 
-// A Grant is the grant of a container.
+// A Grant is the CPU allocation of a container.
 //
 // +kubebuilder:validation:XValidation:rule="!has(self.class) || self.class != 'sensitive' || has(self.limit)",message="a sensitive container has a limit"
 // +kubebuilder:validation:XValidation:rule="!has(self.class) || self.class != 'sensitive' || !has(self.request)",message="a sensitive container has no request apart from its limit"
 // +kubebuilder:validation:XValidation:rule="has(self.class) && self.class == 'sensitive' || !has(self.cpus) || !self.cpus.contains(':')",message="a flexible container has no fraction"
 // +kubebuilder:validation:XValidation:rule="!has(self.topologyMissed) || has(self.topology)",message="topologyMissed requires topology"
 type Grant struct {
-	// Pod is the UID of the container's pod; empty outside of Kubernetes.
+	// Pod is the UID of the container's pod. It is empty for a container outside of Kubernetes.
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=64
 	// +kubebuilder:validation:Pattern=`^[^/]+$`
 	Pod string `json:"pod,omitempty"`
-	// Container is its name; without a pod, the name by which Candor knows it on the node.
+	// Container is the name of the container in the pod. Without a pod, it is Candor's ID of the container on the node.
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=253
 	// +kubebuilder:validation:Pattern=`^[^/]+$`
 	Container string `json:"container"`
-	// Class is "sensitive"; empty: flexible.
+	// Class is the class of the container. Empty means "flexible".
 	// +kubebuilder:validation:Enum=sensitive;flexible
 	Class string `json:"class,omitempty"`
-	// Policy is "best-effort"; empty: strict.
+	// Policy is the policy of a sensitive container. Empty means "strict".
 	// +kubebuilder:validation:Enum=strict;"best-effort"
 	Policy string `json:"policy,omitempty"`
-	// Limit is the CPU limit; empty for a flexible container without a limit.
+	// Limit is the CPU limit. It is empty for a flexible container without a limit.
 	// +kubebuilder:validation:MaxLength=8
 	// +kubebuilder:validation:Pattern=`^[0-9]+m?$`
 	Limit string `json:"limit,omitempty"`
-	// Request is the guarantee of a flexible container; empty: its limit.
+	// Request is the CPU request of a flexible container. Empty means that it equals the limit.
 	// +kubebuilder:validation:MaxLength=8
 	// +kubebuilder:validation:Pattern=`^[0-9]+m?$`
 	Request string `json:"request,omitempty"`
-	// CPUs are the CPUs of a sensitive container, "4,7:500m": CPU 4 is exclusive, CPU 7 carries a fraction of 500m. A flexible container has CPUs here
-	// only if its topology policy confines it.
+	// CPUs are the CPUs of a sensitive container. "4,7:500m" means that CPU 4 is exclusive, and the container has 500m of CPU 7. For a
+	// flexible container, CPUs is only set if its topology policy confines the container to a part of the machine.
 	// +kubebuilder:validation:MaxLength=4096
 	// +kubebuilder:validation:Pattern=`^[0-9,:m-]+$`
 	CPUs string `json:"cpus,omitempty"`
-	// Lost are CPUs that it held when they went offline.
+	// Lost are the container's CPUs that have gone offline.
 	// +kubebuilder:validation:MaxLength=4096
 	// +kubebuilder:validation:Pattern=`^[0-9,-]+$`
 	Lost string `json:"lost,omitempty"`
-	// Topology is its topology policy, unless that is "prefer".
+	// Topology is the topology policy of the container. Empty means "prefer".
 	// +kubebuilder:validation:Enum=prefer;"single-numa";"single-l3";"whole-cores";none
 	Topology string `json:"topology,omitempty"`
-	// TopologyMissed: the topology policy is not met.
+	// TopologyMissed means that the topology policy is not satisfied.
 	TopologyMissed bool `json:"topologyMissed,omitempty"`
-	// Immovable: its fraction stays where it is.
+	// Immovable means that the fraction must not move to another CPU.
 	Immovable bool `json:"immovable,omitempty"`
-	// Held: it has ended, and its pod keeps its CPUs for a restart.
+	// Held means that the container has ended, and its CPUs are kept for a restart.
 	Held bool `json:"held,omitempty"`
 }
 

@@ -6,16 +6,16 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
-// GroupVersion is that of Candor's objects.
+// GroupVersion is the API group and version of Candor's custom resources.
 var GroupVersion = schema.GroupVersion{Group: "candor.dev", Version: "v1alpha1"}
 
-// The resources in paths of the API.
+// Names of the resources in paths of the API.
 const (
 	NodeCPUs    = "nodecpus"
 	CPUProfiles = "cpuprofiles"
 )
 
-// AddToScheme makes the objects known to a scheme.
+// AddToScheme registers Candor's custom resources in a scheme.
 func AddToScheme(s *runtime.Scheme) error {
 	s.AddKnownTypes(GroupVersion, &NodeCPU{}, &NodeCPUList{}, &CPUProfile{}, &CPUProfileList{})
 	metav1.AddToGroupVersion(s, GroupVersion)
