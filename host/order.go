@@ -19,7 +19,7 @@ type write struct {
 	cpus  cpuset.Set
 }
 
-// order returns the cpuset writes that lead from the old CPUs of all cgroups to the new CPUs. At no moment does an
+// orderWrites returns the cpuset writes that lead from the old CPUs of all cgroups to the new CPUs. At no moment does an
 // exclusive CPU run two cgroups. exclusive holds the CPUs that are exclusive before or after.
 //
 // First every cgroup leaves the CPUs that it loses. A cgroup that would keep no CPU jumps as soon as no other cgroup

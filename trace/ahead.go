@@ -6,23 +6,23 @@ import "io"
 const aheadBuffers = 2
 
 // A readAhead reads from its source in another goroutine, so that a file is decompressed in parallel to the parsing.
-type ahead struct {
-	empty chan []byte // buffers to fill
-	full  chan filled // filled buffers in the order of the source; closed when the goroutine has ended
-	now   filled
+type readAhead struct {
+	empty chan []byte     // buffers to fill
+	full  chan readResult // filled buffers in the order of the source; closed when the goroutine has ended
+	now   readResult
 	rest  []byte // the unread part of current
 }
 
 // A readResult is a filled buffer. Read returns the error after the bytes.
-type filled struct {
+type readResult struct {
 	buf []byte
 	n   int
 	err error
 }
 
 // newReadAhead starts the goroutine. The caller must call close.
-func newAhead(in io.Reader) *ahead {
-	a := &ahead{empty: make(chan []byte, aheadBuffers), full: make(chan filled, aheadBuffers)}
+func newReadAhead(in io.Reader) *readAhead {
+	a := &readAhead{empty: make(chan []byte, aheadBuffers), full: make(chan readResult, aheadBuffers)}
 	for range aheadBuffers {
 		a.empty <- make([]byte, bufferBytes)
 	}
@@ -31,10 +31,10 @@ func newAhead(in io.Reader) *ahead {
 }
 
 // fill fills buffers until the end of the source, an error, or the close of empty.
-func (a *ahead) fill(in io.Reader) {
+func (a *readAhead) fill(in io.Reader) {
 	defer close(a.full)
 	for buf := range a.empty {
-		f := filled{buf: buf}
+		f := readResult{buf: buf}
 		for f.n < len(buf) && f.err == nil {
 			var n int
 			n, f.err = in.Read(buf[f.n:])
@@ -48,7 +48,7 @@ func (a *ahead) fill(in io.Reader) {
 }
 
 // Read implements io.Reader. It returns the bytes of the source, and then its error.
-func (a *ahead) Read(p []byte) (int, error) {
+func (a *readAhead) Read(p []byte) (int, error) {
 	for len(a.rest) == 0 {
 		if a.now.err != nil {
 			return 0, a.now.err
@@ -65,12 +65,12 @@ func (a *ahead) Read(p []byte) (int, error) {
 }
 
 // close stops the goroutine, and waits until it has ended, so that the source can be closed. Later reads return io.EOF.
-func (a *ahead) close() {
+func (a *readAhead) close() {
 	if a.empty == nil {
 		return
 	}
 	close(a.empty)
 	for range a.full { // until it is closed
 	}
-	*a = ahead{now: filled{err: io.EOF}}
+	*a = readAhead{now: readResult{err: io.EOF}}
 }

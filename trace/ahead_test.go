@@ -25,7 +25,7 @@ func TestAhead(t *testing.T) {
 		if rapid.Bool().Draw(rt, "with the error") {
 			in = iotest.DataErrReader(in)
 		}
-		a := newAhead(in)
+		a := newReadAhead(in)
 		defer a.close()
 		var got []byte
 		var err error
@@ -45,7 +45,7 @@ func TestAhead(t *testing.T) {
 // TestAheadClose: after close nobody reads the source, and what is read is the end.
 func TestAheadClose(t *testing.T) {
 	source := &watched{in: endless{}}
-	a := newAhead(source)
+	a := newReadAhead(source)
 	if n, err := a.Read(make([]byte, 10)); n != 10 || err != nil {
 		t.Fatal(n, err)
 	}

@@ -23,7 +23,7 @@ const (
 
 // azureMinLife is the time between two samples of the source. It is the minimum lifetime of a VM, because a VM in a single sample has equal
 // times of creation and deletion.
-const azureLeast = 300 * Second
+const azureMinLife = 300 * Second
 
 // azureClasses are the categories of the virtual machines.
 var azureClasses = []Class{{"Delay-insensitive", false}, {"Interactive", true}, {"Unknown", false}}
@@ -31,7 +31,7 @@ var azureClasses = []Class{{"Delay-insensitive", false}, {"Interactive", true}, 
 // An azure reads Azure's virtual machines of 2017 (AzurePublicDatasetV1). The data contain no physical machines, so the spec has their
 // number and their common size.
 type azure struct {
-	whole
+	unsorted
 	vms   map[uint64]bool   // hashes of the names that were read
 	tasks map[uint64]uint32 // number of VMs read so far, by deployment
 	last  Micros            // time of the last sample
@@ -64,9 +64,9 @@ func newAzure(s spec, o Options, t *table, machines int, each capacity) (Reader,
 	r := &azure{vms: map[uint64]bool{}, tasks: map[uint64]uint32{}}
 	r.lenient = o.Lenient
 	r.header = Header{Name: "azure", Source: s.text, Unit: Milli, Classes: azureClasses}
-	r.grow(each)
+	r.addCapacity(each)
 	t.whole = true
-	if err := r.rows(t, len(azureColumns), func() error { return r.vm(t) }); err != nil {
+	if err := r.rows(t, len(azureColumns), func() error { return r.addVM(t) }); err != nil {
 		return nil, err
 	}
 	for i := range r.lives { // the end of a VM that exists in the last sample is unknown
@@ -83,28 +83,28 @@ func newAzure(s spec, o Options, t *table, machines int, each capacity) (Reader,
 }
 
 // addVM adds the virtual machine of the current row.
-func (r *azure) vm(t *table) error {
+func (r *azure) addVM(t *table) error {
 	if t.line == 1 && t.isHeading(azureColumns) { // some copies of the file have a header
 		return nil
 	}
 	name := JobNumber(t.fields[azureVM])
 	if r.vms[name] {
-		return t.wrong("virtual machine listed twice", "%q", shorten(t.fields[azureVM]))
+		return t.rowError("virtual machine listed twice", "%q", shorten(t.fields[azureVM]))
 	}
 	r.vms[name] = true
-	life, err := r.life(t)
+	life, err := r.readLife(t)
 	if err != nil {
 		return err
 	}
 	class := slices.IndexFunc(azureClasses, func(c Class) bool { return c.Name == string(t.fields[azureCategory]) })
 	if class < 0 {
-		return t.wrong("vmcategory", "%q: must be Delay-insensitive, Interactive or Unknown", shorten(t.fields[azureCategory]))
+		return t.rowError("vmcategory", "%q: must be Delay-insensitive, Interactive or Unknown", shorten(t.fields[azureCategory]))
 	}
 	c, err := azureCapacity(t)
 	if err != nil {
 		return err
 	}
-	if err := r.fits(c, t); err != nil {
+	if err := r.checkFits(c, t); err != nil {
 		return err
 	}
 	life.Job, life.Class = JobNumber(t.fields[azureDeployment]), uint8(class)
@@ -116,20 +116,20 @@ func (r *azure) vm(t *table) error {
 }
 
 // readLife reads the creation and deletion of a virtual machine.
-func (r *azure) life(t *table) (lifetime, error) {
+func (r *azure) readLife(t *table) (lifetime, error) {
 	var at [2]Micros
 	for i, column := range []int{azureCreated, azureDeleted} {
 		s, ok := parseUint(t.fields[column])
 		if !ok || s > 1e12 {
-			return lifetime{}, t.wrong(azureColumns[column], "%q: must be seconds", shorten(t.fields[column]))
+			return lifetime{}, t.rowError(azureColumns[column], "%q: must be seconds", shorten(t.fields[column]))
 		}
 		at[i] = Micros(s) * Second
 	}
 	if at[1] < at[0] {
-		return lifetime{}, t.wrong("events out of order", "deleted at %s, created at %s", t.fields[azureDeleted], t.fields[azureCreated])
+		return lifetime{}, t.rowError("events out of order", "deleted at %s, created at %s", t.fields[azureDeleted], t.fields[azureCreated])
 	}
 	r.last = max(r.last, at[1])
-	return lifetime{Event: Event{Time: at[0], Flags: atStart(at[0])}, until: max(at[1], at[0]+azureLeast), reason: Killed}, nil
+	return lifetime{Event: Event{Time: at[0], Flags: atStart(at[0])}, until: max(at[1], at[0]+azureMinLife), reason: Killed}, nil
 }
 
 // azureCapacity reads the cores and the memory. The source calls the unit of memory GB, but values such as 1.75 show that it is GiB.
@@ -138,9 +138,9 @@ func azureCapacity(t *table) (capacity, error) {
 	memory, okMemory := parseScaled(t.fields[azureMemory], 6)
 	switch {
 	case !okCores || !fitsInt32(uint64(cores)):
-		return capacity{}, t.wrong("vmcorecount", "%q: must be a number of cores such as 2", shorten(t.fields[azureCores]))
+		return capacity{}, t.rowError("vmcorecount", "%q: must be a number of cores such as 2", shorten(t.fields[azureCores]))
 	case !okMemory || memory > 1e12:
-		return capacity{}, t.wrong("vmmemory", "%q: must be GB such as 1.75", shorten(t.fields[azureMemory]))
+		return capacity{}, t.rowError("vmmemory", "%q: must be GB such as 1.75", shorten(t.fields[azureMemory]))
 	}
 	return capacity{int32(cores), int32((memory*1024 + 999_999) / 1_000_000)}, nil
 }

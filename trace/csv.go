@@ -28,7 +28,7 @@ var plainColumns = strings.Split("time,event,machine,job,task,cpu,memory,class,p
 var plainClasses = []Class{{"flexible", false}, {"sensitive", true}}
 
 // A plainReader reads a file in the CSV format that docs/reference/trace-formats.md defines. The first line names the columns.
-type plain struct {
+type plainReader struct {
 	source
 	*table
 	column   [plainCount]int // maps a column to its index in the file; -1 if the file does not have it
@@ -57,7 +57,7 @@ func openPlain(s spec, o Options) (Reader, error) {
 }
 
 func newPlain(s spec, o Options, t *table) (Reader, error) {
-	p := &plain{table: t, machines: map[string]*namedMachine{}}
+	p := &plainReader{table: t, machines: map[string]*namedMachine{}}
 	p.lenient = o.Lenient
 	p.header = Header{Name: "csv", Source: s.text, Unit: Milli, Classes: plainClasses}
 	if err := p.readNames(); err != nil {
@@ -67,12 +67,12 @@ func newPlain(s spec, o Options, t *table) (Reader, error) {
 }
 
 // Close implements Reader.
-func (p *plain) Close() error { return p.table.close() }
+func (p *plainReader) Close() error { return p.table.close() }
 
 // readNames reads the names of the columns in the first line.
-func (p *plain) readNames() error {
+func (p *plainReader) readNames() error {
 	if err := p.table.next(); err == io.EOF {
-		return p.wrong("empty", "the first line must name the columns, such as time,event,machine,job,task,cpu,memory")
+		return p.rowError("empty", "the first line must name the columns, such as time,event,machine,job,task,cpu,memory")
 	} else if err != nil {
 		return err
 	}
@@ -84,22 +84,22 @@ func (p *plain) readNames() error {
 		known := slices.Index(plainColumns, strings.TrimPrefix(string(name), "\ufeff"))
 		switch {
 		case known < 0:
-			return p.wrong("column", "%q: must be one of %s", shorten(name), strings.Join(plainColumns, ","))
+			return p.rowError("column", "%q: must be one of %s", shorten(name), strings.Join(plainColumns, ","))
 		case p.column[known] >= 0:
-			return p.wrong("column", "%q is there twice", name)
+			return p.rowError("column", "%q is there twice", name)
 		}
 		p.column[known] = i
 	}
 	for _, needed := range []int{plainTime, plainEvent, plainMachine, plainJob, plainCPU} {
 		if p.column[needed] < 0 {
-			return p.wrong("column", "%s is missing: time, event, machine, job and cpu are required", plainColumns[needed])
+			return p.rowError("column", "%s is missing: time, event, machine, job and cpu are required", plainColumns[needed])
 		}
 	}
 	return nil
 }
 
 // get returns a field of the current row, or nil if the file does not have the column.
-func (p *plain) get(column int) []byte {
+func (p *plainReader) get(column int) []byte {
 	if p.column[column] < 0 {
 		return nil
 	}
@@ -107,14 +107,14 @@ func (p *plain) get(column int) []byte {
 }
 
 // badValue returns the error for an invalid value of the current row.
-func (p *plain) bad(column int, want string) error {
-	return p.wrong(plainColumns[column], "%q: must be %s", shorten(p.get(column)), want)
+func (p *plainReader) bad(column int, want string) error {
+	return p.rowError(plainColumns[column], "%q: must be %s", shorten(p.get(column)), want)
 }
 
 // Next implements Reader.
-func (p *plain) Next(e *Event) error {
+func (p *plainReader) Next(e *Event) error {
 	for {
-		err := p.row(e)
+		err := p.readRow(e)
 		if err == nil {
 			return nil
 		}
@@ -125,11 +125,11 @@ func (p *plain) Next(e *Event) error {
 }
 
 // readRow reads the next row as an event.
-func (p *plain) row(e *Event) error {
+func (p *plainReader) readRow(e *Event) error {
 	if err := p.table.next(); err != nil {
 		return err
 	}
-	if err := p.want(p.names); err != nil {
+	if err := p.checkFields(p.names); err != nil {
 		return err
 	}
 	t, ok := parseScaled(p.get(plainTime), 6)
@@ -137,19 +137,19 @@ func (p *plain) row(e *Event) error {
 		return p.bad(plainTime, "seconds since the start, such as 0 or 12.5")
 	}
 	if Micros(t) < p.last {
-		return p.wrong("events out of order", "%s after %v", p.get(plainTime), p.last.Seconds())
+		return p.rowError("events out of order", "%s after %v", p.get(plainTime), p.last.Seconds())
 	}
 	*e = Event{Time: Micros(t), Flags: atStart(Micros(t))}
 	var err error
 	switch kind := slices.Index(kindWords[:], string(p.get(plainEvent))); Kind(max(kind, 0)) {
 	case MachineAdd, MachineRemove, MachineUpdate:
 		e.Kind = Kind(kind)
-		err = p.machine(e)
+		err = p.readMachine(e)
 	case Submit:
 		e.Kind = Submit
-		err = p.submit(e)
+		err = p.readSubmit(e)
 	case End:
-		err = p.end(e)
+		err = p.readEnd(e)
 	default:
 		err = p.bad(plainEvent, strings.Join(kindWords[1:], ", "))
 	}

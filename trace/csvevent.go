@@ -8,7 +8,7 @@ import (
 )
 
 // readMachine fills in the event of a machine from the current row.
-func (p *plain) machine(e *Event) error {
+func (p *plainReader) readMachine(e *Event) error {
 	name := p.get(plainMachine)
 	m := p.machines[string(name)]
 	there := m != nil && m.there
@@ -16,9 +16,9 @@ func (p *plain) machine(e *Event) error {
 	case len(name) == 0:
 		return p.bad(plainMachine, "the machine's name")
 	case e.Kind == MachineAdd && there:
-		return p.wrong("machine added twice", "%q", shorten(name))
+		return p.rowError("machine added twice", "%q", shorten(name))
 	case e.Kind != MachineAdd && !there:
-		return p.wrong("unknown machine", "%q was not added before", shorten(name))
+		return p.rowError("unknown machine", "%q was not added before", shorten(name))
 	}
 	var c capacity
 	if e.Kind != MachineRemove {
@@ -29,7 +29,7 @@ func (p *plain) machine(e *Event) error {
 		if c.cpu == 0 {
 			return p.bad(plainCPU, "the machine's CPUs, such as 16")
 		}
-		p.grow(c)
+		p.addCapacity(c)
 	}
 	if m == nil {
 		m = &namedMachine{number: uint32(len(p.machines))}
@@ -42,7 +42,7 @@ func (p *plain) machine(e *Event) error {
 
 // capacity reads CPU and memory of the current row. round rounds to MiB: down for machines and up for containers, so that a container that
 // does not fit exactly never fits after rounding.
-func (p *plain) capacity(round func(float64) float64) (capacity, error) {
+func (p *plainReader) capacity(round func(float64) float64) (capacity, error) {
 	cpu, ok := parseCPU(p.get(plainCPU))
 	if !ok {
 		return capacity{}, p.bad(plainCPU, "a number of CPUs such as 2, 1.5 or 1500m")
@@ -55,7 +55,7 @@ func (p *plain) capacity(round func(float64) float64) (capacity, error) {
 }
 
 // readName reads the job and the task of the current row.
-func (p *plain) name(e *Event) error {
+func (p *plainReader) readName(e *Event) error {
 	job := p.get(plainJob)
 	if len(job) == 0 {
 		return p.bad(plainJob, "a number or a name")
@@ -72,12 +72,12 @@ func (p *plain) name(e *Event) error {
 }
 
 // readSubmit fills in a Submit from the current row.
-func (p *plain) submit(e *Event) error {
-	if err := p.name(e); err != nil {
+func (p *plainReader) readSubmit(e *Event) error {
+	if err := p.readName(e); err != nil {
 		return err
 	}
 	if _, known := p.live.slot(e.Job, e.Task); known {
-		return p.wrong("submitted twice", "task %d of job %q has not ended", e.Task, shorten(p.get(plainJob)))
+		return p.rowError("submitted twice", "task %d of job %q has not ended", e.Task, shorten(p.get(plainJob)))
 	}
 	c, err := p.capacity(math.Ceil)
 	if err != nil {
@@ -86,10 +86,10 @@ func (p *plain) submit(e *Event) error {
 	if len(p.get(plainCPU)) == 0 {
 		e.Flags |= NoRequest
 	}
-	if err := p.attributes(e); err != nil {
+	if err := p.readAttributes(e); err != nil {
 		return err
 	}
-	if err := p.fits(c, p.table); err != nil {
+	if err := p.checkFits(c, p.table); err != nil {
 		return err
 	}
 	e.CPU, e.Memory = c.cpu, c.memory
@@ -99,7 +99,7 @@ func (p *plain) submit(e *Event) error {
 }
 
 // readAttributes reads the optional fields of a Submit.
-func (p *plain) attributes(e *Event) error {
+func (p *plainReader) readAttributes(e *Event) error {
 	switch class := p.get(plainClass); string(class) {
 	case "", "flexible":
 	case "sensitive":
@@ -125,8 +125,8 @@ func (p *plain) attributes(e *Event) error {
 }
 
 // readEnd fills in an End from the current row.
-func (p *plain) end(e *Event) error {
-	if err := p.name(e); err != nil {
+func (p *plainReader) readEnd(e *Event) error {
+	if err := p.readName(e); err != nil {
 		return err
 	}
 	reason := 0
@@ -137,7 +137,7 @@ func (p *plain) end(e *Event) error {
 	}
 	slot, known := p.live.slot(e.Job, e.Task)
 	if !known {
-		return p.wrong("an end without a start", "task %d of job %q", e.Task, shorten(p.get(plainJob)))
+		return p.rowError("an end without a start", "task %d of job %q", e.Task, shorten(p.get(plainJob)))
 	}
 	p.live.remove(e.Job, e.Task)
 	p.slots.give(slot)

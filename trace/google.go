@@ -155,20 +155,20 @@ func (g *google) machine(e *Event) error {
 	t := g.machines
 	id, ok := parseUint(t.field(1))
 	if !ok {
-		return t.wrong("machine id", "%q: must be a number", shorten(t.field(1)))
+		return t.rowError("machine id", "%q: must be a number", shorten(t.field(1)))
 	}
 	m := g.numbers[id]
 	*e = Event{Time: t.time, Flags: atStart(t.time)}
 	switch kind := t.field(2); {
 	case len(kind) != 1 || kind[0] < '0' || kind[0] > '2':
-		return t.wrong("event type", "%q: must be 0 (ADD), 1 (REMOVE) or 2 (UPDATE)", shorten(kind))
+		return t.rowError("event type", "%q: must be 0 (ADD), 1 (REMOVE) or 2 (UPDATE)", shorten(kind))
 	case kind[0]-'0' == googleAdd:
 		if m != nil && m.there {
-			return t.wrong("machine added twice", "%d", id)
+			return t.rowError("machine added twice", "%d", id)
 		}
 		e.Kind = MachineAdd
 	case m == nil || !m.there:
-		return t.wrong("unknown machine", "%d was not added before", id)
+		return t.rowError("unknown machine", "%d was not added before", id)
 	case kind[0]-'0' == googleRemove:
 		m.there = false
 		e.Kind, e.Machine = MachineRemove, m.number
@@ -196,7 +196,7 @@ func (g *google) machineCapacity(e *Event, id uint64, m *googleMachine) error {
 		g.numbers[id] = m
 	}
 	m.capacity, m.there = c, true
-	g.grow(c)
+	g.addCapacity(c)
 	e.Machine, e.CPU, e.Memory = m.number, c.cpu, c.memory
 	return nil
 }
@@ -209,7 +209,7 @@ func (g *google) amount(t *googleTable, column int, what string, to *int32) erro
 	}
 	n, ok := parseScaled(field, 9)
 	if !ok || n > One {
-		return t.wrong(what, "%q: must be a fraction of the largest machine, from 0 to 1", shorten(field))
+		return t.rowError(what, "%q: must be a fraction of the largest machine, from 0 to 1", shorten(field))
 	}
 	*to = int32(n)
 	return nil

@@ -102,15 +102,15 @@ func (g *googleTable) next() error {
 	if err != nil {
 		return err
 	}
-	if err := g.want(g.fields); err != nil {
+	if err := g.checkFields(g.fields); err != nil {
 		return err
 	}
 	t, ok := parseUint(g.table.fields[0])
 	if !ok || t > 1<<63-1 {
-		return g.wrong("time", "%q: must be microseconds", shorten(g.table.fields[0]))
+		return g.rowError("time", "%q: must be microseconds", shorten(g.table.fields[0]))
 	}
 	if Micros(t) < g.last {
-		return g.wrong("events out of order", "%d after %d", t, g.last)
+		return g.rowError("events out of order", "%d after %d", t, g.last)
 	}
 	g.time, g.last = Micros(t), Micros(t)
 	return nil

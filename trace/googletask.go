@@ -12,11 +12,11 @@ func (g *google) task(e *Event) (bool, error) {
 	kind := t.field(columnEvent)
 	switch {
 	case !okJob:
-		return false, t.wrong("job id", "%q: must be a number", shorten(t.field(columnJob)))
+		return false, t.rowError("job id", "%q: must be a number", shorten(t.field(columnJob)))
 	case !okIndex || index > 1<<32-1:
-		return false, t.wrong("task index", "%q: must be a number", shorten(t.field(columnTask)))
+		return false, t.rowError("task index", "%q: must be a number", shorten(t.field(columnTask)))
 	case len(kind) != 1 || kind[0] < '0' || kind[0] > '8':
-		return false, t.wrong("event type", "%q: must be 0 (SUBMIT) to 8 (UPDATE_RUNNING)", shorten(kind))
+		return false, t.rowError("event type", "%q: must be 0 (SUBMIT) to 8 (UPDATE_RUNNING)", shorten(kind))
 	}
 	*e = Event{Time: t.time, Job: job, Task: uint32(index), Flags: atStart(t.time)}
 	slot, known := g.live.slot(e.Job, e.Task)
@@ -37,10 +37,10 @@ func (g *google) task(e *Event) (bool, error) {
 // submit processes a SUBMIT row.
 func (g *google) submit(e *Event, known bool) (bool, error) {
 	if known {
-		return false, g.tasks.wrong("submitted twice", "task %d of job %d has not ended", e.Task, e.Job)
+		return false, g.tasks.rowError("submitted twice", "task %d of job %d has not ended", e.Task, e.Job)
 	}
 	if g.submits {
-		return g.begin(e)
+		return g.start(e)
 	}
 	g.live.put(e.Job, e.Task, pendingSlot)
 	return false, nil
@@ -53,30 +53,30 @@ func (g *google) schedule(e *Event, slot uint32, known bool) (bool, error) {
 	unknown := !ok || g.numbers[machine] == nil
 	switch {
 	case unknown && t.time > 0:
-		return false, t.wrong("unknown machine", "%q was not added before", shorten(t.field(columnMachine)))
+		return false, t.rowError("unknown machine", "%q was not added before", shorten(t.field(columnMachine)))
 	case !known && !g.middle:
-		return false, t.wrong("a start without a submit", "task %d of job %d", e.Task, e.Job)
+		return false, t.rowError("a start without a submit", "task %d of job %d", e.Task, e.Job)
 	case g.submits && known:
 		return false, nil
 	case known && slot != pendingSlot:
-		return false, t.wrong("started twice", "task %d of job %d runs", e.Task, e.Job)
+		return false, t.rowError("started twice", "task %d of job %d runs", e.Task, e.Job)
 	}
 	if unknown { // true for 13 of the 132,982 tasks that run at the start
 		g.notes.add("ran at the start on machines that were not there", t.place())
 	}
-	return g.begin(e)
+	return g.start(e)
 }
 
 // start converts the current row to a Submit.
-func (g *google) begin(e *Event) (bool, error) {
+func (g *google) start(e *Event) (bool, error) {
 	t := g.tasks
 	class, okClass := parseUint(t.field(columnClass))
 	priority, okPriority := parseUint(t.field(columnPriority))
 	switch {
 	case !okClass || class > 3:
-		return false, t.wrong("scheduling class", "%q: must be 0 to 3", shorten(t.field(columnClass)))
+		return false, t.rowError("scheduling class", "%q: must be 0 to 3", shorten(t.field(columnClass)))
 	case !okPriority || priority > 11:
-		return false, t.wrong("priority", "%q: must be 0 to 11", shorten(t.field(columnPriority)))
+		return false, t.rowError("priority", "%q: must be 0 to 11", shorten(t.field(columnPriority)))
 	}
 	if err := g.requests(e); err != nil {
 		return false, err
@@ -104,9 +104,9 @@ func (g *google) requests(e *Event) error {
 	case "1":
 		e.Flags |= DifferentMachines
 	default:
-		return t.wrong("different-machines", "%q: must be 0 or 1", shorten(different))
+		return t.rowError("different-machines", "%q: must be 0 or 1", shorten(different))
 	}
-	return g.fits(capacity{e.CPU, e.Memory}, &t.table)
+	return g.checkFits(capacity{e.CPU, e.Memory}, &t.table)
 }
 
 // end processes a row with the end of a task. A task can end before it has started.
@@ -117,7 +117,7 @@ func (g *google) end(e *Event, slot uint32, known bool) (bool, error) {
 		g.notes.add("ends of what started before the first part", t.place())
 		return false, nil
 	case !known:
-		return false, t.wrong("an end without a start", "task %d of job %d", e.Task, e.Job)
+		return false, t.rowError("an end without a start", "task %d of job %d", e.Task, e.Job)
 	}
 	g.live.remove(e.Job, e.Task)
 	if slot == pendingSlot {

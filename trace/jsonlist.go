@@ -78,14 +78,14 @@ func (l *jsonList) decode(v any) error {
 	case err == nil:
 		return nil
 	case errors.As(err, &wrongType), errors.As(err, &wrongTime):
-		return l.wrong("type", "%v", err)
+		return l.itemError("type", "%v", err)
 	default:
 		return l.fault(err)
 	}
 }
 
 // itemError returns an error with the line on which the last item ends.
-func (l *jsonList) wrong(what, format string, args ...any) error {
+func (l *jsonList) itemError(what, format string, args ...any) error {
 	return &SyntaxError{l.file, l.lines.at(l.in.InputOffset()), what, fmt.Sprintf(format, args...)}
 }
 

@@ -21,7 +21,7 @@ var kubeClasses = []Class{{"BestEffort", false}, {"Burstable", false}, {"Guarant
 
 // A kubectl reads a snapshot of a Kubernetes cluster.
 type kubectl struct {
-	whole
+	unsorted
 	submits bool
 	list    *jsonList // the current list
 	nodes   map[string]bool
@@ -49,13 +49,13 @@ func newKubectl(s spec, o Options, nodes, pods *jsonList) (Reader, error) {
 	k.lenient = o.Lenient
 	k.header = Header{Name: "kubectl", Source: s.text, Unit: Milli, Classes: kubeClasses}
 	var machines []Event
-	if err := k.read(nodes, func() error { return k.node(&machines) }); err != nil {
+	if err := k.read(nodes, func() error { return k.addNode(&machines) }); err != nil {
 		return nil, err
 	}
-	if err := k.read(pods, k.pod); err != nil {
+	if err := k.read(pods, k.addPod); err != nil {
 		return nil, err
 	}
-	k.place()
+	k.sortPods()
 	k.arrange(machines)
 	return k, nil
 }
@@ -99,7 +99,7 @@ type kubeNode struct {
 }
 
 // addNode reads the next node, and adds the event of its machine.
-func (k *kubectl) node(machines *[]Event) error {
+func (k *kubectl) addNode(machines *[]Event) error {
 	var n kubeNode
 	if err := k.list.decode(&n); err != nil {
 		return err
@@ -108,14 +108,14 @@ func (k *kubectl) node(machines *[]Event) error {
 	c, err := n.Status.Allocatable.capacity(math.Floor)
 	switch {
 	case name == "":
-		return k.list.wrong("node without a name", "metadata.name is required")
+		return k.list.itemError("node without a name", "metadata.name is required")
 	case k.nodes[name]:
-		return k.list.wrong("machine added twice", "node %s", name)
+		return k.list.itemError("machine added twice", "node %s", name)
 	case err == nil && c.cpu == 0:
 		err = errors.New("no CPU in status.allocatable")
 		fallthrough
 	case err != nil:
-		return k.list.wrong("node's capacity", "node %s: %v", name, err)
+		return k.list.itemError("node's capacity", "node %s: %v", name, err)
 	}
 	if n.Spec.Unschedulable {
 		k.notes.add("nodes that are cordoned", "node "+name)
@@ -124,7 +124,7 @@ func (k *kubectl) node(machines *[]Event) error {
 		k.notes.add("nodes with taints", "node "+name)
 	}
 	k.nodes[name] = true
-	k.grow(c)
+	k.addCapacity(c)
 	*machines = append(*machines, Event{Kind: MachineAdd, Machine: uint32(len(*machines)), CPU: c.cpu, Memory: c.memory, Flags: AtStart})
 	return nil
 }
@@ -140,7 +140,7 @@ type kubePod struct {
 
 // sortPods sorts the pods by creation time, and sets their priorities, jobs and tasks. Priorities are ranks, because a priority of an Event
 // has 8 bits.
-func (k *kubectl) place() {
+func (k *kubectl) sortPods() {
 	slices.SortFunc(k.pods, func(a, b kubePod) int {
 		if d := a.created.Compare(b.created); d != 0 {
 			return d

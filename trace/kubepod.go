@@ -37,7 +37,7 @@ type kubeContainer struct {
 func (o *kubePodObject) name() string { return o.Metadata.Namespace + "/" + o.Metadata.Name }
 
 // addPod reads the next pod, and adds it if it needs resources.
-func (k *kubectl) pod() error {
+func (k *kubectl) addPod() error {
 	var o kubePodObject
 	if err := k.list.decode(&o); err != nil {
 		return err
@@ -45,25 +45,25 @@ func (k *kubectl) pod() error {
 	name := o.name()
 	switch {
 	case o.Metadata.Name == "":
-		return k.list.wrong("pod without a name", "metadata.name is required")
+		return k.list.itemError("pod without a name", "metadata.name is required")
 	case k.names[name]:
-		return k.list.wrong("pod listed twice", "pod %s", name)
+		return k.list.itemError("pod listed twice", "pod %s", name)
 	}
 	k.names[name] = true
-	runs, err := k.runs(&o)
+	runs, err := k.needsResources(&o)
 	if err != nil || !runs {
 		return err
 	}
 	class := slices.IndexFunc(kubeClasses, func(c Class) bool { return c.Name == o.Status.QOSClass })
 	if class < 0 {
-		return k.list.wrong("QoS class", "pod %s: %q: must be BestEffort, Burstable or Guaranteed", name, o.Status.QOSClass)
+		return k.list.itemError("QoS class", "pod %s: %q: must be BestEffort, Burstable or Guaranteed", name, o.Status.QOSClass)
 	}
 	c, asks, err := o.requests()
 	if err == nil {
-		err = k.fitsPod(c)
+		err = k.checkPodFits(c)
 	}
 	if err != nil {
-		return k.list.wrong("pod's request", "pod %s: %v", name, err)
+		return k.list.itemError("pod's request", "pod %s: %v", name, err)
 	}
 	k.note(&o)
 	p := kubePod{name: name, owner: o.owner(), created: o.Metadata.CreationTimestamp, priority: o.Spec.Priority}
@@ -76,7 +76,7 @@ func (k *kubectl) pod() error {
 }
 
 // needsResources reports whether a pod runs, or waits for a node and k includes waiting pods.
-func (k *kubectl) runs(o *kubePodObject) (bool, error) {
+func (k *kubectl) needsResources(o *kubePodObject) (bool, error) {
 	name, node := o.name(), o.Spec.NodeName
 	switch o.Status.Phase {
 	case "Succeeded", "Failed":
@@ -84,21 +84,21 @@ func (k *kubectl) runs(o *kubePodObject) (bool, error) {
 		return false, nil
 	case "Pending", "Running", "Unknown":
 	default:
-		return false, k.list.wrong("phase", "pod %s: %q: must be Pending, Running, Succeeded, Failed or Unknown", name, o.Status.Phase)
+		return false, k.list.itemError("phase", "pod %s: %q: must be Pending, Running, Succeeded, Failed or Unknown", name, o.Status.Phase)
 	}
 	switch {
 	case node == "" && !k.submits:
 		k.notes.add("pods that never started", "pod "+name)
 		return false, nil
 	case node != "" && !k.nodes[node]:
-		return false, k.list.wrong("unknown machine", "pod %s: node %q is not in nodes.json", name, node)
+		return false, k.list.itemError("unknown machine", "pod %s: node %q is not in nodes.json", name, node)
 	}
 	return true, nil
 }
 
 // checkPodFits returns an error for a request that is larger than the largest node.
-func (k *kubectl) fitsPod(c capacity) error {
-	if fault, ok := errors.AsType[*SyntaxError](k.fits(c, &table{})); ok {
+func (k *kubectl) checkPodFits(c capacity) error {
+	if fault, ok := errors.AsType[*SyntaxError](k.checkFits(c, &table{})); ok {
 		return errors.New(fault.Problem + ": " + fault.Detail)
 	}
 	return nil

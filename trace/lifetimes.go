@@ -15,21 +15,21 @@ type lifetime struct {
 
 // An unsorted is the common part of readers whose source is not sorted by time. Such a source must be read completely before the first
 // event. The reader stores a small lifetime for each container.
-type whole struct {
+type unsorted struct {
 	source
 	stream *Memory
 	lives  []lifetime
 }
 
 // Next implements Reader.
-func (w *whole) Next(e *Event) error { return w.stream.Next(e) }
+func (w *unsorted) Next(e *Event) error { return w.stream.Next(e) }
 
 // Close implements Reader.
-func (w *whole) Close() error { return nil }
+func (w *unsorted) Close() error { return nil }
 
 // arrange creates the stream: the machines, then starts and ends sorted by time. At equal times, ends precede starts, except that an end
 // never precedes the start of the same container.
-func (w *whole) arrange(machines []Event) {
+func (w *unsorted) arrange(machines []Event) {
 	type moment struct {
 		time Micros
 		rank int

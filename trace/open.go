@@ -87,7 +87,7 @@ func (f form) parse(text, rest string) (spec, error) {
 		}
 		s.options[key] = value
 	}
-	return s, s.start()
+	return s, s.parseStart()
 }
 
 // optionList lists the options for an error message.
@@ -99,7 +99,7 @@ func (f form) optionList() string {
 }
 
 // parseStart parses the option start, which several forms accept.
-func (s *spec) start() error {
+func (s *spec) parseStart() error {
 	switch value, given := s.options["start"]; {
 	case !given || value == "scheduled":
 	case value == "submitted":

@@ -35,7 +35,7 @@ var openbClasses = []Class{{"BE", false}, {"LS", true}, {"Burstable", false}, {"
 
 // An openb reads the trace of Alibaba's GPU cluster of 2023.
 type openb struct {
-	whole
+	unsorted
 	submits bool
 	names   map[string]bool // names of the nodes, and later of the pods, that were read
 }
@@ -79,12 +79,12 @@ func newOpenb(s spec, o Options, nodes, pods *table) (Reader, error) {
 	r.header = Header{Name: "openb", Source: s.text, Unit: Milli, Classes: openbClasses}
 	var machines []Event
 	r.names = map[string]bool{}
-	err := r.table(nodes, openbNodes, func() error { return r.node(nodes, &machines) })
+	err := r.readTable(nodes, openbNodes, func() error { return r.addNode(nodes, &machines) })
 	if err != nil {
 		return nil, err
 	}
 	r.names = map[string]bool{}
-	if err := r.table(pods, openbPods, func() error { return r.pod(pods) }); err != nil {
+	if err := r.readTable(pods, openbPods, func() error { return r.addPod(pods) }); err != nil {
 		return nil, err
 	}
 	r.arrange(machines)
@@ -92,7 +92,7 @@ func newOpenb(s spec, o Options, nodes, pods *table) (Reader, error) {
 }
 
 // readTable checks the column names in the first row of a table, and calls row for each other row.
-func (r *openb) table(t *table, columns []string, row func() error) error {
+func (r *openb) readTable(t *table, columns []string, row func() error) error {
 	if err := t.columns(columns); err != nil {
 		return err
 	}
@@ -100,15 +100,15 @@ func (r *openb) table(t *table, columns []string, row func() error) error {
 }
 
 // addNode adds the machine of the current row.
-func (r *openb) node(t *table, machines *[]Event) error {
-	if err := r.once(t, "machine added twice"); err != nil {
+func (r *openb) addNode(t *table, machines *[]Event) error {
+	if err := r.checkUnique(t, "machine added twice"); err != nil {
 		return err
 	}
 	c, err := openbCapacity(t)
 	if err != nil {
 		return err
 	}
-	r.grow(c)
+	r.addCapacity(c)
 	*machines = append(*machines, Event{Kind: MachineAdd, Machine: uint32(len(*machines)), CPU: c.cpu, Memory: c.memory, Flags: AtStart})
 	return nil
 }
@@ -119,40 +119,40 @@ func openbCapacity(t *table) (capacity, error) {
 	memory, okMemory := parseUint(t.fields[openbMemory])
 	switch {
 	case !okCPU || !fitsInt32(cpu):
-		return capacity{}, t.wrong("CPU", "%q: must be whole milli-CPU", shorten(t.fields[openbCPU]))
+		return capacity{}, t.rowError("CPU", "%q: must be whole milli-CPU", shorten(t.fields[openbCPU]))
 	case !okMemory || !fitsInt32(memory):
-		return capacity{}, t.wrong("memory", "%q: must be whole MiB", shorten(t.fields[openbMemory]))
+		return capacity{}, t.rowError("memory", "%q: must be whole MiB", shorten(t.fields[openbMemory]))
 	}
 	return capacity{int32(cpu), int32(memory)}, nil
 }
 
 // checkUnique returns an error if the name in the current row was read before.
-func (r *openb) once(t *table, what string) error {
+func (r *openb) checkUnique(t *table, what string) error {
 	name := t.fields[openbName]
 	if r.names[string(name)] {
-		return t.wrong(what, "%q", shorten(name))
+		return t.rowError(what, "%q", shorten(name))
 	}
 	r.names[string(name)] = true
 	return nil
 }
 
 // addPod adds the lifetime of the pod in the current row.
-func (r *openb) pod(t *table) error {
-	if err := r.once(t, "pod listed twice"); err != nil {
+func (r *openb) addPod(t *table) error {
+	if err := r.checkUnique(t, "pod listed twice"); err != nil {
 		return err
 	}
 	c, err := openbCapacity(t)
 	if err != nil {
 		return err
 	}
-	if err := r.fits(c, t); err != nil {
+	if err := r.checkFits(c, t); err != nil {
 		return err
 	}
 	class := slices.IndexFunc(openbClasses, func(c Class) bool { return c.Name == string(t.fields[openbQoS]) })
 	if class < 0 {
-		return t.wrong("qos", "%q: must be BE, LS, Burstable or Guaranteed", shorten(t.fields[openbQoS]))
+		return t.rowError("qos", "%q: must be BE, LS, Burstable or Guaranteed", shorten(t.fields[openbQoS]))
 	}
-	life, err := r.times(t)
+	life, err := r.readLife(t)
 	if err != nil || life == nil {
 		return err
 	}
@@ -166,7 +166,7 @@ func (r *openb) pod(t *table) error {
 }
 
 // readLife reads the start and the end of a pod, and returns nil for a pod that never started.
-func (r *openb) times(t *table) (*lifetime, error) {
+func (r *openb) readLife(t *table) (*lifetime, error) {
 	start, reason := openbScheduled, Finished
 	switch phase := string(t.fields[openbPhase]); phase {
 	case "Running", "Succeeded":
@@ -175,7 +175,7 @@ func (r *openb) times(t *table) (*lifetime, error) {
 	case "Pending":
 		reason = Killed
 	default:
-		return nil, t.wrong("pod_phase", "%q: must be Pending, Running, Succeeded or Failed", shorten(t.fields[openbPhase]))
+		return nil, t.rowError("pod_phase", "%q: must be Pending, Running, Succeeded or Failed", shorten(t.fields[openbPhase]))
 	}
 	if r.submits {
 		start = openbCreated
@@ -187,12 +187,12 @@ func (r *openb) times(t *table) (*lifetime, error) {
 	for i, column := range []int{start, openbDeleted} {
 		s, ok := parseUint(t.fields[column])
 		if !ok || s > 1e12 {
-			return nil, t.wrong(openbPods[column], "%q: must be seconds", shorten(t.fields[column]))
+			return nil, t.rowError(openbPods[column], "%q: must be seconds", shorten(t.fields[column]))
 		}
 		seconds[i] = s
 	}
 	if seconds[1] < seconds[0] {
-		return nil, t.wrong("events out of order", "deleted at %d, started at %d", seconds[1], seconds[0])
+		return nil, t.rowError("events out of order", "deleted at %d, started at %d", seconds[1], seconds[0])
 	}
 	return &lifetime{Event: Event{Time: Micros(seconds[0]) * Second}, until: Micros(seconds[1]) * Second, reason: reason}, nil
 }

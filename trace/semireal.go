@@ -36,7 +36,7 @@ const (
 // afterwards the jobs of a table that was derived from the trace. It draws random ends for the tasks that run at the end of the parts, and
 // random durations for the tasks of the jobs.
 type semiReal struct {
-	*crowd
+	*population
 	parts   *google
 	jobs    *table
 	row     batch    // the next job of the table
@@ -78,7 +78,7 @@ func newSemiReal(s spec, jobs *table, parts *google) (Reader, error) {
 	if err := jobs.columns(jobColumns); err != nil {
 		return nil, err
 	}
-	return &semiReal{crowd: c, parts: parts, jobs: jobs, real: true}, nil
+	return &semiReal{population: c, parts: parts, jobs: jobs, real: true}, nil
 }
 
 // Header implements Reader.
@@ -95,14 +95,14 @@ func (r *semiReal) Next(e *Event) error {
 	if r.real {
 		err := r.parts.Next(e)
 		if err == nil {
-			r.follow(e)
+			r.recordTask(e)
 			return nil
 		}
 		if err != io.EOF {
 			return err
 		}
 		r.real = false
-		r.takeOver()
+		r.planEnds()
 	}
 	for {
 		ok, err := r.step(e)
@@ -117,7 +117,7 @@ func (r *semiReal) Next(e *Event) error {
 }
 
 // recordTask records a task that starts during the parts.
-func (r *semiReal) follow(e *Event) {
+func (r *semiReal) recordTask(e *Event) {
 	r.last = e.Time
 	if e.Kind != Submit {
 		return
@@ -132,7 +132,7 @@ func (r *semiReal) follow(e *Event) {
 }
 
 // planEnds draws the ends of the tasks that run at the end of the parts.
-func (r *semiReal) takeOver() {
+func (r *semiReal) planEnds() {
 	r.slots = r.parts.slots
 	free := make([]bool, len(r.live))
 	for _, slot := range r.slots.free {
@@ -145,7 +145,7 @@ func (r *semiReal) takeOver() {
 		m := &r.live[slot]
 		m.long = r.last-r.started[slot] > longAge
 		m.lasts = m.long && r.rng.Float64() < lasting
-		r.plan(r.last+r.life(m), dueEnd, uint32(slot))
+		r.plan(r.last+r.drawDuration(m), dueEnd, uint32(slot))
 	}
 }
 

@@ -28,14 +28,14 @@ const maxTasks = 100_000
 // readJob reads the job in the current row of the job table.
 func (r *semiReal) readJob() error {
 	t := r.jobs
-	if err := t.want(len(jobColumns)); err != nil {
+	if err := t.checkFields(len(jobColumns)); err != nil {
 		return err
 	}
 	var numbers [jobTasks + 1]uint64
 	for _, column := range []int{jobID, jobSubmit, jobSchedule, jobClass, jobTasks} {
 		n, ok := parseUint(t.fields[column])
 		if !ok {
-			return t.wrong(jobColumns[column], "%q: must be a number", shorten(t.fields[column]))
+			return t.rowError(jobColumns[column], "%q: must be a number", shorten(t.fields[column]))
 		}
 		numbers[column] = n
 	}
@@ -47,15 +47,15 @@ func (r *semiReal) readJob() error {
 	missing := len(t.fields[jobCPU]) == 0
 	switch {
 	case !ended || end < numbers[jobSchedule]:
-		return t.wrong("end_us", "%q: must be a time from schedule_us on, or empty", shorten(t.fields[jobEnd]))
+		return t.rowError("end_us", "%q: must be a time from schedule_us on, or empty", shorten(t.fields[jobEnd]))
 	case !missing && (!ok || cpu > int64(r.parts.largest.cpu)):
-		return t.wrong("cpu_request", "%q: must be a fraction of the largest machine, or empty", shorten(t.fields[jobCPU]))
+		return t.rowError("cpu_request", "%q: must be a fraction of the largest machine, or empty", shorten(t.fields[jobCPU]))
 	case numbers[jobClass] > 3:
-		return t.wrong("sched_class", "%d: must be 0 to 3", numbers[jobClass])
+		return t.rowError("sched_class", "%d: must be 0 to 3", numbers[jobClass])
 	case numbers[jobTasks] == 0 || numbers[jobTasks] > maxTasks:
-		return t.wrong("n_tasks", "%d: must be 1 to %d", numbers[jobTasks], maxTasks)
+		return t.rowError("n_tasks", "%d: must be 1 to %d", numbers[jobTasks], maxTasks)
 	case Micros(numbers[jobSubmit]) < r.rowTime:
-		return t.wrong("events out of order", "%d after %d", numbers[jobSubmit], r.rowTime)
+		return t.rowError("events out of order", "%d after %d", numbers[jobSubmit], r.rowTime)
 	}
 	r.rowTime = Micros(numbers[jobSubmit])
 	r.drawJob(&numbers, Micros(end-numbers[jobSchedule]), int32(cpu))
@@ -76,5 +76,5 @@ func (r *semiReal) drawJob(numbers *[jobTasks + 1]uint64, runs Micros, cpu int32
 func (r *semiReal) startTask(e *Event, now Micros, i uint32) {
 	b := r.nextTask(now, i)
 	part := taskLeast + (1-taskLeast)*r.rng.Float64()
-	r.begin(e, now, b.member, 1+Micros(float64(b.runs)*part))
+	r.start(e, now, b.member, 1+Micros(float64(b.runs)*part))
 }

@@ -42,7 +42,7 @@ func (s *source) rows(t *table, fields int, row func() error) error {
 			return nil
 		}
 		if err == nil {
-			err = t.want(fields)
+			err = t.checkFields(fields)
 		}
 		if err == nil {
 			err = row()
@@ -54,19 +54,19 @@ func (s *source) rows(t *table, fields int, row func() error) error {
 }
 
 // addCapacity updates largest for a machine.
-func (s *source) grow(c capacity) {
+func (s *source) addCapacity(c capacity) {
 	s.largest.cpu = max(s.largest.cpu, c.cpu)
 	s.largest.memory = max(s.largest.memory, c.memory)
 }
 
 // checkFits returns an error for a request that is larger than the largest machine.
-func (s *source) fits(c capacity, t *table) error {
+func (s *source) checkFits(c capacity, t *table) error {
 	switch {
 	case c.cpu > s.largest.cpu:
-		return t.wrong("CPU request above the largest machine", "%s, the largest has %s",
+		return t.rowError("CPU request above the largest machine", "%s, the largest has %s",
 			s.header.Unit.cpuText(c.cpu), s.header.Unit.cpuText(s.largest.cpu))
 	case c.memory > s.largest.memory:
-		return t.wrong("memory request above the largest machine", "%s, the largest has %s",
+		return t.rowError("memory request above the largest machine", "%s, the largest has %s",
 			s.header.Unit.memoryText(c.memory), s.header.Unit.memoryText(s.largest.memory))
 	}
 	return nil

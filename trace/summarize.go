@@ -63,7 +63,7 @@ func (s *summarizer) event(e *Event) {
 		s.now = e.Time
 		if s.first < 0 {
 			s.first = e.Time
-			s.atStart()
+			s.recordStart()
 		}
 	}
 	switch e.Kind {
@@ -77,7 +77,7 @@ func (s *summarizer) event(e *Event) {
 }
 
 // recordStart records the machines and containers that exist before the first event after the start.
-func (s *summarizer) atStart() {
+func (s *summarizer) recordStart() {
 	for _, m := range s.machines {
 		if m.there {
 			s.Machines.Start++
@@ -152,7 +152,7 @@ func (s *summarizer) end(e *Event) {
 func (s *summarizer) finish(r Reader) *Summary {
 	if s.first < 0 {
 		s.first = s.now
-		s.atStart()
+		s.recordStart()
 	}
 	s.Report = r.Report()
 	events := s.Header.Events

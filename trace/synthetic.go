@@ -10,7 +10,7 @@ import (
 // A synthetic generates the trace of a cell like Google's, of any size and duration. It only stores the machines and the running
 // containers.
 type synthetic struct {
-	*crowd
+	*population
 	header   Header
 	machines []machineState
 	first    []batch // jobs that run at the start
@@ -49,7 +49,7 @@ func openSynthetic(s spec, _ Options) (Reader, error) {
 	if err != nil {
 		return nil, err
 	}
-	r := &synthetic{crowd: c, scale: float64(machines) / cellMachines}
+	r := &synthetic{population: c, scale: float64(machines) / cellMachines}
 	r.header = Header{Name: "synthetic", Source: s.text, Unit: LargestMachine, Classes: googleClasses(), Machines: int64(machines), Span: c.horizon}
 	r.setJobs()
 	r.drawMachines(int(machines))
@@ -177,7 +177,7 @@ func (r *synthetic) Next(e *Event) error {
 	}
 	for len(r.heap) > 0 {
 		d := r.pop()
-		if r.happen(e, &d) {
+		if r.handle(e, &d) {
 			return nil
 		}
 	}
@@ -189,11 +189,11 @@ func (r *synthetic) startFirst(e *Event) {
 	g := &r.first[0]
 	m := g.member
 	m.job = r.nextJob
-	runs := r.life(&m)
+	runs := r.drawDuration(&m)
 	if k := &cellClasses[m.class]; !m.long { // the rest of a duration that is observed at a random time
 		runs = Micros(float64(r.logNormal(k.median*math.Exp(k.sigma*k.sigma), k.sigma)) * r.rng.Float64())
 	}
-	r.begin(e, 0, m, runs)
+	r.start(e, 0, m, runs)
 	g.task++
 	if g.task == g.tasks {
 		r.first = r.first[1:]
@@ -202,10 +202,10 @@ func (r *synthetic) startFirst(e *Event) {
 }
 
 // handle processes a due event, and reports whether it has set e to an event of the trace.
-func (r *synthetic) happen(e *Event, d *due) bool {
+func (r *synthetic) handle(e *Event, d *due) bool {
 	switch d.kind() {
 	case dueAdd, dueRemove:
-		r.churn(e, d)
+		r.changeMachine(e, d)
 	case dueHour:
 		r.newHour(d.time)
 		return false

@@ -7,15 +7,15 @@ import (
 )
 
 // A population is the state of a generated trace: the running containers, and the due events.
-type crowd struct {
-	agenda
+type population struct {
+	eventQueue
 	slots   slots
 	rng     *rand.Rand
 	cell    *[2][4]cellShapes
-	turns   [2][4][33]turn // for draw, by population, class and size of the job; index 0 is for the size itself
-	times   [4][33]turn    // for the durations of jobs, by class and size
-	live    []member       // by slot
-	waiting pool[member]   // containers that will be resubmitted
+	turns   [2][4][33]evenSequence // for draw, by population, class and size of the job; index 0 is for the size itself
+	times   [4][33]evenSequence    // for the durations of jobs, by class and size
+	live    []member               // by slot
+	waiting pool[member]           // containers that will be resubmitted
 	batches pool[batch]
 	horizon Micros // end of the trace; later events are discarded
 }
@@ -30,14 +30,14 @@ type member struct {
 	shape
 }
 
-func newCrowd(seed uint64, horizon Micros) (*crowd, error) {
+func newCrowd(seed uint64, horizon Micros) (*population, error) {
 	cell, err := readCell()
-	c := &crowd{rng: rand.New(rand.NewPCG(seed, 2011)), cell: cell, horizon: horizon}
+	c := &population{rng: rand.New(rand.NewPCG(seed, 2011)), cell: cell, horizon: horizon}
 	for population := range c.turns {
 		for class := range c.turns[population] {
 			for size := range c.turns[population][class] {
-				c.turns[population][class][size] = turn(c.rng.Float64())
-				c.times[class][size] = turn(c.rng.Float64())
+				c.turns[population][class][size] = evenSequence(c.rng.Float64())
+				c.times[class][size] = evenSequence(c.rng.Float64())
 			}
 		}
 	}
@@ -45,7 +45,7 @@ func newCrowd(seed uint64, horizon Micros) (*crowd, error) {
 }
 
 // plan adds a due event, unless its time is after the end of the trace.
-func (c *crowd) plan(time Micros, kind int, ref uint32) {
+func (c *population) plan(time Micros, kind int, ref uint32) {
 	if time < c.horizon {
 		c.push(time, kind, ref)
 	}
@@ -55,29 +55,29 @@ func (c *crowd) plan(time Micros, kind int, ref uint32) {
 func seconds(s float64) Micros { return Micros(math.Min(s, 1e9)*float64(Second)) + 1 }
 
 // logNormal draws a duration from a log-normal distribution with a median in seconds.
-func (c *crowd) logNormal(median, sigma float64) Micros {
+func (c *population) logNormal(median, sigma float64) Micros {
 	return seconds(median * math.Exp(sigma*c.rng.NormFloat64()))
 }
 
 // exponential draws a duration from an exponential distribution with a mean in seconds.
-func (c *crowd) exponential(mean float64) Micros { return seconds(mean * c.rng.ExpFloat64()) }
+func (c *population) exponential(mean float64) Micros { return seconds(mean * c.rng.ExpFloat64()) }
 
 // An evenSequence is a low-discrepancy sequence of numbers from 0 to 1, represented by its last number. Its numbers are more evenly
 // distributed than random numbers.
-type turn float64
+type evenSequence float64
 
-func (t *turn) next() float64 {
+func (t *evenSequence) next() float64 {
 	const goldenRatio = 0.6180339887498949
-	*t = turn(math.Mod(float64(*t)+goldenRatio, 1))
+	*t = evenSequence(math.Mod(float64(*t)+goldenRatio, 1))
 	return float64(*t)
 }
 
 // normal returns the next number, converted to a standard normal distribution.
-func (t *turn) normal() float64 { return math.Sqrt2 * math.Erfinv(2*t.next()-1) }
+func (t *evenSequence) normal() float64 { return math.Sqrt2 * math.Erfinv(2*t.next()-1) }
 
 // draw draws the request of the containers of a job. It uses a separate low-discrepancy sequence for each size of jobs, because a few large
 // jobs have most of the containers. So the quantiles of requests are right even in a short trace.
-func (c *crowd) draw(population int, class uint8, tasks uint32) member {
+func (c *population) draw(population int, class uint8, tasks uint32) member {
 	k := &cellClasses[class]
 	turn := &c.turns[population][class][bits.Len32(tasks)]
 	asks := c.cell[population][class][int(turn.next()*100)]
@@ -89,7 +89,7 @@ func (c *crowd) draw(population int, class uint8, tasks uint32) member {
 }
 
 // start sets e to the Submit of a container, and plans the container's end.
-func (c *crowd) begin(e *Event, now Micros, m member, runs Micros) {
+func (c *population) start(e *Event, now Micros, m member, runs Micros) {
 	slot := c.slots.take()
 	if int(slot) == len(c.live) {
 		c.live = append(c.live, m)
@@ -102,7 +102,7 @@ func (c *crowd) begin(e *Event, now Micros, m member, runs Micros) {
 }
 
 // end sets e to the End of a container, and plans the container's resubmission.
-func (c *crowd) end(e *Event, now Micros, slot uint32) {
+func (c *population) end(e *Event, now Micros, slot uint32) {
 	m := c.live[slot]
 	c.slots.give(slot)
 	*e = Event{Time: now, Kind: End, Job: m.job, Task: m.task, Container: slot}
@@ -110,19 +110,19 @@ func (c *crowd) end(e *Event, now Micros, slot uint32) {
 	case m.loops > 0: // the user stops a broken container and tries again
 		m.loops--
 		e.Reason = Killed
-		c.again(now+seconds(0.5+c.rng.Float64()), m)
+		c.planResubmit(now+seconds(0.5+c.rng.Float64()), m)
 	case m.long:
 		e.Reason = c.reason(&cellClasses[m.class].longEnds)
 	default:
 		e.Reason = c.reason(&shortEnds)
 	}
 	if e.Reason == Evicted || m.lasts {
-		c.again(now+c.logNormal(2, 1), m)
+		c.planResubmit(now+c.logNormal(2, 1), m)
 	}
 }
 
 // reason draws the reason for an end.
-func (c *crowd) reason(shares *[Lost]float64) Reason {
+func (c *population) reason(shares *[Lost]float64) Reason {
 	u := c.rng.Float64()
 	for r, share := range shares {
 		if u -= share; u < 0 {
@@ -133,18 +133,18 @@ func (c *crowd) reason(shares *[Lost]float64) Reason {
 }
 
 // planResubmit plans the resubmission of a container.
-func (c *crowd) again(at Micros, m member) { c.plan(at, dueAgain, c.waiting.put(m)) }
+func (c *population) planResubmit(at Micros, m member) { c.plan(at, dueAgain, c.waiting.put(m)) }
 
 // resubmit sets e to the Submit of a waiting container.
-func (c *crowd) resubmit(e *Event, now Micros, i uint32) {
+func (c *population) resubmit(e *Event, now Micros, i uint32) {
 	m := c.waiting.all[i]
 	c.waiting.free(i)
 	m.flags &^= AtStart
-	c.begin(e, now, m, c.life(&m))
+	c.start(e, now, m, c.drawDuration(&m))
 }
 
 // drawDuration draws the duration of a container.
-func (c *crowd) life(m *member) Micros {
+func (c *population) drawDuration(m *member) Micros {
 	k := &cellClasses[m.class]
 	switch {
 	case m.loops > 0:
@@ -182,7 +182,7 @@ func (p *pool[T]) put(v T) uint32 {
 func (p *pool[T]) free(i uint32) { p.idle = append(p.idle, i) }
 
 // nextTask returns the next task of a job, and plans the following task for less than a millisecond later.
-func (c *crowd) nextTask(now Micros, i uint32) batch {
+func (c *population) nextTask(now Micros, i uint32) batch {
 	b := &c.batches.all[i]
 	this := *b
 	b.task++

@@ -14,7 +14,7 @@ import (
 // TestAgenda: what is due comes in the order of time, kind and coming in.
 func TestAgenda(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		var a agenda
+		var a eventQueue
 		var model []due
 		for range rapid.IntRange(0, 200).Draw(t, "steps") {
 			if len(model) > 0 && rapid.IntRange(0, 2).Draw(t, "pop") == 0 {

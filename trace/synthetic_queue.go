@@ -28,12 +28,12 @@ func (d *due) before(other *due) bool {
 }
 
 // An eventQueue is a priority queue of due events. It is a heap with four children per node, which accesses less memory than a binary heap.
-type agenda struct {
+type eventQueue struct {
 	heap []due
 	seq  uint64
 }
 
-func (a *agenda) push(time Micros, kind int, ref uint32) {
+func (a *eventQueue) push(time Micros, kind int, ref uint32) {
 	a.seq++
 	d := due{time, uint64(kind)<<dueKindShift | a.seq, ref}
 	a.heap = append(a.heap, d)
@@ -50,7 +50,7 @@ func (a *agenda) push(time Micros, kind int, ref uint32) {
 }
 
 // pop removes and returns the next event. The queue must not be empty.
-func (a *agenda) pop() due {
+func (a *eventQueue) pop() due {
 	first := a.heap[0]
 	n := len(a.heap) - 1
 	d := a.heap[n]

@@ -6,7 +6,7 @@ import (
 )
 
 // changeMachine sets e to the removal or the return of a machine, and plans the opposite.
-func (r *synthetic) churn(e *Event, d *due) {
+func (r *synthetic) changeMachine(e *Event, d *due) {
 	m := &r.machines[d.ref]
 	*e = Event{Time: d.time, Kind: MachineRemove, Machine: d.ref}
 	if d.kind() == dueRemove {
@@ -50,7 +50,7 @@ func (r *synthetic) shortJob() uint32 {
 	tasks := r.size(arriving, class)
 	time := &r.times[class][bits.Len(uint(tasks))]
 	runs := seconds(k.median * math.Pow(tasks, sizeFactor) * math.Exp(k.sigma*time.normal()))
-	return r.keep(batch{member: r.draw(arriving, uint8(class), uint32(tasks)), tasks: uint32(tasks), runs: runs})
+	return r.addJob(batch{member: r.draw(arriving, uint8(class), uint32(tasks)), tasks: uint32(tasks), runs: runs})
 }
 
 // longJob draws a job with long containers, and returns its number in batches.
@@ -58,11 +58,11 @@ func (r *synthetic) longJob(class int) uint32 {
 	tasks := uint32(r.size(running, class))
 	b := batch{member: r.draw(running, uint8(class), tasks), tasks: tasks}
 	b.long = true
-	return r.keep(b)
+	return r.addJob(b)
 }
 
 // addJob sets the job's ID, and adds the job to batches until all of its tasks have arrived.
-func (r *synthetic) keep(b batch) uint32 {
+func (r *synthetic) addJob(b batch) uint32 {
 	b.job = r.nextJob
 	r.nextJob++
 	return r.batches.put(b)
@@ -77,12 +77,12 @@ func (r *synthetic) startTask(e *Event, now Micros, i uint32) {
 	m := b.member
 	switch runs := Micros(float64(b.runs) * math.Exp(taskSigma*r.rng.NormFloat64())); {
 	case m.long:
-		r.begin(e, now, m, r.life(&m))
+		r.start(e, now, m, r.drawDuration(&m))
 	case m.class == 2 && r.rng.Float64() < r.broken():
 		m.loops = int32(r.rng.ExpFloat64() * loopMean)
-		r.begin(e, now, m, r.life(&m))
+		r.start(e, now, m, r.drawDuration(&m))
 	default:
-		r.begin(e, now, m, runs)
+		r.start(e, now, m, runs)
 	}
 }
 

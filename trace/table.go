@@ -51,7 +51,7 @@ func openTable(path string) (*table, error) {
 		file.Close()
 		return nil, &SyntaxError{path, 0, "not a gzip file", err.Error()}
 	}
-	reading := newAhead(unzipped)
+	reading := newReadAhead(unzipped)
 	return newTable(path, reading, func() error {
 		reading.close()
 		return file.Close()
@@ -113,7 +113,7 @@ func commas(eight uint64) uint64 {
 func (t *table) splitQuoted(line []byte) error {
 	row, err := csv.NewReader(bytes.NewReader(line)).Read()
 	if err != nil {
-		return t.wrong("quotes that don't match", "%q", shorten(line))
+		return t.rowError("quotes that don't match", "%q", shorten(line))
 	}
 	for _, field := range row {
 		t.fields = append(t.fields, []byte(field))
@@ -162,7 +162,7 @@ func (t *table) lastLine() ([]byte, error) {
 	rest := t.buf[t.from:t.to]
 	switch {
 	case t.ended != io.EOF:
-		return nil, t.broken()
+		return nil, t.readError()
 	case len(rest) == 0:
 		return nil, io.EOF
 	case t.whole:
@@ -175,7 +175,7 @@ func (t *table) lastLine() ([]byte, error) {
 
 // readError returns the error of a file that cannot be read to its end. Afterwards the file counts as ended, so that lenient readers can
 // continue.
-func (t *table) broken() error {
+func (t *table) readError() error {
 	err := t.ended
 	t.from, t.to, t.ended = 0, 0, io.EOF
 	if errors.Is(err, io.ErrUnexpectedEOF) {
@@ -185,11 +185,11 @@ func (t *table) broken() error {
 }
 
 // checkFields returns an error if the row has another number of fields.
-func (t *table) want(fields int) error {
+func (t *table) checkFields(fields int) error {
 	if len(t.fields) == fields {
 		return nil
 	}
-	return t.wrong("number of fields", "%d: must be %d", len(t.fields), fields)
+	return t.rowError("number of fields", "%d: must be %d", len(t.fields), fields)
 }
 
 // columns reads the first row, which must have exactly these names. It also makes a last line without a line break an error.
@@ -199,7 +199,7 @@ func (t *table) columns(names []string) error {
 		return err
 	}
 	if !t.isHeading(names) {
-		return t.wrong("wrong columns", "must be %s", strings.Join(names, ","))
+		return t.rowError("wrong columns", "must be %s", strings.Join(names, ","))
 	}
 	return nil
 }
@@ -210,7 +210,7 @@ func (t *table) isHeading(names []string) bool {
 }
 
 // rowError returns an error about the current row.
-func (t *table) wrong(what, format string, args ...any) error {
+func (t *table) rowError(what, format string, args ...any) error {
 	return &SyntaxError{t.file, t.line, what, fmt.Sprintf(format, args...)}
 }
 

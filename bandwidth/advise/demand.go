@@ -111,7 +111,7 @@ func (d *Demand) findThreads() {
 	}
 }
 
-// replay runs the demand on a chain of containers, with at most threads threads in each container. A step with work is a
+// replay runs the demand on a chain of containers, where threads is the maximum number of threads in each container. A step with work is a
 // request, and replay calls done when its answer returns. If used is not nil, replay calls it at the end of each step with
 // the CPU time that the first container used in the step. replay returns the number of steps whose work was not done
 // before maxTail.

@@ -24,7 +24,7 @@ func InjectFault(fault Fault) (remove func()) {
 	return func() { injected.Store(nil) }
 }
 
-// FaultOf returns the injected error of an access, or nil. A package that makes its own system calls calls FaultOf before them.
+// FaultOf returns the injected error of an access, or nil. A package with system calls of its own calls FaultOf before them.
 func FaultOf(access Access, path string) error {
 	if fault := injected.Load(); fault != nil {
 		return (*fault)(access, path)
