@@ -21,8 +21,8 @@ control.
 
 THROTTLED  share of the periods in which the quota ran out
 DELAY      delay of the work compared with no limit, median and 99th percentile
-OVERRUN    longest uninterrupted use of more CPU time than the limit; other
-           containers on the same CPUs can wait as long
+OVERRUN    longest time for which the container, by its burst, uses more than its
+           limit without a break; other containers on its CPUs can wait as long
 
 The first rows are limits with a quota. The last rows are exclusive CPUs (class
 sensitive) for a program that starts as many threads as it has CPUs.
@@ -30,9 +30,9 @@ sensitive) for a program that starts as many threads as it has CPUs.
 With --hops N, a delay is the delay of a request that passes through N such containers
 and whose answer returns through all of them.
 
-With several recordings, or with --node-cpus, the report also shows how many containers
-with this use a node can hold: with the smallest limits that meet the target, with and
-without a burst, and without limits. -o svg and -o png draw this result.
+With several recordings, or with --node-cpus, the report also shows how many such
+containers fit on a node: with the smallest limits that meet the target, with the
+smallest limits and a burst, and without limits. -o svg and -o png draw this result.
 
 A target is throttled<1%, delay-p50<1ms or delay-p99<5ms, or several of them
 separated by commas.`

@@ -27,10 +27,10 @@ LIMIT      smallest CPU quota of the cgroup and the cgroups above it
 THREADS    threads of all processes
 THROTTLED  share of the periods in which the quota ran out
 LOST       CPU time lost to throttling since the cgroup was created
-GAIN       expected gain from a matching CPU count. Both values mean that the
-           container has more threads than CPUs in its limit:
-           likely: it was also throttled
-           maybe:  it was not throttled so far
+GAIN       whether a CPU count equal to the limit would speed the container up
+           likely: it has more threads than CPUs in its limit, and was throttled
+           maybe:  it has more threads than CPUs in its limit, but was not throttled
+           no:     it does not have more threads than CPUs in its limit
 
 Users other than root see IDs instead of most names.`
 

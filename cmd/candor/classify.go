@@ -36,14 +36,18 @@ because it counts the CPUs and starts as many threads. A flexible program is not
 
 The command measures each combination of a workload and a limit in pairs of runs: a run
 with a quota, and a run with as many exclusive CPUs. After 8, 12, 18, 26 and 40 pairs,
-an exact test decides. The combination is sensitive if the exclusive CPUs gain more than
---margin, and flexible if they gain less. Without a decision after 40 pairs, it counts
-as flexible. The program is sensitive if more than half of its combinations are.
+an exact statistical test checks the results, and the measurement stops when the test
+decides. The combination is sensitive if the exclusive CPUs gain more than --margin, and
+flexible if they gain less. Without a decision after 40 pairs, it counts as flexible. The program is sensitive if more than half of its combinations are.
 
 With --probe, the command also traces two starts of the program, with all CPUs visible
 and with a single CPU. The trace shows where the program reads the CPU count and how
-many threads it starts, and gives a class of its own. If the two classes differ, the
-measured class counts. Without --cpu, the command only traces; this takes seconds.
+many threads it starts. The command derives a second class from it. If the two classes
+differ, the measured class counts. Without --cpu, the command only traces; this takes
+seconds.
+
+--profile writes a CPUProfile, a Kubernetes object that sets the class of matching pods.
+The object has the name of the file.
 
 With --image, the program runs in a container, as for candor compare.`
 
@@ -339,7 +343,7 @@ type profileFlags struct {
 }
 
 func (f *profileFlags) add(flags *pflag.FlagSet) {
-	flags.StringVar(&f.file, "profile", "", "CPUProfile manifest to write; the object is named after the file")
+	flags.StringVar(&f.file, "profile", "", "file for a CPUProfile, which sets the class of pods in a cluster")
 	flags.StringToStringVar(&f.labels, "labels", nil, "pod labels of the profile's selector, such as app=solver")
 	flags.StringArrayVar(&f.images, "profile-image", nil, "image pattern of the profile, such as '*/solver:*'; repeatable")
 }

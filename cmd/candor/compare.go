@@ -24,9 +24,10 @@ const compareLong = `Run a program under several setups of the same CPU limit an
   none             no limit
   quota            a quota of the limit; the program sees all CPUs (docker run --cpus)
   quota+threads=N  as quota, with N threads (default: the limit rounded up): N replaces
-                   {threads} in the arguments, and is otherwise in OMP_NUM_THREADS
+                   {threads} in the arguments; without {threads}, OMP_NUM_THREADS is N
   cpuset           as many exclusive CPUs as the limit rounded up, and the quota
-  shared-fraction  two instances at once; the fractions of their limits share a CPU
+  shared-fraction  two instances at once: each has exclusive CPUs for the integer part
+                   of the limit, and both rests (0.5 of 1.5) are on the same CPU
   candor           candor run: exclusive CPUs, a fraction of one more CPU, and a CPU
                    count that matches; candor+topology=single-l3 adds a topology policy
   2xquota          two instances at once, each with the limit; every setup accepts

@@ -45,10 +45,10 @@ func (f *experimentFlags) add(cmd *cobra.Command) {
 // addCommon adds those that classify has, too.
 func (f *experimentFlags) addCommon(cmd *cobra.Command) {
 	flags := cmd.Flags()
-	flags.StringSliceVar(&f.better, "better", nil, "better values: lower (default), higher or NAME=higher; repeatable")
+	flags.StringSliceVar(&f.better, "better", nil, "better values: lower (default) or higher; NAME=higher for one of several metrics")
 	complete(cmd, "better", betterWords)
 	flags.StringVar(&f.server, "server", "", "server command to measure (shell words); it must stay in the foreground")
-	flags.StringVar(&f.client, "client", "", "client command without a limit (shell words); the source of the results")
+	flags.StringVar(&f.client, "client", "", "client of --server (shell words), without a limit; its output has the results")
 	f.imageFlags.add(cmd)
 	f.repeatFlags.add(cmd)
 }

@@ -21,8 +21,9 @@ import (
 	"github.com/candor-project/candor/spec"
 )
 
-const inspectLong = `Show the details of a container: its grant, the settings in the kernel, its view,
-its throttling, and the foreign processes on its exclusive CPUs.`
+const inspectLong = `Show the details of a container: the CPUs that Candor gave it, the settings in the
+kernel, the CPUs that it sees (its view), its throttling, and the use of its exclusive
+CPUs by programs outside of Candor.`
 
 func newInspectCommand() *cobra.Command {
 	cmd := &cobra.Command{

@@ -25,20 +25,23 @@ In each case, each application runs alone and beside each stressor:
   groups        no limits, a cgroup for the application and a cgroup for the stressor
   quota         a CPU quota for the application and a CPU quota for the stressor
   pinned        separate CPUs for the application and the stressor
-  candor        class sensitive for the application, class flexible for the stressor
-  candor+burst  class flexible for both, and --burst auto for the application
+  candor        CPUs of its own for the application (class sensitive), the other CPUs
+                for the stressor (class flexible)
+  candor+burst  common CPUs for both (class flexible); the application may spend its
+                unused quota later (--burst auto)
 
-The slowdown is the run time beside the stressor compared with the run time alone in
-the same case. It therefore does not contain the effect of the smaller allocation. The
-stressors are stress-ng and iperf3:
+The slowdown compares the run time beside the stressor with the run time alone in the
+same case. Both runs have the same CPUs, so the slowdown does not contain the effect of
+having fewer CPUs than in another case. The stressors are stress-ng and iperf3:
 
   cpu, cache    25 workers that compute or thrash the cache
   ram           8 workers that allocate up to 2 GiB and free it
   io            8 workers that write files of 64 MiB and remove them
   network       iperf3 between two network namespaces
 
-The built-in applications are small programs: perception, planning, prediction and
-decision imitate the stages of a vehicle; disk and network wait for the devices.`
+The built-in applications are small programs. perception, planning, prediction and
+decision imitate the stages of the software of a self-driving vehicle. disk and network
+mostly wait for these devices.`
 
 const isolateExample = `  candor isolate
   candor isolate -n 10 --out figures

@@ -20,14 +20,19 @@ import (
 	"github.com/candor-project/candor/kube/survey"
 )
 
-const mapLong = `Show the CPU map of this machine: sockets, NUMA nodes, L3 domains and cores;
-exclusive, fractional, shared and reserved CPUs; the containers with their limits
-and their views.
+const mapLong = `Show the CPU map of this machine: its sockets, NUMA nodes, L3 domains and cores, and
+the containers with their limits and the number of CPUs that they see. A CPU is
 
-For the time of --sample, the command also measures the use of exclusive CPUs by
-foreign processes. --sample 0 disables the measurement.
+  exclusive   to one sensitive container
+  fractional  shared by the fractions of limits, such as 500m of 1500m
+  shared      by the flexible containers
+  reserved    for programs outside of Candor
 
-With --cluster, it shows the nodes of a Kubernetes cluster from their reports.`
+For the time of --sample, the command also measures how much programs outside of Candor
+use the exclusive CPUs. --sample 0 disables the measurement.
+
+With --cluster, it shows the nodes of a Kubernetes cluster, as candor nri --publish
+reports them.`
 
 const mapExample = `  candor map
   candor map --color always | less -R

@@ -27,15 +27,16 @@ import (
 const nriLong = `Run the NRI plugin that gives the containers of containerd or CRI-O their CPUs, as
 candor run does for a program.
 
-The plugin runs until it is stopped. Annotations of a pod set the class of its
-containers: candor.dev/class: sensitive, or class.candor.dev/web: sensitive for the
-container web. The configuration file sets defaults; SIGHUP reloads it. If the
+The plugin runs until it is stopped. Sensitive containers get CPUs of their own, and
+flexible containers share CPUs. Annotations of a pod set the class of its containers:
+candor.dev/class: sensitive, or class.candor.dev/web: sensitive for the container web.
+The configuration file sets defaults; SIGHUP reloads it. If the
 plugin is killed, the containers keep their CPUs. After a restart, the plugin adopts
 the running containers.
 
-With --observe, the plugin only plans. It logs each grant and shows it in candor ps,
-map and inspect with --state-dir /run/candor-observe. It changes no container, no
-cgroup and no file outside that directory.`
+With --observe, the plugin only plans. It logs the CPUs that each container would get;
+candor ps, map and inspect show them with --state-dir /run/candor-observe. The plugin
+changes no container, no cgroup and no file outside that directory.`
 
 const nriExample = `  candor nri
   candor nri --config /etc/candor/nri.yaml --metrics 9464
@@ -90,7 +91,7 @@ func newNRICommand() *cobra.Command {
 	flags.Func("metrics", "`ADDRESS` of metrics and health: PORT (loopback) or IP:PORT (default: none)", f.setMetrics)
 	flags.StringVar(&f.webConfig, "metrics-web-config", "", "web configuration `FILE` of the metrics server: TLS and users")
 	f.histogram = choice{"", nri.HistogramWords}
-	wordFlag(cmd, &f.histogram, f.histogram.of, "record-histogram", "", "shortest window of the CPU-use histograms; overrides the configuration")
+	wordFlag(cmd, &f.histogram, f.histogram.of, "record-histogram", "", "record histograms of CPU use, from this window on; overrides the file")
 	f.publishFlags.add(flags)
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error { return f.run(cmd) }
 	return cmd
@@ -367,9 +368,9 @@ type publishFlags struct {
 }
 
 func (f *publishFlags) add(flags *pflag.FlagSet) {
-	flags.BoolVar(&f.publish, "publish", false, "publish the node's NodeCPU object; same as publish: true")
-	flags.StringVar(&f.node, "node-name", os.Getenv("NODE_NAME"), "node name in the cluster, for --publish and for hints ($NODE_NAME)")
-	flags.StringVar(&f.kubeconfig, "kubeconfig", os.Getenv("KUBECONFIG"), "kubeconfig for --publish (default: the pod's account; $KUBECONFIG)")
+	flags.BoolVar(&f.publish, "publish", false, "report the node's CPUs as a NodeCPU object; same as publish: true in the file")
+	flags.StringVar(&f.node, "node-name", os.Getenv("NODE_NAME"), "node name in the cluster, for --publish and scheduler hints ($NODE_NAME)")
+	flags.StringVar(&f.kubeconfig, "kubeconfig", os.Getenv("KUBECONFIG"), "kubeconfig for --publish (default: $KUBECONFIG, or the pod's account)")
 }
 
 // wants reports whether the node publishes its report.

@@ -32,8 +32,9 @@ For this machine, the command reads the topology and the cpuset of Candor's pare
 cgroup (--cgroup-parent), as candor run does. It does not read the running
 containers or the machine's options: the plan starts with an empty node.
 
-With --cluster, it plans a pod on all nodes of a Kubernetes cluster, with the code
-of candor-scheduler and the reports of the nodes. It changes nothing there.`
+With --cluster, it plans a pod on all nodes of a Kubernetes cluster, from the reports
+that the nodes publish (kubectl get nodecpu) and with the code of candor-scheduler. It
+changes nothing there.`
 
 const planExample = `  candor plan operations.jsonl
   candor plan --machine "pack:2 numa:1 l3:1 core:4 pu:2" -o json operations.jsonl
@@ -82,10 +83,10 @@ func newPlanCommand() *cobra.Command {
 	flags := cmd.Flags()
 	flags.SortFlags = false
 	flags.StringVar(&f.machine, "machine", "this", machineUsage)
-	wordFlag(cmd, &f.algorithm, algorithmWords, "algorithm", "", "allocation algorithm")
-	wordFlag(cmd, &f.policy, policyWords, "policy", "", "policy for a container whose view cannot equal its limit")
+	wordFlag(cmd, &f.algorithm, algorithmWords, "algorithm", "", "allocation algorithm; paper: Algorithm 1 of Bacou et al., SCC 2019")
+	wordFlag(cmd, &f.policy, policyWords, "policy", "", "strict refuses if the view cannot equal the limit; best-effort does not")
 	flags.Var(textFlag{&f.reserved, "LIST"}, "reserved", "CPUs that no container gets, such as 0-1,8")
-	flags.Var(&f.minShared, "min-shared", "CPU time that sensitive containers never get, such as 500m")
+	flags.Var(&f.minShared, "min-shared", "CPU time that only flexible containers can get, such as 500m")
 	flags.BoolVar(&f.explain, "explain", false, `print the reasons: more lines, or a list "explain" in JSON`)
 	f.driver = addGroupFlags(cmd, &f.parent)
 	f.output = outputFlag(cmd, "table", "json", "svg")

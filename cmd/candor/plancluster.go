@@ -47,7 +47,7 @@ func (f *podFlags) add(cmd *cobra.Command) {
 	flags.Var(&f.request, "request", "request of the container, if it is less than the limit")
 	flags.StringVar(&f.memory, "memory", "", "memory request, such as 512Mi")
 	wordFlag(cmd, &f.class, classWords, "class", "", "class of the container, unless an annotation sets it")
-	wordFlag(cmd, &f.topology, topologyWords, "topology", "", "topology policy")
+	wordFlag(cmd, &f.topology, topologyWords, "topology", "", "topology policy; prefer is close together if possible")
 }
 
 // run plans a pod.

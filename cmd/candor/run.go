@@ -25,11 +25,11 @@ const runLong = `Run a program that sees the CPUs of its limit.
 A sensitive program (the default) sizes itself by the CPUs that it sees. It gets
 whole CPUs that no other container of Candor uses and, for a limit such as 1.5, a
 fraction of one more CPU. Its affinity and the files that programs read show exactly
-these CPUs. A flexible program shares CPUs with the other flexible programs.
+these CPUs: this is its view. A flexible program shares CPUs with the other flexible programs.
 
 Streams, signals and the exit code are those of the program. When it ends, candor
-releases its CPUs. If candor is killed, the program keeps its CPUs; the first run,
-resize or release after its end releases them.`
+releases its CPUs. If candor is killed, the program keeps its CPUs. After the end of the
+program, the next candor run, resize or release releases them.`
 
 const runExample = `  candor run --cpu 1.5 -- nproc
   candor run --cpu 4 --topology single-numa --name solver -- ./solver input
@@ -99,14 +99,14 @@ func addRunFlags(cmd *cobra.Command) *runFlags {
 	f.Var((*milliFlag)(&a.Limit), "cpu", "limit, such as 2, 1.5 or 1500m; optional for flexible programs")
 	f.Var((*milliFlag)(&a.Guarantee), "request", "guarantee of a flexible program, if it is less than its limit")
 	wordFlag(cmd, &a.Class, classWords, "class", "", "class: sensitive programs count CPUs, flexible programs share them")
-	wordFlag(cmd, &a.Policy, policyWords, "policy", "", "strict, or best-effort: start also if the view cannot equal the limit")
-	wordFlag(cmd, &a.Topology, topologyWords, "topology", "", "topology policy: placement of the CPUs")
+	wordFlag(cmd, &a.Policy, policyWords, "policy", "", "strict refuses if the view cannot equal the limit; best-effort starts anyway")
+	wordFlag(cmd, &a.Topology, topologyWords, "topology", "", "topology policy: where the CPUs are; prefer is close together if possible")
 	f.DurationVar(&a.Period, "period", bandwidth.DefaultPeriod, "period of the quota, 1ms to 1s")
-	wordFlag(cmd, &a.Burst, spec.BurstWords, "burst", "", "use of unused quota later: a word, or a kernel burst such as 20ms")
+	wordFlag(cmd, &a.Burst, spec.BurstWords, "burst", "", "spend unused quota later; a time such as 20ms sets the kernel's burst buffer")
 	f.BoolVar(&a.Mems, "mems", false, "use memory of the CPUs' NUMA nodes only")
 	f.StringVar(&a.ID, "name", "", "container name (default: command name with random letters)")
 	f.view = &choice{"", []string{string(spec.ViewFull), string(spec.ViewAffinity)}}
-	wordFlag(cmd, f.view, f.view.of, "view", "", "view: full also replaces procfs and sysfs files (default: sensitive)")
+	wordFlag(cmd, f.view, f.view.of, "view", "", "affinity, or full: also /proc and /sys files (default: full if sensitive)")
 	f.BoolVar(&f.env, "env", false, "also set GOMAXPROCS, OMP_NUM_THREADS and similar variables")
 	f.StringVar(&a.OnResize, "on-resize", "none", "notification of a resize: signal:HUP, exec:COMMAND or none")
 	return f

@@ -153,9 +153,10 @@ func orDash(s string) string {
 	return s
 }
 
-const setupEngineLong = `Add Candor's OCI runtimes to %[1]s: candor, whose containers are sensitive if they
-have a limit, and candor-flexible. The command adds them to %[2]s and keeps
-the rest of the file. It does not write a file that is invalid.
+const setupEngineLong = `Add Candor's OCI runtimes to %[1]s. The runtime candor gives a container with a limit
+CPUs of its own (class sensitive). Containers of candor-flexible share CPUs. The command
+adds the runtimes to %[2]s and keeps the rest of the file. It does not
+write a file that is invalid.
 
 The command prints the difference. --undo removes the runtimes.`
 

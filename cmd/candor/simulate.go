@@ -18,13 +18,15 @@ import (
 	"github.com/candor-project/candor/trace"
 )
 
-const simulateLong = `Simulate the allocation on a whole cluster: replay a trace with a share of sensitive
-containers and show the shared time, the refusals, the load and the decision times.
+const simulateLong = `Simulate the allocation on a whole cluster. The command replays a trace in which some
+containers are sensitive (they get CPUs of their own) and the others flexible (they
+share CPUs). It shows the shared time, the refusals, the load and the decision times.
 
 S  shared time: percentage of the sensitive containers' CPU time that is on CPUs which
    other containers can also use
 R  rejects: percentage of the sensitive containers that were refused although a node
-   had enough CPU time, because the CPUs that they see could not equal their limit
+   had enough CPU time. The free time was not in whole CPUs, so the container would
+   have seen more CPUs than its limit.
 
 A point of the report is one replay with one algorithm, policy, scheduler and share of
 sensitive containers. The command replays all combinations, in parallel on all cores.
@@ -172,13 +174,13 @@ func (f *simulateFlags) add(cmd *cobra.Command) {
 	flags.Float64Var(&f.overcommit, "overcommit", 1, "overcommit factor: multiplies each machine's CPU count")
 	flags.IntVar(&f.machines, "machines", 0, "number of machines with the trace's mix; 0: the trace's machines")
 	f.sensitive = sensitiveFlag{"0.5", []simulate.Selection{{Share: 0.5}}}
-	flags.Var(&f.sensitive, "sensitive", "sensitive share: 0.5, 0.1,0.5, 0:1:0.1, by-class or by=FILE")
-	wordsFlag(cmd, &f.algorithms, algorithmWords, algorithmWords, "algorithm", "allocation algorithm")
-	wordsFlag(cmd, &f.policies, policyWords, policyWords[:1], "policy", "policy for a container whose view cannot equal its limit")
-	wordsFlag(cmd, &f.schedulers, schedulerWords, []string{own}, "scheduler", "node order; own is the default of the algorithm")
+	flags.Var(&f.sensitive, "sensitive", "sensitive share: 0.5, a list, FROM:TO:STEP, by-class or by=FILE")
+	wordsFlag(cmd, &f.algorithms, algorithmWords, algorithmWords, "algorithm", "allocation algorithm; paper: Algorithm 1 of Bacou et al., SCC 2019")
+	wordsFlag(cmd, &f.policies, policyWords, policyWords[:1], "policy", "strict refuses if the view cannot equal the limit; best-effort does not")
+	wordsFlag(cmd, &f.schedulers, schedulerWords, []string{own}, "scheduler", "ranking of nodes (docs/reference/ranking.md); own: that of the algorithm")
 	flags.Uint64Var(&f.seed, "seed", 1, "seed of the choice of sensitive containers")
 	flags.StringVar(&f.size, "size", "", "find the fewest machines that meet a target, such as 's<5%,r=0'")
-	flags.StringVar(&f.gainFile, "gain", "", "file with measured speeds of workloads, to estimate the gain")
+	flags.StringVar(&f.gainFile, "gain", "", "file with measured speeds of workloads, to estimate the gain in speed")
 	flags.StringVar(&f.out, "out", "", "directory for figures and tables")
 	lenientFlag(cmd, &f.options)
 	f.output = outputFlag(cmd, "table", "json")

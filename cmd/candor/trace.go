@@ -26,8 +26,8 @@ const traceSpecs = `TRACE is one of
   csv:FILE              CSV in the format of docs/reference/trace-formats.md
   kubectl:DIR           nodes.json and pods.json from kubectl get -o json
   synthetic             generated cluster: synthetic:machines=12500,days=29,seed=1
-  semi-real:DIR         the month of google2011: the parts that DIR has, then tasks that
-                        are generated from the job table in DIR
+  semi-real:DIR         the month of google2011: the real files that DIR has; the rest
+                        of the month is generated from the job table in DIR
   azure:FILE            Azure vmtable.csv of 2017, which has no machines:
                         azure:vmtable.csv.gz,machines=1000,cores=16,memory=112
   FILE.ctrace           compact file from candor trace import

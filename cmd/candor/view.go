@@ -17,12 +17,12 @@ import (
 	"github.com/candor-project/candor/view"
 )
 
-const viewLong = `Show the CPU count that each source reports here, the CPUs that the kernel allows, and
-whether both agree.
+const viewLong = `Show the CPU count that each source (the affinity, files in /proc and /sys, the cgroup)
+reports to this process, and whether it agrees with the CPUs that the kernel allows.
 
 With --cpu or another flag of candor run, the command creates a new container, as
-candor run does. With a command, the report goes to standard error and the command
-runs after it in the same container.`
+candor run does. If COMMAND is given, the report goes to standard error, and COMMAND
+then runs in the same container.`
 
 const viewExample = `  candor view
   candor view --cpu 1.5
