@@ -141,7 +141,7 @@ func (p place) open() (*host.Host, error) {
 		Config:   p.config(),
 		Cgroup:   cgroup.Options{Parent: p.parent, Driver: cgroup.Cgroupfs},
 		Log:      slog.New(slog.DiscardHandler),
-		OnEnd:    oci.NoteUsage(p.dir),
+		OnEnd:    oci.RecordUsage(p.dir),
 	})
 }
 

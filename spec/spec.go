@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/candor-project/candor/bandwidth"
+	"github.com/candor-project/candor/hybrid"
 )
 
 // A View selects the sources of the CPU count that a container's program gets besides its affinity.
@@ -18,6 +19,22 @@ const (
 	ViewFull     View = "full"     // files over /sys/devices/system/cpu/online and /proc/cpuinfo
 	ViewAffinity View = "affinity" // the affinity only
 )
+
+// DefaultView returns the view of a container whose settings do not select a view.
+func DefaultView(class hybrid.Class) View {
+	if class == hybrid.Sensitive {
+		return ViewFull
+	}
+	return ViewAffinity
+}
+
+// ValueOr returns the value of an optional setting, or the fallback if the setting is nil.
+func ValueOr[T any](setting *T, fallback T) T {
+	if setting == nil {
+		return fallback
+	}
+	return *setting
+}
 
 // A Spec holds the settings of a container besides its CPUs.
 type Spec struct {

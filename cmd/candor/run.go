@@ -153,14 +153,10 @@ func checkLimit(a *host.Allocation, hasRequest bool) error {
 
 // viewOf returns the requested view, or the default of the class.
 func viewOf(asked string, class hybrid.Class) spec.View {
-	switch {
-	case asked != "":
+	if asked != "" {
 		return spec.View(asked)
-	case class == hybrid.Sensitive:
-		return spec.ViewFull
-	default:
-		return spec.ViewAffinity
 	}
+	return spec.DefaultView(class)
 }
 
 var notInNames = regexp.MustCompile(`[^A-Za-z0-9_.-]+`)

@@ -74,7 +74,7 @@ func runOCIHook(cmd *cobra.Command, machine *hostFlags, args []string) error {
 	if err != nil {
 		return badInput("%v", err)
 	}
-	machine.options.OnEnd = oci.NoteUsage(machine.options.StateDir) // this call can detect the end of another container
+	machine.options.OnEnd = oci.RecordUsage(machine.options.StateDir) // this call can detect the end of another container
 	h, err := machine.open(cmd)
 	if err != nil {
 		return err

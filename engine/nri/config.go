@@ -95,7 +95,7 @@ type lineError struct {
 
 func (e *lineError) Error() string { return fmt.Sprintf("line %d: %v", e.line, e.err) }
 
-func at(node *yaml.Node, format string, args ...any) error {
+func errorAt(node *yaml.Node, format string, args ...any) error {
 	return &lineError{node.Line, fmt.Errorf(format, args...)}
 }
 
@@ -125,7 +125,7 @@ func parseConfig(data []byte) (*Config, error) {
 		return nil, err
 	}
 	if !version {
-		return nil, at(doc.Content[0], "no version: use version: %d", configVersion)
+		return nil, errorAt(doc.Content[0], "no version: use version: %d", configVersion)
 	}
 	return c, nil
 }
@@ -147,7 +147,7 @@ func oneDocument(data []byte) (*yaml.Node, error) {
 	case err != nil:
 		return nil, syntaxError(err)
 	default:
-		return nil, at(&more, "second document: must be a single document")
+		return nil, errorAt(&more, "second document: must be a single document")
 	}
 }
 
@@ -173,7 +173,7 @@ func each(node *yaml.Node, fields map[string]func(*yaml.Node) error) error {
 	return pairs(node, func(key, value *yaml.Node) error {
 		set := fields[key.Value]
 		if set == nil {
-			return at(key, "unknown field %.60q: must be one of %s", key.Value, strings.Join(known, ", "))
+			return errorAt(key, "unknown field %.60q: must be one of %s", key.Value, strings.Join(known, ", "))
 		}
 		return set(value)
 	})
@@ -182,13 +182,13 @@ func each(node *yaml.Node, fields map[string]func(*yaml.Node) error) error {
 // pairs walks over a mapping, which has each key once.
 func pairs(node *yaml.Node, do func(key, value *yaml.Node) error) error {
 	if node.Kind != yaml.MappingNode {
-		return at(node, "must be fields and values, as in version: 1")
+		return errorAt(node, "must be fields and values, as in version: 1")
 	}
 	seen := map[string]bool{}
 	for i := 0; i+1 < len(node.Content); i += 2 {
 		key := node.Content[i]
 		if seen[key.Value] {
-			return at(key, "%.60q: must appear once", key.Value)
+			return errorAt(key, "%.60q: must appear once", key.Value)
 		}
 		seen[key.Value] = true
 		if err := do(key, node.Content[i+1]); err != nil {
@@ -201,7 +201,7 @@ func pairs(node *yaml.Node, do func(key, value *yaml.Node) error) error {
 // text returns the value of a field as text.
 func text(node *yaml.Node) (string, error) {
 	if node.Kind != yaml.ScalarNode {
-		return "", at(node, "must be a single value, not a list or fields")
+		return "", errorAt(node, "must be a single value, not a list or fields")
 	}
 	return node.Value, nil
 }
@@ -214,7 +214,7 @@ func value[T any](to *T, node *yaml.Node, read func(string) (T, error)) error {
 	}
 	v, err := read(s)
 	if err != nil {
-		return at(node, "%w", err)
+		return errorAt(node, "%w", err)
 	}
 	*to = v
 	return nil
@@ -222,7 +222,7 @@ func value[T any](to *T, node *yaml.Node, read func(string) (T, error)) error {
 
 func checkVersion(node *yaml.Node) error {
 	if s, err := text(node); err != nil || s != fmt.Sprint(configVersion) {
-		return at(node, "version %.20q: must be %d", s, configVersion)
+		return errorAt(node, "version %.20q: must be %d", s, configVersion)
 	}
 	return nil
 }
@@ -296,7 +296,7 @@ func settings(node *yaml.Node) (s kube.Settings, err error) {
 		v, err := text(value)
 		if err == nil {
 			if err = s.Set(key.Value, v); err != nil {
-				err = at(value, "%w", err)
+				err = errorAt(value, "%w", err)
 			}
 		}
 		return err

@@ -57,7 +57,7 @@ func allocation(c *Config, p *Pod, ctr *Container) (a host.Allocation, why strin
 		return a, "", false, err
 	}
 	s := kube.Resolve(said, ctr.Name, c.Namespaces[p.Namespace], c.Node)
-	if get(s.Preserve, false) && !ctr.Planned {
+	if spec.ValueOr(s.Preserve, false) && !ctr.Planned {
 		return a, "", true, nil
 	}
 	path, err := cgroup.EnginePath(ctr.Cgroup)
@@ -68,17 +68,17 @@ func allocation(c *Config, p *Pod, ctr *Container) (a host.Allocation, why strin
 	a.Engine = host.Engine{Cgroup: path, Pod: p.UID, Sandbox: p.Sandbox, Name: p.Namespace + "/" + p.Name + "/" + ctr.Name}
 	a.Deadline = startPatience
 	a.Command = a.Engine.Name
-	a.Class, why = class(get(s.Class, hybrid.Flexible), &ctr.CPU)
-	a.Policy = get(s.Policy, hybrid.Strict)
-	a.Topology = get(s.Topology, hybrid.Prefer)
-	a.Immovable = !get(s.Movable, true)
+	a.Class, why = class(spec.ValueOr(s.Class, hybrid.Flexible), &ctr.CPU)
+	a.Policy = spec.ValueOr(s.Policy, hybrid.Strict)
+	a.Topology = spec.ValueOr(s.Topology, hybrid.Prefer)
+	a.Immovable = !spec.ValueOr(s.Movable, true)
 	a.Mems = a.Topology == hybrid.SingleNUMA && a.Class == hybrid.Sensitive && a.Policy == hybrid.Strict
-	a.Period = get(s.Period, time.Duration(cmp.Or(ctr.Period, bandwidth.DefaultPeriod.Microseconds()))*time.Microsecond)
-	a.OnResize = get(s.OnResize, "none")
-	a.View = get(s.View, viewFor(a.Class))
+	a.Period = spec.ValueOr(s.Period, time.Duration(cmp.Or(ctr.Period, bandwidth.DefaultPeriod.Microseconds()))*time.Microsecond)
+	a.OnResize = spec.ValueOr(s.OnResize, "none")
+	a.View = spec.ValueOr(s.View, spec.DefaultView(a.Class))
 	a.Limit, a.Guarantee = amounts(a.Class, &ctr.CPU)
 	if a.Limit != 0 { // without a limit there is no quota for a burst
-		a.Burst = get(s.Burst, spec.Burst{})
+		a.Burst = spec.ValueOr(s.Burst, spec.Burst{})
 		a.Burst.Time = min(a.Burst.Time, quotaOf(&a)) // a setting for a whole pod or node: each container gets at most its quota
 	}
 	return a, why, false, a.Check()
@@ -89,32 +89,18 @@ func quotaOf(a *host.Allocation) time.Duration {
 	return a.Limit.Quota(a.Period).Truncate(time.Microsecond)
 }
 
-func get[T any](said *T, otherwise T) T {
-	if said == nil {
-		return otherwise
-	}
-	return *said
-}
-
-func viewFor(class hybrid.Class) spec.View {
-	if class == hybrid.Sensitive {
-		return spec.ViewFull
-	}
-	return spec.ViewAffinity
-}
-
 // class returns the class that a container can have: a sensitive container needs a guaranteed limit.
-func class(said hybrid.Class, ctr *CPU) (is hybrid.Class, why string) {
+func class(requested hybrid.Class, ctr *CPU) (possible hybrid.Class, why string) {
 	limit := ctr.limit()
 	switch {
-	case said == hybrid.Flexible:
-		return said, ""
+	case requested == hybrid.Flexible:
+		return requested, ""
 	case limit == 0:
 		return hybrid.Flexible, "it has no CPU limit"
 	case ctr.Shares != 0 && ctr.Shares != sharesOf(limit):
 		return hybrid.Flexible, fmt.Sprintf("its CPU request of %v is not its limit, %v", ctr.request(), limit)
 	default:
-		return said, ""
+		return requested, ""
 	}
 }
 

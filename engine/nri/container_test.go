@@ -43,7 +43,7 @@ func TestAllocation(t *testing.T) {
 		if err != nil || preserved || a.Request != test.want || why != test.why {
 			t.Errorf("%s: %+v, %q, %v, %v", test.name, a.Request, why, preserved, err)
 		}
-		if wantView := viewFor(a.Class); a.View != wantView || a.Engine.Name != "default/web-0/app" || a.Engine.Pod != "u1" {
+		if wantView := spec.DefaultView(a.Class); a.View != wantView || a.Engine.Name != "default/web-0/app" || a.Engine.Pod != "u1" {
 			t.Errorf("%s: %+v %+v", test.name, a.Spec, a.Engine)
 		}
 	}
@@ -102,7 +102,7 @@ func TestSharesAndQuotaRoundTrip(t *testing.T) {
 			t.Errorf("%v: %s", m, why)
 		}
 		var again CPU
-		if again.setAsked(cpu.asked()); again != cpu {
+		if again.setRecord(cpu.record()); again != cpu {
 			t.Errorf("%+v is read as %+v", cpu, again)
 		}
 	})
@@ -132,7 +132,7 @@ func TestGrantNames(t *testing.T) {
 func TestAskedTakesNothingElse(t *testing.T) {
 	for _, text := range []string{"", "x", "1/2", "1//3", "a/b/c"} {
 		c := CPU{1, 2, 3}
-		if c.setAsked(text); c != (CPU{1, 2, 3}) {
+		if c.setRecord(text); c != (CPU{1, 2, 3}) {
 			t.Errorf("%q: %+v", text, c)
 		}
 	}

@@ -13,6 +13,7 @@ import (
 	"github.com/candor-project/candor/host"
 	"github.com/candor-project/candor/hybrid"
 	"github.com/candor-project/candor/metrics"
+	"github.com/candor-project/candor/spec"
 )
 
 // An Engine allocates the CPUs of the containers of a runtime. Its methods are the events in the life of a container; each is
@@ -25,10 +26,10 @@ type Engine struct {
 	node       string // its name in the cluster; "": not known
 	metrics    *metrics.Metrics
 	observes   bool // plan only
-	words      words
+	words      logWords
 	expect     func() // the host's ExpectMoves
 	unbound    unbound
-	notes      notes
+	notes      startRecords
 	kubelets   kubeletWatch
 	reconnects reconnects     // of the goroutine of Run
 	flapping   atomic.Bool    // reconnects.isFlapping
@@ -43,7 +44,9 @@ func NewEngine(h *host.Host, c *Config, log *slog.Logger) *Engine {
 }
 
 // Policy returns the default policy of sensitive containers.
-func (e *Engine) Policy() hybrid.Policy { return get(e.config.Load().Node.Policy, hybrid.Strict) }
+func (e *Engine) Policy() hybrid.Policy {
+	return spec.ValueOr(e.config.Load().Node.Policy, hybrid.Strict)
+}
 
 // OnNode sets the node's name in the cluster. Call it before Run: the engine ignores hints for other nodes.
 func (e *Engine) OnNode(name string) { e.node = name }
@@ -88,7 +91,7 @@ func (e *Engine) admit(ctx context.Context, p *Pod, ctr *Container) (Reply, erro
 		return Reply{}, fmt.Errorf("candor: container %s: %w", ctr.Name, err)
 	}
 	e.log.Info(e.words.planned, "container", a.Engine.Name, "class", g.Class, "limit", g.Limit, "cpus", g.CPUs)
-	e.sayNotAlone(g)
+	e.warnSharedCPUs(g)
 	r, err := e.reply(g)
 	r.Env = environment(e.config.Load(), p, ctr, g)
 	return r, err
@@ -98,7 +101,7 @@ func (e *Engine) admit(ctx context.Context, p *Pod, ctr *Container) (Reply, erro
 // request. It leaves an unplanned container as it is.
 func (e *Engine) Update(ctx context.Context, p *Pod, ctr *Container) (Reply, error) {
 	name := grantName(p, ctr.Name)
-	if err := e.noteNow(ctx, name); err != nil { // the notification needs the first process
+	if err := e.recordStartNow(ctx, name); err != nil { // the notification needs the first process
 		return Reply{}, fmt.Errorf("candor: container %s: %w", ctr.Name, err)
 	}
 	g, err := e.grantOf(name, ctr)
@@ -123,7 +126,7 @@ func (e *Engine) Update(ctx context.Context, p *Pod, ctr *Container) (Reply, err
 		return Reply{}, fmt.Errorf("candor: container %s: %w", ctr.Name, err)
 	}
 	if after.Limit != g.Limit {
-		e.tell(ctx, after)
+		e.notifyResize(ctx, after)
 	}
 	return e.reply(after)
 }
@@ -138,8 +141,8 @@ func (e *Engine) Updated(ctx context.Context, p *Pod, ctr *Container) error {
 	return e.host.ReapplyAfterEngineWrite(ctx, name)
 }
 
-// tell notifies a container of its new size by its configured method.
-func (e *Engine) tell(ctx context.Context, g *host.Grant) {
+// notifyResize notifies a container of its new size by its configured method.
+func (e *Engine) notifyResize(ctx context.Context, g *host.Grant) {
 	if e.observes {
 		e.log.Info(e.words.resized, "container", g.Engine.Name, "limit", g.Limit, "cpus", g.CPUs)
 		return
@@ -181,7 +184,7 @@ func (e *Engine) grantOf(name string, ctr *Container) (*host.Grant, error) {
 
 // Stop handles the end of a container: its pod retains its CPUs.
 func (e *Engine) Stop(ctx context.Context, p *Pod, ctr *Container) error {
-	a, _, preserved, err := e.asks(p, ctr)
+	a, _, preserved, err := e.requestOf(p, ctr)
 	switch {
 	case err != nil:
 		return err
@@ -216,7 +219,7 @@ func (e *Engine) Sync(ctx context.Context, pods []*Pod, running []Running) error
 	e.unbound.endAll()
 	var all []host.Allocation
 	for _, r := range running {
-		a, preserved, err := e.found(s, &r)
+		a, preserved, err := e.adoptRequest(s, &r)
 		switch {
 		case err != nil: // an error of a single container does not affect the others
 			e.log.Warn("cannot adopt a running container", "container", fullName(r.Pod, r.Container), "reason", err)
@@ -236,9 +239,9 @@ func (e *Engine) Sync(ctx context.Context, pods []*Pod, running []Running) error
 	return e.host.Sync(ctx, all, sandboxes)
 }
 
-// found returns the allocation of a running container from the known facts: it can have been resized while no plugin ran.
-func (e *Engine) found(s *host.Snapshot, r *Running) (a host.Allocation, preserved bool, err error) {
-	a, why, preserved, err := e.asks(r.Pod, r.Container)
+// adoptRequest returns the allocation of a running container from the known facts: it can have been resized while no plugin ran.
+func (e *Engine) adoptRequest(s *host.Snapshot, r *Running) (a host.Allocation, preserved bool, err error) {
+	a, why, preserved, err := e.requestOf(r.Pod, r.Container)
 	if err == nil {
 		err = e.host.CheckEngineGroup(r.Container.Cgroup)
 	}
@@ -249,15 +252,15 @@ func (e *Engine) found(s *host.Snapshot, r *Running) (a host.Allocation, preserv
 		e.log.Warn("treated as flexible", "container", a.Engine.Name, "reason", why)
 	}
 	if g, err := s.Grant(a.ID); err == nil {
-		e.keep(&a, g, &r.Container.Now)
+		e.keepGrantUnlessResized(&a, g, &r.Container.Now)
 	} else if limit := r.Container.recorded(a.Class); limit != 0 {
 		a.Limit = limit
 	}
 	return a, false, a.Check()
 }
 
-// keep sets an allocation to the values of its grant, unless the runtime's record shows a resize since then.
-func (e *Engine) keep(a *host.Allocation, g *host.Grant, now *CPU) {
+// keepGrantUnlessResized sets an allocation to the values of its grant, unless the runtime's record shows a resize since then.
+func (e *Engine) keepGrantUnlessResized(a *host.Allocation, g *host.Grant, now *CPU) {
 	a.Request = g.Request
 	r, err := e.reply(g)
 	if err != nil {
@@ -272,10 +275,56 @@ func (e *Engine) keep(a *host.Allocation, g *host.Grant, now *CPU) {
 	}
 }
 
-// Repair compares the cgroups with the state and corrects differences. No event waits for its result, but the next event waits
-// for its lock.
+// Repair compares the cgroups with the state and corrects differences. Events do not wait for Repair's result, but an event that
+// arrives during Repair waits for its lock.
 func (e *Engine) Repair(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, Patience)
 	defer cancel()
 	return e.host.Reconcile(ctx)
+}
+
+// firstProcess returns the first process of a container, or 0 if it is unknown. CRI-O does not report it.
+func (e *Engine) firstProcess(p *Pod, ctr *Container) (pid int) {
+	path, err := cgroup.EnginePath(ctr.Cgroup)
+	if ctr.PID != 0 || err != nil {
+		return ctr.PID
+	}
+	return e.host.FirstIn(grantName(p, ctr.Name), path)
+}
+
+// Start handles the event that the container's cgroup and first process exist, before the program runs. It applies the present
+// grant to the cgroup.
+func (e *Engine) Start(ctx context.Context, p *Pod, ctr *Container) error {
+	ctr.PID = e.firstProcess(p, ctr)
+	a, _, preserved, err := e.requestOf(p, ctr)
+	switch {
+	case err != nil:
+		return err
+	case preserved:
+		return e.preserve(ctx, p, ctr)
+	case e.host.MatchesGrant(&a, ctr.PID):
+		e.recordStartLater(a, ctr.PID)
+		return nil
+	default:
+		return e.host.ConfirmStart(ctx, a, ctr.PID)
+	}
+}
+
+// requestOf returns the request of an existing container. A planned container stays planned, even if its namespace has become
+// preserved: the runtime has recorded Candor's CPUs for it.
+func (e *Engine) requestOf(p *Pod, ctr *Container) (a host.Allocation, why string, preserved bool, err error) {
+	a, why, preserved, err = allocation(e.config.Load(), p, ctr)
+	if !preserved {
+		return a, why, preserved, err
+	}
+	planned := *ctr
+	planned.Planned = true
+	b, why, _, err := allocation(e.config.Load(), p, &planned)
+	if err != nil {
+		return a, "", true, nil //nolint:nilerr // the container stays preserved
+	}
+	if g, err := e.grant(b.ID); err == nil && g != nil && g.Engine.Cgroup == b.Engine.Cgroup {
+		return b, why, false, nil
+	}
+	return a, "", true, nil
 }

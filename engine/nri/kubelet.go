@@ -123,7 +123,7 @@ func (k *kubelet) savedPolicy() (string, error) {
 		policy, err = parseState(text)
 	}
 	if err != nil {
-		return "", fmt.Errorf("%s: %w", file, plain(err))
+		return "", fmt.Errorf("%s: %w", file, withoutPath(err))
 	}
 	return policy, nil
 }
@@ -154,7 +154,7 @@ func (k *kubelet) configured() (policy, from string, unclear error) {
 	for _, file := range files {
 		value, err := k.policyIn(file)
 		if err != nil {
-			unclear = errline.Join(unclear, fmt.Errorf("%s: %w", file, plain(err)))
+			unclear = errline.Join(unclear, fmt.Errorf("%s: %w", file, withoutPath(err)))
 		} else if value != "" {
 			policy, from = value, file
 		}
@@ -188,7 +188,7 @@ func (k *kubelet) files() (files []string, unclear error) {
 		return err
 	})
 	if err != nil {
-		err = fmt.Errorf("%s: %w", dir, plain(err))
+		err = fmt.Errorf("%s: %w", dir, withoutPath(err))
 	}
 	return files, err
 }

@@ -126,7 +126,7 @@ func (v *namespaceView) kubeletOf(dir string) (*kubelet, error) {
 	}
 	file, err := programFile(dir)
 	if err != nil {
-		return nil, fmt.Errorf("cannot read the program file of process %s (%s): %w"+ignoredKubelet+", and give candor nri CAP_SYS_PTRACE", pid, program, plain(err))
+		return nil, fmt.Errorf("cannot read the program file of process %s (%s): %w"+ignoredKubelet+", and give candor nri CAP_SYS_PTRACE", pid, program, withoutPath(err))
 	}
 	for _, name := range []string{id.Comm, file} {
 		if name != program && !strings.HasPrefix(name, program+"-") { // k3s-server

@@ -92,7 +92,7 @@ func (l *lab) needTwo() cpuset.Set {
 }
 
 func (l *lab) clear() {
-	l.noteAll()
+	l.recordAllStarts()
 	names, _ := l.pods.Groups()
 	for _, name := range names {
 		if err := l.pods.Group(name).End(); err != nil {

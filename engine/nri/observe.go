@@ -12,12 +12,12 @@ func (e *Engine) Observe() {
 	e.observes, e.words = true, observing
 }
 
-// words are the log messages of decisions.
-type words struct{ planned, refused, resized, resizeRefused string }
+// logWords are the log messages of decisions.
+type logWords struct{ planned, refused, resized, resizeRefused string }
 
 var (
-	acting    = words{"planned", "refused", "resized", "resize refused"}
-	observing = words{"would plan", "would refuse", "would resize", "would refuse to resize"}
+	acting    = logWords{"planned", "refused", "resized", "resize refused"}
+	observing = logWords{"would plan", "would refuse", "would resize", "would refuse to resize"}
 )
 
 // An observer handles all events of a plugin and changes neither a container nor an answer.
@@ -33,11 +33,11 @@ func (o *observer) CreateContainer(ctx context.Context, pod *api.PodSandbox, c *
 func (o *observer) StartContainer(ctx context.Context, pod *api.PodSandbox, c *api.Container) error {
 	p := podOf(pod)
 	g, err := o.grant(grantName(p, c.GetName()))
-	_, _, preserved, _ := o.asks(p, containerOf(c))
+	_, _, preserved, _ := o.requestOf(p, containerOf(c))
 	if err == nil && (g != nil || preserved) {
 		err = o.link.StartContainer(ctx, pod, c)
 	}
-	o.unseen(c, err)
+	o.logUnplanned(c, err)
 	return nil
 }
 
@@ -53,17 +53,17 @@ func (o *observer) PostUpdateContainer(context.Context, *api.PodSandbox, *api.Co
 
 func (o *observer) StopContainer(ctx context.Context, pod *api.PodSandbox, c *api.Container) ([]*api.ContainerUpdate, error) {
 	_, err := o.link.StopContainer(ctx, pod, c)
-	o.unseen(c, err)
+	o.logUnplanned(c, err)
 	return nil, nil
 }
 
 func (o *observer) RemoveContainer(ctx context.Context, pod *api.PodSandbox, c *api.Container) error {
-	o.unseen(c, o.link.RemoveContainer(ctx, pod, c))
+	o.logUnplanned(c, o.link.RemoveContainer(ctx, pod, c))
 	return nil
 }
 
-// unseen logs that an event did not reach the plan.
-func (o *observer) unseen(c *api.Container, err error) {
+// logUnplanned logs that an event did not reach the plan.
+func (o *observer) logUnplanned(c *api.Container, err error) {
 	if err != nil {
 		o.log.Warn("not observed", "container", c.GetName(), "error", err)
 	}

@@ -73,7 +73,7 @@ func (p *plugin) CreateContainer(ctx context.Context, pod *api.PodSandbox, c *ap
 	}
 	a := &api.ContainerAdjustment{}
 	r.write(a)
-	a.AddAnnotation(askedKey, ctr.asked())
+	a.AddAnnotation(askedKey, ctr.record())
 	for _, entry := range r.Env {
 		name, value, _ := strings.Cut(entry, "=")
 		a.AddEnv(name, value)
@@ -169,7 +169,7 @@ func containerOf(c *api.Container) *Container {
 func existing(c *api.Container) *Container {
 	ctr := containerOf(c)
 	ctr.Now = ctr.CPU
-	ctr.Planned = ctr.setAsked(c.GetAnnotations()[askedKey])
+	ctr.Planned = ctr.setRecord(c.GetAnnotations()[askedKey])
 	return ctr
 }
 
@@ -177,10 +177,10 @@ func cpuOf(cpu *api.LinuxCPU) CPU {
 	return CPU{cpu.GetQuota().GetValue(), int64(cpu.GetPeriod().GetValue()), int64(cpu.GetShares().GetValue())}
 }
 
-// asked formats the request; setAsked parses it and ignores an invalid text.
-func (c *CPU) asked() string { return fmt.Sprintf("%d/%d/%d", c.Quota, c.Period, c.Shares) }
+// record formats the request; setAsked parses it and ignores an invalid text.
+func (c *CPU) record() string { return fmt.Sprintf("%d/%d/%d", c.Quota, c.Period, c.Shares) }
 
-func (c *CPU) setAsked(text string) (ok bool) {
+func (c *CPU) setRecord(text string) (ok bool) {
 	var asked CPU
 	n, err := fmt.Sscanf(text, "%d/%d/%d", &asked.Quota, &asked.Period, &asked.Shares)
 	if ok = n == 3 && err == nil; ok {

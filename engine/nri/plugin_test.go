@@ -52,7 +52,7 @@ func TestStartsAsPlanned(t *testing.T) {
 	if err := l.StartContainer(ctx, pod, c); err != nil {
 		t.Fatal(err)
 	}
-	l.noteAll()
+	l.recordAllStarts()
 	if g := l.grant(pod, c); g.State != host.Running || g.Main.PID != int(c.Pid) {
 		t.Errorf("%+v", g)
 	}

@@ -18,14 +18,14 @@ func (e *Engine) preserve(ctx context.Context, p *Pod, ctr *Container) error {
 	name := fullName(p, ctr)
 	if ctr.CPUs == "" {
 		e.unbound.begin(ctr.Cgroup, name)
-		e.sayUnbound(name)
+		e.warnUnboundPreserved(name)
 		return nil
 	}
 	cpus, err := cpuset.Parse(ctr.CPUs)
 	if err != nil {
 		return fmt.Errorf("candor: container %s: cpuset: %w", ctr.Name, err)
 	}
-	if pid := e.firstOf(p, ctr); pid == 0 {
+	if pid := e.firstProcess(p, ctr); pid == 0 {
 		err = fmt.Errorf("%w: first process unknown", host.ErrBadSpec)
 	} else {
 		err = e.host.Preserve(ctx, grantName(p, ctr.Name), cpus, pid)
@@ -39,8 +39,8 @@ func (e *Engine) preserve(ctx context.Context, p *Pod, ctr *Container) error {
 
 func fullName(p *Pod, ctr *Container) string { return p.Namespace + "/" + p.Name + "/" + ctr.Name }
 
-// sayUnbound reports the containers whose exclusive CPUs a preserved container without a cpuset uses.
-func (e *Engine) sayUnbound(name string) {
+// warnUnboundPreserved reports the containers whose exclusive CPUs a preserved container without a cpuset uses.
+func (e *Engine) warnUnboundPreserved(name string) {
 	s, err := e.host.Snapshot()
 	if err != nil {
 		return // the next operation reports the error
@@ -52,19 +52,19 @@ func (e *Engine) sayUnbound(name string) {
 		}
 	}
 	if len(of) > 0 {
-		e.log.Warn("a preserved container without a cpuset runs on all CPUs, including exclusive CPUs of other containers", "container", name, "exclusive", some(of))
+		e.log.Warn("a preserved container without a cpuset runs on all CPUs, including exclusive CPUs of other containers", "container", name, "exclusive", shortList(of))
 	}
 }
 
-// sayNotAlone reports preserved containers on the exclusive CPUs of a container.
-func (e *Engine) sayNotAlone(g *host.Grant) {
+// warnSharedCPUs reports preserved containers on the exclusive CPUs of a container.
+func (e *Engine) warnSharedCPUs(g *host.Grant) {
 	if with := e.unbound.names(); len(with) > 0 && !g.Exclusive.IsEmpty() {
-		e.log.Warn("preserved containers without a cpuset also run on the exclusive CPUs of a container", "container", g.Engine.Name, "cpus", g.Exclusive, "preserved", some(with))
+		e.log.Warn("preserved containers without a cpuset also run on the exclusive CPUs of a container", "container", g.Engine.Name, "cpus", g.Exclusive, "preserved", shortList(with))
 	}
 }
 
-// some writes a list that may be long.
-func some(list []string) string {
+// shortList joins the first elements of a list, with the number of the others.
+func shortList(list []string) string {
 	const most = 5
 	if more := len(list) - most; more > 0 {
 		return fmt.Sprintf("%s and %d more", strings.Join(list[:most], ", "), more)
@@ -72,10 +72,10 @@ func some(list []string) string {
 	return strings.Join(list, ", ")
 }
 
-// unbound are the containers that are preserved without a cpuset, by their groups.
+// unbound has the running containers that are preserved without a cpuset.
 type unbound struct {
 	mu      sync.Mutex
-	running map[string]string // their names
+	running map[string]string // container names by cgroup
 }
 
 func (u *unbound) begin(group, name string) {

@@ -47,7 +47,7 @@ func (e *Engine) reply(g *host.Grant) (Reply, error) {
 // view that the container does not set. Its annotations are valid.
 func environment(c *Config, p *Pod, ctr *Container, g *host.Grant) []string {
 	said, err := kube.Parse(p.Annotations)
-	if err != nil || !get(kube.Resolve(said, ctr.Name, c.Namespaces[p.Namespace], c.Node).Env, false) {
+	if err != nil || !spec.ValueOr(kube.Resolve(said, ctr.Name, c.Namespaces[p.Namespace], c.Node).Env, false) {
 		return nil
 	}
 	return view.Env(ctr.Env, g.VisibleCPUs())[len(ctr.Env):]

@@ -34,8 +34,8 @@ type runtimeProcess struct {
 	name, version string
 }
 
-// sayRequired logs whether the runtime refuses containers while the plugin is away. root is the root of the file system.
-func (r *runtimeProcess) sayRequired(log *slog.Logger, root string) {
+// logRequired logs whether the runtime refuses containers while the plugin is away. root is the root of the file system.
+func (r *runtimeProcess) logRequired(log *slog.Logger, root string) {
 	const subject = "new containers without a connected plugin"
 	active, file, err := r.required(root)
 	switch {
@@ -172,7 +172,7 @@ func readContainerd(top, name string, began time.Time) (c containerdConfig, err 
 		c, err = parseContainerd(text)
 	}
 	if err != nil {
-		return c, fmt.Errorf("%s: %w", name, plain(err))
+		return c, fmt.Errorf("%s: %w", name, withoutPath(err))
 	}
 	return c, nil
 }
@@ -199,8 +199,8 @@ func parseContainerd(text []byte) (c containerdConfig, err error) {
 	return c, nil
 }
 
-// plain removes the path, as seen from this process, from an error.
-func plain(err error) error {
+// withoutPath removes the path, as seen from this process, from an error.
+func withoutPath(err error) error {
 	if at := (*fs.PathError)(nil); errors.As(err, &at) {
 		return at.Err
 	}

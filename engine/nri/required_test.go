@@ -130,7 +130,7 @@ func TestSayRequired(t *testing.T) {
 		`required_plugins="not known" reason="the runtime is cri-o`:      {pid: 1, name: "cri-o", version: "1"},
 	} {
 		var log strings.Builder
-		r.sayRequired(slog.New(slog.NewTextHandler(&log, nil)), m.root)
+		r.logRequired(slog.New(slog.NewTextHandler(&log, nil)), m.root)
 		if !strings.Contains(log.String(), want) || strings.Count(log.String(), "\n") != 1 {
 			t.Errorf("%s; want %s", &log, want)
 		}

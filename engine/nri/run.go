@@ -51,11 +51,11 @@ func CheckSocket(path string) error {
 // Run connects the engine with the runtime at a socket, and again whenever the connection ends,
 // until ctx is done. ready is called each time the two have met.
 func (e *Engine) Run(ctx context.Context, socket string, ready func()) error {
-	e.host.KeepOpen(mostOpen())
+	e.host.KeepOpen(maxOpenFiles())
 	defer e.host.KeepOpen(0)
 	go e.repairLoop(ctx)
 	go e.host.UpdateUnits(ctx)
-	defer e.noteAll()
+	defer e.recordAllStarts()
 	nrilog.Set(quiet{e.log})
 	for ctx.Err() == nil {
 		end := e.connection(ctx, socket, ready)
@@ -84,12 +84,12 @@ func (e *Engine) reportEnding(socket string, end *ending, wait time.Duration) {
 			"check", "the runtime's log; containerd 2.4 panics when its pods and containers have more than 4 MB of annotations, labels, arguments and environment")
 		return
 	}
-	e.log.Warn("waiting for the runtime", "socket", socket, "reason", end.err, "check", whatToCheck(end.err))
+	e.log.Warn("waiting for the runtime", "socket", socket, "reason", end.err, "check", remedyFor(end.err))
 }
 
-// mostOpen returns the number of CPU lists to cache as open files: half of the files that this process can open, and no more
+// maxOpenFiles returns the number of CPU lists to cache as open files: half of the files that this process can open, and no more
 // than hundreds of containers with their pods need. The kernel uses 4 to 5 KB for each.
-func mostOpen() int {
+func maxOpenFiles() int {
 	var limit unix.Rlimit
 	if err := unix.Getrlimit(unix.RLIMIT_NOFILE, &limit); err != nil {
 		return 0
@@ -97,8 +97,8 @@ func mostOpen() int {
 	return int(min(limit.Cur/2, 2048))
 }
 
-// whatToCheck returns the most frequent cause of a failure to connect.
-func whatToCheck(err error) string {
+// remedyFor returns the most frequent cause of a failure to connect.
+func remedyFor(err error) string {
 	switch {
 	case errors.Is(err, fs.ErrNotExist), errors.Is(err, unix.ECONNREFUSED):
 		return "start the runtime, enable NRI (on by default in containerd 2; CRI-O: enable_nri), and use its socket_path"

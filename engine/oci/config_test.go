@@ -125,7 +125,7 @@ func TestAskedBesides(t *testing.T) {
 			t.Fatalf("%s: %v", text, err)
 		}
 		w := Wrapper{Class: hybrid.Sensitive}
-		a, _, err := w.asked(&Call{ID: "abc"}, cfg)
+		a, _, err := w.requestOf(&Call{ID: "abc"}, cfg)
 		got := fmt.Sprint(a.Burst, " ", a.Mems, " ", a.weight)
 		if err != nil {
 			got = err.Error()
@@ -226,7 +226,7 @@ func TestAsked(t *testing.T) {
 			t.Fatalf("%s: %v", test.text, err)
 		}
 		w := Wrapper{Class: test.byName}
-		a, ours, err := w.asked(&Call{ID: "abc"}, cfg)
+		a, ours, err := w.requestOf(&Call{ID: "abc"}, cfg)
 		switch {
 		case err != nil:
 			if !strings.Contains(err.Error(), test.want) || test.want == "-" {
@@ -283,7 +283,7 @@ func FuzzConfig(f *testing.F) {
 			return
 		}
 		w := Wrapper{}
-		if _, _, err := w.asked(&Call{ID: "abc"}, c); err != nil {
+		if _, _, err := w.requestOf(&Call{ID: "abc"}, c); err != nil {
 			return
 		}
 		if c.apply(edit{grant: grantOf(1500, "0-1"), env: true}) != nil {

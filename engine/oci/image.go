@@ -32,18 +32,18 @@ func (c *config) hasImageAnnotations() bool {
 // refused returns the names of the settings that an image is not allowed to set: they take resources from other containers, or
 // override the engine's user. user are the settings that no image can set; if one of them is set, the image's setting does not
 // count.
-func (image *wishes) refused(user *wishes, has *amount, byName hybrid.Class) (names []string) {
-	class := or(user.Class, or(image.Class, byName))
+func (image *settings) refused(user *settings, has *amount, byName hybrid.Class) (names []string) {
+	class := spec.ValueOr(user.Class, spec.ValueOr(image.Class, byName))
 	if has.Quota <= 0 {
 		class = hybrid.Flexible
 	}
 	for name, is := range map[string]bool{
-		"preserve": user.Preserve == nil && or(image.Preserve, false),
-		"class":    user.Class == nil && byName == hybrid.Flexible && or(image.Class, byName) == hybrid.Sensitive,
-		"topology": user.Topology == nil && takesByTopology(or(image.Topology, hybrid.Prefer), class),
-		"movable":  user.Movable == nil && !or(image.Movable, true),
-		"view":     user.View == nil && class == hybrid.Flexible && or(image.View, spec.ViewAffinity) == spec.ViewFull, // rewritten at each start of another container
-		"burst":    user.Burst == nil && or(image.Burst, spec.Burst{}) != spec.Burst{},
+		"preserve": user.Preserve == nil && spec.ValueOr(image.Preserve, false),
+		"class":    user.Class == nil && byName == hybrid.Flexible && spec.ValueOr(image.Class, byName) == hybrid.Sensitive,
+		"topology": user.Topology == nil && takesCPUsByTopology(spec.ValueOr(image.Topology, hybrid.Prefer), class),
+		"movable":  user.Movable == nil && !spec.ValueOr(image.Movable, true),
+		"view":     user.View == nil && class == hybrid.Flexible && spec.ValueOr(image.View, spec.ViewAffinity) == spec.ViewFull, // rewritten at each start of another container
+		"burst":    user.Burst == nil && spec.ValueOr(image.Burst, spec.Burst{}) != spec.Burst{},
 		"period":   user.Period == nil && image.Period != nil && !has.mayHavePeriod(image),
 	} {
 		if is {
@@ -54,23 +54,24 @@ func (image *wishes) refused(user *wishes, has *amount, byName hybrid.Class) (na
 	return names
 }
 
-// takesByTopology reports whether a topology policy takes CPUs beyond the limit. Whole cores do. A flexible container, however
-// small, keeps a CPU of its domain from all sensitive containers.
-func takesByTopology(policy hybrid.TopologyPolicy, class hybrid.Class) bool {
+// takesCPUsByTopology reports whether a topology policy takes CPUs beyond the limit. The policy whole-cores does. A small
+// flexible container that is confined to a domain also does: it keeps a CPU of this domain from all sensitive containers.
+func takesCPUsByTopology(policy hybrid.TopologyPolicy, class hybrid.Class) bool {
 	return policy == hybrid.WholeCores || class == hybrid.Flexible && policy != hybrid.Prefer && policy != hybrid.NoTopology
 }
 
-// minImagePeriod is the shortest period that an image may choose: the kernel's timer for each period costs time.
+// minImagePeriod is the shortest period that an image may choose. A shorter period would cost too much time, because the kernel runs a
+// timer in each period.
 const minImagePeriod = 10 * time.Millisecond
 
 // mayHavePeriod reports whether an image can set its period: a period below the kernel's default, if the engine's user has not
 // set another period. With a longer period, a container runs on more CPUs for longer before it is throttled.
-func (a *amount) mayHavePeriod(image *wishes) bool {
+func (a *amount) mayHavePeriod(image *settings) bool {
 	users := a.period(bandwidth.DefaultPeriod)
 	return *image.Period == users || users == bandwidth.DefaultPeriod && *image.Period < users && *image.Period >= minImagePeriod
 }
 
-// checkImage refuses an image's settings that it may not choose, but for those that the options of the machine allow.
+// checkImage returns an error for settings that an image may not choose, unless the options of the machine allow them.
 func checkImage(refused []string, config string, place func(name string) string) error {
 	if len(refused) == 0 {
 		return nil

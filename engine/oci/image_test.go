@@ -37,7 +37,7 @@ func askedOf(t *testing.T, w *Wrapper, text string) (request, error) {
 	if err != nil {
 		t.Fatalf("%s: %v", text, err)
 	}
-	a, _, err := w.asked(&Call{ID: "abc"}, cfg)
+	a, _, err := w.requestOf(&Call{ID: "abc"}, cfg)
 	return a, err
 }
 

@@ -37,15 +37,15 @@ func (c *Call) logger() *slog.Logger { return newLogger(c.openLog(), c.JSON) }
 
 // newLogger writes records as runc does: level, msg and time.
 func newLogger(to io.Writer, asJSON bool) *slog.Logger {
-	options := &slog.HandlerOptions{Level: slog.LevelWarn, ReplaceAttr: asRunc}
+	options := &slog.HandlerOptions{Level: slog.LevelWarn, ReplaceAttr: runcAttr}
 	if asJSON {
 		return slog.New(slog.NewJSONHandler(to, options))
 	}
 	return slog.New(slog.NewTextHandler(to, options))
 }
 
-// asRunc writes levels in lower case: engines look for "error".
-func asRunc(groups []string, a slog.Attr) slog.Attr {
+// runcAttr writes levels in lower case: engines look for "error".
+func runcAttr(groups []string, a slog.Attr) slog.Attr {
 	if level, is := a.Value.Any().(slog.Level); is && len(groups) == 0 && a.Key == slog.LevelKey {
 		a.Value = slog.StringValue(strings.ToLower(level.String()))
 	}

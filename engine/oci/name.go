@@ -19,7 +19,7 @@ func (c *Call) Name() string {
 	if namespace == "" {
 		return c.ID
 	}
-	return short(namespace + "--" + c.ID)
+	return shorten(namespace + "--" + c.ID)
 }
 
 func isDigits(id string) bool {
@@ -46,8 +46,8 @@ func (c *Call) namespace() string {
 // longestName bounds the name of a cgroup.
 const longestName = 64
 
-// short returns a valid and unique name of a cgroup.
-func short(name string) string {
+// shorten returns a valid and unique name of a cgroup.
+func shorten(name string) string {
 	if len(name) <= longestName {
 		return name
 	}

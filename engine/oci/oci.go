@@ -12,6 +12,7 @@ import (
 	"github.com/candor-project/candor/host"
 	"github.com/candor-project/candor/hybrid"
 	"github.com/candor-project/candor/internal/errline"
+	"github.com/candor-project/candor/spec"
 )
 
 // A Wrapper is candor in the place of an OCI runtime.
@@ -48,7 +49,7 @@ func (w *Wrapper) do(c *Call) (code int, err error) {
 	case "update":
 		return w.update(c, real)
 	case "delete":
-		c.warn(w.noteUsage(c)) // an override ends in any case
+		c.warn(w.recordUsage(c)) // an override ends in any case
 		return 0, become(real, c.Args)
 	case "restore":
 		return 0, errors.New("restore: Candor does not support checkpoints; create the container again, or use another runtime")
@@ -73,21 +74,21 @@ func (w *Wrapper) create(c *Call, real string) (code int, err error) {
 	}
 	cfg, err := loadConfig(c.bundle(), c.config())
 	if err != nil {
-		return 0, named(c.Name(), err)
+		return 0, withName(c.Name(), err)
 	}
-	b, err := booked(c.Name())
+	b, err := overrideFor(c.Name())
 	if err != nil {
-		return 0, named(c.Name(), err)
+		return 0, withName(c.Name(), err)
 	}
 	if b != nil {
 		return b.create(w, c, real, cfg)
 	}
-	a, ours, err := w.asked(c, cfg)
+	a, ours, err := w.requestOf(c, cfg)
 	if err != nil {
-		return 0, named(c.Name(), err)
+		return 0, withName(c.Name(), err)
 	}
 	if !ours {
-		return 0, named(c.Name(), w.leave(c, real, cfg, a.cpus))
+		return 0, withName(c.Name(), w.leave(c, real, cfg, a.cpus))
 	}
 	return w.place(c, real, cfg, a)
 }
@@ -103,7 +104,7 @@ func (w *Wrapper) place(c *Call, real string, cfg *config, a request) (code int,
 	c.warnWeight(a.ID, a.weight)
 	own := bundle(h.BundleDir(a.ID))
 	if err := w.grant(ctx, h, a, cfg, own); err != nil {
-		return 0, named(c.Name(), err)
+		return 0, withName(c.Name(), err)
 	}
 	if code, err = own.make(c, real); err != nil || code != 0 {
 		c.warn(errline.Join(own.remove(), h.ReleaseOwn(ctx, a.ID, true)))
@@ -111,24 +112,24 @@ func (w *Wrapper) place(c *Call, real string, cfg *config, a request) (code int,
 	return code, err
 }
 
-// asked reads the request of a container. ours is false for a container that Candor leaves alone; then only its CPUs are set.
-func (w *Wrapper) asked(c *Call, cfg *config) (a request, ours bool, err error) {
+// requestOf reads the request of a container. ours is false for a container that Candor leaves alone; then only its CPUs are set.
+func (w *Wrapper) requestOf(c *Call, cfg *config) (a request, ours bool, err error) {
 	has, err := amountIn(cfg.resources)
 	if err != nil {
 		return a, false, err
 	}
-	wish, err := wishesOf(cfg, &has, w.Class, w.Host.Config)
+	wish, err := settingsOf(cfg, &has, w.Class, w.Host.Config)
 	if err != nil {
 		return a, false, err
 	}
 	switch {
-	case or(wish.Preserve, false), has.CPUs != "":
+	case spec.ValueOr(wish.Preserve, false), has.CPUs != "":
 		return request{cpus: has.CPUs}, false, nil
 	case has.Mems != "":
 		return a, false, errors.New("memory nodes without CPUs; omit them (topology single-numa selects both), or add --cpuset-cpus (then Candor does not manage the container)")
 	}
 	a.Allocation, err = wish.allocation(c.Name(), cfg, w.Class)
-	a.env, a.systemd, a.weight = or(wish.Env, false), c.Systemd, has.Weight
+	a.env, a.systemd, a.weight = spec.ValueOr(wish.Env, false), c.Systemd, has.Weight
 	if err == nil {
 		a.Engine, err = chosenGroup(cfg.groupPath)
 	}
@@ -255,8 +256,8 @@ func (w *Wrapper) hooks(event, name string, args ...string) hooks {
 	}
 }
 
-// named names the container in an error that does not begin with its name.
-func named(name string, err error) error {
+// withName names the container in an error that does not begin with its name.
+func withName(name string, err error) error {
 	if strings.HasPrefix(err.Error(), name+": ") {
 		return err
 	}

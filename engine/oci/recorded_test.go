@@ -70,7 +70,7 @@ func TestRecordedBooking(t *testing.T) {
 	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	b, err := readBooking(file)
+	b, err := readOverride(file)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -20,9 +20,9 @@ import (
 // update resizes a container that has a grant. The real runtime gets the values that
 // the grant has after it, for its own record: it writes all of that again at each update.
 func (w *Wrapper) update(c *Call, real string) (code int, err error) {
-	h, before, err := w.granted(c)
+	h, before, err := w.findGrant(c)
 	if err != nil {
-		return 0, named(c.Name(), err)
+		return 0, withName(c.Name(), err)
 	}
 	if before == nil {
 		return 0, become(real, c.Args)
@@ -31,7 +31,7 @@ func (w *Wrapper) update(c *Call, real string) (code int, err error) {
 	ctx := context.Background()
 	u, err := c.updateOf(before)
 	if err != nil {
-		return 0, named(before.ID, err)
+		return 0, withName(before.ID, err)
 	}
 	after := before
 	if limit := u.limit(before); limit != before.Limit {
@@ -54,9 +54,9 @@ func (w *Wrapper) update(c *Call, real string) (code int, err error) {
 	return 0, nil
 }
 
-// granted returns the grant of the command line's container; nil if it has none. If this is unknown, the update is refused:
+// findGrant returns the grant of the command line's container; nil if it has none. If this is unknown, the update is refused:
 // otherwise the runtime would silently write its recorded values.
-func (w *Wrapper) granted(c *Call) (*host.Host, *host.Grant, error) {
+func (w *Wrapper) findGrant(c *Call) (*host.Host, *host.Grant, error) {
 	if c.ID == "" {
 		return nil, nil, nil // the runtime reports the error
 	}

@@ -9,10 +9,10 @@ import (
 	"github.com/candor-project/candor/metrics"
 )
 
-// CountBy has the engine count in metrics that are served. It is for the time before Run.
+// CountBy makes the engine count its events in metrics. It must be called before Run.
 func (e *Engine) CountBy(m *metrics.Metrics) { e.metrics = m }
 
-// refusalReason is why a container, or its resize, was refused.
+// refusalReason returns the reason, as a label, of the refusal of a container or of its resize.
 func refusalReason(p *Pod, ctr *Container, err error) metrics.Reason {
 	_, annotations := kube.Parse(p.Annotations)
 	switch {
@@ -33,7 +33,7 @@ func refusalReason(p *Pod, ctr *Container, err error) metrics.Reason {
 	}
 }
 
-// downgradeReason is why a container that is called sensitive is not.
+// downgradeReason returns the reason, as a label, why a container with the class sensitive is treated as flexible.
 func downgradeReason(ctr *CPU) metrics.Reason {
 	if ctr.limit() == 0 {
 		return metrics.NoLimit

@@ -39,9 +39,9 @@ func TestBooking(t *testing.T) {
 		t.Errorf("%v, %+v; want %+v", err, read, b)
 	}
 	used := cgroup.Usage{CPU: time.Second, Periods: 9, Throttled: 3}
-	NoteUsage(b.StateDir)(b.Request.ID, used)
-	NoteUsage(b.StateDir)("another", cgroup.Usage{CPU: time.Hour})
-	NoteUsage(b.StateDir)(b.Request.ID, cgroup.Usage{}) // who looks when its group is gone
+	RecordUsage(b.StateDir)(b.Request.ID, used)
+	RecordUsage(b.StateDir)("another", cgroup.Usage{CPU: time.Hour})
+	RecordUsage(b.StateDir)(b.Request.ID, cgroup.Usage{}) // who looks when its group is gone
 	if err := b.Reload(); err != nil || b.Usage != used {
 		t.Errorf("%v, %+v; want %+v", err, b.Usage, used)
 	}
@@ -78,13 +78,13 @@ func TestBadBooking(t *testing.T) {
 		if err := os.WriteFile(b.file(), []byte(text), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := readBooking(b.file()); err == nil || !strings.Contains(err.Error(), want) {
+		if _, err := readOverride(b.file()); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%v, want %q", err, want)
 		}
 	}
 	os.Remove(b.file())
 	os.Symlink("/dev/null", b.file())
-	if _, err := readBooking(b.file()); err == nil {
+	if _, err := readOverride(b.file()); err == nil {
 		t.Error("a link was followed")
 	}
 }
@@ -100,7 +100,7 @@ func TestOthersBooking(t *testing.T) {
 	if err := b.Save(); err != nil {
 		t.Fatal(err)
 	}
-	if own, err := booked(b.Request.ID); own == nil || err != nil {
+	if own, err := overrideFor(b.Request.ID); own == nil || err != nil {
 		t.Errorf("%+v, %v; want its booking", own, err)
 	}
 	runtime.LockOSThread() // whose rights to files are another user's for a moment
@@ -109,7 +109,7 @@ func TestOthersBooking(t *testing.T) {
 	if err := unix.Setfsuid(nobody); err != nil {
 		t.Fatal(err)
 	}
-	others, err := booked(b.Request.ID)
+	others, err := overrideFor(b.Request.ID)
 	if restored := unix.Setfsuid(0); restored != nil {
 		t.Fatal(restored)
 	}
@@ -121,7 +121,7 @@ func TestOthersBooking(t *testing.T) {
 // Names that no group has are nobody's.
 func TestNotBooked(t *testing.T) {
 	for _, name := range []string{"", "../x", "nobody-booked-this"} {
-		if b, err := booked(name); b != nil || err != nil {
+		if b, err := overrideFor(name); b != nil || err != nil {
 			t.Errorf("%q: %+v, %v", name, b, err)
 		}
 	}

@@ -58,7 +58,7 @@ func (b *Override) Save() error {
 
 // Reload reads the override again, with the results of the container.
 func (b *Override) Reload() error {
-	now, err := readBooking(b.file())
+	now, err := readOverride(b.file())
 	if err == nil {
 		*b = *now
 	}
@@ -75,7 +75,7 @@ func (b *Override) Remove() error {
 
 const maxBooking = 1 << 20 // bytes
 
-func readBooking(file string) (*Override, error) {
+func readOverride(file string) (*Override, error) {
 	text, err := fileio.ReadNoLink(file, maxBooking)
 	if err != nil {
 		return nil, fmt.Errorf("override: %w", err)
@@ -90,8 +90,8 @@ func readBooking(file string) (*Override, error) {
 	return b, nil
 }
 
-// booked returns the booking of a container; nil if it has none.
-func booked(name string) (*Override, error) {
+// overrideFor returns the booking of a container; nil if it has none.
+func overrideFor(name string) (*Override, error) {
 	if cgroup.CheckName(name) != nil {
 		return nil, nil //nolint:nilerr // an override has the name of a container of Candor
 	}
@@ -100,7 +100,7 @@ func booked(name string) (*Override, error) {
 		return nil, err
 	}
 	for _, folder := range folders {
-		b, err := readBooking(filepath.Join(folder, name))
+		b, err := readOverride(filepath.Join(folder, name))
 		if !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, fs.ErrPermission) { // an override of another user does not apply
 			return b, err
 		}
@@ -108,27 +108,27 @@ func booked(name string) (*Override, error) {
 	return nil, nil
 }
 
-// on is the wrapper on the host of a booking.
-func (b *Override) on(w *Wrapper) *Wrapper {
+// wrapper is the wrapper on the host of a booking.
+func (b *Override) wrapper(w *Wrapper) *Wrapper {
 	there := *w
 	there.Host = host.Options{StateDir: b.StateDir, Config: b.Config, Cgroup: cgroup.Options{Parent: b.Parent, Driver: cgroup.Cgroupfs},
-		OnEnd: NoteUsage(b.StateDir)}
+		OnEnd: RecordUsage(b.StateDir)}
 	return &there
 }
 
-// NoteUsage returns a function for host.Options.OnEnd that records the CPU use of containers in the overrides of a host. Any
+// RecordUsage returns a function for host.Options.OnEnd that records the CPU use of containers in the overrides of a host. Any
 // operation that finds the end of a container removes its cgroup.
-func NoteUsage(stateDir string) func(name string, used cgroup.Usage) {
+func RecordUsage(stateDir string) func(name string, used cgroup.Usage) {
 	return func(name string, used cgroup.Usage) {
-		b, err := readBooking(filepath.Join(Overrides(stateDir), name))
+		b, err := readOverride(filepath.Join(Overrides(stateDir), name))
 		if err == nil {
-			_ = b.note(used) // 0 if the use is unknown
+			_ = b.recordUsage(used) // 0 if the use is unknown
 		}
 	}
 }
 
-// note records the CPU use of the container, unless a later process has recorded it: its cgroup can be removed by now.
-func (b *Override) note(used cgroup.Usage) error {
+// recordUsage records the CPU use of the container, unless a later process has recorded it: its cgroup can be removed by now.
+func (b *Override) recordUsage(used cgroup.Usage) error {
 	if err := b.Reload(); err != nil || used.CPU <= b.Usage.CPU {
 		return err
 	}
@@ -140,9 +140,9 @@ func (b *Override) note(used cgroup.Usage) error {
 func (b *Override) create(w *Wrapper, c *Call, real string, cfg *config) (code int, err error) {
 	b.Applied = true
 	if err := b.Save(); err != nil {
-		return 0, named(c.Name(), err)
+		return 0, withName(c.Name(), err)
 	}
-	return b.on(w).place(c.withoutSystemd(), real, cfg, request{Allocation: host.Allocation{Request: b.Request, Spec: b.Spec}})
+	return b.wrapper(w).place(c.withoutSystemd(), real, cfg, request{Allocation: host.Allocation{Request: b.Request, Spec: b.Spec}})
 }
 
 // withoutSystemd returns the command line without the option for the systemd cgroup driver. The real runtime records the driver
@@ -160,14 +160,14 @@ func (c *Call) withoutSystemd() *Call {
 	return &without
 }
 
-// noteUsage records the CPU use of a container that is about to be deleted with its cgroup. It removes the bundle first, so
+// recordUsage records the CPU use of a container that is about to be deleted with its cgroup. It removes the bundle first, so
 // that its place is not retained for a restart.
-func (w *Wrapper) noteUsage(c *Call) error {
-	b, err := booked(c.Name())
+func (w *Wrapper) recordUsage(c *Call) error {
+	b, err := overrideFor(c.Name())
 	if err != nil || b == nil {
 		return err
 	}
-	h, err := b.on(w).open(c)
+	h, err := b.wrapper(w).open(c)
 	if err != nil {
 		return err
 	}
@@ -184,7 +184,7 @@ func (w *Wrapper) noteUsage(c *Call) error {
 	if err != nil && !errors.Is(err, fs.ErrNotExist) { // its processes have ended
 		return err
 	}
-	if err := b.note(reading.Usage); err != nil {
+	if err := b.recordUsage(reading.Usage); err != nil {
 		return err
 	}
 	return bundle(h.BundleDir(b.Request.ID)).remove()

@@ -40,7 +40,7 @@ func TestNotedBeforeAResize(t *testing.T) {
 	if g := l.grant(pod, c); g.State != host.Running || g.Main.PID != int(c.Pid) || g.Limit != 300 {
 		t.Errorf("%+v", g)
 	}
-	l.noteAll()
+	l.recordAllStarts()
 	if n := len(l.notes.waiting); n > 0 {
 		t.Errorf("%d notes wait when all are written", n)
 	}
@@ -53,8 +53,8 @@ func TestResizeWaitsForNoNote(t *testing.T) {
 	c := l.asPlanned(pod)
 	name := grantName(podOf(pod), c.Name)
 	goOn := make(chan struct{})
-	n := &note{write: func() { <-goOn }, written: make(chan struct{}), timer: time.AfterFunc(time.Hour, func() {})}
-	l.notes.waiting = map[string]*note{name: n}
+	n := &startRecord{write: func() { <-goOn }, written: make(chan struct{}), timer: time.AfterFunc(time.Hour, func() {})}
+	l.notes.waiting = map[string]*startRecord{name: n}
 	l.later.Add(1)
 	late, cancel := context.WithCancel(ctx)
 	cancel()
@@ -64,7 +64,7 @@ func TestResizeWaitsForNoNote(t *testing.T) {
 	if g := l.grant(pod, c); g.Limit != 500 {
 		t.Errorf("refused, and it has a limit of %v", g.Limit)
 	}
-	next := &note{}
+	next := &startRecord{}
 	l.notes.Lock()
 	l.notes.waiting[name] = next
 	l.notes.Unlock()

@@ -15,23 +15,23 @@ import (
 	"github.com/candor-project/candor/spec"
 )
 
-// wishes are the settings of a container's configuration.
-type wishes struct{ kube.Settings }
+// settings are the settings of a container's configuration.
+type settings struct{ kube.Settings }
 
-// wishesOf reads the annotations candor.dev/SETTING and, for settings without an annotation, the environment variables
+// settingsOf reads the annotations candor.dev/SETTING and, for settings without an annotation, the environment variables
 // CANDOR_SETTING. An error names the annotation or the variable. options is the file with the machine's options.
-func wishesOf(c *config, has *amount, byName hybrid.Class, options string) (wishes, error) {
-	annotations, err := saidIn(c.annotations)
+func settingsOf(c *config, has *amount, byName hybrid.Class, options string) (settings, error) {
+	annotations, err := fromAnnotations(c.annotations)
 	if err != nil {
-		return wishes{}, err
+		return settings{}, err
 	}
-	environ, err := saidBy(c.environ)
+	environ, err := fromEnvironment(c.environ)
 	if err != nil {
-		return wishes{}, err
+		return settings{}, err
 	}
-	all := wishes{annotations.Over(environ.Settings)}
+	all := settings{annotations.Over(environ.Settings)}
 	if c.hasImageAnnotations() {
-		return all, checkImage(all.refused(&wishes{}, has, byName), options, func(name string) string {
+		return all, checkImage(all.refused(&settings{}, has, byName), options, func(name string) string {
 			return fmt.Sprintf("setting %s: an image must not set it, and this engine passes on annotations or labels of images; remove it, or add it to imageSettings", name)
 		})
 	}
@@ -45,7 +45,7 @@ func variable(name string) string {
 	return "CANDOR_" + strings.ToUpper(strings.ReplaceAll(name, "-", "_"))
 }
 
-func saidIn(annotations map[string]string) (w wishes, err error) {
+func fromAnnotations(annotations map[string]string) (w settings, err error) {
 	for _, key := range slices.Sorted(maps.Keys(annotations)) {
 		name, ours := strings.CutPrefix(key, kube.PodKey(""))
 		if !ours {
@@ -58,7 +58,7 @@ func saidIn(annotations map[string]string) (w wishes, err error) {
 	return w, nil
 }
 
-func saidBy(environ []string) (w wishes, err error) {
+func fromEnvironment(environ []string) (w settings, err error) {
 	for _, name := range kube.Names() {
 		for _, entry := range environ {
 			value, is := strings.CutPrefix(entry, variable(name)+"=")
@@ -74,7 +74,7 @@ func saidBy(environ []string) (w wishes, err error) {
 }
 
 // set takes a setting. No process of Candor lives as long as the container, to raise its quota.
-func (w *wishes) set(name, value string) error {
+func (w *settings) set(name, value string) error {
 	if err := w.Set(name, value); err != nil {
 		return err
 	}
@@ -86,16 +86,16 @@ func (w *wishes) set(name, value string) error {
 
 // allocation returns the allocation of a container. byName is the class of the runtime's name, for a container that sets no
 // class.
-func (w *wishes) allocation(name string, c *config, byName hybrid.Class) (host.Allocation, error) {
+func (w *settings) allocation(name string, c *config, byName hybrid.Class) (host.Allocation, error) {
 	var a host.Allocation
 	has, err := amountIn(c.resources)
 	if err != nil {
 		return a, err
 	}
 	a.ID = name
-	a.Period = or(w.Period, has.period(bandwidth.DefaultPeriod))
+	a.Period = spec.ValueOr(w.Period, has.period(bandwidth.DefaultPeriod))
 	a.Limit = milliOf(has.Quota, has.period(bandwidth.DefaultPeriod).Microseconds())
-	a.Class = or(w.Class, byName)
+	a.Class = spec.ValueOr(w.Class, byName)
 	switch {
 	case a.Class == hybrid.Flexible || a.Limit != 0:
 	case w.Class != nil:
@@ -103,42 +103,26 @@ func (w *wishes) allocation(name string, c *config, byName hybrid.Class) (host.A
 	default: // of a default runtime, which every container gets
 		a.Class = hybrid.Flexible
 	}
-	a.Policy = or(w.Policy, hybrid.Strict)
-	a.Topology = or(w.Topology, hybrid.Prefer)
+	a.Policy = spec.ValueOr(w.Policy, hybrid.Strict)
+	a.Topology = spec.ValueOr(w.Topology, hybrid.Prefer)
 	a.Mems = a.Topology == hybrid.SingleNUMA && a.Class == hybrid.Sensitive && a.Policy == hybrid.Strict
-	a.Burst = or(w.Burst, spec.Burst{Time: has.burst()})
+	a.Burst = spec.ValueOr(w.Burst, spec.Burst{Time: has.burst()})
 	if a.Burst.By == spec.BurstAuto {
 		a.Burst.By = spec.BurstKernel
 	}
-	a.Immovable = !or(w.Movable, true)
-	a.OnResize = or(w.OnResize, "none")
-	a.View = or(w.View, defaultView(a.Class))
+	a.Immovable = !spec.ValueOr(w.Movable, true)
+	a.OnResize = spec.ValueOr(w.OnResize, "none")
+	a.View = spec.ValueOr(w.View, spec.DefaultView(a.Class))
 	if len(c.args) > 0 {
 		a.Command = state.ProgramName(c.args[0])
 	}
 	return a, a.Check()
 }
 
-// or returns the setting, or the default if it is unset.
-func or[T any](asked *T, otherwise T) T {
-	if asked == nil {
-		return otherwise
-	}
-	return *asked
-}
-
-// milliOf is a quota in milli-CPU, to the nearest: engines round the quota. None is 0.
+// milliOf converts a quota to milli-CPU, rounded to the nearest because engines round the quota. Without a quota it returns 0.
 func milliOf(quota, period int64) hybrid.Milli {
 	if quota <= 0 || period <= 0 {
 		return 0
 	}
 	return max(hybrid.Milli(min(math.Round(float64(quota)*1000/float64(period)), float64(hybrid.MaxLimit+1))), 1)
-}
-
-// defaultView is the view that a class needs.
-func defaultView(class hybrid.Class) spec.View {
-	if class == hybrid.Sensitive {
-		return spec.ViewFull
-	}
-	return spec.ViewAffinity
 }

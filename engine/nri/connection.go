@@ -11,7 +11,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A link is a plugin that is connected with a runtime.
+// A link is a plugin with its connection to a runtime.
 type link struct {
 	*plugin
 	mu        sync.Mutex // of the runtime's name and version
@@ -24,12 +24,12 @@ func (l *link) dial(socket string) (net.Conn, error) {
 	conn, err := net.Dial("unix", socket)
 	if err == nil {
 		l.connected = true
-		l.runtime.open(peerOf(conn))
+		l.runtime.open(peerPID(conn))
 	}
 	return conn, err
 }
 
-// open records the runtime's process. While its descriptor is open, another process with its number is not mistaken for it.
+// open records the runtime's process. A pidfd identifies the process even if its PID is reused.
 func (r *runtimeProcess) open(pid int) {
 	r.close()
 	r.pid = pid
@@ -51,8 +51,8 @@ func (r *runtimeProcess) close() {
 // endTime is the time that a process takes to end after the kernel has closed its sockets.
 const endTime = time.Second
 
-// hasEnded reports whether the runtime's process has ended, or is ending. A process that cannot be seen from here counts as
-// ended: to wait too long harms less than to end the runtime again.
+// hasEnded reports whether the runtime's process has ended or is ending. A process in another PID namespace counts as ended,
+// because a pause that is too long does less harm than another end of the runtime.
 func (r *runtimeProcess) hasEnded() bool {
 	if r.pidfd <= 0 {
 		return true
@@ -66,8 +66,8 @@ func (r *runtimeProcess) hasEnded() bool {
 	}
 }
 
-// peerOf is the process that listens at the other end; 0 where it cannot be seen from here.
-func peerOf(conn net.Conn) (pid int) {
+// peerPID returns the PID of the process at the other end of a connection. It returns 0 if that process is in another PID namespace.
+func peerPID(conn net.Conn) (pid int) {
 	unixConn, ok := conn.(*net.UnixConn)
 	if !ok {
 		return 0
@@ -92,35 +92,36 @@ func (l *link) Configure(_ context.Context, _, runtime, version string) (api.Eve
 	return 0, nil
 }
 
-// Synchronize also checks the surroundings of the plugin. The runtime does not wait for this check: its 2 s are for the answer.
+// Synchronize also checks the settings of the runtime and the kubelet. The check runs in a goroutine, because the runtime waits
+// for the answer for at most 2 s.
 func (l *link) Synchronize(ctx context.Context, pods []*api.PodSandbox, ctrs []*api.Container) ([]*api.ContainerUpdate, error) {
 	updates, err := l.plugin.Synchronize(ctx, pods, ctrs)
 	if err == nil && !l.flapping.Load() {
-		go l.lookAround()
+		go l.checkSettings()
 	}
 	return updates, err
 }
 
-// becomeStable reports a runtime that stays up after it had ended again and again.
+// becomeStable reports that a runtime stays up that had ended repeatedly before.
 func (l *link) becomeStable() {
 	if l.flapping.Swap(false) {
 		l.log.Info("the runtime stays up with the plugin connected", "for", l.reconnects.stable)
-		l.lookAround()
+		l.checkSettings()
 	}
 }
 
-// lookAround reports wrong settings of the runtime and the kubelet: both may have changed since the last connection.
-func (l *link) lookAround() {
+// checkSettings reports wrong settings of the runtime and the kubelet, which can have changed since the last connection.
+func (l *link) checkSettings() {
 	if !l.observes {
 		l.mu.Lock()
 		runtime := runtimeProcess{pid: l.runtime.pid, name: l.runtime.name, version: l.runtime.version}
 		l.mu.Unlock()
-		runtime.sayRequired(l.log, "/")
+		runtime.logRequired(l.log, "/")
 	}
 	l.kubelets.check(l.log, "/")
 }
 
-// A kubeletWatch reports a kubelet that gives out CPUs, once until the finding changes.
+// A kubeletWatch reports a kubelet that assigns CPUs. It reports the same finding only once.
 type kubeletWatch struct {
 	mu       sync.Mutex
 	reported string
@@ -139,8 +140,8 @@ func (w *kubeletWatch) check(log *slog.Logger, root string) {
 	w.reported = found
 }
 
-// recheck checks again if a state file at a usual place names a policy: a kubelet may start, or change its policy, after the
-// plugin has started. Otherwise it costs the reads of a few files.
+// recheck checks again if a state file at a usual place contains a policy, because a kubelet can start or change its policy after
+// the plugin has started. Otherwise, recheck only reads a few files.
 func (w *kubeletWatch) recheck(log *slog.Logger, root string) {
 	if _, err := checkStates(root); err != nil {
 		w.check(log, root)
