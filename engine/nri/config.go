@@ -22,22 +22,22 @@ import (
 	"github.com/candor-project/candor/metrics"
 )
 
-// A Config is the configuration of a node by its administrator.
+// A Config is the administrator's configuration of a node.
 type Config struct {
 	StateDir    string                   // "": host.DefaultStateDir
-	Reserved    *cpuset.Set              // CPUs that no container gets; nil: as the machine's options have it
-	MinShared   *hybrid.Milli            // CPU time that sensitive containers never get; nil: likewise
+	Reserved    *cpuset.Set              // CPUs that no container gets; nil: the value of the machine's options
+	MinShared   *hybrid.Milli            // CPU time that sensitive containers never get; nil: the value of the machine's options
 	RepairEvery time.Duration            // interval at which the cgroups are compared with the state
 	HeadStart   bool                     // the kernel prepares for a container's moves while the runtime prepares the container
-	Metrics     string                   // where metrics are served, IP:PORT; "": nowhere
+	Metrics     string                   // address of the metrics server, IP:PORT; "": no server
 	WebConfig   string                   // file with TLS and users of the metrics server; "": plain HTTP without a password
-	Histogram   string                   // the shortest windows whose use metrics count, or none; "": not said
+	Histogram   string                   // shortest window of the use histograms, or none; "": unset
 	Publish     bool                     // publish the node's report to the API server
 	Node        kube.Settings            // defaults of the node
 	Namespaces  map[string]kube.Settings // defaults of namespaces
 }
 
-// ErrBadConfig is a configuration that cannot be meant.
+// ErrBadConfig means that the configuration is invalid.
 var ErrBadConfig = errors.New("bad configuration")
 
 const (
@@ -153,7 +153,7 @@ func oneDocument(data []byte) (*yaml.Node, error) {
 
 var yamlLine = regexp.MustCompile(`^yaml: line (\d+): `)
 
-// syntaxError finds the line in the words of the YAML reader.
+// syntaxError extracts the line number from an error of the YAML parser.
 func syntaxError(err error) error {
 	text := strings.ReplaceAll(err.Error(), "\n", " ")
 	var line int
@@ -163,7 +163,7 @@ func syntaxError(err error) error {
 	return &lineError{line, errors.New(yamlLine.ReplaceAllString(text, ""))}
 }
 
-// each walks over a mapping with known keys.
+// each calls the function of each key of a mapping. Other keys are errors.
 func each(node *yaml.Node, fields map[string]func(*yaml.Node) error) error {
 	known := make([]string, 0, len(fields))
 	for name := range fields {
@@ -179,7 +179,7 @@ func each(node *yaml.Node, fields map[string]func(*yaml.Node) error) error {
 	})
 }
 
-// pairs walks over a mapping, which has each key once.
+// pairs calls do for each pair of a mapping. A duplicate key is an error.
 func pairs(node *yaml.Node, do func(key, value *yaml.Node) error) error {
 	if node.Kind != yaml.MappingNode {
 		return errorAt(node, "must be fields and values, as in version: 1")
@@ -206,7 +206,7 @@ func text(node *yaml.Node) (string, error) {
 	return node.Value, nil
 }
 
-// value parses a field with a parser of Candor.
+// value parses a field with read and stores the result in to.
 func value[T any](to *T, node *yaml.Node, read func(string) (T, error)) error {
 	s, err := text(node)
 	if err != nil {

@@ -18,12 +18,12 @@ import (
 	"github.com/candor-project/candor/spec"
 )
 
-// A Pod holds the facts on a pod that the engine needs.
+// A Pod holds the facts about a pod that the engine needs.
 type Pod struct {
 	UID, Namespace, Name string
 	Sandbox              string // ID of the sandbox in the runtime; a pod can get another sandbox later
 	Annotations          map[string]string
-	Shares               int64 // of the pod's group: the sum of the requests; 0: not known
+	Shares               int64 // CPU shares of the pod's group, which are the sum of the requests; 0: unknown
 }
 
 // A Container is a container as the runtime describes it: its request, in the runtime's units.
@@ -33,9 +33,9 @@ type Container struct {
 	Cgroup string   // cgroupsPath of its specification
 	CPU             // the request
 	CPUs   string   // cpuset from another program
-	PID    int      // first process, once there is one
+	PID    int      // first process; 0: there is none yet
 	Now    CPU      // the runtime's record of an existing container
-	// Planned: Candor has planned it, so the CPUs that the runtime has recorded are Candor's own.
+	// Planned reports that Candor has planned the container, so that the CPUs in the runtime's record are from Candor.
 	Planned bool
 }
 
@@ -43,7 +43,7 @@ type Container struct {
 type CPU struct {
 	Quota  int64 // microseconds per period; 0 or less: none
 	Period int64 // microseconds; 0: the kernel's default
-	Shares int64 // cpu.shares; 0: not known
+	Shares int64 // cpu.shares; 0: unknown
 }
 
 // startPatience bounds the time from a container's creation to its start.
@@ -104,7 +104,7 @@ func class(requested hybrid.Class, ctr *CPU) (possible hybrid.Class, why string)
 	}
 }
 
-// amounts are a container's limit and guarantee.
+// amounts returns the limit and the guarantee of a container.
 func amounts(class hybrid.Class, ctr *CPU) (limit, guarantee hybrid.Milli) {
 	limit = ctr.limit()
 	if class == hybrid.Sensitive {
@@ -116,7 +116,7 @@ func amounts(class hybrid.Class, ctr *CPU) (limit, guarantee hybrid.Milli) {
 	return limit, guarantee
 }
 
-// limit is the CPU time per time that the quota is worth.
+// limit converts the quota to a limit in milli-CPU.
 func (c *CPU) limit() hybrid.Milli {
 	if c.Quota <= 0 {
 		return 0
@@ -130,7 +130,7 @@ func (c *Container) recorded(class hybrid.Class) hybrid.Milli {
 	if limit := c.Now.limit(); limit != 0 || class != hybrid.Sensitive || !c.Planned {
 		return limit
 	}
-	cpus, err := cpuset.Parse(c.CPUs) // without a quota these are all its own
+	cpus, err := cpuset.Parse(c.CPUs) // a container without a quota has only exclusive CPUs
 	if err != nil {
 		return 0
 	}
@@ -153,7 +153,7 @@ func milliOf(shares int64) hybrid.Milli {
 	return hybrid.Milli((shares*1000 + sharesPerCPU - 1) / sharesPerCPU)
 }
 
-// sharesOf are the shares that Kubernetes makes of an amount.
+// sharesOf converts an amount of CPU to shares, as Kubernetes does.
 func sharesOf(m hybrid.Milli) int64 {
 	return min(max(int64(m)*sharesPerCPU/1000, leastShares), mostShares)
 }

@@ -23,7 +23,7 @@ type Engine struct {
 	log    *slog.Logger
 	config atomic.Pointer[Config]
 
-	node       string // its name in the cluster; "": not known
+	node       string // name of the node in the cluster; "": unknown
 	metrics    *metrics.Metrics
 	observes   bool // plan only
 	words      logWords
@@ -31,9 +31,9 @@ type Engine struct {
 	unbound    unbound
 	notes      startRecords
 	kubelets   kubeletWatch
-	reconnects reconnects     // of the goroutine of Run
+	reconnects reconnects     // used only by the goroutine of Run
 	flapping   atomic.Bool    // reconnects.isFlapping
-	later      sync.WaitGroup // for the notes that wait, and are written
+	later      sync.WaitGroup // for the pending start records
 }
 
 // NewEngine returns an engine that plans on a host.
@@ -198,12 +198,12 @@ func (e *Engine) Stop(ctx context.Context, p *Pod, ctr *Container) error {
 	}
 }
 
-// EndSandbox handles the end of a pod's sandbox. The pod can have another sandbox by then.
+// EndSandbox handles the end of a pod's sandbox. The pod can already have another sandbox.
 func (e *Engine) EndSandbox(ctx context.Context, p *Pod) error {
 	return e.host.EndSandbox(ctx, p.UID, p.Sandbox)
 }
 
-// A Running is a container that runs, and its pod.
+// A Running is a running container with its pod.
 type Running struct {
 	Pod       *Pod
 	Container *Container

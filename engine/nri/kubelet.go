@@ -17,7 +17,7 @@ import (
 	"github.com/candor-project/candor/internal/fileio"
 )
 
-// ErrOtherManager is a kubelet that gives out CPUs itself: two managers would overwrite each other's cpusets.
+// ErrOtherManager means that the kubelet assigns CPUs itself. Two managers would overwrite each other's cpusets.
 var ErrOtherManager = errors.New("the kubelet's CPU manager")
 
 const (
@@ -28,7 +28,7 @@ const (
 	largestFile  = 4 << 20
 )
 
-// CheckKubelet refuses a node whose kubelet gives out CPUs itself (ErrOtherManager). A process counts as a kubelet only if root
+// CheckKubelet returns ErrOtherManager if the node's kubelet assigns CPUs itself. A process counts as a kubelet only if root
 // of the node runs it (findKubelets). Its state file comes first: a kubelet does not start with a policy other than the one in
 // this file. Without the file, its flags and its configuration count. While no kubelet runs, the state files at the usual
 // places count (checkStates). root is the top of the file system, "/". unclear reports, in one line of bounded length, files
@@ -50,8 +50,8 @@ func CheckKubelet(root string) (unclear, err error) {
 	return unclear, nil
 }
 
-// checkStates refuses a node on which a state file names a policy other than none. At boot the kubelet starts after candor nri,
-// and then has this policy.
+// checkStates returns an error if a state file contains a policy other than none. At boot, the kubelet starts after candor nri and
+// then uses this policy.
 func checkStates(root string) (unclear, err error) {
 	for _, dir := range knownRoots {
 		k := kubelet{root: root, dir: dir}
@@ -128,7 +128,7 @@ func (k *kubelet) savedPolicy() (string, error) {
 	return policy, nil
 }
 
-// onlyRootWrites refuses a file that another user may have written.
+// onlyRootWrites returns an error for a file that a user other than root could have written.
 func onlyRootWrites(f *os.File) error {
 	var stat unix.Stat_t
 	if err := unix.Fstat(int(f.Fd()), &stat); err != nil {
@@ -140,7 +140,7 @@ func onlyRootWrites(f *os.File) error {
 	return nil
 }
 
-// configured returns the policy by command line and configuration; none if they do not have it.
+// configured returns the policy in the command line or the configuration files, or the default none.
 func (k *kubelet) configured() (policy, from string, unclear error) {
 	if policy := k.flag("cpu-manager-policy"); policy != "" {
 		policy, err := checkPolicy(policy)
@@ -162,7 +162,7 @@ func (k *kubelet) configured() (policy, from string, unclear error) {
 	return policy, from, unclear
 }
 
-// files returns the paths of its configuration, in the order in which the kubelet merges them.
+// files returns the paths of the kubelet's configuration files, in the order in which the kubelet merges them.
 func (k *kubelet) files() (files []string, unclear error) {
 	if file := k.flag("config"); file != "" {
 		files = append(files, k.abs(file))
@@ -193,7 +193,7 @@ func (k *kubelet) files() (files []string, unclear error) {
 	return files, err
 }
 
-// policyIn reads one configuration file; "" if it has no policy.
+// policyIn returns the policy in a configuration file, or "" if the file has none.
 func (k *kubelet) policyIn(file string) (string, error) {
 	f, err := fileio.OpenInRoot(k.root, file, 0)
 	if err != nil {
@@ -243,7 +243,8 @@ func parseState(text []byte) (string, error) {
 
 var policyName = regexp.MustCompile(`^[a-z][a-z0-9-]{0,40}$`)
 
-// checkPolicy refuses a word that cannot be the name of a policy. Unknown names are accepted: the policy of a fork may give out CPUs, too.
+// checkPolicy returns an error for a word that cannot be the name of a policy. It accepts unknown names, because the policy of a fork
+// can assign CPUs too.
 func checkPolicy(name string) (string, error) {
 	if !policyName.MatchString(name) {
 		return "", fmt.Errorf("policy %.60q: must be a name such as none or static", name)

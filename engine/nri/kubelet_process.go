@@ -15,18 +15,18 @@ import (
 	"github.com/candor-project/candor/internal/procfs"
 )
 
-// Any process can call itself kubelet: comm, argv and the name of its file are the process's to choose. findKubelets therefore
-// asks for facts that only root of the node can bring about: all user ids are 0 in this user namespace, the process has no pid
+// Any process can call itself kubelet, because it chooses its comm, its argv and the name of its file. findKubelets therefore
+// requires facts that only root of the node can cause: all user ids are 0 in this user namespace, the process has no pid
 // namespace below this one, and its cgroup is neither a pod's nor a container's. A kubelet in a system container, as on
 // Talos (/podruntime/kubelet), passes. A local user can run a set-user-ID program that sets all its user ids to 0, through a
 // link whose name becomes comm. Only /proc/PID/exe shows the program, so a process that hides it is no kubelet.
 
 // A kubelet is a process that runs a kubelet, or the default directory of a kubelet that does not run.
 type kubelet struct {
-	pid     string   // "" if none runs
+	pid     string   // "" for a kubelet that does not run
 	program string   // kubelet, hyperkube, k3s or kubelite
 	words   []string // the command line
-	root    string   // the directory of its file system, as seen from here
+	root    string   // root directory of its file system, in this process's file system
 	cwd     string   // its working directory, within root
 	dir     string   // its --root-dir, within root
 }
@@ -36,7 +36,7 @@ const ignoredKubelet = ": ignored as a kubelet; if it is the kubelet of this nod
 
 const microK8sRoot = "/var/snap/microk8s/common/var/lib/kubelet"
 
-// knownRoots are the --root-dir of the kubelets of distributions, k0s's the last. k3s and RKE2 have the kubelet's default.
+// knownRoots are the values of --root-dir in distributions; the last is from k0s. k3s and RKE2 use the kubelet's default.
 var knownRoots = []string{kubeletRoot, microK8sRoot, "/var/lib/k0s/kubelet"}
 
 // findKubelets returns the kubelets of this node among the processes below root/proc. Processes in pods, of other users and of
@@ -64,7 +64,7 @@ func findKubelets(root string) (found []kubelet, unclear error) {
 	return found, joinFew(doubts)
 }
 
-// joinFew joins a bounded number of errors: the line must not grow with the processes of the node.
+// joinFew joins a bounded number of errors, so that the line does not grow with the processes of the node.
 func joinFew(errs []error) error {
 	const most = 3
 	var all error
@@ -94,7 +94,8 @@ func ownNamespaces(proc string) (v namespaceView) {
 	return v
 }
 
-// kubeletOf returns the kubelet that a process runs, given its directory in /proc; nil if it runs none. An error is a doubt.
+// kubeletOf returns the kubelet that a process runs, given its directory in /proc, or nil. It returns an error for a process that
+// resembles a kubelet.
 func (v *namespaceView) kubeletOf(dir string) (*kubelet, error) {
 	// The cheap and trustworthy files come first: a tenant can make a command line long.
 	id, err := procfs.ReadIdentity(dir)
@@ -196,7 +197,7 @@ func embeddedFlags(words []string) (flags []string) {
 	return flags
 }
 
-// programFile returns the base name of the file that a process executes. It is hidden without ptrace rights.
+// programFile returns the base name of the file that a process executes. Reading it requires ptrace rights.
 func programFile(dir string) (string, error) {
 	file, err := os.Readlink(filepath.Join(dir, "exe"))
 	return filepath.Base(strings.TrimSuffix(file, " (deleted)")), err

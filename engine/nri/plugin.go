@@ -11,17 +11,17 @@ import (
 	"github.com/candor-project/candor/view"
 )
 
-// askedKey is the annotation with the original request of a container: the runtime reports the values from the plugin for a
-// running container, not the request.
+// askedKey is the annotation with the original request of a container. The plugin writes it because, for a running container, the
+// runtime reports the plugin's values instead of the request.
 const askedKey = "candor.dev/asked"
 
 // A plugin turns the runtime's events into those of an Engine.
 type plugin struct {
 	*Engine
-	ready func() // the runtime and the plugin have met
+	ready func() // called when the plugin is connected
 }
 
-// The events of the plugin: the runtime sends no event without a method.
+// These methods select the events of the plugin, because the runtime sends only events for which the plugin has a method.
 var (
 	_ stub.SynchronizeInterface         = (*plugin)(nil)
 	_ stub.CreateContainerInterface     = (*plugin)(nil)
@@ -113,7 +113,7 @@ func (p *plugin) StopContainer(ctx context.Context, pod *api.PodSandbox, c *api.
 	return nil, p.Engine.Stop(ctx, podOf(pod), existing(c))
 }
 
-// RemoveContainer is the only event for a container that was created and never started.
+// RemoveContainer handles the removal of a container. It is the only event after the creation of a container that never starts.
 func (p *plugin) RemoveContainer(ctx context.Context, pod *api.PodSandbox, c *api.Container) error {
 	return p.Engine.Stop(ctx, podOf(pod), existing(c))
 }
@@ -164,8 +164,8 @@ func containerOf(c *api.Container) *Container {
 	return ctr
 }
 
-// existing returns an existing container. Its annotation with the request comes from its creation. The annotation of a
-// container that is about to be created is not trusted.
+// existing returns an existing container, with the request from the annotation that the plugin wrote at its creation. A container that is
+// about to be created can have a forged annotation, so containerOf ignores it.
 func existing(c *api.Container) *Container {
 	ctr := containerOf(c)
 	ctr.Now = ctr.CPU
@@ -177,7 +177,7 @@ func cpuOf(cpu *api.LinuxCPU) CPU {
 	return CPU{cpu.GetQuota().GetValue(), int64(cpu.GetPeriod().GetValue()), int64(cpu.GetShares().GetValue())}
 }
 
-// record formats the request; setAsked parses it and ignores an invalid text.
+// record formats the request. setRecord parses it, and ignores an invalid text.
 func (c *CPU) record() string { return fmt.Sprintf("%d/%d/%d", c.Quota, c.Period, c.Shares) }
 
 func (c *CPU) setRecord(text string) (ok bool) {

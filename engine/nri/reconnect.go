@@ -13,7 +13,7 @@ const (
 	longestWait     = 5 * time.Minute
 	// stableTime is the duration of a connection after which the runtime counts as stable. NRI's synchronization ends after 2 s.
 	stableTime = 30 * time.Second
-	// manyDeaths is the number of deaths in a row that a planned restart of the runtime does not explain.
+	// manyDeaths is the number of consecutive deaths that cannot be planned restarts of the runtime.
 	manyDeaths = 3
 	maxReasons = 10
 )
@@ -22,7 +22,7 @@ const (
 type ending struct {
 	connected bool
 	lasted    time.Duration
-	died      bool // the runtime's process ended, or cannot be seen from here
+	died      bool // the runtime's process ended, or is in another PID namespace
 	err       error
 }
 

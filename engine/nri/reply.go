@@ -11,8 +11,8 @@ import (
 
 // A Reply holds the settings that the runtime applies to a container. The zero Reply changes nothing.
 type Reply struct {
-	CPUs   string // never empty but in the zero Reply
-	Mems   string // "": as it is
+	CPUs   string // not empty, except in the zero Reply
+	Mems   string // "": unchanged
 	Quota  int64  // microseconds per period, -1: none
 	Period int64  // microseconds
 	Shares int64
@@ -22,7 +22,7 @@ type Reply struct {
 
 // reply converts a grant to the runtime's units.
 func (e *Engine) reply(g *host.Grant) (Reply, error) {
-	if g.CPUs.IsEmpty() { // to the runtime that would mean: all CPUs
+	if g.CPUs.IsEmpty() { // to the runtime, an empty list means all CPUs
 		return Reply{}, fmt.Errorf("candor: container %s: no CPU remains for it", g.ID)
 	}
 	r := Reply{CPUs: g.CPUs.String(), Quota: -1, Period: g.Period.Microseconds()}

@@ -21,7 +21,7 @@ import (
 // plugin. Otherwise these containers start without a plan.
 
 const (
-	containerdFile = "/etc/containerd/config.toml" // default of its command line
+	containerdFile = "/etc/containerd/config.toml" // default of containerd's command line
 	validatorSince = "2.2"
 	validatorLines = `[plugins.'io.containerd.nri.v1.nri'.default_validator] enable = true, required_plugins = ["` + pluginName + `"]`
 	mostFiles      = 100
@@ -29,7 +29,7 @@ const (
 
 // A runtimeProcess is the runtime at the other end of the connection.
 type runtimeProcess struct {
-	pid           int // 0: it cannot be seen from here
+	pid           int // 0: the process is in another PID namespace
 	pidfd         int // 0: none
 	name, version string
 }
@@ -48,8 +48,8 @@ func (r *runtimeProcess) logRequired(log *slog.Logger, root string) {
 	}
 }
 
-// required reads the configuration with which containerd has started: whether it requires the plugin, and the file with the
-// setting, or for the setting. An error explains why the answer is unknown.
+// required reads the configuration with which containerd started. It reports whether containerd requires the plugin, and returns the
+// file that has, or can get, the setting. An error explains why the answer is unknown.
 func (r *runtimeProcess) required(root string) (active bool, file string, err error) {
 	if r.name != "containerd" {
 		return false, "", fmt.Errorf("the runtime is %s; see its manual for NRI's default validator (CRI-O 1.34 has none)", r.name)
@@ -88,7 +88,7 @@ func (r *runtimeProcess) hasValidator() bool {
 	return n == 2 && (major > 2 || major == 2 && minor >= 2)
 }
 
-// configFile is the file with which containerd has begun, by its command line.
+// configFile returns the configuration file in containerd's command line.
 func configFile(proc string, words []string) (string, error) {
 	file := containerdFile
 	for i, word := range words {
@@ -140,7 +140,7 @@ func readValidator(top, file string, began time.Time) (found *validator, err err
 		}
 		config, err := readContainerd(top, name, began)
 		if errors.Is(err, fs.ErrNotExist) && name == containerdFile {
-			return nil, nil // containerd's own defaults
+			return nil, nil // without a file, containerd uses its defaults
 		}
 		if err != nil {
 			return nil, err
@@ -177,7 +177,7 @@ func readContainerd(top, name string, began time.Time) (c containerdConfig, err 
 	return c, nil
 }
 
-// readIn reads a file of containerd's file system.
+// readIn reads a file in the file system of containerd.
 func readIn(top, name string) (text []byte, modified time.Time, err error) {
 	f, err := fileio.OpenInRoot(top, name, 0)
 	if err != nil {
@@ -207,7 +207,7 @@ func withoutPath(err error) error {
 	return err
 }
 
-// imports are the files that a file imports, as containerd finds them.
+// imports returns the files that a file imports, in containerd's order.
 func imports(top, file string, patterns []string) (files []string, err error) {
 	for _, pattern := range patterns {
 		if !filepath.IsAbs(pattern) {

@@ -25,13 +25,13 @@ const (
 // on without the plugin, or refuses the container (NRI 0.12.5 and later).
 const Patience = 1500 * time.Millisecond
 
-// ErrBadSocket is an invalid socket path.
+// ErrBadSocket means that the socket path is invalid.
 var ErrBadSocket = errors.New("NRI socket")
 
-// longestPath is the kernel's bound on the path of a socket (unix(7)).
+// longestPath is the kernel's maximum length of a socket path (unix(7)).
 const longestPath = len(unix.RawSockaddrUnix{}.Path) - 1
 
-// CheckSocket refuses a path to a file that is not a socket. A missing file is no error: the runtime can start later.
+// CheckSocket returns an error for a path to a file that is not a socket. A missing file is no error: the runtime can start later.
 func CheckSocket(path string) error {
 	if path == "" || len(path) > longestPath {
 		return fmt.Errorf("%w %.40q: a path of %d bytes: must be the socket_path of the runtime's NRI configuration, at most %d bytes", ErrBadSocket, path, len(path), longestPath)
@@ -48,8 +48,8 @@ func CheckSocket(path string) error {
 	return nil
 }
 
-// Run connects the engine with the runtime at a socket, and again whenever the connection ends,
-// until ctx is done. ready is called each time the two have met.
+// Run connects the engine to the runtime at a socket, and again whenever the connection ends, until ctx is done. It calls ready after
+// each connection.
 func (e *Engine) Run(ctx context.Context, socket string, ready func()) error {
 	e.host.KeepOpen(maxOpenFiles())
 	defer e.host.KeepOpen(0)
@@ -132,7 +132,7 @@ func (e *Engine) connection(ctx context.Context, socket string, ready func()) (e
 	return end
 }
 
-// newStub returns NRI's end of a connection that is about to be made.
+// newStub returns NRI's stub of a new connection.
 func (e *Engine) newStub(socket string, l *link) (stub.Stub, error) {
 	options := []stub.Option{
 		stub.WithPluginIdx(pluginIndex), stub.WithSocketPath(socket), stub.WithDialer(l.dial),
