@@ -35,6 +35,15 @@ func CheckName(name string) error {
 	return nil
 }
 
+// invalidInNames matches the characters that a name cannot have.
+var invalidInNames = regexp.MustCompile(`[^A-Za-z0-9_.-]+`)
+
+// CleanName replaces the characters of a text that a name cannot have, and removes the characters that a name cannot begin with. The
+// result can still be empty, too long or the name of a kernel file.
+func CleanName(text string) string {
+	return strings.TrimLeft(invalidInNames.ReplaceAllString(text, "-"), "_.-")
+}
+
 // quoteName quotes a name for an error, at most its first 64 bytes.
 func quoteName(name string) string {
 	if len(name) > 64 {

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"path/filepath"
-	"regexp"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -159,16 +158,14 @@ func viewOf(asked string, class hybrid.Class) spec.View {
 	return spec.DefaultView(class)
 }
 
-var notInNames = regexp.MustCompile(`[^A-Za-z0-9_.-]+`)
-
-// nameFor makes up a container's name from its command.
+// nameFor derives a container's name from its command, with random letters.
 func nameFor(command string) string {
-	base := strings.TrimLeft(notInNames.ReplaceAllString(filepath.Base(command), "-"), "_.-")
+	base := cgroup.CleanName(filepath.Base(command))
 	if base == "" {
 		base = "program"
 	}
 	name := base[:min(len(base), 40)] + "-" + strings.ToLower(rand.Text()[:5])
-	if cgroup.CheckName(name) != nil { // as cpu.sh would be
+	if cgroup.CheckName(name) != nil { // such as cpu.sh
 		name = strings.ReplaceAll(name, ".", "-")
 	}
 	return name

@@ -5,7 +5,6 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"fmt"
-	"regexp"
 	"strings"
 	"time"
 
@@ -158,14 +157,12 @@ func sharesOf(m hybrid.Milli) int64 {
 	return min(max(int64(m)*sharesPerCPU/1000, leastShares), mostShares)
 }
 
-var notInNames = regexp.MustCompile(`[^A-Za-z0-9_.-]+`)
-
 // grantName returns the name of a container on this machine: the same for all restarts of the container, another for each pod.
 // The pod's UID makes the name unique; the rest helps the reader.
 func grantName(p *Pod, container string) string {
 	const most = 55
 	sum := sha256.Sum256([]byte(p.UID + "/" + container))
-	base := strings.TrimLeft(notInNames.ReplaceAllString(p.Name+"."+container, "-"), "_.-")
+	base := cgroup.CleanName(p.Name + "." + container)
 	name := base[:min(len(base), most)] + "-" + hex.EncodeToString(sum[:4])
 	if cgroup.CheckName(name) != nil { // such as a pod called cpu
 		name = "pod-" + strings.ReplaceAll(name[:min(len(name), most)], ".", "-") + "-" + hex.EncodeToString(sum[:4])
