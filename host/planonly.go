@@ -14,7 +14,7 @@ import (
 // A host with PlanOnly records planned grants. It plans the containers of engines as every host does, on its own
 // state, and writes nothing but that state: no cgroup and no view.
 
-// ErrPlanOnly means that the state holds planned grants only.
+// ErrPlanOnly means that the state belongs to a host with PlanOnly, so that its grants were never written to cgroups.
 var ErrPlanOnly = errors.New("is a plan only")
 
 // setPlanOnly detects whether the state is a plan, and refuses to turn a real state into a plan.

@@ -199,8 +199,8 @@ func needsOtherGuarantee(g *Grant, a *Allocation) bool {
 }
 
 // ConfirmStart records the first process of an engine's container, after the cgroup exists and before the program runs
-// (pid 0: unknown). Changes of the grant since the admission reach the cgroup now. A container without a grant is
-// adopted, as Sync does. The error is ErrElsewhere if the cgroup does not exist or does not contain the process.
+// (pid 0: unknown). If the grant has changed since Admit, ConfirmStart writes the new settings to the cgroup. It adopts a
+// container without a grant, as Sync does. The error is ErrElsewhere if the cgroup does not exist or does not contain the process.
 func (h *Host) ConfirmStart(ctx context.Context, a Allocation, pid int) error {
 	err := a.checkEngine()
 	if err == nil {

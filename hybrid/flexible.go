@@ -286,7 +286,7 @@ func (n *Node) openWithin(domain *cpuset.Set) cpuset.Set {
 	return open
 }
 
-// reserveAllBut removes CPUs of a domain from free, the highest ids first, until at most spare remain.
+// reserveAllBut removes CPUs of a domain from free, the highest ids first, until free has at most spare CPUs of the domain.
 func (n *Node) reserveAllBut(free, domain *cpuset.Set, spare int) {
 	inside := free.Intersect(*domain)
 	for count := inside.Count(); count > max(spare, 0); count-- {

@@ -11,7 +11,7 @@ type packer struct {
 	items        []packItem
 	room         []int32    // free room of each bin
 	rest         []int32    // rest[i]: sum of the sizes from items[i] on
-	tries        int        // remaining placements
+	tries        int        // number of placements that the search can still try
 	affinityList []affinity // memory for affinities
 	cpus         []int16    // CPU of each bin; -1: not assigned yet
 }

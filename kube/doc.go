@@ -2,7 +2,7 @@
 // them, merges settings from several sources, and edits annotations in manifests. It calls no API server and imports no package of
 // Kubernetes.
 //
-// The annotation "candor.dev/class" applies to all containers of a pod, "class.candor.dev/web" only to the container web. The second form
-// has the setting before the dot because Kubernetes allows a single slash in a name, and only after the slash is every container name
-// valid.
+// The annotation "candor.dev/class" applies to all containers of a pod, "class.candor.dev/web" only to the container web. In the
+// second form, the container's name stands alone after the slash, because the key of an annotation can have only one slash, and every
+// name of a container is valid after it.
 package kube

@@ -6,7 +6,7 @@ import (
 	"math/rand/v2"
 )
 
-// A population is the state of a generated trace: the running containers, and the due events.
+// A population is the state of a generated trace: the running containers, and the planned events.
 type population struct {
 	eventQueue
 	slots   slots

@@ -47,7 +47,7 @@ const (
 	mostProgram = 8 << 20         // bytes of the program that are left in memory
 )
 
-// trimAtTimes releases the pages of the program that only its start needed. It repeats this at growing intervals, since the
+// trimAtTimes releases the memory pages that the program needed only for its start. It repeats this at growing intervals, because the
 // first contact with the runtime or the API server loads pages again.
 func trimAtTimes(ctx context.Context, log *slog.Logger) {
 	for wait := startTakes; ; wait = min(2*wait, longestTrim) {

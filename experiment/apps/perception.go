@@ -55,7 +55,8 @@ func blur(picture []float32) []float32 {
 	return out
 }
 
-// findCircle returns the center of the circle with the most votes of edges.
+// findCircle finds a circle by a Hough transform: each edge pixel votes for possible centers, and findCircle returns the center with
+// the most votes.
 func findCircle(picture []float32) (x, y int) {
 	votes := make([]uint16, len(picture))
 	for i := 3*frameWidth + 3; i < len(picture)-3*frameWidth-3; i++ {

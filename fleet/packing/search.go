@@ -28,7 +28,7 @@ type search struct {
 	best     []int // best solution so far; nil: none
 	bestCost int64
 	bound    int64 // lower bound on the cost of every solution
-	tries    int   // remaining placements; negative if the search gave up
+	tries    int   // number of placements that the search can still try; negative if the search gave up
 }
 
 func newSearch(p *problem, goal Goal) *search {

@@ -16,8 +16,8 @@ type Pod struct {
 	Planned bool
 	// Started is true if a lasting container runs, according to the pod's status.
 	Started bool
-	// Accepted is a resource version of the pod at which the kubelet had already accepted the pod, or 0 before. It is compared with the
-	// resource versions of the nodes' reports.
+	// Accepted is 0 until the kubelet has accepted the pod. Afterwards it is a resource version of the accepted pod. A report with a
+	// higher resource version was written after the acceptance.
 	Accepted uint64
 	// Failed is true if the last attempt to create a container of the pod failed.
 	Failed bool

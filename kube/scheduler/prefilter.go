@@ -108,7 +108,8 @@ func (p *Plugin) RemovePod(_ context.Context, cycle fwk.CycleState, _ *v1.Pod, o
 	return nil
 }
 
-// trial returns the trial of a node in the state, and creates it if necessary.
+// trial returns the trial of a node: a copy of the node's model on which pods are planned without effect. The state keeps the trial for
+// the next call.
 func (p *Plugin) trial(s *state, node fwk.NodeInfo) *cluster.Trial {
 	name := node.Node().Name
 	if s.trials[name] == nil {

@@ -16,10 +16,10 @@ type Collector struct {
 	timer *time.Timer
 }
 
-// NewCollector returns a Collector. It collects when the program has been idle for the duration after, but only if the program has
-// allocated at least least bytes since the last collection.
-func NewCollector(after time.Duration, least uint64) *Collector {
-	return &Collector{after: after, least: least}
+// NewCollector returns a Collector. It collects garbage when the program has been idle for idleTime, but only if the program has allocated
+// minBytes or more since the last collection.
+func NewCollector(idleTime time.Duration, minBytes uint64) *Collector {
+	return &Collector{after: idleTime, least: minBytes}
 }
 
 // Worked starts a new idle time. The program calls Worked after each piece of work.
