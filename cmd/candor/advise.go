@@ -15,14 +15,14 @@ import (
 	"github.com/candor-project/candor/internal/figure"
 )
 
-const adviseLong = `Recommend a CPU limit, period and burst for a recorded container. The command
-replays the recording under many settings in a model of the kernel's bandwidth
+const adviseLong = `Recommend a CPU limit, period and burst for a container whose CPU use candor record has
+recorded. The command replays the recording under many settings in a model of the kernel's bandwidth
 control.
 
 THROTTLED  share of the periods in which the quota ran out
 DELAY      delay of the work compared with no limit, median and 99th percentile
-OVERRUN    longest time for which the container, by its burst, uses more than its
-           limit without a break; other containers on its CPUs can wait as long
+OVERRUN    longest time without a break in which a burst lets the container use more
+           than its limit; other containers on its CPUs may have to wait that long
 
 The first rows are limits with a quota. The last rows are exclusive CPUs (class
 sensitive) for a program that starts as many threads as it has CPUs.

@@ -49,6 +49,9 @@ seconds.
 --profile writes a CPUProfile, a Kubernetes object that sets the class of matching pods.
 The object has the name of the file.
 
+With --server, the command measures a server under the limits. Once the server listens,
+the --client runs without a limit; its output has the results.
+
 With --image, the program runs in a container, as for candor compare.`
 
 const classifyExample = `  candor classify --cpu 1,1.5 -- ./solver input

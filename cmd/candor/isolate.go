@@ -32,7 +32,8 @@ In each case, each application runs alone and beside each stressor:
 
 The slowdown compares the run time beside the stressor with the run time alone in the
 same case. Both runs have the same CPUs, so the slowdown does not contain the effect of
-having fewer CPUs than in another case. The stressors are stress-ng and iperf3:
+having fewer CPUs than in another case. The report compares the slowdowns of the cases with
+those of the first case. The stressors are stress-ng and iperf3:
 
   cpu, cache    25 workers that compute or thrash the cache
   ram           8 workers that allocate up to 2 GiB and free it

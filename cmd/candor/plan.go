@@ -30,7 +30,8 @@ with exit code 2. docs/reference/plan.md describes every field.
 
 For this machine, the command reads the topology and the cpuset of Candor's parent
 cgroup (--cgroup-parent), as candor run does. It does not read the running
-containers or the machine's options: the plan starts with an empty node.
+containers, nor the machine's options such as reserved CPUs: the plan starts with an
+empty node.
 
 With --cluster, it plans a pod on all nodes of a Kubernetes cluster, from the reports
 that the nodes publish (kubectl get nodecpu) and with the code of candor-scheduler. It

@@ -28,6 +28,9 @@ R  rejects: percentage of the sensitive containers that were refused although a 
    had enough CPU time. The free time was not in whole CPUs, so the container would
    have seen more CPUs than its limit.
 
+--sensitive selects the sensitive containers: a share of random containers, the classes
+of the trace (by-class), or the containers that a file lists (by=FILE).
+
 A point of the report is one replay with one algorithm, policy, scheduler and share of
 sensitive containers. The command replays all combinations, in parallel on all cores.
 
@@ -170,7 +173,7 @@ func (f *simulateFlags) add(cmd *cobra.Command) {
 	flags := cmd.Flags()
 	flags.SortFlags = false
 	flags.StringVar(&f.trace, "trace", "", "trace to replay")
-	flags.Float64Var(&f.cores, "cores-of-largest", 16, "CPUs of the largest machine, for traces in fractions of it")
+	flags.Float64Var(&f.cores, "cores-of-largest", 16, "CPUs of the largest machine, if the trace gives CPUs as fractions of it")
 	flags.Float64Var(&f.overcommit, "overcommit", 1, "overcommit factor: multiplies each machine's CPU count")
 	flags.IntVar(&f.machines, "machines", 0, "number of machines with the trace's mix; 0: the trace's machines")
 	f.sensitive = sensitiveFlag{"0.5", []simulate.Selection{{Share: 0.5}}}

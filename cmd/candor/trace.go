@@ -26,8 +26,9 @@ const traceSpecs = `TRACE is one of
   csv:FILE              CSV in the format of docs/reference/trace-formats.md
   kubectl:DIR           nodes.json and pods.json from kubectl get -o json
   synthetic             generated cluster: synthetic:machines=12500,days=29,seed=1
-  semi-real:DIR         the month of google2011: the real files that DIR has; the rest
-                        of the month is generated from the job table in DIR
+  semi-real:DIR         the month of google2011. DIR has some of the files; the rest of
+                        the month is generated from the list of jobs in
+                        DIR/jobs_2011_imputed.csv
   azure:FILE            Azure vmtable.csv of 2017, which has no machines:
                         azure:vmtable.csv.gz,machines=1000,cores=16,memory=112
   FILE.ctrace           compact file from candor trace import
@@ -102,7 +103,7 @@ func newTraceInfoCommand() *cobra.Command {
 		},
 	}
 	output := outputFlag(cmd, "table", "json", "svg")
-	cores := cmd.Flags().Float64("cores-of-largest", 16, "CPUs of the largest machine, for traces in fractions of it")
+	cores := cmd.Flags().Float64("cores-of-largest", 16, "CPUs of the largest machine, if the trace gives CPUs as fractions of it")
 	lenientFlag(cmd, &o)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		if !(*cores > 0 && *cores <= 1e5) {
