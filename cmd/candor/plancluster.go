@@ -220,7 +220,7 @@ func writeAnswer(out io.Writer, p *podcpu.Pod, asked *podcpu.Demand, a *survey.R
 	fmt.Fprintln(&text)
 	text.WriteString(outcome(a) + "\n")
 	writeLines(&text, "Notes", a.Notes)
-	writeLines(&text, "Not looked at, and it may decide otherwise", a.Unread)
+	writeLines(&text, "Not evaluated here, and can change the result", a.Unread)
 	_, err := io.WriteString(out, text.String())
 	return err
 }

@@ -93,9 +93,9 @@ two    -      -                 -      view impossible (1 whole CPU missing)
 
 It goes to node one.
 
-Not looked at, and it may decide otherwise (2):
+Not evaluated here, and can change the result (2):
 - 1 LimitRange of the namespace: its defaults and bounds
-- 1 running pod with anti-affinity: whom they keep away
+- 1 running pod with anti-affinity, which can exclude nodes
 `},
 		{"", "plan --cluster --pod late", "It waits: 0/4 nodes are available: 1 Insufficient cpu, 1 no Candor on node, 1 no capacity (1400m missing), 1 node(s) had untolerated taint {gpu}."},
 		{`{"kind":"Deployment","metadata":{"name":"d"},"spec":{"template":{"metadata":{"annotations":{"candor.dev/class":"sensitive"}},"spec":{

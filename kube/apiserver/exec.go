@@ -141,7 +141,7 @@ func (p *program) run(ctx context.Context) ([]byte, error) {
 	c.WaitDelay = time.Second // a child of the program can keep the pipe open, although the output is complete
 	if err := c.Run(); err != nil && !errors.Is(err, exec.ErrWaitDelay) {
 		if out.over {
-			return nil, fmt.Errorf("it has told more than %d bytes", maxFile)
+			return nil, fmt.Errorf("the program printed more than %d bytes", maxFile)
 		}
 		if p.InstallHint != "" && errors.Is(err, exec.ErrNotFound) {
 			return nil, fmt.Errorf("%w: %.1000s", err, strings.Join(strings.Fields(p.InstallHint), " "))
@@ -182,7 +182,7 @@ func parseCredential(text []byte, version string) (*credential, error) {
 		} `json:"status"`
 	}
 	if err := fileio.DecodeStrict(text, &told); err != nil || told.Kind != execKind {
-		return nil, errors.New("it has not told an ExecCredential in JSON")
+		return nil, errors.New("the program did not print an ExecCredential in JSON")
 	}
 	if told.Version != version {
 		return nil, fmt.Errorf("the program returned an ExecCredential of another version: must be %s", version)
@@ -193,12 +193,12 @@ func parseCredential(text []byte, version string) (*credential, error) {
 		c.expires = *s.Until
 	}
 	if (s.Certificate == "") != (s.Key == "") || s.Token == "" && s.Certificate == "" {
-		return nil, errors.New("it has told no token, and no certificate with its key")
+		return nil, errors.New("the program returned neither a token nor a certificate with its key")
 	}
 	if s.Certificate != "" {
 		pair, err := tls.X509KeyPair([]byte(s.Certificate), []byte(s.Key))
 		if err != nil {
-			return nil, errors.New("its certificate and key are not a pair in PEM")
+			return nil, errors.New("the certificate and the key of the program are not a pair in PEM")
 		}
 		c.certificate = &pair
 	}

@@ -103,13 +103,13 @@ func TestExecThatFails(t *testing.T) {
 	s := newEcho(t)
 	certificate, _ := apitest.KeyPair(t, "robot")
 	for want, text := range map[string]string{
-		"not told an ExecCredential in JSON": "secret",
-		"has not told an ExecCredential":     strings.Replace(tells(`"token":"secret"`), "ExecCredential", "Secret", 1),
-		"of another version":                 strings.Replace(tells(`"token":"secret"`), "/v1", "/v2", 1),
-		"no token, and no certificate":       tells(`"clientKeyData":"secret"`),
-		"not a pair in PEM":                  tells(fmt.Sprintf(`"clientCertificateData":%q,"clientKeyData":"secret"`, certificate)),
-		"the token has characters":           tells(`"token":"secret\nHost: b"`),
-		"told more than 1048576 bytes":       tells(`"token":"` + strings.Repeat("secret", maxFile) + `"`),
+		"not print an ExecCredential in JSON": "secret",
+		"did not print an ExecCredential":     strings.Replace(tells(`"token":"secret"`), "ExecCredential", "Secret", 1),
+		"of another version":                  strings.Replace(tells(`"token":"secret"`), "/v1", "/v2", 1),
+		"neither a token nor a certificate":   tells(`"clientKeyData":"secret"`),
+		"not a pair in PEM":                   tells(fmt.Sprintf(`"clientCertificateData":%q,"clientKeyData":"secret"`, certificate)),
+		"the token has characters":            tells(`"token":"secret\nHost: b"`),
+		"printed more than 1048576 bytes":     tells(`"token":"` + strings.Repeat("secret", maxFile) + `"`),
 	} {
 		dir := t.TempDir()
 		login(t, dir, text)

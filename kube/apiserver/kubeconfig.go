@@ -80,7 +80,7 @@ func readKubeconfig(o Options) (*access, error) {
 func (k *kubeconfig) add(text []byte, dir string) error {
 	var f file
 	if err := yaml.Unmarshal(text, &f); err != nil {
-		return errors.New("it is no kubeconfig in YAML") // the parser's message can contain secrets
+		return errors.New("must be a kubeconfig in YAML") // the parser's message can contain secrets
 	}
 	if k.current == "" {
 		k.current = f.Current
@@ -101,7 +101,7 @@ func (k *kubeconfig) add(text []byte, dir string) error {
 		to *map[string]entry
 	}{{"context", contexts, &k.contexts}, {"cluster", clusters, &k.clusters}, {"user", users, &k.users}} {
 		if list.repeated != "" {
-			return fmt.Errorf("%s %.60q stands twice", list.what, list.repeated)
+			return fmt.Errorf("%s %.60q: must appear once", list.what, list.repeated)
 		}
 		for name, e := range *list.to {
 			if list.all == nil {
@@ -173,12 +173,12 @@ func (e *entry) strict(into any) error {
 	}
 	text, err := yaml.Marshal(&e.node)
 	if err != nil {
-		return errors.New("it is not understood")
+		return errors.New("cannot parse the entry")
 	}
 	d := yaml.NewDecoder(bytes.NewReader(text))
 	d.KnownFields(true)
 	if err := d.Decode(into); err != nil {
-		return fmt.Errorf("it is not understood: %s", unknownField(err))
+		return fmt.Errorf("cannot parse the entry: %s", unknownField(err))
 	}
 	return nil
 }

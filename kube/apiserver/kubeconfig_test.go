@@ -148,11 +148,11 @@ func TestBadKubeconfigs(t *testing.T) {
 	for _, c := range []struct{ want, text string }{
 		{"no current context", ""},
 		{`no context "x"`, "current-context: x"},
-		{"no kubeconfig in YAML", "current-context: [secret"},
+		{"must be a kubeconfig in YAML", "current-context: [secret"},
 		{`server "http://a": must be https://HOST:PORT`, k("http://a", "", "token: secret")},
 		{"server: must be https://", k("https://user:secret@a", "", "token: secret")},
-		{`cluster "k": it is not understood: unknown field "server-name"`, k("https://a", "server-name: x", "token: secret")},
-		{`user "u": it is not understood: unknown field "tokenfile"`, k("https://a", "", "tokenfile: secret")},
+		{`cluster "k": cannot parse the entry: unknown field "server-name"`, k("https://a", "server-name: x", "token: secret")},
+		{`user "u": cannot parse the entry: unknown field "tokenfile"`, k("https://a", "", "tokenfile: secret")},
 		{"a value is not of the kind", k("https://a", "", "token: [secret]")},
 		{"use only one of them", k("https://a", "insecure-skip-tls-verify: true, certificate-authority-data: eA==", "token: secret")},
 		{"no certificate in the certificate authority", k("https://a", "certificate-authority-data: eA==", "token: secret")},
@@ -165,14 +165,14 @@ func TestBadKubeconfigs(t *testing.T) {
 		{"characters that no name has", k("https://a", "", `token: secret, as: "a\nb"`)},
 		{"client certificate: open", k("https://a", "", "client-certificate: none")},
 		{"client certificate: tls: failed to find any PEM", k("https://a", "", "client-certificate-data: eA==, client-key-data: eA==")},
-		{"user \"u\" stands twice", k("https://a", "", "token: secret")},
+		{"user \"u\": must appear once", k("https://a", "", "token: secret")},
 		{"exec and a token", k("https://a", "", "token: secret, exec: {}")},
 		{"exec: apiVersion \"v9\"", k("https://a", "", "exec: {apiVersion: v9, command: login}")},
 		{"exec: a command is required", k("https://a", "", "exec: {apiVersion: client.authentication.k8s.io/v1}")},
 		{"interactiveMode \"Sometimes\"", k("https://a", "", "exec: {apiVersion: client.authentication.k8s.io/v1, command: a, interactiveMode: Sometimes}")},
 		{"provideClusterInfo", k("https://a", "", "exec: {apiVersion: client.authentication.k8s.io/v1, command: a, provideClusterInfo: true}")},
 	} {
-		if strings.Contains(c.want, "twice") {
+		if strings.Contains(c.want, "once") {
 			c.text = strings.Replace(c.text, "users: [", "users: [{name: u, user: {token: secret}}, ", 1)
 		}
 		_, err := accessBy(t, c.text, t.TempDir(), Options{Attended: true})

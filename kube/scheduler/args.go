@@ -103,7 +103,7 @@ func decodeArgs(obj runtime.Object) (*Args, error) {
 		return nil, fmt.Errorf("%w: must be reservationTimeout, defaults, nodesToScore", err)
 	}
 	if _, err := decoder.Token(); !errors.Is(err, io.EOF) {
-		return nil, errors.New("something stands behind them")
+		return nil, errors.New("must be a single JSON object")
 	}
 	return args, nil
 }

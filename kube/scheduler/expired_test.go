@@ -75,7 +75,7 @@ func TestExpired(t *testing.T) {
 		case name == "ours" && len(r.Events) != 1:
 			t.Errorf("%d events, want 1", len(r.Events))
 		case name == "ours":
-			if e := <-r.Events; !strings.Contains(e, "CandorReservationExpired its node has not reported it for 10m0s") {
+			if e := <-r.Events; !strings.Contains(e, "CandorReservationExpired the node has not reported the pod for 10m0s") {
 				t.Error(e)
 			}
 		}

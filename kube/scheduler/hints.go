@@ -19,8 +19,8 @@ func (p *Plugin) EventsToRegister(context.Context) ([]fwk.ClusterEventWithHint, 
 		return nil, err
 	}
 	if p.mayPreselect = p.canPreselect(); !p.mayPreselect && p.options.nodesToScore > 0 {
-		p.log.Info("Pods are looked at on as many nodes as kube-scheduler has it, not on the best: want postFilter: {enabled: [{name: Candor}]} beside multiPoint, and "+
-			"kube-scheduler's own NodeResourcesFit, NodeUnschedulable and TaintToleration", "profile", p.handle.ProfileName())
+		p.log.Info("kube-scheduler selects the nodes to score, because Candor cannot preselect the best nodes; use postFilter: {enabled: [{name: Candor}]} beside "+
+			"multiPoint, and enable kube-scheduler's NodeResourcesFit, NodeUnschedulable and TaintToleration", "profile", p.handle.ProfileName())
 	}
 	return []fwk.ClusterEventWithHint{
 		{Event: fwk.ClusterEvent{Resource: eventOf(v1alpha1.NodeCPUs), ActionType: fwk.Add | fwk.Update}, QueueingHintFn: p.afterReport},

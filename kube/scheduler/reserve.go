@@ -51,7 +51,7 @@ func (s *shared) reportExpired(e cluster.Expired) {
 	default:
 		countExpired()
 		if e.Ours { // a node need not report pods that other schedulers have placed
-			s.warn(e, "CandorReservationExpired", "its node has not reported it for %v: what was reserved for it is given to others", s.options.reservationTimeout)
+			s.warn(e, "CandorReservationExpired", "the node has not reported the pod for %v: its reservation ended", s.options.reservationTimeout)
 		}
 	}
 }

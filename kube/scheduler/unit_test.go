@@ -39,7 +39,7 @@ func TestArgs(t *testing.T) {
 		`{"nodesToScore": 6000}`:               `args of plugin Candor: nodesToScore 6000: must be 16 to 100`,
 		`{"defaults": {"class": "sensitve"}}`:  `args of plugin Candor: defaults: class "sensitve": must be one of sensitive, flexible`,
 		`{"defaults": {"klass": "sensitive"}}`: `args of plugin Candor: defaults: unknown setting "klass"`,
-		`{"defaults": {}} {}`:                  `args of plugin Candor: something stands behind them`,
+		`{"defaults": {}} {}`:                  `args of plugin Candor: must be a single JSON object`,
 		`[]`:                                   `args of plugin Candor: json: cannot unmarshal array`,
 	} {
 		if _, err := read(text); err == nil || !strings.HasPrefix(err.Error(), want) {

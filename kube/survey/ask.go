@@ -68,7 +68,7 @@ func ReadDemand(ctx context.Context, c *apiserver.Client, p *podcpu.Pod) (*Deman
 func defaultClassNotes(asked *podcpu.Demand) (lines []string) {
 	for _, c := range asked.Containers {
 		if c.Values["class"] == "" {
-			lines = append(lines, fmt.Sprintf("the class of container %s is said nowhere: flexible, if the scheduler has no other default", c.Container))
+			lines = append(lines, fmt.Sprintf("no source sets the class of container %s: it is flexible, unless the scheduler has another default", c.Container))
 		}
 	}
 	return lines

@@ -72,7 +72,7 @@ func TestWhoCounts(t *testing.T) {
 	if asks("1") != "" || asks("1001m") != "Insufficient cpu" {
 		t.Errorf("%q, %q", asks("1"), asks("1001m"))
 	}
-	if lines := s.Unseen(); !slices.Equal(lines, []string{"1 pod with a node in view by preemption: their room"}) {
+	if lines := s.Unseen(); !slices.Equal(lines, []string{"1 pod nominated to a node by preemption: the CPUs that they will need"}) {
 		t.Errorf("%q", lines)
 	}
 	full := newSurvey(nil, []listedNode{node}, append(pods, pods[1]))

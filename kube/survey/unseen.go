@@ -36,13 +36,13 @@ func ignoredFields(p *podcpu.Pod) (lines []string) {
 	say(bool(s.Affinity.AntiPod), "the pod's anti-affinity to other pods")
 	say(bool(s.Spread), "the pod's topologySpreadConstraints")
 	say(ports > 0, count(ports, "host port")+" of the pod")
-	say(volumes > 0, count(volumes, "volume")+" of the pod: on which nodes they can be")
+	say(volumes > 0, count(volumes, "volume")+" of the pod, which can exclude nodes")
 	say(bool(s.Claims), "the pod's resourceClaims")
-	say(bool(s.Gates), "the pod's schedulingGates: it waits until they are gone")
+	say(bool(s.Gates), "the pod's schedulingGates: the pod waits until they are removed")
 	say(bool(s.RuntimeClass), "the pod's runtimeClassName: its overhead and nodes")
-	say(bool(s.Priority), "the pod's priorityClassName: whom it would drive out where it does not fit")
+	say(bool(s.Priority), "the pod's priorityClassName, which can preempt other pods")
 	for _, t := range s.Tolerations {
-		say(t.Operator != "" && t.Operator != "Equal" && t.Operator != "Exists", fmt.Sprintf("a toleration of %.60q by operator %.20q: taken as none", t.Key, t.Operator))
+		say(t.Operator != "" && t.Operator != "Equal" && t.Operator != "Exists", fmt.Sprintf("a toleration of %.60q with the unknown operator %.20q: ignored", t.Key, t.Operator))
 	}
 	return lines
 }
@@ -58,13 +58,13 @@ func (s *Survey) Unseen() (lines []string) {
 		}
 	}
 	for _, effect := range slices.Sorted(maps.Keys(unknown)) {
-		lines = append(lines, fmt.Sprintf("%s of the effect %.40q, which is not known here: taken as one that keeps pods away", count(unknown[effect], "taint"), effect))
+		lines = append(lines, fmt.Sprintf("%s with the unknown effect %.40q: treated as NoSchedule", count(unknown[effect], "taint"), effect))
 	}
 	if s.nominated > 0 {
-		lines = append(lines, count(s.nominated, "pod")+" with a node in view by preemption: their room")
+		lines = append(lines, count(s.nominated, "pod")+" nominated to a node by preemption: the CPUs that they will need")
 	}
 	if s.antiAffinity > 0 {
-		lines = append(lines, count(s.antiAffinity, "running pod")+" with anti-affinity: whom they keep away")
+		lines = append(lines, count(s.antiAffinity, "running pod")+" with anti-affinity, which can exclude nodes")
 	}
 	return lines
 }
