@@ -121,7 +121,7 @@ func TestBlocked(t *testing.T) {
 	wants(t, c, "n", small, "")
 	create(t, agent, pod(t, "static", sensitive("app", 2000))) // which nobody has scheduled
 	c.Report("n", 2, reportOf(t, agent), start)
-	wants(t, c, "n", small, "reserved pods wait for room")
+	wants(t, c, "n", small, "CPUs are reserved for pods that cannot start yet")
 	if got := c.Totals(); got != (Totals{Reporting: 1, Reserved: 1, Blocked: 1}) {
 		t.Errorf("%+v", got)
 	}

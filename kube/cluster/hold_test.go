@@ -25,7 +25,7 @@ func TestHold(t *testing.T) {
 			}
 		}
 		c.Forget("low")
-		wants(t, c, "n", small, "reserved pods wait for room")
+		wants(t, c, "n", small, "CPUs are reserved for pods that cannot start yet")
 		wants(t, c, "n", high, "no capacity (1 CPU missing)")
 		c.Report("n", 2, newNode(t, "core:4", hybrid.Options{}), start)
 		if !c.FitsAfterReport("n", 1, high) {
@@ -116,7 +116,7 @@ func TestHelpedWhereHeld(t *testing.T) {
 // Room that becomes free while pods make way is held for the waiting pod, also if it is only a part of the need.
 func TestHoldKeepsFractions(t *testing.T) {
 	c, agent, low1, high := preempting(t, 1600, 1600, 2400)
-	wants(t, c, "n", pod(t, "small", sensitive("app", 400)), "reserved pods wait for room")
+	wants(t, c, "n", pod(t, "small", sensitive("app", 400)), "CPUs are reserved for pods that cannot start yet")
 	end(t, agent, low1)
 	c.Report("n", 2, reportOf(t, agent), start)
 	wants(t, c, "n", high, "")

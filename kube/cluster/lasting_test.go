@@ -156,7 +156,7 @@ func TestPlannedPods(t *testing.T) {
 		web.Planned = planned
 		c.Bound("n", web, start)
 		if planned {
-			wants(t, c, "n", small, "reserved pods wait for room")
+			wants(t, c, "n", small, "CPUs are reserved for pods that cannot start yet")
 		} else {
 			wants(t, c, "n", small, "")
 		}

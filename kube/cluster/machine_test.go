@@ -18,7 +18,7 @@ func TestMachineChanges(t *testing.T) {
 	if got := c.Totals(); got.Reserved != 1 || got.Blocked != 1 {
 		t.Errorf("%+v", got)
 	}
-	wants(t, c, "n", pod(t, "small", sensitive("app", 1000)), "reserved pods wait for room")
+	wants(t, c, "n", pod(t, "small", sensitive("app", 1000)), "CPUs are reserved for pods that cannot start yet")
 
 	c.Report("n", 3, newNode(t, "pack:2 numa:1 core:4 pu:2", hybrid.Options{}), start)
 	if got := c.Totals(); got.Reserved != 1 || got.Blocked != 0 {

@@ -20,10 +20,10 @@ var (
 	errNoCandor       = &Refusal{"no Candor on node", true}
 	errBadReport      = &Refusal{"report of node cannot be used", true}
 	errFormerNode     = &Refusal{"report is of a former node", true}
-	errAwaitingReport = &Refusal{"report of pods that are gone is awaited", true}
+	errAwaitingReport = &Refusal{"report still contains pods that have ended", true}
 	errSilent         = &Refusal{"node does not report", true}
-	errBound          = &Refusal{"bound to a node already", true}
-	errWaiting        = &Refusal{"reserved pods wait for room", false}
+	errBound          = &Refusal{"already bound to a node", true}
+	errWaiting        = &Refusal{"CPUs are reserved for pods that cannot start yet", false}
 )
 
 // refused converts an error of hybrid about a container of a pod to a Refusal.

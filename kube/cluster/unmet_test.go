@@ -50,9 +50,9 @@ func TestOnlyClaimedCPUsWait(t *testing.T) {
 		{pod(t, "flexibles", flexible("app", 300), flexible("log", 400)), ""},
 		{pod(t, "best", best), ""},
 		{pod(t, "fraction", sensitive("app", 700)), ""},
-		{pod(t, "whole", sensitive("app", 1000)), "reserved pods wait for room"},
-		{pod(t, "mixed", flexible("log", 100), sensitive("app", 2000)), "reserved pods wait for room"},
-		{pod(t, "time", flexible("app", 1500)), "reserved pods wait for room"},
+		{pod(t, "whole", sensitive("app", 1000)), "CPUs are reserved for pods that cannot start yet"},
+		{pod(t, "mixed", flexible("log", 100), sensitive("app", 2000)), "CPUs are reserved for pods that cannot start yet"},
+		{pod(t, "time", flexible("app", 1500)), "CPUs are reserved for pods that cannot start yet"},
 		{pod(t, "more", sensitive("app", 15000)), "no capacity (14200m missing)"},
 		{pod(t, "never", sensitive("app", 65000)), "no capacity (64200m missing)"},
 	} {
@@ -65,7 +65,7 @@ func TestOnlyClaimedCPUsWait(t *testing.T) {
 		}
 	}
 	reserve(t, c, "n", pod(t, "flexible", flexible("app", 500)))
-	wants(t, c, "n", pod(t, "second", flexible("app", 400)), "reserved pods wait for room")
+	wants(t, c, "n", pod(t, "second", flexible("app", 400)), "CPUs are reserved for pods that cannot start yet")
 	end(t, agent, pod(t, "foreign", sensitive("app", 49200)))
 	c.Report("n", 21, reportOf(t, agent), start)
 	if got := c.Totals(); got.Reserved != 2 || got.Blocked != 0 {

@@ -131,7 +131,7 @@ func TestPreemption(t *testing.T) {
 	p.remove(t, gone.Name)
 	until(t, "high waits for the report", func() bool {
 		for _, c := range p.pod(t, "high").Status.Conditions {
-			if strings.Contains(c.Message, "report of pods that are gone is awaited") {
+			if strings.Contains(c.Message, "report still contains pods that have ended") {
 				return true
 			}
 		}

@@ -20,7 +20,7 @@ func TestStuckPod(t *testing.T) {
 	big := p.bound(t, "big")
 	n.put(own("foreign", 3500))
 	p.addPod(t, "whole", "1", ofSensitive())
-	p.refused(t, "whole", "0/1 nodes are available: 1 reserved pods wait for room. preemption: 0/1 nodes are available: 1 No preemption victims found for incoming pod.")
+	p.refused(t, "whole", "0/1 nodes are available: 1 CPUs are reserved for pods that cannot start yet. preemption: 0/1 nodes are available: 1 No preemption victims found for incoming pod.")
 	p.addPod(t, "flexible", "300m")
 	n.create(p.bound(t, "flexible"))
 	now := metav1.Now()

@@ -46,7 +46,7 @@ func TestUnmetReservation(t *testing.T) {
 		}
 		return ""
 	}
-	if w, fl := fits(whole), fits(flexible); w != "reserved pods wait for room" || fl != "" {
+	if w, fl := fits(whole), fits(flexible); w != "CPUs are reserved for pods that cannot start yet" || fl != "" {
 		t.Errorf("whole: %q, flexible: %q", w, fl)
 	}
 	f.expire()
