@@ -151,7 +151,7 @@ func TestLoop(t *testing.T) {
 				h.gone = unix.EIO
 			}
 			return h.isShut
-		}, "quota no longer managed", 1},
+		}, "quota is no longer managed", 1},
 		{"refused by the kernel", unix.EINVAL, nil, func(h *modelHost) bool { return len(h.quotas) == 1 && h.sim.Now() > 1600*ms }, "the kernel refuses it", 1},
 		{"refused by the state", nil, errors.New("no room"), func(h *modelHost) bool { return h.lends == 1 && h.sim.Now() > 1600*ms }, "cannot record the loan", 1},
 	} {

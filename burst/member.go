@@ -94,7 +94,7 @@ func (l *Loop) write(m *member, quota time.Duration) {
 // because the Host reports the removal.
 func (l *Loop) drop(m *member, err error) {
 	if !isGone(err) {
-		l.log.Warn("quota no longer managed", "container", m.Name, "error", err)
+		l.log.Warn("quota is no longer managed", "container", m.Name, "error", err)
 	}
 	l.release(m)
 	delete(l.members, m.Name)

@@ -209,7 +209,7 @@ func (h *Histograms) sample(now time.Duration) {
 			continue
 		}
 		if err != nil {
-			h.log.Warn("histograms: cannot read a container any more", "container", id, "error", err)
+			h.log.Warn("histograms: cannot read a container that was read before", "container", id, "error", err)
 			h.removeContainer(id)
 			continue
 		}

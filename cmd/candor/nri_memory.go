@@ -60,7 +60,7 @@ func trimAtTimes(ctx context.Context, log *slog.Logger) {
 			continue
 		}
 		if err := memtrim.Trim(); err != nil {
-			log.Debug("memory not given back", "error", err)
+			log.Debug("cannot release memory", "error", err)
 		}
 	}
 }

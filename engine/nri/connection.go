@@ -135,7 +135,7 @@ func (w *kubeletWatch) check(log *slog.Logger, root string) {
 		found = err.Error()
 	}
 	if found != "" && found != w.reported {
-		log.Error("two CPU managers", "error", found)
+		log.Error("two CPU managers on this node", "error", found)
 	}
 	w.reported = found
 }

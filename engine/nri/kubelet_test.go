@@ -336,7 +336,7 @@ func TestKubeletWatchRechecks(t *testing.T) {
 	}{{"none", 0}, {"static", 1}, {"static", 1}, {"none", 1}} {
 		m.write(file, with(state, step.policy))
 		watch.recheck(log, m.root)
-		if n := strings.Count(text.String(), "two CPU managers"); n != step.reports {
+		if n := strings.Count(text.String(), "two CPU managers on this node"); n != step.reports {
 			t.Errorf("%s: %d reports; want %d:\n%s", step.policy, n, step.reports, &text)
 		}
 	}

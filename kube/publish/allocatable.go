@@ -18,7 +18,7 @@ func (p *Publisher) compareAllocatable(ctx context.Context, s *v1alpha1.NodeCPUS
 	given := hybrid.Milli(s.Counts.CPUs)*1000 - minShared
 	differ := difference{allocatable, given}
 	if allocatable != given && differ != p.loggedDifference {
-		p.log.Warn("the kubelet counts with another amount of CPU than Candor has to give", "allocatable", allocatable, "candor", given,
+		p.log.Warn("the kubelet's allocatable CPU differs from the CPU time that Candor can allocate", "allocatable", allocatable, "candor", given,
 			"usable", s.Usable, "minShared", minShared,
 			"remedy", "set systemReserved or kubeReserved in the kubelet's configuration to the reserved CPUs and minShared of Candor")
 	}

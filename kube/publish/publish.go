@@ -138,7 +138,7 @@ func (p *Publisher) recordResult(err error) {
 		reason := reasonOf(err)
 		p.listener.Unreported(reason)
 		if reason != p.loggedReason {
-			p.log.Warn("not published; the node goes on", "reason", err)
+			p.log.Warn("not published; the node continues", "reason", err)
 		}
 		p.loggedReason = reason
 		return
