@@ -166,8 +166,8 @@ func TestPublish(t *testing.T) {
 	p.must(t, "PUT", "/api/v1/nodes/publishing/status", []byte(`{"metadata":{"name":"publishing"},"status":{"allocatable":{"cpu":"1500500m"}}}`))
 	m.publish(p, "publishing", token)
 	eventually(t, "an empty node is reported", func() bool { return p.has(t, "publishing") })
-	if log := m.log(); !strings.Contains(log, "another amount of CPU") || !strings.Contains(log, "allocatable=1500500m") {
-		t.Error("nothing is said of a kubelet that counts with 1500.5 CPUs")
+	if log := m.log(); !strings.Contains(log, "allocatable CPU differs") || !strings.Contains(log, "allocatable=1500500m") {
+		t.Error("the difference of allocatable, 1500.5 CPUs, is not logged")
 	}
 	m.run("web")
 	m.look()

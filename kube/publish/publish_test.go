@@ -155,7 +155,7 @@ func TestOlderCluster(t *testing.T) {
 	})
 }
 
-// A kubelet that counts with another amount of CPU is told of once, and again when the amounts are others.
+// TestAllocatable: a difference between the CPU of the kubelet and of Candor is logged once, and again after each change.
 func TestAllocatable(t *testing.T) {
 	inLab(t, func(l *lab) {
 		for _, step := range []struct {
@@ -164,7 +164,7 @@ func TestAllocatable(t *testing.T) {
 		}{{0, 0}, {4000, 0}, {3500, 1}, {3500, 1}, {3000, 2}, {4000, 2}, {3000, 3}} {
 			l.cluster.cpu = step.cpu
 			l.after(readInterval + checkInterval)
-			if got := l.lines("another amount of CPU"); got != step.lines {
+			if got := l.lines("allocatable CPU differs"); got != step.lines {
 				t.Errorf("%v: %d lines, want %d\n%s", step.cpu, got, step.lines, &l.log)
 			}
 		}
