@@ -13,8 +13,8 @@ import (
 	"github.com/candor-project/candor/internal/procfs"
 )
 
-// A scratch is the folder for the files of a lab's programs. A symbolic link beside the lab's state names the folder,
-// so that the guard or the next lab can remove it.
+// A scratch is the folder for the files of a lab's programs. A symbolic link beside the lab's state points to the folder,
+// so that the guard process or the next lab can find and remove the folder.
 type scratch struct {
 	link string
 	dir  string // "": no folder

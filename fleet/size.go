@@ -26,7 +26,7 @@ const anySize = 0
 // A sizeKey identifies a size by its capacities, in quarters of an octave (quarterOctaves).
 type sizeKey [1 + indexedResources]uint8
 
-// sizeOf returns the index of the size of a kind, and includes the kind in the size.
+// sizeOf returns the index of the size to which a kind of nodes belongs, and adds the kind to this size.
 func (f *Fleet) sizeOf(k *kind) uint8 {
 	key := sizeKey{quarterOctaves(int64(k.empty.Capacity()))}
 	for i := range min(len(k.capacity), indexedResources) {

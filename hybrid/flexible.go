@@ -296,8 +296,8 @@ func (n *Node) reserveAllBut(free, domain *cpuset.Set, spare int) {
 	}
 }
 
-// reserveWholeCores removes free whole cores from free, the highest ids first, until the removed cores cover
-// need, the guarantees of the flexible containers on whole cores. It removes at least one core.
+// reserveWholeCores removes whole cores from free, the highest ids first, until the removed cores cover need. need is the sum
+// of the guarantees of the flexible containers on whole cores. reserveWholeCores removes at least one core.
 func (n *Node) reserveWholeCores(free *cpuset.Set, need Milli) {
 	whole := n.wholeCores.Set()
 	for first := true; first || need > 0; first = false {

@@ -50,8 +50,8 @@ func (n *Node) hasRoom(domain *cpuset.Set, fraction Milli) bool {
 	return false
 }
 
-// clearOne moves all fractions off the fractional CPU of a domain that needs the fewest moves. Of equal CPUs, it clears
-// the least loaded CPU. It reports whether it succeeded.
+// clearOne moves all fractions off a fractional CPU of a domain: the CPU from which the fewest fractions must move, and among
+// equal CPUs the least loaded CPU. It reports whether it succeeded.
 func (n *Node) clearOne(domain *cpuset.Set) bool {
 	var tried cpuset.Set
 	for {

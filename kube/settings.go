@@ -59,7 +59,7 @@ func (s *Settings) Set(name, value string) error {
 	return set(s, value)
 }
 
-// Over returns s in which each unset setting has the value from below.
+// Over returns a copy of s that takes the value of each unset setting from the argument below.
 func (s Settings) Over(below Settings) Settings {
 	return Settings{
 		Class:    either(s.Class, below.Class),

@@ -255,8 +255,8 @@ func (r *grantRow) read(h *host.Host, g *host.Grant) {
 // name returns the display name of the container without control characters.
 func (r *grantRow) name() string { return cpumap.Clean(cmp.Or(r.Name.String(), r.ID)) }
 
-// command is the command line for a table. The stored command of a container in a pod is its name, which is in the table already, unless
-// the caller may read more.
+// command returns the command for a table. For a container in a pod, the state stores the container's name as its command. command then
+// returns "", because the table has the name already.
 func (r *grantRow) command() string {
 	if r.Command == r.Name.String() {
 		return ""

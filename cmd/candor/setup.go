@@ -19,7 +19,7 @@ import (
 	"github.com/candor-project/candor/internal/errline"
 )
 
-const setupHostLong = `Confine foreign processes (services, sessions, engines without Candor) to the
+const setupHostLong = `Confine processes outside of Candor (services, sessions, other engines) to the
 reserved CPUs, which no container gets. Otherwise they also run on the exclusive CPUs
 of containers, as candor map and inspect show.
 
@@ -48,7 +48,7 @@ func newSetupCommand() *cobra.Command {
 func newSetupHostCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:     "host",
-		Short:   "Confine foreign processes to CPUs of their own",
+		Short:   "Confine processes outside of Candor to CPUs of their own",
 		Long:    setupHostLong,
 		Example: setupHostExample,
 		Args:    noArgs,
@@ -153,10 +153,10 @@ func orDash(s string) string {
 	return s
 }
 
-const setupEngineLong = `Add Candor's OCI runtimes to %[1]s. The runtime candor gives a container with a limit
-CPUs of its own (class sensitive). Containers of candor-flexible share CPUs. The command
-adds the runtimes to %[2]s and keeps the rest of the file. It does not
-write a file that is invalid.
+const setupEngineLong = `Add Candor's OCI runtimes to %[1]s. Under the runtime candor, a container that has a
+limit gets CPUs of its own (class sensitive). Under the runtime candor-flexible,
+containers share CPUs. The command adds the runtimes to %[2]s and keeps
+the rest of the file. It does not write a file that is invalid.
 
 The command prints the difference. --undo removes the runtimes.`
 

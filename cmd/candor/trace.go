@@ -21,8 +21,8 @@ import (
 const traceSpecs = `TRACE is one of
 
   google2011:DIR        Google ClusterData 2011: machine_events and task_events
-  openb:DIR             Alibaba GPU cluster of 2023; ,pods=cpu300 selects one of its
-                        pod lists
+  openb:DIR             Alibaba GPU cluster of 2023; openb:DIR,pods=cpu300 selects
+                        another of its pod lists
   csv:FILE              CSV in the format of docs/reference/trace-formats.md
   kubectl:DIR           nodes.json and pods.json from kubectl get -o json
   synthetic             generated cluster: synthetic:machines=12500,days=29,seed=1

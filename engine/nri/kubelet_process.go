@@ -223,9 +223,10 @@ var (
 	containerID = regexp.MustCompile(`(^|-)[0-9a-f]{64}(\.scope)?$`)
 )
 
-// placeOf reports whether a process is in a pod or in a container, by its file /proc/PID/cgroup. The groups that this process
-// is in, too, do not count: a node may itself be a container, as in kind. In a cgroup namespace of this process the paths of
-// others begin with "/..", so that their upper parts may be hidden: the pod's group has the pod's UID in any case.
+// placeOf reports whether a process is in a pod or in a container, by its file /proc/PID/cgroup. It ignores the leading groups that
+// this process is in too, because a node can itself be a container, as in kind. If this process has its own cgroup namespace, the
+// paths of other processes begin with "/.." and can lack their upper parts. The group of a pod is still recognizable by the pod's
+// UID in its name.
 func (v *namespaceView) placeOf(text []byte) (inPod, inContainer bool) {
 	for hierarchy, path := range cgroupPaths(text) {
 		parts, own := strings.Split(path, "/"), strings.Split(v.cgroups[hierarchy], "/")

@@ -31,8 +31,8 @@ func forwardedSignals() []os.Signal {
 //
 // With a terminal, the program stays in candor's process group. Only there can it read from the terminal beside the
 // other programs of a pipeline, and stop with them at Ctrl-Z. Without a terminal, the program gets its own process
-// group. A signal to candor's group then reaches the program once, through candor: candor cannot distinguish such a
-// signal from a signal to candor alone.
+// group. A signal to candor's group then reaches the program once, because candor forwards it. In a common group, the
+// program would get the signal twice, because candor cannot distinguish a signal to the group from a signal to candor.
 func hasTerminal() bool {
 	tty, err := os.Open("/dev/tty")
 	if err != nil {

@@ -73,8 +73,8 @@ func (s *NodeRef) bound(p *Pod) (lowerBound fleet.Rank, isKnown, ok bool) {
 	}
 }
 
-// IsSimple reports whether the pod's demand equals a single request without a topology policy. Most ranks for such pods can be computed
-// from outlines.
+// IsSimple reports whether the containers of the pod can be planned as a single request without a topology policy. For such a pod, the
+// ranks of most nodes can be computed from the outlines of the nodes, without a plan.
 func (p *Pod) IsSimple() bool { return p.combined != nil && p.combined.Request.IsPlain() }
 
 // A TopK is a top-k search for the best nodes for a pod. The zero value has no nodes. It is not safe for concurrent use.

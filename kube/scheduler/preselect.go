@@ -84,8 +84,8 @@ func hasHostPort(c v1.Container) bool {
 	return slices.ContainsFunc(c.Ports, func(p v1.ContainerPort) bool { return p.HostPort > 0 })
 }
 
-// canPreselect reports whether the profile allows a preselection. For this, the profile needs the plugins whose checks the preselection
-// anticipates, and Candor's PostFilter must run before preemption.
+// canPreselect reports whether the profile allows a preselection. The profile needs the plugins whose checks the preselection
+// anticipates. Candor's PostFilter must run before preemption, because it retries the pod on the nodes that the preselection omitted.
 func (p *Plugin) canPreselect() bool {
 	profile, ok := p.handle.(interface{ ListPlugins() *config.Plugins })
 	if !ok {

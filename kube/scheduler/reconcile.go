@@ -49,8 +49,8 @@ type staleFinder struct {
 	versions map[string]uint64 // the known versions of the objects that differed at the last tick
 }
 
-// find returns the keys of the objects that differed from the store at the last tick and still differ, with the same known version. An
-// object that is unknown, or not in the store, counts as version 0.
+// find returns the keys of the objects whose known version differs from the version in the store, and differed at the last tick with the
+// same known version. An object that is unknown, or not in the store, counts as version 0.
 func (s *staleFinder) find(known map[string]uint64, store cache.Store) (keys []string) {
 	before := s.versions
 	s.versions = map[string]uint64{}
