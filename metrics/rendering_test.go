@@ -153,9 +153,13 @@ func TestRenderingRests(t *testing.T) {
 
 // TestFloodGetsLastRendering: in a flood, a scrape during the rest does not wait.
 func TestFloodGetsLastRendering(t *testing.T) {
-	g := &fakeGatherer{takes: 100 * time.Millisecond}
+	g := &fakeGatherer{takes: maxRest / 4} // then the rest takes maxRest
 	r := newTestRenderer(g)
 	var all sync.WaitGroup
+	all.Go(func() { ask(r) })
+	for g.calls.Load() == 0 { // the following scrapes then wait for the same rendering, which counts as a flood
+		time.Sleep(time.Millisecond)
+	}
 	for range 2 * flood {
 		all.Go(func() { ask(r) })
 	}

@@ -33,7 +33,7 @@ const viewExample = `  candor view
 func newViewCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:     "view [flags] [-- COMMAND [ARG]...]",
-		Short:   "Show the CPU count that each source reports here",
+		Short:   "Show the CPU counts that this process finds in /proc, /sys and its affinity",
 		Long:    viewLong,
 		Example: viewExample,
 		Args:    cobra.ArbitraryArgs,
