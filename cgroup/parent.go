@@ -215,8 +215,8 @@ func (t *Tree) initParent(h *hierarchy, dir string) error {
 	return h.writeWeight(dir, h.kernelWeight(1000*cpus.Count()))
 }
 
-// enableV2 enables the cpu and cpuset controllers for the groups below dir, as far as h is their v2 hierarchy. It appends the step that
-// undoes its change to undo.
+// enableV2 enables the controllers cpu and cpuset for the groups below dir, if they are in the v2 hierarchy h. It appends to undo a step
+// that reverts the change.
 func (t *Tree) enableV2(h *hierarchy, dir string, undo *steps) error {
 	if !h.v2 {
 		return nil

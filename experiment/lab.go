@@ -122,10 +122,10 @@ func sweep() error {
 	return errline.Join(append(errs, err)...)
 }
 
-// placeName is the prefix of the names of places.
+// placeName is the prefix of the name of a lab's directory and cgroup.
 const placeName = "candor-experiment-"
 
-// placeOf returns the place of the lab that a process opens.
+// placeOf returns the place (directory and cgroup) of a lab. pid is the process that opens the lab.
 func placeOf(pid int) place {
 	name := placeName + strconv.Itoa(pid)
 	return place{dir: filepath.Join(filepath.Dir(host.DefaultStateDir()), name), parent: "/" + name}

@@ -133,8 +133,8 @@ func (h *Host) Release(ctx context.Context, name string, kill bool) error {
 }
 
 // kill kills the processes of a container before the operation that releases it. Processes that hang in the kernel or
-// are frozen must not delay that operation, which holds the lock. A first operation refuses an unknown name and
-// invalid options.
+// are frozen must not delay that operation, which holds the lock. Before it kills a process, kill runs an operation of its
+// own, which refuses an unknown name and invalid options.
 func (h *Host) kill(ctx context.Context, name string) (isKilled bool, err error) {
 	var running *cgroup.Group
 	err = h.operate(ctx, func(op *operation) error {

@@ -162,7 +162,7 @@ func (h *Host) Close() error { return h.tree.Close() }
 // Logger returns the logger of the host.
 func (h *Host) Logger() *slog.Logger { return h.log }
 
-// OwnGroup returns the group of a container in Candor's own cgroup, which need not exist.
+// OwnGroup returns the group of a container below Candor's own cgroup. The group need not exist.
 func (h *Host) OwnGroup(name string) *cgroup.Group { return h.tree.Group(name) }
 
 // newNode returns the machine's node without containers.

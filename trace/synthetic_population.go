@@ -75,8 +75,8 @@ func (t *evenSequence) next() float64 {
 // normal returns the next number, converted to a standard normal distribution.
 func (t *evenSequence) normal() float64 { return math.Sqrt2 * math.Erfinv(2*t.next()-1) }
 
-// draw draws the request of the containers of a job. It uses a separate low-discrepancy sequence for each size of jobs, because a few large
-// jobs have most of the containers. So the quantiles of requests are right even in a short trace.
+// draw draws the request of the containers of a job. A few large jobs have most of the containers. Each size of jobs
+// therefore has a low-discrepancy sequence of its own, so that the quantiles of the requests are right even in a short trace.
 func (c *population) draw(population int, class uint8, tasks uint32) member {
 	k := &cellClasses[class]
 	turn := &c.turns[population][class][bits.Len32(tasks)]

@@ -192,7 +192,7 @@ func (t *table) checkFields(fields int) error {
 	return t.rowError("number of fields", "%d: must be %d", len(t.fields), fields)
 }
 
-// columns reads the first row, which must have exactly these names. It also makes a last line without a line break an error.
+// columns reads the first row, which must have exactly these names. From then on, a last line without a line break is an error.
 func (t *table) columns(names []string) error {
 	t.whole = true
 	if err := t.next(); err != nil && err != io.EOF {

@@ -54,7 +54,7 @@ func addGroupFlags(cmd *cobra.Command, o *cgroup.Options) (driver *choice) {
 	options, named := defaultHostOptions()
 	driver = &choice{named, []string{string(cgroup.Auto), string(cgroup.Cgroupfs), string(cgroup.Systemd)}}
 	cmd.Flags().StringVar(&o.Parent, "cgroup-parent", options.Cgroup.Parent,
-		"parent cgroup: /candor or candor.slice ($CANDOR_CGROUP_PARENT)")
+		"parent cgroup (default: /candor or candor.slice; $CANDOR_CGROUP_PARENT)")
 	wordFlag(cmd, driver, driver.of, "cgroup-driver", "", "cgroup driver ($CANDOR_CGROUP_DRIVER)")
 	return driver
 }

@@ -78,7 +78,7 @@ func (e *exitError) Error() string {
 
 func (e *exitError) Unwrap() error { return e.err }
 
-// badInput returns the error for a value that cannot be meant: exit code 2.
+// badInput returns the error for invalid input. candor then exits with code 2.
 func badInput(format string, args ...any) error {
 	return &exitError{exitBadInput, fmt.Errorf(format, args...)}
 }

@@ -325,7 +325,7 @@ type clusterFlags struct {
 func (f *clusterFlags) add(cmd *cobra.Command, usage string, namespaced bool) {
 	flags := cmd.Flags()
 	flags.BoolVar(&f.cluster, "cluster", false, usage)
-	flags.StringVar(&f.kubeconfig, "kubeconfig", "", "kubeconfig file (default: $KUBECONFIG, ~/.kube/config or the pod's)")
+	flags.StringVar(&f.kubeconfig, "kubeconfig", "", "kubeconfig file (default: $KUBECONFIG, ~/.kube/config or the pod's account)")
 	flags.StringVar(&f.context, "context", "", "context of the kubeconfig (default: current context)")
 	flags.DurationVar(&f.timeout, "timeout", 30*time.Second, "timeout of each request to the API server")
 	if namespaced {

@@ -55,7 +55,7 @@ func newSetupHostCommand() *cobra.Command {
 	}
 	machine := addHostFlags(cmd)
 	output := outputFlag(cmd, "table", "json")
-	reserved := cmd.Flags().String("reserved", "", "CPUs of foreign processes, such as 0-1 (default: reserved CPUs)")
+	reserved := cmd.Flags().String("reserved", "", "CPUs of other programs, such as 0-1 (default: the reserved CPUs of this machine)")
 	leases := cmd.Flags().Bool("disable-leases", false, "forbid file leases (fcntl), with which a process can delay a view's update")
 	undo := cmd.Flags().Bool("undo", false, "restore the configuration from before the setup")
 	dry := cmd.Flags().Bool("dry-run", false, "print the changes without applying them")

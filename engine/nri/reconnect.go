@@ -46,8 +46,8 @@ func newReconnects() reconnects {
 	return reconnects{stable: stableTime, deathWait: longestDropWait}
 }
 
-// next counts an ending. It returns the wait before the next attempt and whether the log reports the ending: each reason once
-// until a connection is stable, and a runtime that dies again and again once.
+// next counts the end of a connection or of an attempt to connect. It returns the wait before the next attempt, and whether to log
+// the end. Until a connection is stable, each reason is logged once, and a runtime that dies repeatedly is logged once.
 func (r *reconnects) next(e ending) (wait time.Duration, report bool) {
 	if e.connected && e.lasted >= r.stable {
 		*r = reconnects{stable: r.stable, deathWait: r.deathWait}

@@ -118,7 +118,7 @@ func Run(h *host.Host, a host.Allocation, p Program) (exit int, err error) {
 	return exit, nil
 }
 
-// sendOrder makes the helper become the program of a grant.
+// sendOrder orders the helper, which waits in the cgroup of the grant, to execute the program p.
 func sendOrder(h *host.Host, g *host.Grant, p Program, helper *helper) error {
 	env := p.Env
 	if env == nil {

@@ -43,7 +43,7 @@ func Resolve(p *Pod, c Container, profiles []Profile, namespace, defaults Values
 	return r, err
 }
 
-// add adds the values of settings that v does not have from a source of lower precedence.
+// add copies the settings that v lacks from below, a source of lower precedence.
 func (v Values) add(below Values) {
 	for name, value := range below {
 		if _, is := v[name]; !is {
