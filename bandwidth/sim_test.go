@@ -109,7 +109,7 @@ func TestTimerStops(t *testing.T) {
 	}
 }
 
-// TestRuntimeOfIdleCPU: a CPU that goes idle gives back what it drew but for 1 ms, which is missing to the others.
+// TestRuntimeOfIdleCPU: a CPU that becomes idle returns its unused part of the slice except 1 ms, which the other CPUs then lack.
 func TestRuntimeOfIdleCPU(t *testing.T) {
 	k := Kernel{Tick: fine.Tick, Slice: 5 * ms, IdleReserve: ms}
 	s := New(k, 3, Setting{Bandwidth: Bandwidth{Quota: 20 * ms, Period: 100 * ms}})

@@ -127,8 +127,8 @@ func TestModelLeaks(t *testing.T) {
 	}
 }
 
-// A group that was made anew under its name has saved up nothing.
-func TestMadeAnew(t *testing.T) {
+// TestRecreatedGroup: a group that was removed and created again has no savings.
+func TestRecreatedGroup(t *testing.T) {
 	s := State{Setting: Setting{50 * ms, 100 * ms, 150 * ms}}
 	for at := time.Duration(0); at < 2*time.Second; at += 100 * ms {
 		s, _ = s.Next(Measured{At: at, Used: 10 * ms})

@@ -43,7 +43,7 @@ func TestSetCPUsRefuses(t *testing.T) {
 	if err := g.SetCPUs(a, cpuset.Of(cpuset.Max-1)); !errors.Is(err, ErrUnavailable) {
 		t.Errorf("node %d: %v, want ErrUnavailable", cpuset.Max-1, err)
 	}
-	if err := tr.Group("nobody").SetCPUs(a, cpuset.Set{}); !errors.Is(err, ErrNoGroup) {
+	if err := tr.Group("missing").SetCPUs(a, cpuset.Set{}); !errors.Is(err, ErrNoGroup) {
 		t.Errorf("a group that is not there: %v, want ErrNoGroup", err)
 	}
 	if got := affinity(t, pid); got != a {
@@ -82,7 +82,7 @@ func TestHealParent(t *testing.T) {
 	g, _ := group(t, tr, "web", Settings{CPUs: a}, "")
 	parent := tr.cpuset.parent
 	if !tr.cpuset.v2 {
-		must(t, tr.writeSet(parent, cpusFile, a)) // what the kernel does to it
+		must(t, tr.writeSet(parent, cpusFile, a)) // as the kernel does when the CPU goes offline
 	}
 	cpus, _, err := tr.Effective()
 	must(t, err)

@@ -11,7 +11,8 @@ import (
 	"github.com/candor-project/candor/cpuset"
 )
 
-// TestUnitUpdate: what an engine's scope was given by its files outlasts systemd's reload once systemd was told.
+// TestUnitUpdate: settings that Candor writes to the files of an engine's scope survive a reload of systemd, because Candor also updates
+// the properties of the unit.
 func TestUnitUpdate(t *testing.T) {
 	if !runsSystemd() {
 		t.Skip("systemd does not run this machine")

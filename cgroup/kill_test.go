@@ -96,8 +96,8 @@ func TestKillFrozen(t *testing.T) {
 	must(t, g.Remove())
 }
 
-// TestKillReusedID is a process id that is used anew elsewhere between
-// reading it and signaling: signalChecked looks again.
+// TestKillReusedID: if the kernel reuses a process ID between the read of the ID and the signal, signalChecked does not signal the new
+// process.
 func TestKillReusedID(t *testing.T) {
 	tr := tree(t)
 	a, _ := two(t, tr)

@@ -76,7 +76,7 @@ func testSwapV1(t *testing.T, tr *Tree) {
 		t.Error("done in a group that has no CPUs as yet")
 	}
 	must(t, os.Remove(unset))
-	if tr.swapV1(tr.Group("nobody").dir(tr.cpuset), a) {
+	if tr.swapV1(tr.Group("missing").dir(tr.cpuset), a) {
 		t.Error("done in a group that is not there")
 	}
 }

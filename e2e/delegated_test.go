@@ -90,7 +90,7 @@ func (l *lab) endDelegated() {
 	}
 }
 
-// enterGroup executes its arguments as the user nobody, in the delegated group and in a new session.
+// enterGroup executes its arguments without root rights (user nobody), in the delegated group and in a new session.
 func enterGroup(parent string, args []string) error {
 	for _, dir := range groupDirs(filepath.Dir(parent) + "/session") {
 		if err := os.WriteFile(dir+"/cgroup.procs", []byte("0"), 0); err != nil {

@@ -156,7 +156,7 @@ func TestDockerCompareCleanupByNextLab(t *testing.T) {
 	d.nothingLeft(cmd)
 }
 
-// guardOf returns the guard of a candor process: the process that cleans up if that process is killed.
+// guardOf returns the guard of a candor process. If the candor process is killed, the guard cleans up.
 func guardOf(t *testing.T, pid int) int {
 	t.Helper()
 	files, _ := filepath.Glob("/proc/" + strconv.Itoa(pid) + "/task/*/children")

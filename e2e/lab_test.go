@@ -132,7 +132,7 @@ func play(role ...string) []string {
 	return append([]string{"--", self, roleArgument}, role...)
 }
 
-// A tenant is a candor run that runs beside the test.
+// A tenant is a running candor run process and its output.
 type tenant struct {
 	cmd *exec.Cmd
 	out *os.File

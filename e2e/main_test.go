@@ -11,7 +11,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// TestMain builds candor once, unless CANDOR_BIN is the path of a candor binary.
+// TestMain builds candor once. CANDOR_BIN can name an existing binary instead.
 func TestMain(m *testing.M) { os.Exit(testMain(m)) }
 
 func testMain(m *testing.M) int {

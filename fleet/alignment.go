@@ -179,7 +179,7 @@ func toShare(amount int64, scale float64) int64 {
 }
 
 // newScale returns, for each resource, CPU first, the factor that converts an amount to a share; 0 for a resource that the nodes do not
-// have. The rounding is that of the weigher.
+// have. A scale rounds as the weigher does.
 func newScale(w *weigher) []float64 {
 	scale := make([]float64, 1+len(w.weights))
 	scale[0] = wholeShare * float64(w.cpu) / float64(w.common)

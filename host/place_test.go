@@ -74,7 +74,7 @@ func TestRetainedPlace(t *testing.T) {
 }
 
 // A retained place is only a preference. A container with another request, a late container, and a container without
-// an OCI runtime are planned anew, and no container is refused for a retained place.
+// an OCI runtime are planned without it, and no container is refused for a retained place.
 func TestRetainedPlaceExpires(t *testing.T) {
 	for name, change := range map[string]func(l ociLab, again *Allocation){
 		"another limit": func(_ ociLab, again *Allocation) { again.Limit = 500 },

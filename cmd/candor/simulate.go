@@ -180,7 +180,7 @@ func (f *simulateFlags) add(cmd *cobra.Command) {
 	flags.Var(&f.sensitive, "sensitive", "sensitive share: 0.5, a list, FROM:TO:STEP, by-class or by=FILE")
 	wordsFlag(cmd, &f.algorithms, algorithmWords, algorithmWords, "algorithm", "allocation algorithm; paper: Algorithm 1 of Bacou et al., SCC 2019")
 	wordsFlag(cmd, &f.policies, policyWords, policyWords[:1], "policy", "strict refuses if the view cannot equal the limit; best-effort does not")
-	wordsFlag(cmd, &f.schedulers, schedulerWords, []string{own}, "scheduler", "ranking of nodes (docs/reference/ranking.md); own: that of the algorithm")
+	wordsFlag(cmd, &f.schedulers, schedulerWords, []string{own}, "scheduler", "ranking of nodes (docs/reference/ranking.md); own: the algorithm's ranking")
 	flags.Uint64Var(&f.seed, "seed", 1, "seed of the choice of sensitive containers")
 	flags.StringVar(&f.size, "size", "", "find the fewest machines that meet a target, such as 's<5%,r=0'")
 	flags.StringVar(&f.gainFile, "gain", "", "file with measured speeds of workloads, to estimate the gain in speed")

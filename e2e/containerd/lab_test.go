@@ -121,7 +121,7 @@ func testCache() string {
 	return cache
 }
 
-// candorBinary builds candor once, unless CANDOR_BIN is the path of a candor binary.
+// candorBinary returns the path of candor: CANDOR_BIN, or a binary that it builds once.
 func candorBinary(t *testing.T) string {
 	t.Helper()
 	if bin := os.Getenv("CANDOR_BIN"); bin != "" {

@@ -20,7 +20,7 @@ import (
 	"github.com/candor-project/candor/kube/v1alpha1"
 )
 
-// A machine is candor with a state directory and groups of its own, and a candor nri without a runtime.
+// A machine has a state directory and groups of its own, and runs candor nri without a container runtime.
 type machine struct {
 	t       *testing.T
 	dir     string

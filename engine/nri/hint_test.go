@@ -85,7 +85,7 @@ func TestHint(t *testing.T) {
 	}
 }
 
-// Who is made anew takes over what is held for it, and a flexible container has no CPUs to be told.
+// TestHintPassedOver: a restarted container takes over its held CPUs instead of the hinted CPUs. A flexible container ignores a hint.
 func TestHintPassedOver(t *testing.T) {
 	l := newLab(t)
 	all := l.needTwo()

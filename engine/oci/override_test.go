@@ -41,7 +41,7 @@ func TestBooking(t *testing.T) {
 	used := cgroup.Usage{CPU: time.Second, Periods: 9, Throttled: 3}
 	RecordUsage(b.StateDir)(b.Request.ID, used)
 	RecordUsage(b.StateDir)("another", cgroup.Usage{CPU: time.Hour})
-	RecordUsage(b.StateDir)(b.Request.ID, cgroup.Usage{}) // who looks when its group is gone
+	RecordUsage(b.StateDir)(b.Request.ID, cgroup.Usage{}) // an empty usage does not replace the recorded usage
 	if err := b.Reload(); err != nil || b.Usage != used {
 		t.Errorf("%v, %+v; want %+v", err, b.Usage, used)
 	}

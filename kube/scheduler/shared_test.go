@@ -131,7 +131,7 @@ func TestLateProfiles(t *testing.T) {
 		{"made", p.store, profile("5", "sensitive"), "sensitive"},
 		{"gone", p.remove, profile("7", "sensitive"), ""},
 		{"made, once more", p.store, profile("5", "sensitive"), ""},
-		{"made anew", p.store, profile("8", "flexible"), "flexible"},
+		{"recreated", p.store, profile("8", "flexible"), "flexible"},
 		{"gone, once more", p.remove, profile("7", "sensitive"), "flexible"},
 		{"spoilt", p.store, profile("9", "best"), ""},
 		{"made anew, once more", p.store, profile("8", "flexible"), ""},
