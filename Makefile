@@ -100,9 +100,10 @@ SERIAL     := ./bandwidth/record ./burst ./cgroup ./cmd/candor/internal/audit ./
 # Packages with goroutines.
 RACE       := ./bandwidth/... ./burst ./cgroup ./cmd/... ./engine/nri ./experiment ./experiment/probe ./host ./internal/... ./kube/apiserver \
 	./kube/cluster ./kube/publish ./metrics ./simulate ./trace ./view
-LIST       = $(GO) list ./... | sed 's,^github.com/candor-project/candor,.,'
-PARALLEL   = $(filter-out $(SERIAL),$(shell $(LIST)))
-RACE_LIST  = $(shell $(subst ./...,$(RACE),$(LIST)))
+# packages lists packages as ./DIR. make stops if a package does not exist.
+packages   = $(shell $(GO) list -f './{{slice .ImportPath 33}}' $(1))$(if $(filter-out 0,$(.SHELLSTATUS)),$(error cannot list the packages $(1)))
+PARALLEL   = $(filter-out $(SERIAL),$(call packages,./...))
+RACE_LIST  = $(call packages,$(RACE))
 
 # scripts/go-test.sh writes the tests that passed only the second time to this file.
 export CANDOR_REPEATED ?= $(CURDIR)/bin/repeated
