@@ -10,7 +10,8 @@ import (
 
 type halted struct{ from, to time.Duration }
 
-// TestHalts: from when the quota is used up until the edge, whether or not somebody waits for it.
+// TestHalts: a halt lasts from the moment in which the quota is used up until the edge, with or without waiting
+// threads.
 func TestHalts(t *testing.T) {
 	for _, c := range []struct {
 		name  string
@@ -34,7 +35,7 @@ func TestHalts(t *testing.T) {
 	}
 }
 
-// TestHaltsAndUse: halts come in their order, and nothing is used in them, also of what is added while they last.
+// TestHaltsAndUse: halts are in order, and no CPU time is used in them, also if work is added meanwhile.
 func TestHaltsAndUse(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		h := histories(1).Draw(t, "history")

@@ -7,7 +7,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// A history is what happens to some groups.
+// A history is a sequence of random actions on some groups.
 type history struct {
 	kernel   Kernel
 	cpus     int
@@ -27,7 +27,7 @@ func span(low, high time.Duration) *rapid.Generator[time.Duration] {
 	return rapid.Map(rapid.Int64Range(int64(low), int64(high)), func(n int64) time.Duration { return time.Duration(n) })
 }
 
-// bandwidths are limits as people set them and as nobody would.
+// bandwidths generates usual and unusual limits.
 var bandwidths = rapid.Custom(func(t *rapid.T) (b Bandwidth) {
 	b.Period = rapid.OneOf(rapid.Just(100*ms), span(ms, time.Second)).Draw(t, "period")
 	b.Quota = rapid.OneOf(rapid.Just(b.Period/2+ms), span(ms, 4*b.Period+ms)).Draw(t, "quota")
@@ -35,7 +35,7 @@ var bandwidths = rapid.Custom(func(t *rapid.T) (b Bandwidth) {
 	return b
 })
 
-// histories have as many groups as are asked for.
+// histories generates histories of a number of groups.
 func histories(groups int) *rapid.Generator[history] {
 	return rapid.Custom(func(t *rapid.T) (h history) {
 		h.kernel = rapid.SampledFrom([]Kernel{Linux, {ms, 5 * ms, ms}, {10 * ms, 5 * ms, ms}, {ms / 2, ms / 2, ms / 4}}).Draw(t, "kernel")
@@ -74,12 +74,13 @@ func (h *history) play(look func(s *Sim, a act, dropped time.Duration)) *Sim {
 	return s
 }
 
-// slop is what a group can be off by on the CPUs: drawn and not used, and used before it was drawn.
+// slop is the possible error of a group's use: slices that its CPUs have drawn and not used, and time that they used
+// before they drew the slice.
 func (h *history) slop() time.Duration {
 	return time.Duration(h.cpus) * (h.kernel.Slice + h.kernel.Tick)
 }
 
-// TestConservation: what was asked for was used, dropped, or is the backlog; and no more was used than the CPUs have.
+// TestConservation: the demand is used, dropped or in the backlog, and the use does not exceed the time of the CPUs.
 func TestConservation(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		h := histories(3).Draw(t, "history")
@@ -105,7 +106,7 @@ func TestConservation(t *testing.T) {
 	})
 }
 
-// TestIdleCPUs: CPUs stand still only where nobody is there who wants them and may.
+// TestIdleCPUs: a CPU is idle only if no group that may use it has work.
 func TestIdleCPUs(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		h := histories(3).Draw(t, "history")
@@ -130,7 +131,7 @@ func TestIdleCPUs(t *testing.T) {
 	})
 }
 
-// TestBound: in k periods nobody uses more than k quotas and the burst.
+// TestBound: in k periods, a group uses at most k quotas and the burst.
 func TestBound(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		h := histories(2).Draw(t, "history")
@@ -151,7 +152,7 @@ func TestBound(t *testing.T) {
 	})
 }
 
-// TestNoBurst: a group without a burst saves nothing, and none is counted.
+// TestNoBurst: a group without a burst saves nothing and has no burst in its counters.
 func TestNoBurst(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		h := histories(1).Draw(t, "history")
@@ -174,7 +175,7 @@ func TestMoreIsNeverWorse(t *testing.T) {
 		h := histories(1).Draw(t, "history")
 		h.settings[0].Bandwidth = bandwidths.Draw(t, "limit")
 		for i := range h.acts {
-			h.acts[i].drop = false // what is dropped depends on what was done
+			h.acts[i].drop = false // the dropped work depends on the work done
 		}
 		var used []time.Duration
 		h.play(func(s *Sim, _ act, _ time.Duration) { used = append(used, s.Stat(0).Usage) })
@@ -192,7 +193,7 @@ func TestMoreIsNeverWorse(t *testing.T) {
 	})
 }
 
-// TestEnoughQuota: a quota of all CPUs is none, once it is big enough that what CPUs draw early does not matter.
+// TestEnoughQuota: a quota of all CPUs has no effect if it is much larger than the slices that CPUs draw.
 func TestEnoughQuota(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		h := histories(1).Draw(t, "history")
@@ -212,7 +213,8 @@ func TestEnoughQuota(t *testing.T) {
 	})
 }
 
-// TestFollow: each work is done when all that was asked for until then has been used, and the last one with the backlog.
+// TestFollow: a piece of work is done when the use has reached the sum of all demand until this piece. The last piece
+// ends with the backlog.
 func TestFollow(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		h := histories(1).Draw(t, "history")

@@ -7,10 +7,10 @@ import (
 
 const ms = time.Millisecond
 
-// fine counts so finely that what it does can be calculated by hand.
+// fine has such small ticks and slices that a test can compute the results by hand.
 var fine = Kernel{Tick: 10 * time.Microsecond, Slice: 10 * time.Microsecond, IdleReserve: time.Microsecond}
 
-// near says whether two times are the same to what fine counts on a few CPUs.
+// near reports whether two times are equal within the resolution of fine on a few CPUs.
 func near(a, b time.Duration) bool { return (a - b).Abs() <= ms/5 }
 
 // TestAlwaysBusy: a thread that never rests gets the quota in each period.
@@ -29,8 +29,8 @@ func TestAlwaysBusy(t *testing.T) {
 	}
 }
 
-// TestGoodput is four threads that count for 200 ms of time under a limit of two CPUs: the
-// program of "Kubernetes Scheduling and Timescales". What they get depends on where in the period they begin.
+// TestGoodput: four threads count for 200 ms under a limit of two CPUs, as in the program of "Kubernetes Scheduling
+// and Timescales". Their CPU time depends on the position of their start in the period.
 func TestGoodput(t *testing.T) {
 	for begin, want := range map[time.Duration]time.Duration{
 		0:       400 * ms, // two whole periods of 200 ms
@@ -80,7 +80,7 @@ func TestRequests(t *testing.T) {
 	}
 }
 
-// TestSaving: a new group has saved nothing; after some work and a rest of two edges it has saved all.
+// TestSaving: a new group has no savings. After some work and two idle edges its savings are at the maximum.
 func TestSaving(t *testing.T) {
 	s := New(fine, 1, Setting{Bandwidth: Bandwidth{Quota: 50 * ms, Period: 100 * ms, Burst: 30 * ms}})
 	for _, want := range []time.Duration{50 * ms, 80 * ms} {
@@ -141,7 +141,7 @@ func TestAllGoOn(t *testing.T) {
 	}
 }
 
-// TestWeights: what groups get of CPUs that both want.
+// TestWeights: the CPU time of groups that compete for the same CPUs.
 func TestWeights(t *testing.T) {
 	for _, c := range []struct {
 		name               string

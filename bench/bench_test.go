@@ -16,7 +16,7 @@ type allocator interface {
 	allocate() error
 	release() error
 	holds() cpuset.Set // the container's own CPUs
-	free() cpuset.Set  // the CPUs that nobody has to himself
+	free() cpuset.Set  // the CPUs that no container has exclusively
 	state() any        // all of it, to be compared
 }
 

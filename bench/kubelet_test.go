@@ -22,12 +22,12 @@ import (
 	"github.com/candor-project/candor/topology"
 )
 
-// kubelet is kubelet's static CPU manager policy with its default options, with the pod that comes and goes.
+// kubelet is the kubelet's static CPU manager policy with its default options, with the pod that comes and goes.
 //
-// What is measured is the policy's decision and its state in memory, as for Candor. What kubelet does around
-// it on a node is left out, all of it in kubelet's favor: the checkpoint file, the log (discarded), metrics
-// (not registered, so that counting does nothing), the topology manager's hints (its policy is "none", kubelet's
-// default), and the reconcile loop that writes the cpusets.
+// As for Candor, the benchmark measures the decision of the policy and its state in memory. It omits the other costs
+// of the kubelet, in the kubelet's favor: the checkpoint file, the log (discarded), the metrics (not registered, so
+// that counting does nothing), the hints of the topology manager (whose default policy is "none"), and the reconcile
+// loop that writes the cpusets.
 type kubelet struct {
 	log    klog.Logger
 	policy cpumanager.Policy
@@ -35,7 +35,7 @@ type kubelet struct {
 	pod    *v1.Pod
 }
 
-// newKubelet returns a policy whose state has containers on the scene's CPUs, and a pod with this limit.
+// newKubelet returns a policy whose state has containers on the scene's CPUs, and a pod with a limit.
 func newKubelet(t testing.TB, s scene, limit hybrid.Milli) allocator {
 	k := &kubelet{log: logr.Discard(), pod: guaranteedPod("new", limit)}
 	k.memory = state.NewMemoryState(k.log)

@@ -11,10 +11,10 @@ import (
 	"github.com/candor-project/candor/bandwidth"
 )
 
-// A helped is what containers meet that use some share of their limits, and who is beside them.
+// A helped holds the measurements of containers that use a share of their limits, beside other containers.
 type helped struct {
 	throttled float64       // share of the periods
-	late      time.Duration // p99 of what a piece of work takes
+	late      time.Duration // 99th percentile of the latency of a piece of work
 	beside    time.Duration // the same of the neighbor's
 }
 
@@ -67,8 +67,8 @@ func help(use float64, burst time.Duration) (h helped) {
 	return helped{float64(stat.Throttled) / float64(stat.Periods), p99(all[0]), p99(all[3])}
 }
 
-// TestWhereBurstsHelp: the more of its limit a container uses, the less there is to save up, and the more its bursts meet
-// those of others. docs/benchmarks/burst.md has the table.
+// TestWhereBurstsHelp: the more of its limit a container uses, the less it can save, and the more often its bursts
+// meet those of other containers. docs/benchmarks/burst.md has the table.
 func TestWhereBurstsHelp(t *testing.T) {
 	table := &strings.Builder{}
 	gain, cost := map[float64]float64{}, map[float64]float64{} // by use: how much sooner work is done, how much later the neighbor's

@@ -24,7 +24,7 @@ type write struct {
 	at, quota, saved time.Duration
 }
 
-// newLab makes group 0 of a model; others may share its CPUs. It is given all the room there is.
+// newLab creates group 0 of a model. The groups in others share its CPUs. The pool of the loop is unlimited.
 func newLab(cpus int, most time.Duration, s bandwidth.Setting, others ...bandwidth.Setting) *lab {
 	l := &lab{Sim: bandwidth.New(bandwidth.Linux, cpus, append([]bandwidth.Setting{s}, others...)...), has: s.Bandwidth}
 	l.state.Setting = Setting{s.Quota, s.Period, most}

@@ -17,8 +17,8 @@ import (
 	"github.com/candor-project/candor/cpuset"
 )
 
-// A modelKernel is a group of the model that runs in real time: what the kernel refuses and how groups vanish can be said.
-// (On the kernel itself the loop is tested in package host.)
+// A modelKernel is a group of the model that runs in real time. Tests set the errors of the kernel and the removal of
+// groups. Package host tests the loop on a kernel.
 type modelKernel struct {
 	lock   sync.Mutex
 	began  time.Duration
@@ -83,7 +83,7 @@ func (k *modelKernel) Close() {
 	k.isShut = true
 }
 
-// A modelHost has one such group, and lends as it is told.
+// A modelHost has one such group, and accepts or refuses loans as the test demands.
 type modelHost struct {
 	*modelKernel
 	lendErr  error
@@ -103,7 +103,7 @@ func (h *modelHost) Changed() bool {
 func (h *modelHost) Groups() ([]Group, error) {
 	h.lock.Lock()
 	defer h.lock.Unlock()
-	h.most++ // who else comes and goes changes it
+	h.most++ // the number changes as other groups start and end
 	g := Group{Name: "web", CPUs: cpuset.MustParse("0-1"), InForce: h.has.Quota, Kernel: h.modelKernel, Setting: Setting{5 * ms, 20 * ms, 15*ms + h.most}}
 	switch {
 	case h.hasEnded:
@@ -125,7 +125,7 @@ func (h *modelHost) Idle() (map[int]time.Duration, error) {
 	return map[int]time.Duration{0: now(), 1: now()}, nil
 }
 
-// TestLoop: what becomes of a group that has saved up and is throttled then.
+// TestLoop: the loop raises the quota of a group that has saved time and is then throttled.
 func TestLoop(t *testing.T) {
 	for _, c := range []struct {
 		name         string
@@ -183,7 +183,7 @@ func TestLoopLosesGroup(t *testing.T) {
 	}
 }
 
-// run runs a loop until something is so, and returns what it says.
+// run runs a loop until a condition holds, and returns its log.
 func (h *modelHost) run(t *testing.T, until func(h *modelHost) bool) string {
 	t.Helper()
 	var log bytes.Buffer
@@ -208,7 +208,8 @@ func (h *modelHost) run(t *testing.T, until func(h *modelHost) bool) string {
 	return log.String()
 }
 
-// Somebody else may write a quota without a word in the state: it is read anew once a second while it can be raised.
+// TestQuotaIsReadAnew: another program can write a quota. The loop reads the quota once a second while the quota can
+// be raised.
 func TestQuotaIsReadAnew(t *testing.T) {
 	k := newModelKernel()
 	for _, c := range []struct {
@@ -239,7 +240,7 @@ func (h *poolHost) Idle() (map[int]time.Duration, error) {
 	return map[int]time.Duration{0: h.idle, 1: h.idle}, nil
 }
 
-// What counts is what is idle now, not what was on average since somebody last wanted to know.
+// TestPoolForgets: the pool counts the CPU time that is idle now, not the mean since the last request.
 func TestPoolForgets(t *testing.T) {
 	h := &poolHost{}
 	l := New(h, slog.New(slog.DiscardHandler))

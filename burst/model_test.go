@@ -34,7 +34,8 @@ func TestGreedyMean(t *testing.T) {
 	}
 }
 
-// Four threads that want 60 ms each at random moments, 30 % of the limit in the end: what throttles them without the loop, and with it.
+// TestBurstyDemand: four threads need 60 ms each at random moments, 30 % of the limit on average. The test compares
+// their throttling with and without the loop.
 func TestBurstyDemand(t *testing.T) {
 	demand := func(l *lab) (throttled uint64, took time.Duration) {
 		random := rand.New(rand.NewPCG(3, 4))
@@ -65,10 +66,11 @@ func TestBurstyDemand(t *testing.T) {
 	}
 }
 
-// A quota that was raised goes back when the group rests, when what it saved is spent, and when others need the CPUs.
+// TestGoesBack: a raised quota returns to its limit when the group is idle, when its savings are spent, and when other
+// groups need the CPUs.
 func TestGoesBack(t *testing.T) {
 	const begin = 6 * time.Second
-	saved := func() *lab { // it knows its edge, and has saved all that it may
+	saved := func() *lab { // the loop knows the period's edge, and the savings are at their maximum
 		l := newLab(4, 400*ms, half(0, 61*ms))
 		l.SetThreads(0, 4)
 		l.Add(0, 500*ms)

@@ -36,8 +36,8 @@ func (l *lab) play(t *rapid.T, look func()) {
 	}
 }
 
-// From any moment on a group uses no more than its limit, what it may save up, and what it
-// can use until the loop looks again.
+// TestBound: from any moment on, a group uses at most its limit, its maximal savings, and the time that it can use
+// until the next tick of the loop.
 func TestBound(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		latest := rapid.SampledFrom([]time.Duration{0, ms, 20 * ms}).Draw(t, "latest")
@@ -116,7 +116,8 @@ func TestEdgeIsFound(t *testing.T) {
 	})
 }
 
-// What is divided is what is there; who wants nothing gets nothing; and the others get it by their limits.
+// TestShares: the shares add up to the available time. A group without demand gets nothing, and the others share by
+// their limits.
 func TestShares(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		cpus := rapid.Float64Range(1, 256).Draw(t, "cpus")
@@ -143,7 +144,7 @@ func TestShares(t *testing.T) {
 	})
 }
 
-// Groups that use all that others left give way when the others come: by half at each look.
+// TestGivesWay: groups that use all idle time of others give half of it back at each tick when the others become busy.
 func TestGivesWay(t *testing.T) {
 	members := []Member{{1, 0.5, true}, {3, 1.5, true}, {2, 0, false}}
 	for _, c := range []struct{ idle, first, second float64 }{

@@ -14,7 +14,7 @@ import (
 	"github.com/candor-project/candor/cpuset"
 )
 
-// TestWrites tells which files a change writes, and in which order.
+// TestWrites: the files that a change writes, and their order.
 func TestWrites(t *testing.T) {
 	tr := tree(t)
 	a, b := two(t, tr)
@@ -68,7 +68,7 @@ func TestWrites(t *testing.T) {
 	}
 }
 
-// TestBandwidthHistories goes from any settings to any others.
+// TestBandwidthHistories applies random settings one after the other.
 func TestBandwidthHistories(t *testing.T) {
 	tr := tree(t)
 	a, _ := two(t, tr)

@@ -30,7 +30,7 @@ func BenchmarkSetCPUs(b *testing.B) {
 	}
 }
 
-// BenchmarkSetCPUsAmong takes a CPU from an engine's group among others, of which nothing runs in any, and gives it back.
+// BenchmarkSetCPUsAmong takes a CPU from an engine's group and gives it back. The other groups have no processes.
 func BenchmarkSetCPUsAmong(b *testing.B) {
 	for _, others := range []int{10, 250} {
 		b.Run(strconv.Itoa(others), func(b *testing.B) {
@@ -51,7 +51,7 @@ func BenchmarkSetCPUsAmong(b *testing.B) {
 	}
 }
 
-// BenchmarkApply changes nothing, the CPUs alone, or everything.
+// BenchmarkApply changes nothing, only the CPUs, or all settings.
 func BenchmarkApply(b *testing.B) {
 	tr := tree(b)
 	one, two := two(b, tr)

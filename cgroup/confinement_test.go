@@ -12,8 +12,8 @@ import (
 	"github.com/candor-project/candor/cpuset"
 )
 
-// ownRoot is a tree whose root is a group of the test's own, so that what is
-// not Candor's is the test's own too. A real root is confined in the guests, by cmd/candor/internal/setup's tests.
+// ownRoot returns a tree whose root is a group of the test, so that its foreign processes belong to the test too. In
+// the guests, the tests of cmd/candor/internal/setup confine a real root.
 func ownRoot(t *testing.T) *Tree {
 	t.Helper()
 	tr := tree(t)

@@ -51,9 +51,9 @@ func TestSetCPUsRefuses(t *testing.T) {
 	}
 }
 
-// TestV1RefusesNaively shows that the order matters: without it the kernel
-// answers EBUSY or EACCES. It is what moveV1 is for.
-func TestV1RefusesNaively(t *testing.T) {
+// TestV1RefusesWrongOrder: the order of the writes matters. In another order than that of moveV1 the kernel returns EBUSY
+// or EACCES.
+func TestV1RefusesWrongOrder(t *testing.T) {
 	tr := tree(t)
 	if tr.cpuset.v2 {
 		t.Skip("cpuset is on v2 here, which takes any order")
@@ -100,8 +100,8 @@ func TestHealParent(t *testing.T) {
 	}
 }
 
-// TestReturnProcessesV1 is a group whose last CPU went offline: v1 moves its processes
-// into the parent's cpuset.
+// TestReturnProcessesV1: when the last CPU of a group goes offline, cgroup v1 moves its processes into the parent's
+// cpuset.
 func TestReturnProcessesV1(t *testing.T) {
 	tr := tree(t)
 	if tr.cpuset.v2 || len(tr.all) < 2 {
@@ -135,8 +135,9 @@ func TestReadSetOfReservedIDs(t *testing.T) {
 	}
 }
 
-// A refusal names the group above, the missing CPUs or nodes, and what the group has.
-func TestUnavailableWords(t *testing.T) {
+// TestUnavailableMessage: the error names the group above, the missing CPUs or nodes, and the CPUs or nodes of that
+// group.
+func TestUnavailableMessage(t *testing.T) {
 	dir := t.TempDir()
 	for _, tt := range []struct{ file, has, want string }{
 		{cpusFile, "", "cpuset.cpus: CPUs 1-2 not available: " + dir + " has no CPUs; use"},

@@ -12,7 +12,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A group's quota and weight change, what is nested in it and its period do not.
+// TestCPUTime: the quota and the weight of a group change; nested groups and the period do not.
 func TestCPUTime(t *testing.T) {
 	tr := tree(t)
 	cpus, _, err := tr.Effective()
@@ -93,7 +93,7 @@ func TestPodWeight(t *testing.T) {
 	}
 }
 
-// A note stays at its group, and is another one's nowhere.
+// TestNote: a record of a group belongs to this group only.
 func TestNote(t *testing.T) {
 	tr := tree(t)
 	cpus, _, err := tr.Effective()

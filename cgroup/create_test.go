@@ -46,14 +46,14 @@ func TestCreateAndRemove(t *testing.T) {
 	if is, err := g.Exists(); is || err != nil {
 		t.Errorf("Exists = %v, %v after Remove", is, err)
 	}
-	must(t, g.Remove()) // nothing to do is no error
+	must(t, g.Remove()) // removing a missing group is no error
 	_, err := g.Settings()
 	if !errors.Is(err, ErrNoGroup) || !errors.Is(g.Kill(syscall.SIGTERM), ErrNoGroup) || !errors.Is(g.Apply(s), ErrNoGroup) {
 		t.Errorf("Settings of no group: %v", err)
 	}
 }
 
-// same compares what the kernel has with what was set.
+// same compares the kernel's settings of a group with the wanted settings.
 func same(t testing.TB, g *Group, want Settings) {
 	t.Helper()
 	got, err := g.Settings()

@@ -64,13 +64,14 @@ func contained(namespace string) {
 	io.Copy(io.Discard, os.Stdin)
 }
 
-// say makes a file, whole.
+// say writes a complete file.
 func say(file, text string) {
 	os.WriteFile(file+"~", []byte(text), 0o600)
 	os.Rename(file+"~", file)
 }
 
-// TestSelfMoveUnlisted: of a group that does not list this process nothing is written, whatever /proc says of it.
+// TestSelfMoveUnlisted: if a group does not list this process, nothing is written to it, whatever /proc/self/cgroup
+// contains.
 func TestSelfMoveUnlisted(t *testing.T) {
 	root := t.TempDir()
 	put(t, filepath.Join(root, "proc/1/mountinfo"), pure)
@@ -126,9 +127,10 @@ func TestWarmMoves(t *testing.T) {
 	}
 }
 
-// BenchmarkEnter moves a process when nobody has moved one for a while, alone, with that expected 15 ms before, and soon after another move:
+// BenchmarkEnter measures the move of a process: after a pause, after a pause with ExpectMoves 15 ms before, and soon
+// after another move.
 //
-//	go test ./cgroup -run '^$' -bench Enter -benchtime 30x
+// \tgo test ./cgroup -run '^$' -bench Enter -benchtime 30x
 func BenchmarkEnter(b *testing.B) {
 	tr := tree(b)
 	one, _ := two(b, tr)

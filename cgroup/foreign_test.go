@@ -40,7 +40,7 @@ func TestEnginePath(t *testing.T) {
 	}
 }
 
-// The memory nodes of somebody else's group stay as they are, unless they are asked for.
+// TestForeignMems: the memory nodes of a foreign group stay unchanged unless they are requested.
 func TestForeignMems(t *testing.T) {
 	tr := tree(t)
 	a, b := two(t, tr)

@@ -11,8 +11,7 @@ import (
 	"github.com/candor-project/candor/cpuset"
 )
 
-// needGuest skips what would disturb a machine that has other work: the e2e
-// guests set the variable.
+// needGuest skips tests that would disturb other work of a machine. The guests of e2e set the variable.
 func needGuest(t *testing.T) {
 	t.Helper()
 	if os.Getenv("CANDOR_IN_GUEST") == "" {

@@ -81,7 +81,7 @@ func TestKillNotItself(t *testing.T) {
 	}
 }
 
-// TestKillFrozen kills what somebody has frozen, and without a freezer.
+// TestKillFrozen kills the processes of a group that another program has frozen, with and without a freezer.
 func TestKillFrozen(t *testing.T) {
 	tr := tree(t)
 	a, _ := two(t, tr)

@@ -18,8 +18,7 @@ import (
 	"github.com/candor-project/candor/cpuset"
 )
 
-// The tests need no program but their own: children are this binary again,
-// told by this variable what to be.
+// The tests start this test binary as their child processes. The variable selects the child's role.
 const childEnv = "CANDOR_CGROUP_CHILD"
 
 func TestMain(m *testing.M) {
@@ -140,7 +139,7 @@ func treeBelow(t testing.TB, parent string, driver Driver) *Tree {
 	return tr
 }
 
-// sweep leaves nothing of a tree, and fails the test where that can't be done.
+// sweep removes a tree with all its groups, and fails the test if it cannot.
 func sweep(t testing.TB, tr *Tree) {
 	t.Helper()
 	names, err := tr.Groups()
@@ -226,7 +225,7 @@ func enable(t testing.TB, dir string, controllers []string) {
 	must(t, err)
 }
 
-// affinity asks the scheduler where all threads of a process may run.
+// affinity returns the union of the affinities of all threads of a process (sched_getaffinity).
 func affinity(t testing.TB, pid int) cpuset.Set {
 	t.Helper()
 	var all cpuset.Set

@@ -29,7 +29,7 @@ func walkAll(dir string, groups int) (pids []int, err error) {
 	return pids, err
 }
 
-// A walk ends at its bound of groups, and says so; a search ends at the first match.
+// TestWalkBounds: a walk over too many groups ends with an error; a search ends at the first match.
 func TestWalkBounds(t *testing.T) {
 	dir := t.TempDir()
 	makeGroup(t, dir, procsFile, "")

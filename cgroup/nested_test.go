@@ -145,7 +145,7 @@ func verify(t *rapid.T, tr *Tree, g *Group, next cpuset.Set, whole []string) {
 	}
 }
 
-// TestNestedRace changes a group while somebody makes and removes groups in it.
+// TestNestedRace changes a group while groups in it are created and removed.
 func TestNestedRace(t *testing.T) {
 	tr := tree(t)
 	a, b := two(t, tr)

@@ -31,8 +31,8 @@ const (
 `
 )
 
-// TestDetect tells, for the mounts of several kinds of host and what v2 offers
-// there, where each controller is found.
+// TestDetect: the location of each controller, for the mounts of several kinds of hosts and their available
+// controllers of v2.
 func TestDetect(t *testing.T) {
 	for name, tt := range map[string]struct {
 		mounts, offered, v2 string // v2: where it is mounted

@@ -24,14 +24,14 @@ func owner(t *testing.T, tr *Tree, want string) {
 	}
 }
 
-// A second state's groups are refused while the first has some, and nothing of
-// the first is touched.
+// TestOwner: a second state cannot create groups while the first state has groups, and the groups of the first stay
+// unchanged.
 func TestOwner(t *testing.T) {
 	nobodys := tree(t)
 	a, b := two(t, nobodys)
 	first, second := owned(t, nobodys, "/run/first"), owned(t, nobodys, "/run/second")
 	owner(t, first, "")
-	must(t, first.Claim()) // there is nothing yet
+	must(t, first.Claim()) // there are no groups yet
 	group(t, first, "web", Settings{CPUs: a}, "sleep")
 	owner(t, second, "/run/first")
 

@@ -8,7 +8,8 @@ import (
 	"github.com/candor-project/candor/cpuset"
 )
 
-// TestPaths: a group with a process is found by that process and in the list of all, one without is not; nested ones come behind.
+// TestPaths: a group with a process is in the list of paths and is the group of this process; a group without
+// processes is not listed. Nested groups follow their parents.
 func TestPaths(t *testing.T) {
 	tr := tree(t)
 	a, _ := two(t, tr)

@@ -8,7 +8,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A quota for a short time: one write, up and down; what the group above does not have is refused on v1 alone.
+// TestSetQuota: a temporary quota takes one write, up and down. Only cgroup v1 refuses a quota that exceeds the
+// parent's.
 func TestSetQuota(t *testing.T) {
 	tr := tree(t)
 	a, _ := two(t, tr)

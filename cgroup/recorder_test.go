@@ -8,7 +8,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// recorder tells which files of some groups are written, by the kernel's own account.
+// A recorder lists the written files of some groups, by the kernel's inotify events.
 type recorder struct {
 	fd   int
 	dirs map[int]string

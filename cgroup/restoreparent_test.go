@@ -28,7 +28,7 @@ func contents(t *testing.T, tr *Tree, path string) map[string]string {
 		all[dir] = "group"
 		for _, file := range settingFiles {
 			if file == procsFile && !strings.Contains(dir, path) {
-				continue // a root: processes of others start and end there
+				continue // the root: foreign processes start and end in it
 			}
 			if text, err := os.ReadFile(filepath.Join(dir, file)); err == nil {
 				all[filepath.Join(dir, file)] = string(text)
@@ -74,7 +74,7 @@ func TestFailedCreate(t *testing.T) {
 				upper := treeBelow(t, outer.parent+existing, Cgroupfs)
 				_, err := upper.makeParent()
 				must(t, err)
-				if !upper.cpuset.v2 { // an administrator may have given the group less: Candor's own gets all only while it runs
+				if !upper.cpuset.v2 { // an administrator may have limited the group: Candor's own group has all CPUs only while Candor runs
 					must(t, upper.writeSet(upper.cpuset.parent, cpusFile, a))
 				}
 			}

@@ -30,7 +30,7 @@ func TestThrottle(t *testing.T) {
 	if sum := sum(after.PerCPU); tr.acct != nil && (sum == 0 || sum > after.CPU*2) {
 		t.Errorf("per CPU %v, in all %v", after.PerCPU, after.CPU)
 	}
-	// Without a quota the same process uses what it can: the counters of throttling stand still.
+	// Without a quota the process is not throttled: the counters of throttling stay.
 	must(t, g.Apply(Settings{CPUs: a, Period: period}))
 	freed, err := g.Stat()
 	must(t, err)
@@ -51,8 +51,8 @@ func sum(usage []time.Duration) (all time.Duration) {
 	return all
 }
 
-// TestWeights has two groups want one CPU, one with three times the weight. What
-// else runs on the machine takes from both.
+// TestWeights: two groups compete for a CPU, with weights of three to one. Other work of the machine takes time from
+// both.
 func TestWeights(t *testing.T) {
 	tr := tree(t)
 	a, _ := two(t, tr)
@@ -103,7 +103,7 @@ func TestWeightScale(t *testing.T) {
 		if want := tr.cpu.kernelWeight(weight); err != nil || s.weight != want {
 			t.Errorf("weight %d: the kernel has %d, %v; want %d", weight, s.weight, err, want)
 		}
-		must(t, g.Kill(syscall.SIGKILL)) // of nobody
+		must(t, g.Kill(syscall.SIGKILL)) // the group has no processes
 		must(t, g.Remove())
 	}
 }

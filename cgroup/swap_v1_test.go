@@ -7,7 +7,7 @@ import (
 	"github.com/candor-project/candor/cpuset"
 )
 
-// swapV1 gives the same result as moveV1, or changes nothing. The cache of open files makes no difference.
+// TestSwapV1: swapV1 has the same result as moveV1, or changes nothing, with and without cached open files.
 func TestSwapV1(t *testing.T) {
 	for name, limit := range map[string]int{"opened": 0, "cached": 10} {
 		t.Run(name, func(t *testing.T) {
@@ -70,7 +70,7 @@ func testSwapV1(t *testing.T, tr *Tree) {
 	}
 	_, pid = group(t, tr, "web", Settings{CPUs: a}, "sleep")
 	swap("a group of the same name", b, true)
-	unset := dir + "/unset" // whose processes, had it any, would be to bring back
+	unset := dir + "/unset" // a group without processes to return
 	must(t, os.Mkdir(unset, 0o755))
 	if tr.swapV1(unset, b) {
 		t.Error("done in a group that has no CPUs as yet")

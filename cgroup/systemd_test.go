@@ -13,8 +13,7 @@ import (
 	"github.com/candor-project/candor/cpuset"
 )
 
-// TestSystemdFailedCreate: a Create that fails, or whose program does not start, leaves neither its scope nor a slice that
-// was not there before.
+// TestSystemdFailedCreate: a Create that fails, or whose program does not start, leaves no scope and no new slice.
 func TestSystemdFailedCreate(t *testing.T) {
 	if !runsSystemd() {
 		t.Skip("systemd does not run this machine")
@@ -218,7 +217,7 @@ func TestRoundForSystemd(t *testing.T) {
 	}
 }
 
-// A raised quota does not become the unit's, whatever else it is told.
+// TestRaisedIsNotForUnits: a raised quota never becomes a property of the unit, whatever other properties change.
 func TestRaisedIsNotForUnits(t *testing.T) {
 	var raised state
 	raised.quota, raised.period, raised.weight = 112345, 100000, 500

@@ -60,7 +60,7 @@ func TestUsageReader(t *testing.T) {
 	}
 }
 
-// TestUsageOfNone: what is no group, or is none any more.
+// TestUsageOfNone: reading the usage of a missing or removed group.
 func TestUsageOfNone(t *testing.T) {
 	tr := tree(t)
 	for _, missing := range []string{"web", "/no-such-group/web"} {

@@ -10,7 +10,7 @@ import (
 	"testing"
 )
 
-// nobody is a user without rights.
+// nobody is the ID of a user without rights.
 const nobody = 65534
 
 // asUser is the child that opens the groups as an ordinary user and makes one.

@@ -57,14 +57,15 @@ periodOnlyIn: [spark]
 // A document is a YAML document, or a part of one.
 type document = map[string]any
 
-// TestChart: the chart renders to what stands in helm/testdata, which the test with containerd runs.
+// TestChart: the chart renders to the manifests in helm/testdata, which the test with containerd runs.
 func TestChart(t *testing.T) {
 	for name, values := range renderings {
 		golden.Check(t, "helm/testdata/"+name+".yaml", render(t, values))
 	}
 }
 
-// render does what helm template does, with the functions that the chart uses. TestHelm holds it against helm.
+// render renders the chart as helm template does, with the template functions that the chart uses. TestHelm compares
+// it with helm.
 func render(t *testing.T, more string) string {
 	t.Helper()
 	values := read[document](t, filepath.Join(chart, "values.yaml"))
@@ -130,7 +131,7 @@ func functions(all *template.Template) template.FuncMap {
 	}
 }
 
-// over writes values over others, as helm does.
+// over merges values over the values of the chart, as helm does.
 func over(values, more document) {
 	for key, v := range more {
 		below, isMap := values[key].(document)
@@ -177,7 +178,7 @@ func documents(t *testing.T, text string) map[string]document {
 	return all
 }
 
-// TestChartsConfig: what the ConfigMap holds is a configuration.
+// TestChartsConfig: the ConfigMap holds a valid configuration.
 func TestChartsConfig(t *testing.T) {
 	for name, values := range renderings {
 		config := documents(t, render(t, values))["ConfigMap"]["data"].(document)["nri.yaml"].(string)

@@ -9,8 +9,8 @@ import (
 	"github.com/candor-project/candor/kube/v1alpha1"
 )
 
-// TestObjects: the objects that the API server is told of have the fields that Go knows of, and no other. What is in
-// one alone would be lost on the way, without a word.
+// TestObjects: the CRDs and the Go types have the same fields. The API server drops a field that is only in the Go
+// type, without an error.
 func TestObjects(t *testing.T) {
 	for name, object := range map[string]any{"nodecpu": v1alpha1.NodeCPU{}, "cpuprofile": v1alpha1.CPUProfile{}} {
 		crd := read[document](t, filepath.Join(chart, "crds", "candor.dev_"+name+"s.yaml"))

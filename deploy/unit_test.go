@@ -31,7 +31,7 @@ func TestUnits(t *testing.T) {
 	}
 }
 
-// TestUnitsNeeds: what cannot be seen here, where systemd does not run the unit.
+// TestUnitsNeeds checks the parts of the unit that only a running systemd would show.
 func TestUnitsNeeds(t *testing.T) {
 	for line, why := range map[string]string{
 		"CapabilityBoundingSet=CAP_KILL CAP_SYS_PTRACE": "/proc/PID/exe and /proc/PID/root of the kubelet and the runtime are read",
@@ -121,7 +121,7 @@ func mebibytes(t *testing.T, text string) int {
 	return n
 }
 
-// verify returns what systemd-analyze has against a unit.
+// verify returns the complaints of systemd-analyze verify about a unit.
 func verify(t *testing.T, text string) string {
 	t.Helper()
 	file := filepath.Join(t.TempDir(), "candor-nri.service")

@@ -58,7 +58,7 @@ func TestKilledAtRandom(t *testing.T) {
 		t.Error("this tested next to nothing")
 	}
 
-	// Not nudge: it may have to say that a killed one was between the kernel and the file.
+	// Not nudge: the operation may report that a killed process was between the kernel and the file.
 	do(t, c.candor(append([]string{"run", "--class", "flexible"}, play("exit", "0")...)...))
 	for name, r := range c.ps() {
 		if len(r.PIDs) == 0 {
@@ -160,7 +160,7 @@ func (l *lab) sample() *sampler {
 			select {
 			case <-s.quit:
 				return
-			case <-time.After(100 * time.Microsecond): // the others want the CPU too
+			case <-time.After(100 * time.Microsecond): // leave the CPU to the other goroutines
 				s.look()
 			}
 		}

@@ -11,8 +11,9 @@ import (
 	"github.com/candor-project/candor/hybrid"
 )
 
-// A program whose figure is the number of CPUs that it sees is sensitive where more is worse, and flexible where
-// nothing depends on it. (Figures, not times: nothing here depends on the machine's speed.)
+// TestClassify: a program whose result is the number of CPUs that it sees is sensitive if a larger result is worse. A
+// program with a constant result is flexible. The results are no times, so the test does not depend on the speed of
+// the machine.
 func TestClassify(t *testing.T) {
 	l := openLab(t)
 	if l.usable.Count() < 2 {
@@ -50,7 +51,7 @@ func TestClassify(t *testing.T) {
 	}
 }
 
-// Who fails each time is given up, and is not sensitive.
+// TestClassifyFailures: the experiment ends for a program that fails each time, and the program is not sensitive.
 func TestClassifyFailures(t *testing.T) {
 	l := openLab(t)
 	if l.usable.Count() < 2 {

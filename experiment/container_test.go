@@ -12,8 +12,8 @@ import (
 	"github.com/candor-project/candor/engine/client"
 )
 
-// imageOf is an image of an engine that is a script, for what a real one does when something is wrong with it. The script says what it
-// does at some commands; its folder is there for both.
+// imageOf returns an image of an engine that is a script, to provoke failures of an engine. The script runs commands
+// by the engine's subcommand; the test and the script share its directory.
 func imageOf(t *testing.T, commands string) (image *Image, dir string) {
 	t.Helper()
 	dir = t.TempDir()
@@ -36,7 +36,7 @@ func TestStuckStart(t *testing.T) {
 	}
 }
 
-// Where one of several containers cannot be started the others are not waited for.
+// TestRefusedBeside: if a container cannot start, the experiment does not wait for the other containers.
 func TestRefusedBeside(t *testing.T) {
 	l := openLab(t)
 	image, _ := imageOf(t, `start) if mkdir first 2>/dev/null; then echo no such program; exit 1; fi; exec sleep 9999 ;;
@@ -48,7 +48,7 @@ container) echo '{"StartedAt":"0001-01-01T00:00:00Z","FinishedAt":"0001-01-01T00
 	}
 }
 
-// After the user has ended it nothing is started any more.
+// TestInterruptedBeforeStart: after the user's interrupt, no further container starts.
 func TestInterruptedBeforeStart(t *testing.T) {
 	l := openLab(t)
 	image, dir := imageOf(t, "start) mkdir started; exec sleep 9999 ;;")

@@ -15,8 +15,8 @@ func noisyRun(random *rand.Rand, time float64) float64 {
 	return time
 }
 
-// decided runs experiments of workloads that take so much longer without the view, and returns how many were
-// called what, and the mean number of pairs.
+// decided simulates experiments of workloads whose time without the view is longer by effect. It returns the number of
+// experiments by verdict, and the mean number of pairs.
 func decided(experiments int, effect float64) (verdicts map[Verdict]int, meanPairs float64) {
 	random := rand.New(rand.NewPCG(3, math.Float64bits(effect)))
 	verdicts = map[Verdict]int{}

@@ -55,7 +55,7 @@ func TestIsolation(t *testing.T) {
 			t.Errorf("stage %d: %+v", stages, s)
 		}
 		if stages == 1 {
-			os.Truncate(seen, 0) // what was tried out does not count
+			os.Truncate(seen, 0) // drop the lines of the trial run
 		}
 	}
 	r, err := i.Run(context.Background(), l)
@@ -89,7 +89,7 @@ func TestIsolation(t *testing.T) {
 	checkIsolationAgain(t, r)
 }
 
-// checkWitness checks what an application saw in a run.
+// checkWitness checks the CPUs that an application saw in a run.
 func checkWitness(t *testing.T, r *IsolationReport, run *IsolationRun, line string, cpus int) {
 	t.Helper()
 	if run.Failure != "" {
@@ -122,7 +122,7 @@ func checkIsolationAgain(t *testing.T, r *IsolationReport) {
 	}
 }
 
-// What cannot work is told before the runs, and nothing is left of it.
+// TestIsolationRefused: an impossible experiment is refused before the runs, and leaves nothing behind.
 func TestIsolationRefused(t *testing.T) {
 	for _, test := range []struct {
 		name, application, stressor string
@@ -150,7 +150,7 @@ func TestIsolationRefused(t *testing.T) {
 	}
 }
 
-// A run whose stressor ends before it has failed: it was alone.
+// TestStressorEnds: a run whose stressor ends early fails, because the application ran alone.
 func TestStressorEnds(t *testing.T) {
 	l := openLab(t)
 	i := isolationOf(t, []Case{CaseGroups}, "cpu")
@@ -212,7 +212,7 @@ func TestBadIsolations(t *testing.T) {
 	}
 }
 
-// The stressors are the study's, within what the machine and the folder have.
+// TestStressors: the stressors are those of the study, within the resources of the machine and the directory.
 func TestStressors(t *testing.T) {
 	for name, want := range map[string]string{
 		"cpu": "stress-ng -c 25", "cache": "stress-ng -C 25", "io": "stress-ng -d 8 --hdd-bytes 67108864", "ram": "stress-ng --malloc 8 --malloc-bytes ",

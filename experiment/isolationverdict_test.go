@@ -2,8 +2,8 @@ package experiment
 
 import "testing"
 
-// isolationReport has two applications, one stressor and two cases; slow says how many times longer an application takes in a
-// case beside the stressor, and shrunk how many times longer it takes in the second case at all.
+// isolationReport returns a report with two applications, one stressor and two cases. slow is the slowdown of an
+// application beside the stressor by case, and shrunk is the slowdown of the second case without the stressor.
 func isolationReport(rounds int, slow [2][2]float64, shrunk float64) *IsolationReport {
 	r := &IsolationReport{
 		Kind: isolationKind, Version: isolationVersion, Rounds: rounds, Applications: []Application{{Name: "a"}, {Name: "b"}}, Stressors: []Stressor{{Name: "cpu"}},
@@ -48,7 +48,7 @@ func TestVerdicts(t *testing.T) {
 	}
 }
 
-// What a smaller allocation costs is told from what the stressor does.
+// TestSlowdowns: the slowdown by a smaller allocation is separate from that by the stressor.
 func TestSlowdowns(t *testing.T) {
 	r := isolationReport(9, [2][2]float64{{3, 1.5}, {1, 1}}, 2)
 	near := func(a *Against, want float64) bool { return a != nil && a.Ratio > want-0.01 && a.Ratio < want+0.01 }

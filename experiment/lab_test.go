@@ -23,8 +23,8 @@ import (
 	"github.com/candor-project/candor/spec"
 )
 
-// A test binary is also candor's helper, a lab's guard, and a process with a lab that is killed. Arguments come first: a
-// guard has the environment of the process whose guard it is.
+// The test binary is also candor's helper, the guard of a lab, and a process with a lab that is killed. Arguments come
+// before the environment, because a guard has the environment of its parent.
 func init() {
 	switch {
 	case len(os.Args) == 3 && os.Args[1] == host.HelperCommand:
@@ -77,7 +77,7 @@ func openLab(t *testing.T) *Lab {
 	return l
 }
 
-// leftOf lists what there is of a lab.
+// leftOf lists the remains of a lab.
 func leftOf(p place) (left []string) {
 	groups, _ := filepath.Glob("/sys/fs/cgroup/*" + p.parent)
 	folders, _ := filepath.Glob(filepath.Join(os.TempDir(), "*", filepath.Base(p.dir)))
@@ -121,7 +121,7 @@ func startSleeper(t *testing.T) (process *os.Process, guard int) {
 	return cmd.Process, guard
 }
 
-// When the process that has a lab is killed, its guard kills what runs there and removes all of it.
+// TestKilled: when the process with a lab is killed, its guard kills the lab's processes and removes the lab.
 func TestKilled(t *testing.T) {
 	process, guard := startSleeper(t)
 	syscall.Kill(guard, syscall.SIGTERM) // as the end of a service does
@@ -165,7 +165,7 @@ func TestNoLabInGuard(t *testing.T) {
 	}
 }
 
-// What the machine's containers have for themselves, and what is reserved, a lab leaves alone.
+// TestLabBesideContainers: a lab does not use reserved CPUs or the exclusive CPUs of the machine's containers.
 func TestLabBesideContainers(t *testing.T) {
 	if os.Geteuid() != 0 {
 		t.Skip("makes cgroups: needs root")

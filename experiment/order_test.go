@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// How a setup does beside the first one does not depend on where it stands among the others.
+// TestCompareOrder: the comparison of a setup with the first setup does not depend on the order of the others.
 func TestCompareOrder(t *testing.T) {
 	report := func(order ...int) *Report {
 		r := &Report{Metrics: []ReportMetric{{Name: "time"}}, Rounds: 12}

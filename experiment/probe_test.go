@@ -14,8 +14,8 @@ import (
 	"github.com/candor-project/candor/experiment/probe"
 )
 
-// A program that starts a thread for each CPU that it sees is sensitive; one that starts as many in any case is not, whether
-// it asks or not.
+// TestProbe: a program that starts a thread for each CPU that it sees is sensitive. A program with a fixed number of
+// threads is not sensitive, whether it reads the number of CPUs or not.
 func TestProbe(t *testing.T) {
 	l := openLab(t)
 	if l.usable.Count() < 2 {
@@ -108,7 +108,8 @@ func TestProbeSources(t *testing.T) {
 	}
 }
 
-// What was not seen to its end says nothing, unless there are more threads already.
+// TestPredict: a probe that did not see the whole start has no verdict, unless the program has too many threads
+// already.
 func TestPredict(t *testing.T) {
 	asked := []probe.Source{{Name: "/proc/cpuinfo", Asked: 1}}
 	start := func(cpus, threads int, sources []probe.Source, settled bool) Start {

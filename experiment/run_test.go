@@ -90,7 +90,7 @@ func TestFailures(t *testing.T) {
 	}
 }
 
-// What a program writes much of does not fill the memory, and its end is read.
+// TestOutput: a long output of a program does not fill the memory, and its end is kept.
 func TestOutput(t *testing.T) {
 	l := openLab(t)
 	m, err := ParseMetric(`rate: (\d+)`)
@@ -111,7 +111,7 @@ func TestOutput(t *testing.T) {
 	}
 }
 
-// An interrupted experiment returns what was done so far.
+// TestInterrupted: an interrupted experiment returns the runs so far.
 func TestInterrupted(t *testing.T) {
 	l := openLab(t)
 	ctx, cancel := context.WithCancel(context.Background())

@@ -13,7 +13,8 @@ import (
 	"github.com/candor-project/candor/hybrid"
 )
 
-// served is a server that listens on a socket in a folder and says to each client how many CPUs it sees.
+// served returns a workload with a server that listens on a socket in a directory, and answers each client with the
+// number of CPUs that the server sees.
 func served(t *testing.T, client string) Workload {
 	t.Helper()
 	if _, err := exec.LookPath("python3"); err != nil {
@@ -35,12 +36,12 @@ while True:
 	return w
 }
 
-// ask prints what the server says, and how many CPUs the client sees.
+// ask prints the server's answer and the number of CPUs that the client sees.
 func ask(w *Workload) string {
 	return `python3 -c "import socket; s=socket.socket(socket.AF_UNIX); s.connect('` + w.Server[3] + `'); print(s.recv(99).decode())"; echo client: $(nproc)`
 }
 
-// The server is what is limited; what is measured is its client's.
+// TestServed: the limit applies to the server, and the experiment measures the client.
 func TestServed(t *testing.T) {
 	l := openLab(t)
 	if l.usable.Count() < 2 {
@@ -75,7 +76,7 @@ func TestServed(t *testing.T) {
 	checkAgain(t, r)
 }
 
-// A server that does not do its part makes the run fail, and says why.
+// TestServerFails: a failure of the server makes the run fail with the reason.
 func TestServerFails(t *testing.T) {
 	l := openLab(t)
 	for script, want := range map[string]string{

@@ -85,7 +85,7 @@ func TestSignedRankExact(t *testing.T) {
 	})
 }
 
-// Beyond what is counted exactly the approximation goes on where that ends.
+// TestSignedRankOfMany: the approximation for many pairs continues the exact values for few pairs.
 func TestSignedRankOfMany(t *testing.T) {
 	random := rand.New(rand.NewPCG(1, 1))
 	for range 50 {

@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// What the scheduler has written is no setting, and is read as it was meant.
+// TestHint: the scheduler's annotation is no setting of the user, and parses to the value that was written.
 func TestHint(t *testing.T) {
 	h := Hint{Node: "n1", Containers: map[string]string{"web": "0-2,7:500m"}}
 	text := h.String()
@@ -21,7 +21,7 @@ func TestHint(t *testing.T) {
 	}
 }
 
-// What the scheduler does not write is not read.
+// TestHintMalformed: a hint that the scheduler cannot have written is refused.
 func TestHintMalformed(t *testing.T) {
 	for _, text := range []string{
 		"", "0-2", "{", "null", "[]", "{}", `{"node":"n1"}`,

@@ -81,7 +81,8 @@ func TestOfTwoErrorsTheFirstByNameIsTold(t *testing.T) {
 	}
 }
 
-// Each of the four places says the class; taking them away one by one shows the next.
+// TestResolveOrder: all four places set the class. The test removes them one by one, and each time the next place
+// decides.
 func TestResolveOrder(t *testing.T) {
 	set := func(v string) (s Settings) {
 		if err := s.Set("topology", v); err != nil {

@@ -76,7 +76,8 @@ func TestRecordedAnnotations(t *testing.T) {
 	}
 }
 
-// TestRecordedHint reads the annotation by which the scheduler tells a node the CPUs that it has chosen, and writes the same.
+// TestRecordedHint: the annotation for the CPUs that the scheduler has chosen parses and formats as in the version
+// before.
 func TestRecordedHint(t *testing.T) {
 	const text = `{"node":"node-1","containers":{"app":"0-2,7:500m","log":"4"}}`
 	h, err := kube.ParseHint(text)

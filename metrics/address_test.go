@@ -27,8 +27,7 @@ func TestAddress(t *testing.T) {
 	}
 }
 
-// What is accepted is an address, means the same when it is read again, and is the loopback's unless
-// it names another.
+// FuzzAddress: an accepted address parses to itself again, and is on the loopback unless it names another interface.
 func FuzzAddress(f *testing.F) {
 	for _, s := range []string{"9464", ":1", "0.0.0.0:80", "[fe80::1%eth0]:80", "x"} {
 		f.Add(s)

@@ -174,7 +174,7 @@ func TestPromtool(t *testing.T) {
 	promtool(t, body, "check", "metrics")
 	promtool(t, "", "check", "rules", rules)
 	promtool(t, "", "test", "rules", rulesTest)
-	// What the panels show is checked as rules that record it.
+	// The test checks the queries of the panels as recording rules.
 	var recorded strings.Builder
 	recorded.WriteString("groups:\n- name: panels\n  rules:\n")
 	for i, e := range panels(t) {

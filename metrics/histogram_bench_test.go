@@ -61,7 +61,7 @@ func BenchmarkHistograms(b *testing.B) {
 	b.ReportMetric(100*(ownTime(b)-before).Seconds()/float64(b.N)/0.01, "%-of-a-CPU")
 }
 
-// ownTime is the CPU time that this process has used: others may have the CPU too.
+// ownTime returns the CPU time of this process, because other processes share the CPU.
 func ownTime(b *testing.B) time.Duration {
 	var u unix.Rusage
 	if err := unix.Getrusage(unix.RUSAGE_SELF, &u); err != nil {

@@ -52,7 +52,8 @@ func of(name, id, window, rest string) string {
 	return fmt.Sprintf(`candor_container_%s{class="flexible",container="app",namespace="default",pod="%s",window="%s"%s`, name, id, window, rest)
 }
 
-// TestHistograms: windows of all lengths, by what was used and stood still in them. One that ends late is in none.
+// TestHistograms: windows of all lengths are counted by their use and their throttled time. A late window is in no
+// histogram.
 func TestHistograms(t *testing.T) {
 	c := newCounting(t, 100*ms)
 	c.updateContainers(0)
@@ -80,7 +81,8 @@ func TestHistograms(t *testing.T) {
 	c.shows(t, of("use_cpu_cores_count", "log", "100ms", "} 21"))
 }
 
-// TestHistogramsEnd: who has ended has no series, is closed, and its name may be another's at once.
+// TestHistogramsEnd: an ended container has no series, its reader is closed, and another container can take its name
+// at once.
 func TestHistogramsEnd(t *testing.T) {
 	c := newCounting(t, 10*ms)
 	c.updateContainers(0)

@@ -21,12 +21,12 @@ import (
 	"github.com/candor-project/candor/topology"
 )
 
-// A desk is a state on paper: what the kernel's is like is tested where the kernel is.
+// A desk is a fake state; tests on the kernel check the kernel's values.
 type desk struct {
 	snapshot *host.Snapshot
 	readings map[string]host.LiveUsage
-	fault    map[string]error // what reading a container fails with
-	broken   error            // what reading the state fails with
+	fault    map[string]error // error of reading a container
+	broken   error            // error of reading the state
 	degraded []host.Degraded
 }
 
@@ -88,7 +88,7 @@ func newBench(t *testing.T) *bench {
 	return b
 }
 
-// get asks for a page.
+// get returns a page of the server.
 func (b *bench) get(path string) (code int, body string) {
 	w := httptest.NewRecorder()
 	b.handler(nil, slog.New(slog.NewTextHandler(b.log, nil))).ServeHTTP(w, httptest.NewRequest(http.MethodGet, path, nil))
@@ -261,7 +261,7 @@ func TestViewMismatch(t *testing.T) {
 	}
 }
 
-// The names and units are as Prometheus asks: this is what promtool check metrics looks at.
+// TestLint: names and units follow the conventions of Prometheus, by the checks of promtool check metrics.
 func TestLint(t *testing.T) {
 	b := newCounting(t, 100*ms)
 	b.updateContainers(0)

@@ -74,7 +74,7 @@ func (s *site) scrape(t *testing.T) {
 	}
 }
 
-// closed waits until the server has closed a connection, and returns what it wrote before.
+// closed waits until the server has closed a connection, and returns the text that the server wrote before.
 func closed(t *testing.T, c net.Conn, limit time.Duration) string {
 	t.Helper()
 	c.SetReadDeadline(time.Now().Add(limit))
@@ -169,7 +169,7 @@ func TestStalledClients(t *testing.T) {
 	}
 }
 
-// TestTimeouts: the server that runs has limits of seconds; the other tests have shorter ones.
+// TestTimeouts: the real server has limits of seconds; the other tests use shorter limits.
 func TestTimeouts(t *testing.T) {
 	listener, err := listen(t.Context(), "127.0.0.1:0", 1, 1)
 	if err != nil {

@@ -24,8 +24,8 @@ func roundTripJSON(t testing.TB, m *Machine) *Machine {
 	return again
 }
 
-// A dialect is how a kernel writes its files: recent ones have masks and lists
-// under new names, old ones less.
+// A dialect is the format of a kernel's files: recent kernels have masks and lists under new names, old kernels have
+// fewer files.
 type dialect struct {
 	lists bool // CPU lists only, no masks
 	old   bool // thread_siblings and core_siblings; no lists of CPUs; isolcpus= only on the command line

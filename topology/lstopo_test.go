@@ -18,7 +18,7 @@ import (
 type lstopoView struct {
 	sockets, nodes, l3s, cores []Domain
 	cpus                       cpuset.Set // the PUs that it shows
-	absent                     cpuset.Set // processors that it knows of, and does not show
+	absent                     cpuset.Set // CPUs that lstopo knows and omits
 	distances                  map[[2]int]int
 	kinds                      []lstopoKind
 }
@@ -75,13 +75,13 @@ var (
 	maxLine    = regexp.MustCompile(`^ +FrequencyMaxMHz = (\d+)`)
 )
 
-// textObject is a line of the tree, while what stands below it is read.
+// A textObject is a line of the tree whose children are still being read.
 type textObject struct {
 	indent   int
 	kind     string
 	id       int
 	cpus     cpuset.Set
-	memories []int // NUMA nodes hang below what they are near to
+	memories []int // NUMA nodes are children of the objects close to them
 }
 
 // readText reads the tree of "lstopo -v": an object's CPUs are the PUs below it.

@@ -13,8 +13,7 @@ import (
 	"github.com/candor-project/candor/cpuset"
 )
 
-// anyMachine makes a valid machine in which nothing is regular: sparse ids,
-// offline CPUs, domains that do not nest.
+// anyMachine generates a valid irregular machine: sparse IDs, offline CPUs, domains that do not nest.
 func anyMachine(t *rapid.T) *Machine {
 	m := &Machine{HasL3: rapid.Bool().Draw(t, "hasL3")}
 	ids := rapid.SliceOfNDistinct(rapid.OneOf(rapid.IntRange(0, 40), rapid.IntRange(0, cpuset.Max-1)), 1, 24, rapid.ID).Draw(t, "ids")
@@ -179,7 +178,7 @@ func TestJSONIsLossless(t *testing.T) {
 	})
 }
 
-// What is written down reads back from sysfs, and describes itself.
+// TestParsedMachine: a machine that is written as sysfs parses to the same machine, and to the same description.
 func TestParsedMachine(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		description := anyDescription(t)

@@ -80,7 +80,7 @@ func TestReadEmptyTree(t *testing.T) {
 	}
 }
 
-// What is missing or of no use is not an error.
+// TestReadWithoutFiles: missing and useless files are no errors.
 func TestReadWithoutFiles(t *testing.T) {
 	tests := []struct {
 		name  string
@@ -179,8 +179,8 @@ func TestStrayCPUs(t *testing.T) {
 	}
 }
 
-// changing is a file system in which a CPU goes offline, times times, just
-// when the kernel has been asked which are online.
+// A changing is a file system in which a CPU goes offline after the kernel's list of online CPUs was read, a number of
+// times.
 type changing struct {
 	trees []fstest.MapFS
 	opens int
@@ -226,7 +226,7 @@ func (f failing) Open(name string) (fs.File, error) {
 	return f.MapFS.Open(name)
 }
 
-// What exists and cannot be read is not taken for missing.
+// TestReadReportsErrors: an existing unreadable file is an error; it does not count as missing.
 func TestReadReportsErrors(t *testing.T) {
 	old, err := Parse("pack:2 l3:1 core:2")
 	if err != nil {

@@ -20,12 +20,11 @@ import (
 // suite), and what lstopo says of each. They are not part of this repository.
 const recordedDir = "../../shared/machines"
 
-// differences are the machines that lstopo sees otherwise on principle: what is
-// changed in its view before it is compared, and why.
+// differences are the machines for which lstopo has another result on purpose: the changes to lstopo's view before the
+// comparison, with their reasons.
 var differences = map[string]func(v *lstopoView){
-	// lstopo looked from a cgroup with the CPUs 0-5 and the memory nodes 0-5, and leaves out
-	// what is not allowed. Read tells what the machine has; what Candor may use is
-	// the cgroup's to tell.
+	// lstopo ran in a cgroup with the CPUs 0-5 and the memory nodes 0-5, and omits the others. Read returns the whole
+	// machine; the cgroup determines the CPUs that Candor may use.
 	"32amd64-4s2n4c-cgroup2": func(v *lstopoView) {
 		v.sockets = append(v.sockets, Domain{3, cpuset.Range(24, 31)})
 		v.nodes = append(v.nodes, Domain{6, cpuset.Range(24, 27)}, Domain{7, cpuset.Range(28, 31)})
@@ -118,7 +117,7 @@ func compareDomains(t *testing.T, what string, got, want []Domain) {
 	}
 }
 
-// compareDistances compares the distances that lstopo tells (XML only).
+// compareDistances compares the distances of lstopo (XML only).
 func compareDistances(t *testing.T, m *Machine, want *lstopoView) {
 	t.Helper()
 	compared := 0
@@ -137,8 +136,8 @@ func compareDistances(t *testing.T, m *Machine, want *lstopoView) {
 	}
 }
 
-// compareKinds compares frequencies and capacities. lstopo puts CPUs that
-// differ by little into one kind, and tells the lowest value.
+// compareKinds compares frequencies and capacities. lstopo puts CPUs with small differences into one kind with the
+// lowest value.
 func compareKinds(t *testing.T, m *Machine, want *lstopoView) {
 	t.Helper()
 	for _, kind := range want.kinds {
@@ -159,8 +158,7 @@ func compareKinds(t *testing.T, m *Machine, want *lstopoView) {
 	}
 }
 
-// untar reads what Read looks at out of a recorded tree. MapFS resolves the
-// symbolic links.
+// untar extracts the files that Read needs from a recorded tree. MapFS resolves the symbolic links.
 func untar(t testing.TB, name string) fs.FS {
 	t.Helper()
 	f, err := os.Open(name)

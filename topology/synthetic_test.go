@@ -18,7 +18,7 @@ func TestParseExample(t *testing.T) {
 	if err := m.Validate(); err != nil {
 		t.Fatal(err)
 	}
-	// Linux numbers the first threads of all 32 cores, then the second ones.
+	// Linux numbers the first threads of all 32 cores, then the second threads.
 	if got, want := showSockets(m), "0:0-15,32-47 1:16-31,48-63"; got != want {
 		t.Errorf("sockets %s, want %s", got, want)
 	}

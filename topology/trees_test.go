@@ -88,8 +88,7 @@ func epycNPS4() fstest.MapFS {
 	return treeOf("0-63", map[int]string{0: "10 12 12 12", 1: "12 10 12 12", 2: "12 12 10 12", 3: "12 12 12 10"}, rows...)
 }
 
-// meteorLake has fast cores with two CPUs, slow ones with one, and two slowest
-// outside of the L3.
+// meteorLake has fast cores with two CPUs, slow cores with one CPU, and the two slowest cores outside of the L3.
 func meteorLake() fstest.MapFS {
 	return treeOf("0-7", map[int]string{0: "10"},
 		row{cpus: "0-1", core: 0, maxKHz: 4800000}, row{cpus: "2-3", core: 4, maxKHz: 4800000},

@@ -42,7 +42,7 @@ func TestAhead(t *testing.T) {
 	})
 }
 
-// TestAheadClose: after close nobody reads the source, and what is read is the end.
+// TestAheadClose: after Close, the source is not read, and reads return the end.
 func TestAheadClose(t *testing.T) {
 	source := &watched{in: endless{}}
 	a := newReadAhead(source)
@@ -113,7 +113,7 @@ func TestReadersEnd(t *testing.T) {
 	}
 }
 
-// noneAhead waits for the last steps of goroutines that were told to end.
+// noneAhead waits until goroutines that must end have ended.
 func noneAhead(t *testing.T, name string) {
 	t.Helper()
 	stacks := make([]byte, 1<<20)

@@ -29,7 +29,7 @@ const (
 	oPods     = "openb_pod_list_default.csv"
 )
 
-// badInput is what spoils one place of a fixture, and what a strict reader says.
+// badInput lists the changes that make a fixture invalid, and the error of a strict reader.
 var badInput = []struct{ fixture, file, old, new, want string }{
 	{"google", gTasks, `0,,100,0,11,0,user=,3,9,0.125,0.07446,0.0004244,0`, `0,,100,0,11,0,user=,3,9,0.125`, gTasks + ":1: number of fields: 10: must be 13"},
 	{"google", gTasks, "0,,100,1,12,1", "-1,,100,1,12,1", gTasks + `:5: time: "-1": must be microseconds`},
@@ -121,8 +121,8 @@ var badInput = []struct{ fixture, file, old, new, want string }{
 	{"kubectl", "pods.json", "2026-01-03T00:00:00Z", "yesterday", `pods.json:16: type: parsing time "yesterday" as "2006-01-02T15:04:05Z07:00": cannot parse "yesterday" as "2006"`},
 }
 
-// TestBadInput spoils one place of a fixture. Strict readers say where it is
-// and what is wrong; lenient ones count it and come to the end.
+// TestBadInput makes a fixture invalid at one place. Strict readers return the place and the error; lenient readers
+// count the error and read to the end.
 func TestBadInput(t *testing.T) {
 	for _, test := range badInput {
 		fixture := fixtures[test.fixture]
@@ -134,7 +134,7 @@ func TestBadInput(t *testing.T) {
 			t.Errorf("%s, %q for %q:\n got %s\nwant %s", test.file, test.new, test.old, got, test.want)
 		}
 		if strings.Contains(test.want, "column") {
-			continue // without its columns a file is nothing
+			continue // a file without its columns is refused in both modes
 		}
 		if got := readError(spec, Options{Lenient: true}); got != "" {
 			t.Errorf("%s, %q for %q, lenient: %s", test.file, test.new, test.old, got)
@@ -193,7 +193,7 @@ func readError(spec string, o Options) string {
 	return err.Error()
 }
 
-// TestBadSpecs: what names no trace says what is accepted.
+// TestBadSpecs: the error of an invalid trace name has the accepted names.
 func TestBadSpecs(t *testing.T) {
 	for spec, want := range map[string]string{
 		"":                                           `bad trace spec "": must be google2011:DIR, openb:DIR, csv:FILE`,

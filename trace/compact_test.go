@@ -111,7 +111,7 @@ func drawEvents(t *rapid.T) []Event {
 	return events
 }
 
-// TestCompactKeepsEverything: what is written is read.
+// TestCompactKeepsEverything: reading a written trace returns the same events.
 func TestCompactKeepsEverything(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		events := drawEvents(t)

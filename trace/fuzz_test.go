@@ -11,9 +11,9 @@ import (
 	"testing"
 )
 
-// wellFormed reads a trace twice from its bytes: strictly, where it ends with
-// the end or a *SyntaxError, and leniently, where it comes to the end if it
-// opens: a file without its columns is nothing. What is read keeps the rules of doc.go, as the compact writer checks them.
+// wellFormed reads a trace from bytes, strictly and leniently. The strict reader ends with the end of the trace or a
+// *SyntaxError. The lenient reader ends with the end if it opens; it does not open a file without its columns. The
+// events follow the rules of doc.go, which the compact writer checks.
 func wellFormed(t *testing.T, open func(Options) (Reader, error), rules ...func([]Event) error) {
 	for _, o := range []Options{{}, {Lenient: true}} {
 		r, err := open(o)
@@ -153,8 +153,7 @@ func FuzzKubectl(f *testing.F) {
 	})
 }
 
-// FuzzNumber: parseScaled takes what strconv takes of its kind, and rounds
-// alike.
+// FuzzNumber: parseScaled accepts the same numbers as strconv, and rounds in the same way.
 func FuzzNumber(f *testing.F) {
 	for _, s := range []string{"0.0625", "1.526e-05", "1e3", ".5", "5.", "-1", "NaN", "1e400", "123456789012345678901234567890", "0.00000000000000000000000000001", "1e-30", "."} {
 		f.Add(s)

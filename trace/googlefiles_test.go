@@ -33,7 +33,7 @@ func TestParts(t *testing.T) {
 	if got := readError("google2011:"+dir, Options{}); !strings.Contains(got, "not a gzip file") {
 		t.Error(got)
 	}
-	// A later part alone: what ends in it began before.
+	// Only a later part: tasks that end in it started before.
 	rename("task_events-part-00003-of-00500.csv.gz", gTasks1)
 	r, err := Open("google2011:"+dir, Options{})
 	if err != nil {

@@ -28,7 +28,7 @@ func (e *Event) write(w io.Writer) {
 	fmt.Fprintln(w)
 }
 
-// text renders a whole trace and what was left out of it.
+// text renders a trace and the counts of its omitted events.
 func text(r Reader) string {
 	var b strings.Builder
 	var e Event

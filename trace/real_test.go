@@ -22,7 +22,7 @@ func realTraces(t testing.TB) string {
 	return dir
 }
 
-// TestRealGoogle: the parts have what is published of them.
+// TestRealGoogle: the parts have the published numbers of events.
 func TestRealGoogle(t *testing.T) {
 	s := summaryOf(t, "google2011:"+realTraces(t)+"/google2011")
 	if s.Machines.Start != 12_477 || s.Machines.Cores != 105_652 {

@@ -63,8 +63,7 @@ func TestSummary(t *testing.T) {
 	}
 }
 
-// TestLoadLine: however the stretches are made wider, what was added is there,
-// and they stay few.
+// TestLoadLine: the sum of the load stays when the intervals are widened, and the number of intervals stays small.
 func TestLoadLine(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		l := loadLine{width: Second}

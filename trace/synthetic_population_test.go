@@ -11,7 +11,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// TestAgenda: what is due comes in the order of time, kind and coming in.
+// TestAgenda: entries are due in the order of time, kind and insertion.
 func TestAgenda(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		var a eventQueue

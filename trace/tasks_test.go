@@ -48,7 +48,7 @@ func TestTasks(t *testing.T) {
 	})
 }
 
-// TestGoogleAllocates: reading rows of Google's tasks allocates nothing for each.
+// TestGoogleAllocates: reading a row of Google's tasks allocates nothing.
 func TestGoogleAllocates(t *testing.T) {
 	var rows bytes.Buffer
 	const rounds = 5000

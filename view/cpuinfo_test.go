@@ -121,8 +121,8 @@ func TestStanzasStayEquallyLong(t *testing.T) {
 	}
 }
 
-// Every recorded machine: a view of some of its CPUs has exactly their stanzas,
-// unchanged, and all else that the machine says.
+// TestRecordedMachines: on every recorded machine, a view of some CPUs has exactly their stanzas, unchanged, and all
+// other text of the file.
 func TestRecordedMachines(t *testing.T) {
 	machines, _ := filepath.Glob("../../shared/machines/*.tar.bz2")
 	if len(machines) == 0 {
@@ -175,7 +175,7 @@ func FuzzCPUInfo(f *testing.F) {
 		}
 		all := info.cpus()
 		if all.IsEmpty() {
-			return // ids above what a Set can hold
+			return // the IDs exceed those of a Set
 		}
 		for _, view := range []cpuset.Set{all, cpuset.Of(all.Last())} {
 			out, err := info.render(view)

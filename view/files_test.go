@@ -81,7 +81,7 @@ func TestWriteThisMachine(t *testing.T) {
 	}
 }
 
-// machineInfoOf is what a text of /proc/cpuinfo says.
+// machineInfoOf parses a text of /proc/cpuinfo.
 func machineInfoOf(t *testing.T, text []byte) *cpuinfo {
 	t.Helper()
 	info, err := parseCPUInfo(text)

@@ -125,8 +125,7 @@ func inside(t *testing.T, work, dir string, answer any) error {
 	return json.Unmarshal(out, answer)
 }
 
-// answers asks this machine's own programs how many CPUs there are. A program
-// that is not there is left out.
+// answers returns the number of CPUs by the programs of this machine, without programs that are not installed.
 func answers() map[string]string {
 	questions := map[string]string{
 		"glibc ONLN":    "getconf _NPROCESSORS_ONLN",

@@ -87,7 +87,7 @@ func TestOpenPreventsLeases(t *testing.T) {
 	}
 }
 
-// OpenWaiting ends a lease whose holder does not release it, when the kernel's break time is over.
+// TestOpenWaiting: OpenWaiting ends a lease whose holder does not release it, after the kernel's lease-break time.
 func TestOpenWaiting(t *testing.T) {
 	skipUnlessRoot(t)
 	const file = "/proc/sys/fs/lease-break-time"

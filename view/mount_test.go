@@ -13,8 +13,8 @@ import (
 	"github.com/candor-project/candor/internal/procfs"
 )
 
-// What programs read in a view: of one CPU made so, of one that has shrunk (both
-// files padded with newlines), and of all CPUs.
+// TestMount: the answers of programs in a view of one CPU, in a view that has shrunk to one CPU (both files padded
+// with newlines), and in a view of all CPUs.
 func TestMount(t *testing.T) {
 	before := answers()
 	hostOnlineText, _ := os.ReadFile(hostOnline)
@@ -64,8 +64,8 @@ func TestMount(t *testing.T) {
 	}
 }
 
-// checkAnswers compares what programs say in a view of these CPUs, and forgets those that are
-// not there. before is what they say outside of it.
+// checkAnswers compares the answers of programs in a view with its CPUs, and skips programs that are not installed.
+// before has the answers outside of the view.
 func checkAnswers(t *testing.T, got, before map[string]string, cpus cpuset.Set) {
 	t.Helper()
 	for name, answer := range got {
@@ -129,7 +129,7 @@ func TestMountRefuses(t *testing.T) {
 		t.Fatal(err)
 	}
 	empty := t.TempDir()
-	half := filepath.Join(t.TempDir(), "half") // online only: nothing may stay mounted
+	half := filepath.Join(t.TempDir(), "half") // only online exists: no mount may remain
 	if err := Write(half, cpuset.Of(0)); err != nil {
 		t.Fatal(err)
 	}

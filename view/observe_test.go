@@ -11,7 +11,7 @@ import (
 	"github.com/candor-project/candor/cpuset"
 )
 
-// place is a small file tree: what a process sees of its machine.
+// place returns a small file system with the files of a machine as a process sees them.
 func place(files map[string]string) fs.FS {
 	tree := fstest.MapFS{
 		"sys/devices/system/cpu/online":   {Data: []byte("0-15\n")},
@@ -38,7 +38,7 @@ const (
 	v2Dir = "sys/fs/cgroup/a.slice/b.scope/"
 )
 
-// A situation is a place, and what observe has to find there.
+// A situation is a file system with the wanted result of observe.
 type situation struct {
 	name     string
 	files    map[string]string
@@ -120,7 +120,7 @@ func TestObserveV2(t *testing.T) {
 	}
 }
 
-// What cannot be read is no quota and no list, and is said.
+// TestObserveUnreadable: an unreadable file counts as no quota or no list, and is reported.
 func TestObserveUnreadable(t *testing.T) {
 	for _, test := range []situation{
 		{"outside of the namespace", with(masked(onV2("1 1", "1 1")), "proc/self/cgroup", "0::/../x\n"), "3-4", 2000, 0, "",
@@ -185,7 +185,7 @@ func TestObserveInside(t *testing.T) {
 			t.Errorf("%+v", s)
 		}
 	}
-	// And outside, where nothing is limited.
+	// Outside of a container, nothing is limited.
 	for _, s := range ReadSources().Sources {
 		if s.Error != "" || s.Masked || s.Name != SourceQuota && s.Count == 0 {
 			t.Errorf("on the host: %+v", s)

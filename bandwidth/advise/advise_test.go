@@ -45,8 +45,8 @@ func requests(t testing.TB) *Demand {
 	return demandOf(t, 4, used...)
 }
 
-// TestTry: what can be calculated by hand. Under a limit of two CPUs the requests have used their 200 ms when 40 ms are
-// left; these wait from 110 ms on until the edge at 150 ms.
+// TestTry compares with a calculation by hand. Under a limit of two CPUs, the requests have used their 200 ms when 40
+// ms of work remain. This work waits from 110 ms until the edge at 150 ms.
 func TestTry(t *testing.T) {
 	d := requests(t)
 	if d.MaxThreads() != 4 || d.Mean() != 0.24 {
@@ -76,8 +76,8 @@ func TestTry(t *testing.T) {
 	}
 }
 
-// TestThreads: what was done by one thread is done by one later: of 60 ms from 60 ms on 40 are done by 100 ms, and the
-// other 20 from the edge at 150 ms until 170 ms.
+// TestThreads: work of one thread stays the work of one thread. Of 60 ms that start at 60 ms, 40 ms are done at 100
+// ms, and the other 20 ms run from the edge at 150 ms until 170 ms.
 func TestThreads(t *testing.T) {
 	used := slices.Repeat([]float64{0}, 100)
 	for i := 6; i < 12; i++ {
@@ -90,8 +90,8 @@ func TestThreads(t *testing.T) {
 	}
 }
 
-// TestHops: what waited for its first container comes to the next one in parts that its quota has room for, where the next
-// period's edge comes first; a demand that is met at once is so in all.
+// TestHops: work that waited for its first container reaches the next container in parts, which fit into the quota of
+// that container if its period's edge comes first. Demand that is met at once is met at once in all containers.
 func TestHops(t *testing.T) {
 	used := slices.Repeat([]float64{0}, 200)
 	for i := 6; i < 12; i++ {
@@ -129,8 +129,8 @@ func TestHops(t *testing.T) {
 	})
 }
 
-// TestAlwaysTooLittle: work that no limit below the demand can ever do is said to be unmet.
-func TestAlwaysTooLittle(t *testing.T) {
+// TestUnmetDemand: work that no limit below the demand can do is reported as unmet.
+func TestUnmetDemand(t *testing.T) {
 	d := demandOf(t, 4, slices.Repeat([]float64{2}, 20000)...)
 	got := d.Try(Option{Bandwidth: bandwidth.Bandwidth{Quota: 100 * ms, Period: 100 * ms}})
 	if !got.Unmet || got.Throttled < 0.99 || got.P50 < 30*time.Second {
@@ -141,13 +141,13 @@ func TestAlwaysTooLittle(t *testing.T) {
 	}
 }
 
-// TestMoreIsNoWorse: with a higher limit work is not done later, and a limit of all that can be used at once delays nothing.
+// TestMoreIsNoWorse: with a higher limit no work is done later, and a limit of the peak demand delays no work.
 func TestMoreIsNoWorse(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		used := rapid.SliceOfN(rapid.SampledFrom([]float64{0, 0, 0.1, 1, 2, 3.5}), 20, 300).Draw(rt, "CPUs used")
 		d := demandOf(t, 4, append(used, 1)...)
 		period := rapid.SampledFrom([]time.Duration{20 * ms, 100 * ms, 500 * ms}).Draw(rt, "period")
-		const tolerance = 15 * ms // what CPUs draw and keep, and where in the period it matters
+		const tolerance = 15 * ms // for the slices that CPUs draw and keep, and their position in the period
 		before := Outcome{P50: time.Hour, P99: time.Hour}
 		for _, limit := range []float64{0.5, 1, 2, 4} {
 			got := d.Try(Option{Bandwidth: bandwidth.Bandwidth{Quota: time.Duration(limit * float64(period)), Period: period}})
@@ -162,7 +162,7 @@ func TestMoreIsNoWorse(t *testing.T) {
 	})
 }
 
-// TestOptions: limits rise from the mean to what can be used at once, each a bandwidth that the kernel takes.
+// TestOptions: the limits rise from the mean to the peak demand, and the kernel accepts each limit with its period.
 func TestOptions(t *testing.T) {
 	d := requests(t)
 	options := d.Options([]time.Duration{2 * ms, 100 * ms})
@@ -229,7 +229,7 @@ func TestUnfit(t *testing.T) {
 			t.Errorf("%d steps with %v: %v", n, cpus, err)
 		}
 	}
-	// What no machine has, in a file that is wrong, and what this one has not.
+	// Numbers of CPUs that no machine has, from an invalid file, and a number that this machine does not have.
 	for _, cpus := range []float64{math.NaN(), math.Inf(1), -1, 1e12, 1 << 16} {
 		d, _ := NewDemand(10*ms, 2)
 		d.Add(1, 10)
@@ -269,7 +269,7 @@ func TestTooShort(t *testing.T) {
 	}
 }
 
-// Where a container uses most of the cheapest limit, it is told that a burst is not the way.
+// TestBurstIsNotTheWay: if a container uses most of the cheapest limit, the advice recommends no burst.
 func TestBurstIsNotTheWay(t *testing.T) {
 	target, err := ParseTarget("throttled<1%")
 	if err != nil {

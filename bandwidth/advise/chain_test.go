@@ -10,9 +10,10 @@ import (
 	"github.com/candor-project/candor/bandwidth"
 )
 
-// TestAnswers: six pieces of 10 ms from 60 ms on, under 40 ms of each 100 ms. The first container has periods from 50 ms on: it does
-// four by 100 ms, and two from 150 ms on; the second has them from 12 ms on, and does each at once. What it has done
-// from 100 ms to 150 ms the first one can't pass on.
+// TestAnswers: six pieces of 10 ms start at 60 ms, under a limit of 40 ms per 100 ms. The periods of the first
+// container begin at 50 ms: it does four pieces until 100 ms, and two from 150 ms on. The periods of the second
+// container begin at 12 ms: it does each piece at once. From 100 ms to 150 ms, the throttled first container cannot
+// pass on its results.
 func TestAnswers(t *testing.T) {
 	c := newChain(2, 1, bandwidth.Bandwidth{Quota: 40 * ms, Period: 100 * ms})
 	for i := range 6 {
@@ -28,7 +29,8 @@ func TestAnswers(t *testing.T) {
 	}
 }
 
-// TestAnswersInParts: when answers come does not depend on how often one asks; none comes before its work, and they keep their order.
+// TestAnswersInParts: the times of the answers do not depend on the number of calls. No answer comes before its work,
+// and the answers keep their order.
 func TestAnswersInParts(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		hops := rapid.IntRange(1, 4).Draw(t, "hops")

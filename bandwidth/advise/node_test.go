@@ -30,8 +30,9 @@ func sometimes(t testing.TB) *Demand {
 	return demandOf(t, 4, used...)
 }
 
-// TestUnlimited: steady containers fill a node to the brim; of bursty ones, 0.4 CPUs each, as many as the binomial
-// distribution says: of 17 more than 4 are busy at once in 2.2 % of the time, of 15 in 1.3 %, of 14 in 0.9 %.
+// TestUnlimited: steady containers fill a node completely. The number of bursty containers with a mean of 0.4 CPUs
+// follows the binomial distribution: of 17 containers, more than 4 are busy at once in 2.2 % of the time, of 15 in 1.3
+// %, of 14 in 0.9 %.
 func TestUnlimited(t *testing.T) {
 	for _, c := range []struct {
 		name      string
@@ -51,7 +52,7 @@ func TestUnlimited(t *testing.T) {
 	}
 }
 
-// TestWholeRecording: what comes late in a long recording counts as what comes early.
+// TestWholeRecording: the end of a long recording counts as much as its start.
 func TestWholeRecording(t *testing.T) {
 	d, err := NewDemand(100*ms, 4)
 	if err != nil {
@@ -85,7 +86,7 @@ func TestShortness(t *testing.T) {
 	}
 }
 
-// TestLimited: what is reserved is never more than the node has, and one more container does not fit.
+// TestLimited: the reserved CPU time never exceeds that of the node, and one more container does not fit.
 func TestLimited(t *testing.T) {
 	demands := []*Demand{always(t, 0.5), sometimes(t)}
 	rapid.Check(t, func(t *rapid.T) {

@@ -5,7 +5,7 @@ import (
 	"hash/crc32"
 )
 
-// mend puts right the checksums of what may be a recording: a fuzzer does not guess them.
+// mend corrects the checksums of a possible recording, because a fuzzer does not find correct checksums.
 func mend(data []byte) {
 	if len(data) < len(magic) {
 		return

@@ -18,13 +18,13 @@ import (
 
 const ms = time.Millisecond
 
-// A told is what a writer was told of one moment, by group.
+// A told is the input of a writer for a moment, by group.
 type told struct {
 	at    time.Duration
 	total map[int]cgroup.Usage
 }
 
-// all reads a recording: what each group has used by each tick.
+// all reads a recording: the CPU use of each group until each tick.
 func all(in io.Reader) (r *Reader, ticks []told, err error) {
 	if r, err = NewReader(in); err != nil {
 		return r, nil, err
@@ -50,8 +50,8 @@ func all(in io.Reader) (r *Reader, ticks []told, err error) {
 	}
 }
 
-// TestRoundTrip: a reader knows, at every tick, what the writer was told: also of a
-// recording that is cut off anywhere, up to the last block that is whole.
+// TestRoundTrip: a reader returns the writer's input at every tick. It also reads a truncated recording up to the last
+// complete block.
 func TestRoundTrip(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		var file bytes.Buffer
@@ -77,7 +77,7 @@ func TestRoundTrip(t *testing.T) {
 	})
 }
 
-// sayAnything tells a writer of a random history, and returns it.
+// sayAnything writes a random history and returns it.
 func sayAnything(t *rapid.T, w *Writer, interval time.Duration) (said []told) {
 	var now []cgroup.Usage
 	var first []cgroup.Usage
@@ -117,8 +117,8 @@ func sayAnything(t *rapid.T, w *Writer, interval time.Duration) (said []told) {
 	return said
 }
 
-// compare holds what was read against what was said: each tick stands for a moment, whose time is exact
-// where something had been used.
+// compare compares the read values with the written values. The time of a tick is exact if a group used CPU time in
+// it.
 func compare(t *rapid.T, said, ticks []told) {
 	last := map[int]cgroup.Usage{}
 	i := 0
@@ -182,7 +182,7 @@ func FuzzReader(f *testing.F) {
 	})
 }
 
-// A fake source tells what it is told, then that the group has gone.
+// A fake is a source that returns given values, and then that the group has been removed.
 type fake struct {
 	left   int
 	each   cgroup.Usage
@@ -201,7 +201,7 @@ func (f *fake) Read() (cgroup.Usage, error) {
 
 func (f *fake) Close() { *f.closed++ }
 
-// TestGroupsThatEnd: a group that goes meanwhile ends, the others go on; with the last one the recording ends.
+// TestGroupsThatEnd: the recording continues when a group ends, and ends with the last group.
 func TestGroupsThatEnd(t *testing.T) {
 	var file bytes.Buffer
 	r, err := New(&file, ms)
@@ -227,7 +227,7 @@ func TestGroupsThatEnd(t *testing.T) {
 	}
 }
 
-// TestIdleIsCheap: what does nothing takes no room.
+// TestIdleIsCheap: an idle group takes almost no space in the recording.
 func TestIdleIsCheap(t *testing.T) {
 	var file bytes.Buffer
 	w, err := NewWriter(&file, Header{Interval: 10 * ms})
@@ -249,7 +249,7 @@ func TestIdleIsCheap(t *testing.T) {
 	}
 }
 
-// TestFull: a writer writes nothing that a reader refuses: neither too many groups, nor names and blocks that are too long.
+// TestFull: a writer refuses too many groups, long names and long blocks, which a reader would refuse.
 func TestFull(t *testing.T) {
 	var file bytes.Buffer
 	w, err := NewWriter(&file, Header{Interval: 10 * ms})
@@ -292,7 +292,7 @@ func TestFull(t *testing.T) {
 	}
 }
 
-// TestEnclosing: a group that nobody asked for keeps no recording going.
+// TestEnclosing: a recording ends although an enclosing group that was not requested still exists.
 func TestEnclosing(t *testing.T) {
 	r, err := New(io.Discard, ms)
 	if err != nil {
@@ -313,7 +313,7 @@ func TestEnclosing(t *testing.T) {
 	}
 }
 
-// TestDamaged: records that no writer writes, in blocks whose checksums are right.
+// TestDamaged: the reader refuses records that no writer writes, in blocks with correct checksums.
 func TestDamaged(t *testing.T) {
 	for name, record := range map[string][]byte{
 		"unknown kind":         {'?'},
@@ -348,7 +348,7 @@ func TestDamaged(t *testing.T) {
 	}
 }
 
-// TestNoRecording: what other files are.
+// TestNoRecording: the reader refuses other files.
 func TestNoRecording(t *testing.T) {
 	for text, want := range map[string]error{
 		"":                 ErrCut,

@@ -13,8 +13,8 @@ import (
 	"github.com/candor-project/candor/cgroup"
 )
 
-// parts is a recording of a group that uses what it is told, in steps of 10 ms, inside one that is throttled in
-// each period.
+// parts returns a recording of a group with the given uses in steps of 10 ms, inside a group that is throttled in each
+// period.
 func parts(t rapid.TB, used []time.Duration) []byte {
 	var file bytes.Buffer
 	w, err := record.NewWriter(&file, record.Header{Interval: 10 * ms, CPUs: 2})
@@ -37,7 +37,7 @@ func parts(t rapid.TB, used []time.Duration) []byte {
 	return file.Bytes()
 }
 
-// TestParts: what is used in two parts of a recording is what is used in both together, wherever it is cut.
+// TestParts: the sum of the uses in two parts of a recording is the use in the whole recording, for any cut.
 func TestParts(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		var used []time.Duration
@@ -71,7 +71,7 @@ func TestParts(t *testing.T) {
 	})
 }
 
-// TestAbove: a group that waited for the one above has hidden what it wanted, though nothing limits itself.
+// TestAbove: a group without a limit that is throttled with the group above has hidden demand.
 func TestAbove(t *testing.T) {
 	s, err := Read(bytes.NewReader(parts(t, []time.Duration{20 * ms, 20 * ms, 10 * ms, 0, 0, 0, 0, 0, 0, 0, 1})))
 	if err != nil {

@@ -17,7 +17,8 @@ func phasesOf(seconds []float64) []Phase {
 	return (&Group{To: time.Duration(len(seconds)) * time.Second, levels: l}).Phases()
 }
 
-// TestPhases: what changes for a while is found where it does, to what a level is long, under noise of its own size.
+// TestPhases: phases of different levels are found at their time, with a precision of the noise, under noise as large
+// as the levels.
 func TestPhases(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		random := rand.New(rand.NewPCG(rapid.Uint64().Draw(t, "seed"), 1))

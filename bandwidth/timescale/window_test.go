@@ -21,7 +21,7 @@ var pieces = rapid.SliceOfN(rapid.Custom(func(t *rapid.T) piece {
 	}
 }), 0, 50)
 
-// naive are the windows of pieces: each window asks each piece.
+// naive computes the windows separately: each window adds up all pieces.
 func naive(all []piece, length time.Duration) []float64 {
 	end := time.Duration(0)
 	for _, p := range all {
@@ -41,7 +41,7 @@ func naive(all []piece, length time.Duration) []float64 {
 	return out
 }
 
-// TestWindows: what is counted as it comes is what counting each window on its own gives.
+// TestWindows: the incremental computation of the windows is equal to the separate computation of each window.
 func TestWindows(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		all := pieces.Draw(t, "pieces")
@@ -117,7 +117,7 @@ func TestSeries(t *testing.T) {
 	}
 }
 
-// TestLongPause: what lies between two readings, however far apart they are, is counted in one go.
+// TestLongPause: the time between two samples takes one step, however long it is.
 func TestLongPause(t *testing.T) {
 	const long = 1e4 * 24 * time.Hour
 	w := newWindow(10*ms, 0)

@@ -14,7 +14,7 @@ import (
 	"github.com/candor-project/candor/cgroup"
 )
 
-// TestAdvise: the cheapest setting, what sets it, and what cannot be meant.
+// TestAdvise: the cheapest setting, the command that sets it, and bad input.
 func TestAdvise(t *testing.T) {
 	file := aRecording(t, true)
 	code, out, errOut := command(t, "", "advise", file, "--period", "100ms")
@@ -142,7 +142,7 @@ func TestAdviseBadInput(t *testing.T) {
 			t.Errorf("candor advise %s: code %d, %q, %q; want %q", line, code, out, errOut, want)
 		}
 	}
-	// With a quota of 1 ms for each 1 ms, a CPU that draws 5 ms at once leaves nothing to itself.
+	// With a quota of 1 ms per 1 ms, a CPU that draws a slice of 5 ms uses up the quota.
 	code, out, errOut := command(t, "", "advise", file, "--period", "1ms", "--target", "throttled<0.001%")
 	if code != 2 || !strings.Contains(out, "\nLIMIT ") || !strings.HasPrefix(errOut, "candor: "+file+": nothing reaches throttled<0.001%; the nearest is a limit of 1000m, 1ms of each 1ms") {
 		t.Errorf("out of reach: %d, %s\n%s", code, errOut, out)

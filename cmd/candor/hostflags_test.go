@@ -66,7 +66,7 @@ func TestManyNamed(t *testing.T) {
 	}
 }
 
-// ps and inspect write a pod's container by its name, and its command, which says the same, not again.
+// TestPodRow: ps and inspect show the name of a pod's container. They omit its command, which is equal to the name.
 func TestPodRow(t *testing.T) {
 	g := host.Grant{State: host.Running, Engine: host.Engine{Name: "default/web-0/app"}}
 	g.ID, g.Class, g.Command = "web-0.app-1", hybrid.Flexible, g.Engine.Name

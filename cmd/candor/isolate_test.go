@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// What cannot be meant is refused before anything runs: one line, exit code 2.
+// TestIsolateBadInput: bad input is refused before a program runs, in one line and with exit code 2.
 func TestIsolateBadInput(t *testing.T) {
 	for _, test := range []struct {
 		args []string

@@ -56,7 +56,7 @@ func example(t *testing.T) *exampleMachine {
 			Spec: spec.Spec{Period: 100 * time.Millisecond, View: spec.ViewFull, OnResize: "none", Command: "sleep 600"},
 		}
 		g.Grant, _ = node.Grant(request.ID)
-		g.Weight = 1000 // how weights are found is not what the page is about
+		g.Weight = 1000 // the page does not explain weights
 		if g.Class == hybrid.Flexible {
 			g.Engine.Name, g.Main = "default/shop-0/log", host.Process{}
 			g.Command = g.Engine.Name
@@ -76,7 +76,7 @@ func example(t *testing.T) *exampleMachine {
 	return e
 }
 
-// figures are what was in the example's last second.
+// figures returns the figures of the example's last second.
 func (e *exampleMachine) figures() *top.Figures {
 	began := time.Unix(0, 0)
 	before := &top.Reading{At: began, CPUs: map[int]procfs.CPUTime{0: {}, 1: {}, 2: {}, 3: {}}}
@@ -98,7 +98,7 @@ func (e *exampleMachine) figures() *top.Figures {
 	return top.Between(before, after, "")
 }
 
-// TestJSONShapes: docs/reference/json.md shows what the commands write. go test -update writes it anew.
+// TestJSONShapes: docs/reference/json.md shows the output of the commands. go test -update updates the page.
 func TestJSONShapes(t *testing.T) {
 	e := example(t)
 	m := cpumap.FromNode(e.Node)
@@ -160,7 +160,7 @@ func TestJSONEmpty(t *testing.T) {
 	}
 }
 
-// What a container is said to be, by what it has.
+// TestState: the state of a container in ps, by its phase, its cgroup and its settings.
 func TestState(t *testing.T) {
 	alive := host.Grant{State: host.Running}
 	alive.TopologyMet = true
@@ -192,7 +192,7 @@ func TestState(t *testing.T) {
 	}
 }
 
-// The request in ps and inspect is what the container is guaranteed, never a mark of its absence.
+// TestRowRequest: the request in ps and inspect is the guarantee of the container, also if no guarantee is set.
 func TestRowRequest(t *testing.T) {
 	for _, c := range []struct {
 		request hybrid.Request

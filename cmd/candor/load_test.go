@@ -33,7 +33,8 @@ func TestLoadRefuses(t *testing.T) {
 	}
 }
 
-// A load that fails leaves a histogram from before as it is; one that fails in part says why, after what it has counted.
+// TestLoadFails: a load that fails does not change an existing histogram. A load that fails in part writes its counts
+// and the reason.
 func TestLoadFails(t *testing.T) {
 	var calls atomic.Int32
 	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {

@@ -22,8 +22,7 @@ func command(t *testing.T, in string, args ...string) (code int, out, errOut str
 	return code, o.String(), e.String()
 }
 
-// TestBadInput: one line on standard error that says what was wrong, exit code
-// 2, and nothing on standard output.
+// TestBadInput: bad input causes one line on standard error, exit code 2 and no standard output.
 func TestBadInput(t *testing.T) {
 	for line, want := range map[string]string{
 		"pln":                       `unknown command "pln": did you mean "plan"?`,
@@ -101,7 +100,7 @@ func TestPlan(t *testing.T) {
 		}
 	}
 
-	// A refusal is a result; a bad line ends it, and what was before it stands.
+	// A refusal is a result. A bad line ends the command, and the results before it are written.
 	code, out, errOut := command(t, web+web+"oops\n"+web, append(machine, "-o", "json")...)
 	lines := strings.Split(out, "\n")
 	if code != 2 || len(lines) != 3 || !strings.Contains(lines[1], `"error":"id-taken"`) ||
@@ -148,7 +147,7 @@ func TestPlanStreams(t *testing.T) {
 	}
 }
 
-// TestFlagsReachThePlan: each option changes what is planned.
+// TestFlagsReachThePlan: each option changes the plan.
 func TestFlagsReachThePlan(t *testing.T) {
 	allocate := func(cpu string) string { return `{"op":"allocate","id":"a","cpu":"` + cpu + `"}` }
 	for _, c := range []struct {
@@ -170,7 +169,7 @@ func TestFlagsReachThePlan(t *testing.T) {
 	}
 }
 
-// TestPicture: the picture in the docs is what the program draws.
+// TestPicture: the picture in the docs is equal to the output of the program.
 func TestPicture(t *testing.T) {
 	want, err := os.ReadFile("../../docs/images/map.svg")
 	if err != nil {
@@ -182,7 +181,7 @@ func TestPicture(t *testing.T) {
 	}
 }
 
-// TestHelp: every command says what it does, with examples, and exits with 0.
+// TestHelp: the help of every command has a description and examples, and exits with 0.
 func TestHelp(t *testing.T) {
 	root, _ := newRoot()
 	var walk func(c *cobra.Command)
@@ -208,7 +207,7 @@ func TestHelp(t *testing.T) {
 	walk(root)
 }
 
-// TestFullDisk: what cannot be written is said, by help too.
+// TestFullDisk: a failed write is an error, also for help.
 func TestFullDisk(t *testing.T) {
 	full, err := os.OpenFile("/dev/full", os.O_WRONLY, 0)
 	if err != nil {
@@ -225,7 +224,7 @@ func TestFullDisk(t *testing.T) {
 	}
 }
 
-// TestCompletion asks as the shell does.
+// TestCompletion calls the completion as the shell does.
 func TestCompletion(t *testing.T) {
 	for line, want := range map[string]string{
 		"plan --algorithm |": "candor\npaper\n",

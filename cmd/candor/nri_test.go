@@ -89,7 +89,7 @@ func TestBadMetricsAddress(t *testing.T) {
 	}
 }
 
-// What cannot be meant ends the plugin before it has changed anything, with one line and exit code 2.
+// TestNRIBadInput: bad input ends the plugin before it changes anything, in one line and with exit code 2.
 func TestNRIBadInput(t *testing.T) {
 	dir := t.TempDir()
 	file := filepath.Join(dir, "file")
@@ -131,7 +131,7 @@ func TestNRIBadInput(t *testing.T) {
 	}
 }
 
-// TestNRIMetricsTaken: an address that somebody else has ends the plugin before anything is changed.
+// TestNRIMetricsTaken: an address in use ends the plugin before it changes anything.
 func TestNRIMetricsTaken(t *testing.T) {
 	taken, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {

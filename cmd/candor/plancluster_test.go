@@ -119,7 +119,7 @@ Not evaluated here, and can change the result (2):
 	}
 }
 
-// A pod that is not in the cluster is looked for, and nothing is promised by that.
+// TestPlanClusterBadInput: bad input and a missing pod are refused in one line, with exit code 2.
 func TestPlanClusterBadInput(t *testing.T) {
 	objects := testCluster(t)
 	without := maps.Clone(objects)

@@ -97,7 +97,7 @@ web: limit 0.20 CPUs, 20ms of each 100ms
 web: throttled in 100 of 100 periods (100.0 %): this shows its use, not its demand. It used 0.20 CPUs; with the CPUs on which it waited, at least 0.50. Record it without a limit to see all
 `
 
-// TestUsage: all timescales beside each other, and what the limit hid.
+// TestUsage: the table has all timescales, and the demand that the limit hid.
 func TestUsage(t *testing.T) {
 	file := aRecording(t, true)
 	code, out, errOut := command(t, "", "usage", "--top", "1", file)

@@ -10,7 +10,7 @@ import (
 	"testing"
 )
 
-// runTopology runs one command line and returns what it wrote.
+// runTopology runs a command line and returns its output.
 func runTopology(args ...string) (code int, out, errOut string) {
 	var o, e bytes.Buffer
 	code = run(append([]string{"topology"}, args...), strings.NewReader(""), &o, &e)
@@ -94,7 +94,7 @@ func TestTopologyBadInput(t *testing.T) {
 	}
 }
 
-// Every example of docs/topology.md that names its machine prints what the page says.
+// TestTopologyDocs: the output of each example with --machine is equal to the page docs/topology.md.
 func TestTopologyDocs(t *testing.T) {
 	page, err := os.ReadFile("../../docs/topology.md")
 	if err != nil {

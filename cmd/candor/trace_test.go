@@ -15,8 +15,7 @@ import (
 
 const googleFixture = "google2011:../../trace/testdata/google"
 
-// TestTraceBadInput: one line that says what is accepted, exit code 2, nothing
-// written.
+// TestTraceBadInput: bad input causes one line with the accepted values, exit code 2 and no output.
 func TestTraceBadInput(t *testing.T) {
 	broken := filepath.Join(t.TempDir(), "broken.csv")
 	if err := os.WriteFile(broken, []byte("time,event,machine,job,cpu\n0,machine-add,m,,0\n"), 0o644); err != nil {
@@ -134,8 +133,8 @@ func testTracePage(t *testing.T, page string) (count int) {
 	return count
 }
 
-// TestTraceProgress: events and rate always; a bar and the time left by the count of events,
-// or by the time of the trace, as far as the header knows.
+// TestTraceProgress: the progress always has events and rate. If the header has the number of events or the length of
+// the trace, the progress has a bar and the remaining time.
 func TestTraceProgress(t *testing.T) {
 	events := make([]trace.Event, 2*stride)
 	for i := range events {

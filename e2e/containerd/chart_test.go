@@ -124,7 +124,7 @@ func security(spec *podSpec) *cri.LinuxContainerSecurityContext {
 		Seccomp: &cri.SecurityProfile{ProfileType: cri.SecurityProfile_RuntimeDefault},
 		NamespaceOptions: &cri.NamespaceOption{
 			Network: cri.NamespaceMode_NODE, Pid: pid, Ipc: cri.NamespaceMode_POD},
-		// What the kubelet hides unless told otherwise.
+		// The default masked paths of the kubelet.
 		MaskedPaths: []string{"/proc/asound", "/proc/acpi", "/proc/interrupts", "/proc/kcore", "/proc/keys", "/proc/latency_stats", "/proc/timer_list",
 			"/proc/timer_stats", "/proc/sched_debug", "/proc/scsi", "/sys/firmware", "/sys/devices/virtual/powercap"},
 		ReadonlyPaths: []string{"/proc/bus", "/proc/fs", "/proc/irq", "/proc/sys", "/proc/sysrq-trigger"},

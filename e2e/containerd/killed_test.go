@@ -37,7 +37,7 @@ func TestKilled(t *testing.T) {
 				}
 			})
 		}()
-		time.Sleep(time.Duration(moments.IntN(800)) * time.Millisecond) // the moment is what is random
+		time.Sleep(time.Duration(moments.IntN(800)) * time.Millisecond) // a random moment
 		l.cut(plugin, engine)
 		<-done
 		c.check()

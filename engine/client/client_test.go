@@ -60,7 +60,7 @@ func TestFind(t *testing.T) {
 	}
 }
 
-// script is an engine's command that does what a shell script says.
+// script returns an engine whose command is a shell script.
 func script(t *testing.T, text string) *Engine {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "docker")
@@ -70,7 +70,7 @@ func script(t *testing.T, text string) *Engine {
 	return &Engine{Name: "docker", Path: path, Runtime: "candor"}
 }
 
-// What an engine says when it has made no container is not taken for one.
+// TestCreate: the output of a failed create is not taken for a container ID.
 func TestCreate(t *testing.T) {
 	id := strings.Repeat("0123456789abcdef", 4)
 	for text, want := range map[string]string{
@@ -87,7 +87,7 @@ func TestCreate(t *testing.T) {
 	}
 }
 
-// An engine that hangs is not waited for without end, whatever it is asked.
+// TestPatience: each call to an engine that hangs ends with an error.
 func TestPatience(t *testing.T) {
 	before := patience
 	defer func() { patience = before }()

@@ -59,7 +59,7 @@ func TestConfigDefaults(t *testing.T) {
 	}
 }
 
-// What the configuration does not say stays as the administrator has it.
+// TestConfigOverOptions: options that the configuration does not set keep the administrator's values.
 func TestConfigOverOptions(t *testing.T) {
 	has := host.NodeOptions{Reserved: cpuset.Of(0), MinShared: 200, UseIsolated: true}
 	for text, want := range map[string]host.NodeOptions{

@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// A stuckLog waits at a line that begins with some words, as one does whose reader has stopped.
+// A stuckLog blocks at a line with a prefix, as a log does whose reader has stopped.
 type stuckLog struct {
 	slog.Handler
 	begin     string
@@ -23,8 +23,9 @@ func (l *stuckLog) Handle(_ context.Context, r slog.Record) error {
 	return nil
 }
 
-// What the plugin looks at around it does not count against the time that the runtime gives it to answer.
-func TestSynchronizeDoesNotWaitForTheLookAround(t *testing.T) {
+// TestSynchronizeDoesNotWaitForChecks: the checks of the kubelet and of containerd's configuration do not delay
+// the reply to Synchronize.
+func TestSynchronizeDoesNotWaitForChecks(t *testing.T) {
 	l := newLab(t)
 	log := &stuckLog{slog.NewTextHandler(new(strings.Builder), nil), "new containers without a connected plugin", make(chan struct{}), make(chan struct{})}
 	e := NewEngine(l.host, DefaultConfig(), slog.New(log))

@@ -64,7 +64,8 @@ func TestAllocationByPlace(t *testing.T) {
 	}
 }
 
-// A burst that is said for all of a pod is more than its small containers can save up: they have their quota.
+// TestBurstOfPod: a burst annotation for the whole pod can exceed the quota of a small container, whose burst is its
+// quota then.
 func TestBurstOfPod(t *testing.T) {
 	for quota, want := range map[int64]time.Duration{50000: 20 * time.Millisecond, 10000: 10 * time.Millisecond, 0: 0} {
 		p, ctr := ask(map[string]string{"candor.dev/burst": "20ms"}, CPU{quota, 100000, 102})
@@ -90,7 +91,8 @@ func TestBadAllocations(t *testing.T) {
 	}
 }
 
-// What Kubernetes makes of an amount is read back as that amount.
+// TestSharesAndQuotaRoundTrip: the shares and the quota that Kubernetes computes from an amount convert back to the
+// amount.
 func TestSharesAndQuotaRoundTrip(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		m := hybrid.Milli(rapid.Int64Range(10, 255000).Draw(t, "milli"))

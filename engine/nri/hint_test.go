@@ -20,8 +20,8 @@ func hintedOn(node, cpus string) string {
 	return kube.Hint{Node: node, Containers: map[string]string{"app": cpus}}.String()
 }
 
-// A container gets the CPUs of its hint where they are as good as the node's own choice, the lowest, and never others for a
-// hint that it could not have had without.
+// TestHint: a container gets the CPUs of its hint if they rank as high as the node's own choice, the lowest CPUs. A
+// hint never gives a container CPUs that it could not get without the hint.
 func TestHint(t *testing.T) {
 	const taken, missed, none = host.HintTaken, host.HintMissed, host.NoHint
 	for name, test := range map[string]struct {
@@ -112,7 +112,7 @@ func TestHintPassedOver(t *testing.T) {
 	}
 }
 
-// Whatever an annotation says, it is read or refused, in one line.
+// FuzzHint: any annotation is accepted, or refused with an error of one line.
 func FuzzHint(f *testing.F) {
 	for _, text := range []string{hinted("0-2,7:500m"), hinted("7:1000m"), hinted("99999999999999999999"), hinted("0-1023"), `{"node":"","containers":{"app":""}}`, "x"} {
 		f.Add(text)

@@ -93,7 +93,7 @@ type kubeletCase struct {
 	set     func(*machine)
 	policy  string // "": not refused
 	from    string
-	unclear string // "": nothing is unclear
+	unclear string // "": no unclear finding
 }
 
 func (test kubeletCase) check(t *testing.T) {
@@ -214,8 +214,9 @@ func TestCheckKubelet(t *testing.T) {
 	}
 }
 
-// A name is not enough: a process is the node's kubelet only if facts say so that a tenant cannot bring about.
-func TestKubeletIsTheNodes(t *testing.T) {
+// TestKubeletOfNode: a process counts as the node's kubelet only by facts that a tenant cannot cause; its name is
+// not enough.
+func TestKubeletOfNode(t *testing.T) {
 	static := "--cpu-manager-policy=static"
 	in := func(p fakeProcess, words ...string) func(*machine) {
 		if len(words) == 0 {
@@ -324,7 +325,7 @@ func TestKubeletState(t *testing.T) {
 	}
 }
 
-// A running plugin finds a kubelet whose policy changes, and reports it once.
+// TestKubeletWatchRechecks: a running plugin detects a changed policy of a kubelet, and reports it once.
 func TestKubeletWatchRechecks(t *testing.T) {
 	var text strings.Builder
 	log := slog.New(slog.NewTextHandler(&text, nil))

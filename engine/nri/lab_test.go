@@ -18,7 +18,7 @@ import (
 	"github.com/candor-project/candor/host"
 )
 
-// A test binary is also what the containers of the tests run.
+// The containers of the tests run the test binary.
 func init() {
 	if os.Getenv("NRI_TEST_ROLE") == "wait" {
 		os.Stdin.Read(make([]byte, 1))
@@ -35,7 +35,7 @@ type lab struct {
 	base string       // group of the pods' groups
 	pods *cgroup.Tree // one pod's
 	log  *strings.Builder
-	// hints are what became of those of the containers that were planned.
+	// results of the hints of planned containers
 	hints []host.HintResult
 }
 
@@ -78,7 +78,7 @@ func (l *lab) tree(parent string) *cgroup.Tree {
 	return tree
 }
 
-// needTwo skips a test where containers cannot have two CPUs; else it returns what they can have.
+// needTwo returns the CPUs that containers can have. It skips the test if there are fewer than two.
 func (l *lab) needTwo() cpuset.Set {
 	l.Helper()
 	all, _, err := l.pods.Effective()
@@ -106,7 +106,7 @@ func (l *lab) clear() {
 	}
 }
 
-// container is one as the runtime tells of it before it makes it.
+// container returns a container as the runtime describes it before its creation.
 func (l *lab) container(name, group string, quota int64) *api.Container {
 	return &api.Container{Id: group, Name: name, Linux: &api.LinuxContainer{
 		CgroupsPath: l.base + "/pod1/" + group,
@@ -116,7 +116,7 @@ func (l *lab) container(name, group string, quota int64) *api.Container {
 	}}
 }
 
-// create does what the runtime does with the plugin's reply: it is what it tells of the container from now on.
+// create applies the plugin's reply to the container, as the runtime does. Later events have the result.
 func (l *lab) create(pod *api.PodSandbox, c *api.Container) {
 	l.Helper()
 	a, _, err := l.CreateContainer(context.Background(), pod, c)
@@ -129,12 +129,12 @@ func (l *lab) create(pod *api.PodSandbox, c *api.Container) {
 	}
 }
 
-// run makes the container's group as the runtime was told, and starts a program in it.
+// run creates the container's cgroup with the values of the plugin's reply, and starts a program in it.
 func (l *lab) run(c *api.Container) (stop func()) {
 	l.Helper()
 	cmd := exec.Command("/proc/self/exe")
 	cmd.Env = append(os.Environ(), "NRI_TEST_ROLE=wait")
-	in, err := cmd.StdinPipe() // until it ends, so nothing outlives the test
+	in, err := cmd.StdinPipe() // the program ends with its input, so it does not outlive the test
 	if err == nil {
 		err = cmd.Start()
 	}
@@ -154,7 +154,7 @@ func (l *lab) run(c *api.Container) (stop func()) {
 	return stop
 }
 
-// grant is what a container has; nil: none.
+// grant returns the grant of a container, or nil.
 func (l *lab) grant(pod *api.PodSandbox, c *api.Container) *host.Grant {
 	l.Helper()
 	g, err := l.Engine.grant(grantName(podOf(pod), c.Name))

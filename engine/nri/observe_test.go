@@ -28,7 +28,7 @@ func (l *lab) observer() *observer {
 	return &observer{&link{plugin: &plugin{e, func() {}}}}
 }
 
-// Whatever the plan is, the runtime is answered as if nobody had been asked, and the log says what would be.
+// TestObserver: for any plan, the reply to the runtime is empty, and the log has the plan.
 func TestObserver(t *testing.T) {
 	l := newLab(t)
 	o := l.observer()
@@ -102,7 +102,7 @@ func TestObservedLife(t *testing.T) {
 	}
 }
 
-// The number of CPUs is told by variables where that is wished, and those of the container stay.
+// TestEnvironment: if requested, environment variables have the number of CPUs. Variables of the container stay.
 func TestEnvironment(t *testing.T) {
 	l := newLab(t)
 	asks := func(value string) []string {

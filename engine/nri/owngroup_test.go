@@ -9,8 +9,8 @@ import (
 	"github.com/candor-project/candor/kube"
 )
 
-// A container whose group would be among Candor's own is refused in one line, whatever its pod says, and one that runs
-// there is left as it is.
+// TestContainerInCandorsGroup: a container whose cgroup would be in Candor's own parent cgroup is refused in one line,
+// for any annotations of its pod. A container that already runs there stays unchanged.
 func TestContainerInCandorsGroup(t *testing.T) {
 	for _, preserve := range []string{"false", "true"} {
 		l := newLab(t)

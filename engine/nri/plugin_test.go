@@ -34,7 +34,7 @@ func (l *lab) started(pod *api.PodSandbox, quota int64) *api.Container {
 	return c
 }
 
-// That a container begins which has what it is to have is noted while it runs.
+// TestStartsAsPlanned: the start of a container with the granted settings is recorded while it runs.
 func TestStartsAsPlanned(t *testing.T) {
 	l := newLab(t)
 	pod := &api.PodSandbox{Id: "box1", Uid: "u1", Name: "log", Namespace: "default"}
@@ -58,7 +58,7 @@ func TestStartsAsPlanned(t *testing.T) {
 	}
 }
 
-// The kernel is to get ready for each container that will be made, unless the configuration says otherwise.
+// TestHeadStart: the plugin starts a head start for each planned container, unless the configuration disables it.
 func TestHeadStart(t *testing.T) {
 	l := newLab(t)
 	begun := 0
@@ -86,7 +86,7 @@ func TestHeadStart(t *testing.T) {
 	}
 }
 
-// The end of a pod's old sandbox, told late, is not the end of what its new one runs.
+// TestOldSandbox: the late event of an old sandbox's end does not release the containers of the pod's new sandbox.
 func TestOldSandbox(t *testing.T) {
 	l := newLab(t)
 	pod := sensitivePod()
@@ -111,7 +111,8 @@ func TestOldSandbox(t *testing.T) {
 	}
 }
 
-// What the runtime writes after the reply to an update may be old by then.
+// TestPostUpdate: the runtime may write outdated values after the reply to an update; the plugin restores the granted
+// values.
 func TestPostUpdate(t *testing.T) {
 	l := newLab(t)
 	pod := sensitivePod()
@@ -129,7 +130,7 @@ func TestPostUpdate(t *testing.T) {
 	}
 }
 
-// An update of a container that has ended, told late, is not its successor's.
+// TestUpdateOfPredecessor: a late update of a container that has ended does not change its successor.
 func TestUpdateOfPredecessor(t *testing.T) {
 	l := newLab(t)
 	pod := sensitivePod()
@@ -146,8 +147,9 @@ func TestUpdateOfPredecessor(t *testing.T) {
 	}
 }
 
-// What was asked for is read from containers that are there; one that is about to be made may say anything.
-func TestAskedIsNotTakenAtCreate(t *testing.T) {
+// TestCreateHasNoRequest: the plugin reads the requested resources of running containers only; those of a
+// container in creation are no request.
+func TestCreateHasNoRequest(t *testing.T) {
 	l := newLab(t)
 	pod := sensitivePod()
 	c := l.container("app", "app1", 50000)

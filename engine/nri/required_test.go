@@ -89,7 +89,7 @@ func TestRequired(t *testing.T) {
 	}
 }
 
-// What has changed since containerd began is not what it goes by.
+// TestRequiredChangedSince: a change of the configuration after containerd's start has no effect on containerd.
 func TestRequiredChangedSince(t *testing.T) {
 	m := newMachine(t)
 	m.write("etc/containerd/config.toml", validatorOn)
@@ -119,8 +119,8 @@ func TestRequiredNotKnown(t *testing.T) {
 	}
 }
 
-// One line says how it is, and what to do.
-func TestSayRequired(t *testing.T) {
+// TestRequiredMessage: one line reports the setting and the remedy.
+func TestRequiredMessage(t *testing.T) {
 	m := newMachine(t)
 	m.write("etc/containerd/config.toml", validatorOff)
 	runtime := m.containerd()

@@ -52,7 +52,7 @@ func (l *syncLog) String() string {
 	return l.text.String()
 }
 
-// A runtime that is not there is waited for, and the reasons are said, with what to check.
+// TestWaitsForTheRuntime: the plugin waits for a missing runtime, and logs the reason with a remedy.
 func TestWaitsForTheRuntime(t *testing.T) {
 	l := newLab(t)
 	log := &syncLog{}

@@ -26,8 +26,9 @@ func (l *lab) asPlanned(pod *api.PodSandbox) *api.Container {
 	return c
 }
 
-// Who resizes a container that has just started finds it noted, whenever that was to be.
-func TestNotedBeforeAResize(t *testing.T) {
+// TestStartRecordedBeforeResize: a resize right after a container's start finds the start recorded, also before the delay of
+// the record has passed.
+func TestStartRecordedBeforeResize(t *testing.T) {
 	l := newLab(t)
 	pod := &api.PodSandbox{Id: "box1", Uid: "u1", Name: "log", Namespace: "default"}
 	c := l.asPlanned(pod)
@@ -77,8 +78,8 @@ func TestResizeWaitsForNoNote(t *testing.T) {
 	clear(l.notes.waiting)
 }
 
-// What a plugin that was killed has not noted, the next one finds.
-func TestNotedByTheNext(t *testing.T) {
+// TestStartRecordedByNextPlugin: a start that a killed plugin has not recorded is recorded by the next plugin.
+func TestStartRecordedByNextPlugin(t *testing.T) {
 	l := newLab(t)
 	pod := &api.PodSandbox{Id: "box1", Uid: "u1", Name: "log", Namespace: "default"}
 	c := l.asPlanned(pod)

@@ -11,8 +11,8 @@ import (
 	"github.com/candor-project/candor/kube"
 )
 
-// A namespace is preserved while its containers run: the CPUs that the runtime has recorded for them are
-// Candor's own, and must not become reserved.
+// TestPlannedStaysPlanned: if a namespace gets preserve while its containers run, their recorded CPUs are Candor's own
+// grants and must not become reserved.
 func TestPlannedStaysPlanned(t *testing.T) {
 	l := newLab(t)
 	l.needTwo()
@@ -27,7 +27,7 @@ func TestPlannedStaysPlanned(t *testing.T) {
 	l.SetConfig(&Config{Namespaces: map[string]kube.Settings{"default": {Preserve: &yes}}})
 	made := c.Annotations
 	for _, lost := range []bool{false, true} {
-		c.Annotations = nil // the grant says it, or where that is lost the container
+		c.Annotations = nil // the grant has the settings; without a state, the container has them
 		if lost {
 			c.Annotations = made
 			if err := os.RemoveAll(filepath.Join(l.dir, "state")); err != nil {
@@ -48,8 +48,8 @@ func TestPlannedStaysPlanned(t *testing.T) {
 	}
 }
 
-// An error of one container does not stop the synchronization of the others.
-func TestSyncGoesOnAfterPreserve(t *testing.T) {
+// TestSyncContinuesAfterPreserve: an error of a container does not stop the synchronization of the others.
+func TestSyncContinuesAfterPreserve(t *testing.T) {
 	l := newLab(t)
 	gone := &api.PodSandbox{Id: "box2", Uid: "u2", Name: "gone", Namespace: "default",
 		Annotations: map[string]string{kube.PodKey("preserve"): "true"}}
@@ -71,9 +71,9 @@ func TestSyncGoesOnAfterPreserve(t *testing.T) {
 	}
 }
 
-// A container whose limit, resized while nobody planned, is none that Candor can give is left with what it has been
-// granted, and is no reason not to look at the others.
-func TestSyncGoesOnAfterBadLimit(t *testing.T) {
+// TestSyncContinuesAfterBadLimit: a container was resized without the plugin to a limit that Candor cannot grant. It
+// keeps its grant, and the synchronization continues with the other containers.
+func TestSyncContinuesAfterBadLimit(t *testing.T) {
 	l := newLab(t)
 	l.needTwo()
 	pod := sensitivePod()
@@ -100,8 +100,9 @@ func TestSyncGoesOnAfterBadLimit(t *testing.T) {
 	}
 }
 
-// A flexible container whose request alone was resized while nobody planned is guaranteed the new one.
-func TestSyncTakesRequest(t *testing.T) {
+// TestSyncAppliesRequest: if only the request of a flexible container was resized without the plugin, its guarantee
+// becomes the new request.
+func TestSyncAppliesRequest(t *testing.T) {
 	l := newLab(t)
 	pod := sensitivePod()
 	delete(pod.Annotations, kube.PodKey("class"))
@@ -124,8 +125,8 @@ func TestSyncTakesRequest(t *testing.T) {
 	}
 }
 
-// A preserved container without a cpuset runs on everybody's CPUs: said when it starts, when the plugin
-// finds it, and to who gets CPUs of his own meanwhile.
+// TestPreservedWithoutCPUs: a preserved container without a cpuset runs on all CPUs. The plugin logs this at its
+// start, when it finds the container, and when another container gets exclusive CPUs.
 func TestPreservedWithoutCPUs(t *testing.T) {
 	l := newLab(t)
 	l.needTwo()
@@ -170,7 +171,8 @@ func TestPreservedWithoutCPUs(t *testing.T) {
 	create(false)
 }
 
-// With all state lost, the runtime's record of a resize goes before what was asked for at first.
+// TestResizeOutlastsTheState: if the state is lost, the resized values in the runtime's record win over the original
+// annotation values.
 func TestResizeOutlastsTheState(t *testing.T) {
 	l := newLab(t)
 	pod := sensitivePod()

@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// The engine's bundle stays as it is, and what is relative to it is found from Candor's.
+// TestBundle: the engine's bundle stays unchanged, and relative paths in it resolve from Candor's bundle.
 func TestBundle(t *testing.T) {
 	given := `{"root":{"path":"rootfs","readonly":true},"mounts":[
 {"destination":"/a","type":"bind","source":"data"},

@@ -69,7 +69,7 @@ func TestName(t *testing.T) {
 	}
 }
 
-// Whatever the command line is: it is passed on as it is, and what was read of it stands in it.
+// FuzzParse: any command line is passed on unchanged, and the parsed values are part of it.
 func FuzzParse(f *testing.F) {
 	f.Add("--root /r --log /l --log-format json create --bundle /b --pid-file p id")
 	f.Add("--log=file:x update -r - id")

@@ -14,7 +14,7 @@ import (
 	"github.com/candor-project/candor/spec"
 )
 
-// given is a configuration with fields that nobody knows, at every level that is edited.
+// given is a configuration with unknown fields at every level that candor edits.
 const given = `{"ociVersion":"1.2.0","future":{"a":[1,2.50,1e3],"b":"<&>\u2028"},
 "process":{"args":["web","-x"],"env":["PATH=/bin","OMP_NUM_THREADS=9"],"future":12345678901234567890},
 "hooks":{"createRuntime":[{"path":"/first"}],"future":true},
@@ -91,8 +91,8 @@ func TestApply(t *testing.T) {
 	}
 }
 
-// What is asked for besides CPUs: the burst, memory nodes, and the weight that is not followed.
-func TestAskedBesides(t *testing.T) {
+// TestRequestsBesidesCPUs: requests beside CPUs: the burst, the memory nodes, and the weight, which is ignored.
+func TestRequestsBesidesCPUs(t *testing.T) {
 	const half = `"quota":50000,"period":100000`
 	for _, test := range []struct{ cpu, more, want string }{
 		{half, ``, "none false "},
@@ -258,7 +258,7 @@ func TestGroupPaths(t *testing.T) {
 	}
 }
 
-// The engine says by a flag who makes its groups; a path alone says nothing for sure.
+// TestDriver: a flag of the engine sets the cgroup driver; a path alone does not determine it.
 func TestDriver(t *testing.T) {
 	for line, systemd := range map[string]bool{
 		"create --bundle /b x": false, "--systemd-cgroup create --bundle /b x": true, "--systemd-cgroup=false create x": false,
@@ -271,8 +271,8 @@ func TestDriver(t *testing.T) {
 	}
 }
 
-// A configuration is somebody else's: whatever it is, it is read or refused, and
-// what is saved is JSON again.
+// FuzzConfig: any configuration is accepted or refused, and a saved configuration is valid JSON. Engines write the
+// configuration.
 func FuzzConfig(f *testing.F) {
 	f.Add([]byte(given))
 	f.Add([]byte(`{"linux":{"resources":null},"hooks":null,"mounts":[{}]}`))

@@ -27,8 +27,8 @@ func bookingIn(dir string) *Override {
 	}
 }
 
-// What is booked is what is read; what was used comes to it once it is told.
-func TestBooking(t *testing.T) {
+// TestOverride: a stored override parses to the same value, and the CPU use is added when it is reported.
+func TestOverride(t *testing.T) {
 	b := bookingIn(t.TempDir())
 	if err := b.Save(); err != nil {
 		t.Fatal(err)
@@ -59,8 +59,8 @@ func TestBooking(t *testing.T) {
 	}
 }
 
-// A file that is no booking, or another container's, books nothing.
-func TestBadBooking(t *testing.T) {
+// TestBadOverride: an invalid override file, or one of another container, has no effect.
+func TestBadOverride(t *testing.T) {
 	b := bookingIn(t.TempDir())
 	if err := b.Save(); err != nil {
 		t.Fatal(err)
@@ -89,8 +89,8 @@ func TestBadBooking(t *testing.T) {
 	}
 }
 
-// What another user has booked is not for this one's containers, which go on.
-func TestOthersBooking(t *testing.T) {
+// TestOverrideOfOtherUser: an override of another user has no effect on the containers of this user, which start.
+func TestOverrideOfOtherUser(t *testing.T) {
 	if os.Geteuid() != 0 {
 		t.Skip("acts for another user: needs root")
 	}
@@ -103,7 +103,7 @@ func TestOthersBooking(t *testing.T) {
 	if own, err := overrideFor(b.Request.ID); own == nil || err != nil {
 		t.Errorf("%+v, %v; want its booking", own, err)
 	}
-	runtime.LockOSThread() // whose rights to files are another user's for a moment
+	runtime.LockOSThread() // the thread has the file rights of another user for a moment
 	defer runtime.UnlockOSThread()
 	const nobody = 65534
 	if err := unix.Setfsuid(nobody); err != nil {
@@ -118,8 +118,8 @@ func TestOthersBooking(t *testing.T) {
 	}
 }
 
-// Names that no group has are nobody's.
-func TestNotBooked(t *testing.T) {
+// TestOverrideBadNames: names that no cgroup can have are refused.
+func TestOverrideBadNames(t *testing.T) {
 	for _, name := range []string{"", "../x", "nobody-booked-this"} {
 		if b, err := overrideFor(name); b != nil || err != nil {
 			t.Errorf("%q: %+v, %v", name, b, err)

@@ -28,11 +28,11 @@ func TestUpdateCheck(t *testing.T) {
 		{"update --cpuset-mems 0 x", 20 * time.Millisecond, 0, "Candor selects its CPUs"},
 		{"update --cpu-quota x x", 20 * time.Millisecond, 0, "--cpu-quota \"x\": must be a number of microseconds"},
 		{"update --cpu-period -1 x", 20 * time.Millisecond, 0, "--cpu-period \"-1\": must be a number of microseconds"},
-		{"update --cpu-burst 5000 x", 20 * time.Millisecond, 1500, ""}, // what it has
+		{"update --cpu-burst 5000 x", 20 * time.Millisecond, 1500, ""}, // equal to the present limit
 		{"update --cpu-burst 6000 x", 20 * time.Millisecond, 0, "fixed at the creation"},
 		{"update --cpu-burst 0 x", 20 * time.Millisecond, 0, "a burst of 0 microseconds"},
 		{"update --cpu-period 50000 x", 20 * time.Millisecond, 0, "a period of 50000 microseconds without a quota"},
-		{"update --cpu-period 20000 x", 20 * time.Millisecond, 1500, ""}, // what it has
+		{"update --cpu-period 20000 x", 20 * time.Millisecond, 1500, ""}, // equal to the present limit
 	}
 	for _, test := range tests {
 		c := Parse(strings.Fields(test.line))
@@ -66,7 +66,7 @@ func TestPeriodAlone(t *testing.T) {
 	}
 }
 
-// What the runtime reads of an update has Candor's values, and none that would be written over them.
+// TestUpdateLine: the runtime reads an update with Candor's values, and without values that would overwrite them.
 func TestUpdateLine(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "r.json")
 	text := `{"memory":{"limit":7},"cpu":{"quota":5,"burst":1},"unified":{"cpu.max":"150000 100000","memory.high":"1"}}`
@@ -101,7 +101,7 @@ func fakeRuntime(t *testing.T) string {
 	return file
 }
 
-// What cannot be told is refused, and the real runtime is not called.
+// TestRefused: an update that Candor cannot plan is refused, and the real runtime is not called.
 func TestRefused(t *testing.T) {
 	if os.Geteuid() != 0 {
 		t.Skip("needs root to open the machine's control groups")
@@ -124,7 +124,7 @@ func TestRefused(t *testing.T) {
 	}
 }
 
-// The hooks find what this process has found, whatever environment the runtime gives them.
+// TestHooks: the hooks use the settings of this process, in any environment that the runtime sets.
 func TestHooks(t *testing.T) {
 	t.Setenv("CANDOR_STATE_DIR", "/else")
 	w := Wrapper{Host: host.Options{StateDir: "/s", Config: "/c"}, Self: []string{"/candor", "internal-oci"}}

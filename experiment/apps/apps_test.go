@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// Every application does the same work each time, more of it if it is told so, and leaves no file.
+// TestSameWork: every application does the same work each time, more work with a larger size, and leaves no file.
 func TestSameWork(t *testing.T) {
 	for _, a := range All {
 		t.Run(a.Name, func(t *testing.T) {
@@ -50,7 +50,8 @@ func TestPerception(t *testing.T) {
 	}
 }
 
-// A way is the shortest: as long as Bellman and Ford's, which looks at all roads until nothing changes.
+// TestPlanning: the path is as short as that of Bellman and Ford's algorithm, which relaxes all edges until nothing
+// changes.
 func TestPlanning(t *testing.T) {
 	roads := drawMap()
 	const from = 7
@@ -76,7 +77,8 @@ func TestPlanning(t *testing.T) {
 	}
 }
 
-// A filter knows the place better than one sighting tells it, and the speed that it never sees.
+// TestPrediction: the filter's estimate of the position is better than a single measurement, and it finds the speed,
+// which is not measured.
 func TestPrediction(t *testing.T) {
 	random := randomOf(0)
 	var f filter
@@ -93,7 +95,7 @@ func TestPrediction(t *testing.T) {
 	}
 }
 
-// A forest whose trees all choose the same has that choice, and each fork's way is taken.
+// TestDecision: a forest whose trees agree returns their choice, and each node of a tree follows its branch.
 func TestDecision(t *testing.T) {
 	forest := newForest()
 	for t := range forest {

@@ -42,7 +42,7 @@ func TestReplaceAndRead(t *testing.T) {
 	}
 }
 
-// What cannot be written leaves the old file.
+// TestReplaceFails: a failed write leaves the old file.
 func TestReplaceFails(t *testing.T) {
 	name := filepath.Join(t.TempDir(), "file")
 	must(t, Replace(name, []byte("old")))
@@ -55,7 +55,7 @@ func TestReplaceFails(t *testing.T) {
 	}
 }
 
-// What is not a plain file is an error that names it, at once.
+// TestReadRefuses: a file that is not regular is refused at once, with an error that names it.
 func TestReadRefuses(t *testing.T) {
 	dir := t.TempDir()
 	at := func(name string) string { return filepath.Join(dir, name) }

@@ -7,7 +7,7 @@ import (
 	"unsafe"
 )
 
-// Any address will do, and nothing changes.
+// TestChangesNothing: a prefetch of any address changes nothing and does not fail.
 func TestChangesNothing(t *testing.T) {
 	lines := make([][LineSize]byte, 8)
 	for i := range lines {
@@ -26,10 +26,11 @@ func TestChangesNothing(t *testing.T) {
 	}
 }
 
-// Sum keeps the compiler from leaving out what is read.
+// Sum prevents the compiler from removing the reads.
 var Sum uint32
 
-// What each of many lines in no order costs, where none is read before the one before it: asked for some steps before, or not.
+// BenchmarkFar measures dependent reads of many cache lines in random order, with and without a prefetch some steps
+// before.
 func BenchmarkFar(b *testing.B) {
 	const count = 1 << 20
 	lines := make([][LineSize / 4]uint32, count)

@@ -27,7 +27,7 @@ func TestParseTraffic(t *testing.T) {
 	}
 }
 
-// What this process writes is counted; a process that is not there has written nothing.
+// TestWritten: the written bytes of this process are counted; a missing process has 0.
 func TestWritten(t *testing.T) {
 	before, err := Written(os.Getpid())
 	if err != nil {

@@ -36,8 +36,8 @@ func TestListByPages(t *testing.T) {
 	}
 }
 
-// An answer that does not end is left, and said.
-func TestAnswerWithoutEnd(t *testing.T) {
+// TestEndlessAnswer: the client stops reading an answer without an end, and returns an error.
+func TestEndlessAnswer(t *testing.T) {
 	s := apitest.Serve(t, func(w http.ResponseWriter, r *http.Request) {
 		for block := make([]byte, 1<<20); r.Context().Err() == nil; {
 			if _, err := w.Write(block); err != nil {

@@ -13,7 +13,7 @@ import (
 	"github.com/candor-project/candor/internal/apitest"
 )
 
-// login writes a program that logs in: it counts its runs, and tells what stands in a file of the directory.
+// login writes a credential plugin that counts its runs and prints the content of a file in the directory.
 func login(t *testing.T, dir, tells string) {
 	t.Helper()
 	apitest.Write(t, dir, "tells", tells)
@@ -39,7 +39,8 @@ func tells(status string) string {
 
 const byProgram = "exec: {apiVersion: client.authentication.k8s.io/v1, command: ./login, args: [me], env: [{name: PLACE, value: here}], interactiveMode: Never}"
 
-// A program beside the kubeconfig logs in: it is run once while what it tells is good, and again when that has ended.
+// TestExec: the client runs the credential plugin of the kubeconfig once while its credential is valid, and again
+// after the credential has expired.
 func TestExec(t *testing.T) {
 	s := newEcho(t)
 	dir := t.TempDir()
@@ -98,7 +99,7 @@ func TestExecLogsInAnew(t *testing.T) {
 	}
 }
 
-// Who cannot log in is told why, and nothing secret.
+// TestExecThatFails: the error of a failed login has the reason and no secret.
 func TestExecThatFails(t *testing.T) {
 	s := newEcho(t)
 	certificate, _ := apitest.KeyPair(t, "robot")
@@ -125,8 +126,8 @@ func TestExecThatFails(t *testing.T) {
 	}
 }
 
-// Who logs in and leaves somebody behind, who holds its output open, has logged in.
-func TestExecThatLeavesSomebodyBehind(t *testing.T) {
+// TestExecWithBackgroundChild: a login succeeds although a child of the credential plugin holds its output open.
+func TestExecWithBackgroundChild(t *testing.T) {
 	s := newEcho(t)
 	dir := t.TempDir()
 	login(t, dir, tells(`"token":"one"`))

@@ -13,7 +13,7 @@ import (
 	"github.com/candor-project/candor/internal/apitest"
 )
 
-// Each way of saying who it is reaches the server; what is renewed in files is sent anew.
+// TestWaysToLogIn: the credentials of each login method reach the server. The client reads renewed files again.
 func TestWaysToLogIn(t *testing.T) {
 	s := newEcho(t)
 	dir := t.TempDir()
@@ -55,7 +55,7 @@ func TestWaysToLogIn(t *testing.T) {
 	}
 }
 
-// Who asks as somebody else does so in every call.
+// TestImpersonation: every request has the impersonation headers.
 func TestImpersonation(t *testing.T) {
 	s := newEcho(t)
 	c := newClient(t, t.TempDir(), apitest.Kubeconfig(s.URL, apitest.Trust(s.Server),
@@ -73,7 +73,7 @@ func TestImpersonation(t *testing.T) {
 	}
 }
 
-// Nobody is told who calls but the server that is meant.
+// TestNoRedirect: the client follows no redirect, so that its credentials reach the configured server only.
 func TestNoRedirect(t *testing.T) {
 	var stranger *http.Request
 	other := apitest.Serve(t, func(_ http.ResponseWriter, r *http.Request) { stranger = r })
@@ -116,7 +116,8 @@ func TestProxy(t *testing.T) {
 	}
 }
 
-// Several files are one kubeconfig: what the first says counts, paths are meant from each.
+// TestSeveralFiles: several files form a kubeconfig. The first file that sets a value wins, and paths are relative to
+// their file.
 func TestSeveralFiles(t *testing.T) {
 	s := newEcho(t)
 	one, two := t.TempDir(), t.TempDir()
@@ -142,7 +143,7 @@ func TestSeveralFiles(t *testing.T) {
 	}
 }
 
-// What cannot be meant is told in a line, and what is secret is not.
+// TestBadKubeconfigs: a bad kubeconfig causes an error of one line without secrets.
 func TestBadKubeconfigs(t *testing.T) {
 	k := apitest.Kubeconfig
 	for _, c := range []struct{ want, text string }{

@@ -11,7 +11,7 @@ import (
 	"github.com/candor-project/candor/internal/apitest"
 )
 
-// newClient is one by a kubeconfig in a directory, for somebody who is there.
+// newClient returns a client for a kubeconfig that it writes to a directory.
 func newClient(t *testing.T, dir, kubeconfig string) *Client {
 	t.Helper()
 	c, err := New(Options{Kubeconfig: apitest.Write(t, dir, "kubeconfig", kubeconfig), Attended: true, Product: "candor/test", Patience: time.Minute})
@@ -21,7 +21,7 @@ func newClient(t *testing.T, dir, kubeconfig string) *Client {
 	return c
 }
 
-// An echo is an API server that has nothing, and keeps the last call.
+// An echo is an API server without objects that stores the last request.
 type echo struct {
 	*httptest.Server
 	last *http.Request
@@ -37,7 +37,7 @@ func newEcho(t *testing.T) *echo {
 	return e
 }
 
-// call makes one, and returns who it was for the server.
+// call makes a request and returns the user that the server saw.
 func (e *echo) call(t *testing.T, c *Client) (string, error) {
 	t.Helper()
 	e.who = ""

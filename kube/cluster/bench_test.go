@@ -10,7 +10,8 @@ import (
 	"github.com/candor-project/candor/kube/nodecpu"
 )
 
-// What the scheduler pays for one pod and one node: whether it fits, and its rank.
+// BenchmarkFitsAndRank measures the cost of the scheduler for a pod and a node: whether the pod fits, and the rank of
+// the node.
 func BenchmarkFitsAndRank(b *testing.B) {
 	for _, machine := range []string{"core:16", "pack:2 numa:1 l3:2 core:8 pu:2"} {
 		for _, containers := range []int{1, 3} {
@@ -46,7 +47,8 @@ func benchmark(b *testing.B, machine string, containers int) {
 	}
 }
 
-// What a node costs in memory: one of 16 CPUs, by its first report, and with 30 containers that its next one shows, and their pods.
+// BenchmarkMemory measures the memory of a node with 16 CPUs: after its first report, and after a report with 30
+// containers, with their pods.
 func BenchmarkMemory(b *testing.B) {
 	const nodes, containers = 200, 30
 	var empty, full float64
@@ -81,7 +83,7 @@ func BenchmarkMemory(b *testing.B) {
 // inUse is the memory that is in use, in bytes.
 func inUse() float64 {
 	runtime.GC()
-	runtime.GC() // what the first one has freed is counted by now
+	runtime.GC() // free the memory of the first measurement before the second
 	var m runtime.MemStats
 	runtime.ReadMemStats(&m)
 	return float64(m.HeapAlloc)

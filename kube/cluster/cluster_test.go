@@ -8,7 +8,8 @@ import (
 	"github.com/candor-project/candor/hybrid"
 )
 
-// What is reserved takes its room at once, until the report shows it, the pod is gone, or the patience has ended.
+// TestReservationLives: a reservation takes its CPUs at once, until a report shows the pod, the pod is deleted, or the
+// reservation expires.
 func TestReservationLives(t *testing.T) {
 	c := New(patience)
 	agent := newNode(t, "core:4", hybrid.Options{})
@@ -46,7 +47,7 @@ func TestReservationLives(t *testing.T) {
 		t.Errorf("%+v: want web", gone)
 	}
 	wants(t, c, "n", big, "")
-	c.Bound("n", web, start.Add(patience)) // told again, by an event of no matter
+	c.Bound("n", web, start.Add(patience)) // a repeated event changes nothing
 	wants(t, c, "n", big, "")
 }
 
@@ -111,7 +112,7 @@ func TestRefusals(t *testing.T) {
 	}
 }
 
-// A pod that was promised room which its node does not have any more keeps what is left from others.
+// TestBlocked: a pod whose reserved CPUs are no longer free on its node blocks the remaining CPUs for other pods.
 func TestBlocked(t *testing.T) {
 	c := New(patience)
 	agent := newNode(t, "core:4", hybrid.Options{})
@@ -119,7 +120,7 @@ func TestBlocked(t *testing.T) {
 	web, small := pod(t, "web", sensitive("app", 3000)), pod(t, "small", sensitive("app", 1000))
 	reserve(t, c, "n", web)
 	wants(t, c, "n", small, "")
-	create(t, agent, pod(t, "static", sensitive("app", 2000))) // which nobody has scheduled
+	create(t, agent, pod(t, "static", sensitive("app", 2000))) // a static pod, without the scheduler
 	c.Report("n", 2, reportOf(t, agent), start)
 	wants(t, c, "n", small, "CPUs are reserved for pods that cannot start yet")
 	if got := c.Totals(); got != (Totals{Reporting: 1, Reserved: 1, Blocked: 1}) {
@@ -148,7 +149,7 @@ func TestInitContainers(t *testing.T) {
 	wants(t, c, "n", pod(t, "r", sensitive("app", 1500)), "no capacity (500m missing)")
 }
 
-// Reports that come late or twice change nothing, and a node whose report is gone has no Candor.
+// TestReportsInOrder: late and repeated reports change nothing, and a node whose report is deleted takes no pods.
 func TestReportsInOrder(t *testing.T) {
 	c := New(patience)
 	full := newNode(t, "core:4", hybrid.Options{})
@@ -168,8 +169,8 @@ func TestReportsInOrder(t *testing.T) {
 	}
 }
 
-// A refused pod is helped by a report with which it fits and which says something else than the one before.
-func TestHelped(t *testing.T) {
+// TestReportHelps: a report can help a refused pod if the pod fits with it and if it differs from the previous report.
+func TestReportHelps(t *testing.T) {
 	c := New(patience)
 	agent, web := newNode(t, "core:4", hybrid.Options{}), pod(t, "web", sensitive("app", 3000))
 	create(t, agent, web)
@@ -182,7 +183,7 @@ func TestHelped(t *testing.T) {
 		}
 	}
 	step(1, false, true)
-	step(2, false, false) // nothing new: small fitted before, and was refused by somebody else
+	step(2, false, false) // no change: small fitted before, so another plugin refused it
 	end(t, agent, web)
 	step(3, true, true)
 	if c.FitsAfterReport("nowhere", 1, big) {
@@ -214,7 +215,7 @@ func TestTrial(t *testing.T) {
 	if other.Fits(low1, both) == nil {
 		t.Error("low1 fits beside high")
 	}
-	c.Forget("low2") // told of it now
+	c.Forget("low2") // the deletion is known now
 	wants(t, c, "n", high, "no capacity (1200m missing)")
 	gone := c.Trial("n")
 	gone.Remove("low1")

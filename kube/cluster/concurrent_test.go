@@ -8,7 +8,8 @@ import (
 	"github.com/candor-project/candor/hybrid"
 )
 
-// Many ask and change at once; and what is left is the reports. The race detector sees whether they keep out of each other's way.
+// TestManyAtOnce: concurrent queries and changes end with the state of the reports. The race detector checks the
+// locking.
 func TestManyAtOnce(t *testing.T) {
 	c := New(patience)
 	agents := make([]*hybrid.Node, 4)

@@ -11,7 +11,7 @@ import (
 	"github.com/candor-project/candor/hybrid"
 )
 
-// Nodes of which nothing is left are forgotten, and no others.
+// TestSweep: the sweep removes exactly the nodes without report, pods and reservations.
 func TestSweep(t *testing.T) {
 	c := New(patience)
 	agent := newNode(t, "core:4", hybrid.Options{})

@@ -7,7 +7,8 @@ import (
 	"github.com/candor-project/candor/hybrid"
 )
 
-// The room that others have left for a pod stays its own until it is reserved, gone or late, whatever comes between.
+// TestHold: the CPUs of preempted pods stay held for the preempting pod until it is reserved, deleted or late,
+// whatever pods arrive in between.
 func TestHold(t *testing.T) {
 	for _, end := range []string{"reserved", "gone", "late"} {
 		c := New(patience)
@@ -60,7 +61,7 @@ func TestHold(t *testing.T) {
 	}
 }
 
-// A pod that goes elsewhere leaves what was held for it.
+// TestHoldMoves: a pod that is bound elsewhere releases the CPUs that were held for it.
 func TestHoldMoves(t *testing.T) {
 	c := New(patience)
 	agent := newNode(t, "core:4", hybrid.Options{})
@@ -74,7 +75,7 @@ func TestHoldMoves(t *testing.T) {
 		}
 	}
 	wants(t, c, "n", pod(t, "small", sensitive("app", 1000)), "")
-	c.Bound("m", high, start) // by somebody else
+	c.Bound("m", high, start) // by another scheduler
 	if c.HeldOn("high") != "" || c.Totals().Reserved != 1 {
 		t.Errorf("held on %q, %+v", c.HeldOn("high"), c.Totals())
 	}
@@ -83,8 +84,8 @@ func TestHoldMoves(t *testing.T) {
 	}
 }
 
-// preempting returns a cluster of one node with two pods. The first one has been deleted, and a third pod waits for the second one to
-// leave; agent is the node as its agent knows it.
+// preempting returns a cluster of one node with two pods. The first pod has been deleted, and a third pod waits for
+// the end of the second. agent is the node as its agent knows it.
 func preempting(t *testing.T, first, second, third hybrid.Milli) (c *Cluster, agent *hybrid.Node, low1, high *Pod) {
 	t.Helper()
 	c = New(patience)

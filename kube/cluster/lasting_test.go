@@ -46,8 +46,9 @@ func TestShownAndMissed(t *testing.T) {
 	}
 }
 
-// A container that is not asked for any more is not awaited, whether its node shows the others or not.
-func TestAsksForLess(t *testing.T) {
+// TestContainerRemovedFromPod: a container that the pod no longer has is not awaited, whether the node shows the other containers
+// or not.
+func TestContainerRemovedFromPod(t *testing.T) {
 	c := New(patience)
 	agent := newNode(t, "core:4", hybrid.Options{})
 	both, one := pod(t, "web", sensitive("app", 1000), sensitive("job", 2000)), pod(t, "web", sensitive("app", 1000))
@@ -72,7 +73,7 @@ func TestCancel(t *testing.T) {
 	c.Cancel("web")
 	wants(t, c, "n", big, "")
 	c.Cancel("web")
-	c.Bound("n", web, start) // told of it after the failure
+	c.Bound("n", web, start) // the binding is known after the failure
 	wants(t, c, "n", big, "no capacity (500m missing)")
 	c.Forget("web")
 
@@ -86,7 +87,7 @@ func TestCancel(t *testing.T) {
 	wants(t, c, "n", big, "no capacity (500m missing)")
 }
 
-// What is asked about a pod that leaves takes nothing away from it.
+// TestFitsWithout: a query without a leaving pod does not change the state of that pod.
 func TestFitsWithout(t *testing.T) {
 	c := New(patience)
 	agent := newNode(t, "core:4", hybrid.Options{})
@@ -110,8 +111,8 @@ func TestFitsWithout(t *testing.T) {
 	}
 }
 
-// A node that runs what it was given and does not report it takes no more, until it reports.
-func TestSilentNode(t *testing.T) {
+// TestNodeWithoutReport: a node that runs its pods and does not report them takes no more pods until it reports.
+func TestNodeWithoutReport(t *testing.T) {
 	c := New(patience)
 	agent := newNode(t, "core:4", hybrid.Options{})
 	web, next := pod(t, "web", sensitive("app", 1000)), pod(t, "next", sensitive("app", 1000))
@@ -145,7 +146,8 @@ func TestSilentNode(t *testing.T) {
 	}
 }
 
-// After a start of the scheduler its own pods count as before: nobody gets what is left where they have no room.
+// TestPlannedPods: after a restart of the scheduler, its earlier pods count as before. If they lack CPUs, no other pod
+// gets the rest.
 func TestPlannedPods(t *testing.T) {
 	for _, planned := range []bool{false, true} {
 		c := New(patience)
@@ -166,8 +168,8 @@ func TestPlannedPods(t *testing.T) {
 	}
 }
 
-// A pod is told of while its node reports: for the race detector.
-func TestToldWhileReporting(t *testing.T) {
+// TestPodsDuringReport: pods arrive while their node reports, for the race detector.
+func TestPodsDuringReport(t *testing.T) {
 	c := New(patience)
 	web := pod(t, "web", sensitive("app", 1000))
 	empty, full := newNode(t, "core:4", hybrid.Options{}), newNode(t, "core:4", hybrid.Options{})

@@ -6,7 +6,8 @@ import (
 	"github.com/candor-project/candor/hybrid"
 )
 
-// A node that comes back as another machine has what that has: who was promised room waits for it, and goes before others.
+// TestMachineChanges: a node that returns as another machine has the CPUs of that machine. Pods with a reservation
+// wait for these CPUs and have priority over others.
 func TestMachineChanges(t *testing.T) {
 	c := New(patience)
 	c.Report("n", 1, newNode(t, "core:4", hybrid.Options{}), start)

@@ -7,7 +7,7 @@ import (
 	"github.com/candor-project/candor/hybrid"
 )
 
-// A preview is what Reserve gives afterwards, and changes nothing before.
+// TestPreview: a preview is equal to the result of the later Reserve, and changes nothing.
 func TestPreview(t *testing.T) {
 	c := New(patience)
 	c.Report("n", 1, newNode(t, "core:4", hybrid.Options{}), start)

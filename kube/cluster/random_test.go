@@ -13,7 +13,7 @@ import (
 	"github.com/candor-project/candor/kube/nodecpu"
 )
 
-// A world is a cluster of one node beside the node itself, and what is known to belong there.
+// A world is a cluster of one node, the node itself, and the pods that belong to the node.
 type world struct {
 	t       *testing.T
 	rt      *rapid.T
@@ -27,9 +27,9 @@ type world struct {
 	next    int
 }
 
-// Whatever comes in whatever order, what is known of the node has all that its report has and all that is reserved, asking changes
-// nothing, and in the end nothing is left but the report.
-func TestNothingIsGivenTwice(t *testing.T) {
+// TestRandomEvents: after random events in random order, the cluster's node has all containers of its report
+// and all reservations. Queries change nothing. In the end only the report remains.
+func TestRandomEvents(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		w := &world{t: t, rt: rt, c: New(patience), agent: newNode(t, "numa:2 core:2 pu:2", hybrid.Options{MinShared: 300}),
 			made: map[string]bool{}, live: map[string]*Pod{}, held: map[string]*Pod{}}
@@ -92,7 +92,7 @@ func (w *world) bind(rt *rapid.T) {
 	w.c.Bound("n", p, start.Add(time.Second))
 }
 
-// await asks for the room of a pod that the cluster is not told of yet, and reserves it at times.
+// await asks for the CPUs of a pod whose binding the cluster does not know yet, and sometimes reserves them.
 func (w *world) await(rt *rapid.T) {
 	p, leaves := w.draw(rt), w.any(rt)
 	present := map[string]bool{}
@@ -165,7 +165,7 @@ func keys[V any](m map[string]V) []string {
 	return all
 }
 
-// ask asks all that can be asked.
+// ask makes each kind of query.
 func (w *world) ask(rt *rapid.T) {
 	p := w.draw(rt)
 	before := w.c.lookup("n").current.Grants()
@@ -193,7 +193,7 @@ func (w *world) ask(rt *rapid.T) {
 	}
 }
 
-// check holds what is known against what is reported and reserved.
+// check compares the cluster's node with the reports and the reservations.
 func (w *world) check(rt *rapid.T) {
 	now := w.c.lookup("n").current
 	for _, g := range w.last.Grants() {
@@ -212,7 +212,7 @@ func (w *world) check(rt *rapid.T) {
 	}
 }
 
-// isPassing reports whether a container gives its room to others of its pod.
+// isPassing reports whether a container releases its CPUs to other containers of its pod.
 func (w *world) isPassing(h nodecpu.Holder) bool {
 	p := w.live[h.Pod]
 	return p != nil && slices.ContainsFunc(p.containers, func(c Container) bool { return c.Name == h.Container && c.RunsToCompletion })

@@ -7,7 +7,7 @@ import (
 	"github.com/candor-project/candor/hybrid"
 )
 
-// A pod that is resized counts with the larger of what it asks for and what its node shows.
+// TestResized: a pod in a resize counts with the larger of its request and the amount in the node's report.
 func TestResized(t *testing.T) {
 	c := New(patience)
 	agent := newNode(t, "core:4", hybrid.Options{})
@@ -37,7 +37,7 @@ func TestResized(t *testing.T) {
 	wants(t, c, "n", half, "")
 }
 
-// A resize for which there is no room holds nobody up, and one that its node does not make is given up.
+// TestResizeRefused: a resize that does not fit blocks no other pod, and a resize that its node refuses is dropped.
 func TestResizeRefused(t *testing.T) {
 	c := New(patience)
 	agent := newNode(t, "core:4", hybrid.Options{})

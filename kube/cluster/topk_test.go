@@ -13,7 +13,7 @@ import (
 	"github.com/candor-project/candor/hybrid"
 )
 
-// A race ends as all nodes would stand if each were asked, whatever has happened since the seats were taken.
+// TestBest: the search returns the same nodes as a query of every node, after any changes since the last search.
 func TestBest(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		rng := rand.New(rand.NewPCG(rapid.Uint64().Draw(rt, "seed"), 0))
@@ -85,8 +85,9 @@ func TestManyCrowds(t *testing.T) {
 	}
 }
 
-// What a node refuses a pod since it has it already, it does not refuse others that ask for the same.
-func TestOwnRefusal(t *testing.T) {
+// TestRefusalOfOwnPod: a node that refuses a pod because it already has the pod does not refuse other pods with the same
+// requests.
+func TestRefusalOfOwnPod(t *testing.T) {
 	c := New(patience)
 	n, there := newNode(t, "numa:2 core:2 pu:2", hybrid.Options{}), pod(t, "there", sensitive("app", 1000))
 	create(t, n, there)
@@ -112,7 +113,7 @@ func anyNode(t *testing.T, rng *rand.Rand) *hybrid.Node {
 	return newNode(t, machines[rng.IntN(len(machines))], options)
 }
 
-// happen does to a node one of the things that change what it is to pods.
+// happen applies a random change to a node that affects the placement of pods.
 func happen(t *testing.T, rng *rand.Rand, c *Cluster, name string) {
 	uid, version := fmt.Sprint("other-", rng.IntN(20)), c.Version(name)+1
 	one := pod(t, uid, draw(rng, "app"))
@@ -135,7 +136,7 @@ func happen(t *testing.T, rng *rand.Rand, c *Cluster, name string) {
 	}
 }
 
-// naiveBest asks every node.
+// naiveBest queries every node.
 func naiveBest(c *Cluster, p *Pod, names []string, amounts []Amounts, most int) []int {
 	var fits []int
 	ranks := make([]fleet.Rank, len(names))
@@ -185,8 +186,8 @@ func crowded(t *testing.T, rng *rand.Rand, n *hybrid.Node) *hybrid.Node {
 	return n
 }
 
-// What kube-scheduler's loop over nodes is narrowed by, of so many nodes, where pods ask for what others asked for before, and where
-// each asks for something else.
+// BenchmarkBest measures the search that preselects nodes for kube-scheduler, by the number of nodes: for pods with
+// repeated requests, and for pods with different requests.
 func BenchmarkBest(b *testing.B) {
 	for _, machine := range []string{"core:16", "pack:2 numa:1 l3:2 core:8 pu:2"} {
 		for _, nodes := range []int{1000, 5000} {

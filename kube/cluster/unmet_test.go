@@ -74,7 +74,8 @@ func TestOnlyClaimedCPUsWait(t *testing.T) {
 	wants(t, c, "n", pod(t, "whole", sensitive("app", 1000)), "")
 }
 
-// A reservation ends as soon as its node knows the pod and has no room for it by a later report, and not before.
+// TestUnmet: a reservation ends as soon as its node knows the pod and a later report has no room for it, and not
+// before.
 func TestUnmet(t *testing.T) {
 	whole := pod(t, "whole", sensitive("app", 2000))
 	for name, test := range map[string]struct {
@@ -157,7 +158,7 @@ func TestUnmet(t *testing.T) {
 	}
 }
 
-// What was not promised by this scheduler, or is not bound, waits for its time.
+// TestUnmetOfOthers: reservations of other schedulers, and of pods that are not bound, last until they expire.
 func TestUnmetOfOthers(t *testing.T) {
 	c := New(patience)
 	agent := newNode(t, "core:4", hybrid.Options{})
@@ -222,8 +223,8 @@ func TestHeldIsNotUnmet(t *testing.T) {
 	}
 }
 
-// What goes beside a blocked pod does not make the part smaller that the pod could have at once.
-func TestClaimIsKept(t *testing.T) {
+// TestClaimStays: a pod placed beside a blocked pod does not reduce the CPUs that the blocked pod could have at once.
+func TestClaimStays(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		options := hybrid.Options{MinShared: hybrid.Milli(rapid.SampledFrom([]int{0, 300}).Draw(rt, "minShared"))}
 		c, agent := New(patience), newNode(t, "numa:2 core:4 pu:2", options)
@@ -264,7 +265,7 @@ func TestClaimIsKept(t *testing.T) {
 	})
 }
 
-// claimed is what a blocked pod has of its node.
+// claimed returns the CPU time on a node that is claimed for a blocked pod.
 func claimed(n *node, p *Pod) (sum hybrid.Milli) {
 	for _, r := range p.Lasting() {
 		if g, ok := n.current.Grant(r.ID); ok {

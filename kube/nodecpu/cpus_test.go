@@ -27,7 +27,7 @@ func TestFormatCPUs(t *testing.T) {
 	}
 }
 
-// What is written is read as the same, and nothing else is.
+// TestParseCPUs: a written list parses to the same set, and other texts are refused.
 func TestParseCPUs(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		var own cpuset.Set

@@ -56,7 +56,7 @@ func report(t rapid.TB, n *hybrid.Node) *v1alpha1.NodeCPUStatus {
 	return &back
 }
 
-// text is all that a node tells of itself.
+// text returns the complete state of a node as text.
 func text(n *hybrid.Node) string {
 	p, o := n.Pools(), n.Options()
 	return fmt.Sprintf("usable %v pools %v | %v | %v shared %v minShared %v %v moves %d %d\n%+v\n",
@@ -136,7 +136,7 @@ func drawRequest(t *rapid.T, id string) hybrid.Request {
 	return r
 }
 
-// step does one operation on a node, and returns what came of it.
+// step applies an operation to a node and returns the result as text.
 func step(t rapid.TB, n *hybrid.Node, release bool, r hybrid.Request) string {
 	plan, err := n.Plan(r)
 	if release {

@@ -43,7 +43,7 @@ func TestRoundTrip(t *testing.T) {
 	})
 }
 
-// A grant that has lost a CPU is told as such, and has lost it there too.
+// TestLost: a lost CPU of a grant is in the report, and in the node that is restored from the report.
 func TestLost(t *testing.T) {
 	requests := []hybrid.Request{{ID: uid(1) + "/web", Limit: 2000}, {ID: uid(2) + "/db", Limit: 1500}}
 	before := newNode(t, parse(t, "core:4 pu:1"), hybrid.Options{}, requests...)
@@ -147,7 +147,7 @@ func TestBadReports(t *testing.T) {
 	}
 }
 
-// A report of 250 pods, with what the cluster adds to it, is no longer than 30 KiB.
+// TestSize: a report of 250 pods, with the fields that the API server adds, has at most 30 KiB.
 func TestSize(t *testing.T) {
 	s := Status(mixed(t, 250), HolderOf)
 	data, err := json.Marshal(v1alpha1.NodeCPU{Status: s})
@@ -161,7 +161,7 @@ func TestSize(t *testing.T) {
 	}
 }
 
-// A report that is taken says the same when it is told again, whoever wrote it.
+// FuzzNode: an accepted report is equal to the report of the node that is restored from it.
 func FuzzNode(f *testing.F) {
 	for _, pods := range []int{0, 3, 10} {
 		s := Status(mixed(f, pods), HolderOf)

@@ -24,8 +24,8 @@ func pod(t *testing.T, container, status, conditions string) *Pod {
 	return p
 }
 
-// While a container is resized the larger counts of what its node has agreed to and what it is to have, but not what
-// the node will never give.
+// TestResized: during a resize, the larger of the allocated and the desired amount counts, but never an amount that
+// the node has refused as infeasible.
 func TestResized(t *testing.T) {
 	const (
 		three      = `"resources":{"limits":{"cpu":"3"},"requests":{"cpu":"3"}}`
@@ -55,8 +55,8 @@ func TestResized(t *testing.T) {
 	}
 }
 
-// What is said beside the pod counts where the pod says nothing, and all of it is told.
-func TestBeside(t *testing.T) {
+// TestNamespaceDefaults: settings of the namespace apply if the pod has none, and the answer lists all of them.
+func TestNamespaceDefaults(t *testing.T) {
 	p := pod(t, `"resources":{"limits":{"cpu":"1"}}`, `"state":{}`, "")
 	a, err := Read(p, Context{Namespace: profile.Values{"class": "flexible", "topology": "single-numa"}, Defaults: profile.Values{"policy": "best-effort"}})
 	if err != nil {
@@ -71,7 +71,7 @@ func TestBeside(t *testing.T) {
 	}
 }
 
-// An amount that anybody may have written does not keep who reads it busy for ever.
+// TestAmounts: parsing an amount with a huge exponent ends at once.
 func TestAmounts(t *testing.T) {
 	for _, amount := range []string{"1e2147483647", "1e-2147483647", "1E+999999999999", "1e-99999999999", "1e999999"} {
 		for _, name := range []string{CPU, Memory} {

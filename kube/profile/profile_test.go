@@ -32,7 +32,7 @@ func selector(labels map[string]string) *v1alpha1.PodSelector {
 	return s
 }
 
-// Taking away what the five places say, one by one, shows the next.
+// TestOrder: all five places set a value. The test removes them one by one, and each time the next place decides.
 func TestOrder(t *testing.T) {
 	pod := &Pod{Labels: map[string]string{"app": "web"}, Annotations: map[string]string{
 		kube.ContainerKey("topology", "app"): "single-numa", kube.PodKey("topology"): "single-l3", "other.example/x": "y",
@@ -62,8 +62,8 @@ func TestOrder(t *testing.T) {
 	}
 }
 
-// Each setting is resolved for itself: one place may say the class, another the policy.
-func TestPlacesAddUp(t *testing.T) {
+// TestSettingsResolveSeparately: each setting is resolved separately: one place can set the class and another the policy.
+func TestSettingsResolveSeparately(t *testing.T) {
 	pod := &Pod{Labels: map[string]string{"app": "web"}, Annotations: map[string]string{kube.PodKey("class"): "sensitive"}}
 	profiles := []Profile{mustRead(t, "a", v1alpha1.CPUProfileSpec{Selector: &v1alpha1.PodSelector{}, Class: "flexible", Policy: "best-effort"})}
 	r, err := Resolve(pod, Container{Name: "app"}, profiles, Values{"view": "affinity", "policy": "strict"}, Values{"period": "20ms"})
@@ -109,7 +109,8 @@ func TestWhoIsMeant(t *testing.T) {
 	}
 }
 
-// Of profiles that differ the stricter counts, in whatever order they come, and a line says so.
+// TestConflicts: of two profiles with different values the stricter value wins, in any order of the profiles, and a
+// line reports the conflict.
 func TestConflicts(t *testing.T) {
 	all := &v1alpha1.PodSelector{}
 	a := mustRead(t, "a", v1alpha1.CPUProfileSpec{Selector: all, Class: "flexible", Topology: "single-l3"})
@@ -132,7 +133,7 @@ func TestConflicts(t *testing.T) {
 	}
 }
 
-// Strictness knows every word that a profile can say, and no other.
+// TestStrictness: the order of strictness has each value that a profile accepts, and no other value.
 func TestStrictness(t *testing.T) {
 	for _, name := range settingNames {
 		for _, value := range strictness[name] {
@@ -190,8 +191,8 @@ func TestBadAnnotations(t *testing.T) {
 	}
 }
 
-// Whatever the places say: each value that comes out is one that a place has said, the order of the profiles does not matter, and
-// a conflict is told exactly where profiles that count differ.
+// TestAnyPlaces: for random places, each resolved value comes from a place, the order of the profiles has no effect,
+// and a conflict is reported exactly if effective profiles differ.
 func TestAnyPlaces(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		draw := func(what string) Values {
@@ -247,7 +248,7 @@ func TestAnyPlaces(t *testing.T) {
 	})
 }
 
-// oracle is the strictest value that any profile says, and whether another says another.
+// oracle returns the strictest value of a setting in the profiles, and whether the profiles differ.
 func oracle(name string, profiles []Profile) (value string, differ bool) {
 	said := map[string]bool{}
 	for _, p := range profiles {
@@ -263,7 +264,7 @@ func oracle(name string, profiles []Profile) (value string, differ bool) {
 	return "", false
 }
 
-// A profile that somebody has written is taken or refused in one line, and nothing crashes.
+// FuzzProfile: any profile is accepted, or refused with an error of one line.
 func FuzzProfile(f *testing.F) {
 	f.Add([]byte(`{"selector":{"matchLabels":{"app":"web"}},"class":"sensitive","policy":"strict"}`), "app", "web", "nginx:1")
 	f.Add([]byte(`{"images":["*/spark/*","a*b*c"],"topology":"single-l3"}`), "", "", "x/spark/y")

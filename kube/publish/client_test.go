@@ -69,7 +69,8 @@ func TestAnswers(t *testing.T) {
 	}
 }
 
-// An agent does not wait for somebody who logs in, and tells its token to nobody who cannot prove that he is the API server.
+// TestAgentsAreUnattended: an agent refuses a kubeconfig with an interactive login, and sends its token only to a
+// server with a verified certificate.
 func TestAgentsAreUnattended(t *testing.T) {
 	for want, text := range map[string]string{
 		"an interactive login is not possible": apitest.Kubeconfig("https://a", "", "exec: {apiVersion: client.authentication.k8s.io/v1, command: login, interactiveMode: Never}"),
@@ -82,7 +83,8 @@ func TestAgentsAreUnattended(t *testing.T) {
 	}
 }
 
-// An object of a former Node of the same name, which the garbage collector is about to delete, is taken over at once; others stay.
+// TestObjectOfFormerNode: the publisher replaces the object of a former Node of the same name at once. The garbage
+// collector would delete it soon. Objects of other nodes stay.
 func TestObjectOfFormerNode(t *testing.T) {
 	node := metav1.OwnerReference{APIVersion: "v1", Kind: "Node", Name: "node", UID: "second"}
 	former := node

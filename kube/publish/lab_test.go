@@ -24,14 +24,15 @@ import (
 
 var nodeCPUs = schema.GroupResource{Group: "candor.dev", Resource: v1alpha1.NodeCPUs}
 
-// A cluster stands for the API server, whose faults cannot be had at will. The real one's answers are tested in e2e/kubernetes.
+// A cluster is a fake API server, because the faults of a real API server cannot be provoked. e2e/kubernetes tests
+// with a real API server.
 type cluster struct {
 	sync.Mutex // the test has it, but for the time that it lets go by
 
 	object *v1alpha1.NodeCPU
 	fault  error        // of every call
 	lost   bool         // writes happen, and the answer does not come
-	older  bool         // keeps less than it is told
+	older  bool         // drops fields of each object, as an older version does
 	cpu    hybrid.Milli // allocatable
 	calls  int
 	writes []time.Time
@@ -80,7 +81,7 @@ func (c *cluster) allocatable(context.Context) (hybrid.Milli, error) {
 	return c.cpu, c.fault
 }
 
-// A lab is a publisher of a node, and what it says.
+// A lab is a publisher of a node with its log.
 type lab struct {
 	t         *testing.T
 	cluster   cluster
@@ -147,7 +148,7 @@ func (l *lab) after(d time.Duration) {
 	l.cluster.Lock()
 }
 
-// grants is how many the cluster knows of.
+// grants returns the number of grants in the cluster's object.
 func (l *lab) grants() int { return len(l.cluster.object.Status.Grants) }
 
 func (l *lab) lines(what string) int { return strings.Count(l.log.String(), what) }

@@ -12,7 +12,8 @@ import (
 	"github.com/candor-project/candor/metrics"
 )
 
-// Changes come through at most once a second, the last one too; without a change nothing is written.
+// TestWritesAtMostOnceASecond: changes are written at most once a second, also the last change. Without a change
+// nothing is written.
 func TestWritesAtMostOnceASecond(t *testing.T) {
 	inLab(t, func(l *lab) {
 		for i := range 100 {
@@ -42,11 +43,11 @@ func TestWritesAtMostOnceASecond(t *testing.T) {
 	})
 }
 
-// What other programs change is found without a word from them.
-func TestLooksByItself(t *testing.T) {
+// TestPollsForChanges: the publisher finds changes by other candor processes without a notification.
+func TestPollsForChanges(t *testing.T) {
 	inLab(t, func(l *lab) {
 		l.change(1)
-		<-l.changed // nobody was told
+		<-l.changed // drop the notification
 		l.after(checkInterval + interval)
 		if l.grants() != 1 {
 			t.Error("not found")
@@ -77,7 +78,7 @@ func TestServerAway(t *testing.T) {
 	})
 }
 
-// Each reason is said once, when it begins.
+// TestReasons: each reason of a failure is logged once, when it begins.
 func TestReasons(t *testing.T) {
 	inLab(t, func(l *lab) {
 		for reason, fault := range map[metrics.Reason]error{
@@ -100,8 +101,8 @@ func TestReasons(t *testing.T) {
 	})
 }
 
-// What a stranger writes is written over, and the counter goes on from what is there.
-func TestStranger(t *testing.T) {
+// TestForeignWriter: the publisher overwrites a foreign change, and continues the counter from the foreign value.
+func TestForeignWriter(t *testing.T) {
 	inLab(t, func(l *lab) {
 		l.change(1)
 		l.after(2 * interval)
@@ -114,7 +115,7 @@ func TestStranger(t *testing.T) {
 	})
 }
 
-// An object that is removed comes back, though the node has nothing new.
+// TestRemoved: the publisher creates a removed object again, also if the node has not changed.
 func TestRemoved(t *testing.T) {
 	inLab(t, func(l *lab) {
 		l.change(1)
@@ -127,7 +128,7 @@ func TestRemoved(t *testing.T) {
 	})
 }
 
-// A write whose answer is lost is not written again.
+// TestAnswerLost: a write whose answer was lost is not repeated.
 func TestAnswerLost(t *testing.T) {
 	inLab(t, func(l *lab) {
 		l.after(2 * interval)
@@ -143,7 +144,7 @@ func TestAnswerLost(t *testing.T) {
 	})
 }
 
-// A cluster that does not know all fields yet is not told the same again and again.
+// TestOlderCluster: the publisher does not repeat a write if the cluster drops unknown fields.
 func TestOlderCluster(t *testing.T) {
 	inLab(t, func(l *lab) {
 		l.cluster.older = true

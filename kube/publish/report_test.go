@@ -47,7 +47,7 @@ func snapshot(t *testing.T) *host.Snapshot {
 	return s
 }
 
-// A report says of each container whose it is: a pod's by the pod's UID, another by its name on the machine.
+// TestReportOf: a report identifies the container of a pod by the UID of the pod, and another container by its name.
 func TestReportOf(t *testing.T) {
 	state := snapshot(t)
 	policy := func() hybrid.Policy { return hybrid.BestEffort }

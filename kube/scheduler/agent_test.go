@@ -14,16 +14,16 @@ import (
 	"github.com/candor-project/candor/topology"
 )
 
-// An agent is what makes containers on a node and reports it, when the test wants it to.
+// An agent creates the containers of pods on a node and reports the node when the test demands it.
 type agent struct {
 	t      testing.TB
 	p      *plane
 	name   string
 	node   *hybrid.Node
 	object *v1alpha1.NodeCPU
-	clock  time.Duration                 // how far it is ahead of others
-	edit   func(*v1alpha1.NodeCPUStatus) // what it says otherwise; nil: nothing
-	more   map[string]any                // what it says that this version does not know
+	clock  time.Duration                 // offset of the node's clock
+	edit   func(*v1alpha1.NodeCPUStatus) // changes each report; nil: no change
+	more   map[string]any                // additional fields of each report, from a later version
 }
 
 // addAgent adds a node with Candor, which has reported.
@@ -53,7 +53,7 @@ func (p *plane) addAgent(t testing.TB, name, machine string) *agent {
 	return a
 }
 
-// report writes what the node has.
+// report writes the report of the node.
 func (a *agent) report() {
 	a.t.Helper()
 	counter := a.object.Status.Counter
@@ -71,7 +71,7 @@ func (a *agent) report() {
 	a.object.ResourceVersion = made.GetResourceVersion()
 }
 
-// create makes the containers of a pod that is bound to the node. There has to be room: that is what the scheduler promises.
+// create creates the containers of a pod that is bound to the node. The scheduler guarantees that there is room.
 func (a *agent) create(pod *v1.Pod) {
 	a.t.Helper()
 	if pod.Spec.NodeName != a.name {
@@ -116,7 +116,7 @@ func (a *agent) put(requests ...hybrid.Request) {
 	a.report()
 }
 
-// requestsOf are what the lasting containers of a pod ask of their node.
+// requestsOf returns the requests of a pod's containers, without init containers that end.
 func requestsOf(pod *v1.Pod) ([]hybrid.Request, error) {
 	asks, err := boundPod(pod)
 	if err != nil {

@@ -24,7 +24,7 @@ import (
 const (
 	cpus   = 16
 	memory = int64(64) << 30
-	half   = 5e8 // of the largest machine of the trace (trace.LargestMachine): what most of its machines have
+	half   = 5e8 // size of most machines in the trace, as a part of the largest machine (trace.LargestMachine)
 )
 
 // An asking is one container of the trace, scaled to the nodes; half of the jobs are sensitive.
@@ -171,7 +171,7 @@ func (p *plane) submit(t *testing.T, name string, a *asking) *v1.Pod {
 	}
 }
 
-// askScheduler asks a scheduler for a page; words are names and values.
+// askScheduler gets a page from a scheduler, with names and values as parameters.
 func (p *plane) askScheduler(t *testing.T, c *child, page string, words ...string) []byte {
 	t.Helper()
 	config := rest.CopyConfig(p.config)
@@ -198,7 +198,7 @@ func (p *plane) metrics(t *testing.T, c *child) map[string]*dto.MetricFamily {
 	return families
 }
 
-// nodeTimes reads from a scheduler's metrics what one pod and one node have taken, in words.
+// nodeTimes formats the times for a pod and for a node from a scheduler's metrics.
 func (p *plane) nodeTimes(t *testing.T, c *child) string {
 	t.Helper()
 	words := ""

@@ -39,7 +39,7 @@ func (h *bindHandle) ClientSet() kubernetes.Interface           { return h.clien
 func (h *bindHandle) EventRecorder() events.EventRecorderLogger { return h.events }
 func (*bindHandle) APICacher() fwk.APICacher                    { return nil }
 
-// bindings are those that were asked for.
+// bindings returns the requested bindings.
 func (h *bindHandle) bindings() (all []*v1.Binding) {
 	for _, a := range h.client.Actions() {
 		all = append(all, a.(clienttesting.CreateAction).GetObject().(*v1.Binding))
@@ -47,8 +47,8 @@ func (h *bindHandle) bindings() (all []*v1.Binding) {
 	return all
 }
 
-// One call binds a pod and says what it is planned as; one that lacks nothing is the next binder's. An event tells of profiles that
-// differ when the pod is bound, and only then.
+// TestBind: one call binds a pod and writes its plan. A pod that lacks no annotation is left to the next binder. If
+// profiles conflict, an event reports it when the pod is bound, and not before.
 func TestBind(t *testing.T) {
 	refuses := errors.New("no")
 	its := grants{{Request: hybrid.Request{ID: "u/app", Class: hybrid.Sensitive}, Exclusive: cpuset.Of(3)}}
@@ -103,7 +103,8 @@ func TestBind(t *testing.T) {
 	}
 }
 
-// A configuration by which the default binder has the pods first ends the scheduler with a line that says what is missing.
+// TestBindsFirst: a configuration with the default binder first ends the scheduler with a line that names the missing
+// setting.
 func TestBindsFirst(t *testing.T) {
 	p := wantLab(t)
 	defer p.clear(t)

@@ -13,7 +13,7 @@ import (
 	"github.com/candor-project/candor/kube/podcpu"
 )
 
-// drawList draws what somebody asks for of a few resources.
+// drawList draws amounts of a few resources.
 func drawList(t *rapid.T, name string) v1.ResourceList {
 	list := v1.ResourceList{}
 	for _, kind := range []v1.ResourceName{v1.ResourceCPU, v1.ResourceMemory, "example.com/gpu"} {
@@ -24,7 +24,7 @@ func drawList(t *rapid.T, name string) v1.ResourceList {
 	return list
 }
 
-// drawPod draws a pod with what Kubernetes counts of it.
+// drawPod draws a pod with the fields that Kubernetes counts.
 func drawPod(t *rapid.T) *v1.Pod {
 	pod := &v1.Pod{}
 	draw := func(name string, statuses *[]v1.ContainerStatus) v1.Container {
@@ -64,7 +64,8 @@ func drawPod(t *rapid.T) *v1.Pod {
 	return pod
 }
 
-// A pod counts as Kubernetes' own scheduler counts it, whether it is read here or from what the API server sends.
+// TestRequestsAsKubernetesCounts: the requests of a pod are equal to those of kube-scheduler, for a typed pod and for
+// its JSON.
 func TestRequestsAsKubernetesCounts(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		text, err := json.Marshal(drawPod(rt))

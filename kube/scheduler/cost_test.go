@@ -26,10 +26,11 @@ import (
 	"github.com/candor-project/candor/topology"
 )
 
-// TestCost measures what the plugin costs candor-scheduler, on an otherwise idle machine; docs/benchmarks/scheduler.md has the figures. The same
-// program, with the plugin and without, takes turns at placing the same pods on the same nodes.
+// TestCost measures the cost of the plugin for candor-scheduler, on an otherwise idle machine;
+// docs/benchmarks/scheduler.md has the figures. The same program, with the plugin and without, takes turns at placing
+// the same pods on the same nodes.
 //
-//	make cost-kubernetes NODES=1000,5000 PODS=2000 ROUNDS=7
+// \tmake cost-kubernetes NODES=1000,5000 PODS=2000 ROUNDS=7
 func TestCost(t *testing.T) {
 	sizes := os.Getenv("CANDOR_COST_NODES")
 	if sizes == "" {
@@ -71,7 +72,7 @@ func number(t *testing.T, name string) int {
 	return n
 }
 
-// A run is what one scheduler took for all pods.
+// A run holds the measurements of a scheduler that placed all pods.
 type run struct {
 	rate     float64 // pods a second, from the first binding to the last
 	heap     float64 // bytes that live at the end
@@ -86,7 +87,7 @@ func (r run) String() string {
 		r.rate, r.own, r.control, r.heap/(1<<20), r.resident/(1<<20), r.times)
 }
 
-// compare says what all rounds say together: medians, and least and most.
+// compare summarizes all rounds: medians, minima and maxima.
 func compare(with, without []run, nodes int) string {
 	var rates, bare, ratios, own, bareOwn, all, bareAll, times, heaps []float64
 	for i := range with {
@@ -105,7 +106,7 @@ func compare(with, without []run, nodes int) string {
 func spread(values []float64) string  { return spreadIn("%.1f [%.1f %.1f]", values) }
 func spread2(values []float64) string { return spreadIn("%.2f [%.2f %.2f]", values) }
 
-// spreadIn says a median, the least and the most.
+// spreadIn formats the median, the minimum and the maximum.
 func spreadIn(form string, values []float64) string {
 	sorted := slices.Sorted(slices.Values(values))
 	return fmt.Sprintf(form, (sorted[len(sorted)/2]+sorted[(len(sorted)-1)/2])/2, sorted[0], sorted[len(sorted)-1])
@@ -240,7 +241,7 @@ func (p *plane) untilBound(t *testing.T, pods int, began func()) time.Duration {
 	return last.Sub(first)
 }
 
-// cpuTime is what processes have used, in seconds.
+// cpuTime returns the CPU time of processes in seconds.
 func cpuTime(t *testing.T, all ...*exec.Cmd) (sum float64) {
 	t.Helper()
 	for _, c := range all {
@@ -263,7 +264,7 @@ func cpuTime(t *testing.T, all ...*exec.Cmd) (sum float64) {
 
 var heapAlloc = regexp.MustCompile(`(?m)^# HeapAlloc = (\d+)$`)
 
-// heap is what lives on a scheduler's heap after a collection, in bytes.
+// heap returns the size of a scheduler's heap after a garbage collection, in bytes.
 func (p *plane) heap(t *testing.T, c *child) float64 {
 	t.Helper()
 	found := heapAlloc.FindSubmatch(p.askScheduler(t, c, "/debug/pprof/heap", "gc", "1", "debug", "1"))

@@ -19,7 +19,7 @@ import (
 	"github.com/candor-project/candor/topology"
 )
 
-// A queue notes who is woken.
+// A queue records the pods that are woken.
 type queue struct{ woken []string }
 
 func (q *queue) Activate(_ klog.Logger, pods map[string]*v1.Pod) {
@@ -28,8 +28,8 @@ func (q *queue) Activate(_ klog.Logger, pods map[string]*v1.Pod) {
 	}
 }
 
-// A reservation whose time has passed is given up, and an event of the pod says so; but not of one that somebody else has bound. Who
-// waits for the room is woken.
+// TestExpired: a reservation expires with an event, unless another scheduler has bound the pod. Pods that wait for its
+// CPUs are woken.
 func TestExpired(t *testing.T) {
 	registerMetrics()
 	m, err := topology.Parse("core:4")

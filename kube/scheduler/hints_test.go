@@ -41,7 +41,8 @@ func newReport(t *testing.T, version int, containers ...hybrid.Request) *unstruc
 	return toUnstructured(t, object)
 }
 
-// A refused pod is woken by what helps it, and by nothing else; an event may come before the plugin's own informer has it.
+// TestHints: only events that can help a refused pod wake it. An event can arrive before the plugin's own informer has
+// the change.
 func TestHints(t *testing.T) {
 	p := &Plugin{shared: newTestShared()}
 	p.sources.namespaces = corelisters.NewNamespaceLister(cache.NewIndexer(cache.MetaNamespaceKeyFunc, nil))

@@ -26,7 +26,7 @@ func (p *plane) addMany(t testing.TB, prefix string, count int) {
 	}
 }
 
-// allBound waits until every pod is bound, and has the agents make them all, who have heard of none before.
+// allBound waits until every pod is bound. The agents then create all pods that they have not created yet.
 func (p *plane) allBound(t testing.TB, agents map[string]*agent) {
 	t.Helper()
 	until(t, "all pods are bound", func() bool {
@@ -63,8 +63,8 @@ func (p *plane) binding(t *testing.T, c *child) int {
 	return 0
 }
 
-// A scheduler that is killed while pods are reserved and not bound leaves nothing behind that the next one would stumble over,
-// and that one counts what was bound, though no node has reported it.
+// TestKilledBetweenReserveAndBind: if a scheduler is killed between reservation and binding, the next scheduler works,
+// and counts bound pods although no node has reported them.
 func TestKilledBetweenReserveAndBind(t *testing.T) {
 	p := wantLab(t)
 	first := p.startScheduler(t, setup{qps: 5}) // so that pods wait for their binding
@@ -85,7 +85,8 @@ func TestKilledBetweenReserveAndBind(t *testing.T) {
 	p.allBound(t, agents)
 }
 
-// Of two schedulers the second goes on when the first is gone, and has lost nothing of what that has bound.
+// TestTwoSchedulers: when the first of two schedulers ends, the second continues and counts all pods that the first
+// has bound.
 func TestTwoSchedulers(t *testing.T) {
 	p := wantLab(t)
 	first := p.startScheduler(t, setup{leases: true})

@@ -27,7 +27,7 @@ var (
 	nodeCPUs = v1alpha1.GroupVersion.WithResource(v1alpha1.NodeCPUs)
 )
 
-const patience = time.Minute // for what takes milliseconds
+const patience = time.Minute // for operations of milliseconds
 
 // until waits until something is so.
 func until(t testing.TB, what string, is func() bool) {
@@ -72,7 +72,7 @@ func (p *plane) installObjects() error {
 	}
 }
 
-// clear removes what a test has made.
+// clear removes the objects of a test.
 func (p *plane) clear(t testing.TB) {
 	t.Helper()
 	now, all := metav1.DeleteOptions{GracePeriodSeconds: new(int64)}, metav1.ListOptions{}
@@ -242,7 +242,7 @@ func (p *plane) bound(t testing.TB, name string) *v1.Pod {
 	return pod
 }
 
-// refused waits until it is said why a pod has no node; the log has what was said before.
+// refused waits until the pod has the wanted reason for its refusal; the log has earlier reasons.
 func (p *plane) refused(t testing.TB, name, want string) {
 	t.Helper()
 	message, seen := "", ""

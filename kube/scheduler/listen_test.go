@@ -19,7 +19,7 @@ import (
 	"github.com/candor-project/candor/kube/v1alpha1"
 )
 
-// What comes by the informers is known: reports, pods that are bound and that are gone, nodes that are made again.
+// TestListen: the plugin learns reports, bound and deleted pods, and recreated nodes from its informers.
 func TestListen(t *testing.T) {
 	reports := v1alpha1.GroupVersion.WithResource(v1alpha1.NodeCPUs)
 	client := fake.NewClientset()

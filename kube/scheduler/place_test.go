@@ -20,7 +20,8 @@ func own(id string, limit hybrid.Milli) hybrid.Request {
 	return hybrid.Request{ID: id, Class: hybrid.Sensitive, Limit: limit}
 }
 
-// A pod goes where its CPUs are its own, and carries what it is and what was reserved; the next one sees that.
+// TestPlacement: a pod goes to the node with free exclusive CPUs. Its annotations have its class and its reserved
+// CPUs, and the next pod avoids these CPUs.
 func TestPlacement(t *testing.T) {
 	p := wantLab(t)
 	p.startScheduler(t, setup{})
@@ -53,7 +54,7 @@ func TestPlacement(t *testing.T) {
 	}
 }
 
-// What a user reads, and that the pod is woken by the one report that helps.
+// TestRefusalAndWakeUp: the message of a refused pod, and the report that wakes it. No other report wakes it.
 func TestRefusalAndWakeUp(t *testing.T) {
 	p := wantLab(t)
 	p.startScheduler(t, setup{})
@@ -99,8 +100,8 @@ func (a *agent) release(id string) {
 	}
 }
 
-// A pod of higher priority takes the CPUs of the fewest others, and gets them when the node has reported that they are free, whoever comes
-// between.
+// TestPreemption: a pod of higher priority preempts the fewest pods. It gets their CPUs when the node has reported the
+// CPUs as free, also if another pod arrives in between.
 func TestPreemption(t *testing.T) {
 	p := wantLab(t)
 	p.startScheduler(t, setup{})
@@ -180,7 +181,8 @@ func TestSeveralContainers(t *testing.T) {
 		"preemption: 0/1 nodes are available: 1 No preemption victims found for incoming pod.")
 }
 
-// A pod that its node does not report keeps its room until it is gone; a node whose report is gone has none for who needs it.
+// TestStaleAndMissingReports: a pod without a report of its node keeps its CPUs until it is deleted. A node whose
+// report is deleted takes no sensitive pods.
 func TestStaleAndMissingReports(t *testing.T) {
 	p := wantLab(t)
 	p.startScheduler(t, setup{})
@@ -212,7 +214,8 @@ func TestStaleAndMissingReports(t *testing.T) {
 	p.bound(t, "any")
 }
 
-// What a pod does not say its profile says, then its namespace; two that differ: the stricter. The pod carries the answer.
+// TestProfiles: a setting comes from the pod, else from its profile, else from its namespace. Of two conflicting
+// profiles the stricter wins. The pod's annotations have the result.
 func TestProfiles(t *testing.T) {
 	p := wantLab(t)
 	p.startScheduler(t, setup{})

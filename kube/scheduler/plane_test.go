@@ -31,7 +31,7 @@ type plane struct {
 	dynamic   dynamic.Interface
 }
 
-// lab is nil where no control plane is to be had; wantLab says how to have one.
+// lab is nil if no control plane is available; wantLab has the remedy.
 var lab *plane
 
 func wantLab(t testing.TB) *plane {
@@ -67,7 +67,7 @@ func TestMain(m *testing.M) {
 
 const token = "admintoken"
 
-// startPlane starts a control plane that keeps everything in a directory. stop ends what was started.
+// startPlane starts a control plane with all its files in a directory. stop ends all its processes.
 func startPlane(dir, apiserver, etcd string) (p *plane, stop func(), err error) {
 	var running []*exec.Cmd
 	stop = func() {

@@ -18,8 +18,8 @@ import (
 	"github.com/candor-project/candor/topology"
 )
 
-// A pod that all of the best nodes refuse, for others than Candor, goes to one of the rest, and nobody is preempted for it.
-func TestNarrowTooFar(t *testing.T) {
+// TestPreselectionRefused: a pod that other plugins refuse on all of the best nodes goes to another node, without preemption.
+func TestPreselectionRefused(t *testing.T) {
 	p := wantLab(t)
 	p.startScheduler(t, setup{nodes: 16})
 	defer p.clear(t)
@@ -60,8 +60,8 @@ func (p *plane) label(t *testing.T, name string) {
 	}
 }
 
-// What is said of where a pod can be keeps it from being narrowed.
-func TestWantedBy(t *testing.T) {
+// TestPreselectionOff: the preselection is off for pods with constraints on their nodes.
+func TestPreselectionOff(t *testing.T) {
 	plain := func() *v1.Pod {
 		return &v1.Pod{Spec: v1.PodSpec{Containers: []v1.Container{container("app", "1500m")}, Volumes: []v1.Volume{{VolumeSource: v1.VolumeSource{EmptyDir: &v1.EmptyDirVolumeSource{}}}}}}
 	}
@@ -93,8 +93,9 @@ func TestWantedBy(t *testing.T) {
 	}
 }
 
-// The best of each zone are sought, of what takes the pod by kube-scheduler's own accounts, as these are by now.
-func TestSeats(t *testing.T) {
+// TestPreselectionByZone: the preselection finds the best nodes of each zone among the nodes that fit by the current counts of
+// kube-scheduler.
+func TestPreselectionByZone(t *testing.T) {
 	c := cluster.New(patience)
 	var nodes []fwk.NodeInfo
 	zones := []string{"a", "b", "b", "c"}

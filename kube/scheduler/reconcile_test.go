@@ -24,7 +24,7 @@ func newStore() cache.Indexer {
 	return cache.NewIndexer(cache.MetaNamespaceKeyFunc, cache.Indexers{cache.NamespaceIndex: cache.MetaNamespaceIndexFunc})
 }
 
-// newTestShared is what the profiles of a scheduler know, without informers: the stores are empty.
+// newTestShared returns the shared state of a scheduler's profiles with empty stores and without informers.
 func newTestShared() *shared {
 	s := &shared{cluster: cluster.New(time.Hour), now: time.Now, log: klog.Background()}
 	s.nodes, s.reports, s.profiles = corelisters.NewNodeLister(newStore()), newStore(), newStore()
@@ -103,8 +103,9 @@ func TestVersionsGoBack(t *testing.T) {
 	f.wantRefusal("the next report", "1", "")
 }
 
-// What is ahead of the plugin's own informer is taken back only if that never gets there.
-func TestAheadOfTheStore(t *testing.T) {
+// TestChangeBeforeInformer: a change that the plugin's informer does not have yet is reverted only if the informer never
+// gets it.
+func TestChangeBeforeInformer(t *testing.T) {
 	f := newFeed(t)
 	f.node("n", "")
 	f.storeReport(f.store(newReport(t, 7)))
@@ -133,7 +134,7 @@ func TestAheadOfTheStore(t *testing.T) {
 	}
 }
 
-// The report of a former node counts for nothing, whichever of Node and NodeCPU comes first.
+// TestFormerNode: the report of a former node is ignored, in any order of Node and NodeCPU.
 func TestFormerNode(t *testing.T) {
 	owned := func(version int, uid string, containers ...hybrid.Request) *unstructured.Unstructured {
 		r := newReport(t, version, containers...)
@@ -206,7 +207,7 @@ func TestProfilesAreForgotten(t *testing.T) {
 	}
 }
 
-// Nodes, reports, pods and profiles come and go: what the plugin knows takes no more memory than before.
+// TestHeapAfterAll: after nodes, reports, pods and profiles are deleted, the plugin takes no more memory than before.
 func TestHeapAfterAll(t *testing.T) {
 	f := newFeed(t)
 	text := newReport(t, 1, own("a", 1500))
@@ -257,7 +258,8 @@ func TestHeapAfterAll(t *testing.T) {
 	runtime.KeepAlive(f)
 }
 
-// The informer's store has the node of a report, and not its text; what is read once is not read again.
+// TestReportIsStoredAsNode: the informer's store has the parsed node of a report instead of its text, and parses each
+// report once.
 func TestReportIsStoredAsNode(t *testing.T) {
 	once, err := asReport(newReport(t, 7, own("a", 1500)))
 	if err != nil {

@@ -28,7 +28,7 @@ import (
 	"github.com/candor-project/candor/kube/v1alpha1"
 )
 
-// A noHandle is a profile's handle whose API server is nowhere.
+// A noHandle is a profile's handle without an API server.
 type noHandle struct{ fwk.Handle }
 
 func (noHandle) KubeConfig() *rest.Config { return &rest.Config{Host: "https://127.0.0.1:1"} }
@@ -43,7 +43,8 @@ func argsOf(text string) runtime.Object {
 	return &runtime.Unknown{Raw: []byte(text), ContentType: runtime.ContentTypeJSON}
 }
 
-// What one profile has given no other gives, and profiles that would disagree are refused.
+// TestProfilesOfOneScheduler: all profiles of a scheduler share their reservations. Profiles with conflicting options
+// are refused.
 func TestProfilesOfOneScheduler(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
@@ -73,7 +74,7 @@ func TestProfilesOfOneScheduler(t *testing.T) {
 	if _, refusal := plugins[0].cluster.Reserve("n", asks("a"), time.Now()); refusal != nil {
 		t.Fatal(refusal)
 	}
-	if plugins[1].cluster.Fits("n", asks("b")) == nil { // before anybody is told of its binding
+	if plugins[1].cluster.Fits("n", asks("b")) == nil { // before the binding is recorded
 		t.Error("the second profile gives what the first one has given")
 	}
 	for _, text := range []string{`{}`, `{"defaults": {"class": "flexible"}}`, `{"reservationTimeout": "90s", "defaults": {"class": "sensitive"}}`} {
@@ -83,7 +84,8 @@ func TestProfilesOfOneScheduler(t *testing.T) {
 	}
 }
 
-// A binding whose answer was lost has failed for the scheduler, after the cluster was told of it: the pod keeps its room.
+// TestUnreserveOfBoundPod: if the answer of a binding is lost, the scheduler counts the binding as failed although the
+// cluster has it. The pod keeps its CPUs.
 func TestUnreserveOfBoundPod(t *testing.T) {
 	for _, bound := range []bool{false, true} {
 		p := &Plugin{shared: newTestShared()}
@@ -115,7 +117,8 @@ func TestUnreserveOfBoundPod(t *testing.T) {
 	}
 }
 
-// Events of profiles come on two ways and may come again, late: nothing old takes the place of what is known.
+// TestLateProfiles: events of profiles arrive on two ways, also repeated and late. An old event never replaces newer
+// data.
 func TestLateProfiles(t *testing.T) {
 	p := &settingSources{namespaces: corelisters.NewNamespaceLister(cache.NewIndexer(cache.MetaNamespaceKeyFunc, nil)), log: klog.Background()}
 	profile := func(version, class string) *unstructured.Unstructured {
@@ -218,7 +221,8 @@ func TestBoundAs(t *testing.T) {
 	}
 }
 
-// Of a pod without a node it is its profiles that say what it is, also where it is nominated for one.
+// TestNominatedPods: the class of a pod without a node comes from its profiles, also if the pod is nominated for a
+// node.
 func TestNominatedPods(t *testing.T) {
 	s := &shared{options: options{defaults: map[string]string{"class": "sensitive"}}}
 	s.sources.namespaces = corelisters.NewNamespaceLister(cache.NewIndexer(cache.MetaNamespaceKeyFunc, nil))
@@ -232,13 +236,13 @@ func TestNominatedPods(t *testing.T) {
 	}
 }
 
-// Pods wait for what is read when the scheduler starts. Where that cannot be read they are not held later: the pods of other profiles
-// would wait with each of them.
+// TestAwaitSync: pods wait until the first lists are read at the start of the scheduler. If that fails, later pods do
+// not wait, because the pods of other profiles would wait with them.
 func TestAwaitSync(t *testing.T) {
 	const never = math.MaxInt
 	for name, test := range map[string]struct {
 		ago   time.Duration // the scheduler was started
-		after int           // times that it is asked for until all is read
+		after int           // number of calls until all lists are read
 		want  bool
 		asked int // at most
 	}{

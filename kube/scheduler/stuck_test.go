@@ -9,8 +9,8 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// A pod whose CPUs were taken before its start leaves the rest of its node to others. When its kubelet cannot create the container its reservation ends, and
-// an event says why.
+// TestStuckPod: the CPUs of a pod are taken before its start. Other pods can use the rest of its node. When the
+// kubelet cannot create the container, the reservation ends with an event.
 func TestStuckPod(t *testing.T) {
 	p := wantLab(t)
 	p.startScheduler(t, setup{})

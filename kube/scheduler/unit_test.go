@@ -72,7 +72,8 @@ func TestNormalizeScore(t *testing.T) {
 	})
 }
 
-// What a container asks for is what candor nri makes of its quota and shares on the node.
+// TestRequests: the scheduler computes the same request for a container as candor nri computes from its quota and
+// shares.
 func TestRequests(t *testing.T) {
 	sensitive := profile.Values{"class": "sensitive"}
 	for _, test := range []struct {
@@ -122,8 +123,8 @@ func TestPodsThatCannotBeMeant(t *testing.T) {
 	}
 }
 
-// A pod gets the annotations that it lacks, for the whole pod where that says it of every container.
-func TestNotes(t *testing.T) {
+// TestAnnotations: a pod gets the missing annotations, for the whole pod if all its containers have the same value.
+func TestAnnotations(t *testing.T) {
 	for _, test := range []struct {
 		said, app, log, want map[string]string
 	}{

@@ -14,8 +14,8 @@ import (
 	"github.com/candor-project/candor/hybrid"
 )
 
-// A pod for which its node has no room any more holds up the pods only that would take its CPUs. Its reservation ends when the node knows
-// it, with an event, and a pod that fits then is woken.
+// TestUnmetReservation: a pod that no longer fits on its node only blocks the pods that need its CPUs. Its reservation
+// ends with an event when the node reports it, and a waiting pod that fits is woken.
 func TestUnmetReservation(t *testing.T) {
 	registerMetrics()
 	f, recorder, woken := newFeed(t), events.NewFakeRecorder(10), &queue{}
@@ -82,7 +82,8 @@ func TestUnmetReservation(t *testing.T) {
 	}
 }
 
-// A pod is accepted by the version in which the kubelet has set its start, and failed while the kubelet says so of a container.
+// TestAcceptedAndFailed: a pod counts as accepted once the kubelet has set its start time, and as failed while the
+// kubelet reports a failure of a container.
 func TestAcceptedAndFailed(t *testing.T) {
 	waits := func(reason string) []v1.ContainerStatus {
 		return []v1.ContainerStatus{{Name: "app", State: v1.ContainerState{Waiting: &v1.ContainerStateWaiting{Reason: reason}}}}

@@ -11,9 +11,9 @@ import (
 	"github.com/candor-project/candor/kube/v1alpha1"
 )
 
-// A pod goes to a node whose agent says more than the definitions and the scheduler know, and to one whose agent leaves out all that may
-// be left out.
-func TestVersionsApart(t *testing.T) {
+// TestDifferentVersions: a pod goes to a node whose report has fields that the CRD and the scheduler do not know, and to a
+// node whose report lacks all optional fields.
+func TestDifferentVersions(t *testing.T) {
 	p := wantLab(t)
 	defer p.clear(t)
 	later, earlier := p.addAgent(t, "later", "core:4"), p.addAgent(t, "earlier", "core:4")
@@ -40,14 +40,14 @@ func TestVersionsApart(t *testing.T) {
 	p.refused(t, "three", "0/2 nodes are available: 2 no capacity (1 CPU missing). preemption: 0/2 nodes are available: 2 No preemption victims found for incoming pod.")
 }
 
-// bare leaves out what the definitions let a report leave out, but for what it says of containers.
+// bare removes the optional fields of a report, except those of containers.
 func bare(s *v1alpha1.NodeCPUStatus) {
 	s.Policy, s.MinShared, s.Reserved = "", "", ""
 	m := &s.Machine
 	m.Description, m.Offline, m.Isolated, m.L3s, m.Cores, m.Speeds = "", "", "", "", "", ""
 }
 
-// Where the definitions are newer than the scheduler it is given fields that it does not know, and reads the others.
+// TestLaterReport: if the CRD is newer than the scheduler, the scheduler ignores unknown fields and reads the others.
 func TestLaterReport(t *testing.T) {
 	object := newReport(t, 7, own("a", 1500))
 	status := object.Object["status"].(map[string]any)
@@ -73,7 +73,8 @@ func TestLaterReport(t *testing.T) {
 	}
 }
 
-// Nothing is decided by a node's clock: what is reserved there stays until a report shows it, and each report counts, whatever time it says.
+// TestClockSkew: no decision depends on a node's clock. A reservation stays until a report shows it, and each report
+// counts, whatever its time.
 func TestClockSkew(t *testing.T) {
 	p := wantLab(t)
 	defer p.clear(t)
@@ -93,7 +94,7 @@ func TestClockSkew(t *testing.T) {
 		p.addPod(t, name+"-next", "1500m", ofSensitive(), here)
 		until(t, name+"-next is refused", func() bool { return slices.ContainsFunc(p.pod(t, name+"-next").Status.Conditions, isRefusal) })
 		n.create(web)
-		n.clock = -n.clock // somebody has set it
+		n.clock = -n.clock // the clock was set
 		n.report()
 		n.release("a")
 		n.report()

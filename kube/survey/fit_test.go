@@ -17,7 +17,7 @@ func decode[T any](t *testing.T, text string) (v T) {
 	return v
 }
 
-// A node is refused in kube-scheduler's words, for what keeps the pod away.
+// TestRefusals: the reason of a refused node has the words of kube-scheduler.
 func TestRefusals(t *testing.T) {
 	const has = `"status":{"allocatable":{"cpu":"4","memory":"1Gi","pods":"2","example.com/gpu":"1"}}`
 	const tainted = `{"metadata":{"name":"n"},"spec":{"taints":[{"key":"team","value":"a","effect":"NoSchedule"}]},` + has + `}`

@@ -12,7 +12,7 @@ import (
 	"github.com/candor-project/candor/topology"
 )
 
-// The report of a former node says nothing of the machine that has the name now.
+// TestReportOfFormerNode: the report of a former node does not count for the new node of the same name.
 func TestReportOfFormerNode(t *testing.T) {
 	machine, err := topology.Parse("core:4")
 	if err != nil {

@@ -7,7 +7,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 )
 
-// A copy is equal, and shares no memory with what it is of: each field of each object is filled for this.
+// TestDeepCopy: a copy of each object, with all fields set, is equal and shares no memory with the original.
 func TestDeepCopy(t *testing.T) {
 	for _, object := range []runtime.Object{&NodeCPU{}, &NodeCPUList{}, &CPUProfile{}, &CPUProfileList{}} {
 		fill(reflect.ValueOf(object).Elem(), 0)
@@ -74,7 +74,7 @@ func memory(v reflect.Value, path string, visit func(at uintptr, path string)) {
 		memory(v.Elem(), path, visit)
 	case reflect.Struct:
 		for i := range v.NumField() {
-			if v.Type().Field(i).IsExported() { // others are those of time.Time
+			if v.Type().Field(i).IsExported() { // the others are fields of time.Time
 				memory(v.Field(i), path+"."+v.Type().Field(i).Name, visit)
 			}
 		}

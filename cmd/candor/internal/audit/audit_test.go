@@ -15,7 +15,7 @@ import (
 	"github.com/candor-project/candor/cgroup"
 )
 
-// The test binary is what the containers run: so many threads, busy or asleep, until its input ends.
+// The containers of the tests run the test binary, with a number of busy or sleeping threads, until its input ends.
 func init() {
 	n, err := strconv.Atoi(os.Getenv("AUDIT_TEST_THREADS"))
 	if err != nil {
@@ -99,8 +99,8 @@ func found(t *testing.T, tree *cgroup.Tree, path string) *Container {
 	return &all[i]
 }
 
-// Each group is one of an engine's, one of Candor's, or nobody's container, by its path alone; the least quota on
-// the way up limits it.
+// TestRead: the path of a group determines whether it belongs to an engine's container, to Candor's container or to
+// none. The smallest quota of the group and the groups above limits it.
 func TestRead(t *testing.T) {
 	base := fmt.Sprintf("/candor-audit-%d", os.Getpid())
 	pod, own := open(t, base), open(t, base+"-own")
@@ -171,7 +171,7 @@ func TestThrottled(t *testing.T) {
 	}
 }
 
-// The processes of a container that runs in another one are that one's alone.
+// TestNested: the processes of a nested container do not count for the container around it.
 func TestNested(t *testing.T) {
 	base := fmt.Sprintf("/candor-audit-nested-%d", os.Getpid())
 	outer := open(t, base)

@@ -73,7 +73,7 @@ func TestSVGFits(t *testing.T) {
 	}
 }
 
-// TestJSON: one line of JSON whose pools hold each online CPU once.
+// TestJSON: the JSON form has each online CPU in exactly one pool.
 func TestJSON(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		m := genMap(t)

@@ -42,8 +42,7 @@ func TestText(t *testing.T) {
 	golden.Check(t, "testdata/small.wide.txt", text(t, small(t), TextOptions{Columns: 160}))
 }
 
-// TestEveryCPUOnce draws random machines: each online CPU stands at exactly one
-// place, and no line is wider than asked for.
+// TestEveryCPUOnce: on random machines, the map has each online CPU exactly once, and no line exceeds the width.
 func TestEveryCPUOnce(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		m := genMap(t)

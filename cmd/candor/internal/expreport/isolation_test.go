@@ -53,7 +53,7 @@ func TestIsolationText(t *testing.T) {
 	}
 }
 
-// What a report says never becomes markup.
+// TestIsolationMarkup: texts of a report are escaped in HTML.
 func TestIsolationMarkup(t *testing.T) {
 	r := isolation()
 	var page, text strings.Builder

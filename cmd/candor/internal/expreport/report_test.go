@@ -60,7 +60,7 @@ func TestText(t *testing.T) {
 	}
 }
 
-// What a report says never becomes markup.
+// TestMarkup: texts of a report are escaped in HTML.
 func TestMarkup(t *testing.T) {
 	r := sample()
 	var page, text strings.Builder
@@ -91,7 +91,8 @@ func TestFigures(t *testing.T) {
 	}
 }
 
-// A report says what was run: a program, a server and its client, or an image and how.
+// TestWorkloadText: a report describes the workload: a program, a server with its client, or an image with its
+// options.
 func TestWorkloadText(t *testing.T) {
 	image := &experiment.Image{Name: "box", Flags: []string{"-v", "/a:/a"}, Engine: client.Engine{Name: "podman"}}
 	for want, r := range map[string]experiment.Report{

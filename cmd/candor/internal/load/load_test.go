@@ -73,7 +73,7 @@ func TestErrorsTakeNoTime(t *testing.T) {
 	}
 }
 
-// What is cut short when the user has had enough is not counted, and is no error.
+// TestCutShort: calls that the user interrupts are not counted, and are no errors.
 func TestCutShort(t *testing.T) {
 	hung := make(chan struct{})
 	s := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { <-hung }))

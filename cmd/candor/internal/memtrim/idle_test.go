@@ -16,9 +16,10 @@ func collections() uint32 {
 	return m.NumGC
 }
 
-// What was asked for is collected when nothing is done any more, and little is not.
+// TestCollector: after much allocation, the collector runs when the program is idle; after little allocation it does
+// not run.
 func TestCollector(t *testing.T) {
-	defer debug.SetGCPercent(debug.SetGCPercent(-1)) // nobody else collects
+	defer debug.SetGCPercent(debug.SetGCPercent(-1)) // the runtime's own collections are off
 	runtime.GC()
 	before := collections()
 	const most = 1 << 30
@@ -27,7 +28,7 @@ func TestCollector(t *testing.T) {
 		t.Fatalf("collected %d times for less than %d bytes", got-before, most)
 	}
 	const least = 8 << 20
-	kept = make([]byte, 2*least) // what is swept meanwhile is taken off
+	kept = make([]byte, 2*least) // the collector subtracts memory that is swept meanwhile
 	if got := garbage(); got < least {
 		t.Errorf("%d bytes since the last collection, want %d or more", got, least)
 	}

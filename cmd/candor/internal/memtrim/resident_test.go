@@ -25,7 +25,8 @@ func TestTrim(t *testing.T) {
 	}
 }
 
-// What was written to a mapping of the program before it became read-only is not in the file: it stays.
+// TestTrimKeepsWhatWasLinked: pages of the program that were written before they became read-only stay in memory,
+// because the file does not have their content.
 func TestTrimKeepsWhatWasLinked(t *testing.T) {
 	name, err := os.Readlink("/proc/self/exe")
 	if err != nil {

@@ -36,7 +36,7 @@ func results(t testing.TB, s *Session, lines string) string {
 	return out.String()
 }
 
-// TestRefusals: what cannot be meant is a result, and nothing changes.
+// TestRefusals: a refused operation is a result, and nothing changes.
 func TestRefusals(t *testing.T) {
 	for line, want := range map[string]string{
 		`{"op":"allocate","cpu":"1"}`:                                                   "bad-request: no id: must be the name of a container",

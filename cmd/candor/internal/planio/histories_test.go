@@ -14,8 +14,8 @@ import (
 	"github.com/candor-project/candor/topology"
 )
 
-// TestHistories applies random operations: every line gives one line of JSON
-// that says what the node is, and the changes told are all that changed.
+// TestHistories applies random operations. Each line of input gives one line of JSON with the state of the node, and
+// the reported changes are complete.
 func TestHistories(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		m, err := topology.Parse(rapid.SampledFrom([]string{"core:2", "core:4 pu:2", "pack:2 l3:2 core:2 pu:2"}).Draw(t, "machine"))
@@ -28,7 +28,7 @@ func TestHistories(t *testing.T) {
 			t.Fatal(err)
 		}
 		s := &Session{Node: node, Explain: true}
-		told := map[string]string{} // what each container was last told to have
+		told := map[string]string{} // last reported grant of each container
 		for range rapid.IntRange(1, 60).Draw(t, "operations") {
 			line := genLine(t)
 			var out bytes.Buffer
@@ -51,7 +51,7 @@ func TestHistories(t *testing.T) {
 	})
 }
 
-// follow takes over what a result says of containers.
+// follow applies the reported changes of a result.
 func follow(t *rapid.T, r *Result, told map[string]string) {
 	switch {
 	case r.Op == "release" && r.Grant == nil:
@@ -76,7 +76,7 @@ func follow(t *rapid.T, r *Result, told map[string]string) {
 	}
 }
 
-// check compares the node with what has been told.
+// check compares the node with the reported grants.
 func check(t *rapid.T, node *hybrid.Node, r *Result, told map[string]string) {
 	grants := node.Grants()
 	if len(grants) != len(told) {

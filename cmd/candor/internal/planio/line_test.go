@@ -73,7 +73,7 @@ func TestLongLine(t *testing.T) {
 	}
 }
 
-// TestReadError tells a broken stream from a bad line.
+// TestReadError: an error of the input stream is not an error of a line.
 func TestReadError(t *testing.T) {
 	broken := errors.New("broken")
 	r := NewReader(io.MultiReader(strings.NewReader("{\"op\":\"release\"}\n{"), &failing{broken}))

@@ -131,7 +131,7 @@ func TestFigures(t *testing.T) {
 	}
 }
 
-// TestPlanner: what --size and --gain add stands below the table.
+// TestPlanner: the results of --size and --gain follow the table.
 func TestPlanner(t *testing.T) {
 	r := report()
 	r.Target, r.Points[0].Machines = "s<5%,refused=0", 42

@@ -14,7 +14,7 @@ import (
 	"github.com/candor-project/candor/internal/procfs"
 )
 
-// screen is what is drawn, as text.
+// screen returns the drawing as text.
 func screen(u *UI, f *Figures, size Size) string {
 	var b strings.Builder
 	for _, line := range u.Draw(f, size) {
@@ -73,7 +73,7 @@ func small2(t *testing.T) (before, after *Reading, inside string) {
 	return before, after, before.Containers[0].ID
 }
 
-// TestSizes: in whatever room, all that is drawn is inside of it, and nothing fails.
+// TestSizes: in a window of any size, the drawing fits into the window and does not panic.
 func TestSizes(t *testing.T) {
 	inside := Between(small2(t))
 	figures := []*Figures{Between(small3(t)), inside, big(t)}
@@ -104,7 +104,7 @@ func TestSizes(t *testing.T) {
 	})
 }
 
-// TestEveryCPU: each form of the map tells of each CPU.
+// TestEveryCPU: each form of the map has all CPUs.
 func TestEveryCPU(t *testing.T) {
 	f := big(t)
 	for i, form := range forms {

@@ -81,7 +81,7 @@ func TestComeAndGo(t *testing.T) {
 	}
 }
 
-// What of an exclusive CPU's time is not its container's is others'.
+// TestStrangersShown: the time of an exclusive CPU that its container has not used counts as foreign use.
 func TestStrangersShown(t *testing.T) {
 	w := newWorld(t, "core:4 pu:1")
 	w.add("web", hybrid.Sensitive, 1000)
@@ -133,7 +133,7 @@ func TestThreads(t *testing.T) {
 	}
 }
 
-// Whatever the kernel says, rates are numbers, and shares are shares or unknown.
+// TestAnyCounts: for any values of the kernel's counters, rates are finite and shares are from 0 to 1, or unknown.
 func TestAnyCounts(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		w := newWorld(t, "core:4 pu:1")

@@ -17,7 +17,7 @@ import (
 
 const second = time.Second
 
-// A world is a made-up machine whose counts grow.
+// A world is a fake machine whose counters grow.
 type world struct {
 	testing.TB
 	node *hybrid.Node

@@ -18,7 +18,7 @@ import (
 type stage struct {
 	testing.TB
 	vt.MockTerm
-	ended chan any // what it ended with: an error, nil, or what it panicked with
+	ended chan any // result: an error, nil, or the value of a panic
 }
 
 // play shows readings on a terminal of a size.
@@ -43,7 +43,7 @@ func play(t testing.TB, columns, rows int, first *Reading, read func(string) (*R
 	return s
 }
 
-// text is what the terminal shows.
+// text returns the text on the terminal.
 func (s *stage) text() string {
 	var b strings.Builder
 	size := s.Backend().GetSize()
@@ -135,12 +135,12 @@ func TestLive(t *testing.T) {
 	}
 }
 
-// A larger is a screen whose window has just shrunk: it is said to be larger than it is.
+// A larger is a screen whose window has just shrunk: it reports a larger size than the window has.
 type larger struct{ tcell.Screen }
 
 func (larger) Size() (columns, rows int) { return 300, 80 }
 
-// A window that shrinks while it is drawn in holds nobody up.
+// TestLiveShrinks: a window that shrinks during the drawing does not block the view.
 func TestLiveShrinks(t *testing.T) {
 	w, read := running(t)
 	before := w.now()
@@ -166,7 +166,7 @@ func TestLiveShrinks(t *testing.T) {
 	}
 }
 
-// What cannot be read is said, and what was read before stays.
+// TestLiveFails: a failed sample shows its error, and the figures of the sample before stay.
 func TestLiveFails(t *testing.T) {
 	w, read := running(t)
 	var broken atomic.Bool

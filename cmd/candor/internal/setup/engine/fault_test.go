@@ -10,7 +10,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Somebody edits the file while candor works out the change: the edit stays, and candor says so.
+// TestChangedMeanwhile: if another program edits the file while candor computes the change, the edit stays and candor
+// returns an error.
 func TestChangedMeanwhile(t *testing.T) {
 	for _, before := range []string{"", `{"debug":true}`} {
 		const edit = `{"debug":false}`
@@ -56,7 +57,7 @@ func TestUndoChangedMeanwhile(t *testing.T) {
 	}
 }
 
-// A file that cannot be written is an error, and nothing is left.
+// TestReadOnly: an unwritable file is an error, and no temporary file remains.
 func TestReadOnly(t *testing.T) {
 	if os.Geteuid() != 0 {
 		t.Skip("mounts: needs root")
@@ -79,7 +80,7 @@ func TestReadOnly(t *testing.T) {
 	s.onlyFile(t)
 }
 
-// A link that leads nowhere is somebody's mistake, not a place for a file.
+// TestDanglingLink: a dangling link is an error; candor does not create its target.
 func TestDanglingLink(t *testing.T) {
 	s := newSetup(t, Docker, "{}")
 	target := s.File + ".real"

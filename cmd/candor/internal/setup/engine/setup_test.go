@@ -33,7 +33,7 @@ func newSetup(t *testing.T, engine Engine, text string) *Setup {
 	return s
 }
 
-// now is what the file says; "" if there is none.
+// now returns the content of the file; "" if there is none.
 func (s *Setup) now(t *testing.T) string {
 	t.Helper()
 	text, err := os.ReadFile(s.File)
@@ -54,7 +54,7 @@ func TestApplyAndUndo(t *testing.T) {
 		engine    Engine
 		text      string
 		isDefault bool
-		want      string // part of what comes out
+		want      string // part of the output
 	}{
 		{Docker, "", false, "{\n  \"runtimes\": {\n    " + dockerRuntimes + "\n  }\n}\n"},
 		{Docker, "{}", true, `"default-runtime": "candor"`},
@@ -154,7 +154,7 @@ func TestBadFilesAreLeftAlone(t *testing.T) {
 	}
 }
 
-// The file stays its owner's, who may not be root.
+// TestOwner: the file keeps its owner, also another user than root.
 func TestOwner(t *testing.T) {
 	if os.Geteuid() != 0 {
 		t.Skip("gives a file away: needs root")
@@ -172,7 +172,7 @@ func TestOwner(t *testing.T) {
 	}
 }
 
-// A link stays one, and what it leads to is changed.
+// TestLink: a link stays, and its target is changed.
 func TestLink(t *testing.T) {
 	s := newSetup(t, Docker, "{}")
 	target := s.File + ".real"
@@ -204,8 +204,8 @@ func TestDiff(t *testing.T) {
 	}
 }
 
-// Whatever a file says: it is refused, or becomes one that the engine can read, and candor's
-// lines come out again.
+// FuzzDocker: any file is refused, or becomes a valid configuration of the engine from which an undo removes candor's
+// lines.
 func FuzzDocker(f *testing.F) {
 	f.Add([]byte(`{"a":{"b":[1]},"runtimes":{"x":{"path":"/x"}}}`), true)
 	f.Add([]byte("{\n\t\"default-runtime\":\"x\"\n}"), false)

@@ -7,11 +7,11 @@ import (
 	"testing"
 )
 
-// What somebody has changed since the setup stays.
+// TestUndoKeepsOthersChanges: an undo keeps changes that were made after the setup.
 func TestUndoKeepsOthersChanges(t *testing.T) {
 	tests := []struct {
 		engine         Engine
-		text, old, new string // in what the setup made, old becomes new
+		text, old, new string // an edit of the setup's result: old becomes new
 		want           string
 	}{
 		{Docker, `{"default-runtime":"x"}`, `"runtimes"`, `"debug": true, "runtimes"`, "{\n  \"default-runtime\": \"x\",\n  \"debug\": true\n}\n"},
@@ -76,7 +76,7 @@ func TestOldRecord(t *testing.T) {
 	}
 }
 
-// An undo with nothing to take out removes the record all the same.
+// TestUndoOfNothing: an undo without lines to remove still removes the record.
 func TestUndoOfNothing(t *testing.T) {
 	for then, want := range map[string]Change{"": {}, "{}": {Gone: true}, `{"debug":true}`: {}} {
 		s := newSetup(t, Docker, "")
@@ -109,7 +109,8 @@ func TestUndoOfNothing(t *testing.T) {
 	}
 }
 
-// Without a record TOML is put right by what candor has written around its lines; of JSON it is said.
+// TestUndoWithoutRecord: without a record, an undo restores TOML from candor's comments in the file. For JSON it
+// returns an error.
 func TestUndoWithoutRecord(t *testing.T) {
 	for _, engine := range []Engine{Docker, Podman, Containerd} {
 		s := newSetup(t, engine, map[string]string{"docker": "{}", "podman": "[a]\n", "containerd": "version = 2\n"}[engine.Name])
