@@ -130,7 +130,7 @@ func TestWarmMoves(t *testing.T) {
 // BenchmarkEnter measures the move of a process: after a pause, after a pause with ExpectMoves 15 ms before, and soon
 // after another move.
 //
-// \tgo test ./cgroup -run '^$' -bench Enter -benchtime 30x
+//	go test ./cgroup -run '^$' -bench Enter -benchtime 30x
 func BenchmarkEnter(b *testing.B) {
 	tr := tree(b)
 	one, _ := two(b, tr)

@@ -107,7 +107,7 @@ type matrixRow struct {
 	numbers []int
 }
 
-const matrixHead = "| told by | no limit | quota only | cpuset only | candor |\n| --- | --: | --: | --: | --: |\n"
+const matrixHead = "| program or function | no limit | quota only | cpuset only | candor |\n| --- | --: | --: | --: | --: |\n"
 
 func parseMatrix(t *testing.T, table string) (rows []matrixRow) {
 	body, ok := strings.CutPrefix(strings.TrimSpace(table)+"\n", matrixHead)

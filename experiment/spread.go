@@ -62,7 +62,7 @@ func PairedInterval(differences []float64, confidence float64) Interval {
 	return percentileInterval(medians, confidence)
 }
 
-// resample fills to with values, drawn uniformly with replacement.
+// resample fills the slice to with elements of values, drawn uniformly with replacement.
 func resample(random *rand.Rand, to, values []float64) []float64 {
 	for i := range to {
 		to[i] = values[random.IntN(len(values))]

@@ -106,7 +106,8 @@ func (s *sequence) jump(jumpers []int) (clean bool) {
 	return clean
 }
 
-// findFree returns the position of a jumper whose exclusive new CPUs no other cgroup still has to leave.
+// findFree returns the position in jumpers of a cgroup that can move now: all other cgroups have left its new exclusive CPUs.
+// Jumpers are cgroups whose old and new CPUs have no CPU in common.
 func (s *sequence) findFree(jumpers []int) (at int, found bool) {
 	for at, i := range jumpers {
 		needed := s.moves[i].new.Intersect(s.exclusive)

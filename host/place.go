@@ -11,8 +11,8 @@ import (
 // retention is the time for which Candor retains the place of a container that an OCI runtime has deleted. An engine
 // restarts a container by deleting it and creating a container with the same id.
 //
-// A retained place is only a preference. Flexible containers get its CPUs at once, because no later event might return
-// the CPUs to them. Other sensitive containers get its CPUs only if no other CPUs fit.
+// A retained place is only a preference. Flexible containers get its CPUs at once: if they waited, there might be no
+// later event at which Candor could give them the CPUs. Other sensitive containers get its CPUs only if no other CPUs fit.
 const retention = 10 * time.Second
 
 // retainPlace stores the place of an ending container that an OCI runtime has created.

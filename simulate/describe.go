@@ -8,7 +8,8 @@ import (
 	"github.com/candor-project/candor/trace"
 )
 
-// A Description describes a setting. Every report contains it.
+// A Description describes the setting of a simulation: the trace, the machines and the treatment of containers. Every report
+// contains it.
 type Description struct {
 	Trace string `json:"trace"` // specification with which the trace was opened
 	Name  string `json:"name"`  // name of the trace, such as "google2011"

@@ -15,14 +15,14 @@ import (
 	"github.com/candor-project/candor/internal/figure"
 )
 
-const adviseLong = `Recommend a CPU limit, period and burst for a container whose CPU use candor record has
-recorded. The command replays the recording under many settings in a model of the kernel's bandwidth
-control.
+const adviseLong = `Recommend a CPU limit, period and burst for a container, from a recording of candor
+record. The command replays the recording under many settings in a model of the
+kernel's bandwidth control.
 
 THROTTLED  share of the periods in which the quota ran out
 DELAY      delay of the work compared with no limit, median and 99th percentile
-OVERRUN    longest time without a break in which a burst lets the container use more
-           than its limit; other containers on its CPUs may have to wait that long
+OVERRUN    longest time for which a burst lets the container exceed its limit without a
+           break; other containers on its CPUs may have to wait that long
 
 The first rows are limits with a quota. The last rows are exclusive CPUs (class
 sensitive) for a program that starts as many threads as it has CPUs.
@@ -181,7 +181,7 @@ func (f *adviseFlags) report(file string, s *timescale.Summary) (*advise.Report,
 	return r, d, nil
 }
 
-// check refuses flags that cannot be meant.
+// check returns an error for invalid flags, and for flags that exclude each other.
 func (f *adviseFlags) check(cmd *cobra.Command, files int) (advise.Target, error) {
 	if cmd.Flags().Changed("node-cpus") && (f.cpus < 1 || f.cpus > maxNodeCPUs) {
 		return nil, badInput("--node-cpus %d: must be 1 to %d", f.cpus, maxNodeCPUs)

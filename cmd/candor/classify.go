@@ -32,13 +32,14 @@ import (
 const classifyLong = `Classify a program by measurement: is it faster if it sees only the CPUs of its limit?
 
 A sensitive program is faster with exclusive CPUs than with a quota of the same size,
-because it counts the CPUs and starts as many threads. A flexible program is not.
+because it starts a thread for each CPU that it sees. A flexible program is not.
 
 The command measures each combination of a workload and a limit in pairs of runs: a run
 with a quota, and a run with as many exclusive CPUs. After 8, 12, 18, 26 and 40 pairs,
 an exact statistical test checks the results, and the measurement stops when the test
 decides. The combination is sensitive if the exclusive CPUs gain more than --margin, and
-flexible if they gain less. Without a decision after 40 pairs, it counts as flexible. The program is sensitive if more than half of its combinations are.
+flexible if they gain less. Without a decision after 40 pairs, it counts as flexible.
+The program is sensitive if more than half of its combinations are.
 
 With --probe, the command also traces two starts of the program, with all CPUs visible
 and with a single CPU. The trace shows where the program reads the CPU count and how

@@ -30,9 +30,8 @@ candor run does for a program.
 The plugin runs until it is stopped. Sensitive containers get CPUs of their own, and
 flexible containers share CPUs. Annotations of a pod set the class of its containers:
 candor.dev/class: sensitive, or class.candor.dev/web: sensitive for the container web.
-The configuration file sets defaults; SIGHUP reloads it. If the
-plugin is killed, the containers keep their CPUs. After a restart, the plugin adopts
-the running containers.
+The configuration file sets defaults; SIGHUP reloads it. If the plugin is killed, the
+containers keep their CPUs. After a restart, the plugin adopts the running containers.
 
 With --observe, the plugin only plans. It logs the CPUs that each container would get;
 candor ps, map and inspect show them with --state-dir /run/candor-observe. The plugin

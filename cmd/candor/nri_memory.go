@@ -20,8 +20,8 @@ const (
 	collectLeast = 2 << 20 // bytes
 )
 
-// mostThreads is the number of CPUs that the plugin uses at a time. The containers' events need a single CPU; the second CPU
-// lets the loop of raised quotas run without waiting for them.
+// mostThreads is the number of CPUs that the plugin uses at a time. Events of containers need a single CPU. The second
+// CPU runs the loop of raised quotas, which then does not wait for events.
 const mostThreads = 2
 
 // staySmall has the program take the memory and the CPUs that a plugin needs.

@@ -79,7 +79,7 @@ func TestReloadIsWholeOrNothing(t *testing.T) {
 	}
 }
 
-// A metrics address that cannot be meant ends the plugin before it has begun.
+// TestBadMetricsAddress: an invalid metrics address ends the plugin before its start.
 func TestBadMetricsAddress(t *testing.T) {
 	for _, address := range []string{"everywhere", "localhost:9464", "1.2.3.4", "65536"} {
 		code, _, errOut := command(t, "", "nri", "--metrics", address)

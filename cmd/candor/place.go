@@ -10,7 +10,8 @@ import (
 )
 
 const placeLong = `Place a set of applications on nodes so that no node exceeds its capacity of any
-resource, with the fewest nodes or with the least CPU time on shared CPUs.
+resource, with the fewest nodes or with the least shared time (CPU time on CPUs of
+several applications).
 
 Both files are CSV with a header line, or JSON: a name, the CPUs and any further
 resources. docs/place.md describes them.`

@@ -39,7 +39,7 @@ type podFlags struct {
 var ofPods = []string{"filename", "pod", "cpu", "request", "memory", "class", "topology", "namespace"}
 
 func (f *podFlags) add(cmd *cobra.Command) {
-	f.clusterFlags.add(cmd, "where a pod would go in a Kubernetes cluster, and why not elsewhere", true)
+	f.clusterFlags.add(cmd, "plan a pod on the nodes of a Kubernetes cluster", true)
 	flags := cmd.Flags()
 	flags.StringVarP(&f.file, "filename", "f", "", "manifest of the pod or its workload; - reads standard input")
 	flags.StringVar(&f.pod, "pod", "", "name of a pending pod in the cluster")
@@ -47,7 +47,7 @@ func (f *podFlags) add(cmd *cobra.Command) {
 	flags.Var(&f.request, "request", "request of the container, if it is less than the limit")
 	flags.StringVar(&f.memory, "memory", "", "memory request, such as 512Mi")
 	wordFlag(cmd, &f.class, classWords, "class", "", "class of the container, unless an annotation sets it")
-	wordFlag(cmd, &f.topology, topologyWords, "topology", "", "topology policy; prefer is close together if possible")
+	wordFlag(cmd, &f.topology, topologyWords, "topology", "", "topology policy; prefer selects CPUs close together if possible")
 }
 
 // run plans a pod.

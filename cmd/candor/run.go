@@ -24,7 +24,8 @@ const runLong = `Run a program that sees the CPUs of its limit.
 A sensitive program (the default) sizes itself by the CPUs that it sees. It gets
 whole CPUs that no other container of Candor uses and, for a limit such as 1.5, a
 fraction of one more CPU. Its affinity and the files that programs read show exactly
-these CPUs: this is its view. A flexible program shares CPUs with the other flexible programs.
+these CPUs: this is its view. A flexible program shares CPUs with the other flexible
+programs.
 
 Streams, signals and the exit code are those of the program. When it ends, candor
 releases its CPUs. If candor is killed, the program keeps its CPUs. After the end of the
@@ -99,9 +100,9 @@ func addRunFlags(cmd *cobra.Command) *runFlags {
 	f.Var((*milliFlag)(&a.Guarantee), "request", "guarantee of a flexible program, if it is less than its limit")
 	wordFlag(cmd, &a.Class, classWords, "class", "", "class: sensitive programs count CPUs, flexible programs share them")
 	wordFlag(cmd, &a.Policy, policyWords, "policy", "", "strict refuses if the view cannot equal the limit; best-effort starts anyway")
-	wordFlag(cmd, &a.Topology, topologyWords, "topology", "", "topology policy: where the CPUs are; prefer is close together if possible")
+	wordFlag(cmd, &a.Topology, topologyWords, "topology", "", "topology policy; prefer selects CPUs close together if possible")
 	f.DurationVar(&a.Period, "period", bandwidth.DefaultPeriod, "period of the quota, 1ms to 1s")
-	wordFlag(cmd, &a.Burst, spec.BurstWords, "burst", "", "spend unused quota later; a time such as 20ms sets the kernel's burst buffer")
+	wordFlag(cmd, &a.Burst, spec.BurstWords, "burst", "", "spend unused quota later (docs/burst.md); 20ms sets the kernel's burst buffer")
 	f.BoolVar(&a.Mems, "mems", false, "use memory of the CPUs' NUMA nodes only")
 	f.StringVar(&a.ID, "name", "", "container name (default: command name with random letters)")
 	f.view = &choice{"", []string{string(spec.ViewFull), string(spec.ViewAffinity)}}

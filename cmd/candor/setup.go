@@ -155,10 +155,10 @@ func orDash(s string) string {
 
 const setupEngineLong = `Add Candor's OCI runtimes to %[1]s. Under the runtime candor, a container that has a
 limit gets CPUs of its own (class sensitive). Under the runtime candor-flexible,
-containers share CPUs. The command adds the runtimes to %[2]s and keeps
-the rest of the file. It does not write a file that is invalid.
+containers share CPUs. The command adds the runtimes to %[2]s
+and keeps the rest of the file. It does not change an invalid file.
 
-The command prints the difference. --undo removes the runtimes.`
+The command prints the change as a diff. --undo removes the runtimes.`
 
 // newSetupEngineCommands are the setups of the container engines.
 func newSetupEngineCommands() []*cobra.Command {

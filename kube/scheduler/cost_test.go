@@ -30,7 +30,7 @@ import (
 // docs/benchmarks/scheduler.md has the figures. The same program, with the plugin and without, takes turns at placing
 // the same pods on the same nodes.
 //
-// \tmake cost-kubernetes NODES=1000,5000 PODS=2000 ROUNDS=7
+//	make cost-kubernetes NODES=1000,5000 PODS=2000 ROUNDS=7
 func TestCost(t *testing.T) {
 	sizes := os.Getenv("CANDOR_COST_NODES")
 	if sizes == "" {

@@ -180,7 +180,7 @@ func TestReportIsReadOnce(t *testing.T) {
 	}
 }
 
-// A bound pod counts by its annotations alone, and by its requests where those cannot be meant.
+// A bound pod counts by its annotations alone; if they are invalid, by its requests.
 func TestBoundAs(t *testing.T) {
 	whole := hybrid.Request{ID: "u/app", Class: hybrid.Flexible, Limit: 1000, Guarantee: 1000}
 	view := hybrid.Request{ID: "u/app", Class: hybrid.Sensitive, Limit: 1000}
