@@ -59,12 +59,16 @@ MODULES := $(sort $(patsubst %/go.mod,%,$(shell find . -name go.mod -not -path '
 tools:
 	@cd tools && $(GO) build -o ../bin/tools/ tool ./prose
 
-.PHONY: generate check-generated
+.PHONY: generate generate-bpf check-generated
 
 CONTROLLER_GEN = bin/tools/controller-gen paths=./kube/v1alpha1 crd object
 
 generate: tools ## deep copies and CRDs of kube/v1alpha1, by controller-gen
 	@$(CONTROLLER_GEN) output:crd:dir=deploy/helm/candor/crds output:object:dir=kube/v1alpha1
+
+# clang 14 and the headers of libbpf 1.1: apt-get install clang llvm libbpf-dev. Another clang makes other object files.
+generate-bpf: tools ## compile the BPF programs (clang, libbpf-dev)
+	$(GO) generate ./ledger/sample ./e2e/daemontrace
 
 check-generated: tools ## the generated files are current
 	@dir=$$(mktemp -d) && trap 'rm -rf "$$dir"' EXIT && $(CONTROLLER_GEN) output:dir="$$dir" && \

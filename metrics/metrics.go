@@ -7,7 +7,6 @@
 package metrics
 
 import (
-	"runtime"
 	"sync/atomic"
 	"time"
 
@@ -80,10 +79,7 @@ func New(version string) *Metrics {
 	for _, result := range []host.HintResult{host.HintTaken, host.HintMissed, HintMalformed, HintForeign} {
 		m.hints.WithLabelValues(string(result))
 	}
-	build := prometheus.NewGaugeVec(prometheus.GaugeOpts{
-		Name: "candor_build_info", Help: "1, with the version of candor and of Go."}, []string{"version", "goversion"})
-	build.WithLabelValues(version, runtime.Version()).Set(1)
-	m.registry.MustRegister(build, m.refused, m.resizes, m.downgraded, m.hints, m.took, m.moves, m.drift, m.failures,
+	m.registry.MustRegister(buildInfo(version), m.refused, m.resizes, m.downgraded, m.hints, m.took, m.moves, m.drift, m.failures,
 		m.lastDone, m.connected, m.observing, m.lastSync, m.reports, m.unreported, m.lastReport, collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	return m
 }

@@ -4,6 +4,9 @@ import (
 	"cmp"
 	"fmt"
 	"io"
+	"maps"
+	"slices"
+	"strings"
 	"text/tabwriter"
 	"time"
 
@@ -11,6 +14,7 @@ import (
 
 	"github.com/candor-project/candor/cgroup"
 	"github.com/candor-project/candor/cmd/candor/internal/audit"
+	"github.com/candor-project/candor/cmd/candor/internal/helpers"
 	"github.com/candor-project/candor/cpuset"
 	"github.com/candor-project/candor/hybrid"
 )
@@ -32,7 +36,11 @@ GAIN       whether a CPU count equal to the limit would speed the container up
            maybe:  it has more threads than CPUs in its limit, but was not throttled
            no:     it does not have more threads than CPUs in its limit
 
-Users other than root see IDs instead of most names.`
+A second table lists the containers whose helpers use more than 5 % of the limit: engine
+processes outside of the container that copy its output to a log. The limit does not
+bound them. The command measures helpers for a second.
+
+Users other than root see IDs instead of most names, and no helpers.`
 
 const auditExample = `  candor audit
   candor audit --all
@@ -48,9 +56,13 @@ func newAuditCommand() *cobra.Command {
 	}
 	all := cmd.Flags().Bool("all", false, "list all containers, also without a mismatch or a limit")
 	output := outputFlag(cmd, "table", "json")
+	during := cmd.Flags().Duration("helpers", time.Second, "time to measure helpers, up to 1h; 0 disables the measurement")
 	options := cgroup.Options{ReadOnly: true}
 	driver := addGroupFlags(cmd, &options)
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
+		if *during < 0 || *during > time.Hour {
+			return badInput("--helpers %v: must be 0 to 1h", *during)
+		}
 		options.Driver = cgroup.Driver(driver.value)
 		tree, err := cgroup.Open(options)
 		if err != nil {
@@ -61,11 +73,18 @@ func newAuditCommand() *cobra.Command {
 		if err != nil {
 			return err
 		}
-		rows := auditRows(found, *all)
+		figures, err := measureHelpers(cmd, found, *during)
+		if err != nil {
+			return err
+		}
+		rows := auditRows(found, *all, figures)
 		if output.value == "json" {
 			return writeJSON(cmd.OutOrStdout(), rows)
 		}
-		return writeAudit(cmd.OutOrStdout(), rows, found)
+		if err := writeAudit(cmd.OutOrStdout(), rows, found); err != nil {
+			return err
+		}
+		return writeBusyHelpers(cmd.OutOrStdout(), busyHelpers(found, figures))
 	}
 	return cmd
 }
@@ -89,20 +108,29 @@ type auditRow struct {
 	ThrottledTime    float64      `json:"throttledSeconds"`
 	Differs          bool         `json:"differs"`
 	Gain             audit.Gain   `json:"gain"`
+	// Helpers are the CPUs that helpers use for the container; absent if they were not measured.
+	Helpers *hybrid.Milli `json:"helpers,omitempty"`
 }
 
-func auditRows(found []audit.Container, all bool) []auditRow {
+// auditRows returns the containers to list: those whose CPU count differs from the limit, or whose helpers are busy; all containers
+// with all.
+func auditRows(found []audit.Container, all bool, figures *helpers.Figures) []auditRow {
 	rows := []auditRow{}
 	for i := range found {
 		c := &found[i]
-		if !all && !c.Differs() {
+		used, isMeasured := figures.Charged(c.ID)
+		if !all && !c.Differs() && !isBusy(c, used) {
 			continue
 		}
-		rows = append(rows, auditRow{
+		row := auditRow{
 			Name: c.Name, ID: c.ID, Runtime: c.Runtime, Group: c.Group, CPUs: c.CPUs, Sees: c.Sees, Limit: c.Limit, LimitedBy: c.LimitedBy,
 			Processes: c.Processes, Threads: c.Threads, Periods: c.Periods, ThrottledPeriods: c.Throttled,
 			Throttled: c.Share(), ThrottledTime: c.ThrottledTime.Seconds(), Differs: c.Differs(), Gain: c.Gain(),
-		})
+		}
+		if isMeasured {
+			row.Helpers = new(hybrid.Milli(used*1000 + 0.5))
+		}
+		rows = append(rows, row)
 	}
 	return rows
 }
@@ -159,4 +187,90 @@ func auditSummary(found []audit.Container) string {
 	next := "candor nri --observe (Kubernetes) plans the CPUs of each; docker run --runtime candor applies them to a container"
 	return fmt.Sprintf("%d of %s a CPU count that differs from the limit, %d would likely gain. Next: %s.",
 		differ, count(len(found), "container sees", "containers see"), likely, next)
+}
+
+// minBusyShare is the share of a container's limit from which its helpers are reported. Without a limit, the share is of a CPU.
+const minBusyShare = 0.05
+
+// measureHelpers measures the helpers of the containers; nil if there are no containers or helpers are not measured.
+func measureHelpers(cmd *cobra.Command, found []audit.Container, during time.Duration) (*helpers.Figures, error) {
+	if during == 0 || len(found) == 0 {
+		return nil, nil // there is nothing to measure
+	}
+	figures, _, err := helpers.Measure(cmd.Context(), during)
+	return figures, err
+}
+
+// isBusy reports whether helpers use a relevant share of the container's limit.
+func isBusy(c *audit.Container, used float64) bool { return helperShare(c, used) > minBusyShare }
+
+// helperShare returns the CPU use of helpers as a share of the container's limit; without a limit, of a CPU.
+func helperShare(c *audit.Container, used float64) float64 {
+	if c.Limit == 0 {
+		return used
+	}
+	return used * 1000 / float64(c.Limit)
+}
+
+// A busyHelper is a container with busy helpers.
+type busyHelper struct {
+	*audit.Container
+	used  float64 // CPUs
+	kinds string
+}
+
+// busyHelpers returns the containers with busy helpers, the largest share of the limit first.
+func busyHelpers(found []audit.Container, figures *helpers.Figures) []busyHelper {
+	var list []busyHelper
+	for i := range found {
+		c := &found[i]
+		used, _ := figures.Charged(c.ID)
+		if !isBusy(c, used) {
+			continue
+		}
+		var kinds []string
+		for _, u := range figures.Containers[figures.Find(c.ID)] {
+			if u.Kind.IsCharged() && u.CPUs >= 0.0005 {
+				kinds = append(kinds, fmt.Sprintf("%s %.3f", u.Kind, u.CPUs))
+			}
+		}
+		list = append(list, busyHelper{c, used, strings.Join(kinds, ", ")})
+	}
+	slices.SortStableFunc(list, func(a, b busyHelper) int {
+		return cmp.Compare(helperShare(b.Container, b.used), helperShare(a.Container, a.used))
+	})
+	return list
+}
+
+func writeBusyHelpers(w io.Writer, list []busyHelper) error {
+	if len(list) == 0 {
+		return nil
+	}
+	fmt.Fprintf(w, "\nHelpers use more than %.0f %% of these limits, in CPUs:\n\n", 100*minBusyShare)
+	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(t, "NAME\tRUNTIME\tLIMIT\tHELPERS\tSHARE\tWORK")
+	runtimes := map[string]bool{}
+	for _, c := range list {
+		runtimes[c.Runtime] = true
+		fmt.Fprintf(t, "%s\t%s\t%s\t%.3f\t%.0f%%\t%s\n", errorText(shorten(c.Name, 60)), cmp.Or(c.Runtime, "-"), limit(c.Limit), c.used,
+			100*helperShare(c.Container, c.used), c.kinds)
+	}
+	if err := t.Flush(); err != nil {
+		return err
+	}
+	fmt.Fprintln(w)
+	for _, runtime := range slices.Sorted(maps.Keys(runtimes)) {
+		fmt.Fprintf(w, "%s: %s.\n", cmp.Or(runtime, "other engines"), helperRemedies[runtime])
+	}
+	return nil
+}
+
+// helperRemedies are the ways to bound or avoid the work of helpers, by runtime.
+var helperRemedies = map[string]string{
+	"docker":     "write fewer lines, or set --log-driver local (cheaper than json-file) or none",
+	"containerd": "write fewer lines, or write the log to a volume; containerd itself cannot be limited for a container",
+	"cri-o":      "write fewer lines, or set conmon_cgroup = \"pod\", so that the pod's limit bounds conmon",
+	"podman":     "write fewer lines, set --log-driver none, or a --cgroup-parent with a quota, which bounds conmon too",
+	"candor":     "write fewer lines, or set a cheaper log driver in the engine",
+	"":           "write fewer lines, or write the log to a volume",
 }

@@ -27,7 +27,7 @@ log              docker      4     -      1        0%         0s    no
 
 func TestWriteAudit(t *testing.T) {
 	var out bytes.Buffer
-	if err := writeAudit(&out, auditRows(audited, true), audited); err != nil || out.String() != auditTable {
+	if err := writeAudit(&out, auditRows(audited, true, nil), audited); err != nil || out.String() != auditTable {
 		t.Errorf("%v\n%s", err, out.String())
 	}
 	for want, found := range map[string][]audit.Container{
@@ -35,7 +35,7 @@ func TestWriteAudit(t *testing.T) {
 		"1 container runs here, and the CPU count of each equals its limit.\n": audited[2:],
 	} {
 		out.Reset()
-		if err := writeAudit(&out, auditRows(found, false), found); err != nil || out.String() != want {
+		if err := writeAudit(&out, auditRows(found, false, nil), found); err != nil || out.String() != want {
 			t.Errorf("%v\n%s; want %s", err, out.String(), want)
 		}
 	}
@@ -44,7 +44,7 @@ func TestWriteAudit(t *testing.T) {
 // Scripts read these fields.
 func TestAuditJSON(t *testing.T) {
 	var out bytes.Buffer
-	if err := writeJSON(&out, auditRows(audited, false)); err != nil {
+	if err := writeJSON(&out, auditRows(audited, false, nil)); err != nil {
 		t.Fatal(err)
 	}
 	var rows []map[string]any
@@ -61,7 +61,7 @@ func TestAuditJSON(t *testing.T) {
 		t.Errorf("a runtime that is not known: %v", rows[1])
 	}
 	out.Reset()
-	if err := writeJSON(&out, auditRows(nil, false)); err != nil || out.String() != "[]\n" {
+	if err := writeJSON(&out, auditRows(nil, false, nil)); err != nil || out.String() != "[]\n" {
 		t.Errorf("nothing: %v, %q", err, out.String())
 	}
 }

@@ -11,7 +11,9 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/candor-project/candor/cmd/candor/internal/audit"
 	"github.com/candor-project/candor/cmd/candor/internal/cpumap"
+	"github.com/candor-project/candor/cmd/candor/internal/helpers"
 	"github.com/candor-project/candor/cmd/candor/internal/planio"
 	"github.com/candor-project/candor/cpuset"
 	"github.com/candor-project/candor/host"
@@ -23,7 +25,8 @@ import (
 
 const inspectLong = `Show the details of a container: the CPUs that Candor gave it, the settings in the
 kernel, the CPUs that it sees (its view), its throttling, and the use of its exclusive
-CPUs by programs outside of Candor.`
+CPUs by programs outside of Candor. For root also the helpers: engine processes that
+work for the container, such as dockerd.`
 
 func newInspectCommand() *cobra.Command {
 	cmd := &cobra.Command{
@@ -35,7 +38,7 @@ func newInspectCommand() *cobra.Command {
 	}
 	machine := addHostFlags(cmd)
 	output := outputFlag(cmd, "table", "json")
-	during := cmd.Flags().Duration("during", 250*time.Millisecond, "time to sample foreign processes; 0 disables the sampling")
+	during := cmd.Flags().Duration("during", 250*time.Millisecond, "time to sample foreign processes and helpers; 0 disables the sampling")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		if *during < 0 || *during > time.Hour {
 			return badInput("--during %v: must be 0 to 1h", *during)
@@ -76,13 +79,77 @@ func (f *hostFlags) inspect(cmd *cobra.Command, name string, during time.Duratio
 		}
 	}
 	if during > 0 && look.Exists {
-		used, err := h.SampleForeign(cmd.Context(), g, during)
-		if err != nil {
-			return nil, err
-		}
-		report.Strangers = foreignUsesOf(g, used)
+		return report, report.measure(cmd, h, g, during)
 	}
 	return report, nil
+}
+
+// measure samples the foreign processes on the container's exclusive CPUs, and its helpers.
+func (r *inspection) measure(cmd *cobra.Command, h *host.Host, g *host.Grant, during time.Duration) error {
+	meter := helpers.Open()
+	defer meter.Close()
+	before, err := meter.Read()
+	if err != nil {
+		return err
+	}
+	used, err := h.SampleForeign(cmd.Context(), g, during)
+	if err != nil {
+		return err
+	}
+	r.Strangers = foreignUsesOf(g, used)
+	after, err := meter.Read()
+	if err != nil {
+		return err
+	}
+	figures := helpers.Between(before, after)
+	if id := figures.Find(engineID(g)); id != "" {
+		r.Helpers = newHelperRows(id, after, figures)
+	}
+	return nil
+}
+
+// engineID returns the ID of the container in its engine, or the beginning of this ID.
+func engineID(g *host.Grant) string {
+	if id, ok := audit.ContainerID(g.Engine.Cgroup); ok {
+		return id
+	}
+	return g.ID
+}
+
+// helperRows are the helpers of a container as inspect writes them.
+type helperRows struct {
+	Uses      []helpers.Use   `json:"uses"`
+	Processes []helperProcess `json:"processes"`
+}
+
+// A helperProcess is a process that works for the container. The limit of its cgroup bounds it, not that of the container.
+type helperProcess struct {
+	Name   string `json:"name"`
+	PID    int    `json:"pid"`
+	Cgroup string `json:"cgroup"`
+	Serves int    `json:"serves"` // number of containers
+}
+
+func newHelperRows(id string, r *helpers.Reading, figures *helpers.Figures) *helperRows {
+	rows := &helperRows{Uses: append([]helpers.Use{}, figures.Containers[id]...), Processes: []helperProcess{}}
+	for _, h := range r.Helpers {
+		if slices.Contains(h.Serves, id) {
+			rows.Processes = append(rows.Processes, helperProcess{h.Name, h.PID, h.Cgroup, len(h.Serves)})
+		}
+	}
+	return rows
+}
+
+func (r *helperRows) write(row func(string, string, ...any)) {
+	if r == nil {
+		return
+	}
+	for _, p := range r.Processes {
+		row("helper", "%s, process %d, for %s; the cgroup %s pays", errorText(p.Name), p.PID, count(p.Serves, "container", "containers"), errorText(p.Cgroup))
+	}
+	for _, u := range r.Uses {
+		row("helpers use", "%.3f CPUs, %s (%s)", u.CPUs, u.Kind, u.Method)
+	}
 }
 
 // An inspection is the output of inspect. Its JSON form is an interface, as that of grantRow.
@@ -92,6 +159,7 @@ type inspection struct {
 	Shown     cpuset.Set          `json:"shown"`           // CPUs in the files of its view
 	LimitedBy []cpumap.GroupLimit `json:"limitedBy"`       // quotas of groups above its own
 	Strangers []cpumap.ForeignUse `json:"strangers,omitzero"`
+	Helpers   *helperRows         `json:"helpers,omitempty"` // absent if the container has no engine, or helpers were not measured
 }
 
 type groupRow struct {
@@ -156,6 +224,7 @@ func writeInspection(w io.Writer, r *inspection) error {
 	row("on resize", "%s", errorText(r.OnResize))
 	row("burst", "%s", r.Burst)
 	writeStrangers(row, r.Strangers)
+	r.Helpers.write(row)
 	return t.Flush()
 }
 
@@ -281,6 +350,13 @@ func writeJSON(w io.Writer, v any) error {
 	e := json.NewEncoder(w)
 	e.SetEscapeHTML(false)
 	e.SetIndent("", "  ")
+	return e.Encode(v)
+}
+
+// writeJSONLine writes a value as JSON on one line.
+func writeJSONLine(w io.Writer, v any) error {
+	e := json.NewEncoder(w)
+	e.SetEscapeHTML(false)
 	return e.Encode(v)
 }
 

@@ -97,7 +97,7 @@ func TestRecordedJSON(t *testing.T) {
 	check("map-cluster", out, "map.containers[].fractions")
 }
 
-// A recordedWriter writes what a command writes as JSON, where a run of the command depends on the machine.
+// A recordedWriter writes the JSON of a command whose output depends on the machine.
 type recordedWriter struct {
 	name     string
 	write    func(*bytes.Buffer) error
@@ -113,7 +113,7 @@ func recordedWriters(t *testing.T) []recordedWriter {
 	row := full[grantRow]()
 	row.Fractions = planio.Fractions{{CPU: 1, Milli: 500}}
 	report := inspection{grantRow: row, Group: new(full[groupRow]()), LimitedBy: m.Limits, Strangers: m.ForeignUses}
-	rows := auditRows([]audit.Container{full[audit.Container]()}, true)
+	rows := auditRows([]audit.Container{full[audit.Container]()}, true, nil)
 	var classify classifyFlags
 	classify.output.value = "json"
 	jsonOf := func(v any) func(*bytes.Buffer) error {

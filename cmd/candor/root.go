@@ -57,7 +57,7 @@ func newRoot() (root *cobra.Command, started *bool) {
 	)
 	add(root, groupRun, newRunCommand(), newPsCommand(), newTopCommand())
 	add(root, groupRun, takesName(newResizeCommand(), newInspectCommand(), newReleaseCommand())...)
-	add(root, groupInspect, newAuditCommand(), newMapCommand(), newPlanCommand(), newTopologyCommand(), newViewCommand())
+	add(root, groupInspect, newAuditCommand(), newLedgerCommand(), newMapCommand(), newPlanCommand(), newTopologyCommand(), newViewCommand())
 	add(root, groupMeasure, newCompareCommand(), newClassifyCommand(), newIsolateCommand(), newReportCommand(), newRecordCommand(), newUsageCommand(), newAdviseCommand(), newLoadCommand())
 	add(root, groupMany, newTraceCommand(), newSimulateCommand(), newPlaceCommand())
 	add(root, groupHost, newSetupCommand(), newNRICommand(), newConfigCommand())

@@ -12,6 +12,7 @@ import (
 	"golang.org/x/sys/unix"
 	"golang.org/x/term"
 
+	"github.com/candor-project/candor/cmd/candor/internal/helpers"
 	"github.com/candor-project/candor/cmd/candor/internal/top"
 )
 
@@ -82,7 +83,8 @@ func (f *topFlags) run(cmd *cobra.Command) error {
 		return err
 	}
 	defer h.Close()
-	source := &top.Source{Host: h}
+	source := &top.Source{Host: h, Helpers: helpers.Open()}
+	defer source.Helpers.Close()
 	out := cmd.OutOrStdout()
 	if f.readings == 0 && !f.once && f.output.value == "table" && showsLive(out) {
 		return hostError(f.live(cmd.Context(), source))

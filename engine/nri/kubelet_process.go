@@ -6,20 +6,18 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
 
-	"github.com/candor-project/candor/internal/kernelfs"
+	"github.com/candor-project/candor/internal/nodeproc"
 	"github.com/candor-project/candor/internal/procfs"
 )
 
-// Any process can call itself kubelet, because it chooses its comm, its argv and the name of its file. findKubelets therefore
-// requires facts that only root of the node can cause: all user ids are 0 in this user namespace, the process has no pid
-// namespace below this one, and its cgroup is neither a pod's nor a container's. A kubelet in a system container, as on
-// Talos (/podruntime/kubelet), passes. A local user can run a set-user-ID program that sets all its user ids to 0, through a
-// link whose name becomes comm. Only /proc/PID/exe shows the program, so a process that hides it is no kubelet.
+// Any process can call itself kubelet, so findKubelets accepts only processes that root of the node runs outside of pods and
+// containers (package nodeproc). A kubelet in a system container, as on Talos (/podruntime/kubelet), passes. A local user can
+// run a set-user-ID program that sets all its user IDs to 0, through a link whose name becomes comm. Only /proc/PID/exe shows
+// the program, so a process that hides it is no kubelet.
 
 // A kubelet is a process that runs a kubelet, or the default directory of a kubelet that does not run.
 type kubelet struct {
@@ -48,13 +46,13 @@ func findKubelets(root string) (found []kubelet, unclear error) {
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return nil, err
 	}
-	here := ownNamespaces(proc)
+	here := nodeproc.Own(proc)
 	var doubts []error
 	for _, entry := range entries {
 		if _, err := strconv.Atoi(entry.Name()); err != nil {
 			continue
 		}
-		k, err := here.kubeletOf(filepath.Join(proc, entry.Name()))
+		k, err := kubeletOf(&here, filepath.Join(proc, entry.Name()))
 		if err != nil {
 			doubts = append(doubts, err)
 		} else if k != nil {
@@ -81,36 +79,12 @@ func joinFew(errs []error) error {
 	return all
 }
 
-// A namespaceView is the position of this process on the node.
-type namespaceView struct {
-	user    string            // link of the user namespace
-	cgroups map[string]string // path by hierarchy
-}
-
-func ownNamespaces(proc string) (v namespaceView) {
-	v.user, _ = os.Readlink(filepath.Join(proc, "self/ns/user"))
-	text, _ := kernelfs.Read(filepath.Join(proc, "self/cgroup"))
-	v.cgroups = cgroupPaths(text)
-	return v
-}
-
 // kubeletOf returns the kubelet that a process runs, given its directory in /proc, or nil. It returns an error for a process that
 // resembles a kubelet.
-func (v *namespaceView) kubeletOf(dir string) (*kubelet, error) {
+func kubeletOf(here *nodeproc.Viewpoint, dir string) (*kubelet, error) {
 	// The cheap and trustworthy files come first: a tenant can make a command line long.
-	id, err := procfs.ReadIdentity(dir)
-	if err != nil || !id.IsUser(0) || id.Namespaces != 1 {
-		return nil, nil //nolint:nilerr // the process has ended
-	}
-	if user, err := os.Readlink(filepath.Join(dir, "ns/user")); err == nil && user != v.user {
-		return nil, nil
-	}
-	text, err := kernelfs.Read(filepath.Join(dir, "cgroup"))
-	if err != nil {
-		return nil, nil //nolint:nilerr // the process has ended
-	}
-	inPod, inContainer := v.placeOf(text)
-	if inPod {
+	id, at, ok := here.Locate(dir)
+	if !ok || at.InPod {
 		return nil, nil
 	}
 	words, err := procfs.CommandLine(dir)
@@ -122,10 +96,10 @@ func (v *namespaceView) kubeletOf(dir string) (*kubelet, error) {
 		return nil, nil
 	}
 	pid := filepath.Base(dir)
-	if inContainer {
+	if at.Container != "" {
 		return nil, fmt.Errorf("process %s (%s) runs in a container"+ignoredKubelet, pid, program)
 	}
-	file, err := programFile(dir)
+	file, err := nodeproc.Program(dir)
 	if err != nil {
 		return nil, fmt.Errorf("cannot read the program file of process %s (%s): %w"+ignoredKubelet+", and give candor nri CAP_SYS_PTRACE", pid, program, withoutPath(err))
 	}
@@ -195,48 +169,4 @@ func embeddedFlags(words []string) (flags []string) {
 		flags = append(flags, "--"+value)
 	}
 	return flags
-}
-
-// programFile returns the base name of the file that a process executes. Reading it requires ptrace rights.
-func programFile(dir string) (string, error) {
-	file, err := os.Readlink(filepath.Join(dir, "exe"))
-	return filepath.Base(strings.TrimSuffix(file, " (deleted)")), err
-}
-
-// cgroupPaths parses a file /proc/PID/cgroup: lines HIERARCHY:CONTROLLERS:PATH (cgroups(7)).
-func cgroupPaths(text []byte) map[string]string {
-	paths := map[string]string{}
-	for line := range strings.Lines(string(text)) {
-		if fields := strings.SplitN(strings.TrimSuffix(line, "\n"), ":", 3); len(fields) == 3 {
-			paths[fields[0]] = fields[2]
-		}
-	}
-	return paths
-}
-
-var (
-	// podUID is the kubelet's name of a pod's group: a UUID, for static pods 32 digits; systemd's "-" is escaped as "_".
-	podUID = regexp.MustCompile(`(^|-)pod[0-9a-f]{8}[-_]?([0-9a-f]{4}[-_]?){3}[0-9a-f]{12}(\.slice)?$`)
-	// kubepods is the kubelet's group of all pods: kubepods, kubepods.slice, kubelet-kubepods.slice, kubepods-burstable.slice.
-	kubepods = regexp.MustCompile(`(^|-)kubepods(-|\.slice$|$)`)
-	// containerID ends the name of a group that a container engine made: ID, docker-ID.scope, cri-containerd-ID.scope.
-	containerID = regexp.MustCompile(`(^|-)[0-9a-f]{64}(\.scope)?$`)
-)
-
-// placeOf reports whether a process is in a pod or in a container, by its file /proc/PID/cgroup. It ignores the leading groups that
-// this process is in too, because a node can itself be a container, as in kind. If this process has its own cgroup namespace, the
-// paths of other processes begin with "/.." and can lack their upper parts. The group of a pod is still recognizable by the pod's
-// UID in its name.
-func (v *namespaceView) placeOf(text []byte) (inPod, inContainer bool) {
-	for hierarchy, path := range cgroupPaths(text) {
-		parts, own := strings.Split(path, "/"), strings.Split(v.cgroups[hierarchy], "/")
-		for len(parts) > 0 && len(own) > 0 && parts[0] == own[0] {
-			parts, own = parts[1:], own[1:]
-		}
-		for _, part := range parts {
-			inPod = inPod || podUID.MatchString(part) || kubepods.MatchString(part)
-			inContainer = inContainer || containerID.MatchString(part)
-		}
-	}
-	return inPod, inContainer
 }

@@ -22,7 +22,9 @@ import (
 
 // A Stat is the content of /proc/PID/stat (proc_pid_stat(5)).
 type Stat struct {
+	Comm   string // name of the program, at most 15 bytes, untrusted
 	State  byte   // 'Z' is a zombie, 'X' dead
+	Parent int    // process ID
 	Flags  uint64 // the kernel's PF_ flags
 	Faults uint64 // page faults that needed no read from disk (minflt)
 	Start  uint64 // clock ticks since boot
@@ -68,9 +70,17 @@ func Began(dir string) (time.Time, error) {
 
 func parseStat(text []byte) (s Stat, err error) {
 	// The name, field 2, is in parentheses and may hold anything, even ")".
-	fields := bytes.Fields(text[bytes.LastIndexByte(text, ')')+1:])
+	begin, end := bytes.IndexByte(text, '('), bytes.LastIndexByte(text, ')')
+	fields := bytes.Fields(text[end+1:])
 	if len(fields) < 20 {
 		return s, fmt.Errorf("must have 52 fields, has %.60q", text)
+	}
+	if begin < 0 || begin >= end {
+		return s, fmt.Errorf("must have a name in parentheses, has %.60q", text)
+	}
+	s.Comm = string(text[begin+1 : end])
+	if s.Parent, err = strconv.Atoi(string(fields[1])); err != nil {
+		return Stat{}, err
 	}
 	s.State = fields[0][0]
 	if len(fields[0]) != 1 || !unicode.IsLetter(rune(s.State)) {

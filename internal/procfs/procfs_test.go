@@ -22,7 +22,7 @@ const tail = " S 1 10 10 0 -1 4194560 42 0 0 0 0 0 0 0 20 0 1 0 777 0 0"
 func TestParseStat(t *testing.T) {
 	for _, name := range []string{"web", "a b", ") S 1", "((", ""} {
 		s, err := parseStat([]byte("12 (" + name + ")" + tail))
-		if err != nil || s != (Stat{'S', 4194560, 42, 777}) || s.IsKernelThread() {
+		if err != nil || s != (Stat{name, 'S', 1, 4194560, 42, 777}) || s.IsKernelThread() {
 			t.Errorf("%q: %+v, %v", name, s, err)
 		}
 	}

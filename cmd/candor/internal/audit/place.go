@@ -40,6 +40,12 @@ func placeOf(path string) (p place, ok bool) {
 	return p, true
 }
 
+// ContainerID returns the ID of the container that an engine runs in a cgroup, by the path of the cgroup.
+func ContainerID(path string) (id string, ok bool) {
+	p, ok := placeOf(path)
+	return p.id, ok
+}
+
 // find returns the cgroups of all containers. A nested container comes before the container around it.
 func find(tree *cgroup.Tree) ([]place, error) {
 	paths, err := tree.Paths()

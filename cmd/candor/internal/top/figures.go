@@ -5,7 +5,9 @@ import (
 	"time"
 
 	"github.com/candor-project/candor/cgroup"
+	"github.com/candor-project/candor/cmd/candor/internal/audit"
 	"github.com/candor-project/candor/cmd/candor/internal/cpumap"
+	"github.com/candor-project/candor/cmd/candor/internal/helpers"
 	"github.com/candor-project/candor/cpuset"
 	"github.com/candor-project/candor/host"
 	"github.com/candor-project/candor/hybrid"
@@ -46,6 +48,8 @@ type Row struct {
 	Color        int
 	Use          float64 // mean number of CPUs in use; valid if Used is true
 	Used         bool    // Use is known
+	Helpers      float64 // mean number of CPUs that helpers use for the container; valid if Helped is true
+	Helped       bool    // Helpers is known
 	LimitShare   Share   // Use as a share of the limit
 	Throttled    Share   // share of the periods between the samples in which the quota ran out
 	ThrottledAll Share   // the same share since the cgroup was created
@@ -68,10 +72,17 @@ type ThreadUse struct {
 // rates yet. inside is the ID of the opened container, or "".
 func Between(before, after *Reading, inside string) *Figures {
 	f := &Figures{During: after.At.Sub(before.At), Map: after.Map, Note: after.Note}
+	used := helpers.Between(before.Helpers, after.Helpers)
 	for i := range after.Containers {
 		c := &after.Containers[i]
 		was := before.container(c.ID)
-		f.Rows = append(f.Rows, f.row(was, c))
+		row := f.row(was, c)
+		id, ok := audit.ContainerID(c.Engine.Cgroup)
+		if !ok {
+			id = c.ID // Candor's own cgroup has the beginning of the engine's ID as its name
+		}
+		row.Helpers, row.Helped = used.Charged(id)
+		f.Rows = append(f.Rows, row)
 		if comparableTime(was, c) > 0 && was.Exclusive == c.Exclusive {
 			f.ForeignUses = append(f.ForeignUses, foreignUses(before, after, was, c)...)
 		}

@@ -83,6 +83,9 @@ func (r *Row) describeUse() string {
 	if r.Used {
 		text = fmt.Sprintf("%.2f CPUs", r.Use)
 	}
+	if r.Helped {
+		text += fmt.Sprintf(", %.2f more by helpers", r.Helpers)
+	}
 	if r.LimitShare.Known() {
 		text += fmt.Sprintf(", %s of its limit", r.LimitShare.percent())
 	}

@@ -34,6 +34,7 @@ type documentContainer struct {
 	Limit            hybrid.Milli  `json:"limit"` // 0: none
 	CPUs             cpuset.Set    `json:"cpus"`
 	Use              *hybrid.Milli `json:"use,omitempty"`
+	Helpers          *hybrid.Milli `json:"helpers,omitempty"`
 	Throttled        *float64      `json:"throttledShare,omitempty"`
 	ThrottledAll     *float64      `json:"throttledShareAll,omitempty"`
 	UsageSeconds     float64       `json:"usageSeconds"`
@@ -77,6 +78,9 @@ func (r *Row) document(name podname.Name) documentContainer {
 	}
 	if r.Used {
 		d.Use = new(hybrid.Milli(r.Use*1000 + 0.5))
+	}
+	if r.Helped {
+		d.Helpers = new(hybrid.Milli(r.Helpers*1000 + 0.5))
 	}
 	return d
 }

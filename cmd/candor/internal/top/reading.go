@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/candor-project/candor/cmd/candor/internal/cpumap"
+	"github.com/candor-project/candor/cmd/candor/internal/helpers"
 	"github.com/candor-project/candor/host"
 	"github.com/candor-project/candor/internal/procfs"
 )
@@ -18,8 +19,9 @@ type Reading struct {
 	At         time.Time
 	Map        *cpumap.Map // the node's CPUs and their containers
 	CPUs       map[int]procfs.CPUTime
-	Containers []Container // in order of arrival
-	Note       string      // warning of the host's snapshot, or ""
+	Containers []Container      // in order of arrival
+	Note       string           // warning of the host's snapshot, or ""
+	Helpers    *helpers.Reading // nil for users other than root
 }
 
 // A Container is a sample of a container.
@@ -53,8 +55,9 @@ const maxThreads = 2000
 
 // A Source takes samples of this machine.
 type Source struct {
-	Host *host.Host
-	tags cpumap.Tags // give a container the same letter in every sample
+	Host    *host.Host
+	Helpers *helpers.Meter
+	tags    cpumap.Tags // give a container the same letter in every sample
 }
 
 // Read samples the state and the kernel's counters. inside is the ID of the opened container, whose threads are sampled too; "" if
@@ -69,6 +72,8 @@ func (s *Source) Read(inside string) (*Reading, error) {
 	if r.CPUs, err = procfs.ReadCPUTimes(); err != nil {
 		return nil, err
 	}
+	// Without the helpers, the other figures are still right.
+	r.Helpers, _ = s.Helpers.Read() // a column without values shows it
 	r.At = time.Now()
 	for i := range snapshot.Grants {
 		g := &snapshot.Grants[i]

@@ -30,6 +30,12 @@ var columns = []column{
 		}
 		return fmt.Sprintf("%.2f", r.Use)
 	}},
+	{"HELP", 0, 5, true, 4, func(r *Row) string {
+		if !r.Helped {
+			return "-"
+		}
+		return fmt.Sprintf("%.2f", r.Helpers)
+	}},
 	{"LIM%", ByLimitUsed, 5, true, 3, func(r *Row) string { return r.LimitShare.percent() }},
 	{"THR%", ByThrottled, 5, true, 1, func(r *Row) string { return r.Throttled.percent() }},
 	{"ALL%", 0, 5, true, 4, func(r *Row) string { return r.ThrottledAll.percent() }},

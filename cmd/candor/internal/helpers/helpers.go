@@ -1,0 +1,170 @@
+// Package helpers computes the CPU use of the helpers of containers: processes outside of a container, such as dockerd, that
+// work for it. A Meter reads the totals; Between computes the uses between two readings. top, audit, inspect and ledger
+// show them.
+package helpers
+
+import (
+	"context"
+	"os"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/candor-project/candor/ledger"
+	"github.com/candor-project/candor/ledger/sample"
+)
+
+// A Meter reads the CPU time of helpers. The nil meter reads nothing: users other than root cannot measure helpers.
+type Meter struct {
+	source *sample.Source
+	book   ledger.Book
+}
+
+// warmUp is the time in which Open finds the busy shims. A source samples the shim of a pod only if it is busy.
+const warmUp = 100 * time.Millisecond
+
+// Open starts to measure; it returns nil for users other than root.
+func Open() *Meter {
+	if os.Geteuid() != 0 {
+		return nil
+	}
+	m := &Meter{source: sample.Open()}
+	for range 2 {
+		_ = m.source.Read(&m.book) // the next reading has the error again
+		time.Sleep(warmUp)
+	}
+	return m
+}
+
+// Close ends the measurement.
+func (m *Meter) Close() {
+	if m != nil {
+		_ = m.source.Close() // nothing is lost
+	}
+}
+
+// A Reading holds the CPU time of the helpers since the measurement started, or since the helper started.
+type Reading struct {
+	At           time.Time
+	Totals       map[string][]ledger.Total // by container ID
+	Unattributed map[string]time.Duration  // by daemon
+	Dropped      time.Duration             // charges to containers that have ended
+	Helpers      []sample.Helper
+	Method       ledger.Method // method for helpers of several containers
+	Refusal      error         // reason of the method None, or nil
+}
+
+// Read returns a reading; nil if the meter is nil.
+func (m *Meter) Read() (*Reading, error) {
+	if m == nil {
+		return nil, nil // there are no helpers to read
+	}
+	err := m.source.Read(&m.book)
+	r := &Reading{
+		At: time.Now(), Totals: map[string][]ledger.Total{}, Unattributed: m.book.Unattributed(),
+		Dropped: m.book.Dropped(), Helpers: m.source.Helpers(), Method: m.source.Method(), Refusal: m.source.Refusal,
+	}
+	for _, id := range m.book.Containers() {
+		r.Totals[id] = m.book.Totals(id)
+	}
+	return r, err
+}
+
+// A Use is the CPU use of a kind of helper work for a container, in CPUs.
+type Use struct {
+	Kind   ledger.Kind   `json:"helper"`
+	Method ledger.Method `json:"method"`
+	CPUs   float64       `json:"cpus"`
+}
+
+// Figures are the uses between two readings.
+type Figures struct {
+	Containers   map[string][]Use   // by container ID
+	Unattributed map[string]float64 // by daemon, in CPUs
+}
+
+// Between computes the uses between two readings. It returns nil if one is nil, or if no time is between them. A container that
+// is only in the second reading has no uses.
+func Between(before, after *Reading) *Figures {
+	if before == nil || after == nil || !after.At.After(before.At) {
+		return nil
+	}
+	f := &Figures{Containers: map[string][]Use{}, Unattributed: map[string]float64{}}
+	cpus := func(d time.Duration) float64 { return max(float64(d), 0) / float64(after.At.Sub(before.At)) }
+	for id, totals := range after.Totals {
+		earlier, exists := before.Totals[id]
+		if !exists {
+			continue
+		}
+		uses := []Use{}
+		for _, t := range totals {
+			i := slices.IndexFunc(earlier, func(e ledger.Total) bool { return e.Kind == t.Kind && e.Method == t.Method })
+			if i >= 0 {
+				t.Time -= earlier[i].Time
+			}
+			uses = append(uses, Use{t.Kind, t.Method, cpus(t.Time)})
+		}
+		f.Containers[id] = uses
+	}
+	for daemon, d := range after.Unattributed {
+		f.Unattributed[daemon] = cpus(d - before.Unattributed[daemon])
+	}
+	return f
+}
+
+// Find returns the ID of a measured container, given its ID or the beginning of its ID, at least 12 digits: Candor's own
+// cgroups have names with the beginning only. It returns "" if no container, or more than one, has this beginning.
+func (f *Figures) Find(id string) (whole string) {
+	if f == nil {
+		return ""
+	}
+	if _, exists := f.Containers[id]; exists {
+		return id
+	}
+	const shortID = 12
+	if len(id) < shortID {
+		return ""
+	}
+	for other := range f.Containers {
+		if !strings.HasPrefix(other, id) {
+			continue
+		}
+		if whole != "" {
+			return ""
+		}
+		whole = other
+	}
+	return whole
+}
+
+// Charged returns the CPU use of the helpers that a container causes: without the work for readers of its log. The container
+// is named as for Find. known is false if the container has no helpers, or is not measured.
+func (f *Figures) Charged(id string) (cpus float64, known bool) {
+	whole := f.Find(id)
+	if whole == "" {
+		return 0, false
+	}
+	for _, u := range f.Containers[whole] {
+		if u.Kind.IsCharged() {
+			cpus += u.CPUs
+		}
+	}
+	return cpus, true
+}
+
+// Measure returns the uses during a time; nil for users other than root.
+func Measure(ctx context.Context, during time.Duration) (*Figures, *Reading, error) {
+	m := Open()
+	defer m.Close()
+	before, err := m.Read()
+	if before == nil || err != nil {
+		return nil, before, err
+	}
+	select {
+	case <-ctx.Done():
+		return nil, nil, ctx.Err()
+	case <-time.After(during):
+	}
+	after, err := m.Read()
+	return Between(before, after), after, err
+}

@@ -1,0 +1,300 @@
+package main
+
+import (
+	"cmp"
+	"fmt"
+	"io"
+	"maps"
+	"slices"
+	"strings"
+	"text/tabwriter"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/candor-project/candor/cgroup"
+	"github.com/candor-project/candor/cmd/candor/internal/audit"
+	"github.com/candor-project/candor/cmd/candor/internal/helpers"
+	"github.com/candor-project/candor/hybrid"
+	"github.com/candor-project/candor/ledger"
+)
+
+const ledgerLong = `Show the CPU time that helpers spend for containers.
+
+A container that writes to its standard output makes other processes work: its shim,
+and containerd, dockerd or conmon, which write the log. Their CPU time is outside of
+the container's limit.`
+
+func newLedgerCommand() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:     "ledger",
+		Short:   "Show the CPU time that helpers spend for containers",
+		Long:    ledgerLong,
+		Example: "  candor ledger show\n  candor ledger watch",
+		Args:    noArgs,
+	}
+	cmd.AddCommand(newLedgerShowCommand(), newLedgerWatchCommand(), newLedgerAgentCommand())
+	return cmd
+}
+
+const ledgerColumns = `LIMIT   smallest CPU quota of the container's cgroup and the cgroups above it
+OWN     CPUs that the container's processes use
+LOG     CPUs that the engine uses to copy the container's output to its log
+SHIM    CPUs that the shim uses
+EXEC    CPUs that the engine uses to copy the output of exec
+READ    CPUs that the engine uses for readers of the log; the container does not
+        cause this work
+METHOD  exact:  the helper serves this container alone
+        bpf:    samples of the engine's system calls divide its CPU time
+        none:   the engine's CPU time is not divided (CAP_BPF and CAP_PERFMON missing)
+
+The lines in parentheses show the CPU time of daemons that no container caused, or
+whose container is not known.`
+
+func newLedgerShowCommand() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "show",
+		Short: "Measure the helpers for a short time and list the containers",
+		Long: `Measure the helpers of container engines for a short time and list the containers,
+those with the busiest helpers first. The command changes nothing and needs root.
+
+` + ledgerColumns,
+		Example: "  candor ledger show\n  candor ledger show --during 10s -o json",
+		Args:    noArgs,
+	}
+	output := outputFlag(cmd, "table", "json")
+	during := cmd.Flags().Duration("during", 2*time.Second, "time to measure, 100ms to 1h")
+	options := cgroup.Options{ReadOnly: true}
+	driver := addGroupFlags(cmd, &options)
+	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
+		options.Driver = cgroup.Driver(driver.value)
+		m, err := newLedgerMeter("--during", *during, options)
+		if err != nil {
+			return err
+		}
+		defer m.Close()
+		if err := m.next(); err != nil {
+			return err
+		}
+		report, err := m.measure(cmd, *during)
+		if err != nil {
+			return err
+		}
+		return report.write(cmd.OutOrStdout(), output.value)
+	}
+	return cmd
+}
+
+func newLedgerWatchCommand() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "watch",
+		Short: "Measure the helpers and list the containers again and again",
+		Long: `Measure the helpers of container engines and print a table at each interval, or a
+JSON object on one line, until Ctrl-C. The command changes nothing and needs root.
+
+` + ledgerColumns,
+		Example: "  candor ledger watch\n  candor ledger watch --interval 1s -n 60 -o json > minute.jsonl",
+		Args:    noArgs,
+	}
+	output := outputFlag(cmd, "table", "json")
+	interval := cmd.Flags().Duration("interval", 2*time.Second, "time between two tables, 100ms to 1h")
+	readings := cmd.Flags().IntP("readings", "n", 0, "number of tables before the exit; 0: no end")
+	options := cgroup.Options{ReadOnly: true}
+	driver := addGroupFlags(cmd, &options)
+	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
+		if *readings < 0 {
+			return badInput("-n %d: must be 0 or more", *readings)
+		}
+		options.Driver = cgroup.Driver(driver.value)
+		m, err := newLedgerMeter("--interval", *interval, options)
+		if err != nil {
+			return err
+		}
+		defer m.Close()
+		if err := m.next(); err != nil {
+			return err
+		}
+		for n := 0; *readings == 0 || n < *readings; n++ {
+			report, err := m.measure(cmd, *interval)
+			if err != nil {
+				return err
+			}
+			if n > 0 && output.value == "table" {
+				fmt.Fprintln(cmd.OutOrStdout())
+			}
+			if err := report.write(cmd.OutOrStdout(), cmp.Or(map[string]string{"json": "jsonl"}[output.value], output.value)); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+	return cmd
+}
+
+// A ledgerMeter measures containers and their helpers.
+type ledgerMeter struct {
+	tree    *cgroup.Tree
+	helpers *helpers.Meter
+	before  *ledgerReading
+}
+
+type ledgerReading struct {
+	at         time.Time
+	helpers    *helpers.Reading
+	containers []audit.Container
+	used       map[string]time.Duration // own CPU time by cgroup
+}
+
+func newLedgerMeter(flag string, during time.Duration, options cgroup.Options) (*ledgerMeter, error) {
+	if during < 100*time.Millisecond || during > time.Hour {
+		return nil, badInput("%s %v: must be 100ms to 1h", flag, during)
+	}
+	if err := needsRootForHelpers(); err != nil {
+		return nil, err
+	}
+	tree, err := cgroup.Open(options)
+	if err != nil {
+		return nil, &exitError{exitBadInput, err}
+	}
+	return &ledgerMeter{tree: tree, helpers: helpers.Open()}, nil
+}
+
+func (m *ledgerMeter) Close() {
+	m.helpers.Close()
+	m.tree.Close()
+}
+
+// next takes the next reading.
+func (m *ledgerMeter) next() error {
+	r := &ledgerReading{used: map[string]time.Duration{}}
+	var err error
+	if r.helpers, err = m.helpers.Read(); err != nil {
+		return err
+	}
+	r.at = time.Now()
+	if r.containers, err = audit.Read(m.tree); err != nil {
+		return err
+	}
+	for _, c := range r.containers {
+		if usage, err := m.tree.ReadUsage(c.Group); err == nil {
+			r.used[c.Group] = usage.CPU
+		}
+	}
+	m.before = r
+	return nil
+}
+
+// measure waits, takes the next reading and reports the difference.
+func (m *ledgerMeter) measure(cmd *cobra.Command, during time.Duration) (*ledgerReport, error) {
+	before := m.before
+	select {
+	case <-cmd.Context().Done():
+		return nil, cmd.Context().Err()
+	case <-time.After(during):
+	}
+	if err := m.next(); err != nil {
+		return nil, err
+	}
+	return newLedgerReport(before, m.before), nil
+}
+
+// A ledgerReport is the output of ledger show. Its JSON form is an interface: docs/reference/json.md describes it.
+type ledgerReport struct {
+	During       float64            `json:"duringSeconds"`
+	Method       ledger.Method      `json:"method"`
+	Refusal      string             `json:"refusal,omitempty"` // reason of the method none
+	Containers   []ledgerRow        `json:"containers"`
+	Unattributed map[string]float64 `json:"unattributedCPUs"` // by daemon
+}
+
+type ledgerRow struct {
+	Name    string        `json:"name"`
+	ID      string        `json:"id"`
+	Runtime string        `json:"runtime,omitempty"`
+	Limit   hybrid.Milli  `json:"limit"` // 0: none
+	Own     float64       `json:"ownCPUs"`
+	Charged float64       `json:"helperCPUs"` // without the work for readers of the log
+	Uses    []helpers.Use `json:"helpers"`
+}
+
+func newLedgerReport(before, after *ledgerReading) *ledgerReport {
+	figures := helpers.Between(before.helpers, after.helpers)
+	r := &ledgerReport{During: after.at.Sub(before.at).Seconds(), Method: after.helpers.Method, Containers: []ledgerRow{}, Unattributed: map[string]float64{}}
+	if after.helpers.Refusal != nil {
+		r.Refusal = after.helpers.Refusal.Error()
+	}
+	if figures == nil {
+		return r
+	}
+	r.Unattributed = figures.Unattributed
+	for _, c := range after.containers {
+		id := figures.Find(c.ID)
+		if id == "" {
+			continue
+		}
+		uses := figures.Containers[id]
+		row := ledgerRow{Name: c.Name, ID: id, Runtime: c.Runtime, Limit: c.Limit, Uses: uses}
+		row.Charged, _ = figures.Charged(id)
+		if was, known := before.used[c.Group]; known {
+			row.Own = max((after.used[c.Group]-was).Seconds(), 0) / r.During
+		}
+		r.Containers = append(r.Containers, row)
+	}
+	slices.SortFunc(r.Containers, func(a, b ledgerRow) int {
+		return cmp.Or(cmp.Compare(b.Charged, a.Charged), strings.Compare(a.Name, b.Name), strings.Compare(a.ID, b.ID))
+	})
+	return r
+}
+
+func (r *ledgerReport) write(w io.Writer, format string) error {
+	switch format {
+	case "json":
+		return writeJSON(w, r)
+	case "jsonl":
+		return writeJSONLine(w, r)
+	}
+	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(t, "NAME\tLIMIT\tOWN\tLOG\tSHIM\tEXEC\tREAD\tMETHOD")
+	for i := range r.Containers {
+		c := &r.Containers[i]
+		fmt.Fprintf(t, "%s\t%s\t%.3f\t%s\t%s\t%s\t%s\t%s\n", errorText(shorten(c.Name, 60)), limit(c.Limit), c.Own,
+			c.use(ledger.Log), c.use(ledger.Shim), c.use(ledger.Exec), c.use(ledger.Read), c.methods())
+	}
+	for _, daemon := range slices.Sorted(maps.Keys(r.Unattributed)) {
+		fmt.Fprintf(t, "(%s)\t\t%.3f\t\t\t\t\tunattributed\n", daemon, r.Unattributed[daemon])
+	}
+	if err := t.Flush(); err != nil {
+		return err
+	}
+	if len(r.Containers) == 0 {
+		fmt.Fprintln(w, "No container has a helper here.")
+	}
+	if r.Refusal != "" {
+		fmt.Fprintf(w, "\nThe CPU time of daemons is not divided among containers: %s\n", errorText(r.Refusal))
+	}
+	return nil
+}
+
+// use formats the CPU use of a kind of work.
+func (c *ledgerRow) use(kind ledger.Kind) string {
+	sum, known := 0.0, false
+	for _, u := range c.Uses {
+		if u.Kind == kind {
+			sum, known = sum+u.CPUs, true
+		}
+	}
+	if !known {
+		return "-"
+	}
+	return fmt.Sprintf("%.3f", sum)
+}
+
+// methods lists the methods of the container's charges.
+func (c *ledgerRow) methods() string {
+	var list []string
+	for _, u := range c.Uses {
+		list = append(list, string(u.Method))
+	}
+	slices.Sort(list)
+	return strings.Join(slices.Compact(list), ", ")
+}

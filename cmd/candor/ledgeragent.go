@@ -1,0 +1,181 @@
+package main
+
+import (
+	"context"
+	"log/slog"
+	"os"
+	"os/signal"
+	"sync"
+	"syscall"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/candor-project/candor/cgroup"
+	"github.com/candor-project/candor/cmd/candor/internal/audit"
+	"github.com/candor-project/candor/cmd/candor/internal/helpers"
+	"github.com/candor-project/candor/internal/podname"
+	"github.com/candor-project/candor/metrics"
+)
+
+const ledgerAgentLong = `Measure the helpers of container engines and serve the totals as Prometheus metrics
+until SIGTERM. The agent changes nothing. It needs root, or CAP_BPF, CAP_PERFMON and
+CAP_SYS_PTRACE as user 0, and the PID namespace of the host.`
+
+// ledgerAgentFlags are the flags of candor ledger agent.
+type ledgerAgentFlags struct {
+	address   string
+	webConfig string
+	interval  time.Duration
+	options   cgroup.Options
+}
+
+func newLedgerAgentCommand() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:     "agent",
+		Short:   "Measure the helpers and serve metrics",
+		Long:    ledgerAgentLong,
+		Example: "  candor ledger agent --metrics 9465\n  curl -s localhost:9465/metrics | grep helper",
+		Args:    noArgs,
+	}
+	f := &ledgerAgentFlags{options: cgroup.Options{ReadOnly: true}}
+	flags := cmd.Flags()
+	flags.StringVar(&f.address, "metrics", "9465", "address of the metrics server: a port on the loopback, or IP:PORT")
+	flags.StringVar(&f.webConfig, "metrics-web-config", "", "file with TLS and passwords of the metrics server")
+	flags.DurationVar(&f.interval, "interval", time.Second, "time between two measurements, 100ms to 1m")
+	driver := addGroupFlags(cmd, &f.options)
+	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
+		f.options.Driver = cgroup.Driver(driver.value)
+		return f.run(cmd)
+	}
+	return cmd
+}
+
+func (f *ledgerAgentFlags) run(cmd *cobra.Command) error {
+	address, err := metrics.Address(f.address)
+	if err != nil {
+		return badInput("--metrics: %v", err)
+	}
+	if f.interval < 100*time.Millisecond || f.interval > time.Minute {
+		return badInput("--interval %v: must be 100ms to 1m", f.interval)
+	}
+	var web *metrics.WebConfig
+	if f.webConfig != "" {
+		if web, err = metrics.LoadWebConfig(f.webConfig); err != nil {
+			return &exitError{exitBadInput, err}
+		}
+	}
+	if err := needsRootForHelpers(); err != nil {
+		return err
+	}
+	tree, err := cgroup.Open(f.options)
+	if err != nil {
+		return &exitError{exitBadInput, err}
+	}
+	defer tree.Close()
+	a := &ledgerAgent{meter: helpers.Open(), tree: tree, log: slog.New(slog.NewTextHandler(cmd.ErrOrStderr(), nil)), names: map[string]podname.Name{}}
+	defer a.meter.Close()
+	a.next()
+	ctx, stop := signal.NotifyContext(cmd.Context(), syscall.SIGTERM, syscall.SIGINT)
+	defer stop()
+	if err := metrics.NewLedger(versionString(), a.reading).Serve(ctx, address, web, a.log); err != nil {
+		return &exitError{exitBadInput, err}
+	}
+	if a.last.Refusal != nil {
+		a.log.Warn("cannot divide the CPU time of daemons among containers", "error", a.last.Refusal)
+	}
+	a.loop(ctx, f.interval)
+	return nil
+}
+
+// needsRootForHelpers returns an error for users other than root.
+func needsRootForHelpers() error {
+	if os.Geteuid() != 0 {
+		return badInput("cannot measure helpers: the open files of container engines are readable only for root; use sudo")
+	}
+	return nil
+}
+
+// A ledgerAgent measures the helpers in a loop. Scrapes read the last measurement.
+type ledgerAgent struct {
+	meter *helpers.Meter
+	tree  *cgroup.Tree
+	log   *slog.Logger
+	named time.Time // time of the last reading of the names
+
+	mutex sync.Mutex // of the following fields
+	last  *helpers.Reading
+	names map[string]podname.Name // by container ID
+}
+
+// namesEvery is the time between two readings of the names of containers, which read files of each container.
+const namesEvery = 10 * time.Second
+
+func (a *ledgerAgent) loop(ctx context.Context, interval time.Duration) {
+	tick := time.NewTicker(interval)
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+			a.next()
+		}
+	}
+}
+
+// next takes the next measurement. An error leaves the totals of other helpers right.
+func (a *ledgerAgent) next() {
+	r, err := a.meter.Read()
+	if err != nil {
+		a.log.Warn("cannot measure a helper", "error", err)
+	}
+	names := a.names
+	if missing(r, names) || time.Since(a.named) >= namesEvery {
+		a.named, names = time.Now(), a.readNames(r)
+	}
+	a.mutex.Lock()
+	defer a.mutex.Unlock()
+	a.last, a.names = r, names
+}
+
+// missing reports whether a container of a reading has no name.
+func missing(r *helpers.Reading, names map[string]podname.Name) bool {
+	for id := range r.Totals {
+		if _, isNamed := names[id]; !isNamed {
+			return true
+		}
+	}
+	return false
+}
+
+// readNames reads the names of the running containers. A container of the reading without a name has its ID.
+func (a *ledgerAgent) readNames(r *helpers.Reading) map[string]podname.Name {
+	names := map[string]podname.Name{}
+	found, err := audit.Read(a.tree)
+	if err != nil {
+		a.log.Warn("cannot read the names of containers", "error", err)
+	}
+	for _, c := range found {
+		if names[c.ID] = podname.Parse(c.Name); names[c.ID] == (podname.Name{}) {
+			names[c.ID] = podname.Name{Container: c.Name}
+		}
+	}
+	for id := range r.Totals {
+		if _, isNamed := names[id]; !isNamed {
+			names[id] = podname.Name{Container: id}
+		}
+	}
+	return names
+}
+
+// reading returns the last measurement for a scrape.
+func (a *ledgerAgent) reading() *metrics.HelperReading {
+	a.mutex.Lock()
+	defer a.mutex.Unlock()
+	r := &metrics.HelperReading{Unattributed: a.last.Unattributed, Dropped: a.last.Dropped}
+	for id, totals := range a.last.Totals {
+		r.Containers = append(r.Containers, metrics.HelperTotals{Name: a.names[id], Totals: totals})
+	}
+	return r
+}

@@ -1,0 +1,320 @@
+package containerd
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"math"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/candor-project/candor/e2e/daemontrace"
+)
+
+// Writers of different patterns: many writes of a line, few writes of many lines, few long lines.
+const (
+	manyWrites = `while :; do i=0; while [ $i -lt 60 ]; do echo 0123456789012345678901234567890123456789012345678901234567890123456789012345678; i=$((i+1)); done; usleep 5000; done`
+	fewWrites  = `l=$(i=0; while [ $i -lt 50 ]; do echo 01234567890123456789012345678901234567890123456789; i=$((i+1)); done); while :; do echo "$l"; usleep 10000; done`
+	longLines  = `l=$(i=0; while [ $i -lt 100 ]; do echo -n 01234567890123456789012345678901234567890123456789; i=$((i+1)); done); while :; do echo "$l"; usleep 2000; done`
+)
+
+// loggers starts a pod for each writer, with the kubelet's path of the log.
+func (l *lab) loggers(writers map[string]string) map[string]*container {
+	l.Helper()
+	all := map[string]*container{}
+	for name, script := range writers {
+		p := must[*pod](l.T)(l.newPod(0, 0, nil))
+		p.config.LogDirectory = filepath.Join(l.path("logs"), fmt.Sprintf("default_%s_%s", p.name, p.config.Metadata.Uid), name)
+		if err := os.MkdirAll(p.config.LogDirectory, 0o755); err != nil {
+			l.Fatal(err)
+		}
+		all[name] = must[*container](l.T)(p.run(name, 0, 0, false, "sh", "-c", script))
+	}
+	return all
+}
+
+// openFiles returns the FIFOs and logs of a container that containerd has open.
+func (c *container) openFiles() (files []string) {
+	c.Helper()
+	dir := fmt.Sprintf("/proc/%d/fd", c.engine.Process.Pid)
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		c.Fatal(err)
+	}
+	for _, e := range entries {
+		link, err := os.Readlink(filepath.Join(dir, e.Name()))
+		if err == nil && (strings.Contains(link, c.id) || strings.HasPrefix(link, c.config.LogDirectory)) && !slices.Contains(files, link) {
+			files = append(files, link)
+		}
+	}
+	return files
+}
+
+// A helped is a container in the output of candor ledger show -o json.
+type helped struct {
+	Name, ID   string
+	OwnCPUs    float64
+	HelperCPUs float64
+	Helpers    []struct {
+		Helper, Method string
+		CPUs           float64
+	}
+}
+
+type ledgerReport struct {
+	DuringSeconds    float64
+	Method, Refusal  string
+	Containers       []helped
+	UnattributedCPUs map[string]float64
+}
+
+func (l *lab) ledger(during time.Duration) (r ledgerReport) {
+	l.Helper()
+	cmd := exec.Command(l.candor, "ledger", "show", "-o", "json", "--during", during.String())
+	out, err := cmd.Output()
+	if err == nil {
+		err = json.Unmarshal(out, &r)
+	}
+	if err != nil {
+		l.Fatalf("candor ledger show: %v\n%s", err, out)
+	}
+	return r
+}
+
+// use returns the CPU use of a kind of helper work for a container.
+func (r *ledgerReport) use(c *container, kind string) (cpus float64, methods []string) {
+	for _, h := range r.Containers {
+		if h.ID != c.id {
+			continue
+		}
+		for _, u := range h.Helpers {
+			if u.Helper == kind {
+				cpus += u.CPUs
+				methods = append(methods, u.Method)
+			}
+		}
+	}
+	return cpus, methods
+}
+
+// TestLedger: the samples divide the CPU time of containerd among its containers as an exact trace of its system calls does, and the
+// sum is the CPU time of containerd.
+func TestLedger(t *testing.T) {
+	l := newEngine(t)
+	all := l.loggers(map[string]string{"many": manyWrites, "few": fewWrites, "long": longLines})
+	time.Sleep(time.Second)
+	files := map[string][]string{}
+	for name, c := range all {
+		if files[name] = c.openFiles(); len(files[name]) < 2 {
+			t.Fatalf("containerd has %q of %s open, want FIFOs and a log", files[name], name)
+		}
+	}
+	pid := l.engine.Process.Pid
+	trace, err := daemontrace.Start(pid, files)
+	if err != nil {
+		t.Skipf("this kernel refuses the exact trace: %v", err)
+	}
+	defer trace.Close()
+	before, err := trace.Read()
+	if err != nil {
+		t.Fatal(err)
+	}
+	start, used, written := time.Now(), threadTime(t, pid), logSizes(t, all)
+	r := l.ledger(8 * time.Second)
+	after, err := trace.Read()
+	if err != nil {
+		t.Fatal(err)
+	}
+	took, total := time.Since(start).Seconds(), (threadTime(t, pid) - used).Seconds()
+	sizes, bytes := logSizes(t, all), 0.0
+	for name := range all {
+		bytes += sizes[name] - written[name]
+	}
+	if r.Method != "bpf" {
+		t.Fatalf("method %s: %s", r.Method, r.Refusal)
+	}
+	sum, sampledLogs, exactLogs := r.UnattributedCPUs["containerd"], 0.0, 0.0
+	for name, c := range all {
+		got, _ := r.use(c, "log")
+		sampledLogs += got
+		exactLogs += (after[name] - before[name]).Seconds() / took
+	}
+	for name, c := range all {
+		got, methods := r.use(c, "log")
+		exact := (after[name] - before[name]).Seconds() / took
+		sum += got
+		t.Logf("%-5s sampled %.2f %%, exact %.2f %% of a CPU; by bytes %.2f %%", name, 100*got, 100*exact, 100*total/took*(sizes[name]-written[name])/bytes)
+		if len(methods) != 1 || methods[0] != "bpf" {
+			t.Errorf("%s: methods %q", name, methods)
+		}
+		if math.Abs(got/sampledLogs-exact/exactLogs) > 0.2 {
+			t.Errorf("%s: sampled %.4f of %.4f CPUs, exact %.4f of %.4f", name, got, sampledLogs, exact, exactLogs)
+		}
+	}
+	t.Logf("none  sampled %.2f %%, exact %.2f %% of a CPU", 100*r.UnattributedCPUs["containerd"], 100*(after[""]-before[""]).Seconds()/took)
+	if want := total / took; sum < 0.8*want || sum > 1.2*want {
+		t.Errorf("charges and unattributed time add up to %.4f CPUs, containerd used %.4f", sum, want)
+	}
+}
+
+// logSizes returns the sizes of the logs of containers.
+func logSizes(t *testing.T, all map[string]*container) map[string]float64 {
+	t.Helper()
+	sizes := map[string]float64{}
+	for name, c := range all {
+		info, err := os.Stat(filepath.Join(c.config.LogDirectory, name+".log"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		sizes[name] = float64(info.Size())
+	}
+	return sizes
+}
+
+// threadTime returns the CPU time of all threads of a process (schedstat).
+func threadTime(t *testing.T, pid int) (sum time.Duration) {
+	t.Helper()
+	files, err := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/schedstat", pid))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, file := range files {
+		text, err := os.ReadFile(file)
+		if err != nil {
+			continue // the thread has ended
+		}
+		ns, err := strconv.ParseInt(strings.Fields(string(text))[0], 10, 64)
+		if err != nil {
+			t.Fatal(err)
+		}
+		sum += time.Duration(ns)
+	}
+	return sum
+}
+
+// TestLedgerOfPod: the shim of a pod with two containers is divided by their output. The container that writes pays for it.
+func TestLedgerOfPod(t *testing.T) {
+	l := newEngine(t)
+	p := must[*pod](t)(l.newPod(0, 0, nil))
+	busy := must[*container](t)(p.run("busy", 0, 0, false, "sh", "-c", manyWrites))
+	idle := must[*container](t)(p.run("idle", 0, 0, false))
+	var r ledgerReport
+	var shim, log, none float64
+	for end := time.Now().Add(time.Minute); (shim == 0 || log == 0) && time.Now().Before(end); {
+		r = l.ledger(4 * time.Second)
+		shim, _ = r.use(busy, "shim")
+		log, _ = r.use(busy, "log")
+		none, _ = r.use(idle, "shim")
+	}
+	if shim <= 0 || log <= 0 || none > shim/4 {
+		t.Errorf("busy: shim %.4f CPUs, log %.4f; idle: shim %.4f: %+v", shim, log, none, r)
+	}
+}
+
+// TestLedgerAgent: the metrics of the agent grow, and the sum of containerd's charges and unattributed time is the growth of its
+// CPU time.
+func TestLedgerAgent(t *testing.T) {
+	l := newEngine(t)
+	all := l.loggers(map[string]string{"many": manyWrites, "few": fewWrites})
+	agent := l.start(l.candor, "ledger", "agent", "--metrics", "19465", "--interval", "200ms")
+	defer agent.kill()
+	read := func() map[string]float64 {
+		t.Helper()
+		values := map[string]float64{}
+		var body string
+		for end := time.Now().Add(30 * time.Second); body == "" && time.Now().Before(end); time.Sleep(50 * time.Millisecond) {
+			body = page("http://127.0.0.1:19465/metrics")
+		}
+		for line := range strings.Lines(body) {
+			if name, value, ok := strings.Cut(strings.TrimSpace(line), " "); ok && !strings.HasPrefix(line, "#") {
+				values[name], _ = strconv.ParseFloat(value, 64)
+			}
+		}
+		return values
+	}
+	sum := func(values map[string]float64) (seconds float64) {
+		for name, value := range values {
+			if strings.HasPrefix(name, "candor_container_helper_cpu_seconds_total") && strings.Contains(name, `helper="log"`) || name == `candor_helper_unattributed_cpu_seconds_total{daemon="containerd"}` {
+				seconds += value
+			}
+		}
+		return seconds
+	}
+	read()
+	time.Sleep(2 * time.Second)
+	before, used := read(), threadTime(t, l.engine.Process.Pid)
+	time.Sleep(4 * time.Second)
+	after, total := read(), (threadTime(t, l.engine.Process.Pid) - used).Seconds()
+	if got := sum(after) - sum(before); got < 0.8*total || got > 1.2*total {
+		t.Errorf("the metrics grew by %.3f s, containerd used %.3f s\n%s", got, total, agent.said())
+	}
+	for name, c := range all {
+		metric := fmt.Sprintf(`candor_container_helper_cpu_seconds_total{container=%q,helper="log",method="bpf",namespace="default",pod=%q}`, name, c.pod.name)
+		if after[metric] <= before[metric] {
+			t.Errorf("%s: %v, then %v", metric, before[metric], after[metric])
+		}
+	}
+}
+
+// page returns the body of a page, or "".
+func page(url string) string {
+	r, err := http.Get(url)
+	if err != nil {
+		return ""
+	}
+	defer r.Body.Close()
+	text, err := io.ReadAll(r.Body)
+	if err != nil || r.StatusCode != http.StatusOK {
+		return ""
+	}
+	return string(text)
+}
+
+// TestLedgerCost measures the CPU use of candor ledger agent beside 50 containers, idle and with 10,000 lines per second;
+// docs/benchmarks/ledger.md has the results:
+//
+//	CANDOR_LEDGER_COST=50 go test -run TestLedgerCost -v
+func TestLedgerCost(t *testing.T) {
+	containers, err := strconv.Atoi(os.Getenv("CANDOR_LEDGER_COST"))
+	if err != nil {
+		t.Skip("CANDOR_LEDGER_COST=CONTAINERS measures the agent on an idle machine")
+	}
+	l := newEngine(t)
+	writers := map[string]string{}
+	for i := range containers {
+		// Each writer writes up to 200 lines per second, as soon as it gets a signal.
+		writers[fmt.Sprintf("c%d", i)] = `trap : USR1; sleep 100000 & wait $!; while :; do echo 01234567890123456789012345678901234567890123456789012345678901234567890123456789; usleep 4000; done`
+	}
+	all := l.loggers(writers)
+	agent := l.start(l.candor, "ledger", "agent", "--metrics", "19466")
+	defer agent.kill()
+	measure := func(name string) {
+		time.Sleep(12 * time.Second) // the agent has inspected all processes and descriptors
+		pid, engine := agent.Process.Pid, l.engine.Process.Pid
+		for range 3 {
+			used, engineUsed, start := threadTime(t, pid), threadTime(t, engine), time.Now()
+			time.Sleep(20 * time.Second)
+			took := time.Since(start)
+			t.Logf("%s: agent %.3f %%, containerd %.1f %% of a CPU", name, 100*float64(threadTime(t, pid)-used)/float64(took), 100*float64(threadTime(t, engine)-engineUsed)/float64(took))
+		}
+	}
+	measure("idle")
+	for _, c := range all {
+		pids, err := c.group().Processes()
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, pid := range pids {
+			_ = syscall.Kill(pid, syscall.SIGUSR1)
+		}
+	}
+	measure("writing")
+}

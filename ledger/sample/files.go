@@ -1,0 +1,263 @@
+package sample
+
+import (
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strconv"
+	"strings"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/candor-project/candor/internal/fileio"
+	"github.com/candor-project/candor/ledger"
+)
+
+// A fileKey identifies an open file of a process as the BPF program does: the fields are those of struct file_key.
+type fileKey struct {
+	Process uint32
+	Device  uint32 // the kernel's encoding: major << 20 | minor
+	Inode   uint64
+}
+
+// A fileUse is the use of a container's file by a helper.
+type fileUse struct {
+	container string // "": a log whose container is not known
+	read      ledger.Kind
+	write     ledger.Kind
+}
+
+var containerID = regexp.MustCompile(`^[0-9a-f]{64}$`)
+
+func isContainerID(id string) bool { return containerID.MatchString(id) }
+
+// containerFile returns the container of a FIFO or log by its path. The engines name the files by the container's ID:
+//
+//	/run/containerd/io.containerd.grpc.v1.cri/containers/ID/io/1/ID-stdout    FIFO of containerd CRI
+//	/run/containerd/io.containerd.grpc.v1.cri/containers/ID/io/2/EXEC-stdout  FIFO of exec
+//	/run/docker/containerd/ID/init-stdout, /run/docker/containerd/ID/EXEC-stdout
+//	/var/lib/docker/containers/ID/ID-json.log
+func containerFile(path string, isFIFO bool) (u fileUse, ok bool) {
+	parts := strings.Split(path, "/")
+	for _, part := range parts[:len(parts)-1] {
+		if isContainerID(part) {
+			u.container = part
+			break
+		}
+	}
+	if u.container == "" {
+		return u, false
+	}
+	name := parts[len(parts)-1]
+	if !isFIFO {
+		u.read, u.write = ledger.Read, ledger.Log
+		return u, strings.HasSuffix(name, ".log") || strings.Contains(name, ".log.")
+	}
+	owner, stream, _ := cutLast(name, "-")
+	if stream != "stdout" && stream != "stderr" && stream != "stdin" {
+		return u, false
+	}
+	u.read, u.write = ledger.Exec, ledger.Exec
+	if owner == "init" || owner == u.container {
+		u.read, u.write = ledger.Log, ledger.Log
+	}
+	return u, true
+}
+
+func cutLast(text, sep string) (before, after string, found bool) {
+	at := strings.LastIndex(text, sep)
+	if at < 0 {
+		return text, "", false
+	}
+	return text[:at], text[at+len(sep):], true
+}
+
+// A podContainer names the log directory of a container in a pod: NAMESPACE_POD_UID/CONTAINER (the kubelet's
+// BuildContainerLogsDirectory).
+type podContainer struct {
+	namespace, pod, uid, container string
+}
+
+func (p podContainer) logDirectory() string {
+	return p.namespace + "_" + p.pod + "_" + p.uid + "/" + p.container
+}
+
+const maxConfig = 4 << 20 // bytes that are read of a bundle's config.json
+
+// readPodContainer reads the pod of a container from the annotations that containerd writes to its bundle.
+func readPodContainer(bundle string) (podContainer, bool) {
+	text, err := fileio.Read(filepath.Join(bundle, "config.json"), maxConfig)
+	if err != nil {
+		return podContainer{}, false
+	}
+	return parsePodContainer(text)
+}
+
+func parsePodContainer(text []byte) (p podContainer, ok bool) {
+	var config struct {
+		Annotations map[string]string `json:"annotations"`
+	}
+	if json.Unmarshal(text, &config) != nil {
+		return p, false
+	}
+	const prefix = "io.kubernetes.cri."
+	p = podContainer{
+		namespace: config.Annotations[prefix+"sandbox-namespace"], pod: config.Annotations[prefix+"sandbox-name"],
+		uid: config.Annotations[prefix+"sandbox-uid"], container: config.Annotations[prefix+"container-name"],
+	}
+	return p, p.pod != "" && p.container != ""
+}
+
+// An openFiles finds the files of containers that a helper has open. It inspects a descriptor again only if its link changes, or
+// after a while: a rotated log has the same link, and another inode.
+type openFiles struct {
+	known map[string]openFile // by descriptor
+	// inspections counts the complete inspections. After some of them, a descriptor is inspected only if the number of
+	// descriptors has changed, or in the next complete inspection.
+	inspections int
+}
+
+type openFile struct {
+	link string
+	key  fileKey
+	mode uint16  // type of the file; 0: a socket or an anonymous file
+	use  fileUse // valid if ok is true
+	ok   bool    // the file belongs to a container, or is a log
+}
+
+// update inspects the changed descriptors of a process; all descriptors if again is true. owners finds the container of a log of a pod and
+// of a pipe.
+func (o *openFiles) update(pid int, again bool, owners *owners) error {
+	dir, err := os.Open(procDir(pid) + "/fd")
+	if err != nil {
+		return err
+	}
+	defer dir.Close()
+	// The size of the directory is the number of descriptors since Linux 6.2, and 0 before.
+	info, err := dir.Stat()
+	if err != nil {
+		return err
+	}
+	if again {
+		o.inspections++
+	}
+	if size := info.Size(); size > 0 && int(size) == len(o.known) && !again && o.inspections > 2 {
+		return nil
+	}
+	names, err := dir.Readdirnames(maxDescriptors)
+	if len(names) == 0 && err != nil {
+		return err
+	}
+	next := make(map[string]openFile, len(names))
+	for _, name := range names {
+		link, err := os.Readlink(dir.Name() + "/" + name)
+		if err != nil {
+			continue // closed meanwhile
+		}
+		file, isKnown := o.known[name]
+		if !isKnown || again || file.link != link {
+			file = inspect(pid, name, link)
+		}
+		if file.use.container == "" { // a container can become known later
+			file.use, file.ok = owners.use(&file)
+		}
+		next[name] = file
+	}
+	o.known = next
+	return nil
+}
+
+// uses returns the files that belong to a container, or are logs.
+func (o *openFiles) uses() map[fileKey]fileUse {
+	uses := map[fileKey]fileUse{}
+	for _, file := range o.known {
+		if file.ok {
+			uses[file.key] = file.use
+		}
+	}
+	return uses
+}
+
+const maxDescriptors = 100_000
+
+// owners finds the containers of files whose path does not name them.
+type owners struct {
+	logs  map[string]string // container ID by log directory
+	pipes map[uint64]string // container ID by the inode of a pipe
+}
+
+// inspect returns the key and the type of an open file, given the process, the number of its descriptor and the link of the
+// descriptor.
+func inspect(pid int, descriptor, link string) (file openFile) {
+	file.link = link
+	if _, isPipe := pipeInode(link); !isPipe && !strings.HasPrefix(link, "/") {
+		return file
+	}
+	var st unix.Statx_t
+	// The attributes in memory are enough: a file server must not make this wait.
+	if unix.Statx(unix.AT_FDCWD, procDir(pid)+"/fd/"+descriptor, unix.AT_STATX_DONT_SYNC, unix.STATX_TYPE|unix.STATX_INO, &st) != nil {
+		return file
+	}
+	file.key = fileKey{uint32(pid), st.Dev_major<<20 | st.Dev_minor, st.Ino}
+	file.mode = st.Mode & unix.S_IFMT
+	return file
+}
+
+// use returns the use of an open file; ok is false if the file is neither a container's nor a log.
+func (o *owners) use(file *openFile) (u fileUse, ok bool) {
+	switch file.mode {
+	case unix.S_IFIFO:
+		if inode, isPipe := pipeInode(file.link); isPipe {
+			id := o.pipes[inode]
+			return fileUse{id, ledger.Shim, ledger.Shim}, id != ""
+		}
+		return containerFile(file.link, true)
+	case unix.S_IFREG:
+		if u, ok := containerFile(file.link, false); ok {
+			return u, ok
+		}
+		return o.podLog(file.link)
+	}
+	return u, false
+}
+
+// podLog returns the container of a log of a pod: DIRECTORY/NAMESPACE_POD_UID/CONTAINER/0.log. A log of an unknown container
+// has an empty container.
+func (o *owners) podLog(path string) (u fileUse, ok bool) {
+	if !strings.HasSuffix(path, ".log") {
+		return u, false
+	}
+	dir := filepath.Dir(path)
+	key := filepath.Base(filepath.Dir(dir)) + "/" + filepath.Base(dir)
+	return fileUse{o.logs[key], ledger.Read, ledger.Log}, true
+}
+
+// pipeInode parses the link of a descriptor to an anonymous pipe: pipe:[INODE].
+func pipeInode(link string) (inode uint64, ok bool) {
+	text, ok := strings.CutPrefix(link, "pipe:[")
+	if !ok {
+		return 0, false
+	}
+	inode, err := strconv.ParseUint(strings.TrimSuffix(text, "]"), 10, 64)
+	return inode, err == nil
+}
+
+// addPipes adds the pipes on the standard output and error of a container's first process, which the shim reads. A pipe in two
+// containers has no owner: a tenant can pass a descriptor.
+func (o *owners) addPipes(pid int, id string) {
+	for _, descriptor := range []string{"1", "2"} {
+		link, err := os.Readlink(procDir(pid) + "/fd/" + descriptor)
+		if err != nil {
+			continue
+		}
+		inode, ok := pipeInode(link)
+		if !ok {
+			continue
+		}
+		if other, exists := o.pipes[inode]; exists && other != id {
+			id = ""
+		}
+		o.pipes[inode] = id
+	}
+}

@@ -1,0 +1,159 @@
+package sample
+
+import (
+	"os"
+	"strings"
+	"testing"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/candor-project/candor/ledger"
+)
+
+var id = strings.Repeat("0123456789abcdef", 4)
+
+func TestContainerFile(t *testing.T) {
+	exec := strings.Repeat("f", 64)
+	log, execIO, reader := fileUse{id, ledger.Log, ledger.Log}, fileUse{id, ledger.Exec, ledger.Exec}, fileUse{id, ledger.Read, ledger.Log}
+	for path, want := range map[string]fileUse{
+		"/run/containerd/io.containerd.grpc.v1.cri/containers/" + id + "/io/1/" + id + "-stdout":   log,
+		"/run/containerd/io.containerd.grpc.v1.cri/containers/" + id + "/io/1/" + id + "-stderr":   log,
+		"/run/containerd/io.containerd.grpc.v1.cri/containers/" + id + "/io/2/" + exec + "-stdout": execIO,
+		"/run/docker/containerd/" + id + "/init-stdout":                                            log,
+		"/run/docker/containerd/" + id + "/" + exec + "-stdin":                                     execIO,
+	} {
+		if got, ok := containerFile(path, true); !ok || got != want {
+			t.Errorf("FIFO %s: got %v, %v, want %v", path, got, ok, want)
+		}
+	}
+	for _, path := range []string{"/var/lib/docker/containers/" + id + "/" + id + "-json.log", "/var/lib/docker/containers/" + id + "/" + id + "-json.log.1"} {
+		if got, ok := containerFile(path, false); !ok || got != reader {
+			t.Errorf("log %s: got %v, %v, want %v", path, got, ok, reader)
+		}
+	}
+	for _, path := range []string{"", "/", id, "/" + id, "/x/" + id[1:] + "/init-stdout", "/x/" + strings.ToUpper(id) + "/init-stdout", "/x/" + id + "/init-out", "/x/" + id + "/shim.sock"} {
+		if got, ok := containerFile(path, true); ok {
+			t.Errorf("FIFO %q: got %v, want none", path, got)
+		}
+	}
+	if got, ok := containerFile("/var/lib/docker/containers/"+id+"/config.v2.json", false); ok {
+		t.Errorf("config.v2.json: got %v, want none", got)
+	}
+}
+
+func FuzzContainerFile(f *testing.F) {
+	f.Add("/run/docker/containerd/"+id+"/init-stdout", true)
+	f.Add("/var/lib/docker/containers/"+id+"/"+id+"-json.log", false)
+	f.Fuzz(func(t *testing.T, path string, isFIFO bool) {
+		if u, ok := containerFile(path, isFIFO); ok && (!isContainerID(u.container) || !strings.Contains(path, "/"+u.container+"/") && !strings.HasPrefix(path, u.container+"/")) {
+			t.Errorf("%q: got container %q", path, u.container)
+		}
+	})
+}
+
+func TestParsePodContainer(t *testing.T) {
+	text := `{"annotations":{"io.kubernetes.cri.container-name":"app","io.kubernetes.cri.sandbox-name":"web-0",
+		"io.kubernetes.cri.sandbox-namespace":"shop","io.kubernetes.cri.sandbox-uid":"1234"}}`
+	p, ok := parsePodContainer([]byte(text))
+	if got := p.logDirectory(); !ok || got != "shop_web-0_1234/app" {
+		t.Errorf("got %q, %v", got, ok)
+	}
+	o := owners{logs: map[string]string{"shop_web-0_1234/app": id}}
+	for path, want := range map[string]string{
+		"/var/log/pods/shop_web-0_1234/app/0.log":   id,
+		"/var/log/pods/shop_web-0_1234/other/0.log": "",
+		"/0.log": "",
+	} {
+		if u, ok := o.podLog(path); !ok || u.container != want {
+			t.Errorf("%s: got container %q, %v, want %q", path, u.container, ok, want)
+		}
+	}
+	if _, ok := o.podLog("/var/lib/containerd/meta.db"); ok {
+		t.Error("a database counts as a log")
+	}
+	for _, bad := range []string{"", "{", "[]", `{"annotations":[]}`, `{"annotations":{"io.kubernetes.cri.sandbox-name":"web-0"}}`} {
+		if _, ok := parsePodContainer([]byte(bad)); ok {
+			t.Errorf("%q: got a container of a pod", bad)
+		}
+	}
+}
+
+func FuzzParsePodContainer(f *testing.F) {
+	f.Add([]byte(`{"annotations":{"io.kubernetes.cri.container-name":"app","io.kubernetes.cri.sandbox-name":"web-0"}}`))
+	f.Fuzz(func(t *testing.T, text []byte) {
+		if p, ok := parsePodContainer(text); ok && (p.pod == "" || p.container == "") {
+			t.Errorf("%q: got %+v", text, p)
+		}
+	})
+}
+
+func TestPipeInode(t *testing.T) {
+	if inode, ok := pipeInode("pipe:[4711]"); !ok || inode != 4711 {
+		t.Errorf("got %d, %v, want 4711", inode, ok)
+	}
+	for _, link := range []string{"", "pipe:[", "pipe:[x]", "pipe:[-1]", "socket:[4711]", "/dev/null"} {
+		if inode, ok := pipeInode(link); ok {
+			t.Errorf("%q: got %d, want none", link, inode)
+		}
+	}
+}
+
+// TestInspect: the key of an open FIFO has the device and inode of fstat(2), with the kernel's encoding of the device.
+func TestInspect(t *testing.T) {
+	dir := t.TempDir() + "/" + id
+	if err := os.Mkdir(dir, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	name := dir + "/init-stdout"
+	if err := unix.Mkfifo(name, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	fifo, err := os.OpenFile(name, os.O_RDWR, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer fifo.Close()
+	var st unix.Stat_t
+	if err := unix.Fstat(int(fifo.Fd()), &st); err != nil {
+		t.Fatal(err)
+	}
+	var open openFiles
+	for range 2 { // the second call takes the remembered descriptors
+		err := open.update(os.Getpid(), false, &owners{})
+		uses := open.uses()
+		want := fileKey{uint32(os.Getpid()), unix.Major(st.Dev)<<20 | unix.Minor(st.Dev), st.Ino}
+		if err != nil || uses[want] != (fileUse{id, ledger.Log, ledger.Log}) {
+			t.Errorf("got %v, %v, want %v", uses, err, want)
+		}
+	}
+	fifo.Close()
+	if err := open.update(os.Getpid(), false, &owners{}); err != nil || len(open.uses()) != 0 {
+		t.Errorf("after the close: got %v, %v", open.uses(), err)
+	}
+}
+
+// TestAmbiguousPipe: a pipe that two containers have as their output has no owner.
+func TestAmbiguousPipe(t *testing.T) {
+	if _, ok := pipeInode(link(t, "/proc/self/fd/1")); !ok {
+		t.Skip("the standard output of the test is not a pipe")
+	}
+	o := owners{pipes: map[uint64]string{}}
+	inode, _ := pipeInode(link(t, "/proc/self/fd/1"))
+	o.addPipes(os.Getpid(), id)
+	if got := o.pipes[inode]; got != id {
+		t.Errorf("got %q, want %q", got, id)
+	}
+	o.addPipes(os.Getpid(), strings.Repeat("f", 64))
+	if got := o.pipes[inode]; got != "" {
+		t.Errorf("got %q, want none", got)
+	}
+}
+
+func link(t *testing.T, name string) string {
+	t.Helper()
+	text, err := os.Readlink(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return text
+}

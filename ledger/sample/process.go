@@ -1,0 +1,272 @@
+package sample
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/candor-project/candor/internal/kernelfs"
+	"github.com/candor-project/candor/internal/nodeproc"
+	"github.com/candor-project/candor/internal/procfs"
+	"github.com/candor-project/candor/ledger"
+)
+
+// A Helper is a process that works for containers.
+type Helper struct {
+	PID       int
+	Name      string      // name of the program: containerd, dockerd, containerd-shim-runc-v2, conmon, …
+	Kind      ledger.Kind // Log or Shim
+	Container string      // ID of the only container that it serves; "" if it can serve several
+	Cgroup    string      // cgroup that pays for the helper, as a path of the cpu controller
+	Serves    []string    // IDs of the containers that it serves, sorted; set by Source.Helpers
+	bundles   string      // directory of the shim's bundles, or ""
+}
+
+// isShim reports whether the helper is a shim of containerd.
+func (h *Helper) isShim() bool { return h.Kind == ledger.Shim }
+
+const shimPrefix = "containerd-shim"
+
+// isHelperName reports whether a program of this name can be a helper. Every process can choose its name.
+func isHelperName(comm string) bool {
+	return comm == "containerd" || comm == "dockerd" || comm == "conmon" || strings.HasPrefix(comm, shimPrefix)
+}
+
+// helperOf returns the helper that a process is, or nil. It only trusts processes of root outside of containers, because a
+// tenant could run a program with the name of a helper.
+func helperOf(here *nodeproc.Viewpoint, pid int) *Helper {
+	dir := procDir(pid)
+	_, at, ok := here.Locate(dir)
+	if !ok || at.Container != "" {
+		return nil
+	}
+	program, err := nodeproc.Program(dir)
+	if err != nil {
+		return nil
+	}
+	words, err := procfs.CommandLine(dir)
+	if err != nil || len(words) == 0 {
+		return nil
+	}
+	h := &Helper{PID: pid, Name: program, Kind: ledger.Log, Cgroup: at.Cgroup}
+	switch {
+	case (program == "containerd" || program == "dockerd") && !at.InPod:
+		return h
+	case program == "conmon":
+		h.Container = after(words, "-c")
+		return h.ifValid()
+	case strings.HasPrefix(program, shimPrefix):
+		h.Kind = ledger.Shim
+		if bundle, err := os.Readlink(dir + "/cwd"); err == nil {
+			h.bundles = filepath.Dir(bundle)
+		}
+		if after(words, "-namespace") == "k8s.io" { // the shim of a pod
+			return h
+		}
+		h.Container = after(words, "-id")
+		return h.ifValid()
+	}
+	return nil
+}
+
+func (h *Helper) ifValid() *Helper {
+	if !isContainerID(h.Container) {
+		return nil
+	}
+	return h
+}
+
+// loggerOf returns the helper for a binary logger, such as nerdctl's: a child of a shim that has the container's ID in its
+// environment (containerd, runtime/v2/README.md#logging).
+func loggerOf(pid int, cgroup string) *Helper {
+	dir := procDir(pid)
+	text, _, err := kernelfs.ReadStart(dir+"/environ", maxEnvironment)
+	if err != nil {
+		return nil
+	}
+	for word := range strings.SplitSeq(string(text), "\x00") {
+		id, ok := strings.CutPrefix(word, "CONTAINER_ID=")
+		if !ok {
+			continue
+		}
+		program, err := nodeproc.Program(dir)
+		if err != nil || program == "runc" {
+			return nil
+		}
+		h := &Helper{PID: pid, Name: program, Kind: ledger.Log, Container: id, Cgroup: cgroup}
+		return h.ifValid()
+	}
+	return nil
+}
+
+const maxEnvironment = 64 << 10 // bytes that are read of a logger's environment
+
+func procDir(pid int) string { return "/proc/" + strconv.Itoa(pid) }
+
+// after returns the word after a flag, or "".
+func after(words []string, flag string) string {
+	at := slices.Index(words, flag)
+	if at < 0 || at+1 == len(words) {
+		return ""
+	}
+	return words[at+1]
+}
+
+// A processTable finds the helpers and the processes that shims start. A process is inspected in two consecutive scans: in
+// the first it may not have executed its program yet.
+type processTable struct {
+	here    nodeproc.Viewpoint
+	seen    map[int]int // number of inspections by process ID
+	helpers map[int]*process
+	inits   map[int]initProcess // by process ID
+}
+
+// An initProcess is a process that a shim started in a container: the first process, or a process of exec.
+type initProcess struct {
+	shim      int
+	container string
+}
+
+// A process is a helper with a descriptor that keeps its ID from being reused unnoticed.
+type process struct {
+	Helper
+	pidfd int
+}
+
+const inspections = 2
+
+// scan adds the new helpers, and returns the helpers that have ended. rescan inspects all processes again, because a process ID can
+// be reused between two scans.
+func (t *processTable) scan(rescan bool) (ended []*process, err error) {
+	for pid, p := range t.helpers {
+		if p.hasEnded() {
+			unix.Close(p.pidfd)
+			delete(t.helpers, pid)
+			ended = append(ended, p)
+		}
+	}
+	pids, err := processIDs()
+	if err != nil {
+		return ended, err
+	}
+	next := make(map[int]int, len(pids))
+	var recent []int
+	for _, pid := range pids {
+		count := t.seen[pid]
+		if rescan {
+			count = inspections - 1
+		}
+		next[pid] = min(count+1, inspections)
+		if count < inspections && t.helpers[pid] == nil {
+			recent = append(recent, pid)
+		}
+	}
+	t.inspect(recent)
+	for pid := range t.inits {
+		if next[pid] == 0 {
+			delete(t.inits, pid)
+		}
+	}
+	t.seen = next
+	return ended, nil
+}
+
+// inspect adds the helpers among processes, and the children of shims.
+func (t *processTable) inspect(pids []int) {
+	parents := map[int]int{}
+	for _, pid := range pids {
+		if stat, err := procfs.ReadStat(pid); err == nil && (!isHelperName(stat.Comm) || !t.add(pid, helperOf)) {
+			parents[pid] = stat.Parent
+		}
+	}
+	for pid, parent := range parents {
+		if shim := t.helpers[parent]; shim != nil && shim.isShim() {
+			t.addChild(pid, parent)
+		}
+	}
+}
+
+// add adds a process if it is a helper according to inspect.
+func (t *processTable) add(pid int, inspect func(*nodeproc.Viewpoint, int) *Helper) bool {
+	// The descriptor comes first: if the process ends during the inspection and its ID is reused, hasEnded reports it.
+	fd, err := unix.PidfdOpen(pid, 0)
+	if err != nil {
+		return false
+	}
+	p := &process{pidfd: fd}
+	if h := inspect(&t.here, pid); h != nil && !p.hasEnded() {
+		p.Helper = *h
+		t.helpers[pid] = p
+		return true
+	}
+	unix.Close(fd)
+	return false
+}
+
+// addChild adds a process whose parent is a shim: a logger, or a process in a container.
+func (t *processTable) addChild(pid, shim int) {
+	dir := procDir(pid)
+	at, err := t.here.Place(dir)
+	if err != nil {
+		return
+	}
+	if at.Container != "" {
+		t.inits[pid] = initProcess{shim, at.Container}
+		return
+	}
+	t.add(pid, func(here *nodeproc.Viewpoint, pid int) *Helper {
+		if _, at, ok := here.Locate(dir); ok && at.Container == "" {
+			return loggerOf(pid, at.Cgroup)
+		}
+		return nil
+	})
+}
+
+func (t *processTable) close() {
+	for _, p := range t.helpers {
+		unix.Close(p.pidfd)
+	}
+	t.helpers = nil
+}
+
+// hasEnded reports whether the process has ended. The descriptor is readable then (pidfd_open(2)).
+func (p *process) hasEnded() bool {
+	poll := []unix.PollFd{{Fd: int32(p.pidfd), Events: unix.POLLIN}}
+	n, err := unix.Poll(poll, 0)
+	return err == nil && n > 0
+}
+
+// processIDs lists the processes.
+func processIDs() ([]int, error) {
+	dir, err := os.Open("/proc")
+	if err != nil {
+		return nil, err
+	}
+	defer dir.Close()
+	names, err := dir.Readdirnames(-1)
+	if err != nil {
+		return nil, err
+	}
+	pids := make([]int, 0, len(names))
+	for _, name := range names {
+		if pid, err := strconv.Atoi(name); err == nil {
+			pids = append(pids, pid)
+		}
+	}
+	slices.Sort(pids)
+	return pids, nil
+}
+
+// hasGone reports whether an error means that a process, or a file of it, is gone.
+func hasGone(err error) bool {
+	return errors.Is(err, fs.ErrNotExist) || errors.Is(err, unix.ESRCH) || errors.Is(err, unix.EINVAL)
+}
+
+func (h *Helper) String() string { return fmt.Sprintf("%s (process %d)", h.Name, h.PID) }

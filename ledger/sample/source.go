@@ -1,0 +1,334 @@
+package sample
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"math"
+	"path/filepath"
+	"slices"
+	"time"
+
+	"github.com/candor-project/candor/internal/nodeproc"
+	"github.com/candor-project/candor/ledger"
+)
+
+// A Source measures the helpers of this machine. It is not safe for concurrent use.
+type Source struct {
+	processes processTable
+	sampler   sampler // nil: the work of shared helpers cannot be sampled
+	Refusal   error   // reason why sampler is nil, or nil
+	helpers   map[int]*account
+	logs      map[string]podLogs // log directories by container ID
+	known     map[string]bool    // containers in the book
+	changed   bool               // the number of containers has changed
+	owners    *owners
+	inspected time.Time // time of the last inspection of all processes and descriptors
+}
+
+type podLogs struct{ directory string }
+
+// An account is the measurement of a helper.
+type account struct {
+	*process
+	time    time.Duration // CPU time that is booked
+	files   openFiles
+	uses    map[fileKey]fileUse
+	before  counts
+	samples ledger.Samples // with decreasing weights
+	served  []string       // containers in the last cycle
+	sampled bool
+	isRead  bool      // an earlier cycle has read the helper
+	at      time.Time // time of the last cycle
+}
+
+// Times of the measurement.
+const (
+	inspectEvery = 10 * time.Second // all processes and descriptors are inspected again
+	memory       = 5 * time.Second  // a sample counts 1/e after this time
+	// minSampledShare is the share of a CPU from which the shim of a pod is sampled. A shim without output uses less.
+	minSampledShare = 0.001
+)
+
+// Open starts the measurement. Without the rights for BPF it samples registers. Without the rights for perf events it still
+// measures the helpers of a single container, and the totals of the others; Refusal has the reason then.
+func Open() *Source {
+	s := &Source{
+		processes: processTable{here: nodeproc.Own("/proc"), seen: map[int]int{}, helpers: map[int]*process{}, inits: map[int]initProcess{}},
+		helpers:   map[int]*account{}, logs: map[string]podLogs{}, known: map[string]bool{},
+	}
+	bpf, err := newBPFSampler()
+	if err == nil {
+		s.sampler = bpf
+		return s
+	}
+	registers, err2 := newRegisterSampler()
+	if err2 != nil {
+		s.Refusal = fmt.Errorf("%w; %w", err, err2)
+		return s
+	}
+	s.sampler = registers
+	return s
+}
+
+// Close ends the measurement.
+func (s *Source) Close() error {
+	s.processes.close()
+	if s.sampler == nil {
+		return nil
+	}
+	return s.sampler.Close()
+}
+
+// Method returns the method that divides the CPU time of shared helpers.
+func (s *Source) Method() ledger.Method {
+	if s.sampler == nil {
+		return ledger.None
+	}
+	return s.sampler.method()
+}
+
+// Helpers returns the helpers, in the order of their process IDs.
+func (s *Source) Helpers() []Helper {
+	list := make([]Helper, 0, len(s.helpers))
+	for _, pid := range slices.Sorted(maps.Keys(s.helpers)) {
+		h := s.helpers[pid].Helper
+		h.Serves = slices.Clone(s.helpers[pid].served)
+		list = append(list, h)
+	}
+	return list
+}
+
+// A cycle is a call of Read.
+type cycle struct {
+	now    time.Time
+	again  bool // inspect all descriptors again
+	owners *owners
+	serves map[string]bool // containers that a helper serves
+}
+
+// Read books the CPU time of the helpers since the previous call. The first call books the whole CPU time of the helpers of
+// a single container, which began with the container, and none of the others. It opens the containers of helpers in the
+// book, and ends them when no helper serves them.
+func (s *Source) Read(book *ledger.Book) error {
+	now := time.Now()
+	again := now.Sub(s.inspected) >= inspectEvery
+	if again {
+		s.inspected = now
+	}
+	ended, err := s.processes.scan(again)
+	if err != nil {
+		return fmt.Errorf("cannot list the processes: %w", err)
+	}
+	for _, p := range ended {
+		s.end(p.PID)
+	}
+	for pid, p := range s.processes.helpers {
+		if s.helpers[pid] == nil {
+			s.helpers[pid] = &account{process: p, at: now, samples: ledger.Samples{Files: map[ledger.Account]ledger.IO{}}}
+		}
+	}
+	if again || s.changed {
+		s.owners = s.findOwners()
+	}
+	c := &cycle{now: now, again: again || s.changed, owners: s.owners, serves: map[string]bool{}}
+	var errs []error
+	for _, pid := range slices.Sorted(maps.Keys(s.helpers)) {
+		if err := s.measure(s.helpers[pid], book, c); err != nil && !hasGone(err) {
+			errs = append(errs, err)
+		}
+	}
+	for id := range s.known {
+		if !c.serves[id] {
+			book.End(id)
+			delete(s.logs, id)
+		}
+	}
+	s.changed = len(c.serves) != len(s.known)
+	s.known = c.serves
+	return errors.Join(errs...)
+}
+
+func (s *Source) end(pid int) {
+	if a := s.helpers[pid]; a != nil && a.sampled {
+		s.sampler.detach(pid)
+	}
+	delete(s.helpers, pid)
+}
+
+// findOwners collects the log directories and the pipes of containers.
+func (s *Source) findOwners() *owners {
+	o := &owners{logs: map[string]string{}, pipes: map[uint64]string{}}
+	bundles := map[string]bool{}
+	for _, a := range s.helpers {
+		if a.bundles != "" {
+			bundles[a.bundles] = true
+		}
+	}
+	for id := range s.known {
+		if _, isRead := s.logs[id]; !isRead {
+			s.logs[id] = readLogs(id, bundles)
+		}
+		if dir := s.logs[id].directory; dir != "" {
+			o.logs[dir] = id
+		}
+	}
+	for pid, init := range s.processes.inits {
+		o.addPipes(pid, init.container)
+	}
+	return o
+}
+
+func readLogs(id string, bundles map[string]bool) podLogs {
+	for dir := range bundles {
+		if pod, ok := readPodContainer(filepath.Join(dir, id)); ok {
+			return podLogs{pod.logDirectory()}
+		}
+	}
+	return podLogs{}
+}
+
+// measure books the CPU time of a helper since the last call, and adds the containers that the helper serves to serves.
+func (s *Source) measure(a *account, book *ledger.Book, c *cycle) error {
+	used, err := a.advance()
+	if err != nil {
+		return err
+	}
+	defer func() { a.at, a.isRead = c.now, true }()
+	if a.served, err = a.serve(c); err != nil {
+		return err
+	}
+	for _, id := range a.served {
+		c.serves[id] = true
+		book.Open(id)
+	}
+	switch {
+	case a.Container != "" || a.isShim() && len(a.served) == 1:
+		return book.Charge(a.served[0], a.Kind, ledger.Exact, used)
+	case !a.isRead && !a.isShim():
+		used = 0 // the time before the measurement belongs to unknown containers
+	}
+	if err := s.sample(a, float64(used)/float64(max(c.now.Sub(a.at), 1))); err != nil {
+		book.AddUnattributed(a.Name, used)
+		return err
+	}
+	return s.charge(a, book, used, c.now)
+}
+
+// advance returns the CPU time of the helper since the last call.
+func (a *account) advance() (used time.Duration, err error) {
+	total, err := cpuTime(a.PID)
+	if err != nil {
+		return 0, err
+	}
+	used = total - a.time
+	a.time = total
+	return used, nil
+}
+
+// serve returns the IDs of the containers that the helper serves, sorted.
+func (a *account) serve(c *cycle) (ids []string, err error) {
+	if a.Container != "" {
+		return []string{a.Container}, nil
+	}
+	err = a.files.update(a.PID, c.again, c.owners)
+	a.uses = a.files.uses()
+	for _, use := range a.uses {
+		if use.container != "" {
+			ids = append(ids, use.container)
+		}
+	}
+	slices.Sort(ids)
+	return slices.Compact(ids), err
+}
+
+// sample starts or continues to sample a helper that serves several containers. share is its CPU use, as a share of a CPU.
+func (s *Source) sample(a *account, share float64) error {
+	if s.sampler == nil {
+		return nil
+	}
+	if !a.sampled {
+		if a.isShim() && (!a.isRead || share < minSampledShare) {
+			return nil
+		}
+		if err := s.sampler.attach(a.PID); err != nil {
+			return err
+		}
+		a.sampled = true
+	}
+	return s.sampler.watch(a.PID, &a.files)
+}
+
+// charge divides the CPU time of a helper by its samples.
+func (s *Source) charge(a *account, book *ledger.Book, used time.Duration, now time.Time) error {
+	if !a.sampled {
+		book.AddUnattributed(a.Name, used)
+		return nil
+	}
+	counted, err := s.sampler.read(a.PID)
+	if err != nil {
+		book.AddUnattributed(a.Name, used)
+		return err
+	}
+	a.age(math.Exp(-float64(now.Sub(a.at)) / float64(memory)))
+	a.add(counted)
+	per, rest := ledger.Split(used, a.samples)
+	var errs []error
+	for to, part := range per {
+		if err := book.Charge(to.Container, to.Kind, s.sampler.method(), part); err != nil && !errors.Is(err, ledger.ErrUnknown) {
+			errs = append(errs, err)
+		}
+	}
+	book.AddUnattributed(a.Name, rest)
+	return errors.Join(errs...)
+}
+
+// age multiplies the weight of all samples, and forgets the samples of files that the helper has closed.
+func (a *account) age(factor float64) {
+	open := map[ledger.Account]bool{}
+	for _, use := range a.uses {
+		open[a.account(use, use.read)], open[a.account(use, use.write)] = true, true
+	}
+	s := &a.samples
+	s.User, s.Calls, s.Rest = s.User*factor, s.Calls*factor, ledger.IO{Read: s.Rest.Read * factor, Write: s.Rest.Write * factor}
+	for to, io := range s.Files {
+		if !open[to] {
+			delete(s.Files, to)
+			continue
+		}
+		s.Files[to] = ledger.IO{Read: io.Read * factor, Write: io.Write * factor}
+	}
+}
+
+// account returns the account of a file's work. The work of a shim is always of the kind Shim.
+func (a *account) account(use fileUse, kind ledger.Kind) ledger.Account {
+	if a.isShim() {
+		kind = ledger.Shim
+	}
+	return ledger.Account{Container: use.container, Kind: kind}
+}
+
+// add adds the samples since the last call. Writes to a log whose container is not known follow the reads, as other calls do.
+func (a *account) add(c counts) {
+	s, before := &a.samples, &a.before
+	s.User += float64(c.user - before.user)
+	s.Calls += float64(c.calls - before.calls)
+	s.Rest.Read += float64(c.rest.read - before.rest.read)
+	s.Rest.Write += float64(c.rest.write - before.rest.write)
+	for file, io := range c.files {
+		was := before.files[file]
+		if io.read < was.read || io.write < was.write {
+			was = ioCount{} // the file was closed and opened again
+		}
+		use := a.uses[file]
+		read, write := float64(io.read-was.read), float64(io.write-was.write)
+		if use.container == "" {
+			s.Calls += read + write
+			continue
+		}
+		r, w := a.account(use, use.read), a.account(use, use.write)
+		s.Files[r] = ledger.IO{Read: s.Files[r].Read + read, Write: s.Files[r].Write}
+		s.Files[w] = ledger.IO{Read: s.Files[w].Read, Write: s.Files[w].Write + write}
+	}
+	a.before = c
+}

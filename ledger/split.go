@@ -1,0 +1,63 @@
+package ledger
+
+import "time"
+
+// Samples count the samples of a daemon: every sample is a moment in which a thread of the daemon runs. The counts are
+// weights, so that older samples can count less.
+//
+//	state of the thread    counter
+//	user mode              User
+//	read or write          Files[account] if the file is a container's FIFO or log, else Rest
+//	another system call    Calls (futex, epoll_wait, page faults, …)
+type Samples struct {
+	User  float64
+	Calls float64
+	Files map[Account]IO
+	Rest  IO // reads and writes of files that belong to no container, such as sockets
+}
+
+// An IO counts samples in reads and writes.
+type IO struct{ Read, Write float64 }
+
+func (io IO) sum() float64 { return io.Read + io.Write }
+
+// Total returns the number of samples.
+func (s *Samples) Total() float64 {
+	total := s.User + s.Calls + s.Rest.sum()
+	for _, io := range s.Files {
+		total += io.sum()
+	}
+	return total
+}
+
+// Split divides the CPU time of a daemon among accounts. rest is the time without an account; the sum of all parts is
+// total. Samples in reads and writes of an account's files count fully. Time in other calls is spent before and after
+// reads, so it follows the reads. Time in user mode follows the reads by one half, and the reads and writes by the other.
+// Reads and writes of other files take their part too: the daemon's API work is not charged to containers that log.
+func Split(total time.Duration, s Samples) (per map[Account]time.Duration, rest time.Duration) {
+	samples, reads, both := s.Total(), s.Rest.Read, s.Rest.sum()
+	for _, io := range s.Files {
+		reads += io.Read
+		both += io.sum()
+	}
+	if total <= 0 || samples <= 0 {
+		return nil, max(total, 0)
+	}
+	per, rest = make(map[Account]time.Duration, len(s.Files)), total
+	for account, io := range s.Files {
+		byReads, byBoth := ratio(io.Read, reads), ratio(io.sum(), both)
+		weight := io.sum() + s.Calls*byReads + s.User*(byReads+byBoth)/2
+		part := min(time.Duration(float64(total)*weight/samples), rest)
+		per[account] = part
+		rest -= part
+	}
+	return per, rest
+}
+
+// ratio returns part / whole, and 0 if whole is 0.
+func ratio(part, whole float64) float64 {
+	if whole == 0 {
+		return 0
+	}
+	return part / whole
+}

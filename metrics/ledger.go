@@ -1,0 +1,80 @@
+package metrics
+
+import (
+	"runtime"
+	"strings"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/collectors"
+
+	"github.com/candor-project/candor/internal/podname"
+	"github.com/candor-project/candor/ledger"
+)
+
+// A HelperReading holds the CPU time that helpers have spent since the start of the agent.
+type HelperReading struct {
+	Containers   []HelperTotals
+	Unattributed map[string]time.Duration // by daemon
+	Dropped      time.Duration            // charges to containers that have ended
+}
+
+// HelperTotals are the totals of a container. A container without a pod has only the field Container of its name.
+type HelperTotals struct {
+	Name   podname.Name
+	Totals []ledger.Total
+}
+
+var (
+	helperTime = desc("candor_container_helper_cpu_seconds_total", "CPU time that helpers have spent for a container, by the kind of work and the method of its measurement.",
+		"namespace", "pod", "container", "helper", "method")
+	unattributedTime = desc("candor_helper_unattributed_cpu_seconds_total", "CPU time of a daemon that no container caused, or whose container is not known.", "daemon")
+	droppedTime      = desc("candor_helper_dropped_cpu_seconds_total", "CPU time that helpers have spent for containers that had ended.")
+)
+
+// NewLedger returns the metrics of candor ledger agent of a version of candor. Each scrape calls read.
+func NewLedger(version string, read func() *HelperReading) *Metrics {
+	m := &Metrics{version: version, registry: prometheus.NewRegistry()}
+	m.registry.MustRegister(buildInfo(version), helperCollector{read}, collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+	m.ready.Store(true)
+	return m
+}
+
+// buildInfo returns a metric with the version of candor and of Go.
+func buildInfo(version string) prometheus.Collector {
+	build := prometheus.NewGaugeVec(prometheus.GaugeOpts{
+		Name: "candor_build_info", Help: "1, with the version of candor and of Go."}, []string{"version", "goversion"})
+	build.WithLabelValues(version, runtime.Version()).Set(1)
+	return build
+}
+
+type helperCollector struct{ read func() *HelperReading }
+
+func (helperCollector) Describe(to chan<- *prometheus.Desc) {
+	for _, d := range []*prometheus.Desc{helperTime, unattributedTime, droppedTime} {
+		to <- d
+	}
+}
+
+// Collect writes the totals. If two containers have the same labels, their totals add up.
+func (c helperCollector) Collect(to chan<- prometheus.Metric) {
+	r := c.read()
+	sums := map[[5]string]time.Duration{}
+	for _, container := range r.Containers {
+		n := container.Name
+		for _, t := range container.Totals {
+			labels := [5]string{n.Namespace, n.Pod, n.Container, string(t.Kind), string(t.Method)}
+			for i := range labels {
+				labels[i] = strings.ToValidUTF8(labels[i], "?")
+			}
+			sums[labels] += t.Time
+		}
+	}
+	for labels, sum := range sums {
+		to <- prometheus.MustNewConstMetric(helperTime, prometheus.CounterValue, sum.Seconds(), labels[:]...)
+	}
+	for daemon, d := range r.Unattributed {
+		to <- prometheus.MustNewConstMetric(unattributedTime, prometheus.CounterValue, d.Seconds(), strings.ToValidUTF8(daemon, "?"))
+	}
+	to <- prometheus.MustNewConstMetric(droppedTime, prometheus.CounterValue, r.Dropped.Seconds())
+}

@@ -1,0 +1,56 @@
+package metrics
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/prometheus/common/expfmt"
+
+	"github.com/candor-project/candor/internal/podname"
+	"github.com/candor-project/candor/ledger"
+)
+
+// TestLedger: the totals of containers with the same labels add up, and a name that is no UTF-8 does not break the scrape.
+func TestLedger(t *testing.T) {
+	web := podname.Name{Namespace: "default", Pod: "web-0", Container: "app"}
+	m := NewLedger("test", func() *HelperReading {
+		return &HelperReading{
+			Containers: []HelperTotals{
+				{web, []ledger.Total{{Kind: ledger.Log, Method: ledger.BPF, Time: 1500 * time.Millisecond}, {Kind: ledger.Shim, Method: ledger.Exact, Time: time.Second}}},
+				{web, []ledger.Total{{Kind: ledger.Log, Method: ledger.BPF, Time: 500 * time.Millisecond}}},
+				{podname.Name{Container: "a\xff"}, []ledger.Total{{Kind: ledger.Log, Method: ledger.Exact, Time: time.Second}}},
+			},
+			Unattributed: map[string]time.Duration{"containerd": 250 * time.Millisecond},
+			Dropped:      10 * time.Millisecond,
+		}
+	})
+	families, err := m.registry.Gather()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got strings.Builder
+	for _, family := range families {
+		if strings.Contains(family.GetName(), "helper") {
+			if _, err := expfmt.MetricFamilyToText(&got, family); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	want := `
+# HELP candor_container_helper_cpu_seconds_total CPU time that helpers have spent for a container, by the kind of work and the method of its measurement.
+# TYPE candor_container_helper_cpu_seconds_total counter
+candor_container_helper_cpu_seconds_total{container="a?",helper="log",method="exact",namespace="",pod=""} 1
+candor_container_helper_cpu_seconds_total{container="app",helper="log",method="bpf",namespace="default",pod="web-0"} 2
+candor_container_helper_cpu_seconds_total{container="app",helper="shim",method="exact",namespace="default",pod="web-0"} 1
+# HELP candor_helper_dropped_cpu_seconds_total CPU time that helpers have spent for containers that had ended.
+# TYPE candor_helper_dropped_cpu_seconds_total counter
+candor_helper_dropped_cpu_seconds_total 0.01
+# HELP candor_helper_unattributed_cpu_seconds_total CPU time of a daemon that no container caused, or whose container is not known.
+# TYPE candor_helper_unattributed_cpu_seconds_total counter
+candor_helper_unattributed_cpu_seconds_total{daemon="containerd"} 0.25
+`
+	if "\n"+got.String() != want {
+		t.Errorf("got\n%s\nwant%s", got.String(), want)
+	}
+}
