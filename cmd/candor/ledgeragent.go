@@ -108,8 +108,9 @@ type ledgerAgent struct {
 	names map[string]podname.Name // by container ID
 }
 
-// namesEvery is the time between two readings of the names of containers, which read files of each container.
-const namesEvery = 10 * time.Second
+// namesEvery is the time between two readings of the names of containers, which read files of each container. A new container
+// gets its name at once.
+const namesEvery = 5 * time.Minute
 
 func (a *ledgerAgent) loop(ctx context.Context, interval time.Duration) {
 	tick := time.NewTicker(interval)

@@ -3,11 +3,10 @@
 package sample
 
 import (
-	"errors"
 	"fmt"
 
-	"github.com/cilium/ebpf"
 	"github.com/cilium/ebpf/rlimit"
+	"golang.org/x/sys/unix"
 
 	"github.com/candor-project/candor/ledger"
 )
@@ -17,33 +16,52 @@ import (
 // bpfSampler samples with a BPF program on perf events.
 type bpfSampler struct {
 	objects samplerObjects
-	threads threadEvents
+	threads map[int]threads[int] // descriptors of events by process
 	files   map[fileKey]struct{} // the files in the BPF map
 }
 
 func newBPFSampler() (sampler, error) {
 	_ = rlimit.RemoveMemlock() // before Linux 5.11, maps count as locked memory; if the limit is too low, the load fails
-	s := &bpfSampler{files: map[fileKey]struct{}{}}
+	s := &bpfSampler{threads: map[int]threads[int]{}, files: map[fileKey]struct{}{}}
 	if err := loadSamplerObjects(&s.objects, nil); err != nil {
 		return nil, fmt.Errorf("cannot load the BPF program of the sampler: %w", err)
 	}
-	s.threads.program = s.objects.Sample.FD()
 	return s, nil
 }
 
 func (*bpfSampler) method() ledger.Method { return ledger.BPF }
 
 func (s *bpfSampler) attach(pid int) error {
-	key := uint32(pid)
-	err := s.objects.Daemons.Update(&key, &samplerWork{}, ebpf.UpdateNoExist)
-	if err != nil && !errors.Is(err, ebpf.ErrKeyExist) {
-		return fmt.Errorf("cannot sample process %d: %w", pid, err)
+	if s.threads[pid] == nil {
+		key := uint32(pid)
+		if err := s.objects.Daemons.Put(&key, &samplerWork{}); err != nil {
+			return fmt.Errorf("cannot sample process %d: %w", pid, err)
+		}
+		s.threads[pid] = threads[int]{}
 	}
-	return s.threads.attach(pid)
+	return s.threads[pid].update(pid, s.open, closeEvent)
 }
 
+// open opens an event for a thread that runs the BPF program.
+func (s *bpfSampler) open(tid int) (fd int, err error) {
+	fd, err = unix.PerfEventOpen(attributes(), tid, -1, -1, unix.PERF_FLAG_FD_CLOEXEC)
+	if err != nil {
+		return -1, err
+	}
+	if err = unix.IoctlSetInt(fd, unix.PERF_EVENT_IOC_SET_BPF, s.objects.Sample.FD()); err == nil {
+		err = unix.IoctlSetInt(fd, unix.PERF_EVENT_IOC_ENABLE, 0)
+	}
+	if err != nil {
+		unix.Close(fd)
+	}
+	return fd, err
+}
+
+func closeEvent(fd int) { unix.Close(fd) }
+
 func (s *bpfSampler) detach(pid int) {
-	s.threads.detach(pid)
+	s.threads[pid].close(closeEvent)
+	delete(s.threads, pid)
 	key := uint32(pid)
 	_ = s.objects.Daemons.Delete(&key) // the key may be missing
 	for file := range s.files {
@@ -99,6 +117,8 @@ func (s *bpfSampler) read(pid int) (c counts, err error) {
 }
 
 func (s *bpfSampler) Close() error {
-	s.threads.close()
+	for _, t := range s.threads {
+		t.close(closeEvent)
+	}
 	return s.objects.Close()
 }

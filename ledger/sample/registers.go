@@ -4,7 +4,6 @@ package sample
 
 import (
 	"encoding/binary"
-	"errors"
 	"fmt"
 	"maps"
 	"os"
@@ -26,7 +25,7 @@ type registerSampler struct {
 }
 
 type registerProcess struct {
-	threads     map[int]*ring
+	threads     threads[*ring]
 	descriptors map[uint64]openFile
 	counts      counts
 }
@@ -45,16 +44,12 @@ func newRegisterSampler() (sampler, error) {
 func (*registerSampler) method() ledger.Method { return ledger.Registers }
 
 func (s *registerSampler) attach(pid int) error {
-	if s.processes[pid] != nil {
-		return nil
+	p := s.processes[pid]
+	if p == nil {
+		p = &registerProcess{threads: threads[*ring]{}, counts: counts{files: map[fileKey]ioCount{}}}
+		s.processes[pid] = p
 	}
-	p := &registerProcess{threads: map[int]*ring{}, counts: counts{files: map[fileKey]ioCount{}}}
-	if err := p.attach(pid); err != nil {
-		p.close()
-		return fmt.Errorf("cannot sample process %d: %w", pid, err)
-	}
-	s.processes[pid] = p
-	return nil
+	return p.attach(pid)
 }
 
 func (s *registerSampler) detach(pid int) {
@@ -82,9 +77,6 @@ func (s *registerSampler) watch(pid int, open *openFiles) error {
 
 func (s *registerSampler) read(pid int) (counts, error) {
 	p := s.processes[pid]
-	if err := p.attach(pid); err != nil {
-		return counts{}, fmt.Errorf("cannot sample process %d: %w", pid, err)
-	}
 	for _, r := range p.threads {
 		r.drain(p.count)
 	}
@@ -103,44 +95,13 @@ func (s *registerSampler) Close() error {
 
 // attach opens a ring for each new thread, and closes those of ended threads.
 func (p *registerProcess) attach(pid int) error {
-	names, err := os.ReadDir(procDir(pid) + "/task")
-	if err != nil {
-		return err
-	}
-	alive := map[int]bool{}
-	for _, name := range names {
-		tid, err := strconv.Atoi(name.Name())
-		if err != nil {
-			continue
-		}
-		alive[tid] = true
-		if p.threads[tid] != nil {
-			continue
-		}
-		r, err := openRing(tid)
-		if errors.Is(err, unix.ESRCH) {
-			continue // the thread has ended
-		}
-		if err != nil {
-			return err
-		}
-		p.threads[tid] = r
-	}
-	for tid, r := range p.threads {
-		if !alive[tid] {
-			r.drain(p.count)
-			r.close()
-			delete(p.threads, tid)
-		}
-	}
-	return nil
+	return p.threads.update(pid, openRing, func(r *ring) {
+		r.drain(p.count)
+		r.close()
+	})
 }
 
-func (p *registerProcess) close() {
-	for _, r := range p.threads {
-		r.close()
-	}
-}
+func (p *registerProcess) close() { p.threads.close((*ring).close) }
 
 // count counts a sample.
 func (p *registerProcess) count(isUser bool, argument uint64) {
@@ -177,7 +138,6 @@ const dataPages = 16
 // openRing opens an event for a thread that records the register of the first argument.
 func openRing(tid int) (*ring, error) {
 	a := attributes()
-	a.Bits = 0 // an inherited event has no ring
 	a.Sample_type = unix.PERF_SAMPLE_IP | unix.PERF_SAMPLE_TID | unix.PERF_SAMPLE_REGS_USER
 	a.Sample_regs_user = 1 << argumentRegister[runtime.GOARCH]
 	fd, err := unix.PerfEventOpen(a, tid, -1, -1, unix.PERF_FLAG_FD_CLOEXEC)

@@ -23,7 +23,8 @@ type Source struct {
 	known     map[string]bool    // containers in the book
 	changed   bool               // the number of containers has changed
 	owners    *owners
-	inspected time.Time // time of the last inspection of all processes and descriptors
+	inspected time.Time // time of the last inspection of all descriptors of daemons
+	rescanned time.Time // time of the last inspection of all processes
 }
 
 type podLogs struct{ directory string }
@@ -44,7 +45,8 @@ type account struct {
 
 // Times of the measurement.
 const (
-	inspectEvery = 10 * time.Second // all processes and descriptors are inspected again
+	inspectEvery = 10 * time.Second // all descriptors of daemons are inspected again
+	rescanEvery  = time.Minute      // all processes, and the descriptors of shims, are inspected again
 	memory       = 5 * time.Second  // a sample counts 1/e after this time
 	// minSampledShare is the share of a CPU from which the shim of a pod is sampled. A shim without output uses less.
 	minSampledShare = 0.001
@@ -102,7 +104,8 @@ func (s *Source) Helpers() []Helper {
 // A cycle is a call of Read.
 type cycle struct {
 	now    time.Time
-	again  bool // inspect all descriptors again
+	again  bool // inspect all descriptors of daemons again
+	rescan bool // inspect all descriptors of shims again
 	owners *owners
 	serves map[string]bool // containers that a helper serves
 }
@@ -112,11 +115,14 @@ type cycle struct {
 // book, and ends them when no helper serves them.
 func (s *Source) Read(book *ledger.Book) error {
 	now := time.Now()
-	again := now.Sub(s.inspected) >= inspectEvery
+	again, rescan := now.Sub(s.inspected) >= inspectEvery, now.Sub(s.rescanned) >= rescanEvery
 	if again {
 		s.inspected = now
 	}
-	ended, err := s.processes.scan(again)
+	if rescan {
+		s.rescanned = now
+	}
+	ended, err := s.processes.scan(rescan)
 	if err != nil {
 		return fmt.Errorf("cannot list the processes: %w", err)
 	}
@@ -131,7 +137,7 @@ func (s *Source) Read(book *ledger.Book) error {
 	if again || s.changed {
 		s.owners = s.findOwners()
 	}
-	c := &cycle{now: now, again: again || s.changed, owners: s.owners, serves: map[string]bool{}}
+	c := &cycle{now: now, again: again || s.changed, rescan: rescan || s.changed, owners: s.owners, serves: map[string]bool{}}
 	var errs []error
 	for _, pid := range slices.Sorted(maps.Keys(s.helpers)) {
 		if err := s.measure(s.helpers[pid], book, c); err != nil && !hasGone(err) {
@@ -231,7 +237,7 @@ func (a *account) serve(c *cycle) (ids []string, err error) {
 	if a.Container != "" {
 		return []string{a.Container}, nil
 	}
-	err = a.files.update(a.PID, c.again, c.owners)
+	err = a.files.update(a.PID, c.again && !a.isShim() || c.rescan, c.owners)
 	a.uses = a.files.uses()
 	for _, use := range a.uses {
 		if use.container != "" {
@@ -247,15 +253,13 @@ func (s *Source) sample(a *account, share float64) error {
 	if s.sampler == nil {
 		return nil
 	}
-	if !a.sampled {
-		if a.isShim() && (!a.isRead || share < minSampledShare) {
-			return nil
-		}
-		if err := s.sampler.attach(a.PID); err != nil {
-			return err
-		}
-		a.sampled = true
+	if !a.sampled && a.isShim() && (!a.isRead || share < minSampledShare) {
+		return nil
 	}
+	if err := s.sampler.attach(a.PID); err != nil {
+		return err
+	}
+	a.sampled = true
 	return s.sampler.watch(a.PID, &a.files)
 }
 

