@@ -41,6 +41,7 @@ tolerations: []
 nodeSelector: {pool: batch}
 `,
 	"observe": "observe: true",
+	"ledger":  "ledger: {enabled: true}",
 	"publish": `
 publish: true
 schedulers: [system:kube-scheduler]
@@ -82,7 +83,7 @@ func render(t *testing.T, more string) string {
 		t.Fatal(err)
 	}
 	var out strings.Builder
-	for _, name := range []string{"serviceaccount.yaml", "configmap.yaml", "servicemonitor.yaml", "daemonset.yaml", "publish.yaml", "restrictions.yaml", "scheduler-rights.yaml", "scheduler.yaml"} {
+	for _, name := range []string{"serviceaccount.yaml", "configmap.yaml", "servicemonitor.yaml", "ledger.yaml", "daemonset.yaml", "publish.yaml", "restrictions.yaml", "scheduler-rights.yaml", "scheduler.yaml"} {
 		var text bytes.Buffer
 		if err := all.ExecuteTemplate(&text, name, data); err != nil {
 			t.Fatal(err)

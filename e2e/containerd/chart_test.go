@@ -17,9 +17,10 @@ const candorImage = "lab.local/candor:1"
 
 // A workload has the parts of a rendered chart that describe its pod.
 type workload struct {
-	Kind string
-	Data map[string]string // of the ConfigMap
-	Spec struct {
+	Kind     string
+	Metadata struct{ Name string }
+	Data     map[string]string // of the ConfigMap
+	Spec     struct {
 		Template struct {
 			Metadata struct{ Annotations map[string]string }
 			Spec     podSpec

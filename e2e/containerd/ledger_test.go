@@ -1,6 +1,7 @@
 package containerd
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -15,6 +16,9 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"go.yaml.in/yaml/v3"
+	cri "k8s.io/cri-api/pkg/apis/runtime/v1"
 
 	"github.com/candor-project/candor/e2e/daemontrace"
 )
@@ -226,17 +230,10 @@ func TestLedgerAgent(t *testing.T) {
 	all := l.loggers(map[string]string{"many": manyWrites, "few": fewWrites})
 	agent := l.start(l.candor, "ledger", "agent", "--metrics", "19465", "--interval", "200ms")
 	defer agent.kill()
-	read := func() map[string]float64 {
+	read := func() (values map[string]float64) {
 		t.Helper()
-		values := map[string]float64{}
-		var body string
-		for end := time.Now().Add(30 * time.Second); body == "" && time.Now().Before(end); time.Sleep(50 * time.Millisecond) {
-			body = page("http://127.0.0.1:19465/metrics")
-		}
-		for line := range strings.Lines(body) {
-			if name, value, ok := strings.Cut(strings.TrimSpace(line), " "); ok && !strings.HasPrefix(line, "#") {
-				values[name], _ = strconv.ParseFloat(value, 64)
-			}
+		for end := time.Now().Add(30 * time.Second); len(values) == 0 && time.Now().Before(end); time.Sleep(50 * time.Millisecond) {
+			values = metricsAt("http://127.0.0.1:19465/metrics")
 		}
 		return values
 	}
@@ -262,6 +259,147 @@ func TestLedgerAgent(t *testing.T) {
 			t.Errorf("%s: %v, then %v", metric, before[metric], after[metric])
 		}
 	}
+}
+
+// TestLedgerBesideAPICalls: containerd's work for API calls is not charged to a container that logs.
+func TestLedgerBesideAPICalls(t *testing.T) {
+	l := newEngine(t)
+	c := l.loggers(map[string]string{"many": manyWrites})["many"]
+	alone := l.ledger(6 * time.Second)
+	ctx, stop := context.WithCancel(context.Background())
+	defer stop()
+	done := make(chan int)
+	go func() {
+		calls := 0
+		for tick := time.NewTicker(50 * time.Millisecond); ; calls++ {
+			select {
+			case <-ctx.Done():
+				tick.Stop()
+				done <- calls
+				return
+			case <-tick.C:
+				_, _ = l.cri.ContainerStatus(ctx, &cri.ContainerStatusRequest{ContainerId: c.id, Verbose: true})
+				_, _ = l.cri.ListPodSandbox(ctx, &cri.ListPodSandboxRequest{})
+			}
+		}
+	}()
+	beside := l.ledger(6 * time.Second)
+	stop()
+	before, _ := alone.use(c, "log")
+	after, _ := beside.use(c, "log")
+	t.Logf("log: alone %.2f %%, beside %d pairs of calls %.2f %% of a CPU; unattributed %.2f %% and %.2f %%", 100*before, <-done, 100*after,
+		100*alone.UnattributedCPUs["containerd"], 100*beside.UnattributedCPUs["containerd"])
+	if before <= 0 || after <= 0 || after > before+0.05 {
+		t.Errorf("log: alone %.4f CPUs, beside API calls %.4f", before, after)
+	}
+}
+
+// TestLedgerRestarts: the agent follows a rotated log, a new containerd and a restarted container.
+func TestLedgerRestarts(t *testing.T) {
+	l := newEngine(t)
+	c := l.loggers(map[string]string{"many": manyWrites})["many"]
+	agent := l.start(l.candor, "ledger", "agent", "--metrics", "19467", "--interval", "200ms")
+	defer agent.kill()
+	metric := fmt.Sprintf(`candor_container_helper_cpu_seconds_total{container="many",helper="log",method="bpf",namespace="default",pod=%q}`, c.pod.name)
+	// grows waits until the metric has grown by 50 ms of CPU time.
+	grows := func(when string) {
+		t.Helper()
+		start := metricsAt("http://127.0.0.1:19467/metrics")[metric]
+		for end := time.Now().Add(time.Minute); time.Now().Before(end); time.Sleep(100 * time.Millisecond) {
+			now := metricsAt("http://127.0.0.1:19467/metrics")[metric]
+			if now < start {
+				start = 0 // the container has left the book and is in it again
+			}
+			if now > start+0.05 {
+				return
+			}
+		}
+		t.Errorf("%s: the metric does not grow\n%s", when, agent.said())
+	}
+	grows("at the start")
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	defer cancel()
+	log := filepath.Join(c.config.LogDirectory, "many.log")
+	err := os.Rename(log, log+".1")
+	if err == nil {
+		_, err = l.cri.ReopenContainerLog(ctx, &cri.ReopenContainerLogRequest{ContainerId: c.id})
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	grows("after the rotation of the log")
+	l.engine.kill()
+	l.startEngine()
+	grows("after the restart of containerd")
+	if err := c.stop(); err != nil {
+		t.Fatal(err)
+	}
+	must[*container](t)(c.run("many", 0, 0, false, "sh", "-c", manyWrites))
+	grows("after the restart of the container")
+}
+
+// ledgerPod returns the pod of the chart's ledger agent, with a port of this machine.
+func (l *lab) ledgerPod(port string) (spec podSpec) {
+	l.Helper()
+	text, err := os.ReadFile("../../deploy/helm/testdata/ledger.yaml")
+	if err != nil {
+		l.Fatal(err)
+	}
+	for part := range strings.SplitSeq(strings.Replace(string(text), "0.0.0.0:9465", "127.0.0.1:"+port, 1), "\n---\n") {
+		var w workload
+		if err := yaml.Unmarshal([]byte(part), &w); err != nil {
+			l.Fatal(err)
+		}
+		if w.Kind == "DaemonSet" && w.Metadata.Name == "candor-ledger" {
+			return w.Spec.Template.Spec
+		}
+	}
+	l.Fatal("the chart has no ledger agent")
+	return spec
+}
+
+// TestLedgerInPod: the agent works in the pod of the chart, with exactly its rights, also for the log of a pod.
+func TestLedgerInPod(t *testing.T) {
+	l := newEngine(t)
+	writer := l.loggers(map[string]string{"many": manyWrites})["many"]
+	l.importImage(candorImage, map[string]string{"/candor": l.candor})
+	spec := l.ledgerPod("19468")
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	defer cancel()
+	p := l.podIn(ctx, nil, security(&spec).NamespaceOptions)
+	r, err := l.cri.CreateContainer(ctx, &cri.CreateContainerRequest{
+		PodSandboxId: p.id, SandboxConfig: p.config,
+		Config: &cri.ContainerConfig{
+			Metadata: &cri.ContainerMetadata{Name: "ledger"}, Image: &cri.ImageSpec{Image: candorImage},
+			Command: []string{"/candor"}, Args: spec.Containers[0].Args, Mounts: l.mounts(&spec, ""), LogPath: "ledger.log",
+			Linux: &cri.LinuxContainerConfig{Resources: resources(0, 100), SecurityContext: security(&spec)},
+		}})
+	if err == nil {
+		_, err = l.cri.StartContainer(ctx, &cri.StartContainerRequest{ContainerId: r.ContainerId})
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	metric := fmt.Sprintf(`candor_container_helper_cpu_seconds_total{container="many",helper="log",method="bpf",namespace="default",pod=%q}`, writer.pod.name)
+	var got map[string]float64
+	for end := time.Now().Add(30 * time.Second); got[metric] == 0 && time.Now().Before(end); time.Sleep(200 * time.Millisecond) {
+		got = metricsAt("http://127.0.0.1:19468/metrics")
+	}
+	if got[metric] == 0 {
+		text, _ := os.ReadFile(filepath.Join(l.path("logs"), "ledger.log"))
+		t.Errorf("no %s in %v\n%s", metric, got, text)
+	}
+}
+
+// metricsAt returns the metrics of a page by name and labels.
+func metricsAt(url string) map[string]float64 {
+	values := map[string]float64{}
+	for line := range strings.Lines(page(url)) {
+		if name, value, ok := strings.Cut(strings.TrimSpace(line), " "); ok && !strings.HasPrefix(line, "#") {
+			values[name], _ = strconv.ParseFloat(value, 64)
+		}
+	}
+	return values
 }
 
 // page returns the body of a page, or "".

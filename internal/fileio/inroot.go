@@ -32,3 +32,13 @@ func OpenInRoot(root, path string, flags int) (*os.File, error) {
 	}
 	return os.NewFile(uintptr(fd), path), nil
 }
+
+// ReadInRoot reads a regular file of another process's file system, as Read does. root and path are those of OpenInRoot.
+func ReadInRoot(root, path string, limit int64) ([]byte, error) {
+	f, err := OpenInRoot(root, path, 0)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	return ReadOpen(f, limit)
+}

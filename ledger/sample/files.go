@@ -85,9 +85,10 @@ func (p podContainer) logDirectory() string {
 
 const maxConfig = 4 << 20 // bytes that are read of a bundle's config.json
 
-// readPodContainer reads the pod of a container from the annotations that containerd writes to its bundle.
-func readPodContainer(bundle string) (podContainer, bool) {
-	text, err := fileio.Read(filepath.Join(bundle, "config.json"), maxConfig)
+// readPodContainer reads the pod of a container from the annotations that containerd writes to its bundle. The bundle is in
+// the file system of the shim: this process can run in a container.
+func readPodContainer(shim int, bundle string) (podContainer, bool) {
+	text, err := fileio.ReadInRoot(procDir(shim)+"/root", filepath.Join(bundle, "config.json"), maxConfig)
 	if err != nil {
 		return podContainer{}, false
 	}

@@ -165,10 +165,10 @@ func (s *Source) end(pid int) {
 // findOwners collects the log directories and the pipes of containers.
 func (s *Source) findOwners() *owners {
 	o := &owners{logs: map[string]string{}, pipes: map[uint64]string{}}
-	bundles := map[string]bool{}
-	for _, a := range s.helpers {
+	bundles := map[string]int{} // a shim by the directory of its bundles
+	for pid, a := range s.helpers {
 		if a.bundles != "" {
-			bundles[a.bundles] = true
+			bundles[a.bundles] = pid
 		}
 	}
 	for id := range s.known {
@@ -185,9 +185,9 @@ func (s *Source) findOwners() *owners {
 	return o
 }
 
-func readLogs(id string, bundles map[string]bool) podLogs {
-	for dir := range bundles {
-		if pod, ok := readPodContainer(filepath.Join(dir, id)); ok {
+func readLogs(id string, bundles map[string]int) podLogs {
+	for dir, shim := range bundles {
+		if pod, ok := readPodContainer(shim, filepath.Join(dir, id)); ok {
 			return podLogs{pod.logDirectory()}
 		}
 	}

@@ -47,7 +47,7 @@ func (p place) describe(parents map[int]int) description {
 			continue
 		}
 		if w := watcherOf(dir, p.id); w != nil {
-			w.addTo(&d)
+			w.addTo(&d, dir+"/root")
 			break
 		}
 	}
@@ -111,8 +111,9 @@ func after(words []string, flag string) string {
 	return words[at+1]
 }
 
-// addTo adds the facts from a monitor process and the config.json of its bundle to a description.
-func (w *watcher) addTo(d *description) {
+// addTo adds the facts from a monitor process and the config.json of its bundle to a description. root is the root directory of
+// the monitor process: candor can run in a container, which has other directories.
+func (w *watcher) addTo(d *description, root string) {
 	if d.runtime == "" {
 		d.runtime = w.runtime
 	}
@@ -122,7 +123,7 @@ func (w *watcher) addTo(d *description) {
 	if w.bundle == "" {
 		return
 	}
-	text, err := fileio.Read(filepath.Join(w.bundle, "config.json"), largestFile)
+	text, err := fileio.ReadInRoot(root, filepath.Join(w.bundle, "config.json"), largestFile)
 	if err != nil {
 		return
 	}
@@ -131,7 +132,7 @@ func (w *watcher) addTo(d *description) {
 		return
 	}
 	d.sandbox = config.isSandbox()
-	if name := config.name(); name != "" {
+	if name := config.name(root); name != "" {
 		d.name = name
 	}
 }
@@ -153,8 +154,8 @@ func (c *config) isSandbox() bool {
 		c.Annotations["io.kubernetes.cri-o.ContainerType"] == "sandbox"
 }
 
-// name returns the container's name from its labels or annotations, or "".
-func (c *config) name() string {
+// name returns the container's name from its labels or annotations, or "". root is the root directory of the monitor process.
+func (c *config) name(root string) string {
 	for _, keys := range [][3]string{
 		{"io.kubernetes.cri.sandbox-namespace", "io.kubernetes.cri.sandbox-name", "io.kubernetes.cri.container-name"}, // containerd
 		{"io.kubernetes.pod.namespace", "io.kubernetes.pod.name", "io.kubernetes.container.name"},                     // CRI-O
@@ -168,15 +169,15 @@ func (c *config) name() string {
 	}
 	for _, m := range c.Mounts {
 		if m.Destination == "/etc/hostname" { // Docker stores this file beside the container's config.v2.json
-			return dockerName(filepath.Join(filepath.Dir(m.Source), "config.v2.json"))
+			return dockerName(root, filepath.Join(filepath.Dir(m.Source), "config.v2.json"))
 		}
 	}
 	return ""
 }
 
 // dockerName returns the container name in a config.v2.json of Docker, or "".
-func dockerName(file string) string {
-	text, err := fileio.Read(file, largestFile)
+func dockerName(root, file string) string {
+	text, err := fileio.ReadInRoot(root, file, largestFile)
 	if err != nil {
 		return ""
 	}

@@ -30,8 +30,8 @@ func TestConfigName(t *testing.T) {
 		{`{}`, "", false},
 	} {
 		c, err := parseConfig([]byte(test.text))
-		if err != nil || c.name() != test.name || c.isSandbox() != test.sandbox {
-			t.Errorf("%s: %q, %v, %v", test.text, c.name(), c.isSandbox(), err)
+		if err != nil || c.name("/") != test.name || c.isSandbox() != test.sandbox {
+			t.Errorf("%s: %q, %v, %v", test.text, c.name("/"), c.isSandbox(), err)
 		}
 	}
 	for _, bad := range []string{"", "{", "[]", `{"annotations":1}`, `{"mounts":{}}`} {

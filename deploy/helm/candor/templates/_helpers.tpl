@@ -23,6 +23,15 @@ app.kubernetes.io/instance: {{ .Release.Name }}
 {{ include "candor.schedulerSelector" . }}
 {{ include "candor.origin" . }}
 {{- end }}
+{{- define "candor.ledgerSelector" -}}
+app.kubernetes.io/name: {{ .Chart.Name }}-ledger
+app.kubernetes.io/instance: {{ .Release.Name }}
+{{- end }}
+
+{{- define "candor.ledgerLabels" -}}
+{{ include "candor.ledgerSelector" . }}
+{{ include "candor.origin" . }}
+{{- end }}
 {{- /* The preview has a separate state directory: its plans are not allocations. */ -}}
 {{- define "candor.stateDir" -}}
 {{- if .Values.observe }}/run/candor-observe{{ else }}{{ .Values.stateDir }}{{ end }}
