@@ -174,7 +174,7 @@ func TestLoop(t *testing.T) {
 	}
 }
 
-// A group that vanishes is let go of without a word.
+// TestLoopLosesGroup: the loop drops a removed group without a log line.
 func TestLoopLosesGroup(t *testing.T) {
 	h := &modelHost{modelKernel: newModelKernel()}
 	h.gone = cgroup.ErrNoGroup

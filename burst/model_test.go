@@ -8,8 +8,8 @@ import (
 	"github.com/candor-project/candor/bandwidth"
 )
 
-// A group that takes all that it gets stays within 2 % of its limit over a minute: from its begin on, and after a rest in
-// which it has saved up all that can be saved.
+// TestGreedyMean: a group that uses all available CPU time stays within 2 % of its limit over a minute, from its start
+// and after an idle time with maximal savings.
 func TestGreedyMean(t *testing.T) {
 	for _, rest := range []time.Duration{0, 5 * time.Second} {
 		for _, kernel := range []time.Duration{0, 50 * ms} {
@@ -110,7 +110,8 @@ func TestGoesBack(t *testing.T) {
 	}
 }
 
-// The model's write hands out a quota as the kernel's does: the same value written in the middle of each period is worth half as much again.
+// TestModelLeaks: a write in the model refills the quota, as in the kernel. Writing the same value in the middle of
+// each period gives half as much CPU time again.
 func TestModelLeaks(t *testing.T) {
 	for _, at := range []struct {
 		after    time.Duration
@@ -143,7 +144,8 @@ func TestRecreatedGroup(t *testing.T) {
 	}
 }
 
-// A loop that is always so late that it never finds the edge raises the quota all the same, in the end, and the mean holds.
+// TestAlwaysLate: a loop that wakes too late to ever find the edge still raises the quota after a while, and the mean
+// stays at the limit.
 func TestAlwaysLate(t *testing.T) {
 	l := newLab(4, 150*ms, half(0, 37*ms))
 	random := rand.New(rand.NewPCG(5, 6))

@@ -61,8 +61,8 @@ func TestBound(t *testing.T) {
 	})
 }
 
-// No write is without effect; none gives less than the limit or more than the most; a raise is of a group that
-// has saved up as much; and in the end, at rest, the quota is the limit's.
+// TestWrites: each write changes the quota, and the quota stays between the limit and the maximum. A raise is covered
+// by savings. When the group is idle at the end, the quota is the limit's.
 func TestWrites(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		l := labs(t, 2*ms)
@@ -89,7 +89,7 @@ func TestWrites(t *testing.T) {
 	})
 }
 
-// The edge of a busy group is found within some periods, and found right.
+// TestEdgeIsFound: the loop finds the edge of a busy group within some periods, and at the right phase.
 func TestEdgeIsFound(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		l := labs(t, 50*time.Microsecond)

@@ -10,7 +10,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// The lowest quota on the way up counts, whatever its period is.
+// TestBound: the smallest quota of the group and the groups above counts, for any period.
 func TestBound(t *testing.T) {
 	tr := tree(t)
 	a, b := two(t, tr)
@@ -44,7 +44,7 @@ func TestBound(t *testing.T) {
 	}
 }
 
-// All quotas above count, also where neither the group nor its parent exists yet.
+// TestBoundsAbove: all quotas above count, also if neither the group nor its parent exists yet.
 func TestBoundsAbove(t *testing.T) {
 	tr := tree(t)
 	_, err := tr.makeParent()
@@ -66,7 +66,7 @@ func TestBoundsAbove(t *testing.T) {
 	}
 }
 
-// The largest quota that Linux takes is no bound.
+// TestBoundLargest: the largest quota that Linux accepts is no bound.
 func TestBoundLargest(t *testing.T) {
 	tr := tree(t)
 	a, _ := two(t, tr)

@@ -50,7 +50,7 @@ func TestCPUTime(t *testing.T) {
 	}
 }
 
-// A glance is another one for each change, and the same without.
+// TestFingerprint: the fingerprint changes with each change of the group, and only then.
 func TestFingerprint(t *testing.T) {
 	tr := tree(t)
 	cpus, _, err := tr.Effective()
@@ -78,7 +78,7 @@ func TestFingerprint(t *testing.T) {
 	}
 }
 
-// The kubelet's scale, by its own figures.
+// TestPodWeight compares with weights that the kubelet computed.
 func TestPodWeight(t *testing.T) {
 	for _, test := range []struct {
 		weight int
@@ -116,7 +116,7 @@ func TestNote(t *testing.T) {
 	}
 }
 
-// A slice keeps its quota and weight when systemd writes its files anew.
+// TestCPUTimeOfASlice: a slice keeps its quota and weight when systemd writes its files again.
 func TestCPUTimeOfASlice(t *testing.T) {
 	if !runsSystemd() {
 		t.Skip("systemd does not run this machine")

@@ -7,8 +7,8 @@ import (
 	"testing"
 )
 
-// Whatever a cgroupsPath looks like, a group that a runtime would make of it at, below or above Candor's parent group is
-// refused; groups beside it are not.
+// TestCheckEngineGroup: for any form of a cgroupsPath, a group at, below or above Candor's parent group is refused;
+// groups beside it are accepted.
 func TestCheckEngineGroup(t *testing.T) {
 	own := &hierarchy{mount: "/nowhere", parent: "/nowhere/a/candor"}
 	slice := &hierarchy{mount: "/nowhere", parent: "/nowhere/candor.slice"}
@@ -56,7 +56,8 @@ func TestCheckEngineGroup(t *testing.T) {
 	}
 }
 
-// runc takes a relative path from its own group on; a group in the parent of another state is that state's.
+// TestCheckEngineGroupOfOthers: runc resolves a relative path from its own group, and a group in the parent of another
+// state belongs to that state.
 func TestCheckEngineGroupOfOthers(t *testing.T) {
 	tr := tree(t)
 	a, _ := two(t, tr)

@@ -24,7 +24,7 @@ func TestCheckName(t *testing.T) {
 	}
 }
 
-// Whatever files this kernel has in a group, no name that is taken is one of them.
+// TestCheckNameKnowsThisKernel: no accepted name is the name of a file that this kernel has in a group.
 func TestCheckNameKnowsThisKernel(t *testing.T) {
 	found, err := findHierarchies("/")
 	if err != nil {

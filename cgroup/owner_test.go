@@ -61,7 +61,7 @@ func TestOwner(t *testing.T) {
 	must(t, second.Group("db").Remove())
 }
 
-// Of two states that come at the same time one at most gets the parent.
+// TestOwnerRace: of two states that claim the parent at the same time, at most one gets it.
 func TestOwnerRace(t *testing.T) {
 	nobodys := tree(t)
 	a, _ := two(t, nobodys)
@@ -82,7 +82,7 @@ func TestOwnerRace(t *testing.T) {
 	}
 }
 
-// The older attribute counts where the newer one is not known.
+// TestOwnerOldMark: the old attribute counts if the new attribute is missing.
 func TestOwnerOldMark(t *testing.T) {
 	tr := tree(t)
 	a, _ := two(t, tr)
@@ -94,7 +94,7 @@ func TestOwnerOldMark(t *testing.T) {
 	must(t, tr.Group("web").Remove())
 }
 
-// Everybody may look into groups, whatever umask they were made under.
+// TestUmask: all users can read groups, for any umask of their creator.
 func TestUmask(t *testing.T) {
 	tr := tree(t)
 	a, _ := two(t, tr)

@@ -212,7 +212,8 @@ func TestNamespaceRoot(t *testing.T) {
 	sameContents(t, "threaded", before, contents(t, outer, outer.parent))
 }
 
-// A group above Candor's parent may be removed while that is made: the run with another parent that made the group has failed.
+// TestParentRemovedMeanwhile: a group above Candor's parent can be removed during its creation, because a run with
+// another parent that created the group has failed.
 func TestParentRemovedMeanwhile(t *testing.T) {
 	outer := tree(t)
 	a, _ := two(t, outer)

@@ -81,7 +81,7 @@ func testSwapV1(t *testing.T, tr *Tree) {
 	}
 }
 
-// A group of an engine keeps its memory nodes, and gets its CPUs in one go or in steps.
+// TestSetForeignCPUs: a group of an engine keeps its memory nodes, and gets its CPUs with one write or in steps.
 func TestSetForeignCPUs(t *testing.T) {
 	tr := tree(t)
 	a, b := two(t, tr)

@@ -5,8 +5,7 @@ import (
 	"testing"
 )
 
-// A weight that was read is written back as the kernel had it: rounding twice would
-// let it drift.
+// TestWeightReadAndWritten: a weight that was read is written back unchanged; rounding twice would change it.
 func TestWeightReadAndWritten(t *testing.T) {
 	tr := tree(t)
 	a, _ := two(t, tr)

@@ -25,7 +25,7 @@ func imageOf(t *testing.T, commands string) (image *Image, dir string) {
 	return &Image{Name: "box", Engine: client.Engine{Name: "docker", Path: path, Runtime: "candor"}}, dir
 }
 
-// A call that does not see that its container is gone is not waited for.
+// TestStuckStart: the experiment does not wait for a call of the engine that does not notice the end of its container.
 func TestStuckStart(t *testing.T) {
 	l := openLab(t)
 	image, _ := imageOf(t, "start) exec sleep 9999 ;;")

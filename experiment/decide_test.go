@@ -35,7 +35,8 @@ func decided(experiments int, effect float64) (verdicts map[Verdict]int, meanPai
 	return verdicts, meanPairs
 }
 
-// An effect of up to 2 % is hardly ever called sensitive, one of 20 % is nearly always found, and soon.
+// TestErrorRates: an effect of up to 2 % is almost never called sensitive. An effect of 20 % is almost always found,
+// after few pairs.
 func TestErrorRates(t *testing.T) {
 	if testing.Short() {
 		t.Skip("arithmetic alone, and much of it")

@@ -40,7 +40,7 @@ func isolationOf(t *testing.T, cases []Case, stressors ...string) Isolation {
 	return i
 }
 
-// In each case an application has the CPUs, and the neighbors in its group, that the case is about.
+// TestIsolation: in each case, an application has the CPUs, and its group has the neighbors, that the case describes.
 func TestIsolation(t *testing.T) {
 	l := openLab(t)
 	if l.usable.Count() < 2 {

@@ -33,7 +33,7 @@ func TestParseIsolation(t *testing.T) {
 	}
 }
 
-// A report that is read can be analyzed.
+// FuzzParseIsolation: an accepted report can be analyzed.
 func FuzzParseIsolation(f *testing.F) {
 	var text bytes.Buffer
 	if err := isolationReport(2, [2][2]float64{{1, 1}, {2, 1}}, 1).Write(&text); err != nil {

@@ -137,7 +137,7 @@ func TestKilled(t *testing.T) {
 	}
 }
 
-// Where its guard is killed, too, the next lab removes it.
+// TestKilledWithGuard: if the guard is killed too, the next lab removes the old lab.
 func TestKilledWithGuard(t *testing.T) {
 	process, guard := startSleeper(t)
 	syscall.Kill(guard, syscall.SIGKILL)
@@ -149,7 +149,7 @@ func TestKilledWithGuard(t *testing.T) {
 	}
 }
 
-// A guard opens no lab: that would have a guard, and so on without end.
+// TestNoLabInGuard: a guard cannot open a lab, because that lab would start a guard again.
 func TestNoLabInGuard(t *testing.T) {
 	l := openLab(t)
 	environment, err := os.ReadFile(fmt.Sprintf("/proc/%d/environ", l.guard.Process.Pid))

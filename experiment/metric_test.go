@@ -56,7 +56,7 @@ func TestBadMetric(t *testing.T) {
 	}
 }
 
-// A metric has the name that it is given, else its pattern.
+// TestMetricName: the name of a metric is the given name, or its pattern.
 func TestMetricName(t *testing.T) {
 	for text, want := range map[string][2]string{
 		"qps=.rate": {"qps", ".rate"}, ".rate": {".rate", ".rate"}, `a b=(\d)`: {`a b=(\d)`, `a b=(\d)`}, "x=y=(.)": {"x", "y=(.)"},

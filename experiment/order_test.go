@@ -27,7 +27,7 @@ func TestCompareOrder(t *testing.T) {
 	}
 }
 
-// Rounds have each setup once; the order is random, and the same for a seed.
+// TestOrder: each round has each setup once, in a random order that depends on the seed only.
 func TestOrder(t *testing.T) {
 	order := Order(5, 40, 1)
 	different := 0

@@ -60,7 +60,8 @@ all.set()
 	}
 }
 
-// Files that tell a number of CPUs are seen, also those that a shell's children read; processes count as threads do.
+// TestProbeSources: the probe sees reads of files with a CPU count, also by the children of a shell. Processes count
+// as threads.
 func TestProbeSources(t *testing.T) {
 	l := openLab(t)
 	if l.usable.Count() < 2 {

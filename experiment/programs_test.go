@@ -23,7 +23,7 @@ func reportOf(name string, limit Setup, metric ReportMetric, factor float64, set
 	return r
 }
 
-// Programs stand in one table by their gain, whichever way their metric goes.
+// TestTogether: one table has all programs by their gain, for metrics of both directions.
 func TestTogether(t *testing.T) {
 	quota, candor, cpuset := Setup{Kind: Quota, Limit: 500}, Setup{Kind: Candor, Limit: 500}, Setup{Kind: Cpuset, Limit: 500}
 	time, rate := ReportMetric{Name: "time"}, ReportMetric{Name: "rate", HigherIsBetter: true}

@@ -29,7 +29,7 @@ func checkAgain(t *testing.T, r *Report) {
 	}
 }
 
-// The quota of a setup throttles, that of a cpuset as large as the limit does not.
+// TestQuotaThrottles: the kernel throttles a program under a quota, and not under a cpuset of the same size.
 func TestQuotaThrottles(t *testing.T) {
 	l := openLab(t)
 	e := Experiment{
@@ -55,7 +55,7 @@ func TestQuotaThrottles(t *testing.T) {
 	}
 }
 
-// Runs that fail are results.
+// TestFailures: a failed run is a result of the experiment.
 func TestFailures(t *testing.T) {
 	l := openLab(t)
 	missing, err := ParseMetric(`rate: (\d+)`)

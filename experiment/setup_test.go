@@ -22,7 +22,7 @@ func setupsOf(t *testing.T, limit hybrid.Milli, names ...string) (setups []Setup
 	return setups
 }
 
-// Under each setup a program sees the CPUs, and has the quota, that the setup is about.
+// TestSetups: under each setup, a program sees the CPUs and has the quota of the setup.
 func TestSetups(t *testing.T) {
 	l := openLab(t)
 	seen, err := ParseMetric(".nproc")
@@ -91,7 +91,7 @@ func TestParseSetup(t *testing.T) {
 	}
 }
 
-// Copies need CPUs of their own under cpuset; under candor their fractions join.
+// TestNeededCPUs: copies of a program need separate CPUs under cpuset. Under candor their fractions share CPUs.
 func TestNeededCPUs(t *testing.T) {
 	for text, want := range map[string]int{
 		"none": 1, "2xnone": 1, "quota": 2, "2xquota": 3, "cpuset": 2, "2xcpuset": 4, "candor": 2, "2xcandor": 3, "3xcandor": 5, "shared-fraction": 3,

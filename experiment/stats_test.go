@@ -8,7 +8,8 @@ import (
 	"pgregory.net/rapid"
 )
 
-// Published critical values of the one-sided test (Wilcoxon and Wilcox, "Some Rapid Approximate Statistical Procedures", 1964).
+// TestSignedRankTable compares with published critical values of the one-sided test (Wilcoxon and Wilcox, "Some Rapid
+// Approximate Statistical Procedures", 1964).
 func TestSignedRankTable(t *testing.T) {
 	for _, test := range []struct {
 		pairs, smaller int // the sum of ranks below the margin
@@ -37,7 +38,7 @@ func withRanksBelow(n, sum int) []float64 {
 	return differences
 }
 
-// The probability is the share of all patterns of signs, counted one by one, ties and zeros included.
+// TestSignedRankExact compares the probability with an enumeration of all patterns of signs, with ties and zeros.
 func TestSignedRankExact(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		whole := rapid.SliceOfN(rapid.IntRange(-4, 4), 1, 10).Draw(rt, "differences")
@@ -121,7 +122,7 @@ func TestSpread(t *testing.T) {
 	}
 }
 
-// About 95 of 100 intervals hold the true median.
+// TestPairedIntervalCovers: about 95 of 100 intervals contain the true median.
 func TestPairedIntervalCovers(t *testing.T) {
 	if testing.Short() {
 		t.Skip("arithmetic alone, and much of it")

@@ -7,7 +7,7 @@ import (
 	"github.com/candor-project/candor/kube"
 )
 
-// A setting of one container goes before the setting of its pod.
+// A setting of a container overrides the setting of its pod.
 func ExampleParse() {
 	annotations, err := kube.Parse(map[string]string{
 		"candor.dev/class":        "sensitive",

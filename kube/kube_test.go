@@ -115,7 +115,7 @@ func TestResolveOrder(t *testing.T) {
 // maxError is more than the longest error of a short annotation, in bytes.
 const maxError = 700
 
-// The size of a pod's annotations bounds neither the time nor the memory that they cost: maxSize does.
+// TestParseManyAnnotations: maxSize bounds the time and the memory of parsing, for any size of a pod's annotations.
 func TestParseManyAnnotations(t *testing.T) {
 	many := map[string]string{}
 	for i := range 100_000 {

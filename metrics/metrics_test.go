@@ -195,7 +195,8 @@ func TestReadiness(t *testing.T) {
 	check(503, "0")
 }
 
-// A container that ends during a scrape is no error; another that cannot be read is logged and left out.
+// TestUnreadableContainers: a container that ends during a scrape is no error. An unreadable container is logged and
+// omitted.
 func TestUnreadableContainers(t *testing.T) {
 	b := newBench(t)
 	b.fault["web"] = fmt.Errorf("cgroup web: %w", cgroup.ErrNoGroup)
@@ -220,7 +221,8 @@ func TestUnreadableState(t *testing.T) {
 	}
 }
 
-// Two pods of one name, of which the first is about to end, are one series; names may hold anything.
+// TestNames: two pods of the same name, of which the first is about to end, are one series. Names can have any
+// characters.
 func TestNames(t *testing.T) {
 	b := newBench(t)
 	b.add(t, "web-2", "default/web/app", hybrid.Request{Limit: 1000, Class: hybrid.Flexible})

@@ -53,8 +53,8 @@ func TestReadHostAgreesWithLscpu(t *testing.T) {
 	t.Fatal("the online CPUs changed between every two looks at them")
 }
 
-// The guests of e2e/guest are a machine that is known: two sockets of two NUMA
-// nodes, each with an L3, of four cores of two CPUs, numbered core by core.
+// TestReadGuest: the guests of e2e/guest are a known machine: two sockets of two NUMA nodes, each with an L3 and four
+// cores of two CPUs, numbered core by core.
 func TestReadGuest(t *testing.T) {
 	if os.Getenv("CANDOR_IN_GUEST") == "" {
 		t.Skip("runs in the virtual machines of make test-guest")

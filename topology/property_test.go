@@ -133,7 +133,7 @@ func anyDescription(t *rapid.T) string {
 	return strings.TrimSpace(fmt.Sprintf(format, counts...))
 }
 
-// A machine that a kernel writes, in whatever dialect, reads as that machine.
+// TestReadKernelFiles: a machine written in any dialect of the kernel's files reads as the same machine.
 func TestReadKernelFiles(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		m := anyMachine(t)

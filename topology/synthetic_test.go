@@ -42,7 +42,7 @@ func TestParseExample(t *testing.T) {
 	}
 }
 
-// Ways to write the same machine.
+// TestParseSpellings: different descriptions of the same machine.
 func TestParseSpellings(t *testing.T) {
 	tests := map[string][]string{
 		"pack:2 numa:1 l3:1 core:4 pu:2": {
@@ -144,7 +144,7 @@ func TestParseRefuses(t *testing.T) {
 	}
 }
 
-// Refusing a million CPUs must not make them first.
+// TestParseRefusesCheaply: a description of a million CPUs is refused without creating them.
 func TestParseRefusesCheaply(t *testing.T) {
 	for _, description := range []string{"core:1000000", "pack:1000 core:1000"} {
 		if n := testing.AllocsPerRun(10, func() { Parse(description) }); n > 20 {

@@ -63,7 +63,7 @@ func TestWriteTree(t *testing.T) {
 	}
 }
 
-// The trees of machines that no description can tell of.
+// TestWriteTreeOfIrregularMachines: trees of machines that no synthetic description can express.
 func TestWriteTreeOfIrregularMachines(t *testing.T) {
 	hybrid, err := Read(meteorLake())
 	if err != nil {

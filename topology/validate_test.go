@@ -9,7 +9,7 @@ import (
 	"github.com/candor-project/candor/cpuset"
 )
 
-// Each breach of a promise has an error of its own.
+// TestValidateRefuses: each violated rule has a different error.
 func TestValidateRefuses(t *testing.T) {
 	tests := []struct {
 		name   string
@@ -68,7 +68,7 @@ func TestValidateRefuses(t *testing.T) {
 	}
 }
 
-// The JSON form is an interface: this is all of it, byte by byte.
+// TestJSONForm: the JSON form is an interface; the test compares all of it.
 func TestJSONForm(t *testing.T) {
 	m, err := Read(treeOf("0-2", map[int]string{0: "10 21", 2: "21 10"},
 		row{cpus: "0,2", maxKHz: 3500000}, row{cpus: "1,3", core: 1, socket: 1, node: 2, l3: 1, capacity: 1024}))

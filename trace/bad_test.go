@@ -9,7 +9,7 @@ import (
 	"testing"
 )
 
-// Where the fixtures' files are, and how to open them.
+// fixtures has the directories of the fixtures' files, and the specifications that open them.
 var fixtures = map[string]struct{ dir, spec string }{
 	"google":  {"testdata/google", "google2011:DIR"},
 	"jobs":    {"testdata/google", "semi-real:DIR"},

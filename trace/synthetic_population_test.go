@@ -72,7 +72,7 @@ func TestCell(t *testing.T) {
 	}
 }
 
-// synthetic of a small cell; the events are packed, which checks their rules.
+// smallCell is a small synthetic cell. Its events are packed, which checks their rules.
 func smallCell(t interface{ Fatal(...any) }, machines int, days float64, seed uint64) []byte {
 	r, err := Open(fmt.Sprintf("synthetic:machines=%d,days=%v,seed=%d", machines, days, seed), Options{})
 	if err != nil {

@@ -86,8 +86,8 @@ func TestRenderRefuses(t *testing.T) {
 	}
 }
 
-// A read during a rewrite may get the beginning of one content and the end of the
-// other. Wherever the cut is, it counts right, since all stanzas are equally long.
+// TestTornReadCountsRight: a read during a rewrite can return the start of one content and the end of the other. For
+// any cut, it has the right number of stanzas, because all stanzas are equally long.
 func TestTornReadCountsRight(t *testing.T) {
 	info, err := parseCPUInfo(machineText(130))
 	if err != nil {
@@ -106,7 +106,7 @@ func TestTornReadCountsRight(t *testing.T) {
 	}
 }
 
-// The length of a stanza does not change when a frequency grows a digit.
+// TestStanzasStayEquallyLong: the length of a stanza does not change when a frequency has one more digit.
 func TestStanzasStayEquallyLong(t *testing.T) {
 	slow, err := parseCPUInfo([]byte(x86Text))
 	if err != nil {

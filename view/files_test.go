@@ -91,7 +91,7 @@ func machineInfoOf(t *testing.T, text []byte) *cpuinfo {
 	return &info
 }
 
-// A rewrite keeps the inodes, never shortens a file, and pads with newlines only.
+// TestRewriteInPlace: a rewrite keeps the inodes, never shortens a file, and pads with newlines only.
 func TestRewriteInPlace(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "view")
 	host := machineInfoOf(t, machineText(128))
@@ -123,8 +123,8 @@ func TestRewriteInPlace(t *testing.T) {
 	}
 }
 
-// While the view moves from one CPU to another, every read counts right. On one
-// page (online) a read gets one of the two contents, over pages (cpuinfo) perhaps some of each.
+// TestConcurrentReaders: while the view moves from one CPU to another, every read has the right count. A read of one
+// page (online) returns one of the two contents; a read of several pages (cpuinfo) can mix them.
 func TestConcurrentReaders(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "view")
 	if stat, err := os.Stat("/dev/shm"); err == nil && stat.IsDir() {
@@ -225,7 +225,7 @@ func TestWriteRefuses(t *testing.T) {
 	}
 }
 
-// A rewrite that cannot be leaves the old view in force.
+// TestOpenFilesKeepOldView: a rewrite that is refused leaves the old view.
 func TestOpenFilesKeepOldView(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "view")
 	host := machineInfoOf(t, machineText(4))

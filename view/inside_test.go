@@ -15,8 +15,8 @@ import (
 	"github.com/candor-project/candor/cpuset"
 )
 
-// The test binary is also the program that is put into a view: with this
-// variable set it does one of the insiders' work and prints the answer as JSON.
+// insideVariable makes the test binary a program in a view: it does the work of an insider and prints the answer as
+// JSON.
 const insideVariable = "CANDOR_VIEW_TEST_INSIDE"
 
 var insiders = map[string]func(dir string) (any, error){

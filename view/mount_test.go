@@ -89,7 +89,7 @@ func checkAnswers(t *testing.T, got, before map[string]string, cpus cpuset.Set) 
 	}
 }
 
-// With no room left a view cannot grow, and stands; a fraction can still move.
+// TestNoSpaceLeft: on a full file system, a view cannot grow and stays unchanged; a fraction can still move.
 func TestNoSpaceLeft(t *testing.T) {
 	var got []string
 	if err := inside(t, "full", t.TempDir(), &got); err != nil {

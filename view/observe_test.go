@@ -167,7 +167,7 @@ func source(t *testing.T, r Report, name string) Source {
 	return Source{}
 }
 
-// On this machine, in a view of one CPU and with the affinity to match.
+// TestObserveInside observes this machine, in a view of one CPU with the matching affinity.
 func TestObserveInside(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "view")
 	if err := Write(dir, cpuset.Of(0)); err != nil {
@@ -215,8 +215,8 @@ func FuzzQuota(f *testing.F) {
 	})
 }
 
-// Hostile text in any of the files: a report comes back, and it does not call a
-// place honest that it could not read.
+// FuzzObserve: for any text in the files, observe returns a report, and an unreadable source never counts as equal to
+// the limit.
 func FuzzObserve(f *testing.F) {
 	f.Add(v1Mounts, v1Groups, "0-1\n", "cpu0 1\n", "100000 100000")
 	f.Add(v2Mounts+viewMounts, "0::/a.slice/b.scope\n", "0", "cpu0", "max 1")
@@ -258,7 +258,7 @@ func TestObserveLongMountTable(t *testing.T) {
 	}
 }
 
-// Firmware reserves CPU ids beyond those that a set can hold. No such CPU is online.
+// TestObserveReservedIDs: the firmware reserves CPU IDs above those of a set. No such CPU is online.
 func TestObserveReservedIDs(t *testing.T) {
 	r := observe(place(map[string]string{
 		"sys/devices/system/cpu/present":  "0-15,1024-1151\n",

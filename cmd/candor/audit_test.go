@@ -41,7 +41,7 @@ func TestWriteAudit(t *testing.T) {
 	}
 }
 
-// Scripts read these fields.
+// TestAuditJSON: the JSON fields, which scripts read.
 func TestAuditJSON(t *testing.T) {
 	var out bytes.Buffer
 	if err := writeJSON(&out, auditRows(audited, false, nil)); err != nil {

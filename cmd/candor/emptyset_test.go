@@ -10,8 +10,8 @@ import (
 	"github.com/candor-project/candor/cpuset"
 )
 
-// An empty set of CPUs is a word, in tables and in log lines: a container loses
-// all its CPUs when they go offline.
+// TestEmptySetIsAWord: tables and log lines show an empty set of CPUs as a word. A container loses all its CPUs when
+// they go offline.
 func TestEmptySetIsAWord(t *testing.T) {
 	var table strings.Builder
 	if err := writeRows(&table, []grantRow{{}}); err != nil || !strings.Contains(table.String(), "  none  ") {

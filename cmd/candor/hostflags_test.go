@@ -54,7 +54,7 @@ func TestGrantNamed(t *testing.T) {
 	}
 }
 
-// Many of a name are not all listed, and a hostile name is made harmless.
+// TestManyNamed: an error lists only some of many containers with a name, and escapes control characters.
 func TestManyNamed(t *testing.T) {
 	var all [][2]string
 	for n := range 9 {

@@ -39,7 +39,7 @@ func TestIsolateBadInput(t *testing.T) {
 	}
 }
 
-// The default applications run.
+// TestInternalApp: the default applications run.
 func TestInternalApp(t *testing.T) {
 	if code, out, errOut := command(t, "", appCommand, "prediction"); code != 0 || strings.TrimSpace(out) == "" {
 		t.Errorf("%d, %q, %s", code, out, errOut)

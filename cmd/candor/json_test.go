@@ -145,7 +145,8 @@ func TestJSONShapes(t *testing.T) {
 	}
 }
 
-// Empty is "[]" or "{}", never null, and a container without processes has a list of none.
+// TestJSONEmpty: empty lists and objects are "[]" or "{}", never null. A container without processes has an empty
+// list.
 func TestJSONEmpty(t *testing.T) {
 	g := host.Grant{State: host.Running}
 	g.ID, g.Class = "log", hybrid.Flexible

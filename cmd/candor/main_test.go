@@ -79,7 +79,7 @@ func TestVersion(t *testing.T) {
 	}
 }
 
-// A name that is made up for a container is one that is taken.
+// TestNameFor: a generated container name is a valid name.
 func TestNameFor(t *testing.T) {
 	for _, command := range []string{"sh", "/bin/sh", "cpu.sh", "tasks", "cgroup.procs", "..", "", "/", "ü", "a b", strings.Repeat("x.", 100)} {
 		if name := nameFor(command); cgroup.CheckName(name) != nil {

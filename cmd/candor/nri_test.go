@@ -15,8 +15,8 @@ import (
 	"github.com/candor-project/candor/host"
 )
 
-// A configuration that this machine cannot meet, or that would need another start, changes neither the
-// machine's options nor the plugin's.
+// TestReloadIsWholeOrNothing: a configuration that this machine cannot satisfy, or that needs a restart, changes
+// neither the machine's options nor the plugin's.
 func TestReloadIsWholeOrNothing(t *testing.T) {
 	if os.Geteuid() != 0 {
 		t.Skip("reads this machine's groups as the plugin does: needs root")

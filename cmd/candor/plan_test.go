@@ -11,7 +11,7 @@ import (
 	"github.com/candor-project/candor/cpuset"
 )
 
-// The operations before a bad line stand: their picture is drawn, and the line is named.
+// TestPictureUpToABadLine: a bad line is named, and the picture shows the operations before it.
 func TestPictureUpToABadLine(t *testing.T) {
 	const web = `{"op":"allocate","id":"web","cpu":"1500m"}` + "\n"
 	_, want, _ := command(t, web, "plan", "--machine", "core:4", "-o", "svg")
@@ -21,7 +21,7 @@ func TestPictureUpToABadLine(t *testing.T) {
 	}
 }
 
-// A reserved CPU that the machine does not have is a mistake.
+// TestReservedCPUIsThere: a reserved CPU that the machine does not have is an error.
 func TestReservedCPUIsThere(t *testing.T) {
 	code, out, errOut := command(t, "", "plan", "--machine", "core:4", "--reserved", "0,900")
 	if want := "candor: --reserved 0,900: the machine does not have CPU 900; use CPUs of 0-3\n"; code != 2 || out != "" || errOut != want {
@@ -29,7 +29,7 @@ func TestReservedCPUIsThere(t *testing.T) {
 	}
 }
 
-// A refusal explains itself in data too.
+// TestExplainRefusal: the JSON of a refusal has its explanation.
 func TestExplainRefusal(t *testing.T) {
 	code, out, _ := command(t, `{"op":"allocate","id":"web","cpu":"5"}`, "plan", "--machine", "core:4", "-o", "json", "--explain")
 	if want := `"explain":[{"kind":"no-time","cpus":"","text":"needs 5 CPUs, 4 of 4 CPUs are left`; code != 0 || !strings.Contains(out, want) {
@@ -37,7 +37,7 @@ func TestExplainRefusal(t *testing.T) {
 	}
 }
 
-// A plan for this machine has the CPUs that candor run has below the same parent group.
+// TestPlanWithinParentGroup: a plan for this machine has the same CPUs as candor run below the same parent group.
 func TestPlanWithinParentGroup(t *testing.T) {
 	if os.Geteuid() != 0 {
 		t.Skip("makes cgroups: needs root")
@@ -84,7 +84,7 @@ func TestPlanWithinParentGroup(t *testing.T) {
 	}
 }
 
-// The true reason is named if all CPUs of a machine are isolated.
+// TestPlanWithAllCPUsIsolated: if all CPUs of a machine are isolated, the error names this reason.
 func TestPlanWithAllCPUsIsolated(t *testing.T) {
 	_, machine, _ := command(t, "", "topology", "--machine", "core:2", "-o", "json")
 	file := filepath.Join(t.TempDir(), "machine.json")

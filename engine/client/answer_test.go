@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// An engine that writes more than an answer does not end early, and does not bloat candor.
+// TestLongAnswer: candor reads a bounded part of a long answer, and the engine can write the rest.
 func TestLongAnswer(t *testing.T) {
 	var e Engine
 	text, err := e.output(exec.Command("sh", "-c", "head -c 20000000 /dev/zero | tr '\\0' x; echo refused >&2; exit 1"))

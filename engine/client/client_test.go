@@ -23,7 +23,7 @@ func TestFirstLine(t *testing.T) {
 	}
 }
 
-// Flags that are the set-up's are not the user's.
+// TestCheckFlags: a user cannot set the flags that a setup sets.
 func TestCheckFlags(t *testing.T) {
 	for line, good := range map[string]bool{
 		"":                            true,

@@ -110,7 +110,7 @@ func TestSharesAndQuotaRoundTrip(t *testing.T) {
 	})
 }
 
-// Names are good for groups, and differ between pods.
+// TestGrantNames: the names of grants are valid cgroup names, and differ between pods.
 func TestGrantNames(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		word := rapid.StringN(0, 80, 300)

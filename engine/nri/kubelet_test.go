@@ -114,7 +114,7 @@ func (test kubeletCase) check(t *testing.T) {
 	}
 }
 
-// The state file of a kubelet that runs comes first; without one, its flags and its configuration count.
+// TestCheckKubelet: the state file of a running kubelet comes first, then its flags, then its configuration.
 func TestCheckKubelet(t *testing.T) {
 	runs := func(words ...string) func(*machine) {
 		return func(m *machine) { m.Helper(); m.process("7", append([]string{"/usr/bin/kubelet"}, words...)...) }
@@ -289,7 +289,8 @@ func TestKubeletOfNode(t *testing.T) {
 	}
 }
 
-// A kubelet that does not run may start after the plugin: its state file counts in each known directory.
+// TestKubeletState: a kubelet that does not run can start after the plugin, so its state file counts in each known
+// directory.
 func TestKubeletState(t *testing.T) {
 	for _, dir := range []string{"var/lib/kubelet", "var/snap/microk8s/common/var/lib/kubelet", "var/lib/k0s/kubelet"} {
 		file := dir + "/cpu_manager_state"

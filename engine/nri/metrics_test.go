@@ -46,7 +46,7 @@ func TestDowngradeReason(t *testing.T) {
 	}
 }
 
-// Where metrics are served can stand in the configuration, and means the same as the flag.
+// TestMetricsInConfig: the configuration's metrics address has the same format and effect as the flag.
 func TestMetricsInConfig(t *testing.T) {
 	c, err := LoadConfig(write(t, "version: 1\nmetrics: 9464\n"))
 	if err != nil || c.Metrics != "127.0.0.1:9464" {

@@ -55,7 +55,7 @@ func TestObserver(t *testing.T) {
 	}
 }
 
-// One that would have had its CPUs and one that would have been refused live as they would without it.
+// TestObservedLife: a container with planned CPUs and a container that would be refused run as without the plugin.
 func TestObservedLife(t *testing.T) {
 	l := newLab(t)
 	o := l.observer()

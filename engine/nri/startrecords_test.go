@@ -47,7 +47,8 @@ func TestStartRecordedBeforeResize(t *testing.T) {
 	}
 }
 
-// A resize does not wait for a note for longer than the runtime waits for it; a note that comes late is of its own container alone.
+// TestResizeWaitsForNoNote: a resize waits for the record of a start at most as long as the runtime waits for the
+// resize. A late record affects only its own container.
 func TestResizeWaitsForNoNote(t *testing.T) {
 	l := newLab(t)
 	pod := &api.PodSandbox{Id: "box1", Uid: "u1", Name: "log", Namespace: "default"}

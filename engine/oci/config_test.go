@@ -136,7 +136,8 @@ func TestRequestsBesidesCPUs(t *testing.T) {
 	}
 }
 
-// A file can only be mounted over where its file system is, and never where that would reach the host.
+// TestMounted: a view is mounted over a file only within the file system of the container, and never over a file of
+// the host.
 func TestMounted(t *testing.T) {
 	for text, want := range map[string]bool{
 		`{}`: false,

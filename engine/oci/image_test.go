@@ -41,8 +41,8 @@ func askedOf(t *testing.T, w *Wrapper, text string) (request, error) {
 	return a, err
 }
 
-// An image may choose settings that concern its own container alone: by its environment, and where an engine passes them on by
-// its annotations and labels. The machine's options must allow all other settings.
+// TestImageSettings: an image can set settings of its own container by its environment, and if the engine passes them
+// on, by its annotations and labels. Other settings need the permission of the machine's options.
 func TestImageSettings(t *testing.T) {
 	names := kube.Names()
 	config := filepath.Join(t.TempDir(), "host.json")
@@ -77,7 +77,7 @@ func TestImageSettings(t *testing.T) {
 	}
 }
 
-// A setting of the engine's user overrules the setting of the image.
+// TestUserOverImage: a setting of the engine's user overrides a setting of the image.
 func TestUserOverImage(t *testing.T) {
 	for _, test := range []struct{ annotations, environ, resources, want string }{
 		{`"candor.dev/burst":"none"`, `"CANDOR_BURST=20ms"`, ``, ""},
@@ -110,7 +110,7 @@ func TestUserOverImage(t *testing.T) {
 	}
 }
 
-// Options that name no setting are refused when an image needs them.
+// TestUnknownImageSetting: machine options with an unknown setting are refused when an image has a setting.
 func TestUnknownImageSetting(t *testing.T) {
 	config := filepath.Join(t.TempDir(), "host.json")
 	w := &Wrapper{Host: host.Options{Config: config}}

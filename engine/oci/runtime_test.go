@@ -47,7 +47,7 @@ func TestFindRuntime(t *testing.T) {
 	finds("", self, "is candor itself")
 }
 
-// A runtime that does not end is killed when the time is over, and that is no exit code of its own.
+// TestCallKills: a runtime that does not end in time is killed. This is an error and no exit code of the runtime.
 func TestCallKills(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "runc")
 	if err := os.WriteFile(file, []byte("#!/bin/sh\nexec sleep 1000\n"), 0o755); err != nil {

@@ -50,7 +50,8 @@ func TestUpdateCheck(t *testing.T) {
 	}
 }
 
-// Of a container without a limit engines repeat the usual period.
+// TestPeriodAlone: engines repeat the default period in an update of a container without a limit, which changes
+// nothing.
 func TestPeriodAlone(t *testing.T) {
 	for _, test := range []struct {
 		limit  hybrid.Milli

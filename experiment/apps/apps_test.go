@@ -39,7 +39,7 @@ func TestNoApp(t *testing.T) {
 	}
 }
 
-// The sign is found where it is.
+// TestPerception: the application finds the sign at its position.
 func TestPerception(t *testing.T) {
 	for frame := range 20 {
 		x, y := findCircle(blur(blur(takeFrame(frame))))

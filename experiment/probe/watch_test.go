@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// A program has started when it is quiet for as long as its start took, on a slow machine later than on a fast one.
+// TestSettled: a program counts as started when it has been quiet for as long as its start took.
 func TestSettled(t *testing.T) {
 	began := time.Unix(1000, 0)
 	for _, test := range []struct {

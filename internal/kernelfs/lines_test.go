@@ -43,7 +43,7 @@ func TestLinesOf(t *testing.T) {
 	}
 }
 
-// Lines equal those of bytes.Lines however the reads are cut, if they are short enough.
+// FuzzLinesOf: the lines equal those of bytes.Lines, for any sizes of the reads, if they are short enough.
 func FuzzLinesOf(f *testing.F) {
 	f.Add([]byte("a\n\nb"))
 	f.Add([]byte("\n"))
@@ -66,7 +66,7 @@ func TestLinesStops(t *testing.T) {
 	}
 }
 
-// A file of 6 MB is refused, or read in part, and costs little memory.
+// TestBounds: a file of 6 MB is refused or read in part, and takes little memory.
 func TestBounds(t *testing.T) {
 	name := filepath.Join(t.TempDir(), "long")
 	line := []byte(strings.Repeat("y", 8000) + "\n")

@@ -40,7 +40,7 @@ func TestCommandText(t *testing.T) {
 	}
 }
 
-// A read that waits, here for the writer of a pipe, is given up.
+// TestCommandTextInTime: a read that blocks, here on a pipe, ends after a time.
 func TestCommandTextInTime(t *testing.T) {
 	pipe := filepath.Join(t.TempDir(), "pipe")
 	if err := unix.Mkfifo(pipe, 0o600); err != nil {

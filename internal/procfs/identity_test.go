@@ -51,7 +51,7 @@ func TestIsUser(t *testing.T) {
 	}
 }
 
-// A name that would change the terminal is quoted.
+// TestNameOf: a name with control characters is quoted.
 func TestNameOf(t *testing.T) {
 	runtime.LockOSThread() // and not unlocked: the name is the thread's
 	if err := unix.Prctl(unix.PR_SET_NAME, uintptr(unsafe.Pointer(&append([]byte("\x1b[2J\n"), 0)[0])), 0, 0, 0); err != nil {
@@ -79,7 +79,7 @@ func FuzzParseIdentity(f *testing.F) {
 	})
 }
 
-// The kernel reports a process of this user, of another user, and of another pid namespace.
+// TestReadIdentity: processes of this user, of another user, and of another PID namespace.
 func TestReadIdentity(t *testing.T) {
 	self, err := ReadIdentity("/proc/self")
 	if err != nil || !self.IsUser(os.Getuid()) || self.Namespaces < 1 {

@@ -45,7 +45,7 @@ func FuzzListening(f *testing.F) {
 	})
 }
 
-// This process listens exactly as long as it has a socket that does.
+// TestListens: this process counts as listening exactly while it has a listening socket.
 func TestListens(t *testing.T) {
 	for network, address := range map[string]string{"tcp": "127.0.0.1:0", "unix": filepath.Join(t.TempDir(), "socket")} {
 		l, err := net.Listen(network, address)

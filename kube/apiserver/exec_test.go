@@ -72,7 +72,7 @@ func TestExec(t *testing.T) {
 	}
 }
 
-// A token that the server does not know any more is renewed, once.
+// TestExecLogsInAnew: a token that the server refuses is renewed once.
 func TestExecLogsInAnew(t *testing.T) {
 	dir := t.TempDir()
 	good := "Bearer one"

@@ -96,7 +96,8 @@ func TestServerThatIsNotTrusted(t *testing.T) {
 	}
 }
 
-// The calls go by the proxy of the kubeconfig, else by that of the environment, and its password stands in no error.
+// TestProxy: calls use the proxy of the kubeconfig, else that of the environment. No error contains the proxy's
+// password.
 func TestProxy(t *testing.T) {
 	var asked string
 	proxy := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

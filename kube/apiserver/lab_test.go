@@ -45,7 +45,7 @@ func (e *echo) call(t *testing.T, c *Client) (string, error) {
 	return e.who, err
 }
 
-// access reads a kubeconfig.
+// accessBy reads the access of a kubeconfig.
 func accessBy(t *testing.T, text, dir string, o Options) (*access, error) {
 	t.Helper()
 	o.Kubeconfig = filepath.Join(dir, "kubeconfig")

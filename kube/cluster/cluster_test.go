@@ -51,7 +51,7 @@ func TestReservationLives(t *testing.T) {
 	wants(t, c, "n", big, "")
 }
 
-// Pods that are found bound count as those that were reserved: after a start, and of other schedulers.
+// TestBoundPodsCount: bound pods count like reserved pods, after a start of the scheduler and for other schedulers.
 func TestBoundPodsCount(t *testing.T) {
 	c := New(patience)
 	web, big := pod(t, "web", sensitive("app", 3000)), pod(t, "big", sensitive("app", 2000))
@@ -130,7 +130,8 @@ func TestBlocked(t *testing.T) {
 	wants(t, c, "n", small, "")
 }
 
-// An init container runs beside the sidecars before it, and leaves its room to those after it, as on its node.
+// TestInitContainers: an init container runs beside the sidecars before it, and releases its CPUs to the containers
+// after it, as on the node.
 func TestInitContainers(t *testing.T) {
 	c := New(patience)
 	agent := newNode(t, "core:4", hybrid.Options{})
@@ -191,7 +192,8 @@ func TestReportHelps(t *testing.T) {
 	}
 }
 
-// Preemption tries a node without some of its pods. While the report still shows one that is gone, no other is made to go.
+// TestTrial: preemption tries a node without some of its pods. While the report still shows a deleted pod, no further
+// pod is preempted.
 func TestTrial(t *testing.T) {
 	c := New(patience)
 	agent := newNode(t, "core:4", hybrid.Options{})

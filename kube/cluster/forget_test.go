@@ -63,7 +63,7 @@ func TestSweep(t *testing.T) {
 	wants(t, c, "reports", high, "")
 }
 
-// A seat of a node that was forgotten follows the next node of that name.
+// TestSeatOfForgottenNode: the seat of a removed node follows the next node of the same name.
 func TestSeatOfForgottenNode(t *testing.T) {
 	c := New(patience)
 	web := pod(t, "web", sensitive("app", 2000))
@@ -86,7 +86,7 @@ func TestSeatOfForgottenNode(t *testing.T) {
 	}
 }
 
-// Versions go back after a restore: the report counts that is known to be there.
+// TestRewind: versions are lower after a restore of the cluster. The cluster accepts the report of the current object.
 func TestRewind(t *testing.T) {
 	c := New(patience)
 	full, free := newNode(t, "core:4", hybrid.Options{}), newNode(t, "core:4", hybrid.Options{})
@@ -115,7 +115,8 @@ func TestRewind(t *testing.T) {
 	}
 }
 
-// Room that is held for a pod that never comes back is given up, also where the node's report is gone.
+// TestHeldWithoutReport: CPUs that are held for a pod that never returns are released, also without a report of the
+// node.
 func TestHeldWithoutReport(t *testing.T) {
 	c := New(patience)
 	agent := newNode(t, "core:4", hybrid.Options{})
@@ -132,7 +133,8 @@ func TestHeldWithoutReport(t *testing.T) {
 	}
 }
 
-// 100,000 nodes come and go, as an autoscaler has it, with their reports and pods: the heap is as before.
+// TestHeapAfterManyNodes: 100,000 nodes with reports and pods come and go, as with an autoscaler, and the heap is as
+// large as before.
 func TestHeapAfterManyNodes(t *testing.T) {
 	c, agent := New(patience), newNode(t, "core:4", hybrid.Options{})
 	web := pod(t, "web", sensitive("app", 1500))

@@ -104,7 +104,8 @@ func preempting(t *testing.T, first, second, third hybrid.Milli) (c *Cluster, ag
 	return c, agent, low1, high
 }
 
-// A pod that waits for other pods to leave is woken by a report, also if the room that is held for it fills the node as before.
+// TestHelpedWhereHeld: a pod that waits for the end of other pods is woken by a report, also if the CPUs held for it
+// fill the node as before.
 func TestHelpedWhereHeld(t *testing.T) {
 	c, agent, low1, high := preempting(t, 2000, 1000, 3000)
 	end(t, agent, low1)
@@ -114,7 +115,8 @@ func TestHelpedWhereHeld(t *testing.T) {
 	}
 }
 
-// Room that becomes free while pods make way is held for the waiting pod, also if it is only a part of the need.
+// TestHoldKeepsFractions: CPUs that become free while pods are preempted are held for the waiting pod, also if they
+// are only a part of its need.
 func TestHoldKeepsFractions(t *testing.T) {
 	c, agent, low1, high := preempting(t, 1600, 1600, 2400)
 	wants(t, c, "n", pod(t, "small", sensitive("app", 400)), "CPUs are reserved for pods that cannot start yet")

@@ -8,7 +8,8 @@ import (
 	"github.com/candor-project/candor/hybrid"
 )
 
-// A pod that its node has shown keeps its room when a later report lacks it, as after a start of the machine, until the patience ends anew.
+// TestShownAndMissed: a pod that its node has reported keeps its CPUs if a later report lacks it, as after a reboot,
+// until its reservation expires again.
 func TestShownAndMissed(t *testing.T) {
 	for _, gap := range []string{"", "without a report between"} {
 		c := New(patience)
@@ -64,7 +65,7 @@ func TestContainerRemovedFromPod(t *testing.T) {
 	wants(t, c, "n", big, "no capacity (2 CPUs missing)")
 }
 
-// A binding that has failed ends the reservation, unless the pod was bound all the same.
+// TestCancel: a failed binding ends the reservation, unless the pod was bound nevertheless.
 func TestCancel(t *testing.T) {
 	c := New(patience)
 	c.Report("n", 1, newNode(t, "core:4", hybrid.Options{}), start)

@@ -52,7 +52,7 @@ func TestBest(t *testing.T) {
 	})
 }
 
-// More crowds than are remembered, and pods that differ in their memory only.
+// TestManyCrowds: more kinds of pods than the cache holds, and pods that differ only in their memory.
 func TestManyCrowds(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 2))
 	c := New(patience)

@@ -35,7 +35,8 @@ func accepted(t testing.TB, p *Pod, version uint64, failed bool) *Pod {
 	return q
 }
 
-// Beside a pod that has no room go the pods that leave it the CPUs which it waits for.
+// TestOnlyClaimedCPUsWait: beside a pod that does not fit, other pods are placed on CPUs that the pod does not wait
+// for.
 func TestOnlyClaimedCPUsWait(t *testing.T) {
 	c, agent, _ := stuck(t, hybrid.Options{})
 	best := sensitive("app", 700)
@@ -177,7 +178,7 @@ func TestUnmetOfOthers(t *testing.T) {
 	}
 }
 
-// A container that a report lacks after the node has been started again has until the next report.
+// TestMissedIsNotUnmet: a container that a report lacks after a reboot of its node has time until the next report.
 func TestMissedIsNotUnmet(t *testing.T) {
 	c := New(patience)
 	agent := newNode(t, "core:4", hybrid.Options{})
@@ -200,7 +201,7 @@ func TestMissedIsNotUnmet(t *testing.T) {
 	}
 }
 
-// Room that is held for a pod which is not bound does not count against one that is.
+// TestHeldIsNotUnmet: CPUs held for a pod that is not bound do not count against a bound pod.
 func TestHeldIsNotUnmet(t *testing.T) {
 	c := New(patience)
 	agent := newNode(t, "core:4", hybrid.Options{})

@@ -13,7 +13,7 @@ import (
 	"github.com/candor-project/candor/kube/v1alpha1"
 )
 
-// A node that is made of a report is like the node that reported, and goes on as that does.
+// TestRoundTrip: a node that is restored from a report equals the reporting node, and makes the same decisions.
 func TestRoundTrip(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		m := drawMachine(rt)
@@ -69,7 +69,7 @@ func TestLost(t *testing.T) {
 	}
 }
 
-// Reports that no agent writes are refused in one line.
+// TestBadReports: a report that no agent writes is refused in one line.
 func TestBadReports(t *testing.T) {
 	for want, spoil := range map[string]func(*v1alpha1.NodeCPUStatus){
 		"no report yet":             func(s *v1alpha1.NodeCPUStatus) { *s = v1alpha1.NodeCPUStatus{} },

@@ -9,8 +9,8 @@ import (
 	"github.com/candor-project/candor/kube/v1alpha1"
 )
 
-// A report of version 0.1.0 is read for good as it was meant: agents are older than the scheduler while a cluster changes its version. The
-// file is not to be written anew.
+// TestReportOfFirstVersion: a report of version 0.1.0 keeps its meaning, because agents are older than the scheduler
+// during an upgrade of a cluster. Do not update the file.
 func TestReportOfFirstVersion(t *testing.T) {
 	text, err := os.ReadFile("testdata/report-0.1.0.json")
 	if err != nil {

@@ -28,7 +28,7 @@ func newTestClient(t *testing.T, kubeconfig string) *client {
 	return p.api.(*client)
 }
 
-// Whatever comes back, the reason is one that people can look up.
+// TestAnswers: for any answer of the server, the reason is a documented label.
 func TestAnswers(t *testing.T) {
 	var code int
 	var text string

@@ -55,7 +55,8 @@ func TestPollsForChanges(t *testing.T) {
 	})
 }
 
-// While the API server is away the tries become seldom, the log has one line, and the newest report comes when it is back.
+// TestServerAway: while the API server is away, the tries become rare and the log has one line. When it returns, it
+// gets the newest report.
 func TestServerAway(t *testing.T) {
 	inLab(t, func(l *lab) {
 		l.cluster.fault = errors.New("dial tcp: connection refused")

@@ -58,8 +58,8 @@ func askings(t *testing.T, count int) (all []asking) {
 	return all
 }
 
-// The scheduler chooses as the simulator's fleet does, which follows its choice after each pod: the same node, or one that
-// is as good.
+// TestAgreesWithFleet: the scheduler chooses the same node as the simulator's fleet, or a node of the same rank. The
+// fleet follows the scheduler's choice after each pod.
 func TestAgreesWithFleet(t *testing.T) {
 	p := wantLab(t)
 	const nodes, pods = 200, 2500

@@ -88,8 +88,9 @@ func TestHints(t *testing.T) {
 	}
 }
 
-// Whatever the order of the events that a pod is gone and that its node has reported so, on kube-scheduler's informers (pod, hint) and on the
-// plugin's own (lose, report): a pod that fits then is woken, by the next tick at the latest.
+// TestWokenInAnyOrder: a pod is deleted and its node reports this, in any order of the events on kube-scheduler's
+// informers (pod, hint) and on the plugin's own (lose, report). A pod that then fits is woken by the next tick at the
+// latest.
 func TestWokenInAnyOrder(t *testing.T) {
 	registerMetrics()
 	pod := func(name, cpu string) *v1.Pod {

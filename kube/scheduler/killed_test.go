@@ -100,7 +100,7 @@ func TestTwoSchedulers(t *testing.T) {
 	p.allBound(t, agents)
 }
 
-// Two profiles of one scheduler give no CPU twice, also while bindings take their time.
+// TestTwoProfiles: two profiles of a scheduler never give the same CPU to two pods, also while bindings are slow.
 func TestTwoProfiles(t *testing.T) {
 	p := wantLab(t)
 	p.startScheduler(t, setup{two: true, qps: 10})

@@ -156,7 +156,8 @@ func TestPreemption(t *testing.T) {
 	}
 }
 
-// All containers of a pod are planned: sidecars stay, init containers pass.
+// TestSeveralContainers: all containers of a pod are planned. Sidecars keep their CPUs, and init containers release
+// them.
 func TestSeveralContainers(t *testing.T) {
 	p := wantLab(t)
 	p.startScheduler(t, setup{})

@@ -85,8 +85,8 @@ func (f *feed) wantRefusal(step, cpu, want string) {
 	}
 }
 
-// A cluster that was restored from a backup of etcd has versions that are lower than before: its reports count after two ticks, and all that
-// come then.
+// TestVersionsGoBack: a cluster restored from a backup of etcd has lower versions than before. Its reports count after
+// two ticks, and all later reports too.
 func TestVersionsGoBack(t *testing.T) {
 	f := newFeed(t)
 	f.node("n", "")
@@ -164,7 +164,8 @@ func TestFormerNode(t *testing.T) {
 	f.wantRefusal("two ticks", "2", "")
 }
 
-// Profiles that are gone are forgotten, late events of them too, and versions that go back do not freeze them.
+// TestProfilesAreForgotten: deleted profiles are removed, late events of them are ignored, and lower versions do not
+// block updates.
 func TestProfilesAreForgotten(t *testing.T) {
 	f := newFeed(t)
 	profile := func(version int, class string) *unstructured.Unstructured {

@@ -157,7 +157,7 @@ func TestLateProfiles(t *testing.T) {
 	}
 }
 
-// Many pods may wait for a report: it is read for the first of them only.
+// TestReportIsReadOnce: if many pods wait for a report, it is parsed once.
 func TestReportIsReadOnce(t *testing.T) {
 	p := &Plugin{shared: newTestShared()}
 	p.sources.namespaces = corelisters.NewNamespaceLister(cache.NewIndexer(cache.MetaNamespaceKeyFunc, nil))

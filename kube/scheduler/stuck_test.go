@@ -47,7 +47,7 @@ func TestStuckPod(t *testing.T) {
 	})
 }
 
-// A machine that joins under the name of a former one is not taken for that.
+// TestNodeOfSameName: a new machine with the name of a former node does not inherit its reservations.
 func TestNodeOfSameName(t *testing.T) {
 	p := wantLab(t)
 	p.startScheduler(t, setup{})

@@ -48,7 +48,7 @@ func TestArgs(t *testing.T) {
 	}
 }
 
-// Whatever the ranks are, only the least has 100, and the order stays.
+// TestNormalizeScore: for any ranks, only the best rank gets the score 100, and the order stays.
 func TestNormalizeScore(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		ranks := rapid.SliceOfN(rapid.Uint64(), 1, 300).Draw(rt, "ranks")
@@ -144,7 +144,7 @@ func TestAnnotations(t *testing.T) {
 	}
 }
 
-// Profiles that differ for several containers of a pod differ once.
+// TestConflictsOnce: conflicting profiles of several containers of a pod are reported once.
 func TestConflictsOnce(t *testing.T) {
 	var profiles []profile.Profile
 	for name, class := range map[string]string{"a": "sensitive", "b": "flexible"} {
@@ -161,7 +161,7 @@ func TestConflictsOnce(t *testing.T) {
 	}
 }
 
-// A report that cannot be read is one without a node, and keeps its version.
+// TestReports: an unreadable report counts as a report without a node, and keeps its version.
 func TestReports(t *testing.T) {
 	bad := toUnstructured(t, &v1alpha1.NodeCPU{ObjectMeta: metav1.ObjectMeta{Name: "n", ResourceVersion: "7"}})
 	bad.Object["status"] = "none"

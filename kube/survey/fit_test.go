@@ -56,7 +56,8 @@ func TestRefusals(t *testing.T) {
 	}
 }
 
-// Pods that have ended leave their room, and those that are there take it, up to the number that the node has room for.
+// TestWhoCounts: ended pods release their resources, and running pods use them, up to the node's maximum number of
+// pods.
 func TestWhoCounts(t *testing.T) {
 	node := decode[listedNode](t, `{"metadata":{"name":"n"},"status":{"allocatable":{"cpu":"4","pods":"2"}}}`)
 	pods := decode[[]podcpu.Pod](t, `[

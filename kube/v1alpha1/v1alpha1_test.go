@@ -99,7 +99,7 @@ func TestFingerprint(t *testing.T) {
 	}
 }
 
-// Clients that are not Candor's have the objects in their schemes.
+// TestAddToScheme: other clients can add the objects to their schemes.
 func TestAddToScheme(t *testing.T) {
 	s := runtime.NewScheme()
 	if err := AddToScheme(s); err != nil {

@@ -140,8 +140,8 @@ func TestRead(t *testing.T) {
 	}
 }
 
-// A program with more threads than its quota has time for is throttled, and would gain; the quota may stand
-// further up.
+// TestThrottled: a program with more threads than CPUs in its quota is throttled, and gains. The quota can belong to a
+// group above.
 func TestThrottled(t *testing.T) {
 	base := fmt.Sprintf("/candor-audit-busy-%d", os.Getpid())
 	pods := open(t, base)

@@ -11,7 +11,7 @@ import (
 	"github.com/candor-project/candor/internal/fileio"
 )
 
-// Every picture is one, also of setups and applications without runs.
+// TestFiles: each chart is a valid picture, also of setups and applications without runs.
 func TestFiles(t *testing.T) {
 	for _, c := range []struct {
 		name  string

@@ -35,8 +35,9 @@ func (r *Report) slow(least time.Duration) (n int64) {
 	return n
 }
 
-// Calls that were due while the server stalled are slow, though each was answered at once when it was made: at 1000 a second, of
-// 300 ms those of the first 150 wait for as long.
+// TestOmissionIsCorrected: calls that were due during a stall of the server count as slow, although the server answers
+// each call at once after the stall. At 1000 calls per second and a stall of 300 ms, the calls of the first 150 ms
+// wait for 150 ms or more.
 func TestOmissionIsCorrected(t *testing.T) {
 	c := Clients{URL: stalling(t, 300*ms), Count: 1, On: time.Second, Rate: 1000, Length: 600 * ms}
 	if got := c.Run(context.Background()); got.slow(140*ms) < 100 || got.Errors > 0 {
@@ -48,8 +49,8 @@ func TestOmissionIsCorrected(t *testing.T) {
 	}
 }
 
-// A stall that outlasts a stretch, and the load, is met by all that was due meanwhile: of 1000 calls a second in about half of
-// 400 ms all but two.
+// TestStallAtTheEnd: all calls that were due during a stall count, also if the stall lasts longer than a reporting
+// interval and the load itself.
 func TestStallAtTheEnd(t *testing.T) {
 	c := Clients{URL: stalling(t, 500*ms), Count: 1, On: 10 * ms, Off: 10 * ms, Rate: 1000, Length: 400 * ms}
 	got := c.Run(context.Background())
@@ -58,7 +59,7 @@ func TestStallAtTheEnd(t *testing.T) {
 	}
 }
 
-// In open mode a call that fails keeps none of those after it waiting.
+// TestErrorsTakeNoTime: in open mode, a failed call delays no later call.
 func TestErrorsTakeNoTime(t *testing.T) {
 	var calls atomic.Int32
 	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {

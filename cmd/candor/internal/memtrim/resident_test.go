@@ -7,7 +7,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A program that is trimmed has less of its file in memory, and goes on.
+// TestTrim: after a trim, less of the program's file is in memory, and the program continues.
 func TestTrim(t *testing.T) {
 	var fs unix.Statfs_t
 	if err := unix.Statfs("/proc/self/exe", &fs); err != nil {

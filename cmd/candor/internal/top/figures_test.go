@@ -46,7 +46,7 @@ func TestBetween(t *testing.T) {
 	}
 }
 
-// Containers come, go, and begin anew under the same name.
+// TestComeAndGo: containers start, end, and restart under the same name.
 func TestComeAndGo(t *testing.T) {
 	w := newWorld(t, "core:4 pu:1")
 	w.add("web", hybrid.Sensitive, 1000).uses(5*second, 100, 50)

@@ -191,7 +191,7 @@ func TestLiveFails(t *testing.T) {
 	}
 }
 
-// A panic gives the terminal back first.
+// TestLivePanics: a panic restores the terminal first.
 func TestLivePanics(t *testing.T) {
 	w, _ := running(t)
 	s := play(t, 80, 24, w.now(), func(string) (*Reading, error) { panic("oops") })

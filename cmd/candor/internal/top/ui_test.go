@@ -113,7 +113,7 @@ func TestInterval(t *testing.T) {
 	}
 }
 
-// A filter or a cursor with no container left is no reason to fail.
+// TestKeysOfNone: keys work if the filter hides all containers.
 func TestKeysOfNone(t *testing.T) {
 	w := newWorld(t, "core:2 pu:1")
 	f := Between(w.now(), w.now(), "gone")

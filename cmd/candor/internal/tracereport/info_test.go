@@ -30,7 +30,7 @@ func summaries(t *testing.T, specs ...string) []*trace.Summary {
 	return list
 }
 
-// The fixtures of package trace, one of each kind.
+// fixtures are the fixtures of package trace, one of each kind.
 var fixtures = []string{"google2011:../../../../trace/testdata/google", "csv:../../../../trace/testdata/plain/trace.csv", "kubectl:../../../../trace/testdata/kubectl"}
 
 // TestText: the table of traces beside each other.

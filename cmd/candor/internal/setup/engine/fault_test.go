@@ -33,7 +33,8 @@ func TestChangedMeanwhile(t *testing.T) {
 	}
 }
 
-// An undo that would remove the file, or put the former text back, leaves an edit of that moment.
+// TestUndoChangedMeanwhile: an undo keeps an edit that is made at the same time, instead of removing the file or
+// restoring the old text.
 func TestUndoChangedMeanwhile(t *testing.T) {
 	for _, before := range []string{"", `{"debug":true}`} {
 		s := newSetup(t, Docker, before)

@@ -96,7 +96,7 @@ func TestApplyAndUndo(t *testing.T) {
 	}
 }
 
-// Pods need the cgroup driver that the node's own runtime has.
+// TestContainerdOptions: the added runtimes have the cgroup driver of the node's own runtime, which pods need.
 func TestContainerdOptions(t *testing.T) {
 	const runtimes = "[plugins.'io.containerd.cri.v1.runtime'.containerd]\ndefault_runtime_name = 'main'\n" +
 		"[plugins.'io.containerd.cri.v1.runtime'.containerd.runtimes.runc]\nruntime_type = 'io.containerd.runc.v2'\n" +

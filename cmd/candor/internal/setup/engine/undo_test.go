@@ -45,7 +45,8 @@ func TestUndoKeepsOthersChanges(t *testing.T) {
 	}
 }
 
-// A record is of one setup: when the runtimes were taken out otherwise, the next setup begins anew.
+// TestOldRecord: a record belongs to one setup. If the runtimes were removed in another way, the next setup writes a
+// new record.
 func TestOldRecord(t *testing.T) {
 	for _, test := range []struct {
 		engine     Engine
@@ -133,8 +134,8 @@ func TestUndoWithoutRecord(t *testing.T) {
 	}
 }
 
-// No engine is left with a default that is no runtime, whoever has made it the default: Docker gets its own one
-// again, and a file that is not candor's to change so far is refused.
+// TestUndoOfDefault: an undo leaves no engine with a missing default runtime, whoever set the default. Docker gets its
+// own default again. If candor must not change the default, the undo is refused.
 func TestUndoOfDefault(t *testing.T) {
 	s := newSetup(t, Docker, `{"default-runtime": "candor"}`)
 	if _, err := s.Apply(false); err != nil {
