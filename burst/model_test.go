@@ -70,7 +70,7 @@ func TestBurstyDemand(t *testing.T) {
 // groups need the CPUs.
 func TestGoesBack(t *testing.T) {
 	const begin = 6 * time.Second
-	saved := func() *lab { // the loop knows the period's edge, and the savings are at their maximum
+	saved := func() *lab { // the period's edge is known, and the savings are at their maximum
 		l := newLab(4, 400*ms, half(0, 61*ms))
 		l.SetThreads(0, 4)
 		l.Add(0, 500*ms)

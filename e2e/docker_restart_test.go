@@ -24,7 +24,7 @@ func TestDockerRestart(t *testing.T) {
 	d.comesBack(batch, "restart in a group of the user's choice", func() { d.does("restart", "batch") })
 	d.does("rm", "-f", "batch")
 	d.empty()
-	// Their places are nobody's loss: all CPUs can be had at once.
+	// Retained places do not block other containers: all CPUs are available at once.
 	all := strconv.Itoa(d.usable.Count())
 	if got := d.does("run", "--rm", "--network=none", "--runtime=candor", "--cpus="+all, "box", "nproc"); got != all {
 		t.Errorf("all CPUs: nproc says %s", got)

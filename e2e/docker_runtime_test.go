@@ -130,7 +130,7 @@ func (w *wrapped) stopAt(command string, cmd *exec.Cmd) {
 		w.Fatal(err)
 	}
 	w.Cleanup(func() { cmd.Process.Kill(); cmd.Wait() })
-	if _, err := os.ReadFile(filepath.Join(w.dir, "here")); err != nil { // to its end: who writes must not be left alone
+	if _, err := os.ReadFile(filepath.Join(w.dir, "here")); err != nil { // read to the end, so that the writer does not block
 		w.Fatal(err)
 	}
 }

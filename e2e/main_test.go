@@ -15,7 +15,7 @@ import (
 func TestMain(m *testing.M) { os.Exit(testMain(m)) }
 
 func testMain(m *testing.M) int {
-	// Under nohup SIGHUP is ignored, also by every program that a test starts, unless somebody listens.
+	// Under nohup SIGHUP is ignored, also by each program that a test starts, unless the program handles it.
 	signal.Notify(make(chan os.Signal, 1), unix.SIGHUP)
 	if os.Getenv("CANDOR_BIN") == "" {
 		dir, err := os.MkdirTemp("", "candor-e2e-")

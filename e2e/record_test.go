@@ -75,7 +75,7 @@ func TestRecordCommand(t *testing.T) {
 		t.Fatalf("%+v", s)
 	}
 	// The rest is the program's start and its runtime, which take long on emulated CPUs; the kernel counts a group's time at
-	// its ticks, a thread's when it is asked.
+	// its ticks, or those of a thread
 	if used := s.Groups[0].Used.CPU; said < 600*ms || used < said-said/20 || used > 2*said+time.Second {
 		t.Errorf("recorded %v of CPU time, the program says %v", used, said)
 	}

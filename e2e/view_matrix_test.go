@@ -80,8 +80,8 @@ type sizes struct {
 }
 
 func (s sizes) machine() int { return s.host }
-func (s sizes) view() int    { return s.limit.CPUs() }            // what equals the limit
-func (s sizes) floor() int   { return max(1, int(s.limit/1000)) } // what is left of it when rounded down
+func (s sizes) view() int    { return s.limit.CPUs() }            // equal to the limit
+func (s sizes) floor() int   { return max(1, int(s.limit/1000)) } // the limit rounded down
 
 // sizesHere returns the sizes of this machine.
 func sizesHere(t *testing.T) sizes {

@@ -20,11 +20,11 @@ import (
 const (
 	measuredFor = 2 * time.Second // length of each window
 
-	// least is what a container has to get of its limit or guarantee. The goal is 0.95, and the median of many
-	// windows reaches it (docs/benchmarks/weights.md); that of three is off by a few hundredths.
+	// least is the smallest accepted share of a container's limit or guarantee. The goal is 0.95, and the median of
+	// many windows reaches it (docs/benchmarks/weights.md); the median of three differs by a few hundredths.
 	least = 0.9
-	// On a quiet machine other programs take this much of the two CPUs at most. On a busier one the kernel moves
-	// threads more often, and what containers have to get is less by noise; on a loud one nothing can be said.
+	// On a quiet machine, other programs use at most this share of the two CPUs. On a busier machine the kernel moves
+	// threads more often, and the smallest accepted share is lower by noise; on a loud machine the test has no result.
 	quiet, loud = 0.02, 0.15
 	noise       = 0.1
 )
@@ -61,7 +61,7 @@ var neighborhoods = []neighborhood{
 	{"1250m, 750m", false, []busyTenant{sensitive(1250), sensitive(750)}, 0},
 	{"1000m, 500m, 500m", false, []busyTenant{sensitive(1000), sensitive(500), sensitive(500)}, 0},
 	{"1500m, five of 100m with 2 threads", false, []busyTenant{sensitive(1500), five("--cpu 100m", 2, 100)}, 0},
-	// Where no weight is right for all of them: docs/benchmarks/weights.md says why.
+	// No fixed weight suffices for all of them; docs/benchmarks/weights.md has the reason.
 	{"1500m, five of 100m or more", false, []busyTenant{sensitive(1500), five("--request 100m", 1, 100)}, 0.75},
 	{"1250m, five of 150m or more", false, []busyTenant{sensitive(1250), five("--request 150m", 1, 150)}, 0.7},
 }
@@ -92,7 +92,7 @@ func TestWeights(t *testing.T) {
 // A window is a measured interval: the CPU time of each tenant.
 type window struct {
 	use     []float64 // by kind of tenant: CPU time per time in milli-CPU; the mean of those that are alike
-	foreign float64   // what everything else on their CPUs got
+	foreign float64   // use of their CPUs by other processes
 }
 
 // measure starts the tenants one after the other and measures a window.
@@ -118,7 +118,7 @@ func (n neighborhood) measure(t *testing.T) window {
 		t.Fatalf("the CPUs that all have are %v, want one", common)
 	}
 	l.outweighOthers()
-	time.Sleep(measuredFor / 6) // until the kernel knows how busy they are
+	time.Sleep(measuredFor / 6) // until the kernel has measured their load
 
 	before, start := l.used(groups, cpus), time.Now()
 	time.Sleep(measuredFor)

@@ -23,10 +23,10 @@ func BenchmarkCreation(b *testing.B) {
 func benchCreation(b *testing.B, others int, a Allocation) {
 	l := newLab(b)
 	l.needCPUs(2)
-	l.KeepOpen(2048) // as who answers a runtime
+	l.KeepOpen(2048) // as a plugin that answers a runtime
 	b.Cleanup(func() { l.KeepOpen(0) })
 	idle := newEngineIn(l, l.parent+"-idle")
-	pid, end := idle.process("wait") // goes from one to the next: their ends are told by nobody
+	pid, end := idle.process("wait") // moves between groups without an event
 	defer end()
 	for i := range others {
 		name := fmt.Sprintf("idle%d", i)

@@ -17,7 +17,7 @@ import (
 // An engine creates cgroups beside Candor's, as containerd does.
 type engine struct {
 	*lab
-	tree *cgroup.Tree // of the pods' groups: its names are what Candor calls paths
+	tree *cgroup.Tree // of the pods' groups: Candor's paths are names in it
 	base string
 }
 
@@ -231,7 +231,7 @@ func TestEngineAdoption(t *testing.T) {
 			}
 			late := e.ask(flexible("late", "0"), "late")
 			all, _, _ := l.Host.tree.Effective()
-			e.run("late", cgroup.Settings{CPUs: all}) // started while nobody planned
+			e.run("late", cgroup.Settings{CPUs: all}) // started while no plugin ran
 			if err := l.Sync(ctx, []Allocation{late, asked}, []string{"box1"}); err != nil {
 				t.Fatal(err)
 			}

@@ -53,7 +53,7 @@ func play(role string) {
 			}()
 		}
 		os.Stdin.Read(make([]byte, 1))
-	case "pin": // when told, one thread on the lowest CPU, then wait
+	case "pin": // on a signal, pin a thread to the lowest CPU, then wait
 		os.Stdin.Read(make([]byte, 1))
 		var mask unix.CPUSet
 		unix.SchedGetaffinity(0, &mask)

@@ -9,7 +9,7 @@ import (
 	"github.com/candor-project/candor/cpuset"
 )
 
-// TestOrder states what a reader expects of the common operations.
+// TestOrder states the expected order of the common operations.
 func TestOrder(t *testing.T) {
 	set := cpuset.MustParse
 	for _, test := range []struct {
@@ -55,7 +55,7 @@ func arrangement(t *rapid.T, label string, groups, cpus int) (sets []cpuset.Set,
 	sets = make([]cpuset.Set, groups)
 	for cpu := range cpus {
 		switch owner := rapid.IntRange(-2, groups-1).Draw(t, fmt.Sprintf("%s%d", label, cpu)); owner {
-		case -2: // nobody's
+		case -2: // of no cgroup
 		case -1: // shared by any
 			for i := range sets {
 				if rapid.Bool().Draw(t, "in") {

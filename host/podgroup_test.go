@@ -107,7 +107,7 @@ func TestPodGroup(t *testing.T) {
 	stopDebug()
 	p.nudge()
 	p.has("after that one", p.liftedFor(700))
-	for range 2 { // what it has found right it looks at only when somebody has changed it
+	for range 2 { // a group found right is read again only after a change
 		if err := p.Reconcile(ctx); err != nil {
 			t.Fatal(err)
 		}

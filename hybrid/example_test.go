@@ -50,7 +50,7 @@ func ExamplePlan_Explain() {
 		panic(err)
 	}
 	for _, step := range plan.Explain() {
-		fmt.Printf("%s %q\n", step.Kind, step.CPUs) // step.Text says it in words
+		fmt.Printf("%s %q\n", step.Kind, step.CPUs) // step.Text is the text for people
 	}
 	// Output:
 	// whole-cpus "0-1"

@@ -24,7 +24,7 @@ func TestHint(t *testing.T) {
 		limit          hybrid.Milli
 		topologyPolicy hybrid.TopologyPolicy
 		hint           hybrid.Hint
-		own            hybrid.Hint // what the node's own plan has
+		own            hybrid.Hint // CPUs of the node's own plan
 		taken          bool
 	}{
 		"the same":                       {limit: 2000, hint: on("2,10"), own: on("2,10"), taken: true},

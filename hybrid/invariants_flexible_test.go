@@ -57,7 +57,7 @@ func (s state) room(cpus cpuset.Set) hybrid.Milli {
 // containers that have no other CPU must fit (Hall's condition). The containers that may use the whole node must also have MinShared.
 func (s state) checkRoom() error {
 	if s.shrunk {
-		return nil // under what was promised
+		return nil // below the guaranteed amount
 	}
 	var sets []cpuset.Set
 	for _, g := range s.grants {

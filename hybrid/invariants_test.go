@@ -21,7 +21,7 @@ type state struct {
 	shared, sensitive hybrid.Milli
 	usable, flexible  cpuset.Set
 
-	shrunk bool // restored on fewer CPUs: what was promised may no longer be possible
+	shrunk bool // restored on fewer CPUs: guarantees may be impossible
 }
 
 // stateOf returns the state of a node. Later changes of the node do not change the result.
@@ -74,7 +74,7 @@ func (s state) checkGrant(g hybrid.Grant) error {
 	case g.Class == hybrid.Flexible:
 		return s.checkFlexibleGrant(g)
 	case !g.Lost.IsEmpty():
-		return nil // not whole: what is left is checked with the other grants
+		return nil // not whole: the rest is checked with the other grants
 	}
 	parts, sum := g.Exclusive, hybrid.Milli(1000*g.Exclusive.Count())
 	last := -1
@@ -262,7 +262,7 @@ func (s state) checkCapacity() error {
 	}
 	capacity := hybrid.Milli(1000 * s.usable.Count())
 	if s.shrunk {
-		return nil // under what was promised
+		return nil // below the guaranteed amount
 	}
 	if sensitive+flexible > capacity || sensitive > 0 && sensitive+s.options.MinShared > capacity {
 		return fmt.Errorf("limits %v + guarantees %v, min-shared %v: more than %v", sensitive, flexible, s.options.MinShared, capacity)

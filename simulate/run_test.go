@@ -84,7 +84,7 @@ func TestRemovedMachine(t *testing.T) {
 		sensitive(submit(0, 0, 1000)), sensitive(submit(0, 1, 2000)),
 		removal(5, 0),
 		end(10, 0), end(10, 1),
-		end(10, 0), // of what is not there any more
+		end(10, 0), // of containers that have ended
 	}
 	p := byClass(hybrid.Candor)
 	p.Scheduler = fleet.Least // the first to machine 0, the second to machine 1

@@ -18,7 +18,7 @@ import (
 type lstopoView struct {
 	sockets, nodes, l3s, cores []Domain
 	cpus                       cpuset.Set // the PUs that it shows
-	absent                     cpuset.Set // CPUs that lstopo knows and omits
+	absent                     cpuset.Set // CPUs that lstopo omits
 	distances                  map[[2]int]int
 	kinds                      []lstopoKind
 }

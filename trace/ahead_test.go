@@ -15,8 +15,8 @@ import (
 	"pgregory.net/rapid"
 )
 
-// TestAhead: whatever the sizes of the reads on both sides, the bytes are the source's, and
-// then comes its error, again and again.
+// TestAhead: for any sizes of the reads on both sides, the bytes are those of the source. After them, each read returns the
+// error of the source.
 func TestAhead(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		text := bytes.Repeat([]byte("0123456789abcdef"), rapid.SampledFrom([]int{0, 1, 100, bufferBytes / 16, 3 * bufferBytes / 16, 40_001}).Draw(rt, "sixteens"))

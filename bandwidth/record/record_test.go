@@ -18,14 +18,14 @@ import (
 
 const ms = time.Millisecond
 
-// A told is the input of a writer for a moment, by group.
-type told struct {
+// A moment is the input of a writer at a point in time, by group.
+type moment struct {
 	at    time.Duration
 	total map[int]cgroup.Usage
 }
 
 // all reads a recording: the CPU use of each group until each tick.
-func all(in io.Reader) (r *Reader, ticks []told, err error) {
+func all(in io.Reader) (r *Reader, ticks []moment, err error) {
 	if r, err = NewReader(in); err != nil {
 		return r, nil, err
 	}
@@ -42,7 +42,7 @@ func all(in io.Reader) (r *Reader, ticks []told, err error) {
 			}
 			total[u.Group] = sum
 		}
-		now := told{tick.At, map[int]cgroup.Usage{}}
+		now := moment{tick.At, map[int]cgroup.Usage{}}
 		for g, c := range total {
 			now.total[g] = c.usage()
 		}
@@ -78,7 +78,7 @@ func TestRoundTrip(t *testing.T) {
 }
 
 // sayAnything writes a random history and returns it.
-func sayAnything(t *rapid.T, w *Writer, interval time.Duration) (said []told) {
+func sayAnything(t *rapid.T, w *Writer, interval time.Duration) (said []moment) {
 	var now []cgroup.Usage
 	var first []cgroup.Usage
 	var due, at time.Duration
@@ -100,7 +100,7 @@ func sayAnything(t *rapid.T, w *Writer, interval time.Duration) (said []told) {
 			due += interval * time.Duration(rapid.SampledFrom([]int{1, 1, 1, 4}).Draw(t, "intervals"))
 			at = due + time.Duration(rapid.Int64Range(0, interval.Microseconds()-1).Draw(t, "late"))*time.Microsecond
 			var readings []Reading
-			moment := told{at, map[int]cgroup.Usage{}}
+			moment := moment{at, map[int]cgroup.Usage{}}
 			for g := range now {
 				if rapid.Bool().Draw(t, "busy") {
 					now[g].CPU += time.Duration(rapid.IntRange(0, 1e6).Draw(t, "CPU")) * time.Microsecond
@@ -119,7 +119,7 @@ func sayAnything(t *rapid.T, w *Writer, interval time.Duration) (said []told) {
 
 // compare compares the read values with the written values. The time of a tick is exact if a group used CPU time in
 // it.
-func compare(t *rapid.T, said, ticks []told) {
+func compare(t *rapid.T, said, ticks []moment) {
 	last := map[int]cgroup.Usage{}
 	i := 0
 	for _, moment := range said {

@@ -174,7 +174,7 @@ func (m *metered) creation(kind costKind) (c creation) {
 	ran, begin := m.plugin.onCPU(), time.Now()
 	must[*container](m)(p.run("app", limit, limit, kind == aSensitive))
 	c.took = time.Since(begin)
-	time.Sleep(100 * time.Millisecond) // what the plugin does later is of this container, too
+	time.Sleep(100 * time.Millisecond) // later work of the plugin belongs to this container too
 	c.used = m.plugin.onCPU() - ran
 	if c.waited = m.waitedSoFar() - before; (c.waited > 0) != (m.plugin != nil) {
 		m.Fatalf("containerd says that it waited %v for its plugin", c.waited)

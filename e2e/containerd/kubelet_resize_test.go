@@ -132,7 +132,7 @@ func TestKubeletResize(t *testing.T) {
 	p.settles("resized up", 1700, 1400+logLimit)
 	p.listed("1700m")
 
-	// The kubelet starts anew what has ended: another container, with the CPUs that its pod holds.
+	// The kubelet restarts an ended container as a new container with the CPUs that its pod holds.
 	before := p.granted().CPUs
 	if _, err := k.cri.StopContainer(context.Background(), &cri.StopContainerRequest{ContainerId: p.app}); err != nil {
 		t.Fatal(err)

@@ -250,7 +250,7 @@ func TestKubeletScheduled(t *testing.T) {
 	if now := c.granted().CPUs; now != before {
 		t.Errorf("restarted it has the CPUs %v, and had %v", now, before)
 	}
-	c.counts(1, 0) // it kept what it had
+	c.counts(1, 0) // the CPUs are unchanged
 
 	pod, app := c.has()
 	c.plugin.kill()
@@ -260,7 +260,8 @@ func TestKubeletScheduled(t *testing.T) {
 	}
 	c.reports("the plugin started anew")
 
-	// The scheduler knows what the node keeps for flexible containers; who passes it by is refused by the node, and told why.
+	// The scheduler knows the CPU time that the node reserves for flexible containers. The node refuses a pod that
+	// bypasses the scheduler, with the reason.
 	api.makePod("late", "", limited("app", 700))
 	c.told("late", "FailedScheduling", "0/1 nodes are available", "no capacity")
 	api.makePod("direct", "node", limited("app", 600))

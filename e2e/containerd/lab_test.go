@@ -30,9 +30,9 @@ type lab struct {
 	*testing.T
 	criRuntime
 	dir     string // state, sockets, configuration
-	bin     string // containerd and what belongs to it
+	bin     string // directory of containerd and its shim
 	candor  string
-	busybox string            // what the containers run
+	busybox string            // program that the containers run
 	files   map[string]string // of the containers' image, besides busybox
 	parent  string            // group of the pods' groups
 	handler string            // of the pods' RuntimeClass; "" is containerd's own

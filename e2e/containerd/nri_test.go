@@ -42,7 +42,7 @@ func TestContainerLifecycle(t *testing.T) {
 	if s, err := web.has(); err != nil || s.Quota != 0 {
 		t.Errorf("web's quota is %v (%v): its cpuset alone enforces the limit", s.Quota, err)
 	}
-	// A restart gets the same CPUs, which nobody has had meanwhile.
+	// A restarted container gets the same CPUs, which no other container had meanwhile.
 	if err := web.stop(); err != nil {
 		t.Fatal(err)
 	}

@@ -81,7 +81,7 @@ func TestOverwrittenFiles(t *testing.T) {
 		t.Skip("needs 2 CPUs")
 	}
 	ctrs := c.three()
-	l.noted() // until then what is set right is not counted
+	l.noted() // repairs before this moment are not counted
 	had := c.has()
 	for what, change := range map[string]func(*cgroup.Settings){
 		"CPUs":   func(s *cgroup.Settings) { s.CPUs = otherCPUs(s.CPUs, c.node.usable) },

@@ -68,7 +68,7 @@ func TestPodGroup(t *testing.T) {
 	l.startPlugin()
 	p.isLifted("after the plugin was away", true, 500)
 
-	// The kubelet reads a quota that is higher than what it will write: so the pod's comes last, up and down.
+	// The kubelet reads a higher quota than it will write, so it writes the pod's quota last, in both directions.
 	for _, step := range []struct{ limit, weight hybrid.Milli }{{1700, 1400}, {500, 500}, {1000, 1000}, {1200, 400}} {
 		ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 		_, err := l.cri.UpdateContainerResources(ctx, &cri.UpdateContainerResourcesRequest{ContainerId: app.id, Linux: resources(step.limit, step.limit)})

@@ -115,7 +115,7 @@ func inAll(parts []part) (limit, request hybrid.Milli) {
 	var limits, requests hybrid.Milli
 	for _, p := range parts {
 		if p.limit == 0 {
-			return 0, 0 // whoever has none has no request here either
+			return 0, 0 // a container without a request has none here either
 		}
 		limit, request = max(limit, limits+p.limit), max(request, requests+p.request)
 		if !p.ends {

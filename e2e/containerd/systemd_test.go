@@ -49,7 +49,7 @@ func newBooted(t *testing.T) *booted {
 	t.Cleanup(func() { systemctl(t, "stop", "kubepods.slice") })
 	l := newEngine(t, systemdHandler)
 	l.handler = "systemd"
-	// It repairs when it is told to.
+	// The plugin repairs on demand.
 	l.write("nri.yaml", "version: 1\nrepairEvery: 1h\nnode: {minShared: 100m}\n")
 	b := &booted{census: newCensus(l), bus: bus}
 	b.restart()
@@ -152,7 +152,7 @@ func (b *booted) keeps(when string, between *container) {
 		b.wait("systemd to be told of "+ctr.name, b.plugin, func() bool { return b.knows(ctr, must[cgroup.Settings](b)(ctr.has())) })
 	}
 	var had map[*container]cgroup.Settings
-	b.quiet(func() { had = b.has() }) // nobody tells systemd anything just now
+	b.quiet(func() { had = b.has() }) // no program changes units now
 	b.reload()
 	drift := 0.0
 	for ctr, want := range had {

@@ -55,7 +55,7 @@ func (o *outcome) text() string { return strings.TrimSpace(o.output.String()) }
 
 type outcomes struct {
 	named []*outcome
-	rest  bytes.Buffer // what was said outside of any test
+	rest  bytes.Buffer // output outside of any test
 }
 
 // fault describes a failure of the test binary that no single test explains, or is empty.

@@ -189,7 +189,7 @@ func goTool(t *testing.T, args ...string) {
 	}
 }
 
-// run boots g with the test binaries and relays what those of a suite say.
+// run boots g with the test binaries and relays the output of a suite.
 func (b binaries) run(t *testing.T, g guest.Guest, s suite) {
 	g.Init = filepath.Join(b.dir, "init")
 	g.Limit = 45 * time.Minute
@@ -210,7 +210,7 @@ func (b binaries) run(t *testing.T, g guest.Guest, s suite) {
 		g.Commands = append(g.Commands, report.Command{
 			Name: name,
 			Args: append([]string{"/guest/" + name + "/" + name + ".test", "-test.v=test2json", "-test.timeout=25m"}, tests.flags(only)...),
-			// What a test can build or has on an ordinary machine, and not in here.
+			// Facts that a test can create or find on an ordinary machine, and not in the guest.
 			Env:   []string{"CANDOR_IN_GUEST=1", "CANDOR_BIN=/usr/bin/candor"},
 			Dir:   "/guest/" + name,
 			Limit: 26 * time.Minute,
@@ -246,7 +246,7 @@ func (t tests) flags(only string) []string {
 	return []string{"-test.run=" + run, "-test.skip=" + skip}
 }
 
-// files are the test binaries and what they use.
+// files are the test binaries and the files that they need.
 func (b binaries) files(t *testing.T) map[string]string {
 	t.Helper()
 	files := map[string]string{}

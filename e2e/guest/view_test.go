@@ -37,7 +37,7 @@ func TestViewMatrix(t *testing.T) {
 	g.Files = built.files(t)
 	maps.Copy(g.Files, bundle.Files)
 	g.Files[doc] = filepath.Join(root, "docs/view.md")
-	// nginx asks for its workers' user.
+	// nginx looks up the user of its workers.
 	g.Texts = map[string]string{"/etc/passwd": "root:x:0:0::/:/bin/sh\nnobody:x:65534:65534::/:/bin/sh\n", "/etc/group": "root:x:0:\nnogroup:x:65534:\nnobody:x:65533:\n"}
 	args := []string{"/bin/busybox", "env", "HOME=/", "PATH=" + strings.Join(append(bundle.Path, "/usr/sbin", "/usr/bin", "/sbin", "/bin"), ":"),
 		"/guest/e2e/e2e.test", "-test.v=test2json", "-test.run=TestViewMatrix"}

@@ -23,7 +23,7 @@ import (
 
 const (
 	maxMemory = 64 << 20 // bytes, of each candor process
-	// maxCPU bounds the CPU time of a command or scrape. It is some times of what they need, for slow machines.
+	// maxCPU bounds the CPU time of a command or scrape. It is several times the usual time, for slow machines.
 	maxCPU = 2 * time.Second
 )
 

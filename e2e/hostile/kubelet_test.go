@@ -19,7 +19,7 @@ func init() {
 	kubelet := func([]string) { fmt.Println("ready"); time.Sleep(time.Minute) }
 	roles["kubelet"] = kubelet
 	roles["kubelet of a set-user-ID program"] = func(args []string) {
-		if err := syscall.Setresuid(0, 0, 0); err != nil { // as su does before it asks for a password
+		if err := syscall.Setresuid(0, 0, 0); err != nil { // as su does before it reads a password
 			fmt.Println(err)
 			return
 		}

@@ -111,7 +111,7 @@ type setup struct {
 	some   bool // it looks at as many nodes as kube-scheduler does by default, not at all
 	// without Candor: kube-scheduler's own plugins alone.
 	without bool
-	late    bool // the default binder stands before Candor
+	late    bool // the default binder comes before Candor
 	nodes   int  // nodesToScore; 0: the default
 }
 

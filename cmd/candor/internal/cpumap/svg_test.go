@@ -15,8 +15,7 @@ import (
 	"github.com/candor-project/candor/internal/golden"
 )
 
-// TestSVG: a well-formed picture in which each online CPU stands once, inside
-// of its bounds, whatever the names are.
+// TestSVG: the picture is well-formed for any names, and has each online CPU exactly once, within its bounds.
 func TestSVG(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		m := genMap(t)

@@ -29,7 +29,7 @@ func TestFormat(t *testing.T) {
 	}
 }
 
-// TestEncoding holds the form of results, whatever the allocator decides.
+// TestEncoding compares the form of results, which does not depend on the allocator's decisions.
 func TestEncoding(t *testing.T) {
 	set := cpuset.MustParse
 	exclusive := set("16-17")
