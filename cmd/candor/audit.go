@@ -197,8 +197,7 @@ func measureHelpers(cmd *cobra.Command, found []audit.Container, during time.Dur
 	if during == 0 || len(found) == 0 {
 		return nil, nil // there is nothing to measure
 	}
-	figures, _, err := helpers.Measure(cmd.Context(), during)
-	return figures, err
+	return helpers.Measure(cmd.Context(), during)
 }
 
 // isBusy reports whether helpers use a relevant share of the container's limit.

@@ -88,19 +88,13 @@ func (f *hostFlags) inspect(cmd *cobra.Command, name string, during time.Duratio
 func (r *inspection) measure(cmd *cobra.Command, h *host.Host, g *host.Grant, during time.Duration) error {
 	meter := helpers.Open()
 	defer meter.Close()
-	before, err := meter.Read()
-	if err != nil {
-		return err
-	}
+	before := meter.Read()
 	used, err := h.SampleForeign(cmd.Context(), g, during)
 	if err != nil {
 		return err
 	}
 	r.Strangers = foreignUsesOf(g, used)
-	after, err := meter.Read()
-	if err != nil {
-		return err
-	}
+	after := meter.Read()
 	figures := helpers.Between(before, after)
 	if id := figures.Find(engineID(g)); id != "" {
 		r.Helpers = newHelperRows(id, after, figures)

@@ -166,12 +166,8 @@ func (m *ledgerMeter) Close() {
 
 // next takes the next reading.
 func (m *ledgerMeter) next() error {
-	r := &ledgerReading{used: map[string]time.Duration{}}
+	r := &ledgerReading{helpers: m.helpers.Read(), at: time.Now(), used: map[string]time.Duration{}}
 	var err error
-	if r.helpers, err = m.helpers.Read(); err != nil {
-		return err
-	}
-	r.at = time.Now()
 	if r.containers, err = audit.Read(m.tree); err != nil {
 		return err
 	}
@@ -203,6 +199,7 @@ type ledgerReport struct {
 	During       float64            `json:"duringSeconds"`
 	Method       ledger.Method      `json:"method"`
 	Refusal      string             `json:"refusal,omitempty"` // reason of the method none
+	Failure      string             `json:"failure,omitempty"` // reason why the CPU time of some helpers is unattributed or missing
 	Containers   []ledgerRow        `json:"containers"`
 	Unattributed map[string]float64 `json:"unattributedCPUs"` // by daemon
 }
@@ -222,6 +219,9 @@ func newLedgerReport(before, after *ledgerReading) *ledgerReport {
 	r := &ledgerReport{During: after.at.Sub(before.at).Seconds(), Method: after.helpers.Method, Containers: []ledgerRow{}, Unattributed: map[string]float64{}}
 	if after.helpers.Refusal != nil {
 		r.Refusal = after.helpers.Refusal.Error()
+	}
+	if after.helpers.Failure != nil {
+		r.Failure = after.helpers.Failure.Error()
 	}
 	if figures == nil {
 		return r
@@ -271,6 +271,9 @@ func (r *ledgerReport) write(w io.Writer, format string) error {
 	}
 	if r.Refusal != "" {
 		fmt.Fprintf(w, "\nThe CPU time of daemons is not divided among containers: %s\n", errorText(r.Refusal))
+	}
+	if r.Failure != "" {
+		fmt.Fprintf(w, "\nThe CPU time of some helpers is unattributed or missing: %s\n", errorText(r.Failure))
 	}
 	return nil
 }

@@ -102,6 +102,8 @@ type ledgerAgent struct {
 	tree  *cgroup.Tree
 	log   *slog.Logger
 	named time.Time // time of the last reading of the names
+	// failure is the error of the last measurement, or "": an error is logged once.
+	failure string
 
 	mutex sync.Mutex // of the following fields
 	last  *helpers.Reading
@@ -127,10 +129,15 @@ func (a *ledgerAgent) loop(ctx context.Context, interval time.Duration) {
 
 // next takes the next measurement. An error leaves the totals of other helpers right.
 func (a *ledgerAgent) next() {
-	r, err := a.meter.Read()
-	if err != nil {
-		a.log.Warn("cannot measure a helper", "error", err)
+	r := a.meter.Read()
+	failure := ""
+	if r.Failure != nil {
+		failure = r.Failure.Error()
 	}
+	if failure != "" && failure != a.failure {
+		a.log.Warn("cannot measure a helper: its CPU time is unattributed or missing", "error", failure)
+	}
+	a.failure = failure
 	names := a.names
 	if missing(r, names) || time.Since(a.named) >= namesEvery {
 		a.named, names = time.Now(), a.readNames(r)

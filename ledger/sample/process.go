@@ -142,11 +142,11 @@ type process struct {
 
 const inspections = 2
 
-// scan adds the new helpers, and returns the helpers that have ended. rescan inspects all processes again, because a process ID can
-// be reused between two scans.
+// scan adds the new helpers, and returns the helpers that have ended. rescan inspects all processes again: a process ID can be
+// reused between two scans, and a helper can execute another program.
 func (t *processTable) scan(rescan bool) (ended []*process, err error) {
 	for pid, p := range t.helpers {
-		if p.hasEnded() {
+		if p.hasEnded() || rescan && p.hasChanged() {
 			unix.Close(p.pidfd)
 			delete(t.helpers, pid)
 			ended = append(ended, p)
@@ -243,6 +243,13 @@ func (p *process) hasEnded() bool {
 	return err == nil && n > 0
 }
 
+// hasChanged reports whether the process executes another program than at its inspection. A daemon forks before the child
+// executes a shim, and in between the child looks like the daemon.
+func (p *process) hasChanged() bool {
+	program, err := nodeproc.Program(procDir(p.PID))
+	return err == nil && program != p.Name
+}
+
 // processIDs lists the processes.
 func processIDs() ([]int, error) {
 	dir, err := os.Open("/proc")
@@ -266,7 +273,7 @@ func processIDs() ([]int, error) {
 
 // hasGone reports whether an error means that a process, or a file of it, is gone.
 func hasGone(err error) bool {
-	return errors.Is(err, fs.ErrNotExist) || errors.Is(err, unix.ESRCH) || errors.Is(err, unix.EINVAL)
+	return errors.Is(err, fs.ErrNotExist) || errors.Is(err, unix.ESRCH)
 }
 
 func (h *Helper) String() string { return fmt.Sprintf("%s (process %d)", h.Name, h.PID) }

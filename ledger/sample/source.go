@@ -110,8 +110,8 @@ type cycle struct {
 	serves map[string]bool // containers that a helper serves
 }
 
-// Read books the CPU time of the helpers since the previous call. The first call books the whole CPU time of the helpers of
-// a single container, which began with the container, and none of the others. It opens the containers of helpers in the
+// Read books the CPU time of the helpers since the previous call. The first call books the whole CPU time of shims, conmon
+// and loggers, which began with their containers, and nothing of the daemons. It opens the containers of helpers in the
 // book, and ends them when no helper serves them.
 func (s *Source) Read(book *ledger.Book) error {
 	now := time.Now()

@@ -52,22 +52,23 @@ type Reading struct {
 	Helpers      []sample.Helper
 	Method       ledger.Method // method for helpers of several containers
 	Refusal      error         // reason of the method None, or nil
+	Failure      error         // reason why the CPU time of some helpers is unattributed or missing, or nil
 }
 
-// Read returns a reading; nil if the meter is nil.
-func (m *Meter) Read() (*Reading, error) {
+// Read returns a reading; nil if the meter is nil. If it cannot measure a helper, the other helpers are still right.
+func (m *Meter) Read() *Reading {
 	if m == nil {
-		return nil, nil // there are no helpers to read
+		return nil
 	}
 	err := m.source.Read(&m.book)
 	r := &Reading{
 		At: time.Now(), Totals: map[string][]ledger.Total{}, Unattributed: m.book.Unattributed(),
-		Dropped: m.book.Dropped(), Helpers: m.source.Helpers(), Method: m.source.Method(), Refusal: m.source.Refusal,
+		Dropped: m.book.Dropped(), Helpers: m.source.Helpers(), Method: m.source.Method(), Refusal: m.source.Refusal, Failure: err,
 	}
 	for _, id := range m.book.Containers() {
 		r.Totals[id] = m.book.Totals(id)
 	}
-	return r, err
+	return r
 }
 
 // A Use is the CPU use of a kind of helper work for a container, in CPUs.
@@ -152,19 +153,18 @@ func (f *Figures) Charged(id string) (cpus float64, known bool) {
 	return cpus, true
 }
 
-// Measure returns the uses during a time; nil for users other than root.
-func Measure(ctx context.Context, during time.Duration) (*Figures, *Reading, error) {
+// Measure returns the uses during a time; nil for users other than root. The error is that of ctx.
+func Measure(ctx context.Context, during time.Duration) (*Figures, error) {
 	m := Open()
 	defer m.Close()
-	before, err := m.Read()
-	if before == nil || err != nil {
-		return nil, before, err
+	before := m.Read()
+	if before == nil {
+		return nil, nil // there is nothing to measure
 	}
 	select {
 	case <-ctx.Done():
-		return nil, nil, ctx.Err()
+		return nil, ctx.Err()
 	case <-time.After(during):
 	}
-	after, err := m.Read()
-	return Between(before, after), after, err
+	return Between(before, m.Read()), nil
 }

@@ -47,8 +47,8 @@ func TestBetween(t *testing.T) {
 // TestNilMeter: users other than root have no meter; it reads nothing and closes.
 func TestNilMeter(t *testing.T) {
 	var m *Meter
-	if r, err := m.Read(); r != nil || err != nil {
-		t.Errorf("got %v, %v", r, err)
+	if r := m.Read(); r != nil {
+		t.Errorf("got %v", r)
 	}
 	m.Close()
 }

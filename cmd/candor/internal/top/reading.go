@@ -72,8 +72,7 @@ func (s *Source) Read(inside string) (*Reading, error) {
 	if r.CPUs, err = procfs.ReadCPUTimes(); err != nil {
 		return nil, err
 	}
-	// Without the helpers, the other figures are still right.
-	r.Helpers, _ = s.Helpers.Read() // a column without values shows it
+	r.Helpers = s.Helpers.Read()
 	r.At = time.Now()
 	for i := range snapshot.Grants {
 		g := &snapshot.Grants[i]
