@@ -164,7 +164,7 @@ func TestLoop(t *testing.T) {
 			case h.has.Quota != 5*ms || !h.isShut:
 				t.Errorf("left at %v, closed: %v", h.has.Quota, h.isShut)
 			case strings.Count(said, "\n") != min(len(c.log), 1) || !strings.Contains(said, c.log):
-				t.Errorf("said %q, want %q once", said, c.log)
+				t.Errorf("got %q, want %q once", said, c.log)
 			case h.lends != c.lends:
 				t.Errorf("%d loans", h.lends)
 			case c.lend != nil && len(h.quotas) > 0:
@@ -179,7 +179,7 @@ func TestLoopLosesGroup(t *testing.T) {
 	h := &modelHost{modelKernel: newModelKernel()}
 	h.gone = cgroup.ErrNoGroup
 	if said := h.run(t, func(h *modelHost) bool { return h.isShut }); said != "" {
-		t.Errorf("said %q", said)
+		t.Errorf("got %q", said)
 	}
 }
 

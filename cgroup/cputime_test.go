@@ -107,7 +107,7 @@ func TestNote(t *testing.T) {
 		}
 	}
 	if got, err := b.Annotation(); err != nil || got != "" {
-		t.Errorf("nobody has left one: %q, %v", got, err)
+		t.Errorf("without a record: %q, %v", got, err)
 	}
 	must(t, a.Remove())
 	must(t, a.Create(Settings{CPUs: cpus}, 0))

@@ -28,7 +28,7 @@ func TestSelfMove(t *testing.T) {
 			eventually(t, "the child has moved", func() bool { _, err := os.Stat(said); return err == nil })
 			text, err := os.ReadFile(said)
 			if want := g.dir(tr.cpu); err != nil || string(text) != want {
-				t.Errorf("it says %q, %v; want %q", text, err, want)
+				t.Errorf("got %q, %v; want %q", text, err, want)
 			}
 			if got, err := tr.PathOf(p.pid()); err != nil || got != tr.cpu.pathOf(g.dir(tr.cpu)) {
 				t.Errorf("it is in %q, %v", got, err)

@@ -35,7 +35,7 @@ func TestUnitUpdate(t *testing.T) {
 	must(t, engines.Apply(next))
 	reload(t, tr)
 	if now := has(); now != first {
-		t.Fatalf("not told, systemd leaves %+v, and had %+v: this test shows nothing", now, first)
+		t.Fatalf("without an update, systemd leaves %+v, and had %+v: this test has no result", now, first)
 	}
 	for _, next := range []Settings{next, {CPUs: a, Quota: 10 * ms, Period: 20 * ms, Weight: 300}} {
 		must(t, engines.Apply(next))
@@ -61,11 +61,11 @@ func TestUnitUpdate(t *testing.T) {
 	exact := between
 	exact.Quota, exact.Weight = 12500*time.Microsecond, 304
 	if u := engines.PendingUnitUpdate(between, exact); u.CPUs || u.Time {
-		t.Errorf("nothing that systemd keeps has changed, and it is to be told %+v", u)
+		t.Errorf("no property of the unit has changed, but its update is %+v", u)
 	}
 	exact.Quota = 20 * ms
 	if u := engines.PendingUnitUpdate(between, exact); u.CPUs || !u.Time {
-		t.Errorf("another quota: it is to be told %+v", u)
+		t.Errorf("another quota: its update is %+v", u)
 	}
 
 	must(t, own.Kill(syscall.SIGKILL))

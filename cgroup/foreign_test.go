@@ -56,6 +56,6 @@ func TestForeignMems(t *testing.T) {
 	must(t, err)
 	must(t, foreign.SetCPUs(a, all.Lowest(1)))
 	if mems, err := tr.readSet(dir, memsFile); err != nil || mems != all.Lowest(1) {
-		t.Errorf("asked for, it has %v, %v", mems, err)
+		t.Errorf("on request: got %v, %v", mems, err)
 	}
 }

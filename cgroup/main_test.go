@@ -104,7 +104,7 @@ func start(t testing.TB, mode string) process {
 		cmd.Wait()
 	})
 	if line, err := bufio.NewReader(out).ReadString('\n'); line != "ready\n" {
-		t.Fatalf("child %s said %q, %v", mode, line, err)
+		t.Fatalf("child %s: got %q, %v", mode, line, err)
 	}
 	return process{cmd, in}
 }

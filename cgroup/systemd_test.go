@@ -224,7 +224,7 @@ func TestRaisedIsNotForUnits(t *testing.T) {
 	next := raised
 	next.weight = 700
 	if props := properties(raised, next.roundUnits(raised)); len(props) != 1 || props[0].Name != "CPUWeight" {
-		t.Errorf("another weight: the unit is told %v", props)
+		t.Errorf("another weight: the unit gets %v", props)
 	}
 	next.quota = 50500
 	if got := next.roundUnits(raised).quota; got != 51000 {
@@ -236,11 +236,11 @@ func TestRaisedIsNotForUnits(t *testing.T) {
 	}{{50 * time.Millisecond, 50000}, {0, 112345}} {
 		u := PendingUnitUpdate{Time: true, Quota: told.quota}
 		if before, after := u.states(raised); after.quota != told.want || before.period == after.period || before.weight == after.weight {
-			t.Errorf("own quota %v: told %+v for %+v", told.quota, after, before)
+			t.Errorf("own quota %v: got %+v for %+v", told.quota, after, before)
 		}
 		u = PendingUnitUpdate{CPUs: true, Quota: told.quota}
 		if before, after := u.states(raised); before.cpuState != after.cpuState {
-			t.Errorf("the CPUs alone: told %+v for %+v", after, before)
+			t.Errorf("the CPUs alone: got %+v for %+v", after, before)
 		}
 	}
 }

@@ -24,7 +24,7 @@ func TestUnits(t *testing.T) {
 	}
 	there := strings.ReplaceAll(Unit, program, self)
 	if out := verify(t, there); out != "" {
-		t.Errorf("systemd-analyze says\n%s", out)
+		t.Errorf("systemd-analyze prints\n%s", out)
 	}
 	if out := verify(t, strings.Replace(there, "ProtectHome=", "ProtectHearth=", 1)); !strings.Contains(out, "ProtectHearth") {
 		t.Errorf("an unknown word passed: %s", out)

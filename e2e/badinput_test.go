@@ -187,7 +187,7 @@ func (l *lab) refuses(t *testing.T, cmd *exec.Cmd, code int, says string) {
 	case got.out != "" || !strings.HasPrefix(line, "candor: ") || strings.Contains(line, "\n") || len(line) > 400:
 		t.Errorf("want one line on standard error, got %q and %q", got.err, got.out)
 	case !strings.Contains(line, says):
-		t.Errorf("said %q, want %q in it", line, says)
+		t.Errorf("got %q, want %q in it", line, says)
 	}
 	if after := l.everything(); !maps.Equal(after, before) {
 		for name := range before {

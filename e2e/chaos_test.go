@@ -62,7 +62,7 @@ func TestKilledAtRandom(t *testing.T) {
 	do(t, c.candor(append([]string{"run", "--class", "flexible"}, play("exit", "0")...)...))
 	for name, r := range c.ps() {
 		if len(r.PIDs) == 0 {
-			t.Errorf("a grant is left that nobody uses: %s %+v", name, r)
+			t.Errorf("an unused grant remains: %s %+v", name, r)
 		}
 		if has, err := c.tree.Group(name).Settings(); err != nil || has.CPUs != r.CPUs {
 			t.Errorf("%s: granted %v, the kernel has %v, %v", name, r.CPUs, has.CPUs, err)

@@ -83,7 +83,7 @@ func TestDockerCompare(t *testing.T) {
 	want := [][3]float64{{usable, all, 0}, {usable, all, 0}, {usable, all, 1}, {1, all, 0}, {1, all, 0}, {1, 1, 0}}
 	for _, r := range report.Runs {
 		if got := [3]float64{r.Values["affinity"], r.Values["cpuinfo"], r.Values["threads"]}; got != want[r.Setup] {
-			t.Errorf("%+v: told %v, want %v", r, got, want[r.Setup])
+			t.Errorf("%+v: got %v, want %v", r, got, want[r.Setup])
 		}
 		if hasQuota := r.Setup == 1 || r.Setup == 2; r.CPU == 0 || hasQuota && r.Periods == 0 {
 			t.Errorf("%+v: want that it used CPU time, and periods of its quota", r)

@@ -23,6 +23,6 @@ func TestImage(t *testing.T) {
 	}
 	d.does("build", "--file", "../deploy/Dockerfile", "--tag", "candor:test", context)
 	if got := d.does("run", "--rm", "--network", "none", "--read-only", "candor:test", "version"); !strings.HasPrefix(got, "candor ") {
-		t.Errorf("it says %q", got)
+		t.Errorf("got %q", got)
 	}
 }

@@ -211,7 +211,7 @@ func TestDockerConsole(t *testing.T) {
 		t.Errorf("%q %v", said[:n], err)
 	}
 	if text, err := os.ReadFile(pidFile); err != nil || string(text) != strconv.Itoa(w.ps()["a"].PID) {
-		t.Errorf("%q %v; candor ps says %d", text, err, w.ps()["a"].PID)
+		t.Errorf("%q %v; candor ps has %d", text, err, w.ps()["a"].PID)
 	}
 	w.does("delete", "--force", "a")
 	w.empty()

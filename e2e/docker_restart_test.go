@@ -27,7 +27,7 @@ func TestDockerRestart(t *testing.T) {
 	// Retained places do not block other containers: all CPUs are available at once.
 	all := strconv.Itoa(d.usable.Count())
 	if got := d.does("run", "--rm", "--network=none", "--runtime=candor", "--cpus="+all, "box", "nproc"); got != all {
-		t.Errorf("all CPUs: nproc says %s", got)
+		t.Errorf("all CPUs: nproc prints %s", got)
 	}
 	d.empty()
 }

@@ -246,7 +246,7 @@ func TestDockerUpdateRace(t *testing.T) {
 		t.Fatal(err)
 	}
 	if got := other.line(t); got != "ready" {
-		t.Errorf("the other said %q", got)
+		t.Errorf("the other: got %q", got)
 	}
 	if a := w.ps()["a"]; a.Limit != 500 {
 		t.Errorf("%+v", a)
@@ -274,7 +274,7 @@ func (l *lab) waits() {
 			}
 		}
 		if time.Now().After(deadline) {
-			l.Fatal("nobody waits for the lock")
+			l.Fatal("no process waits for the lock")
 		}
 	}
 }

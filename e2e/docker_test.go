@@ -14,7 +14,7 @@ func TestDocker(t *testing.T) {
 	d := newDocker(t)
 	d.need(2)
 	if got := d.does("run", "--rm", "--network=none", "--runtime=candor", "--cpus=0.5", "box", "nproc"); got != "1" {
-		t.Errorf("--cpus 0.5: nproc says %s", got)
+		t.Errorf("--cpus 0.5: nproc prints %s", got)
 	}
 	d.empty()
 	id := d.does("run", "-d", "--network=none", "--runtime=candor", "--name=web", "--cpus=1", "-e", "CANDOR_ENV=true", "box", "sleep", "9999")[:12]
@@ -50,7 +50,7 @@ func TestDockerCgroupParent(t *testing.T) {
 		d.does("update", "--cpus="+limit, id)
 		r := d.ps()[id]
 		if got, want := d.sees(id), strings.Join([]string{limit, limit, r.CPUs.String()}, " "); got != want || r.Exclusive != r.CPUs {
-			t.Errorf("limit %s: told %q, want %q; %+v", limit, got, want, r)
+			t.Errorf("limit %s: got %q, want %q; %+v", limit, got, want, r)
 		}
 	}
 	if where := d.does("exec", id, "grep", ":cpuset:", "/proc/1/cgroup"); !strings.Contains(where, d.parent+"-batch/"+id) {
@@ -101,7 +101,7 @@ func (d *docker) check(id string, limit, cpus int) {
 	}
 	count := map[int]string{1: "1", 2: "2"}[cpus]
 	if got, want := d.sees(id), strings.Join([]string{count, count, r.CPUs.String()}, " "); got != want {
-		d.Errorf("told %q, want %q", got, want)
+		d.Errorf("got %q, want %q", got, want)
 	}
 	if row := d.inspect(id, "--during=0"); row.Limit != limit || row.Shown != r.CPUs {
 		d.Errorf("%+v", row)

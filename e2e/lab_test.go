@@ -143,7 +143,7 @@ func (l *lab) start(flags []string, role ...string) *tenant {
 	l.Helper()
 	n := l.launch(l.candor(append(append([]string{"run"}, flags...), play(role...)...)...))
 	if got := n.line(l.T); got != "ready" {
-		l.Fatalf("candor run %v: said %q, want ready", flags, got)
+		l.Fatalf("candor run %v: got %q, want ready", flags, got)
 	}
 	return n
 }

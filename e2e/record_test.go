@@ -77,7 +77,7 @@ func TestRecordCommand(t *testing.T) {
 	// The rest is the program's start and its runtime, which take long on emulated CPUs; the kernel counts a group's time at
 	// its ticks, or those of a thread
 	if used := s.Groups[0].Used.CPU; said < 600*ms || used < said-said/20 || used > 2*said+time.Second {
-		t.Errorf("recorded %v of CPU time, the program says %v", used, said)
+		t.Errorf("recorded %v of CPU time, the program prints %v", used, said)
 	}
 	if got := do(t, l.candor(append([]string{"record", "-o", file}, play("exit", "7")...)...)); got.code != 7 || got.err != "" {
 		t.Errorf("%+v, want exit code 7", got)

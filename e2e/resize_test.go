@@ -16,10 +16,10 @@ func TestResizeNotifies(t *testing.T) {
 	n := l.start([]string{"--cpu", "0.5", "--name", "web", "--on-resize", "signal:HUP"}, "signals")
 	out := l.ok("resize", "web", "--cpu", "1500m")
 	if !strings.Contains(out, "web: limit 500m, CPU ") || !strings.Contains(out, "-> limit 1500m, CPUs ") || !strings.Contains(out, "notified by signal") {
-		t.Errorf("said %q", out)
+		t.Errorf("got %q", out)
 	}
 	if got := n.line(t); got != "hangup 2 2 2" {
-		t.Errorf("the program says %q, want hangup, and 2 CPUs by affinity, sysfs and procfs", got)
+		t.Errorf("the program prints %q, want hangup, and 2 CPUs by affinity, sysfs and procfs", got)
 	}
 	r := l.inspect("web", "--during", "0")
 	if r.CPUs.Count() != 2 || r.Exclusive.Count() != 1 || r.Group.QuotaUs != 150000 || r.Shown != r.CPUs {
@@ -27,7 +27,7 @@ func TestResizeNotifies(t *testing.T) {
 	}
 	l.ok("resize", "web", "--cpu", "1")
 	if got := n.line(t); got != "hangup 1 1 1" {
-		t.Errorf("the program says %q", got)
+		t.Errorf("the program prints %q", got)
 	}
 	if r := l.inspect("web", "--during", "0"); r.Group.QuotaUs != 0 || r.Exclusive.Count() != 1 {
 		t.Errorf("a whole CPU of its own needs no quota: %+v", r)
@@ -46,7 +46,7 @@ func TestResizeExecutes(t *testing.T) {
 	pid := l.ps()["web"].PID
 	out := l.ok("resize", "web", "--cpu", "1500m")
 	if want := fmt.Sprintf("web has 1500m: 2, %d\n", pid); !strings.HasPrefix(out, want) {
-		t.Errorf("said %q, want %q first", out, want)
+		t.Errorf("got %q, want %q first", out, want)
 	}
 	l.start([]string{"--cpu", "0.2", "--name", "bad", "--on-resize", "exec:exit 3"}, "sleep")
 	got := do(t, l.candor("resize", "bad", "--cpu", "0.3"))

@@ -101,7 +101,7 @@ func TestRunView(t *testing.T) {
 		withAffinity(t, &one, func() {
 			got := strings.TrimSpace(l.ok(append([]string{"run", "--cpu", "2"}, play("sees")...)...))
 			if got != "2 2 2" {
-				t.Errorf("started on one CPU: told %q, want 2 2 2", got)
+				t.Errorf("started on one CPU: got %q, want 2 2 2", got)
 			}
 		})
 	}
@@ -217,15 +217,15 @@ func TestRunInContainer(t *testing.T) {
 	outer := []string{"run", "--cpu", "1", "--name", "outer", "--", bin}
 	got := l.ok(append(append(outer, "run", "--cpu", "0.3", "--name", "inner"), play("sees")...)...)
 	if got != "1 1 1\n" {
-		t.Errorf("the inner program is told %q", got)
+		t.Errorf("the inner program gets %q", got)
 	}
 	inside := l.ok(append(outer, "inspect", "web", "-o", "json")...)
 	if want := l.ok("inspect", "web", "-o", "json"); field(inside, "cpus") != field(want, "cpus") || field(inside, "lost") != `""` {
-		t.Errorf("inside candor says\n%swhere it is\n%s", inside, want)
+		t.Errorf("inside, candor prints\n%swhere it is\n%s", inside, want)
 	}
 	for _, command := range [][]string{{"topology"}, {"plan"}, {"setup", "host", "--reserved", "0", "--dry-run"}} {
 		if got, want := l.ok(append(outer, command...)...), l.ok(command...); got != want {
-			t.Errorf("inside, candor %v says\n%soutside\n%s", command, got, want)
+			t.Errorf("inside, candor %v prints\n%soutside\n%s", command, got, want)
 		}
 	}
 	if after := l.ps()["web"]; after.CPUs != before.CPUs || after.State != "running" {
@@ -248,7 +248,7 @@ func TestRunReleaseFails(t *testing.T) {
 	cmd.Stderr = &said
 	n := l.launch(cmd)
 	if got := n.line(t); got != "ready" {
-		t.Fatalf("said %q", got)
+		t.Fatalf("got %q", got)
 	}
 	blocked := l.state + "/.state.json" // where the next state would be written
 	if err := os.MkdirAll(blocked+"/x", 0o755); err != nil {
@@ -259,7 +259,7 @@ func TestRunReleaseFails(t *testing.T) {
 		t.Errorf("exit code %d, want the program's 5", code)
 	}
 	if !strings.Contains(said.String(), "the next operation") || strings.Count(said.String(), "\n") != 1 {
-		t.Errorf("said %q", &said)
+		t.Errorf("got %q", &said)
 	}
 	if err := os.RemoveAll(blocked); err != nil {
 		t.Fatal(err)

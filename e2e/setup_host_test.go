@@ -41,7 +41,7 @@ func TestSetupHost(t *testing.T) {
 		t.Errorf("result %+v", result)
 	}
 	if undo := l.ok("setup", "host", "--undo"); !strings.Contains(undo, "nothing to undo") {
-		t.Errorf("undo says %q", undo)
+		t.Errorf("undo prints %q", undo)
 	}
 	if left, _ := filepath.Glob(filepath.Join(filepath.Dir(l.state), "*.json")); len(left) > 0 {
 		t.Errorf("a dry run left %v", left)

@@ -41,7 +41,7 @@ func TestRunGroupSignal(t *testing.T) {
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
 	n := l.launch(cmd)
 	if got := n.line(t); got != "ready" {
-		t.Fatalf("said %q", got)
+		t.Fatalf("got %q", got)
 	}
 	for _, sig := range []syscall.Signal{unix.SIGUSR1, unix.SIGINT, unix.SIGQUIT} {
 		if err := unix.Kill(-cmd.Process.Pid, sig); err != nil {
@@ -58,7 +58,7 @@ func TestRunGroupSignal(t *testing.T) {
 	}
 	cmd.Process.Signal(unix.SIGTERM)
 	if got, code := n.line(t), n.end(); got != "terminated" || code != 5 {
-		t.Errorf("said %q, exit %d", got, code)
+		t.Errorf("got %q, exit %d", got, code)
 	}
 	l.empty()
 }
@@ -73,7 +73,7 @@ func TestRunOnTerminal(t *testing.T) {
 	n := l.launch(cmd)
 	slave.Close()
 	if got := n.line(t); got != "ready" {
-		t.Fatalf("said %q", got)
+		t.Fatalf("got %q", got)
 	}
 	for _, key := range []struct{ typed, want string }{{"\x03", "SIGINT"}, {"\x1c", "SIGQUIT"}} {
 		if _, err := master.WriteString(key.typed); err != nil {
@@ -90,7 +90,7 @@ func TestRunOnTerminal(t *testing.T) {
 	}
 	n.cmd.Process.Signal(unix.SIGTERM)
 	if got, code := n.line(t), n.end(); got != "terminated" || code != 5 {
-		t.Errorf("said %q, exit %d", got, code)
+		t.Errorf("got %q, exit %d", got, code)
 	}
 	l.empty()
 }
@@ -125,7 +125,7 @@ func TestRunKeepsIgnoredSignals(t *testing.T) {
 	cmd := l.candor(append([]string{"run", "--cpu", "0.5", "--name", "web"}, play("sleep")...)...)
 	n := l.launchIgnoring(cmd, unix.SIGHUP)
 	if got := n.line(t); got != "ready" {
-		t.Fatalf("said %q", got)
+		t.Fatalf("got %q", got)
 	}
 	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", l.ps()["web"].PID))
 	if err != nil {
@@ -171,12 +171,12 @@ func TestRunInterruptedAtEnd(t *testing.T) {
 	cmd.Stderr = &said
 	n := l.launch(cmd)
 	if got := n.line(t); got != "ready" {
-		t.Fatalf("said %q", got)
+		t.Fatalf("got %q", got)
 	}
 	lock := l.lock()
 	cmd.Process.Signal(unix.SIGTERM)
 	if got := n.line(t); got != "terminated" {
-		t.Fatalf("said %q", got)
+		t.Fatalf("got %q", got)
 	}
 	waitsForLock(t, cmd.Process.Pid)
 	cmd.Process.Signal(unix.SIGINT)
@@ -185,7 +185,7 @@ func TestRunInterruptedAtEnd(t *testing.T) {
 	}
 	if !strings.Contains(said.String(), "interrupted while process "+strconv.Itoa(os.Getpid())) ||
 		!strings.Contains(said.String(), "the next operation") || strings.Count(said.String(), "\n") != 1 {
-		t.Errorf("said %q", &said)
+		t.Errorf("got %q", &said)
 	}
 	lock.Close()
 	l.nudge()

@@ -40,7 +40,7 @@ func TestRunWithSystemd(t *testing.T) {
 	}
 	l.ok("resize", "web", "--cpu", "2")
 	if got := n.line(t); got != "hangup 2 2 2" {
-		t.Errorf("the program says %q", got)
+		t.Errorf("the program prints %q", got)
 	}
 	if has, err := tree.Group("web").Settings(); err != nil || has.CPUs != l.ps()["web"].CPUs || has.Quota != 0 {
 		t.Errorf("the kernel has %+v, %v", has, err)

@@ -145,7 +145,7 @@ func (l *lab) confine(name string, b bandwidth.Bandwidth, cpus cpuset.Set, role 
 	}
 	n := l.launch(cmd)
 	if got := n.line(l.T); got != "ready" {
-		l.Fatalf("%v: said %q, want ready", role, got)
+		l.Fatalf("%v: got %q, want ready", role, got)
 	}
 	settings := cgroup.Settings{CPUs: cpus, Quota: b.Quota, Period: b.Period, Burst: b.Burst, Weight: 100000}
 	if err := l.tree.Group(name).Create(settings, cmd.Process.Pid); err != nil {

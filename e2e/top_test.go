@@ -195,7 +195,7 @@ func TestPodNames(t *testing.T) {
 			want = `"namespace":"default","pod":"web","container":"app"`
 		}
 		if out := l.ok(args...); !strings.Contains(out, want) {
-			t.Errorf("%v does not say %s:\n%s", args, want, out)
+			t.Errorf("%v lacks %s:\n%s", args, want, out)
 		}
 	}
 	for _, name := range []string{"web.app-1", "default/web/app", "web/app", "app"} {

@@ -66,10 +66,10 @@ func TestViewMatrix(t *testing.T) {
 func checkCandor(t *testing.T, row string, n int, s sizes) {
 	if e, ok := explained[row]; ok {
 		if want := e.told(s); n != want {
-			t.Errorf("with candor: told %d CPUs, want %d, since it %s", n, want, e.why)
+			t.Errorf("with candor: got %d CPUs, want %d, since it %s", n, want, e.why)
 		}
 	} else if n != s.view() {
-		t.Errorf("with candor: told %d CPUs, the view has %d", n, s.view())
+		t.Errorf("with candor: got %d CPUs, the view has %d", n, s.view())
 	}
 }
 
@@ -97,7 +97,7 @@ func sizesHere(t *testing.T) sizes {
 		s.limit = limit
 	}
 	if s.view() >= s.host {
-		t.Skipf("a limit of %v on a machine of %d CPUs says nothing", s.limit, s.host)
+		t.Skipf("a limit of %v on a machine of %d CPUs has no result", s.limit, s.host)
 	}
 	return s
 }

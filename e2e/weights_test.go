@@ -75,7 +75,7 @@ func (n neighborhood) isAlways() bool { return n.always }
 //	CANDOR_WEIGHTS_ROUNDS=9 go test ./e2e -run TestWeights -v     more neighborhoods and rounds, and a table for the docs
 func TestWeights(t *testing.T) {
 	if os.Getenv("CANDOR_IN_GUEST") != "" {
-		t.Skip("emulated CPUs stand still while others run: what a thread gets there says nothing of the kernel's choice")
+		t.Skip("emulated CPUs stand still while others run: the CPU time of a thread there does not show the choice of the kernel")
 	}
 	rounds, all := 3, false
 	if text := os.Getenv("CANDOR_WEIGHTS_ROUNDS"); text != "" {

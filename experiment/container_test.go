@@ -44,7 +44,7 @@ container) echo '{"StartedAt":"0001-01-01T00:00:00Z","FinishedAt":"0001-01-01T00
 	w := Workload{Image: image, Timeout: 24 * time.Hour}
 	_, err := l.run(context.Background(), &w, &Setup{Kind: None, Copies: 2})
 	if !errors.Is(err, client.ErrRefused) || !strings.Contains(err.Error(), "no such program") {
-		t.Errorf("%v, want what the engine says", err)
+		t.Errorf("%v, want the message of the engine", err)
 	}
 }
 

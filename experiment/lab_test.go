@@ -113,7 +113,7 @@ func startSleeper(t *testing.T) (process *os.Process, guard int) {
 	word := make([]byte, 64)
 	n, _ := out.Read(word)
 	if _, err := fmt.Sscanf(string(word[:n]), "ready <nil> %d", &guard); err != nil {
-		t.Fatalf("it says %q", word[:n])
+		t.Fatalf("got %q", word[:n])
 	}
 	if left := leftOf(placeOf(cmd.Process.Pid)); len(left) < 4 {
 		t.Fatalf("only %v is there while it runs", left)

@@ -53,7 +53,7 @@ all.set()
 			for i, s := range p.Starts {
 				asked := slices.ContainsFunc(s.Sources, func(s probe.Source) bool { return s.Name == "sched_getaffinity" && s.Asked > 0 })
 				if s.Threads != test.threads[i] || !asked {
-					t.Errorf("with %d CPUs: %+v, want %d threads, and the affinity asked", s.CPUs, s, test.threads[i])
+					t.Errorf("with %d CPUs: %+v, want %d threads, and a read of the affinity", s.CPUs, s, test.threads[i])
 				}
 			}
 		})

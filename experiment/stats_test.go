@@ -101,7 +101,7 @@ func TestSignedRankOfMany(t *testing.T) {
 			}
 		}
 		if exact, about := exactTail(ranks, above), normalTail(ranks, above); math.Abs(exact-about) > 0.003 {
-			t.Errorf("%.5f, the approximation says %.5f", exact, about)
+			t.Errorf("%.5f, the approximation is %.5f", exact, about)
 		}
 	}
 }

@@ -55,7 +55,7 @@ func TestAlignmentNeighbors(t *testing.T) {
 		}
 		corner := weights[0]*60000 + weights[1]*60000
 		if bound := p.upperBound(&of); bound < most || (bound-most)*3 > corner-most {
-			t.Errorf("weights %v: %d at most, where the strongest pulls with %d and the corner says %d", weights, bound, most, corner)
+			t.Errorf("weights %v: %d at most, where the strongest pulls with %d and the corner has %d", weights, bound, most, corner)
 		}
 	}
 }

@@ -46,6 +46,6 @@ func TestExpect(t *testing.T) {
 		f.Expect(NoContainer)
 	}
 	if id, _ := f.expectedAt(0); id != NoNode {
-		t.Errorf("nobody is on node %d", id)
+		t.Errorf("no container is on node %d", id)
 	}
 }

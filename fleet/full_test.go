@@ -52,7 +52,7 @@ func sameAsScan(t *testing.T, c *cell, r *fleet.Request) error {
 	t.Helper()
 	want, wantErr := c.Scan(r)
 	if got, err := c.Choose(r); got != want || !errors.Is(err, wantErr) {
-		t.Fatalf("%+v: node %d, %v; the scan says %d, %v", *r, got, err, want, wantErr)
+		t.Fatalf("%+v: node %d, %v; the scan finds %d, %v", *r, got, err, want, wantErr)
 	}
 	return wantErr
 }

@@ -98,7 +98,7 @@ func (h *history) place(r *fleet.Request, seen map[string]int) {
 	want, wantErr := h.fleet.Scan(r)
 	placed, err := h.fleet.Place(h.next, r)
 	if placed.Node != want || !errors.Is(err, wantErr) {
-		h.Fatalf("%+v: on node %d, %v; the scan says %d, %v", *r, placed.Node, err, want, wantErr)
+		h.Fatalf("%+v: on node %d, %v; the scan finds %d, %v", *r, placed.Node, err, want, wantErr)
 	}
 	switch err {
 	case nil:

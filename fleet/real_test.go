@@ -103,7 +103,7 @@ func (r *replay) submit(e *trace.Event) {
 	want, wantErr := r.fleet.Scan(&q)
 	got, err := r.fleet.Place(fleet.ContainerID(e.Container), &q)
 	if got.Node != want || !errors.Is(err, wantErr) {
-		r.Fatalf("%+v: node %d, %v; the scan says %d, %v", q, got.Node, err, want, wantErr)
+		r.Fatalf("%+v: node %d, %v; the scan finds %d, %v", q, got.Node, err, want, wantErr)
 	}
 	if err != nil {
 		r.refused++

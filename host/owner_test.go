@@ -25,7 +25,7 @@ func TestStateRemoved(t *testing.T) {
 		t.Fatalf("%+v, %v", s, err)
 	}
 	if _, err := s.Grant("web"); err == nil || !strings.Contains(err.Error(), "adopts") {
-		t.Errorf("asked for it: %v", err)
+		t.Errorf("on request: %v", err)
 	}
 	l.nudge()
 	l.check("web")

@@ -41,7 +41,7 @@ func TestDirect(t *testing.T) {
 					handles[op.request.ID] = handle
 				}
 				if cost != would || wouldErr != directErr || (err == nil) != (directErr == nil) || err != nil && !errors.Is(err, directErr) {
-					rt.Fatalf("%v: Cost says %+v, %v; Place %+v, %v; Plan %v", op, would, wouldErr, cost, directErr, err)
+					rt.Fatalf("%v: Cost returns %+v, %v; Place %+v, %v; Plan %v", op, would, wouldErr, cost, directErr, err)
 				}
 			} else {
 				handle, ok := handles[op.request.ID]
@@ -157,7 +157,7 @@ func TestPlanStaleAfterSharedScratch(t *testing.T) {
 			t.Fatal(err)
 		}
 		if err := node.Commit(plan); clone != (err == nil) || !clone && !errors.Is(err, hybrid.ErrStalePlan) {
-			t.Errorf("cloned %v: commit says %v", clone, err)
+			t.Errorf("cloned %v: commit returns %v", clone, err)
 		}
 	}
 	if g, ok := node.Grant("web"); !ok || g.CPUs.Count() != 2 {

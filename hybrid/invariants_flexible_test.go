@@ -37,7 +37,7 @@ func (s state) checkFlexible() error {
 		byDomain[in] = g
 	}
 	if g, ok := byDomain[domain{cpus: s.machine.Online}]; ok && g.CPUs != s.flexible {
-		return fmt.Errorf("flexible %s has CPUs %v, the node says %v", g.ID, g.CPUs, s.flexible)
+		return fmt.Errorf("flexible %s has CPUs %v, the node has %v", g.ID, g.CPUs, s.flexible)
 	}
 	return nil
 }
@@ -115,7 +115,7 @@ func (s state) checkShared() error {
 		}
 	}
 	if s.shared != want {
-		return fmt.Errorf("shared time %v, the node says %v", want, s.shared)
+		return fmt.Errorf("shared time %v, the node has %v", want, s.shared)
 	}
 	return nil
 }

@@ -258,7 +258,7 @@ func (s state) checkCapacity() error {
 		}
 	}
 	if s.sensitive != sensitive {
-		return fmt.Errorf("sensitive limits sum to %v, the node says %v", sensitive, s.sensitive)
+		return fmt.Errorf("sensitive limits sum to %v, the node has %v", sensitive, s.sensitive)
 	}
 	capacity := hybrid.Milli(1000 * s.usable.Count())
 	if s.shrunk {

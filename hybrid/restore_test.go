@@ -206,7 +206,7 @@ func TestRepair(t *testing.T) {
 	lost := stateOf(small, flatMachine(4), o)
 	i := slices.IndexFunc(lost.grants, func(g hybrid.Grant) bool { return g.Lost == cpuset.Of(0) })
 	if i < 0 {
-		t.Fatalf("nobody lost CPU 0\n%v", lost)
+		t.Fatalf("no grant lost CPU 0\n%v", lost)
 	}
 	id, other := lost.grants[i].ID, lost.grants[1-i].ID
 	_, err := small.PlanRepair(id)

@@ -74,15 +74,15 @@ func checkSummary(t *rapid.T, node *hybrid.Node, r *hybrid.Request) (hybrid.Verd
 			got.NUMAs, got.L3s, got.Splits = want.NUMAs, want.L3s, want.Splits
 		}
 		if err != nil || got != want {
-			t.Fatalf("%+v on %+v: quote %+v; the node says %+v, %v", *r, s, got, want, err)
+			t.Fatalf("%+v on %+v: quote %+v; the node has %+v, %v", *r, s, got, want, err)
 		}
 	case hybrid.NotDirect:
 		if err == nil && want.Direct {
-			t.Fatalf("%+v on %+v: not direct; the node says %+v", *r, s, want)
+			t.Fatalf("%+v on %+v: not direct; the node has %+v", *r, s, want)
 		}
 	case hybrid.Refused:
 		if err == nil {
-			t.Fatalf("%+v on %+v: refused; the node says %+v", *r, s, want)
+			t.Fatalf("%+v on %+v: refused; the node has %+v", *r, s, want)
 		}
 	}
 	if err == nil && r.Policy == hybrid.Strict && r.Class == hybrid.Sensitive && r.IsPlain() && node.Algorithm() == hybrid.Candor && int32(r.Limit) > s.Figures().MaxStrictLimit {
@@ -147,7 +147,7 @@ func TestSummaryNotDirect(t *testing.T) {
 				t.Errorf("verdict %d, want %d", verdict, test.verdict)
 			}
 			if q, err := node.Quote(&r); err != test.err || err == nil && (q.Direct || q.Moves != 1) {
-				t.Errorf("the node says %+v, %v; want %v", q, err, test.err)
+				t.Errorf("the node has %+v, %v; want %v", q, err, test.err)
 			}
 		})
 	}

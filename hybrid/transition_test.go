@@ -13,7 +13,7 @@ func checkTransition(op operation, plan *hybrid.Plan, before, after state) error
 		return fmt.Errorf("a plan of kind %v", plan.Op)
 	}
 	if plan.SharedBefore != before.shared || plan.Shared != after.shared {
-		return fmt.Errorf("plan tells shared time %v -> %v, is %v -> %v", plan.SharedBefore, plan.Shared, before.shared, after.shared)
+		return fmt.Errorf("the plan has the shared time %v -> %v, is %v -> %v", plan.SharedBefore, plan.Shared, before.shared, after.shared)
 	}
 	if err := checkOwn(op, plan, before, after); err != nil {
 		return err
@@ -23,7 +23,7 @@ func checkTransition(op operation, plan *hybrid.Plan, before, after state) error
 		return err
 	}
 	if bound := maxMoves(op, before.options); moved > plan.Moves || plan.Moves > bound {
-		return fmt.Errorf("%d moves, the plan tells %d, at most %d are allowed", moved, plan.Moves, bound)
+		return fmt.Errorf("%d moves, the plan has %d, at most %d are allowed", moved, plan.Moves, bound)
 	}
 	if before.options.Algorithm == hybrid.Paper && plan.Moves > 0 {
 		return fmt.Errorf("%d moves under paper", plan.Moves)
@@ -69,7 +69,7 @@ func checkOwn(op operation, plan *hybrid.Plan, before, after state) error {
 		}
 	default:
 		if is != was || grantString(plan.Before) != grantString(before.grants[was]) {
-			return fmt.Errorf("the plan tells of %s before, position %d -> %d", grantString(plan.Before), was, is)
+			return fmt.Errorf("the plan has %s before, position %d -> %d", grantString(plan.Before), was, is)
 		}
 	}
 	if grantString(plan.Grant) != grantString(after.grants[is]) {

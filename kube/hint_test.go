@@ -14,7 +14,7 @@ func TestHint(t *testing.T) {
 		t.Errorf("%s, want %s", text, want)
 	}
 	if a, err := Parse(map[string]string{HintKey: text}); err != nil || !reflect.DeepEqual(a, Annotations{}) {
-		t.Errorf("%+v, %v: want nothing said", a, err)
+		t.Errorf("%+v, %v: want no value", a, err)
 	}
 	if got, err := ParseHint(text); err != nil || !reflect.DeepEqual(got, h) {
 		t.Errorf("%+v, %v; want %+v", got, err, h)

@@ -108,7 +108,7 @@ func TestResolveOrder(t *testing.T) {
 		}
 	}
 	if got := Resolve(Annotations{}, "web", Settings{}, Settings{}); got != (Settings{}) {
-		t.Errorf("nobody said anything: %+v", got)
+		t.Errorf("without settings: %+v", got)
 	}
 }
 

@@ -22,7 +22,7 @@ func TestAddress(t *testing.T) {
 			t.Errorf("%q: %q, %v; want %q", test.in, got, err, test.want)
 		}
 		if err != nil && !strings.Contains(err.Error(), "must be a port") {
-			t.Errorf("%q: %v does not say what is accepted", test.in, err)
+			t.Errorf("%q: %v does not have the accepted values", test.in, err)
 		}
 	}
 }

@@ -208,7 +208,7 @@ func TestUnreadableContainers(t *testing.T) {
 	b.fault["log"] = errors.New("input/output error")
 	b.shows(t, `!candor_container_cpus{class="flexible"`, `candor_container_cpus{class="sensitive",container="job",namespace="",pod=""} 2`)
 	if !strings.Contains(b.log.String(), "container=log error=\"input/output error\"") {
-		t.Errorf("not said: %q", b.log)
+		t.Errorf("not in the log: %q", b.log)
 	}
 }
 
@@ -217,7 +217,7 @@ func TestUnreadableState(t *testing.T) {
 	b.broken = errors.New("state /run/candor/state.json: not JSON")
 	b.shows(t, `candor_state_readable 0`, `!candor_cpus`, `!candor_container_cpus`, `candor_drift_repairs_total 0`)
 	if !strings.Contains(b.log.String(), "not JSON") {
-		t.Errorf("not said: %q", b.log)
+		t.Errorf("not in the log: %q", b.log)
 	}
 }
 

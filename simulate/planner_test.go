@@ -82,7 +82,7 @@ func TestTarget(t *testing.T) {
 			t.Errorf("%s: meets is %v", test.text, !test.meets)
 		}
 		if test.says != "" && target.String() != test.says {
-			t.Errorf("%q says %q, want %q", test.text, target, test.says)
+			t.Errorf("%q parses to %q, want %q", test.text, target, test.says)
 		}
 	}
 	for _, text := range []string{"", "s", "s>5%", "x<5%", "s<", "s<-1", "s<101%", "s<NaN", "s=5%", "s<0", "s<5%,", "s<<5%", "s==0"} {
@@ -173,7 +173,7 @@ func FuzzParseTarget(f *testing.F) {
 			return
 		}
 		if again, err := simulate.ParseTarget(target.String()); err != nil || again.String() != target.String() {
-			t.Fatalf("%q says %q, which says %q: %v", text, target, again, err)
+			t.Fatalf("%q parses to %q, which parses to %q: %v", text, target, again, err)
 		}
 	})
 }

@@ -45,7 +45,7 @@ func TestReadHostAgreesWithLscpu(t *testing.T) {
 		}
 		for i, want := range [][]cpuset.Set{cores, sockets, nodes} {
 			if !slices.Equal(got[i], want) {
-				t.Errorf("%s: %v, lscpu says %v", [...]string{"cores", "sockets", "nodes"}[i], got[i], want)
+				t.Errorf("%s: %v, lscpu prints %v", [...]string{"cores", "sockets", "nodes"}[i], got[i], want)
 			}
 		}
 		return

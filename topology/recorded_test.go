@@ -126,13 +126,13 @@ func compareDistances(t *testing.T, m *Machine, want *lstopoView) {
 			if d, ok := want.distances[[2]int{from.ID, m.Nodes[j].ID}]; ok {
 				compared++
 				if got != d {
-					t.Errorf("distance from node %d to %d: %d, lstopo says %d", from.ID, m.Nodes[j].ID, got, d)
+					t.Errorf("distance from node %d to %d: %d, lstopo has %d", from.ID, m.Nodes[j].ID, got, d)
 				}
 			}
 		}
 	}
 	if compared != len(want.distances) {
-		t.Errorf("compared %d distances, lstopo tells %d", compared, len(want.distances))
+		t.Errorf("compared %d distances, lstopo has %d", compared, len(want.distances))
 	}
 }
 
@@ -152,7 +152,7 @@ func compareKinds(t *testing.T, m *Machine, want *lstopoView) {
 			}
 		}
 		if kind.maxMHz != 0 && lowest.maxMHz != kind.maxMHz || kind.capacity != 0 && lowest.capacity != kind.capacity {
-			t.Errorf("CPUs %v: at least %d MHz and capacity %d, lstopo says %d and %d",
+			t.Errorf("CPUs %v: at least %d MHz and capacity %d, lstopo has %d and %d",
 				kind.cpus, lowest.maxMHz, lowest.capacity, kind.maxMHz, kind.capacity)
 		}
 	}

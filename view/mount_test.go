@@ -84,7 +84,7 @@ func checkAnswers(t *testing.T, got, before map[string]string, cpus cpuset.Set) 
 			}
 		}
 		if answer != want {
-			t.Errorf("%s says %q, want %q", name, answer, want)
+			t.Errorf("%s prints %q, want %q", name, answer, want)
 		}
 	}
 }

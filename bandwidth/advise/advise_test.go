@@ -202,7 +202,7 @@ func TestCheapest(t *testing.T) {
 	}
 	target, _ := ParseTarget("delay-p99<1ms")
 	if best, ok := Cheapest(outcomes[1:2], target); ok || best.Option != outcomes[1].Option {
-		t.Errorf("%v is said to meet %s", best, target)
+		t.Errorf("%v counts as meeting %s", best, target)
 	}
 }
 

@@ -83,7 +83,7 @@ func TestPodRow(t *testing.T) {
 	}
 	for _, want := range []string{"name       default/web-0/app\n", "id         web-0.app-1\n"} {
 		if !strings.Contains(report.String(), want) {
-			t.Errorf("inspect does not say %q:\n%s", want, &report)
+			t.Errorf("inspect lacks %q:\n%s", want, &report)
 		}
 	}
 }

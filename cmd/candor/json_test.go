@@ -185,11 +185,11 @@ func TestState(t *testing.T) {
 		t.Fatal(err)
 	}
 	if !strings.Contains(b.String(), "single-numa: its CPUs are not so") {
-		t.Errorf("inspect does not say that the wish is not kept:\n%s", &b)
+		t.Errorf("inspect does not show that the topology policy is not met:\n%s", &b)
 	}
 	b.Reset()
 	if err := writeInspection(&b, newInspection(&lost, &host.ContainerState{}, 0)); err != nil || !strings.Contains(b.String(), "CPU 3: the machine has none") {
-		t.Errorf("inspect does not say what is lost: %v\n%s", err, &b)
+		t.Errorf("inspect does not show the lost CPUs: %v\n%s", err, &b)
 	}
 }
 

@@ -56,7 +56,7 @@ func TestLoadFails(t *testing.T) {
 		return code, out, errOut, string(content)
 	}
 	if code, out, errOut, text := run("http://127.0.0.1:1/"); code != 1 || out != "" || !strings.Contains(errOut, "no call was answered") || text != "old" {
-		t.Errorf("nobody answers: exit %d, %q, %q; the file has %.20q", code, out, errOut, text)
+		t.Errorf("without an answer: exit %d, %q, %q; the file has %.20q", code, out, errOut, text)
 	}
 	code, out, errOut, text := run(s.URL)
 	if code != 1 || !strings.Contains(out, `"count": 1,`) || !strings.Contains(errOut, "calls failed, the first: ") || !strings.Contains(errOut, "418") || !strings.Contains(text, "Percentile") {

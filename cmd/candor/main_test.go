@@ -108,7 +108,7 @@ func TestPlan(t *testing.T) {
 		t.Errorf("%d, %s%s", code, out, errOut)
 	}
 	if strings.Contains(out, "explain") {
-		t.Error("explain was not asked for")
+		t.Error("explain was not requested")
 	}
 	if _, out, _ := command(t, web, append(machine, "-o", "json", "--explain")...); !strings.Contains(out, `"explain":[{"kind":`) {
 		t.Errorf("no explanation: %s", out)

@@ -45,7 +45,7 @@ func TestSimulateJSON(t *testing.T) {
 	}
 	for key, want := range map[string]any{"coresOfLargest": 16.0, "overcommit": 1.0, "atStart": "placed by the scheduler, in the trace's order", "seed": 1.0} {
 		if got.Setting[key] != want {
-			t.Errorf("setting says %s %v, want %v", key, got.Setting[key], want)
+			t.Errorf("setting has %s %v, want %v", key, got.Setting[key], want)
 		}
 	}
 }

@@ -70,7 +70,7 @@ func (c *census) check() {
 		}
 		for _, f := range facts {
 			if got, known := granted["default/"+f.name]; !known || got != f.has.CPUs {
-				c.Errorf("%s has the CPUs %v, the state says %v (%v)", f.name, f.has.CPUs, got, known)
+				c.Errorf("%s has the CPUs %v, the state has %v (%v)", f.name, f.has.CPUs, got, known)
 			}
 		}
 	})

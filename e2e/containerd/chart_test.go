@@ -227,7 +227,7 @@ func TestChart(t *testing.T) {
 	c := l.startChart()
 	rights := c.exec("grep", "-E", "^(CapEff|NoNewPrivs|Seccomp):", "/proc/self/status")
 	if rights != "CapEff:\t0000000000080020\nNoNewPrivs:\t1\nSeccomp:\t2" { // CAP_KILL, CAP_SYS_PTRACE
-		t.Errorf("it has other rights than the chart says:\n%s", rights)
+		t.Errorf("it has other rights than in the chart:\n%s", rights)
 	}
 	if said := c.exec("sh", "-c", "echo >/file"); !strings.Contains(said, "Read-only file system") {
 		t.Errorf("it can write to its own root: %s", said)
@@ -258,7 +258,7 @@ func TestChart(t *testing.T) {
 	}
 	c.wants(of("candor_container_view_mismatch", web, "sensitive"), 0)
 	if said := c.said(); strings.Contains(said, "level=ERROR") || strings.Contains(said, "cannot read") || strings.Contains(said, "cannot be read") {
-		t.Errorf("it said:\n%s", said)
+		t.Errorf("the log:\n%s", said)
 	}
 }
 

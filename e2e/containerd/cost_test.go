@@ -177,7 +177,7 @@ func (m *metered) creation(kind costKind) (c creation) {
 	time.Sleep(100 * time.Millisecond) // later work of the plugin belongs to this container too
 	c.used = m.plugin.onCPU() - ran
 	if c.waited = m.waitedSoFar() - before; (c.waited > 0) != (m.plugin != nil) {
-		m.Fatalf("containerd says that it waited %v for its plugin", c.waited)
+		m.Fatalf("containerd waited %v for its plugin", c.waited)
 	}
 	if err := p.remove(); err != nil {
 		m.Fatal(err)

@@ -104,6 +104,6 @@ func (c *container) sees() {
 		}
 	}
 	if online := said[len(counters)]; c.cpus() == before && online != before.String() { // else its fraction has moved meanwhile
-		c.Errorf("%s: its file says that %s are online, its cpuset is %s", c.name, online, before.String())
+		c.Errorf("%s: its file has %s, its cpuset is %s", c.name, online, before.String())
 	}
 }

@@ -110,7 +110,7 @@ func (p *servedPod) settles(when string, limit, weight hybrid.Milli) {
 	}
 	said := (&container{pod: &pod{lab: p.lab}, name: "app", id: p.app}).exec("nproc")
 	if want := (limit + 999) / 1000; said != string(rune('0'+want)) {
-		p.Errorf("%s: nproc says %s, want %d", when, said, want)
+		p.Errorf("%s: nproc prints %s, want %d", when, said, want)
 	}
 }
 

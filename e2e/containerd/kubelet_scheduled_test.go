@@ -51,7 +51,7 @@ func newChain(t *testing.T) *chain {
 	l.Cleanup(func() {
 		c.scheduler.kill()
 		if l.Failed() {
-			l.Logf("the scheduler said:\n%s", last(c.scheduler.said(), 4000))
+			l.Logf("log of the scheduler:\n%s", last(c.scheduler.said(), 4000))
 		}
 	})
 	return c

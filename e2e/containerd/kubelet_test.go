@@ -48,7 +48,7 @@ func startKubelet(l *lab, more string, flags ...string) *kubelet {
 	l.Cleanup(func() {
 		k.daemon.kill()
 		if l.Failed() {
-			l.Logf("the kubelet said:\n%s", last(k.daemon.said(), 8000))
+			l.Logf("log of the kubelet:\n%s", last(k.daemon.said(), 8000))
 		}
 	})
 	return k
@@ -203,7 +203,7 @@ func TestKubelet(t *testing.T) {
 		t.Errorf("restarted it has %+v, and had %+v", now.has, web.has)
 	}
 	if said := (&container{pod: &pod{lab: k.lab}, name: "web", id: id}).exec("nproc"); said != "1" {
-		t.Errorf("nproc says %s", said)
+		t.Errorf("nproc prints %s", said)
 	}
 	// Without an API server another limit is another pod.
 	k.manifest("part", 500, sensitivePod)

@@ -233,7 +233,7 @@ func (l *lab) wait(what string, of *daemon, is func() bool) {
 	l.Helper()
 	for end := time.Now().Add(time.Minute); !is(); time.Sleep(20 * time.Millisecond) {
 		if time.Now().After(end) {
-			l.Fatalf("waited a minute for %s, which said:\n%s", what, of.said())
+			l.Fatalf("waited a minute for %s, its log:\n%s", what, of.said())
 		}
 	}
 }

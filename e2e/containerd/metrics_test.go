@@ -31,7 +31,7 @@ func (l *lab) newProber(log string) *prober {
 	l.Helper()
 	found := served.FindStringSubmatch(log)
 	if found == nil {
-		l.Fatalf("not said where metrics are served:\n%s", log)
+		l.Fatalf("the log has no address of the metrics:\n%s", log)
 	}
 	return &prober{l, found[1]}
 }

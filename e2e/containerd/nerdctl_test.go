@@ -45,7 +45,7 @@ func TestNerdctl(t *testing.T) {
 		}
 		rows, err := w.run(w.candor, "ps")
 		if got := does("exec", "web", "busybox", "nproc"); got != step.cpus || err != nil || !strings.Contains(rows, "\n"+id[:12]+"  sensitive ") {
-			t.Errorf("%v: nproc says %s, want %s; %v\n%s", step.args, got, step.cpus, err, rows)
+			t.Errorf("%v: nproc prints %s, want %s; %v\n%s", step.args, got, step.cpus, err, rows)
 		}
 	}
 	does("rm", "-f", "web")

@@ -77,7 +77,7 @@ func TestResize(t *testing.T) {
 	if err := web.resize(1000000); err == nil {
 		t.Error("a thousand CPUs were not refused")
 	} else if !strings.Contains(err.Error(), "candor: container web") {
-		t.Errorf("the refusal does not say why: %v", err)
+		t.Errorf("the refusal has no reason: %v", err)
 	}
 	if got := web.cpus(); got != before {
 		t.Errorf("refused, it has %v; had %v", got, before)
@@ -106,7 +106,7 @@ func TestRefusals(t *testing.T) {
 	p := must[*pod](t)(l.newPod(1000, 500, sensitivePod))
 	must[*container](t)(p.run("web", 1000, 500, false))
 	if said := l.plugin.said(); !strings.Contains(said, "treated as flexible") || !strings.Contains(said, "500m is not its limit, 1") {
-		t.Errorf("not said why it is flexible:\n%s", said)
+		t.Errorf("the log has no reason for the class flexible:\n%s", said)
 	}
 }
 

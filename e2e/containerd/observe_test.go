@@ -30,7 +30,7 @@ func TestObserve(t *testing.T) {
 		`msg="would refuse" container=default/` + huge.pod.name + "/huge",
 	} {
 		if said := l.plugin.said(); !strings.Contains(said, want) {
-			t.Errorf("not said: %s\n%s", want, said)
+			t.Errorf("not in the log: %s\n%s", want, said)
 		}
 	}
 	given := map[*container]cgroup.Settings{}

@@ -210,7 +210,7 @@ func (w *worker) look() error {
 	default:
 		before := ctr.cpus()
 		if said := ctr.exec("nproc"); ctr.cpus() == before && said != strconv.Itoa(before.Count()) {
-			w.Errorf("%s, CPUs %v: nproc says %s", ctr.pod.name, before, said)
+			w.Errorf("%s, CPUs %v: nproc prints %s", ctr.pod.name, before, said)
 		}
 	}
 	return nil

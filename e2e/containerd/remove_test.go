@@ -116,7 +116,7 @@ func (l *lab) clear() {
 	defer cancel()
 	list, err := l.cri.ListPodSandbox(ctx, &cri.ListPodSandboxRequest{})
 	if err != nil {
-		l.Errorf("%v; containerd said:\n%s", err, l.engine.said())
+		l.Errorf("%v; log of containerd:\n%s", err, l.engine.said())
 	}
 	for _, p := range list.GetItems() {
 		if err := l.removeSandbox(ctx, p.Id); err != nil {
@@ -126,7 +126,7 @@ func (l *lab) clear() {
 	if l.plugin != nil {
 		l.plugin.kill()
 		if l.Failed() {
-			l.Logf("candor nri said:\n%s\ncontainerd said at last:\n%s", l.plugin.said(), last(l.engine.said(), 3000))
+			l.Logf("log of candor nri:\n%s\nend of the log of containerd:\n%s", l.plugin.said(), last(l.engine.said(), 3000))
 		}
 	}
 	l.conn.Close()

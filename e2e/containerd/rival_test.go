@@ -74,7 +74,7 @@ func TestConflictingPluginAtCreation(t *testing.T) {
 			r := l.newRival(test.index, "0")
 			refused := must[*pod](t)(l.newPod(200, 200, sensitivePod))
 			if _, err := refused.run("app", 200, 200, true); err == nil || !strings.Contains(err.Error(), test.want) || strings.Contains(err.Error(), "\n") {
-				t.Errorf("it is not refused by the line that says why, but: %v", err)
+				t.Errorf("it is refused for another reason: %v", err)
 			}
 			c.unmoved(had)
 			r.stub.Stop()

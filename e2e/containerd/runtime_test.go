@@ -77,7 +77,7 @@ func TestRuntime(t *testing.T) {
 	does(append(start, "--cpus", "1.5", busybox, "web", "sleep", "9999")...)
 	does(append(start, "--cpus", "0.3", "--annotation", "candor.dev/class=flexible", busybox, "log", "sleep", "9999")...)
 	if got := does("task", "exec", "--exec-id", "x", "web", "busybox", "nproc"); got != "2" {
-		t.Errorf("nproc says %s", got)
+		t.Errorf("nproc prints %s", got)
 	}
 	rows, err := w.run(w.candor, "ps")
 	if err != nil || !strings.Contains(rows, "\nweb   sensitive  1500m ") || !strings.Contains(rows, "\nlog   flexible   300m ") {

@@ -42,7 +42,7 @@ func TestRuntimeClass(t *testing.T) {
 			t.Errorf("%s: want %q: %v\n%s", handler, want, err, rows)
 		}
 		if got := app.exec("busybox", "nproc"); got != "2" {
-			t.Errorf("%s: nproc says %s", handler, got)
+			t.Errorf("%s: nproc prints %s", handler, got)
 		}
 		if err := p.remove(); err != nil {
 			t.Fatal(err)

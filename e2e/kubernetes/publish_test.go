@@ -218,7 +218,7 @@ func TestPublishAsAnother(t *testing.T) {
 	m.publish(p, "victim", agentOf(t, p, "liar"))
 	eventually(t, "the refusal is counted", func() bool { return m.metric(`candor_report_failures_total{reason="forbidden"}`) > 0 })
 	if log := m.log(); !strings.Contains(log, "only the agent of node victim writes its NodeCPU, not that of liar") {
-		t.Error("the log does not say why")
+		t.Error("the log has no reason")
 	}
 	if code, _ := p.try("GET", nodeCPUs+"/victim", adminToken, nil); code != http.StatusNotFound {
 		t.Errorf("the victim has a report: %d", code)

@@ -50,7 +50,7 @@ func TestObserver(t *testing.T) {
 			t.Errorf("%s: answered %+v, %+v, %v", test.ctr.Name, a, updates, err)
 		}
 		if said := l.log.String(); !strings.Contains(said, test.want) || strings.Count(said, "would") != 1 {
-			t.Errorf("%s: said %s; want %s", test.ctr.Name, said, test.want)
+			t.Errorf("%s: got %s; want %s", test.ctr.Name, said, test.want)
 		}
 	}
 }
@@ -77,7 +77,7 @@ func TestObservedLife(t *testing.T) {
 		t.Errorf("update: %+v, %v", updates, err)
 	}
 	if said := l.log.String(); !strings.Contains(said, `msg="would resize"`) || !strings.Contains(said, "limit=400m") {
-		t.Errorf("update: said %s", said)
+		t.Errorf("update: got %s", said)
 	}
 	if err := o.Repair(ctx); err != nil {
 		t.Error(err)

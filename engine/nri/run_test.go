@@ -70,7 +70,7 @@ func TestWaitsForTheRuntime(t *testing.T) {
 		t.Helper()
 		for end := time.Now().Add(time.Minute); !strings.Contains(log.String(), what); time.Sleep(time.Millisecond) {
 			if time.Now().After(end) {
-				t.Fatalf("not said: %q\n%s", what, log)
+				t.Fatalf("not in the log: %q\n%s", what, log)
 			}
 		}
 	}
@@ -90,7 +90,7 @@ func TestWaitsForTheRuntime(t *testing.T) {
 	listener.Close()
 	wait("connection refused")
 	if !strings.Contains(log.String(), "start the runtime, enable NRI") {
-		t.Errorf("not said what to check:\n%s", log)
+		t.Errorf("the log has no remedy:\n%s", log)
 	}
 	cancel()
 	if err := <-ended; err != nil {

@@ -62,7 +62,7 @@ func TestSyncContinuesAfterPreserve(t *testing.T) {
 			t.Errorf("process %d: %v", pid, err)
 		}
 		if !strings.Contains(l.log.String(), "cannot reserve the CPUs") {
-			t.Errorf("process %d: not said: %s", pid, l.log)
+			t.Errorf("process %d: not in the log: %s", pid, l.log)
 		}
 		if kept, _ := os.ReadDir(filepath.Join(l.dir, "state", "preserved")); len(kept) > 0 {
 			t.Errorf("process %d: kept while the plugin runs", pid)
@@ -90,7 +90,7 @@ func TestSyncContinuesAfterBadLimit(t *testing.T) {
 		t.Fatal(err)
 	}
 	if said := l.log.String(); !strings.Contains(said, "cannot adopt a running container") || !strings.Contains(said, "must be at least 100m with a period of 10ms") {
-		t.Errorf("not said: %s", said)
+		t.Errorf("not in the log: %s", said)
 	}
 	if g := l.grant(pod, c); g == nil || g.Limit != 500 {
 		t.Errorf("it has %+v, want what it had", g)
@@ -148,7 +148,7 @@ func TestPreservedWithoutCPUs(t *testing.T) {
 			t.Fatal(err)
 		}
 		if said := l.log.String(); !strings.Contains(said, "container=default/kept/app") || !strings.Contains(said, "of default/web/app") {
-			t.Errorf("%s: not said whose CPUs it runs on: %s", what, said)
+			t.Errorf("%s: the log does not have the CPUs it runs on: %s", what, said)
 		}
 	}
 	other := sensitivePod()
@@ -158,7 +158,7 @@ func TestPreservedWithoutCPUs(t *testing.T) {
 		l.log.Reset()
 		l.create(other, l.container("app", "other1", 100000))
 		if said := l.log.String(); strings.Contains(said, "also run on the exclusive CPUs") != want {
-			t.Errorf("want it said: %v; said: %s", want, said)
+			t.Errorf("want in the log: %v; log: %s", want, said)
 		}
 		if err := l.StopPodSandbox(ctx, other); err != nil {
 			t.Fatal(err)

@@ -125,7 +125,7 @@ func TestSolveIsExact(t *testing.T) {
 			rt.Fatalf("%+v costs %d (capacities kept: %v); want %d", *solution, cost, ok, want)
 		}
 		if got := map[Goal]int64{Nodes: int64(solution.Used), Sharing: solution.Shared}[goal]; got != cost {
-			rt.Fatalf("%+v says %d, want %d", *solution, got, cost)
+			rt.Fatalf("%+v costs %d, want %d", *solution, got, cost)
 		}
 		if solution.Shared != wantShared || !solution.SharesLeast {
 			rt.Fatalf("%+v shares %d, with as many nodes %d will do", *solution, solution.Shared, wantShared)

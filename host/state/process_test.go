@@ -15,7 +15,7 @@ func TestAlive(t *testing.T) {
 	}
 	for _, gone := range []Process{{}, {PID: -1}, {self.PID, self.Start + 1}, {1 << 30, self.Start}, dead(t)} {
 		if gone.Alive() {
-			t.Errorf("%+v is said to live", gone)
+			t.Errorf("%+v counts as living", gone)
 		}
 	}
 	child := exec.Command("true")
@@ -33,7 +33,7 @@ func TestAlive(t *testing.T) {
 	out.Read(make([]byte, 1)) // the end
 	for begin := time.Now(); zombie.Alive(); time.Sleep(time.Millisecond) {
 		if time.Since(begin) > time.Minute {
-			t.Fatal("a zombie is said to live")
+			t.Fatal("a zombie counts as living")
 		}
 	}
 	child.Wait()

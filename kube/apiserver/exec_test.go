@@ -151,7 +151,7 @@ func FuzzExecCredential(f *testing.F) {
 	f.Fuzz(func(t *testing.T, text string) {
 		c, err := parseCredential([]byte(text), execVersions[0])
 		if err == nil && c.token == "" && c.certificate == nil {
-			t.Errorf("%q: nobody in particular", text)
+			t.Errorf("%q: an unnamed user", text)
 		}
 		if err != nil && strings.ContainsAny(err.Error(), "\n\r") {
 			t.Errorf("more than one line: %q", err)

@@ -198,9 +198,9 @@ func FuzzKubeconfig(f *testing.F) {
 			case !strings.HasPrefix(a.url, "https://"):
 				t.Errorf("%q: a token would go to %q", text, a.url)
 			case a.token == "" && a.tokenFile == "" && a.tls.GetClientCertificate == nil:
-				t.Errorf("%q: nobody in particular", text)
+				t.Errorf("%q: an unnamed user", text)
 			case !attended && (a.program != nil || a.tls.InsecureSkipVerify):
-				t.Errorf("%q: nobody is there", text)
+				t.Errorf("%q: no user", text)
 			}
 		}
 	})

@@ -103,7 +103,7 @@ func TestRewind(t *testing.T) {
 	c.Report("n", 500, free, start)
 	wants(t, c, "n", p, "")
 	if !c.FitsAfterReport("n", 0, p) {
-		t.Error("nobody is told of the report")
+		t.Error("no waiting pod is woken by the report")
 	}
 	c.Report("n", 501, reportOf(t, full), start)
 	wants(t, c, "n", p, "no capacity (1 CPU missing)")

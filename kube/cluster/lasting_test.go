@@ -143,7 +143,7 @@ func TestNodeWithoutReport(t *testing.T) {
 	c.Report("n", before+1, reportOf(t, agent), start)
 	wants(t, c, "n", next, "")
 	if !c.FitsAfterReport("n", before, next) {
-		t.Error("nobody is told that the node reports again")
+		t.Error("no waiting pod is woken when the node reports again")
 	}
 }
 

@@ -78,7 +78,7 @@ func (w *world) reserve(rt *rapid.T) {
 	fits := w.c.Fits("n", p)
 	grants, refusal := w.c.Reserve("n", p, start)
 	if (fits == nil) != (refusal == nil) || refusal == nil && len(grants) != len(p.lasting) {
-		rt.Fatalf("Fits says %v, Reserve %v with %v", fits, refusal, grants)
+		rt.Fatalf("Fits returns %v, Reserve %v with %v", fits, refusal, grants)
 	}
 	if refusal == nil {
 		w.live[p.UID] = p
@@ -108,7 +108,7 @@ func (w *world) await(rt *rapid.T) {
 	}
 	fits := w.c.Fits("n", p)
 	if _, refusal := w.c.Reserve("n", p, start); (fits == nil) != (refusal == nil) {
-		rt.Fatalf("Fits says %v, Reserve %v", fits, refusal)
+		rt.Fatalf("Fits returns %v, Reserve %v", fits, refusal)
 	} else if refusal == nil {
 		w.live[p.UID] = p
 	} else if rapid.Bool().Draw(rt, "once more") {

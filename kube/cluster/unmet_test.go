@@ -256,7 +256,7 @@ func TestClaimStays(t *testing.T) {
 				rt.Fatalf("%v waits, and has no room without the claims either", p.Lasting())
 			}
 			if _, refusal := c.Reserve("n", p, start); (refusal == nil) != (fits == nil) {
-				rt.Fatalf("Fits says %v, Reserve %v", fits, refusal)
+				rt.Fatalf("Fits returns %v, Reserve %v", fits, refusal)
 			}
 			n.rebuild()
 			if now := claimed(n, big); now < before {

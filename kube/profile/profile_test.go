@@ -129,7 +129,7 @@ func TestConflicts(t *testing.T) {
 	said := &Pod{Annotations: map[string]string{kube.PodKey("class"): "flexible"}}
 	r, err := Resolve(said, Container{Name: "app"}, []Profile{a, b}, nil, nil)
 	if err != nil || r.Values["class"] != "flexible" || len(r.Conflicts) > 0 {
-		t.Errorf("the pod says it itself: %v %q %v", r.Values, r.Conflicts, err)
+		t.Errorf("the pod has the value: %v %q %v", r.Values, r.Conflicts, err)
 	}
 }
 

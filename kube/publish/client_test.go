@@ -65,7 +65,7 @@ func TestAnswers(t *testing.T) {
 	}
 	s.Close()
 	if _, err := k.get(t.Context()); err == nil || reasonOf(err) != metrics.Unreachable {
-		t.Errorf("nobody answers: %v", err)
+		t.Errorf("without an answer: %v", err)
 	}
 }
 

@@ -79,7 +79,7 @@ func TestAgreesWithFleet(t *testing.T) {
 		pod := p.submit(t, fmt.Sprint("pod-", c), &a)
 		took += time.Since(began)
 		if (err == nil) != (pod.Spec.NodeName != "") {
-			t.Fatalf("pod %d %+v: on %q, %v; the fleet says %v", c, a, pod.Spec.NodeName, pod.Status.Conditions, err)
+			t.Fatalf("pod %d %+v: on %q, %v; the fleet chooses %v", c, a, pod.Spec.NodeName, pod.Status.Conditions, err)
 		}
 		if err != nil {
 			refused++

@@ -269,7 +269,7 @@ func (p *plane) heap(t *testing.T, c *child) float64 {
 	t.Helper()
 	found := heapAlloc.FindSubmatch(p.askScheduler(t, c, "/debug/pprof/heap", "gc", "1", "debug", "1"))
 	if found == nil {
-		t.Fatal("the scheduler does not say how large its heap is")
+		t.Fatal("the metrics have no heap size")
 	}
 	bytes, err := strconv.ParseFloat(string(found[1]), 64)
 	if err != nil {

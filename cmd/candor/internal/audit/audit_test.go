@@ -56,7 +56,7 @@ func start(t *testing.T, threads int, busy string) (pid int) {
 	}
 	t.Cleanup(func() { in.Close(); cmd.Process.Kill(); cmd.Wait() })
 	if line, err := bufio.NewReader(out).ReadString('\n'); line != "ready\n" {
-		t.Fatalf("it says %q, %v", line, err)
+		t.Fatalf("got %q, %v", line, err)
 	}
 	return cmd.Process.Pid
 }

@@ -117,6 +117,6 @@ func TestWatcherOf(t *testing.T) {
 		t.Errorf("a process of a container watches over %+v", w)
 	}
 	if w := watcherOf("/nowhere", id); w != nil {
-		t.Errorf("nobody watches over %+v", w)
+		t.Errorf("no monitor, but %+v", w)
 	}
 }

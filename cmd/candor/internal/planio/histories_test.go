@@ -63,7 +63,7 @@ func follow(t *rapid.T, r *Result, told map[string]string) {
 	}
 	for _, c := range r.Changes {
 		if c.ID == r.ID {
-			t.Fatalf("%s is told as a change of its own", r.ID)
+			t.Fatalf("%s is reported as its own change", r.ID)
 		}
 		exclusive := cpuset.Set{}
 		if c.Exclusive != nil {
@@ -80,17 +80,17 @@ func follow(t *rapid.T, r *Result, told map[string]string) {
 func check(t *rapid.T, node *hybrid.Node, r *Result, told map[string]string) {
 	grants := node.Grants()
 	if len(grants) != len(told) {
-		t.Fatalf("%d containers, told %v", len(grants), told)
+		t.Fatalf("%d containers, reported %v", len(grants), told)
 	}
 	for i := range grants {
 		now := newGrant(&grants[i])
 		if got := fmt.Sprint(now.CPUs, now.Exclusive, now.Fractions); got != told[grants[i].ID] {
-			t.Fatalf("%s has %s, told %s", grants[i].ID, got, told[grants[i].ID])
+			t.Fatalf("%s has %s, reported %s", grants[i].ID, got, told[grants[i].ID])
 		}
 	}
 	pools := node.Pools()
 	if r.Pools != (Pools{pools.Exclusive, pools.Fractional, pools.Shared}) || r.SharedMilli != int64(node.Shared()) {
-		t.Fatalf("pools %v, told %v", pools, r.Pools)
+		t.Fatalf("pools %v, reported %v", pools, r.Pools)
 	}
 	for _, c := range r.Changes {
 		said := false

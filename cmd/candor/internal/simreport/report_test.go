@@ -115,7 +115,7 @@ func TestFigures(t *testing.T) {
 			}
 			for _, want := range []string{"Candor, strict", "Algorithm 1, strict", "overcommit 1.5"} {
 				if !strings.Contains(got, want) {
-					t.Errorf("%s does not say %q", f.Name, want)
+					t.Errorf("%s lacks %q", f.Name, want)
 				}
 			}
 		case strings.HasSuffix(f.Name, ".json"):
