@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// BenchmarkDay replays a day of demand that is known every 10 ms: bursts of up to four threads, busy for a third of the
-// time, under a limit of 1.5 CPUs.
+// BenchmarkDay replays a day of random demand in steps of 10 ms: bursts of up to four threads, busy for a
+// third of the time, under a limit of 1.5 CPUs.
 func BenchmarkDay(b *testing.B) {
 	const step, day = 10 * ms, 24 * time.Hour
 	demand := make([]time.Duration, day/step)

@@ -7,12 +7,13 @@ import (
 	"github.com/candor-project/candor/bandwidth"
 )
 
-// Four busy threads under a limit of two CPUs use the quota of 200 ms in the first half of each period. Then they are throttled.
+// Four busy threads under a limit of two CPUs use the quota of 200 ms in the first half of each period. Then
+// they are throttled.
 func Example() {
 	limit := bandwidth.Bandwidth{Quota: 200 * time.Millisecond, Period: 100 * time.Millisecond}
 	sim := bandwidth.New(bandwidth.Linux, 4, bandwidth.Setting{Bandwidth: limit})
 	sim.SetThreads(0, 4)
-	sim.Add(0, time.Hour) // more work than it can do
+	sim.Add(0, time.Hour) // more work than the limit allows
 	sim.Run(10 * time.Second)
 
 	stat := sim.Stat(0)
@@ -25,7 +26,7 @@ func Example() {
 	// throttled in 100 of 100 periods
 }
 
-// With a burst, a group that has rested serves a peak of work without a pause.
+// With a burst, a group that was idle handles a peak of work without being throttled.
 func ExampleSetting() {
 	for _, burst := range []time.Duration{0, 50 * time.Millisecond} {
 		sim := bandwidth.New(bandwidth.Linux, 1, bandwidth.Setting{

@@ -8,10 +8,11 @@ import (
 	"pgregory.net/rapid"
 )
 
+// halted is the time span of a halt.
 type halted struct{ from, to time.Duration }
 
-// TestHalts: a halt lasts from the moment in which the quota is used up until the edge, with or without waiting
-// threads.
+// TestHalts: a halt lasts from the time when the quota is used up until the next edge of the period, with or
+// without waiting threads.
 func TestHalts(t *testing.T) {
 	for _, c := range []struct {
 		name  string
@@ -35,7 +36,7 @@ func TestHalts(t *testing.T) {
 	}
 }
 
-// TestHaltsAndUse: halts are in order, and no CPU time is used in them, also if work is added meanwhile.
+// TestHaltsAndUse: halts do not overlap, and a group uses no CPU time in a halt, even if work is added.
 func TestHaltsAndUse(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		h := histories(1).Draw(t, "history")
@@ -43,7 +44,7 @@ func TestHaltsAndUse(t *testing.T) {
 		last := time.Duration(0)
 		s.FollowHalts(0, func(from, to time.Duration) {
 			if from < last || to < from {
-				t.Fatalf("a halt from %v to %v after one until %v", from, to, last)
+				t.Fatalf("a halt from %v to %v after a halt until %v", from, to, last)
 			}
 			last = to
 		})

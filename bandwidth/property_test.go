@@ -15,7 +15,7 @@ type history struct {
 	acts     []act
 }
 
-// An act is something that happens to one group, and the time that goes by after it.
+// An act changes the work and the threads of a group. Then the simulation runs for span.
 type act struct {
 	group, threads int
 	work           time.Duration
@@ -27,7 +27,7 @@ func span(low, high time.Duration) *rapid.Generator[time.Duration] {
 	return rapid.Map(rapid.Int64Range(int64(low), int64(high)), func(n int64) time.Duration { return time.Duration(n) })
 }
 
-// bandwidths generates usual and unusual limits.
+// bandwidths generates common and uncommon limits.
 var bandwidths = rapid.Custom(func(t *rapid.T) (b Bandwidth) {
 	b.Period = rapid.OneOf(rapid.Just(100*ms), span(ms, time.Second)).Draw(t, "period")
 	b.Quota = rapid.OneOf(rapid.Just(b.Period/2+ms), span(ms, 4*b.Period+ms)).Draw(t, "quota")
@@ -58,8 +58,8 @@ func histories(groups int) *rapid.Generator[history] {
 	})
 }
 
-// play runs a history and calls look after each act.
-func (h *history) play(look func(s *Sim, a act, dropped time.Duration)) *Sim {
+// play runs a history and calls check after each act.
+func (h *history) play(check func(s *Sim, a act, dropped time.Duration)) *Sim {
 	s := New(h.kernel, h.cpus, h.settings...)
 	for _, a := range h.acts {
 		var dropped time.Duration
@@ -69,18 +69,19 @@ func (h *history) play(look func(s *Sim, a act, dropped time.Duration)) *Sim {
 		s.SetThreads(a.group, a.threads)
 		s.Add(a.group, a.work)
 		s.Run(s.Now() + a.span)
-		look(s, a, dropped)
+		check(s, a, dropped)
 	}
 	return s
 }
 
-// slop is the possible error of a group's use: slices that its CPUs have drawn and not used, and time that they used
-// before they drew the slice.
+// slop returns the possible error of a group's use: slices that its CPUs have drawn and not used, and time
+// that they used before they drew the slice.
 func (h *history) slop() time.Duration {
 	return time.Duration(h.cpus) * (h.kernel.Slice + h.kernel.Tick)
 }
 
-// TestConservation: the demand is used, dropped or in the backlog, and the use does not exceed the time of the CPUs.
+// TestConservation: all demand is used, dropped or in the backlog, and the use does not exceed the time of
+// the CPUs.
 func TestConservation(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		h := histories(3).Draw(t, "history")
@@ -118,12 +119,12 @@ func TestIdleCPUs(t *testing.T) {
 			all, wanted := time.Duration(0), 0
 			for g := range h.settings {
 				all += s.Stat(g).Usage
-				if s.Backlog(g) > 0 { // so it was all the time
+				if s.Backlog(g) > 0 { // it had work all the time
 					wanted += min(s.groups[g].threads, h.cpus)
 				}
 			}
 			least := a.span * time.Duration(min(wanted, h.cpus))
-			if all-before < least-least/10000-time.Microsecond { // parts of a nanosecond are lost at each step
+			if all-before < least-least/10000-time.Microsecond { // each step loses a part of a nanosecond
 				t.Fatalf("used %v in %v, while %d of %d CPUs were wanted", all-before, a.span, wanted, h.cpus)
 			}
 			before = all
@@ -169,7 +170,7 @@ func TestNoBurst(t *testing.T) {
 	})
 }
 
-// TestMoreIsNeverWorse: with more quota or more burst no work is done later.
+// TestMoreIsNeverWorse: with a higher quota or burst, no work is done later.
 func TestMoreIsNeverWorse(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		h := histories(1).Draw(t, "history")
@@ -193,7 +194,8 @@ func TestMoreIsNeverWorse(t *testing.T) {
 	})
 }
 
-// TestEnoughQuota: a quota of all CPUs has no effect if it is much larger than the slices that CPUs draw.
+// TestEnoughQuota: a quota for all CPUs has no effect, if it exceeds the slices that the CPUs can draw in
+// advance.
 func TestEnoughQuota(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		h := histories(1).Draw(t, "history")
@@ -213,20 +215,20 @@ func TestEnoughQuota(t *testing.T) {
 	})
 }
 
-// TestFollow: a piece of work is done when the use has reached the sum of all demand until this piece. The last piece
-// ends with the backlog.
+// TestFollow: Follow reports a piece of work as done when the use reaches the sum of all demand up to this
+// piece. The last piece ends with the backlog.
 func TestFollow(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		h := histories(1).Draw(t, "history")
 		s := New(h.kernel, h.cpus, h.settings...)
 		var done []time.Duration
 		s.Follow(0, func(at time.Duration) { done = append(done, at) })
-		asked, added := time.Duration(0), []time.Duration{}
+		demand, added := time.Duration(0), []time.Duration{}
 		for _, a := range h.acts {
 			s.SetThreads(0, a.threads)
 			s.Add(0, a.work)
-			asked += a.work
-			added = append(added, asked)
+			demand += a.work
+			added = append(added, demand)
 			s.Run(s.Now() + a.span)
 			used := s.Stat(0).Usage
 			for i, mark := range added {
@@ -234,7 +236,7 @@ func TestFollow(t *testing.T) {
 					t.Fatalf("used %v; work %d ends at %v of use; done at %v", used, i, mark, done)
 				}
 			}
-			if s.Backlog(0) == 0 && len(done) > 0 && (s.DoneAt(0)-done[len(done)-1]).Abs() > time.Microsecond && asked > 0 && a.work > 0 {
+			if s.Backlog(0) == 0 && len(done) > 0 && (s.DoneAt(0)-done[len(done)-1]).Abs() > time.Microsecond && demand > 0 && a.work > 0 {
 				t.Fatalf("the last work was done at %v, the backlog at %v", done[len(done)-1], s.DoneAt(0))
 			}
 		}

@@ -7,13 +7,13 @@ import (
 
 const ms = time.Millisecond
 
-// fine has such small ticks and slices that a test can compute the results by hand.
+// fine has ticks and slices so small that a test can compute the results by hand.
 var fine = Kernel{Tick: 10 * time.Microsecond, Slice: 10 * time.Microsecond, IdleReserve: time.Microsecond}
 
 // near reports whether two times are equal within the resolution of fine on a few CPUs.
 func near(a, b time.Duration) bool { return (a - b).Abs() <= ms/5 }
 
-// TestAlwaysBusy: a thread that never rests gets the quota in each period.
+// TestAlwaysBusy: a thread that is always busy uses exactly the quota in each period.
 func TestAlwaysBusy(t *testing.T) {
 	for _, k := range []Kernel{fine, Linux} {
 		s := New(k, 2, Setting{Bandwidth: Bandwidth{Quota: 50 * ms, Period: 100 * ms}})
@@ -33,9 +33,9 @@ func TestAlwaysBusy(t *testing.T) {
 // and Timescales". Their CPU time depends on the position of their start in the period.
 func TestGoodput(t *testing.T) {
 	for begin, want := range map[time.Duration]time.Duration{
-		0:       400 * ms, // two whole periods of 200 ms
-		50 * ms: 600 * ms, // half of one, one, half of one: each long enough for its 200 ms
-		75 * ms: 500 * ms, // a quarter: 100 ms; one; three quarters
+		0:       400 * ms, // two whole periods with 200 ms each
+		50 * ms: 600 * ms, // half a period, a whole period and half a period with 200 ms each
+		75 * ms: 500 * ms, // a quarter of a period with 100 ms, then 200 ms twice
 	} {
 		s := New(fine, 4, Setting{Bandwidth: Bandwidth{Quota: 200 * ms, Period: 100 * ms}, Phase: 100*ms - begin})
 		s.SetThreads(0, 4)
@@ -55,15 +55,15 @@ func TestGoodput(t *testing.T) {
 	}
 }
 
-// TestRequests is Alibaba's example: four requests of 60 ms at once under a limit of two CPUs.
+// TestRequests is an example from Alibaba: four parallel requests of 60 ms under a limit of two CPUs.
 func TestRequests(t *testing.T) {
 	for _, c := range []struct {
 		burst, want time.Duration
 		bursts      uint64
 	}{
 		{0, 110 * ms, 0},       // 200 ms in the first 50 ms, the other 40 ms after the edge
-		{20 * ms, 105 * ms, 1}, // 20 ms less to do then
-		{40 * ms, 60 * ms, 1},  // all at once
+		{20 * ms, 105 * ms, 1}, // 20 ms after the edge
+		{40 * ms, 60 * ms, 1},  // no wait
 		{200 * ms, 60 * ms, 1},
 	} {
 		s := New(fine, 4, Setting{Bandwidth: Bandwidth{Quota: 200 * ms, Period: 100 * ms, Burst: c.burst}, HasFullBurst: true})
@@ -95,7 +95,7 @@ func TestSaving(t *testing.T) {
 	}
 }
 
-// TestTimerStops: periods count only while the group uses something, and two edges after.
+// TestTimerStops: periods count only while the group uses CPU time, and at the next two edges.
 func TestTimerStops(t *testing.T) {
 	s := New(Linux, 1, Setting{Bandwidth: Bandwidth{Quota: 50 * ms, Period: 100 * ms}, Phase: 30 * ms})
 	s.Run(time.Second)
@@ -109,12 +109,13 @@ func TestTimerStops(t *testing.T) {
 	}
 }
 
-// TestRuntimeOfIdleCPU: a CPU that becomes idle returns its unused part of the slice except 1 ms, which the other CPUs then lack.
+// TestRuntimeOfIdleCPU: a CPU that becomes idle returns the unused part of its slice except 1 ms. The other
+// CPUs cannot use this rest.
 func TestRuntimeOfIdleCPU(t *testing.T) {
 	k := Kernel{Tick: fine.Tick, Slice: 5 * ms, IdleReserve: ms}
 	s := New(k, 3, Setting{Bandwidth: Bandwidth{Quota: 20 * ms, Period: 100 * ms}})
 	s.SetThreads(0, 3)
-	s.Add(0, 3*ms/100) // each draws 5 ms
+	s.Add(0, 3*ms/100) // each CPU draws 5 ms
 	s.Run(ms)
 	s.SetThreads(0, 1)
 	s.Add(0, time.Second)
@@ -124,8 +125,9 @@ func TestRuntimeOfIdleCPU(t *testing.T) {
 	}
 }
 
-// TestAllGoOn: at a period's edge all throttled CPUs go on, even where the quota is less than a slice for each.
-func TestAllGoOn(t *testing.T) {
+// TestAllCPUsResume: at a period's edge all throttled CPUs resume, even if the quota is less than a slice for
+// each CPU.
+func TestAllCPUsResume(t *testing.T) {
 	s := New(Linux, 4, Setting{Bandwidth: Bandwidth{Quota: 8 * ms, Period: 100 * ms}})
 	s.SetThreads(0, 4)
 	s.Add(0, time.Hour)
@@ -141,7 +143,7 @@ func TestAllGoOn(t *testing.T) {
 	}
 }
 
-// TestWeights: the CPU time of groups that compete for the same CPUs.
+// TestWeights checks the CPU time of two groups that compete for the same CPUs.
 func TestWeights(t *testing.T) {
 	for _, c := range []struct {
 		name               string

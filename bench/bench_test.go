@@ -11,23 +11,23 @@ import (
 	"github.com/candor-project/candor/topology"
 )
 
-// An allocator gives CPUs to one container and takes them back.
+// An allocator allocates CPUs to a container and releases them.
 type allocator interface {
 	allocate() error
 	release() error
-	holds() cpuset.Set // the container's own CPUs
+	holds() cpuset.Set // the container's CPUs
 	free() cpuset.Set  // the CPUs that no container has exclusively
-	state() any        // all of it, to be compared
+	state() any        // the complete state, for comparison
 }
 
-// A scene is a machine of which containers hold some CPUs.
+// A scene is a machine with containers on some of its CPUs.
 type scene struct {
 	name    string
 	machine *topology.Machine
 	held    []cpuset.Set // 4 CPUs each
 }
 
-// scenes returns the machines: half of each is taken by containers of 4 CPUs.
+// scenes returns machines with containers of 4 CPUs on half of their CPUs.
 func scenes(t testing.TB) []scene {
 	twoSockets := parse(t, "pack:2 numa:1 l3:1 core:32 pu:2")
 	eightNodes := parse(t, "pack:2 numa:4 l3:2 core:4 pu:2")
@@ -48,7 +48,7 @@ func parse(t testing.TB, description string) *topology.Machine {
 	return m
 }
 
-// pairsOfCores returns the first half of the cores in pairs: both allocators give these to consecutive
+// pairsOfCores returns the first half of the cores in pairs. Both allocators allocate these to consecutive
 // containers.
 func pairsOfCores(m *topology.Machine) (held []cpuset.Set) {
 	for i := 0; i < len(m.Cores)/2; i += 2 {
@@ -57,7 +57,7 @@ func pairsOfCores(m *topology.Machine) (held []cpuset.Set) {
 	return held
 }
 
-// firstThreads returns one thread of each core, four by four.
+// firstThreads returns the first threads of all cores in groups of four.
 func firstThreads(m *topology.Machine) (held []cpuset.Set) {
 	for i := 0; i < len(m.Cores); i += 4 {
 		held = append(held, cpuset.Range(i, i+3))
@@ -73,8 +73,8 @@ var allocators = []struct {
 	{"kubelet-static", newKubelet},
 }
 
-// BenchmarkRoundTrip measures a container of 4 CPUs that comes and goes: an allocation and a release, both done
-// in memory. By candor also one of 3500m, to which kubelet gives no CPUs.
+// BenchmarkRoundTrip measures the allocation and the release of a container of 4 CPUs, both in memory. For
+// candor it also measures a container of 3500m, which gets no exclusive CPUs from kubelet.
 func BenchmarkRoundTrip(b *testing.B) {
 	for _, s := range scenes(b) {
 		for _, by := range allocators {
@@ -99,8 +99,8 @@ func roundTrips(b *testing.B, a allocator) {
 	giveAndTake(b, a)
 }
 
-// giveAndTake makes sure that the container gets 4 CPUs which were free, and that its release leaves everything
-// as it was.
+// giveAndTake allocates and releases the container. It checks that the container gets 4 free CPUs, which it
+// returns, and that the release restores the state.
 func giveAndTake(t testing.TB, a allocator) (given cpuset.Set) {
 	t.Helper()
 	before, free := a.state(), a.free()
@@ -110,7 +110,7 @@ func giveAndTake(t testing.TB, a allocator) (given cpuset.Set) {
 	given = a.holds()
 	left := a.free()
 	if given.Count() != 4 || !given.SubsetOf(&free) || left != free.Minus(given) {
-		t.Fatalf("of %v it got %v, and %v is left", free, given, left)
+		t.Fatalf("free CPUs %v: got %v, and %v remain", free, given, left)
 	}
 	if err := a.release(); err != nil {
 		t.Fatal(err)
@@ -121,8 +121,8 @@ func giveAndTake(t testing.TB, a allocator) (given cpuset.Set) {
 	return given
 }
 
-// Both allocators must do the same work: the same CPUs are free at first, and they give and take back
-// the same 4 CPUs.
+// TestSameWork: both allocators do the same work. They start with the same free CPUs, and allocate and
+// release the same 4 CPUs.
 func TestSameWork(t *testing.T) {
 	for _, s := range scenes(t) {
 		free := s.machine.Online
@@ -149,7 +149,8 @@ func TestSameWork(t *testing.T) {
 	}
 }
 
-// Allocators that place containers in sequence produce the scenes in which half of the CPUs are taken.
+// TestFirstHalf: both allocators produce the scenes if they place the containers in sequence. The scene
+// "fragmented" is an exception.
 func TestFirstHalf(t *testing.T) {
 	for _, s := range scenes(t) {
 		if s.name == "fragmented" {
@@ -168,7 +169,8 @@ func TestFirstHalf(t *testing.T) {
 	}
 }
 
-// The kubelet gives no exclusive CPUs to a container of 3500m, so that case cannot be compared.
+// TestFractionNotComparable: kubelet allocates no exclusive CPUs to a container of 3500m, so the benchmark
+// cannot compare this case.
 func TestFractionNotComparable(t *testing.T) {
 	k := newKubelet(t, scenes(t)[0], 3500)
 	before := k.state()
@@ -181,8 +183,8 @@ func TestFractionNotComparable(t *testing.T) {
 	giveAndTake(t, newCandor(t, scenes(t)[0], 3500))
 }
 
-// TestMain runs -count N as N rounds through all benchmarks. Go's default measures each benchmark N
-// times in a row; a disturbance of the machine would then affect a single allocator.
+// TestMain runs -count N as N rounds through all benchmarks. By default, Go runs each benchmark N times in
+// sequence; a disturbance of the machine would then affect a single allocator.
 func TestMain(m *testing.M) {
 	flag.Parse()
 	count := flag.Lookup("test.count").Value.(flag.Getter).Get().(uint)

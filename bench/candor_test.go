@@ -8,13 +8,14 @@ import (
 	"github.com/candor-project/candor/hybrid"
 )
 
-// candor is hybrid.Node, with the container that comes and goes.
+// candor is a hybrid.Node and the request of the measured container.
 type candor struct {
 	node    *hybrid.Node
 	request hybrid.Request
 }
 
-// newCandor returns a node where containers hold the scene's CPUs, and a container with this limit.
+// newCandor returns an allocator whose node has containers on the scene's CPUs, for a container with this
+// limit.
 func newCandor(t testing.TB, s scene, limit hybrid.Milli) allocator {
 	node, err := hybrid.NewNode(s.machine, hybrid.Options{})
 	if err != nil {

@@ -22,7 +22,7 @@ import (
 	"github.com/candor-project/candor/topology"
 )
 
-// kubelet is the kubelet's static CPU manager policy with its default options, with the pod that comes and goes.
+// kubelet is the kubelet's static CPU manager policy with its default options, and the measured pod.
 //
 // As for Candor, the benchmark measures the decision of the policy and its state in memory. It omits the other costs
 // of the kubelet, in the kubelet's favor: the checkpoint file, the log (discarded), the metrics (not registered, so
@@ -35,7 +35,7 @@ type kubelet struct {
 	pod    *v1.Pod
 }
 
-// newKubelet returns a policy whose state has containers on the scene's CPUs, and a pod with a limit.
+// newKubelet returns an allocator whose policy has containers on the scene's CPUs, for a pod with this limit.
 func newKubelet(t testing.TB, s scene, limit hybrid.Milli) allocator {
 	k := &kubelet{log: logr.Discard(), pod: guaranteedPod("new", limit)}
 	k.memory = state.NewMemoryState(k.log)
@@ -59,7 +59,7 @@ func newKubelet(t testing.TB, s scene, limit hybrid.Milli) allocator {
 	return k
 }
 
-// kubeTopology describes a machine as kubelet's topology.Discover does: cores are known by their lowest CPU.
+// kubeTopology describes a machine as kubelet's topology.Discover does: the ID of a core is its lowest CPU.
 func kubeTopology(m *topology.Machine) *kubetopology.CPUTopology {
 	details := kubetopology.CPUDetails{}
 	for _, c := range m.CPUs {
@@ -71,7 +71,8 @@ func kubeTopology(m *topology.Machine) *kubetopology.CPUTopology {
 	}
 }
 
-// guaranteedPod returns a pod as kubelet has it from the API server: with one container, and its QoS class.
+// guaranteedPod returns a pod as kubelet gets it from the API server, with a single container and its QoS
+// class.
 func guaranteedPod(name string, limit hybrid.Milli) *v1.Pod {
 	amounts := v1.ResourceList{
 		v1.ResourceCPU:    resource.MustParse(limit.String()),

@@ -11,26 +11,27 @@ import (
 	"github.com/candor-project/candor/bandwidth"
 )
 
-// A helped holds the measurements of containers that use a share of their limits, beside other containers.
-type helped struct {
+// latencies holds the results of a simulation: three limited containers beside a neighbor without a limit.
+type latencies struct {
 	throttled float64       // share of the periods
-	late      time.Duration // 99th percentile of the latency of a piece of work
-	beside    time.Duration // the same of the neighbor's
+	limited   time.Duration // 99th percentile of the latency of a job of the first limited container
+	neighbor  time.Duration // 99th percentile of the latency of a job of the neighbor
 }
 
-// work are pieces of CPU time that come at random: exponentially distributed, as are the times between them.
+// work holds the jobs of a container. Their CPU times, and the times between them, are exponentially
+// distributed.
 type work struct {
 	group      int
-	mean, each time.Duration // of a piece, and from one to the next
+	mean, each time.Duration // mean CPU time of a job, and mean time between two jobs
 	random     *rand.Rand
 	next       time.Duration
-	begun      []time.Duration
+	started    []time.Duration
 	took       []time.Duration
 }
 
-// help has three containers with a limit of one CPU, four threads and that use of it, and a neighbor that needs a sixth of a CPU
-// and is never throttled, on four CPUs for ten minutes.
-func help(use float64, burst time.Duration) (h helped) {
+// simulate runs four containers with four threads each on four CPUs for ten minutes. Three have a limit of 1
+// CPU and use this share of it; the neighbor needs a sixth of a CPU and has no limit.
+func simulate(use float64, burst time.Duration) (h latencies) {
 	limit := bandwidth.Bandwidth{Quota: 100 * time.Millisecond, Period: 100 * time.Millisecond}
 	var settings []bandwidth.Setting
 	var all []*work
@@ -47,14 +48,14 @@ func help(use float64, burst time.Duration) (h helped) {
 	for i, w := range all {
 		s.SetThreads(i, 4)
 		s.Follow(i, func(at time.Duration) {
-			w.took = append(w.took, at-w.begun[0])
-			w.begun = w.begun[1:]
+			w.took = append(w.took, at-w.started[0])
+			w.started = w.started[1:]
 		})
 	}
 	for s.Now() < 10*time.Minute {
 		w := slices.MinFunc(all, func(a, b *work) int { return int(a.next - b.next) })
 		s.Run(w.next)
-		w.begun = append(w.begun, s.Now())
+		w.started = append(w.started, s.Now())
 		s.Add(w.group, max(time.Duration(w.random.ExpFloat64()*float64(w.mean)), time.Microsecond))
 		w.next += max(time.Duration(w.random.ExpFloat64()*float64(w.each)), time.Microsecond)
 	}
@@ -64,29 +65,29 @@ func help(use float64, burst time.Duration) (h helped) {
 		return w.took[len(w.took)*99/100]
 	}
 	stat := s.Stat(0)
-	return helped{float64(stat.Throttled) / float64(stat.Periods), p99(all[0]), p99(all[3])}
+	return latencies{float64(stat.Throttled) / float64(stat.Periods), p99(all[0]), p99(all[3])}
 }
 
-// TestWhereBurstsHelp: the more of its limit a container uses, the less it can save, and the more often its bursts
-// meet those of other containers. docs/benchmarks/burst.md has the table.
+// TestWhereBurstsHelp: a container that uses more of its limit saves less, and its bursts compete more often
+// with those of other containers. docs/benchmarks/burst.md has the table.
 func TestWhereBurstsHelp(t *testing.T) {
 	table := &strings.Builder{}
-	gain, cost := map[float64]float64{}, map[float64]float64{} // by use: how much sooner work is done, how much later the neighbor's
+	gain, cost := map[float64]float64{}, map[float64]float64{} // by use: relative change of both latencies
 	for _, use := range []float64{0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9} {
-		none, some := help(use, 0), help(use, 100*time.Millisecond)
-		gain[use], cost[use] = 1-some.late.Seconds()/none.late.Seconds(), some.beside.Seconds()/none.beside.Seconds()-1
+		none, some := simulate(use, 0), simulate(use, 100*time.Millisecond)
+		gain[use], cost[use] = 1-some.limited.Seconds()/none.limited.Seconds(), some.neighbor.Seconds()/none.neighbor.Seconds()-1
 		if some.throttled >= none.throttled {
 			t.Errorf("%.1f of the limit: throttled in %v of the periods with a burst, %v without", use, some.throttled, none.throttled)
 		}
 		ms := func(d time.Duration) int64 { return d.Milliseconds() }
 		fmt.Fprintf(table, "| %.0f %% | %.0f %% | %.0f %% | %d ms | %d ms | %d ms | %d ms |\n", 100*use, 100*none.throttled, 100*some.throttled,
-			ms(none.late), ms(some.late), ms(none.beside), ms(some.beside))
+			ms(none.limited), ms(some.limited), ms(none.neighbor), ms(some.neighbor))
 	}
 	t.Logf("\n%s", table)
 	if gain[0.2] < 0.2 || gain[0.5] > 0.2 || gain[0.8] > 0.1 {
-		t.Errorf("what it gains: %v", gain)
+		t.Errorf("gain by use: %v", gain)
 	}
 	if max(cost[0.2], cost[0.3], cost[0.4], cost[0.5], cost[0.6]) > 0.05 || min(cost[0.7], cost[0.8]) < 0.05 {
-		t.Errorf("what the neighbor pays: %v", cost)
+		t.Errorf("cost for the neighbor by use: %v", cost)
 	}
 }

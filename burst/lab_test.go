@@ -8,32 +8,33 @@ import (
 
 const ms = time.Millisecond
 
-// A lab is a group of the model of the kernel's bandwidth control, and the loop that looks after it.
+// A lab runs the loop's state machine on group 0 of a model of the kernel's bandwidth control.
 type lab struct {
 	*bandwidth.Sim
 	has    bandwidth.Bandwidth
 	state  State
 	wake   time.Duration
 	room   func(at time.Duration) time.Duration
-	delay  func() time.Duration // by which the loop wakes too late
+	delay  func() time.Duration // delay of a wakeup of the loop
 	writes []write
 }
 
-// A write is one of the loop's.
+// A write is a quota that the loop has written.
 type write struct {
 	at, quota, saved time.Duration
 }
 
-// newLab creates group 0 of a model. The groups in others share its CPUs. The pool of the loop is unlimited.
-func newLab(cpus int, most time.Duration, s bandwidth.Setting, others ...bandwidth.Setting) *lab {
+// newLab returns a lab whose group 0 has the setting s. The groups in others share its CPUs. The pool does
+// not limit the loop.
+func newLab(cpus int, maxQuota time.Duration, s bandwidth.Setting, others ...bandwidth.Setting) *lab {
 	l := &lab{Sim: bandwidth.New(bandwidth.Linux, cpus, append([]bandwidth.Setting{s}, others...)...), has: s.Bandwidth}
-	l.state.Setting = Setting{s.Quota, s.Period, most}
-	l.room = func(time.Duration) time.Duration { return most }
+	l.state.Setting = Setting{s.Quota, s.Period, maxQuota}
+	l.room = func(time.Duration) time.Duration { return maxQuota }
 	l.delay = func() time.Duration { return 0 }
 	return l
 }
 
-// run lets model and loop run until a time.
+// run runs the model and the loop until a time.
 func (l *lab) run(until time.Duration) {
 	for l.wake <= until {
 		l.Run(l.wake)
@@ -52,7 +53,7 @@ func (l *lab) run(until time.Duration) {
 	l.Run(until)
 }
 
-// half is half a CPU with the usual period.
+// half returns a limit of half a CPU with the default period.
 func half(burst, phase time.Duration) bandwidth.Setting {
 	return bandwidth.Setting{Bandwidth: bandwidth.Bandwidth{Quota: 50 * ms, Period: 100 * ms, Burst: burst}, Phase: phase}
 }

@@ -17,15 +17,15 @@ import (
 	"github.com/candor-project/candor/cpuset"
 )
 
-// A modelKernel is a group of the model that runs in real time. Tests set the errors of the kernel and the removal of
-// groups. Package host tests the loop on a kernel.
+// A modelKernel runs a group of the model in real time. Tests inject errors and remove the group. Package
+// host tests the loop on a real kernel.
 type modelKernel struct {
 	lock   sync.Mutex
 	began  time.Duration
 	sim    *bandwidth.Sim
 	has    bandwidth.Bandwidth
-	refuse error // of SetQuota
-	gone   error // of Read
+	refuse error // result of SetQuota
+	gone   error // error of Read
 	quotas []time.Duration
 	isBusy bool
 	isShut bool
@@ -36,8 +36,8 @@ func newModelKernel() *modelKernel {
 	return &modelKernel{began: now(), has: b, sim: bandwidth.New(bandwidth.Linux, 2, bandwidth.Setting{Bandwidth: b, Phase: 7 * ms})}
 }
 
-// advance brings the model to now. It rests for a second, with a bit of work in each period from which its edges can be
-// learned, and then takes all that it gets.
+// advance runs the model until now. For a second the group does a little work in each period, so that the
+// loop can find the period's edges. Then it uses all available CPU time.
 func (k *modelKernel) advance() {
 	for at := now() - k.began; k.sim.Now() < at; {
 		if k.sim.Now() < time.Second {
@@ -83,14 +83,14 @@ func (k *modelKernel) Close() {
 	k.isShut = true
 }
 
-// A modelHost has one such group, and accepts or refuses loans as the test demands.
+// A modelHost has a single group, a modelKernel. Lend returns lendErr.
 type modelHost struct {
 	*modelKernel
 	lendErr  error
 	lends    int
-	changes  bool // at each look
+	changes  bool // result of Changed
 	isBlind  bool // the group cannot be read
-	hasEnded bool // it is the host's no more
+	hasEnded bool // Groups no longer returns the group
 	most     time.Duration
 }
 
@@ -134,19 +134,19 @@ func TestLoop(t *testing.T) {
 		log          string
 		lends        int
 	}{
-		{"raised, and back at the end", nil, nil, func(h *modelHost) bool { return h.has.Quota > 5*ms }, "", 1},
-		{"raised though others come and go all the time", nil, nil, func(h *modelHost) bool { h.changes = true; return h.has.Quota > 5*ms }, "", 1},
-		{"raised, and not to be read for a moment", nil, nil, func(h *modelHost) bool {
+		{"raised, and restored at the end", nil, nil, func(h *modelHost) bool { return h.has.Quota > 5*ms }, "", 1},
+		{"raised while other groups start and end", nil, nil, func(h *modelHost) bool { h.changes = true; return h.has.Quota > 5*ms }, "", 1},
+		{"raised, then unreadable for a moment", nil, nil, func(h *modelHost) bool {
 			isRaised := h.has.Quota > 5*ms
 			h.changes, h.isBlind = isRaised, isRaised
 			return isRaised
 		}, "", 1},
-		{"raised, and another's then", nil, nil, func(h *modelHost) bool {
+		{"raised, then no longer listed", nil, nil, func(h *modelHost) bool {
 			h.hasEnded = h.hasEnded || h.has.Quota > 5*ms
 			h.changes = h.hasEnded
 			return h.hasEnded && h.isShut
 		}, "", 1},
-		{"raised, and not to be read any more", nil, nil, func(h *modelHost) bool {
+		{"raised, then unreadable", nil, nil, func(h *modelHost) bool {
 			if h.has.Quota > 5*ms {
 				h.gone = unix.EIO
 			}
@@ -159,27 +159,27 @@ func TestLoop(t *testing.T) {
 			t.Parallel()
 			h := &modelHost{modelKernel: newModelKernel(), lendErr: c.lend}
 			h.refuse = c.refuse
-			said := h.run(t, c.until)
+			output := h.run(t, c.until)
 			switch {
 			case h.has.Quota != 5*ms || !h.isShut:
-				t.Errorf("left at %v, closed: %v", h.has.Quota, h.isShut)
-			case strings.Count(said, "\n") != min(len(c.log), 1) || !strings.Contains(said, c.log):
-				t.Errorf("got %q, want %q once", said, c.log)
+				t.Errorf("final quota %v, closed: %v", h.has.Quota, h.isShut)
+			case strings.Count(output, "\n") != min(len(c.log), 1) || !strings.Contains(output, c.log):
+				t.Errorf("got %q, want %q once", output, c.log)
 			case h.lends != c.lends:
-				t.Errorf("%d loans", h.lends)
+				t.Errorf("%d loans, want %d", h.lends, c.lends)
 			case c.lend != nil && len(h.quotas) > 0:
-				t.Errorf("without a loan: %v", h.quotas)
+				t.Errorf("quotas written without a loan: %v", h.quotas)
 			}
 		})
 	}
 }
 
-// TestLoopLosesGroup: the loop drops a removed group without a log line.
-func TestLoopLosesGroup(t *testing.T) {
+// TestLoopDropsRemovedGroup: the loop drops a removed group without a log line.
+func TestLoopDropsRemovedGroup(t *testing.T) {
 	h := &modelHost{modelKernel: newModelKernel()}
 	h.gone = cgroup.ErrNoGroup
-	if said := h.run(t, func(h *modelHost) bool { return h.isShut }); said != "" {
-		t.Errorf("got %q", said)
+	if output := h.run(t, func(h *modelHost) bool { return h.isShut }); output != "" {
+		t.Errorf("got %q", output)
 	}
 }
 
@@ -197,7 +197,7 @@ func (h *modelHost) run(t *testing.T, until func(h *modelHost) bool) string {
 	}
 	for end := now() + time.Minute; !is(); time.Sleep(ms) {
 		if now() > end {
-			t.Error("not in a minute")
+			t.Error("the condition does not hold after a minute")
 			break
 		}
 	}
@@ -208,9 +208,9 @@ func (h *modelHost) run(t *testing.T, until func(h *modelHost) bool) string {
 	return log.String()
 }
 
-// TestQuotaIsReadAnew: another program can write a quota. The loop reads the quota once a second while the quota can
-// be raised.
-func TestQuotaIsReadAnew(t *testing.T) {
+// TestQuotaReread: another program can write the quota. While the quota can be raised, the loop reads it once
+// a second.
+func TestQuotaReread(t *testing.T) {
 	k := newModelKernel()
 	for _, c := range []struct {
 		read, until time.Duration // before now, after now
@@ -225,12 +225,12 @@ func TestQuotaIsReadAnew(t *testing.T) {
 		m := &member{Group: Group{Kernel: k}, quotaReadAt: now() - c.read, loanEnd: now() + c.until}
 		m.state.InForce, m.state.Overuse = 9*ms, c.over
 		if _, _, err := m.measure(); err != nil || m.state.InForce != c.want {
-			t.Errorf("%+v: taken for %v, %v", c, m.state.InForce, err)
+			t.Errorf("%+v: quota in force %v, %v", c, m.state.InForce, err)
 		}
 	}
 }
 
-// A poolHost has CPUs that were idle for so long.
+// A poolHost is a modelHost with two CPUs that have the idle time idle.
 type poolHost struct {
 	*modelHost
 	idle time.Duration
@@ -240,8 +240,8 @@ func (h *poolHost) Idle() (map[int]time.Duration, error) {
 	return map[int]time.Duration{0: h.idle, 1: h.idle}, nil
 }
 
-// TestPoolForgets: the pool counts the CPU time that is idle now, not the mean since the last request.
-func TestPoolForgets(t *testing.T) {
+// TestPoolUsesRecentIdleTime: the pool counts the current idle CPU time, not the mean since the last request.
+func TestPoolUsesRecentIdleTime(t *testing.T) {
 	h := &poolHost{}
 	l := New(h, slog.New(slog.DiscardHandler))
 	m := &member{Group: Group{Name: "web", CPUs: cpuset.MustParse("0-1"), Setting: Setting{5 * ms, 20 * ms, 15 * ms}}, needsRoom: true}
@@ -252,7 +252,7 @@ func TestPoolForgets(t *testing.T) {
 	}{
 		{time.Hour, time.Hour, 0},
 		{time.Hour + time.Second, time.Hour + time.Second, 1.9},
-		{2 * time.Hour, 2*time.Hour - time.Second, 0}, // all the hour, and not of late
+		{2 * time.Hour, 2*time.Hour - time.Second, 0}, // idle for the hour, but not recently
 		{2*time.Hour + time.Second, 2*time.Hour - time.Second, 0},
 		{2*time.Hour + 2*time.Second, 2*time.Hour - time.Second/2, 0.9},
 	} {

@@ -8,8 +8,8 @@ import (
 	"github.com/candor-project/candor/bandwidth"
 )
 
-// TestGreedyMean: a group that uses all available CPU time stays within 2 % of its limit over a minute, from its start
-// and after an idle time with maximal savings.
+// TestGreedyMean: a group that uses all available CPU time stays within 2 % of its limit over a minute, both
+// from its start and after an idle time with maximal savings.
 func TestGreedyMean(t *testing.T) {
 	for _, rest := range []time.Duration{0, 5 * time.Second} {
 		for _, kernel := range []time.Duration{0, 50 * ms} {
@@ -19,7 +19,7 @@ func TestGreedyMean(t *testing.T) {
 				l.delay = func() time.Duration { return time.Duration(random.Int64N(int64(late) + 1)) }
 				l.SetThreads(0, 4)
 				l.Add(0, time.Second)
-				l.run(3 * time.Second) // the edge is known
+				l.run(3 * time.Second) // the loop has found the edge
 				l.run(3*time.Second + rest)
 				before, from := l.Stat(0).Usage, l.Now()
 				l.Add(0, time.Hour)
@@ -66,11 +66,11 @@ func TestBurstyDemand(t *testing.T) {
 	}
 }
 
-// TestGoesBack: a raised quota returns to its limit when the group is idle, when its savings are spent, and when other
-// groups need the CPUs.
-func TestGoesBack(t *testing.T) {
+// TestRaisedQuotaReturns: a raised quota returns to its limit when the group is idle, when its savings are
+// spent, and when other groups need the CPUs.
+func TestRaisedQuotaReturns(t *testing.T) {
 	const begin = 6 * time.Second
-	saved := func() *lab { // the period's edge is known, and the savings are at their maximum
+	saved := func() *lab { // the edge is found, and the savings are maximal
 		l := newLab(4, 400*ms, half(0, 61*ms))
 		l.SetThreads(0, 4)
 		l.Add(0, 500*ms)
@@ -81,11 +81,11 @@ func TestGoesBack(t *testing.T) {
 	l.Add(0, 300*ms)
 	l.run(begin + 250*ms)
 	if l.state.Extra() == 0 {
-		t.Error("throttled, and not raised")
+		t.Error("the quota of a throttled group is not raised")
 	}
 	for from := l.Now(); l.state.Extra() > 0; l.run(l.Now() + 10*ms) {
 		if l.Now() > from+5*time.Second {
-			t.Fatal("at rest, and still raised")
+			t.Fatal("the quota of an idle group is still raised")
 		}
 	}
 
@@ -110,9 +110,9 @@ func TestGoesBack(t *testing.T) {
 	}
 }
 
-// TestModelLeaks: a write in the model refills the quota, as in the kernel. Writing the same value in the middle of
-// each period gives half as much CPU time again.
-func TestModelLeaks(t *testing.T) {
+// TestWriteRefillsQuota: a write in the model refills the quota, as in the kernel. To write the same value in
+// the middle of each period doubles the CPU time.
+func TestWriteRefillsQuota(t *testing.T) {
 	for _, at := range []struct {
 		after    time.Duration
 		low, top float64
@@ -137,15 +137,15 @@ func TestRecreatedGroup(t *testing.T) {
 		s, _ = s.Next(Measured{At: at, Used: 10 * ms})
 	}
 	if s.Saved != 400*ms {
-		t.Errorf("saved %v", s.Saved)
+		t.Errorf("saved %v, want 400ms", s.Saved)
 	}
 	if s, _ = s.Next(Measured{At: 2 * time.Second, Used: 5 * ms}); s.Saved != 0 {
-		t.Errorf("another group has saved %v", s.Saved)
+		t.Errorf("the recreated group has saved %v", s.Saved)
 	}
 }
 
-// TestAlwaysLate: a loop that wakes too late to ever find the edge still raises the quota after a while, and the mean
-// stays at the limit.
+// TestAlwaysLate: a loop that wakes too late to find the exact edge still raises the quota after a while, and
+// the mean stays at the limit.
 func TestAlwaysLate(t *testing.T) {
 	l := newLab(4, 150*ms, half(0, 37*ms))
 	random := rand.New(rand.NewPCG(5, 6))

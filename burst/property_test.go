@@ -13,8 +13,8 @@ func span(low, high time.Duration) *rapid.Generator[time.Duration] {
 	return rapid.Map(rapid.Int64Range(int64(low), int64(high)), func(n int64) time.Duration { return time.Duration(n) })
 }
 
-// labs are groups with any limit, and a loop that wakes up to so late.
-func labs(t *rapid.T, latest time.Duration) *lab {
+// drawLab draws a lab with a random limit, whose loop wakes at most latest too late.
+func drawLab(t *rapid.T, latest time.Duration) *lab {
 	period := rapid.OneOf(rapid.Just(100*ms), span(bandwidth.MinRaisePeriod, time.Second)).Draw(t, "period")
 	quota := rapid.OneOf(rapid.Just(period/2), span(ms, 2*period)).Draw(t, "quota")
 	s := bandwidth.Setting{Phase: span(0, time.Second).Draw(t, "phase")}
@@ -26,13 +26,13 @@ func labs(t *rapid.T, latest time.Duration) *lab {
 	return l
 }
 
-// play lets a group have some demand, and calls look after each part of it.
-func (l *lab) play(t *rapid.T, look func()) {
+// play gives the group random demand in steps, and calls check after each step.
+func (l *lab) play(t *rapid.T, check func()) {
 	for range rapid.IntRange(1, 12).Draw(t, "acts") {
 		l.SetThreads(0, rapid.IntRange(1, 10).Draw(t, "threads"))
 		l.Add(0, rapid.OneOf(span(0, 20*ms), span(0, 2*time.Second)).Draw(t, "work"))
 		l.run(l.Now() + rapid.OneOf(span(1, 300*ms), span(1, 3*time.Second)).Draw(t, "span"))
-		look()
+		check()
 	}
 }
 
@@ -41,7 +41,7 @@ func (l *lab) play(t *rapid.T, look func()) {
 func TestBound(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		latest := rapid.SampledFrom([]time.Duration{0, ms, 20 * ms}).Draw(t, "latest")
-		l := labs(t, latest)
+		l := drawLab(t, latest)
 		s := l.state.Setting
 		limit := float64(s.Quota) / float64(s.Period)
 		cpus := time.Duration(8)
@@ -61,11 +61,11 @@ func TestBound(t *testing.T) {
 	})
 }
 
-// TestWrites: each write changes the quota, and the quota stays between the limit and the maximum. A raise is covered
-// by savings. When the group is idle at the end, the quota is the limit's.
+// TestWrites: each write changes the quota, and the quota stays between the limit and the maximum. Savings
+// cover each raise. When the group is idle at the end, the quota equals the limit.
 func TestWrites(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		l := labs(t, 2*ms)
+		l := drawLab(t, 2*ms)
 		s := l.state.Setting
 		l.play(t, func() {})
 		l.Drop(0)
@@ -89,10 +89,10 @@ func TestWrites(t *testing.T) {
 	})
 }
 
-// TestEdgeIsFound: the loop finds the edge of a busy group within some periods, and at the right phase.
+// TestEdgeIsFound: the loop finds the edge of a busy group within 25 periods, and at the right phase.
 func TestEdgeIsFound(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		l := labs(t, 50*time.Microsecond)
+		l := drawLab(t, 50*time.Microsecond)
 		s := l.state.Setting
 		l.room = func(time.Duration) time.Duration { return 0 }
 		l.SetThreads(0, 8)
@@ -139,13 +139,14 @@ func TestShares(t *testing.T) {
 			}
 		}
 		if sum > over+max(idle-reserveShare*cpus, 0)+1e-9 {
-			t.Fatalf("%v shared out: idle %v of %v, used beyond their limits %v", sum, idle, cpus, over)
+			t.Fatalf("shares sum to %v: idle %v of %v CPUs, used beyond the limits %v", sum, idle, cpus, over)
 		}
 	})
 }
 
-// TestGivesWay: groups that use all idle time of others give half of it back at each tick when the others become busy.
-func TestGivesWay(t *testing.T) {
+// TestSharesShrinkWhenBusy: if other groups become busy, groups that used their idle time return half of it
+// at each tick.
+func TestSharesShrinkWhenBusy(t *testing.T) {
 	members := []Member{{1, 0.5, true}, {3, 1.5, true}, {2, 0, false}}
 	for _, c := range []struct{ idle, first, second float64 }{
 		{2.4, 1, 3}, // 0.4 stay idle

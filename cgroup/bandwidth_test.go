@@ -14,7 +14,7 @@ import (
 	"github.com/candor-project/candor/cpuset"
 )
 
-// TestWrites: the files that a change writes, and their order.
+// TestWrites applies a series of settings and checks which files each change writes, and in which order.
 func TestWrites(t *testing.T) {
 	tr := tree(t)
 	a, b := two(t, tr)
@@ -22,11 +22,11 @@ func TestWrites(t *testing.T) {
 	g, _ := group(t, tr, "web", Settings{CPUs: a, Quota: 50 * ms, Burst: 20 * ms}, "sleep")
 	r := record(t, g.dirs()...)
 	v1 := !tr.cpu.v2
-	either := func(one, two string) string {
+	either := func(onV1, onV2 string) string {
 		if v1 {
-			return one
+			return onV1
 		}
-		return two
+		return onV2
 	}
 	var (
 		cpus   = "cpuset.cpus"
@@ -68,7 +68,7 @@ func TestWrites(t *testing.T) {
 	}
 }
 
-// TestBandwidthHistories applies random settings one after the other.
+// TestBandwidthHistories applies random settings in sequence and checks that the kernel has them.
 func TestBandwidthHistories(t *testing.T) {
 	tr := tree(t)
 	a, _ := two(t, tr)
@@ -95,7 +95,7 @@ func TestBandwidthHistories(t *testing.T) {
 
 func abs(n int) int { return max(n, -n) }
 
-// nestLimit makes a group below g in the cpu hierarchy with a limit of its own.
+// nestLimit makes a group with the limit b below g in the cpu hierarchy and returns its directory.
 func nestLimit(t testing.TB, g *Group, name string, b cfsBandwidth) string {
 	t.Helper()
 	h := g.tree.cpu
@@ -110,8 +110,8 @@ func nestLimit(t testing.TB, g *Group, name string, b cfsBandwidth) string {
 	return dir
 }
 
-// TestNestedLimits lowers and raises a group with limited groups in it. On v1
-// the kernel refuses to give it less than they have; on v2 they may have more.
+// TestNestedLimits lowers and raises the limit of a group that contains limited groups. cgroup v1 refuses a
+// quota below a nested quota, so the nested quotas change too; cgroup v2 accepts it.
 func TestNestedLimits(t *testing.T) {
 	tr := tree(t)
 	a, b := two(t, tr)
@@ -151,7 +151,7 @@ func TestNestedLimits(t *testing.T) {
 	check("10 %", map[string]cfsBandwidth{whole: {5000, 50000, 5000}, half: {10000, 100000, 0}, tiny: {1000, 10000, 0}, open: {noQuota, 100000, 0}}, asBefore)
 	must(t, g.Apply(Settings{CPUs: both, Quota: 80 * ms}))
 	check("80 %", map[string]cfsBandwidth{whole: {40000, 50000, 5000}, half: {80000, 100000, 0}, open: {noQuota, 100000, 0}}, asBefore)
-	// Quota and period both change, the ratio does not: in between there is no room up or down.
+	// Quota and period change, but their ratio does not: no intermediate step may raise or lower the ratio.
 	must(t, g.Apply(Settings{CPUs: both, Quota: 160 * ms, Period: 200 * ms}))
 	check("longer period", map[string]cfsBandwidth{whole: {40000, 50000, 5000}}, asBefore)
 	must(t, g.Apply(Settings{CPUs: both, Quota: 16 * ms, Period: 20 * ms}))
@@ -162,8 +162,8 @@ func TestNestedLimits(t *testing.T) {
 	}
 }
 
-// TestLimitedParent is Candor in a container that has a limit itself: on v1 no
-// group may have more, and the settings from before stay in force.
+// TestLimitedParent limits Candor's parent group. cgroup v1 refuses a higher limit below the parent, and the
+// earlier settings of the group stay in force.
 func TestLimitedParent(t *testing.T) {
 	tr := tree(t)
 	a, b := two(t, tr)

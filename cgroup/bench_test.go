@@ -30,7 +30,8 @@ func BenchmarkSetCPUs(b *testing.B) {
 	}
 }
 
-// BenchmarkSetCPUsAmong takes a CPU from an engine's group and gives it back. The other groups have no processes.
+// BenchmarkSetCPUsAmong takes a CPU from an engine's group and returns it. The other groups have no
+// processes.
 func BenchmarkSetCPUsAmong(b *testing.B) {
 	for _, others := range []int{10, 250} {
 		b.Run(strconv.Itoa(others), func(b *testing.B) {
@@ -51,7 +52,7 @@ func BenchmarkSetCPUsAmong(b *testing.B) {
 	}
 }
 
-// BenchmarkApply changes nothing, only the CPUs, or all settings.
+// BenchmarkApply applies equal settings, settings with other CPUs, and settings that differ in all values.
 func BenchmarkApply(b *testing.B) {
 	tr := tree(b)
 	one, two := two(b, tr)

@@ -10,7 +10,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// TestBound: the smallest quota of the group and the groups above counts, for any period.
+// TestBound: Bound returns the tightest quota of a group and the groups above it, for any period.
 func TestBound(t *testing.T) {
 	tr := tree(t)
 	a, b := two(t, tr)
@@ -44,7 +44,8 @@ func TestBound(t *testing.T) {
 	}
 }
 
-// TestBoundsAbove: all quotas above count, also if neither the group nor its parent exists yet.
+// TestBoundsAbove: BoundsAbove returns the quotas of all groups above, even if neither the group nor its
+// parent exists yet.
 func TestBoundsAbove(t *testing.T) {
 	tr := tree(t)
 	_, err := tr.makeParent()
@@ -66,7 +67,7 @@ func TestBoundsAbove(t *testing.T) {
 	}
 }
 
-// TestBoundLargest: the largest quota that Linux accepts is no bound.
+// TestBoundLargest: the largest quota that Linux accepts does not overflow in Tightest and clampTo.
 func TestBoundLargest(t *testing.T) {
 	tr := tree(t)
 	a, _ := two(t, tr)
@@ -84,11 +85,12 @@ func TestBoundLargest(t *testing.T) {
 		t.Errorf("the tightest is %+v, want %+v", got, small)
 	}
 	if wide := (cfsBandwidth{quota: noQuota, period: 1000000}).clampTo(above.cfsBandwidth()); wide.quota != largest {
-		t.Errorf("all of it is %+v", wide)
+		t.Errorf("clamped to %+v, want a quota of %d", wide, int64(largest))
 	}
 }
 
-// If cgroup v1 refuses a quota because of a group above, the error names that group.
+// TestQuotaCause: if cgroup v1 refuses a quota because of the limit of a group above, the error names that
+// group.
 func TestQuotaCause(t *testing.T) {
 	tr := tree(t)
 	if tr.cpu.v2 {

@@ -27,7 +27,7 @@ func ownRoot(t *testing.T) *Tree {
 	return &Tree{driver: Cgroupfs, parent: "/candor", proc: "/proc", cpuset: h, cpu: h, all: []*hierarchy{h}}
 }
 
-// TestConfinementsV1 confines nested groups and processes in no group, and undoes it.
+// TestConfinementsV1 confines nested groups and the processes of the root group, and reverts the confinement.
 func TestConfinementsV1(t *testing.T) {
 	tr := ownRoot(t)
 	a, b := two(t, tr)
@@ -53,23 +53,23 @@ func TestConfinementsV1(t *testing.T) {
 	for _, f := range list {
 		must(t, tr.SetConfinement(f, f.After))
 	}
-	for what, pid := range map[string]int{"in no group": loose, "in a nested group": inside} {
+	for where, pid := range map[string]int{"in no group": loose, "in a nested group": inside} {
 		if is := affinity(t, pid); is != a {
-			t.Errorf("a process %s may run on %v, want %v", what, is, a)
+			t.Errorf("a process %s may run on %v, want %v", where, is, a)
 		}
 	}
 	if again, err := tr.Confinements(a, both); err != nil || len(again) > 0 {
-		t.Errorf("then still to do: %v, %v", again, err)
+		t.Errorf("after the confinement: got %v, %v; want none", again, err)
 	}
-	late := start(t, "sleep").pid() // came to the root after that
+	late := start(t, "sleep").pid() // enters the root after the confinement
 	must(t, attach(root, late))
 	again, err := tr.Confinements(a, both)
 	if err != nil || len(again) != 1 || again[0].Kind != ConfineProcesses {
-		t.Fatalf("for a late one to do: %v, %v", again, err)
+		t.Fatalf("with a new process in the root: got %v, %v; want its confinement alone", again, err)
 	}
 	must(t, tr.SetConfinement(again[0], again[0].After))
 	if is := affinity(t, late); is != a {
-		t.Errorf("a late one may run on %v, want %v", is, a)
+		t.Errorf("the new process may run on %v, want %v", is, a)
 	}
 
 	for _, f := range slices.Backward(list) {
@@ -86,7 +86,8 @@ func TestConfinementsV1(t *testing.T) {
 	}
 }
 
-// settle makes groups below a root, and a process in no group and one in a nested group.
+// settle makes groups below a root, and starts a process in the root group and a process in a nested group.
+// It returns their IDs.
 func settle(t *testing.T, tr *Tree, root string, a, b cpuset.Set) (loose, inside int) {
 	t.Helper()
 	both := a.Union(b)
@@ -109,7 +110,8 @@ func settle(t *testing.T, tr *Tree, root string, a, b cpuset.Set) (loose, inside
 	return loose, inside
 }
 
-// TestInvalidConfinement: confinements also come from a file.
+// TestInvalidConfinement: SetConfinement refuses invalid confinements, because it also applies confinements
+// from a file.
 func TestInvalidConfinement(t *testing.T) {
 	tr, err := Open(Options{ReadOnly: true})
 	must(t, err)
@@ -129,15 +131,15 @@ func TestInvalidConfinement(t *testing.T) {
 	}
 	f := Confinement{Kind: ConfineCPUs, At: fmt.Sprintf("/candor-test-none-%d", os.Getpid()), Before: "0", After: "1"}
 	if err := tr.SetConfinement(f, f.After); !isGone(err) {
-		t.Errorf("a group that is not there: %v", err)
+		t.Errorf("a missing group: %v", err)
 	}
 	if err := tr.SetConfinement(f, f.Before); err != nil {
-		t.Errorf("undo of a group that has gone: %v", err)
+		t.Errorf("undo for a missing group: %v", err)
 	}
 	all, _, err := tr.Effective()
 	must(t, err)
 	if _, err := tr.Confinements(all, all); err == nil {
-		t.Error("all CPUs were kept from Candor")
+		t.Error("accepted a confinement that leaves no CPU to Candor")
 	}
 	if _, err := tr.Confinements(cpuset.Of(cpuset.Max-1), cpuset.Range(0, cpuset.Max-1)); err == nil || errors.Is(err, os.ErrNotExist) {
 		t.Errorf("a CPU that is not there: %v", err)

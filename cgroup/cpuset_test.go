@@ -35,7 +35,7 @@ func TestSetCPUsRefuses(t *testing.T) {
 	a, _ := two(t, tr)
 	g, pid := group(t, tr, "web", Settings{CPUs: a}, "sleep")
 	if err := g.SetCPUs(cpuset.Set{}, cpuset.Set{}); err == nil {
-		t.Error("an empty set was taken")
+		t.Error("an empty set was accepted")
 	}
 	if err := g.SetCPUs(cpuset.Of(cpuset.Max-1), cpuset.Set{}); !errors.Is(err, ErrUnavailable) {
 		t.Errorf("CPU %d: %v, want ErrUnavailable", cpuset.Max-1, err)
@@ -51,8 +51,8 @@ func TestSetCPUsRefuses(t *testing.T) {
 	}
 }
 
-// TestV1RefusesWrongOrder: the order of the writes matters. In another order than that of moveV1 the kernel returns EBUSY
-// or EACCES.
+// TestV1RefusesWrongOrder: cgroup v1 returns EBUSY or EACCES if CPUs are written in another order than that
+// of moveV1.
 func TestV1RefusesWrongOrder(t *testing.T) {
 	tr := tree(t)
 	if tr.cpuset.v2 {
@@ -74,8 +74,8 @@ func TestV1RefusesWrongOrder(t *testing.T) {
 	}
 }
 
-// TestHealParent is a CPU that was offline: v1 takes it from every cpuset for
-// good. The parent must get it back before its groups can.
+// TestHealParent simulates a CPU that was offline: cgroup v1 removes it from every cpuset for good. The
+// parent must get the CPU back before its groups can.
 func TestHealParent(t *testing.T) {
 	tr := tree(t)
 	a, b := two(t, tr)
@@ -126,7 +126,8 @@ func TestReturnProcessesV1(t *testing.T) {
 	}
 }
 
-// A group of another program may name offline CPUs with ids above 1023.
+// TestReadSetOfReservedIDs: readSet ignores IDs above 1023, the offline CPUs that a foreign cpuset may
+// contain.
 func TestReadSetOfReservedIDs(t *testing.T) {
 	dir := t.TempDir()
 	must(t, os.WriteFile(dir+"/"+cpusFile, []byte("0-1,1024-1151\n"), 0o644))

@@ -12,8 +12,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// TestCPUTime: the quota and the weight of a group change; nested groups and the period do not.
-func TestCPUTime(t *testing.T) {
+// TestCPULimits changes the quota and the weight of a pod's group; the settings of a nested group stay.
+func TestCPULimits(t *testing.T) {
 	tr := tree(t)
 	cpus, _, err := tr.Effective()
 	must(t, err)
@@ -43,7 +43,7 @@ func TestCPUTime(t *testing.T) {
 	}
 	err = pod.SetCPULimits(CPULimits{Quota: period / 2, Period: period, Weight: 2})
 	if refused := errors.Is(err, unix.EINVAL); refused != (tr.Version() == 1) {
-		t.Errorf("less than what is nested in it: %v", err)
+		t.Errorf("a quota below the quota of a nested group: %v", err)
 	}
 	if _, err := tr.EngineGroup("pod", "/candor-test-none/pod").CPULimits(); !errors.Is(err, ErrNoGroup) {
 		t.Errorf("no group: %v", err)
@@ -71,7 +71,7 @@ func TestFingerprint(t *testing.T) {
 		}
 	}
 	if len(seen) != 4 {
-		t.Errorf("%d different ones of 4: %v", len(seen), seen)
+		t.Errorf("%d different fingerprints, want 4: %v", len(seen), seen)
 	}
 	if _, err := tr.Group("none").Fingerprint(); !errors.Is(err, ErrNoGroup) {
 		t.Errorf("no group: %v", err)
@@ -93,8 +93,8 @@ func TestPodWeight(t *testing.T) {
 	}
 }
 
-// TestNote: a record of a group belongs to this group only.
-func TestNote(t *testing.T) {
+// TestAnnotation: an annotation belongs to a single group, and a recreated group has none.
+func TestAnnotation(t *testing.T) {
 	tr := tree(t)
 	cpus, _, err := tr.Effective()
 	must(t, err)
@@ -103,7 +103,7 @@ func TestNote(t *testing.T) {
 	for _, text := range []string{"quota 5", "", "x"} {
 		must(t, a.SetAnnotation(text))
 		if got, err := a.Annotation(); err != nil || got != text {
-			t.Errorf("Note = %q, %v; want %q", got, err, text)
+			t.Errorf("Annotation = %q, %v; want %q", got, err, text)
 		}
 	}
 	if got, err := b.Annotation(); err != nil || got != "" {
@@ -112,12 +112,12 @@ func TestNote(t *testing.T) {
 	must(t, a.Remove())
 	must(t, a.Create(Settings{CPUs: cpus}, 0))
 	if got, err := a.Annotation(); err != nil || got != "" {
-		t.Errorf("made anew: %q, %v", got, err)
+		t.Errorf("recreated group: %q, %v; want no annotation", got, err)
 	}
 }
 
-// TestCPUTimeOfASlice: a slice keeps its quota and weight when systemd writes its files again.
-func TestCPUTimeOfASlice(t *testing.T) {
+// TestCPULimitsOfSlice: a slice keeps its quota and weight when a reload of systemd rewrites its files.
+func TestCPULimitsOfSlice(t *testing.T) {
 	if !runsSystemd() {
 		t.Skip("systemd does not run this machine")
 	}

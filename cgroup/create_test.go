@@ -36,7 +36,7 @@ func TestCreateAndRemove(t *testing.T) {
 		t.Errorf("Remove with a process in it: %v, want ErrBusy", err)
 	}
 	if is, _ := g.Exists(); !is {
-		t.Error("a refused Remove removed")
+		t.Error("a refused Remove removed the group")
 	}
 	must(t, g.Kill(syscall.SIGKILL))
 	if is, err := g.Populated(); is || err != nil {
@@ -104,12 +104,12 @@ func TestCreateRefuses(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			err := tr.Group("bad").Create(tt.s, tt.pid)
 			if err == nil {
-				t.Fatal("taken")
+				t.Fatal("accepted")
 			}
 			if strings.Contains(err.Error(), "\n") {
 				t.Errorf("more than one line: %v", err)
 			}
-			for _, h := range tr.all { // the parent was made by this call too
+			for _, h := range tr.all { // Create also made the parent
 				if _, err := os.Stat(h.parent); !os.IsNotExist(err) {
 					t.Errorf("%s is left: %v", h.parent, err)
 				}
@@ -123,19 +123,19 @@ func TestCreateLeftovers(t *testing.T) {
 	a, b := two(t, tr)
 	old, _ := group(t, tr, "web", Settings{CPUs: a, Quota: 9 * time.Millisecond, Burst: 9 * time.Millisecond, Weight: 9000}, "")
 	nest(t, old, "deep/deeper", cpuset.Set{})
-	g, pid := group(t, tr, "web", Settings{CPUs: b}, "sleep") // takes the place of the empty one
+	g, pid := group(t, tr, "web", Settings{CPUs: b}, "sleep") // replaces the empty group
 	same(t, g, Settings{CPUs: b})
 	if nested, err := subgroups(g.dir(tr.cpuset)); err != nil || len(nested) > 0 {
-		t.Errorf("nested groups of the earlier one: %v, %v", nested, err)
+		t.Errorf("nested groups of the earlier group are left: %v, %v", nested, err)
 	}
 	if err := g.Create(Settings{CPUs: a}, 0); !errors.Is(err, ErrBusy) {
-		t.Errorf("Create over a running one: %v, want ErrBusy", err)
+		t.Errorf("Create over a running group: %v, want ErrBusy", err)
 	}
 	same(t, g, Settings{CPUs: b})
 	if got := affinity(t, pid); got != b {
-		t.Errorf("the running one is on %v now", got)
+		t.Errorf("the process of the running group is on %v, want %v", got, b)
 	}
-	// Half a group: a Create that was killed between two hierarchies.
+	// The group exists in the last hierarchy only, as after a Create that was killed.
 	must(t, os.Mkdir(tr.Group("half").dir(tr.all[len(tr.all)-1]), 0o755))
 	if is, err := tr.Group("half").Exists(); !is || err != nil {
 		t.Errorf("half a group: Exists = %v, %v", is, err)
@@ -147,7 +147,8 @@ func TestCreateLeftovers(t *testing.T) {
 	same(t, half, Settings{CPUs: a})
 }
 
-// TestEnterAllOrNone moves a process where the last of several hierarchies refuses it.
+// TestEnterAllOrNone: if the last of several hierarchies refuses a process, the process stays in its groups
+// in all hierarchies.
 func TestEnterAllOrNone(t *testing.T) {
 	tr := tree(t)
 	a, _ := two(t, tr)
@@ -164,8 +165,8 @@ func TestEnterAllOrNone(t *testing.T) {
 	must(t, g.Remove())
 }
 
-// TestParentWeight holds the weight that keeps Candor's containers from
-// starving beside one process outside: as much as all their CPUs have.
+// TestParentWeight: the parent's weight is 1000 per CPU, so that a foreign process cannot starve Candor's
+// containers.
 func TestParentWeight(t *testing.T) {
 	tr := tree(t)
 	a, _ := two(t, tr)

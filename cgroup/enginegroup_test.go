@@ -7,8 +7,8 @@ import (
 	"testing"
 )
 
-// TestCheckEngineGroup: for any form of a cgroupsPath, a group at, below or above Candor's parent group is refused;
-// groups beside it are accepted.
+// TestCheckEngineGroup: CheckEngineGroup refuses a group at, below or above Candor's parent group in any form
+// of a cgroupsPath, and accepts groups beside it.
 func TestCheckEngineGroup(t *testing.T) {
 	own := &hierarchy{mount: "/nowhere", parent: "/nowhere/a/candor"}
 	slice := &hierarchy{mount: "/nowhere", parent: "/nowhere/candor.slice"}
@@ -23,7 +23,7 @@ func TestCheckEngineGroup(t *testing.T) {
 		{own, "//a///candor/./abc", true},
 		{own, "/x/../a/candor/abc", true},
 		{own, "/../a/candor/abc", true},
-		{own, "a/candor/abc", true}, // relative: crun takes it from the mount point on
+		{own, "a/candor/abc", true}, // crun resolves a relative path from the mount point
 		{own, "../../a/candor/abc", true},
 		{own, "/a", true},
 		{own, "/", true},
@@ -56,9 +56,9 @@ func TestCheckEngineGroup(t *testing.T) {
 	}
 }
 
-// TestCheckEngineGroupOfOthers: runc resolves a relative path from its own group, and a group in the parent of another
-// state belongs to that state.
-func TestCheckEngineGroupOfOthers(t *testing.T) {
+// TestCheckEngineGroupOtherState: a group in the parent of another state belongs to that state. A relative
+// path counts from the group of this process, as in runc.
+func TestCheckEngineGroupOtherState(t *testing.T) {
 	tr := tree(t)
 	a, _ := two(t, tr)
 	group(t, owned(t, tr, "/run/first"), "web", Settings{CPUs: a}, "")

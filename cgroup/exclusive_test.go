@@ -12,7 +12,8 @@ import (
 	"github.com/candor-project/candor/cpuset"
 )
 
-// exclusiveGroup creates a foreign group that has CPUs and memory nodes for itself, beside Candor's.
+// exclusiveGroup creates a foreign group with exclusive CPUs and memory nodes beside Candor's parent and
+// returns its directory.
 func exclusiveGroup(t *testing.T, tr *Tree, name string, cpus cpuset.Set) string {
 	t.Helper()
 	h := tr.cpuset
@@ -33,8 +34,8 @@ func exclusiveGroup(t *testing.T, tr *Tree, name string, cpus cpuset.Set) string
 	return dir
 }
 
-// TestExclusive: the CPUs of a foreign group with cpu_exclusive, of a partition on v2, are left out, and belong to
-// Candor's groups again when the foreign group is removed.
+// TestExclusive: the exclusive CPUs of a foreign group (on v2: of a partition) are unavailable to Candor's
+// groups until the foreign group is removed.
 func TestExclusive(t *testing.T) {
 	needGuest(t)
 	tr := tree(t)
@@ -74,7 +75,8 @@ func TestExclusive(t *testing.T) {
 	})
 }
 
-// TestExclusiveAll: on v1 one group can have all memory nodes, or all CPUs that are left. The refusal names it.
+// TestExclusiveAll: a foreign group on v1 can have all CPUs or all memory nodes exclusively. The error names
+// this group.
 func TestExclusiveAll(t *testing.T) {
 	needGuest(t)
 	tr := tree(t)
@@ -101,7 +103,7 @@ func TestExclusiveAll(t *testing.T) {
 	must(t, writeInt(dir, exclusiveFlags[cpusFile], 0))
 	others, err := siblings(dir)
 	must(t, err)
-	for _, other := range others { // a guest has one, without processes
+	for _, other := range others { // a guest has such a group, without processes
 		now, err := tr.readSet(other, memsFile)
 		must(t, err)
 		if now.IsEmpty() {
@@ -109,7 +111,7 @@ func TestExclusiveAll(t *testing.T) {
 		}
 		must(t, write(other, memsFile, "\n"))
 		t.Cleanup(func() {
-			unix.Rmdir(dir) // which has that memory for itself
+			unix.Rmdir(dir) // its memory nodes are exclusive
 			must(t, tr.writeSet(other, memsFile, now))
 		})
 	}

@@ -13,7 +13,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// TestSelfMove: a process that expects moves stays in the group that it is in, which it finds in a cgroup namespace too.
+// TestSelfMove: selfMove moves a process into its current group. It also finds the group in a cgroup
+// namespace.
 func TestSelfMove(t *testing.T) {
 	for _, namespace := range []string{"shared", "own"} {
 		t.Run(namespace, func(t *testing.T) {
@@ -23,26 +24,27 @@ func TestSelfMove(t *testing.T) {
 			p := start(t, "contained "+namespace)
 			g := tr.Group("web")
 			must(t, g.Create(Settings{CPUs: a}, p.pid()))
-			said := filepath.Join(t.TempDir(), "said")
-			fmt.Fprintln(p.in, said)
-			eventually(t, "the child has moved", func() bool { _, err := os.Stat(said); return err == nil })
-			text, err := os.ReadFile(said)
+			result := filepath.Join(t.TempDir(), "result")
+			fmt.Fprintln(p.in, result)
+			eventually(t, "the child has moved", func() bool { _, err := os.Stat(result); return err == nil })
+			text, err := os.ReadFile(result)
 			if want := g.dir(tr.cpu); err != nil || string(text) != want {
 				t.Errorf("got %q, %v; want %q", text, err, want)
 			}
 			if got, err := tr.PathOf(p.pid()); err != nil || got != tr.cpu.pathOf(g.dir(tr.cpu)) {
-				t.Errorf("it is in %q, %v", got, err)
+				t.Errorf("the child is in %q, %v", got, err)
 			}
 		})
 	}
 }
 
-// contained is a child that waits for a file's name, expects moves twice, and writes into the file in which group it found itself.
+// contained runs in the child process of TestSelfMove. It reads the name of a file, calls selfMove twice, and
+// writes the group that it found to the file.
 func contained(namespace string) {
 	fmt.Println("ready")
 	var file string
 	fmt.Scanln(&file)
-	runtime.LockOSThread() // a namespace is a thread's
+	runtime.LockOSThread() // a cgroup namespace belongs to a thread
 	var err error
 	if namespace == "own" {
 		err = unix.Unshare(unix.CLONE_NEWCGROUP)
@@ -57,21 +59,21 @@ func contained(namespace string) {
 		}
 	}
 	if err != nil {
-		say(file, err.Error())
+		writeResult(file, err.Error())
 	} else {
-		say(file, tr.ownDir)
+		writeResult(file, tr.ownDir)
 	}
 	io.Copy(io.Discard, os.Stdin)
 }
 
-// say writes a complete file.
-func say(file, text string) {
+// writeResult writes a file atomically.
+func writeResult(file, text string) {
 	os.WriteFile(file+"~", []byte(text), 0o600)
 	os.Rename(file+"~", file)
 }
 
-// TestSelfMoveUnlisted: if a group does not list this process, nothing is written to it, whatever /proc/self/cgroup
-// contains.
+// TestSelfMoveUnlisted: selfMove writes nothing to a group that does not list this process, for any content
+// of /proc/self/cgroup.
 func TestSelfMoveUnlisted(t *testing.T) {
 	root := t.TempDir()
 	put(t, filepath.Join(root, "proc/1/mountinfo"), pure)
@@ -86,39 +88,39 @@ func TestSelfMoveUnlisted(t *testing.T) {
 		return tr
 	}
 	if tr := open(); tr.selfMove() != nil || tr.ownDir != own {
-		t.Errorf("found itself in %q", tr.ownDir)
+		t.Errorf("found the group %q", tr.ownDir)
 	}
 	if text, err := os.ReadFile(filepath.Join(own, procsFile)); err != nil || !strings.HasPrefix(string(text), "0") {
-		t.Errorf("its own group was written %q, %v", text, err)
+		t.Errorf("the group of the process has %q, %v; want a write of 0", text, err)
 	}
 	put(t, filepath.Join(own, procsFile), "3\n")
 	tr := open()
 	for range 2 {
 		if err := tr.selfMove(); err != errNotVisible || tr.ownDir != "" || !tr.isOwnHidden {
-			t.Errorf("found itself in %q, %v", tr.ownDir, err)
+			t.Errorf("found the group %q, %v", tr.ownDir, err)
 		}
 	}
 	for dir, want := range map[string]string{top: "1\n2\n", own: "3\n"} {
 		if text, err := os.ReadFile(filepath.Join(dir, procsFile)); err != nil || string(text) != want {
-			t.Errorf("%s was written %q, %v", dir, text, err)
+			t.Errorf("%s changed to %q, %v", dir, text, err)
 		}
 	}
 }
 
-// TestWarmMoves: one at a time, and again when that is over.
+// TestWarmMoves: while a warm-up runs, WarmMoves only prolongs it. Afterwards WarmMoves starts another.
 func TestWarmMoves(t *testing.T) {
 	tr := tree(t)
 	tr.isWarming.Store(true)
 	if tr.WarmMoves() {
-		t.Error("two at a time")
+		t.Error("a second warm-up started")
 	}
 	if until := time.Unix(0, tr.warmUntil.Load()); until.Before(time.Now()) {
-		t.Errorf("it goes on until %v", until)
+		t.Errorf("the running warm-up ends at %v, before now", until)
 	}
 	tr.isWarming.Store(false)
 	for range 2 {
 		if !tr.WarmMoves() {
-			t.Error("not again")
+			t.Error("no new warm-up after the end of the last")
 		}
 		eventually(t, "the move ends", func() bool { return !tr.isWarming.Load() })
 	}
@@ -127,8 +129,8 @@ func TestWarmMoves(t *testing.T) {
 	}
 }
 
-// BenchmarkEnter measures the move of a process: after a pause, after a pause with ExpectMoves 15 ms before, and soon
-// after another move.
+// BenchmarkEnter measures the move of a process in three cases: after a pause, after a pause with ExpectMoves
+// 15 ms before the move, and soon after another move.
 //
 //	go test ./cgroup -run '^$' -bench Enter -benchtime 30x
 func BenchmarkEnter(b *testing.B) {

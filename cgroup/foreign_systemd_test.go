@@ -11,8 +11,8 @@ import (
 	"github.com/candor-project/candor/cpuset"
 )
 
-// TestUnitUpdate: settings that Candor writes to the files of an engine's scope survive a reload of systemd, because Candor also updates
-// the properties of the unit.
+// TestUnitUpdate changes the settings of an engine's scope. They survive a reload of systemd, because Candor
+// also updates the properties of the unit.
 func TestUnitUpdate(t *testing.T) {
 	if !runsSystemd() {
 		t.Skip("systemd does not run this machine")
@@ -44,7 +44,8 @@ func TestUnitUpdate(t *testing.T) {
 		reload(t, tr)
 		same(t, engines, next)
 	}
-	// 12.5 % is between two steps: the file has it, until systemd writes its own. With the CPUs alone, too, it does.
+	// systemd keeps whole percents. The file has 12.5 % until systemd rewrites it, even after an update of
+	// the CPUs alone.
 	between := Settings{CPUs: a, Quota: 12500 * time.Microsecond, Weight: 300}
 	must(t, engines.Apply(between))
 	must(t, tr.ApplyUnitUpdate([]PendingUnitUpdate{{Group: engines, CPUs: false, Time: true}}))
@@ -71,11 +72,11 @@ func TestUnitUpdate(t *testing.T) {
 	must(t, own.Kill(syscall.SIGKILL))
 	must(t, own.Remove())
 	if err := tr.ApplyUnitUpdate([]PendingUnitUpdate{{Group: engines, CPUs: true, Time: true}}); err != nil {
-		t.Errorf("of a scope that is no more: %v", err)
+		t.Errorf("update of a removed scope: %v", err)
 	}
 }
 
-// TestUnitUpdateOfSlice: the quota that a pod's slice is given is in its file as it is, also where systemd rounds it.
+// TestUnitUpdateOfSlice: the file of a pod's slice has the exact quota, until a reload of systemd rounds it.
 func TestUnitUpdateOfSlice(t *testing.T) {
 	if !runsSystemd() {
 		t.Skip("systemd does not run this machine")
@@ -83,20 +84,20 @@ func TestUnitUpdateOfSlice(t *testing.T) {
 	slice := fmt.Sprintf("candortest%d.slice", os.Getpid())
 	tr := treeBelow(t, slice, Systemd)
 	a, _ := two(t, tr)
-	own, _ := group(t, tr, "web", Settings{CPUs: a}, "stubborn") // systemd makes the slice with it
+	own, _ := group(t, tr, "web", Settings{CPUs: a}, "stubborn") // systemd makes the slice for the scope
 	pod := tr.EngineGroup("pod", "/"+slice)
 	for _, want := range []CPULimits{{Quota: 12500 * time.Microsecond, Weight: 7}, {Weight: 39}} {
 		want.Period = bandwidth.DefaultPeriod
 		must(t, pod.SetCPULimits(want))
 		if has, err := pod.CPULimits(); err != nil || has != want {
-			t.Errorf("it has %+v, %v; want %+v", has, err, want)
+			t.Errorf("the slice has %+v, %v; want %+v", has, err, want)
 		}
 		reload(t, tr)
 		if want.Quota == 12500*time.Microsecond {
 			want.Quota = 13 * time.Millisecond
 		}
 		if has, err := pod.CPULimits(); err != nil || has != want {
-			t.Errorf("after a reload it has %+v, %v; want %+v", has, err, want)
+			t.Errorf("after a reload the slice has %+v, %v; want %+v", has, err, want)
 		}
 	}
 	must(t, own.Kill(syscall.SIGKILL))

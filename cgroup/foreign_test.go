@@ -40,7 +40,7 @@ func TestEnginePath(t *testing.T) {
 	}
 }
 
-// TestForeignMems: the memory nodes of a foreign group stay unchanged unless they are requested.
+// TestForeignMems: SetCPUs changes the memory nodes of a foreign group only if the caller requests it.
 func TestForeignMems(t *testing.T) {
 	tr := tree(t)
 	a, b := two(t, tr)
@@ -50,7 +50,7 @@ func TestForeignMems(t *testing.T) {
 	foreign := tr.EngineGroup("pod", tr.parent+"/web")
 	must(t, foreign.SetCPUs(b, cpuset.Set{}))
 	if mems, err := tr.readSet(dir, memsFile); err != nil || !mems.IsEmpty() {
-		t.Errorf("it has got %v, %v", mems, err)
+		t.Errorf("memory nodes %v, %v; want none", mems, err)
 	}
 	_, all, err := tr.Effective()
 	must(t, err)

@@ -11,7 +11,7 @@ import (
 	"github.com/candor-project/candor/cpuset"
 )
 
-// needGuest skips tests that would disturb other work of a machine. The guests of e2e set the variable.
+// needGuest skips tests that would disturb other work of the machine. The guests of e2e set the variable.
 func needGuest(t *testing.T) {
 	t.Helper()
 	if os.Getenv("CANDOR_IN_GUEST") == "" {
@@ -19,7 +19,7 @@ func needGuest(t *testing.T) {
 	}
 }
 
-// TestHotplug takes the CPU of a running group offline, and back.
+// TestHotplug takes the CPU of a running group offline and online again.
 func TestHotplug(t *testing.T) {
 	needGuest(t)
 	tr := tree(t)
@@ -70,8 +70,9 @@ func TestHotplug(t *testing.T) {
 	must(t, g.SetCPUs(all, cpuset.Set{}))
 }
 
-// TestProcessesInTheWay is v2's rule that a group with processes has none below it.
-func TestProcessesInTheWay(t *testing.T) {
+// TestParentWithProcesses: cgroup v2 enables no controllers below a group with processes. Create reports the
+// cause.
+func TestParentWithProcesses(t *testing.T) {
 	tr := tree(t)
 	if !tr.cpu.v2 {
 		t.Skip("v1 has no such rule")

@@ -25,7 +25,7 @@ func TestKill(t *testing.T) {
 		t.Errorf("Populated = %v, %v with processes in nested groups", is, err)
 	}
 	must(t, g.Kill(syscall.SIGTERM))
-	eventually(t, "SIGTERM ends all but the stubborn one", func() bool {
+	eventually(t, "SIGTERM ends all processes but the stubborn child", func() bool {
 		pids, err := g.Processes()
 		must(t, err)
 		return len(pids) == 1 && pids[0] == cmds["stubborn"]
@@ -40,7 +40,7 @@ func TestKill(t *testing.T) {
 	must(t, g.Remove())
 }
 
-// TestKillMoving kills a process that starts itself anew all the time.
+// TestKillMoving kills a process that keeps starting a successor and exiting.
 func TestKillMoving(t *testing.T) {
 	tr := tree(t)
 	a, b := two(t, tr)
@@ -66,7 +66,7 @@ func TestKillMoving(t *testing.T) {
 	}
 }
 
-func TestKillNotItself(t *testing.T) {
+func TestKillRefusesOwnProcess(t *testing.T) {
 	tr := tree(t)
 	cpus, _, err := tr.Effective()
 	must(t, err)
@@ -92,21 +92,21 @@ func TestKillFrozen(t *testing.T) {
 	must(t, g.Remove())
 
 	group(t, tr, "web", Settings{CPUs: a}, "spin")
-	must(t, g.killRemaining()) // all there is where the kernel has neither freezer nor cgroup.kill
+	must(t, g.killRemaining()) // the fallback without freezer and cgroup.kill
 	must(t, g.Remove())
 }
 
-// TestKillReusedID: if the kernel reuses a process ID between the read of the ID and the signal, signalChecked does not signal the new
-// process.
+// TestKillReusedID: if the kernel reuses a process ID after the list of processes was read, signalChecked
+// does not signal the new process.
 func TestKillReusedID(t *testing.T) {
 	tr := tree(t)
 	a, _ := two(t, tr)
 	g, _ := group(t, tr, "web", Settings{CPUs: a}, "")
-	stranger := start(t, "sleep").Process
-	if n, err := g.signalChecked([]int{stranger.Pid}, syscall.SIGKILL); n != 0 || err != nil {
+	unrelated := start(t, "sleep").Process
+	if n, err := g.signalChecked([]int{unrelated.Pid}, syscall.SIGKILL); n != 0 || err != nil {
 		t.Errorf("%d signals, %v", n, err)
 	}
-	if err := stranger.Signal(syscall.Signal(0)); err != nil {
-		t.Errorf("the stranger: %v", err)
+	if err := unrelated.Signal(syscall.Signal(0)); err != nil {
+		t.Errorf("the unrelated process: %v", err)
 	}
 }

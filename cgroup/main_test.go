@@ -55,8 +55,8 @@ func child(mode string) {
 	io.Copy(io.Discard, os.Stdin)
 }
 
-// launch waits for a word, then starts a process that starts itself again and
-// ends, on and on until the deadline: a target that moves.
+// launch reads a byte, then starts a chain of processes: each starts its successor and exits, until the
+// deadline.
 func launch(deadline string) {
 	fmt.Println("ready")
 	io.ReadFull(os.Stdin, make([]byte, 1))
@@ -64,6 +64,7 @@ func launch(deadline string) {
 	io.Copy(io.Discard, os.Stdin)
 }
 
+// hop starts the next process of the chain.
 func hop(deadline string) {
 	end, err := time.Parse(time.RFC3339, deadline)
 	if err != nil || time.Now().After(end) {
@@ -109,13 +110,14 @@ func start(t testing.TB, mode string) process {
 	return process{cmd, in}
 }
 
-// tree opens the machine's groups with a parent of the test's own, which is
-// removed with all that is in it when the test ends.
+// tree opens the machine's cgroups with a parent group of the test process. At the end of the test, the
+// parent and all groups in it are removed.
 func tree(t testing.TB) *Tree {
 	t.Helper()
 	return treeBelow(t, fmt.Sprintf("/candor-test-%d", os.Getpid()), Cgroupfs)
 }
 
+// treeBelow is tree with another parent and driver.
 func treeBelow(t testing.TB, parent string, driver Driver) *Tree {
 	t.Helper()
 	if os.Geteuid() != 0 {
@@ -132,7 +134,7 @@ func treeBelow(t testing.TB, parent string, driver Driver) *Tree {
 	if cpus.Count() < 2 {
 		t.Skipf("needs 2 CPUs, this machine gives %v", cpus)
 	}
-	if os.Getenv("CANDOR_KEEP_OPEN") != "" { // as a process that runs on
+	if os.Getenv("CANDOR_KEEP_OPEN") != "" { // as in a daemon
 		tr.KeepOpen(1000)
 	}
 	t.Cleanup(func() { sweep(t, tr) })
@@ -168,7 +170,8 @@ func sweep(t testing.TB, tr *Tree) {
 	}
 }
 
-// group makes a group with these settings and a process of that kind in it ("": none).
+// group makes a group with these settings. Unless mode is empty, it starts a child of this mode in the group
+// and returns its ID.
 func group(t testing.TB, tr *Tree, name string, s Settings, mode string) (*Group, int) {
 	t.Helper()
 	pid := 0
@@ -182,7 +185,7 @@ func group(t testing.TB, tr *Tree, name string, s Settings, mode string) (*Group
 	return g, pid
 }
 
-// two returns two CPUs that the groups can have.
+// two returns two CPUs that are available to groups.
 func two(t testing.TB, tr *Tree) (a, b cpuset.Set) {
 	t.Helper()
 	cpus, _, err := tr.Effective()
@@ -193,8 +196,8 @@ func two(t testing.TB, tr *Tree) (a, b cpuset.Set) {
 	return cpus.Lowest(1), low.Minus(cpus.Lowest(1))
 }
 
-// nest makes a group below g with a cpuset of its own, "" for none, as a
-// container engine inside the container does, and returns its path there.
+// nest makes the nested groups of path below g, as a container engine in the container does, and returns the
+// last directory. Unless cpus is empty, it becomes the cpuset of the last group.
 func nest(t testing.TB, g *Group, path string, cpus cpuset.Set) string {
 	t.Helper()
 	h := g.tree.cpuset
@@ -218,7 +221,7 @@ func nest(t testing.TB, g *Group, path string, cpus cpuset.Set) string {
 	return dir
 }
 
-// enable gives the groups below dir controllers of v2.
+// enable enables v2 controllers for the groups below dir.
 func enable(t testing.TB, dir string, controllers []string) {
 	t.Helper()
 	_, err := enableControllersV2(dir, controllers)
@@ -254,7 +257,7 @@ func must(t testing.TB, err error) {
 	}
 }
 
-// eventually waits for a condition, not for a time.
+// eventually waits until condition holds. After 3 minutes it fails the test.
 func eventually(t testing.TB, what string, condition func() bool) {
 	t.Helper()
 	for wait := newWait(3 * time.Minute); !condition(); {

@@ -11,7 +11,7 @@ import (
 	"github.com/candor-project/candor/cpuset"
 )
 
-// makeGroup makes a folder with a file in it, as a group has it.
+// makeGroup makes a directory that contains file, like the directory of a cgroup.
 func makeGroup(t *testing.T, dir, file, content string) {
 	t.Helper()
 	if err := os.MkdirAll(dir, 0o755); err != nil {
@@ -49,7 +49,8 @@ func TestWalkBounds(t *testing.T) {
 	}
 }
 
-// A list of more processes than the bound is cut, and a bad line is an error.
+// TestProcessesIn: processesIn truncates a list of more than MaxProcesses processes, and refuses an invalid
+// line.
 func TestProcessesIn(t *testing.T) {
 	dir := t.TempDir()
 	makeGroup(t, dir, procsFile, strings.Repeat("7\n", MaxProcesses+1000))
@@ -64,7 +65,7 @@ func TestProcessesIn(t *testing.T) {
 	}
 }
 
-// Groups nested deeper than PATH_MAX, which a relative path can create, hide only their own processes.
+// TestTooDeep: a walk skips only groups beyond PATH_MAX, which a process can create with relative paths.
 func TestTooDeep(t *testing.T) {
 	top := t.TempDir()
 	makeGroup(t, top, procsFile, "1\n")
@@ -92,7 +93,7 @@ func TestTooDeep(t *testing.T) {
 	}
 }
 
-// memoryDir returns a folder on tmpfs: thousands of folders take seconds on a disk.
+// memoryDir returns a directory on tmpfs, because thousands of directories take seconds on a disk.
 func memoryDir(t *testing.T) string {
 	t.Helper()
 	dir, err := os.MkdirTemp("/dev/shm", "candor-test-")
@@ -115,7 +116,8 @@ func TestSubgroupsBound(t *testing.T) {
 	}
 }
 
-// A move of a container on v2 changes a bounded number of nested groups. The kernel limits the other nested groups.
+// TestNestedMoveV2Bound: a move of a container on v2 writes a bounded number of nested groups. The kernel
+// limits the other nested groups.
 func TestNestedMoveV2Bound(t *testing.T) {
 	dir := memoryDir(t)
 	for i := range 2 * maxQuickGroups {
@@ -136,7 +138,7 @@ func TestNestedMoveV2Bound(t *testing.T) {
 	}
 }
 
-// Searches in a group and in the groups nested in it, with processes in one nested group alone.
+// TestFindProcess searches a group whose only process is in a nested group.
 func TestFindProcess(t *testing.T) {
 	tr := tree(t)
 	a, _ := two(t, tr)

@@ -24,8 +24,8 @@ func TestCheckName(t *testing.T) {
 	}
 }
 
-// TestCheckNameKnowsThisKernel: no accepted name is the name of a file that this kernel has in a group.
-func TestCheckNameKnowsThisKernel(t *testing.T) {
+// TestCheckNameKernelFiles: CheckName refuses the name of each file that this kernel has in a cgroup.
+func TestCheckNameKernelFiles(t *testing.T) {
 	found, err := findHierarchies("/")
 	if err != nil {
 		t.Fatal(err)
@@ -34,7 +34,7 @@ func TestCheckNameKnowsThisKernel(t *testing.T) {
 	for _, h := range found {
 		err := filepath.WalkDir(h.mount, func(path string, d fs.DirEntry, err error) error {
 			switch {
-			case errors.Is(err, fs.ErrNotExist): // a group that ends
+			case errors.Is(err, fs.ErrNotExist): // the group was removed
 				return nil
 			case err != nil:
 				return err
@@ -43,7 +43,7 @@ func TestCheckNameKnowsThisKernel(t *testing.T) {
 			case d.Type().IsRegular():
 				files++
 				if CheckName(d.Name()) == nil {
-					t.Errorf("%s is a file, and the name of a group", path)
+					t.Errorf("CheckName accepts the name of the kernel's file %s", path)
 				}
 			}
 			return nil

@@ -13,7 +13,8 @@ import (
 	"github.com/candor-project/candor/cpuset"
 )
 
-// TestNestedShrink is a container engine, or systemd, inside a container.
+// TestNestedShrink changes the CPUs of a group with nested groups, such as those of a container engine or
+// systemd in a container.
 func TestNestedShrink(t *testing.T) {
 	tr := tree(t)
 	a, b := two(t, tr)
@@ -46,7 +47,7 @@ func TestNestedShrink(t *testing.T) {
 	check("grow", map[string]cpuset.Set{"whole": both})
 }
 
-// TestNestedHistories runs random changes over random nested groups.
+// TestNestedHistories applies random changes to groups with random nested groups.
 func TestNestedHistories(t *testing.T) {
 	tr := tree(t)
 	cpus, _, err := tr.Effective()
@@ -96,7 +97,7 @@ func TestNestedHistories(t *testing.T) {
 	})
 }
 
-// wholes returns the nested groups that explicitly have all that their parents have, up to g.
+// wholes returns the nested groups that have the same cpuset.cpus as g, and whose parents up to g do too.
 func wholes(t testing.TB, tr *Tree, g *Group) []string {
 	top := g.dir(tr.cpuset)
 	all, err := tr.readSet(top, cpusFile)
@@ -122,6 +123,8 @@ func walk(t testing.TB, dir string, visit func(string)) {
 	}
 }
 
+// verify checks that g has the CPUs next, that each nested group has some of them, and that the groups in
+// whole have all.
 func verify(t *rapid.T, tr *Tree, g *Group, next cpuset.Set, whole []string) {
 	top := g.dir(tr.cpuset)
 	if got, _ := tr.readSet(top, cpusFile); got != next {
@@ -167,7 +170,7 @@ func TestNestedRace(t *testing.T) {
 			dir := fmt.Sprintf("%s/n%d", top, made%3)
 			os.Mkdir(dir, 0o755)
 			if has, err := tr.readSet(top, cpusFile); err == nil {
-				_ = tr.writeSet(dir, cpusFile, has) // the race may be lost here too
+				_ = tr.writeSet(dir, cpusFile, has) // may lose the race too
 			}
 			made++
 			unix.Rmdir(fmt.Sprintf("%s/n%d", top, made%3))

@@ -31,11 +31,11 @@ const (
 `
 )
 
-// TestDetect: the location of each controller, for the mounts of several kinds of hosts and their available
-// controllers of v2.
+// TestDetect: Open finds the mount point of each controller, for the mounts of several kinds of hosts and the
+// controllers that v2 offers.
 func TestDetect(t *testing.T) {
 	for name, tt := range map[string]struct {
-		mounts, offered, v2 string // v2: where it is mounted
+		mounts, offered, v2 string // v2: mount point of cgroup2
 		cpu, cpuset         string
 		hierarchies         int
 		version             int
@@ -153,7 +153,7 @@ func TestGroupNames(t *testing.T) {
 	if want := []string{"A.b_c-9", "a", strings.Repeat("z", 64)}; err != nil || !slices.Equal(names, want) {
 		t.Errorf("Groups = %v, %v", names, err)
 	}
-	// The kernel's own files are no groups, and no group can have their names.
+	// Groups does not list the kernel's files, and no group can have their names.
 	if err := tr.Group("cgroup.procs").Create(Settings{CPUs: a}, 0); err == nil {
 		t.Error("a group took the name of a kernel file")
 	}

@@ -13,13 +13,13 @@ import (
 	"github.com/candor-project/candor/cpuset"
 )
 
-// keepOpen caches at most limit open files, none of them from before.
+// keepOpen closes all cached files and sets the limit of the cache.
 func keepOpen(tr *Tree, limit int) {
 	tr.KeepOpen(0)
 	tr.KeepOpen(limit)
 }
 
-// openHere are the files below a folder that this process has open.
+// openHere returns the open files of this process below dir.
 func openHere(t testing.TB, dir string) (paths []string) {
 	t.Helper()
 	entries, err := os.ReadDir("/proc/self/fd")
@@ -32,7 +32,7 @@ func openHere(t testing.TB, dir string) (paths []string) {
 	return paths
 }
 
-// A cached file shows the writes of other programs, and the values of a recreated group.
+// TestKeepOpen: a cached file shows the writes of other programs, and the values of a recreated group.
 func TestKeepOpen(t *testing.T) {
 	tr := tree(t)
 	a, b := two(t, tr)
@@ -67,7 +67,8 @@ func TestKeepOpen(t *testing.T) {
 	}
 }
 
-// A refusal by the kernel is an error, and the file stays open. A read-only file is cached for reading.
+// TestRefusalByCachedFile: if the kernel refuses a write, the caller gets the error and the file stays open.
+// A read-only file is cached for reading.
 func TestRefusalByCachedFile(t *testing.T) {
 	tr := tree(t)
 	a, _ := two(t, tr)
@@ -100,11 +101,12 @@ func TestRefusalByCachedFile(t *testing.T) {
 	tr.KeepOpen(0)
 }
 
-// The cache has a limit, CloseUnused closes unused files, and KeepOpen(0) and Close close all files.
+// TestCloseUnused: the cache has a limit, CloseUnused closes unused files, and KeepOpen(0) and Close close
+// all files.
 func TestCloseUnused(t *testing.T) {
 	tr := tree(t)
 	a, _ := two(t, tr)
-	others := 0 // Go's runtime has some of its own
+	others := 0 // open files of Go's runtime
 	all := func() (n int) {
 		for _, h := range tr.all {
 			n += len(openHere(t, h.mount))

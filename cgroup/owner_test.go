@@ -9,7 +9,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// owned is the tree of another state on the same parent.
+// owned returns the tree of the state owner on the parent of tr.
 func owned(t *testing.T, tr *Tree, owner string) *Tree {
 	t.Helper()
 	other, err := Open(Options{Parent: tr.parent, Driver: Cgroupfs, Owner: owner})
@@ -17,6 +17,7 @@ func owned(t *testing.T, tr *Tree, owner string) *Tree {
 	return other
 }
 
+// owner checks the owner of the parent.
 func owner(t *testing.T, tr *Tree, want string) {
 	t.Helper()
 	if got, err := tr.Owner(); got != want || err != nil {
@@ -27,21 +28,21 @@ func owner(t *testing.T, tr *Tree, want string) {
 // TestOwner: a second state cannot create groups while the first state has groups, and the groups of the first stay
 // unchanged.
 func TestOwner(t *testing.T) {
-	nobodys := tree(t)
-	a, b := two(t, nobodys)
-	first, second := owned(t, nobodys, "/run/first"), owned(t, nobodys, "/run/second")
+	unowned := tree(t)
+	a, b := two(t, unowned)
+	first, second := owned(t, unowned, "/run/first"), owned(t, unowned, "/run/second")
 	owner(t, first, "")
 	must(t, first.Claim()) // there are no groups yet
 	group(t, first, "web", Settings{CPUs: a}, "sleep")
 	owner(t, second, "/run/first")
 
-	for what, err := range map[string]error{"Claim": second.Claim(), "Create": second.Group("db").Create(Settings{CPUs: b}, 0)} {
+	for call, err := range map[string]error{"Claim": second.Claim(), "Create": second.Group("db").Create(Settings{CPUs: b}, 0)} {
 		if !errors.Is(err, ErrOwned) || !strings.Contains(err.Error(), "/run/first") {
-			t.Errorf("%s: %v", what, err)
+			t.Errorf("%s: %v", call, err)
 		}
 	}
 	if err := second.Group("web").Create(Settings{CPUs: b}, 0); !errors.Is(err, ErrOwned) {
-		t.Errorf("Create over the other's: %v", err)
+		t.Errorf("Create over a group of the first state: %v", err)
 	}
 	same(t, first.Group("web"), Settings{CPUs: a})
 	if is, err := second.Group("db").Exists(); is || err != nil {
@@ -52,23 +53,23 @@ func TestOwner(t *testing.T) {
 
 	must(t, first.Group("web").Kill(syscall.SIGKILL))
 	must(t, first.Group("web").Remove())
-	must(t, second.Claim()) // now the first has none
+	must(t, second.Claim()) // the first state has no groups now
 	owner(t, first, "/run/second")
 	must(t, second.Group("db").Create(Settings{CPUs: b}, 0))
 	if err := first.Claim(); !errors.Is(err, ErrOwned) {
-		t.Errorf("the first one again: %v", err)
+		t.Errorf("Claim of the first state: %v", err)
 	}
 	must(t, second.Group("db").Remove())
 }
 
-// TestOwnerRace: of two states that claim the parent at the same time, at most one gets it.
+// TestOwnerRace: of two states that claim the parent at the same time, at most one succeeds.
 func TestOwnerRace(t *testing.T) {
-	nobodys := tree(t)
-	a, _ := two(t, nobodys)
+	unowned := tree(t)
+	a, _ := two(t, unowned)
 	for range 50 {
 		results := make(chan error, 2)
 		for _, name := range []string{"first", "second"} {
-			tr := owned(t, nobodys, "/run/"+name)
+			tr := owned(t, unowned, "/run/"+name)
 			go func() { results <- tr.Group(name).Create(Settings{CPUs: a}, 0) }()
 		}
 		one, other := <-results, <-results
@@ -76,13 +77,13 @@ func TestOwnerRace(t *testing.T) {
 			t.Fatal("both have groups")
 		}
 		for _, name := range []string{"first", "second"} {
-			must(t, nobodys.Group(name).Remove())
+			must(t, unowned.Group(name).Remove())
 		}
-		must(t, nobodys.Remove())
+		must(t, unowned.Remove())
 	}
 }
 
-// TestOwnerOldMark: the old attribute counts if the new attribute is missing.
+// TestOwnerOldMark: the old attribute names the owner if the new attribute is missing.
 func TestOwnerOldMark(t *testing.T) {
 	tr := tree(t)
 	a, _ := two(t, tr)

@@ -8,8 +8,8 @@ import (
 	"github.com/candor-project/candor/cpuset"
 )
 
-// TestPaths: a group with a process is in the list of paths and is the group of this process; a group without
-// processes is not listed. Nested groups follow their parents.
+// TestPaths: Paths lists the groups with processes, parents before nested groups. PathOf returns the group of
+// a process.
 func TestPaths(t *testing.T) {
 	tr := tree(t)
 	a, _ := two(t, tr)
@@ -17,17 +17,17 @@ func TestPaths(t *testing.T) {
 	group(t, tr, "empty", Settings{CPUs: a}, "")
 	want := tr.parent + "/web"
 	if got, err := tr.PathOf(pid); err != nil || got != want {
-		t.Errorf("of its process: %q, %v; want %q", got, err, want)
+		t.Errorf("PathOf = %q, %v; want %q", got, err, want)
 	}
 	if _, err := tr.PathOf(1 << 30); err == nil {
-		t.Error("a process that is not there has a group")
+		t.Error("a missing process has a group")
 	}
 	paths, err := tr.Paths()
 	if err != nil || !slices.Contains(paths, want) || slices.Contains(paths, tr.parent+"/empty") || slices.Contains(paths, "/") {
 		t.Errorf("all groups: %q, %v", paths, err)
 	}
 	if tr.Version() == 2 {
-		return // a group has processes or groups
+		return // v2: a group has processes or child groups, not both
 	}
 	inner := web.dir(tr.cpu) + "/inner"
 	must(t, os.Mkdir(inner, 0o755))

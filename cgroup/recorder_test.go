@@ -8,12 +8,13 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A recorder lists the written files of some groups, by the kernel's inotify events.
+// A recorder lists the files that are written in some groups, with inotify.
 type recorder struct {
 	fd   int
 	dirs map[int]string
 }
 
+// record returns a recorder for the groups dirs.
 func record(t testing.TB, dirs ...string) *recorder {
 	t.Helper()
 	fd, err := unix.InotifyInit1(unix.IN_CLOEXEC | unix.IN_NONBLOCK)

@@ -20,11 +20,11 @@ import (
 var settingFiles = []string{subtreeFile, "cgroup.type", procsFile, cpusFile, memsFile, "cpuset.memory_migrate", string(ConfineToPartition),
 	"cpu.max", "cpu.max.burst", "cpu.weight", quotaV1, periodV1, burstV1, "cpu.shares", "freezer.state"}
 
-// contents returns all settings of the groups below a path, and of the groups above it: file to content.
+// contents returns the settings of the groups at, below and above path, as a map from file to content.
 func contents(t *testing.T, tr *Tree, path string) map[string]string {
 	t.Helper()
 	all := map[string]string{}
-	note := func(dir string) error {
+	add := func(dir string) error {
 		all[dir] = "group"
 		for _, file := range settingFiles {
 			if file == procsFile && !strings.Contains(dir, path) {
@@ -39,16 +39,16 @@ func contents(t *testing.T, tr *Tree, path string) map[string]string {
 	for _, h := range tr.all {
 		for dir := h.mount + path; dir != h.mount; dir = filepath.Dir(dir) {
 			if is, _ := isGroup(dir); is {
-				must(t, note(dir))
+				must(t, add(dir))
 			}
 		}
-		must(t, note(h.mount))
-		must(t, h.walk(h.mount+path, note))
+		must(t, add(h.mount))
+		must(t, h.walk(h.mount+path, add))
 	}
 	return all
 }
 
-// sameContents compares the groups of before and after.
+// sameContents checks that the settings before and after are equal.
 func sameContents(t *testing.T, when string, before, after map[string]string) {
 	t.Helper()
 	for _, name := range slices.Sorted(maps.Keys(after)) {
@@ -58,13 +58,13 @@ func sameContents(t *testing.T, when string, before, after map[string]string) {
 	}
 	for name := range before {
 		if _, is := after[name]; !is {
-			t.Errorf("%s: %s is no more", when, name)
+			t.Errorf("%s: %s was removed", when, name)
 		}
 	}
 }
 
-// TestFailedCreate lets each write and each new group of a Create fail, one after the other: afterwards the groups
-// are as they were, whichever of the groups above existed.
+// TestFailedCreate injects a fault into each write and each new group of Create in turn. After each failure
+// all groups have their earlier settings, whichever groups above existed.
 func TestFailedCreate(t *testing.T) {
 	for _, existing := range []string{"", "/upper", "/upper/candor"} {
 		t.Run("with "+existing, func(t *testing.T) {
@@ -74,7 +74,8 @@ func TestFailedCreate(t *testing.T) {
 				upper := treeBelow(t, outer.parent+existing, Cgroupfs)
 				_, err := upper.makeParent()
 				must(t, err)
-				if !upper.cpuset.v2 { // an administrator may have limited the group: Candor's own group has all CPUs only while Candor runs
+				// An administrator may have limited the group: Candor's parent has all CPUs only while Candor runs.
+				if !upper.cpuset.v2 {
 					must(t, upper.writeSet(upper.cpuset.parent, cpusFile, a))
 				}
 			}
@@ -106,7 +107,8 @@ func TestFailedCreate(t *testing.T) {
 	}
 }
 
-// failAt lets the n-th change of the kernel's groups fail, and returns which it was.
+// failAt calls do and makes its n-th change of a cgroup fail. It returns the failed change, empty if do made
+// fewer changes.
 func failAt(n int, do func() error) (failed string, err error) {
 	remove := kernelfs.InjectFault(func(access kernelfs.Access, path string) error {
 		if access != kernelfs.WriteAccess && access != kernelfs.CreateAccess {
@@ -123,7 +125,8 @@ func failAt(n int, do func() error) (failed string, err error) {
 	return failed, err
 }
 
-// TestRestoreParentInUse: RestoreParent leaves the group of another run, and controllers that another group uses.
+// TestRestoreParentInUse: RestoreParent keeps the group of another run, and controllers that another group
+// uses.
 func TestRestoreParentInUse(t *testing.T) {
 	outer := tree(t)
 	a, _ := two(t, outer)
@@ -157,8 +160,8 @@ func TestRestoreParentInUse(t *testing.T) {
 	}
 }
 
-// TestNamespaceRoot: below a group with processes, such as the root of a container's cgroup namespace, v2 lets no group have
-// processes. Create refuses that before it writes anything.
+// TestNamespaceRoot: cgroup v2 enables no controllers below a group with processes, such as the root of a
+// container's cgroup namespace. Create refuses before it writes anything.
 func TestNamespaceRoot(t *testing.T) {
 	outer := tree(t)
 	if !outer.cpu.v2 {
@@ -212,8 +215,8 @@ func TestNamespaceRoot(t *testing.T) {
 	sameContents(t, "threaded", before, contents(t, outer, outer.parent))
 }
 
-// TestParentRemovedMeanwhile: a group above Candor's parent can be removed during its creation, because a run with
-// another parent that created the group has failed.
+// TestParentRemovedMeanwhile removes the group above Candor's parent while Create makes the parent, as a
+// failed run with another parent does. Create must succeed nevertheless.
 func TestParentRemovedMeanwhile(t *testing.T) {
 	outer := tree(t)
 	a, _ := two(t, outer)

@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// TestThrottle wants more than a quota allows. A single period may hold twice
-// the quota, and much more where a virtual CPU stood still; the kernel takes it back later.
+// TestThrottle runs a busy process under a quota: its mean CPU time must stay within the quota. A single
+// period may exceed the quota, in particular if a virtual CPU stood still. The kernel compensates later.
 func TestThrottle(t *testing.T) {
 	tr := tree(t)
 	a, _ := two(t, tr)
@@ -94,7 +94,7 @@ func TestWeightScale(t *testing.T) {
 			t.Fatalf("v1: weight %d comes back as %d", weight, got)
 		}
 	}
-	// The ends are the kernel's own.
+	// The extreme weights become the kernel's minimum and maximum.
 	tr := tree(t)
 	a, _ := two(t, tr)
 	for _, weight := range []int{1, 1 << 40} {

@@ -25,7 +25,7 @@ func testSwapV1(t *testing.T, tr *Tree) {
 	a, b := two(t, tr)
 	g, pid := group(t, tr, "web", Settings{CPUs: a}, "sleep")
 	dir := g.dir(tr.cpuset)
-	swap := func(what string, next cpuset.Set, want bool) {
+	swap := func(step string, next cpuset.Set, want bool) {
 		t.Helper()
 		before, err := tr.readSet(dir, cpusFile)
 		must(t, err)
@@ -34,54 +34,55 @@ func testSwapV1(t *testing.T, tr *Tree) {
 			after = next
 		}
 		if done := tr.swapV1(dir, next); done != want {
-			t.Errorf("%s: done %t, want %t", what, done, want)
+			t.Errorf("%s: done %t, want %t", step, done, want)
 		}
 		if has, err := tr.readSet(dir, cpusFile); err != nil || has != after {
-			t.Errorf("%s: has %v, %v; want %v", what, has, err, after)
+			t.Errorf("%s: has %v, %v; want %v", step, has, err, after)
 		}
 		if got := affinity(t, pid); got != after {
-			t.Errorf("%s: the process may run on %v, want %v", what, got, after)
+			t.Errorf("%s: the process may run on %v, want %v", step, got, after)
 		}
 	}
 	swap("other CPUs", b, true)
-	swap("the same", b, true)
-	swap("more", a.Union(b), true)
-	swap("a CPU that is not there", cpuset.Of(cpuset.Max-1), false)
-	swap("none", cpuset.Set{}, false)
+	swap("the same CPUs", b, true)
+	swap("more CPUs", a.Union(b), true)
+	swap("a missing CPU", cpuset.Of(cpuset.Max-1), false)
+	swap("no CPUs", cpuset.Set{}, false)
 	nested := nest(t, g, "nested", a.Union(b))
-	nestedHas := func(what string, want cpuset.Set) {
+	nestedHas := func(step string, want cpuset.Set) {
 		t.Helper()
 		if has, err := tr.readSet(nested, cpusFile); err != nil || has != want {
-			t.Errorf("%s: the nested group has %v, %v; want %v", what, has, err, want)
+			t.Errorf("%s: the nested group has %v, %v; want %v", step, has, err, want)
 		}
 	}
-	swap("less than a nested group has", a, false)
-	nestedHas("less than it has", a.Union(b))
+	swap("fewer CPUs than a nested group", a, false)
+	nestedHas("fewer CPUs than a nested group", a.Union(b))
 	must(t, tr.writeSet(nested, cpusFile, a))
-	swap("less, but what a nested group has", a, true)
-	nestedHas("what it has", a)
-	swap("more than a nested group has, which has all", a.Union(b), false)
+	swap("the CPUs of the nested group", a, true)
+	nestedHas("the CPUs of the nested group", a)
+	swap("more CPUs, while the nested group has all CPUs of its parent", a.Union(b), false)
 	must(t, os.Remove(nested))
-	swap("more, and no nested group any more", a.Union(b), true)
+	swap("more CPUs, without a nested group", a.Union(b), true)
 	must(t, g.End())
 	must(t, g.Remove())
 	if tr.swapV1(dir, a) {
-		t.Error("done in a group that is no more")
+		t.Error("done in a removed group")
 	}
 	_, pid = group(t, tr, "web", Settings{CPUs: a}, "sleep")
-	swap("a group of the same name", b, true)
-	unset := dir + "/unset" // a group without processes to return
+	swap("a recreated group", b, true)
+	unset := dir + "/unset" // a group without CPUs and processes
 	must(t, os.Mkdir(unset, 0o755))
 	if tr.swapV1(unset, b) {
-		t.Error("done in a group that has no CPUs as yet")
+		t.Error("done in a group without CPUs")
 	}
 	must(t, os.Remove(unset))
 	if tr.swapV1(tr.Group("missing").dir(tr.cpuset), a) {
-		t.Error("done in a group that is not there")
+		t.Error("done in a missing group")
 	}
 }
 
-// TestSetForeignCPUs: a group of an engine keeps its memory nodes, and gets its CPUs with one write or in steps.
+// TestSetForeignCPUs: SetCPUs changes the CPUs of an engine's group with a single write, or in steps if a
+// nested group requires it.
 func TestSetForeignCPUs(t *testing.T) {
 	tr := tree(t)
 	a, b := two(t, tr)

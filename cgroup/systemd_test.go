@@ -61,7 +61,7 @@ func TestSystemd(t *testing.T) {
 		t.Errorf("Groups = %v, %v", names, err)
 	}
 	if err := g.Create(s, pid); !errors.Is(err, ErrBusy) {
-		t.Errorf("Create over a running one: %v, want ErrBusy", err)
+		t.Errorf("Create over a running group: %v, want ErrBusy", err)
 	}
 	reload(t, tr)
 	same(t, g, s)
@@ -83,7 +83,7 @@ func TestSystemd(t *testing.T) {
 	reload(t, tr)
 	same(t, g, Settings{CPUs: a, Quota: 4 * ms, Weight: 100})
 	if err := g.SetCPUs(cpuset.Of(cpuset.Max-1), cpuset.Set{}); !errors.Is(err, ErrUnavailable) {
-		t.Errorf("a CPU that is not there: %v, want ErrUnavailable", err)
+		t.Errorf("a missing CPU: %v, want ErrUnavailable", err)
 	}
 	if err := g.Remove(); !errors.Is(err, ErrBusy) {
 		t.Errorf("Remove with a process in it: %v, want ErrBusy", err)
@@ -99,15 +99,16 @@ func TestSystemd(t *testing.T) {
 	}
 }
 
-// reload has systemd write the groups' files anew.
+// reload reloads systemd, which then rewrites the files of its units.
 func reload(t *testing.T, tr *Tree) {
 	t.Helper()
 	conn, err := tr.bus.connect()
 	must(t, err)
-	must(t, conn.ReloadContext(context.Background())) // takes its time in a guest
+	must(t, conn.ReloadContext(context.Background())) // slow in a guest
 }
 
-// TestSystemdUndo is a Create that fails after systemd has moved the process.
+// TestSystemdUndo: if Create fails after systemd has moved the process, the process returns to its earlier
+// groups.
 func TestSystemdUndo(t *testing.T) {
 	if !runsSystemd() {
 		t.Skip("systemd does not run this machine")
@@ -128,7 +129,8 @@ func TestSystemdUndo(t *testing.T) {
 	}
 }
 
-// TestSystemdIsTheDefault where it runs the machine, unless a path is named.
+// TestSystemdIsTheDefault: with systemd and cgroup v2, Open selects the systemd driver unless the parent is a
+// path.
 func TestSystemdIsTheDefault(t *testing.T) {
 	for parent, want := range map[string]Driver{"": Systemd, "my-own.slice": Systemd, "/candor": Cgroupfs} {
 		tr, err := Open(Options{Parent: parent, ReadOnly: true})
@@ -217,8 +219,9 @@ func TestRoundForSystemd(t *testing.T) {
 	}
 }
 
-// TestRaisedIsNotForUnits: a raised quota never becomes a property of the unit, whatever other properties change.
-func TestRaisedIsNotForUnits(t *testing.T) {
+// TestRaisedQuotaNotInUnit: a raised quota never becomes a property of the unit, even if other properties
+// change.
+func TestRaisedQuotaNotInUnit(t *testing.T) {
 	var raised state
 	raised.quota, raised.period, raised.weight = 112345, 100000, 500
 	next := raised
@@ -230,15 +233,15 @@ func TestRaisedIsNotForUnits(t *testing.T) {
 	if got := next.roundUnits(raised).quota; got != 51000 {
 		t.Errorf("another quota: %d", got)
 	}
-	for _, told := range []struct {
+	for _, tt := range []struct {
 		quota time.Duration
 		want  int64
 	}{{50 * time.Millisecond, 50000}, {0, 112345}} {
-		u := PendingUnitUpdate{Time: true, Quota: told.quota}
-		if before, after := u.states(raised); after.quota != told.want || before.period == after.period || before.weight == after.weight {
-			t.Errorf("own quota %v: got %+v for %+v", told.quota, after, before)
+		u := PendingUnitUpdate{Time: true, Quota: tt.quota}
+		if before, after := u.states(raised); after.quota != tt.want || before.period == after.period || before.weight == after.weight {
+			t.Errorf("own quota %v: got %+v for %+v", tt.quota, after, before)
 		}
-		u = PendingUnitUpdate{CPUs: true, Quota: told.quota}
+		u = PendingUnitUpdate{CPUs: true, Quota: tt.quota}
 		if before, after := u.states(raised); before.cpuState != after.cpuState {
 			t.Errorf("the CPUs alone: got %+v for %+v", after, before)
 		}

@@ -28,8 +28,8 @@ func TestParseUsage(t *testing.T) {
 	}
 }
 
-// TestUsageReader: one reader sees a throttled group's counts grow, by its name and by
-// its path, until the group has gone.
+// TestUsageReader: the counters of a throttled group grow, read by name and by path, until the group is
+// removed.
 func TestUsageReader(t *testing.T) {
 	tr := tree(t)
 	a, _ := two(t, tr)
@@ -39,7 +39,7 @@ func TestUsageReader(t *testing.T) {
 	t.Cleanup(r.Close)
 	first, err := r.Read()
 	must(t, err)
-	eventually(t, "CPU time, periods and throttled ones grow", func() bool {
+	eventually(t, "CPU time, periods and throttled periods grow", func() bool {
 		now, err := r.Read()
 		must(t, err)
 		return now.CPU > first.CPU && now.Periods > first.Periods+1 && now.Throttled > first.Throttled && now.ThrottledTime > first.ThrottledTime
@@ -60,8 +60,8 @@ func TestUsageReader(t *testing.T) {
 	}
 }
 
-// TestUsageOfNone: reading the usage of a missing or removed group.
-func TestUsageOfNone(t *testing.T) {
+// TestUsageMissingGroup: to read the usage of a missing group or of an invalid name is an error.
+func TestUsageMissingGroup(t *testing.T) {
 	tr := tree(t)
 	for _, missing := range []string{"web", "/no-such-group/web"} {
 		if _, err := tr.ReadUsage(missing); !errors.Is(err, fs.ErrNotExist) || !errors.Is(err, ErrNoGroup) {
@@ -75,7 +75,7 @@ func TestUsageOfNone(t *testing.T) {
 	}
 }
 
-// TestUsageFiles: a reader that could not be opened wholly leaves no file open.
+// TestUsageFiles: OpenUsage fails for a group that is missing in a hierarchy, and leaves no file open.
 func TestUsageFiles(t *testing.T) {
 	tr := tree(t)
 	if tr.acct == nil || tr.acct == tr.cpu {

@@ -10,10 +10,11 @@ import (
 	"testing"
 )
 
-// nobody is the ID of a user without rights.
+// nobody is the ID of an unprivileged user.
 const nobody = 65534
 
-// asUser is the child that opens the groups as an ordinary user and makes one.
+// asUser runs in a child process: as an unprivileged user it creates, changes and removes a group, and prints
+// the result.
 func asUser(parent string) {
 	tr, err := Open(Options{Parent: parent, Driver: Cgroupfs})
 	if err != nil {
@@ -28,6 +29,7 @@ func asUser(parent string) {
 	fmt.Println("made", s.CPUs == cpus.Lowest(1), err)
 }
 
+// runAsUser runs asUser in a child process and returns its output.
 func runAsUser(t *testing.T, parent string) string {
 	t.Helper()
 	cmd := exec.Command("/proc/self/exe")

@@ -27,7 +27,7 @@ func TestWeightReadAndWritten(t *testing.T) {
 	}
 }
 
-// Weights are the same if the kernel cannot tell them apart, and only then.
+// TestSameWeight: two weights are the same if and only if the kernel rounds them to the same value.
 func TestSameWeight(t *testing.T) {
 	v1, v2 := &Tree{cpu: &hierarchy{}}, &Tree{cpu: &hierarchy{v2: true}}
 	for _, c := range []struct {

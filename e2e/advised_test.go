@@ -96,7 +96,8 @@ func (l *lab) meet(flags []string, file string, length time.Duration) (m met) {
 	return met{float64(u.Throttled) / float64(max(u.Periods, 1)), 1000 * calls.MeanSeconds, max(others, 0) / float64(l.usable.Count())}
 }
 
-// advice returns the lowest recommended limit without a burst whose predicted throttling is below a third of the periods.
+// advice returns the lowest recommended limit without a burst whose predicted throttling is below a third of
+// the periods.
 func (l *lab) advice(file string) advised {
 	l.Helper()
 	var got struct {

@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// TestAuditOfDocker: candor audit lists containers of Docker by name, with the visible CPUs of runc's containers and the
-// CPUs of candor's.
+// TestAuditOfDocker: candor audit lists containers of Docker by name, with the visible CPUs of runc's
+// containers and the CPUs of candor's.
 func TestAuditOfDocker(t *testing.T) {
 	d := newDocker(t)
 	if d.usable.Count() < 2 {

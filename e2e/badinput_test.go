@@ -18,14 +18,15 @@ import (
 
 // A badLine is an invalid command line with its exit code and a part of its message.
 type badLine struct {
-	args []string
-	code int
-	says string // a part of the line
+	args    []string
+	code    int
+	message string // a part of the message
 }
 
 const wantAmount = "must be a number of CPUs such as 2, 1.5 or 1500m"
 
-// TestBadRun: bad input gives one line that states what is accepted, and exit code 2. Neither the state nor a group changes.
+// TestBadRun: bad input gives exit code 2 and a one-line message with the accepted values. Neither the state
+// nor a group changes.
 func TestBadRun(t *testing.T) {
 	l := newLab(t)
 	l.need(2)
@@ -68,7 +69,7 @@ func TestBadRun(t *testing.T) {
 		{[]string{"--cpu", "0.5", "--cgroup-parent", "/../x"}, 2, "must be the path of a group"},
 	} {
 		t.Run(nameOf(flags.args), func(t *testing.T) {
-			l.refuses(t, l.candor(slices.Concat([]string{"run"}, flags.args, ends)...), flags.code, flags.says)
+			l.refuses(t, l.candor(slices.Concat([]string{"run"}, flags.args, ends)...), flags.code, flags.message)
 		})
 	}
 }
@@ -104,7 +105,7 @@ func TestBadCommand(t *testing.T) {
 		{[]string{"ps", "-o", "yaml"}, 2, "must be one of table, json"},
 		{[]string{"internal-exec", "1"}, 2, "an internal command"},
 	} {
-		t.Run(nameOf(line.args), func(t *testing.T) { l.refuses(t, l.candor(line.args...), line.code, line.says) })
+		t.Run(nameOf(line.args), func(t *testing.T) { l.refuses(t, l.candor(line.args...), line.code, line.message) })
 	}
 }
 
@@ -150,7 +151,7 @@ func TestBadFiles(t *testing.T) {
 		}
 	}
 	must(unix.Mkfifo(at("pipe"), 0o600))
-	for _, c := range []struct{ flag, file, text, says string }{
+	for _, c := range []struct{ flag, file, text, message string }{
 		{"--state-dir", "/dev/null", "", "/dev/null: not a directory; use"},
 		{"--state-dir", "/dev/null/below", "", "/dev/null/below: not a directory; use"},
 		{"--state-dir", at("file"), "x", at("file") + ": not a directory; use"},
@@ -171,13 +172,13 @@ func TestBadFiles(t *testing.T) {
 			{"release", "web", "--kill", c.flag, c.file},
 			{"ps", c.flag, c.file}, {"inspect", "web", c.flag, c.file}, {"map", c.flag, c.file},
 		} {
-			t.Run(command[0]+" "+filepath.Base(c.file), func(t *testing.T) { l.refuses(t, l.candor(command...), 2, c.says) })
+			t.Run(command[0]+" "+filepath.Base(c.file), func(t *testing.T) { l.refuses(t, l.candor(command...), 2, c.message) })
 		}
 	}
 }
 
 // refuses runs a command line, which must fail with the exit code and the message, and must change nothing.
-func (l *lab) refuses(t *testing.T, cmd *exec.Cmd, code int, says string) {
+func (l *lab) refuses(t *testing.T, cmd *exec.Cmd, code int, message string) {
 	t.Helper()
 	before := l.everything()
 	got := do(t, cmd)
@@ -186,8 +187,8 @@ func (l *lab) refuses(t *testing.T, cmd *exec.Cmd, code int, says string) {
 		t.Errorf("exit code %d, want %d: %q", got.code, code, got.err)
 	case got.out != "" || !strings.HasPrefix(line, "candor: ") || strings.Contains(line, "\n") || len(line) > 400:
 		t.Errorf("want one line on standard error, got %q and %q", got.err, got.out)
-	case !strings.Contains(line, says):
-		t.Errorf("got %q, want %q in it", line, says)
+	case !strings.Contains(line, message):
+		t.Errorf("got %q, want %q in it", line, message)
 	}
 	if after := l.everything(); !maps.Equal(after, before) {
 		for name := range before {

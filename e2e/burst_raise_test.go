@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// TestBurstRaised: in a guest the CPUs are idle, so candor raises the quota of a container that has saved time. If candor
-// is killed meanwhile, the next operation restores the quota.
+// TestBurstRaised: in a guest the CPUs are idle, so candor raises the quota of a container that has saved
+// time. If candor is killed meanwhile, the next operation restores the quota.
 func TestBurstRaised(t *testing.T) {
 	if os.Getenv("CANDOR_IN_GUEST") == "" {
 		t.Skip("wants CPUs that are idle: runs in the guests of e2e/guest")

@@ -48,7 +48,7 @@ type response struct {
 
 // TestBursts has nginx compress a page for clients that are on for 150 ms and off for 3 s.
 //
-//	CANDOR_BURST_ROUNDS=5 go test ./e2e -run TestBursts -v     all ways, 30 s each, and the table of docs/benchmarks/burst.md
+//	CANDOR_BURST_ROUNDS=5 go test ./e2e -run TestBursts -v   all ways, 30 s each, table of docs/benchmarks/burst.md
 func TestBursts(t *testing.T) {
 	if _, err := exec.LookPath("nginx"); err != nil {
 		t.Skip("needs nginx: scripts/test-deps.sh")
@@ -110,7 +110,8 @@ func (b bursting) measure(t *testing.T, length time.Duration) (r response) {
 	return r
 }
 
-// hasBurst fails the test unless the server has the burst setting of the configuration, and the kernel the matching burst buffer.
+// hasBurst fails the test unless the server has the burst setting of the configuration, and the kernel the
+// matching burst buffer.
 func (l *lab) hasBurst(name string) {
 	l.Helper()
 	var major, minor int

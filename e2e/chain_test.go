@@ -13,9 +13,10 @@ import (
 	"github.com/candor-project/candor/cpuset"
 )
 
-// A chain is a number of servers in a row with equal quotas. A call uses CPU time of each server in turn, and the answer returns through
-// all of them. As in the model, a server has a single worker, so that it serves the calls in order, and neighbors in the chain run on
-// different CPUs. chainCalls calls arrive at once, and again when all are answered, at another time within the period.
+// A chain is a number of servers in a row with equal quotas. A call uses CPU time of each server in turn, and
+// the answer returns through all of them. As in the model, a server has a single worker, so that it serves
+// the calls in order, and neighbors in the chain run on different CPUs. chainCalls calls arrive at once, and
+// again when all are answered, at another time within the period.
 type chain struct {
 	hops   int
 	always bool // also measured without CANDOR_THROTTLING_ROUNDS
@@ -29,18 +30,21 @@ const (
 	chainTimes = 10
 )
 
-// chainEvery is the interval of the bursts of calls. Because of it, ten bursts start at ten different times within the period.
+// chainEvery is the interval of the bursts of calls. Because of it, ten bursts start at ten different times
+// within the period.
 const chainEvery = 730 * ms
 
-// chainBandwidth has CPU time for a little more than two calls in a period. A third call therefore ends in the next period, both in the
-// model and on a machine, where a call costs a little more and a CPU can exceed its slice by up to a tick.
+// chainBandwidth has CPU time for a little more than two calls in a period. A third call therefore ends in
+// the next period, both in the model and on a machine, where a call costs a little more and a CPU can exceed
+// its slice by up to a tick.
 var chainBandwidth = bandwidth.Bandwidth{Quota: 22 * ms, Period: 100 * ms}
 
 func (c chain) String() string {
 	return fmt.Sprintf("%d in a chain, each %v of %v", c.hops, chainBandwidth.Quota, chainBandwidth.Period)
 }
 
-// predict returns the prediction of candor advise --hops for a recording of a server without a limit, in steps of a call each.
+// predict returns the prediction of candor advise --hops for a recording of a server without a limit, in
+// steps of a call each.
 func (c chain) predict(t *testing.T) advise.Outcome {
 	d, err := advise.NewDemand(chainWork, 1)
 	if err != nil {

@@ -25,8 +25,9 @@ type chaos struct {
 	killed, done, refused atomic.Int64
 }
 
-// TestKilledAtRandom runs 500 operations, eight at a time, and kills candor with SIGKILL at random times. At each sampled time, an
-// exclusive CPU runs at most one container. After the next operation, each grant has processes and each group has a grant.
+// TestKilledAtRandom runs 500 operations, eight at a time, and kills candor with SIGKILL at random times. At
+// each sampled time, an exclusive CPU runs at most one container. After the next operation, each grant has
+// processes and each group has a grant.
 func TestKilledAtRandom(t *testing.T) {
 	operations := 500
 	if testing.Short() || os.Getenv("CANDOR_IN_GUEST") != "" { // emulated CPUs are slow
@@ -129,7 +130,7 @@ func (c *chaos) name(kind string) string {
 	return name
 }
 
-// known returns one of the most recent names of a kind.
+// known returns a recent name of a kind.
 func (c *chaos) known(random *rand.Rand, kind string) string {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -189,8 +190,8 @@ func (s *sampler) look() {
 	}
 }
 
-// compare fails the test if both containers run on the same CPU. The CPUs of own do not change while it runs. The other container's CPUs
-// are read between two checks that both containers exist.
+// compare fails the test if both containers run on the same CPU. The CPUs of own do not change while it runs.
+// The other container's CPUs are read between two checks that both containers exist.
 func (s *sampler) compare(own, other string) {
 	if !s.lives(own) || !s.lives(other) {
 		return

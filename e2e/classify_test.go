@@ -9,7 +9,8 @@ import (
 	"testing"
 )
 
-// TestClassify: a program that becomes slower with more visible CPUs is sensitive, and its manifest gets the annotation.
+// TestClassify: a program that becomes slower with more visible CPUs is sensitive, and its manifest gets the
+// annotation.
 func TestClassify(t *testing.T) {
 	l := newLab(t)
 	if l.usable.Count() < 2 {
@@ -69,7 +70,8 @@ func TestClassify(t *testing.T) {
 	}
 }
 
-// TestClassifyProbe: a probe alone measures nothing, and a probe in addition to a measurement does not change the class.
+// TestClassifyProbe: a probe alone measures nothing, and a probe in addition to a measurement does not change
+// the class.
 func TestClassifyProbe(t *testing.T) {
 	l := newLab(t)
 	if l.usable.Count() < 2 {

@@ -42,8 +42,8 @@ func TestCompareAndReport(t *testing.T) {
 	}
 }
 
-// TestReportTogether: several reports with the same baseline make one table with a row per program. Reports with different
-// baselines are refused.
+// TestReportTogether: several reports with the same baseline make one table with a row per program. Reports
+// with different baselines are refused.
 func TestReportTogether(t *testing.T) {
 	l := newLab(t)
 	if l.usable.Count() < 2 {

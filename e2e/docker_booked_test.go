@@ -80,8 +80,8 @@ func TestDockerOverride(t *testing.T) {
 	w.empty()
 }
 
-// TestDockerOverridesEndTogether: two containers end at the same time. The usage of each is recorded, even if the hook of
-// one container finds the end of the other.
+// TestDockerOverridesEndTogether: two containers end at the same time. The usage of each is recorded, even if
+// the hook of one container finds the end of the other.
 func TestDockerOverridesEndTogether(t *testing.T) {
 	w := newWrapped(t)
 	a, tree := w.books()

@@ -64,7 +64,8 @@ func (d *docker) nothingLeft(of *exec.Cmd) {
 const toldScript = `echo affinity $(nproc) cpuinfo $(grep -c ^processor /proc/cpuinfo) threads ${OMP_NUM_THREADS:-0}
 i=0; while [ $i -lt 300000 ]; do i=$((i+1)); done`
 
-// TestDockerCompare: a container gets the same CPUs as a program from each setup, and the experiment leaves nothing behind.
+// TestDockerCompare: a container gets the same CPUs as a program from each setup, and the experiment leaves
+// nothing behind.
 func TestDockerCompare(t *testing.T) {
 	d := newDocker(t)
 	d.need(2)

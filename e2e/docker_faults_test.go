@@ -10,8 +10,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// TestDockerDiskFull: without disk space for the state, candor-runc creates no container and reports the reason. Running
-// containers continue, and the first operation that can write finds the ended containers.
+// TestDockerDiskFull: without disk space for the state, candor-runc creates no container and reports the
+// reason. Running containers continue, and the first operation that can write finds the ended containers.
 func TestDockerDiskFull(t *testing.T) {
 	w := newWrapped(t)
 	w.need(2)
@@ -57,15 +57,15 @@ func TestDockerDiskFull(t *testing.T) {
 	}
 }
 
-// TestDockerCrun: with crun as the real runtime the life of a container is the same. crun refuses cgroup v1 and v2 side by
-// side, so the test hides v2 from it.
+// TestDockerCrun: with crun as the real runtime the life of a container is the same. crun refuses cgroup v1
+// and v2 side by side, so the test hides v2 from it.
 func TestDockerCrun(t *testing.T) {
 	if _, err := exec.LookPath("crun"); err != nil {
 		t.Skipf("optional: %v", err)
 	}
 	w := newWrappedOver(t, `exec unshare --mount sh -c 'umount /sys/fs/cgroup/unified 2>/dev/null; exec crun "$@"' sh "$@"`)
 	w.need(2)
-	w.writeConfig(100000, func(s ociSpec) { s["ociVersion"] = "1.0.2" }) // runc may propose one that it does not know
+	w.writeConfig(100000, func(s ociSpec) { s["ociVersion"] = "1.0.2" }) // runc may propose a version that crun does not support
 	w.does("create", "--bundle", w.dir, "a")
 	w.does("start", "a")
 	if a := w.ps()["a"]; a.State != "running" || a.Limit != 1000 {
@@ -76,14 +76,14 @@ func TestDockerCrun(t *testing.T) {
 		t.Errorf("%+v", a)
 	}
 	w.does("exec", "a", "nproc")
-	w.says("2")
+	w.waitForLine("2")
 	w.honest()
 	w.does("delete", "--force", "a")
 	w.empty()
 }
 
-// TestDockerUpdateFrozen: with systemd on cgroup v1 runc freezes a container during an update. If runc is killed then, the
-// container continues; a container that a user paused stays paused.
+// TestDockerUpdateFrozen: with systemd on cgroup v1 runc freezes a container during an update. If runc is
+// killed then, the container continues; a container that a user paused stays paused.
 func TestDockerUpdateFrozen(t *testing.T) {
 	w := newWrappedOver(t, `case " $* " in *" update "*)
 	group=$CANDOR_CGROUP_PARENT/a

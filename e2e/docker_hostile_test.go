@@ -21,8 +21,9 @@ func attackProgram(t *testing.T) string {
 	return bin
 }
 
-// TestHostileDockerLease has root in a container of Docker hold leases on its view. candor-runc has ended by then, so the kernel grants
-// them. Other containers of Docker and of candor run start, change and end at once.
+// TestHostileDockerLease has root in a container of Docker hold leases on its view. candor-runc has ended by
+// then, so the kernel grants them. Other containers of Docker and of candor run start, change and end at
+// once.
 func TestHostileDockerLease(t *testing.T) {
 	d := newDocker(t)
 	attack := attackProgram(t)

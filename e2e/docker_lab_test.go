@@ -44,7 +44,7 @@ func newDocker(t *testing.T, flags ...string) *docker {
 		t.Fatal(err)
 	}
 	d.up()
-	d.tell()
+	d.configure()
 	d.does("import", boxArchive(t, dir), "box")
 	return d
 }
@@ -61,8 +61,8 @@ func installIn(t *testing.T, dir string) {
 	}
 }
 
-// tell follows docs/docker.md: it runs candor setup docker and reloads the engine.
-func (d *docker) tell() {
+// configure follows docs/docker.md: it runs candor setup docker and reloads the engine.
+func (d *docker) configure() {
 	d.Helper()
 	setup := d.candor("setup", "docker", "--file", d.in("daemon.json"))
 	setup.Path = filepath.Join(d.bin, "candor")
@@ -72,7 +72,7 @@ func (d *docker) tell() {
 	d.daemon.Process.Signal(unix.SIGHUP)
 	for deadline := time.Now().Add(time.Minute); !strings.Contains(d.does("info", "--format", "{{json .Runtimes}}"), `"candor-flexible"`); time.Sleep(10 * time.Millisecond) {
 		if time.Now().After(deadline) {
-			d.Fatal("the reloaded Docker engine does not know candor")
+			d.Fatal("the reloaded Docker engine does not list candor-flexible")
 		}
 	}
 }
@@ -168,8 +168,8 @@ func (d *docker) clear() {
 	clearEngine(d.lab, d.dir)
 }
 
-// clearEngine removes the leftovers of an engine: the groups of its runtime in hierarchies that Candor does not use, its mounts and its
-// directory.
+// clearEngine removes the leftovers of an engine: the groups of its runtime in hierarchies that Candor does
+// not use, its mounts and its directory.
 func clearEngine(l *lab, dir string) {
 	exec.Command("sh", "-c", `find /sys/fs/cgroup/*"$1"* -depth -type d -exec rmdir {} \;`, "sh", l.parent).Run()
 	exec.Command("sh", "-c", `grep -o " $1/[^ ]*" /proc/self/mountinfo | xargs -r umount -l`, "sh", dir).Run()

@@ -19,8 +19,8 @@ func sh(script string) func(ociSpec) {
 	return func(s ociSpec) { s.of("process")["args"] = []string{"sh", "-c", script} }
 }
 
-// says waits until the output of candor-runc and its containers has a line.
-func (w *wrapped) says(line string) {
+// waitForLine waits until the output of candor-runc and its containers has a line.
+func (w *wrapped) waitForLine(line string) {
 	w.Helper()
 	for deadline := time.Now().Add(time.Minute); ; time.Sleep(time.Millisecond) {
 		text, err := os.ReadFile(filepath.Join(w.dir, "out"))
@@ -58,14 +58,14 @@ func TestDockerExitCodesAndErrors(t *testing.T) {
 	w := newWrapped(t)
 	for _, words := range []string{"--version", "state nobody", "kill nobody TERM", "delete nobody", "exec nobody true", "nonsense", "features", "list"} {
 		var ours, theirs bytes.Buffer
-		ask := func(cmd *exec.Cmd, to *bytes.Buffer) int {
+		exitCode := func(cmd *exec.Cmd, to *bytes.Buffer) int {
 			cmd.Stdout, cmd.Stderr = to, to
 			return do(t, cmd).code
 		}
 		args := append([]string{"--root", filepath.Join(w.dir, "root")}, strings.Fields(words)...)
 		cmd := w.command("candor-runc", args...)
 		cmd.Args = append([]string{"candor-runc"}, args...) // without a log: errors are for people
-		code, want := ask(cmd, &ours), ask(exec.Command("runc", args...), &theirs)
+		code, want := exitCode(cmd, &ours), exitCode(exec.Command("runc", args...), &theirs)
 		if code != want || withoutTime(ours.String()) != withoutTime(theirs.String()) {
 			t.Errorf("%s: exit %d, %q; the real runtime: %d, %q", words, code, &ours, want, &theirs)
 		}
@@ -104,7 +104,7 @@ func (w *wrapped) running(line string) *exec.Cmd {
 		w.Fatal(err)
 	}
 	w.Cleanup(func() { run.Process.Kill(); run.Wait() })
-	w.says(line)
+	w.waitForLine(line)
 	return run
 }
 
@@ -119,8 +119,8 @@ func withoutTime(text string) string {
 	return strings.Join(words, " ")
 }
 
-// TestDockerPreservedFiles: files that an engine passes reach the container: --preserve-fds, and the sockets of the process
-// in LISTEN_PID.
+// TestDockerPreservedFiles: files that an engine passes reach the container: --preserve-fds, and the sockets
+// of the process in LISTEN_PID.
 func TestDockerPreservedFiles(t *testing.T) {
 	w := newWrapped(t)
 	w.writeConfig(100000, sh("read line <&3; echo $line $LISTEN_FDS $LISTEN_PID."))
@@ -129,14 +129,14 @@ func TestDockerPreservedFiles(t *testing.T) {
 	if got := do(t, run).code; got != 0 {
 		t.Errorf("run: exit %d", got)
 	}
-	w.says("run .")
+	w.waitForLine("run .")
 	create := w.command("candor-runc", "create", "--preserve-fds", "1", "--bundle", w.dir, "a")
 	create.ExtraFiles = []*os.File{w.pipeWith("create")}
 	if got := do(t, create).code; got != 0 {
 		t.Fatalf("create: exit %d", got)
 	}
 	w.does("start", "a")
-	w.says("create .")
+	w.waitForLine("create .")
 	w.does("delete", "--force", "a")
 	for _, command := range []string{"run", "create"} {
 		cmd := w.command("candor-runc", command, "--bundle", w.dir, "a")
@@ -150,7 +150,7 @@ func TestDockerPreservedFiles(t *testing.T) {
 			w.does("start", "a")
 			defer w.does("delete", "--force", "a")
 		}
-		w.says("socket for " + command + " 1 1.")
+		w.waitForLine("socket for " + command + " 1 1.")
 	}
 }
 
@@ -206,9 +206,9 @@ func TestDockerConsole(t *testing.T) {
 	terminal := os.NewFile(uintptr(files[0]), "terminal")
 	defer terminal.Close()
 	w.does("start", "a")
-	said := make([]byte, 100)
-	if n, err := terminal.Read(said); err != nil || !strings.HasPrefix(string(said[:n]), "at a terminal") {
-		t.Errorf("%q %v", said[:n], err)
+	output := make([]byte, 100)
+	if n, err := terminal.Read(output); err != nil || !strings.HasPrefix(string(output[:n]), "at a terminal") {
+		t.Errorf("%q %v", output[:n], err)
 	}
 	if text, err := os.ReadFile(pidFile); err != nil || string(text) != strconv.Itoa(w.ps()["a"].PID) {
 		t.Errorf("%q %v; candor ps has %d", text, err, w.ps()["a"].PID)

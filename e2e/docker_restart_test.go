@@ -9,8 +9,8 @@ import (
 	"time"
 )
 
-// TestDockerRestart: a restarted container has its former CPUs, after docker restart, after a kill and a start, and after a
-// restart of the engine. The runtime gets an end and a new container each time.
+// TestDockerRestart: a restarted container has its former CPUs, after docker restart, after a kill and a
+// start, and after a restart of the engine. The runtime gets an end and a new container each time.
 func TestDockerRestart(t *testing.T) {
 	d := newDocker(t)
 	d.need(2)
@@ -90,8 +90,8 @@ func TestDockerBurst(t *testing.T) {
 	d.empty()
 }
 
-// TestDockerShares: a flexible container with many CPU shares does not starve a fraction beside it. With the requested shares, the
-// container with 1.5 CPUs would get 1 CPU, and the flexible container the other.
+// TestDockerShares: a flexible container with many CPU shares does not starve a fraction beside it. With the
+// requested shares, the container with 1.5 CPUs would get 1 CPU, and the flexible container the other.
 func TestDockerShares(t *testing.T) {
 	d := newDocker(t)
 	d.need(2)

@@ -13,7 +13,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A wrapped calls candor-runc as an engine does, with a bundle. It can make the real runtime wait at any of its commands.
+// A wrapped calls candor-runc as an engine does, with a bundle. It can make the real runtime wait at any of
+// its commands.
 type wrapped struct {
 	*lab
 	dir    string
@@ -38,7 +39,7 @@ func newWrappedOver(t *testing.T, real string) *wrapped {
 	t.Cleanup(func() { clearEngine(l, dir) })
 	w := &wrapped{l, dir, filepath.Join(dir, "config.json")}
 	boxArchive(t, dir)
-	// The bundle's root is relative to it, as that of nerdctl's containers is.
+	// The root in the bundle's configuration is relative to the bundle, as for containers of nerdctl.
 	script := fmt.Sprintf("#!/bin/sh\nfor word; do if rm '%[1]s/stop-'\"$word\" 2>/dev/null; then echo >'%[1]s/here'; read go <'%[1]s/go'; fi; done\n%[2]s\n", dir, real)
 	err = os.WriteFile(filepath.Join(dir, "real"), []byte(script), 0o755)
 	for _, name := range []string{"here", "go"} {
@@ -152,8 +153,8 @@ func (w *wrapped) bundles() string {
 	return strings.Join(all, " ")
 }
 
-// TestDockerBundle: several containers can be created from a bundle, even at once. The bundle's configuration at the time of each
-// create applies, and candor-runc does not change the bundle.
+// TestDockerBundle: several containers can be created from a bundle, even at once. The bundle's configuration
+// at the time of each create applies, and candor-runc does not change the bundle.
 func TestDockerBundle(t *testing.T) {
 	w := newWrapped(t)
 	w.need(2)
@@ -192,8 +193,8 @@ func TestDockerBundle(t *testing.T) {
 	}
 }
 
-// TestDockerRuntimeKilled: if candor-runc is killed after its plan, the next operation removes everything that it left, for every
-// path of the container's group.
+// TestDockerRuntimeKilled: if candor-runc is killed after its plan, the next operation removes everything
+// that it left, for every path of the container's group.
 func TestDockerRuntimeKilled(t *testing.T) {
 	for _, group := range []string{"", "-batch/a"} {
 		t.Run(group, func(t *testing.T) { testRuntimeKilled(t, group) })

@@ -33,8 +33,9 @@ func TestDockerCgroupParentOfCandor(t *testing.T) {
 	}
 }
 
-// TestDockerImageEnvironment: the environment of an image cannot choose settings that need the user's permission, unless the machine's
-// options allow them. The arguments of a container, which can hold secrets, are in no file that other users can read.
+// TestDockerImageEnvironment: the environment of an image cannot choose settings that need the user's
+// permission, unless the machine's options allow them. The arguments of a container, which can hold secrets,
+// are in no file that other users can read.
 func TestDockerImageEnvironment(t *testing.T) {
 	d := newDocker(t)
 	for name, change := range map[string]string{"preserve": "ENV CANDOR_PRESERVE=true", "burst": "ENV CANDOR_BURST=20ms", "view": "ENV CANDOR_VIEW=full CANDOR_CLASS=flexible", "policy": "ENV CANDOR_POLICY=best-effort CANDOR_ENV=true"} {

@@ -60,7 +60,8 @@ func TestDockerCgroupParent(t *testing.T) {
 	d.empty()
 }
 
-// TestDockerCpuset: a container has the CPUs that its user chose, and they do not become exclusive CPUs of other containers.
+// TestDockerCpuset: a container has the CPUs that its user chose, and they do not become exclusive CPUs of
+// other containers.
 func TestDockerCpuset(t *testing.T) {
 	d := newDocker(t)
 	d.need(2)
@@ -135,7 +136,8 @@ func TestDockerRefuses(t *testing.T) {
 	d.empty()
 }
 
-// TestDockerKilled: if the engine is killed, its containers keep their CPUs. Candor reaps a container that the engine never deletes.
+// TestDockerKilled: if the engine is killed, its containers keep their CPUs. Candor reaps a container that
+// the engine never deletes.
 func TestDockerKilled(t *testing.T) {
 	d := newDocker(t, "--live-restore")
 	d.need(2)

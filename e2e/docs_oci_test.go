@@ -32,7 +32,8 @@ func composeFile(t *testing.T) []byte {
 // composeClasses are the classes of the services in composeFile.
 var composeClasses = map[string]string{"web": "sensitive", "log": "flexible"}
 
-// TestDockerCompose: docker compose accepts the compose file of docs/docker.md, and each service has the class that the page states.
+// TestDockerCompose: docker compose accepts the compose file of docs/docker.md, and each service has the
+// class that the page states.
 func TestDockerCompose(t *testing.T) {
 	var file struct {
 		Services map[string]struct {
@@ -135,7 +136,7 @@ func TestDockerAnnotation(t *testing.T) {
 		t.Fatal(err)
 	}
 	if minor < 43 || !strings.Contains(do(t, d.docker("run", "--help")).out, "--annotation") {
-		t.Skip("optional: this Docker is older than 24 and knows no annotations: make test-engines builds one and runs this")
+		t.Skip("optional: this Docker is older than 24 and has no annotations: make test-engines builds one and runs this")
 	}
 	run := []string{"run", "-d", "--network=none", "--runtime=candor", "--cpus=0.5", "-e", "CANDOR_CLASS=sensitive"}
 	id := d.does(append(run, "--annotation=candor.dev/class=flexible", "--annotation=candor.dev/burst=20ms", "box", "sleep", "9999")...)[:12]

@@ -10,8 +10,8 @@ import (
 	"time"
 )
 
-// TestIsolate: a short isolation with real stressors and an application of candor runs and leaves nothing behind. candor
-// report reads its output.
+// TestIsolate: a short isolation with real stressors and an application of candor runs and leaves nothing
+// behind. candor report reads its output.
 func TestIsolate(t *testing.T) {
 	l := newLab(t)
 	l.need(2)
@@ -52,8 +52,8 @@ func TestIsolate(t *testing.T) {
 	}
 }
 
-// TestIsolateCleanup: candor isolate reports bad input in one line before the runs and leaves nothing behind, also if it is
-// killed.
+// TestIsolateCleanup: candor isolate reports bad input in one line before the runs and leaves nothing behind,
+// also if it is killed.
 func TestIsolateCleanup(t *testing.T) {
 	l := newLab(t)
 	l.need(2)

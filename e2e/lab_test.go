@@ -19,7 +19,7 @@ import (
 	"github.com/candor-project/candor/internal/procfs"
 )
 
-// A lab is candor with a state directory and groups of its own.
+// A lab is candor with a separate state directory and separate groups.
 type lab struct {
 	*testing.T
 	state, parent string

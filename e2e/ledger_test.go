@@ -51,8 +51,9 @@ func (r *ledgerReport) use(name, kind string) (u helperUse) {
 	return u
 }
 
-// TestLedgerOfDocker: dockerd is divided among containers by samples, and the shim of a container is its own. A reader of the log is
-// shown and not charged. top, inspect and audit show the helpers of a container that Candor runs.
+// TestLedgerOfDocker: dockerd is divided among containers by samples, and the shim of a container is its own.
+// A reader of the log is shown and not charged. top, inspect and audit show the helpers of a container that
+// Candor runs.
 func TestLedgerOfDocker(t *testing.T) {
 	d := newDocker(t)
 	run := func(name string, args ...string) {

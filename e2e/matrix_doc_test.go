@@ -9,8 +9,8 @@ import (
 	"testing"
 )
 
-// The matrix is in the document between these lines. It was measured on a machine with these sizes. On another machine, a number is right
-// if it equals the same size (host, view or floor) there.
+// The matrix is in the document between these lines. It was measured on a machine with these sizes. On
+// another machine, a number is right if it equals the same size (host, view or floor) there.
 const (
 	matrixBegin = "<!-- matrix: measured by e2e/view_matrix_test.go, go test ./e2e -run TestViewMatrix -update -->"
 	matrixEnd   = "<!-- end of matrix -->"
@@ -78,7 +78,7 @@ func checkDoc(t *testing.T, file string, measured map[string][]int, s sizes) {
 			if want := here(row.name, i, row.numbers[i], s); n == want {
 				continue
 			} else if !*update {
-				t.Errorf("%s, column %d: measured %d; %s says %d, which is %d here", row.name, i, n, file, row.numbers[i], want)
+				t.Errorf("%s, column %d: measured %d; %s has %d, which is %d here", row.name, i, n, file, row.numbers[i], want)
 			}
 			row.numbers[i] = elsewhere(n, s)
 		}

@@ -81,8 +81,8 @@ func withoutNumbers(environ []string) []string {
 	})
 }
 
-// gateVariable makes this test binary wait for a byte on its standard input before it executes its arguments, so that the test can put the
-// process into a group first.
+// gateVariable makes this test binary wait for a byte on its standard input before it executes its arguments,
+// so that the test can put the process into a group first.
 const gateVariable = "CANDOR_MATRIX_GATE"
 
 func init() {
@@ -91,7 +91,7 @@ func init() {
 	}
 	os.Unsetenv(gateVariable)
 	if n, _ := os.Stdin.Read(make([]byte, 1)); n == 0 {
-		os.Exit(1) // the test has gone
+		os.Exit(1) // the test has ended
 	}
 	path, err := exec.LookPath(os.Args[1])
 	if err == nil {
@@ -123,8 +123,8 @@ func (l *lab) inGroup(s cgroup.Settings, dir string, args []string) (string, err
 	return out, err
 }
 
-// ask runs a probe in a setup and returns the number that the probe prints.
-func (s setup) ask(t *testing.T, dir string, args []string) int {
+// runProbe runs a probe in a setup and returns the number that the probe prints.
+func (s setup) runProbe(t *testing.T, dir string, args []string) int {
 	t.Helper()
 	out, err := s.run(dir, args)
 	if err != nil {

@@ -11,8 +11,9 @@ import (
 	"github.com/candor-project/candor/bandwidth"
 )
 
-// A crowd is a number of instances of a program on two CPUs. Each instance has two threads that compute for a while at the same time. The
-// instances compute at different times. The limits of four instances add up to the two CPUs.
+// A crowd is a number of instances of a program on two CPUs. Each instance has two threads that compute for a
+// while at the same time. The instances compute at different times. The limits of four instances add up to
+// the two CPUs.
 type crowd struct {
 	instances int
 	bandwidth.Bandwidth
@@ -59,7 +60,8 @@ func (c crowd) due(starts []time.Duration) (all []burst) {
 	return all
 }
 
-// predict runs the instances in the model. It returns the mean duration of a burst in ms, and the mean number of its throttled periods.
+// predict runs the instances in the model. It returns the mean duration of a burst in ms, and the mean number
+// of its throttled periods.
 func (c crowd) predict(starts []time.Duration, cpus int) (took, throttled float64) {
 	var settings []bandwidth.Setting
 	for i := range starts {
@@ -132,8 +134,8 @@ func (c crowd) measure(t *testing.T) (r crowded) {
 	return r
 }
 
-// TestMultiplexing compares the model of several instances on the same CPUs, with and without limits, with the measurement
-// on this kernel. TestThrottling describes how to run all cases and print a table.
+// TestMultiplexing compares the model of several instances on the same CPUs, with and without limits, with
+// the measurement on this kernel. TestThrottling describes how to run all cases and print a table.
 func TestMultiplexing(t *testing.T) {
 	rounds, all := throttlingRounds(t)
 	if !all {

@@ -17,9 +17,9 @@ import (
 // A stretch is an interval in which a client is on.
 type stretch struct{ from, to time.Duration }
 
-// A traffic is a number of independent clients that are on and off for exponentially distributed times. While a client is on, it makes
-// calls as fast as it can, one at a time. This is the Markov-modulated source of "Kubernetes Scheduling and Timescales". The same seed
-// gives the same traffic.
+// A traffic is a number of independent clients that are on and off for exponentially distributed times. While
+// a client is on, it makes calls as fast as it can, one at a time. This is the Markov-modulated source of
+// "Kubernetes Scheduling and Timescales". The same seed gives the same traffic.
 type traffic struct {
 	seed, clients   int
 	on, off, length time.Duration
@@ -55,8 +55,8 @@ func (tr traffic) stretches() [][]stretch {
 	return all
 }
 
-// clientsRole calls a server. Its arguments are SOCKET and a traffic. It prints the number of calls and their total duration in
-// nanoseconds.
+// clientsRole calls a server. Its arguments are SOCKET and a traffic. It prints the number of calls and their
+// total duration in nanoseconds.
 func clientsRole(args []string) int {
 	var lock sync.Mutex
 	var all sync.WaitGroup
@@ -104,8 +104,9 @@ func callWhileOn(server net.Conn, start time.Duration, mine []stretch) (calls in
 	return calls, took
 }
 
-// serveRole is a server. Its arguments are PATH WORK WORKERS [SOCKET]. It answers each byte on the socket PATH with a byte, in order of
-// arrival: a worker spends the CPU time WORK, and then calls the next server at SOCKET if there is one.
+// serveRole is a server. Its arguments are PATH WORK WORKERS [SOCKET]. It answers each byte on the socket
+// PATH with a byte, in order of arrival: a worker spends the CPU time WORK, and then calls the next server at
+// SOCKET if there is one.
 func serveRole(args []string) int {
 	work, _ := time.ParseDuration(args[1])
 	count, _ := strconv.Atoi(args[2])
@@ -157,8 +158,9 @@ func pass(server net.Conn, b []byte) error {
 	return err
 }
 
-// callersRole makes CALLERS calls to a server at once, TIMES times at the interval EVERY. Its arguments are SOCKET CALLERS EVERY TIMES.
-// Each time, it prints the durations of the calls in nanoseconds, the shortest first.
+// callersRole makes CALLERS calls to a server at once, TIMES times at the interval EVERY. Its arguments are
+// SOCKET CALLERS EVERY TIMES. Each time, it prints the durations of the calls in nanoseconds, the shortest
+// first.
 func callersRole(args []string) int {
 	callers, _ := strconv.Atoi(args[1])
 	every, _ := time.ParseDuration(args[2])

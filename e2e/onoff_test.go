@@ -27,7 +27,7 @@ type serving struct {
 var (
 	// six clients want 0.5 CPUs in the mean, and up to two at times.
 	six = traffic{seed: 7, clients: 6, on: 60 * ms, off: 600 * ms, length: 6 * time.Second}
-	// burstier ones want as much, five times as long at once and as seldom.
+	// burstier has clients with the same mean. Each burst and each pause is five times as long.
 	burstier = traffic{seed: 7, clients: 6, on: 300 * ms, off: 3 * time.Second, length: 18 * time.Second}
 	// sixtyFour are as many as the post has; each is on for so short that they want 0.7 CPUs in the mean.
 	sixtyFour = traffic{seed: 7, clients: 64, on: 10 * ms, off: 800 * ms, length: 6 * time.Second}
@@ -63,8 +63,9 @@ type served struct {
 	foreign   float64
 }
 
-// predict runs the server in the model: a thread for each client that is on, which is busy except between two calls. The duration of a call
-// follows from the mean number of clients that are on and from the number of calls (Little's law).
+// predict runs the server in the model: a thread for each client that is on, which is busy except between two
+// calls. The duration of a call follows from the mean number of clients that are on and from the number of
+// calls (Little's law).
 func (v serving) predict(cpus int) served {
 	type change struct {
 		at time.Duration
@@ -113,8 +114,9 @@ func (v serving) measure(t *testing.T) served {
 	return served{float64(after.Throttled - before.Throttled), calls, took / 1e6 / calls, after.foreign(before)}
 }
 
-// withBetween returns the servings with the time of a client between two calls: the part of a call's duration without a limit beyond its
-// work. It depends on this machine, not on the limit. Other programs lengthen it, so the shorter of two runs counts.
+// withBetween returns the servings with the time of a client between two calls: the part of a call's duration
+// without a limit beyond its work. It depends on this machine, not on the limit. Other programs lengthen it,
+// so the shorter of two runs counts.
 func withBetween(t *testing.T, of []serving) []serving {
 	t.Helper()
 	all, known := slices.Clone(of), map[traffic]time.Duration{}

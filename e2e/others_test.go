@@ -10,8 +10,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// TestOtherUsersCanInspect: other users can list containers, even if the first candor ran under a umask that denies them
-// all rights.
+// TestOtherUsersCanInspect: other users can list containers, even if the first candor ran under a umask that
+// denies them all rights.
 func TestOtherUsersCanInspect(t *testing.T) {
 	l := newLab(t)
 	if err := os.Chmod(filepath.Dir(filepath.Dir(l.state)), 0o755); err != nil { // the test's own folders
@@ -29,8 +29,8 @@ func TestOtherUsersCanInspect(t *testing.T) {
 	}
 }
 
-// TestStateFileRemoved: if the state file is removed, ps and map name the running cgroup in a note, and the next operation
-// adopts it.
+// TestStateFileRemoved: if the state file is removed, ps and map name the running cgroup in a note, and the
+// next operation adopts it.
 func TestStateFileRemoved(t *testing.T) {
 	l := newLab(t)
 	l.start([]string{"--cpu", "0.5", "--name", "web"}, "sleep")

@@ -30,7 +30,7 @@ func newPodman(t *testing.T) *podman {
 	}
 	t.Cleanup(func() {
 		clearEngine(l, dir)
-		exec.Command("sh", "-c", "find /sys/fs/cgroup/*/libpod_parent -depth -type d -exec rmdir {} \\;").Run() // refused where others use it
+		exec.Command("sh", "-c", "find /sys/fs/cgroup/*/libpod_parent -depth -type d -exec rmdir {} \\;").Run() // the kernel refuses it for groups in use
 	})
 	p := &podman{l, dir}
 	p.does("import", boxArchive(t, dir), "box")
@@ -146,7 +146,8 @@ func TestPodmanSetup(t *testing.T) {
 	}
 }
 
-// runtimeScript returns a script that calls candor-runc with the lab's settings, for engines that pass on no environment.
+// runtimeScript returns a script that calls candor-runc with the lab's settings, for engines that pass on no
+// environment.
 func (l *lab) runtimeScript(dir string) string {
 	l.Helper()
 	link, script := filepath.Join(dir, "candor-runc"), filepath.Join(dir, "runtime")

@@ -64,20 +64,20 @@ func TestRecordCommand(t *testing.T) {
 		t.Fatalf("%+v", got)
 	}
 	lines := strings.Fields(strings.TrimPrefix(got.out, "ready\n"))
-	said := time.Duration(0)
+	printed := time.Duration(0)
 	for i := 1; i < len(lines); i += 2 {
 		var used time.Duration
 		fmt.Sscan(lines[i], &used)
-		said += used
+		printed += used
 	}
 	s := recording(t, file)
 	if s == nil || s.Cut || len(s.Groups) != 1 || !strings.Contains(s.Groups[0].Name, " bursts 2 work") {
 		t.Fatalf("%+v", s)
 	}
-	// The rest is the program's start and its runtime, which take long on emulated CPUs; the kernel counts a group's time at
-	// its ticks, or those of a thread
-	if used := s.Groups[0].Used.CPU; said < 600*ms || used < said-said/20 || used > 2*said+time.Second {
-		t.Errorf("recorded %v of CPU time, the program prints %v", used, said)
+	// The rest is the start of the program and its runtime, which take long on emulated CPUs. The kernel
+	// charges the CPU time of a group or of a thread at its ticks.
+	if used := s.Groups[0].Used.CPU; printed < 600*ms || used < printed-printed/20 || used > 2*printed+time.Second {
+		t.Errorf("recorded %v of CPU time, the program prints %v", used, printed)
 	}
 	if got := do(t, l.candor(append([]string{"record", "-o", file}, play("exit", "7")...)...)); got.code != 7 || got.err != "" {
 		t.Errorf("%+v, want exit code 7", got)
@@ -90,8 +90,8 @@ func TestRecordCommand(t *testing.T) {
 	}
 }
 
-// TestRecordKilled: a growing recording can be read, and a killed recorder leaves a recording that is complete up to its last
-// second. The report marks the hidden demand of a throttled group.
+// TestRecordKilled: a growing recording can be read, and a killed recorder leaves a recording that is
+// complete up to its last second. The report marks the hidden demand of a throttled group.
 func TestRecordKilled(t *testing.T) {
 	l := newLab(t)
 	l.confine("program", bandwidth.Bandwidth{Quota: 50 * ms, Period: 100 * ms}, l.usable.Lowest(1), "spin", "2")
@@ -176,8 +176,8 @@ func TestRecordConfined(t *testing.T) {
 	}
 }
 
-// TestRecordRemainingProcesses: processes that a recorded command leaves behind go on running, and candor record returns
-// the command's exit code.
+// TestRecordRemainingProcesses: processes that a recorded command leaves behind go on running, and candor
+// record returns the command's exit code.
 func TestRecordRemainingProcesses(t *testing.T) {
 	l := newLab(t)
 	got := do(t, l.candor(append([]string{"record", "-o", filepath.Join(t.TempDir(), "usage")}, play("leave")...)...))

@@ -58,7 +58,8 @@ func TestResizeExecutes(t *testing.T) {
 	}
 }
 
-// TestInspectStrangers: candor inspect shows foreign processes on exclusive CPUs; this test uses the time of such a CPU.
+// TestInspectStrangers: candor inspect shows foreign processes on exclusive CPUs; this test uses the time of
+// such a CPU.
 func TestInspectStrangers(t *testing.T) {
 	l := newLab(t)
 	l.start([]string{"--cpu", "1", "--name", "web"}, "sleep")

@@ -111,7 +111,8 @@ func sees() string {
 	return fmt.Sprintf("%d %d %d", mask.Count(), cpus.Count(), bytes.Count(info, []byte("processor\t")))
 }
 
-// reportSignals prints each signal that it receives, and on SIGHUP also the CPU counts that it sees. On SIGTERM it exits with code 5.
+// reportSignals prints each signal that it receives, and on SIGHUP also the CPU counts that it sees. On
+// SIGTERM it exits with code 5.
 func reportSignals() int {
 	signals := make(chan os.Signal, 16)
 	signal.Notify(signals, unix.SIGINT, unix.SIGTERM, unix.SIGUSR1, unix.SIGHUP, unix.SIGWINCH, unix.SIGQUIT)
@@ -159,7 +160,8 @@ func readFile3() int {
 	return 0
 }
 
-// execWithoutCgroups unmounts the cgroup controllers of CPUs and executes its arguments. The caller starts it in a new mount namespace.
+// execWithoutCgroups unmounts the cgroup controllers of CPUs and executes its arguments. The caller starts it
+// in a new mount namespace.
 func execWithoutCgroups(args []string) int {
 	err := unix.Mount("", "/", "", unix.MS_REC|unix.MS_PRIVATE, "")
 	if err == nil {

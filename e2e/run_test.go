@@ -13,7 +13,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// TestRunPassesThrough: a program has the streams, arguments and files of candor run, and candor run returns its exit code.
+// TestRunPassesThrough: a program has the streams, arguments and files of candor run, and candor run returns
+// its exit code.
 func TestRunPassesThrough(t *testing.T) {
 	l := newLab(t)
 	cat := l.candor(append([]string{"run", "--cpu", "0.5"}, play("cat")...)...)
@@ -206,8 +207,8 @@ func TestRunParallel(t *testing.T) {
 	l.empty()
 }
 
-// TestRunInContainer: candor runs in a container whose view hides the other CPUs. It still knows all CPUs, and moves no
-// other container.
+// TestRunInContainer: candor runs in a container whose view hides the other CPUs. It still uses all CPUs of
+// the machine, and moves no other container.
 func TestRunInContainer(t *testing.T) {
 	l := newLab(t)
 	l.need(2)
@@ -240,12 +241,13 @@ func field(text, name string) string {
 	return strings.TrimSuffix(value, ",")
 }
 
-// TestRunReleaseFails: if a release fails, candor returns the program's exit code, and the next operation releases the CPUs.
+// TestRunReleaseFails: if a release fails, candor returns the program's exit code, and the next operation
+// releases the CPUs.
 func TestRunReleaseFails(t *testing.T) {
 	l := newLab(t)
 	cmd := l.candor(append([]string{"run", "--cpu", "0.5", "--name", "web"}, play("signals")...)...)
-	var said strings.Builder
-	cmd.Stderr = &said
+	var output strings.Builder
+	cmd.Stderr = &output
 	n := l.launch(cmd)
 	if got := n.line(t); got != "ready" {
 		t.Fatalf("got %q", got)
@@ -258,8 +260,8 @@ func TestRunReleaseFails(t *testing.T) {
 	if code := n.end(); code != 5 {
 		t.Errorf("exit code %d, want the program's 5", code)
 	}
-	if !strings.Contains(said.String(), "the next operation") || strings.Count(said.String(), "\n") != 1 {
-		t.Errorf("got %q", &said)
+	if !strings.Contains(output.String(), "the next operation") || strings.Count(output.String(), "\n") != 1 {
+		t.Errorf("got %q", &output)
 	}
 	if err := os.RemoveAll(blocked); err != nil {
 		t.Fatal(err)

@@ -110,7 +110,8 @@ func (term *screen) words(words ...string) string {
 	})
 }
 
-// end waits for the program's end and returns its exit code. It fails the test if the program did not restore the terminal.
+// end waits for the program's end and returns its exit code. It fails the test if the program did not restore
+// the terminal.
 func (term *screen) end() int {
 	term.Helper()
 	term.cmd.Wait()

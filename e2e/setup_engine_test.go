@@ -8,8 +8,8 @@ import (
 	"testing"
 )
 
-// TestSetupEngine: the command lines of candor setup docker, podman and containerd. Package cmd/candor/internal/setup/engine tests the
-// changes themselves.
+// TestSetupEngine: the command lines of candor setup docker, podman and containerd. Package
+// cmd/candor/internal/setup/engine tests the changes themselves.
 func TestSetupEngine(t *testing.T) {
 	dir := t.TempDir()
 	bin, file := filepath.Join(dir, "candor"), filepath.Join(dir, "daemon.json")

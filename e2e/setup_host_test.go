@@ -8,7 +8,8 @@ import (
 	"testing"
 )
 
-// TestSetupHost: the command line of candor setup host. Package cmd/candor/internal/setup tests the changes themselves, in the guests.
+// TestSetupHost: the command line of candor setup host. Package cmd/candor/internal/setup tests the changes
+// themselves, in the guests.
 func TestSetupHost(t *testing.T) {
 	l := newLab(t)
 	for _, c := range []struct{ args, want string }{

@@ -120,8 +120,7 @@ func terminal(t *testing.T) (master, slave *os.File) {
 // TestRunKeepsIgnoredSignals: under nohup, candor and the program ignore SIGHUP.
 func TestRunKeepsIgnoredSignals(t *testing.T) {
 	l := newLab(t)
-	// The role prints what arrives; a program that ignores SIGHUP from its start
-	// shows it in /proc.
+	// The role handles signals itself; /proc shows whether a program ignores SIGHUP from its start.
 	cmd := l.candor(append([]string{"run", "--cpu", "0.5", "--name", "web"}, play("sleep")...)...)
 	n := l.launchIgnoring(cmd, unix.SIGHUP)
 	if got := n.line(t); got != "ready" {
@@ -167,8 +166,8 @@ func TestRunInterruptedBeforeStart(t *testing.T) {
 func TestRunInterruptedAtEnd(t *testing.T) {
 	l := newLab(t)
 	cmd := l.candor(append([]string{"run", "--cpu", "0.5"}, play("signals")...)...)
-	var said strings.Builder
-	cmd.Stderr = &said
+	var output strings.Builder
+	cmd.Stderr = &output
 	n := l.launch(cmd)
 	if got := n.line(t); got != "ready" {
 		t.Fatalf("got %q", got)
@@ -183,9 +182,9 @@ func TestRunInterruptedAtEnd(t *testing.T) {
 	if code := n.end(); code != 5 {
 		t.Errorf("exit code %d, want the program's 5", code)
 	}
-	if !strings.Contains(said.String(), "interrupted while process "+strconv.Itoa(os.Getpid())) ||
-		!strings.Contains(said.String(), "the next operation") || strings.Count(said.String(), "\n") != 1 {
-		t.Errorf("got %q", &said)
+	if !strings.Contains(output.String(), "interrupted while process "+strconv.Itoa(os.Getpid())) ||
+		!strings.Contains(output.String(), "the next operation") || strings.Count(output.String(), "\n") != 1 {
+		t.Errorf("got %q", &output)
 	}
 	lock.Close()
 	l.nudge()

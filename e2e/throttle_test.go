@@ -18,7 +18,8 @@ import (
 
 const ms = time.Millisecond
 
-// A program has threads that compute at the same time, for a duration or for an amount of work each, in repeated bursts.
+// A program has threads that compute at the same time, for a duration or for an amount of work each, in
+// repeated bursts.
 type program struct {
 	name    string
 	threads int
@@ -62,8 +63,8 @@ var throttlings = []throttling{
 // bursts is the number of bursts in a measurement. They begin at as many different times within the period.
 const bursts = 5
 
-// every returns the interval between bursts. It is long enough for the work and for a full burst buffer, plus a part of a period, so that
-// the bursts begin at different times within the period.
+// every returns the interval between bursts. It is long enough for the work and for a full burst buffer, plus
+// a part of a period, so that the bursts begin at different times within the period.
 func (h throttling) every() time.Duration {
 	periods := h.length / h.Period
 	if h.work {
@@ -134,7 +135,8 @@ func (h throttling) measure(t *testing.T) felt {
 	return f
 }
 
-// confine starts a role in a group with this name. The weight of the group is so high that other programs do not slow it down.
+// confine starts a role in a group with this name. The weight of the group is so high that other programs do
+// not slow it down.
 func (l *lab) confine(name string, b bandwidth.Bandwidth, cpus cpuset.Set, role ...string) *tenant {
 	l.Helper()
 	command := play(role...)[1:]
@@ -178,9 +180,10 @@ func (u used) foreign(since used) float64 {
 	return max(others.Seconds()/(u.at-since.at).Seconds()/float64(u.cpus), 0)
 }
 
-// TestThrottling compares the predictions of the model with measurements on this kernel, in interleaved rounds.
+// TestThrottling compares the predictions of the model with measurements on this kernel, in interleaved
+// rounds.
 //
-//	CANDOR_THROTTLING_ROUNDS=9 go test ./e2e -run TestThrottling -v     all bandwidths, more rounds, and a table for the docs
+//	CANDOR_THROTTLING_ROUNDS=9 go test ./e2e -run TestThrottling -v   all bandwidths, more rounds, a table for the docs
 func TestThrottling(t *testing.T) {
 	rounds, all := throttlingRounds(t)
 	table := inTurns(t, throttlings, rounds, all)
@@ -241,9 +244,10 @@ func valuesOf[T any](of []T, value func(T) float64) []float64 {
 // usual is the accepted relative error of most predictions.
 const usual = 0.25
 
-// wrong reports whether the measurements contradict the prediction by more than a relative error. Other programs on the CPUs make bursts
-// longer and throttling later, so their share of the CPUs adds to the accepted error; a large share prevents a judgment. A single round
-// has a larger accepted error than several rounds.
+// wrong reports whether the measurements contradict the prediction by more than a relative error. Other
+// programs on the CPUs make bursts longer and throttling later, so their share of the CPUs adds to the
+// accepted error; a large share prevents a judgment. A single round has a larger accepted error than several
+// rounds.
 func (q compared) wrong(within, foreign float64) bool {
 	switch {
 	case foreign > loud:

@@ -124,7 +124,8 @@ func TestTopRestoresTerminal(t *testing.T) {
 	}
 }
 
-// TestTopSuspended: Ctrl-Z suspends candor top as a job of the shell and restores the terminal. Later candor top continues.
+// TestTopSuspended: Ctrl-Z suspends candor top as a job of the shell and restores the terminal. Later candor
+// top continues.
 func TestTopSuspended(t *testing.T) {
 	onHardware(t)
 	l := shop(t)

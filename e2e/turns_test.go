@@ -14,8 +14,8 @@ type measurable[R any] interface {
 	judge(t *testing.T, table *strings.Builder, got []R)
 }
 
-// inTurns measures the cases in interleaved rounds, either all cases or only those that are always measured. It judges the results and
-// returns the table of the judgments.
+// inTurns measures the cases in interleaved rounds, either all cases or only those that are always measured.
+// It judges the results and returns the table of the judgments.
 func inTurns[M measurable[R], R any](t *testing.T, of []M, rounds int, all bool) (table *strings.Builder) {
 	t.Helper()
 	results := make([][]R, len(of))

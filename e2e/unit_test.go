@@ -73,7 +73,8 @@ func (u *unit) until(what string, is func() bool) {
 	}
 }
 
-// TestUnit: candor runs with the restrictions of the unit, waits for the runtime, restarts after a kill, and keeps its state.
+// TestUnit: candor runs with the restrictions of the unit, waits for the runtime, restarts after a kill, and
+// keeps its state.
 func TestUnit(t *testing.T) {
 	free, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -111,8 +112,8 @@ func TestUnit(t *testing.T) {
 	}
 }
 
-// TestUnitsRights: the unit can write to other groups and to the state. The rest of the machine is read-only. A system call outside of
-// the filter fails, and the process continues.
+// TestUnitsRights: the unit can write to other groups and to the state. The rest of the machine is read-only.
+// A system call outside of the filter fails, and the process continues.
 func TestUnitsRights(t *testing.T) {
 	const group = "/sys/fs/cgroup/candor-unit-rights"
 	script := fmt.Sprintf(`/bin/sh -c 'echo 7 >%s/cgroup.max.depth && echo here >/run/candor/file && test -n "$$(nice -n 1 true 2>&1)" && ! echo there >/usr/file && ! echo 1 >/proc/sys/vm/swappiness'`, group)

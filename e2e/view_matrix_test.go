@@ -13,10 +13,11 @@ import (
 
 var update = flag.Bool("update", false, "write what was measured into docs/view.md")
 
-// explained has the runtimes that a view cannot correct: the number that they find instead, and the reason. docs/view.md explains them.
+// explained has the runtimes that a view cannot correct: the number that they find instead, and the reason.
+// docs/view.md explains them.
 var explained = map[string]struct {
-	told func(sizes) int
-	why  string
+	number func(sizes) int
+	why    string
 }{
 	"C `sysconf(_SC_NPROCESSORS_CONF)`": {sizes.machine, "counts the possible CPUs, which stay true"},
 	"Node `os.cpus().length`":           {sizes.machine, "counts the lines of /proc/stat, which stays true"},
@@ -48,7 +49,7 @@ func TestViewMatrix(t *testing.T) {
 			}
 			row := make([]int, len(columns))
 			for i, column := range columns {
-				row[i] = column.ask(t, dir, p.Run)
+				row[i] = column.runProbe(t, dir, p.Run)
 			}
 			measured[p.Row] = row
 			t.Logf("host %d, limit %v: %v", sizes.host, sizes.limit, row)
@@ -61,11 +62,11 @@ func TestViewMatrix(t *testing.T) {
 	checkDoc(t, filepath.Join("..", "docs", "view.md"), measured, sizes)
 }
 
-// checkCandor fails the test unless the program's number of CPUs under Candor equals the view or, in an explained row, the explained
-// number.
+// checkCandor fails the test unless the program's number of CPUs under Candor equals the view or, in an
+// explained row, the explained number.
 func checkCandor(t *testing.T, row string, n int, s sizes) {
 	if e, ok := explained[row]; ok {
-		if want := e.told(s); n != want {
+		if want := e.number(s); n != want {
 			t.Errorf("with candor: got %d CPUs, want %d, since it %s", n, want, e.why)
 		}
 	} else if n != s.view() {

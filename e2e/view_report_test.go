@@ -11,8 +11,8 @@ import (
 	"github.com/candor-project/candor/view"
 )
 
-// TestViewReport: candor view shows the settings of the kernel for each setup. It marks as honest only a setup without a
-// limit, and Candor's.
+// TestViewReport: candor view shows the settings of the kernel for each setup. It marks as honest only a
+// setup without a limit, and Candor's.
 func TestViewReport(t *testing.T) {
 	l := newLab(t)
 	sizes := sizesHere(t)

@@ -133,8 +133,9 @@ func (n neighborhood) measure(t *testing.T) window {
 	return w
 }
 
-// judge fails the test for tenants that got too little CPU time, and writes a line of the table. If other programs of the machine used CPU
-// time, judge accepts less, or does not judge, because they reduce the time of all tenants.
+// judge fails the test for tenants that got too little CPU time, and writes a line of the table. If other
+// programs of the machine used CPU time, judge accepts less, or does not judge, because they reduce the time
+// of all tenants.
 func (n neighborhood) judge(t *testing.T, table *strings.Builder, windows []window) {
 	want := n.least
 	if want == 0 {
@@ -183,7 +184,8 @@ func median(x []float64) float64 {
 	return x[len(x)/2]
 }
 
-// twoCPUs reserves all CPUs except two for other programs. The two CPUs are on different cores if the machine has two cores.
+// twoCPUs reserves all CPUs except two for other programs. The two CPUs are on different cores if the machine
+// has two cores.
 func (l *lab) twoCPUs() cpuset.Set {
 	l.need(2)
 	machine, err := topology.ReadHost()

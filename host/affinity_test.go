@@ -75,8 +75,8 @@ func affinity(t *testing.T, pid int) cpuset.Set {
 	return cpus
 }
 
-// If a fraction must move, Candor does not move the fraction of a container whose threads have their own affinity, if
-// the kernel would reset it.
+// TestPinnedFractionStays: if a fraction must move and the kernel would reset the affinity of pinned threads,
+// Candor moves the fraction of another container.
 func TestPinnedFractionStays(t *testing.T) {
 	l := newLab(t)
 	cpus := len(l.needCPUs(6))
@@ -104,7 +104,7 @@ func TestPinnedFractionStays(t *testing.T) {
 	}
 }
 
-// Nested cgroups with their own CPUs do not prevent a container from shrinking.
+// TestNestedCpuset: nested cgroups with a cpuset do not prevent a container from shrinking.
 func TestNestedCpuset(t *testing.T) {
 	l := newLab(t)
 	cpus := l.needCPUs(2)

@@ -44,7 +44,7 @@ func TestBrokenState(t *testing.T) {
 				t.Fatal(err)
 			}
 			bad := test.spoil(bytes.Clone(good))
-			if err := fileio.Replace(l.store.File(), bad); err != nil { // so that it shows in the same tick of the clock
+			if err := fileio.Replace(l.store.File(), bad); err != nil { // a new file differs even within the same clock tick
 				t.Fatal(err)
 			}
 			l.nudge()

@@ -11,8 +11,8 @@ import (
 	"github.com/candor-project/candor/hybrid"
 )
 
-// The burst follows the quota through resizes: it never exceeds the quota, and returns to the requested value when
-// that fits.
+// TestBurst: the burst follows the quota through resizes. It never exceeds the quota, and returns to the
+// requested value when this value fits.
 func TestBurst(t *testing.T) {
 	l := newLab(t)
 	a := ask("web", "0.5")
@@ -32,7 +32,7 @@ func TestBurst(t *testing.T) {
 	for _, step := range []struct {
 		limit int
 		want  time.Duration
-	}{{100, 10 * time.Millisecond}, {900, a.Burst.Time}, {1000, 0}, {500, a.Burst.Time}} { // of one whole CPU there is no quota
+	}{{100, 10 * time.Millisecond}, {900, a.Burst.Time}, {1000, 0}, {500, a.Burst.Time}} { // a limit of a whole CPU has no quota
 		if _, _, err := l.Resize(ctx, "web", hybrid.Milli(step.limit), 0); err != nil {
 			t.Fatal(err)
 		}

@@ -17,8 +17,7 @@ import (
 
 const secret = "hunter2"
 
-// holding returns the files below the state directory that hold the secret, with their modes. Those in a folder that
-// only its owner can open count as closed.
+// holding returns the modes of the files below the state directory that contain the secret.
 func (l *lab) holding() map[string]fs.FileMode {
 	l.Helper()
 	found := map[string]fs.FileMode{}
@@ -40,8 +39,8 @@ func (l *lab) holding() map[string]fs.FileMode {
 	return found
 }
 
-// The state holds no program arguments. A command of OnResize is readable by its owner only, and still runs, for
-// earlier versions of Candor too.
+// TestNoArgumentsStored: the state contains no program arguments. Only its owner can read a command of
+// OnResize. Earlier versions of Candor can still run this command.
 func TestNoArgumentsStored(t *testing.T) {
 	l := newLab(t)
 	a := ask("web", "0.5")
@@ -66,7 +65,7 @@ func TestNoArgumentsStored(t *testing.T) {
 	if done, err := l.Notify(ctx, g, &out, io.Discard); err != nil || out.String() != secret+" web\n" || done != `notified by "echo '`+secret+`' $CANDOR_NAME"` {
 		t.Errorf("notified: %q %v, %q", done, err, out.String())
 	}
-	_, earlier, err := spec.ParseOnResize(g.OnResize) // as a version does that does not know the file
+	_, earlier, err := spec.ParseOnResize(g.OnResize) // as in a version without the file
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -84,7 +83,7 @@ func TestNoArgumentsStored(t *testing.T) {
 	}
 }
 
-// withArguments writes a state, with the requests beside it, as an earlier version did.
+// withArguments writes a state and its requests with program arguments, as an earlier version did.
 func (l *lab) withArguments() {
 	l.Helper()
 	for _, file := range []string{l.store.File(), l.store.RequestFile("web")} {
@@ -105,8 +104,8 @@ func (l *lab) withArguments() {
 	}
 }
 
-// The first operation drops the arguments that an earlier version has stored, also if the state is lost and the
-// requests are not.
+// TestArgumentsOfEarlierVersion: the first operation drops the arguments that an earlier version has stored,
+// even if only the requests remain and the state is lost.
 func TestArgumentsOfEarlierVersion(t *testing.T) {
 	for _, lost := range []bool{false, true} {
 		l := newLab(t)
@@ -168,7 +167,7 @@ func TestCommandLine(t *testing.T) {
 		if err := cmd.Start(); err != nil {
 			t.Fatal(err)
 		}
-		out.Read(make([]byte, 1)) // it has become the program
+		out.Read(make([]byte, 1)) // now the process runs the program
 		main, err := state.ProcessOf(cmd.Process.Pid)
 		if err != nil {
 			t.Fatal(err)
@@ -177,7 +176,7 @@ func TestCommandLine(t *testing.T) {
 		if got := l.CommandLine(g); got != test.want {
 			t.Errorf("%q: %q, want %q", test.args, got, test.want)
 		}
-		g.Main.Start++ // another process had that number
+		g.Main.Start++ // another process had this ID
 		if got := l.CommandLine(g); got != "name" {
 			t.Errorf("of another process: %q", got)
 		}

@@ -23,7 +23,7 @@ func BenchmarkCreation(b *testing.B) {
 func benchCreation(b *testing.B, others int, a Allocation) {
 	l := newLab(b)
 	l.needCPUs(2)
-	l.KeepOpen(2048) // as a plugin that answers a runtime
+	l.KeepOpen(2048) // as a plugin does
 	b.Cleanup(func() { l.KeepOpen(0) })
 	idle := newEngineIn(l, l.parent+"-idle")
 	pid, end := idle.process("wait") // moves between groups without an event

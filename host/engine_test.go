@@ -17,7 +17,7 @@ import (
 // An engine creates cgroups beside Candor's, as containerd does.
 type engine struct {
 	*lab
-	tree *cgroup.Tree // of the pods' groups: Candor's paths are names in it
+	tree *cgroup.Tree // the pods' cgroups; Candor's paths are names in this tree
 	base string
 }
 
@@ -50,20 +50,20 @@ func (e *engine) removePod() {
 	}
 }
 
-// ask returns the allocation that a plugin requests.
+// ask returns the allocation that a plugin requests for a cgroup.
 func (e *engine) ask(a Allocation, group string) Allocation {
 	a.Engine = Engine{Cgroup: e.base + "/pod1/" + group, Pod: "uid1", Sandbox: "box1", Name: "default/pod1/" + a.ID}
 	a.Deadline = time.Minute
 	return a
 }
 
-// run creates the cgroup as a runtime does, with the given settings, and starts a program in it.
+// run creates a cgroup with these settings, as a runtime does, and starts a program in it.
 func (e *engine) run(group string, has cgroup.Settings) (stop func()) {
 	e.Helper()
 	return e.play(group, has, "wait")
 }
 
-// play is run with a role of this binary.
+// play is run for a role of this binary.
 func (e *engine) play(group string, has cgroup.Settings, role string) (stop func()) {
 	e.Helper()
 	pid, stop := e.process(role)
@@ -79,7 +79,7 @@ func (e *engine) process(role string) (pid int, stop func()) {
 	e.Helper()
 	cmd := exec.Command("/proc/self/exe")
 	cmd.Env = append(os.Environ(), "HOST_TEST_ROLE="+role)
-	in, err := cmd.StdinPipe() // until it ends, so nothing outlives the test
+	in, err := cmd.StdinPipe() // ends with the test, and the program with it
 	if err == nil {
 		err = cmd.Start()
 	}
@@ -157,7 +157,8 @@ func TestEngineLife(t *testing.T) {
 	}
 }
 
-// An init container and its successor count once; the other held containers of the pod remain held.
+// TestEngineInitContainer: an init container and its successor count once. The CPUs of the other containers
+// of the pod remain held.
 func TestEngineInitContainer(t *testing.T) {
 	l := newLab(t)
 	l.needCPUs(2)

@@ -59,7 +59,8 @@ func TestDiskFull(t *testing.T) {
 	l.check("log", "web", "db")
 }
 
-// The same if only the state file cannot be replaced: the kernel's settings have changed by then and are restored.
+// TestSaveFails: if the state file cannot be replaced, an operation fails and restores the settings in the
+// kernel, which it has already changed.
 func TestSaveFails(t *testing.T) {
 	l := newLab(t)
 	l.needCPUs(2)

@@ -14,7 +14,7 @@ import (
 	"github.com/candor-project/candor/hybrid"
 )
 
-// limitGroup gives a group a quota, for each 100 ms.
+// limitGroup sets the quota of a group, per 100 ms.
 func limitGroup(l *lab, path string, quota time.Duration) {
 	l.Helper()
 	g := l.tree.EngineGroup("limited", path)
@@ -28,7 +28,7 @@ func limitGroup(l *lab, path string, quota time.Duration) {
 	}
 }
 
-// limitedLab is a lab whose parent group has a quota of a CPU, or of another amount.
+// limitedLab returns a lab whose parent group has this quota per 100 ms.
 func limitedLab(t *testing.T, quota time.Duration) *lab {
 	l := newLab(t)
 	l.needCPUs(2)
@@ -88,7 +88,7 @@ func TestBound(t *testing.T) {
 	}
 	_, err = l.start(ask("db", "0.3"), "wait")
 	refusedFor(t, "beside the guarantee of a flexible container", err, l.parent, "left: 200m")
-	limitGroup(l, l.parent, (1<<44-1)*time.Microsecond) // the most that Linux takes
+	limitGroup(l, l.parent, (1<<44-1)*time.Microsecond) // the largest quota that Linux accepts
 	if limits, err := l.limits(); err != nil || len(limits) > 0 {
 		t.Errorf("the largest quota limits: %+v, %v", limits, err)
 	}
@@ -161,7 +161,7 @@ func TestBoundOfPods(t *testing.T) {
 	l := newLab(t)
 	l.needCPUs(2)
 	p := newPod(newEngine(l), 300, 300)
-	web := p.ask(ask("web", "0.4"), "crio-a1") // more than the pod has: the kubelet may write that later
+	web := p.ask(ask("web", "0.4"), "crio-a1") // above the pod's limit, which the kubelet may raise later
 	if _, err := p.Admit(ctx, web, 0); err != nil {
 		t.Fatalf("the pod's own quota counts: %v", err)
 	}
@@ -208,7 +208,7 @@ func TestFailedAllocation(t *testing.T) {
 	}
 	fail := func(name string) {
 		t.Helper()
-		file := filepath.Join(l.store.Dir, "views", name) // where the directory of the view is to be
+		file := filepath.Join(l.store.Dir, "views", name) // the path of the view's directory
 		if err := os.WriteFile(file, nil, 0o600); err != nil {
 			t.Fatal(err)
 		}

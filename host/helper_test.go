@@ -40,7 +40,8 @@ func TestImitatedHelperIsAdopted(t *testing.T) {
 	l.check("web")
 }
 
-// A name that a program chose does not reach the terminal as it is.
+// TestListPIDsQuotesNames: a program can choose its name. A name with control characters is quoted for the
+// terminal.
 func TestListPIDsQuotesNames(t *testing.T) {
 	sleep, err := exec.LookPath("sleep")
 	if err != nil {

@@ -23,7 +23,7 @@ type engineIsolationLab struct {
 	usable []int
 }
 
-// The group of the neighbor, and the container that the operations are for.
+// The cgroup of the neighbor, and the container that the operations change.
 const (
 	neighborGroup = "neighbor1"
 	subjectName   = "web"
@@ -46,7 +46,7 @@ func newEngineIsolationLab(t *testing.T) *engineIsolationLab {
 	return e
 }
 
-// drift gives the neighbor other settings than it was granted.
+// drift gives the neighbor settings that differ from its grant.
 func (e *engineIsolationLab) drift(t *testing.T, cpus cpuset.Set) {
 	t.Helper()
 	err := e.engine.tree.Group(neighborGroup).Apply(cgroup.Settings{CPUs: cpus, Quota: 70 * time.Millisecond, Period: 50 * time.Millisecond, Burst: 5 * time.Millisecond, Weight: 3000})
@@ -59,7 +59,7 @@ func (e *engineIsolationLab) drift(t *testing.T, cpus cpuset.Set) {
 	e.Host.degraded = degradedSettings{}
 }
 
-// inject makes the writes to one of the neighbor's files fail.
+// inject makes the writes to a file of the neighbor fail.
 func (e *engineIsolationLab) inject(file string, errno unix.Errno) (remove func()) {
 	return kernelfs.InjectFault(func(access kernelfs.Access, path string) error {
 		dir := filepath.Base(filepath.Dir(path))
@@ -70,8 +70,8 @@ func (e *engineIsolationLab) inject(file string, errno unix.Errno) (remove func(
 	})
 }
 
-// TestIsolationOfEngines refuses each write to each file of an engine's container while another one is admitted, started, resized and stopped,
-// and while the plugin synchronizes and repairs.
+// TestIsolationOfEngines refuses each write to each file of an engine's container. Meanwhile another
+// container is admitted, started, resized and stopped, and the plugin synchronizes and repairs.
 func TestIsolationOfEngines(t *testing.T) {
 	e := newEngineIsolationLab(t)
 	errnos := isolationErrnos
@@ -92,7 +92,7 @@ func TestIsolationOfEngines(t *testing.T) {
 	}
 }
 
-// life is the life of a sensitive container of another pod.
+// life runs a sensitive container of another pod from its admission to its end.
 func (e *engineIsolationLab) life(t *testing.T) {
 	a := e.ask(ask(subjectName, "1"), "web1")
 	a.Engine.Pod, a.Engine.Sandbox = "uid2", "box2"

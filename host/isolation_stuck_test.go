@@ -15,7 +15,7 @@ import (
 	"github.com/candor-project/candor/internal/kernelfs"
 )
 
-// refuseFiles makes writes to files of the neighbor fail while isRefused reports so.
+// refuseFiles makes writes to files of the neighbor fail while isRefused returns true.
 func refuseFiles(isRefused func(file string) bool) (remove func()) {
 	return kernelfs.InjectFault(func(is kernelfs.Access, path string) error {
 		if is == kernelfs.WriteAccess && filepath.Base(filepath.Dir(path)) == neighbor && isRefused(filepath.Base(path)) {
@@ -29,7 +29,7 @@ func isCpuset(file string) bool { return file == "cpuset.cpus" }
 
 func isWeight(file string) bool { return file == "cpu.shares" || file == "cpu.weight" }
 
-// wantApart fails if the neighbor is on an exclusive CPU of a container that has just been granted it.
+// wantApart fails if the neighbor is on an exclusive CPU of the new grant.
 func (l *isolationLab) wantApart(g *Grant, err error) {
 	l.Helper()
 	if n := l.neighborCPUs(); err == nil && n.Overlaps(&g.Exclusive) {
@@ -40,7 +40,8 @@ func (l *isolationLab) wantApart(g *Grant, err error) {
 	}
 }
 
-// A container that takes over the exclusive CPU of another one that ends is not put beside a container that is stuck there.
+// TestStuckOnInheritedCPU: a container takes over an exclusive CPU from a container that ends. It gets
+// another CPU if a third container is stuck there.
 func TestStuckOnInheritedCPU(t *testing.T) {
 	l := newIsolationLab(t)
 	web := l.must(ask("web", "1"), "wait")
@@ -57,7 +58,8 @@ func TestStuckOnInheritedCPU(t *testing.T) {
 	l.wantApart(next.Grant, nil)
 }
 
-// A pod's container that restarts is not put back beside a container that is stuck on its held CPU.
+// TestStuckOnHeldCPU: a pod's container that restarts does not get its held CPU back while another container
+// is stuck on this CPU.
 func TestStuckOnHeldCPU(t *testing.T) {
 	l := newIsolationLab(t)
 	e := newEngine(l.lab)
@@ -103,7 +105,8 @@ func TestStuckAtAdoption(t *testing.T) {
 	}
 }
 
-// A plugin synchronizes with a runtime whose container runs beside one that is stuck.
+// TestStuckAtSync: a plugin synchronizes with a runtime while a container runs on the CPU of a stuck
+// container.
 func TestStuckAtSync(t *testing.T) {
 	l := newIsolationLab(t)
 	e := newEngine(l.lab)
@@ -137,7 +140,8 @@ func TestStuckBesideFraction(t *testing.T) {
 	}
 }
 
-// The hint of a container that was planned around a stuck one is missed.
+// TestStuckOnHint: a container is stuck on the hinted CPU. The new container gets another CPU, and its hint
+// is reported as missed.
 func TestStuckOnHint(t *testing.T) {
 	l := newIsolationLab(t)
 	e := newEngine(l.lab)
@@ -158,7 +162,8 @@ func TestStuckOnHint(t *testing.T) {
 	}
 }
 
-// In undo, a container does not get an exclusive CPU back on which another one stays.
+// TestStuckInUndo: an undo does not return an exclusive CPU to a container if another container is stuck
+// there.
 func TestStuckInUndo(t *testing.T) {
 	l := newIsolationLab(t)
 	web := l.must(ask("web", "1"), "wait")
@@ -188,7 +193,8 @@ func TestStuckInUndo(t *testing.T) {
 	}
 }
 
-// Operations that fail do not clear the record of a refused setting: it is logged once, and its pause grows.
+// TestDegradedThroughUndo: operations that fail do not clear the record of a refused setting. Candor logs the
+// setting once, and the pause between its attempts grows.
 func TestDegradedThroughUndo(t *testing.T) {
 	l := newIsolationLab(t)
 	l.drift(cpuset.Of(l.usable...))
@@ -211,7 +217,8 @@ func TestDegradedThroughUndo(t *testing.T) {
 	}
 }
 
-// A setting that is in force again is not degraded any more while another one still is.
+// TestDegradedByParts: of two refused settings, the kernel accepts one setting again. Only the other setting
+// stays degraded.
 func TestDegradedByParts(t *testing.T) {
 	l := newIsolationLab(t)
 	l.must(ask("web", "1"), "wait")
@@ -251,13 +258,14 @@ func TestUnremovableGroup(t *testing.T) {
 		if _, err := l.start(flexible(fmt.Sprint("x", i), "0.1"), "wait"); err != nil {
 			t.Error(err)
 		}
-		if took := time.Since(start); took > 5*time.Second { // 10 s for the removal alone
+		if took := time.Since(start); took > 5*time.Second { // the removal alone would take 10 s
 			t.Errorf("took %v", took)
 		}
 	}
 }
 
-// A container whose processes cannot be killed, since a nested group of theirs is frozen, delays no other operation.
+// TestReleaseOfFrozen: a container whose processes cannot be killed, because a nested cgroup is frozen,
+// delays no other operation.
 func TestReleaseOfFrozen(t *testing.T) {
 	l := newIsolationLab(t)
 	if l.tree.Version() == 2 {
@@ -291,7 +299,8 @@ func TestReleaseOfFrozen(t *testing.T) {
 	}
 }
 
-// Nested groups without end delay an operation for another container only for a bounded time.
+// TestManyNestedGroups: any number of nested cgroups delays an operation for another container only for a
+// bounded time.
 func TestManyNestedGroups(t *testing.T) {
 	if isSlow() {
 		t.Skip("creates 5,000 groups")
@@ -326,12 +335,12 @@ func TestManyNestedGroups(t *testing.T) {
 	} else {
 		l.wantApart(nil, err)
 	}
-	if took > 3*time.Second { // 4 s for one walk through the groups
+	if took > 3*time.Second { // a single walk through the groups takes 4 s
 		t.Errorf("took %v", took)
 	}
 }
 
-// A lease that ends late does not replace the files that a container has got meanwhile.
+// TestLateLease: a lease that ends late does not replace files that the container got in the meantime.
 func TestLateLease(t *testing.T) {
 	l := newIsolationLab(t)
 	l.Host.views.isAll = true

@@ -20,10 +20,10 @@ import (
 	"github.com/candor-project/candor/view"
 )
 
-// isolationErrnos are the refusals that the files of another container give.
+// isolationErrnos are the errors with which the files of the neighbor refuse an access.
 var isolationErrnos = []unix.Errno{unix.EINVAL, unix.EBUSY, unix.EAGAIN, unix.ENOENT, unix.EACCES, unix.EIO, unix.ENOSPC}
 
-// isolationFiles returns the files of a container that an operation for another one may write.
+// isolationFiles returns the files of a container that an operation for another container may write.
 func (l *lab) isolationFiles() []string {
 	files := []string{"cpuset.cpus", "cpuset.mems", "online", "cpuinfo"}
 	if l.tree.Version() == 2 {
@@ -50,7 +50,8 @@ func newIsolationLab(t *testing.T) *isolationLab {
 	return l
 }
 
-// drift gives the neighbor other settings than it was granted, so that the next operation writes each of them.
+// drift gives the neighbor settings that differ from its grant, so that the next operation writes each of
+// them.
 func (l *isolationLab) drift(cpus cpuset.Set) {
 	l.Helper()
 	err := l.tree.Group(neighbor).Apply(cgroup.Settings{CPUs: cpus, Quota: 70 * time.Millisecond, Period: 50 * time.Millisecond, Burst: 5 * time.Millisecond, Weight: 3000})
@@ -63,7 +64,7 @@ func (l *isolationLab) drift(cpus cpuset.Set) {
 	l.Host.degraded = degradedSettings{}
 }
 
-// inject makes the accesses to one of the neighbor's files fail.
+// inject makes the accesses to a file of the neighbor fail.
 func (l *isolationLab) inject(access kernelfs.Access, file string, errno unix.Errno) (remove func()) {
 	l.hits = 0
 	return kernelfs.InjectFault(func(is kernelfs.Access, path string) error {
@@ -75,7 +76,8 @@ func (l *isolationLab) inject(access kernelfs.Access, file string, errno unix.Er
 	})
 }
 
-// checkSubject fails unless a sensitive container has its grant, and its exclusive CPUs for itself.
+// checkSubject fails unless a sensitive container has its grant and no other container is on its exclusive
+// CPUs.
 func (l *isolationLab) checkSubject(name string) {
 	l.Helper()
 	s, err := l.Snapshot()
@@ -102,7 +104,7 @@ func (l *isolationLab) checkSubject(name string) {
 	}
 }
 
-// neighborCPUs reads the CPUs of the neighbor past the injected faults.
+// neighborCPUs reads the CPUs of the neighbor without the injected faults.
 func (l *isolationLab) neighborCPUs() cpuset.Set {
 	l.Helper()
 	text, err := os.ReadFile(l.groupFile("cpuset.cpus"))
@@ -120,7 +122,8 @@ func (l *isolationLab) checkReported() {
 	}
 }
 
-// TestIsolation refuses each access to each file of one container while another one is started, resized and released.
+// TestIsolation refuses each access to each file of a container while another container is started, resized
+// and released.
 func TestIsolation(t *testing.T) {
 	l := newIsolationLab(t)
 	all := cpuset.Of(l.usable...)
@@ -150,7 +153,7 @@ func (l *isolationLab) testIsolation(name string, cpus cpuset.Set, isRefused boo
 		l.drift(cpus)
 		remove := inject()
 		defer func() { remove(); l.orphan(); l.nudge() }()
-		web, err := l.start(ask("web", "0.5"), "wait") // needs none of the neighbor's CPUs for itself
+		web, err := l.start(ask("web", "0.5"), "wait") // needs no CPU of the neighbor exclusively
 		if err != nil {
 			t.Fatalf("a container without exclusive CPUs: %v", err)
 		}
@@ -178,7 +181,8 @@ func (l *isolationLab) testIsolation(name string, cpus cpuset.Set, isRefused boo
 	})
 }
 
-// testResize gives a container a whole CPU. The resize may be refused only if the neighbor cannot leave its CPUs and no other CPU fits.
+// testResize resizes a container to a whole CPU. The resize may be refused only if the neighbor cannot leave
+// its CPUs and no other CPU fits.
 func (l *isolationLab) testResize(name string, limit hybrid.Milli) {
 	l.Helper()
 	if _, _, err := l.Resize(ctx, name, limit, 0); err != nil {
@@ -197,7 +201,7 @@ func (l *isolationLab) testResize(name string, limit hybrid.Milli) {
 // isSlow reports whether each case takes ten times as long: under the race detector, or on emulated CPUs.
 func isSlow() bool { return testing.Short() || os.Getenv("CANDOR_IN_GUEST") != "" }
 
-// TestStuckElsewhere starts a container whose first choice is the CPU that another container cannot leave.
+// TestStuckElsewhere starts a container whose first choice is a CPU that another container cannot leave.
 func TestStuckElsewhere(t *testing.T) {
 	l := newIsolationLab(t)
 	l.drift(cpuset.Of(l.usable[0]))
@@ -214,7 +218,8 @@ func TestStuckElsewhere(t *testing.T) {
 	l.check(neighbor, "web")
 }
 
-// TestStuckAtResize gives a running container a whole CPU, whose first choice is the CPU that another container cannot leave.
+// TestStuckAtResize resizes a running container to a whole CPU. Its first choice is a CPU that another
+// container cannot leave.
 func TestStuckAtResize(t *testing.T) {
 	l := newIsolationLab(t)
 	web := l.must(ask("web", "0.5"), "wait")
@@ -231,7 +236,7 @@ func TestStuckAtResize(t *testing.T) {
 	l.checkSubject("web")
 }
 
-// TestRetryBackOff writes a refused setting again after pauses that grow, and logs it once.
+// TestRetryBackOff: Candor retries a refused setting after growing pauses, and logs it once.
 func TestRetryBackOff(t *testing.T) {
 	l := newIsolationLab(t)
 	l.drift(cpuset.Of(l.usable...))
@@ -267,11 +272,12 @@ func TestRetryBackOff(t *testing.T) {
 	}
 }
 
-// TestRealRefusals has this kernel refuse a neighbor's setting. No other container is refused for it.
+// TestRealRefusals makes this kernel refuse a setting of the neighbor. No operation for another container is
+// refused because of that.
 func TestRealRefusals(t *testing.T) {
 	for name, test := range map[string]struct {
 		refuse func(*isolationLab) (undo func())
-		want   Setting // "": the kernel takes all settings, at another price
+		want   Setting // empty if the kernel accepts all settings
 	}{
 		"read lease on online":     {refuseByLease(unix.F_RDLCK, "online"), SettingView},
 		"read lease on cpuinfo":    {refuseByLease(unix.F_RDLCK, "cpuinfo"), SettingView},
@@ -317,7 +323,7 @@ func TestRealRefusals(t *testing.T) {
 func refuseByLease(kind int, file string) func(*isolationLab) func() {
 	return func(l *isolationLab) func() {
 		l.nudge()
-		l.views.close(neighbor) // as if another process had started it, one that did not stay
+		l.views.close(neighbor) // as if another process had started it and ended
 		fd, err := unix.Open(filepath.Join(l.store.ViewDir(neighbor), file), unix.O_RDONLY|unix.O_CLOEXEC, 0)
 		if err != nil {
 			l.Fatal(err)
@@ -349,7 +355,7 @@ func (l *isolationLab) write(path, value string) {
 	}
 }
 
-// refuseByIdle makes the kernel refuse a weight: an idle group has none.
+// refuseByIdle makes the kernel refuse a weight: an idle cgroup has no weight.
 func refuseByIdle(l *isolationLab) func() {
 	file := l.groupFile("cpu.idle")
 	l.drift(cpuset.Of(l.usable...))
@@ -373,7 +379,7 @@ func refuseByFreezer(l *isolationLab) func() {
 	return func() { l.write(file, "THAWED") }
 }
 
-// refuseByFullDisk makes the view's rewrite fail where it would have to grow.
+// refuseByFullDisk makes a rewrite of the view fail if the file must grow.
 func refuseByFullDisk(l *isolationLab) func() {
 	small := smallDisk(l.TB.(*testing.T), "size=4k")
 	target := l.store.ViewDir(neighbor)
@@ -393,7 +399,7 @@ func refuseByFullDisk(l *isolationLab) func() {
 	return func() { unix.Unmount(target, unix.MNT_DETACH) }
 }
 
-// refuseByNestedLimit has a group in the neighbor's that is allowed more than the neighbor is to have.
+// refuseByNestedLimit creates a cgroup in the neighbor's cgroup with a limit above the neighbor's next limit.
 func refuseByNestedLimit(l *isolationLab) func() {
 	l.drift(cpuset.Of(l.usable...))
 	dir := filepath.Dir(l.groupFile("cpu.stat"))
@@ -433,7 +439,7 @@ func refuseByImmutableFile(l *isolationLab) func() {
 	}
 }
 
-// refuseByNestedGroups has groups in the neighbor's with all of its CPUs.
+// refuseByNestedGroups creates cgroups with all of the neighbor's CPUs in its cgroup.
 func refuseByNestedGroups(l *isolationLab) func() {
 	dir := filepath.Dir(l.groupFile("cpuset.cpus"))
 	var made []string
@@ -460,7 +466,8 @@ func refuseByNestedGroups(l *isolationLab) func() {
 	}
 }
 
-// refuseByHalfGroup removes one of the neighbor's folders, as an engine that is killed in between leaves it.
+// refuseByHalfGroup removes the neighbor's directory in a single hierarchy, as an engine that is killed
+// during the removal.
 func refuseByHalfGroup(l *isolationLab) func() {
 	if l.tree.Version() == 2 {
 		l.Skip("a group of cgroup v2 is one folder")
@@ -474,7 +481,7 @@ func refuseByHalfGroup(l *isolationLab) func() {
 		l.write(filepath.Join(filepath.Dir(dir), "cgroup.procs"), pid)
 	}
 	if err := os.Remove(dir); err != nil {
-		l.Skip(err) // cpu and cpuacct are one hierarchy with another use
+		l.Skip(err) // cpu and cpuacct share a hierarchy
 	}
 	return func() {}
 }

@@ -92,7 +92,7 @@ func TestResizeKeepsGuarantee(t *testing.T) {
 	}
 }
 
-// The next operation reaps an ended container, unless its creator lives.
+// TestReap: the next operation reaps an ended container, unless its creator lives.
 func TestReap(t *testing.T) {
 	l := newLab(t)
 	l.needCPUs(2)
@@ -110,7 +110,7 @@ func TestReap(t *testing.T) {
 		t.Fatal(err)
 	}
 	l.nudge()
-	l.check("web", "later") // has no group yet, and a creator that lives
+	l.check("web", "later") // later has no cgroup yet, and its creator lives
 
 	l.forge(func(s *state.State) { s.Grants[0].State = Held })
 	l.orphan()
@@ -182,8 +182,8 @@ func TestDrift(t *testing.T) {
 	}
 }
 
-// A killed candor process has created a cgroup without saving it. An empty cgroup is removed; a populated cgroup is
-// adopted with its CPUs.
+// TestOrphanGroups: a candor process was killed after it created a cgroup and before it saved the state. An
+// empty cgroup is removed; a populated cgroup is adopted with its CPUs.
 func TestOrphanGroups(t *testing.T) {
 	l := newLab(t)
 	cpus := l.needCPUs(2)

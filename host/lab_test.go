@@ -30,7 +30,7 @@ import (
 
 // A test binary is also the helper and the programs that the tests start.
 func init() {
-	if len(os.Args) == 3 && os.Args[1] == HelperCommand { // a helper that waits for its order
+	if len(os.Args) == 3 && os.Args[1] == HelperCommand { // a helper that waits for its start
 		os.NewFile(3, "orders").Read(make([]byte, 1))
 		os.Exit(1)
 	}
@@ -45,7 +45,7 @@ func play(role string) {
 	switch role {
 	case "wait": // until its standard input ends
 		os.Stdin.Read(make([]byte, 1))
-	case "spin": // with a thread more than the CPUs that it has, until its standard input ends
+	case "spin": // with one thread more than its CPUs, until its standard input ends
 		for range runtime.NumCPU() + 1 {
 			go func() {
 				for n := 0; ; n++ {
@@ -92,7 +92,8 @@ func newLab(t testing.TB) *lab {
 	return labIn(t, filepath.Join(memoryDir(t), "state"))
 }
 
-// memoryDir returns a temporary directory on tmpfs if there is one: the state is on tmpfs in production, too, where fsync is free.
+// memoryDir returns a temporary directory, on tmpfs if possible. In production the state is on tmpfs too,
+// where fsync is free.
 func memoryDir(t testing.TB) string {
 	t.Helper()
 	dir, err := os.MkdirTemp("/dev/shm", "candor-host-test-")
@@ -118,7 +119,7 @@ func labIn(t testing.TB, dir string) *lab {
 		t.Fatal(err)
 	}
 	l.Host, l.tree, l.parent = h, h.tree, parent
-	if os.Getenv("CANDOR_KEEP_OPEN") != "" { // as a process that runs on
+	if os.Getenv("CANDOR_KEEP_OPEN") != "" { // as in a daemon
 		h.KeepOpen(1000)
 	}
 	t.Cleanup(l.clear)
@@ -141,7 +142,7 @@ func (l *lab) clear() {
 	}
 }
 
-// needCPUs skips a test on machines that are too small for it.
+// needCPUs skips the test on a machine with fewer than n usable CPUs.
 func (l *lab) needCPUs(n int) []int {
 	l.Helper()
 	node, err := l.newNode()
@@ -204,7 +205,7 @@ func (l *lab) must(a Allocation, role string) *tenant {
 	return n
 }
 
-// ask is an allocation with the defaults of candor run.
+// ask returns an allocation with the defaults of candor run.
 func ask(name, cpu string) Allocation {
 	limit, err := hybrid.ParseMilli(cpu)
 	if err != nil {
@@ -216,7 +217,7 @@ func ask(name, cpu string) Allocation {
 	}
 }
 
-// flexible is an allocation of a flexible container.
+// flexible returns an allocation of a flexible container.
 func flexible(name, cpu string) Allocation {
 	a := ask(name, cpu)
 	a.Class, a.View = hybrid.Flexible, spec.ViewAffinity

@@ -36,7 +36,7 @@ func TestLimitWaits(t *testing.T) {
 			if err != nil {
 				return
 			}
-			ctx, cancel := context.WithTimeout(ctx, 8*time.Second) // alone it would wait for 10
+			ctx, cancel := context.WithTimeout(ctx, 8*time.Second) // without it, the call would wait for 10 s
 			defer cancel()
 			err = l.operate(ctx, func(*operation) error { return nil })
 			if err == nil {

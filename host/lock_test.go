@@ -37,7 +37,8 @@ func TestLockHeld(t *testing.T) {
 	again.release()
 }
 
-// TestLockHeldAmongMany adds thousands of locks to the list in which the holder is searched, as every user can.
+// TestLockHeldAmongMany: holder finds the holder of a lock among many locks. Every user can add locks to the
+// list that it searches.
 func TestLockHeldAmongMany(t *testing.T) {
 	dir := t.TempDir()
 	var held []*lock

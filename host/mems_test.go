@@ -98,7 +98,7 @@ func TestMemsWithinPod(t *testing.T) {
 	}
 }
 
-// confinePod gives the pod's group, and the containers in it, one set of memory nodes.
+// confinePod gives the same memory nodes to the pod's group and to the containers in it.
 func (e *engine) confinePod(t *testing.T, mems cpuset.Set) {
 	t.Helper()
 	above, err := cgroup.Open(cgroup.Options{Parent: e.base, Driver: cgroup.Cgroupfs})

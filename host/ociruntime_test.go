@@ -24,7 +24,7 @@ func (l *lab) play(name string) *exec.Cmd {
 	}
 	l.Cleanup(func() { cmd.Process.Kill(); cmd.Wait() })
 	pid := []byte(strconv.Itoa(cmd.Process.Pid))
-	for _, h := range []string{"cpuset", "cpu", "cpuacct", "freezer", ""} { // where v1 has it, or v2
+	for _, h := range []string{"cpuset", "cpu", "cpuacct", "freezer", ""} { // the hierarchies of v1, or v2
 		err := os.WriteFile("/sys/fs/cgroup/"+h+l.parent+"/"+name+"/cgroup.procs", pid, 0)
 		if err != nil && !os.IsNotExist(err) {
 			l.Fatal(err)

@@ -54,7 +54,7 @@ func TestCPUOffline(t *testing.T) {
 		t.Errorf("CPU %d went, and web has %v, lost %v", first, web.CPUs, web.Lost)
 	}
 
-	// 2 for web, 1.5 and so 2 for db, one more for log: the rest goes to big.
+	// web needs 2 CPUs, db 2 CPUs for its 1.5, and log another CPU. big gets the rest.
 	rest := len(usable) - 1 - 2 - 2 - 1
 	l.must(ask("big", itoa(rest)), "wait")
 	second := lose("web")

@@ -14,8 +14,8 @@ import (
 	"github.com/candor-project/candor/internal/procfs"
 )
 
-// Two processes change a state in turns. The cached result of an operation, if the next operation can use it, equals
-// the node of a new process.
+// TestOperationCache: two processes change a state in turns. If the next operation can use the cached result
+// of an operation, the cached node equals the node of a new process.
 func TestOperationCache(t *testing.T) {
 	l := newLab(t)
 	l.needCPUs(2)
@@ -31,11 +31,11 @@ func TestOperationCache(t *testing.T) {
 			h := hosts[rapid.IntRange(0, 1).Draw(t, "process")]
 			what := drawChange(t, h)
 			left := h.cache.Load()
-			if left == nil || left.node == nil || !begins(t, h, left) {
+			if left == nil || left.node == nil || !canUseCache(t, h, left) {
 				continue
 			}
 			begun++
-			fresh := freshly(t, l.planOnlyHostWith(file))
+			fresh := freshOperation(t, l.planOnlyHostWith(file))
 			if has, want := left.node.Grants(), fresh.node.Grants(); !reflect.DeepEqual(has, want) {
 				t.Fatalf("%s: left\n%+v\nfound\n%+v", what, has, want)
 			}
@@ -49,7 +49,7 @@ func TestOperationCache(t *testing.T) {
 	}
 }
 
-// drawChange runs a random operation, which can be refused, and describes it.
+// drawChange runs a random operation and describes it. The operation may be refused.
 func drawChange(t *rapid.T, h *Host) (what string) {
 	name := rapid.SampledFrom([]string{"web", "db", "log", "job"}).Draw(t, "name")
 	pod := "pod-of-" + name
@@ -76,8 +76,8 @@ func drawChange(t *rapid.T, h *Host) (what string) {
 	return fmt.Sprintf("%s %s %v: %v", what, name, limit, err)
 }
 
-// begins reports whether the next operation can use the cached result.
-func begins(t *rapid.T, h *Host, left *operationCache) bool {
+// canUseCache reports whether the next operation can use the cached result.
+func canUseCache(t *rapid.T, h *Host, left *operationCache) bool {
 	saved, err := h.store.Load()
 	if err != nil {
 		t.Fatal(err)
@@ -89,8 +89,8 @@ func begins(t *rapid.T, h *Host, left *operationCache) bool {
 	return left.isValid(&operation{saved: saved}, now)
 }
 
-// freshly returns the grants that an operation of a new process restores to the node.
-func freshly(t *rapid.T, h *Host) *operation {
+// freshOperation returns an operation of a new process, which has restored the grants to its node.
+func freshOperation(t *rapid.T, h *Host) *operation {
 	boot, err := procfs.BootID()
 	op := &operation{Host: h, boot: boot}
 	if err == nil {

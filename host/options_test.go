@@ -76,13 +76,13 @@ func TestExampleOptions(t *testing.T) {
 func TestOptionsChange(t *testing.T) {
 	h := &Host{config: filepath.Join(t.TempDir(), "host.json")}
 	for _, c := range []struct {
-		text string // "": no file
+		text string // empty: no file
 		want NodeOptions
 		bad  bool
 	}{
 		{`{"minShared":"500m"}`, NodeOptions{MinShared: 500}, false},
 		{`{"minShared":"500m"}`, NodeOptions{MinShared: 500}, false},
-		{`{"minShared":"600m"}`, NodeOptions{MinShared: 600}, false}, // as long as before
+		{`{"minShared":"600m"}`, NodeOptions{MinShared: 600}, false}, // same length as before
 		{`{"minShared":"700x"}`, NodeOptions{}, true},
 		{`{"minShared":"700x"}`, NodeOptions{}, true},
 		{`{"minShared":"600m"}`, NodeOptions{MinShared: 600}, false},
@@ -111,10 +111,10 @@ func TestOptionsOfAMachine(t *testing.T) {
 	for _, c := range []struct {
 		reserved  string
 		minShared Amount
-		want      string // of the error; "": none
+		want      string // a part of the error; empty: no error
 	}{
 		{"", 0, ""},
-		{"0,4-5", 2000, ""}, // offline ones may come back
+		{"0,4-5", 2000, ""}, // offline CPUs may return
 		{"0,7", 0, "reserved 0,7: the machine does not have CPU 7; use CPUs of 0-5"},
 		{"6-7", 0, "reserved 6-7: the machine does not have CPUs 6-7; use CPUs of 0-5"},
 		{"1-3", 0, "reserved 1-3: no CPU of Candor's parent cgroup (1-3) would remain; reserve fewer"},

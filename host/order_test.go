@@ -41,7 +41,7 @@ func TestOrder(t *testing.T) {
 	}
 }
 
-// TestOrderReportsExchange: two groups have exchanged every CPU there is.
+// TestOrderReportsExchange: two groups exchange all CPUs, so no order of the writes keeps them apart.
 func TestOrderReportsExchange(t *testing.T) {
 	a, b := cpuset.Of(0), cpuset.Of(1)
 	writes, clean := orderWrites([]move{{"a", a, b}, {"b", b, a}}, a.Union(b))
@@ -50,13 +50,13 @@ func TestOrderReportsExchange(t *testing.T) {
 	}
 }
 
-// arrangement draws cpusets in which each exclusive CPU has one group at most.
+// arrangement draws cpusets in which each exclusive CPU belongs to at most one group.
 func arrangement(t *rapid.T, label string, groups, cpus int) (sets []cpuset.Set, exclusive cpuset.Set) {
 	sets = make([]cpuset.Set, groups)
 	for cpu := range cpus {
 		switch owner := rapid.IntRange(-2, groups-1).Draw(t, fmt.Sprintf("%s%d", label, cpu)); owner {
-		case -2: // of no cgroup
-		case -1: // shared by any
+		case -2: // in no cgroup
+		case -1: // shared by any number of cgroups
 			for i := range sets {
 				if rapid.Bool().Draw(t, "in") {
 					sets[i].Add(cpu)

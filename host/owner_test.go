@@ -12,7 +12,8 @@ import (
 	"github.com/candor-project/candor/cgroup"
 )
 
-// The state was removed while programs run: Snapshot reports the strays, and the next operation adopts them.
+// TestStateRemoved: the state is removed while programs run. Snapshot reports the strays, and the next
+// operation adopts them.
 func TestStateRemoved(t *testing.T) {
 	l := newLab(t)
 	l.needCPUs(2)
@@ -75,7 +76,7 @@ func TestTwoStates(t *testing.T) {
 	}
 }
 
-// A directory is the same state by every path.
+// TestRealPath: all paths of a directory lead to the same state.
 func TestRealPath(t *testing.T) {
 	dir := t.TempDir()
 	if err := errors.Join(os.Mkdir(dir+"/run", 0o755), os.Symlink("run", dir+"/var")); err != nil {

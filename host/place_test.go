@@ -47,7 +47,8 @@ func (l ociLab) delete(name string) {
 	}
 }
 
-// A container that returns at once gets its former CPUs. Other containers are planned elsewhere, as far as possible.
+// TestRetainedPlace: a container that returns soon gets its former CPUs. Candor plans other containers
+// elsewhere if possible.
 func TestRetainedPlace(t *testing.T) {
 	l := ociLab{newLab(t)}
 	cpus := l.needCPUs(2)
@@ -94,7 +95,7 @@ func TestRetainedPlaceExpires(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			l := ociLab{newLab(t)}
 			l.needCPUs(2)
-			if _, err := l.Allocate(ctx, ask("first", "1")); err != nil { // no runtime's: no place of it is kept
+			if _, err := l.Allocate(ctx, ask("first", "1")); err != nil { // without an OCI runtime: no place is retained
 				t.Fatal(err)
 			}
 			web := l.must(ask("web", "1"))
@@ -131,7 +132,8 @@ func (l ociLab) editRetained(name string, change func(file map[string]any)) {
 	}
 }
 
-// Guarantees given to flexible containers meanwhile remain.
+// TestRetainedPlaceIsPreference: guarantees that flexible containers got after the end of a container take
+// precedence over its retained place.
 func TestRetainedPlaceIsPreference(t *testing.T) {
 	l := ociLab{newLab(t)}
 	cpus := l.needCPUs(2)

@@ -22,8 +22,8 @@ func (l *lab) planOnlyHost(dir string) *Host {
 	return h
 }
 
-// planOnlyHostWith is planOnlyHost with the existing options. It shares the lab's machine: reading a machine with 32 emulated CPUs
-// takes longer than the rest of the test.
+// planOnlyHostWith is planOnlyHost with the existing options. It shares the lab's machine, because reading a
+// machine with 32 emulated CPUs takes longer than the rest of the test.
 func (l *lab) planOnlyHostWith(dir string) *Host {
 	l.Helper()
 	if _, err := l.machine.get(); err != nil {

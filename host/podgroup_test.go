@@ -18,7 +18,8 @@ type kubepod struct {
 	id    string
 }
 
-// newPod creates the cgroup of a pod with the kubelet's quota for a limit (0: none) and weight for a request.
+// newPod creates the cgroup of a pod, with the quota and the weight that the kubelet computes. A limit of 0
+// means no quota.
 func newPod(e *engine, limit, request hybrid.Milli) *kubepod {
 	e.Helper()
 	above, err := cgroup.Open(cgroup.Options{Parent: e.base, Driver: cgroup.Cgroupfs})
@@ -107,7 +108,7 @@ func TestPodGroup(t *testing.T) {
 	stopDebug()
 	p.nudge()
 	p.has("after that one", p.liftedFor(700))
-	for range 2 { // a group found right is read again only after a change
+	for range 2 { // a group with the wanted settings is read again only after a change
 		if err := p.Reconcile(ctx); err != nil {
 			t.Fatal(err)
 		}
@@ -190,8 +191,9 @@ func TestPodLimitBelowContainers(t *testing.T) {
 	p.has("two", p.kubeletLimits(600, 600))
 }
 
-// An in-place resize by the kubelet, which writes the pod's cgroup before or after the containers' cgroups, depending
-// on the values that it reads. v1 refuses a pod quota below a container's quota.
+// TestPodResize is an in-place resize by the kubelet. The kubelet writes the pod's cgroup before or after the
+// containers' cgroups, depending on the values that it reads. v1 refuses a pod quota below a container's
+// quota.
 func TestPodResize(t *testing.T) {
 	l := newLab(t)
 	l.needCPUs(2)

@@ -9,7 +9,7 @@ import (
 	"github.com/candor-project/candor/cgroup"
 )
 
-// A record reads back as it was written; every other annotation is ignored.
+// FuzzPodRecord: a record that is written and read back is unchanged; every other annotation is ignored.
 func FuzzPodRecord(f *testing.F) {
 	f.Add("quota 150000 weight 1536 candor's 1024")
 	f.Add("quota -1 weight 2 candor's 2")
@@ -33,8 +33,8 @@ func TestPodRecord(t *testing.T) {
 	}
 }
 
-// Candor is killed between the record and the kernel write; here v1 refuses the quota because a foreign cgroup has
-// more. The next operation must not take Candor's weight for the kubelet's.
+// TestPodWeightAfterRefusal: Candor is killed between the record and the kernel write; here v1 refuses the
+// quota because of a foreign cgroup. The next operation must not treat Candor's weight as the kubelet's.
 func TestPodWeightAfterRefusal(t *testing.T) {
 	l := newLab(t)
 	l.needCPUs(2)

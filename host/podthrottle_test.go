@@ -7,20 +7,21 @@ import (
 	"github.com/candor-project/candor/bandwidth"
 )
 
-// A container with a period of 1 s uses its 200 ms in one go, and the pod's quota would stop it after 20 ms
-// of each 100: counted by the kernel. (Where the pod's quota is just what the CPUs can
-// give, as beside a whole limit, it depends on the timers' lateness how often it throttles.)
+// TestPodThrottles: a container with a period of 1 s uses its 200 ms at once. The kubelet's quota of the pod
+// would stop it after 20 ms of each 100 ms. The test counts the throttled periods in the kernel.
+// If the pod's quota equals the capacity of its CPUs, as with a whole limit, the number of throttled periods
+// depends on the lateness of timers.
 func TestPodThrottles(t *testing.T) {
 	p := newPod(newEngine(newLab(t)), 200, 200)
 	slow := p.ask(ask("web", "0.2"), "web-1")
 	slow.Period = bandwidth.MaxPeriod
-	p.start(slow, "spin") // here it spins from before its begin on
+	p.start(slow, "spin") // the program spins before Candor confirms its start
 	before, own := p.throttled(func(pod, web uint64) bool { return true })
 	after, _ := p.throttled(func(pod, web uint64) bool { return web >= own+2 })
 	if after != before {
 		t.Errorf("the pod was throttled in %d of its periods", after-before)
 	}
-	p.write(200, 200) // as it would be without Candor
+	p.write(200, 200) // as without Candor
 	p.throttled(func(pod, web uint64) bool { return pod > after })
 }
 

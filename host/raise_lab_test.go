@@ -41,9 +41,9 @@ func (h idleHost) Groups() ([]burst.Group, error) {
 // A watch records the actions of the loop on a cgroup.
 type watch struct {
 	lock   sync.Mutex
-	quotas []time.Duration // written
-	looked time.Time       // when it was last read
-	gap    time.Duration   // the longest time between two looks
+	quotas []time.Duration // written quotas
+	readAt time.Time       // time of the last read
+	gap    time.Duration   // longest time between two reads
 }
 
 type watched struct {
@@ -55,10 +55,10 @@ func (w *watched) Read() (cgroup.Usage, error) {
 	u, err := w.Kernel.Read()
 	w.lock.Lock()
 	defer w.lock.Unlock()
-	if !w.looked.IsZero() {
-		w.gap = max(w.gap, time.Since(w.looked))
+	if !w.readAt.IsZero() {
+		w.gap = max(w.gap, time.Since(w.readAt))
 	}
-	w.looked = time.Now()
+	w.readAt = time.Now()
 	return u, err
 }
 
@@ -121,7 +121,8 @@ func newRaised(t *testing.T) *raised {
 	return r
 }
 
-// outweighOthers gives the lab more weight than all other processes: on a busy machine nothing is throttled.
+// outweighOthers gives the lab a higher weight than all other processes. Otherwise the lab would not use up
+// its quota on a busy machine.
 func (l *lab) outweighOthers() {
 	l.Helper()
 	all := l.tree.EngineGroup("all", l.parent)
@@ -141,8 +142,8 @@ func (r *raised) rest() {
 	time.Sleep(1200 * time.Millisecond)
 }
 
-// goOn lets the program run, and returns its CPU time from then on, and the elapsed time.
-func (r *raised) goOn() (used func() (cpu, span time.Duration)) {
+// resume lets the program run. used returns its CPU time and the elapsed time since then.
+func (r *raised) resume() (used func() (cpu, span time.Duration)) {
 	before, began := r.stat().CPU, time.Now()
 	r.cmd.Process.Signal(syscall.SIGCONT)
 	return func() (cpu, span time.Duration) { return r.stat().CPU - before, time.Since(began) }
@@ -161,7 +162,7 @@ func (r *raised) stat() cgroup.Stat {
 // the state cannot be locked in time.
 func (r *raised) awaitRaise() {
 	r.Helper()
-	const enough = 100 // throttled periods: after 50 even one is raised whose edge is not known
+	const enough = 100 // throttled periods: after 50 the loop raises a quota even without the period's edge
 	from := r.stat().Throttled
 	for end := time.Now().Add(time.Minute); !r.watch.raised(r.base); time.Sleep(5 * time.Millisecond) {
 		throttled := r.stat().Throttled - from

@@ -14,7 +14,7 @@ import (
 	"github.com/candor-project/candor/spec"
 )
 
-// bursting is an allocation whose quota is raised.
+// bursting returns an allocation whose quota can be raised.
 func bursting(name, cpu string, by spec.BurstBy) Allocation {
 	a := flexible(name, cpu)
 	a.Burst.By = by
@@ -31,13 +31,13 @@ func (l *lab) quotaOf(name string) time.Duration {
 	return has.Quota
 }
 
-// The loop with a real kernel: a cgroup that has rested and then spins gets a raised quota. The quota returns to the
-// base after the cgroup has spent its saved time, and the cgroup uses no more than that time and its limit. Operations
-// in between leave the quota alone.
+// TestRaise runs the loop on a real kernel. A cgroup that was idle and then spins gets a raised quota. After
+// it has used its saved time, the quota returns to the base. The cgroup uses at most this time and its limit.
+// Operations in between do not change the quota.
 func TestRaise(t *testing.T) {
 	r := newRaised(t)
 	r.rest()
-	used := r.goOn()
+	used := r.resume()
 	r.awaitRaise()
 	r.nudge()
 	r.await("back", func() bool { return r.back(r.base) })
@@ -56,7 +56,7 @@ func TestRaise(t *testing.T) {
 	}
 }
 
-// In a minute a greedy cgroup uses its limit within 2 %, also after a rest.
+// TestGreedyMinute: over a minute, a greedy cgroup uses its limit within 2 %, even after an idle time.
 func TestGreedyMinute(t *testing.T) {
 	if os.Getenv("CANDOR_BURST_MINUTE") == "" {
 		t.Skip("takes two minutes: CANDOR_BURST_MINUTE=1")
@@ -66,7 +66,7 @@ func TestGreedyMinute(t *testing.T) {
 		if rests {
 			r.rest()
 		}
-		used := r.goOn()
+		used := r.resume()
 		time.Sleep(time.Minute)
 		cpu, span := used()
 		mean := cpu.Seconds() / span.Seconds()
@@ -81,7 +81,7 @@ func TestGreedyMinute(t *testing.T) {
 func TestRaiseEnds(t *testing.T) {
 	r := newRaised(t)
 	r.rest()
-	r.goOn()
+	r.resume()
 	r.awaitRaise()
 	r.stop()
 	if got := r.quotaOf("web"); got != r.base {
@@ -154,7 +154,7 @@ func TestMaxQuota(t *testing.T) {
 	r := &raising{Host: l.Host, isOwn: func(*Grant) bool { return true }}
 	for _, c := range []struct {
 		a    Allocation
-		most time.Duration // 0: it is not looked after
+		most time.Duration // 0: the loop does not manage the container
 	}{
 		{bursting("web", "0.5", spec.BurstAuto), 150 * time.Millisecond},
 		{bursting("web", "1.5", spec.BurstQuota), time.Duration(len(l.needCPUs(2))) * 100 * time.Millisecond},

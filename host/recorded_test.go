@@ -82,7 +82,8 @@ func TestRecordedOptions(t *testing.T) {
 	}
 }
 
-// TestRecordedResizeEnv compares the environment of a command of --on-resize with the variables that users' commands read.
+// TestRecordedResizeEnv compares the environment of a command of --on-resize with the variables that users'
+// commands read.
 func TestRecordedResizeEnv(t *testing.T) {
 	g := &Grant{Main: Process{PID: 4711, Start: 1}}
 	g.Request = hybrid.Request{ID: "web", Limit: 1500}

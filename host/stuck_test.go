@@ -7,8 +7,8 @@ import (
 	"github.com/candor-project/candor/cpuset"
 )
 
-// A pod's group that lacks CPUs keeps its container on the CPUs that it has. No other container is refused for
-// that: a container whose first choice are these CPUs gets other ones.
+// TestStuckBelowPodGroup: a pod's cgroup that lacks CPUs keeps its container on its current CPUs. No other
+// container is refused because of that. A container that would prefer these CPUs gets other CPUs.
 func TestStuckBelowPodGroup(t *testing.T) {
 	for _, first := range []bool{false, true} {
 		l := newLab(t)

@@ -10,8 +10,8 @@ import (
 	"github.com/candor-project/candor/hybrid"
 )
 
-// No container gets a CPU that the pods' cgroup lacks, which is logged once. When the pods' cgroup gets the CPU,
-// containers can use it.
+// TestTopGroup: no container gets a CPU that the pods' cgroup lacks, and Candor logs this once. When the
+// pods' cgroup gets the CPU, containers can use it.
 func TestTopGroup(t *testing.T) {
 	l := newLab(t)
 	cpus := l.needCPUs(2)

@@ -26,7 +26,7 @@ func TestWithGrantLocked(t *testing.T) {
 			t.Errorf("%+v, want %+v", g, web.Grant)
 		}
 		done, cancel := context.WithCancel(ctx)
-		cancel() // only a lock that is free is taken then
+		cancel() // a canceled operation takes only a free lock
 		if _, err := l.Allocate(done, ask("other", "1")); !errors.Is(err, ErrInterrupted) {
 			t.Errorf("another operation meanwhile: %v", err)
 		}

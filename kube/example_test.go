@@ -12,7 +12,7 @@ func ExampleParse() {
 	annotations, err := kube.Parse(map[string]string{
 		"candor.dev/class":        "sensitive",
 		"class.candor.dev/logger": "flexible",
-		"prometheus.io/scrape":    "true", // of another domain
+		"prometheus.io/scrape":    "true", // another domain
 	})
 	if err != nil {
 		panic(err)

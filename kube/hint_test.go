@@ -6,22 +6,23 @@ import (
 	"testing"
 )
 
-// TestHint: the scheduler's annotation is no setting of the user, and parses to the value that was written.
+// TestHint: ParseHint returns the hint that String formatted, and Parse ignores the annotation.
 func TestHint(t *testing.T) {
 	h := Hint{Node: "n1", Containers: map[string]string{"web": "0-2,7:500m"}}
 	text := h.String()
 	if want := `{"node":"n1","containers":{"web":"0-2,7:500m"}}`; text != want {
-		t.Errorf("%s, want %s", text, want)
+		t.Errorf("got %s, want %s", text, want)
 	}
 	if a, err := Parse(map[string]string{HintKey: text}); err != nil || !reflect.DeepEqual(a, Annotations{}) {
-		t.Errorf("%+v, %v: want no value", a, err)
+		t.Errorf("got %+v, %v; want no setting", a, err)
 	}
 	if got, err := ParseHint(text); err != nil || !reflect.DeepEqual(got, h) {
-		t.Errorf("%+v, %v; want %+v", got, err, h)
+		t.Errorf("got %+v, %v; want %+v", got, err, h)
 	}
 }
 
-// TestHintMalformed: a hint that the scheduler cannot have written is refused.
+// TestHintMalformed: ParseHint refuses a text that String does not produce, with a short error of a single
+// line.
 func TestHintMalformed(t *testing.T) {
 	for _, text := range []string{
 		"", "0-2", "{", "null", "[]", "{}", `{"node":"n1"}`,
@@ -35,9 +36,9 @@ func TestHintMalformed(t *testing.T) {
 	} {
 		h, err := ParseHint(text)
 		if err == nil {
-			t.Errorf("%.80q is read as %+v", text, h)
-		} else if said := err.Error(); strings.Contains(said, "\n") || len(said) > 300 || !strings.Contains(said, "must be") && !strings.Contains(said, "maximum") {
-			t.Errorf("%.80q: %s", text, said)
+			t.Errorf("%.80q: got %+v, want an error", text, h)
+		} else if message := err.Error(); strings.Contains(message, "\n") || len(message) > 300 || !strings.Contains(message, "must be") && !strings.Contains(message, "maximum") {
+			t.Errorf("%.80q: got error %s", text, message)
 		}
 	}
 }
@@ -51,7 +52,7 @@ func FuzzParseHint(f *testing.F) {
 			return
 		}
 		if h.String() != text {
-			t.Errorf("%q is read as %s", text, h)
+			t.Errorf("%q: formatted as %s, want the same text", text, h)
 		}
 	})
 }

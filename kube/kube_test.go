@@ -20,7 +20,7 @@ func TestParseTakesBothForms(t *testing.T) {
 		"class.candor.dev/log":      "flexible",
 		"on-resize.candor.dev/web":  "signal:HUP",
 		"kubernetes.io/config.hash": "x",
-		"notcandor.dev/class":       "none of ours",
+		"notcandor.dev/class":       "another domain",
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -33,7 +33,8 @@ func TestParseTakesBothForms(t *testing.T) {
 	}
 }
 
-func TestBadAnnotationsSayWhatIsAccepted(t *testing.T) {
+// TestInvalidAnnotations: the error of an invalid annotation is a short line that names the accepted values.
+func TestInvalidAnnotations(t *testing.T) {
 	for _, test := range []struct{ key, value, want string }{
 		{"candor.dev/class", "sensitve", `annotation candor.dev/class: class "sensitve": must be one of sensitive, flexible`},
 		{"candor.dev/klass", "sensitive", `unknown setting "klass": must be one of burst, class, env, movable,`},
@@ -62,14 +63,15 @@ func TestBadAnnotationsSayWhatIsAccepted(t *testing.T) {
 	} {
 		_, err := Parse(map[string]string{test.key: test.value})
 		if err == nil || !strings.Contains(err.Error(), test.want) {
-			t.Errorf("%s=%.40q: %v; want %q", test.key, test.value, err, test.want)
+			t.Errorf("%s=%.40q: got %v, want %q", test.key, test.value, err, test.want)
 		} else if strings.Contains(err.Error(), "\n") || len(err.Error()) > 300 {
-			t.Errorf("%s: not one short line: %q", test.key, err)
+			t.Errorf("%s: want a single short line, got %q", test.key, err)
 		}
 	}
 }
 
-func TestOfTwoErrorsTheFirstByNameIsTold(t *testing.T) {
+// TestFirstErrorByName: of several invalid annotations, Parse always reports the first by name.
+func TestFirstErrorByName(t *testing.T) {
 	bad := map[string]string{}
 	for _, name := range Names() {
 		bad[PodKey(name)] = "?"
@@ -81,8 +83,8 @@ func TestOfTwoErrorsTheFirstByNameIsTold(t *testing.T) {
 	}
 }
 
-// TestResolveOrder: all four places set the class. The test removes them one by one, and each time the next place
-// decides.
+// TestResolveOrder sets the topology policy in all four places and removes the places in order. Each time,
+// the next place decides.
 func TestResolveOrder(t *testing.T) {
 	set := func(v string) (s Settings) {
 		if err := s.Set("topology", v); err != nil {
@@ -108,14 +110,15 @@ func TestResolveOrder(t *testing.T) {
 		}
 	}
 	if got := Resolve(Annotations{}, "web", Settings{}, Settings{}); got != (Settings{}) {
-		t.Errorf("without settings: %+v", got)
+		t.Errorf("without settings: got %+v, want no setting", got)
 	}
 }
 
-// maxError is more than the longest error of a short annotation, in bytes.
+// maxError is the maximum length of an error in bytes.
 const maxError = 700
 
-// TestParseManyAnnotations: maxSize bounds the time and the memory of parsing, for any size of a pod's annotations.
+// TestParseManyAnnotations: Parse refuses settings of more than maxSize bytes, which bounds its time and
+// memory. Other annotations do not count.
 func TestParseManyAnnotations(t *testing.T) {
 	many := map[string]string{}
 	for i := range 100_000 {
@@ -126,13 +129,13 @@ func TestParseManyAnnotations(t *testing.T) {
 	}
 	others := map[string]string{"x/y": strings.Repeat("x", 1<<22), HintKey: strings.Repeat("x", 1<<22), "candor.dev/class": "sensitive"}
 	if a, err := Parse(others); err != nil || a.Pod.Class == nil {
-		t.Errorf("annotations that are not settings count: %.200v", err)
+		t.Errorf("large annotations that are not settings: got %.200v, want no error", err)
 	}
-	for _, size := range []int{maxSize, maxSize + 1} { // the bound itself
+	for _, size := range []int{maxSize, maxSize + 1} {
 		key := "candor.dev/class"
 		_, err := Parse(map[string]string{key: strings.Repeat("x", size-len(key))})
 		if isTooMany := err != nil && strings.Contains(err.Error(), "the maximum is"); isTooMany != (size > maxSize) {
-			t.Errorf("%d bytes: %.200v", size, err)
+			t.Errorf("%d bytes: got %.200v, want an error above %d bytes", size, err, maxSize)
 		}
 	}
 }
@@ -152,18 +155,18 @@ func FuzzParse(f *testing.F) {
 	f.Add(HintKey, long)
 	f.Fuzz(func(t *testing.T, key, value string) {
 		a, err := Parse(map[string]string{key: value})
-		ours := key != HintKey && strings.HasPrefix(key, Domain+"/") || key == Domain || strings.HasSuffix(strings.SplitN(key, "/", 2)[0], "."+Domain)
-		said := a.Pod != (Settings{}) || len(a.Containers) > 0
+		isSetting := key != HintKey && strings.HasPrefix(key, Domain+"/") || key == Domain || strings.HasSuffix(strings.SplitN(key, "/", 2)[0], "."+Domain)
+		isSet := a.Pod != (Settings{}) || len(a.Containers) > 0
 		if err != nil && (strings.ContainsAny(err.Error(), "\n\r\x1b") || len(err.Error()) > maxError) {
-			t.Errorf("%.99q=%.99q: not one short line: %q", key, value, err)
+			t.Errorf("%.99q=%.99q: want a single short line, got %q", key, value, err)
 		}
 		switch {
-		case err != nil && said:
+		case err != nil && isSet:
 			t.Errorf("%.99q=%.99q: both an error and settings", key, value)
-		case !ours && (err != nil || said):
-			t.Errorf("%.99q=%.99q: taken for one of ours (%v)", key, value, err)
-		case ours && err == nil && !said:
-			t.Errorf("%.99q=%.99q: neither taken nor refused", key, value)
+		case !isSetting && (err != nil || isSet):
+			t.Errorf("%.99q=%.99q: parsed as a setting of Candor (%v)", key, value, err)
+		case isSetting && err == nil && !isSet:
+			t.Errorf("%.99q=%.99q: neither a setting nor an error", key, value)
 		}
 	})
 }

@@ -31,12 +31,12 @@ func manifest(annotations string) string { return strings.Replace(deployment, "%
 func TestAnnotate(t *testing.T) {
 	const line = "        candor.dev/class: sensitive\n"
 	for _, test := range []struct{ name, before, after string }{
-		{"none", manifest(""), strings.Replace(manifest(""), "      labels", "      annotations:\n"+line+"      labels", 1)},
-		{"others", manifest("      annotations: # some\n        a: b\n"), manifest("      annotations: # some\n" + line + "        a: b\n")},
-		{"another", manifest("      annotations:\n        candor.dev/class: flexible # so far\n"), manifest("      annotations:\n        candor.dev/class: sensitive # so far\n")},
+		{"no annotations", manifest(""), strings.Replace(manifest(""), "      labels", "      annotations:\n"+line+"      labels", 1)},
+		{"other annotations", manifest("      annotations: # some\n        a: b\n"), manifest("      annotations: # some\n" + line + "        a: b\n")},
+		{"another class", manifest("      annotations:\n        candor.dev/class: flexible # so far\n"), manifest("      annotations:\n        candor.dev/class: sensitive # so far\n")},
 		{"quoted", manifest("      annotations:\n        \"candor.dev/class\": \"flexible\"\n"), manifest("      annotations:\n        \"candor.dev/class\": sensitive\n")},
 		{"the same", manifest("      annotations:\n" + line), manifest("      annotations:\n" + line)},
-		{"lines of Windows", strings.ReplaceAll(manifest(""), "\n", "\r\n"), strings.ReplaceAll(strings.Replace(manifest(""), "      labels", "      annotations:\n"+line+"      labels", 1), "\n", "\r\n")},
+		{"CRLF line ends", strings.ReplaceAll(manifest(""), "\n", "\r\n"), strings.ReplaceAll(strings.Replace(manifest(""), "      labels", "      annotations:\n"+line+"      labels", 1), "\n", "\r\n")},
 		{"pod", "kind: Pod\nmetadata:\n  name: x\n", "kind: Pod\nmetadata:\n  annotations:\n    candor.dev/class: sensitive\n  name: x\n"},
 		{"no metadata", "kind: Job\nspec:\n  template:\n    spec: {}\n", "kind: Job\nspec:\n  template:\n    metadata:\n      annotations:\n        candor.dev/class: sensitive\n    spec: {}\n"},
 	} {
@@ -49,18 +49,18 @@ func TestAnnotate(t *testing.T) {
 
 func TestAnnotateRefuses(t *testing.T) {
 	for name, text := range map[string]string{
-		"nothing":          "",
-		"no pods":          "kind: Service\n",
-		"two":              manifest("") + "---\n" + manifest(""),
-		"not YAML":         "kind: [",
-		"no template":      "kind: Deployment\nspec:\n  replicas: 1\n",
-		"flow":             "kind: Pod\nmetadata: {name: x}\n",
-		"empty":            "kind: Pod\nmetadata:\n  annotations:\n  name: x\n",
-		"a list":           "kind: Pod\nmetadata:\n  annotations:\n  - a\n",
-		"an alias":         "kind: Pod\nx: &a\n  b: c\nmetadata:\n  annotations: *a\n",
-		"a key twice":      "kind: Pod\nmetadata:\n  annotations:\n    a: b\n    a: c\n",
-		"value of lines":   "kind: Pod\nmetadata:\n  annotations:\n    candor.dev/class: |\n      flexible\n",
-		"keys on one line": "kind: Pod\nmetadata:\n  - name: x\n",
+		"no text":            "",
+		"no pods":            "kind: Service\n",
+		"two workloads":      manifest("") + "---\n" + manifest(""),
+		"not YAML":           "kind: [",
+		"no template":        "kind: Deployment\nspec:\n  replicas: 1\n",
+		"flow mapping":       "kind: Pod\nmetadata: {name: x}\n",
+		"no value":           "kind: Pod\nmetadata:\n  annotations:\n  name: x\n",
+		"a list":             "kind: Pod\nmetadata:\n  annotations:\n  - a\n",
+		"an alias":           "kind: Pod\nx: &a\n  b: c\nmetadata:\n  annotations: *a\n",
+		"repeated key":       "kind: Pod\nmetadata:\n  annotations:\n    a: b\n    a: c\n",
+		"block value":        "kind: Pod\nmetadata:\n  annotations:\n    candor.dev/class: |\n      flexible\n",
+		"metadata is a list": "kind: Pod\nmetadata:\n  - name: x\n",
 	} {
 		if got, err := Annotate([]byte(text), "candor.dev/class", "sensitive"); !errors.Is(err, ErrManifest) {
 			t.Errorf("%s: %v\n%s\nwant ErrManifest", name, err, got)
@@ -79,7 +79,7 @@ func FuzzAnnotate(f *testing.F) {
 		}
 		twice, err := Annotate(once, "candor.dev/class", "sensitive")
 		if err != nil || string(twice) != string(once) {
-			t.Errorf("%q, annotated again: %q, %v", once, twice, err)
+			t.Errorf("annotated once %q, annotated twice %q, %v; want equal texts", once, twice, err)
 		}
 	})
 }

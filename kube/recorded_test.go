@@ -8,8 +8,8 @@ import (
 	"github.com/candor-project/candor/kube"
 )
 
-// written writes the settings that are not nil, in the order of the table in docs/kubernetes.md.
-func written(s kube.Settings) string {
+// format returns the settings that are not nil, in the order of the table in docs/kubernetes.md.
+func format(s kube.Settings) string {
 	var all []string
 	add := func(name string, isSet bool, value func() any) {
 		if isSet {
@@ -29,8 +29,8 @@ func written(s kube.Settings) string {
 	return strings.Join(all, " ")
 }
 
-// recordedValues are the values that annotations, CPUProfiles and configuration files accept, by setting. Values never leave
-// this table: manifests in clusters contain them.
+// recordedValues maps each setting and each accepted value to the parsed value. Annotations, CPUProfiles and
+// configuration files contain these values, so never remove a value.
 var recordedValues = map[string]map[string]string{
 	"class":     {"sensitive": "sensitive", "flexible": "flexible"},
 	"policy":    {"strict": "strict", "best-effort": "best-effort"},
@@ -44,10 +44,11 @@ var recordedValues = map[string]map[string]string{
 	"burst":     {"none": "none", "kernel": "kernel", "quota": "quota", "auto": "auto", "0s": "none", "20ms": "20ms", "1500us": "1.5ms"},
 }
 
-// TestRecordedAnnotations reads each setting in both forms of annotations: of a pod and of a container.
+// TestRecordedAnnotations parses each recorded value as an annotation of a pod, as an annotation of a
+// container, and with Set.
 func TestRecordedAnnotations(t *testing.T) {
 	if names := kube.Names(); len(names) != len(recordedValues) {
-		t.Errorf("settings %v: %d, and %d in the table", names, len(names), len(recordedValues))
+		t.Errorf("got %d settings %v, want %d as in the table", len(names), names, len(recordedValues))
 	}
 	for setting, values := range recordedValues {
 		for value, want := range values {
@@ -63,28 +64,28 @@ func TestRecordedAnnotations(t *testing.T) {
 					continue
 				}
 				for container, want := range containers {
-					if got := written(a.For(container)); got != want {
+					if got := format(a.For(container)); got != want {
 						t.Errorf("%s: %s: container %s has %q, want %q", key, value, container, got, want)
 					}
 				}
 			}
 			var s kube.Settings
-			if err := s.Set(setting, value); err != nil || written(s) != want {
-				t.Errorf("Set(%q, %q): %v, %q, want %q", setting, value, err, written(s), want)
+			if err := s.Set(setting, value); err != nil || format(s) != want {
+				t.Errorf("Set(%q, %q): %v, %q, want %q", setting, value, err, format(s), want)
 			}
 		}
 	}
 }
 
-// TestRecordedHint: the annotation for the CPUs that the scheduler has chosen parses and formats as in the version
-// before.
+// TestRecordedHint: the annotation with the CPUs that the scheduler chose parses and formats as in earlier
+// versions.
 func TestRecordedHint(t *testing.T) {
 	const text = `{"node":"node-1","containers":{"app":"0-2,7:500m","log":"4"}}`
 	h, err := kube.ParseHint(text)
 	if err != nil || h.Node != "node-1" || len(h.Containers) != 2 || h.Containers["app"] != "0-2,7:500m" || h.Containers["log"] != "4" || h.String() != text {
-		t.Errorf("%v, node %s, containers %v, written %s", err, h.Node, h.Containers, h)
+		t.Errorf("got %v, node %s, containers %v, formatted %s", err, h.Node, h.Containers, h)
 	}
 	if kube.HintKey != "candor.dev/hint" {
-		t.Errorf("the hint is at %s", kube.HintKey)
+		t.Errorf("got hint key %s, want candor.dev/hint", kube.HintKey)
 	}
 }

@@ -25,7 +25,7 @@ func ExampleParse() {
 	// node 1 has the CPUs 8-15,24-31
 }
 
-// A machine is JSON for other programs. The same text makes an equal machine.
+// A machine has a JSON form for other programs. Decoding it restores an equal machine.
 func ExampleMachine_UnmarshalJSON() {
 	machine, err := topology.Parse("core:2 pu:1")
 	if err != nil {
@@ -43,7 +43,7 @@ func ExampleMachine_UnmarshalJSON() {
 	// Output: 0-1 pack:1 numa:1 core:2 pu:1
 }
 
-// Read takes any file system: a copy of sysfs describes a machine that is elsewhere.
+// Read accepts any file system: a copy of the sysfs of another machine describes that machine.
 func ExampleRead() {
 	machine, err := topology.Read(os.DirFS("/"))
 	if err != nil {

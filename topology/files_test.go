@@ -10,7 +10,7 @@ import (
 func TestParseMask(t *testing.T) {
 	tests := []struct {
 		mask string
-		want string // a list; "error …" for the error
+		want string // a list, or "error …"
 	}{
 		{"1", "0"},
 		{"f", "0-3"},
@@ -54,7 +54,7 @@ func TestParseIsolcpus(t *testing.T) {
 		{"isolcpus=1,3,5-6", "1,3,5-6"},
 		{"isolcpus=nohz,domain,1-3", "1-3"},
 		{"isolcpus=domain,managed_irq,7", "7"},
-		{"isolcpus=nohz,1-3", ""}, // the scheduler keeps them
+		{"isolcpus=nohz,1-3", ""}, // the scheduler still uses these CPUs
 		{"isolcpus=managed_irq,nohz,1-3", ""},
 		{"isolcpus=1 isolcpus=2", "2"},
 		{"isolcpus=1 -- isolcpus=2", "1"},

@@ -112,7 +112,7 @@ func FuzzUnmarshalJSON(f *testing.F) {
 	})
 }
 
-// checkMachine checks the properties of every machine, and that it can be printed.
+// checkMachine checks that a machine is valid, and that it can be printed and encoded.
 func checkMachine(t *testing.T, m *Machine) {
 	t.Helper()
 	if err := m.Validate(); err != nil {

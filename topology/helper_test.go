@@ -31,7 +31,7 @@ type dialect struct {
 	old   bool // thread_siblings and core_siblings; no lists of CPUs; isolcpus= only on the command line
 }
 
-// sysfsOf writes a machine as a kernel would.
+// sysfsOf returns the files that a kernel has for the machine m.
 func sysfsOf(m *Machine, d dialect) fstest.MapFS {
 	tree := fstest.MapFS{}
 	put := func(path string, value any) { tree[path] = &fstest.MapFile{Data: fmt.Appendln(nil, value)} }
@@ -62,7 +62,7 @@ func sysfsOf(m *Machine, d dialect) fstest.MapFS {
 		if c.ID != 0 {
 			put(dir+"online", 1)
 		} else {
-			put(dir+"uevent", "") // a directory without any file is none in a MapFS
+			put(dir+"uevent", "") // a MapFS has no empty directories
 		}
 		putSet(dir+core, "", "_list", m.Cores[c.Core].CPUs)
 		putSet(dir+socket, "", "_list", m.Sockets[c.Socket].CPUs)
@@ -96,7 +96,7 @@ func sysfsOf(m *Machine, d dialect) fstest.MapFS {
 	return tree
 }
 
-// putCaches writes an L1 and, if the machine has one, the L3.
+// putCaches writes the L1 of a CPU and, if the machine has an L3, the L3.
 func putCaches(put func(string, any), putSet func(path, mask, list string, s cpuset.Set), dir string, m *Machine, c CPU) {
 	put(dir+"cache/index0/level", 1)
 	put(dir+"cache/index0/type", "Data")
@@ -111,8 +111,8 @@ func putCaches(put func(string, any), putSet func(path, mask, list string, s cpu
 	}
 }
 
-// distancesByNumber orders a node's distances as the kernel does: by rising
-// node number, where Machine.Nodes are by lowest CPU.
+// distancesByNumber returns a node's distances by rising node number, as the kernel orders them.
+// Machine.Nodes is ordered by lowest CPU.
 func distancesByNumber(m *Machine, from NUMANode) []int {
 	var row []int
 	for id := range 1024 {
@@ -125,7 +125,7 @@ func distancesByNumber(m *Machine, from NUMANode) []int {
 	return row
 }
 
-// maskOf writes a mask of 1024 CPUs.
+// maskOf returns a mask of 1024 CPUs.
 func maskOf(s cpuset.Set) string {
 	var words []string
 	for word := cpuset.Max/32 - 1; word >= 0; word-- {
@@ -140,7 +140,7 @@ func maskOf(s cpuset.Set) string {
 	return strings.Join(words, ",")
 }
 
-// show writes domains as "0:0-3 1:4-7", for tables of expectations.
+// show formats domains as "0:0-3 1:4-7", for tables of expectations.
 func show(domains []Domain) string {
 	var parts []string
 	for _, d := range domains {

@@ -12,12 +12,12 @@ import (
 	"github.com/candor-project/candor/cpuset"
 )
 
-// ReadHost agrees with lscpu (util-linux) on the machine that runs the tests.
+// TestReadHostAgreesWithLscpu compares ReadHost with lscpu (util-linux) on this machine.
 func TestReadHostAgreesWithLscpu(t *testing.T) {
 	if _, err := exec.LookPath("lscpu"); err != nil {
 		t.Skip("no lscpu here to compare with")
 	}
-	for range attempts { // CPUs may come and go
+	for range attempts { // CPUs may go online or offline meanwhile
 		m, err := ReadHost()
 		if err != nil {
 			t.Fatal(err)
@@ -53,8 +53,8 @@ func TestReadHostAgreesWithLscpu(t *testing.T) {
 	t.Fatal("the online CPUs changed between every two looks at them")
 }
 
-// TestReadGuest: the guests of e2e/guest are a known machine: two sockets of two NUMA nodes, each with an L3 and four
-// cores of two CPUs, numbered core by core.
+// TestReadGuest reads the known machine of the guests of e2e/guest: two sockets of two NUMA nodes, each with
+// an L3 and four cores of two CPUs, numbered core by core.
 func TestReadGuest(t *testing.T) {
 	if os.Getenv("CANDOR_IN_GUEST") == "" {
 		t.Skip("runs in the virtual machines of make test-guest")

@@ -14,10 +14,10 @@ import (
 	"github.com/candor-project/candor/cpuset"
 )
 
-// lstopoView is a machine as hwloc's lstopo prints it.
+// lstopoView is a machine in the output of hwloc's lstopo.
 type lstopoView struct {
 	sockets, nodes, l3s, cores []Domain
-	cpus                       cpuset.Set // the PUs that it shows
+	cpus                       cpuset.Set // the CPUs that lstopo shows
 	absent                     cpuset.Set // CPUs that lstopo omits
 	distances                  map[[2]int]int
 	kinds                      []lstopoKind
@@ -29,7 +29,7 @@ type lstopoKind struct {
 	maxMHz, capacity int
 }
 
-// add puts an object into the view.
+// add adds an object to the view.
 func (v *lstopoView) add(kind string, d Domain) {
 	switch kind {
 	case "Package":
@@ -43,7 +43,7 @@ func (v *lstopoView) add(kind string, d Domain) {
 	}
 }
 
-// readLstopo reads either form of lstopo's output.
+// readLstopo reads the XML or the text form of lstopo's output.
 func readLstopo(t *testing.T, name string) *lstopoView {
 	t.Helper()
 	text, err := os.ReadFile(name)
@@ -135,8 +135,8 @@ func (v *lstopoView) readText(t *testing.T, text string) {
 	}
 }
 
-// xmlObject is an object of hwloc's XML. Its complete set has also the CPUs
-// that a cgroup or being offline keeps away.
+// xmlObject is an object of hwloc's XML. Its complete set also has offline CPUs and CPUs outside of the
+// cgroup.
 type xmlObject struct {
 	Type     string      `xml:"type,attr"`
 	ID       string      `xml:"os_index,attr"`
@@ -192,7 +192,7 @@ func (v *lstopoView) addXML(t *testing.T, o xmlObject) {
 	if o.ID != "" {
 		id = atoi(t, o.ID)
 	}
-	if o.Complete != "" { // not of I/O devices
+	if o.Complete != "" { // I/O devices have no complete set
 		v.add(o.Type, Domain{id, hwlocMask(t, o.Complete)})
 	}
 	for _, c := range o.Children {
@@ -200,8 +200,7 @@ func (v *lstopoView) addXML(t *testing.T, o xmlObject) {
 	}
 }
 
-// hwlocMask reads hwloc's form of a set: "0x000000ff,0xffffffff", where zero
-// words may be left empty.
+// hwlocMask parses hwloc's form of a set: "0x000000ff,0xffffffff", where zero words may be empty.
 func hwlocMask(t *testing.T, s string) cpuset.Set {
 	t.Helper()
 	var set cpuset.Set

@@ -68,7 +68,7 @@ func anyMachine(t *rapid.T) *Machine {
 	return m
 }
 
-// anyMemory takes the memory from some nodes.
+// anyMemory removes the memory of some nodes.
 func anyMemory(t *rapid.T, m *Machine) {
 	var with []int // indexes
 	for i := range m.Nodes {
@@ -117,7 +117,7 @@ func mark(m *Machine, cpus cpuset.Set, set func(*CPU)) {
 	}
 }
 
-// anyDescription makes a description of at most 64 CPUs.
+// anyDescription draws a description of at most 64 CPUs.
 func anyDescription(t *rapid.T) string {
 	count := func() int { return rapid.SampledFrom([]int{1, 1, 2, 2, 3}).Draw(t, "count") }
 	large := rapid.SampledFrom([]string{
@@ -133,7 +133,7 @@ func anyDescription(t *rapid.T) string {
 	return strings.TrimSpace(fmt.Sprintf(format, counts...))
 }
 
-// TestReadKernelFiles: a machine written in any dialect of the kernel's files reads as the same machine.
+// TestReadKernelFiles: Read returns the machine whose files were written, in any dialect of the kernel.
 func TestReadKernelFiles(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		m := anyMachine(t)
@@ -157,7 +157,7 @@ func TestReadKernelFiles(t *testing.T) {
 	})
 }
 
-// JSON encodes every machine without loss, and every machine can be printed as a tree.
+// TestJSONIsLossless: a machine can be encoded as JSON without loss, and can be printed as a tree.
 func TestJSONIsLossless(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		m := anyMachine(t)
@@ -178,7 +178,8 @@ func TestJSONIsLossless(t *testing.T) {
 	})
 }
 
-// TestParsedMachine: a machine that is written as sysfs parses to the same machine, and to the same description.
+// TestParsedMachine: a parsed machine is the same after it is written as sysfs and read, and after its
+// description is parsed.
 func TestParsedMachine(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		description := anyDescription(t)

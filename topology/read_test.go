@@ -16,7 +16,7 @@ import (
 	"github.com/candor-project/candor/cpuset"
 )
 
-// edited returns xeonSNC with files written ("" removes one).
+// edited returns xeonSNC with changed files. An empty text removes the file.
 func edited(files map[string]string) fstest.MapFS {
 	tree := xeonSNC()
 	for path, text := range files {
@@ -80,7 +80,7 @@ func TestReadEmptyTree(t *testing.T) {
 	}
 }
 
-// TestReadWithoutFiles: missing and useless files are no errors.
+// TestReadWithoutFiles: Read accepts missing and invalid optional files.
 func TestReadWithoutFiles(t *testing.T) {
 	tests := []struct {
 		name  string
@@ -91,7 +91,7 @@ func TestReadWithoutFiles(t *testing.T) {
 			func(m *Machine) bool { return fmt.Sprint(m.Nodes[1].Distances) == "[20 10 20 20]" }},
 		{"one row of distances is short", map[string]string{nodeDir + "/node1/distance": "10 21"},
 			func(m *Machine) bool { return fmt.Sprint(m.Nodes[1].Distances) == "[11 10 21 21]" }},
-		{"frequency that the driver does not know", map[string]string{cpuDir + "/cpu3/cpufreq/cpuinfo_max_freq": "<unsupported>", cpuDir + "/cpu3/cpu_capacity": "-5"},
+		{"frequency that the driver does not support", map[string]string{cpuDir + "/cpu3/cpufreq/cpuinfo_max_freq": "<unsupported>", cpuDir + "/cpu3/cpu_capacity": "-5"},
 			func(m *Machine) bool { return m.CPU(3).MaxKHz == 0 && m.CPU(3).Capacity == 0 }},
 		{"an instruction cache of level 3", map[string]string{cpuDir + "/cpu3/cache/index2/level": "3", cpuDir + "/cpu3/cache/index2/type": "Instruction", cpuDir + "/cpu3/cache/index2/shared_cpu_map": "8"},
 			func(m *Machine) bool { return len(m.L3s) == 2 }},
@@ -161,7 +161,7 @@ func TestReadMemory(t *testing.T) {
 	}
 }
 
-// A CPU outside all node sets belongs to the node that its own directory names.
+// TestStrayCPUs: a CPU outside of all node sets belongs to the node in its directory.
 func TestStrayCPUs(t *testing.T) {
 	m, err := Read(edited(map[string]string{
 		nodeDir + "/node0/cpumap": "", nodeDir + "/node0/distance": "", // CPUs 0-3 and 16-19
@@ -179,7 +179,7 @@ func TestStrayCPUs(t *testing.T) {
 	}
 }
 
-// A changing is a file system in which a CPU goes offline after the kernel's list of online CPUs was read, a number of
+// A changing is a file system in which a CPU goes offline after the read of the online CPUs, a number of
 // times.
 type changing struct {
 	trees []fstest.MapFS
@@ -226,7 +226,7 @@ func (f failing) Open(name string) (fs.File, error) {
 	return f.MapFS.Open(name)
 }
 
-// TestReadReportsErrors: an existing unreadable file is an error; it does not count as missing.
+// TestReadReportsErrors: an unreadable file is an error and does not count as missing.
 func TestReadReportsErrors(t *testing.T) {
 	old, err := Parse("pack:2 l3:1 core:2")
 	if err != nil {

@@ -16,12 +16,12 @@ import (
 	"github.com/candor-project/candor/cpuset"
 )
 
-// recordedDir has trees of /sys and /proc from real machines (hwloc's test
-// suite), and what lstopo says of each. They are not part of this repository.
+// recordedDir has trees of /sys and /proc from real machines (hwloc's test suite), each with the output of
+// lstopo. They are not part of this repository.
 const recordedDir = "../../shared/machines"
 
-// differences are the machines for which lstopo has another result on purpose: the changes to lstopo's view before the
-// comparison, with their reasons.
+// differences has the machines for which lstopo's result differs on purpose. Each function changes lstopo's
+// view before the comparison; the comments give the reasons.
 var differences = map[string]func(v *lstopoView){
 	// lstopo ran in a cgroup with the CPUs 0-5 and the memory nodes 0-5, and omits the others. Read returns the whole
 	// machine; the cgroup determines the CPUs that Candor may use.
@@ -34,14 +34,13 @@ var differences = map[string]func(v *lstopoView){
 		}
 		v.cpus, v.absent = cpuset.Range(0, 31), cpuset.Set{}
 	},
-	// Node 0 is offline, some of its CPUs are not. lstopo leaves them without a
-	// memory node; in a Machine every online CPU has one, here the node that
-	// the CPUs' own directories name.
+	// Node 0 is offline, but some of its CPUs are online. For lstopo they have no memory node. In a Machine every
+	// online CPU has a node, here the node in the directories of the CPUs.
 	"offline-cpu0-node0": func(v *lstopoView) {
 		v.nodes = append(v.nodes, Domain{0, v.sockets[0].CPUs})
 		sortDomains(v.nodes)
 	},
-	// No L3 in the machine: L3s repeats the nodes, which are one.
+	// The machine has no L3: L3s repeats the single node.
 	"8em64t-2s4c-asymcaches": func(v *lstopoView) { v.l3s = []Domain{{-1, cpuset.Range(0, 7)}} },
 	"2arm-2c":                func(v *lstopoView) { v.l3s = []Domain{{-1, cpuset.Range(0, 1)}} },
 }
@@ -175,7 +174,7 @@ func untar(t testing.TB, name string) fs.FS {
 		if err != nil {
 			t.Fatal(err)
 		}
-		_, path, _ := strings.Cut(strings.TrimSuffix(h.Name, "/"), "/") // below the tree's own folder
+		_, path, _ := strings.Cut(strings.TrimSuffix(h.Name, "/"), "/") // below the top directory of the tree
 		if !strings.HasPrefix(path, cpuDir) && !strings.HasPrefix(path, nodeDir) && path != "proc/cmdline" {
 			continue
 		}

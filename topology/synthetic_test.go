@@ -42,7 +42,7 @@ func TestParseExample(t *testing.T) {
 	}
 }
 
-// TestParseSpellings: different descriptions of the same machine.
+// TestParseSpellings: different descriptions of a machine give the same machine.
 func TestParseSpellings(t *testing.T) {
 	tests := map[string][]string{
 		"pack:2 numa:1 l3:1 core:4 pu:2": {

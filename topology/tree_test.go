@@ -9,7 +9,7 @@ import (
 	"github.com/candor-project/candor/cpuset"
 )
 
-// described are machines that can be written down, and their trees.
+// described has machines with a synthetic description, and their trees.
 var described = []struct{ description, want string }{
 	{"pack:2 numa:2 l3:1 core:2 pu:2", `
 2 sockets, 4 NUMA nodes, 4 L3 domains, 8 cores, 16 CPUs
@@ -124,7 +124,7 @@ NUMA node 1 has no memory; node 0 is the nearest with memory
 	}
 }
 
-// checkTree compares a machine's tree with the one wanted, which begins with a line break.
+// checkTree compares the tree of a machine with want, which starts with a line break.
 func checkTree(t *testing.T, name string, m *Machine, want string) {
 	t.Helper()
 	var b strings.Builder
@@ -157,7 +157,7 @@ func TestDocsShowAHybridMachine(t *testing.T) {
 	}
 }
 
-// The tree of the largest machines still fits on a page.
+// TestWriteTreeOfLargeMachines: the trees of the largest machines fit on a page.
 func TestWriteTreeOfLargeMachines(t *testing.T) {
 	for _, description := range []string{
 		"core:1024", "pack:1024 core:1", "numa:1024 core:1", "l3:512 core:2", "pack:16 numa:4 l3:4 core:4",

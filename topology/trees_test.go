@@ -10,15 +10,15 @@ import (
 	"github.com/candor-project/candor/cpuset"
 )
 
-// A row is one core of a small tree: its CPUs, and where they are. l3 -1: none.
+// A row is a core of a small tree: its CPUs and their socket, node and L3. l3 is -1 without an L3.
 type row struct {
 	cpus                   string
 	core, socket, node, l3 int
 	capacity, maxKHz       int
 }
 
-// treeOf writes the files that a Linux 6 kernel has for these cores. online is
-// a list; CPUs of a row that are not in it are offline.
+// treeOf returns the files of a Linux 6 kernel for these cores. CPUs of a row that are not in the list online
+// are offline.
 func treeOf(online string, distances map[int]string, rows ...row) fstest.MapFS {
 	on := cpuset.MustParse(online)
 	var present cpuset.Set
@@ -70,7 +70,7 @@ func treeOf(online string, distances map[int]string, rows ...row) fstest.MapFS {
 	return tree
 }
 
-// xeonSNC is 2 sockets in sub-NUMA clusters of 2: the L3 spans a socket's two nodes.
+// xeonSNC returns 2 sockets with sub-NUMA clusters: the L3 of a socket spans its two nodes.
 func xeonSNC() fstest.MapFS {
 	var rows []row
 	for i := range 16 {
@@ -79,7 +79,7 @@ func xeonSNC() fstest.MapFS {
 	return treeOf("0-31", map[int]string{0: "10 11 21 21", 1: "11 10 21 21", 2: "21 21 10 11", 3: "21 21 11 10"}, rows...)
 }
 
-// epycNPS4 is a socket as 4 nodes, with 2 L3s (core complexes) in each.
+// epycNPS4 returns a socket with 4 nodes, each with 2 L3s (core complexes).
 func epycNPS4() fstest.MapFS {
 	var rows []row
 	for i := range 32 {
@@ -109,8 +109,8 @@ func bigLittle() fstest.MapFS {
 	return treeOf("0-7", map[int]string{0: "10"}, rows...)
 }
 
-// halfOff has CPU 0, a whole core and the first threads of a node offline, and
-// a node of memory only between the two with CPUs.
+// halfOff has CPU 0, a whole core and the first threads of a node offline. A node with memory only is between
+// the two nodes with CPUs.
 func halfOff() fstest.MapFS {
 	var rows []row
 	for i := range 4 {
@@ -122,13 +122,13 @@ func halfOff() fstest.MapFS {
 	return tree
 }
 
-// nodeOff has every CPU of socket 0 and node 0 offline.
+// nodeOff has all CPUs of socket 0 and node 0 offline.
 func nodeOff() fstest.MapFS {
 	return treeOf("2-3", map[int]string{0: "10 21", 1: "21 10"},
 		row{cpus: "0-1", core: 0}, row{cpus: "2-3", core: 0, socket: 1, node: 1, l3: 1})
 }
 
-// bare is a tree of some sandboxes: CPUs without any topology.
+// bare returns the files of some sandboxes: CPUs without any topology.
 func bare() fstest.MapFS {
 	return fstest.MapFS{cpuDir + "/online": &fstest.MapFile{Data: []byte("0-3\n")}}
 }

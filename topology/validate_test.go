@@ -68,7 +68,7 @@ func TestValidateRefuses(t *testing.T) {
 	}
 }
 
-// TestJSONForm: the JSON form is an interface; the test compares all of it.
+// TestJSONForm: other programs read the JSON form, so the test compares the whole text.
 func TestJSONForm(t *testing.T) {
 	m, err := Read(treeOf("0-2", map[int]string{0: "10 21", 2: "21 10"},
 		row{cpus: "0,2", maxKHz: 3500000}, row{cpus: "1,3", core: 1, socket: 1, node: 2, l3: 1, capacity: 1024}))

@@ -15,8 +15,8 @@ import (
 	"pgregory.net/rapid"
 )
 
-// TestAhead: for any sizes of the reads on both sides, the bytes are those of the source. After them, each read returns the
-// error of the source.
+// TestAhead: for any sizes of the reads on both sides, the reader returns the bytes of the source. After
+// them, each read returns the error of the source.
 func TestAhead(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		text := bytes.Repeat([]byte("0123456789abcdef"), rapid.SampledFrom([]int{0, 1, 100, bufferBytes / 16, 3 * bufferBytes / 16, 40_001}).Draw(rt, "sixteens"))
@@ -42,7 +42,7 @@ func TestAhead(t *testing.T) {
 	})
 }
 
-// TestAheadClose: after Close, the source is not read, and reads return the end.
+// TestAheadClose: after close, the goroutine no longer reads the source, and reads return the end.
 func TestAheadClose(t *testing.T) {
 	source := &watched{in: endless{}}
 	a := newReadAhead(source)
@@ -54,14 +54,14 @@ func TestAheadClose(t *testing.T) {
 	if _, more := <-full; more {
 		t.Error("the goroutine is still there")
 	}
-	source.closed = true // a read from now on is an error of the race detector, too
+	source.closed = true // the race detector also reports a later read
 	if _, err := a.Read(make([]byte, 10)); err != io.EOF || source.late {
 		t.Errorf("%v, read after close: %v", err, source.late)
 	}
 	a.close()
 }
 
-// watched sees reads after its end.
+// watched is a reader that records whether it is read after closed is set.
 type watched struct {
 	in           io.Reader
 	closed, late bool
@@ -75,8 +75,8 @@ func (w *watched) Read(p []byte) (int, error) {
 	return w.in.Read(p)
 }
 
-// TestReadersEnd: readers of compressed files leave no goroutine behind: closed after some events,
-// at the end, and where the opening or the reading fails.
+// TestReadersEnd: readers of compressed files leave no goroutine behind: after a close before the end, after
+// the end, and after a failure to open or read.
 func TestReadersEnd(t *testing.T) {
 	for name, fixture := range fixtures {
 		if name == "kubectl" {
@@ -100,7 +100,7 @@ func TestReadersEnd(t *testing.T) {
 		}
 		files, _ := filepath.Glob(dir + "/*")
 		got := ""
-		for _, file := range files { // one more each time
+		for _, file := range files { // breaks a further file each time
 			if err := os.WriteFile(file, compress(t, pad([]byte("1,2\n3,4\n"))), 0o644); err != nil {
 				t.Fatal(err)
 			}
@@ -108,12 +108,12 @@ func TestReadersEnd(t *testing.T) {
 			noneAhead(t, name)
 		}
 		if got == "" {
-			t.Errorf("%s: what is broken is read", name)
+			t.Errorf("%s: read broken files without an error", name)
 		}
 	}
 }
 
-// noneAhead waits until goroutines that must end have ended.
+// noneAhead checks that no goroutine reads ahead. It waits for goroutines that are about to end.
 func noneAhead(t *testing.T, name string) {
 	t.Helper()
 	stacks := make([]byte, 1<<20)
@@ -126,13 +126,13 @@ func noneAhead(t *testing.T, name string) {
 	t.Errorf("%s: a goroutine is left", name)
 }
 
-// pad makes a file so long that it is not read ahead as a whole.
+// pad appends comments to a file, so that the goroutine cannot read ahead to its end.
 func pad(text []byte) []byte {
 	comment := []byte("#" + strings.Repeat(" ", 1000) + "\n")
 	return append(bytes.Clone(text), bytes.Repeat(comment, (aheadBuffers+2)*bufferBytes/1000)...)
 }
 
-// zip copies the files of a folder, compressed and padded.
+// zip writes compressed and padded copies of the CSV files of a directory.
 func zip(t *testing.T, from, to string) {
 	t.Helper()
 	paths, err := filepath.Glob(from + "/*.csv")

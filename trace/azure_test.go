@@ -9,7 +9,7 @@ import (
 	"github.com/candor-project/candor/internal/golden"
 )
 
-// TestAzureHeading: a copy with a line of names, compressed, gives the same events as the published form.
+// TestAzureHeading: a compressed copy with a header line gives the same events as the published file.
 func TestAzureHeading(t *testing.T) {
 	rows, err := os.ReadFile("testdata/azure/vmtable.csv")
 	if err != nil {

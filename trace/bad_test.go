@@ -19,7 +19,7 @@ var fixtures = map[string]struct{ dir, spec string }{
 	"azure":   {"testdata/azure", "azure:DIR/vmtable.csv,machines=2,cores=8,memory=28"},
 }
 
-// The fixtures' files.
+// The names of the fixtures' files.
 const (
 	gMachines = "machine_events-part-00000-of-00001.csv"
 	gTasks    = "task_events-part-00000-of-00500.csv"
@@ -121,8 +121,8 @@ var badInput = []struct{ fixture, file, old, new, want string }{
 	{"kubectl", "pods.json", "2026-01-03T00:00:00Z", "yesterday", `pods.json:16: type: parsing time "yesterday" as "2006-01-02T15:04:05Z07:00": cannot parse "yesterday" as "2006"`},
 }
 
-// TestBadInput makes a fixture invalid at one place. Strict readers return the place and the error; lenient readers
-// count the error and read to the end.
+// TestBadInput makes a fixture invalid at a single location. Strict readers return the location and the
+// error. Lenient readers count the error and read to the end.
 func TestBadInput(t *testing.T) {
 	for _, test := range badInput {
 		fixture := fixtures[test.fixture]
@@ -193,7 +193,7 @@ func readError(spec string, o Options) string {
 	return err.Error()
 }
 
-// TestBadSpecs: the error of an invalid trace name has the accepted names.
+// TestBadSpecs: the error for an invalid trace name lists the accepted names.
 func TestBadSpecs(t *testing.T) {
 	for spec, want := range map[string]string{
 		"":                                           `bad trace spec "": must be google2011:DIR, openb:DIR, csv:FILE`,

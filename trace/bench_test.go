@@ -5,8 +5,7 @@ import (
 	"testing"
 )
 
-// BenchmarkReaders reads whole traces; events a second count. 55 % of google2011's rows
-// are events.
+// BenchmarkReaders reads whole traces and reports events per second. 55 % of google2011's rows are events.
 func BenchmarkReaders(b *testing.B) {
 	dir := realTraces(b)
 	day := "synthetic:days=1"

@@ -38,8 +38,7 @@ func writeAll(w *compactWriter, events []Event) error {
 	return nil
 }
 
-// keepsRules checks that events are such that the compact form can hold: the
-// rules of doc.go.
+// keepsRules returns an error if events break the rules of doc.go, which the compact form requires.
 func keepsRules(events []Event) error {
 	w, err := newCompactWriter(io.Discard)
 	if err != nil {
@@ -72,7 +71,7 @@ func unpack(file []byte) ([]Event, error) {
 	return all(c)
 }
 
-// drawEvents draws a stream that keeps the rules of doc.go.
+// drawEvents draws events that follow the rules of doc.go.
 func drawEvents(t *rapid.T) []Event {
 	var events []Event
 	var c codec
@@ -136,8 +135,7 @@ func sameEvents(t interface{ Fatalf(string, ...any) }, file []byte, events []Eve
 	}
 }
 
-// TestCompactRefusesBrokenRules: the writer writes no stream that breaks the
-// rules of doc.go.
+// TestCompactRefusesBrokenRules: the writer refuses events that break the rules of doc.go.
 func TestCompactRefusesBrokenRules(t *testing.T) {
 	for want, events := range map[string][]Event{
 		"time 1 after 2":                         {{Kind: MachineAdd, Time: 2}, {Kind: MachineRemove, Time: 1}},
@@ -153,8 +151,7 @@ func TestCompactRefusesBrokenRules(t *testing.T) {
 	}
 }
 
-// TestCompactBroken: no byte of a file can change unnoticed, and none be
-// missing.
+// TestCompactBroken: the reader detects each changed byte and each truncation of a file.
 func TestCompactBroken(t *testing.T) {
 	r, err := Open("google2011:testdata/google", Options{})
 	if err != nil {
@@ -182,8 +179,7 @@ func TestCompactBroken(t *testing.T) {
 	}
 }
 
-// TestCompactIsSmall: an event of a cell like Google's takes 16 bytes at most
-// before it is compressed.
+// TestCompactIsSmall: an event of a cell like Google's takes at most 16 bytes before compression.
 func TestCompactIsSmall(t *testing.T) {
 	file := smallCell(t, 500, 0.2, 1)
 	events, bytes := uint32(0), uint32(0)
@@ -198,8 +194,8 @@ func TestCompactIsSmall(t *testing.T) {
 	t.Logf("%.1f bytes an event", float64(bytes)/float64(events))
 }
 
-// TestImport: a compact file of a fixture is there as a whole or not at all,
-// and has the events and notes of its source.
+// TestImport: Import writes a compact file with the events and the report of its source. If it fails, it
+// leaves no file.
 func TestImport(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "x.ctrace")
 	for name, spec := range map[string]string{
@@ -228,7 +224,7 @@ func TestImport(t *testing.T) {
 	r := NewMemory(Header{}, []Event{{Kind: End}})
 	other := filepath.Join(filepath.Dir(path), "y.ctrace")
 	if _, err := Import(t.Context(), other, r); err == nil {
-		t.Error("a stream without sense was imported")
+		t.Error("an invalid stream was imported")
 	}
 	stopped, stop := context.WithCancel(t.Context())
 	stop()
@@ -250,8 +246,8 @@ func TestImport(t *testing.T) {
 	}
 }
 
-// FuzzCompact feeds the blocks of a file, with sums that are right: the reader
-// returns events that the writer takes, or an error.
+// FuzzCompact reads arbitrary blocks with correct checksums: the reader returns events that the writer
+// accepts, or an error.
 func FuzzCompact(f *testing.F) {
 	f.Add([]byte{byte(MachineAdd), 0, 0, 1, 1, byte(Submit) | tagNewShape, 1, 2, 2, 0, 5, 5, 1, 1, 1, byte(End), 3, 0}, uint32(3))
 	f.Fuzz(func(t *testing.T, raw []byte, events uint32) {
@@ -261,7 +257,7 @@ func FuzzCompact(f *testing.F) {
 			t.Fatal(err)
 		}
 		w.raw, w.inBlock, w.events = append(w.raw, raw...), max(events, 1), int64(events)
-		w.submits, w.machines = w.events, uint32(w.events) // no lie that is seen before the events
+		w.submits, w.machines = w.events, uint32(w.events) // the header must not fail before the events
 		w.live = make([]slotState, min(events, 100))
 		if _, err := w.finish(Header{Classes: googleClasses()}, Report{}); err != nil {
 			t.Fatal(err)
@@ -278,7 +274,7 @@ func FuzzCompact(f *testing.F) {
 	})
 }
 
-// FuzzCompactFile feeds whole files.
+// FuzzCompactFile reads arbitrary files.
 func FuzzCompactFile(f *testing.F) {
 	file, err := pack(Header{Name: "seed", Classes: googleClasses()}, []Event{{Kind: MachineAdd, CPU: 5}, {Kind: Submit, Job: 7}, {Kind: End, Job: 7, Time: 3}})
 	if err != nil {

@@ -82,7 +82,7 @@ func ExampleImport() {
 	// Output: true true
 }
 
-// The memory reader replays events that the program itself has made.
+// NewMemory replays events that the program itself has created.
 func ExampleNewMemory() {
 	r := trace.NewMemory(trace.Header{Name: "two", Unit: trace.Milli}, []trace.Event{
 		{Kind: trace.MachineAdd, CPU: 4000, Memory: 8192},

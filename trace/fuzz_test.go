@@ -11,8 +11,8 @@ import (
 	"testing"
 )
 
-// wellFormed reads a trace from bytes, strictly and leniently. The strict reader ends with the end of the trace or a
-// *SyntaxError. The lenient reader ends with the end if it opens; it does not open a file without its columns. The
+// wellFormed reads a trace strictly and leniently. The strict reader ends with the end of the trace or a
+// *SyntaxError. The lenient reader ends with the end; only a file without its columns fails to open. The
 // events follow the rules of doc.go, which the compact writer checks.
 func wellFormed(t *testing.T, open func(Options) (Reader, error), rules ...func([]Event) error) {
 	for _, o := range []Options{{}, {Lenient: true}} {
@@ -37,7 +37,7 @@ func wellFormed(t *testing.T, open func(Options) (Reader, error), rules ...func(
 	}
 }
 
-// bytesTable is a table of bytes.
+// bytesTable returns a table that reads text.
 func bytesTable(name string, text []byte) *table {
 	return newTable(name, bytes.NewReader(text), func() error { return nil })
 }
@@ -66,8 +66,8 @@ func FuzzGoogle(f *testing.F) {
 	})
 }
 
-// FuzzJobs feeds the job table of the semi-real month. The month may have
-// millions of containers, so it is only begun.
+// FuzzJobs reads arbitrary job tables of the semi-real month. The month may have millions of containers, so
+// it reads at most 2000 events.
 func FuzzJobs(f *testing.F) {
 	f.Add(seed(f, "google/jobs_2011_imputed.csv"))
 	machines, tasks := seed(f, "google/"+gMachines), seed(f, "google/"+gTasks)
@@ -94,7 +94,7 @@ func FuzzJobs(f *testing.F) {
 	})
 }
 
-// startsOnce: lists of pods name each one once.
+// startsOnce returns an error if a task starts twice: a list of pods has each pod once.
 func startsOnce(events []Event) error {
 	type task struct {
 		job  uint64
@@ -185,7 +185,7 @@ func TestLongLine(t *testing.T) {
 	}
 }
 
-// endless is a file of zeros.
+// endless is a reader of zeros without an end.
 type endless struct{}
 
 func (endless) Read(p []byte) (int, error) {

@@ -10,7 +10,7 @@ import (
 	"testing"
 )
 
-// TestParts: gaps and doubles are refused, other runs than from part 0 are not.
+// TestParts: the reader refuses missing and duplicate parts, and accepts parts that start after part 0.
 func TestParts(t *testing.T) {
 	dir := t.TempDir()
 	spoil(t, "testdata/google", dir, "", "", "")
@@ -33,7 +33,7 @@ func TestParts(t *testing.T) {
 	if got := readError("google2011:"+dir, Options{}); !strings.Contains(got, "not a gzip file") {
 		t.Error(got)
 	}
-	// Only a later part: tasks that end in it started before.
+	// With a later part alone, tasks can end whose start is in an earlier part.
 	rename("task_events-part-00003-of-00500.csv.gz", gTasks1)
 	r, err := Open("google2011:"+dir, Options{})
 	if err != nil {
@@ -45,8 +45,7 @@ func TestParts(t *testing.T) {
 	}
 }
 
-// TestTruncatedGzip: a compressed part that breaks off is an error with its
-// line; lenient reading ends there.
+// TestTruncatedGzip: a truncated compressed part is an error with its line; a lenient reader ends there.
 func TestTruncatedGzip(t *testing.T) {
 	dir := t.TempDir()
 	spoil(t, "testdata/google", dir, "", "", "")
@@ -74,7 +73,7 @@ func TestTruncatedGzip(t *testing.T) {
 	}
 }
 
-// TestLaterPartNotGzip checks that a later part that is no gzip file is an error, and that lenient reading omits this part.
+// TestLaterPartNotGzip: a later part that is no gzip file is an error; a lenient reader omits this part.
 func TestLaterPartNotGzip(t *testing.T) {
 	dir := t.TempDir()
 	spoil(t, "testdata/google", dir, "", "", "")

@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// TestAmounts: amounts of CPU and memory as Kubernetes writes them.
+// TestAmounts parses quantities of CPU and memory in the notation of Kubernetes.
 func TestAmounts(t *testing.T) {
 	const no = -1
 	for text, want := range map[string]int32{
@@ -30,8 +30,7 @@ func TestAmounts(t *testing.T) {
 	}
 }
 
-// TestUnits: fractions of the largest machine in milli-CPU, rounded to the
-// nearest.
+// TestUnits: Milli converts fractions of the largest machine to milli-CPU, rounded to the nearest.
 func TestUnits(t *testing.T) {
 	for _, test := range []struct {
 		unit  Unit
@@ -58,11 +57,11 @@ func TestUnits(t *testing.T) {
 	}
 }
 
-// TestJobNumber: numbers stand for themselves, names for their FNV-1a hash.
+// TestJobNumber: a numeric name gives its number, another name its FNV-1a hash.
 func TestJobNumber(t *testing.T) {
 	for name, want := range map[string]uint64{
 		"0": 0, "7": 7, "6221861800": 6_221_861_800, "9999999999999999999": 9_999_999_999_999_999_999,
-		"": 0xcbf29ce484222325, "a": 0xaf63dc4c8601ec8c, // Fowler, Noll and Vo's own test values
+		"": 0xcbf29ce484222325, "a": 0xaf63dc4c8601ec8c, // test values of Fowler, Noll and Vo
 	} {
 		if got := JobNumber([]byte(name)); got != want {
 			t.Errorf("%q: %d, want %d", name, got, want)

@@ -48,7 +48,7 @@ func text(r Reader) string {
 	return b.String()
 }
 
-// TestReaders: each form's fixture gives the events that stand beside it.
+// TestReaders: the fixture of each format gives the events in the golden file beside it.
 func TestReaders(t *testing.T) {
 	for name, spec := range map[string]string{
 		"google":           "google2011:testdata/google",

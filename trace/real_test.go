@@ -9,7 +9,7 @@ import (
 	"testing"
 )
 
-// realTraces is the folder of real traces; a test without it is skipped.
+// realTraces returns the directory of the real traces. It skips the test if the directory is missing.
 func realTraces(t testing.TB) string {
 	t.Helper()
 	dir, err := filepath.Abs("../../shared/traces")

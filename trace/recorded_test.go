@@ -6,7 +6,7 @@ import (
 	"github.com/candor-project/candor/internal/golden"
 )
 
-// TestRecordedCompact reads a compact file that an earlier release has written.
+// TestRecordedCompact reads a compact file that an earlier release wrote.
 func TestRecordedCompact(t *testing.T) {
 	r, err := Open("testdata/recorded.ctrace", Options{})
 	if err != nil {

@@ -8,7 +8,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// TestSummary: a small trace, by hand.
+// TestSummary compares the summary of a small trace with a calculation by hand.
 func TestSummary(t *testing.T) {
 	const half = One / 2
 	events := []Event{
@@ -63,7 +63,7 @@ func TestSummary(t *testing.T) {
 	}
 }
 
-// TestLoadLine: the sum of the load stays when the intervals are widened, and the number of intervals stays small.
+// TestLoadLine: wider intervals keep the sum of the load, and the number of intervals stays bounded.
 func TestLoadLine(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		l := loadLine{width: Second}

@@ -11,8 +11,8 @@ import (
 	"pgregory.net/rapid"
 )
 
-// TestAgenda: entries are due in the order of time, kind and insertion.
-func TestAgenda(t *testing.T) {
+// TestEventQueue: entries leave the queue in the order of time, kind and insertion.
+func TestEventQueue(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		var a eventQueue
 		var model []due
@@ -35,7 +35,7 @@ func TestAgenda(t *testing.T) {
 	})
 }
 
-// TestCell: the tables that the generator draws from are whole.
+// TestCell: the tables of the generator are complete.
 func TestCell(t *testing.T) {
 	cell, err := readCell()
 	if err != nil {
@@ -72,7 +72,8 @@ func TestCell(t *testing.T) {
 	}
 }
 
-// smallCell is a small synthetic cell. Its events are packed, which checks their rules.
+// smallCell returns a small synthetic cell in the compact form. The compact writer checks the rules of its
+// events.
 func smallCell(t interface{ Fatal(...any) }, machines int, days float64, seed uint64) []byte {
 	r, err := Open(fmt.Sprintf("synthetic:machines=%d,days=%v,seed=%d", machines, days, seed), Options{})
 	if err != nil {
@@ -93,8 +94,7 @@ func smallCell(t interface{ Fatal(...any) }, machines int, days float64, seed ui
 	return file
 }
 
-// TestSyntheticDeterministic: the same seed gives the same bytes, another one
-// does not.
+// TestSyntheticDeterministic: the same seed gives the same bytes, and a different seed gives different bytes.
 func TestSyntheticDeterministic(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		machines := rapid.IntRange(1, 40).Draw(t, "machines")
@@ -110,8 +110,8 @@ func TestSyntheticDeterministic(t *testing.T) {
 	})
 }
 
-// TestSyntheticSize: the generator holds the containers that run, not those of
-// the month.
+// TestSyntheticSize: the generator keeps only the running containers in memory, not all containers of the
+// trace.
 func TestSyntheticSize(t *testing.T) {
 	r, err := Open("synthetic:machines=100,days=10", Options{})
 	if err != nil {
@@ -124,8 +124,7 @@ func TestSyntheticSize(t *testing.T) {
 	}
 }
 
-// TestSyntheticIsLikeReal compares the generator with the real parts, as
-// docs/benchmarks/trace.md does.
+// TestSyntheticIsLikeReal compares the generator with the real parts, as docs/benchmarks/trace.md does.
 func TestSyntheticIsLikeReal(t *testing.T) {
 	real := summaryOf(t, "google2011:"+realTraces(t)+"/google2011")
 	made := summaryOf(t, "synthetic:days=0.123,machines=12477")
@@ -139,7 +138,7 @@ func TestSyntheticIsLikeReal(t *testing.T) {
 			t.Errorf("machines: %v, want %v", made.Machines.Mix[i], m)
 		}
 	}
-	const bin = 1.26 // ten bins a decade
+	const bin = 1.26 // the histograms have ten bins per decade
 	for _, q := range []struct {
 		what       string
 		made, real Quantiles
@@ -153,7 +152,7 @@ func TestSyntheticIsLikeReal(t *testing.T) {
 	}
 	near("containers at the start", float64(made.Containers.Start), float64(real.Containers.Start), 1.01)
 	near("arrivals", made.Arrivals.Mean, real.Arrivals.Mean, 1.5)
-	near("jobs", made.JobArrivals.Mean, real.JobArrivals.Mean, 1.5) // the hours of the month differ by more
+	near("jobs", made.JobArrivals.Mean, real.JobArrivals.Mean, 1.5) // the rate differs more between hours of the month
 	near("load", made.LoadMean, real.LoadMean, 1.03)
 	for i := range real.Classes[:3] { // class 3 has 48 ends
 		near("duration p50", made.Classes[i].Duration.P50, real.Classes[i].Duration.P50, 1.8)
@@ -176,8 +175,8 @@ func summaryOf(t *testing.T, spec string) *Summary {
 	return s
 }
 
-// TestSemiRealBeginsReal: until the parts end, the semi-real month is the real
-// one; then it goes on, and keeps the rules.
+// TestSemiRealBeginsReal: the semi-real month equals the real trace until its parts end. Then it continues
+// and follows the rules of doc.go.
 func TestSemiRealBeginsReal(t *testing.T) {
 	dir := realTraces(t) + "/google2011"
 	real, err := Open("google2011:"+dir, Options{})

@@ -8,7 +8,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// TestSplit: fields are the texts between commas, wherever the commas are.
+// TestSplit: split returns the texts between the commas, for any positions of the commas.
 func TestSplit(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		line := rapid.SliceOfN(rapid.SampledFrom([]byte{',', ',', '+', '-', 0, 'l', 0xac, 0xff, 'a'}), 1, 40).Draw(rt, "line")

@@ -8,7 +8,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// TestTasks holds the table of tasks against a map.
+// TestTasks compares the table of tasks with a map.
 func TestTasks(t *testing.T) {
 	type name struct {
 		job  uint64

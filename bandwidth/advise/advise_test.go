@@ -15,7 +15,7 @@ import (
 
 const ms = time.Millisecond
 
-// demandOf has, in each step of 10 ms, that many CPUs used.
+// demandOf returns a demand with the given numbers of used CPUs, in steps of 10 ms.
 func demandOf(t testing.TB, cpus int, used ...float64) *Demand {
 	t.Helper()
 	d, err := NewDemand(10*ms, cpus)
@@ -31,8 +31,8 @@ func demandOf(t testing.TB, cpus int, used ...float64) *Demand {
 	return d
 }
 
-// requests are four requests of 60 ms at once, on four CPUs, each second: from 60 ms on, so that the
-// next period edges of 100 ms are 90 ms away.
+// requests returns the demand of four parallel requests of 60 ms on four CPUs in each second. They start at
+// 60 ms, 90 ms before the next edge of a period of 100 ms.
 func requests(t testing.TB) *Demand {
 	var used []float64
 	for i := range 1000 {
@@ -76,8 +76,8 @@ func TestTry(t *testing.T) {
 	}
 }
 
-// TestThreads: work of one thread stays the work of one thread. Of 60 ms that start at 60 ms, 40 ms are done at 100
-// ms, and the other 20 ms run from the edge at 150 ms until 170 ms.
+// TestThreads: the work of a single thread stays on a single thread. Of 60 ms that start at 60 ms, 40 ms are
+// done at 100 ms, and the other 20 ms run from the edge at 150 ms until 170 ms.
 func TestThreads(t *testing.T) {
 	used := slices.Repeat([]float64{0}, 100)
 	for i := 6; i < 12; i++ {
@@ -90,8 +90,9 @@ func TestThreads(t *testing.T) {
 	}
 }
 
-// TestHops: work that waited for its first container reaches the next container in parts, which fit into the quota of
-// that container if its period's edge comes first. Demand that is met at once is met at once in all containers.
+// TestHops: work that waited for the first container reaches the next container in parts. These fit into the
+// quota of that container if its next edge comes first. Demand that is met without delay in the first
+// container is met without delay in all.
 func TestHops(t *testing.T) {
 	used := slices.Repeat([]float64{0}, 200)
 	for i := 6; i < 12; i++ {
@@ -129,7 +130,7 @@ func TestHops(t *testing.T) {
 	})
 }
 
-// TestUnmetDemand: work that no limit below the demand can do is reported as unmet.
+// TestUnmetDemand: Try reports demand as unmet if the limit is below its mean.
 func TestUnmetDemand(t *testing.T) {
 	d := demandOf(t, 4, slices.Repeat([]float64{2}, 20000)...)
 	got := d.Try(Option{Bandwidth: bandwidth.Bandwidth{Quota: 100 * ms, Period: 100 * ms}})
@@ -141,7 +142,8 @@ func TestUnmetDemand(t *testing.T) {
 	}
 }
 
-// TestMoreIsNoWorse: with a higher limit no work is done later, and a limit of the peak demand delays no work.
+// TestMoreIsNoWorse: with a higher limit no work is done later, and a limit of the peak demand delays no
+// work.
 func TestMoreIsNoWorse(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		used := rapid.SliceOfN(rapid.SampledFrom([]float64{0, 0, 0.1, 1, 2, 3.5}), 20, 300).Draw(rt, "CPUs used")
@@ -174,7 +176,7 @@ func TestOptions(t *testing.T) {
 	if first, last := options[0], options[len(options)-1]; first.Limit() != 0.24 || last.Sensitive != 4 || options[len(options)-5].Limit() != 4 {
 		t.Errorf("from %+v to %+v", first, last)
 	}
-	small := demandOf(t, 1, 3, 3) // on a node that is smaller than its mean
+	small := demandOf(t, 1, 3, 3) // on a node with fewer CPUs than the mean
 	if got := small.Options([]time.Duration{100 * ms}); len(got) != 3 || got[0].Limit() != 1 || got[2].Sensitive != 1 {
 		t.Errorf("on one CPU: %v", got)
 	}
@@ -229,7 +231,7 @@ func TestUnfit(t *testing.T) {
 			t.Errorf("%d steps with %v: %v", n, cpus, err)
 		}
 	}
-	// Numbers of CPUs that no machine has, from an invalid file, and a number that this machine does not have.
+	// Invalid numbers of CPUs from a file, and more CPUs than this machine has.
 	for _, cpus := range []float64{math.NaN(), math.Inf(1), -1, 1e12, 1 << 16} {
 		d, _ := NewDemand(10*ms, 2)
 		d.Add(1, 10)
@@ -245,7 +247,7 @@ func TestUnfit(t *testing.T) {
 	}
 }
 
-// TestTooShort: a share of 1 % takes a hundred periods to be seen.
+// TestTooShort: a target of 1 % needs a recording with at least 100 periods or pieces of work.
 func TestTooShort(t *testing.T) {
 	for _, c := range []struct {
 		target  string
@@ -269,8 +271,8 @@ func TestTooShort(t *testing.T) {
 	}
 }
 
-// TestBurstIsNotTheWay: if a container uses most of the cheapest limit, the advice recommends no burst.
-func TestBurstIsNotTheWay(t *testing.T) {
+// TestNoBurstAdvised: if a container uses most of the cheapest limit, the advice recommends no burst.
+func TestNoBurstAdvised(t *testing.T) {
 	target, err := ParseTarget("throttled<1%")
 	if err != nil {
 		t.Fatal(err)

@@ -10,10 +10,10 @@ import (
 	"github.com/candor-project/candor/bandwidth"
 )
 
-// TestAnswers: six pieces of 10 ms start at 60 ms, under a limit of 40 ms per 100 ms. The periods of the first
-// container begin at 50 ms: it does four pieces until 100 ms, and two from 150 ms on. The periods of the second
-// container begin at 12 ms: it does each piece at once. From 100 ms to 150 ms, the throttled first container cannot
-// pass on its results.
+// TestAnswers: six pieces of 10 ms start at 60 ms, under a limit of 40 ms per 100 ms. The periods of the
+// first container start at 50 ms: it does four pieces until 100 ms and two from 150 ms on. The periods of the
+// second container start at 12 ms: it does each piece without delay. From 100 ms to 150 ms, the throttled
+// first container cannot pass on its results.
 func TestAnswers(t *testing.T) {
 	c := newChain(2, 1, bandwidth.Bandwidth{Quota: 40 * ms, Period: 100 * ms})
 	for i := range 6 {
@@ -35,7 +35,7 @@ func TestAnswersInParts(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		hops := rapid.IntRange(1, 4).Draw(t, "hops")
 		works := rapid.SliceOfN(rapid.SampledFrom([]time.Duration{0, 0, ms, 10 * ms, 30 * ms}), 1, 50).Draw(t, "works")
-		ask := func(every time.Duration) (got []time.Duration) {
+		answers := func(every time.Duration) (got []time.Duration) {
 			c := newChain(hops, 2, bandwidth.Bandwidth{Quota: 25 * ms, Period: 100 * ms})
 			for i, w := range works {
 				if w > 0 {
@@ -47,9 +47,9 @@ func TestAnswersInParts(t *testing.T) {
 			}
 			return got
 		}
-		once, often := ask(10*time.Second), ask(8*ms)
+		once, often := answers(10*time.Second), answers(8*ms)
 		if !slices.IsSorted(once) || !slices.EqualFunc(once, often, func(a, b time.Duration) bool { return (a - b).Abs() < ms }) {
-			t.Fatalf("asked once %v\nasked often %v", once, often)
+			t.Fatalf("run once %v\nrun often %v", once, often)
 		}
 		n := 0
 		for i, w := range works {

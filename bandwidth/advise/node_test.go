@@ -8,8 +8,8 @@ import (
 	"pgregory.net/rapid"
 )
 
-// always uses that many CPUs all the time; sometimes uses four, in one window of ten, at random.
-func always(t testing.TB, cpus float64) *Demand {
+// steadyDemand returns a demand of cpus CPUs at any time.
+func steadyDemand(t testing.TB, cpus float64) *Demand {
 	used := make([]float64, 2000)
 	for i := range used {
 		used[i] = cpus
@@ -17,7 +17,8 @@ func always(t testing.TB, cpus float64) *Demand {
 	return demandOf(t, 4, used...)
 }
 
-func sometimes(t testing.TB) *Demand {
+// burstyDemand returns a demand of four CPUs in a random tenth of all windows.
+func burstyDemand(t testing.TB) *Demand {
 	random := rand.New(rand.NewPCG(3, 4))
 	used := make([]float64, 20000)
 	for i := 0; i < len(used); i += 10 {
@@ -30,9 +31,9 @@ func sometimes(t testing.TB) *Demand {
 	return demandOf(t, 4, used...)
 }
 
-// TestUnlimited: steady containers fill a node completely. The number of bursty containers with a mean of 0.4 CPUs
-// follows the binomial distribution: of 17 containers, more than 4 are busy at once in 2.2 % of the time, of 15 in 1.3
-// %, of 14 in 0.9 %.
+// TestUnlimited: steady containers fill a node completely. The number of bursty containers with a mean of 0.4
+// CPUs follows the binomial distribution. More than 4 containers are busy at once in 2.2 % of the time for 17
+// containers, in 1.3 % for 15, and in 0.9 % for 14.
 func TestUnlimited(t *testing.T) {
 	for _, c := range []struct {
 		name      string
@@ -40,10 +41,10 @@ func TestUnlimited(t *testing.T) {
 		cpus      int
 		low, high int
 	}{
-		{"steady", []*Demand{always(t, 0.5)}, 16, 32, 32},
-		{"two kinds", []*Demand{always(t, 0.5), always(t, 1)}, 6, 8, 8},
-		{"too big", []*Demand{always(t, 2)}, 1, 0, 0},
-		{"bursty", []*Demand{sometimes(t)}, 16, 13, 16},
+		{"steady", []*Demand{steadyDemand(t, 0.5)}, 16, 32, 32},
+		{"two kinds", []*Demand{steadyDemand(t, 0.5), steadyDemand(t, 1)}, 6, 8, 8},
+		{"too big", []*Demand{steadyDemand(t, 2)}, 1, 0, 0},
+		{"bursty", []*Demand{burstyDemand(t)}, 16, 13, 16},
 	} {
 		got := NewNode(c.cpus, 0.01, c.demands).FillUnlimited()
 		if got.Containers < c.low || got.Containers > c.high || got.Short > 0.01 {
@@ -71,9 +72,10 @@ func TestWholeRecording(t *testing.T) {
 	}
 }
 
-// TestShortness: the more containers, the more often they want more than there is; the curve goes beyond all that the node holds.
+// TestShortness: with more containers, the demand exceeds the node's CPUs more often. The curve extends
+// beyond the number of containers that the node holds.
 func TestShortness(t *testing.T) {
-	n := NewNode(16, 0.01, []*Demand{sometimes(t)})
+	n := NewNode(16, 0.01, []*Demand{burstyDemand(t)})
 	most := n.FillUnlimited()
 	points := n.shortness([]Filling{most})
 	if len(points) <= most.Containers || points[most.Containers].Y != 100*most.Short || points[most.Containers+1].Y <= 1 || points[len(points)-1].Y < 100*maxShort {
@@ -86,9 +88,9 @@ func TestShortness(t *testing.T) {
 	}
 }
 
-// TestLimited: the reserved CPU time never exceeds that of the node, and one more container does not fit.
+// TestLimited: the reserved CPU time never exceeds the CPU time of the node, and no further container fits.
 func TestLimited(t *testing.T) {
-	demands := []*Demand{always(t, 0.5), sometimes(t)}
+	demands := []*Demand{steadyDemand(t, 0.5), burstyDemand(t)}
 	rapid.Check(t, func(t *rapid.T) {
 		limits := rapid.SliceOfN(rapid.Float64Range(0.1, 8), 2, 2).Draw(t, "limits")
 		cpus := rapid.IntRange(1, 64).Draw(t, "CPUs")
@@ -99,7 +101,7 @@ func TestLimited(t *testing.T) {
 	})
 }
 
-// TestFill: with a burst bursty containers need less limit, so a node holds more of them; without limits more still.
+// TestFill: with bursts or without limits, a node holds more bursty containers than with limits alone.
 func TestFill(t *testing.T) {
 	d := requests(t)
 	target, err := ParseTarget("throttled<1%")
@@ -113,7 +115,8 @@ func TestFill(t *testing.T) {
 	}
 }
 
-// TestRegular: a long recording of a program that is busy in one window of ten is not always met in the same one of them.
+// TestRegular: of a long recording that is busy in every tenth window, about a tenth of the sampled moments
+// are busy.
 func TestRegular(t *testing.T) {
 	d, err := NewDemand(100*ms, 4)
 	if err != nil {

@@ -5,8 +5,9 @@ import (
 	"hash/crc32"
 )
 
-// mend corrects the checksums of a possible recording, because a fuzzer does not find correct checksums.
-func mend(data []byte) {
+// fixChecksums corrects the checksums of a possible recording, because a fuzzer does not find correct
+// checksums.
+func fixChecksums(data []byte) {
 	if len(data) < len(magic) {
 		return
 	}

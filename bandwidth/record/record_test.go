@@ -18,13 +18,13 @@ import (
 
 const ms = time.Millisecond
 
-// A moment is the input of a writer at a point in time, by group.
+// A moment is the total CPU use of each group at a point in time.
 type moment struct {
 	at    time.Duration
 	total map[int]cgroup.Usage
 }
 
-// all reads a recording: the CPU use of each group until each tick.
+// all reads a recording and returns the total CPU use of each group at each tick.
 func all(in io.Reader) (r *Reader, ticks []moment, err error) {
 	if r, err = NewReader(in); err != nil {
 		return r, nil, err
@@ -50,8 +50,8 @@ func all(in io.Reader) (r *Reader, ticks []moment, err error) {
 	}
 }
 
-// TestRoundTrip: a reader returns the writer's input at every tick. It also reads a truncated recording up to the last
-// complete block.
+// TestRoundTrip: a reader returns the writer's input at every tick. It reads a truncated recording up to the
+// last complete block.
 func TestRoundTrip(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		var file bytes.Buffer
@@ -60,7 +60,7 @@ func TestRoundTrip(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		said := sayAnything(t, w, want.Interval)
+		written := writeRandom(t, w, want.Interval)
 		if err := w.Close(); err != nil {
 			t.Fatal(err)
 		}
@@ -69,7 +69,7 @@ func TestRoundTrip(t *testing.T) {
 		if err != io.EOF || r.Header != want {
 			t.Fatalf("%v, %+v", err, r.Header)
 		}
-		compare(t, said, ticks)
+		compare(t, written, ticks)
 		cut := whole[:rapid.IntRange(1, len(whole)-1).Draw(t, "cut")]
 		if _, before, err := all(bytes.NewReader(cut)); !errors.Is(err, ErrCut) || len(before) > len(ticks) || len(before) > 0 && !reflect.DeepEqual(before, ticks[:len(before)]) {
 			t.Fatalf("cut to %d of %d bytes: %v, %v", len(cut), len(whole), err, before)
@@ -77,8 +77,8 @@ func TestRoundTrip(t *testing.T) {
 	})
 }
 
-// sayAnything writes a random history and returns it.
-func sayAnything(t *rapid.T, w *Writer, interval time.Duration) (said []moment) {
+// writeRandom writes a random history with w and returns it.
+func writeRandom(t *rapid.T, w *Writer, interval time.Duration) (written []moment) {
 	var now []cgroup.Usage
 	var first []cgroup.Usage
 	var due, at time.Duration
@@ -111,18 +111,18 @@ func sayAnything(t *rapid.T, w *Writer, interval time.Duration) (said []moment) 
 				moment.total[g] = cgroup.Usage{CPU: now[g].CPU - first[g].CPU, Throttled: now[g].Throttled, ThrottledTime: now[g].ThrottledTime}
 			}
 			w.Tick(at, readings)
-			said = append(said, moment)
+			written = append(written, moment)
 		}
 	}
-	return said
+	return written
 }
 
 // compare compares the read values with the written values. The time of a tick is exact if a group used CPU time in
 // it.
-func compare(t *rapid.T, said, ticks []moment) {
+func compare(t *rapid.T, written, ticks []moment) {
 	last := map[int]cgroup.Usage{}
 	i := 0
-	for _, moment := range said {
+	for _, moment := range written {
 		changed := false
 		for g, u := range moment.total {
 			changed = changed || u != last[g]
@@ -138,7 +138,7 @@ func compare(t *rapid.T, said, ticks []moment) {
 			t.Fatalf("no tick at %v", moment.at)
 		}
 		for i+1 < len(ticks) && ticks[i+1].at == moment.at {
-			i++ // several at once
+			i++ // several ticks at the same time
 		}
 	}
 	if len(ticks) == 0 {
@@ -151,7 +151,7 @@ func compare(t *rapid.T, said, ticks []moment) {
 	}
 }
 
-// FuzzReader: any file is read, or refused as no recording or as one that is cut off.
+// FuzzReader: for any file, the reader succeeds or returns ErrFormat or ErrCut.
 func FuzzReader(f *testing.F) {
 	var file bytes.Buffer
 	w, err := NewWriter(&file, Header{Interval: 10 * ms, CPUs: 2, Kernel: "6.18"})
@@ -166,7 +166,7 @@ func FuzzReader(f *testing.F) {
 	w.Close()
 	f.Add(file.Bytes())
 	f.Fuzz(func(t *testing.T, data []byte) {
-		mend(data)
+		fixChecksums(data)
 		r, ticks, err := all(bytes.NewReader(data))
 		if err != io.EOF && !errors.Is(err, ErrCut) && !errors.Is(err, ErrFormat) {
 			t.Fatal(err)
@@ -182,7 +182,7 @@ func FuzzReader(f *testing.F) {
 	})
 }
 
-// A fake is a source that returns given values, and then that the group has been removed.
+// A fake is a source with a limited number of readings. Then it reports that the group was removed.
 type fake struct {
 	left   int
 	each   cgroup.Usage
@@ -201,8 +201,8 @@ func (f *fake) Read() (cgroup.Usage, error) {
 
 func (f *fake) Close() { *f.closed++ }
 
-// TestGroupsThatEnd: the recording continues when a group ends, and ends with the last group.
-func TestGroupsThatEnd(t *testing.T) {
+// TestEndedGroups: a recording continues when a group ends, and ends with the last group.
+func TestEndedGroups(t *testing.T) {
 	var file bytes.Buffer
 	r, err := New(&file, ms)
 	if err != nil {
@@ -221,14 +221,14 @@ func TestGroupsThatEnd(t *testing.T) {
 	if err != io.EOF || len(ticks) == 0 {
 		t.Fatal(err)
 	}
-	last := ticks[len(ticks)-1].total // the first reading of each does not count
+	last := ticks[len(ticks)-1].total // the first reading of a group does not count
 	if last[0].CPU != 3*ms || last[1].CPU != 9*ms || last[1].Periods != 9 {
 		t.Errorf("%+v", last)
 	}
 }
 
-// TestIdleIsCheap: an idle group takes almost no space in the recording.
-func TestIdleIsCheap(t *testing.T) {
+// TestIdleGroupIsSmall: an idle group takes almost no space in the recording.
+func TestIdleGroupIsSmall(t *testing.T) {
 	var file bytes.Buffer
 	w, err := NewWriter(&file, Header{Interval: 10 * ms})
 	if err != nil {
@@ -249,7 +249,8 @@ func TestIdleIsCheap(t *testing.T) {
 	}
 }
 
-// TestFull: a writer refuses too many groups, long names and long blocks, which a reader would refuse.
+// TestFull: the writer refuses long names and too many groups, and splits long blocks, because a reader
+// refuses them.
 func TestFull(t *testing.T) {
 	var file bytes.Buffer
 	w, err := NewWriter(&file, Header{Interval: 10 * ms})
@@ -292,7 +293,8 @@ func TestFull(t *testing.T) {
 	}
 }
 
-// TestEnclosing: a recording ends although an enclosing group that was not requested still exists.
+// TestEnclosing: a recording ends with the last requested group, even if a group above, which was not
+// requested, still exists.
 func TestEnclosing(t *testing.T) {
 	r, err := New(io.Discard, ms)
 	if err != nil {
@@ -313,17 +315,17 @@ func TestEnclosing(t *testing.T) {
 	}
 }
 
-// TestDamaged: the reader refuses records that no writer writes, in blocks with correct checksums.
+// TestDamaged: the reader refuses invalid records in blocks with correct checksums.
 func TestDamaged(t *testing.T) {
 	for name, record := range map[string][]byte{
 		"unknown kind":         {'?'},
-		"a group not named":    {kindTick, 0, 3, 2, 0, 0},
-		"groups that fall":     {kindTick, 0, 2, 1, 0, 0, 0},
+		"an unknown group":     {kindTick, 0, 3, 2, 0, 0},
+		"descending groups":    {kindTick, 0, 2, 1, 0, 0, 0},
 		"a group twice":        {kindTick, 0, 2, 1, 0, 1, 0},
 		"unknown counts":       {kindTick, 0, 1, 0, 0x40},
-		"a step back":          {kindTick, 0xff, 0xff, 0x7f, 0},
+		"time goes back":       {kindTick, 0xff, 0xff, 0x7f, 0},
 		"the end of no group":  {kindEnded, 2},
-		"something behind it":  {kindEnd, kindIdle, 1},
+		"record after the end": {kindEnd, kindIdle, 1},
 		"a number without end": {kindIdle, 0x80},
 		"a text without end":   {kindGroup, 100, '{'},
 		"no JSON":              {kindGroup, 1, '{'},
@@ -348,7 +350,8 @@ func TestDamaged(t *testing.T) {
 	}
 }
 
-// TestNoRecording: the reader refuses other files.
+// TestNoRecording: NewReader refuses files that are no recordings, and CheckInterval refuses invalid
+// intervals.
 func TestNoRecording(t *testing.T) {
 	for text, want := range map[string]error{
 		"":                 ErrCut,

@@ -37,14 +37,14 @@ func parts(t rapid.TB, used []time.Duration) []byte {
 	return file.Bytes()
 }
 
-// TestParts: the sum of the uses in two parts of a recording is the use in the whole recording, for any cut.
+// TestParts: for any cut of a recording, the uses in its two parts add up to the use in the whole recording.
 func TestParts(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		var used []time.Duration
 		for _, n := range rapid.SliceOfN(rapid.SampledFrom([]int{0, 0, 3, 10, 20}), 20, 200).Draw(t, "ms used") {
 			used = append(used, time.Duration(n)*ms)
 		}
-		used[0] = ms // a group that is there from the start on
+		used[0] = ms // the group exists from the start
 		file := parts(t, used)
 		span := time.Duration(len(used)) * 10 * ms
 		at := time.Duration(rapid.Int64Range(int64(ms), int64(span-ms)).Draw(t, "cut"))
@@ -71,7 +71,7 @@ func TestParts(t *testing.T) {
 	})
 }
 
-// TestAbove: a group without a limit that is throttled with the group above has hidden demand.
+// TestAbove: a group without a limit has hidden demand if the group above is throttled.
 func TestAbove(t *testing.T) {
 	s, err := Read(bytes.NewReader(parts(t, []time.Duration{20 * ms, 20 * ms, 10 * ms, 0, 0, 0, 0, 0, 0, 0, 1})))
 	if err != nil {

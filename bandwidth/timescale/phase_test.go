@@ -8,7 +8,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// phasesOf are the phases of a group that uses so much in each second.
+// phasesOf returns the phases of a group with these uses in each second.
 func phasesOf(seconds []float64) []Phase {
 	l := &levels{windowsPerMean: 1}
 	for _, v := range seconds {
@@ -17,8 +17,8 @@ func phasesOf(seconds []float64) []Phase {
 	return (&Group{To: time.Duration(len(seconds)) * time.Second, levels: l}).Phases()
 }
 
-// TestPhases: phases of different levels are found at their time, with a precision of the noise, under noise as large
-// as the levels.
+// TestPhases: Phases finds the ends of phases with different levels under noise, to within 1/32 of the
+// recording.
 func TestPhases(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		random := rand.New(rand.NewPCG(rapid.Uint64().Draw(t, "seed"), 1))
@@ -48,7 +48,7 @@ func TestPhases(t *testing.T) {
 	})
 }
 
-// TestOnePhase: noise, also in bursts, is no change; nor is a peak.
+// TestOnePhase: noise, bursts and a single peak are no change of phase.
 func TestOnePhase(t *testing.T) {
 	for seed := range uint64(200) {
 		random := rand.New(rand.NewPCG(seed, 2))
@@ -68,7 +68,7 @@ func TestOnePhase(t *testing.T) {
 	}
 }
 
-// TestLevels: the means of a long recording are as few, and those of all of it.
+// TestLevels: a long recording has a bounded number of means, which cover the whole recording.
 func TestLevels(t *testing.T) {
 	l := &levels{windowsPerMean: 1}
 	for i := range int64(1000) {

@@ -10,7 +10,8 @@ import (
 	"github.com/candor-project/candor/cgroup"
 )
 
-// TestManyGroups: a small file of many groups, each with a moment of much use in a long time, takes memory by its groups.
+// TestManyGroups: a small file with many groups, each with a peak in a long time span, takes bounded memory
+// per group.
 func TestManyGroups(t *testing.T) {
 	const groups = 1 << 13
 	var file bytes.Buffer
@@ -48,7 +49,8 @@ func TestManyGroups(t *testing.T) {
 	runtime.KeepAlive(s)
 }
 
-// TestNames: the group above is the last one of its name before a group, or the first after it, and never itself.
+// TestNames: ancestorOf returns the last group with the name before a group, else the first after it, and
+// never the group itself.
 func TestNames(t *testing.T) {
 	groups := []record.Group{
 		{Name: "pod"}, {Name: "web", Above: "pod"}, {Name: "pod"}, {Name: "web", Above: "pod"},

@@ -11,7 +11,7 @@ import (
 
 const ms = time.Millisecond
 
-// A piece is CPU time between two readings.
+// A piece is the CPU time between two readings.
 type piece struct{ span, cpu time.Duration }
 
 var pieces = rapid.SliceOfN(rapid.Custom(func(t *rapid.T) piece {
@@ -21,7 +21,7 @@ var pieces = rapid.SliceOfN(rapid.Custom(func(t *rapid.T) piece {
 	}
 }), 0, 50)
 
-// naive computes the windows separately: each window adds up all pieces.
+// naive computes each window separately from all pieces.
 func naive(all []piece, length time.Duration) []float64 {
 	end := time.Duration(0)
 	for _, p := range all {
@@ -41,7 +41,7 @@ func naive(all []piece, length time.Duration) []float64 {
 	return out
 }
 
-// TestWindows: the incremental computation of the windows is equal to the separate computation of each window.
+// TestWindows: the incremental computation of the windows equals the separate computation of each window.
 func TestWindows(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		all := pieces.Draw(t, "pieces")
@@ -84,7 +84,7 @@ func TestWindows(t *testing.T) {
 	})
 }
 
-// TestSeries: no peak is lost, however long a recording is, and it stays small.
+// TestSeries: a series keeps the peak of a recording of any length, with a bounded number of points.
 func TestSeries(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		s := &Series{Window: 10 * ms, windowsPerPoint: 1}
@@ -117,7 +117,7 @@ func TestSeries(t *testing.T) {
 	}
 }
 
-// TestLongPause: the time between two samples takes one step, however long it is.
+// TestLongPause: any time between two samples takes a single step.
 func TestLongPause(t *testing.T) {
 	const long = 1e4 * 24 * time.Hour
 	w := newWindow(10*ms, 0)

@@ -51,7 +51,7 @@ func newAPIServer(l *lab) *apiServer {
 		"--disable-admission-plugins", "ServiceAccount,TaintNodesByCondition")
 	l.Cleanup(a.daemon.kill)
 	l.wait("the API server", a.daemon, func() bool {
-		code, _ := a.ask("GET", "/readyz", "", nil)
+		code, _ := a.request("GET", "/readyz", "", nil)
 		return code == http.StatusOK
 	})
 	l.write("kubeconfig", fmt.Sprintf(`apiVersion: v1
@@ -64,7 +64,8 @@ current-context: lab
 	return a
 }
 
-// writeKey writes the signing key of service account tokens, which the API server requires although the tests use no such token.
+// writeKey writes the signing key of service account tokens, which the API server requires although the tests
+// use no such token.
 func (l *lab) writeKey(name string) {
 	l.Helper()
 	key, err := rsa.GenerateKey(rand.Reader, 2048)
@@ -94,8 +95,8 @@ func freePort(t *testing.T) port {
 	return port(p)
 }
 
-// ask sends a request with an object and returns the status code, or 0 if the server does not answer.
-func (a *apiServer) ask(method, path, contentType string, object any) (code int, body []byte) {
+// request sends a request with an object and returns the status code, or 0 if the server does not answer.
+func (a *apiServer) request(method, path, contentType string, object any) (code int, body []byte) {
 	a.Helper()
 	text, err := json.Marshal(object)
 	if err != nil {
@@ -122,7 +123,7 @@ func (a *apiServer) ask(method, path, contentType string, object any) (code int,
 // does sends a request that must succeed.
 func (a *apiServer) does(method, path, contentType string, object any) (body []byte) {
 	a.Helper()
-	code, body := a.ask(method, path, contentType, object)
+	code, body := a.request(method, path, contentType, object)
 	if code < 200 || code > 299 {
 		a.Fatalf("%s %s: %d %s", method, path, code, body)
 	}

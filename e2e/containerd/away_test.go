@@ -10,8 +10,8 @@ import (
 	"github.com/candor-project/candor/hybrid"
 )
 
-// TestRequestResizedWhileAway: the kubelet resizes the request of a flexible container while no plugin runs. The next plugin
-// guarantees the new request and keeps the limit. A sensitive container does not change.
+// TestRequestResizedWhileAway: the kubelet resizes the request of a flexible container while no plugin runs.
+// The next plugin guarantees the new request and keeps the limit. A sensitive container does not change.
 func TestRequestResizedWhileAway(t *testing.T) {
 	l := newLab(t)
 	c := newCensus(l)

@@ -9,8 +9,8 @@ import (
 	"github.com/candor-project/candor/hybrid"
 )
 
-// TestBurst: a burst annotation follows the quota through resizes by a runtime that does not know bursts. If a plugin raised a
-// quota and was killed, the next plugin restores the quota at its start.
+// TestBurst: a burst annotation follows the quota through resizes by a runtime that does not support bursts.
+// If a plugin raised a quota and was killed, the next plugin restores the quota at its start.
 func TestBurst(t *testing.T) {
 	l := newLab(t)
 	p := must[*pod](t)(l.newPod(1000, 200, map[string]string{"candor.dev/burst": "auto", "burst.candor.dev/log": "20ms"}))
@@ -48,8 +48,8 @@ func TestBurst(t *testing.T) {
 	}
 }
 
-// TestBurstRaised: a container that was idle and is throttled gets a higher quota if its CPUs are idle, as in a guest. The
-// plugin is killed then, and the next plugin restores the quota.
+// TestBurstRaised: a container that was idle and is throttled gets a higher quota if its CPUs are idle, as in
+// a guest. The plugin is killed then, and the next plugin restores the quota.
 func TestBurstRaised(t *testing.T) {
 	if os.Getenv("CANDOR_IN_GUEST") == "" {
 		t.Skip("wants CPUs that are idle: runs in a guest of e2e/guest")

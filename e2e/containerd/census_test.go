@@ -48,8 +48,8 @@ func (l *lab) quiet(do func()) {
 	do()
 }
 
-// check compares the kernel's settings with the invariants and with Candor's state. Reading the state checks the invariants of the state
-// itself.
+// check compares the kernel's settings with the invariants and with Candor's state. Reading the state checks
+// the invariants of the state itself.
 func (c *census) check() {
 	c.Helper()
 	c.mu.Lock()

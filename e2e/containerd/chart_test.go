@@ -56,8 +56,8 @@ type securityContext struct {
 	Capabilities             struct{ Add, Drop []string }
 }
 
-// chart renders the chart with the lab's paths instead of a node's. The lab has no pod network, so the metrics port is a free port of this
-// machine.
+// chart renders the chart with the lab's paths instead of a node's. The lab has no pod network, so the
+// metrics port is a free port of this machine.
 func (l *lab) chart() (config string, annotations map[string]string, spec podSpec) {
 	l.Helper()
 	text, err := os.ReadFile("../../deploy/helm/testdata/default.yaml")
@@ -171,7 +171,7 @@ func (l *lab) startChart() *charted {
 	}
 	c := &charted{container: &container{pod: p, name: "candor", id: r.ContainerId}, log: filepath.Join(l.path("logs"), log)}
 	l.wait("candor nri in its pod", l.engine, func() bool {
-		if text := c.said(); strings.Contains(text, "msg=synchronized") {
+		if text := c.output(); strings.Contains(text, "msg=synchronized") {
 			c.prober = l.newProber(text)
 		} else if strings.Contains(text, "candor: ") {
 			l.Fatalf("it has ended:\n%s", text)
@@ -204,7 +204,7 @@ func (l *lab) podIn(ctx context.Context, annotations map[string]string, in *cri.
 	return p
 }
 
-func (c *charted) said() string {
+func (c *charted) output() string {
 	text, _ := os.ReadFile(c.log)
 	return string(text)
 }
@@ -229,8 +229,8 @@ func TestChart(t *testing.T) {
 	if rights != "CapEff:\t0000000000080020\nNoNewPrivs:\t1\nSeccomp:\t2" { // CAP_KILL, CAP_SYS_PTRACE
 		t.Errorf("it has other rights than in the chart:\n%s", rights)
 	}
-	if said := c.exec("sh", "-c", "echo >/file"); !strings.Contains(said, "Read-only file system") {
-		t.Errorf("it can write to its own root: %s", said)
+	if output := c.exec("sh", "-c", "echo >/file"); !strings.Contains(output, "Read-only file system") {
+		t.Errorf("it can write to its own root: %s", output)
 	}
 	log := must[*container](t)(must[*pod](t)(l.newPod(0, 0, nil)).run("log", 0, 0, false))
 	web := must[*container](t)(must[*pod](t)(l.newPod(1000, 1000, sensitivePod)).run("web", 1000, 1000, true))
@@ -257,8 +257,8 @@ func TestChart(t *testing.T) {
 		t.Errorf("after a restart of the plugin web has %v, had %v", again, has)
 	}
 	c.wants(of("candor_container_view_mismatch", web, "sensitive"), 0)
-	if said := c.said(); strings.Contains(said, "level=ERROR") || strings.Contains(said, "cannot read") || strings.Contains(said, "cannot be read") {
-		t.Errorf("the log:\n%s", said)
+	if output := c.output(); strings.Contains(output, "level=ERROR") || strings.Contains(output, "cannot read") || strings.Contains(output, "cannot be read") {
+		t.Errorf("the log:\n%s", output)
 	}
 }
 
@@ -282,15 +282,15 @@ func (l *lab) tellsOthers() {
 	if err != nil {
 		l.Fatal(err)
 	}
-	says := func(what string) {
-		l.wait("a container to say "+what, l.engine, func() bool {
+	waitForOutput := func(what string) {
+		l.wait("the output "+what, l.engine, func() bool {
 			text, _ := os.ReadFile(filepath.Join(l.path("logs"), "told.log"))
 			return strings.Contains(string(text), " "+what+"\n")
 		})
 	}
-	says("up")
+	waitForOutput("up")
 	if err := (&container{pod: p, name: "told", id: r.ContainerId, limit: 300, request: 100}).resize(200); err != nil {
 		l.Fatal(err)
 	}
-	says("told")
+	waitForOutput("told")
 }

@@ -38,16 +38,17 @@ func ms(d time.Duration) float64 { return float64(d) / float64(time.Millisecond)
 // inMemory is the directory of the state of engine and plugin: in memory, like /run on nodes.
 const inMemory = "/dev/shm"
 
-// TestCost measures the cost of candor nri on an otherwise idle machine; docs/benchmarks/nri.md has the results. Three engines create
-// containers in turns: without a plugin, with a plugin that gets the same events and does nothing, and with candor nri and other flexible
-// containers on the node. containerd itself measures how long a creation waits for a plugin.
+// TestCost measures the cost of candor nri on an otherwise idle machine; docs/benchmarks/nri.md has the
+// results. Three engines create containers in turns: without a plugin, with a plugin that gets the same
+// events and does nothing, and with candor nri and other flexible containers on the node. containerd itself
+// measures how long a creation waits for a plugin.
 //
-//	CANDOR_COST=50 go test -run TestCost -v -timeout 40m    containers of each kind, for each number of flexible ones
-//	CANDOR_COST_FLEXIBLE="0 100"                            other numbers than 0, 100 and 250
+//	CANDOR_COST=50 go test -run TestCost -v -timeout 40m  creations of each kind, for each number of flexible containers
+//	CANDOR_COST_FLEXIBLE="0 100"                          other numbers than 0, 100 and 250
 func TestCost(t *testing.T) {
 	turns, err := strconv.Atoi(os.Getenv("CANDOR_COST"))
 	if err != nil || turns < 1 {
-		t.Skip("wants an idle machine, and CANDOR_COST: how many turns")
+		t.Skip("wants an idle machine, and CANDOR_COST: the number of turns")
 	}
 	numbers := os.Getenv("CANDOR_COST_FLEXIBLE")
 	if numbers == "" {
@@ -113,8 +114,8 @@ func (m *metered) waitedSoFar() (sum time.Duration) {
 	return sum
 }
 
-// A creation is the cost of creating and starting a container: the duration, the part of it that waits for the plugin, and the CPU time of
-// the plugin.
+// A creation is the cost of creating and starting a container: the duration, the part of it that waits for
+// the plugin, and the CPU time of the plugin.
 type creation struct{ took, waited, used time.Duration }
 
 // creations are the creations of an engine.
@@ -132,8 +133,8 @@ func (c *creations) beyond(other *creations) (s sample) {
 	return s
 }
 
-// measureTurns creates containers on the engines in turns. Before that, it creates one container of each kind to warm the caches. A
-// sensitive container takes a CPU from all flexible containers.
+// measureTurns creates containers on the engines in turns. Before that, it creates one container of each kind
+// to warm the caches. A sensitive container takes a CPU from all flexible containers.
 func measureTurns(t *testing.T, engines []*metered, turns, flexible int, kind costKind) {
 	t.Helper()
 	made := make([]creations, len(engines))
@@ -154,8 +155,9 @@ func measureTurns(t *testing.T, engines []*metered, turns, flexible int, kind co
 		flexible, kind, without.took, empty.took, empty.beyond(without), empty.waited, with.took, with.beyond(without), with.waited, allowed, with.used)
 }
 
-// creation creates and starts a container. After an idle time, the first move of a process between groups waits 5 to 15 ms for the kernel.
-// Because of the pauses, each pod and each container waits for it, as on a node where no other container has just started.
+// creation creates and starts a container. After an idle time, the first move of a process between groups
+// waits 5 to 15 ms for the kernel. Because of the pauses, each pod and each container waits for it, as on a
+// node where no other container has just started.
 func (m *metered) creation(kind costKind) (c creation) {
 	m.Helper()
 	limit, annotations := hybrid.Milli(1000), map[string]string(nil)
@@ -185,7 +187,8 @@ func (m *metered) creation(kind costKind) (c creation) {
 	return c
 }
 
-// measureAtRest reports the plugin's memory after the creations, and its CPU use with 100 containers while nothing happens.
+// measureAtRest reports the plugin's memory after the creations, and its CPU use with 100 containers while
+// nothing happens.
 func (l *lab) measureAtRest(flexible int) {
 	l.Helper()
 	l.Logf("%d flexible: candor nri has %.1f MiB resident", flexible, float64(l.plugin.resident())/(1<<20))

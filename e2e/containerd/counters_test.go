@@ -11,8 +11,8 @@ import (
 	"github.com/candor-project/candor/e2e/probes"
 )
 
-// counters are the programs in the image that print a CPU count: nproc, the functions of glibc in a C program, the two functions of Go, and
-// the methods of scripts.
+// counters are the programs in the image that print a CPU count: nproc, the functions of glibc in a C
+// program, the two functions of Go, and the methods of scripts.
 var counters = []string{
 	"nproc", "getconf _NPROCESSORS_ONLN",
 	"sysconf onln", "sysconf nprocs", "sysconf affinity",
@@ -55,7 +55,7 @@ func builtDir(t *testing.T) string {
 func counterFiles(t *testing.T) map[string]string {
 	t.Helper()
 	if os.Getenv("CANDOR_IN_GUEST") != "" {
-		counters = []string{"busybox nproc", "grep -c ^processor /proc/cpuinfo"} // there is nothing to build others with
+		counters = []string{"busybox nproc", "grep -c ^processor /proc/cpuinfo"} // guests have no tools to build the other counters
 		return nil
 	}
 	files := map[string]string{}
@@ -93,17 +93,17 @@ func counterFiles(t *testing.T) map[string]string {
 func (c *container) sees() {
 	c.Helper()
 	before := c.cpus()
-	said := strings.Fields(c.exec("sh", "-c", strings.Join(counters, "; ")+"; cat /sys/devices/system/cpu/online"))
-	if len(said) != len(counters)+1 {
-		c.Errorf("%s, limit %v: of %q each writes a number; they write %q", c.name, c.limit, counters, said)
+	output := strings.Fields(c.exec("sh", "-c", strings.Join(counters, "; ")+"; cat /sys/devices/system/cpu/online"))
+	if len(output) != len(counters)+1 {
+		c.Errorf("%s, limit %v: got %[4]q, want a number from each of %[3]q", c.name, c.limit, counters, output)
 		return
 	}
 	for i, counter := range counters {
-		if said[i] != strconv.Itoa(c.limit.CPUs()) {
-			c.Errorf("%s, limit %v: %s says %s", c.name, c.limit, counter, said[i])
+		if output[i] != strconv.Itoa(c.limit.CPUs()) {
+			c.Errorf("%s, limit %v: %s prints %s", c.name, c.limit, counter, output[i])
 		}
 	}
-	if online := said[len(counters)]; c.cpus() == before && online != before.String() { // else its fraction has moved meanwhile
+	if online := output[len(counters)]; c.cpus() == before && online != before.String() { // otherwise its fraction has moved
 		c.Errorf("%s: its file has %s, its cpuset is %s", c.name, online, before.String())
 	}
 }

@@ -9,8 +9,8 @@ import (
 	"github.com/containerd/nri/pkg/stub"
 )
 
-// emptyPluginSocket is an environment variable that makes this test binary a plugin that gets the same events as candor nri and does
-// nothing.
+// emptyPluginSocket is an environment variable that makes this test binary a plugin that gets the same events
+// as candor nri and does nothing.
 const emptyPluginSocket = "CANDOR_EMPTY_PLUGIN"
 
 // startEmptyPlugin starts the empty plugin for an engine.

@@ -9,8 +9,9 @@ import (
 	"time"
 )
 
-// TestHostileRuntimeDies: containerd 2.4.2 panics whenever a plugin connects while the list of sandboxes exceeds 4 MB and has fewer than four
-// containers. candor nri leaves it alone for ever longer times, and connects when the sandboxes have been removed.
+// TestHostileRuntimeDies: containerd 2.4.2 panics whenever a plugin connects while the list of sandboxes
+// exceeds 4 MB and has fewer than four containers. candor nri leaves it alone for ever longer times, and
+// connects when the sandboxes have been removed.
 func TestHostileRuntimeDies(t *testing.T) {
 	if os.Getenv("CANDOR_HOSTILE") == "" {
 		t.Skip("waits for a minute: make test-hostile runs it")
@@ -42,7 +43,7 @@ func TestHostileRuntimeDies(t *testing.T) {
 		}
 	}()
 	const message = "the runtime has ended repeatedly right after the plugin connected"
-	l.wait("the report", l.plugin, func() bool { return strings.Contains(l.plugin.said(), message) })
+	l.wait("the report", l.plugin, func() bool { return strings.Contains(l.plugin.output(), message) })
 	until := deaths.Load()
 	time.Sleep(4 * time.Second) // less than the first long wait
 	if more := deaths.Load() - until; more > 1 {
@@ -56,11 +57,11 @@ func TestHostileRuntimeDies(t *testing.T) {
 		cancel()
 	}
 	l.wait("candor nri", l.plugin, func() bool {
-		return strings.Contains(l.plugin.said(), "the runtime stays up with the plugin connected")
+		return strings.Contains(l.plugin.output(), "the runtime stays up with the plugin connected")
 	})
 	close(stop)
 	<-stopped
-	if got := strings.Count(l.plugin.said(), message); got != 1 {
+	if got := strings.Count(l.plugin.output(), message); got != 1 {
 		t.Errorf("the report is in the log %d times", got)
 	}
 }

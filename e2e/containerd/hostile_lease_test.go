@@ -29,9 +29,9 @@ func (c *container) waitLog(want string) {
 	}
 }
 
-// TestHostileLease has root in a pod ask for leases on its view. candor nri keeps the files open, so that the kernel grants none. When the
-// plugin is away, the kernel grants them; back again, the plugin starts other pods at once, and ends the leases
-// after the kernel's break time.
+// TestHostileLease: root in a pod requests leases on its view. candor nri keeps the files open, so the kernel
+// grants no lease. While the plugin is stopped, the kernel grants the leases. After its restart, the plugin
+// starts other pods without delay, and ends the leases after the kernel's break time.
 func TestHostileLease(t *testing.T) {
 	const breakTime = "/proc/sys/fs/lease-break-time"
 	before, err := os.ReadFile(breakTime)

@@ -35,7 +35,7 @@ func TestHostileMemory(t *testing.T) {
 	if all := l.all(); all.Count() < 2 {
 		t.Skip("needs 2 CPUs")
 	}
-	p := l.newProber(l.plugin.said())
+	p := l.newProber(l.plugin.output())
 	inUserNamespace := []string{"busybox", "unshare", "-Urm"}
 	evil := l.evil("mounts", sensitivePod, append(inUserNamespace, "/bin/attack", "mounts", "10000")...)
 	many := map[string]string{}

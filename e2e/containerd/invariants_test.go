@@ -25,8 +25,8 @@ type node struct {
 	minShared hybrid.Milli
 }
 
-// broken returns the violated invariants of docs/reference/nri.md. It uses only the kernel's settings: it recognizes the fraction of a
-// container by the other containers on the same CPU.
+// broken returns the violated invariants of docs/reference/nri.md. It uses only the kernel's settings: it
+// recognizes the fraction of a container by the other containers on the same CPU.
 func (n node) broken(facts []fact) (all []string) {
 	say := func(format string, args ...any) { all = append(all, fmt.Sprintf(format, args...)) }
 	carried := map[int]hybrid.Milli{} // of the fractions, by CPU

@@ -71,7 +71,7 @@ func TestKilled(t *testing.T) {
 // cut kills the plugin, containerd or both, starts them again, and waits until the plugin is connected.
 func (l *lab) cut(plugin, engine bool) {
 	l.Helper()
-	meetings := strings.Count(l.plugin.said(), "msg=synchronized")
+	meetings := strings.Count(l.plugin.output(), "msg=synchronized")
 	if engine {
 		l.engine.kill()
 	}
@@ -85,7 +85,7 @@ func (l *lab) cut(plugin, engine bool) {
 		l.startPlugin()
 		return
 	}
-	l.wait("candor nri", l.plugin, func() bool { return strings.Count(l.plugin.said(), "msg=synchronized") > meetings })
+	l.wait("candor nri", l.plugin, func() bool { return strings.Count(l.plugin.output(), "msg=synchronized") > meetings })
 }
 
 // beginTwo starts a container with an exclusive CPU, and a container with an immovable fraction.
@@ -108,12 +108,14 @@ func isBroken(err error) bool {
 		func(s string) bool { return strings.Contains(err.Error(), s) })
 }
 
-// brokenSnapshot is the error after containerd was killed while it created a snapshot. The remaining directory blocks the next snapshot
-// with the same number. containerd removes the directory after that failure, without a lock: if two creations fail at the same time, the
-// second removal can hit the directory of a third creation.
+// brokenSnapshot is the error after containerd was killed while it created a snapshot. The remaining
+// directory blocks the next snapshot with the same number. containerd removes the directory after that
+// failure, without a lock: if two creations fail at the same time, the second removal can hit the directory
+// of a third creation.
 var brokenSnapshot = regexp.MustCompile(`rename \S+ \S+/snapshots/\d+: file exists|/snapshots/\d+\b.*: no such file or directory`)
 
-// abandon removes a pod that had an unfinished operation when containerd was killed. Like the kubelet, it tries again until the pod is gone.
+// abandon removes a pod that had an unfinished operation when containerd was killed. Like the kubelet, it
+// tries again until the pod is gone.
 func (w *worker) abandon() {
 	w.Helper()
 	w.endAll()
@@ -171,7 +173,7 @@ func TestRequiredPlugin(t *testing.T) {
 	p := must[*pod](t)(l.newPod(200, 200, sensitivePod))
 	must[*container](t)(p.run("app", 200, 200, true)).sees()
 	l.plugin.kill()
-	p.run("first", 100, 0, false) // by this one containerd notices at the latest that the plugin has gone
+	p.run("first", 100, 0, false) // with this container at the latest, containerd notices the end of the plugin
 	if _, err := p.run("late", 200, 200, true); err == nil || !strings.Contains(err.Error(), `required plugin "candor"`) {
 		t.Errorf("without the plugin: %v", err)
 	}
@@ -188,7 +190,7 @@ func TestReload(t *testing.T) {
 		if err := l.plugin.Process.Signal(syscall.SIGHUP); err != nil {
 			t.Fatal(err)
 		}
-		l.wait(want, l.plugin, func() bool { return strings.Contains(l.plugin.said(), want) })
+		l.wait(want, l.plugin, func() bool { return strings.Contains(l.plugin.output(), want) })
 	}
 	reload("version: 1\nnode: {minShared: lots}\n", "configuration rejected")
 	reload("version: 1\nnamespaces: {default: {class: sensitive}}\n", "configuration reloaded")

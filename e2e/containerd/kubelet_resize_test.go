@@ -15,7 +15,8 @@ import (
 	"github.com/candor-project/candor/hybrid"
 )
 
-// A servedPod is a pod that the kubelet gets from the API server. It has a sensitive container app, and a container log with 100m.
+// A servedPod is a pod that the kubelet gets from the API server. It has a sensitive container app, and a
+// container log with 100m.
 type servedPod struct {
 	*kubelet
 	api *apiServer
@@ -27,7 +28,8 @@ const (
 	logLimit = 100
 )
 
-// newServedPod creates a pod whose container app has a limit, and waits until it runs. If node is empty, the scheduler selects the node.
+// newServedPod creates a pod whose container app has a limit, and waits until it runs. If node is empty, the
+// scheduler selects the node.
 func newServedPod(k *kubelet, api *apiServer, node string, limit hybrid.Milli) *servedPod {
 	k.Helper()
 	api.makePod("web", node, limited("app", limit), limited("log", logLimit))
@@ -94,8 +96,8 @@ func (p *servedPod) has() (pod cgroup.CPULimits, app cgroup.Settings) {
 	return pod, app
 }
 
-// settles waits until the group of the pod has the settings for a limit of app: no effective quota, and the sum of Candor's weights of both
-// containers. It then checks that app has its CPUs and sees them.
+// settles waits until the group of the pod has the settings for a limit of app: no effective quota, and the
+// sum of Candor's weights of both containers. It then checks that app has its CPUs and sees them.
 func (p *servedPod) settles(when string, limit, weight hybrid.Milli) {
 	p.Helper()
 	p.app, _ = p.running("web", limit, "")
@@ -108,18 +110,19 @@ func (p *servedPod) settles(when string, limit, weight hybrid.Milli) {
 	if _, app := p.has(); app.CPUs.Count() != limit.CPUs() {
 		p.Errorf("%s: app has the CPUs %v", when, app.CPUs)
 	}
-	said := (&container{pod: &pod{lab: p.lab}, name: "app", id: p.app}).exec("nproc")
-	if want := (limit + 999) / 1000; said != string(rune('0'+want)) {
-		p.Errorf("%s: nproc prints %s, want %d", when, said, want)
+	output := (&container{pod: &pod{lab: p.lab}, name: "app", id: p.app}).exec("nproc")
+	if want := (limit + 999) / 1000; output != string(rune('0'+want)) {
+		p.Errorf("%s: nproc prints %s, want %d", when, output, want)
 	}
 }
 
-// TestKubeletResize: a pod of a real kubelet with an API server, through in-place resizes up, refused and down, a restart of
-// its container and a restart of the plugin. The pod's group never limits the container, and has Candor's weight.
+// TestKubeletResize: a pod of a real kubelet with an API server, through in-place resizes up, refused and
+// down, a restart of its container and a restart of the plugin. The pod's group never limits the container,
+// and has Candor's weight.
 func TestKubeletResize(t *testing.T) {
 	needKubelet(t)
 	l := newEngine(t)
-	l.write("nri.yaml", "version: 1\nrepairEvery: 1s\nnode: {minShared: 300m}\n") // which the kubelet does not know of
+	l.write("nri.yaml", "version: 1\nrepairEvery: 1s\nnode: {minShared: 300m}\n") // not a reservation of the kubelet
 	l.startPlugin()
 	if all := l.all(); all.Count() < 2 {
 		t.Skip("needs 2 CPUs")
@@ -159,7 +162,8 @@ func TestKubeletResize(t *testing.T) {
 	})
 }
 
-// refused requests a limit that the kubelet accepts and Candor cannot grant. The reason is in the pod's status, and app does not change.
+// refused requests a limit that the kubelet accepts and Candor cannot grant. The reason is in the pod's
+// status, and app does not change.
 func (p *servedPod) refused(had cgroup.Settings) {
 	p.Helper()
 	p.resize(hybrid.Milli(1000*p.node.usable.Count()) - 200)

@@ -17,8 +17,8 @@ import (
 	cri "k8s.io/cri-api/pkg/apis/runtime/v1"
 )
 
-// A chain has all programs between a pod's manifest and its process: API server, candor-scheduler, kubelet, containerd and candor nri,
-// which reports the CPUs of the node.
+// A chain has all programs between a pod's manifest and its process: API server, candor-scheduler, kubelet,
+// containerd and candor nri, which reports the CPUs of the node.
 type chain struct {
 	*servedPod
 	scheduler *daemon
@@ -36,12 +36,12 @@ func newChain(t *testing.T) *chain {
 	if all := l.all(); all.Count() != 2 {
 		t.Skipf("counts with a node of 2 CPUs, has %v", all)
 	}
-	l.write("nri.yaml", "version: 1\nrepairEvery: 1s\nnode: {minShared: 300m}\n") // which the kubelet does not know of
+	l.write("nri.yaml", "version: 1\nrepairEvery: 1s\nnode: {minShared: 300m}\n") // not a reservation of the kubelet
 	api := newAPIServer(l)
 	api.define()
 	k := startKubelet(l, "cpuManagerPolicy: none\n", "--kubeconfig", l.path("kubeconfig"))
 	k.wait("the node", k.daemon, func() bool {
-		code, _ := api.ask("GET", nodePath, "", nil)
+		code, _ := api.request("GET", nodePath, "", nil)
 		return code == http.StatusOK
 	})
 	c := &chain{servedPod: &servedPod{kubelet: k, api: api}}
@@ -51,7 +51,7 @@ func newChain(t *testing.T) *chain {
 	l.Cleanup(func() {
 		c.scheduler.kill()
 		if l.Failed() {
-			l.Logf("log of the scheduler:\n%s", last(c.scheduler.said(), 4000))
+			l.Logf("log of the scheduler:\n%s", last(c.scheduler.output(), 4000))
 		}
 	})
 	return c
@@ -95,7 +95,7 @@ func (a *apiServer) define() {
 	}
 	for _, kind := range []string{"nodecpus", "cpuprofiles"} {
 		a.wait(kind, a.daemon, func() bool {
-			code, _ := a.ask("GET", "/apis/candor.dev/v1alpha1/"+kind, "", nil)
+			code, _ := a.request("GET", "/apis/candor.dev/v1alpha1/"+kind, "", nil)
 			return code == http.StatusOK
 		})
 	}
@@ -135,7 +135,7 @@ func (r *nodeReport) of(container string) string {
 func (c *chain) reported() *nodeReport {
 	c.Helper()
 	r := new(nodeReport)
-	if code, text := c.api.ask("GET", "/apis/candor.dev/v1alpha1/nodecpus/node", "", nil); code == http.StatusOK {
+	if code, text := c.api.request("GET", "/apis/candor.dev/v1alpha1/nodecpus/node", "", nil); code == http.StatusOK {
 		if err := json.Unmarshal(text, r); err != nil {
 			c.Fatal(err)
 		}
@@ -161,14 +161,14 @@ func (c *chain) reports(when string) {
 // counts waits until the plugin's counters of hint outcomes have the expected values.
 func (c *chain) counts(taken, missed float64) {
 	c.Helper()
-	p := c.newProber(c.plugin.said())
+	p := c.newProber(c.plugin.output())
 	p.wants(`candor_hints_total{result="taken"}`, taken)
 	p.wants(`candor_hints_total{result="missed"}`, missed)
 	p.wants(`candor_hints_total{result="malformed"}`, 0)
 }
 
-// told waits for an Event of a pod whose message contains a text.
-func (c *chain) told(pod, reason string, words ...string) {
+// waitForEvent waits for an Event of a pod with this reason whose message contains the words.
+func (c *chain) waitForEvent(pod, reason string, words ...string) {
 	c.Helper()
 	c.wait("the event "+reason+" of "+pod, c.scheduler, func() bool {
 		var events struct {
@@ -218,8 +218,9 @@ func (c *chain) drain() {
 	})
 }
 
-// TestKubeletScheduled: candor-scheduler places a pod of 1500m. The pod gets the CPUs of its hint, sees two CPUs, and is part
-// of the node's report, through resizes, a restart, a kill of the plugin, refusals on both sides, and a drain.
+// TestKubeletScheduled: candor-scheduler places a pod of 1500m. The pod gets the CPUs of its hint, sees two
+// CPUs, and is part of the node's report, through resizes, a restart, a kill of the plugin, refusals on both
+// sides, and a drain.
 func TestKubeletScheduled(t *testing.T) {
 	c := newChain(t)
 	api := c.api
@@ -260,19 +261,19 @@ func TestKubeletScheduled(t *testing.T) {
 	}
 	c.reports("the plugin started anew")
 
-	// The scheduler knows the CPU time that the node reserves for flexible containers. The node refuses a pod that
-	// bypasses the scheduler, with the reason.
+	// The scheduler counts the CPU time that the node reserves for flexible containers. The node refuses a
+	// pod that bypasses the scheduler, with the reason.
 	api.makePod("late", "", limited("app", 700))
-	c.told("late", "FailedScheduling", "0/1 nodes are available", "no capacity")
+	c.waitForEvent("late", "FailedScheduling", "0/1 nodes are available", "no capacity")
 	api.makePod("direct", "node", limited("app", 600))
-	c.told("direct", "Failed", "candor: container app: ", "no capacity")
+	c.waitForEvent("direct", "Failed", "candor: container app: ", "no capacity")
 	for _, name := range []string{"late", "direct"} {
 		api.does("DELETE", podPath+"/"+name, "application/json", map[string]int{"gracePeriodSeconds": 0})
 	}
 
 	c.drain()
 	api.makePod("web", "", limited("app", 1000), limited("log", logLimit))
-	c.told("web", "FailedScheduling", "unschedulable")
+	c.waitForEvent("web", "FailedScheduling", "unschedulable")
 	api.does("PATCH", nodePath, merge, map[string]any{"spec": map[string]any{"unschedulable": nil}})
 	c.app, _ = c.running("web", 1000, "")
 	c.settles("after the drain", 1000, 1000+logLimit)

@@ -48,7 +48,7 @@ func startKubelet(l *lab, more string, flags ...string) *kubelet {
 	l.Cleanup(func() {
 		k.daemon.kill()
 		if l.Failed() {
-			l.Logf("log of the kubelet:\n%s", last(k.daemon.said(), 8000))
+			l.Logf("log of the kubelet:\n%s", last(k.daemon.output(), 8000))
 		}
 	})
 	return k
@@ -102,7 +102,8 @@ func (k *kubelet) makeTop() {
 	}
 }
 
-// restoreLater restores the machine-wide settings that a kubelet changes, after the test. The lab removes the kubelet's mounts.
+// restoreLater restores the machine-wide settings that a kubelet changes, after the test. The lab removes the
+// kubelet's mounts.
 func (k *kubelet) restoreLater() {
 	k.Helper()
 	for _, name := range []string{"vm/overcommit_memory", "vm/panic_on_oom", "kernel/panic", "kernel/panic_on_oops", "kernel/keys/root_maxkeys", "kernel/keys/root_maxbytes"} {
@@ -147,8 +148,8 @@ func (k *kubelet) manifest(name string, limit hybrid.Milli, annotations map[stri
 	k.write("manifests/"+name+".json", string(text))
 }
 
-// running waits until the kubelet runs the container app of a pod and Candor has planned it with a limit. It returns the container, which
-// must differ from the container before.
+// running waits until the kubelet runs the container app of a pod and Candor has planned it with a limit. It
+// returns the container, which must differ from the container before.
 func (k *kubelet) running(name string, limit hybrid.Milli, before string) (id string, f fact) {
 	k.Helper()
 	k.wait("the kubelet's "+name, k.daemon, func() bool {
@@ -194,7 +195,7 @@ func TestKubelet(t *testing.T) {
 		}
 	}
 	check(log, web, part)
-	// It ends by itself, and the kubelet starts it anew.
+	// The container ends, and the kubelet starts it again.
 	if _, err := k.cri.StopContainer(context.Background(), &cri.StopContainerRequest{ContainerId: id}); err != nil {
 		t.Fatal(err)
 	}
@@ -202,8 +203,8 @@ func TestKubelet(t *testing.T) {
 	if now.has != web.has {
 		t.Errorf("restarted it has %+v, and had %+v", now.has, web.has)
 	}
-	if said := (&container{pod: &pod{lab: k.lab}, name: "web", id: id}).exec("nproc"); said != "1" {
-		t.Errorf("nproc prints %s", said)
+	if output := (&container{pod: &pod{lab: k.lab}, name: "web", id: id}).exec("nproc"); output != "1" {
+		t.Errorf("nproc prints %s", output)
 	}
 	// Without an API server another limit is another pod.
 	k.manifest("part", 500, sensitivePod)
@@ -226,7 +227,7 @@ func TestKubeletStatic(t *testing.T) {
 	k := newKubelet(t, "cpuManagerPolicy: static\nreservedSystemCPUs: \"0\"\n")
 	k.manifest("web", 1000, sensitivePod)
 	const want = "set cpuManagerPolicy: none in the kubelet's configuration"
-	k.wait("the refusal", k.daemon, func() bool { return strings.Contains(k.daemon.said(), want) })
+	k.wait("the refusal", k.daemon, func() bool { return strings.Contains(k.daemon.output(), want) })
 	if s, err := k.state.Snapshot(); err != nil || len(s.Grants) != 0 {
 		t.Errorf("refused, it is planned: %+v (%v)", s, err)
 	}

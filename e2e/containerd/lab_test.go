@@ -59,7 +59,8 @@ var underTest = containerd
 
 var labNumber atomic.Int64
 
-// newLab starts the runtime and candor nri, with additional lines in the configuration of containerd. The test removes everything.
+// newLab starts the runtime and candor nri, with additional lines in the configuration of containerd. The
+// test removes everything.
 func newLab(t *testing.T, more ...string) *lab {
 	t.Helper()
 	l := newEngine(t, more...)
@@ -73,7 +74,8 @@ func newEngine(t *testing.T, more ...string) *lab {
 	return newEngineIn(t, "", more...)
 }
 
-// newEngineIn starts a lab as newEngine does, with all state below a directory; "" is the directory for temporary files.
+// newEngineIn starts a lab as newEngine does, with all state below a directory; "" is the directory for
+// temporary files.
 func newEngineIn(t *testing.T, base string, more ...string) *lab {
 	t.Helper()
 	l := &lab{T: t, criRuntime: underTest, parent: fmt.Sprintf("/candor-nri-test-%d-%d", os.Getpid(), labNumber.Add(1))}
@@ -161,7 +163,8 @@ func (d *daemon) Write(p []byte) (int, error) {
 	return d.log.Write(p)
 }
 
-func (d *daemon) said() string {
+// output returns the output of the daemon so far.
+func (d *daemon) output() string {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	return d.log.String()
@@ -183,7 +186,8 @@ func (l *lab) start(program string, args ...string) *daemon {
 // kill kills a daemon with SIGKILL.
 func (d *daemon) kill() { d.Process.Kill(); d.Wait() }
 
-// connect creates the client. After a restart of containerd, the client connects again, and calls wait for the connection.
+// connect creates the client. After a restart of containerd, the client connects again, and calls wait for
+// the connection.
 func (l *lab) connect() {
 	l.Helper()
 	var err error
@@ -219,7 +223,7 @@ func (l *lab) startPlugin(more ...string) {
 func (l *lab) startPluginBy(program string, args ...string) {
 	l.Helper()
 	l.plugin = l.start(program, args...)
-	l.wait("candor nri", l.plugin, func() bool { return strings.Contains(l.plugin.said(), "msg=synchronized") })
+	l.wait("candor nri", l.plugin, func() bool { return strings.Contains(l.plugin.output(), "msg=synchronized") })
 }
 
 // pluginArgs returns the arguments of candor nri.
@@ -233,7 +237,7 @@ func (l *lab) wait(what string, of *daemon, is func() bool) {
 	l.Helper()
 	for end := time.Now().Add(time.Minute); !is(); time.Sleep(20 * time.Millisecond) {
 		if time.Now().After(end) {
-			l.Fatalf("waited a minute for %s, its log:\n%s", what, of.said())
+			l.Fatalf("waited a minute for %s, its log:\n%s", what, of.output())
 		}
 	}
 }

@@ -62,8 +62,8 @@ func (c *container) openFiles() (files []string) {
 	return files
 }
 
-// A helped is a container in the output of candor ledger show -o json.
-type helped struct {
+// A containerUsage is a container in the output of candor ledger show -o json.
+type containerUsage struct {
 	Name, ID   string
 	OwnCPUs    float64
 	HelperCPUs float64
@@ -76,7 +76,7 @@ type helped struct {
 type ledgerReport struct {
 	DuringSeconds    float64
 	Method, Refusal  string
-	Containers       []helped
+	Containers       []containerUsage
 	UnattributedCPUs map[string]float64
 }
 
@@ -109,8 +109,8 @@ func (r *ledgerReport) use(c *container, kind string) (cpus float64, methods []s
 	return cpus, methods
 }
 
-// TestLedger: the samples divide the CPU time of containerd among its containers as an exact trace of its system calls does, and the
-// sum is the CPU time of containerd.
+// TestLedger: the samples divide the CPU time of containerd among its containers as an exact trace of its
+// system calls does, and the sum is the CPU time of containerd.
 func TestLedger(t *testing.T) {
 	l := newEngine(t)
 	all := l.loggers(map[string]string{"many": manyWrites, "few": fewWrites, "long": longLines})
@@ -204,7 +204,8 @@ func threadTime(t *testing.T, pid int) (sum time.Duration) {
 	return sum
 }
 
-// TestLedgerOfPod: the shim of a pod with two containers is divided by their output. The container that writes pays for it.
+// TestLedgerOfPod: the shim of a pod with two containers is divided by their output. The container that
+// writes pays for it.
 func TestLedgerOfPod(t *testing.T) {
 	l := newEngine(t)
 	p := must[*pod](t)(l.newPod(0, 0, nil))
@@ -223,8 +224,8 @@ func TestLedgerOfPod(t *testing.T) {
 	}
 }
 
-// TestLedgerAgent: the metrics of the agent grow, and the sum of containerd's charges and unattributed time is the growth of its
-// CPU time.
+// TestLedgerAgent: the metrics of the agent grow, and the sum of containerd's charges and unattributed time
+// is the growth of its CPU time.
 func TestLedgerAgent(t *testing.T) {
 	l := newEngine(t)
 	all := l.loggers(map[string]string{"many": manyWrites, "few": fewWrites})
@@ -251,7 +252,7 @@ func TestLedgerAgent(t *testing.T) {
 	time.Sleep(4 * time.Second)
 	after, total := read(), (threadTime(t, l.engine.Process.Pid) - used).Seconds()
 	if got := sum(after) - sum(before); got < 0.8*total || got > 1.2*total {
-		t.Errorf("the metrics grew by %.3f s, containerd used %.3f s\n%s", got, total, agent.said())
+		t.Errorf("the metrics grew by %.3f s, containerd used %.3f s\n%s", got, total, agent.output())
 	}
 	for name, c := range all {
 		metric := fmt.Sprintf(`candor_container_helper_cpu_seconds_total{container=%q,helper="log",method="bpf",namespace="default",pod=%q}`, name, c.pod.name)
@@ -314,7 +315,7 @@ func TestLedgerRestarts(t *testing.T) {
 				return
 			}
 		}
-		t.Errorf("%s: the metric does not grow\n%s", when, agent.said())
+		t.Errorf("%s: the metric does not grow\n%s", when, agent.output())
 	}
 	grows("at the start")
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
@@ -416,8 +417,8 @@ func page(url string) string {
 	return string(text)
 }
 
-// TestLedgerCost measures the CPU use of candor ledger agent beside 50 containers, idle and with 10,000 lines per second;
-// docs/benchmarks/ledger.md has the results:
+// TestLedgerCost measures the CPU use of candor ledger agent beside 50 containers, idle and with 10,000 lines
+// per second; docs/benchmarks/ledger.md has the results:
 //
 //	CANDOR_LEDGER_COST=50 go test -run TestLedgerCost -v
 func TestLedgerCost(t *testing.T) {

@@ -103,7 +103,7 @@ func of(metric string, c *container, class string) string {
 func TestMetrics(t *testing.T) {
 	l := newEngine(t)
 	l.startPlugin("--metrics", "0", "--record-histogram", "100ms")
-	p := l.newProber(l.plugin.said())
+	p := l.newProber(l.plugin.output())
 	all := l.all()
 	if all.Count() < 2 {
 		t.Skip("needs 2 CPUs")
@@ -176,7 +176,7 @@ func (p *prober) lint() {
 func TestScrapeTakesNoLock(t *testing.T) {
 	l := newEngine(t)
 	l.startPlugin("--metrics", "0")
-	p := l.newProber(l.plugin.said())
+	p := l.newProber(l.plugin.output())
 	web := must[*container](t)(must[*pod](t)(l.newPod(1000, 1000, sensitivePod)).run("web", 1000, 1000, true))
 	l.noted()
 	lock, err := os.Open(l.path("candor/lock"))
@@ -199,7 +199,7 @@ func TestScrapeTakesNoLock(t *testing.T) {
 func TestReadiness(t *testing.T) {
 	l := newEngine(t)
 	l.startPlugin("--metrics", "0")
-	p := l.newProber(l.plugin.said())
+	p := l.newProber(l.plugin.output())
 	ready := func(want int) {
 		l.Helper()
 		l.wait(fmt.Sprintf("/readyz to be %d", want), l.plugin, func() bool { code, _ := p.get("/readyz"); return code == want })

@@ -8,8 +8,8 @@ import (
 	"github.com/candor-project/candor/cgroup"
 )
 
-// TestOwnCgroupNamespace: on cgroup v2 a pod that is not privileged has its own cgroup namespace, in which the paths of groups
-// start with /.. . The plugin works there, too.
+// TestOwnCgroupNamespace: on cgroup v2 a pod that is not privileged has its own cgroup namespace, in which
+// the paths of groups start with /.. . The plugin works there, too.
 func TestOwnCgroupNamespace(t *testing.T) {
 	path := fmt.Sprintf("/candor-ns-test-%d", os.Getpid())
 	t.Cleanup(func() { // after the plugin's end

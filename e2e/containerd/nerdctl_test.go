@@ -7,8 +7,8 @@ import (
 	"testing"
 )
 
-// TestNerdctl: the life of a container under nerdctl, if nerdctl is installed or $CANDOR_NERDCTL names it. The update passes
-// the quota, because nerdctl ignores --cpus there.
+// TestNerdctl: the life of a container under nerdctl, if nerdctl is installed or $CANDOR_NERDCTL names it.
+// The update passes the quota, because nerdctl ignores --cpus there.
 func TestNerdctl(t *testing.T) {
 	program := os.Getenv("CANDOR_NERDCTL")
 	if program == "" {

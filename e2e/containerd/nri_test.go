@@ -23,8 +23,8 @@ func must[T any](t interface {
 	}
 }
 
-// TestContainerLifecycle: a sensitive container has exclusive CPUs from its start, and sees as many as it has. The flexible
-// container leaves these CPUs, and gets them back at the end.
+// TestContainerLifecycle: a sensitive container has exclusive CPUs from its start, and sees as many as it
+// has. The flexible container leaves these CPUs, and gets them back at the end.
 func TestContainerLifecycle(t *testing.T) {
 	l := newLab(t)
 	log := must[*container](t)(must[*pod](t)(l.newPod(0, 0, nil)).run("log", 0, 0, false))
@@ -85,8 +85,8 @@ func TestResize(t *testing.T) {
 	web.sees()
 }
 
-// TestRefusals: an impossible request is refused, and kubectl describe shows the reason. A container whose request is below
-// its limit is treated as flexible.
+// TestRefusals: an impossible request is refused, and kubectl describe shows the reason. A container whose
+// request is below its limit is treated as flexible.
 func TestRefusals(t *testing.T) {
 	l := newLab(t)
 	for _, test := range []struct {
@@ -105,13 +105,13 @@ func TestRefusals(t *testing.T) {
 	}
 	p := must[*pod](t)(l.newPod(1000, 500, sensitivePod))
 	must[*container](t)(p.run("web", 1000, 500, false))
-	if said := l.plugin.said(); !strings.Contains(said, "treated as flexible") || !strings.Contains(said, "500m is not its limit, 1") {
-		t.Errorf("the log has no reason for the class flexible:\n%s", said)
+	if output := l.plugin.output(); !strings.Contains(output, "treated as flexible") || !strings.Contains(output, "500m is not its limit, 1") {
+		t.Errorf("the log has no reason for the class flexible:\n%s", output)
 	}
 }
 
-// TestPreserve: a cpuset of the kubelet is refused, because two managers would conflict. A preserved container keeps its
-// cpuset, and no other container uses these CPUs until it ends.
+// TestPreserve: a cpuset of the kubelet is refused, because two managers would conflict. A preserved
+// container keeps its cpuset, and no other container uses these CPUs until it ends.
 func TestPreserve(t *testing.T) {
 	l := newLab(t)
 	log := must[*container](t)(must[*pod](t)(l.newPod(0, 0, nil)).run("log", 0, 0, false))
@@ -144,13 +144,13 @@ func TestOnResize(t *testing.T) {
 	l := newLab(t)
 	p := must[*pod](t)(l.newPod(500, 500, map[string]string{"candor.dev/class": "sensitive", "candor.dev/on-resize": "signal:USR1"}))
 	web := must[*container](t)(p.run("web", 500, 500, true, "sh", "-c", "trap 'echo told >/tmp/told' USR1; echo ready >/tmp/told; while :; do sleep 0.02; done"))
-	says := func(want string) {
+	waitForOutput := func(want string) {
 		t.Helper()
-		l.wait(want, l.plugin, func() bool { said, err := web.try("cat", "/tmp/told"); return err == nil && said == want })
+		l.wait(want, l.plugin, func() bool { output, err := web.try("cat", "/tmp/told"); return err == nil && output == want })
 	}
-	says("ready")
+	waitForOutput("ready")
 	if err := web.resize(700); err != nil {
 		t.Fatal(err)
 	}
-	says("told")
+	waitForOutput("told")
 }

@@ -14,18 +14,18 @@ import (
 	"github.com/candor-project/candor/topology"
 )
 
-// A wisher is a container with a topology policy, and the expected content of the kernel's files.
-type wisher struct {
-	class, wish string
-	within      []cpuset.Set // one of these has all its CPUs
-	ownMems     bool         // its memory is that of its NUMA node, else any
-	cpuMax      string
-	cpuWeight   string
+// A topologyContainer is a container with a topology policy, and the expected content of the kernel's files.
+type topologyContainer struct {
+	class, policy string
+	within        []cpuset.Set // sets of CPUs; all its CPUs are in one of them
+	ownMems       bool         // its memory is on its NUMA node; otherwise on any node
+	cpuMax        string
+	cpuWeight     string
 	*container
 }
 
-// kept checks the container's files, which are those of cgroup v2, and the CPU counts that it sees.
-func (w *wisher) kept(m *topology.Machine) {
+// kept checks the container's files on cgroup v2, and the CPU counts that the container sees.
+func (w *topologyContainer) kept(m *topology.Machine) {
 	w.Helper()
 	cpus := cpuset.MustParse(w.file("cpuset.cpus.effective"))
 	one := false
@@ -33,7 +33,7 @@ func (w *wisher) kept(m *topology.Machine) {
 		one = one || cpus.SubsetOf(&domain)
 	}
 	if !one {
-		w.Errorf("%s wishes %s and has the CPUs %v", w.name, w.wish, cpus)
+		w.Errorf("%s has the topology policy %s and the CPUs %v", w.name, w.policy, cpus)
 	}
 	mems := "0-3"
 	if w.ownMems {
@@ -63,7 +63,7 @@ func (c *container) file(name string) string {
 type numa struct {
 	*lab
 	machine *topology.Machine
-	all     map[string]*wisher
+	all     map[string]*topologyContainer
 }
 
 // newNUMA starts a container for each topology policy, in this order.
@@ -86,19 +86,19 @@ func newNUMA(t *testing.T) *numa {
 	for _, n := range m.Nodes {
 		nodes = append(nodes, n.CPUs)
 	}
-	n := &numa{newLab(t), m, map[string]*wisher{}}
-	n.start("log", 0, &wisher{class: "flexible", wish: "none", within: []cpuset.Set{m.Online}, cpuMax: "max 100000", cpuWeight: "1"})
-	n.start("near", 500, &wisher{class: "flexible", wish: "single-numa", within: nodes, cpuMax: "50000 100000", cpuWeight: "50"})
-	n.start("half", 1500, &wisher{class: "sensitive", wish: "single-l3", within: domains(m.L3s), cpuMax: "150000 100000", cpuWeight: "100"})
-	n.start("pair", 2000, &wisher{class: "sensitive", wish: "whole-cores", within: domains(m.Cores), cpuMax: "max 100000", cpuWeight: "200"})
-	n.start("wide", 3500, &wisher{class: "sensitive", wish: "single-numa", within: nodes, ownMems: true, cpuMax: "350000 100000", cpuWeight: "200"})
+	n := &numa{newLab(t), m, map[string]*topologyContainer{}}
+	n.start("log", 0, &topologyContainer{class: "flexible", policy: "none", within: []cpuset.Set{m.Online}, cpuMax: "max 100000", cpuWeight: "1"})
+	n.start("near", 500, &topologyContainer{class: "flexible", policy: "single-numa", within: nodes, cpuMax: "50000 100000", cpuWeight: "50"})
+	n.start("half", 1500, &topologyContainer{class: "sensitive", policy: "single-l3", within: domains(m.L3s), cpuMax: "150000 100000", cpuWeight: "100"})
+	n.start("pair", 2000, &topologyContainer{class: "sensitive", policy: "whole-cores", within: domains(m.Cores), cpuMax: "max 100000", cpuWeight: "200"})
+	n.start("wide", 3500, &topologyContainer{class: "sensitive", policy: "single-numa", within: nodes, ownMems: true, cpuMax: "350000 100000", cpuWeight: "200"})
 	return n
 }
 
 // start starts a container in a new pod.
-func (n *numa) start(name string, limit hybrid.Milli, w *wisher) {
+func (n *numa) start(name string, limit hybrid.Milli, w *topologyContainer) {
 	n.Helper()
-	p := must[*pod](n)(n.newPod(limit, limit, map[string]string{"candor.dev/class": w.class, "candor.dev/topology": w.wish}))
+	p := must[*pod](n)(n.newPod(limit, limit, map[string]string{"candor.dev/class": w.class, "candor.dev/topology": w.policy}))
 	w.container = must[*container](n)(p.run(name, limit, limit, w.class == "sensitive"))
 	n.all[name] = w
 }
@@ -114,7 +114,7 @@ func (n *numa) look() {
 		if has.CPUs.Overlaps(&pair) && name != "pair" {
 			n.Errorf("%s has the CPUs %v, of which %v are the core of pair", name, has.CPUs, pair)
 		}
-		if name != "near" { // flexible containers have the same CPUs unless one has a wish
+		if name != "near" { // flexible containers without a topology policy have the same CPUs
 			facts = append(facts, fact{name, w.limit, w.request, w.sensitive, has})
 		}
 	}
@@ -133,8 +133,8 @@ func (n *numa) cpus() map[string]cpuset.Set {
 	return all
 }
 
-// TestNUMA: topology policies hold on a machine with several NUMA nodes, also after a kill of the plugin and after a resize.
-// e2e/guest boots such a machine.
+// TestNUMA: topology policies hold on a machine with several NUMA nodes, also after a kill of the plugin and
+// after a resize. e2e/guest boots such a machine.
 func TestNUMA(t *testing.T) {
 	n := newNUMA(t)
 	n.look()
@@ -148,7 +148,7 @@ func TestNUMA(t *testing.T) {
 
 	half, wide := n.all["half"], n.all["wide"]
 	for _, r := range []struct {
-		*wisher
+		*topologyContainer
 		limit             hybrid.Milli
 		cpuMax, cpuWeight string // "": it is refused
 	}{
@@ -166,14 +166,14 @@ func TestNUMA(t *testing.T) {
 		case err != nil:
 			t.Fatal(err)
 		default:
-			r.wisher.cpuMax, r.wisher.cpuWeight = r.cpuMax, r.cpuWeight
+			r.topologyContainer.cpuMax, r.topologyContainer.cpuWeight = r.cpuMax, r.cpuWeight
 		}
 		r.kept(n.machine)
 	}
 	n.look()
 
 	for _, w := range n.all {
-		if w.wish != "none" {
+		if w.policy != "none" {
 			if err := w.pod.remove(); err != nil {
 				t.Error(err)
 			}

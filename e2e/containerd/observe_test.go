@@ -29,8 +29,8 @@ func TestObserve(t *testing.T) {
 		`msg="would plan" container=default/` + web.pod.name + "/web class=sensitive limit=500m",
 		`msg="would refuse" container=default/` + huge.pod.name + "/huge",
 	} {
-		if said := l.plugin.said(); !strings.Contains(said, want) {
-			t.Errorf("not in the log: %s\n%s", want, said)
+		if output := l.plugin.output(); !strings.Contains(output, want) {
+			t.Errorf("not in the log: %s\n%s", want, output)
 		}
 	}
 	given := map[*container]cgroup.Settings{}
@@ -115,7 +115,8 @@ type planned struct {
 	CPUs                      cpuset.Set
 }
 
-// refusesThePlan checks that a plugin refuses the state directory of an observer, so that it does not apply a mere plan.
+// refusesThePlan checks that a plugin refuses the state directory of an observer, so that it does not apply a
+// mere plan.
 func (l *lab) refusesThePlan() {
 	l.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
@@ -131,9 +132,9 @@ func (l *lab) refusesThePlan() {
 func (l *lab) saysRequired(want string) {
 	l.Helper()
 	l.startPlugin("--state-dir", l.path("true"))
-	l.wait("what it says of required_plugins", l.plugin, func() bool { return strings.Contains(l.plugin.said(), "required_plugins=") })
-	if said := l.plugin.said(); !strings.Contains(said, "required_plugins="+want) && !strings.Contains(said, `required_plugins="`+want+`" file=`+l.path("containerd.toml")) {
-		l.Errorf("want required_plugins %s:\n%s", want, said)
+	l.wait("a log line about required_plugins", l.plugin, func() bool { return strings.Contains(l.plugin.output(), "required_plugins=") })
+	if output := l.plugin.output(); !strings.Contains(output, "required_plugins="+want) && !strings.Contains(output, `required_plugins="`+want+`" file=`+l.path("containerd.toml")) {
+		l.Errorf("want required_plugins %s:\n%s", want, output)
 	}
 }
 

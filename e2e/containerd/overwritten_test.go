@@ -37,8 +37,8 @@ func (c *census) three() []*container {
 	return ctrs
 }
 
-// TestKubeletUpdates: a kubelet that sends its own CPUs, as with cpuManagerPolicy static, or values that the container already
-// has, changes nothing. The runtime writes candor's answer.
+// TestKubeletUpdates: a kubelet that sends its own CPUs, as with cpuManagerPolicy static, or values that the
+// container already has, changes nothing. The runtime writes candor's answer.
 func TestKubeletUpdates(t *testing.T) {
 	l := newLab(t)
 	c := newCensus(l)
@@ -64,7 +64,7 @@ func TestKubeletUpdates(t *testing.T) {
 			c.unmoved(had)
 		}
 	}
-	// No limit is none that a sensitive container can have.
+	// A sensitive container needs a limit.
 	if err := ctrs[0].overwrite(&cri.LinuxContainerResources{CpuQuota: -1, CpusetCpus: first}); err == nil || !strings.Contains(err.Error(), "a sensitive container needs a CPU limit") {
 		t.Errorf("a quota of -1: %v", err)
 	}
@@ -72,7 +72,8 @@ func TestKubeletUpdates(t *testing.T) {
 	c.check()
 }
 
-// TestOverwrittenFiles: the plugin reverts and counts foreign writes to the files of a container, and logs the found value.
+// TestOverwrittenFiles: the plugin reverts and counts foreign writes to the files of a container, and logs
+// the found value.
 func TestOverwrittenFiles(t *testing.T) {
 	l := newEngine(t)
 	l.startPlugin("--metrics", "127.0.0.1:0")
@@ -89,7 +90,7 @@ func TestOverwrittenFiles(t *testing.T) {
 		"period": func(s *cgroup.Settings) { s.Quota, s.Period = 3*time.Millisecond, 50*time.Millisecond },
 		"weight": func(s *cgroup.Settings) { s.Weight *= 3 },
 	} {
-		seen := len(l.plugin.said())
+		seen := len(l.plugin.output())
 		for _, ctr := range ctrs {
 			next := had[ctr]
 			change(&next)
@@ -98,12 +99,12 @@ func TestOverwrittenFiles(t *testing.T) {
 			}
 		}
 		l.wait("the repair of "+what, l.plugin, func() bool {
-			return strings.Count(l.plugin.said()[seen:], "differ from the grant") >= len(ctrs) && maps.Equal(c.has(), had)
+			return strings.Count(l.plugin.output()[seen:], "differ from the grant") >= len(ctrs) && maps.Equal(c.has(), had)
 		})
 	}
 	c.unmoved(had)
 	c.check()
-	if n, ok := l.newProber(l.plugin.said()).value("candor_drift_repairs_total"); !ok || n < 12 {
+	if n, ok := l.newProber(l.plugin.output()).value("candor_drift_repairs_total"); !ok || n < 12 {
 		t.Errorf("four changes of three containers each: counted %v", n)
 	}
 }

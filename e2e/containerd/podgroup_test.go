@@ -20,8 +20,8 @@ func (p *pod) group() *cgroup.Group {
 	return p.allPods().Group(p.name)
 }
 
-// isLifted waits until the quota of the pod's group limits no container (or is the kubelet's quota), and the group has the weight. The
-// plugin writes both while the container starts, or in the next repair.
+// isLifted waits until the quota of the pod's group limits no container (or is the kubelet's quota), and the
+// group has the weight. The plugin writes both while the container starts, or in the next repair.
 func (p *pod) isLifted(when string, lifted bool, weight hybrid.Milli) {
 	p.Helper()
 	want := p.allPods().PodWeight(int(weight))
@@ -35,10 +35,11 @@ func (p *pod) isLifted(when string, lifted bool, weight hybrid.Milli) {
 			return
 		}
 	}
-	p.Errorf("%s: %s has %+v; want lifted %v, weight %d\n%s", when, p.name, has, lifted, want, p.plugin.said())
+	p.Errorf("%s: %s has %+v; want lifted %v, weight %d\n%s", when, p.name, has, lifted, want, p.plugin.output())
 }
 
-// kubeletWrites writes the settings to the pod's group that the kubelet writes at its creation and at an in-place resize.
+// kubeletWrites writes the settings to the pod's group that the kubelet writes at its creation and at an
+// in-place resize.
 func (p *pod) kubeletWrites(limit hybrid.Milli) {
 	p.Helper()
 	p.limit = limit
@@ -49,8 +50,8 @@ func (p *pod) kubeletWrites(limit hybrid.Milli) {
 	}
 }
 
-// TestPodGroup: the group of a pod through its start, a kill of the plugin, in-place resizes in the kubelet's order, and the
-// end of its last container.
+// TestPodGroup: the group of a pod through its start, a kill of the plugin, in-place resizes in the kubelet's
+// order, and the end of its last container.
 func TestPodGroup(t *testing.T) {
 	l := newLab(t)
 	if all := l.all(); all.Count() < 2 {

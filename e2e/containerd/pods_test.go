@@ -100,7 +100,8 @@ func resources(limit, request hybrid.Milli) *cri.LinuxContainerResources {
 	}
 }
 
-// run starts a container with a command; without a command, the container is idle. The class comes from the pod's annotations.
+// run starts a container with a command; without a command, the container is idle. The class comes from the
+// pod's annotations.
 func (p *pod) run(name string, limit, request hybrid.Milli, sensitive bool, command ...string) (*container, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
@@ -190,11 +191,11 @@ func (p *pod) setLimit(limit hybrid.Milli) error {
 // exec runs a command in the container and returns its output.
 func (c *container) exec(command ...string) string {
 	c.Helper()
-	said, err := c.try(command...)
+	output, err := c.try(command...)
 	if err != nil {
 		c.Errorf("%s in %s: %v", command, c.name, err)
 	}
-	return said
+	return output
 }
 
 // try runs a command in the container as exec does, and returns the error.

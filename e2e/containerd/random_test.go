@@ -86,11 +86,11 @@ type part struct {
 	name           string
 	limit, request hybrid.Milli // 0: none
 	sensitive      bool
-	ends           bool // before the next one begins
+	ends           bool // before the next container starts
 }
 
-// parts returns the containers of a typical pod: of one class, without limits, with an init container that requests more or less than its
-// successor, or with a sidecar of the other class.
+// parts returns the containers of a typical pod: of one class, without limits, with an init container that
+// requests more or less than its successor, or with a sidecar of the other class.
 func (w *worker) parts() (annotations map[string]string, parts []part) {
 	limit := hybrid.Milli(1+w.random.IntN(w.most)) * 100
 	app := part{"app", limit, limit, true, false}
@@ -110,7 +110,8 @@ func (w *worker) parts() (annotations map[string]string, parts []part) {
 	}
 }
 
-// inAll returns the limit and the request of a pod as the kubelet computes them: the maximum over the containers that run at the same time.
+// inAll returns the limit and the request of a pod as the kubelet computes them: the maximum over the
+// containers that run at the same time.
 func inAll(parts []part) (limit, request hybrid.Milli) {
 	var limits, requests hybrid.Milli
 	for _, p := range parts {
@@ -209,15 +210,15 @@ func (w *worker) look() error {
 		ctr.sees()
 	default:
 		before := ctr.cpus()
-		if said := ctr.exec("nproc"); ctr.cpus() == before && said != strconv.Itoa(before.Count()) {
-			w.Errorf("%s, CPUs %v: nproc prints %s", ctr.pod.name, before, said)
+		if output := ctr.exec("nproc"); ctr.cpus() == before && output != strconv.Itoa(before.Count()) {
+			w.Errorf("%s, CPUs %v: nproc prints %s", ctr.pod.name, before, output)
 		}
 	}
 	return nil
 }
 
-// TestRandomPods: pods of both classes start, end, restart and are resized at random, four at a time. The test compares them
-// with the kernel's values all the time.
+// TestRandomPods: pods of both classes start, end, restart and are resized at random, four at a time. The
+// test compares them with the kernel's values all the time.
 func TestRandomPods(t *testing.T) {
 	l := newLab(t)
 	operations := 320

@@ -30,8 +30,8 @@ func (p *pod) remove() error {
 	return removeGroups(p.parent + "/" + p.name)
 }
 
-// removeSandbox stops a sandbox, and removes it after its containers. If containerd removes both at once, it hangs forever when a plugin
-// connects at that moment.
+// removeSandbox stops a sandbox, and removes it after its containers. If containerd removes both at once, it
+// hangs forever when a plugin connects at that moment.
 func (l *lab) removeSandbox(ctx context.Context, id string) error {
 	list, err := l.cri.ListContainers(ctx, &cri.ListContainersRequest{Filter: &cri.ContainerFilter{PodSandboxId: id}})
 	for _, c := range list.GetContainers() {
@@ -53,8 +53,8 @@ func (l *lab) removeSandbox(ctx context.Context, id string) error {
 	return err
 }
 
-// removeGroups removes a group and the groups below it from every hierarchy, because the runtime creates groups in more hierarchies than
-// Candor uses.
+// removeGroups removes a group and the groups below it from every hierarchy, because the runtime creates
+// groups in more hierarchies than Candor uses.
 func removeGroups(path string) error {
 	tops, err := filepath.Glob("/sys/fs/cgroup/*" + path)
 	if unified := "/sys/fs/cgroup" + path; err == nil {
@@ -79,7 +79,7 @@ func removeGroups(path string) error {
 	return err
 }
 
-// endShims kills the shims that containerd does not know, because it was killed while it started them.
+// endShims kills shims that containerd lost, because it was killed while it started them.
 func (l *lab) endShims() {
 	files, _ := filepath.Glob("/proc/[0-9]*/cmdline")
 	for _, file := range files {
@@ -116,7 +116,7 @@ func (l *lab) clear() {
 	defer cancel()
 	list, err := l.cri.ListPodSandbox(ctx, &cri.ListPodSandboxRequest{})
 	if err != nil {
-		l.Errorf("%v; log of containerd:\n%s", err, l.engine.said())
+		l.Errorf("%v; log of containerd:\n%s", err, l.engine.output())
 	}
 	for _, p := range list.GetItems() {
 		if err := l.removeSandbox(ctx, p.Id); err != nil {
@@ -126,7 +126,7 @@ func (l *lab) clear() {
 	if l.plugin != nil {
 		l.plugin.kill()
 		if l.Failed() {
-			l.Logf("log of candor nri:\n%s\nend of the log of containerd:\n%s", l.plugin.said(), last(l.engine.said(), 3000))
+			l.Logf("log of candor nri:\n%s\nend of the log of containerd:\n%s", l.plugin.output(), last(l.engine.output(), 3000))
 		}
 	}
 	l.conn.Close()

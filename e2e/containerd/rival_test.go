@@ -86,7 +86,8 @@ func TestConflictingPluginAtCreation(t *testing.T) {
 	}
 }
 
-// TestForeignUpdateReverted: candor nri reverts the update that another plugin makes to a running container, and logs it.
+// TestForeignUpdateReverted: candor nri reverts the update that another plugin makes to a running container,
+// and logs it.
 func TestForeignUpdateReverted(t *testing.T) {
 	l := newLab(t)
 	c := newCensus(l)
@@ -106,8 +107,8 @@ func TestForeignUpdateReverted(t *testing.T) {
 	if err != nil || len(failed) != 0 {
 		t.Fatalf("the rival's update: %v %v", failed, err)
 	}
-	said := "reset CPUs that differ from the grant"
-	l.wait("the repair", l.plugin, func() bool { return strings.Contains(l.plugin.said(), said) && web.cpus() == cpus })
+	message := "reset CPUs that differ from the grant"
+	l.wait("the repair", l.plugin, func() bool { return strings.Contains(l.plugin.output(), message) && web.cpus() == cpus })
 	c.unmoved(had)
 	// In answer to the kubelet, after candor.
 	if err := web.resize(500); err == nil || !strings.Contains(err.Error(), "both tried to set") {

@@ -58,8 +58,8 @@ func (w *wrapped) ctr(args ...string) (string, error) {
 	return w.run(filepath.Join(w.bin, "ctr"), append([]string{"--address", w.path("containerd.sock")}, args...)...)
 }
 
-// TestRuntime: candor-runc under containerd's shim, called like nerdctl --runtime candor-runc: by its path, with annotations,
-// in the namespace's group.
+// TestRuntime: candor-runc under containerd's shim, called like nerdctl --runtime candor-runc: by its path,
+// with annotations, in the namespace's group.
 func TestRuntime(t *testing.T) {
 	w := newWrapped(t)
 	does := func(args ...string) string {

@@ -20,7 +20,8 @@ import (
 	"github.com/candor-project/candor/hybrid"
 )
 
-// The runtime's second handler lets systemd create the groups. It does not use pivot_root, which is impossible if the root is the initramfs.
+// The runtime's second handler lets systemd create the groups. It does not use pivot_root, which is
+// impossible if the root is the initramfs.
 const systemdHandler = `
     [plugins.'io.containerd.cri.v1.runtime'.containerd.runtimes.systemd]
       runtime_type = "io.containerd.runc.v2"
@@ -60,7 +61,7 @@ func newBooted(t *testing.T) *booted {
 func (b *booted) restart() {
 	b.Helper()
 	b.startPlugin("--metrics", "127.0.0.1:0", "--cgroup-parent", "candor.slice")
-	b.counts = b.newProber(b.plugin.said())
+	b.counts = b.newProber(b.plugin.output())
 }
 
 func systemctl(t testing.TB, args ...string) string {
@@ -144,12 +145,12 @@ func (b *booted) repair() (drift float64) {
 	return count(drifts) - before
 }
 
-// keeps reloads systemd, and checks that no container has changed and nothing needs a repair. The exception is a container whose quota is
-// between two steps of systemd's rounding.
+// keeps reloads systemd, and checks that no container has changed and nothing needs a repair. The exception
+// is a container whose quota is between two steps of systemd's rounding.
 func (b *booted) keeps(when string, between *container) {
 	b.Helper()
 	for ctr := range b.has() {
-		b.wait("systemd to be told of "+ctr.name, b.plugin, func() bool { return b.knows(ctr, must[cgroup.Settings](b)(ctr.has())) })
+		b.wait("the update of the unit of "+ctr.name, b.plugin, func() bool { return b.unitMatches(ctr, must[cgroup.Settings](b)(ctr.has())) })
 	}
 	var had map[*container]cgroup.Settings
 	b.quiet(func() { had = b.has() }) // no program changes units now
@@ -164,7 +165,7 @@ func (b *booted) keeps(when string, between *container) {
 		}
 	}
 	if n := b.repair(); n != drift {
-		b.Errorf("%s: %v were set back, want %v\n%s", when, n, drift, b.plugin.said())
+		b.Errorf("%s: %v were set back, want %v\n%s", when, n, drift, b.plugin.output())
 	}
 	b.unmoved(had)
 	b.check()
@@ -183,8 +184,9 @@ func (b *booted) start(name, qos string, limit, request hybrid.Milli, sensitive 
 	return ctr
 }
 
-// TestSystemdCgroup: systemd creates the groups of the containers, in slices like those of the kubelet. The settings outlive a
-// reload of systemd, which rewrites all files of its units. Foreign changes through systemd are reverted there, too.
+// TestSystemdCgroup: systemd creates the groups of the containers, in slices like those of the kubelet. The
+// settings outlive a reload of systemd, which rewrites all files of its units. Foreign changes through
+// systemd are reverted there, too.
 func TestSystemdCgroup(t *testing.T) {
 	b := newBooted(t)
 	if b.node.usable.Count() < 4 {
@@ -197,7 +199,7 @@ func TestSystemdCgroup(t *testing.T) {
 	b.keeps("begun", part)
 	web.pod.isLifted("a slice after a reload", true, 1000)
 
-	own := b.start("own", "", 1000, 1000, true) // CPUs of others become its own
+	own := b.start("own", "", 1000, 1000, true) // shared CPUs become its exclusive CPUs
 	b.keeps("others moved", part)
 
 	for _, limit := range []hybrid.Milli{2000, 1500} {
@@ -227,8 +229,8 @@ func TestSystemdCgroup(t *testing.T) {
 	}
 }
 
-// knows reports whether the properties of a container's unit equal the container's settings.
-func (b *booted) knows(ctr *container, has cgroup.Settings) bool {
+// unitMatches reports whether the properties of a container's unit equal the container's settings.
+func (b *booted) unitMatches(ctr *container, has cgroup.Settings) bool {
 	b.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
@@ -261,7 +263,7 @@ func (b *booted) setByHand(ctr *container, properties ...string) {
 		b.Fatalf("%v did not change anything", properties)
 	}
 	if n := b.repair(); n != 1 {
-		b.Errorf("%v: %v were set back\n%s", properties, n, b.plugin.said())
+		b.Errorf("%v: %v were set back\n%s", properties, n, b.plugin.output())
 	}
 	if now := must[cgroup.Settings](b)(ctr.has()); now != had {
 		b.Errorf("%v: it has %+v, and had %+v", properties, now, had)

@@ -102,8 +102,9 @@ func TestCrio(t *testing.T) {
 	}
 }
 
-// testRestarts: if CRI-O, the plugin or both are killed while no operation runs, they find the containers again after their restart. (A
-// container that CRI-O was creating when it was killed is lost to it; the kubelet then kills the processes in the pod's group.)
+// testRestarts: if CRI-O, the plugin or both are killed while no operation runs, they find the containers
+// again after their restart. (A container that CRI-O was creating when it was killed is lost to it; the
+// kubelet then kills the processes in the pod's group.)
 func testRestarts(t *testing.T) {
 	l := newLab(t)
 	c := newCensus(l)

@@ -11,8 +11,8 @@ import (
 	"github.com/candor-project/candor/deploy"
 )
 
-// startUnit starts the plugin with the capabilities, the umask and the memory limit of the systemd unit. The unit's file systems and system
-// call filter need systemd: TestUnit of e2e runs the unit itself in a guest.
+// startUnit starts the plugin with the capabilities, the umask and the memory limit of the systemd unit. The
+// unit's file systems and system call filter need systemd: TestUnit of e2e runs the unit itself in a guest.
 func (l *lab) startUnit(more ...string) {
 	l.Helper()
 	capabilities := []string{"-all"}
@@ -38,7 +38,8 @@ func (l *lab) unitLine(key string) string {
 	return value
 }
 
-// TestUnitsRights: the rights of the unit are sufficient for the plugin, and other users can read the state and the views.
+// TestUnitsRights: the rights of the unit are sufficient for the plugin, and other users can read the state
+// and the views.
 func TestUnitsRights(t *testing.T) {
 	l := newEngine(t, failClosed)
 	l.startUnit("--metrics", "127.0.0.1:0")
@@ -62,10 +63,10 @@ func TestUnitsRights(t *testing.T) {
 		t.Errorf("web has %v, log %v", has, left)
 	}
 	l.tellsOthers()
-	l.newProber(l.plugin.said()).wants(of("candor_container_view_mismatch", web, "sensitive"), 0)
+	l.newProber(l.plugin.output()).wants(of("candor_container_view_mismatch", web, "sensitive"), 0)
 	l.checkModes()
-	if said := l.plugin.said(); strings.Contains(said, "level=ERROR") || !strings.Contains(said, "required_plugins=active") {
-		t.Errorf("the plugin logs an error, or cannot read the configuration of the runtime:\n%s", said)
+	if output := l.plugin.output(); strings.Contains(output, "level=ERROR") || !strings.Contains(output, "required_plugins=active") {
+		t.Errorf("the plugin logs an error, or cannot read the configuration of the runtime:\n%s", output)
 	}
 }
 

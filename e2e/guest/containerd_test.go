@@ -25,7 +25,8 @@ func TestContainerd(t *testing.T) {
 	}, "TestNUMA|TestPodGroup|TestRuntime|TestBurstRaised")
 }
 
-// TestContainerdWithSystemd runs the tests of e2e/containerd that differ if systemd creates the groups of pods and containers.
+// TestContainerdWithSystemd runs the tests of e2e/containerd that differ if systemd creates the groups of
+// pods and containers.
 func TestContainerdWithSystemd(t *testing.T) {
 	needGuest(t)
 	t.Parallel()
@@ -35,7 +36,8 @@ func TestContainerdWithSystemd(t *testing.T) {
 	withContainerd(t, g, "TestSystemdCgroup")
 }
 
-// withContainerd boots a guest that has containerd and runc, and runs tests of e2e/containerd there. None may skip itself.
+// withContainerd boots a guest that has containerd and runc, and runs tests of e2e/containerd there. None of
+// them may be skipped.
 func withContainerd(t *testing.T, g guest.Guest, tests string) {
 	t.Helper()
 	built := build(t)
@@ -56,7 +58,7 @@ func withContainerd(t *testing.T, g guest.Guest, tests string) {
 		Env:   []string{"CANDOR_IN_GUEST=1", "CANDOR_BIN=/usr/bin/candor", "CANDOR_GUEST_CACHE=/guest/cache"},
 		Limit: 13 * time.Minute,
 	}}
-	g.Texts = map[string]string{"/etc/hosts": "127.0.0.1 localhost\n", "/etc/resolv.conf": ""} // which containerd gives its pods
+	g.Texts = map[string]string{"/etc/hosts": "127.0.0.1 localhost\n", "/etc/resolv.conf": ""} // containerd copies them into its pods
 	files := built.files(t)
 	maps.Copy(files, g.Files)
 	g.Files = files

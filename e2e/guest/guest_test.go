@@ -45,7 +45,7 @@ func TestMachine(t *testing.T) {
 	}
 }
 
-// On a NUMA node without memory a container gets the memory of the nearest node.
+// TestMemorylessNode: on a NUMA node without memory, a container gets the memory of the nearest node.
 func TestMemorylessNode(t *testing.T) {
 	needGuest(t)
 	all := kernels(t)
@@ -144,7 +144,7 @@ func (f writerFunc) Write(p []byte) (int, error) {
 func TestKilledTestLeavesNoGuest(t *testing.T) {
 	needGuest(t)
 	victim := exec.Command("/proc/self/exe", "-test.run=^TestVictim$", "-test.v")
-	victim.Env = append(os.Environ(), "CANDOR_GUEST_VICTIM=1", "TMPDIR="+t.TempDir()) // it can't clean up
+	victim.Env = append(os.Environ(), "CANDOR_GUEST_VICTIM=1", "TMPDIR="+t.TempDir()) // the killed test cannot clean up
 	out, err := victim.StdoutPipe()
 	if err != nil {
 		t.Fatal(err)
@@ -176,7 +176,7 @@ func TestVictim(t *testing.T) {
 	g.Run(t.Context())
 }
 
-// emulatorOf returns a pidfd of QEMU below a process.
+// emulatorOf returns a pidfd of the QEMU process that is a child of parent.
 func emulatorOf(t *testing.T, parent int) int {
 	t.Helper()
 	stats, _ := filepath.Glob("/proc/[0-9]*/stat")

@@ -12,8 +12,9 @@ import (
 	"github.com/candor-project/candor/e2e/guest/report"
 )
 
-// relay reports the tests of a test binary in the guest as subtests of t, so that a failed test can be repeated alone.
-// If the binary broke down or left something behind, tests are missing or none of them is to blame: t itself fails.
+// relay reports the tests of a test binary in the guest as subtests of t, so that a failed test can be
+// repeated alone. If the binary crashed or left processes or files behind, no single test explains the
+// failure, and t itself fails.
 func relay(t *testing.T, r report.Result) {
 	t.Helper()
 	tests, err := parse(r.Output)
@@ -46,7 +47,7 @@ func relay(t *testing.T, r report.Result) {
 
 type outcome struct {
 	name    string
-	outcome string // pass, fail, skip or nothing
+	outcome string // pass, fail, skip, or empty for a running test
 	output  bytes.Buffer
 }
 
@@ -58,7 +59,8 @@ type outcomes struct {
 	rest  bytes.Buffer // output outside of any test
 }
 
-// fault describes a failure of the test binary that no single test explains, or is empty.
+// fault describes a failure of the test binary that no single test explains. Without such a failure it
+// returns "".
 func (o *outcomes) fault(r report.Result) string {
 	failed := func(test *outcome) bool { return test.outcome == "fail" }
 	running := func(test *outcome) bool { return !test.ended() }
@@ -73,7 +75,8 @@ func (o *outcomes) fault(r report.Result) string {
 	return ""
 }
 
-// parse reads what a test binary wrote with -test.v=test2json. Subtests' output is their parent's.
+// parse parses the output of a test binary with -test.v=test2json. The output of a subtest belongs to its
+// parent.
 func parse(output []byte) (*outcomes, error) {
 	cmd := exec.Command("go", "tool", "test2json")
 	cmd.Stdin = bytes.NewReader(output)

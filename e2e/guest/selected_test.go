@@ -7,8 +7,9 @@ import (
 	"testing"
 )
 
-// selected returns the part of -test.run for the names below t, as in -run 'TestGuest/v2/6.12.*/host/TestStartIn': a guest
-// then runs only these packages and tests. "" selects everything, and so does a pattern with alternatives.
+// selected returns the part of -test.run for the names below t, as in -run
+// 'TestGuest/v2/6.12.*/host/TestStartIn': a guest then runs only these packages and tests. An empty result
+// selects everything; a pattern with alternatives gives an empty result.
 func selected(t *testing.T) string {
 	return below(flag.Lookup("test.run").Value.String(), t.Name())
 }

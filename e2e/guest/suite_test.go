@@ -21,17 +21,18 @@ import (
 // A suite is the packages whose tests run in a guest.
 type suite []tests
 
-// tests are the tests of a package that match the pattern run and do not match the pattern skip. Empty patterns select all
-// tests.
+// tests are the tests of a package that match the pattern run and do not match the pattern skip. Empty patterns
+// select all tests.
 type tests struct{ dir, run, skip string }
 
 var (
 	// allTests runs with the newest kernel and cgroup v2.
 	allTests = suite{{dir: "topology"}, {dir: "view"}, {dir: "cgroup"}, {dir: "host"}, {dir: "cmd/candor/internal/audit"}, {dir: "cmd/candor/internal/setup"}, {dir: "e2e", skip: outputTests}, {dir: "e2e/hostile", run: foreignGroupTests}}
-	// kernelTests are the packages that depend mostly on the kernel's interfaces. With another kernel or cgroup version the
-	// other packages behave the same, and they take 15 minutes on emulated CPUs.
+	// kernelTests are the packages that depend mostly on the kernel's interfaces. With another kernel or cgroup
+	// version the other packages behave the same, and they take 15 minutes on emulated CPUs.
 	kernelTests = suite{{dir: "topology"}, {dir: "view"}, {dir: "cgroup"}, {dir: "cmd/candor/internal/setup"}}
-	// guestOnlyTestsV1 is a test with exclusive groups of cgroup v1, which would take CPUs from other work on this machine.
+	// guestOnlyTestsV1 is a test with exclusive groups of cgroup v1, which would take CPUs from other work on this
+	// machine.
 	guestOnlyTestsV1 = suite{{dir: "e2e/hostile", run: "^TestHostileExclusiveGroup$"}}
 	// systemdTests run in a guest in which systemd creates the groups.
 	systemdTests = append(slices.Clip(kernelTests), tests{dir: "e2e", run: "^(TestRunWithSystemd|TestUnit|TestUnitsRights)$"})
@@ -46,8 +47,9 @@ const outputTests = "^(TestBad|TestClassify|TestCompare|TestReport|TestTables)"
 // textTests are the tests of texts and trees alone. They do not depend on the kernel, and take 15 s on emulated CPUs.
 const textTests = "^(Fuzz|TestParse|TestTree|TestWriteTree|TestJSON)"
 
-// TestGuest runs the tests of other packages on the machine pack:2 numa:2 core:4 pu:2, with each kernel of the cache. It
-// uses cgroup v2, also v1 if the kernel has its cpuset controller, and systemd with the newest kernel.
+// TestGuest runs the tests of other packages on the machine pack:2 numa:2 core:4 pu:2, with each kernel of
+// the cache. It uses cgroup v2, also cgroup v1 if the kernel has its cpuset controller, and systemd with the
+// newest kernel.
 //
 // On a machine with cgroup v1, the guest with cgroup v1 runs only the tests that need a guest.
 //
@@ -73,7 +75,7 @@ func TestGuest(t *testing.T) {
 		built.run(t, g, s)
 		tested.Add(1)
 	}
-	for _, k := range slices.Backward(all) { // the longest first
+	for _, k := range slices.Backward(all) { // the newest kernel first: it takes longest
 		s := kernelTests
 		if k == newest {
 			s = allTests
@@ -93,8 +95,8 @@ func TestGuest(t *testing.T) {
 	t.Run("systemd/"+newest.Release, func(t *testing.T) { v2(t, systemd(t, newest), systemdTests) })
 }
 
-// hasV1 reports whether this machine has the cpuset controller of cgroup v1, so that make test runs kernelTests with cgroup v1
-// without a guest.
+// hasV1 reports whether this machine has the cpuset controller of cgroup v1. If so, make test runs
+// kernelTests with cgroup v1 without a guest.
 func hasV1() bool {
 	_, err := os.Stat("/sys/fs/cgroup/cpuset/cpuset.cpus")
 	return err == nil
@@ -155,7 +157,7 @@ func (s suite) packages(t *testing.T) (dirs []string) {
 	return dirs
 }
 
-// root is the module's directory, seen from this package.
+// root is the module's directory, relative to this package.
 const root = "../.."
 
 // binaries are static programs in a directory: init, candor, and PACKAGE.test.
@@ -196,7 +198,7 @@ func (b binaries) run(t *testing.T, g guest.Guest, s suite) {
 	files := b.files(t)
 	maps.Copy(files, g.Files)
 	g.Files = files
-	var named []bool // by command: its tests are, so that none of them may skip itself
+	var named []bool // by command: the suite selects its tests by name, so none of them may be skipped
 	for _, tests := range s.chosen() {
 		if !slices.Contains(b.packages, tests.dir) {
 			continue
@@ -210,7 +212,7 @@ func (b binaries) run(t *testing.T, g guest.Guest, s suite) {
 		g.Commands = append(g.Commands, report.Command{
 			Name: name,
 			Args: append([]string{"/guest/" + name + "/" + name + ".test", "-test.v=test2json", "-test.timeout=25m"}, tests.flags(only)...),
-			// Facts that a test can create or find on an ordinary machine, and not in the guest.
+			// The tests need this information in the guest; on other machines they detect or build it.
 			Env:   []string{"CANDOR_IN_GUEST=1", "CANDOR_BIN=/usr/bin/candor"},
 			Dir:   "/guest/" + name,
 			Limit: 26 * time.Minute,
@@ -231,14 +233,14 @@ func (b binaries) run(t *testing.T, g guest.Guest, s suite) {
 	t.Logf("%s, %s: %.0f s with boot, %.0f s of CPU time", g.Kernel.Release, g.Machine, time.Since(start).Seconds(), g.CPUTime.Seconds())
 }
 
-// flags select the tests: only, if not empty, replaces those of the suite.
+// flags returns the flags that select the tests. If only is not empty, it replaces the tests of the suite.
 func (t tests) flags(only string) []string {
 	run, skip := t.run, textTests
 	if only != "" {
 		run = only
 	}
-	if asked := os.Getenv("CANDOR_GUEST_RUN"); asked != "" {
-		run = asked
+	if pattern := os.Getenv("CANDOR_GUEST_RUN"); pattern != "" {
+		run = pattern
 	}
 	if t.skip != "" {
 		skip += "|" + t.skip
@@ -246,7 +248,7 @@ func (t tests) flags(only string) []string {
 	return []string{"-test.run=" + run, "-test.skip=" + skip}
 }
 
-// files are the test binaries and the files that they need.
+// files returns the test binaries and the files that they need, by their path in the guest.
 func (b binaries) files(t *testing.T) map[string]string {
 	t.Helper()
 	files := map[string]string{}
@@ -269,8 +271,8 @@ func (b binaries) files(t *testing.T) map[string]string {
 	return files
 }
 
-// run boots a guest, and again if the emulator fails; if it fails each time, the test is skipped. If the guest ends early,
-// the results so far are logged and t fails, because its other commands did not run.
+// run boots a guest. If the emulator fails, run boots it again, and skips the test after 5 attempts. If the
+// guest ends early, run logs the results so far and fails t, because the other commands did not run.
 func run(t *testing.T, g *guest.Guest) []report.Result {
 	t.Helper()
 	results, err := g.Run(t.Context())

@@ -16,8 +16,8 @@ import (
 
 var update = flag.Bool("update", false, "write what TestViewMatrix measures into docs/view.md")
 
-// TestViewMatrix runs TestViewMatrix of e2e in a guest with more CPUs and with this machine's runtimes. The matrix in
-// docs/view.md has its results.
+// TestViewMatrix runs TestViewMatrix of e2e in a guest with more CPUs and with this machine's runtimes. The
+// matrix in docs/view.md has its results.
 func TestViewMatrix(t *testing.T) {
 	needGuest(t)
 	t.Parallel()

@@ -18,7 +18,7 @@ func TestRead(t *testing.T) {
 			t.Fatal(err)
 		}
 		got, err := Read(name)
-		if name == "/proc/cpuinfo" { // frequencies differ from one moment to the next
+		if name == "/proc/cpuinfo" { // frequencies change all the time
 			cpu := []byte("processor\t:")
 			if err != nil || bytes.Count(got, cpu) != bytes.Count(want, cpu) || !bytes.HasSuffix(got, want[len(want)-1:]) {
 				t.Errorf("%s: %q, %v; want %q", name, got, err, want)
@@ -29,7 +29,8 @@ func TestRead(t *testing.T) {
 	}
 }
 
-// TestLengths has files of lengths about that at which the buffer grows first, and one for which it grows often.
+// TestLengths reads files whose lengths are near the first growth of the buffer, and a file for which the
+// buffer grows often.
 func TestLengths(t *testing.T) {
 	name := filepath.Join(t.TempDir(), "file")
 	for _, length := range []int{0, 1, 511, 512, 513, 100_000} {

@@ -12,7 +12,7 @@ import (
 	"testing/iotest"
 )
 
-// collect returns the lines that LinesOf passes on.
+// collect returns the lines for which LinesOf calls its function.
 func collect(t *testing.T, text string) (lines []string) {
 	t.Helper()
 	err := LinesOf(strings.NewReader(text), 1<<30, func(line []byte) bool { lines = append(lines, string(line)); return true })

@@ -7,7 +7,7 @@ import (
 	"unsafe"
 )
 
-// TestChangesNothing: a prefetch of any address changes nothing and does not fail.
+// TestChangesNothing: a prefetch of any address does not change memory and does not fail.
 func TestChangesNothing(t *testing.T) {
 	lines := make([][LineSize]byte, 8)
 	for i := range lines {
@@ -35,7 +35,7 @@ func BenchmarkFar(b *testing.B) {
 	const count = 1 << 20
 	lines := make([][LineSize / 4]uint32, count)
 	for i := range lines {
-		lines[i][1] = 1 // so that each has memory of its own
+		lines[i][1] = 1 // makes the kernel allocate the memory of the line
 	}
 	order := rand.New(rand.NewPCG(1, 2)).Perm(count)
 	for _, ahead := range []int{0, 4, 8} {
@@ -45,7 +45,7 @@ func BenchmarkFar(b *testing.B) {
 				if ahead > 0 {
 					Line(unsafe.Pointer(&lines[order[(i+ahead)%count]]))
 				}
-				at += lines[uint32(order[i%count])+at][0] // 0, so that each waits for the one before
+				at += lines[uint32(order[i%count])+at][0] // adds 0, but makes each read depend on the previous read
 			}
 			Sum += at
 		})

@@ -12,7 +12,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// The read of a command line of any length is bounded.
+// TestCommandText: CommandText returns the first 4096 bytes of a command line, and an error for an exited
+// process.
 func TestCommandText(t *testing.T) {
 	for _, arguments := range []string{"a", strings.Repeat("a", 100_000)} {
 		cmd := exec.Command("cat", "-", arguments)
@@ -32,7 +33,7 @@ func TestCommandText(t *testing.T) {
 		in.Close()
 		cmd.Wait()
 		if got, err := CommandText(cmd.Process.Pid); err == nil {
-			t.Errorf("of a process that has ended: %q", got)
+			t.Errorf("an exited process: %q", got)
 		}
 	}
 	if uid, err := Owner(os.Getpid()); uid != os.Geteuid() || err != nil {
@@ -40,7 +41,7 @@ func TestCommandText(t *testing.T) {
 	}
 }
 
-// TestCommandTextInTime: a read that blocks, here on a pipe, ends after a time.
+// TestCommandTextInTime: a read that blocks, here on a pipe, returns ErrSlow after its timeout.
 func TestCommandTextInTime(t *testing.T) {
 	pipe := filepath.Join(t.TempDir(), "pipe")
 	if err := unix.Mkfifo(pipe, 0o600); err != nil {

@@ -53,7 +53,7 @@ func TestIsUser(t *testing.T) {
 
 // TestNameOf: a name with control characters is quoted.
 func TestNameOf(t *testing.T) {
-	runtime.LockOSThread() // and not unlocked: the name is the thread's
+	runtime.LockOSThread() // not unlocked, because the name of the thread changes
 	if err := unix.Prctl(unix.PR_SET_NAME, uintptr(unsafe.Pointer(&append([]byte("\x1b[2J\n"), 0)[0])), 0, 0, 0); err != nil {
 		t.Fatal(err)
 	}
@@ -79,7 +79,8 @@ func FuzzParseIdentity(f *testing.F) {
 	})
 }
 
-// TestReadIdentity: processes of this user, of another user, and of another PID namespace.
+// TestReadIdentity reads the identity of processes of this user, of another user and of another PID
+// namespace.
 func TestReadIdentity(t *testing.T) {
 	self, err := ReadIdentity("/proc/self")
 	if err != nil || !self.IsUser(os.Getuid()) || self.Namespaces < 1 {

@@ -189,7 +189,8 @@ func TestLongCommandLine(t *testing.T) {
 	}
 }
 
-// TestReaped: the kernel writes no threads for a process that goes while it is read.
+// TestReaped: the kernel reports 0 threads for a process that exits during the read. parseStatus then returns
+// ESRCH.
 func TestReaped(t *testing.T) {
 	if _, err := parseStatus([]byte(strings.Replace(status, "Threads:\t12", "Threads:\t0", 1))); !errors.Is(err, unix.ESRCH) {
 		t.Errorf("%v, want ESRCH", err)

@@ -27,7 +27,7 @@ func TestParseTraffic(t *testing.T) {
 	}
 }
 
-// TestWritten: the written bytes of this process are counted; a missing process has 0.
+// TestWritten: Written counts the written bytes of this process, and returns 0 for a missing process.
 func TestWritten(t *testing.T) {
 	before, err := Written(os.Getpid())
 	if err != nil {

@@ -10,6 +10,8 @@ import (
 	"github.com/candor-project/candor/internal/apitest"
 )
 
+// TestListByPages lists objects in two pages. If the continue token has expired, the client starts again; a
+// token that repeats without end is an error.
 func TestListByPages(t *testing.T) {
 	pages := map[string]string{
 		"":   `{"metadata":{"continue":"b&"},"items":[1,2]}`,
@@ -28,7 +30,7 @@ func TestListByPages(t *testing.T) {
 	})
 	c := newClient(t, t.TempDir(), apitest.Kubeconfig(s.URL, apitest.Trust(s), "token: x"))
 	if all, err := List[int](t.Context(), c, "/numbers"); err != nil || fmt.Sprint(all) != "[1 2 3]" {
-		t.Errorf("%v, %v", all, err)
+		t.Errorf("got %v, %v; want [1 2 3]", all, err)
 	}
 	pages["b&"] = `{"metadata":{"continue":"b&"},"items":[]}`
 	if _, err := List[int](t.Context(), c, "/numbers"); err == nil || !strings.Contains(err.Error(), "without end") {
@@ -36,8 +38,8 @@ func TestListByPages(t *testing.T) {
 	}
 }
 
-// TestEndlessAnswer: the client stops reading an answer without an end, and returns an error.
-func TestEndlessAnswer(t *testing.T) {
+// TestEndlessResponse: the client stops reading a response without an end after 64 MiB, and returns an error.
+func TestEndlessResponse(t *testing.T) {
 	s := apitest.Serve(t, func(w http.ResponseWriter, r *http.Request) {
 		for block := make([]byte, 1<<20); r.Context().Err() == nil; {
 			if _, err := w.Write(block); err != nil {

@@ -13,8 +13,9 @@ import (
 	"github.com/candor-project/candor/internal/apitest"
 )
 
-// TestWaysToLogIn: the credentials of each login method reach the server. The client reads renewed files again.
-func TestWaysToLogIn(t *testing.T) {
+// TestLoginMethods: the server receives the credentials of each login method. The client rereads token and
+// key files that were renewed.
+func TestLoginMethods(t *testing.T) {
 	s := newEcho(t)
 	dir := t.TempDir()
 	apitest.Write(t, dir, "ca.crt", string(apitest.Authority(s.Server)))
@@ -28,34 +29,34 @@ func TestWaysToLogIn(t *testing.T) {
 		{"certificate-authority: ca.crt", "token: secret", "Bearer secret"},
 		{inline, "token: secret", "Bearer secret"},
 		{"insecure-skip-tls-verify: true", "token: secret", "Bearer secret"},
-		{inline + ", tls-server-name: example.com", "token: secret", "Bearer secret"}, // a name of the server's certificate
+		{inline + ", tls-server-name: example.com", "token: secret", "Bearer secret"}, // a name in the server's certificate
 		{inline, "client-certificate: node.crt, client-key: node.key", "first"},
 		{inline, "client-certificate: both.pem", "first"},
 		{inline, "client-certificate-data: " + in64([]byte(certificate)) + ", client-key-data: " + in64([]byte(key)), "first"},
 	} {
 		k := newClient(t, dir, apitest.Kubeconfig(s.URL, c.cluster, c.user))
-		if who, err := s.call(t, k); err != nil || who != c.want {
-			t.Errorf("%s: %q, %v; want %q", c.user, who, err, c.want)
+		if user, err := s.call(t, k); err != nil || user != c.want {
+			t.Errorf("%s: got user %q, %v; want %q", c.user, user, err, c.want)
 		}
 	}
 	apitest.Write(t, dir, "token", "first\n")
 	byFile := newClient(t, dir, apitest.Kubeconfig(s.URL, inline, "token: old, tokenFile: token"))
 	byKey := newClient(t, dir, apitest.Kubeconfig(s.URL, inline, "client-certificate: node.crt, client-key: node.key"))
-	if who, err := s.call(t, byFile); err != nil || who != "Bearer first" {
-		t.Errorf("%q, %v", who, err)
+	if user, err := s.call(t, byFile); err != nil || user != "Bearer first" {
+		t.Errorf("got user %q, %v; want Bearer first", user, err)
 	}
 	certificate, key = apitest.KeyPair(t, "second")
 	apitest.Write(t, dir, "node.crt", certificate)
 	apitest.Write(t, dir, "node.key", key)
 	apitest.Write(t, dir, "token", "renewed")
 	for want, k := range map[string]*Client{"Bearer renewed": byFile, "second": byKey} {
-		if who, err := s.call(t, k); err != nil || who != want {
-			t.Errorf("%q, %v; want %q", who, err, want)
+		if user, err := s.call(t, k); err != nil || user != want {
+			t.Errorf("got user %q, %v; want %q", user, err, want)
 		}
 	}
 }
 
-// TestImpersonation: every request has the impersonation headers.
+// TestImpersonation: a request has the impersonation headers of the kubeconfig.
 func TestImpersonation(t *testing.T) {
 	s := newEcho(t)
 	c := newClient(t, t.TempDir(), apitest.Kubeconfig(s.URL, apitest.Trust(s.Server),
@@ -68,57 +69,57 @@ func TestImpersonation(t *testing.T) {
 		"Impersonate-Extra-Acme.com%2fteam%3a1": "red blue",
 	} {
 		if has := strings.Join(s.last.Header.Values(name), " "); has != want {
-			t.Errorf("%s: %q, want %q in %v", name, has, want, s.last.Header)
+			t.Errorf("header %s: got %q, want %q in %v", name, has, want, s.last.Header)
 		}
 	}
 }
 
-// TestNoRedirect: the client follows no redirect, so that its credentials reach the configured server only.
+// TestNoRedirect: the client follows no redirect, so that it sends its credentials only to the configured
+// server.
 func TestNoRedirect(t *testing.T) {
-	var stranger *http.Request
-	other := apitest.Serve(t, func(_ http.ResponseWriter, r *http.Request) { stranger = r })
+	var redirected *http.Request
+	other := apitest.Serve(t, func(_ http.ResponseWriter, r *http.Request) { redirected = r })
 	s := apitest.Serve(t, func(w http.ResponseWriter, r *http.Request) {
 		http.Redirect(w, r, other.URL+"/secret-place", http.StatusFound)
 	})
 	c := newClient(t, t.TempDir(), apitest.Kubeconfig(s.URL, "insecure-skip-tls-verify: true", "token: x, as: jane"))
 	err := c.Get(t.Context(), "/version", &struct{}{})
-	if err == nil || !strings.Contains(err.Error(), "follows no redirects") || strings.Contains(err.Error(), "secret") || stranger != nil {
-		t.Errorf("%v, %v", err, stranger)
+	if err == nil || !strings.Contains(err.Error(), "follows no redirects") || strings.Contains(err.Error(), "secret") || redirected != nil {
+		t.Errorf("got error %v, redirected request %v; want an error and no request", err, redirected)
 	}
 }
 
-func TestServerThatIsNotTrusted(t *testing.T) {
+func TestUntrustedServer(t *testing.T) {
 	s := newEcho(t)
 	certificate, _ := apitest.KeyPair(t, "another")
 	c := newClient(t, t.TempDir(), apitest.Kubeconfig(s.URL, "certificate-authority-data: "+base64.StdEncoding.EncodeToString([]byte(certificate)), "token: x"))
 	if _, err := s.call(t, c); err == nil || !strings.Contains(err.Error(), "certificate") || s.last != nil {
-		t.Errorf("%v, called %v", err, s.last != nil)
+		t.Errorf("got error %v, request sent: %v; want a certificate error and no request", err, s.last != nil)
 	}
 }
 
-// TestProxy: calls use the proxy of the kubeconfig, else that of the environment. No error contains the proxy's
-// password.
+// TestProxy: calls use the proxy of the kubeconfig. No error contains the proxy's password.
 func TestProxy(t *testing.T) {
-	var asked string
+	var received string
 	proxy := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		asked = r.Method + " " + r.Host
+		received = r.Method + " " + r.Host
 		w.WriteHeader(http.StatusForbidden)
 	}))
 	defer proxy.Close()
 	by := strings.Replace(proxy.URL, "http://", "http://me:password@", 1)
 	c := newClient(t, t.TempDir(), apitest.Kubeconfig("https://api.example:6443", "proxy-url: "+by, "token: x"))
 	err := c.Get(t.Context(), "/version", &struct{}{})
-	if asked != "CONNECT api.example:6443" || err == nil || strings.Contains(err.Error(), "password") {
-		t.Errorf("%q, %v", asked, err)
+	if received != "CONNECT api.example:6443" || err == nil || strings.Contains(err.Error(), "password") {
+		t.Errorf("the proxy received %q, error %v; want CONNECT and an error without the password", received, err)
 	}
-	_, err = accessBy(t, apitest.Kubeconfig("https://a", "proxy-url: 'ftp://me:password@b'", "token: x"), "/none", Options{Attended: true})
+	_, err = readAccess(t, apitest.Kubeconfig("https://a", "proxy-url: 'ftp://me:password@b'", "token: x"), "/none", Options{Attended: true})
 	if err == nil || strings.Contains(err.Error(), "password") || !strings.Contains(err.Error(), "proxy-url: must be") {
 		t.Error(err)
 	}
 }
 
-// TestSeveralFiles: several files form a kubeconfig. The first file that sets a value wins, and paths are relative to
-// their file.
+// TestSeveralFiles: a list of files forms a kubeconfig. The first file that sets a value wins, paths are
+// relative to their file, and missing files are skipped.
 func TestSeveralFiles(t *testing.T) {
 	s := newEcho(t)
 	one, two := t.TempDir(), t.TempDir()
@@ -133,8 +134,8 @@ func TestSeveralFiles(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if who, err := s.call(t, c); err != nil || who != "Bearer two" || c.Namespace() != "batch" {
-		t.Errorf("%q, %v, namespace %q", who, err, c.Namespace())
+	if user, err := s.call(t, c); err != nil || user != "Bearer two" || c.Namespace() != "batch" {
+		t.Errorf("got user %q, %v, namespace %q; want Bearer two in batch", user, err, c.Namespace())
 	}
 	if _, err := New(Options{Kubeconfig: files, Context: "b"}); err == nil || !strings.Contains(err.Error(), `cluster "none"`) {
 		t.Error(err)
@@ -144,8 +145,8 @@ func TestSeveralFiles(t *testing.T) {
 	}
 }
 
-// TestBadKubeconfigs: a bad kubeconfig causes an error of one line without secrets.
-func TestBadKubeconfigs(t *testing.T) {
+// TestInvalidKubeconfigs: the error of an invalid kubeconfig is a single line without secrets.
+func TestInvalidKubeconfigs(t *testing.T) {
 	k := apitest.Kubeconfig
 	for _, c := range []struct{ want, text string }{
 		{"no current context", ""},
@@ -177,9 +178,9 @@ func TestBadKubeconfigs(t *testing.T) {
 		if strings.Contains(c.want, "once") {
 			c.text = strings.Replace(c.text, "users: [", "users: [{name: u, user: {token: secret}}, ", 1)
 		}
-		_, err := accessBy(t, c.text, t.TempDir(), Options{Attended: true})
+		_, err := readAccess(t, c.text, t.TempDir(), Options{Attended: true})
 		if err == nil || !strings.Contains(err.Error(), c.want) || strings.ContainsAny(err.Error(), "\n") || strings.Contains(err.Error(), "secret") {
-			t.Errorf("%v; want %q", err, c.want)
+			t.Errorf("got %v, want %q", err, c.want)
 		}
 	}
 }
@@ -190,17 +191,17 @@ func FuzzKubeconfig(f *testing.F) {
 	f.Add(apitest.Kubeconfig("https://a", "insecure-skip-tls-verify: true", "exec: {apiVersion: client.authentication.k8s.io/v1, command: a, args: [b], env: [{name: c, value: d}], interactiveMode: Never}"))
 	f.Fuzz(func(t *testing.T, text string) {
 		for _, attended := range []bool{false, true} {
-			a, err := accessBy(t, text, "/none", Options{Attended: attended})
+			a, err := readAccess(t, text, "/none", Options{Attended: attended})
 			switch {
 			case err != nil && strings.ContainsAny(err.Error(), "\n\r"):
-				t.Errorf("more than one line: %q", err)
+				t.Errorf("error of more than one line: %q", err)
 			case err != nil:
 			case !strings.HasPrefix(a.url, "https://"):
 				t.Errorf("%q: a token would go to %q", text, a.url)
 			case a.token == "" && a.tokenFile == "" && a.tls.GetClientCertificate == nil:
-				t.Errorf("%q: an unnamed user", text)
+				t.Errorf("%q: accepted without credentials", text)
 			case !attended && (a.program != nil || a.tls.InsecureSkipVerify):
-				t.Errorf("%q: no user", text)
+				t.Errorf("%q: unattended access runs a program or skips the verification of the server", text)
 			}
 		}
 	})

@@ -11,7 +11,7 @@ import (
 	"github.com/candor-project/candor/internal/apitest"
 )
 
-// newClient returns a client for a kubeconfig that it writes to a directory.
+// newClient writes a kubeconfig to a directory and returns its client.
 func newClient(t *testing.T, dir, kubeconfig string) *Client {
 	t.Helper()
 	c, err := New(Options{Kubeconfig: apitest.Write(t, dir, "kubeconfig", kubeconfig), Attended: true, Product: "candor/test", Patience: time.Minute})
@@ -21,32 +21,32 @@ func newClient(t *testing.T, dir, kubeconfig string) *Client {
 	return c
 }
 
-// An echo is an API server without objects that stores the last request.
+// An echo is an API server without objects that records the last request and its user.
 type echo struct {
 	*httptest.Server
 	last *http.Request
-	who  string
+	user string
 }
 
 func newEcho(t *testing.T) *echo {
 	e := &echo{}
 	e.Server = apitest.Serve(t, func(w http.ResponseWriter, r *http.Request) {
-		e.last, e.who = r, apitest.Caller(r)
+		e.last, e.user = r, apitest.Caller(r)
 		fmt.Fprint(w, `{}`)
 	})
 	return e
 }
 
-// call makes a request and returns the user that the server saw.
+// call sends a request and returns the user that the server received.
 func (e *echo) call(t *testing.T, c *Client) (string, error) {
 	t.Helper()
-	e.who = ""
+	e.user = ""
 	err := c.Get(t.Context(), "/version", &struct{}{})
-	return e.who, err
+	return e.user, err
 }
 
-// accessBy reads the access of a kubeconfig.
-func accessBy(t *testing.T, text, dir string, o Options) (*access, error) {
+// readAccess returns the server and the credentials of a kubeconfig with this text in dir.
+func readAccess(t *testing.T, text, dir string, o Options) (*access, error) {
 	t.Helper()
 	o.Kubeconfig = filepath.Join(dir, "kubeconfig")
 	k := &kubeconfig{}

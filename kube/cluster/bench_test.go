@@ -10,8 +10,7 @@ import (
 	"github.com/candor-project/candor/kube/nodecpu"
 )
 
-// BenchmarkFitsAndRank measures the cost of the scheduler for a pod and a node: whether the pod fits, and the rank of
-// the node.
+// BenchmarkFitsAndRank measures the cost of Fits and Rank for a pod and a node.
 func BenchmarkFitsAndRank(b *testing.B) {
 	for _, machine := range []string{"core:16", "pack:2 numa:1 l3:2 core:8 pu:2"} {
 		for _, containers := range []int{1, 3} {
@@ -29,26 +28,26 @@ func benchmark(b *testing.B, machine string, containers int) {
 		names = append(names, fmt.Sprint("node-", i))
 		c.Report(names[i], 1, fill(b, rng, newNode(b, machine, hybrid.Options{MinShared: 500})), start)
 	}
-	var asked []*Pod
+	var requested []*Pod
 	for i := range pods {
 		var all []Container
 		for j := range containers {
 			all = append(all, draw(rng, fmt.Sprint("c", j)))
 		}
-		asked = append(asked, pod(b, fmt.Sprint("pod-", i), all...))
+		requested = append(requested, pod(b, fmt.Sprint("pod-", i), all...))
 	}
 	free := Amounts{CPU: 16000, FreeCPU: 4000, Memory: 64 << 30, FreeMemory: 16 << 30}
 	b.ReportAllocs()
 	for i := 0; b.Loop(); i++ {
-		name, p := names[i%nodes], asked[i/nodes%pods]
+		name, p := names[i%nodes], requested[i/nodes%pods]
 		if c.Fits(name, p) == nil {
 			c.Rank(name, p, free)
 		}
 	}
 }
 
-// BenchmarkMemory measures the memory of a node with 16 CPUs: after its first report, and after a report with 30
-// containers, with their pods.
+// BenchmarkMemory measures the memory of a node with 16 CPUs: without containers, and with 30 containers and
+// their pods.
 func BenchmarkMemory(b *testing.B) {
 	const nodes, containers = 200, 30
 	var empty, full float64
@@ -63,11 +62,11 @@ func BenchmarkMemory(b *testing.B) {
 			name := fmt.Sprint("node-", i)
 			node := newNode(b, "core:16", hybrid.Options{MinShared: 500})
 			for j := range containers {
-				one := flexible("app", 200)
+				app := flexible("app", 200)
 				if j%2 == 0 {
-					one = sensitive("app", 250+10*hybrid.Milli(j%8))
+					app = sensitive("app", 250+10*hybrid.Milli(j%8))
 				}
-				p := pod(b, fmt.Sprintf("3f0c9a9e-7a55-4d4b-%04d-%012d", j, i), one)
+				p := pod(b, fmt.Sprintf("3f0c9a9e-7a55-4d4b-%04d-%012d", j, i), app)
 				create(b, node, p)
 				c.Bound(name, p, start)
 			}
@@ -80,7 +79,7 @@ func BenchmarkMemory(b *testing.B) {
 	b.ReportMetric(full, "B/node")
 }
 
-// inUse is the memory that is in use, in bytes.
+// inUse returns the size of the live heap in bytes.
 func inUse() float64 {
 	runtime.GC()
 	runtime.GC() // free the memory of the first measurement before the second
@@ -89,7 +88,7 @@ func inUse() float64 {
 	return float64(m.HeapAlloc)
 }
 
-// asReported is a node as the scheduler makes it from a report: with a machine of its own.
+// asReported converts a node to a report and back, as the scheduler does. The result has a separate machine.
 func asReported(b *testing.B, n *hybrid.Node) *hybrid.Node {
 	status := nodecpu.Status(n, nodecpu.HolderOf)
 	status.Counter = 1
@@ -100,7 +99,7 @@ func asReported(b *testing.B, n *hybrid.Node) *hybrid.Node {
 	return node
 }
 
-// draw returns a container of either class, of a size as clusters have.
+// draw returns a random container of either class, with 0.1 to 2.5 CPUs.
 func draw(rng *rand.Rand, name string) Container {
 	limit := hybrid.Milli(100 + 100*rng.IntN(25))
 	if rng.IntN(2) == 0 {
@@ -109,7 +108,7 @@ func draw(rng *rand.Rand, name string) Container {
 	return sensitive(name, limit)
 }
 
-// fill fills a node to four fifths.
+// fill places containers on a node until they have four fifths of its capacity.
 func fill(b *testing.B, rng *rand.Rand, n *hybrid.Node) *hybrid.Node {
 	for i := 0; n.Sensitive()+n.Guaranteed() < n.Capacity()*4/5; i++ {
 		c := draw(rng, "app")

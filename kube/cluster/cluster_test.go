@@ -8,9 +8,9 @@ import (
 	"github.com/candor-project/candor/hybrid"
 )
 
-// TestReservationLives: a reservation takes its CPUs at once, until a report shows the pod, the pod is deleted, or the
-// reservation expires.
-func TestReservationLives(t *testing.T) {
+// TestReservationLifetime: a reservation takes its CPUs at once. It ends when a report contains the pod, when
+// the pod is deleted, or when the reservation expires.
+func TestReservationLifetime(t *testing.T) {
 	c := New(patience)
 	agent := newNode(t, "core:4", hybrid.Options{})
 	c.Report("n", 1, reportOf(t, agent), start)
@@ -19,55 +19,56 @@ func TestReservationLives(t *testing.T) {
 		t.Errorf("granted %+v, want 3 CPUs", g)
 	}
 	const refused = "no capacity (500m missing)"
-	wants(t, c, "n", big, refused)
-	c.Report("n", 2, reportOf(t, agent), start) // the node has not heard of it
-	wants(t, c, "n", big, refused)
+	wantRefusal(t, c, "n", big, refused)
+	c.Report("n", 2, reportOf(t, agent), start) // still without web
+	wantRefusal(t, c, "n", big, refused)
 	create(t, agent, web)
 	c.Report("n", 3, reportOf(t, agent), start)
-	wants(t, c, "n", big, refused)
+	wantRefusal(t, c, "n", big, refused)
 	if got := c.Totals(); got != (Totals{Reporting: 1}) {
-		t.Errorf("%+v: what the report shows is still reserved", got)
+		t.Errorf("got %+v, want no reservation for a reported pod", got)
 	}
-	c.Forget("web") // the node still has its containers
-	wants(t, c, "n", big, refused)
+	c.Forget("web") // the node still runs its containers
+	wantRefusal(t, c, "n", big, refused)
 	end(t, agent, web)
 	c.Report("n", 4, reportOf(t, agent), start)
-	wants(t, c, "n", big, "")
+	wantRefusal(t, c, "n", big, "")
 
 	reserve(t, c, "n", web)
-	wants(t, c, "n", big, refused)
-	c.Forget("web") // it was not bound after all
-	wants(t, c, "n", big, "")
+	wantRefusal(t, c, "n", big, refused)
+	c.Forget("web") // deleted before its binding
+	wantRefusal(t, c, "n", big, "")
 
 	reserve(t, c, "n", web)
 	if gone := c.Expire(start.Add(patience)); gone != nil {
-		t.Errorf("%+v: too early", gone)
+		t.Errorf("expired before the timeout: %+v", gone)
 	}
 	if gone := c.Expire(start.Add(patience + time.Second)); len(gone) != 1 || gone[0].Pod != web || !gone[0].Ours {
-		t.Errorf("%+v: want web", gone)
+		t.Errorf("expired: got %+v, want web", gone)
 	}
-	wants(t, c, "n", big, "")
+	wantRefusal(t, c, "n", big, "")
 	c.Bound("n", web, start.Add(patience)) // a repeated event changes nothing
-	wants(t, c, "n", big, "")
+	wantRefusal(t, c, "n", big, "")
 }
 
-// TestBoundPodsCount: bound pods count like reserved pods, after a start of the scheduler and for other schedulers.
+// TestBoundPodsCount: bound pods count like reserved pods, also pods from before a restart or from other
+// schedulers.
 func TestBoundPodsCount(t *testing.T) {
 	c := New(patience)
 	web, big := pod(t, "web", sensitive("app", 3000)), pod(t, "big", sensitive("app", 2000))
-	c.Bound("n", web, start) // the pods may be known before the node
+	c.Bound("n", web, start) // pods can arrive before the node's first report
 	if gone := c.Expire(start.Add(time.Hour)); gone != nil {
-		t.Errorf("%+v: the node could not show it", gone)
+		t.Errorf("expired without a report of the node: %+v", gone)
 	}
 	c.Report("n", 1, newNode(t, "core:4", hybrid.Options{}), start.Add(time.Hour))
-	wants(t, c, "n", big, "no capacity (1 CPU missing)")
+	wantRefusal(t, c, "n", big, "no capacity (1 CPU missing)")
 	if gone := c.Expire(start.Add(time.Hour + patience/2)); gone != nil {
-		t.Errorf("%+v: the patience begins with the node's first report", gone)
+		t.Errorf("expired: %+v; the timeout starts with the node's first report", gone)
 	}
-	c.Bound("n", pod(t, "web", sensitive("app", 2000)), start) // resized before the node has made it
-	wants(t, c, "n", big, "")
+	c.Bound("n", pod(t, "web", sensitive("app", 2000)), start) // resized before its creation on the node
+	wantRefusal(t, c, "n", big, "")
 	c.Forget("web")
-	wants(t, c, "n", pod(t, "all", sensitive("app", 4000)), "")
+	wantRefusal(t, c, "n", pod(t, "all", sensitive("app", 4000)), "")
 }
 
 func TestRefusals(t *testing.T) {
@@ -82,8 +83,8 @@ func TestRefusals(t *testing.T) {
 	strict := func(limit hybrid.Milli) *Pod { return pod(t, "p", sensitive("app", limit)) }
 	numa := sensitive("app", 5000)
 	numa.Request.Topology = hybrid.SingleNUMA
-	wish := flexible("app", 100)
-	wish.Request.Topology = hybrid.SingleNUMA
+	flexibleNUMA := flexible("app", 100)
+	flexibleNUMA.Request.Topology = hybrid.SingleNUMA
 	best := sensitive("app", 2000)
 	best.Request.Policy = hybrid.BestEffort
 	for _, test := range []struct {
@@ -99,58 +100,60 @@ func TestRefusals(t *testing.T) {
 		{"two", "view impossible (topology policy single-numa)", pod(t, "p", numa), true},
 		{"n", "", strict(1000), false},
 		{"other", "no Candor on node", strict(100), true},
-		{"other", "no Candor on node", pod(t, "p", wish), true},
+		{"other", "no Candor on node", pod(t, "p", flexibleNUMA), true},
 		{"other", "", pod(t, "p", best), false},
 		{"other", "", pod(t, "p", flexible("app", 100)), false},
 		{"bad", "report of node cannot be used", strict(100), true},
 		{"bad", "", pod(t, "p", flexible("app", 100)), false},
 	} {
-		wants(t, c, test.node, test.pod, test.want)
+		wantRefusal(t, c, test.node, test.pod, test.want)
 		if r := c.Fits(test.node, test.pod); r != nil && r.Final != test.final {
-			t.Errorf("%s: final %v", r.Reason, r.Final)
+			t.Errorf("%s: got final %v, want %v", r.Reason, r.Final, test.final)
 		}
 	}
 }
 
-// TestBlocked: a pod whose reserved CPUs are no longer free on its node blocks the remaining CPUs for other pods.
+// TestBlocked: a static pod takes the reserved CPUs of another pod. The blocked pod then claims the remaining
+// CPUs, and other pods do not get them.
 func TestBlocked(t *testing.T) {
 	c := New(patience)
 	agent := newNode(t, "core:4", hybrid.Options{})
 	c.Report("n", 1, reportOf(t, agent), start)
 	web, small := pod(t, "web", sensitive("app", 3000)), pod(t, "small", sensitive("app", 1000))
 	reserve(t, c, "n", web)
-	wants(t, c, "n", small, "")
-	create(t, agent, pod(t, "static", sensitive("app", 2000))) // a static pod, without the scheduler
+	wantRefusal(t, c, "n", small, "")
+	create(t, agent, pod(t, "static", sensitive("app", 2000))) // placed by the node, not the scheduler
 	c.Report("n", 2, reportOf(t, agent), start)
-	wants(t, c, "n", small, "CPUs are reserved for pods that cannot start yet")
+	wantRefusal(t, c, "n", small, "CPUs are reserved for pods that cannot start yet")
 	if got := c.Totals(); got != (Totals{Reporting: 1, Reserved: 1, Blocked: 1}) {
 		t.Errorf("%+v", got)
 	}
 	c.Forget("web")
-	wants(t, c, "n", small, "")
+	wantRefusal(t, c, "n", small, "")
 }
 
-// TestInitContainers: an init container runs beside the sidecars before it, and releases its CPUs to the containers
-// after it, as on the node.
+// TestInitContainers: an init container runs beside earlier sidecars, and releases its CPUs to later
+// containers, as on the node.
 func TestInitContainers(t *testing.T) {
 	c := New(patience)
 	agent := newNode(t, "core:4", hybrid.Options{})
 	c.Report("n", 1, reportOf(t, agent), start)
-	wants(t, c, "n", pod(t, "p", passing(sensitive("init", 4000)), sensitive("app", 4000)), "")
-	wants(t, c, "n", pod(t, "p", sensitive("sidecar", 1000), passing(sensitive("init", 4000)), sensitive("app", 1000)),
+	wantRefusal(t, c, "n", pod(t, "p", initContainer(sensitive("init", 4000)), sensitive("app", 4000)), "")
+	wantRefusal(t, c, "n", pod(t, "p", sensitive("sidecar", 1000), initContainer(sensitive("init", 4000)), sensitive("app", 1000)),
 		"container init: no capacity (1 CPU missing)")
-	p := pod(t, "p", passing(sensitive("init", 4000)), sensitive("app", 3000))
+	p := pod(t, "p", initContainer(sensitive("init", 4000)), sensitive("app", 3000))
 	reserve(t, c, "n", p)
-	wants(t, c, "n", pod(t, "q", sensitive("app", 1000)), "")
+	wantRefusal(t, c, "n", pod(t, "q", sensitive("app", 1000)), "")
 	if _, _, err := agent.Place(&p.containers[0].Request); err != nil {
 		t.Fatal(err)
 	}
 	c.Report("n", 2, reportOf(t, agent), start) // the init container runs
-	wants(t, c, "n", pod(t, "q", sensitive("app", 1000)), "")
-	wants(t, c, "n", pod(t, "r", sensitive("app", 1500)), "no capacity (500m missing)")
+	wantRefusal(t, c, "n", pod(t, "q", sensitive("app", 1000)), "")
+	wantRefusal(t, c, "n", pod(t, "r", sensitive("app", 1500)), "no capacity (500m missing)")
 }
 
-// TestReportsInOrder: late and repeated reports change nothing, and a node whose report is deleted takes no pods.
+// TestReportsInOrder: late and repeated reports change nothing. A node whose report is deleted takes no pods
+// until a newer report.
 func TestReportsInOrder(t *testing.T) {
 	c := New(patience)
 	full := newNode(t, "core:4", hybrid.Options{})
@@ -159,18 +162,18 @@ func TestReportsInOrder(t *testing.T) {
 	c.Report("n", 7, full, start)
 	c.Report("n", 6, newNode(t, "core:4", hybrid.Options{}), start)
 	c.Report("n", 7, newNode(t, "core:4", hybrid.Options{}), start)
-	wants(t, c, "n", p, "no capacity (1 CPU missing)")
+	wantRefusal(t, c, "n", p, "no capacity (1 CPU missing)")
 	c.NoReport("n", 8, Gone)
 	c.Report("n", 8, newNode(t, "core:4", hybrid.Options{}), start)
-	wants(t, c, "n", p, "no Candor on node")
+	wantRefusal(t, c, "n", p, "no Candor on node")
 	c.Report("n", 9, newNode(t, "numa:2 core:4", hybrid.Options{}), start) // another machine under the same name
-	wants(t, c, "n", pod(t, "p", sensitive("app", 8000)), "")
+	wantRefusal(t, c, "n", pod(t, "p", sensitive("app", 8000)), "")
 	if v := c.Version("n"); v != 9 {
 		t.Errorf("version %d, want 9", v)
 	}
 }
 
-// TestReportHelps: a report can help a refused pod if the pod fits with it and if it differs from the previous report.
+// TestReportHelps: a report helps a refused pod if it differs from the previous report and the pod now fits.
 func TestReportHelps(t *testing.T) {
 	c := New(patience)
 	agent, web := newNode(t, "core:4", hybrid.Options{}), pod(t, "web", sensitive("app", 3000))
@@ -184,16 +187,16 @@ func TestReportHelps(t *testing.T) {
 		}
 	}
 	step(1, false, true)
-	step(2, false, false) // no change: small fitted before, so another plugin refused it
+	step(2, false, false) // no change; small has fitted before, so another plugin refused it
 	end(t, agent, web)
 	step(3, true, true)
 	if c.FitsAfterReport("nowhere", 1, big) {
-		t.Error("a node of which nothing is known helps")
+		t.Error("an unknown node helps")
 	}
 }
 
-// TestTrial: preemption tries a node without some of its pods. While the report still shows a deleted pod, no further
-// pod is preempted.
+// TestTrial: a trial tells whether a pod fits on a node without some of its pods. While the report still
+// contains a deleted pod, no other pod is preempted.
 func TestTrial(t *testing.T) {
 	c := New(patience)
 	agent := newNode(t, "core:4", hybrid.Options{})
@@ -211,28 +214,28 @@ func TestTrial(t *testing.T) {
 		t.Errorf("with all: %v, without low1: %v", full.Fits(high, both), other.Fits(high, both))
 	}
 	if r := other.Fits(high, one); r != errAwaitingReport {
-		t.Errorf("%v: low2 is gone, so that low1 need not go", r)
+		t.Errorf("got %v, want to wait for the report: low2 is deleted, so low1 need not be preempted", r)
 	}
 	other.Add(high)
 	if other.Fits(low1, both) == nil {
 		t.Error("low1 fits beside high")
 	}
-	c.Forget("low2") // the deletion is known now
-	wants(t, c, "n", high, "no capacity (1200m missing)")
+	c.Forget("low2") // its deletion arrives
+	wantRefusal(t, c, "n", high, "no capacity (1200m missing)")
 	gone := c.Trial("n")
 	gone.Remove("low1")
 	if r := gone.Fits(high, one); r != errAwaitingReport || c.HoldFor("n", high, one, start) != errAwaitingReport {
-		t.Errorf("%v: low2 is gone, so that low1 need not go", r)
+		t.Errorf("got %v, want to wait for the report: low2 is deleted, so low1 need not be preempted", r)
 	}
 	end(t, agent, low2)
 	create(t, agent, pod(t, "static", sensitive("app", 1600)))
 	c.Report("n", 2, reportOf(t, agent), start)
 	if r := c.Trial("n").Fits(high, one); r == nil || r == errAwaitingReport || c.HoldFor("n", high, one, start) != nil {
-		t.Errorf("%v: what low2 has left is taken", r)
+		t.Errorf("got %v, want a refusal: a static pod took the CPUs of low2", r)
 	}
 }
 
-func TestBadPods(t *testing.T) {
+func TestInvalidPods(t *testing.T) {
 	for want, container := range map[string]Container{
 		"container app: limit 5m: must be 10m to 1024 CPUs":                                sensitive("app", 5),
 		"container app: a sensitive container needs a limit: its view is as large as that": sensitive("app", 0),
@@ -240,7 +243,7 @@ func TestBadPods(t *testing.T) {
 		"container app: guarantee 200m is above the limit 100m":                            {Name: "app", Request: hybrid.Request{Class: hybrid.Flexible, Limit: 100, Guarantee: 200}},
 	} {
 		if _, err := NewPod("u", "default", "p", 0, []Container{container}); err == nil || !strings.HasPrefix(err.Error(), want) {
-			t.Errorf("%v; want %s", err, want)
+			t.Errorf("got %v, want %s", err, want)
 		}
 	}
 }

@@ -8,9 +8,9 @@ import (
 	"github.com/candor-project/candor/hybrid"
 )
 
-// TestManyAtOnce: concurrent queries and changes end with the state of the reports. The race detector checks the
-// locking.
-func TestManyAtOnce(t *testing.T) {
+// TestConcurrentUse runs queries and changes concurrently, for the race detector. After all pods are deleted,
+// only the reports remain.
+func TestConcurrentUse(t *testing.T) {
 	c := New(patience)
 	agents := make([]*hybrid.Node, 4)
 	for i := range agents {
@@ -42,6 +42,6 @@ func TestManyAtOnce(t *testing.T) {
 	}
 	all.Wait()
 	if got := c.Totals(); got != (Totals{Reporting: len(agents)}) {
-		t.Errorf("left: %+v", got)
+		t.Errorf("got %+v, want only %d reports", got, len(agents))
 	}
 }

@@ -11,24 +11,24 @@ import (
 	"github.com/candor-project/candor/hybrid"
 )
 
-// TestSweep: the sweep removes exactly the nodes without report, pods and reservations.
+// TestSweep: Sweep removes exactly the nodes that do not exist and have no report, pod or reservation.
 func TestSweep(t *testing.T) {
 	c := New(patience)
 	agent := newNode(t, "core:4", hybrid.Options{})
 	low, high := pod(t, "low", sensitive("app", 3000)), pod(t, "high", sensitive("app", 2000))
 	create(t, agent, low)
-	exists := map[string]bool{"asked": true}
+	exists := map[string]bool{"queried": true}
 	sweep := func() { c.Sweep(func(name string) bool { return exists[name] }) }
-	left := func(step string, want ...string) {
+	wantNodes := func(step string, want ...string) {
 		t.Helper()
 		if got := strings.Join(keys(c.nodes), " "); got != strings.Join(want, " ") {
-			t.Errorf("%s: left %q, want %q", step, got, want)
+			t.Errorf("%s: got nodes %q, want %q", step, got, want)
 		}
 	}
-	c.NodeRef("asked", Amounts{})
+	c.NodeRef("queried", Amounts{})
 	c.NodeRef("gone", Amounts{})
 	c.Report("reports", 7, reportOf(t, agent), start)
-	c.NoReport("spoilt", 7, Unusable)
+	c.NoReport("unusable", 7, Unusable)
 	c.NoReport("new", 7, NotYet)
 	c.Bound("bound", pod(t, "web", sensitive("app", 1000)), start)
 	c.Report("held", 7, reportOf(t, agent), start)
@@ -37,56 +37,57 @@ func TestSweep(t *testing.T) {
 		t.Fatal(r)
 	}
 	sweep()
-	left("all exist but one", "asked", "bound", "held", "new", "reports", "spoilt")
-	for _, name := range []string{"held", "new", "reports", "spoilt"} {
-		c.NoReport(name, 6, Gone) // late: an older one
+	wantNodes("all but one in use", "bound", "held", "new", "queried", "reports", "unusable")
+	for _, name := range []string{"held", "new", "reports", "unusable"} {
+		c.NoReport(name, 6, Gone) // a late event with an older version
 	}
 	c.Forget("low")
 	sweep()
-	left("late", "asked", "bound", "held", "new", "reports", "spoilt")
-	for _, name := range []string{"held", "new", "reports", "spoilt"} {
+	wantNodes("after late events", "bound", "held", "new", "queried", "reports", "unusable")
+	for _, name := range []string{"held", "new", "reports", "unusable"} {
 		c.NoReport(name, 8, Gone)
 	}
 	sweep()
-	left("gone", "asked", "bound")
+	wantNodes("reports deleted", "bound", "queried")
 	if c.HeldOn("high") != "" {
-		t.Error("room is held on a node that is gone")
+		t.Error("CPUs are held on a removed node")
 	}
 	c.Forget("web")
-	exists["asked"] = false
+	exists["queried"] = false
 	sweep()
-	left("last")
+	wantNodes("all deleted")
 	if len(c.pods) != 0 {
-		t.Errorf("%d pods left", len(c.pods))
+		t.Errorf("%d pods remain, want none", len(c.pods))
 	}
-	c.Report("reports", 3, newNode(t, "core:4", hybrid.Options{}), start) // another machine of that name
-	wants(t, c, "reports", high, "")
+	c.Report("reports", 3, newNode(t, "core:4", hybrid.Options{}), start) // another machine with the same name
+	wantRefusal(t, c, "reports", high, "")
 }
 
-// TestSeatOfForgottenNode: the seat of a removed node follows the next node of the same name.
-func TestSeatOfForgottenNode(t *testing.T) {
+// TestRefOfRemovedNode: the NodeRef of a removed node refers to the next node of the same name.
+func TestRefOfRemovedNode(t *testing.T) {
 	c := New(patience)
 	web := pod(t, "web", sensitive("app", 2000))
-	seat := c.NodeRef("n", Amounts{CPU: 4000, FreeCPU: 4000})
-	var crowds ResultCaches
+	ref := c.NodeRef("n", Amounts{CPU: 4000, FreeCPU: 4000})
+	var caches ResultCaches
 	rank := func() bool {
-		_, isKnown := crowds.For(web, 1).bound(0, &seat, web)
-		return isKnown && crowds.For(web, 1).ranks[0].rank != WorstRank
+		_, isKnown := caches.For(web, 1).bound(0, &ref, web)
+		return isKnown && caches.For(web, 1).ranks[0].rank != WorstRank
 	}
 	for i := range 3 {
 		if rank() {
-			t.Errorf("%d: fits on a node without a report", i)
+			t.Errorf("round %d: the pod fits on a node without a report", i)
 		}
 		c.Report("n", uint64(10*i+1), newNode(t, "core:4", hybrid.Options{}), start)
 		if !rank() {
-			t.Errorf("%d: does not fit on a node that has reported", i)
+			t.Errorf("round %d: the pod does not fit on a node with a report", i)
 		}
 		c.NoReport("n", uint64(10*i+2), Gone)
 		c.Sweep(func(string) bool { return false })
 	}
 }
 
-// TestRewind: versions are lower after a restore of the cluster. The cluster accepts the report of the current object.
+// TestRewind: objects have lower versions after a restore of etcd. After AcceptAnyVersion, the cluster
+// accepts a report with a lower version.
 func TestRewind(t *testing.T) {
 	c := New(patience)
 	full, free := newNode(t, "core:4", hybrid.Options{}), newNode(t, "core:4", hybrid.Options{})
@@ -94,29 +95,29 @@ func TestRewind(t *testing.T) {
 	p := pod(t, "p", sensitive("app", 1000))
 	c.Report("n", 900, full, start)
 	c.Report("n", 500, free, start)
-	wants(t, c, "n", p, "no capacity (1 CPU missing)")
+	wantRefusal(t, c, "n", p, "no capacity (1 CPU missing)")
 	if got := c.Versions(); len(got) != 1 || got["n"] != 900 {
-		t.Errorf("%v", got)
+		t.Errorf("got versions %v, want 900", got)
 	}
 	c.AcceptAnyVersion("n")
 	c.AcceptAnyVersion("nowhere")
 	c.Report("n", 500, free, start)
-	wants(t, c, "n", p, "")
+	wantRefusal(t, c, "n", p, "")
 	if !c.FitsAfterReport("n", 0, p) {
-		t.Error("no waiting pod is woken by the report")
+		t.Error("the report wakes no waiting pod")
 	}
 	c.Report("n", 501, reportOf(t, full), start)
-	wants(t, c, "n", p, "no capacity (1 CPU missing)")
+	wantRefusal(t, c, "n", p, "no capacity (1 CPU missing)")
 	c.NoReport("n", 502, Former)
-	wants(t, c, "n", p, "report is of a former node")
+	wantRefusal(t, c, "n", p, "report is of a former node")
 	c.NoReport("n", 503, Gone)
 	if got := c.Versions(); len(got) != 0 {
-		t.Errorf("%v", got)
+		t.Errorf("got versions %v, want none", got)
 	}
 }
 
-// TestHeldWithoutReport: CPUs that are held for a pod that never returns are released, also without a report of the
-// node.
+// TestHeldWithoutReport: CPUs that are held for a pod are released after the timeout, even if the report of
+// the node is deleted.
 func TestHeldWithoutReport(t *testing.T) {
 	c := New(patience)
 	agent := newNode(t, "core:4", hybrid.Options{})
@@ -129,12 +130,12 @@ func TestHeldWithoutReport(t *testing.T) {
 	}
 	c.NoReport("n", 2, Gone)
 	if gone := c.Expire(start.Add(patience + time.Second)); len(gone) != 1 || !gone[0].Held || len(c.pods) != 1 {
-		t.Errorf("%+v, %d pods", gone, len(c.pods))
+		t.Errorf("expired: got %+v, %d pods; want the held CPUs of high", gone, len(c.pods))
 	}
 }
 
-// TestHeapAfterManyNodes: 100,000 nodes with reports and pods come and go, as with an autoscaler, and the heap is as
-// large as before.
+// TestHeapAfterManyNodes adds and removes 100,000 nodes with reports and pods, as an autoscaler does. The
+// heap must not grow.
 func TestHeapAfterManyNodes(t *testing.T) {
 	c, agent := New(patience), newNode(t, "core:4", hybrid.Options{})
 	web := pod(t, "web", sensitive("app", 1500))
@@ -165,7 +166,7 @@ func TestHeapAfterManyNodes(t *testing.T) {
 		wave(1000)
 	}
 	if got := len(c.nodes) + len(c.pods) + len(c.Versions()); got != 0 {
-		t.Errorf("%d nodes and pods left", got)
+		t.Errorf("%d nodes and pods remain, want none", got)
 	}
 	if after := inUse(); after > before+64<<10 {
 		t.Errorf("heap of %.0f bytes, %.0f before: want no growth", after, before)

@@ -21,7 +21,7 @@ func machine(t testing.TB, description string) *topology.Machine {
 	return m
 }
 
-// newNode is a node as its own agent has it.
+// newNode returns an empty node. Tests use it as the node's agent has it, or as its report.
 func newNode(t testing.TB, description string, o hybrid.Options) *hybrid.Node {
 	t.Helper()
 	n, err := hybrid.NewNode(machine(t, description), o)
@@ -31,7 +31,7 @@ func newNode(t testing.TB, description string, o hybrid.Options) *hybrid.Node {
 	return n
 }
 
-// reportOf is a report of a node: another node with the same grants.
+// reportOf returns a report of a node: a copy with the same grants.
 func reportOf(t testing.TB, n *hybrid.Node) *hybrid.Node {
 	t.Helper()
 	r, err := hybrid.NewNode(n.Machine(), n.Options())
@@ -61,12 +61,13 @@ func flexible(name string, guarantee hybrid.Milli) Container {
 	return Container{Name: name, Request: hybrid.Request{Class: hybrid.Flexible, Limit: guarantee, Guarantee: guarantee}}
 }
 
-func passing(c Container) Container {
+// initContainer returns c as an init container that ends.
+func initContainer(c Container) Container {
 	c.RunsToCompletion = true
 	return c
 }
 
-// create has a node make the containers of a pod.
+// create places the containers of a pod on a node, without init containers that end.
 func create(t testing.TB, n *hybrid.Node, p *Pod) {
 	t.Helper()
 	for i := range p.lasting {
@@ -76,7 +77,7 @@ func create(t testing.TB, n *hybrid.Node, p *Pod) {
 	}
 }
 
-// end has a node end the containers of a pod.
+// end releases the containers of a pod on a node.
 func end(t testing.TB, n *hybrid.Node, p *Pod) {
 	t.Helper()
 	for i := range p.containers {
@@ -88,14 +89,14 @@ func end(t testing.TB, n *hybrid.Node, p *Pod) {
 	}
 }
 
-// wants checks why a pod is refused on a node; "": it is not.
-func wants(t testing.TB, c *Cluster, node string, p *Pod, reason string) {
+// wantRefusal checks the reason why a node refuses a pod; "" if the pod must fit.
+func wantRefusal(t testing.TB, c *Cluster, node string, p *Pod, reason string) {
 	t.Helper()
 	switch r := c.Fits(node, p); {
 	case r == nil && reason != "":
 		t.Errorf("%s fits on %s, want %q", p.UID, node, reason)
 	case r != nil && r.Reason != reason:
-		t.Errorf("%s on %s: %q, want %q", p.UID, node, r.Reason, reason)
+		t.Errorf("%s on %s: got refusal %q, want %q", p.UID, node, r.Reason, reason)
 	}
 }
 

@@ -8,9 +8,9 @@ import (
 	"github.com/candor-project/candor/hybrid"
 )
 
-// TestShownAndMissed: a pod that its node has reported keeps its CPUs if a later report lacks it, as after a reboot,
+// TestReportedThenMissing: if a later report lacks a reported pod, as after a reboot, the pod keeps its CPUs
 // until its reservation expires again.
-func TestShownAndMissed(t *testing.T) {
+func TestReportedThenMissing(t *testing.T) {
 	for _, gap := range []string{"", "without a report between"} {
 		c := New(patience)
 		agent := newNode(t, "core:4", hybrid.Options{})
@@ -25,30 +25,29 @@ func TestShownAndMissed(t *testing.T) {
 		}
 		later := start.Add(time.Hour)
 		c.Report("n", 4, newNode(t, "core:4", hybrid.Options{}), later)
-		wants(t, c, "n", big, "no capacity (1 CPU missing)")
+		wantRefusal(t, c, "n", big, "no capacity (1 CPU missing)")
 		if gone := c.Expire(later.Add(patience)); gone != nil {
-			t.Errorf("%s: %+v: too early", gap, gone)
+			t.Errorf("%s: expired before the timeout: %+v", gap, gone)
 		}
-		c.Report("n", 5, reportOf(t, agent), later) // it has made them again
+		c.Report("n", 5, reportOf(t, agent), later) // the containers run again
 		if got := c.Totals(); got != (Totals{Reporting: 1}) {
-			t.Errorf("%s: %+v: what the report shows is still reserved", gap, got)
+			t.Errorf("%s: got %+v, want no reservation for a reported pod", gap, got)
 		}
 		c.Report("n", 6, newNode(t, "core:4", hybrid.Options{}), later)
 		if gone := c.Expire(later.Add(patience + time.Second)); len(gone) != 1 {
-			t.Errorf("%s: %+v: want web", gap, gone)
+			t.Errorf("%s: expired: got %+v, want web", gap, gone)
 		}
-		wants(t, c, "n", big, "")
+		wantRefusal(t, c, "n", big, "")
 		c.Report("n", 7, newNode(t, "core:4", hybrid.Options{}), later)
-		wants(t, c, "n", big, "") // given up stays given up
+		wantRefusal(t, c, "n", big, "") // an expired reservation does not return
 		c.Forget("web")
 		c.Report("n", 8, reportOf(t, agent), later)
 		c.Report("n", 9, newNode(t, "core:4", hybrid.Options{}), later)
-		wants(t, c, "n", pod(t, "all", sensitive("app", 4000)), "")
+		wantRefusal(t, c, "n", pod(t, "all", sensitive("app", 4000)), "")
 	}
 }
 
-// TestContainerRemovedFromPod: a container that the pod no longer has is not awaited, whether the node shows the other containers
-// or not.
+// TestContainerRemovedFromPod: a container that was removed from its pod no longer reserves CPUs.
 func TestContainerRemovedFromPod(t *testing.T) {
 	c := New(patience)
 	agent := newNode(t, "core:4", hybrid.Options{})
@@ -58,11 +57,11 @@ func TestContainerRemovedFromPod(t *testing.T) {
 	create(t, agent, one)
 	c.Report("n", 2, reportOf(t, agent), start)
 	big := pod(t, "big", sensitive("app", 3000))
-	wants(t, c, "n", big, "no capacity (2 CPUs missing)")
+	wantRefusal(t, c, "n", big, "no capacity (2 CPUs missing)")
 	c.Bound("n", one, start)
-	wants(t, c, "n", big, "")
+	wantRefusal(t, c, "n", big, "")
 	c.Bound("n", both, start)
-	wants(t, c, "n", big, "no capacity (2 CPUs missing)")
+	wantRefusal(t, c, "n", big, "no capacity (2 CPUs missing)")
 }
 
 // TestCancel: a failed binding ends the reservation, unless the pod was bound nevertheless.
@@ -72,23 +71,24 @@ func TestCancel(t *testing.T) {
 	web, big := pod(t, "web", sensitive("app", 2500)), pod(t, "big", sensitive("app", 2000))
 	reserve(t, c, "n", web)
 	c.Cancel("web")
-	wants(t, c, "n", big, "")
+	wantRefusal(t, c, "n", big, "")
 	c.Cancel("web")
-	c.Bound("n", web, start) // the binding is known after the failure
-	wants(t, c, "n", big, "no capacity (500m missing)")
+	c.Bound("n", web, start) // the binding arrives after the failure
+	wantRefusal(t, c, "n", big, "no capacity (500m missing)")
 	c.Forget("web")
 
 	reserve(t, c, "n", web)
 	c.Bound("n", web, start)
 	c.Cancel("web")
-	wants(t, c, "n", big, "no capacity (500m missing)")
-	if _, refusal := c.Reserve("other", web, start); refusal != errBound { // tried once more
-		t.Errorf("reserved elsewhere: %v", refusal)
+	wantRefusal(t, c, "n", big, "no capacity (500m missing)")
+	if _, refusal := c.Reserve("other", web, start); refusal != errBound { // a second attempt of the scheduler
+		t.Errorf("reservation of a bound pod on another node: got %v, want %v", refusal, errBound)
 	}
-	wants(t, c, "n", big, "no capacity (500m missing)")
+	wantRefusal(t, c, "n", big, "no capacity (500m missing)")
 }
 
-// TestFitsWithout: a query without a leaving pod does not change the state of that pod.
+// TestFitsWithout: FitsWithout ignores the reservation of a pod, but does not end it. Containers in the
+// node's report still count.
 func TestFitsWithout(t *testing.T) {
 	c := New(patience)
 	agent := newNode(t, "core:4", hybrid.Options{})
@@ -98,26 +98,27 @@ func TestFitsWithout(t *testing.T) {
 	c.Bound("n", db, start)
 	for other, want := range map[string]bool{"web": true, "db": true, "big": false, "": false} {
 		if r := c.FitsWithout("n", big, other); (r == nil) != want {
-			t.Errorf("without %q: %v", other, r)
+			t.Errorf("without %q: got %v, want fit %v", other, r, want)
 		}
 	}
-	wants(t, c, "n", big, "no capacity (1 CPU missing)")
+	wantRefusal(t, c, "n", big, "no capacity (1 CPU missing)")
 	create(t, agent, db)
 	c.Report("n", 2, reportOf(t, agent), start)
-	if c.FitsWithout("n", big, "db") == nil { // the node has its containers
-		t.Error("fits before the node has reported the end of the other")
+	if c.FitsWithout("n", big, "db") == nil {
+		t.Error("big fits while the report contains db")
 	}
 	if r := c.FitsWithout("none", big, "web"); r != errNoCandor {
 		t.Error(r)
 	}
 }
 
-// TestNodeWithoutReport: a node that runs its pods and does not report them takes no more pods until it reports.
+// TestNodeWithoutReport: a reservation expires although its pod runs and the node has not reported since. The
+// node then takes no sensitive pods until its next report.
 func TestNodeWithoutReport(t *testing.T) {
 	c := New(patience)
 	agent := newNode(t, "core:4", hybrid.Options{})
 	web, next := pod(t, "web", sensitive("app", 1000)), pod(t, "next", sensitive("app", 1000))
-	given := func(started bool, report time.Time) {
+	expire := func(started bool, report time.Time) {
 		c.Forget("web")
 		c.Report("n", c.Version("n")+1, reportOf(t, agent), start)
 		reserve(t, c, "n", web)
@@ -129,26 +130,26 @@ func TestNodeWithoutReport(t *testing.T) {
 		}
 		c.Expire(start.Add(patience + time.Second))
 	}
-	given(false, start) // its image may be on the way
-	wants(t, c, "n", next, "")
-	given(true, start.Add(time.Second)) // its agent leaves the pod alone
-	wants(t, c, "n", next, "")
-	given(true, start)
-	wants(t, c, "n", next, "node does not report")
-	wants(t, c, "n", pod(t, "any", flexible("app", 100)), "")
+	expire(false, start) // the image may still be downloading
+	wantRefusal(t, c, "n", next, "")
+	expire(true, start.Add(time.Second)) // the node reports, but does not manage the pod
+	wantRefusal(t, c, "n", next, "")
+	expire(true, start)
+	wantRefusal(t, c, "n", next, "node does not report")
+	wantRefusal(t, c, "n", pod(t, "any", flexible("app", 100)), "")
 	if r := c.Trial("n").Fits(next, nil); r != errSilent {
 		t.Errorf("in a trial: %v", r)
 	}
 	before := c.Version("n")
 	c.Report("n", before+1, reportOf(t, agent), start)
-	wants(t, c, "n", next, "")
+	wantRefusal(t, c, "n", next, "")
 	if !c.FitsAfterReport("n", before, next) {
-		t.Error("no waiting pod is woken when the node reports again")
+		t.Error("the next report of the node wakes no waiting pod")
 	}
 }
 
-// TestPlannedPods: after a restart of the scheduler, its earlier pods count as before. If they lack CPUs, no other pod
-// gets the rest.
+// TestPlannedPods: a planned pod from before a restart of the scheduler claims its CPUs. If it does not fit,
+// other pods do not get the remaining CPUs.
 func TestPlannedPods(t *testing.T) {
 	for _, planned := range []bool{false, true} {
 		c := New(patience)
@@ -159,17 +160,18 @@ func TestPlannedPods(t *testing.T) {
 		web.Planned = planned
 		c.Bound("n", web, start)
 		if planned {
-			wants(t, c, "n", small, "CPUs are reserved for pods that cannot start yet")
+			wantRefusal(t, c, "n", small, "CPUs are reserved for pods that cannot start yet")
 		} else {
-			wants(t, c, "n", small, "")
+			wantRefusal(t, c, "n", small, "")
 		}
 		if gone := c.Expire(start.Add(patience + time.Second)); len(gone) != 1 || gone[0].Ours != planned {
-			t.Errorf("%+v: want ours: %v", gone, planned)
+			t.Errorf("expired: got %+v, want a pod with Ours %v", gone, planned)
 		}
 	}
 }
 
-// TestPodsDuringReport: pods arrive while their node reports, for the race detector.
+// TestPodsDuringReport binds a pod while its node reports with and without the pod. Run it with the race
+// detector.
 func TestPodsDuringReport(t *testing.T) {
 	c := New(patience)
 	web := pod(t, "web", sensitive("app", 1000))
@@ -190,6 +192,6 @@ func TestPodsDuringReport(t *testing.T) {
 	})
 	both.Wait()
 	if got := c.Totals(); got != (Totals{Reporting: 1, Reserved: 1}) {
-		t.Errorf("%+v", got)
+		t.Errorf("got %+v, want a report and a reservation", got)
 	}
 }

@@ -7,7 +7,7 @@ import (
 	"github.com/candor-project/candor/hybrid"
 )
 
-// TestPreview: a preview is equal to the result of the later Reserve, and changes nothing.
+// TestPreview: Preview returns the grants and the shared time of a later Reserve, and changes nothing.
 func TestPreview(t *testing.T) {
 	c := New(patience)
 	c.Report("n", 1, newNode(t, "core:4", hybrid.Options{}), start)
@@ -19,19 +19,19 @@ func TestPreview(t *testing.T) {
 		t.Fatalf("%+v, %v", v, refusal)
 	}
 	if after := c.Node("n").Grants(); !reflect.DeepEqual(before, after) {
-		t.Errorf("changed: %v, was %v", after, before)
+		t.Errorf("Preview changed the grants from %v to %v", before, after)
 	}
 	shared := c.Node("n").Shared()
 	if given := reserve(t, c, "n", p); !reflect.DeepEqual(given, v.Grants) {
-		t.Errorf("given %v, want %v", given, v.Grants)
+		t.Errorf("Reserve returned %v, Preview %v", given, v.Grants)
 	}
 	if added := c.Node("n").Shared() - shared; added != v.Shared {
-		t.Errorf("shared time added: %v, want %v", v.Shared, added)
+		t.Errorf("got added shared time %v, want %v", v.Shared, added)
 	}
 	if _, refusal := c.Preview("n", pod(t, "third", sensitive("app", 4000))); refusal == nil {
-		t.Error("4 CPUs of 4, with others there")
+		t.Error("a pod of 4 CPUs fits on a used node of 4 CPUs")
 	}
 	if v, refusal := c.Preview("nowhere", pod(t, "fourth", flexible("app", 100))); refusal != nil || v.Grants != nil || c.Node("nowhere") != nil {
-		t.Errorf("%+v, %v", v, refusal)
+		t.Errorf("unknown node: got %+v, %v; want no grants and no refusal", v, refusal)
 	}
 }

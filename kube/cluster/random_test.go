@@ -13,22 +13,23 @@ import (
 	"github.com/candor-project/candor/kube/nodecpu"
 )
 
-// A world is a cluster of one node, the node itself, and the pods that belong to the node.
+// A world is a cluster with a single node, the node as its agent has it, and the pods of the node.
 type world struct {
 	t       *testing.T
 	rt      *rapid.T
 	c       *Cluster
 	agent   *hybrid.Node
-	last    *hybrid.Node // as it was last reported
+	last    *hybrid.Node // the last report
 	version uint64
-	made    map[string]bool
-	live    map[string]*Pod // reserved or bound, and not forgotten
-	held    map[string]*Pod // for which room was held
+	made    map[string]bool // containers that the agent has created
+	live    map[string]*Pod // pods that are reserved or bound, and not deleted
+	held    map[string]*Pod // pods with held CPUs
 	next    int
 }
 
-// TestRandomEvents: after random events in random order, the cluster's node has all containers of its report
-// and all reservations. Queries change nothing. In the end only the report remains.
+// TestRandomEvents applies random events in random order. The cluster's node always has all containers of its
+// report and all reservations, and queries change nothing. After the deletion of all pods, only the report
+// remains.
 func TestRandomEvents(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		w := &world{t: t, rt: rt, c: New(patience), agent: newNode(t, "numa:2 core:2 pu:2", hybrid.Options{MinShared: 300}),
@@ -36,7 +37,7 @@ func TestRandomEvents(t *testing.T) {
 		w.report()
 		rt.Repeat(map[string]func(*rapid.T){
 			"reserve": w.reserve, "bind": w.bind, "create": w.create, "end": w.end, "forget": w.forget, "await": w.await,
-			"report": func(*rapid.T) { w.report() }, "ask": w.ask, "": w.check,
+			"report": func(*rapid.T) { w.report() }, "ask": w.query, "": w.check,
 		})
 		for uid := range w.live {
 			w.c.Forget(uid)
@@ -45,7 +46,7 @@ func TestRandomEvents(t *testing.T) {
 			w.c.Forget(uid)
 		}
 		if n := w.c.lookup("n"); n.current != n.base || !reflect.DeepEqual(n.current.Grants(), w.last.Grants()) {
-			rt.Fatalf("left over: %v, the report has %v", n.current.Grants(), w.last.Grants())
+			rt.Fatalf("got grants %v after all pods are deleted, want those of the report: %v", n.current.Grants(), w.last.Grants())
 		}
 	})
 }
@@ -65,9 +66,9 @@ func (w *world) draw(rt *rapid.T) *Pod {
 		if rapid.Bool().Draw(rt, "sensitive") {
 			c = sensitive(c.Name, limit)
 			c.Request.Policy = hybrid.Policy(rapid.IntRange(0, 1).Draw(rt, "policy"))
-			c.Request.Topology = hybrid.TopologyPolicy(rapid.IntRange(0, 4).Draw(rt, "wish"))
+			c.Request.Topology = hybrid.TopologyPolicy(rapid.IntRange(0, 4).Draw(rt, "topology"))
 		}
-		c.RunsToCompletion = i == 0 && rapid.IntRange(0, 3).Draw(rt, "passing") == 0
+		c.RunsToCompletion = i == 0 && rapid.IntRange(0, 3).Draw(rt, "init container") == 0
 		containers = append(containers, c)
 	}
 	return pod(w.t, fmt.Sprint("p", w.next), containers...)
@@ -92,7 +93,7 @@ func (w *world) bind(rt *rapid.T) {
 	w.c.Bound("n", p, start.Add(time.Second))
 }
 
-// await asks for the CPUs of a pod whose binding the cluster does not know yet, and sometimes reserves them.
+// await holds CPUs for a preempting pod, and reserves them if the pod fits.
 func (w *world) await(rt *rapid.T) {
 	p, leaves := w.draw(rt), w.any(rt)
 	present := map[string]bool{}
@@ -104,7 +105,7 @@ func (w *world) await(rt *rapid.T) {
 	}
 	w.held[p.UID] = p
 	if w.c.HeldOn(p.UID) != "n" || w.c.HoldFor("n", p, present, start) != errAwaitingReport {
-		rt.Fatal("nothing is held for a pod that waits")
+		rt.Fatal("no CPUs are held for a waiting pod")
 	}
 	fits := w.c.Fits("n", p)
 	if _, refusal := w.c.Reserve("n", p, start); (fits == nil) != (refusal == nil) {
@@ -116,7 +117,7 @@ func (w *world) await(rt *rapid.T) {
 	}
 }
 
-// create has the node make a container of a pod, if it can.
+// create places a container of a pod on the agent's node, if it fits.
 func (w *world) create(rt *rapid.T) {
 	if p := w.any(rt); p != nil {
 		r := rapid.SampledFrom(p.containers).Draw(rt, "container").Request
@@ -126,7 +127,7 @@ func (w *world) create(rt *rapid.T) {
 	}
 }
 
-// end has the node end a container.
+// end releases a container on the agent's node.
 func (w *world) end(rt *rapid.T) {
 	if len(w.made) == 0 {
 		return
@@ -165,8 +166,8 @@ func keys[V any](m map[string]V) []string {
 	return all
 }
 
-// ask makes each kind of query.
-func (w *world) ask(rt *rapid.T) {
+// query runs each kind of query for a random pod. No query may change the node.
+func (w *world) query(rt *rapid.T) {
 	p := w.draw(rt)
 	before := w.c.lookup("n").current.Grants()
 	present := map[string]bool{}
@@ -178,27 +179,27 @@ func (w *world) ask(rt *rapid.T) {
 	trial := w.c.Trial("n")
 	leaving := len(w.c.lookup("n").leaving) > 0
 	if then := trial.Fits(p, present); !leaving && (now == nil) != (then == nil) {
-		rt.Fatalf("fits now: %v, in a trial without changes: %v", now, then)
+		rt.Fatalf("Fits returns %v, a trial without changes %v", now, then)
 	}
 	if other := w.any(rt); other != nil {
 		trial.Remove(other.UID)
 		trial.Fits(p, present)
 		trial.Add(other)
 		if then := trial.Fits(p, present); !leaving && (now == nil) != (then == nil) {
-			rt.Fatalf("fits now: %v, with a pod gone and back: %v", now, then)
+			rt.Fatalf("Fits returns %v, a trial that removes and adds a pod %v", now, then)
 		}
 	}
 	if after := w.c.lookup("n").current.Grants(); !reflect.DeepEqual(before, after) {
-		rt.Fatalf("asking has changed %v to %v", before, after)
+		rt.Fatalf("queries changed the grants from %v to %v", before, after)
 	}
 }
 
-// check compares the cluster's node with the reports and the reservations.
+// check requires that the cluster's node has all containers of the last report and all reservations.
 func (w *world) check(rt *rapid.T) {
 	now := w.c.lookup("n").current
 	for _, g := range w.last.Grants() {
 		holder := nodecpu.HolderOf(g.ID)
-		if _, ok := now.Grant(g.ID); !ok && !w.isPassing(holder) {
+		if _, ok := now.Grant(g.ID); !ok && !w.isInitContainer(holder) {
 			rt.Fatalf("%s of the report is missing", g.ID)
 		}
 	}
@@ -206,14 +207,14 @@ func (w *world) check(rt *rapid.T) {
 		r := w.c.lookup("n").pods[uid]
 		for i := range p.lasting {
 			if _, ok := now.Grant(p.lasting[i].Request.ID); !ok && (r == nil || !r.isBlocked) {
-				rt.Fatalf("%s belongs to the node, and is missing", p.lasting[i].Request.ID)
+				rt.Fatalf("reserved container %s is missing", p.lasting[i].Request.ID)
 			}
 		}
 	}
 }
 
-// isPassing reports whether a container releases its CPUs to other containers of its pod.
-func (w *world) isPassing(h nodecpu.Holder) bool {
+// isInitContainer reports whether a container releases its CPUs to later containers of its pod.
+func (w *world) isInitContainer(h nodecpu.Holder) bool {
 	p := w.live[h.Pod]
 	return p != nil && slices.ContainsFunc(p.containers, func(c Container) bool { return c.Name == h.Container && c.RunsToCompletion })
 }

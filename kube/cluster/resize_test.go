@@ -7,7 +7,8 @@ import (
 	"github.com/candor-project/candor/hybrid"
 )
 
-// TestResized: a pod in a resize counts with the larger of its request and the amount in the node's report.
+// TestResized: during a resize, a pod counts with the larger of its request and its limit in the node's
+// report.
 func TestResized(t *testing.T) {
 	c := New(patience)
 	agent := newNode(t, "core:4", hybrid.Options{})
@@ -17,27 +18,28 @@ func TestResized(t *testing.T) {
 	c.Report("n", 1, reportOf(t, agent), start)
 	c.Bound("n", web, start)
 	half, two := pod(t, "half", sensitive("app", 2500)), pod(t, "two", sensitive("app", 2000))
-	wants(t, c, "n", half, "")
+	wantRefusal(t, c, "n", half, "")
 
-	c.Bound("n", of(1500), start) // the node does not know yet
-	wants(t, c, "n", half, "no capacity (500m missing)")
-	wants(t, c, "n", two, "")
+	c.Bound("n", of(1500), start) // the node has not resized the container yet
+	wantRefusal(t, c, "n", half, "no capacity (500m missing)")
+	wantRefusal(t, c, "n", two, "")
 	c.Report("n", 2, reportOf(t, agent), start)
-	wants(t, c, "n", half, "no capacity (500m missing)")
+	wantRefusal(t, c, "n", half, "no capacity (500m missing)")
 	resize(t, agent, "web/app", 1500)
 	c.Report("n", 3, reportOf(t, agent), start)
-	wants(t, c, "n", half, "no capacity (500m missing)")
+	wantRefusal(t, c, "n", half, "no capacity (500m missing)")
 	if got := c.Totals(); got != (Totals{Reporting: 1}) {
-		t.Errorf("%+v: what the report shows is still reserved", got)
+		t.Errorf("got %+v, want no reservation for a reported pod", got)
 	}
 	c.Bound("n", of(1000), start)
-	wants(t, c, "n", half, "no capacity (500m missing)")
+	wantRefusal(t, c, "n", half, "no capacity (500m missing)")
 	resize(t, agent, "web/app", 1000)
 	c.Report("n", 4, reportOf(t, agent), start)
-	wants(t, c, "n", half, "")
+	wantRefusal(t, c, "n", half, "")
 }
 
-// TestResizeRefused: a resize that does not fit blocks no other pod, and a resize that its node refuses is dropped.
+// TestResizeRefused: a resize that does not fit blocks no other pod. A resize that the node does not apply is
+// dropped after the timeout.
 func TestResizeRefused(t *testing.T) {
 	c := New(patience)
 	agent := newNode(t, "core:4", hybrid.Options{})
@@ -47,17 +49,17 @@ func TestResizeRefused(t *testing.T) {
 	c.Bound("n", web, start)
 	three := pod(t, "three", sensitive("app", 3000))
 	c.Bound("n", pod(t, "web", sensitive("app", 8000)), start.Add(time.Minute))
-	wants(t, c, "n", three, "")
+	wantRefusal(t, c, "n", three, "")
 	c.Bound("n", pod(t, "web", sensitive("app", 2000)), start.Add(2*time.Minute))
-	wants(t, c, "n", three, "no capacity (1 CPU missing)")
+	wantRefusal(t, c, "n", three, "no capacity (1 CPU missing)")
 	if gone := c.Expire(start.Add(patience + time.Minute)); gone != nil {
-		t.Errorf("%+v: too early, and nobody is to be told", gone)
+		t.Errorf("expired before the timeout: %+v", gone)
 	}
-	wants(t, c, "n", three, "no capacity (1 CPU missing)")
+	wantRefusal(t, c, "n", three, "no capacity (1 CPU missing)")
 	if gone := c.Expire(start.Add(patience + 2*time.Minute + time.Second)); gone != nil {
-		t.Errorf("%+v: its node shows it", gone)
+		t.Errorf("expired: %+v, although the node reports the pod", gone)
 	}
-	wants(t, c, "n", three, "")
+	wantRefusal(t, c, "n", three, "")
 }
 
 func resize(t *testing.T, n *hybrid.Node, id string, limit hybrid.Milli) {

@@ -9,8 +9,8 @@ import (
 	"github.com/candor-project/candor/hybrid"
 )
 
-// stuck returns a cluster with a node of 64 CPUs on which a pod of 16 CPUs was placed before a foreign container took all but 14 CPUs and
-// the CPU time of a fraction. The pod is bound, and its node has not accepted it yet.
+// stuck returns a cluster with a node of 64 CPUs. The pod big of 16 CPUs is bound to the node but not
+// accepted yet. Then a foreign container of 49.2 CPUs takes a part of its CPUs.
 func stuck(t testing.TB, o hybrid.Options) (c *Cluster, agent *hybrid.Node, big *Pod) {
 	t.Helper()
 	c, agent = New(patience), newNode(t, "pack:2 numa:1 core:32", o)
@@ -22,12 +22,13 @@ func stuck(t testing.TB, o hybrid.Options) (c *Cluster, agent *hybrid.Node, big 
 	create(t, agent, pod(t, "foreign", sensitive("app", 49200)))
 	c.Report("n", 20, reportOf(t, agent), start)
 	if got := c.Totals(); got != (Totals{Reporting: 1, Reserved: 1, Blocked: 1}) {
-		t.Fatalf("%+v: want a pod without room", got)
+		t.Fatalf("got %+v, want a blocked pod", got)
 	}
 	return c, agent, big
 }
 
-// accepted returns a pod as it is after its kubelet has accepted it.
+// accepted returns a copy of a pod that the kubelet has accepted in this version. failed means that a
+// container cannot be created.
 func accepted(t testing.TB, p *Pod, version uint64, failed bool) *Pod {
 	t.Helper()
 	q := pod(t, p.UID, p.containers...)
@@ -35,8 +36,8 @@ func accepted(t testing.TB, p *Pod, version uint64, failed bool) *Pod {
 	return q
 }
 
-// TestOnlyClaimedCPUsWait: beside a pod that does not fit, other pods are placed on CPUs that the pod does not wait
-// for.
+// TestOnlyClaimedCPUsWait: other pods get CPU time that a blocked pod does not claim. Pods that need its
+// claimed CPUs wait.
 func TestOnlyClaimedCPUsWait(t *testing.T) {
 	c, agent, _ := stuck(t, hybrid.Options{})
 	best := sensitive("app", 700)
@@ -57,26 +58,26 @@ func TestOnlyClaimedCPUsWait(t *testing.T) {
 		{pod(t, "more", sensitive("app", 15000)), "no capacity (14200m missing)"},
 		{pod(t, "never", sensitive("app", 65000)), "no capacity (64200m missing)"},
 	} {
-		wants(t, c, "n", test.pod, test.reason)
+		wantRefusal(t, c, "n", test.pod, test.reason)
 		if rank := c.Rank("n", test.pod, Amounts{Memory: 1 << 30, FreeMemory: 1 << 30}); (rank == WorstRank) != (test.reason != "") {
-			t.Errorf("%s: rank %d", test.pod.UID, rank)
+			t.Errorf("%s: got rank %d, want refusal %q", test.pod.UID, rank, test.reason)
 		}
 		if r := c.Trial("n").Fits(test.pod, map[string]bool{"big": true}); (r == nil) != (test.reason == "") {
-			t.Errorf("%s in a trial: %v, want %q", test.pod.UID, r, test.reason)
+			t.Errorf("%s in a trial: got %v, want %q", test.pod.UID, r, test.reason)
 		}
 	}
 	reserve(t, c, "n", pod(t, "flexible", flexible("app", 500)))
-	wants(t, c, "n", pod(t, "second", flexible("app", 400)), "CPUs are reserved for pods that cannot start yet")
+	wantRefusal(t, c, "n", pod(t, "second", flexible("app", 400)), "CPUs are reserved for pods that cannot start yet")
 	end(t, agent, pod(t, "foreign", sensitive("app", 49200)))
 	c.Report("n", 21, reportOf(t, agent), start)
 	if got := c.Totals(); got.Reserved != 2 || got.Blocked != 0 {
-		t.Errorf("%+v: there is room for all", got)
+		t.Errorf("got %+v, want no blocked pod", got)
 	}
-	wants(t, c, "n", pod(t, "whole", sensitive("app", 1000)), "")
+	wantRefusal(t, c, "n", pod(t, "whole", sensitive("app", 1000)), "")
 }
 
-// TestUnmet: a reservation ends as soon as its node knows the pod and a later report has no room for it, and not
-// before.
+// TestUnmet: a reservation ends when the node has accepted the pod and a later report has too few free CPUs,
+// or when the node failed to create it. It does not end before.
 func TestUnmet(t *testing.T) {
 	whole := pod(t, "whole", sensitive("app", 2000))
 	for name, test := range map[string]struct {
@@ -92,7 +93,7 @@ func TestUnmet(t *testing.T) {
 		"the report is newer than the acceptance": {func(c *Cluster, agent *hybrid.Node, big *Pod) {
 			c.Bound("n", accepted(t, big, 25, false), start)
 			c.Report("n", 30, reportOf(t, agent), start)
-			c.Bound("n", accepted(t, big, 35, false), start) // each later version of the pod is accepted too
+			c.Bound("n", accepted(t, big, 35, false), start) // later versions of the pod have a start time too
 		}, true},
 		"the report came first": {func(c *Cluster, _ *hybrid.Node, big *Pod) {
 			c.Bound("n", accepted(t, big, 15, false), start)
@@ -100,32 +101,32 @@ func TestUnmet(t *testing.T) {
 		"the node failed to create the container": {func(c *Cluster, _ *hybrid.Node, big *Pod) {
 			c.Bound("n", accepted(t, big, 25, true), start)
 		}, true},
-		"the next attempt was made": {func(c *Cluster, _ *hybrid.Node, big *Pod) {
+		"the node tries again": {func(c *Cluster, _ *hybrid.Node, big *Pod) {
 			c.Bound("n", accepted(t, big, 25, true), start)
 			c.Bound("n", accepted(t, big, 26, false), start)
 		}, false},
-		"there is room": {func(c *Cluster, agent *hybrid.Node, big *Pod) {
+		"the CPUs are free": {func(c *Cluster, agent *hybrid.Node, big *Pod) {
 			end(t, agent, pod(t, "foreign", sensitive("app", 49200)))
 			c.Bound("n", accepted(t, big, 25, true), start)
 			c.Report("n", 30, reportOf(t, agent), start)
 		}, false},
-		"the pod is gone": {func(c *Cluster, agent *hybrid.Node, big *Pod) {
+		"the pod is deleted": {func(c *Cluster, agent *hybrid.Node, big *Pod) {
 			c.Bound("n", accepted(t, big, 25, true), start)
 			c.Forget("big")
 			c.Report("n", 30, reportOf(t, agent), start)
 		}, false},
-		"the node's report is gone": {func(c *Cluster, _ *hybrid.Node, big *Pod) {
+		"the node's report is deleted": {func(c *Cluster, _ *hybrid.Node, big *Pod) {
 			c.Bound("n", accepted(t, big, 25, true), start)
 			c.NoReport("n", 30, Gone)
 		}, false},
-		"the pod that took the CPUs is gone, and its containers are not": {func(c *Cluster, agent *hybrid.Node, big *Pod) {
+		"the pod with the CPUs is deleted, but its containers still run": {func(c *Cluster, agent *hybrid.Node, big *Pod) {
 			c.Bound("n", pod(t, "foreign", sensitive("app", 49200)), start)
 			c.Forget("foreign")
 			c.Bound("n", accepted(t, big, 25, true), start)
 			c.Report("n", 30, reportOf(t, agent), start)
 		}, false},
 		"an init container has the CPUs": {func(c *Cluster, agent *hybrid.Node, big *Pod) {
-			c.Bound("n", pod(t, "foreign", passing(sensitive("app", 49200)), flexible("log", 100)), start)
+			c.Bound("n", pod(t, "foreign", initContainer(sensitive("app", 49200)), flexible("log", 100)), start)
 			c.Bound("n", accepted(t, big, 25, true), start)
 			c.Report("n", 30, reportOf(t, agent), start)
 		}, false},
@@ -135,32 +136,33 @@ func TestUnmet(t *testing.T) {
 		gone := c.Expire(start)
 		if !test.unmet {
 			if gone != nil {
-				t.Errorf("%s: %+v", name, gone)
+				t.Errorf("%s: expired: got %+v, want none", name, gone)
 			}
 			continue
 		}
 		if len(gone) != 1 || gone[0].Pod.UID != "big" || gone[0].Node != "n" || !gone[0].Ours || gone[0].Unmet == nil || gone[0].Unmet.Reason != "no capacity (1700m missing)" {
-			t.Errorf("%s: %+v: want that of big", name, gone)
+			t.Errorf("%s: expired: got %+v, want big", name, gone)
 			continue
 		}
-		wants(t, c, "n", whole, "")
+		wantRefusal(t, c, "n", whole, "")
 		if again := c.Expire(start); again != nil || c.Totals() != (Totals{Reporting: 1}) {
-			t.Errorf("%s: again: %+v, %+v", name, again, c.Totals())
+			t.Errorf("%s: second Expire: got %+v, %+v; want only a report", name, again, c.Totals())
 		}
-		c.Bound("n", accepted(t, big, 40, true), start) // its kubelet goes on trying
-		wants(t, c, "n", whole, "")
+		c.Bound("n", accepted(t, big, 40, true), start) // the kubelet tries again
+		wantRefusal(t, c, "n", whole, "")
 		end(t, agent, pod(t, "foreign", sensitive("app", 49200)))
 		create(t, agent, big) // and succeeds
 		c.Report("n", 50, reportOf(t, agent), start)
-		wants(t, c, "n", pod(t, "rest", sensitive("app", 47500)), "")
-		wants(t, c, "n", pod(t, "much", sensitive("app", 48000)), "no capacity (500m missing)")
-		c.Report("n", 51, newNode(t, "pack:2 numa:1 core:32", hybrid.Options{MinShared: 500}), start) // the node has been started again
-		wants(t, c, "n", pod(t, "much", sensitive("app", 48000)), "no capacity (500m missing)")
+		wantRefusal(t, c, "n", pod(t, "rest", sensitive("app", 47500)), "")
+		wantRefusal(t, c, "n", pod(t, "much", sensitive("app", 48000)), "no capacity (500m missing)")
+		c.Report("n", 51, newNode(t, "pack:2 numa:1 core:32", hybrid.Options{MinShared: 500}), start) // the node has rebooted
+		wantRefusal(t, c, "n", pod(t, "much", sensitive("app", 48000)), "no capacity (500m missing)")
 	}
 }
 
-// TestUnmetOfOthers: reservations of other schedulers, and of pods that are not bound, last until they expire.
-func TestUnmetOfOthers(t *testing.T) {
+// TestUnmetForeignPods: pods of other schedulers and pods that are not bound are never unmet. Their
+// reservations and holds last until the timeout.
+func TestUnmetForeignPods(t *testing.T) {
 	c := New(patience)
 	agent := newNode(t, "core:4", hybrid.Options{})
 	c.Report("n", 1, reportOf(t, agent), start)
@@ -174,12 +176,13 @@ func TestUnmetOfOthers(t *testing.T) {
 	c.Bound("n", other, start)
 	c.Report("n", 3, reportOf(t, agent), start)
 	if gone := c.Expire(start.Add(time.Minute)); gone != nil || c.HeldOn("high") != "n" {
-		t.Errorf("%+v", gone)
+		t.Errorf("got expired %+v, held on %q; want none expired, held on n", gone, c.HeldOn("high"))
 	}
 }
 
-// TestMissedIsNotUnmet: a container that a report lacks after a reboot of its node has time until the next report.
-func TestMissedIsNotUnmet(t *testing.T) {
+// TestMissingIsNotUnmet: after a reboot, a foreign container takes the CPUs of a reported pod. The
+// reservation of the pod ends with the second report without it, not with the first.
+func TestMissingIsNotUnmet(t *testing.T) {
 	c := New(patience)
 	agent := newNode(t, "core:4", hybrid.Options{})
 	c.Report("n", 1, reportOf(t, agent), start)
@@ -189,19 +192,19 @@ func TestMissedIsNotUnmet(t *testing.T) {
 	c.Bound("n", accepted(t, web, 2, false), start)
 	c.Report("n", 3, reportOf(t, agent), start)
 	end(t, agent, web)
-	create(t, agent, pod(t, "foreign", sensitive("app", 2000))) // it was faster
+	create(t, agent, pod(t, "foreign", sensitive("app", 2000))) // starts before web restarts
 	c.Report("n", 4, reportOf(t, agent), start)
 	if gone := c.Expire(start); gone != nil {
-		t.Errorf("%+v: too early", gone)
+		t.Errorf("expired with the first report: %+v", gone)
 	}
 	c.AcceptAnyVersion("n") // the cluster was restored from a backup
 	c.Report("n", 3, reportOf(t, agent), start)
 	if gone := c.Expire(start); len(gone) != 1 || gone[0].Unmet == nil {
-		t.Errorf("%+v: want web", gone)
+		t.Errorf("expired: got %+v, want web", gone)
 	}
 }
 
-// TestHeldIsNotUnmet: CPUs held for a pod that is not bound do not count against a bound pod.
+// TestHeldIsNotUnmet: a bound pod is not unmet if only CPUs that are held for a pending pod are missing.
 func TestHeldIsNotUnmet(t *testing.T) {
 	c := New(patience)
 	agent := newNode(t, "core:4", hybrid.Options{})
@@ -213,18 +216,19 @@ func TestHeldIsNotUnmet(t *testing.T) {
 	if r := c.HoldFor("n", high, nil, start); r != errAwaitingReport {
 		t.Fatal(r)
 	}
-	web := pod(t, "web", sensitive("app", 3000)) // placed before this scheduler was started
+	web := pod(t, "web", sensitive("app", 3000)) // bound before a restart of the scheduler
 	web.Planned, web.Accepted, web.Failed = true, 1, true
 	c.Bound("n", web, start)
 	if got := c.Totals(); got.Blocked != 1 {
-		t.Fatalf("%+v", got)
+		t.Fatalf("got %+v, want a blocked pod", got)
 	}
 	if gone := c.Expire(start); gone != nil {
-		t.Errorf("%+v: there is room when low has left", gone)
+		t.Errorf("got expired %+v, want none: web fits after low has ended", gone)
 	}
 }
 
-// TestClaimStays: a pod placed beside a blocked pod does not reduce the CPUs that the blocked pod could have at once.
+// TestClaimStays: a pod that is placed beside a blocked pod does not reduce the CPU time that the blocked pod
+// claims.
 func TestClaimStays(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		options := hybrid.Options{MinShared: hybrid.Milli(rapid.SampledFrom([]int{0, 300}).Draw(rt, "minShared"))}
@@ -246,21 +250,21 @@ func TestClaimStays(t *testing.T) {
 		c.Report("n", 2, reportOf(t, agent), start)
 		n := c.lookup("n")
 		if !n.isBlocked() {
-			rt.Skip("there is room")
+			rt.Skip("the node is not blocked")
 		}
 		before := claimed(n, big)
 		for range 6 {
 			p := w.draw(rt)
 			fits := c.Fits("n", p)
 			if fits == errWaiting && mustFit(n, p) != nil {
-				rt.Fatalf("%v waits, and has no room without the claims either", p.Lasting())
+				rt.Fatalf("%v waits for claimed CPUs, but does not fit without the claims", p.Lasting())
 			}
 			if _, refusal := c.Reserve("n", p, start); (refusal == nil) != (fits == nil) {
 				rt.Fatalf("Fits returns %v, Reserve %v", fits, refusal)
 			}
 			n.rebuild()
 			if now := claimed(n, big); now < before {
-				rt.Fatalf("%v left, %v before", now, before)
+				rt.Fatalf("claimed CPU time shrinks from %v to %v", before, now)
 			}
 		}
 	})

@@ -22,12 +22,13 @@ func TestFormatCPUs(t *testing.T) {
 	} {
 		own := cpuset.MustParse(f.own)
 		if got := FormatCPUs(own, f.fractions); got != want {
-			t.Errorf("%v %v: %q, want %q", own, f.fractions, got, want)
+			t.Errorf("%v %v: got %q, want %q", own, f.fractions, got, want)
 		}
 	}
 }
 
-// TestParseCPUs: a written list parses to the same set, and other texts are refused.
+// TestParseCPUs: the output of FormatCPUs parses to the same CPUs and fractions, and ParseCPUs refuses other
+// texts.
 func TestParseCPUs(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		var own cpuset.Set
@@ -48,7 +49,7 @@ func TestParseCPUs(t *testing.T) {
 	})
 	for _, bad := range []string{",", "0,", "0,0", "0,0:500m", "7:500m,7:1m", "7:", "7:0", "7:1", "7:1000m", "7-8:500m", ":500m", "x", "0 1", "7:500m:1", "1024"} {
 		if own, fractions, err := ParseCPUs(bad); err == nil {
-			t.Errorf("%q is taken for %v %v", bad, own, fractions)
+			t.Errorf("%q: got %v %v, want an error", bad, own, fractions)
 		}
 	}
 }

@@ -13,10 +13,10 @@ import (
 	"github.com/candor-project/candor/topology"
 )
 
-// uid is the UID of the n-th pod.
+// uid returns the UID of pod n.
 func uid(n int) string { return fmt.Sprintf("3f0c9a9e-7a55-4d4b-8b2e-%012d", n) }
 
-// parse is a machine that is written down.
+// parse returns the machine of a description.
 func parse(t rapid.TB, description string) *topology.Machine {
 	m, err := topology.Parse(description)
 	if err != nil {
@@ -25,7 +25,7 @@ func parse(t rapid.TB, description string) *topology.Machine {
 	return m
 }
 
-// newNode is a node with containers; those without room are left out.
+// newNode returns a node with the requested containers. It omits containers that do not fit.
 func newNode(t rapid.TB, m *topology.Machine, o hybrid.Options, requests ...hybrid.Request) *hybrid.Node {
 	n, err := hybrid.NewNode(m, o)
 	if err != nil {
@@ -41,7 +41,7 @@ func newNode(t rapid.TB, m *topology.Machine, o hybrid.Options, requests ...hybr
 	return n
 }
 
-// report is a node's report as it comes out of a cluster.
+// report returns the report of a node after its conversion to JSON and back.
 func report(t rapid.TB, n *hybrid.Node) *v1alpha1.NodeCPUStatus {
 	s := Status(n, HolderOf)
 	s.Counter = 1
@@ -63,7 +63,7 @@ func text(n *hybrid.Node) string {
 		n.Usable(), p.Exclusive, p.Fractional, p.Shared, n.Shared(), o.MinShared, o.Algorithm, o.Moves, o.RescueMoves, n.Grants())
 }
 
-// drawMachine draws a machine of at most 64 CPUs; some have CPUs that are offline, isolated or slow.
+// drawMachine draws a machine of at most 64 CPUs. Some machines have offline, isolated or slow CPUs.
 func drawMachine(t *rapid.T) *topology.Machine {
 	m := parse(t, fmt.Sprintf("pack:%d numa:%d %score:%d pu:%d",
 		rapid.IntRange(1, 2).Draw(t, "sockets"), rapid.IntRange(1, 2).Draw(t, "numa"),
@@ -96,7 +96,7 @@ func drawSubset(t *rapid.T, label string, of cpuset.Set) (some cpuset.Set) {
 	return some
 }
 
-// drawOptions draws options that leave a CPU.
+// drawOptions draws options with at least one usable CPU.
 func drawOptions(t *rapid.T, m *topology.Machine) hybrid.Options {
 	first := m.Online.Minus(m.Isolated).Lowest(1)
 	o := hybrid.Options{
@@ -111,7 +111,7 @@ func drawOptions(t *rapid.T, m *topology.Machine) hybrid.Options {
 	return o
 }
 
-// drawRequest draws a request of any kind.
+// drawRequest draws a request of either class, with a random policy, topology policy, limit and guarantee.
 func drawRequest(t *rapid.T, id string) hybrid.Request {
 	r := hybrid.Request{
 		ID:        id,
@@ -120,8 +120,8 @@ func drawRequest(t *rapid.T, id string) hybrid.Request {
 		Limit:     hybrid.Milli(rapid.SampledFrom([]int{10, 333, 500, 750, 1000, 1500, 2000, 3500}).Draw(t, "limit")),
 		Immovable: rapid.IntRange(0, 9).Draw(t, "immovable") == 0,
 	}
-	if rapid.IntRange(0, 2).Draw(t, "wishing") == 0 {
-		r.Topology = hybrid.TopologyPolicy(rapid.IntRange(0, int(hybrid.NoTopology)).Draw(t, "wish"))
+	if rapid.IntRange(0, 2).Draw(t, "has topology") == 0 {
+		r.Topology = hybrid.TopologyPolicy(rapid.IntRange(0, int(hybrid.NoTopology)).Draw(t, "topology"))
 	}
 	if r.Class == hybrid.Flexible {
 		switch rapid.IntRange(0, 3).Draw(t, "guarantee") {
@@ -145,11 +145,11 @@ func step(t rapid.TB, n *hybrid.Node, release bool, r hybrid.Request) string {
 	if err != nil {
 		return err.Error()
 	}
-	said := fmt.Sprintf("%+v %+v %d %v\n", plan.Grant, plan.Others, plan.Moves, plan.Shared)
+	result := fmt.Sprintf("%+v %+v %d %v\n", plan.Grant, plan.Others, plan.Moves, plan.Shared)
 	if err := n.Commit(plan); err != nil {
 		t.Fatal(err)
 	}
-	return said + text(n)
+	return result + text(n)
 }
 
 // drawStep draws an operation on a node.
@@ -161,7 +161,7 @@ func drawStep(t *rapid.T, n *hybrid.Node, i int) (release bool, r hybrid.Request
 	return false, drawRequest(t, Holder{Pod: uid(i), Container: "web"}.ID())
 }
 
-// mixed is a node of 64 CPUs with so many pods, as they come: two in five are sensitive.
+// mixed returns a node of 64 CPUs with this number of pods. Two of five pods are sensitive.
 func mixed(t testing.TB, pods int) *hybrid.Node {
 	n := newNode(t, parse(t, "pack:2 numa:1 l3:4 core:4 pu:2"), hybrid.Options{MinShared: 500})
 	names := []string{"app", "web-frontend", "worker", "istio-proxy", "metrics-agent"}
@@ -171,11 +171,11 @@ func mixed(t testing.TB, pods int) *hybrid.Node {
 			r.Class, r.Limit, r.Guarantee, r.Policy = hybrid.Sensitive, hybrid.Milli(250+50*(i%8)), 0, hybrid.Strict
 		}
 		if step(t, n, false, r) == "" {
-			t.Fatal("nothing came of it")
+			t.Fatal("the step has no result")
 		}
 	}
 	if got := len(n.Grants()); got != pods {
-		t.Fatalf("%d of %d pods have room", got, pods)
+		t.Fatalf("%d of %d pods fit, want all", got, pods)
 	}
 	return n
 }

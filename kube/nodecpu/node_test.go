@@ -13,7 +13,8 @@ import (
 	"github.com/candor-project/candor/kube/v1alpha1"
 )
 
-// TestRoundTrip: a node that is restored from a report equals the reporting node, and makes the same decisions.
+// TestRoundTrip: a node that is restored from a report equals the reporting node, and returns the same
+// results for further operations.
 func TestRoundTrip(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		m := drawMachine(rt)
@@ -21,29 +22,29 @@ func TestRoundTrip(t *testing.T) {
 		if _, err := hybrid.NewNode(m, o); err != nil {
 			rt.Skip(err)
 		}
-		here := newNode(rt, m, o)
+		source := newNode(rt, m, o)
 		for i := range rapid.IntRange(0, 25).Draw(rt, "operations") {
-			release, r := drawStep(rt, here, i)
-			step(rt, here, release, r)
+			release, r := drawStep(rt, source, i)
+			step(rt, source, release, r)
 		}
-		told := report(rt, here)
-		there, err := Node(told)
+		reported := report(rt, source)
+		restored, err := Node(reported)
 		if err != nil {
-			rt.Fatalf("%v\n%s", err, text(here))
+			rt.Fatalf("%v\n%s", err, text(source))
 		}
-		if again := report(rt, there); fmt.Sprint(again) != fmt.Sprint(told) {
-			rt.Fatalf("report\n%+v\nreported again\n%+v", told, again)
+		if again := report(rt, restored); fmt.Sprint(again) != fmt.Sprint(reported) {
+			rt.Fatalf("report of the source\n%+v\nreport of the restored node\n%+v", reported, again)
 		}
 		for i := range 8 {
-			release, r := drawStep(rt, here, 100+i)
-			if got, want := step(rt, there, release, r), step(rt, here, release, r); got != want {
-				rt.Fatalf("release %v %+v\nthere %s\nhere %s\nreport %+v", release, r, got, want, told)
+			release, r := drawStep(rt, source, 100+i)
+			if got, want := step(rt, restored, release, r), step(rt, source, release, r); got != want {
+				rt.Fatalf("release %v %+v\nrestored node %s\nsource %s\nreport %+v", release, r, got, want, reported)
 			}
 		}
 	})
 }
 
-// TestLost: a lost CPU of a grant is in the report, and in the node that is restored from the report.
+// TestLost: a grant lost a CPU that went offline. The report and the restored node contain the lost CPU.
 func TestLost(t *testing.T) {
 	requests := []hybrid.Request{{ID: uid(1) + "/web", Limit: 2000}, {ID: uid(2) + "/db", Limit: 1500}}
 	before := newNode(t, parse(t, "core:4 pu:1"), hybrid.Options{}, requests...)
@@ -55,23 +56,22 @@ func TestLost(t *testing.T) {
 	if err := m.Validate(); err != nil {
 		t.Fatal(err)
 	}
-	here := newNode(t, m, hybrid.Options{})
-	if err := here.Restore(before.Grants()); err != nil {
+	source := newNode(t, m, hybrid.Options{})
+	if err := source.Restore(before.Grants()); err != nil {
 		t.Fatal(err)
 	}
-	told := report(t, here)
-	there, err := Node(told)
+	restored, err := Node(report(t, source))
 	if err != nil {
 		t.Fatal(err)
 	}
-	if text(there) != text(here) || !strings.Contains(text(here), "Lost:3") {
-		t.Errorf("there %s\nhere %s", text(there), text(here))
+	if text(restored) != text(source) || !strings.Contains(text(source), "Lost:3") {
+		t.Errorf("restored node %s\nsource %s", text(restored), text(source))
 	}
 }
 
-// TestBadReports: a report that no agent writes is refused in one line.
-func TestBadReports(t *testing.T) {
-	for want, spoil := range map[string]func(*v1alpha1.NodeCPUStatus){
+// TestInvalidReports: Node refuses a report that no agent writes, with an error of a single line.
+func TestInvalidReports(t *testing.T) {
+	for want, change := range map[string]func(*v1alpha1.NodeCPUStatus){
 		"no report yet":             func(s *v1alpha1.NodeCPUStatus) { *s = v1alpha1.NodeCPUStatus{} },
 		"machine: no online CPU":    func(s *v1alpha1.NodeCPUStatus) { s.Machine.Online = "" },
 		"machine: online: CPU list": func(s *v1alpha1.NodeCPUStatus) { s.Machine.Online = "0-9999" },
@@ -136,10 +136,10 @@ func TestBadReports(t *testing.T) {
 		if _, err := Node(s); err != nil {
 			t.Fatal(err)
 		}
-		spoil(s)
+		change(s)
 		_, err := Node(s)
 		if err == nil || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "\n") || len(err.Error()) > 300 {
-			t.Errorf("%v; want %q", err, want)
+			t.Errorf("got %v, want %q", err, want)
 		}
 		if !errors.Is(err, ErrBadReport) && !errors.Is(err, ErrNoReport) {
 			t.Errorf("%v is neither ErrBadReport nor ErrNoReport", err)
@@ -147,7 +147,7 @@ func TestBadReports(t *testing.T) {
 	}
 }
 
-// TestSize: a report of 250 pods, with the fields that the API server adds, has at most 30 KiB.
+// TestSize: a report of 250 pods has at most 30 KiB, with the metadata that the API server adds.
 func TestSize(t *testing.T) {
 	s := Status(mixed(t, 250), HolderOf)
 	data, err := json.Marshal(v1alpha1.NodeCPU{Status: s})
@@ -157,11 +157,12 @@ func TestSize(t *testing.T) {
 	const metadata = 1 << 10
 	t.Logf("%d bytes", len(data))
 	if len(data)+metadata > 30<<10 {
-		t.Errorf("%d bytes and %d of metadata: want %d at most", len(data), metadata, 30<<10)
+		t.Errorf("got %d bytes and %d bytes of metadata, want at most %d", len(data), metadata, 30<<10)
 	}
 }
 
-// FuzzNode: an accepted report is equal to the report of the node that is restored from it.
+// FuzzNode: if Node accepts a report, the restored node equals the node of its report. An error is a single
+// line.
 func FuzzNode(f *testing.F) {
 	for _, pods := range []int{0, 3, 10} {
 		s := Status(mixed(f, pods), HolderOf)
@@ -180,17 +181,17 @@ func FuzzNode(f *testing.F) {
 		n, err := Node(&s)
 		if err != nil {
 			if strings.ContainsAny(err.Error(), "\n\r") {
-				t.Errorf("more than one line: %q", err)
+				t.Errorf("error of more than one line: %q", err)
 			}
 			return
 		}
 		once := report(t, n)
 		again, err := Node(once)
 		if err != nil {
-			t.Fatalf("%v\nof %+v\ntold as %+v", err, s, once)
+			t.Fatalf("%v\ninput %+v\nreport %+v", err, s, once)
 		}
 		if text(again) != text(n) {
-			t.Errorf("%s\ntold again: %s", text(n), text(again))
+			t.Errorf("node %s\nrestored from its report %s", text(n), text(again))
 		}
 		step(t, n, false, hybrid.Request{ID: "one more", Limit: 1500})
 	})

@@ -9,8 +9,8 @@ import (
 	"github.com/candor-project/candor/kube/v1alpha1"
 )
 
-// TestReportOfFirstVersion: a report of version 0.1.0 keeps its meaning, because agents are older than the scheduler
-// during an upgrade of a cluster. Do not update the file.
+// TestReportOfFirstVersion reads a report of version 0.1.0. During an upgrade of a cluster, agents can be
+// older than the scheduler. Do not update the file.
 func TestReportOfFirstVersion(t *testing.T) {
 	text, err := os.ReadFile("testdata/report-0.1.0.json")
 	if err != nil {
@@ -40,7 +40,7 @@ func TestReportOfFirstVersion(t *testing.T) {
 		want.request.ID = id
 		g, isThere := n.Grant(id)
 		if !isThere || g.Request != want.request || FormatCPUs(g.Exclusive, g.Fractions) != want.cpus {
-			t.Errorf("%s: %+v, want %+v on CPUs %q", id, g, want.request, want.cpus)
+			t.Errorf("%s: got %+v, want %+v on CPUs %q", id, g, want.request, want.cpus)
 		}
 	}
 }

@@ -23,7 +23,7 @@ spec:
 		t.Errorf("%v\n%s\nwant\n%s", err, text, want)
 	}
 	if !IsManifest(text) || IsManifest([]byte("kind: Deployment\n")) || IsManifest(nil) || IsManifest([]byte("kind: [")) {
-		t.Error("a profile is not known as such, or something else is")
+		t.Error("IsManifest refuses a profile or accepts another text")
 	}
 	for want, m := range map[string]func() ([]byte, error){
 		"name of a CPUProfile": func() ([]byte, error) { return Manifest("a_b", nil, []string{"*"}, "flexible") },
@@ -33,7 +33,7 @@ spec:
 		"class":                func() ([]byte, error) { return Manifest("a", nil, []string{"*"}, "best") },
 	} {
 		if _, err := m(); err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("%v; want %q", err, want)
+			t.Errorf("got %v, want %q", err, want)
 		}
 	}
 }

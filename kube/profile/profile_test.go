@@ -32,7 +32,8 @@ func selector(labels map[string]string) *v1alpha1.PodSelector {
 	return s
 }
 
-// TestOrder: all five places set a value. The test removes them one by one, and each time the next place decides.
+// TestOrder sets a value in all five places and removes the places in order. Each time, the next place
+// decides.
 func TestOrder(t *testing.T) {
 	pod := &Pod{Labels: map[string]string{"app": "web"}, Annotations: map[string]string{
 		kube.ContainerKey("topology", "app"): "single-numa", kube.PodKey("topology"): "single-l3", "other.example/x": "y",
@@ -56,30 +57,31 @@ func TestOrder(t *testing.T) {
 			t.Fatalf("%+v, %v; want %q", r, err, step.want)
 		}
 		if got := r.Settings.Topology; (got == nil) != (step.want == "") || got != nil && got.String() != step.want {
-			t.Errorf("read as %v, want %q", got, step.want)
+			t.Errorf("got setting %v, want %q", got, step.want)
 		}
 		step.then()
 	}
 }
 
-// TestSettingsResolveSeparately: each setting is resolved separately: one place can set the class and another the policy.
+// TestSettingsResolveSeparately: each setting is resolved separately. The pod can set the class, and a
+// profile the policy.
 func TestSettingsResolveSeparately(t *testing.T) {
 	pod := &Pod{Labels: map[string]string{"app": "web"}, Annotations: map[string]string{kube.PodKey("class"): "sensitive"}}
 	profiles := []Profile{mustRead(t, "a", v1alpha1.CPUProfileSpec{Selector: &v1alpha1.PodSelector{}, Class: "flexible", Policy: "best-effort"})}
 	r, err := Resolve(pod, Container{Name: "app"}, profiles, Values{"view": "affinity", "policy": "strict"}, Values{"period": "20ms"})
 	want := Values{"class": "sensitive", "policy": "best-effort", "view": "affinity", "period": "20ms"}
 	if err != nil || !maps.Equal(r.Values, want) || len(r.Conflicts) > 0 {
-		t.Errorf("%v %v %v; want %v", r.Values, r.Conflicts, err, want)
+		t.Errorf("got %v, conflicts %v, %v; want %v", r.Values, r.Conflicts, err, want)
 	}
 }
 
-func TestWhoIsMeant(t *testing.T) {
+func TestSelection(t *testing.T) {
 	web := selector(map[string]string{"app": "web"})
 	notOld := &v1alpha1.PodSelector{MatchExpressions: []v1alpha1.PodSelectorRequirement{{Key: "age", Operator: metav1.LabelSelectorOpNotIn, Values: []string{"old"}}}}
 	for _, c := range []struct {
 		selector *v1alpha1.PodSelector
 		images   []string
-		labels   string // of app
+		label    string // value of the pod's label app
 		image    string
 		want     bool
 	}{
@@ -101,16 +103,16 @@ func TestWhoIsMeant(t *testing.T) {
 		{&v1alpha1.PodSelector{}, nil, "db", "x", true},
 	} {
 		p := mustRead(t, "p", v1alpha1.CPUProfileSpec{Selector: c.selector, Images: c.images, Class: "sensitive"})
-		pod := &Pod{Labels: map[string]string{"app": c.labels}}
+		pod := &Pod{Labels: map[string]string{"app": c.label}}
 		r, err := Resolve(pod, Container{Name: "app", Image: c.image}, []Profile{p}, nil, nil)
 		if got := r.Values["class"] == "sensitive"; err != nil || got != c.want {
-			t.Errorf("%v %v: %q in a pod of %s: %v, %v; want %v", c.selector, c.images, c.image, c.labels, got, err, c.want)
+			t.Errorf("%v %v: image %q in a pod with app=%s: got %v, %v; want %v", c.selector, c.images, c.image, c.label, got, err, c.want)
 		}
 	}
 }
 
-// TestConflicts: of two profiles with different values the stricter value wins, in any order of the profiles, and a
-// line reports the conflict.
+// TestConflicts: if profiles have different values, the strictest value wins in any order of the profiles,
+// and a line reports the conflict. An annotation of the pod avoids the conflict.
 func TestConflicts(t *testing.T) {
 	all := &v1alpha1.PodSelector{}
 	a := mustRead(t, "a", v1alpha1.CPUProfileSpec{Selector: all, Class: "flexible", Topology: "single-l3"})
@@ -123,17 +125,17 @@ func TestConflicts(t *testing.T) {
 	for _, profiles := range [][]Profile{{a, b, c}, {c, b, a}, {b, a, c}} {
 		r, err := Resolve(&Pod{}, Container{Name: "app"}, profiles, nil, nil)
 		if err != nil || !maps.Equal(r.Values, Values{"class": "sensitive", "policy": "strict", "topology": "single-l3"}) || !slices.Equal(r.Conflicts, want) {
-			t.Errorf("%v %q %v", r.Values, r.Conflicts, err)
+			t.Errorf("got %v, conflicts %q, %v; want conflicts %q", r.Values, r.Conflicts, err, want)
 		}
 	}
-	said := &Pod{Annotations: map[string]string{kube.PodKey("class"): "flexible"}}
-	r, err := Resolve(said, Container{Name: "app"}, []Profile{a, b}, nil, nil)
+	annotated := &Pod{Annotations: map[string]string{kube.PodKey("class"): "flexible"}}
+	r, err := Resolve(annotated, Container{Name: "app"}, []Profile{a, b}, nil, nil)
 	if err != nil || r.Values["class"] != "flexible" || len(r.Conflicts) > 0 {
-		t.Errorf("the pod has the value: %v %q %v", r.Values, r.Conflicts, err)
+		t.Errorf("with an annotation: got %v, conflicts %q, %v; want flexible without a conflict", r.Values, r.Conflicts, err)
 	}
 }
 
-// TestStrictness: the order of strictness has each value that a profile accepts, and no other value.
+// TestStrictness: the order of strictness contains exactly the values that a profile accepts.
 func TestStrictness(t *testing.T) {
 	for _, name := range settingNames {
 		for _, value := range strictness[name] {
@@ -143,17 +145,17 @@ func TestStrictness(t *testing.T) {
 		}
 		_, err := (Values{name: "?"}).settings()
 		if err == nil {
-			t.Fatalf("%s: anything is taken", name)
+			t.Fatalf("%s: the value \"?\" is accepted", name)
 		}
 		for _, value := range strictness[name] {
 			if !strings.Contains(err.Error(), value) {
-				t.Errorf("%s: %v: does not have %q", name, err, value)
+				t.Errorf("%s: error %q does not list %q", name, err, value)
 			}
 		}
 	}
 }
 
-func TestBadProfiles(t *testing.T) {
+func TestInvalidProfiles(t *testing.T) {
 	all := &v1alpha1.PodSelector{}
 	for want, spec := range map[string]v1alpha1.CPUProfileSpec{
 		"must have a selector of pods, patterns of images, or both": {Class: "sensitive"},
@@ -167,7 +169,7 @@ func TestBadProfiles(t *testing.T) {
 	} {
 		_, err := Read(&v1alpha1.CPUProfile{ObjectMeta: metav1.ObjectMeta{Name: "p"}, Spec: spec})
 		if err == nil || !strings.Contains(err.Error(), want) || !strings.HasPrefix(err.Error(), `CPUProfile "p": `) || strings.Contains(err.Error(), "\n") {
-			t.Errorf("%v; want %q", err, want)
+			t.Errorf("got %v, want %q", err, want)
 		}
 	}
 }
@@ -175,30 +177,31 @@ func TestBadProfiles(t *testing.T) {
 func TestNamespace(t *testing.T) {
 	v, err := Namespace(map[string]string{"candor.dev/class": "sensitive", "kubernetes.io/metadata.name": "spark"})
 	if err != nil || !maps.Equal(v, Values{"class": "sensitive"}) {
-		t.Errorf("%v, %v", v, err)
+		t.Errorf("got %v, %v; want class sensitive", v, err)
 	}
 	for label, want := range map[string]string{"candor.dev/klass": "unknown setting", "class.candor.dev/web": "single container"} {
 		if v, err := Namespace(map[string]string{label: "sensitive"}); err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("%s: %v, %v; want %q", label, v, err, want)
+			t.Errorf("%s: got %v, %v; want %q", label, v, err, want)
 		}
 	}
 }
 
-func TestBadAnnotations(t *testing.T) {
+func TestInvalidAnnotation(t *testing.T) {
 	r, err := Resolve(&Pod{Annotations: map[string]string{"candor.dev/class": "best"}}, Container{Name: "app"}, nil, nil, nil)
 	if err == nil || !strings.Contains(err.Error(), "annotation candor.dev/class") {
-		t.Errorf("%+v, %v", r, err)
+		t.Errorf("got %+v, %v; want an error about annotation candor.dev/class", r, err)
 	}
 }
 
-// TestAnyPlaces: for random places, each resolved value comes from a place, the order of the profiles has no effect,
-// and a conflict is reported exactly if effective profiles differ.
-func TestAnyPlaces(t *testing.T) {
+// TestRandomPlaces sets random values in the annotations, the profiles and the namespace. The first place
+// that sets a value decides, and the order of the profiles has no effect. A conflict is reported exactly if
+// the profiles decide and differ.
+func TestRandomPlaces(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
-		draw := func(what string) Values {
+		draw := func(place string) Values {
 			v := Values{}
 			for _, name := range []string{"class", "policy", "topology", "view"} {
-				if rapid.Bool().Draw(rt, what) {
+				if rapid.Bool().Draw(rt, place) {
 					v[name] = rapid.SampledFrom(strictness[name]).Draw(rt, name)
 				}
 			}
@@ -224,7 +227,7 @@ func TestAnyPlaces(t *testing.T) {
 		slices.Reverse(profiles)
 		again, _ := Resolve(&Pod{Annotations: annotations}, Container{Name: "c"}, profiles, namespace, nil)
 		if !maps.Equal(r.Values, again.Values) || !slices.Equal(r.Conflicts, again.Conflicts) {
-			rt.Fatalf("%v %q, and in another order %v %q", r.Values, r.Conflicts, again.Values, again.Conflicts)
+			rt.Fatalf("got %v, conflicts %q; in reverse order %v, conflicts %q", r.Values, r.Conflicts, again.Values, again.Conflicts)
 		}
 		conflicts := 0
 		for _, name := range []string{"class", "policy", "topology", "view"} {
@@ -239,32 +242,33 @@ func TestAnyPlaces(t *testing.T) {
 				conflicts++
 			}
 			if r.Values[name] != want {
-				rt.Fatalf("%s: %q, want %q", name, r.Values[name], want)
+				rt.Fatalf("%s: got %q, want %q", name, r.Values[name], want)
 			}
 		}
 		if len(r.Conflicts) != conflicts {
-			rt.Fatalf("%q, want %d", r.Conflicts, conflicts)
+			rt.Fatalf("got conflicts %q, want %d", r.Conflicts, conflicts)
 		}
 	})
 }
 
 // oracle returns the strictest value of a setting in the profiles, and whether the profiles differ.
 func oracle(name string, profiles []Profile) (value string, differ bool) {
-	said := map[string]bool{}
+	values := map[string]bool{}
 	for _, p := range profiles {
 		if v := p.values[name]; v != "" {
-			said[v] = true
+			values[v] = true
 		}
 	}
 	for _, v := range strictness[name] {
-		if said[v] {
-			return v, len(said) > 1
+		if values[v] {
+			return v, len(values) > 1
 		}
 	}
 	return "", false
 }
 
-// FuzzProfile: any profile is accepted, or refused with an error of one line.
+// FuzzProfile: Read accepts a profile or returns an error of a single line. An accepted profile sets values
+// exactly for the containers that it applies to.
 func FuzzProfile(f *testing.F) {
 	f.Add([]byte(`{"selector":{"matchLabels":{"app":"web"}},"class":"sensitive","policy":"strict"}`), "app", "web", "nginx:1")
 	f.Add([]byte(`{"images":["*/spark/*","a*b*c"],"topology":"single-l3"}`), "", "", "x/spark/y")
@@ -277,17 +281,17 @@ func FuzzProfile(f *testing.F) {
 		p, err := Read(&v1alpha1.CPUProfile{ObjectMeta: metav1.ObjectMeta{Name: "p"}, Spec: spec})
 		if err != nil {
 			if strings.ContainsAny(err.Error(), "\n\r") {
-				t.Errorf("more than one line: %q", err)
+				t.Errorf("error of more than one line: %q", err)
 			}
 			return
 		}
 		pod := &Pod{Labels: map[string]string{label: value}}
 		r, err := Resolve(pod, Container{Name: "c", Image: image}, []Profile{p}, nil, nil)
 		if err != nil || len(r.Conflicts) > 0 {
-			t.Errorf("%s: %v %q", data, err, r.Conflicts)
+			t.Errorf("%s: got %v, conflicts %q; want none", data, err, r.Conflicts)
 		}
-		if meant := len(r.Values) > 0; meant != p.appliesTo(pod, Container{Image: image}) {
-			t.Errorf("%s: means it: %v, says %v", data, !meant, r.Values)
+		if isSet := len(r.Values) > 0; isSet != p.appliesTo(pod, Container{Image: image}) {
+			t.Errorf("%s: applies to the container: %v, but the values are %v", data, !isSet, r.Values)
 		}
 	})
 }

@@ -17,7 +17,7 @@ import (
 	"github.com/candor-project/candor/metrics"
 )
 
-// newTestClient is a client by a kubeconfig.
+// newTestClient returns the client of a publisher with this kubeconfig.
 func newTestClient(t *testing.T, kubeconfig string) *client {
 	t.Helper()
 	file := apitest.Write(t, t.TempDir(), "kubeconfig", kubeconfig)
@@ -28,8 +28,9 @@ func newTestClient(t *testing.T, kubeconfig string) *client {
 	return p.api.(*client)
 }
 
-// TestAnswers: for any answer of the server, the reason is a documented label.
-func TestAnswers(t *testing.T) {
+// TestFailureReasons: each failed response of the server maps to a documented reason, and its error is a
+// single line.
+func TestFailureReasons(t *testing.T) {
 	var code int
 	var text string
 	s := apitest.Serve(t, func(w http.ResponseWriter, _ *http.Request) {
@@ -49,7 +50,7 @@ func TestAnswers(t *testing.T) {
 		{401, status("Unauthorized"), metrics.Forbidden},
 		{409, status("Conflict"), metrics.Conflict},
 		{422, status("Invalid"), metrics.Invalid},
-		{404, status("NotFound"), metrics.Invalid}, // the node is not there, or the kind of object
+		{404, status("NotFound"), metrics.Invalid}, // no such Node, or the CRD is not installed
 		{404, "404 page not found\n", metrics.Invalid},
 		{429, status("TooManyRequests"), metrics.Unreachable},
 		{502, "<html>Bad Gateway</html>", metrics.Unreachable},
@@ -60,17 +61,17 @@ func TestAnswers(t *testing.T) {
 		code, text = c.code, c.text
 		_, err := k.get(t.Context())
 		if err == nil || reasonOf(err) != c.want || strings.Contains(err.Error(), "\n") {
-			t.Errorf("%d %s: %v", c.code, c.text, err)
+			t.Errorf("%d %s: got %v, want reason %v", c.code, c.text, err, c.want)
 		}
 	}
 	s.Close()
 	if _, err := k.get(t.Context()); err == nil || reasonOf(err) != metrics.Unreachable {
-		t.Errorf("without an answer: %v", err)
+		t.Errorf("without a response: got %v, want reason %v", err, metrics.Unreachable)
 	}
 }
 
-// TestAgentsAreUnattended: an agent refuses a kubeconfig with an interactive login, and sends its token only to a
-// server with a verified certificate.
+// TestAgentsAreUnattended: an agent refuses a kubeconfig with an interactive login, and sends its token only
+// to a server with a verified certificate.
 func TestAgentsAreUnattended(t *testing.T) {
 	for want, text := range map[string]string{
 		"an interactive login is not possible": apitest.Kubeconfig("https://a", "", "exec: {apiVersion: client.authentication.k8s.io/v1, command: login, interactiveMode: Never}"),
@@ -78,13 +79,13 @@ func TestAgentsAreUnattended(t *testing.T) {
 	} {
 		_, err := New(Options{Node: "node", Kubeconfig: apitest.Write(t, t.TempDir(), "kubeconfig", text)})
 		if err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("%v; want %q", err, want)
+			t.Errorf("got %v, want %q", err, want)
 		}
 	}
 }
 
-// TestObjectOfFormerNode: the publisher replaces the object of a former Node of the same name at once. The garbage
-// collector would delete it soon. Objects of other nodes stay.
+// TestObjectOfFormerNode: the publisher updates the owner of an object of a former Node with the same name.
+// Otherwise the garbage collector would delete the object.
 func TestObjectOfFormerNode(t *testing.T) {
 	node := metav1.OwnerReference{APIVersion: "v1", Kind: "Node", Name: "node", UID: "second"}
 	former := node
@@ -93,36 +94,36 @@ func TestObjectOfFormerNode(t *testing.T) {
 		owners []metav1.OwnerReference
 		writes int
 	}{
-		"of its Node":     {[]metav1.OwnerReference{node}, 0},
-		"of a former one": {[]metav1.OwnerReference{former}, 1},
-		"of both":         {[]metav1.OwnerReference{former, node}, 0},
-		"of none":         {nil, 1},
+		"current Node":            {[]metav1.OwnerReference{node}, 0},
+		"former Node":             {[]metav1.OwnerReference{former}, 1},
+		"former and current Node": {[]metav1.OwnerReference{former, node}, 0},
+		"no owner":                {nil, 1},
 	} {
 		object := v1alpha1.NodeCPU{ObjectMeta: metav1.ObjectMeta{Name: "node", ResourceVersion: "7", UID: "object", OwnerReferences: test.owners},
 			Status: v1alpha1.NodeCPUStatus{Counter: 60}}
 		writes := 0
 		s := apitest.Serve(t, func(w http.ResponseWriter, r *http.Request) {
-			var answer any = &object
+			var response any = &object
 			switch {
 			case r.URL.Path == "/api/v1/nodes/node":
-				answer = map[string]any{"metadata": map[string]any{"name": "node", "uid": node.UID}}
+				response = map[string]any{"metadata": map[string]any{"name": "node", "uid": node.UID}}
 			case r.Method == http.MethodPut:
 				writes++
 				written := v1alpha1.NodeCPU{}
 				if err := json.NewDecoder(r.Body).Decode(&written); err != nil || written.ResourceVersion != object.ResourceVersion || written.UID != object.UID {
-					t.Errorf("%s: %+v, %v: want the version that was read", name, written, err)
+					t.Errorf("%s: got %+v, %v; want the version and the UID of the read object", name, written, err)
 				}
 				object.OwnerReferences, object.ResourceVersion = written.OwnerReferences, "8"
 			}
-			if err := json.NewEncoder(w).Encode(answer); err != nil {
+			if err := json.NewEncoder(w).Encode(response); err != nil {
 				t.Error(err)
 			}
 		})
 		k := newTestClient(t, apitest.Kubeconfig(s.URL, apitest.Trust(s), "token: x"))
-		for range 2 { // the second time it is its Node's
+		for range 2 { // in the second round, the current Node owns the object
 			got, err := k.get(t.Context())
 			if err != nil || !slices.Contains(got.OwnerReferences, node) || got.Status.Counter != 60 || writes != test.writes {
-				t.Errorf("%s: %+v, %v, %d writes: want %d", name, got, err, writes, test.writes)
+				t.Errorf("%s: got %+v, %v, %d writes; want %d", name, got, err, writes, test.writes)
 			}
 		}
 		s.Close()

@@ -24,16 +24,16 @@ import (
 
 var nodeCPUs = schema.GroupResource{Group: "candor.dev", Resource: v1alpha1.NodeCPUs}
 
-// A cluster is a fake API server, because the faults of a real API server cannot be provoked. e2e/kubernetes tests
-// with a real API server.
+// A cluster is a fake API server, because a test cannot provoke the faults of a real API server.
+// e2e/kubernetes tests with a real API server.
 type cluster struct {
-	sync.Mutex // the test has it, but for the time that it lets go by
+	sync.Mutex // the test holds it except during after
 
 	object *v1alpha1.NodeCPU
-	fault  error        // of every call
-	lost   bool         // writes happen, and the answer does not come
-	older  bool         // drops fields of each object, as an older version does
-	cpu    hybrid.Milli // allocatable
+	fault  error        // result of each call, if non-nil
+	lost   bool         // writes succeed, but the response is lost
+	older  bool         // drop some fields of each object, as an older CRD does
+	cpu    hybrid.Milli // allocatable CPU of the Node
 	calls  int
 	writes []time.Time
 }
@@ -81,24 +81,24 @@ func (c *cluster) allocatable(context.Context) (hybrid.Milli, error) {
 	return c.cpu, c.fault
 }
 
-// A lab is a publisher of a node with its log.
+// A lab runs a publisher of a node. It holds the log and counts the calls of the publisher's listener.
 type lab struct {
 	t         *testing.T
 	cluster   cluster
 	node      *hybrid.Node
-	unread    error // the state cannot be read
+	unread    error // error of reading the state
 	log       bytes.Buffer
 	published int
-	fine      int // tries that did not fail
+	upToDate  int // attempts without an error
 	failed    map[metrics.Reason]int
 	*Publisher
 }
 
 func (l *lab) Reported()                   { l.published++ }
-func (l *lab) UpToDate()                   { l.fine++ }
+func (l *lab) UpToDate()                   { l.upToDate++ }
 func (l *lab) Unreported(r metrics.Reason) { l.failed[r]++ }
 
-// inLab runs a test in time of its own, beside a publisher.
+// inLab runs a test beside a publisher, with the fake clock of synctest.
 func inLab(t *testing.T, test func(*lab)) {
 	synctest.Test(t, func(t *testing.T) {
 		m, err := topology.Parse("core:4 pu:1")
@@ -129,7 +129,7 @@ func inLab(t *testing.T, test func(*lab)) {
 	})
 }
 
-// change gives a container to the node.
+// change adds container i to the node and notifies the publisher.
 func (l *lab) change(i int) {
 	plan, err := l.node.Plan(hybrid.Request{ID: fmt.Sprintf("pod-%d/web", i), Class: hybrid.Flexible, Limit: 10})
 	if err == nil {
@@ -141,6 +141,7 @@ func (l *lab) change(i int) {
 	l.Changed()
 }
 
+// after advances the clock and waits until the publisher is idle.
 func (l *lab) after(d time.Duration) {
 	l.cluster.Unlock()
 	time.Sleep(d)
@@ -148,7 +149,8 @@ func (l *lab) after(d time.Duration) {
 	l.cluster.Lock()
 }
 
-// grants returns the number of grants in the cluster's object.
+// grants returns the number of grants in the published object.
 func (l *lab) grants() int { return len(l.cluster.object.Status.Grants) }
 
-func (l *lab) lines(what string) int { return strings.Count(l.log.String(), what) }
+// lines returns the number of occurrences of a text in the log.
+func (l *lab) lines(text string) int { return strings.Count(l.log.String(), text) }

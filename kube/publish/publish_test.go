@@ -12,8 +12,8 @@ import (
 	"github.com/candor-project/candor/metrics"
 )
 
-// TestWritesAtMostOnceASecond: changes are written at most once a second, also the last change. Without a change
-// nothing is written.
+// TestWritesAtMostOnceASecond: the publisher writes at most once a second, and always writes the last change.
+// Without a change, it calls no API.
 func TestWritesAtMostOnceASecond(t *testing.T) {
 	inLab(t, func(l *lab) {
 		for i := range 100 {
@@ -22,48 +22,48 @@ func TestWritesAtMostOnceASecond(t *testing.T) {
 		}
 		l.after(interval)
 		if l.grants() != 100 {
-			t.Errorf("%d grants of 100", l.grants())
+			t.Errorf("got %d grants, want 100", l.grants())
 		}
 		for i := 1; i < len(l.cluster.writes); i++ {
 			if d := l.cluster.writes[i].Sub(l.cluster.writes[i-1]); d < interval {
-				t.Errorf("write %d %v after the one before", i, d)
+				t.Errorf("write %d is %v after the write before, want at least %v", i, d, interval)
 			}
 		}
 		writes, calls := len(l.cluster.writes), l.cluster.calls
 		if writes < 5 || writes > 7 || int(l.cluster.object.Status.Counter) != writes || l.published != writes {
-			t.Errorf("%d writes, counter %d, %d counted", writes, l.cluster.object.Status.Counter, l.published)
+			t.Errorf("%d writes, counter %d, %d reported; want 5 to 7 of each", writes, l.cluster.object.Status.Counter, l.published)
 		}
 		for range 20 {
 			l.Changed()
 			l.after(interval)
 		}
-		if l.cluster.calls != calls || l.fine < writes+20 {
-			t.Errorf("%d calls where nothing has changed, %d times fine", l.cluster.calls-calls, l.fine)
+		if l.cluster.calls != calls || l.upToDate < writes+20 {
+			t.Errorf("%d calls without a change, up to date %d times; want no call", l.cluster.calls-calls, l.upToDate)
 		}
 	})
 }
 
-// TestPollsForChanges: the publisher finds changes by other candor processes without a notification.
+// TestPollsForChanges: the publisher finds the changes of other candor processes by polling.
 func TestPollsForChanges(t *testing.T) {
 	inLab(t, func(l *lab) {
 		l.change(1)
 		<-l.changed // drop the notification
 		l.after(checkInterval + interval)
 		if l.grants() != 1 {
-			t.Error("not found")
+			t.Error("the publisher did not find the change")
 		}
 	})
 }
 
-// TestServerAway: while the API server is away, the tries become rare and the log has one line. When it returns, it
-// gets the newest report.
-func TestServerAway(t *testing.T) {
+// TestServerUnreachable: while the API server is unreachable, the publisher retries less often and logs a
+// single line. When the server returns, the publisher writes the newest report.
+func TestServerUnreachable(t *testing.T) {
 	inLab(t, func(l *lab) {
 		l.cluster.fault = errors.New("dial tcp: connection refused")
 		l.change(1)
 		l.after(10 * time.Minute)
 		if calls := l.cluster.calls; calls < 10 || calls > 20 {
-			t.Errorf("%d calls in 10 minutes", calls)
+			t.Errorf("%d calls in 10 minutes, want 10 to 20", calls)
 		}
 		l.change(2)
 		l.cluster.fault = nil
@@ -79,7 +79,7 @@ func TestServerAway(t *testing.T) {
 	})
 }
 
-// TestReasons: each reason of a failure is logged once, when it begins.
+// TestReasons: the publisher logs each reason of a failure once, at the first failure.
 func TestReasons(t *testing.T) {
 	inLab(t, func(l *lab) {
 		for reason, fault := range map[metrics.Reason]error{
@@ -91,18 +91,19 @@ func TestReasons(t *testing.T) {
 			l.change(100 + len(l.failed))
 			l.after(5 * time.Minute)
 			if l.failed[reason] < 3 {
-				t.Errorf("%v: %v", fault, l.failed)
+				t.Errorf("%v: got failures %v, want at least 3 of %v", fault, l.failed, reason)
 			}
 		}
 		l.unread = fmt.Errorf("%w: broken", errState)
 		l.after(5 * time.Minute)
 		if l.failed[metrics.BadState] < 3 || l.lines("not published") != 4 {
-			t.Errorf("%v\n%s", l.failed, &l.log)
+			t.Errorf("got failures %v, want a log line for each reason\n%s", l.failed, &l.log)
 		}
 	})
 }
 
-// TestForeignWriter: the publisher overwrites a foreign change, and continues the counter from the foreign value.
+// TestForeignWriter: the publisher overwrites the change of a foreign writer, and continues the counter from
+// the foreign value.
 func TestForeignWriter(t *testing.T) {
 	inLab(t, func(l *lab) {
 		l.change(1)
@@ -116,7 +117,7 @@ func TestForeignWriter(t *testing.T) {
 	})
 }
 
-// TestRemoved: the publisher creates a removed object again, also if the node has not changed.
+// TestRemoved: the publisher recreates a deleted object, even if the node has not changed.
 func TestRemoved(t *testing.T) {
 	inLab(t, func(l *lab) {
 		l.change(1)
@@ -124,13 +125,13 @@ func TestRemoved(t *testing.T) {
 		l.cluster.object = nil
 		l.after(readInterval + checkInterval + interval)
 		if l.cluster.object == nil || l.grants() != 1 {
-			t.Errorf("%+v", l.cluster.object)
+			t.Errorf("got %+v, want the object with a grant", l.cluster.object)
 		}
 	})
 }
 
-// TestAnswerLost: a write whose answer was lost is not repeated.
-func TestAnswerLost(t *testing.T) {
+// TestResponseLost: the publisher does not repeat a write whose response was lost.
+func TestResponseLost(t *testing.T) {
 	inLab(t, func(l *lab) {
 		l.after(2 * interval)
 		l.cluster.lost = true
@@ -140,24 +141,25 @@ func TestAnswerLost(t *testing.T) {
 		writes := len(l.cluster.writes)
 		l.after(time.Minute)
 		if got := len(l.cluster.writes); got != writes || l.grants() != 1 {
-			t.Errorf("%d writes, then %d", writes, got)
+			t.Errorf("%d writes, want %d", got, writes)
 		}
 	})
 }
 
-// TestOlderCluster: the publisher does not repeat a write if the cluster drops unknown fields.
+// TestOlderCluster: if the cluster drops unknown fields, the publisher does not write the same report again.
 func TestOlderCluster(t *testing.T) {
 	inLab(t, func(l *lab) {
 		l.cluster.older = true
 		l.change(1)
 		l.after(time.Minute)
 		if got := len(l.cluster.writes); got != 2 || l.grants() != 1 {
-			t.Errorf("%d writes", got)
+			t.Errorf("got %d writes, want 2", got)
 		}
 	})
 }
 
-// TestAllocatable: a difference between the CPU of the kubelet and of Candor is logged once, and again after each change.
+// TestAllocatable: if the Node's allocatable CPU differs from Candor's capacity, the publisher logs it once,
+// and again after each change.
 func TestAllocatable(t *testing.T) {
 	inLab(t, func(l *lab) {
 		for _, step := range []struct {
@@ -167,7 +169,7 @@ func TestAllocatable(t *testing.T) {
 			l.cluster.cpu = step.cpu
 			l.after(readInterval + checkInterval)
 			if got := l.lines("allocatable CPU differs"); got != step.lines {
-				t.Errorf("%v: %d lines, want %d\n%s", step.cpu, got, step.lines, &l.log)
+				t.Errorf("allocatable %v: got %d lines, want %d\n%s", step.cpu, got, step.lines, &l.log)
 			}
 		}
 	})

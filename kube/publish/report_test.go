@@ -13,7 +13,7 @@ import (
 	"github.com/candor-project/candor/topology"
 )
 
-// snapshot is a state with a container of each kind of holder.
+// snapshot returns a state with containers of pods, of candor run and of an engine.
 func snapshot(t *testing.T) *host.Snapshot {
 	t.Helper()
 	m, err := topology.Parse("core:8 pu:1")
@@ -47,7 +47,8 @@ func snapshot(t *testing.T) *host.Snapshot {
 	return s
 }
 
-// TestReportOf: a report identifies the container of a pod by the UID of the pod, and another container by its name.
+// TestReportOf: a report identifies the container of a pod by the pod's UID and the container's name, and any
+// other container by its ID.
 func TestReportOf(t *testing.T) {
 	state := snapshot(t)
 	policy := func() hybrid.Policy { return hybrid.BestEffort }
@@ -62,7 +63,7 @@ func TestReportOf(t *testing.T) {
 		{Container: "docker-1", Limit: "500m"},
 	}
 	if !reflect.DeepEqual(s.Grants, want) {
-		t.Errorf("%+v\nwant %+v", s.Grants, want)
+		t.Errorf("got grants %+v\nwant %+v", s.Grants, want)
 	}
 	if s.Policy != "best-effort" || s.Fingerprint != v1alpha1.Fingerprint([]string{"uid-1", "uid-2"}) {
 		t.Errorf("policy %q, fingerprint %q", s.Policy, s.Fingerprint)
@@ -73,7 +74,7 @@ func TestReportOf(t *testing.T) {
 		t.Fatal(err)
 	}
 	if g, ok := node.Grant("uid-1/app"); !ok || g.Limit != 1500 {
-		t.Errorf("%+v, %v", g, ok)
+		t.Errorf("grant uid-1/app: got %+v, %v; want a limit of 1500m", g, ok)
 	}
 	_, err = ReportOf(func() (*host.Snapshot, error) { return nil, errors.New("broken") }, policy)()
 	if !errors.Is(err, errState) {

@@ -14,7 +14,7 @@ import (
 	"github.com/candor-project/candor/topology"
 )
 
-// An agent creates the containers of pods on a node and reports the node when the test demands it.
+// An agent simulates Candor on a node: tests create and end containers, and write reports.
 type agent struct {
 	t      testing.TB
 	p      *plane
@@ -22,11 +22,11 @@ type agent struct {
 	node   *hybrid.Node
 	object *v1alpha1.NodeCPU
 	clock  time.Duration                 // offset of the node's clock
-	edit   func(*v1alpha1.NodeCPUStatus) // changes each report; nil: no change
-	more   map[string]any                // additional fields of each report, from a later version
+	edit   func(*v1alpha1.NodeCPUStatus) // changes each report, if non-nil
+	more   map[string]any                // additional fields of each report, as in a later version of the CRD
 }
 
-// addAgent adds a node with Candor, which has reported.
+// addAgent adds a node with Candor and writes its first report.
 func (p *plane) addAgent(t testing.TB, name, machine string) *agent {
 	t.Helper()
 	m, err := topology.Parse(machine)
@@ -71,7 +71,8 @@ func (a *agent) report() {
 	a.object.ResourceVersion = made.GetResourceVersion()
 }
 
-// create creates the containers of a pod that is bound to the node. The scheduler guarantees that there is room.
+// create creates the containers of a pod that is bound to the node. It fails the test if the node has too few
+// free CPUs.
 func (a *agent) create(pod *v1.Pod) {
 	a.t.Helper()
 	if pod.Spec.NodeName != a.name {
@@ -105,7 +106,7 @@ func (a *agent) end(pod *v1.Pod) {
 	}
 }
 
-// put gives the node containers of its own, such as static pods.
+// put creates containers that the scheduler has not placed, such as static pods, and reports the node.
 func (a *agent) put(requests ...hybrid.Request) {
 	a.t.Helper()
 	for i := range requests {
@@ -116,11 +117,11 @@ func (a *agent) put(requests ...hybrid.Request) {
 	a.report()
 }
 
-// requestsOf returns the requests of a pod's containers, without init containers that end.
+// requestsOf returns the requests of a pod's containers and sidecars, without init containers that end.
 func requestsOf(pod *v1.Pod) ([]hybrid.Request, error) {
-	asks, err := boundPod(pod)
+	demand, err := boundPod(pod)
 	if err != nil {
 		return nil, err
 	}
-	return asks.Lasting(), nil
+	return demand.Lasting(), nil
 }

@@ -24,17 +24,18 @@ import (
 const (
 	cpus   = 16
 	memory = int64(64) << 30
-	half   = 5e8 // size of most machines in the trace, as a part of the largest machine (trace.LargestMachine)
+	half   = 5e8 // size of most machines in the trace, relative to the largest machine (trace.LargestMachine)
 )
 
-// An asking is one container of the trace, scaled to the nodes; half of the jobs are sensitive.
-type asking struct {
+// A traceRequest is the request of a container in the trace, scaled to the nodes of the test.
+type traceRequest struct {
 	limit  hybrid.Milli
 	memory int64
 	class  hybrid.Class
 }
 
-func askings(t *testing.T, count int) (all []asking) {
+// traceRequests returns the first count requests of a synthetic trace. Jobs with an odd number are flexible.
+func traceRequests(t *testing.T, count int) (all []traceRequest) {
 	t.Helper()
 	r, err := trace.Open("synthetic:machines=400,days=1,seed=7", trace.Options{})
 	if err != nil {
@@ -49,7 +50,7 @@ func askings(t *testing.T, count int) (all []asking) {
 		if e.Kind != trace.Submit {
 			continue
 		}
-		a := asking{limit: max(10, hybrid.Milli(float64(e.CPU)/half*cpus*1000)), memory: int64(float64(e.Memory) / half * float64(memory))}
+		a := traceRequest{limit: max(10, hybrid.Milli(float64(e.CPU)/half*cpus*1000)), memory: int64(float64(e.Memory) / half * float64(memory))}
 		if e.Job%2 == 1 {
 			a.class = hybrid.Flexible
 		}
@@ -58,12 +59,12 @@ func askings(t *testing.T, count int) (all []asking) {
 	return all
 }
 
-// TestAgreesWithFleet: the scheduler chooses the same node as the simulator's fleet, or a node of the same rank. The
-// fleet follows the scheduler's choice after each pod.
+// TestAgreesWithFleet: for each pod of a trace, the scheduler chooses the same node as package fleet, or a
+// node of the same rank. The test then applies the scheduler's choice to the fleet.
 func TestAgreesWithFleet(t *testing.T) {
 	p := wantLab(t)
 	const nodes, pods = 200, 2500
-	scheduler := p.startScheduler(t, setup{only: true})
+	scheduler := p.startScheduler(t, setup{onlyScore: true})
 	defer p.clear(t)
 	f, err := fleet.New(fleet.Options{Resources: []string{"memory"}})
 	if err != nil {
@@ -72,14 +73,14 @@ func TestAgreesWithFleet(t *testing.T) {
 	agents, numbers := p.addFleet(t, f, nodes)
 	same, equal, refused := 0, 0, 0
 	var took time.Duration
-	for c, a := range askings(t, pods) {
+	for c, a := range traceRequests(t, pods) {
 		r := fleet.Request{Class: a.class, Limit: a.limit, Resources: []int64{a.memory}}
 		best, err := f.Choose(&r)
 		began := time.Now()
 		pod := p.submit(t, fmt.Sprint("pod-", c), &a)
 		took += time.Since(began)
 		if (err == nil) != (pod.Spec.NodeName != "") {
-			t.Fatalf("pod %d %+v: on %q, %v; the fleet chooses %v", c, a, pod.Spec.NodeName, pod.Status.Conditions, err)
+			t.Fatalf("pod %d %+v: on node %q, %v; the fleet returns %v", c, a, pod.Spec.NodeName, pod.Status.Conditions, err)
 		}
 		if err != nil {
 			refused++
@@ -92,7 +93,7 @@ func TestAgreesWithFleet(t *testing.T) {
 		} else if rankOf(f, best, &r) == rankOf(f, chosen, &r) {
 			equal++
 		} else {
-			t.Fatalf("pod %d %+v: on %d, rank %x; the fleet's choice is %d, rank %x", c, a, chosen, rankOf(f, chosen, &r), best, rankOf(f, best, &r))
+			t.Fatalf("pod %d %+v: on node %d of rank %x, want node %d of rank %x", c, a, chosen, rankOf(f, chosen, &r), best, rankOf(f, best, &r))
 		}
 		if _, err := f.PlaceOn(fleet.ContainerID(c), chosen, &r); err != nil {
 			t.Fatal(err)
@@ -106,9 +107,9 @@ func TestAgreesWithFleet(t *testing.T) {
 	}
 	total := f.Totals()
 	if shared != total.Shared {
-		t.Errorf("shared time %v, the fleet's %v", shared, total.Shared)
+		t.Errorf("got shared time %v, want %v as in the fleet", shared, total.Shared)
 	}
-	t.Logf("%d pods on %d nodes: %d on the fleet's node, %d on one as good, %d refused by both; shared time %v of %v; CPU time guaranteed %v of %v; %v a pod from its creation to its binding%s",
+	t.Logf("%d pods on %d nodes: %d on the fleet's node, %d on a node of equal rank, %d refused by both; shared time %v of %v; CPU time guaranteed %v of %v; %v a pod from its creation to its binding%s",
 		pods, nodes, same, equal, refused, shared, total.Sensitive, total.Sensitive+total.Guaranteed, total.Capacity, (took / pods).Round(time.Microsecond), p.nodeTimes(t, scheduler))
 }
 
@@ -130,7 +131,7 @@ func (p *plane) addFleet(t *testing.T, f *fleet.Fleet, nodes int) ([]*agent, map
 	return agents, numbers
 }
 
-// rankOf is the rank of a node of the fleet.
+// rankOf returns the rank of a node of the fleet for a request.
 func rankOf(f *fleet.Fleet, id fleet.NodeID, r *fleet.Request) fleet.Rank {
 	n := f.Node(id)
 	quote, err := n.Quote(&hybrid.Request{Class: r.Class, Limit: r.Limit})
@@ -139,12 +140,12 @@ func rankOf(f *fleet.Fleet, id fleet.NodeID, r *fleet.Request) fleet.Rank {
 	}
 	var s hybrid.Summary
 	n.Summarize(&s)
-	figures, asked, scale := s.Figures(), fleet.NewQuery(r), fleet.NewScale(n.Capacity(), []int64{memory})
-	return scale.Rank(&asked, &quote, &figures, f.Free(id))
+	figures, query, scale := s.Figures(), fleet.NewQuery(r), fleet.NewScale(n.Capacity(), []int64{memory})
+	return scale.Rank(&query, &quote, &figures, f.Free(id))
 }
 
-// submit makes a pod and waits until it is bound or refused.
-func (p *plane) submit(t *testing.T, name string, a *asking) *v1.Pod {
+// submit creates a pod and waits until the scheduler binds or refuses it.
+func (p *plane) submit(t *testing.T, name string, a *traceRequest) *v1.Pod {
 	t.Helper()
 	amount := v1.ResourceList{"cpu": *resource.NewMilliQuantity(int64(a.limit), resource.DecimalSI), "memory": *resource.NewQuantity(a.memory, resource.BinarySI)}
 	pod := &v1.Pod{ObjectMeta: metav1.ObjectMeta{Name: name, Annotations: map[string]string{"candor.dev/class": a.class.String()}},
@@ -171,14 +172,14 @@ func (p *plane) submit(t *testing.T, name string, a *asking) *v1.Pod {
 	}
 }
 
-// askScheduler gets a page from a scheduler, with names and values as parameters.
-func (p *plane) askScheduler(t *testing.T, c *child, page string, words ...string) []byte {
+// getPage returns a page of a scheduler's HTTP server. params holds alternating names and values.
+func (p *plane) getPage(t *testing.T, c *child, page string, params ...string) []byte {
 	t.Helper()
 	config := rest.CopyConfig(p.config)
 	config.Host = fmt.Sprintf("https://127.0.0.1:%d", c.port)
 	request := kubernetes.NewForConfigOrDie(config).Discovery().RESTClient().Get().AbsPath(page)
-	for i := 0; i < len(words); i += 2 {
-		request.Param(words[i], words[i+1])
+	for i := 0; i < len(params); i += 2 {
+		request.Param(params[i], params[i+1])
 	}
 	text, err := request.DoRaw(ctx)
 	if err != nil {
@@ -187,18 +188,18 @@ func (p *plane) askScheduler(t *testing.T, c *child, page string, words ...strin
 	return text
 }
 
-// metrics are those of a scheduler, by name.
+// metrics returns the metrics of a scheduler by name.
 func (p *plane) metrics(t *testing.T, c *child) map[string]*dto.MetricFamily {
 	t.Helper()
 	parser := expfmt.NewTextParser(model.LegacyValidation)
-	families, err := parser.TextToMetricFamilies(bytes.NewReader(p.askScheduler(t, c, "/metrics")))
+	families, err := parser.TextToMetricFamilies(bytes.NewReader(p.getPage(t, c, "/metrics")))
 	if err != nil {
 		t.Fatal(err)
 	}
 	return families
 }
 
-// nodeTimes formats the times for a pod and for a node from a scheduler's metrics.
+// nodeTimes formats the plugin's durations from a scheduler's metrics.
 func (p *plane) nodeTimes(t *testing.T, c *child) string {
 	t.Helper()
 	words := ""

@@ -22,7 +22,8 @@ import (
 	"github.com/candor-project/candor/hybrid"
 )
 
-// A bindHandle is a profile's handle that takes bindings, or fails.
+// A bindHandle is the handle of a profile. Its client records bindings and returns the error that
+// newBindHandle got.
 type bindHandle struct {
 	fwk.Handle
 	client *fake.Clientset
@@ -47,43 +48,43 @@ func (h *bindHandle) bindings() (all []*v1.Binding) {
 	return all
 }
 
-// TestBind: one call binds a pod and writes its plan. A pod that lacks no annotation is left to the next binder. If
-// profiles conflict, an event reports it when the pod is bound, and not before.
+// TestBind: a single API call binds a pod and writes its annotations. The next binder binds a pod without new
+// annotations. An event reports a profile conflict only after a successful binding.
 func TestBind(t *testing.T) {
 	refuses := errors.New("no")
-	its := grants{{Request: hybrid.Request{ID: "u/app", Class: hybrid.Sensitive}, Exclusive: cpuset.Of(3)}}
+	sensitive := grants{{Request: hybrid.Request{ID: "u/app", Class: hybrid.Sensitive}, Exclusive: cpuset.Of(3)}}
 	flexible := grants{{Request: hybrid.Request{ID: "u/app", Class: hybrid.Flexible}}}
 	hint := `{"node":"n","containers":{"app":"3"}}`
 	for name, test := range map[string]struct {
-		notes  map[string]string
-		given  grants
-		fails  error
-		want   map[string]string // nil: it does not bind
-		events int
+		missing map[string]string // annotations that the pod lacks
+		granted grants
+		fails   error
+		want    map[string]string // annotations of the binding; nil if the next binder binds
+		events  int
 	}{
-		"a note and a hint": {notes: map[string]string{"candor.dev/class": "sensitive"}, given: its,
+		"class and hint": {missing: map[string]string{"candor.dev/class": "sensitive"}, granted: sensitive,
 			want: map[string]string{"candor.dev/class": "sensitive", "candor.dev/hint": hint}, events: 1},
-		"a hint":    {given: its, want: map[string]string{"candor.dev/hint": hint}, events: 1},
-		"a note":    {notes: map[string]string{"candor.dev/class": "flexible"}, given: flexible, want: map[string]string{"candor.dev/class": "flexible"}, events: 1},
-		"nothing":   {given: flexible},
-		"a refusal": {notes: map[string]string{"candor.dev/class": "flexible"}, fails: refuses, want: map[string]string{"candor.dev/class": "flexible"}},
+		"hint":           {granted: sensitive, want: map[string]string{"candor.dev/hint": hint}, events: 1},
+		"class":          {missing: map[string]string{"candor.dev/class": "flexible"}, granted: flexible, want: map[string]string{"candor.dev/class": "flexible"}, events: 1},
+		"no annotation":  {granted: flexible},
+		"failed binding": {missing: map[string]string{"candor.dev/class": "flexible"}, fails: refuses, want: map[string]string{"candor.dev/class": "flexible"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			h := newBindHandle(test.fails)
 			p := &Plugin{handle: h}
 			cycle := framework.NewCycleState()
-			notes := maps.Clone(test.notes)
-			if notes == nil {
-				notes = map[string]string{}
+			missing := maps.Clone(test.missing)
+			if missing == nil {
+				missing = map[string]string{}
 			}
-			cycle.Write(stateKey, &state{pod: &podDemand{annotations: notes, conflicts: []string{"they differ"}}})
-			cycle.Write(grantsKey, test.given)
+			cycle.Write(stateKey, &state{pod: &podDemand{annotations: missing, conflicts: []string{"they differ"}}})
+			cycle.Write(grantsKey, test.granted)
 			pod := &v1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "web", UID: "u", Annotations: map[string]string{"a": "b"}}}
 			status := p.Bind(ctx, cycle, pod, "n")
 			made := h.bindings()
 			if test.want == nil {
 				if !status.IsSkip() || len(made) != 0 {
-					t.Errorf("%v, bindings %v: want it to be left to the next binder", status, made)
+					t.Errorf("got %v, bindings %v; want status Skip and no binding", status, made)
 				}
 				return
 			}
@@ -91,25 +92,25 @@ func TestBind(t *testing.T) {
 				t.Fatalf("%v, bindings %v", status, made)
 			}
 			if b := made[0]; b.Name != "web" || b.UID != "u" || b.Target.Name != "n" || b.Target.Kind != "Node" || !maps.Equal(b.Annotations, test.want) {
-				t.Errorf("%+v, want annotations %v", b, test.want)
+				t.Errorf("got binding %+v, want annotations %v", b, test.want)
 			}
 			if len(h.events.Events) != test.events {
 				t.Errorf("%d events, want %d", len(h.events.Events), test.events)
 			}
-			if test.notes != nil && !maps.Equal(notes, test.notes) {
-				t.Errorf("the pod's notes have become %v", notes)
+			if test.missing != nil && !maps.Equal(missing, test.missing) {
+				t.Errorf("the binding changed the pod's missing annotations to %v", missing)
 			}
 		})
 	}
 }
 
-// TestBindsFirst: a configuration with the default binder first ends the scheduler with a line that names the missing
-// setting.
-func TestBindsFirst(t *testing.T) {
+// TestBinderOrder: if the default binder comes before Candor, the scheduler exits with an error that names
+// the missing setting.
+func TestBinderOrder(t *testing.T) {
 	p := wantLab(t)
 	defer p.clear(t)
-	c := p.startScheduler(t, setup{late: true})
-	late := time.AfterFunc(patience, func() { _ = c.Process.Kill() }) // where it does not end by itself
+	c := p.startScheduler(t, setup{bindLate: true})
+	late := time.AfterFunc(patience, func() { _ = c.Process.Kill() }) // if the scheduler does not exit
 	defer late.Stop()
 	err := c.Wait()
 	text, readErr := os.ReadFile(c.log)

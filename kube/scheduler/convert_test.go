@@ -24,7 +24,7 @@ func drawList(t *rapid.T, name string) v1.ResourceList {
 	return list
 }
 
-// drawPod draws a pod with the fields that Kubernetes counts.
+// drawPod draws a pod with random values in all fields that affect its requests.
 func drawPod(t *rapid.T) *v1.Pod {
 	pod := &v1.Pod{}
 	draw := func(name string, statuses *[]v1.ContainerStatus) v1.Container {
@@ -64,20 +64,20 @@ func drawPod(t *rapid.T) *v1.Pod {
 	return pod
 }
 
-// TestRequestsAsKubernetesCounts: the requests of a pod are equal to those of kube-scheduler, for a typed pod and for
-// its JSON.
-func TestRequestsAsKubernetesCounts(t *testing.T) {
+// TestRequestsEqualKubernetes: the requests of a pod equal the requests that kube-scheduler computes, for a
+// typed pod and for its JSON.
+func TestRequestsEqualKubernetes(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		text, err := json.Marshal(drawPod(rt))
 		if err != nil {
 			rt.Fatal(err)
 		}
-		pod, sent := &v1.Pod{}, &podcpu.Pod{} // a list that is empty and one that is not there are the same over the line
+		pod, sent := &v1.Pod{}, &podcpu.Pod{} // JSON does not distinguish an empty list from a missing list
 		if err := errors.Join(json.Unmarshal(text, pod), json.Unmarshal(text, sent)); err != nil {
 			rt.Fatal(err)
 		}
 		want := helpers.PodRequests(pod, helpers.PodResourcesOptions{UseStatusResources: true})
-		for where, got := range map[string]podcpu.List{"here": podOf(pod).Requests(), "sent": sent.Requests()} {
+		for where, got := range map[string]podcpu.List{"typed": podOf(pod).Requests(), "JSON": sent.Requests()} {
 			for _, name := range []v1.ResourceName{v1.ResourceCPU, v1.ResourceMemory, "example.com/gpu"} {
 				is, is2 := got[string(name)], want[name]
 				if is.Cmp(is2) != 0 {

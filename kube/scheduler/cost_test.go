@@ -26,15 +26,14 @@ import (
 	"github.com/candor-project/candor/topology"
 )
 
-// TestCost measures the cost of the plugin for candor-scheduler, on an otherwise idle machine;
-// docs/benchmarks/scheduler.md has the figures. The same program, with the plugin and without, takes turns at placing
-// the same pods on the same nodes.
+// TestCost measures the cost of the plugin on an idle machine; docs/benchmarks/scheduler.md has the results.
+// candor-scheduler places the same pods on the same nodes, alternately with the plugin and without it.
 //
 //	make cost-kubernetes NODES=1000,5000 PODS=2000 ROUNDS=7
 func TestCost(t *testing.T) {
 	sizes := os.Getenv("CANDOR_COST_NODES")
 	if sizes == "" {
-		t.Skip("wants an idle machine, and CANDOR_COST_NODES: make cost-kubernetes")
+		t.Skip("needs an idle machine and CANDOR_COST_NODES: make cost-kubernetes")
 	}
 	p := wantLab(t)
 	pods, rounds := number(t, "CANDOR_COST_PODS"), number(t, "CANDOR_COST_ROUNDS")
@@ -45,7 +44,7 @@ func TestCost(t *testing.T) {
 		if err != nil || nodes < there {
 			t.Fatalf("CANDOR_COST_NODES %q: want rising numbers, such as 1000,5000", sizes)
 		}
-		side(t, nodes-there, func(i int) error { return p.addUsedNode(there + i) })
+		inParallel(t, nodes-there, func(i int) error { return p.addUsedNode(there + i) })
 		there = nodes
 		var with, without []run
 		for round := range rounds {
@@ -74,12 +73,12 @@ func number(t *testing.T, name string) int {
 
 // A run holds the measurements of a scheduler that placed all pods.
 type run struct {
-	rate     float64 // pods a second, from the first binding to the last
-	heap     float64 // bytes that live at the end
-	resident float64 // bytes
-	own      float64 // ms of CPU time a pod, of the scheduler
-	control  float64 // and of API server and etcd
-	times    string  // of the plugin, for a pod and a node
+	rate     float64 // pods per second, from the first binding to the last
+	heap     float64 // bytes of live heap at the end
+	resident float64 // bytes of resident memory at the end
+	own      float64 // CPU time of the scheduler per pod, in ms
+	control  float64 // CPU time of API server and etcd per pod, in ms
+	times    string  // durations of the plugin per pod and per node
 }
 
 func (r run) String() string {
@@ -87,7 +86,7 @@ func (r run) String() string {
 		r.rate, r.own, r.control, r.heap/(1<<20), r.resident/(1<<20), r.times)
 }
 
-// compare summarizes all rounds: medians, minima and maxima.
+// compare formats the medians, minima and maxima of all rounds.
 func compare(with, without []run, nodes int) string {
 	var rates, bare, ratios, own, bareOwn, all, bareAll, times, heaps []float64
 	for i := range with {
@@ -106,14 +105,14 @@ func compare(with, without []run, nodes int) string {
 func spread(values []float64) string  { return spreadIn("%.1f [%.1f %.1f]", values) }
 func spread2(values []float64) string { return spreadIn("%.2f [%.2f %.2f]", values) }
 
-// spreadIn formats the median, the minimum and the maximum.
+// spreadIn formats the median, the minimum and the maximum of the values.
 func spreadIn(form string, values []float64) string {
 	sorted := slices.Sorted(slices.Values(values))
 	return fmt.Sprintf(form, (sorted[len(sorted)/2]+sorted[(len(sorted)-1)/2])/2, sorted[0], sorted[len(sorted)-1])
 }
 
-// side does something for each of so many numbers, some at a time.
-func side(t *testing.T, count int, do func(i int) error) {
+// inParallel calls do for each number below count, with 16 workers.
+func inParallel(t *testing.T, count int, do func(i int) error) {
 	t.Helper()
 	const workers = 16
 	var all sync.WaitGroup
@@ -133,7 +132,7 @@ func side(t *testing.T, count int, do func(i int) error) {
 	}
 }
 
-// addUsedNode adds a node of 16 CPUs, and its report: containers have about half of them.
+// addUsedNode adds a node of 16 CPUs and its report. Containers use about half of the CPUs.
 func (p *plane) addUsedNode(i int) error {
 	m, err := topology.Parse(fmt.Sprint("core:", cpus))
 	if err != nil {
@@ -180,10 +179,11 @@ func (p *plane) addUsedNode(i int) error {
 	return err
 }
 
-// place makes pods, of 0.1 to 2.5 CPUs and half of them sensitive, while no scheduler runs, and then has one place them all.
+// place creates pods of 0.1 to 2.5 CPUs, half of them sensitive. Then it starts a scheduler, waits until the
+// scheduler has bound all pods, and returns the measurements.
 func (p *plane) place(t *testing.T, s setup, pods int) run {
 	t.Helper()
-	side(t, pods, func(i int) error {
+	inParallel(t, pods, func(i int) error {
 		rng := rand.New(rand.NewPCG(2, uint64(i)))
 		amount := v1.ResourceList{"cpu": *resource.NewMilliQuantity(int64(100+100*rng.IntN(25)), resource.DecimalSI), "memory": resource.MustParse("64Mi")}
 		pod := &v1.Pod{ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprint("pod-", i), Annotations: map[string]string{"candor.dev/class": hybrid.Class(rng.IntN(2)).String()}},
@@ -191,7 +191,7 @@ func (p *plane) place(t *testing.T, s setup, pods int) run {
 		_, err := p.client.CoreV1().Pods("default").Create(ctx, pod, metav1.CreateOptions{})
 		return err
 	})
-	s.some = true
+	s.sampleNodes = true
 	c := p.startScheduler(t, s)
 	var own, control float64
 	cpu := func() {
@@ -212,7 +212,8 @@ func (p *plane) place(t *testing.T, s setup, pods int) run {
 	return r
 }
 
-// untilBound waits until pods have their nodes, and returns how long that took from the first on, at which it calls.
+// untilBound waits until all pods are bound, and returns the time from the first binding to the last. It
+// calls began at the first binding.
 func (p *plane) untilBound(t *testing.T, pods int, began func()) time.Duration {
 	t.Helper()
 	seen := make(chan time.Time, 2*pods)
@@ -231,7 +232,7 @@ func (p *plane) untilBound(t *testing.T, pods int, began func()) time.Duration {
 		select {
 		case last = <-seen:
 		case <-late:
-			t.Fatalf("%d of %d pods are bound after 10 minutes", bound, pods)
+			t.Fatalf("%d of %d pods are bound after 10 minutes, want all", bound, pods)
 		}
 		if bound == 0 {
 			first = last
@@ -249,7 +250,7 @@ func cpuTime(t *testing.T, all ...*exec.Cmd) (sum float64) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		// From the third field on, behind the name: utime and stime are the 14th and 15th, in hundredths of a second.
+		// The fields after the name start with field 3. Fields 14 and 15 are utime and stime in 1/100 s.
 		fields := strings.Fields(string(text[bytes.LastIndexByte(text, ')')+1:]))
 		for _, ticks := range fields[11:13] {
 			n, err := strconv.ParseFloat(ticks, 64)
@@ -267,9 +268,9 @@ var heapAlloc = regexp.MustCompile(`(?m)^# HeapAlloc = (\d+)$`)
 // heap returns the size of a scheduler's heap after a garbage collection, in bytes.
 func (p *plane) heap(t *testing.T, c *child) float64 {
 	t.Helper()
-	found := heapAlloc.FindSubmatch(p.askScheduler(t, c, "/debug/pprof/heap", "gc", "1", "debug", "1"))
+	found := heapAlloc.FindSubmatch(p.getPage(t, c, "/debug/pprof/heap", "gc", "1", "debug", "1"))
 	if found == nil {
-		t.Fatal("the metrics have no heap size")
+		t.Fatal("the heap profile has no HeapAlloc line")
 	}
 	bytes, err := strconv.ParseFloat(string(found[1]), 64)
 	if err != nil {
@@ -278,7 +279,7 @@ func (p *plane) heap(t *testing.T, c *child) float64 {
 	return bytes
 }
 
-// resident is the memory of a scheduler, in bytes.
+// resident returns the resident memory of a scheduler in bytes.
 func resident(t *testing.T, c *child) float64 {
 	t.Helper()
 	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/statm", c.Process.Pid))

@@ -19,7 +19,7 @@ import (
 	"github.com/candor-project/candor/topology"
 )
 
-// A queue records the pods that are woken.
+// A queue records the pods that the plugin wakes.
 type queue struct{ woken []string }
 
 func (q *queue) Activate(_ klog.Logger, pods map[string]*v1.Pod) {
@@ -28,8 +28,8 @@ func (q *queue) Activate(_ klog.Logger, pods map[string]*v1.Pod) {
 	}
 }
 
-// TestExpired: a reservation expires with an event, unless another scheduler has bound the pod. Pods that wait for its
-// CPUs are woken.
+// TestExpired: a reservation expires with an event, unless another scheduler has bound the pod. In both
+// cases, pods that fit on the free CPUs are woken.
 func TestExpired(t *testing.T) {
 	registerMetrics()
 	m, err := topology.Parse("core:4")
@@ -53,38 +53,38 @@ func TestExpired(t *testing.T) {
 		cluster: cluster.New(10 * time.Minute), now: func() time.Time { return now }}
 	p.sources.namespaces = corelisters.NewNamespaceLister(cache.NewIndexer(cache.MetaNamespaceKeyFunc, nil))
 	p.cluster.Report("n", 1, n, now)
-	for _, name := range []string{"ours", "others"} {
-		asks, err := boundPod(&v1.Pod{ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: "default", UID: "u-1"}, Spec: v1.PodSpec{Containers: []v1.Container{container("app", "1")}}})
+	for _, name := range []string{"own", "foreign"} {
+		demand, err := boundPod(&v1.Pod{ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: "default", UID: "u-1"}, Spec: v1.PodSpec{Containers: []v1.Container{container("app", "1")}}})
 		if err != nil {
 			t.Fatal(err)
 		}
-		if name == "others" {
-			p.cluster.Bound("n", asks, now)
-		} else if _, refusal := p.cluster.Reserve("n", asks, now); refusal != nil {
+		if name == "foreign" {
+			p.cluster.Bound("n", demand, now)
+		} else if _, refusal := p.cluster.Reserve("n", demand, now); refusal != nil {
 			t.Fatal(refusal)
 		}
 		p.expire()
 		if len(r.Events)+len(q.woken) > 0 {
-			t.Errorf("too early: %d events, woken %v", len(r.Events), q.woken)
+			t.Errorf("before the timeout: %d events, woken %v; want none", len(r.Events), q.woken)
 		}
 		now = now.Add(10*time.Minute + time.Second)
 		p.expire()
 		switch {
-		case name == "others" && len(r.Events) > 0:
-			t.Error("of a pod of others: ", <-r.Events)
-		case name == "ours" && len(r.Events) != 1:
+		case name == "foreign" && len(r.Events) > 0:
+			t.Error("event for a pod of another scheduler: ", <-r.Events)
+		case name == "own" && len(r.Events) != 1:
 			t.Errorf("%d events, want 1", len(r.Events))
-		case name == "ours":
+		case name == "own":
 			if e := <-r.Events; !strings.Contains(e, "CandorReservationExpired the node has not reported the pod for 10m0s") {
 				t.Error(e)
 			}
 		}
 		if !slices.Equal(q.woken, []string{"default/waits"}) {
-			t.Errorf("woken: %v, want waits", q.woken)
+			t.Errorf("woken: got %v, want default/waits", q.woken)
 		}
 		q.woken = nil
 		if got := p.cluster.Totals(); got.Reserved != 0 {
-			t.Errorf("%+v", got)
+			t.Errorf("got %+v, want no reservation", got)
 		}
 		p.cluster.Forget("u-1")
 	}

@@ -20,7 +20,8 @@ import (
 	"github.com/candor-project/candor/topology"
 )
 
-// newReport is a NodeCPU of a node with some containers, as the scheduler's informers have it.
+// newReport returns the NodeCPU of a node with 4 CPUs and these containers, in the form that the informers
+// deliver.
 func newReport(t *testing.T, version int, containers ...hybrid.Request) *unstructured.Unstructured {
 	t.Helper()
 	m, err := topology.Parse("core:4")
@@ -41,8 +42,8 @@ func newReport(t *testing.T, version int, containers ...hybrid.Request) *unstruc
 	return toUnstructured(t, object)
 }
 
-// TestHints: only events that can help a refused pod wake it. An event can arrive before the plugin's own informer has
-// the change.
+// TestHints: an event wakes a refused pod only if it can help the pod. An event can arrive before the
+// plugin's own informer has the change.
 func TestHints(t *testing.T) {
 	p := &Plugin{shared: newTestShared()}
 	p.sources.namespaces = corelisters.NewNamespaceLister(cache.NewIndexer(cache.MetaNamespaceKeyFunc, nil))
@@ -52,45 +53,45 @@ func TestHints(t *testing.T) {
 	}
 	waits, other := pod("waits", "2"), pod("other", "3")
 	other.UID, other.Spec.NodeName = "u-2", "n"
-	full, fuller, free := newReport(t, 1, own("a", 3000)), newReport(t, 2, own("a", 3500)), newReport(t, 3)
+	full, fuller, free := newReport(t, 1, staticContainer("a", 3000)), newReport(t, 2, staticContainer("a", 3500)), newReport(t, 3)
 	profile := func(namespace string) *unstructured.Unstructured {
 		return toUnstructured(t, &v1alpha1.CPUProfile{ObjectMeta: metav1.ObjectMeta{Name: "x", Namespace: namespace}})
 	}
 	type hint = func(klog.Logger, *v1.Pod, any, any) (fwk.QueueingHint, error)
 	for _, step := range []struct {
-		what        string
+		name        string
 		hint        hint
 		old, latest any
 		want        fwk.QueueingHint
 	}{
-		{"a node comes that is full", p.afterReport, nil, full, fwk.QueueSkip},
-		{"it becomes fuller", p.afterReport, full, fuller, fwk.QueueSkip},
-		{"it becomes free", p.afterReport, fuller, free, fwk.Queue},
-		{"the same again, late", p.afterReport, full, fuller, fwk.Queue},
-		{"a pod is gone that was bound there", p.afterPod, other, nil, fwk.Queue},
-		{"a profile of another namespace", p.afterProfile, nil, profile("elsewhere"), fwk.QueueSkip},
-		{"a profile of its own", p.afterProfile, nil, profile("default"), fwk.Queue},
-		{"it is gone", p.afterProfile, profile("default"), nil, fwk.Queue},
+		{"first report, full", p.afterReport, nil, full, fwk.QueueSkip},
+		{"fuller", p.afterReport, full, fuller, fwk.QueueSkip},
+		{"free", p.afterReport, fuller, free, fwk.Queue},
+		{"late repetition after free", p.afterReport, full, fuller, fwk.Queue},
+		{"bound pod deleted", p.afterPod, other, nil, fwk.Queue},
+		{"profile of another namespace", p.afterProfile, nil, profile("elsewhere"), fwk.QueueSkip},
+		{"profile of the pod's namespace", p.afterProfile, nil, profile("default"), fwk.Queue},
+		{"profile deleted", p.afterProfile, profile("default"), nil, fwk.Queue},
 	} {
 		if got, err := step.hint(p.log, waits, step.old, step.latest); got != step.want || err != nil {
-			t.Errorf("%s: %v, %v; want %v", step.what, got, err, step.want)
+			t.Errorf("%s: got %v, %v; want %v", step.name, got, err, step.want)
 		}
 	}
-	p.storePod(other) // bound, and in no report
+	p.storePod(other) // bound, but in no report
 	if got, _ := p.afterReport(p.log, waits, free, newReport(t, 4)); got != fwk.QueueSkip {
-		t.Error("woken for room that is reserved")
+		t.Error("a report woke the pod although the free CPUs are reserved")
 	}
 	if got, _ := p.afterPod(p.log, waits, other, nil); got != fwk.Queue {
-		t.Error("not woken by the end of the pod that had it")
+		t.Error("the deletion of the pod with the reservation did not wake the pod")
 	}
-	if asks, err := p.demandOf(waits); err != nil || p.cluster.Fits("n", asks.Pod) == nil {
-		t.Error("an event, which may be old, has taken its room from a pod") // of a binding that has failed, for one
+	if demand, err := p.demandOf(waits); err != nil || p.cluster.Fits("n", demand.Pod) == nil {
+		t.Error("the hint of a deletion removed the reservation") // the event can be old
 	}
 }
 
-// TestWokenInAnyOrder: a pod is deleted and its node reports this, in any order of the events on kube-scheduler's
-// informers (pod, hint) and on the plugin's own (lose, report). A pod that then fits is woken by the next tick at the
-// latest.
+// TestWokenInAnyOrder deletes a pod and reports its node without it. The events of kube-scheduler's informers
+// (pod, hint) and of the plugin's informers (lose, report) come in any order. The next tick at the latest
+// wakes a pod that then fits, once.
 func TestWokenInAnyOrder(t *testing.T) {
 	registerMetrics()
 	pod := func(name, cpu string) *v1.Pod {
@@ -104,7 +105,7 @@ func TestWokenInAnyOrder(t *testing.T) {
 		f.must(all.Add(next))
 		f.queue, f.pods = woken, corelisters.NewPodLister(all)
 		web.Spec.NodeName = "n"
-		before, after := newReport(t, 1, own("db", 1600), own("web/app", 1600)), newReport(t, 2, own("db", 1600))
+		before, after := newReport(t, 1, staticContainer("db", 1600), staticContainer("web/app", 1600)), newReport(t, 2, staticContainer("db", 1600))
 		f.storeReport(f.store(before))
 		f.storePod(web)
 		isWoken := false

@@ -8,7 +8,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// pods returns all pods.
+// pods returns all pods of the default namespace.
 func (p *plane) pods(t testing.TB) []v1.Pod {
 	t.Helper()
 	list, err := p.client.CoreV1().Pods("default").List(ctx, metav1.ListOptions{})
@@ -18,7 +18,7 @@ func (p *plane) pods(t testing.TB) []v1.Pod {
 	return list.Items
 }
 
-// addMany makes pods of 1500m.
+// addMany creates sensitive pods of 1500m.
 func (p *plane) addMany(t testing.TB, prefix string, count int) {
 	t.Helper()
 	for i := range count {
@@ -26,7 +26,7 @@ func (p *plane) addMany(t testing.TB, prefix string, count int) {
 	}
 }
 
-// allBound waits until every pod is bound. The agents then create all pods that they have not created yet.
+// allBound waits until every pod is bound. Then the agents create the containers of all pods.
 func (p *plane) allBound(t testing.TB, agents map[string]*agent) {
 	t.Helper()
 	until(t, "all pods are bound", func() bool {
@@ -52,7 +52,7 @@ func (p *plane) addAgents(t testing.TB, count int) map[string]*agent {
 	return agents
 }
 
-// binding is the number of pods that are reserved, and wait for their binding, by a scheduler's metrics.
+// binding returns the number of reserved pods that wait for their binding, from a scheduler's metrics.
 func (p *plane) binding(t *testing.T, c *child) int {
 	t.Helper()
 	for _, m := range p.metrics(t, c)["scheduler_goroutines"].GetMetric() {
@@ -63,11 +63,11 @@ func (p *plane) binding(t *testing.T, c *child) int {
 	return 0
 }
 
-// TestKilledBetweenReserveAndBind: if a scheduler is killed between reservation and binding, the next scheduler works,
-// and counts bound pods although no node has reported them.
+// TestKilledBetweenReserveAndBind kills a scheduler that has bound some pods and reserved others. The next
+// scheduler binds the remaining pods, and counts bound pods that no node has reported.
 func TestKilledBetweenReserveAndBind(t *testing.T) {
 	p := wantLab(t)
-	first := p.startScheduler(t, setup{qps: 5}) // so that pods wait for their binding
+	first := p.startScheduler(t, setup{qps: 5}) // pods wait for their binding
 	defer p.clear(t)
 	agents := p.addAgents(t, 6)
 	p.addMany(t, "p", 24)
@@ -85,8 +85,8 @@ func TestKilledBetweenReserveAndBind(t *testing.T) {
 	p.allBound(t, agents)
 }
 
-// TestTwoSchedulers: when the first of two schedulers ends, the second continues and counts all pods that the first
-// has bound.
+// TestTwoSchedulers kills the leader of two schedulers. The second scheduler takes over and counts all pods
+// that the first scheduler has bound.
 func TestTwoSchedulers(t *testing.T) {
 	p := wantLab(t)
 	first := p.startScheduler(t, setup{leases: true})
@@ -100,10 +100,11 @@ func TestTwoSchedulers(t *testing.T) {
 	p.allBound(t, agents)
 }
 
-// TestTwoProfiles: two profiles of a scheduler never give the same CPU to two pods, also while bindings are slow.
+// TestTwoProfiles: two profiles of a scheduler never give the same CPU to two pods, even if bindings are
+// slow.
 func TestTwoProfiles(t *testing.T) {
 	p := wantLab(t)
-	p.startScheduler(t, setup{two: true, qps: 10})
+	p.startScheduler(t, setup{twoProfiles: true, qps: 10})
 	defer p.clear(t)
 	agents := p.addAgents(t, 2)
 	for i := range 16 {
@@ -129,6 +130,6 @@ func TestTwoProfiles(t *testing.T) {
 		}
 	}
 	if bound != 8 {
-		t.Errorf("%d pods of 1600m are bound to two nodes of 8 CPUs, want 8: none has room for five", bound)
+		t.Errorf("%d pods of 1600m are bound to two nodes of 8 CPUs, want 8: four pods fit on a node", bound)
 	}
 }

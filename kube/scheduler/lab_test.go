@@ -29,17 +29,18 @@ var (
 
 const patience = time.Minute // for operations of milliseconds
 
-// until waits until something is so.
-func until(t testing.TB, what string, is func() bool) {
+// until waits until holds returns true. It fails the test with the description of the condition after
+// patience.
+func until(t testing.TB, condition string, holds func() bool) {
 	t.Helper()
-	for deadline := time.Now().Add(patience); !is(); time.Sleep(10 * time.Millisecond) {
+	for deadline := time.Now().Add(patience); !holds(); time.Sleep(10 * time.Millisecond) {
 		if time.Now().After(deadline) {
-			t.Fatalf("not within %v: %s", patience, what)
+			t.Fatalf("not within %v: %s", patience, condition)
 		}
 	}
 }
 
-// installObjects makes the chart's definitions known to the API server.
+// installObjects creates the chart's custom resource definitions and waits until the API server serves them.
 func (p *plane) installObjects() error {
 	definitions := schema.GroupVersionResource{Group: "apiextensions.k8s.io", Version: "v1", Resource: "customresourcedefinitions"}
 	files, err := filepath.Glob("../../deploy/helm/candor/crds/*.yaml")
@@ -72,7 +73,7 @@ func (p *plane) installObjects() error {
 	}
 }
 
-// clear removes the objects of a test.
+// clear deletes all objects of a test.
 func (p *plane) clear(t testing.TB) {
 	t.Helper()
 	now, all := metav1.DeleteOptions{GracePeriodSeconds: new(int64)}, metav1.ListOptions{}
@@ -102,28 +103,28 @@ contexts: [{name: c, context: {cluster: l, user: a}}]
 current-context: c
 `
 
-// A setup is how a scheduler is started.
+// A setup configures a scheduler. The zero value is a single default profile with Candor, which filters all
+// nodes.
 type setup struct {
-	leases bool
-	only   bool // no other plugin scores
-	two    bool // there is a second profile, "other"
-	qps    int  // calls of the API that it makes a second; 0: enough
-	some   bool // it looks at as many nodes as kube-scheduler does by default, not at all
-	// without Candor: kube-scheduler's own plugins alone.
-	without bool
-	late    bool // the default binder comes before Candor
-	nodes   int  // nodesToScore; 0: the default
+	leases      bool // with leader election
+	onlyScore   bool // disable the scores of all other plugins
+	twoProfiles bool // add a second profile, "other"
+	qps         int  // maximum API calls per second; 0 means 5000
+	sampleNodes bool // filter only the number of nodes that kube-scheduler filters by default
+	without     bool // disable Candor
+	bindLate    bool // the default binder comes before Candor
+	nodes       int  // nodesToScore; 0 means the default
 }
 
 func (s setup) config(kubeconfig string) string {
 	percentage, plugins, binders := 100, "{name: Candor}", "{name: Candor}"
-	if s.some {
+	if s.sampleNodes {
 		percentage = 0
 	}
 	if s.without {
 		plugins = ""
 	}
-	if s.without || s.late {
+	if s.without || s.bindLate {
 		binders = ""
 	}
 	text := fmt.Sprintf(`apiVersion: kubescheduler.config.k8s.io/v1
@@ -140,26 +141,27 @@ profiles:
     postFilter: {enabled: [%[5]s]}
     bind: {enabled: [%[6]s]}
 `, kubeconfig, s.leases, cmp.Or(s.qps, 5000), percentage, plugins, binders)
-	if s.only {
+	if s.onlyScore {
 		text += "    score: {disabled: [{name: \"*\"}], enabled: [{name: Candor}]}\n"
 	}
 	if s.nodes > 0 {
 		text += fmt.Sprintf("  pluginConfig: [{name: Candor, args: {nodesToScore: %d}}]\n", s.nodes)
 	}
-	if s.two {
+	if s.twoProfiles {
 		text += "- schedulerName: other\n  plugins:\n    multiPoint: {enabled: [{name: Candor}]}\n    postFilter: {enabled: [{name: Candor}]}\n    bind: {enabled: [{name: Candor}]}\n"
 	}
 	return text
 }
 
-// A child is a scheduler that runs.
+// A child is a running scheduler.
 type child struct {
 	*exec.Cmd
 	log  string
 	port int
 }
 
-// startScheduler starts a scheduler that ends with the test; then all that the test has made is removed.
+// startScheduler starts a scheduler and kills it at the end of the test. If the test failed, it prints the
+// end of the log.
 func (p *plane) startScheduler(t testing.TB, s setup) *child {
 	t.Helper()
 	dir := t.TempDir()
@@ -185,7 +187,7 @@ func (p *plane) startScheduler(t testing.TB, s setup) *child {
 	return c
 }
 
-// addNode adds a node to the cluster, as Kubernetes sees it.
+// addNode adds a Node without a NodeCPU to the cluster.
 func (p *plane) addNode(t testing.TB, name string, cpus int) {
 	t.Helper()
 	has := v1.ResourceList{"cpu": *resource.NewQuantity(int64(cpus), resource.DecimalSI), "memory": resource.MustParse("64Gi"), "pods": resource.MustParse("250")}
@@ -195,7 +197,7 @@ func (p *plane) addNode(t testing.TB, name string, cpus int) {
 	}
 }
 
-// podOption changes a pod before it is made.
+// A podOption changes a pod before its creation.
 type podOption func(*v1.Pod)
 
 func annotated(key, value string) podOption {
@@ -204,13 +206,13 @@ func annotated(key, value string) podOption {
 
 func ofSensitive() podOption { return annotated("candor.dev/class", "sensitive") }
 
-// container is one of so much CPU, requested and limited.
+// container returns a container with equal request and limit.
 func container(name, cpu string) v1.Container {
 	amount := v1.ResourceList{"cpu": resource.MustParse(cpu), "memory": resource.MustParse("1Mi")}
 	return v1.Container{Name: name, Image: "none", Resources: v1.ResourceRequirements{Requests: amount, Limits: amount}}
 }
 
-// addPod makes a pod of one container, unless the options have it otherwise.
+// addPod creates a pod with a single container, app, and applies the options.
 func (p *plane) addPod(t testing.TB, name, cpu string, options ...podOption) {
 	t.Helper()
 	pod := &v1.Pod{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: v1.PodSpec{Containers: []v1.Container{container("app", cpu)}}}
@@ -242,11 +244,11 @@ func (p *plane) bound(t testing.TB, name string) *v1.Pod {
 	return pod
 }
 
-// refused waits until the pod has the wanted reason for its refusal; the log has earlier reasons.
+// refused waits until the pod is refused with the wanted message. It logs earlier messages.
 func (p *plane) refused(t testing.TB, name, want string) {
 	t.Helper()
 	message, seen := "", ""
-	until(t, name+" is refused as wanted", func() bool {
+	until(t, name+" is refused with "+want, func() bool {
 		for _, c := range p.pod(t, name).Status.Conditions {
 			if c.Type == v1.PodScheduled && c.Status == v1.ConditionFalse {
 				message = c.Message
@@ -260,7 +262,7 @@ func (p *plane) refused(t testing.TB, name, want string) {
 	})
 }
 
-// remove ends a pod at once.
+// remove deletes a pod without a grace period.
 func (p *plane) remove(t testing.TB, name string) {
 	t.Helper()
 	if err := p.client.CoreV1().Pods("default").Delete(ctx, name, metav1.DeleteOptions{GracePeriodSeconds: new(int64)}); err != nil {
@@ -268,7 +270,7 @@ func (p *plane) remove(t testing.TB, name string) {
 	}
 }
 
-// toUnstructured writes an object as the dynamic client takes it.
+// toUnstructured converts an object for the dynamic client.
 func toUnstructured(t testing.TB, object any) *unstructured.Unstructured {
 	t.Helper()
 	u, err := unstructuredOf(object)

@@ -19,18 +19,19 @@ import (
 	"github.com/candor-project/candor/kube/v1alpha1"
 )
 
-// TestListen: the plugin learns reports, bound and deleted pods, and recreated nodes from its informers.
+// TestListen: the informers pass reports, bound and deleted pods, and recreated nodes to the plugin's
+// cluster.
 func TestListen(t *testing.T) {
 	reports := v1alpha1.GroupVersion.WithResource(v1alpha1.NodeCPUs)
 	client := fake.NewClientset()
 	objects := dynamicfake.NewSimpleDynamicClientWithCustomListKinds(runtime.NewScheme(), map[schema.GroupVersionResource]string{
 		reports: "NodeCPUList", v1alpha1.GroupVersion.WithResource(v1alpha1.CPUProfiles): "CPUProfileList"})
 	s := &shared{cluster: cluster.New(time.Hour), now: time.Now, startedAt: time.Now(), log: klog.Background()}
-	own := informers.NewSharedInformerFactory(client, 0)
-	if err := s.listen(t.Context(), own, dynamicinformer.NewDynamicSharedInformerFactory(objects, 0)); err != nil {
+	factory := informers.NewSharedInformerFactory(client, 0)
+	if err := s.listen(t.Context(), factory, dynamicinformer.NewDynamicSharedInformerFactory(objects, 0)); err != nil {
 		t.Fatal(err)
 	}
-	own.Start(t.Context().Done())
+	factory.Start(t.Context().Done())
 	if !s.awaitSync(t.Context()) {
 		t.Fatal(errNotSynced)
 	}
@@ -66,21 +67,21 @@ func TestListen(t *testing.T) {
 	report(1, "first")
 	totals("a report", cluster.Totals{Reporting: 1})
 	addNode("second")
-	totals("of a former node", cluster.Totals{})
+	totals("the report is of a former node", cluster.Totals{})
 	report(2, "second")
-	totals("of its own", cluster.Totals{Reporting: 1})
+	totals("the report is of the current node", cluster.Totals{Reporting: 1})
 	pod := &v1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "web", Namespace: "default", UID: "web"}, Spec: v1.PodSpec{NodeName: "n", Containers: []v1.Container{container("app", "1")}}}
 	_, err := client.CoreV1().Pods("default").Create(t.Context(), pod, metav1.CreateOptions{})
 	must(err)
 	totals("a pod", cluster.Totals{Reporting: 1, Reserved: 1})
 	must(client.CoreV1().Pods("default").Delete(t.Context(), "web", metav1.DeleteOptions{}))
-	totals("it is gone", cluster.Totals{Reporting: 1})
+	totals("the pod is deleted", cluster.Totals{Reporting: 1})
 	must(objects.Resource(reports).Delete(t.Context(), "n", metav1.DeleteOptions{}))
-	totals("the report is gone", cluster.Totals{})
+	totals("the report is deleted", cluster.Totals{})
 	must(client.CoreV1().Nodes().Delete(t.Context(), "n", metav1.DeleteOptions{}))
-	until(t, "the node is gone", func() bool { _, err := s.nodes.Get("n"); return err != nil })
+	until(t, "the node is deleted", func() bool { _, err := s.nodes.Get("n"); return err != nil })
 	s.reconcile()
 	if got := s.cluster.Versions(); len(got) != 0 {
-		t.Errorf("%v left", got)
+		t.Errorf("versions %v remain, want none", got)
 	}
 }

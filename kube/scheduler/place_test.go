@@ -15,21 +15,21 @@ import (
 	"github.com/candor-project/candor/kube/v1alpha1"
 )
 
-// own is a container that a node has from elsewhere.
-func own(id string, limit hybrid.Milli) hybrid.Request {
+// staticContainer returns the request of a sensitive container that the scheduler has not placed.
+func staticContainer(id string, limit hybrid.Milli) hybrid.Request {
 	return hybrid.Request{ID: id, Class: hybrid.Sensitive, Limit: limit}
 }
 
-// TestPlacement: a pod goes to the node with free exclusive CPUs. Its annotations have its class and its reserved
-// CPUs, and the next pod avoids these CPUs.
+// TestPlacement: a sensitive pod goes to the node with free exclusive CPUs. Its annotations record its
+// settings and its reserved CPUs, and the next pod gets other CPUs.
 func TestPlacement(t *testing.T) {
 	p := wantLab(t)
 	p.startScheduler(t, setup{})
 	defer p.clear(t)
 	one, two := p.addAgent(t, "one", "core:4"), p.addAgent(t, "two", "core:4")
 	p.addNode(t, "bare", 64)
-	one.put(own("a", 600), own("b", 600), own("c", 600))
-	p.addPod(t, "web", "1500m", ofSensitive(), annotated("example.com/its", "own"))
+	one.put(staticContainer("a", 600), staticContainer("b", 600), staticContainer("c", 600))
+	p.addPod(t, "web", "1500m", ofSensitive(), annotated("example.com/other", "kept"))
 	web := p.bound(t, "web")
 	two.create(web)
 	hint, err := kube.ParseHint(web.Annotations[kube.HintKey])
@@ -37,31 +37,32 @@ func TestPlacement(t *testing.T) {
 		t.Errorf("hint %+v, %v", hint, err)
 	}
 	delete(web.Annotations, kube.HintKey)
-	is := map[string]string{"example.com/its": "own", "candor.dev/class": "sensitive", "candor.dev/policy": "strict", "candor.dev/topology": "prefer"}
+	is := map[string]string{"example.com/other": "kept", "candor.dev/class": "sensitive", "candor.dev/policy": "strict", "candor.dev/topology": "prefer"}
 	if !maps.Equal(web.Annotations, is) {
 		t.Errorf("annotations besides the hint %v, want %v", web.Annotations, is)
 	}
-	p.addPod(t, "db", "2500m", ofSensitive()) // before two has reported the other
+	p.addPod(t, "db", "2500m", ofSensitive()) // node two has not reported web yet
 	two.create(p.bound(t, "db"))
 	p.addPod(t, "none", "10m", ofSensitive(), annotated("candor.dev/policy", "best-effort"), func(pod *v1.Pod) {
 		pod.Spec.NodeSelector = map[string]string{"never": "there"}
 	})
 	p.refused(t, "none", "0/3 nodes are available: 3 node(s) didn't match Pod's node affinity/selector. "+
 		"preemption: 0/3 nodes are available: 3 Preemption is not helpful for scheduling.")
-	p.addPod(t, "log", "20") // flexible pods may go where there is no Candor
+	p.addPod(t, "log", "20") // flexible pods can run on nodes without Candor
 	if got := p.bound(t, "log"); got.Spec.NodeName != "bare" || got.Annotations[kube.PodKey("class")] != "flexible" {
-		t.Errorf("on %s with %v", got.Spec.NodeName, got.Annotations)
+		t.Errorf("log is on %s with annotations %v, want node bare and class flexible", got.Spec.NodeName, got.Annotations)
 	}
 }
 
-// TestRefusalAndWakeUp: the message of a refused pod, and the report that wakes it. No other report wakes it.
+// TestRefusalAndWakeUp checks the message of a refused pod. Later reports of fewer containers wake the pod,
+// and it is bound to the node with enough whole CPUs.
 func TestRefusalAndWakeUp(t *testing.T) {
 	p := wantLab(t)
 	p.startScheduler(t, setup{})
 	defer p.clear(t)
 	p.addNode(t, "bare1", 64)
 	p.addNode(t, "bare2", 64)
-	full := own("f", 600)
+	full := staticContainer("f", 600)
 	agents := map[string]*agent{}
 	for _, name := range []string{"a", "b", "c"} {
 		agents[name] = p.addAgent(t, name, "core:8")
@@ -88,7 +89,7 @@ func TestRefusalAndWakeUp(t *testing.T) {
 	agents["c"].create(p.bound(t, "web"))
 }
 
-// release ends a container of the node's own.
+// release removes a container that the scheduler has not placed from the node.
 func (a *agent) release(id string) {
 	a.t.Helper()
 	plan, err := a.node.PlanRelease(id)
@@ -100,8 +101,8 @@ func (a *agent) release(id string) {
 	}
 }
 
-// TestPreemption: a pod of higher priority preempts the fewest pods. It gets their CPUs when the node has reported the
-// CPUs as free, also if another pod arrives in between.
+// TestPreemption: a pod of higher priority preempts a single pod. It gets the CPUs when the node has reported
+// them as free, even if another pod arrives in between.
 func TestPreemption(t *testing.T) {
 	p := wantLab(t)
 	p.startScheduler(t, setup{})
@@ -139,25 +140,25 @@ func TestPreemption(t *testing.T) {
 		return false
 	})
 	if p.pod(t, "high").Spec.NodeName != "" {
-		t.Error("bound while the node still has the other's containers")
+		t.Error("high is bound while the node still has the containers of the preempted pod")
 	}
-	p.addPod(t, "small", "400m", ofSensitive()) // for which there is room that high needs, too
+	p.addPod(t, "small", "400m", ofSensitive()) // fits only on CPUs that high needs
 	until(t, "small is tried", func() bool { return len(p.pod(t, "small").Status.Conditions) > 0 })
 	n.end(gone)
 	n.report()
 	n.create(p.bound(t, "high"))
 	if node := p.pod(t, "small").Spec.NodeName; node != "" {
-		t.Error("small has taken the room for which another pod was preempted")
+		t.Error("small got CPUs that are held for high")
 	}
 	for _, pod := range low {
 		if pod != gone && p.pod(t, pod.Name).DeletionTimestamp != nil {
-			t.Errorf("%s was preempted, too", pod.Name)
+			t.Errorf("%s was preempted as well, want a single preempted pod", pod.Name)
 		}
 	}
 }
 
-// TestSeveralContainers: all containers of a pod are planned. Sidecars keep their CPUs, and init containers release
-// them.
+// TestSeveralContainers: the plan of a pod includes its sidecars, and the CPUs of init containers are
+// available to later containers.
 func TestSeveralContainers(t *testing.T) {
 	p := wantLab(t)
 	p.startScheduler(t, setup{})
@@ -182,7 +183,7 @@ func TestSeveralContainers(t *testing.T) {
 		"preemption: 0/1 nodes are available: 1 No preemption victims found for incoming pod.")
 }
 
-// TestStaleAndMissingReports: a pod without a report of its node keeps its CPUs until it is deleted. A node whose
+// TestStaleAndMissingReports: bound pods keep their CPUs although reports of the node lack them. A node whose
 // report is deleted takes no sensitive pods.
 func TestStaleAndMissingReports(t *testing.T) {
 	p := wantLab(t)
@@ -192,7 +193,7 @@ func TestStaleAndMissingReports(t *testing.T) {
 	p.addPod(t, "web", "1600m", ofSensitive())
 	p.addPod(t, "db", "1600m", ofSensitive())
 	web, db := p.bound(t, "web"), p.bound(t, "db")
-	n.report() // as if it had not heard of them
+	n.report() // still without the pods
 	p.addPod(t, "next", "800m", ofSensitive())
 	const none = "0/1 nodes are available: 1 fraction does not fit (800m). preemption: 0/1 nodes are available: 1 No preemption victims found for incoming pod."
 	p.refused(t, "next", none)
@@ -215,8 +216,8 @@ func TestStaleAndMissingReports(t *testing.T) {
 	p.bound(t, "any")
 }
 
-// TestProfiles: a setting comes from the pod, else from its profile, else from its namespace. Of two conflicting
-// profiles the stricter wins. The pod's annotations have the result.
+// TestProfiles: two profiles select a pod and differ in the class. The pod's annotations get the stricter
+// class and the policy, and an event reports the conflict.
 func TestProfiles(t *testing.T) {
 	p := wantLab(t)
 	p.startScheduler(t, setup{})
@@ -232,12 +233,12 @@ func TestProfiles(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	p.addPod(t, "big", "64") // flexible: too large for n, and bare is too small with it
+	p.addPod(t, "big", "64") // fills the node bare, so that the following pods go to n
 	p.bound(t, "big")
 	all := &v1alpha1.PodSelector{MatchLabels: map[string]v1alpha1.LabelValue{"app": "web"}}
 	add("strict", v1alpha1.CPUProfileSpec{Selector: all, Class: "sensitive"})
 	add("images", v1alpha1.CPUProfileSpec{Images: []string{"none"}, Class: "flexible", Policy: "best-effort"})
-	for i := 0; ; i++ { // the scheduler hears of the profiles when it hears of them
+	for i := 0; ; i++ { // the profiles reach the scheduler's informer after an unknown time
 		name := fmt.Sprint("web", i)
 		p.addPod(t, name, "10m", func(pod *v1.Pod) { pod.Labels = map[string]string{"app": "web"} })
 		web := p.bound(t, name)
@@ -247,10 +248,10 @@ func TestProfiles(t *testing.T) {
 			break
 		}
 		if i == 100 {
-			t.Fatalf("%v: want the class of one profile and the policy of the other", is)
+			t.Fatalf("got annotations %v, want class sensitive and policy best-effort", is)
 		}
 	}
-	until(t, "an event tells of the conflict", func() bool {
+	until(t, "an event reports the conflict", func() bool {
 		events, err := p.client.EventsV1().Events("default").List(ctx, metav1.ListOptions{})
 		if err != nil {
 			t.Fatal(err)

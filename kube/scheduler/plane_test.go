@@ -21,17 +21,17 @@ import (
 	"k8s.io/client-go/rest"
 )
 
-// A plane is a control plane: etcd and kube-apiserver as children. All tests use the same.
+// A plane is a control plane: etcd and kube-apiserver run as child processes. All tests share one plane.
 type plane struct {
 	dir       string
-	scheduler string      // the program
-	running   []*exec.Cmd // etcd and the API server
+	scheduler string      // path of candor-scheduler
+	running   []*exec.Cmd // etcd and kube-apiserver
 	config    *rest.Config
 	client    kubernetes.Interface
 	dynamic   dynamic.Interface
 }
 
-// lab is nil if no control plane is available; wantLab has the remedy.
+// lab is nil if no control plane is available; wantLab then skips the test.
 var lab *plane
 
 func wantLab(t testing.TB) *plane {
@@ -67,7 +67,7 @@ func TestMain(m *testing.M) {
 
 const token = "admintoken"
 
-// startPlane starts a control plane with all its files in a directory. stop ends all its processes.
+// startPlane starts a control plane with all its files in dir. stop kills its processes.
 func startPlane(dir, apiserver, etcd string) (p *plane, stop func(), err error) {
 	var running []*exec.Cmd
 	stop = func() {
@@ -112,7 +112,7 @@ func startPlane(dir, apiserver, etcd string) (p *plane, stop func(), err error) 
 	return p, stop, p.installObjects()
 }
 
-// ready waits for the API server.
+// ready waits until the API server is ready.
 func (p *plane) ready() error {
 	for deadline := time.Now().Add(time.Minute); ; time.Sleep(50 * time.Millisecond) {
 		out, err := p.client.Discovery().RESTClient().Get().AbsPath("/readyz").DoRaw(context.Background())
@@ -125,7 +125,7 @@ func (p *plane) ready() error {
 	}
 }
 
-// writeSecrets writes the administrator's token and the key that signs those of service accounts.
+// writeSecrets writes the administrator's token and the signing key of service account tokens.
 func writeSecrets(dir string) error {
 	key, err := rsa.GenerateKey(rand.Reader, 2048)
 	if err != nil {
@@ -147,7 +147,7 @@ func writeSecrets(dir string) error {
 	return nil
 }
 
-// startChild starts a program that ends with this one, at the latest.
+// startChild starts a program. The kernel kills it when the test process ends.
 func startChild(log, program string, args ...string) (*exec.Cmd, error) {
 	out, err := os.OpenFile(log, os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o600)
 	if err != nil {

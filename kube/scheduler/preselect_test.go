@@ -18,7 +18,8 @@ import (
 	"github.com/candor-project/candor/topology"
 )
 
-// TestPreselectionRefused: a pod that other plugins refuse on all of the best nodes goes to another node, without preemption.
+// TestPreselectionRefused: other plugins refuse a pod on all preselected nodes because of its anti-affinity.
+// The pod goes to another node, without preemption.
 func TestPreselectionRefused(t *testing.T) {
 	p := wantLab(t)
 	p.startScheduler(t, setup{nodes: 16})
@@ -34,24 +35,24 @@ func TestPreselectionRefused(t *testing.T) {
 		p.label(t, name)
 		p.addPod(t, "on-"+name, "100m", away, func(pod *v1.Pod) { pod.Spec.NodeName = name })
 	}
-	for i := range rest { // where a fraction has to join another one
+	for i := range rest { // worse nodes: the pod's fraction must share a CPU with another fraction
 		name := fmt.Sprintf("rest-%02d", i)
 		n := p.addAgent(t, name, "core:2")
 		p.label(t, name)
-		n.put(own("a", 1300))
+		n.put(staticContainer("a", 1300))
 	}
 	p.addPod(t, "web", "500m", ofSensitive(), func(pod *v1.Pod) { pod.Labels = map[string]string{"app": "web"} })
 	if web := p.bound(t, "web"); web.Spec.NodeName[:4] != "rest" {
-		t.Errorf("on %s, where another pod does not want it", web.Spec.NodeName)
+		t.Errorf("web is on %s against its anti-affinity, want a node rest-*", web.Spec.NodeName)
 	}
 	for i := range best {
 		if pod := p.pod(t, fmt.Sprintf("on-best-%02d", i)); pod.DeletionTimestamp != nil {
-			t.Errorf("%s had to make way", pod.Name)
+			t.Errorf("%s was preempted", pod.Name)
 		}
 	}
 }
 
-// label gives a node the label by which pods keep away from each other.
+// label sets the hostname label of a node, the topology key of the anti-affinity.
 func (p *plane) label(t *testing.T, name string) {
 	t.Helper()
 	patch := fmt.Sprintf(`{"metadata": {"labels": {"kubernetes.io/hostname": %q}}}`, name)
@@ -60,7 +61,7 @@ func (p *plane) label(t *testing.T, name string) {
 	}
 }
 
-// TestPreselectionOff: the preselection is off for pods with constraints on their nodes.
+// TestPreselectionOff: a pod with constraints on its nodes gets no preselection.
 func TestPreselectionOff(t *testing.T) {
 	plain := func() *v1.Pod {
 		return &v1.Pod{Spec: v1.PodSpec{Containers: []v1.Container{container("app", "1500m")}, Volumes: []v1.Volume{{VolumeSource: v1.VolumeSource{EmptyDir: &v1.EmptyDirVolumeSource{}}}}}}
@@ -88,13 +89,13 @@ func TestPreselectionOff(t *testing.T) {
 		pod := plain()
 		change(pod)
 		if _, ok := plainRequestOf(pod); ok {
-			t.Errorf("%s does not keep it from being narrowed", name)
+			t.Errorf("%s: the pod counts as plain, want no preselection", name)
 		}
 	}
 }
 
-// TestPreselectionByZone: the preselection finds the best nodes of each zone among the nodes that fit by the current counts of
-// kube-scheduler.
+// TestPreselectionByZone: the preselection returns the best nodes of each zone. It skips nodes that are full,
+// tainted or unschedulable in kube-scheduler's snapshot.
 func TestPreselectionByZone(t *testing.T) {
 	c := cluster.New(patience)
 	var nodes []fwk.NodeInfo
@@ -131,20 +132,20 @@ func TestPreselectionByZone(t *testing.T) {
 		slices.Sort(best)
 		return best
 	}
-	everyone := []int{1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18, 19}
-	if best := found(60); !slices.Equal(best, everyone) {
-		t.Errorf("%v, want all of the first 20 but for the one that is closed", best)
+	untainted := []int{1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18, 19}
+	if best := found(60); !slices.Equal(best, untainted) {
+		t.Errorf("got %v, want the first 20 nodes without the unschedulable node 0", best)
 	}
 	count := map[string]int{}
 	for _, at := range found(6) {
 		count[zones[at%4]]++
 	}
 	if count["a"] != 2 || count["b"] != 2 || count["c"] != 2 {
-		t.Errorf("%v, want two of each zone", count)
+		t.Errorf("got %v nodes by zone, want two of each zone", count)
 	}
 	w.cpu = 9000
 	if best := found(60); len(best) != 0 {
-		t.Errorf("%v take more CPU than they have", best)
+		t.Errorf("got %v for a pod of 9 CPUs, want no node: all nodes have 8 CPUs", best)
 	}
 	w.cpu, w.tolerations = 1500, []v1.Toleration{{Key: "gpu", Operator: v1.TolerationOpExists}}
 	for i := range 2 {
@@ -156,6 +157,6 @@ func TestPreselectionByZone(t *testing.T) {
 		nodes[1].AddPodInfo(info)
 	}
 	if best := found(60); len(best) != 38 || slices.Contains(best, 1) {
-		t.Errorf("%v: want those with the taint, too, and not node 1, which is full", best)
+		t.Errorf("got %v, want also the tainted nodes, without node 1, which has no free pod slot", best)
 	}
 }

@@ -32,11 +32,11 @@ func newTestShared() *shared {
 	return s
 }
 
-// A feed stands for the plugin's informers: their stores, and the events that they send after a change of a store.
+// A feed simulates the plugin's informers: the test changes their stores and calls their event handlers.
 type feed struct {
 	*testing.T
 	*shared
-	all cache.Indexer // the Nodes
+	all cache.Indexer // store of the Nodes
 }
 
 func newFeed(t *testing.T) *feed {
@@ -58,7 +58,8 @@ func (f *feed) node(name, uid string) *v1.Node {
 	return node
 }
 
-// store puts a report into the informer's store, and returns it as the informer does.
+// store adds a report to the informer's store, and returns the object that the informer passes to its
+// handlers.
 func (f *feed) store(u *unstructured.Unstructured) any {
 	r, err := asReport(u)
 	f.must(err)
@@ -66,13 +67,13 @@ func (f *feed) store(u *unstructured.Unstructured) any {
 	return r
 }
 
-// refusal returns why the node n does not take a sensitive pod; "": it does.
+// refusal returns the reason why the node n refuses a sensitive pod; "" if the pod fits.
 func (f *feed) refusal(cpu string) string {
 	f.Helper()
-	asks, err := readDemand(&v1.Pod{ObjectMeta: metav1.ObjectMeta{UID: "u", Annotations: map[string]string{"candor.dev/class": "sensitive"}},
+	demand, err := readDemand(&v1.Pod{ObjectMeta: metav1.ObjectMeta{UID: "u", Annotations: map[string]string{"candor.dev/class": "sensitive"}},
 		Spec: v1.PodSpec{Containers: []v1.Container{container("app", cpu)}}}, nil, nil, nil)
 	f.must(err)
-	if r := f.cluster.Fits("n", asks.Pod); r != nil {
+	if r := f.cluster.Fits("n", demand.Pod); r != nil {
 		return r.Reason
 	}
 	return ""
@@ -81,60 +82,61 @@ func (f *feed) refusal(cpu string) string {
 func (f *feed) wantRefusal(step, cpu, want string) {
 	f.Helper()
 	if got := f.refusal(cpu); got != want {
-		f.Errorf("%s: %q, want %q", step, got, want)
+		f.Errorf("%s: got refusal %q, want %q", step, got, want)
 	}
 }
 
-// TestVersionsGoBack: a cluster restored from a backup of etcd has lower versions than before. Its reports count after
-// two ticks, and all later reports too.
-func TestVersionsGoBack(t *testing.T) {
+// TestVersionsDecrease: after a restore of etcd from a backup, objects have lower versions than before. The
+// plugin accepts their reports after two ticks, and all later reports.
+func TestVersionsDecrease(t *testing.T) {
 	f := newFeed(t)
 	f.node("n", "")
 	f.storeReport(f.store(newReport(t, 900)))
 	f.reconcile()
-	f.storeReport(f.store(newReport(t, 500, own("a", 4000))))
+	f.storeReport(f.store(newReport(t, 500, staticContainer("a", 4000))))
 	f.wantRefusal("an older report may be a late event", "1", "")
 	f.reconcile()
 	f.wantRefusal("one tick", "1", "")
-	f.storeReport(f.store(newReport(t, 501, own("a", 4000)))) // the node reports in each tick
+	f.storeReport(f.store(newReport(t, 501, staticContainer("a", 4000)))) // the node reports in each tick
 	f.reconcile()
 	f.wantRefusal("two ticks", "1", "no capacity (1 CPU missing)")
 	f.storeReport(f.store(newReport(t, 502)))
 	f.wantRefusal("the next report", "1", "")
 }
 
-// TestChangeBeforeInformer: a change that the plugin's informer does not have yet is reverted only if the informer never
-// gets it.
+// TestChangeBeforeInformer: kube-scheduler's informer can deliver a report before the plugin's own informer.
+// The plugin drops the report only if its informer never delivers it.
 func TestChangeBeforeInformer(t *testing.T) {
 	f := newFeed(t)
 	f.node("n", "")
 	f.storeReport(f.store(newReport(t, 7)))
-	ahead, err := asReport(newReport(t, 8, own("a", 4000)))
+	ahead, err := asReport(newReport(t, 8, staticContainer("a", 4000)))
 	f.must(err)
 	f.storeReport(ahead)
 	f.reconcile()
 	f.wantRefusal("ahead", "1", "no capacity (1 CPU missing)")
-	f.store(newReport(t, 8, own("a", 4000)))
+	f.store(newReport(t, 8, staticContainer("a", 4000)))
 	f.reconcile()
 	f.reconcile()
-	f.wantRefusal("the store is there", "1", "no capacity (1 CPU missing)")
+	f.wantRefusal("the store has the report", "1", "no capacity (1 CPU missing)")
 
 	gone, _, _ := f.reports.GetByKey("n")
 	f.must(f.reports.Delete(gone))
 	f.removeReport(gone)
 	f.must(f.all.Delete(&v1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n"}}))
 	f.reconcile()
-	f.storeReport(ahead) // late, by kube-scheduler's informer
-	f.wantRefusal("a ghost", "1", "no capacity (1 CPU missing)")
+	f.storeReport(ahead) // a late event of kube-scheduler's informer
+	f.wantRefusal("late report of a deleted node", "1", "no capacity (1 CPU missing)")
 	f.reconcile()
 	f.reconcile()
-	f.wantRefusal("it is gone", "1", "no Candor on node")
+	f.wantRefusal("two ticks after the late report", "1", "no Candor on node")
 	if got := f.cluster.Versions(); len(got) != 0 {
-		t.Errorf("%v is still known", got)
+		t.Errorf("versions %v remain, want none", got)
 	}
 }
 
-// TestFormerNode: the report of a former node is ignored, in any order of Node and NodeCPU.
+// TestFormerNode: the plugin ignores the report of a former node with the same name, in any order of the Node
+// and NodeCPU events.
 func TestFormerNode(t *testing.T) {
 	owned := func(version int, uid string, containers ...hybrid.Request) *unstructured.Unstructured {
 		r := newReport(t, version, containers...)
@@ -144,38 +146,38 @@ func TestFormerNode(t *testing.T) {
 	f := newFeed(t)
 	first := f.node("n", "first")
 	f.storeReport(f.store(owned(1, "first")))
-	f.wantRefusal("its own", "4", "")
+	f.wantRefusal("report of the current node", "4", "")
 	second := f.node("n", "second")
 	f.updateNode(first, first)
-	f.wantRefusal("nothing new", "4", "")
+	f.wantRefusal("update without a change", "4", "")
 	f.updateNode(first, second)
-	f.wantRefusal("another machine", "4", "report is of a former node")
+	f.wantRefusal("node recreated", "4", "report is of a former node")
 	f.storeReport(f.store(owned(2, "first")))
-	f.wantRefusal("written once more", "4", "report is of a former node")
-	f.storeReport(f.store(owned(3, "second", own("a", 1000))))
-	f.wantRefusal("replaced", "3", "")
-	f.storeReport(f.store(owned(4, "third", own("a", 2000))))
-	f.wantRefusal("before the Node is known", "2", "report is of a former node")
+	f.wantRefusal("second report of the former node", "4", "report is of a former node")
+	f.storeReport(f.store(owned(3, "second", staticContainer("a", 1000))))
+	f.wantRefusal("first report of the new node", "3", "")
+	f.storeReport(f.store(owned(4, "third", staticContainer("a", 2000))))
+	f.wantRefusal("report before the Node event", "2", "report is of a former node")
 	f.addNode(f.node("n", "third"))
-	f.wantRefusal("the Node is known", "2", "")
-	f.addNode(f.node("other", "x")) // which has no Candor
+	f.wantRefusal("Node event after the report", "2", "")
+	f.addNode(f.node("other", "x")) // a node without Candor
 	f.reconcile()
 	f.reconcile()
 	f.wantRefusal("two ticks", "2", "")
 }
 
-// TestProfilesAreForgotten: deleted profiles are removed, late events of them are ignored, and lower versions do not
-// block updates.
-func TestProfilesAreForgotten(t *testing.T) {
+// TestDeletedProfiles: the plugin removes deleted profiles, ignores their late events, and accepts updates
+// with lower versions after two ticks.
+func TestDeletedProfiles(t *testing.T) {
 	f := newFeed(t)
 	profile := func(version int, class string) *unstructured.Unstructured {
 		return toUnstructured(t, &v1alpha1.CPUProfile{ObjectMeta: metav1.ObjectMeta{Name: "x", Namespace: "default", ResourceVersion: strconv.Itoa(version)},
 			Spec: v1alpha1.CPUProfileSpec{Selector: &v1alpha1.PodSelector{}, Class: class}})
 	}
 	class := func() string {
-		asks, err := f.demandOf(&v1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "default"}, Spec: v1.PodSpec{Containers: []v1.Container{container("app", "1")}}})
+		demand, err := f.demandOf(&v1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "default"}, Spec: v1.PodSpec{Containers: []v1.Container{container("app", "1")}}})
 		f.must(err)
-		return asks.annotations["candor.dev/class"]
+		return demand.annotations["candor.dev/class"]
 	}
 	f.must(f.profiles.Add(profile(900, "sensitive")))
 	f.sources.store(profile(900, "sensitive"))
@@ -183,35 +185,36 @@ func TestProfilesAreForgotten(t *testing.T) {
 	f.sources.store(profile(500, "flexible"))
 	f.reconcile()
 	if got := class(); got != "sensitive" {
-		t.Errorf("%s: after one tick", got)
+		t.Errorf("after one tick: got class %s, want sensitive", got)
 	}
 	f.reconcile()
 	if got := class(); got != "flexible" {
-		t.Errorf("%s: versions have gone back", got)
+		t.Errorf("after two ticks with a lower version: got class %s, want flexible", got)
 	}
 	f.must(f.profiles.Delete(profile(501, "")))
 	f.sources.remove(profile(501, ""))
 	f.reconcile()
 	f.sources.store(profile(500, "sensitive"))
 	if got := class(); got != "flexible" {
-		t.Errorf("%s: a late event counts", got)
+		t.Errorf("after a late event of a deleted profile: got class %s, want flexible", got)
 	}
 	f.reconcile()
 	if len(f.sources.profiles) != 0 {
-		t.Errorf("%v left", f.sources.profiles)
+		t.Errorf("profiles %v remain, want none", f.sources.profiles)
 	}
-	f.sources.store(profile(500, "sensitive")) // very late
+	f.sources.store(profile(500, "sensitive")) // an event that arrives several ticks late
 	f.reconcile()
 	f.reconcile()
 	if len(f.sources.profiles) != 0 || len(f.staleProfiles.versions) != 0 {
-		t.Errorf("%v left", f.sources.profiles)
+		t.Errorf("profiles %v remain, want none", f.sources.profiles)
 	}
 }
 
-// TestHeapAfterAll: after nodes, reports, pods and profiles are deleted, the plugin takes no more memory than before.
-func TestHeapAfterAll(t *testing.T) {
+// TestHeapAfterDeletions creates and deletes waves of nodes, reports, pods and profiles. The heap must not
+// grow after the first wave.
+func TestHeapAfterDeletions(t *testing.T) {
 	f := newFeed(t)
-	text := newReport(t, 1, own("a", 1500))
+	text := newReport(t, 1, staticContainer("a", 1500))
 	round := 0
 	wave := func() {
 		for range 500 {
@@ -239,7 +242,7 @@ func TestHeapAfterAll(t *testing.T) {
 		}
 		f.reconcile()
 		f.reconcile()
-		f.freed.take() // as expire does
+		f.freed.take() // expire does this in each tick
 	}
 	inUse := func() uint64 {
 		runtime.GC()
@@ -259,10 +262,10 @@ func TestHeapAfterAll(t *testing.T) {
 	runtime.KeepAlive(f)
 }
 
-// TestReportIsStoredAsNode: the informer's store has the parsed node of a report instead of its text, and parses each
-// report once.
+// TestReportIsStoredAsNode: the informer stores the parsed node of a report instead of its text, and parses
+// each report only once.
 func TestReportIsStoredAsNode(t *testing.T) {
-	once, err := asReport(newReport(t, 7, own("a", 1500)))
+	once, err := asReport(newReport(t, 7, staticContainer("a", 1500)))
 	if err != nil {
 		t.Fatal(err)
 	}

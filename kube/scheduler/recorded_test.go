@@ -12,8 +12,8 @@ import (
 	"github.com/candor-project/candor/internal/golden"
 )
 
-// TestRecordedMetrics compares the metrics of the plugin with the record: names, types, labels and their values. Dashboards and
-// alerts depend on them: -update adds new metrics to the record.
+// TestRecordedMetrics compares the plugin's metrics with testdata/metrics.txt: names, types, labels and label
+// values. Dashboards and alerts depend on them; -update adds new metrics.
 func TestRecordedMetrics(t *testing.T) {
 	registerMetrics()
 	families, err := legacyregistry.DefaultGatherer.Gather()
@@ -23,7 +23,7 @@ func TestRecordedMetrics(t *testing.T) {
 	var text strings.Builder
 	for _, f := range families {
 		if !strings.HasPrefix(f.GetName(), "candor_") {
-			continue // kube-scheduler's own
+			continue // a metric of kube-scheduler
 		}
 		lines := map[string]bool{fmt.Sprintln(f.GetName(), f.GetType()): true}
 		for _, m := range f.GetMetric() {

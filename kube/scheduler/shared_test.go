@@ -28,7 +28,7 @@ import (
 	"github.com/candor-project/candor/kube/v1alpha1"
 )
 
-// A noHandle is a profile's handle without an API server.
+// A noHandle is the handle of a profile without an API server.
 type noHandle struct{ fwk.Handle }
 
 func (noHandle) KubeConfig() *rest.Config { return &rest.Config{Host: "https://127.0.0.1:1"} }
@@ -43,8 +43,8 @@ func argsOf(text string) runtime.Object {
 	return &runtime.Unknown{Raw: []byte(text), ContentType: runtime.ContentTypeJSON}
 }
 
-// TestProfilesOfOneScheduler: all profiles of a scheduler share their reservations. Profiles with conflicting options
-// are refused.
+// TestProfilesOfOneScheduler: all profiles of a scheduler share their reservations. The factory refuses a
+// profile with other options than the first profile.
 func TestProfilesOfOneScheduler(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
@@ -63,7 +63,7 @@ func TestProfilesOfOneScheduler(t *testing.T) {
 		t.Fatal(err)
 	}
 	plugins[0].storeReport(report)
-	asks := func(uid string) *cluster.Pod {
+	demand := func(uid string) *cluster.Pod {
 		p, err := boundPod(&v1.Pod{ObjectMeta: metav1.ObjectMeta{UID: "u-1", Annotations: map[string]string{"candor.dev/class": "sensitive"}},
 			Spec: v1.PodSpec{Containers: []v1.Container{container(uid, "3")}}})
 		if err != nil {
@@ -71,21 +71,21 @@ func TestProfilesOfOneScheduler(t *testing.T) {
 		}
 		return p
 	}
-	if _, refusal := plugins[0].cluster.Reserve("n", asks("a"), time.Now()); refusal != nil {
+	if _, refusal := plugins[0].cluster.Reserve("n", demand("a"), time.Now()); refusal != nil {
 		t.Fatal(refusal)
 	}
-	if plugins[1].cluster.Fits("n", asks("b")) == nil { // before the binding is recorded
-		t.Error("the second profile gives what the first one has given")
+	if plugins[1].cluster.Fits("n", demand("b")) == nil { // before the binding is recorded
+		t.Error("the second profile ignores the reservation of the first profile")
 	}
 	for _, text := range []string{`{}`, `{"defaults": {"class": "flexible"}}`, `{"reservationTimeout": "90s", "defaults": {"class": "sensitive"}}`} {
 		if _, err := factory(ctx, argsOf(text), noHandle{}); err == nil || !strings.Contains(err.Error(), "they differ between profiles") {
-			t.Errorf("%s: %v", text, err)
+			t.Errorf("%s: got %v, want an error about different options", text, err)
 		}
 	}
 }
 
-// TestUnreserveOfBoundPod: if the answer of a binding is lost, the scheduler counts the binding as failed although the
-// cluster has it. The pod keeps its CPUs.
+// TestUnreserveOfBoundPod: if the response to a binding is lost, the scheduler cancels the reservation of a
+// pod that is bound. The pod keeps its CPUs.
 func TestUnreserveOfBoundPod(t *testing.T) {
 	for _, bound := range []bool{false, true} {
 		p := &Plugin{shared: newTestShared()}
@@ -96,29 +96,29 @@ func TestUnreserveOfBoundPod(t *testing.T) {
 		p.storeReport(report)
 		pod := &v1.Pod{ObjectMeta: metav1.ObjectMeta{UID: "u-1", Annotations: map[string]string{"candor.dev/class": "sensitive"}},
 			Spec: v1.PodSpec{Containers: []v1.Container{container("app", "3")}}}
-		asks, err := readDemand(pod, nil, nil, nil)
+		demand, err := readDemand(pod, nil, nil, nil)
 		if err != nil {
 			t.Fatal(err)
 		}
 		cycle := framework.NewCycleState()
-		cycle.Write(stateKey, &state{pod: asks})
+		cycle.Write(stateKey, &state{pod: demand})
 		if status := p.Reserve(ctx, cycle, pod, "n"); !status.IsSuccess() {
 			t.Fatal(status)
 		}
 		if bound {
-			told := pod.DeepCopy()
-			told.Spec.NodeName = "n"
-			p.storePod(told)
+			boundCopy := pod.DeepCopy()
+			boundCopy.Spec.NodeName = "n"
+			p.storePod(boundCopy)
 		}
 		p.Unreserve(ctx, cycle, pod, "n")
 		if got := p.cluster.Totals().Reserved == 1; got != bound {
-			t.Errorf("bound %v: reserved %v", bound, got)
+			t.Errorf("bound %v: got reserved %v, want %v", bound, got, bound)
 		}
 	}
 }
 
-// TestLateProfiles: events of profiles arrive on two ways, also repeated and late. An old event never replaces newer
-// data.
+// TestLateProfiles: profile events come from two informers, and can be repeated or late. An old event never
+// replaces newer data.
 func TestLateProfiles(t *testing.T) {
 	p := &settingSources{namespaces: corelisters.NewNamespaceLister(cache.NewIndexer(cache.MetaNamespaceKeyFunc, nil)), log: klog.Background()}
 	profile := func(version, class string) *unstructured.Unstructured {
@@ -126,39 +126,39 @@ func TestLateProfiles(t *testing.T) {
 			Spec: v1alpha1.CPUProfileSpec{Selector: &v1alpha1.PodSelector{}, Class: class}})
 	}
 	for _, step := range []struct {
-		what string
+		name string
 		do   func(any)
 		obj  any
-		want string // the class that counts; "": none
+		want string // class from the profile; "" without a valid profile
 	}{
-		{"made", p.store, profile("5", "sensitive"), "sensitive"},
-		{"gone", p.remove, profile("7", "sensitive"), ""},
-		{"made, once more", p.store, profile("5", "sensitive"), ""},
+		{"created", p.store, profile("5", "sensitive"), "sensitive"},
+		{"deleted", p.remove, profile("7", "sensitive"), ""},
+		{"created, repeated event", p.store, profile("5", "sensitive"), ""},
 		{"recreated", p.store, profile("8", "flexible"), "flexible"},
-		{"gone, once more", p.remove, profile("7", "sensitive"), "flexible"},
-		{"spoilt", p.store, profile("9", "best"), ""},
-		{"made anew, once more", p.store, profile("8", "flexible"), ""},
-		{"mended", p.store, profile("10", "sensitive"), "sensitive"},
-		{"found gone", p.remove, cache.DeletedFinalStateUnknown{Obj: profile("10", "sensitive")}, ""},
-		{"mended, once more", p.store, profile("10", "sensitive"), ""},
+		{"deleted, repeated event", p.remove, profile("7", "sensitive"), "flexible"},
+		{"made invalid", p.store, profile("9", "best"), ""},
+		{"recreated, repeated event", p.store, profile("8", "flexible"), ""},
+		{"fixed", p.store, profile("10", "sensitive"), "sensitive"},
+		{"deleted, found by a relist", p.remove, cache.DeletedFinalStateUnknown{Obj: profile("10", "sensitive")}, ""},
+		{"fixed, repeated event", p.store, profile("10", "sensitive"), ""},
 	} {
 		step.do(step.obj)
 		pod, got := &v1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "default"}, Spec: v1.PodSpec{Containers: []v1.Container{container("app", "1")}}}, ""
 		if all, _ := p.sourcesFor(pod); len(all) > 0 {
-			asks, err := readDemand(pod, all, nil, nil)
+			demand, err := readDemand(pod, all, nil, nil)
 			if err != nil {
 				t.Fatal(err)
 			}
-			got = asks.annotations[kube.PodKey("class")]
+			got = demand.annotations[kube.PodKey("class")]
 		}
 		if got != step.want {
-			t.Errorf("%s: %q counts, want %q", step.what, got, step.want)
+			t.Errorf("%s: got class %q, want %q", step.name, got, step.want)
 		}
 	}
 }
 
-// TestReportIsReadOnce: if many pods wait for a report, it is parsed once.
-func TestReportIsReadOnce(t *testing.T) {
+// TestReportIsParsedOnce: the plugin parses a report once, even if many pods wait for it.
+func TestReportIsParsedOnce(t *testing.T) {
 	p := &Plugin{shared: newTestShared()}
 	p.sources.namespaces = corelisters.NewNamespaceLister(cache.NewIndexer(cache.MetaNamespaceKeyFunc, nil))
 	waits := &v1.Pod{ObjectMeta: metav1.ObjectMeta{UID: "u-1", Annotations: map[string]string{"candor.dev/class": "sensitive"}},
@@ -180,80 +180,81 @@ func TestReportIsReadOnce(t *testing.T) {
 	}
 }
 
-// A bound pod counts by its annotations alone; if they are invalid, by its requests.
-func TestBoundAs(t *testing.T) {
-	whole := hybrid.Request{ID: "u/app", Class: hybrid.Flexible, Limit: 1000, Guarantee: 1000}
+// TestDemandOfBoundPod: the demand of a bound pod comes from its annotations alone, or from its requests if
+// an annotation is invalid. Containers that have ended and do not restart count nothing.
+func TestDemandOfBoundPod(t *testing.T) {
+	byRequests := hybrid.Request{ID: "u/app", Class: hybrid.Flexible, Limit: 1000, Guarantee: 1000}
 	view := hybrid.Request{ID: "u/app", Class: hybrid.Sensitive, Limit: 1000}
 	ended := func(code int32) v1.ContainerState {
 		return v1.ContainerState{Terminated: &v1.ContainerStateTerminated{ExitCode: code}}
 	}
 	runs := v1.ContainerState{Running: &v1.ContainerStateRunning{}}
 	never, failure := v1.ContainerRestartPolicyNever, v1.ContainerRestartPolicyOnFailure
-	for what, test := range map[string]struct {
+	for name, test := range map[string]struct {
 		annotations      map[string]string
 		policy           v1.RestartPolicy
-		own              *v1.ContainerRestartPolicy
+		containerPolicy  *v1.ContainerRestartPolicy
 		state            v1.ContainerState
 		want             []hybrid.Request
 		planned, started bool
 	}{
-		"nothing said":             {want: []hybrid.Request{whole}},
-		"sensitive, and ours":      {annotations: map[string]string{"candor.dev/class": "sensitive", "candor.dev/hint": "{}"}, want: []hybrid.Request{view}, planned: true},
-		"misspelled":               {annotations: map[string]string{"candor.dev/class": "sensitve"}, want: []hybrid.Request{whole}},
-		"runs":                     {state: runs, want: []hybrid.Request{whole}, started: true},
-		"has ended":                {policy: v1.RestartPolicyNever, state: ended(1)},
-		"has done its work":        {policy: v1.RestartPolicyOnFailure, state: ended(0)},
-		"has failed":               {policy: v1.RestartPolicyOnFailure, state: ended(1), want: []hybrid.Request{whole}},
-		"is started again":         {policy: v1.RestartPolicyAlways, state: ended(0), want: []hybrid.Request{whole}},
-		"has ended, by its own":    {policy: v1.RestartPolicyAlways, own: &never, state: ended(1)},
-		"has failed, by its own":   {policy: v1.RestartPolicyNever, own: &failure, state: ended(1), want: []hybrid.Request{whole}},
-		"nothing runs, but others": {policy: v1.RestartPolicyNever, state: v1.ContainerState{Waiting: &v1.ContainerStateWaiting{}}, want: []hybrid.Request{whole}},
+		"no annotations":                     {want: []hybrid.Request{byRequests}},
+		"sensitive, with a hint":             {annotations: map[string]string{"candor.dev/class": "sensitive", "candor.dev/hint": "{}"}, want: []hybrid.Request{view}, planned: true},
+		"invalid class":                      {annotations: map[string]string{"candor.dev/class": "sensitve"}, want: []hybrid.Request{byRequests}},
+		"running":                            {state: runs, want: []hybrid.Request{byRequests}, started: true},
+		"failed, Never":                      {policy: v1.RestartPolicyNever, state: ended(1)},
+		"succeeded, OnFailure":               {policy: v1.RestartPolicyOnFailure, state: ended(0)},
+		"failed, OnFailure":                  {policy: v1.RestartPolicyOnFailure, state: ended(1), want: []hybrid.Request{byRequests}},
+		"succeeded, Always":                  {policy: v1.RestartPolicyAlways, state: ended(0), want: []hybrid.Request{byRequests}},
+		"failed, container policy Never":     {policy: v1.RestartPolicyAlways, containerPolicy: &never, state: ended(1)},
+		"failed, container policy OnFailure": {policy: v1.RestartPolicyNever, containerPolicy: &failure, state: ended(1), want: []hybrid.Request{byRequests}},
+		"waiting, Never":                     {policy: v1.RestartPolicyNever, state: v1.ContainerState{Waiting: &v1.ContainerStateWaiting{}}, want: []hybrid.Request{byRequests}},
 	} {
 		c := container("app", "1")
-		c.RestartPolicy = test.own
+		c.RestartPolicy = test.containerPolicy
 		pod := &v1.Pod{ObjectMeta: metav1.ObjectMeta{UID: "u", Annotations: test.annotations},
 			Spec:   v1.PodSpec{RestartPolicy: test.policy, Containers: []v1.Container{c}},
 			Status: v1.PodStatus{ContainerStatuses: []v1.ContainerStatus{{Name: "app", State: test.state}}}}
-		asks, err := boundPod(pod)
-		if err != nil || !slices.Equal(asks.Lasting(), test.want) || asks.Planned != test.planned || asks.Started != test.started {
-			t.Errorf("%s: %+v, %v; want %+v, planned %v, started %v", what, asks, err, test.want, test.planned, test.started)
+		demand, err := boundPod(pod)
+		if err != nil || !slices.Equal(demand.Lasting(), test.want) || demand.Planned != test.planned || demand.Started != test.started {
+			t.Errorf("%s: %+v, %v; want %+v, planned %v, started %v", name, demand, err, test.want, test.planned, test.started)
 		}
 	}
 }
 
-// TestNominatedPods: the class of a pod without a node comes from its profiles, also if the pod is nominated for a
-// node.
+// TestNominatedPods: the class of a pending pod comes from its settings and the defaults, and the class of a
+// bound pod from its annotations.
 func TestNominatedPods(t *testing.T) {
 	s := &shared{options: options{defaults: map[string]string{"class": "sensitive"}}}
 	s.sources.namespaces = corelisters.NewNamespaceLister(cache.NewIndexer(cache.MetaNamespaceKeyFunc, nil))
 	pod := &v1.Pod{ObjectMeta: metav1.ObjectMeta{UID: "u"}, Spec: v1.PodSpec{Containers: []v1.Container{container("app", "1")}}}
 	for node, want := range map[string]hybrid.Class{"": hybrid.Sensitive, "n": hybrid.Flexible} {
 		pod.Spec.NodeName = node
-		asks, err := s.clusterPod(pod)
-		if err != nil || asks.Lasting()[0].Class != want {
-			t.Errorf("on node %q: %+v, %v; want %v", node, asks, err, want)
+		demand, err := s.clusterPod(pod)
+		if err != nil || demand.Lasting()[0].Class != want {
+			t.Errorf("on node %q: %+v, %v; want %v", node, demand, err, want)
 		}
 	}
 }
 
-// TestAwaitSync: pods wait until the first lists are read at the start of the scheduler. If that fails, later pods do
-// not wait, because the pods of other profiles would wait with them.
+// TestAwaitSync: after the start of the scheduler, pods wait for the first lists of the informers. If the
+// lists do not arrive, later pods do not wait, because pods of other profiles would wait too.
 func TestAwaitSync(t *testing.T) {
 	const never = math.MaxInt
 	for name, test := range map[string]struct {
-		ago   time.Duration // the scheduler was started
-		after int           // number of calls until all lists are read
-		want  bool
-		asked int // at most
+		age      time.Duration // of the scheduler
+		after    int           // number of calls until all lists are read
+		want     bool
+		maxCalls int
 	}{
-		"read":           {time.Hour, 0, true, 1},
-		"read soon":      {0, 3, true, 4},
-		"not to be read": {time.Hour, never, false, 2},
+		"read":       {time.Hour, 0, true, 1},
+		"read soon":  {0, 3, true, 4},
+		"never read": {time.Hour, never, false, 2},
 	} {
-		asked := 0
-		s := &shared{startedAt: time.Now().Add(-test.ago), synced: []func() bool{func() bool { asked++; return asked > test.after }}}
-		if got := s.awaitSync(t.Context()); got != test.want || asked > test.asked {
-			t.Errorf("%s: %v after it was asked for %d times, want %v and %d at most", name, got, asked, test.want, test.asked)
+		calls := 0
+		s := &shared{startedAt: time.Now().Add(-test.age), synced: []func() bool{func() bool { calls++; return calls > test.after }}}
+		if got := s.awaitSync(t.Context()); got != test.want || calls > test.maxCalls {
+			t.Errorf("%s: got %v after %d calls, want %v after at most %d", name, got, calls, test.want, test.maxCalls)
 		}
 	}
 }

@@ -9,8 +9,8 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// TestStuckPod: the CPUs of a pod are taken before its start. Other pods can use the rest of its node. When the
-// kubelet cannot create the container, the reservation ends with an event.
+// TestStuckPod: a foreign container takes the CPUs of a bound pod before the pod starts. Flexible pods still
+// fit on the node. When the kubelet fails to create the container, the reservation ends with an event.
 func TestStuckPod(t *testing.T) {
 	p := wantLab(t)
 	p.startScheduler(t, setup{})
@@ -18,7 +18,7 @@ func TestStuckPod(t *testing.T) {
 	n := p.addAgent(t, "n", "core:8")
 	p.addPod(t, "big", "6", ofSensitive())
 	big := p.bound(t, "big")
-	n.put(own("foreign", 3500))
+	n.put(staticContainer("foreign", 3500))
 	p.addPod(t, "whole", "1", ofSensitive())
 	p.refused(t, "whole", "0/1 nodes are available: 1 CPUs are reserved for pods that cannot start yet. preemption: 0/1 nodes are available: 1 No preemption victims found for incoming pod.")
 	p.addPod(t, "flexible", "300m")
@@ -33,7 +33,7 @@ func TestStuckPod(t *testing.T) {
 	n.create(whole)
 	n.report()
 	const want = "node n has no room for the pod: no capacity (1500m missing); its CPUs are no longer reserved"
-	until(t, "an event says so", func() bool {
+	until(t, "an event reports the unmet reservation", func() bool {
 		events, err := p.client.EventsV1().Events("default").List(ctx, metav1.ListOptions{})
 		if err != nil {
 			t.Fatal(err)
@@ -47,13 +47,14 @@ func TestStuckPod(t *testing.T) {
 	})
 }
 
-// TestNodeOfSameName: a new machine with the name of a former node does not inherit its reservations.
+// TestNodeOfSameName: a recreated node takes no sensitive pods until its report belongs to the new Node.
+// Reservations of the former node no longer count.
 func TestNodeOfSameName(t *testing.T) {
 	p := wantLab(t)
 	p.startScheduler(t, setup{})
 	defer p.clear(t)
 	n := p.addAgent(t, "n", "core:4")
-	own := func(uid types.UID) {
+	setOwner := func(uid types.UID) {
 		t.Helper()
 		n.object.OwnerReferences = []metav1.OwnerReference{{APIVersion: "v1", Kind: "Node", Name: "n", UID: uid}}
 		object, err := p.dynamic.Resource(nodeCPUs).Update(ctx, toUnstructured(t, n.object), metav1.UpdateOptions{})
@@ -70,7 +71,7 @@ func TestNodeOfSameName(t *testing.T) {
 		}
 		return node.UID
 	}
-	own(uid())
+	setOwner(uid())
 	p.addPod(t, "first", "1", ofSensitive())
 	n.create(p.bound(t, "first"))
 	n.report()
@@ -81,6 +82,6 @@ func TestNodeOfSameName(t *testing.T) {
 	p.addNode(t, "n", 4)
 	p.addPod(t, "second", "1", ofSensitive())
 	p.refused(t, "second", "0/1 nodes are available: 1 report is of a former node. preemption: 0/1 nodes are available: 1 Preemption is not helpful for scheduling.")
-	own(uid())
+	setOwner(uid())
 	p.bound(t, "second")
 }

@@ -25,7 +25,7 @@ func TestArgs(t *testing.T) {
 		return readArgs(&runtime.Unknown{Raw: []byte(text), ContentType: runtime.ContentTypeJSON})
 	}
 	if o, err := readArgs(nil); err != nil || o.reservationTimeout != 10*time.Minute || o.nodesToScore != 64 {
-		t.Errorf("none: %+v, %v", o, err)
+		t.Errorf("without args: %+v, %v", o, err)
 	}
 	o, err := read(`{"reservationTimeout": "90s", "defaults": {"class": "sensitive", "policy": "best-effort"}, "nodesToScore": 0}`)
 	if err != nil || o.reservationTimeout != 90*time.Second || o.nodesToScore != 0 || !maps.Equal(o.defaults, profile.Values{"class": "sensitive", "policy": "best-effort"}) {
@@ -48,7 +48,8 @@ func TestArgs(t *testing.T) {
 	}
 }
 
-// TestNormalizeScore: for any ranks, only the best rank gets the score 100, and the order stays.
+// TestNormalizeScore: for any ranks, only nodes of the best rank get the score 100, and scores keep the order
+// of the ranks.
 func TestNormalizeScore(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		ranks := rapid.SliceOfN(rapid.Uint64(), 1, 300).Draw(rt, "ranks")
@@ -61,19 +62,19 @@ func TestNormalizeScore(t *testing.T) {
 		(*Plugin)(nil).NormalizeScore(ctx, nil, nil, scores)
 		for i := range ranks {
 			if got := scores[i].Score; (got == 100) != (ranks[i] == least) || got < 0 || got > 100 {
-				rt.Fatalf("rank %d of %v: %d", ranks[i], ranks, got)
+				rt.Fatalf("rank %d of %v: got score %d", ranks[i], ranks, got)
 			}
 			for j := range ranks {
 				if ranks[i] < ranks[j] && scores[i].Score < scores[j].Score {
-					rt.Fatalf("rank %d: %d, rank %d: %d", ranks[i], scores[i].Score, ranks[j], scores[j].Score)
+					rt.Fatalf("rank %d: score %d, rank %d: score %d; want the order of the ranks", ranks[i], scores[i].Score, ranks[j], scores[j].Score)
 				}
 			}
 		}
 	})
 }
 
-// TestRequests: the scheduler computes the same request for a container as candor nri computes from its quota and
-// shares.
+// TestRequests: the scheduler computes the same request for a container as candor nri computes from its quota
+// and shares.
 func TestRequests(t *testing.T) {
 	sensitive := profile.Values{"class": "sensitive"}
 	for _, test := range []struct {
@@ -99,15 +100,15 @@ func TestRequests(t *testing.T) {
 		if test.limit != "" {
 			c.Resources.Limits["cpu"] = resource.MustParse(test.limit)
 		}
-		asks, err := readDemand(&v1.Pod{ObjectMeta: metav1.ObjectMeta{UID: "u"}, Spec: v1.PodSpec{Containers: []v1.Container{c}}}, nil, nil, test.defaults)
+		demand, err := readDemand(&v1.Pod{ObjectMeta: metav1.ObjectMeta{UID: "u"}, Spec: v1.PodSpec{Containers: []v1.Container{c}}}, nil, nil, test.defaults)
 		test.want.ID = "u/app"
-		if err != nil || asks.Lasting()[0] != test.want {
-			t.Errorf("request %q, limit %q, %v: %+v, %v; want %+v", test.request, test.limit, test.defaults, asks, err, test.want)
+		if err != nil || demand.Lasting()[0] != test.want {
+			t.Errorf("request %q, limit %q, %v: %+v, %v; want %+v", test.request, test.limit, test.defaults, demand, err, test.want)
 		}
 	}
 }
 
-func TestPodsThatCannotBeMeant(t *testing.T) {
+func TestInvalidPods(t *testing.T) {
 	whole := v1.ResourceRequirements{Requests: v1.ResourceList{"cpu": resource.MustParse("2")}}
 	for want, pod := range map[string]*v1.Pod{
 		"annotation candor.dev/class: class \"sensitve\"": {ObjectMeta: metav1.ObjectMeta{Annotations: map[string]string{"candor.dev/class": "sensitve"}},
@@ -118,15 +119,16 @@ func TestPodsThatCannotBeMeant(t *testing.T) {
 			Spec: v1.PodSpec{Containers: []v1.Container{container("app", "2000")}}},
 	} {
 		if _, err := readDemand(pod, nil, nil, nil); err == nil || !strings.HasPrefix(err.Error(), want) {
-			t.Errorf("%v; want %s", err, want)
+			t.Errorf("got %v, want %s", err, want)
 		}
 	}
 }
 
-// TestAnnotations: a pod gets the missing annotations, for the whole pod if all its containers have the same value.
+// TestAnnotations: a pod gets the annotations that it lacks. A setting that all containers share becomes an
+// annotation of the whole pod.
 func TestAnnotations(t *testing.T) {
 	for _, test := range []struct {
-		said, app, log, want map[string]string
+		present, app, log, want map[string]string
 	}{
 		{nil, nil, nil, map[string]string{"candor.dev/class": "flexible", "candor.dev/policy": "strict", "candor.dev/topology": "prefer"}},
 		{nil, map[string]string{"class": "sensitive"}, map[string]string{"class": "flexible"},
@@ -135,17 +137,17 @@ func TestAnnotations(t *testing.T) {
 			map[string]string{"class": "sensitive", "view": "affinity"}, map[string]string{"class": "sensitive", "policy": "best-effort"},
 			map[string]string{"policy.candor.dev/app": "strict", "candor.dev/topology": "prefer", "view.candor.dev/app": "affinity"}},
 	} {
-		n := newPodSettings(test.said)
+		n := newPodSettings(test.present)
 		n.add("app", test.app)
 		n.add("log", test.log)
 		if got := n.missing(); !maps.Equal(got, test.want) {
-			t.Errorf("%v: %v, want %v", test.said, got, test.want)
+			t.Errorf("%v: got %v, want %v", test.present, got, test.want)
 		}
 	}
 }
 
-// TestConflictsOnce: conflicting profiles of several containers of a pod are reported once.
-func TestConflictsOnce(t *testing.T) {
+// TestConflictReportedOnce: a conflict of two profiles is reported once for a pod with several containers.
+func TestConflictReportedOnce(t *testing.T) {
 	var profiles []profile.Profile
 	for name, class := range map[string]string{"a": "sensitive", "b": "flexible"} {
 		p, err := profile.Read(&v1alpha1.CPUProfile{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: v1alpha1.CPUProfileSpec{Images: []string{"*"}, Class: class}})
@@ -155,14 +157,14 @@ func TestConflictsOnce(t *testing.T) {
 		profiles = append(profiles, p)
 	}
 	pod := &v1.Pod{Spec: v1.PodSpec{InitContainers: []v1.Container{container("first", "1")}, Containers: []v1.Container{container("app", "1"), container("log", "1")}}}
-	asks, err := readDemand(pod, profiles, nil, nil)
-	if err != nil || len(asks.conflicts) != 1 || !strings.Contains(asks.conflicts[0], "differ in class") {
-		t.Errorf("%q, %v: want one line", asks.conflicts, err)
+	demand, err := readDemand(pod, profiles, nil, nil)
+	if err != nil || len(demand.conflicts) != 1 || !strings.Contains(demand.conflicts[0], "differ in class") {
+		t.Errorf("got conflicts %q, %v; want a single line", demand.conflicts, err)
 	}
 }
 
-// TestReports: an unreadable report counts as a report without a node, and keeps its version.
-func TestReports(t *testing.T) {
+// TestUnreadableReport: asReport returns an unreadable report without a node, with its error and its version.
+func TestUnreadableReport(t *testing.T) {
 	bad := toUnstructured(t, &v1alpha1.NodeCPU{ObjectMeta: metav1.ObjectMeta{Name: "n", ResourceVersion: "7"}})
 	bad.Object["status"] = "none"
 	got, err := asReport(bad)

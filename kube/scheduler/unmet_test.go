@@ -14,8 +14,8 @@ import (
 	"github.com/candor-project/candor/hybrid"
 )
 
-// TestUnmetReservation: a pod that no longer fits on its node only blocks the pods that need its CPUs. Its reservation
-// ends with an event when the node reports it, and a waiting pod that fits is woken.
+// TestUnmetReservation: a bound pod that no longer fits on its node blocks only pods that need whole CPUs.
+// When the kubelet reports a failed start, the reservation ends with an event, and a waiting pod is woken.
 func TestUnmetReservation(t *testing.T) {
 	registerMetrics()
 	f, recorder, woken := newFeed(t), events.NewFakeRecorder(10), &queue{}
@@ -28,15 +28,15 @@ func TestUnmetReservation(t *testing.T) {
 	}
 	f.storeReport(f.store(newReport(t, 1)))
 	big, whole, flexible := pod("big", "sensitive", "3"), pod("whole", "sensitive", "1"), pod("flexible", "flexible", "200m")
-	asks, err := f.demandOf(big)
+	demand, err := f.demandOf(big)
 	f.must(err)
-	if _, refusal := f.cluster.Reserve("n", asks.Pod, f.now()); refusal != nil {
+	if _, refusal := f.cluster.Reserve("n", demand.Pod, f.now()); refusal != nil {
 		t.Fatal(refusal)
 	}
 	big.Spec.NodeName = "n"
 	big.Annotations["candor.dev/hint"] = "{}"
 	f.storePod(big)
-	f.storeReport(f.store(newReport(t, 3, own("foreign", 1500))))
+	f.storeReport(f.store(newReport(t, 3, staticContainer("foreign", 1500))))
 	f.must(pods.Add(whole))
 	fits := func(p *v1.Pod) string {
 		a, err := f.demandOf(p)
@@ -51,14 +51,14 @@ func TestUnmetReservation(t *testing.T) {
 	}
 	f.expire()
 	if len(recorder.Events)+len(woken.woken) > 0 {
-		t.Error("ended before the node knows the pod")
+		t.Error("the reservation ended before the node accepted the pod")
 	}
 	tried := big.DeepCopy()
 	tried.ResourceVersion, tried.Status.StartTime = "4", &metav1.Time{Time: time.Unix(0, 0)}
 	f.storePod(tried)
 	f.expire()
 	if len(recorder.Events)+len(woken.woken) > 0 {
-		t.Error("ended by a report that is older than the pod's acceptance")
+		t.Error("a report older than the pod's acceptance ended the reservation")
 	}
 	tried = tried.DeepCopy()
 	tried.ResourceVersion = "5"
@@ -71,39 +71,39 @@ func TestUnmetReservation(t *testing.T) {
 		t.Fatalf("%d events, want 1", len(recorder.Events))
 	}
 	if e := <-recorder.Events; e != want {
-		t.Errorf("%q, want %q", e, want)
+		t.Errorf("got event %q, want %q", e, want)
 	}
 	if strings.Join(woken.woken, " ") != "default/whole" || fits(whole) != "" {
 		t.Errorf("woken: %v; whole: %q", woken.woken, fits(whole))
 	}
 	f.expire()
 	if len(recorder.Events) > 0 {
-		t.Error("one more event: ", <-recorder.Events)
+		t.Error("unexpected second event: ", <-recorder.Events)
 	}
 }
 
-// TestAcceptedAndFailed: a pod counts as accepted once the kubelet has set its start time, and as failed while the
-// kubelet reports a failure of a container.
+// TestAcceptedAndFailed: a pod is accepted after the kubelet has set its start time, and failed while the
+// kubelet reports that it cannot create a container.
 func TestAcceptedAndFailed(t *testing.T) {
 	waits := func(reason string) []v1.ContainerStatus {
 		return []v1.ContainerStatus{{Name: "app", State: v1.ContainerState{Waiting: &v1.ContainerStateWaiting{Reason: reason}}}}
 	}
-	for what, test := range map[string]struct {
+	for name, test := range map[string]struct {
 		status   v1.PodStatus
 		accepted uint64
 		failed   bool
 	}{
-		"bound":               {v1.PodStatus{}, 0, false},
-		"accepted":            {v1.PodStatus{StartTime: &metav1.Time{}}, 7, false},
-		"pulls its image":     {v1.PodStatus{StartTime: &metav1.Time{}, ContainerStatuses: waits("ContainerCreating")}, 7, false},
-		"refused":             {v1.PodStatus{StartTime: &metav1.Time{}, ContainerStatuses: waits("CreateContainerError")}, 7, true},
-		"its init container":  {v1.PodStatus{StartTime: &metav1.Time{}, InitContainerStatuses: waits("CreateContainerError")}, 7, true},
-		"its image is broken": {v1.PodStatus{StartTime: &metav1.Time{}, ContainerStatuses: waits("ErrImagePull")}, 7, false},
+		"bound":                             {v1.PodStatus{}, 0, false},
+		"accepted":                          {v1.PodStatus{StartTime: &metav1.Time{}}, 7, false},
+		"pulls image":                       {v1.PodStatus{StartTime: &metav1.Time{}, ContainerStatuses: waits("ContainerCreating")}, 7, false},
+		"create error":                      {v1.PodStatus{StartTime: &metav1.Time{}, ContainerStatuses: waits("CreateContainerError")}, 7, true},
+		"create error of an init container": {v1.PodStatus{StartTime: &metav1.Time{}, InitContainerStatuses: waits("CreateContainerError")}, 7, true},
+		"image pull error":                  {v1.PodStatus{StartTime: &metav1.Time{}, ContainerStatuses: waits("ErrImagePull")}, 7, false},
 	} {
 		p, err := boundPod(&v1.Pod{ObjectMeta: metav1.ObjectMeta{UID: "u", ResourceVersion: "7"},
 			Spec: v1.PodSpec{NodeName: "n", Containers: []v1.Container{container("app", "1")}}, Status: test.status})
 		if err != nil || p.Accepted != test.accepted || p.Failed != test.failed || p.Lasting()[0].Class != hybrid.Flexible {
-			t.Errorf("%s: %+v, %v", what, p, err)
+			t.Errorf("%s: %+v, %v; want accepted %d, failed %v", name, p, err, test.accepted, test.failed)
 		}
 	}
 }

@@ -8,7 +8,7 @@ import (
 	"github.com/candor-project/candor/kube/podcpu"
 )
 
-// decode reads an object as the API server sends it.
+// decode decodes an object from the JSON of the API server.
 func decode[T any](t *testing.T, text string) (v T) {
 	t.Helper()
 	if err := json.Unmarshal([]byte(text), &v); err != nil {
@@ -17,7 +17,7 @@ func decode[T any](t *testing.T, text string) (v T) {
 	return v
 }
 
-// TestRefusals: the reason of a refused node has the words of kube-scheduler.
+// TestRefusals: the reason for a refused node has the same text as in kube-scheduler.
 func TestRefusals(t *testing.T) {
 	const has = `"status":{"allocatable":{"cpu":"4","memory":"1Gi","pods":"2","example.com/gpu":"1"}}`
 	const tainted = `{"metadata":{"name":"n"},"spec":{"taints":[{"key":"team","value":"a","effect":"NoSchedule"}]},` + has + `}`
@@ -34,8 +34,8 @@ func TestRefusals(t *testing.T) {
 		{tainted, `"tolerations":[{"key":"team","value":"b"}]`, "node(s) had untolerated taint {team: a}"},
 		{tainted, `"tolerations":[{"key":"team","operator":"Exists","effect":"NoSchedule"}]`, ""},
 		{tainted, `"tolerations":[{"key":"team","operator":"Exists","effect":"NoExecute"}]`, "node(s) had untolerated taint {team: a}"},
-		{tainted, `"tolerations":[{"key":"team","operator":"Lt","value":"a"}]`, "node(s) had untolerated taint {team: a}"}, // not known
-		{tainted, `"tolerations":[{"operator":"Equal","value":"a"}]`, "node(s) had untolerated taint {team: a}"},           // of no key
+		{tainted, `"tolerations":[{"key":"team","operator":"Lt","value":"a"}]`, "node(s) had untolerated taint {team: a}"}, // unknown operator
+		{tainted, `"tolerations":[{"operator":"Equal","value":"a"}]`, "node(s) had untolerated taint {team: a}"},           // Equal requires a key
 		{`{"metadata":{"name":"n"},"spec":{"taints":[{"key":"k","effect":"NoBreath"}]},` + has + `}`, ``, "node(s) had untolerated taint {k}"},
 		{`{"metadata":{"name":"n"},"spec":{"taints":[{"key":"k","effect":"PreferNoSchedule"}]},` + has + `}`, ``, ""},
 		{plain, `"overhead":{"cpu":"3500m"}`, "Insufficient cpu"},
@@ -51,14 +51,14 @@ func TestRefusals(t *testing.T) {
 		}
 		p := decode[podcpu.Pod](t, `{"spec":{`+c.spec+comma+`"containers":[{"name":"a"}]}}`)
 		if got := s.Nodes[0].refusal(&p, p.Requests()); got != c.want {
-			t.Errorf("%s on %s: %q, want %q", c.spec, c.node, got, c.want)
+			t.Errorf("%s on %s: got %q, want %q", c.spec, c.node, got, c.want)
 		}
 	}
 }
 
-// TestWhoCounts: ended pods release their resources, and running pods use them, up to the node's maximum number of
-// pods.
-func TestWhoCounts(t *testing.T) {
+// TestCountedPods: pods that have not ended use the resources of their node and count for its maximum number
+// of pods. Unseen reports pods that are nominated by preemption.
+func TestCountedPods(t *testing.T) {
 	node := decode[listedNode](t, `{"metadata":{"name":"n"},"status":{"allocatable":{"cpu":"4","pods":"2"}}}`)
 	pods := decode[[]podcpu.Pod](t, `[
 		{"metadata":{"uid":"1"},"spec":{"nodeName":"n","containers":[{"name":"a","resources":{"requests":{"cpu":"3"}}}]},"status":{"phase":"Succeeded"}},
@@ -66,19 +66,19 @@ func TestWhoCounts(t *testing.T) {
 		{"metadata":{"uid":"3"},"spec":{"containers":[{"name":"a"}]},"status":{"nominatedNodeName":"n"}},
 		{"metadata":{"uid":"4"},"spec":{"nodeName":"gone","containers":[{"name":"a"}]}}]`)
 	s := newSurvey(nil, []listedNode{node}, pods)
-	asks := func(cpu string) string {
+	refusal := func(cpu string) string {
 		p := decode[podcpu.Pod](t, `{"spec":{"containers":[{"name":"a","resources":{"requests":{"cpu":"`+cpu+`"}}}]}}`)
 		return s.Nodes[0].refusal(&p, p.Requests())
 	}
-	if asks("1") != "" || asks("1001m") != "Insufficient cpu" {
-		t.Errorf("%q, %q", asks("1"), asks("1001m"))
+	if refusal("1") != "" || refusal("1001m") != "Insufficient cpu" {
+		t.Errorf("1 CPU: got %q, want no refusal; 1001m: got %q, want Insufficient cpu", refusal("1"), refusal("1001m"))
 	}
 	if lines := s.Unseen(); !slices.Equal(lines, []string{"1 pod nominated to a node by preemption: the CPUs that they will need"}) {
-		t.Errorf("%q", lines)
+		t.Errorf("Unseen: got %q, want a nominated pod", lines)
 	}
 	full := newSurvey(nil, []listedNode{node}, append(pods, pods[1]))
 	p := podcpu.Pod{}
 	if got := full.Nodes[0].refusal(&p, nil); got != "Too many pods" {
-		t.Errorf("%q", got)
+		t.Errorf("full node: got %q, want Too many pods", got)
 	}
 }

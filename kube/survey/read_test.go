@@ -12,7 +12,7 @@ import (
 	"github.com/candor-project/candor/topology"
 )
 
-// TestReportOfFormerNode: the report of a former node does not count for the new node of the same name.
+// TestReportOfFormerNode: the survey ignores the report of a former node with the same name.
 func TestReportOfFormerNode(t *testing.T) {
 	machine, err := topology.Parse("core:4")
 	if err != nil {
@@ -37,7 +37,7 @@ func TestReportOfFormerNode(t *testing.T) {
 		}
 		s := newSurvey([]v1alpha1.NodeCPU{report}, []listedNode{{ObjectMeta: metav1.ObjectMeta{Name: "n", UID: test.node}}}, nil)
 		if got := s.Nodes[0]; got.Problem != test.want || (got.CPUs == nil) != (test.want != "") {
-			t.Errorf("%+v: %q", test, got.Problem)
+			t.Errorf("%+v: got problem %q", test, got.Problem)
 		}
 	}
 }

@@ -7,13 +7,14 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 )
 
-// TestDeepCopy: a copy of each object, with all fields set, is equal and shares no memory with the original.
+// TestDeepCopy sets all fields of each kind of object. The deep copy equals the original and shares no memory
+// with it.
 func TestDeepCopy(t *testing.T) {
 	for _, object := range []runtime.Object{&NodeCPU{}, &NodeCPUList{}, &CPUProfile{}, &CPUProfileList{}} {
 		fill(reflect.ValueOf(object).Elem(), 0)
 		c := object.DeepCopyObject()
 		if !reflect.DeepEqual(c, object) {
-			t.Errorf("%T: copied to\n%+v", object, c)
+			t.Errorf("%T: the copy differs:\n%+v", object, c)
 		}
 		seen := map[uintptr]string{}
 		memory(reflect.ValueOf(object), "", func(at uintptr, path string) { seen[at] = path })
@@ -23,15 +24,15 @@ func TestDeepCopy(t *testing.T) {
 			}
 		})
 		if len(seen) < 4 {
-			t.Errorf("%T: only %d pieces of memory looked at", object, len(seen))
+			t.Errorf("%T: memory visited only %d addresses", object, len(seen))
 		}
 	}
 	if (*NodeCPU)(nil).DeepCopy() != nil || (*CPUProfileList)(nil).DeepCopy() != nil {
-		t.Error("a copy of nothing is something")
+		t.Error("the copy of nil is not nil")
 	}
 }
 
-// fill gives every field that can be set a value.
+// fill sets every settable field to a non-zero value.
 func fill(v reflect.Value, depth int) {
 	switch v.Kind() {
 	case reflect.Struct:
@@ -60,7 +61,7 @@ func fill(v reflect.Value, depth int) {
 	}
 }
 
-// memory walks over the memory that a value points to.
+// memory calls visit for each address that a value points to, with the path of the field.
 func memory(v reflect.Value, path string, visit func(at uintptr, path string)) {
 	switch v.Kind() {
 	case reflect.Pointer, reflect.Map, reflect.Slice:
@@ -74,7 +75,7 @@ func memory(v reflect.Value, path string, visit func(at uintptr, path string)) {
 		memory(v.Elem(), path, visit)
 	case reflect.Struct:
 		for i := range v.NumField() {
-			if v.Type().Field(i).IsExported() { // the others are fields of time.Time
+			if v.Type().Field(i).IsExported() { // the unexported fields belong to time.Time
 				memory(v.Field(i), path+"."+v.Type().Field(i).Name, visit)
 			}
 		}
@@ -87,19 +88,19 @@ func memory(v reflect.Value, path string, visit func(at uintptr, path string)) {
 
 func TestFingerprint(t *testing.T) {
 	if a, b := Fingerprint([]string{"a", "b", "", "a"}), Fingerprint([]string{"b", "a"}); a != b || len(a) != 16 {
-		t.Errorf("%q and %q", a, b)
+		t.Errorf("got %q and %q, want equal fingerprints of 16 digits", a, b)
 	}
 	all := map[string][]string{}
 	for _, pods := range [][]string{nil, {"a"}, {"b"}, {"a", "b"}, {"ab"}, {"a", "b", "c"}} {
 		f := Fingerprint(pods)
 		if other, taken := all[f]; taken {
-			t.Errorf("%q and %q have one fingerprint", pods, other)
+			t.Errorf("%q and %q have the same fingerprint", pods, other)
 		}
 		all[f] = pods
 	}
 }
 
-// TestAddToScheme: other clients can add the objects to their schemes.
+// TestAddToScheme: after AddToScheme, a scheme creates objects of all kinds.
 func TestAddToScheme(t *testing.T) {
 	s := runtime.NewScheme()
 	if err := AddToScheme(s); err != nil {
