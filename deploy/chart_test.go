@@ -23,7 +23,7 @@ import (
 
 const chart = "helm/candor"
 
-// renderings are the values that the chart is rendered with, besides its own.
+// renderings maps names to values that override the default values of the chart.
 var renderings = map[string]string{
 	"default": "{}",
 	"all": `
@@ -55,18 +55,19 @@ periodOnlyIn: [spark]
 `,
 }
 
-// A document is a YAML document, or a part of one.
+// A document is a YAML document or a mapping in it.
 type document = map[string]any
 
-// TestChart: the chart renders to the manifests in helm/testdata, which the test with containerd runs.
+// TestChart: the chart renders to the manifests in helm/testdata. The tests in e2e/containerd run these
+// manifests.
 func TestChart(t *testing.T) {
 	for name, values := range renderings {
 		golden.Check(t, "helm/testdata/"+name+".yaml", render(t, values))
 	}
 }
 
-// render renders the chart as helm template does, with the template functions that the chart uses. TestHelm compares
-// it with helm.
+// render renders the chart like helm template, with only the template functions that the chart uses. TestHelm
+// compares the result with helm.
 func render(t *testing.T, more string) string {
 	t.Helper()
 	values := read[document](t, filepath.Join(chart, "values.yaml"))
@@ -95,7 +96,7 @@ func render(t *testing.T, more string) string {
 	return out.String()
 }
 
-// functions are those of helm that the chart uses.
+// functions returns the template functions of helm that the chart uses.
 func functions(all *template.Template) template.FuncMap {
 	return template.FuncMap{
 		"include": func(name string, data any) (string, error) {
@@ -132,7 +133,7 @@ func functions(all *template.Template) template.FuncMap {
 	}
 }
 
-// over merges values over the values of the chart, as helm does.
+// over merges more into values, as helm does.
 func over(values, more document) {
 	for key, v := range more {
 		below, isMap := values[key].(document)
@@ -161,7 +162,8 @@ func parse[T any](t *testing.T, text []byte) (v T) {
 	return v
 }
 
-// documents are the objects of a rendered chart, by kind; by kind and name where that is not the release's.
+// documents returns the objects of a rendered chart. The key is the kind, with the name unless the name is
+// candor.
 func documents(t *testing.T, text string) map[string]document {
 	t.Helper()
 	all := map[string]document{}
@@ -179,7 +181,7 @@ func documents(t *testing.T, text string) map[string]document {
 	return all
 }
 
-// TestChartsConfig: the ConfigMap holds a valid configuration.
+// TestChartsConfig: the ConfigMap contains a valid configuration of candor nri.
 func TestChartsConfig(t *testing.T) {
 	for name, values := range renderings {
 		config := documents(t, render(t, values))["ConfigMap"]["data"].(document)["nri.yaml"].(string)
@@ -193,24 +195,24 @@ func TestChartsConfig(t *testing.T) {
 	}
 }
 
-// TestValuesOfBefore: helm upgrade --reuse-values has the values of the release, which may be older than one of the chart's: the plugin
-// must start all the same.
-func TestValuesOfBefore(t *testing.T) {
+// TestOlderReleaseValues: helm upgrade --reuse-values uses the values of an older release, which can lack new
+// values. The chart must still render valid arguments.
+func TestOlderReleaseValues(t *testing.T) {
 	if out := render(t, "metrics: {recordHistogram: null, webConfig: null, serviceMonitor: {endpoint: null}}"); strings.Contains(out, "--record-histogram") || strings.Contains(out, "--metrics-web-config") {
-		t.Errorf("with the values of an older release the plugin is started with\n%s", out)
+		t.Errorf("values of an older release: got arguments without a value\n%s", out)
 	}
 }
 
-// TestSchema: helm refuses values other than those that values.yaml has.
+// TestSchema: the schema of the chart has all values of values.yaml, and helm refuses other values.
 func TestSchema(t *testing.T) {
 	var compare func(path string, values, schema document)
 	compare = func(path string, values, schema document) {
 		known, ok := schema["properties"].(document)
 		if !ok {
-			return // free
+			return // any keys are allowed
 		}
 		if schema["additionalProperties"] != false {
-			t.Errorf("%s: other values would be taken, and have no effect", path)
+			t.Errorf("%s: the schema accepts unknown values", path)
 		}
 		for key, v := range values {
 			below, ok := known[key].(document)
@@ -224,8 +226,8 @@ func TestSchema(t *testing.T) {
 	compare("", read[document](t, filepath.Join(chart, "values.yaml")), read[document](t, filepath.Join(chart, "values.schema.json")))
 }
 
-// TestReasons: each permission has its reason above it.
-func TestReasons(t *testing.T) {
+// TestPermissionReasons: a comment above each permission in the DaemonSet gives its reason.
+func TestPermissionReasons(t *testing.T) {
 	text, err := os.ReadFile(filepath.Join(chart, "templates/daemonset.yaml"))
 	if err != nil {
 		t.Fatal(err)
@@ -234,21 +236,22 @@ func TestReasons(t *testing.T) {
 	for i, line := range lines {
 		switch word, _, _ := strings.Cut(strings.TrimSpace(line), ":"); word {
 		case "hostPath":
-			i-- // its name
+			i-- // the volume's name is above
 		case "hostPID", "hostNetwork", "hostIPC", "add", "runAsUser":
 		default:
 			continue
 		}
 		if found++; !strings.HasPrefix(strings.TrimSpace(lines[i-1]), "# ") {
-			t.Errorf("line %d, %s: no reason is given", i+1, strings.TrimSpace(line))
+			t.Errorf("line %d, %s: no comment with a reason above", i+1, strings.TrimSpace(line))
 		}
 	}
 	if found < 7 {
-		t.Errorf("found %d permissions: is it read in the right way?", found)
+		t.Errorf("found %d permissions, want at least 7: the test may read the template incorrectly", found)
 	}
 }
 
-// findHelm returns the helm of the PATH, or else the one that scripts/test-deps.sh built.
+// findHelm returns the helm program from the PATH, or from the cache of scripts/test-deps.sh. It skips the
+// test if there is none.
 func findHelm(t *testing.T) string {
 	if program, err := exec.LookPath("helm"); err == nil {
 		return program
@@ -259,12 +262,13 @@ func findHelm(t *testing.T) string {
 	}
 	program, err := exec.LookPath(filepath.Join(cache, "helm", "helm"))
 	if err != nil {
-		t.Skipf("%v: helm lint and helm template are not tried", err)
+		t.Skipf("%v: cannot run helm lint and helm template", err)
 	}
 	return program
 }
 
-// TestHelm: helm itself takes the chart, and renders the same.
+// TestHelm: helm accepts the chart and renders the same objects as render. It refuses unknown and conflicting
+// values.
 func TestHelm(t *testing.T) {
 	program := findHelm(t)
 	helm := func(args ...string) string {
@@ -276,11 +280,11 @@ func TestHelm(t *testing.T) {
 		return string(out)
 	}
 	if out, err := exec.Command(program, "template", "candor", chart, "--set", "metrics.prot=9000").CombinedOutput(); err == nil || !strings.Contains(string(out), "prot") {
-		t.Errorf("a value that there is not: %v\n%s", err, out)
+		t.Errorf("unknown value metrics.prot: got %v, want an error\n%s", err, out)
 	}
-	for _, without := range []string{"config.metrics=9464", "config.stateDir=/run/other", "config.publish=true", "config.recordHistogram=1s", "config.metricsWebConfig=/x", "metrics.webConfig.scheme=https", "metrics.recordHistogram=2s", "observe=true,publish=true", "scheduler.enabled=true"} {
-		if out, err := exec.Command(program, "template", "candor", chart, "--set", without).CombinedOutput(); err == nil {
-			t.Errorf("%s has no effect, and is taken:\n%s", without, out)
+	for _, invalid := range []string{"config.metrics=9464", "config.stateDir=/run/other", "config.publish=true", "config.recordHistogram=1s", "config.metricsWebConfig=/x", "metrics.webConfig.scheme=https", "metrics.recordHistogram=2s", "observe=true,publish=true", "scheduler.enabled=true"} {
+		if out, err := exec.Command(program, "template", "candor", chart, "--set", invalid).CombinedOutput(); err == nil {
+			t.Errorf("%s: helm accepts a value without effect:\n%s", invalid, out)
 		}
 	}
 	for name, values := range renderings {
@@ -291,7 +295,7 @@ func TestHelm(t *testing.T) {
 		helm("lint", "--strict", chart, "--values", file)
 		got := documents(t, helm("template", "candor", chart, "--namespace", "candor-system", "--kube-version", "1.30.0", "--values", file))
 		want := documents(t, render(t, values))
-		for _, all := range []map[string]document{got, want} { // the sum is of another writer's text
+		for _, all := range []map[string]document{got, want} { // the checksums differ because the YAML encoders differ
 			for _, key := range []string{"DaemonSet", "Deployment candor-scheduler"} {
 				if d := all[key]; d != nil {
 					delete(d["spec"].(document)["template"].(document)["metadata"].(document)["annotations"].(document), "checksum/config")

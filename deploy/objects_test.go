@@ -9,21 +9,21 @@ import (
 	"github.com/candor-project/candor/kube/v1alpha1"
 )
 
-// TestObjects: the CRDs and the Go types have the same fields. The API server drops a field that is only in the Go
-// type, without an error.
+// TestObjects: the CRDs and the Go types have the same fields. The API server silently drops a field that is
+// only in the Go type.
 func TestObjects(t *testing.T) {
 	for name, object := range map[string]any{"nodecpu": v1alpha1.NodeCPU{}, "cpuprofile": v1alpha1.CPUProfile{}} {
 		crd := read[document](t, filepath.Join(chart, "crds", "candor.dev_"+name+"s.yaml"))
 		version := crd["spec"].(document)["versions"].([]any)[0].(document)
 		if version["name"] != v1alpha1.GroupVersion.Version || crd["spec"].(document)["group"] != v1alpha1.GroupVersion.Group {
-			t.Errorf("%s: %v of %v", name, version["name"], crd["spec"].(document)["group"])
+			t.Errorf("%s: got version %v of group %v", name, version["name"], crd["spec"].(document)["group"])
 		}
 		schema := version["schema"].(document)["openAPIV3Schema"].(document)
 		compareFields(t, name, reflect.TypeOf(object), schema)
 	}
 }
 
-// compareFields compares the fields of a type with those of a schema, and those below.
+// compareFields compares the fields of a type, and all nested fields, with a schema.
 func compareFields(t *testing.T, path string, of reflect.Type, schema document) {
 	t.Helper()
 	known, _ := schema["properties"].(document)
@@ -47,12 +47,12 @@ func compareFields(t *testing.T, path string, of reflect.Type, schema document) 
 	}
 	for name := range known {
 		if fields[name] == nil {
-			t.Errorf("%s.%s: in the schema, and not in Go", path, name)
+			t.Errorf("%s.%s: in the schema, but not in Go", path, name)
 		}
 	}
 }
 
-// compareField compares one field.
+// compareField compares the type of a field with its schema.
 func compareField(t *testing.T, path string, of reflect.Type, schema document) {
 	t.Helper()
 	switch of.Kind() {
@@ -63,16 +63,16 @@ func compareField(t *testing.T, path string, of reflect.Type, schema document) {
 			compareField(t, path+"[]", of.Elem(), items)
 			return
 		}
-		t.Errorf("%s: %v in the schema, and %v in Go", path, schema["type"], of)
+		t.Errorf("%s: %v in the schema, but %v in Go", path, schema["type"], of)
 	case reflect.Struct:
 		if strings.HasSuffix(path, ".metadata") || of.Name() == "Time" {
-			return // Kubernetes' own
+			return // a type of Kubernetes
 		}
 		compareFields(t, path, of, schema)
 	default:
 		want := map[reflect.Kind]string{reflect.String: "string", reflect.Bool: "boolean", reflect.Int32: "integer", reflect.Int64: "integer", reflect.Map: "object"}
 		if schema["type"] != want[of.Kind()] {
-			t.Errorf("%s: %v in the schema, and %v in Go", path, schema["type"], of)
+			t.Errorf("%s: %v in the schema, but %v in Go", path, schema["type"], of)
 		}
 	}
 }

@@ -12,9 +12,9 @@ import (
 	"github.com/candor-project/candor/internal/golden"
 )
 
-// TestRecordedDefinitions compares the custom resource definitions with the record: names, versions, columns, and of each field
-// the type and the bounds. Descriptions and messages are left out. Objects in clusters depend on the definitions: -update adds
-// new fields to the record.
+// TestRecordedDefinitions compares the custom resource definitions with testdata: names, versions, columns,
+// and the type and bounds of each field, without descriptions and messages. Objects in clusters depend on the
+// definitions; -update adds new fields.
 func TestRecordedDefinitions(t *testing.T) {
 	for _, name := range []string{"nodecpu", "cpuprofile"} {
 		crd := read[document](t, filepath.Join(chart, "crds", "candor.dev_"+name+"s.yaml"))
@@ -24,8 +24,8 @@ func TestRecordedDefinitions(t *testing.T) {
 		for _, v := range spec["versions"].([]any) {
 			version := v.(document)
 			subresources := version["subresources"]
-			if none, ok := subresources.(document); ok && len(none) == 0 { // an empty map and a missing field mean the same
-				subresources = nil
+			if empty, ok := subresources.(document); ok && len(empty) == 0 {
+				subresources = nil // an empty map is equivalent to a missing field
 			}
 			fmt.Fprintln(&text, "version", version["name"], "served", version["served"], "storage", version["storage"], "subresources", asJSON(t, subresources))
 			columns, _ := version["additionalPrinterColumns"].([]any)
@@ -40,29 +40,29 @@ func TestRecordedDefinitions(t *testing.T) {
 	}
 }
 
-// writeSchema writes a line with the type and the bounds of a field, and those of the fields below.
+// writeSchema writes a line with the type and the bounds of a field, and a line for each nested field.
 func writeSchema(t *testing.T, text *strings.Builder, path string, schema document) {
 	t.Helper()
-	own := maps.Clone(schema)
+	fields := maps.Clone(schema)
 	for _, name := range []string{"description", "properties", "items", "additionalProperties"} {
-		delete(own, name)
+		delete(fields, name)
 	}
-	if required, ok := own["required"].([]any); ok {
+	if required, ok := fields["required"].([]any); ok {
 		names := []string{}
 		for _, name := range required {
 			names = append(names, name.(string))
 		}
 		slices.Sort(names)
-		own["required"] = names
+		fields["required"] = names
 	}
-	if rules, ok := own["x-kubernetes-validations"].([]any); ok {
-		var only []any
+	if rules, ok := fields["x-kubernetes-validations"].([]any); ok {
+		var expressions []any
 		for _, rule := range rules {
-			only = append(only, rule.(document)["rule"])
+			expressions = append(expressions, rule.(document)["rule"])
 		}
-		own["x-kubernetes-validations"] = only
+		fields["x-kubernetes-validations"] = expressions
 	}
-	fmt.Fprintln(text, strings.TrimSpace(path+" "+asJSON(t, own)))
+	fmt.Fprintln(text, strings.TrimSpace(path+" "+asJSON(t, fields)))
 	properties, _ := schema["properties"].(document)
 	for _, name := range slices.Sorted(maps.Keys(properties)) {
 		writeSchema(t, text, path+"."+name, properties[name].(document))
@@ -75,7 +75,7 @@ func writeSchema(t *testing.T, text *strings.Builder, path string, schema docume
 	}
 }
 
-// asJSON is a value on one line, with the keys in order.
+// asJSON formats a value as a single line of JSON with sorted keys.
 func asJSON(t *testing.T, value any) string {
 	t.Helper()
 	text := new(strings.Builder)

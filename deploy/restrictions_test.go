@@ -10,14 +10,14 @@ import (
 	"github.com/candor-project/candor/kube/v1alpha1"
 )
 
-// A restriction is a value of the chart that allows a setting in some namespaces only.
+// A restriction describes a value of the chart that allows a setting only in some namespaces.
 type restriction struct {
-	value    string   // of the chart
-	policy   string   // name, without the release's
+	value    string   // name of the chart's value
+	policy   string   // name of the admission policy, without the release
 	harmless []string // values of the setting that are allowed everywhere
 }
 
-// restrictions has the settings that take from other containers.
+// restrictions holds the settings that affect other containers.
 var restrictions = map[string]restriction{
 	"class":    {"sensitiveOnlyIn", "sensitive", []string{"flexible"}},
 	"preserve": {"preserveOnlyIn", "preserve", []string{"false"}},
@@ -27,7 +27,7 @@ var restrictions = map[string]restriction{
 	"period":   {"periodOnlyIn", "period", []string{"100ms"}},
 }
 
-// unrestricted has the other settings, with the reason.
+// unrestricted holds the remaining settings, with the reason why the chart does not restrict them.
 var unrestricted = map[string]string{
 	"policy":    "changes sensitive containers only: sensitiveOnlyIn restricts it",
 	"movable":   "changes sensitive containers only: sensitiveOnlyIn restricts it",
@@ -35,12 +35,13 @@ var unrestricted = map[string]string{
 	"env":       "changes the environment of the container itself",
 }
 
-// TestRestrictions checks that each setting is either restricted by a value of the chart or harmless for other containers.
+// TestRestrictions: each setting is either restricted by a value of the chart or harmless for other
+// containers.
 func TestRestrictions(t *testing.T) {
 	for _, setting := range kube.Names() {
 		r, restricted := restrictions[setting]
 		if restricted == (unrestricted[setting] != "") {
-			t.Errorf("setting %s: does it take from other containers? want it in exactly one of restrictions and unrestricted", setting)
+			t.Errorf("setting %s: want it either in restrictions (it affects other containers) or in unrestricted", setting)
 		}
 		if restricted {
 			checkRestriction(t, setting, r)
@@ -48,7 +49,7 @@ func TestRestrictions(t *testing.T) {
 	}
 }
 
-// checkRestriction checks the policies of one restriction, rendered alone.
+// checkRestriction checks the policies and bindings that the chart renders for a single restriction.
 func checkRestriction(t *testing.T, setting string, r restriction) {
 	t.Helper()
 	for _, value := range r.harmless {
@@ -56,7 +57,7 @@ func checkRestriction(t *testing.T, setting string, r restriction) {
 			t.Errorf("harmless value: %v", err)
 		}
 	}
-	policies := map[string]string{ // expressions by the policy's name
+	policies := map[string]string{ // policy name to a part of its expression
 		r.policy:                 "startsWith('" + setting + ".candor.dev/')",
 		r.policy + "-namespaces": "'candor.dev/" + setting + "'",
 	}
@@ -67,7 +68,7 @@ func checkRestriction(t *testing.T, setting string, r restriction) {
 	for name, want := range policies {
 		policy, binding := all["ValidatingAdmissionPolicy candor-"+name], all["ValidatingAdmissionPolicyBinding candor-"+name]
 		if policy == nil || binding == nil {
-			t.Errorf("%s: no policy candor-%s, or no binding of it", r.value, name)
+			t.Errorf("%s: policy candor-%s or its binding is missing", r.value, name)
 			continue
 		}
 		rules := policy["spec"].(document)["validations"].([]any)
@@ -91,7 +92,7 @@ func checkRestriction(t *testing.T, setting string, r restriction) {
 	}
 }
 
-// profileHas reports whether a CPUProfile can have a setting.
+// profileHas reports whether CPUProfiles have a setting.
 func profileHas(setting string) bool {
 	spec := reflect.TypeFor[v1alpha1.CPUProfileSpec]()
 	for field := range spec.Fields() {

@@ -12,7 +12,7 @@ const (
 	rightsPage   = "../docs/reference/rights.md" // lists the rights of each part
 )
 
-// A page is a page of the docs that must list certain entries.
+// A page is a docs page that must list certain entries.
 type page struct {
 	t          *testing.T
 	file, text string
@@ -27,7 +27,7 @@ func readPage(t *testing.T, file string) page {
 	return page{t, file, string(text)}
 }
 
-// need fails the test unless the page lists an entry of a part.
+// need fails the test if the page does not list an entry. part names the source of the entry in the message.
 func (p page) need(entry, part string) {
 	p.t.Helper()
 	if !strings.Contains(p.text, entry) {
@@ -35,7 +35,8 @@ func (p page) need(entry, part string) {
 	}
 }
 
-// TestRightsPage checks that the page lists each directive of the unit, each right of the chart's pods and each rule in the API server.
+// TestRightsPage: rights.md lists each directive of the unit, each mount and capability of the DaemonSet, and
+// each RBAC rule of the chart.
 func TestRightsPage(t *testing.T) {
 	p := readPage(t, rightsPage)
 	for _, line := range rights(Unit) {
@@ -54,7 +55,8 @@ func TestRightsPage(t *testing.T) {
 	p.need(fmt.Sprintf("rates the exposure at %v", maxExposure), "the unit")
 }
 
-// TestSettingsPage checks that the page lists each setting, with the chart's value that restricts it.
+// TestSettingsPage: security.md lists each value of the chart that restricts a setting, and each setting that
+// is not restricted.
 func TestSettingsPage(t *testing.T) {
 	p := readPage(t, settingsPage)
 	for setting, r := range restrictions {
@@ -65,7 +67,7 @@ func TestSettingsPage(t *testing.T) {
 	}
 }
 
-// rights returns the directives of the unit that grant or remove rights.
+// rights returns the directives of the unit's [Service] section that grant or remove rights.
 func rights(unit string) (lines []string) {
 	other := map[string]bool{"Type": true, "ExecStart": true, "ExecReload": true, "RestartSec": true, "TimeoutStartSec": true, "Slice": true}
 	_, service, _ := strings.Cut(unit, "\n[Service]\n")
@@ -99,7 +101,8 @@ func capabilities(all map[string]document) string {
 	return fmt.Sprintf("capabilities: {drop: %s, add: %s}", words(list["drop"]), words(list["add"]))
 }
 
-// rules returns the RBAC rules and roles of the chart in the notation of the page: `resources`: verbs.
+// rules returns the RBAC rules and the bound roles of the chart in the notation of the page: `resources`:
+// verbs.
 func rules(t *testing.T, all map[string]document) (texts []string) {
 	t.Helper()
 	bound := func(list any, around string) string {
@@ -128,7 +131,7 @@ func rules(t *testing.T, all map[string]document) (texts []string) {
 		}
 	}
 	if len(texts) < 8 {
-		t.Errorf("the chart has %d rules and roles: are they read in the right way?", len(texts))
+		t.Errorf("found %d rules and roles, want at least 8: the test may read the chart incorrectly", len(texts))
 	}
 	return texts
 }

@@ -9,55 +9,57 @@ import (
 	"testing"
 )
 
-// TestUnits: systemd understands the unit, all of it.
+// TestUnits: systemd-analyze verify reports no problem in the unit, and reports an unknown directive.
 func TestUnits(t *testing.T) {
 	if _, err := exec.LookPath("systemd-analyze"); err != nil {
-		t.Skipf("%v: the unit is not tried", err)
+		t.Skipf("%v: the unit is not verified", err)
 	}
-	const program = "/usr/local/bin/candor" // where make install puts it
+	const program = "/usr/local/bin/candor" // path of make install
 	self, err := os.Executable()
 	if err != nil {
 		t.Fatal(err)
 	}
 	if !strings.Contains(Unit, "ExecStart="+program+" nri ") {
-		t.Errorf("it does not start %s", program)
+		t.Errorf("the unit does not start %s", program)
 	}
-	there := strings.ReplaceAll(Unit, program, self)
-	if out := verify(t, there); out != "" {
+	unit := strings.ReplaceAll(Unit, program, self)
+	if out := verify(t, unit); out != "" {
 		t.Errorf("systemd-analyze prints\n%s", out)
 	}
-	if out := verify(t, strings.Replace(there, "ProtectHome=", "ProtectHearth=", 1)); !strings.Contains(out, "ProtectHearth") {
-		t.Errorf("an unknown word passed: %s", out)
+	if out := verify(t, strings.Replace(unit, "ProtectHome=", "ProtectHearth=", 1)); !strings.Contains(out, "ProtectHearth") {
+		t.Errorf("an unknown directive is not reported: %s", out)
 	}
 }
 
-// TestUnitsNeeds checks the parts of the unit that only a running systemd would show.
-func TestUnitsNeeds(t *testing.T) {
-	for line, why := range map[string]string{
+// TestUnitDirectives checks directives whose effect only a running systemd would show.
+func TestUnitDirectives(t *testing.T) {
+	for line, reason := range map[string]string{
 		"CapabilityBoundingSet=CAP_KILL CAP_SYS_PTRACE": "/proc/PID/exe and /proc/PID/root of the kubelet and the runtime are read",
 		"TimeoutStartSec=2min":                          "the kubelet waits for the unit, and NRI may be off",
-		"RuntimeDirectory=candor candor-observe":        "--observe has a state of its own",
+		"RuntimeDirectory=candor candor-observe":        "--observe has a separate state",
 	} {
 		if !strings.Contains(Unit, "\n"+line+"\n") {
-			t.Errorf("no line %s: %s", line, why)
+			t.Errorf("the unit lacks %s: %s", line, reason)
 		}
 	}
 }
 
-// maxExposure is the rating by systemd-analyze security, from 0 to 10, that the unit may have. Lower it when the unit improves.
+// maxExposure is the maximum exposure of the unit, as rated from 0 to 10 by systemd-analyze security. Lower
+// it when the unit improves.
 const maxExposure = 2.3
 
-// TestUnitExposure checks systemd's rating of the unit, and that the rating rises when the unit loses a protection.
+// TestUnitExposure: systemd rates the exposure of the unit at most at maxExposure, and higher without one of
+// its protections.
 func TestUnitExposure(t *testing.T) {
 	if got := exposure(t, Unit); got > maxExposure {
-		t.Errorf("systemd rates the exposure at %v, want %v at most: systemd-analyze security --offline=true lists the reasons", got, maxExposure)
+		t.Errorf("systemd rates the exposure at %v, want at most %v: systemd-analyze security --offline=true lists the reasons", got, maxExposure)
 	}
 	if got := exposure(t, strings.Replace(Unit, "\nNoNewPrivileges=yes\n", "\n", 1)); got <= maxExposure {
-		t.Errorf("without NoNewPrivileges systemd rates the exposure at %v", got)
+		t.Errorf("without NoNewPrivileges systemd rates the exposure at %v, want above %v", got, maxExposure)
 	}
 }
 
-// exposure returns the rating by systemd-analyze security.
+// exposure returns the exposure of a unit as rated by systemd-analyze security.
 func exposure(t *testing.T, text string) float64 {
 	t.Helper()
 	if out, err := exec.Command("systemd-analyze", "security", "--offline=true", "--help").CombinedOutput(); err != nil || !strings.Contains(string(out), "--offline") {
@@ -79,8 +81,8 @@ func exposure(t *testing.T, text string) float64 {
 	return got
 }
 
-// TestMemoryLimits checks that unit and chart limit the memory of candor nri to twice its bound of 64 MiB, and that the garbage
-// collector works harder before a quarter of the limit is left.
+// TestMemoryLimits: unit and chart limit the memory of candor nri to 128 MiB, twice its bound of 64 MiB.
+// GOMEMLIMIT is at most three quarters of this limit.
 func TestMemoryLimits(t *testing.T) {
 	limits := map[string][2]string{"unit": {unitValue(t, "Environment=GOMEMLIMIT"), unitValue(t, "MemoryMax") + "iB"}}
 	for name, values := range renderings {
@@ -100,7 +102,7 @@ func TestMemoryLimits(t *testing.T) {
 	}
 }
 
-// unitValue returns the value of a line of the unit.
+// unitValue returns the value of a directive of the unit.
 func unitValue(t *testing.T, key string) string {
 	t.Helper()
 	_, after, found := strings.Cut(Unit, "\n"+key+"=")
@@ -121,7 +123,7 @@ func mebibytes(t *testing.T, text string) int {
 	return n
 }
 
-// verify returns the complaints of systemd-analyze verify about a unit.
+// verify returns the output of systemd-analyze verify for a unit.
 func verify(t *testing.T, text string) string {
 	t.Helper()
 	file := filepath.Join(t.TempDir(), "candor-nri.service")

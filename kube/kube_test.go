@@ -127,8 +127,8 @@ func TestParseManyAnnotations(t *testing.T) {
 	if a, err := Parse(many); err == nil || len(err.Error()) > maxError || len(a.Containers) != 0 || !strings.Contains(err.Error(), "the maximum is 65536") {
 		t.Errorf("%.200v", err)
 	}
-	others := map[string]string{"x/y": strings.Repeat("x", 1<<22), HintKey: strings.Repeat("x", 1<<22), "candor.dev/class": "sensitive"}
-	if a, err := Parse(others); err != nil || a.Pod.Class == nil {
+	ignored := map[string]string{"x/y": strings.Repeat("x", 1<<22), HintKey: strings.Repeat("x", 1<<22), "candor.dev/class": "sensitive"}
+	if a, err := Parse(ignored); err != nil || a.Pod.Class == nil {
 		t.Errorf("large annotations that are not settings: got %.200v, want no error", err)
 	}
 	for _, size := range []int{maxSize, maxSize + 1} {

@@ -18,12 +18,13 @@ func TestFirstLine(t *testing.T) {
 		"unknown flag: --x\r\nSee": "unknown flag: --x",
 	} {
 		if got := FirstLine([]byte(text)); got != want {
-			t.Errorf("%q: %q, want %q", text, got, want)
+			t.Errorf("%q: got %q, want %q", text, got, want)
 		}
 	}
 }
 
-// TestCheckFlags: a user cannot set the flags that a setup sets.
+// TestCheckFlags: CheckFlags refuses flags that candor sets, flags that conflict with candor, and arguments
+// that are not flags.
 func TestCheckFlags(t *testing.T) {
 	for line, good := range map[string]bool{
 		"":                            true,
@@ -42,7 +43,7 @@ func TestCheckFlags(t *testing.T) {
 		"image":                       false,
 	} {
 		if err := CheckFlags(strings.Fields(line)); (err == nil) != good || err != nil && !errors.Is(err, ErrBadEngine) {
-			t.Errorf("%q: %v", line, err)
+			t.Errorf("%q: got %v, want accepted: %v", line, err, good)
 		}
 	}
 }
@@ -55,7 +56,7 @@ func TestFind(t *testing.T) {
 		"lxc":    "must be one of docker, podman, nerdctl",
 	} {
 		if _, err := Find(context.Background(), name); !errors.Is(err, ErrBadEngine) || !strings.Contains(err.Error(), want) {
-			t.Errorf("%q: %v, want %q", name, err, want)
+			t.Errorf("%q: got %v, want %q", name, err, want)
 		}
 	}
 }
@@ -70,7 +71,8 @@ func script(t *testing.T, text string) *Engine {
 	return &Engine{Name: "docker", Path: path, Runtime: "candor"}
 }
 
-// TestCreate: the output of a failed create is not taken for a container ID.
+// TestCreate: Create returns the container ID from the last line of the output, and an error if the output
+// has no ID.
 func TestCreate(t *testing.T) {
 	id := strings.Repeat("0123456789abcdef", 4)
 	for text, want := range map[string]string{
@@ -82,17 +84,17 @@ func TestCreate(t *testing.T) {
 	} {
 		got, err := script(t, text).Create(context.Background(), Container{Image: "box"}, nil)
 		if want == "" && (got != id || err != nil) || want != "" && (got != "" || !errors.Is(err, ErrRefused) || !strings.Contains(err.Error(), want)) {
-			t.Errorf("%s: %q, %v; want %q", text, got, err, want)
+			t.Errorf("%s: got %q, %v; want %q", text, got, err, want)
 		}
 	}
 }
 
-// TestPatience: each call to an engine that hangs ends with an error.
+// TestPatience: a call to an engine that hangs returns an error after the timeout.
 func TestPatience(t *testing.T) {
 	before := patience
 	defer func() { patience = before }()
 	patience = time.Millisecond
 	if _, err := script(t, "exec sleep 9999").Create(context.Background(), Container{Image: "box"}, nil); !errors.Is(err, ErrRefused) || !strings.Contains(err.Error(), "no answer in") {
-		t.Errorf("%v, want that there is no answer", err)
+		t.Errorf("got %v, want an error about a missing answer", err)
 	}
 }

@@ -155,7 +155,8 @@ func TestUnmet(t *testing.T) {
 		c.Report("n", 50, reportOf(t, agent), start)
 		wantRefusal(t, c, "n", pod(t, "rest", sensitive("app", 47500)), "")
 		wantRefusal(t, c, "n", pod(t, "much", sensitive("app", 48000)), "no capacity (500m missing)")
-		c.Report("n", 51, newNode(t, "pack:2 numa:1 core:32", hybrid.Options{MinShared: 500}), start) // the node has rebooted
+		// The node has rebooted.
+		c.Report("n", 51, newNode(t, "pack:2 numa:1 core:32", hybrid.Options{MinShared: 500}), start)
 		wantRefusal(t, c, "n", pod(t, "much", sensitive("app", 48000)), "no capacity (500m missing)")
 	}
 }
