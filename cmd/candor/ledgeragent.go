@@ -15,6 +15,7 @@ import (
 	"github.com/candor-project/candor/cmd/candor/internal/audit"
 	"github.com/candor-project/candor/cmd/candor/internal/helpers"
 	"github.com/candor-project/candor/internal/podname"
+	"github.com/candor-project/candor/ledger"
 	"github.com/candor-project/candor/metrics"
 )
 
@@ -73,7 +74,7 @@ func (f *ledgerAgentFlags) run(cmd *cobra.Command) error {
 		return &exitError{exitBadInput, err}
 	}
 	defer tree.Close()
-	a := &ledgerAgent{meter: helpers.Open(), tree: tree, log: slog.New(slog.NewTextHandler(cmd.ErrOrStderr(), nil)), names: map[string]podname.Name{}}
+	a := &ledgerAgent{meter: helpers.Open(), tree: tree, log: slog.New(slog.NewTextHandler(cmd.ErrOrStderr(), nil))}
 	defer a.meter.Close()
 	a.next()
 	ctx, stop := signal.NotifyContext(cmd.Context(), syscall.SIGTERM, syscall.SIGINT)
@@ -81,8 +82,8 @@ func (f *ledgerAgentFlags) run(cmd *cobra.Command) error {
 	if err := metrics.NewLedger(versionString(), a.reading).Serve(ctx, address, web, a.log); err != nil {
 		return &exitError{exitBadInput, err}
 	}
-	if a.last.Refusal != nil {
-		a.log.Warn("cannot divide the CPU time of daemons among containers", "error", a.last.Refusal)
+	if refusal := a.meter.Refusal(); refusal != nil {
+		a.log.Warn("cannot divide the CPU time of daemons among containers", "error", refusal)
 	}
 	a.loop(ctx, f.interval)
 	return nil
@@ -101,18 +102,69 @@ type ledgerAgent struct {
 	meter *helpers.Meter
 	tree  *cgroup.Tree
 	log   *slog.Logger
-	named time.Time // time of the last reading of the names
+	names containerNames
 	// failure is the error of the last measurement, or "": an error is logged once.
 	failure string
 
-	mutex sync.Mutex // of the following fields
-	last  *helpers.Reading
-	names map[string]podname.Name // by container ID
+	mutex sync.Mutex // of the following field
+	last  *metrics.HelperReading
 }
 
-// namesEvery is the time between two readings of the names of containers, which read files of each container. A new container
-// gets its name at once.
-const namesEvery = 5 * time.Minute
+// containerNames are the names of containers by their IDs. A reading of the names reads files of each container, so readings are
+// rare.
+type containerNames struct {
+	names  map[string]podname.Name
+	tries  map[string]int // readings without the name, by container ID
+	readAt time.Time
+}
+
+const (
+	namesEvery = 5 * time.Minute // time between two readings
+	nameRetry  = time.Second     // time until the next reading for a container without a name: its first process starts later than its shim
+	nameTries  = 10              // number of these readings
+)
+
+// isDue reports whether the names must be read for these containers.
+func (n *containerNames) isDue(totals map[string][]ledger.Total, now time.Time) bool {
+	age := now.Sub(n.readAt)
+	if age >= namesEvery {
+		return true
+	}
+	for id := range totals {
+		if _, isNamed := n.find(id); !isNamed && n.tries[id] < nameTries && age >= nameRetry {
+			return true
+		}
+	}
+	return false
+}
+
+// set stores the names that a reading has found. Containers without a name are tried again.
+func (n *containerNames) set(names map[string]podname.Name, totals map[string][]ledger.Total, now time.Time) {
+	tries := map[string]int{}
+	n.names, n.readAt = names, now
+	for id := range totals {
+		if _, isNamed := n.find(id); !isNamed {
+			tries[id] = n.tries[id] + 1
+		}
+	}
+	n.tries = tries
+}
+
+// find returns the name of a container. Candor's own cgroups have the beginning of the container's ID as their names.
+func (n *containerNames) find(id string) (name podname.Name, isNamed bool) {
+	if name, isNamed = n.names[id]; !isNamed {
+		name, isNamed = n.names[id[:min(len(id), helpers.ShortID)]]
+	}
+	return name, isNamed
+}
+
+// name returns the name of a container; a container without a name has its ID.
+func (n *containerNames) name(id string) podname.Name {
+	if name, isNamed := n.find(id); isNamed {
+		return name
+	}
+	return podname.Name{Container: id}
+}
 
 func (a *ledgerAgent) loop(ctx context.Context, interval time.Duration) {
 	tick := time.NewTicker(interval)
@@ -138,27 +190,20 @@ func (a *ledgerAgent) next() {
 		a.log.Warn("cannot measure a helper: its CPU time is unattributed or missing", "error", failure)
 	}
 	a.failure = failure
-	names := a.names
-	if missing(r, names) || time.Since(a.named) >= namesEvery {
-		a.named, names = time.Now(), a.readNames(r)
+	if now := time.Now(); a.names.isDue(r.Totals, now) {
+		a.names.set(a.readNames(), r.Totals, now)
+	}
+	last := &metrics.HelperReading{Unattributed: r.Unattributed, Dropped: r.Dropped}
+	for id, totals := range r.Totals {
+		last.Containers = append(last.Containers, metrics.HelperTotals{Name: a.names.name(id), Totals: totals})
 	}
 	a.mutex.Lock()
 	defer a.mutex.Unlock()
-	a.last, a.names = r, names
+	a.last = last
 }
 
-// missing reports whether a container of a reading has no name.
-func missing(r *helpers.Reading, names map[string]podname.Name) bool {
-	for id := range r.Totals {
-		if _, isNamed := names[id]; !isNamed {
-			return true
-		}
-	}
-	return false
-}
-
-// readNames reads the names of the running containers. A container of the reading without a name has its ID.
-func (a *ledgerAgent) readNames(r *helpers.Reading) map[string]podname.Name {
+// readNames reads the names of the running containers.
+func (a *ledgerAgent) readNames() map[string]podname.Name {
 	names := map[string]podname.Name{}
 	found, err := audit.Read(a.tree)
 	if err != nil {
@@ -169,11 +214,6 @@ func (a *ledgerAgent) readNames(r *helpers.Reading) map[string]podname.Name {
 			names[c.ID] = podname.Name{Container: c.Name}
 		}
 	}
-	for id := range r.Totals {
-		if _, isNamed := names[id]; !isNamed {
-			names[id] = podname.Name{Container: id}
-		}
-	}
 	return names
 }
 
@@ -181,9 +221,5 @@ func (a *ledgerAgent) readNames(r *helpers.Reading) map[string]podname.Name {
 func (a *ledgerAgent) reading() *metrics.HelperReading {
 	a.mutex.Lock()
 	defer a.mutex.Unlock()
-	r := &metrics.HelperReading{Unattributed: a.last.Unattributed, Dropped: a.last.Dropped}
-	for id, totals := range a.last.Totals {
-		r.Containers = append(r.Containers, metrics.HelperTotals{Name: a.names[id], Totals: totals})
-	}
-	return r
+	return a.last
 }

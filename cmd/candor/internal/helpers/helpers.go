@@ -43,6 +43,9 @@ func (m *Meter) Close() {
 	}
 }
 
+// Refusal returns the reason why the CPU time of daemons cannot be divided, or nil.
+func (m *Meter) Refusal() error { return m.source.Refusal }
+
 // A Reading holds the CPU time of the helpers since the measurement started, or since the helper started.
 type Reading struct {
 	At           time.Time
@@ -113,8 +116,10 @@ func Between(before, after *Reading) *Figures {
 	return f
 }
 
-// Find returns the ID of a measured container, given its ID or the beginning of its ID, at least 12 digits: Candor's own
-// cgroups have names with the beginning only. It returns "" if no container, or more than one, has this beginning.
+// ShortID is the number of digits of a container's ID in the name of Candor's own cgroup.
+const ShortID = 12
+
+// Find returns the ID of a measured container, given its ID or the beginning of its ID, at least ShortID digits. It returns "" if no container, or more than one, has this beginning.
 func (f *Figures) Find(id string) (whole string) {
 	if f == nil {
 		return ""
@@ -122,8 +127,7 @@ func (f *Figures) Find(id string) (whole string) {
 	if _, exists := f.Containers[id]; exists {
 		return id
 	}
-	const shortID = 12
-	if len(id) < shortID {
+	if len(id) < ShortID {
 		return ""
 	}
 	for other := range f.Containers {
