@@ -11,9 +11,9 @@ import (
 	"github.com/candor-project/candor/hybrid"
 )
 
-// TestClassify: a program whose result is the number of CPUs that it sees is sensitive if a larger result is worse. A
-// program with a constant result is flexible. The results are no times, so the test does not depend on the speed of
-// the machine.
+// TestClassify: the result of the program is the number of visible CPUs. If a larger result is worse, the
+// program is sensitive; a constant result is flexible. The results are no times, so the speed of the machine
+// has no effect.
 func TestClassify(t *testing.T) {
 	l := openLab(t)
 	if l.usable.Count() < 2 {
@@ -25,7 +25,7 @@ func TestClassify(t *testing.T) {
 	}{
 		{"worse with more", "echo v $(nproc)", "lower", Sensitive},
 		{"better with more", "echo v $(nproc)", "higher", Flexible},
-		{"does not care", "nproc >/dev/null; echo v $((1000 + $$ % 10))", "lower", Flexible},
+		{"constant", "nproc >/dev/null; echo v $((1000 + $$ % 10))", "lower", Flexible},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			m, err := ParseMetric(`v (\d+)`)
@@ -45,13 +45,14 @@ func TestClassify(t *testing.T) {
 				t.Errorf("%s, decided %v: %s after %d pairs, %d runs, %s; want %s after 8", class.Class, class.Decided, voted.Verdict, voted.Pairs, len(voted.Runs), voted.Why, test.want)
 			}
 			if !skipped.Skipped || len(skipped.Runs) > 0 {
-				t.Errorf("as many CPUs as there are: %+v, want it skipped", skipped)
+				t.Errorf("limit of all CPUs: %+v, want it skipped", skipped)
 			}
 		})
 	}
 }
 
-// TestClassifyFailures: the experiment ends for a program that fails each time, and the program is not sensitive.
+// TestClassifyFailures: a program that fails in each run ends the experiment with ErrFailing, and its class
+// is flexible.
 func TestClassifyFailures(t *testing.T) {
 	l := openLab(t)
 	if l.usable.Count() < 2 {
@@ -76,12 +77,12 @@ func TestClassifyFailures(t *testing.T) {
 
 func TestVote(t *testing.T) {
 	for _, test := range []struct {
-		verdicts []Verdict // "" is one that cannot vote
+		verdicts []Verdict // "" is a skipped evaluation
 		want     Verdict
 		decided  bool
 	}{
 		{[]Verdict{Sensitive}, Sensitive, true},
-		{[]Verdict{Sensitive, Flexible}, Flexible, true}, // half is not more than half
+		{[]Verdict{Sensitive, Flexible}, Flexible, true}, // a majority needs more than half
 		{[]Verdict{Sensitive, Flexible, Sensitive}, Sensitive, true},
 		{[]Verdict{Sensitive, ""}, Sensitive, true},
 		{[]Verdict{Sensitive, Undecided}, Flexible, false},

@@ -6,7 +6,8 @@ import (
 	"testing"
 )
 
-// noisyRun is the time of a run: 2.5 % of noise, and in 15 % of the runs a spike of 15 % in the mean.
+// noisyRun returns the time of a run with 2.5 % of noise. In 15 % of the runs it adds a spike of 15 % on
+// average.
 func noisyRun(random *rand.Rand, time float64) float64 {
 	time *= 1 + 0.025*random.NormFloat64()
 	if random.Float64() < 0.15 {
@@ -15,9 +16,9 @@ func noisyRun(random *rand.Rand, time float64) float64 {
 	return time
 }
 
-// decided simulates experiments of workloads whose time without the view is longer by effect. It returns the number of
-// experiments by verdict, and the mean number of pairs.
-func decided(experiments int, effect float64) (verdicts map[Verdict]int, meanPairs float64) {
+// simulateDecisions simulates experiments with workloads that take longer by effect without the view. It
+// returns the number of experiments by verdict, and the mean number of pairs.
+func simulateDecisions(experiments int, effect float64) (verdicts map[Verdict]int, meanPairs float64) {
 	random := rand.New(rand.NewPCG(3, math.Float64bits(effect)))
 	verdicts = map[Verdict]int{}
 	for range experiments {
@@ -35,41 +36,41 @@ func decided(experiments int, effect float64) (verdicts map[Verdict]int, meanPai
 	return verdicts, meanPairs
 }
 
-// TestErrorRates: an effect of up to 2 % is almost never called sensitive. An effect of 20 % is almost always found,
-// after few pairs.
+// TestErrorRates: an effect of up to 2 % is called sensitive in at most 1 % of the experiments. An effect of
+// 20 % is found in 99 %, after at most 12 pairs on average.
 func TestErrorRates(t *testing.T) {
 	if testing.Short() {
-		t.Skip("arithmetic alone, and much of it")
+		t.Skip("takes long")
 	}
 	const experiments = 2000
 	for _, effect := range []float64{-0.2, -0.05, 0, 0.01, 0.02} {
-		verdicts, pairs := decided(experiments, effect)
+		verdicts, pairs := simulateDecisions(experiments, effect)
 		t.Logf("effect %+.0f %%: %v, %.1f pairs", 100*effect, verdicts, pairs)
 		if share := float64(verdicts[Sensitive]) / experiments; share > 0.01 {
 			t.Errorf("effect %+.0f %%: %.3f called sensitive, want 0.01 at most", 100*effect, share)
 		}
 	}
 	for _, effect := range []float64{0.2, 0.5} {
-		verdicts, pairs := decided(experiments, effect)
+		verdicts, pairs := simulateDecisions(experiments, effect)
 		t.Logf("effect %+.0f %%: %v, %.1f pairs", 100*effect, verdicts, pairs)
 		if share := float64(verdicts[Sensitive]) / experiments; share < 0.99 || pairs > 12 {
 			t.Errorf("effect %+.0f %%: %.3f called sensitive in %.1f pairs, want 0.99 in 12", 100*effect, share, pairs)
 		}
 	}
-	verdicts, pairs := decided(experiments, 0.05) // the margin itself: each error is about 5 %
+	verdicts, pairs := simulateDecisions(experiments, 0.05) // at the margin, each error has a probability of about 5 %
 	t.Logf("effect of the margin: %v, %.1f pairs", verdicts, pairs)
 	if share := float64(max(verdicts[Sensitive], verdicts[Flexible])) / experiments; share > 0.06 {
 		t.Errorf("effect of the margin: %v", verdicts)
 	}
 }
 
-func TestDecideLooks(t *testing.T) {
+func TestDecideStages(t *testing.T) {
 	gain := make([]float64, 40)
 	for i := range gain {
 		gain[i] = 0.2 + 0.001*float64(i)
 	}
 	if v, pairs, more := Decide(gain[:7], 0.05); v != Undecided || pairs != 7 || !more {
-		t.Errorf("7 pairs: %s after %d, more %v; want no decision before the first look", v, pairs, more)
+		t.Errorf("7 pairs: %s after %d, more %v; want no decision before the first stage", v, pairs, more)
 	}
 	if v, pairs, more := Decide(gain, 0.05); v != Sensitive || pairs != 8 || more {
 		t.Errorf("%s after %d, more %v; want sensitive after 8", v, pairs, more)

@@ -14,7 +14,7 @@ import (
 	"github.com/candor-project/candor/hybrid"
 )
 
-// witness writes how many CPUs it sees, and how many processes of stress-ng are in its group.
+// witness is a shell script that appends the number of visible CPUs to a file, and 1 if stress-ng runs in its cgroup.
 const witness = `group=$(sed -n 's/^[0-9]*:cpuset://p' /proc/self/cgroup)
 folder=/sys/fs/cgroup/cpuset$group
 [ -n "$group" ] || folder=/sys/fs/cgroup$(sed -n 's/^0:://p' /proc/self/cgroup)
@@ -24,6 +24,7 @@ for pid in $(cat $folder/cgroup.procs); do
 done
 [ -w "$TMPDIR" ] && echo $(nproc) $stress >>`
 
+// isolationOf returns an isolation experiment of two rounds with the cases and stressors.
 func isolationOf(t *testing.T, cases []Case, stressors ...string) Isolation {
 	t.Helper()
 	i := Isolation{Cases: cases, Rounds: 2, Tmp: t.TempDir()}
@@ -40,7 +41,8 @@ func isolationOf(t *testing.T, cases []Case, stressors ...string) Isolation {
 	return i
 }
 
-// TestIsolation: in each case, an application has the CPUs, and its group has the neighbors, that the case describes.
+// TestIsolation: in each case, the application sees the CPUs of the case. stress-ng runs in its cgroup only
+// in the case together.
 func TestIsolation(t *testing.T) {
 	l := openLab(t)
 	if l.usable.Count() < 2 {
@@ -86,10 +88,10 @@ func TestIsolation(t *testing.T) {
 			t.Errorf("%s used no CPU time", r.Stressors[s].Name)
 		}
 	}
-	checkIsolationAgain(t, r)
+	checkIsolationRoundTrip(t, r)
 }
 
-// checkWitness checks the CPUs that an application saw in a run.
+// checkWitness compares a line of the witness with the case and the stressor of a run.
 func checkWitness(t *testing.T, r *IsolationReport, run *IsolationRun, line string, cpus int) {
 	t.Helper()
 	if run.Failure != "" {
@@ -107,7 +109,8 @@ func checkWitness(t *testing.T, r *IsolationReport, run *IsolationRun, line stri
 	}
 }
 
-func checkIsolationAgain(t *testing.T, r *IsolationReport) {
+// checkIsolationRoundTrip writes a report, reads it and writes it again. Both texts must be equal.
+func checkIsolationRoundTrip(t *testing.T, r *IsolationReport) {
 	t.Helper()
 	var first, second bytes.Buffer
 	if err := r.Write(&first); err != nil {
@@ -118,11 +121,11 @@ func checkIsolationAgain(t *testing.T, r *IsolationReport) {
 		t.Fatal(err)
 	}
 	if err := again.Write(&second); err != nil || first.String() != second.String() {
-		t.Errorf("read again (%v) it is another report", err)
+		t.Errorf("the report changed when it was written again: %v", err)
 	}
 }
 
-// TestIsolationRefused: an impossible experiment is refused before the runs, and leaves nothing behind.
+// TestIsolationRefused: an impossible experiment is refused before its runs, and no cgroups or files remain.
 func TestIsolationRefused(t *testing.T) {
 	for _, test := range []struct {
 		name, application, stressor string
@@ -150,13 +153,13 @@ func TestIsolationRefused(t *testing.T) {
 	}
 }
 
-// TestStressorEnds: a run whose stressor ends early fails, because the application ran alone.
+// TestStressorEnds: a run fails if its stressor ends early, because the application then ran alone.
 func TestStressorEnds(t *testing.T) {
 	l := openLab(t)
 	i := isolationOf(t, []Case{CaseGroups}, "cpu")
-	goes, ended := filepath.Join(t.TempDir(), "goes"), filepath.Join(t.TempDir(), "ended")
-	i.Stressors[0].Command = []string{"sh", "-c", "while [ ! -e " + goes + " ]; do :; done; echo enough; echo $$ >" + ended}
-	wait := "touch " + goes + "; while [ ! -s " + ended + " ] || kill -0 $(cat " + ended + "); do sleep 0.02; done"
+	proceed, ended := filepath.Join(t.TempDir(), "proceed"), filepath.Join(t.TempDir(), "ended")
+	i.Stressors[0].Command = []string{"sh", "-c", "while [ ! -e " + proceed + " ]; do :; done; echo enough; echo $$ >" + ended}
+	wait := "touch " + proceed + "; while [ ! -s " + ended + " ] || kill -0 $(cat " + ended + "); do sleep 0.02; done"
 	i.Applications = []NamedWorkload{{Name: "app", Workload: workloadOf(time.Minute, "sh", "-c", wait+" 2>/dev/null")}}
 	r := IsolationRun{Stressor: 0}
 	report, err := i.newReport(l, splitOf(2, 0))
@@ -190,8 +193,8 @@ func TestBadIsolations(t *testing.T) {
 		{"no stressor", func(i *Isolation) { i.Stressors = nil }, ErrBadStressor},
 		{"stressor twice", func(i *Isolation) { i.Stressors = append(i.Stressors, i.Stressors[0]) }, ErrBadStressor},
 		{"one round", func(i *Isolation) { i.Rounds = 1 }, ErrBadWorkload},
-		{"too many", func(i *Isolation) { i.Rounds = MaxRuns }, ErrBadWorkload},
-		{"more than can be counted", func(i *Isolation) { i.Rounds = 1 << 62 }, ErrBadWorkload},
+		{"too many runs", func(i *Isolation) { i.Rounds = MaxRuns }, ErrBadWorkload},
+		{"number of runs overflows", func(i *Isolation) { i.Rounds = 1 << 62 }, ErrBadWorkload},
 		{"limit", func(i *Isolation) { i.Limit = 1 }, ErrBadSetup},
 	} {
 		i := good
@@ -212,7 +215,8 @@ func TestBadIsolations(t *testing.T) {
 	}
 }
 
-// TestStressors: the stressors are those of the study, within the resources of the machine and the directory.
+// TestStressors: the stressors have the arguments of the study, scaled to the machine, and write to the given
+// directory.
 func TestStressors(t *testing.T) {
 	for name, want := range map[string]string{
 		"cpu": "stress-ng -c 25", "cache": "stress-ng -C 25", "io": "stress-ng -d 8 --hdd-bytes 67108864", "ram": "stress-ng --malloc 8 --malloc-bytes ",
@@ -236,7 +240,7 @@ func TestSplit(t *testing.T) {
 		cpus          int
 		limit         hybrid.Milli
 		want          Split
-		quota, pinned bool // is possible
+		quota, pinned bool // whether the case is possible
 	}{
 		{1, 0, Split{hybrid.MinLimit, 1000 - hybrid.MinLimit}, true, false},
 		{1, 1000, Split{1000, 0}, false, false},

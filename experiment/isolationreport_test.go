@@ -8,7 +8,7 @@ import (
 
 func TestParseIsolation(t *testing.T) {
 	good := isolationReport(2, [2][2]float64{{1, 1}, {1, 1}}, 1)
-	checkIsolationAgain(t, good)
+	checkIsolationRoundTrip(t, good)
 	for name, bad := range map[string]func(r *IsolationReport){
 		"kind":     func(r *IsolationReport) { r.Kind = "" },
 		"version":  func(r *IsolationReport) { r.Version = 9 },
@@ -33,7 +33,7 @@ func TestParseIsolation(t *testing.T) {
 	}
 }
 
-// FuzzParseIsolation: an accepted report can be analyzed.
+// FuzzParseIsolation: Verdicts returns a verdict per case and stressor for each accepted report.
 func FuzzParseIsolation(f *testing.F) {
 	var text bytes.Buffer
 	if err := isolationReport(2, [2][2]float64{{1, 1}, {2, 1}}, 1).Write(&text); err != nil {

@@ -2,8 +2,8 @@ package experiment
 
 import "testing"
 
-// isolationReport returns a report with two applications, one stressor and two cases. slow is the slowdown of an
-// application beside the stressor by case, and shrunk is the slowdown of the second case without the stressor.
+// isolationReport returns a report with two applications, a stressor and two cases. slow is the slowdown by
+// the stressor, by application and case. shrunk is the slowdown of the second case without the stressor.
 func isolationReport(rounds int, slow [2][2]float64, shrunk float64) *IsolationReport {
 	r := &IsolationReport{
 		Kind: isolationKind, Version: isolationVersion, Rounds: rounds, Applications: []Application{{Name: "a"}, {Name: "b"}}, Stressors: []Stressor{{Name: "cpu"}},
@@ -12,7 +12,7 @@ func isolationReport(rounds int, slow [2][2]float64, shrunk float64) *IsolationR
 	for round := range rounds {
 		for app := range 2 {
 			for c := range 2 {
-				time := 10 + float64(round*7%5) + float64(app) // the machine's mood, the same for all of a round
+				time := 10 + float64(round*7%5) + float64(app) // noise of the machine, equal within a round
 				if c == 1 {
 					time *= shrunk
 				}
@@ -29,13 +29,13 @@ func TestVerdicts(t *testing.T) {
 		name   string
 		rounds int
 		slow   [2][2]float64
-		want   [2]IsolationWord // of the cases
+		want   [2]IsolationWord // by case
 		slowed [2]int
 	}{
 		{"both cases isolate", 10, [2][2]float64{{1, 1}, {1.02, 1}}, [2]IsolationWord{Isolated, Isolated}, [2]int{}},
 		{"one application in one case", 10, [2][2]float64{{1, 1.3}, {1, 1}}, [2]IsolationWord{Isolated, Leaks}, [2]int{0, 1}},
-		{"both", 10, [2][2]float64{{2, 1.3}, {2, 1.3}}, [2]IsolationWord{Leaks, Leaks}, [2]int{2, 2}},
-		{"faster beside it", 10, [2][2]float64{{0.8, 1}, {0.8, 1}}, [2]IsolationWord{Isolated, Isolated}, [2]int{}},
+		{"both applications in both cases", 10, [2][2]float64{{2, 1.3}, {2, 1.3}}, [2]IsolationWord{Leaks, Leaks}, [2]int{2, 2}},
+		{"faster with the stressor", 10, [2][2]float64{{0.8, 1}, {0.8, 1}}, [2]IsolationWord{Isolated, Isolated}, [2]int{}},
 		{"too few rounds", 4, [2][2]float64{{1, 3}, {1, 3}}, [2]IsolationWord{Uncertain, Uncertain}, [2]int{}},
 		{"five rounds are enough for one application, not for one of two", 5, [2][2]float64{{1, 3}, {1, 3}}, [2]IsolationWord{Isolated, Uncertain}, [2]int{}},
 		{"about the margin", 10, [2][2]float64{{1.0455, 1}, {1.0455, 1}}, [2]IsolationWord{Uncertain, Isolated}, [2]int{}},
@@ -48,7 +48,7 @@ func TestVerdicts(t *testing.T) {
 	}
 }
 
-// TestSlowdowns: the slowdown by a smaller allocation is separate from that by the stressor.
+// TestSlowdowns: the slowdown by a smaller allocation and the slowdown by the stressor are separate.
 func TestSlowdowns(t *testing.T) {
 	r := isolationReport(9, [2][2]float64{{3, 1.5}, {1, 1}}, 2)
 	near := func(a *Against, want float64) bool { return a != nil && a.Ratio > want-0.01 && a.Ratio < want+0.01 }
@@ -58,12 +58,12 @@ func TestSlowdowns(t *testing.T) {
 	}
 	control, stressed := all[2], all[3] // application a, in the second case
 	if control.Stressor != alone || control.ByStressor != nil || !near(control.ByAllocation, 2) {
-		t.Errorf("alone: %+v; want twice as long by the allocation", control)
+		t.Errorf("alone: %+v; want a ratio of 2 by the allocation", control)
 	}
 	if stressed.Stressor != 0 || stressed.ByAllocation != nil || !near(stressed.ByStressor, 1.504) || !near(stressed.Total, 3.008) {
-		t.Errorf("beside the stressor: %+v; want 1.5 times as long by it, 3 times in all", stressed)
+		t.Errorf("with the stressor: %+v; want a ratio of 1.5 by the stressor, 3 in total", stressed)
 	}
-	// A failed run makes no pair.
+	// A failed run is in no pair.
 	r.Runs[0].Failure, r.Runs[0].Time = "exit code 1", 0
 	if got := r.Slowdowns()[1].ByStressor; got.Pairs != 8 {
 		t.Errorf("%d pairs, want 8", got.Pairs)

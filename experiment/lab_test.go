@@ -23,8 +23,8 @@ import (
 	"github.com/candor-project/candor/spec"
 )
 
-// The test binary is also candor's helper, the guard of a lab, and a process with a lab that is killed. Arguments come
-// before the environment, because a guard has the environment of its parent.
+// The test binary is also candor's helper, the guard of a lab, and a process with a lab that a test kills. The
+// arguments have precedence over the environment, because a guard inherits the environment of its parent.
 func init() {
 	switch {
 	case len(os.Args) == 3 && os.Args[1] == host.HelperCommand:
@@ -57,6 +57,7 @@ func workloadOf(timeout time.Duration, command ...string) Workload {
 	return Workload{Command: command, Timeout: timeout}
 }
 
+// openLab opens a lab. At the end of the test it closes the lab and checks that nothing of it remains.
 func openLab(t *testing.T) *Lab {
 	t.Helper()
 	if os.Geteuid() != 0 {
@@ -70,15 +71,15 @@ func openLab(t *testing.T) *Lab {
 		if err := l.Close(); err != nil {
 			t.Error(err)
 		}
-		for _, left := range leftOf(l.place) {
-			t.Errorf("%s is left", left)
+		for _, left := range remainsOf(l.place) {
+			t.Errorf("%s remains after Close", left)
 		}
 	})
 	return l
 }
 
-// leftOf lists the remains of a lab.
-func leftOf(p place) (left []string) {
+// remainsOf returns the cgroups and directories of a lab that exist.
+func remainsOf(p place) (left []string) {
 	groups, _ := filepath.Glob("/sys/fs/cgroup/*" + p.parent)
 	folders, _ := filepath.Glob(filepath.Join(os.TempDir(), "*", filepath.Base(p.dir)))
 	for _, path := range append(append(groups, folders...), "/sys/fs/cgroup"+p.parent, p.dir, p.dir+scratchSuffix) {
@@ -89,7 +90,7 @@ func leftOf(p place) (left []string) {
 	return left
 }
 
-// startSleeper starts a process with a lab in which something runs.
+// startSleeper starts a process with a lab in which a program sleeps, and returns it and the PID of its guard.
 func startSleeper(t *testing.T) (process *os.Process, guard int) {
 	t.Helper()
 	if os.Geteuid() != 0 {
@@ -115,41 +116,43 @@ func startSleeper(t *testing.T) (process *os.Process, guard int) {
 	if _, err := fmt.Sscanf(string(word[:n]), "ready <nil> %d", &guard); err != nil {
 		t.Fatalf("got %q", word[:n])
 	}
-	if left := leftOf(placeOf(cmd.Process.Pid)); len(left) < 4 {
-		t.Fatalf("only %v is there while it runs", left)
+	if left := remainsOf(placeOf(cmd.Process.Pid)); len(left) < 4 {
+		t.Fatalf("the running lab has only %v", left)
 	}
 	return cmd.Process, guard
 }
 
-// TestKilled: when the process with a lab is killed, its guard kills the lab's processes and removes the lab.
-func TestKilled(t *testing.T) {
+// TestGuardCleansUp: the process with a lab is killed. Its guard, which ignores SIGTERM, kills the processes
+// of the lab and removes the lab.
+func TestGuardCleansUp(t *testing.T) {
 	process, guard := startSleeper(t)
-	syscall.Kill(guard, syscall.SIGTERM) // as the end of a service does
+	syscall.Kill(guard, syscall.SIGTERM) // like systemd at the end of a service
 	process.Kill()
 	process.Wait()
 	p := placeOf(process.Pid)
 	deadline := time.Now().Add(30 * time.Second)
-	for len(leftOf(p)) > 0 && time.Now().Before(deadline) {
+	for len(remainsOf(p)) > 0 && time.Now().Before(deadline) {
 		time.Sleep(10 * time.Millisecond)
 	}
-	if left := leftOf(p); len(left) > 0 {
-		t.Errorf("%v is left 30 s after the end of its process", left)
+	if left := remainsOf(p); len(left) > 0 {
+		t.Errorf("%v remains 30 s after the end of the process", left)
 	}
 }
 
-// TestKilledWithGuard: if the guard is killed too, the next lab removes the old lab.
-func TestKilledWithGuard(t *testing.T) {
+// TestNextLabCleansUp: the guard is killed too. The next lab removes the old lab.
+func TestNextLabCleansUp(t *testing.T) {
 	process, guard := startSleeper(t)
 	syscall.Kill(guard, syscall.SIGKILL)
 	process.Kill()
 	process.Wait()
 	openLab(t)
-	if left := leftOf(placeOf(process.Pid)); len(left) > 0 {
-		t.Errorf("%v is left after the next lab was opened", left)
+	if left := remainsOf(placeOf(process.Pid)); len(left) > 0 {
+		t.Errorf("%v remains after the next lab was opened", left)
 	}
 }
 
-// TestNoLabInGuard: a guard cannot open a lab, because that lab would start a guard again.
+// TestNoLabInGuard: OpenLab fails in the environment of a guard, because the new lab would start a guard in
+// turn.
 func TestNoLabInGuard(t *testing.T) {
 	l := openLab(t)
 	environment, err := os.ReadFile(fmt.Sprintf("/proc/%d/environ", l.guard.Process.Pid))
@@ -165,7 +168,7 @@ func TestNoLabInGuard(t *testing.T) {
 	}
 }
 
-// TestLabBesideContainers: a lab does not use reserved CPUs or the exclusive CPUs of the machine's containers.
+// TestLabBesideContainers: a lab uses neither reserved CPUs nor exclusive CPUs of containers on the machine.
 func TestLabBesideContainers(t *testing.T) {
 	if os.Geteuid() != 0 {
 		t.Skip("makes cgroups: needs root")
@@ -214,7 +217,7 @@ func TestLabBesideContainers(t *testing.T) {
 		t.Fatal(err)
 	}
 	if other, err := OpenLab(machine); !errors.Is(err, ErrTooSmall) {
-		t.Errorf("nothing left: %v, want ErrTooSmall", err)
+		t.Errorf("no usable CPUs: %v, want ErrTooSmall", err)
 		other.Close()
 	}
 }

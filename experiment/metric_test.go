@@ -10,7 +10,7 @@ func TestMetric(t *testing.T) {
 	for _, test := range []struct {
 		metric, output string
 		want           float64
-		err            string // part of it
+		err            string // part of the error; "" for none
 	}{
 		{`rate: ([0-9.]+)/s`, "rate: 1.5/s\nrate: 2.5/s\n", 2.5, ""},
 		{`[0-9,]+`, "in all 1,234 events", 1234, ""},
@@ -56,7 +56,7 @@ func TestBadMetric(t *testing.T) {
 	}
 }
 
-// TestMetricName: the name of a metric is the given name, or its pattern.
+// TestMetricName: a metric has the given name, or its pattern as its name.
 func TestMetricName(t *testing.T) {
 	for text, want := range map[string][2]string{
 		"qps=.rate": {"qps", ".rate"}, ".rate": {".rate", ".rate"}, `a b=(\d)`: {`a b=(\d)`, `a b=(\d)`}, "x=y=(.)": {"x", "y=(.)"},

@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// TestCompareOrder: the comparison of a setup with the first setup does not depend on the order of the others.
+// TestCompareOrder: the comparison of a setup with the first setup does not depend on the order of the other setups.
 func TestCompareOrder(t *testing.T) {
 	report := func(order ...int) *Report {
 		r := &Report{Metrics: []ReportMetric{{Name: "time"}}, Rounds: 12}
@@ -22,12 +22,12 @@ func TestCompareOrder(t *testing.T) {
 	one, other := report(0, 1, 2, 3).Compare("time"), report(0, 3, 2, 1).Compare("time")
 	for i, j := range map[int]int{1: 3, 2: 2, 3: 1} {
 		if a, b := one[i], other[j]; *a.Against != *b.Against || a.Spread != b.Spread || a.Against.P > 0.001 {
-			t.Errorf("%v: %+v in place %d, %+v in place %d; want the same, and a small p", a.Setup, *a.Against, i, *b.Against, j)
+			t.Errorf("%v: %+v at index %d, %+v at index %d; want equal values and a small p", a.Setup, *a.Against, i, *b.Against, j)
 		}
 	}
 }
 
-// TestOrder: each round has each setup once, in a random order that depends on the seed only.
+// TestOrder: each round contains each setup once, in a random order that depends on the seed alone.
 func TestOrder(t *testing.T) {
 	order := Order(5, 40, 1)
 	different := 0
@@ -41,9 +41,9 @@ func TestOrder(t *testing.T) {
 		}
 	}
 	if different < 30 {
-		t.Errorf("only %d rounds differ from the one before", different)
+		t.Errorf("only %d rounds differ from the previous round", different)
 	}
 	if fmt.Sprint(order) != fmt.Sprint(Order(5, 40, 1)) || fmt.Sprint(order) == fmt.Sprint(Order(5, 40, 2)) {
-		t.Error("the order is not the seed's")
+		t.Error("the order does not depend on the seed alone")
 	}
 }

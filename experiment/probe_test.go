@@ -14,14 +14,14 @@ import (
 	"github.com/candor-project/candor/experiment/probe"
 )
 
-// TestProbe: a program that starts a thread for each CPU that it sees is sensitive. A program with a fixed number of
-// threads is not sensitive, whether it reads the number of CPUs or not.
+// TestProbe: a program with a thread per visible CPU is sensitive. A program with a fixed number of threads
+// is flexible, although it reads the number of CPUs.
 func TestProbe(t *testing.T) {
 	l := openLab(t)
 	if l.usable.Count() < 2 {
 		t.Skip("needs two CPUs")
 	}
-	python, err := exec.Command("python3", "-c", "import sys; print(sys.executable)").Output() // python3 may be a script that starts it
+	python, err := exec.Command("python3", "-c", "import sys; print(sys.executable)").Output() // python3 may be a wrapper script
 	if err != nil {
 		t.Skipf("needs python3: %v", err)
 	}
@@ -35,7 +35,7 @@ all.set()
 	for _, test := range []struct {
 		name, number string
 		class        Verdict
-		threads      []int // with all CPUs, with one
+		threads      []int // with all CPUs, and with a single CPU
 	}{
 		{"a thread for each CPU", "cpus", Sensitive, []int{all + 1, 2}},
 		{"three threads", "3", Flexible, []int{4, 4}},
@@ -51,8 +51,8 @@ all.set()
 				t.Errorf("%+v, want %s", p, test.class)
 			}
 			for i, s := range p.Starts {
-				asked := slices.ContainsFunc(s.Sources, func(s probe.Source) bool { return s.Name == "sched_getaffinity" && s.Asked > 0 })
-				if s.Threads != test.threads[i] || !asked {
+				read := slices.ContainsFunc(s.Sources, func(s probe.Source) bool { return s.Name == "sched_getaffinity" && s.Asked > 0 })
+				if s.Threads != test.threads[i] || !read {
 					t.Errorf("with %d CPUs: %+v, want %d threads, and a read of the affinity", s.CPUs, s, test.threads[i])
 				}
 			}
@@ -60,8 +60,8 @@ all.set()
 	}
 }
 
-// TestProbeSources: the probe sees reads of files with a CPU count, also by the children of a shell. Processes count
-// as threads.
+// TestProbeSources: the probe records reads of files with the number of CPUs, also by child processes. A
+// process counts as a thread.
 func TestProbeSources(t *testing.T) {
 	l := openLab(t)
 	if l.usable.Count() < 2 {
@@ -83,56 +83,56 @@ func TestProbeSources(t *testing.T) {
 	}
 	wrapped := workloadOf(time.Minute, "sh", "-c", "cat /proc/cpuinfo | cat | cat >/dev/null; exec cat /proc/stat")
 	if p, err = l.Probe(context.Background(), &wrapped, time.Minute); err != nil || p.Starts[0].Threads != 1 || p.Starts[0].SourceNames() != "/proc/stat" {
-		t.Errorf("%+v, %v: want what the script becomes, not what it did before", p, err)
+		t.Errorf("%+v, %v: want the program that the script executes, not the commands before it", p, err)
 	}
 	endless := workloadOf(time.Minute, "sleep", "3600")
 	p, err = l.Probe(context.Background(), &endless, 10*time.Millisecond)
 	if want := map[bool]Verdict{true: Flexible, false: Undecided}; err != nil || p.Class != want[p.Starts[0].Settled && p.Starts[1].Settled] {
-		t.Errorf("%+v, %v: want that it is ended, and flexible if it had time to start", p, err)
+		t.Errorf("%+v, %v: want a killed program, and flexible if it had time to start", p, err)
 	}
 	failed := filepath.Join(t.TempDir(), "failed")
 	busy := workloadOf(time.Minute, "sh", "-c", "exec sh -c 'exec 3>>"+failed+"; while :; do true </dev/null || echo failed >&3; done'")
-	for tries := 1; ; tries++ { // on a busy machine it may stand still for so long that it seems to be quiet
+	for tries := 1; ; tries++ { // on a loaded machine the program may pause so long that it seems settled
 		if p, err = l.Probe(context.Background(), &busy, 10*time.Millisecond); err == nil && p.Class == Undecided && !p.Starts[0].Settled {
 			break
 		}
 		if err != nil || tries == 20 {
-			t.Fatalf("%+v, %v: want undecided, since it opens files until its end", p, err)
+			t.Fatalf("%+v, %v: want undecided, because the program opens files until its end", p, err)
 		}
 	}
 	if text, err := os.ReadFile(failed); err != nil || len(text) > 0 {
-		t.Errorf("%d bytes, %v: want that none of its calls failed", len(text), err)
+		t.Errorf("%d bytes, %v: want no failed system call", len(text), err)
 	}
 	quiet := workloadOf(time.Minute, "sh", "-c", ":")
 	if p, err = l.Probe(context.Background(), &quiet, time.Minute); err != nil || p.Class != Flexible || !strings.Contains(p.Why, "does not read the number of CPUs") {
-		t.Errorf("%+v, %v: want flexible, since it does not read the number of CPUs", p, err)
+		t.Errorf("%+v, %v: want flexible, because the program does not read the number of CPUs", p, err)
 	}
 }
 
-// TestPredict: a probe that did not see the whole start has no verdict, unless the program has too many threads
-// already.
+// TestPredict: the verdict is undecided if the probe did not see the whole start. If the program already has
+// more threads with more CPUs, it is sensitive.
 func TestPredict(t *testing.T) {
-	asked := []probe.Source{{Name: "/proc/cpuinfo", Asked: 1}}
+	sources := []probe.Source{{Name: "/proc/cpuinfo", Asked: 1}}
 	start := func(cpus, threads int, sources []probe.Source, settled bool) Start {
 		return Start{CPUs: cpus, Seen: probe.Seen{Threads: threads, Sources: sources, Settled: settled}}
 	}
 	for name, test := range map[string]struct {
-		all, one Start
-		want     Verdict
+		all, single Start
+		want        Verdict
 	}{
-		"more threads":                    {start(4, 5, asked, true), start(1, 2, asked, true), Sensitive},
-		"more threads, not at its end":    {start(4, 5, asked, false), start(1, 2, asked, false), Sensitive},
-		"more threads, nothing asked":     {start(4, 5, nil, true), start(1, 2, nil, true), Flexible},
-		"one is far from its threads":     {start(4, 5, asked, true), start(1, 1, nil, false), Undecided},
-		"one asks nothing, and has ended": {start(4, 5, asked, true), start(1, 1, nil, true), Sensitive},
-		"as many threads":                 {start(4, 5, asked, true), start(1, 5, asked, true), Flexible},
-		"as many so far":                  {start(4, 1, asked, false), start(1, 1, asked, true), Undecided},
-		"as many so far with one":         {start(4, 1, asked, true), start(1, 1, asked, false), Undecided},
-		"nothing asked so far":            {start(4, 1, nil, false), start(1, 1, nil, true), Undecided},
-		"it has not begun":                {start(4, 0, nil, false), start(1, 0, nil, false), Undecided},
-		"nothing asked":                   {start(4, 1, nil, true), start(1, 1, nil, true), Flexible},
+		"more threads":                             {start(4, 5, sources, true), start(1, 2, sources, true), Sensitive},
+		"more threads, still starting":             {start(4, 5, sources, false), start(1, 2, sources, false), Sensitive},
+		"more threads, no source read":             {start(4, 5, nil, true), start(1, 2, nil, true), Flexible},
+		"single CPU: still starting":               {start(4, 5, sources, true), start(1, 1, nil, false), Undecided},
+		"single CPU: no source read, settled":      {start(4, 5, sources, true), start(1, 1, nil, true), Sensitive},
+		"equal threads":                            {start(4, 5, sources, true), start(1, 5, sources, true), Flexible},
+		"equal threads, all CPUs still starting":   {start(4, 1, sources, false), start(1, 1, sources, true), Undecided},
+		"equal threads, single CPU still starting": {start(4, 1, sources, true), start(1, 1, sources, false), Undecided},
+		"no source read, still starting":           {start(4, 1, nil, false), start(1, 1, nil, true), Undecided},
+		"no thread yet":                            {start(4, 0, nil, false), start(1, 0, nil, false), Undecided},
+		"no source read":                           {start(4, 1, nil, true), start(1, 1, nil, true), Flexible},
 	} {
-		p := Prediction{Starts: []Start{test.all, test.one}}
+		p := Prediction{Starts: []Start{test.all, test.single}}
 		if p.predict(); p.Class != test.want || p.Why == "" {
 			t.Errorf("%s: %+v, want %s", name, p, test.want)
 		}

@@ -7,7 +7,8 @@ import (
 	"testing"
 )
 
-// reportOf is a report in which a setup takes so many times the base's.
+// reportOf returns a report with a baseline and setups. The value of a setup is the value of the baseline
+// times factor.
 func reportOf(name string, limit Setup, metric ReportMetric, factor float64, setups ...Setup) *Report {
 	r := &Report{Name: name, Command: []string{"/bin/" + name}, Metrics: []ReportMetric{metric}, Rounds: 8,
 		Machine: Machine{Model: "x", CPUs: 2, Load: name}, Setups: append([]Setup{limit}, setups...)}
@@ -23,8 +24,9 @@ func reportOf(name string, limit Setup, metric ReportMetric, factor float64, set
 	return r
 }
 
-// TestTogether: one table has all programs by their gain, for metrics of both directions.
-func TestTogether(t *testing.T) {
+// TestTogetherGains: the table contains the gain of each program and setup, for metrics of both directions.
+// Reports with different baselines or machines are refused.
+func TestTogetherGains(t *testing.T) {
 	quota, candor, cpuset := Setup{Kind: Quota, Limit: 500}, Setup{Kind: Candor, Limit: 500}, Setup{Kind: Cpuset, Limit: 500}
 	time, rate := ReportMetric{Name: "time"}, ReportMetric{Name: "rate", HigherIsBetter: true}
 	p, err := Together([]*Report{
@@ -38,10 +40,10 @@ func TestTogether(t *testing.T) {
 		return g != nil && math.Abs(g.Ratio-want) < 1e-9 && math.Abs(g.Interval.Low-want) < 1e-9 && g.Pairs == 8
 	}
 	if one := p.Programs[0]; one.Name != "one" || !near(one.Gains[0], 2) || one.Gains[1] != nil {
-		t.Errorf("%+v: half the time is twice as good, and it did not run under cpuset", one)
+		t.Errorf("%+v: want a gain of 2 for half the time, and none for cpuset", one)
 	}
 	if two := p.Programs[1]; !near(two.Gains[0], 0.5) || !near(two.Gains[1], 0.5) {
-		t.Errorf("%+v: half the rate is half as good", two)
+		t.Errorf("%+v: want a gain of 0.5 for half the rate", two)
 	}
 	other := reportOf("three", quota, time, 1, candor)
 	other.Machine.CPUs = 4

@@ -13,8 +13,8 @@ import (
 	"github.com/candor-project/candor/hybrid"
 )
 
-// checkAgain writes a report, reads it, and writes it again.
-func checkAgain(t *testing.T, r *Report) {
+// checkRoundTrip writes a report, reads it and writes it again. Both texts must be equal.
+func checkRoundTrip(t *testing.T, r *Report) {
 	t.Helper()
 	var first, second bytes.Buffer
 	if err := r.Write(&first); err != nil {
@@ -25,11 +25,11 @@ func checkAgain(t *testing.T, r *Report) {
 		t.Fatal(err)
 	}
 	if err := again.Write(&second); err != nil || first.String() != second.String() {
-		t.Errorf("read again (%v) it is another report", err)
+		t.Errorf("the report changed when it was written again: %v", err)
 	}
 }
 
-// TestQuotaThrottles: the kernel throttles a program under a quota, and not under a cpuset of the same size.
+// TestQuotaThrottles: the kernel throttles a program under a quota, but not under a cpuset.
 func TestQuotaThrottles(t *testing.T) {
 	l := openLab(t)
 	e := Experiment{
@@ -46,7 +46,7 @@ func TestQuotaThrottles(t *testing.T) {
 		t.Errorf("throttled %.2f, %.2f, %.2f, %.2f; want only the last", c[0].Throttled, c[1].Throttled, c[2].Throttled, c[3].Throttled)
 	}
 	if c[0].Against != nil || c[3].Against == nil || c[3].Against.Pairs != 2 {
-		t.Errorf("against the first: %+v, %+v", c[0].Against, c[3].Against)
+		t.Errorf("comparison with the first setup: %+v, %+v", c[0].Against, c[3].Against)
 	}
 	for _, run := range r.Runs {
 		if run.CPU <= 0 {
@@ -55,7 +55,7 @@ func TestQuotaThrottles(t *testing.T) {
 	}
 }
 
-// TestFailures: a failed run is a result of the experiment.
+// TestFailures: a failed run is part of the report, with the reason. It does not end the experiment.
 func TestFailures(t *testing.T) {
 	l := openLab(t)
 	missing, err := ParseMetric(`rate: (\d+)`)
@@ -85,12 +85,12 @@ func TestFailures(t *testing.T) {
 			if n, why := r.Failures(0); n != 2 || why != test.want {
 				t.Errorf("%d failed: %q, want 2: %q", n, why, test.want)
 			}
-			checkAgain(t, r)
+			checkRoundTrip(t, r)
 		})
 	}
 }
 
-// TestOutput: a long output of a program does not fill the memory, and its end is kept.
+// TestOutput: a program writes 20 MB. The last lines are retained, so the metric is found in them.
 func TestOutput(t *testing.T) {
 	l := openLab(t)
 	m, err := ParseMetric(`rate: (\d+)`)
@@ -111,7 +111,7 @@ func TestOutput(t *testing.T) {
 	}
 }
 
-// TestInterrupted: an interrupted experiment returns the runs so far.
+// TestInterrupted: an experiment that is canceled returns the completed runs.
 func TestInterrupted(t *testing.T) {
 	l := openLab(t)
 	ctx, cancel := context.WithCancel(context.Background())
@@ -126,7 +126,7 @@ func TestInterrupted(t *testing.T) {
 	if !errors.Is(err, context.Canceled) || !r.Stopped || len(r.Runs) != 3 {
 		t.Errorf("%v, stopped %v, %d runs; want 3", err, r.Stopped, len(r.Runs))
 	}
-	checkAgain(t, r)
+	checkRoundTrip(t, r)
 }
 
 func TestBadExperiments(t *testing.T) {
@@ -141,10 +141,10 @@ func TestBadExperiments(t *testing.T) {
 		{"no such command", func(e *Experiment) { e.Workload.Command = []string{"no-such-command"} }, fs.ErrInvalid},
 		{"no timeout", func(e *Experiment) { e.Workload.Timeout = 0 }, ErrBadWorkload},
 		{"one run", func(e *Experiment) { e.Rounds = 1 }, ErrBadWorkload},
-		{"too many", func(e *Experiment) { e.Rounds = MaxRuns + 1 }, ErrBadWorkload},
-		{"more than can be counted", func(e *Experiment) { e.Setups, e.Rounds = setupsOf(t, 500, "quota", "candor"), 1<<63-1 }, ErrBadWorkload},
+		{"too many runs", func(e *Experiment) { e.Rounds = MaxRuns + 1 }, ErrBadWorkload},
+		{"number of runs overflows", func(e *Experiment) { e.Setups, e.Rounds = setupsOf(t, 500, "quota", "candor"), 1<<63-1 }, ErrBadWorkload},
 		{"no setup", func(e *Experiment) { e.Setups = nil }, ErrBadSetup},
-		{"twice", func(e *Experiment) { e.Setups = append(e.Setups, e.Setups[0]) }, ErrBadSetup},
+		{"setup twice", func(e *Experiment) { e.Setups = append(e.Setups, e.Setups[0]) }, ErrBadSetup},
 		{"too few CPUs", func(e *Experiment) { e.Setups = setupsOf(t, hybrid.MaxLimit, "cpuset") }, ErrTooSmall},
 	} {
 		e := good

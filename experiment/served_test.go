@@ -13,9 +13,9 @@ import (
 	"github.com/candor-project/candor/hybrid"
 )
 
-// served returns a workload with a server that listens on a socket in a directory, and answers each client with the
-// number of CPUs that the server sees.
-func served(t *testing.T, client string) Workload {
+// servedWorkload returns a workload with a server that listens on a socket. The server answers each client
+// with the number of CPUs that it sees, and its argument.
+func servedWorkload(t *testing.T, client string) Workload {
 	t.Helper()
 	if _, err := exec.LookPath("python3"); err != nil {
 		t.Skip("needs python3")
@@ -36,19 +36,20 @@ while True:
 	return w
 }
 
-// ask prints the server's answer and the number of CPUs that the client sees.
-func ask(w *Workload) string {
+// askServer returns a shell command that prints the server's answer and the number of CPUs that the client
+// sees.
+func askServer(w *Workload) string {
 	return `python3 -c "import socket; s=socket.socket(socket.AF_UNIX); s.connect('` + w.Server[3] + `'); print(s.recv(99).decode())"; echo client: $(nproc)`
 }
 
-// TestServed: the limit applies to the server, and the experiment measures the client.
+// TestServed: the limit applies to the server, and the metrics are read from the output of the client.
 func TestServed(t *testing.T) {
 	l := openLab(t)
 	if l.usable.Count() < 2 {
 		t.Skip("needs two CPUs")
 	}
-	w := served(t, "")
-	w.Command[2] = ask(&w)
+	w := servedWorkload(t, "")
+	w.Command[2] = askServer(&w)
 	for _, text := range []string{`server=server: (\d+)`, `threads=threads: (\d+)`, `client=client: (\d+)`} {
 		m, err := ParseMetric(text)
 		if err != nil {
@@ -73,10 +74,10 @@ func TestServed(t *testing.T) {
 	if r.Setups[0].Kind != Quota || r.ProgramName() != "python3" {
 		t.Errorf("the program is %q, want the server", r.ProgramName())
 	}
-	checkAgain(t, r)
+	checkRoundTrip(t, r)
 }
 
-// TestServerFails: a failure of the server makes the run fail with the reason.
+// TestServerFails: the run fails with the reason if the server ends early or does not listen in time.
 func TestServerFails(t *testing.T) {
 	l := openLab(t)
 	for script, want := range map[string]string{
@@ -113,11 +114,11 @@ func TestBadServed(t *testing.T) {
 	all := hybrid.Milli(1000 * l.usable.Count())
 	e := Experiment{Workload: w, Setups: setupsOf(t, all, "candor"), Rounds: 2}
 	if _, err := e.Run(context.Background(), l); !errors.Is(err, ErrTooSmall) {
-		t.Errorf("all CPUs for the server: %v, want ErrTooSmall: none is left for the client", err)
+		t.Errorf("all CPUs for the server: %v, want ErrTooSmall: no CPU remains for the client", err)
 	}
 	w.Server = []string{"no-such-server"}
 	e.Workload = w
 	if _, err := e.Run(context.Background(), l); err == nil || !strings.Contains(err.Error(), "no-such-server") {
-		t.Errorf("%v, want that there is no such server", err)
+		t.Errorf("%v, want an error about the missing server", err)
 	}
 }

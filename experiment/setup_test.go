@@ -22,20 +22,20 @@ func setupsOf(t *testing.T, limit hybrid.Milli, names ...string) (setups []Setup
 	return setups
 }
 
-// TestSetups: under each setup, a program sees the CPUs and has the quota of the setup.
+// TestSetups: under each setup, the program sees the CPUs of the setup and gets its number of threads.
 func TestSetups(t *testing.T) {
 	l := openLab(t)
 	seen, err := ParseMetric(".nproc")
 	if err != nil {
 		t.Fatal(err)
 	}
-	told, _ := ParseMetric(".threads")
+	threadCount, _ := ParseMetric(".threads")
 	e := Experiment{
 		Workload: workloadOf(time.Minute, "sh", "-c", `echo "{\"nproc\": $(OMP_NUM_THREADS= nproc), \"threads\": {threads}}"`),
 		Setups:   setupsOf(t, 500, "none", "quota", "quota+threads", "quota+threads=3", "cpuset", "shared-fraction", "candor", "candor+topology=single-numa", "3xquota"),
 		Rounds:   2, WarmUps: 1,
 	}
-	e.Workload.Metrics = []Metric{seen, told}
+	e.Workload.Metrics = []Metric{seen, threadCount}
 	stages := 0
 	e.Progress = func(s Stage) {
 		if stages++; s.Run != stages || s.Runs != 27 {
@@ -58,7 +58,7 @@ func TestSetups(t *testing.T) {
 	if runs := len(r.Runs); runs != 3*12 {
 		t.Errorf("%d runs, want 36: the shared fraction has two instances, 3xquota three", runs)
 	}
-	checkAgain(t, r)
+	checkRoundTrip(t, r)
 }
 
 func TestParseSetup(t *testing.T) {
@@ -91,7 +91,8 @@ func TestParseSetup(t *testing.T) {
 	}
 }
 
-// TestNeededCPUs: copies of a program need separate CPUs under cpuset. Under candor their fractions share CPUs.
+// TestNeededCPUs: under cpuset, copies of a program need separate CPUs. Under candor, their fractions can
+// share CPUs.
 func TestNeededCPUs(t *testing.T) {
 	for text, want := range map[string]int{
 		"none": 1, "2xnone": 1, "quota": 2, "2xquota": 3, "cpuset": 2, "2xcpuset": 4, "candor": 2, "2xcandor": 3, "3xcandor": 5, "shared-fraction": 3,
@@ -102,6 +103,6 @@ func TestNeededCPUs(t *testing.T) {
 		}
 	}
 	if s := (Setup{Kind: Candor, Limit: 600, Copies: 3}); s.neededCPUs() != 3 {
-		t.Errorf("three of 600m need %d CPUs, want 3: no two fit on one", s.neededCPUs())
+		t.Errorf("three copies with 600m need %d CPUs, want 3: two of them do not fit on a CPU", s.neededCPUs())
 	}
 }

@@ -8,26 +8,27 @@ import (
 	"pgregory.net/rapid"
 )
 
-// TestSignedRankTable compares with published critical values of the one-sided test (Wilcoxon and Wilcox, "Some Rapid
-// Approximate Statistical Procedures", 1964).
+// TestSignedRankTable compares SignedRank with published critical values of the one-sided test (Wilcoxon and
+// Wilcox, "Some Rapid Approximate Statistical Procedures", 1964).
 func TestSignedRankTable(t *testing.T) {
 	for _, test := range []struct {
-		pairs, smaller int // the sum of ranks below the margin
+		pairs, smaller int // smaller is the sum of the ranks of differences below the margin
 		level          float64
 	}{
 		{8, 5, 0.05}, {8, 3, 0.025}, {12, 17, 0.05}, {12, 9, 0.01}, {18, 47, 0.05}, {18, 32, 0.01}, {26, 110, 0.05}, {40, 286, 0.05}, {40, 238, 0.01},
 	} {
-		if p := SignedRank(withRanksBelow(test.pairs, test.smaller), 0); p > test.level {
+		if p := SignedRank(differencesWithRankSum(test.pairs, test.smaller), 0); p > test.level {
 			t.Errorf("%d pairs, %d below: p = %.4f, want %g at most", test.pairs, test.smaller, p, test.level)
 		}
-		if p := SignedRank(withRanksBelow(test.pairs, test.smaller+1), 0); p <= test.level {
+		if p := SignedRank(differencesWithRankSum(test.pairs, test.smaller+1), 0); p <= test.level {
 			t.Errorf("%d pairs, %d below: p = %.4f, want more than %g", test.pairs, test.smaller+1, p, test.level)
 		}
 	}
 }
 
-// withRanksBelow returns differences of sizes 1 to n of which those below 0 have a sum of ranks.
-func withRanksBelow(n, sum int) []float64 {
+// differencesWithRankSum returns differences with absolute values 1 to n. The ranks of the negative
+// differences add up to sum.
+func differencesWithRankSum(n, sum int) []float64 {
 	differences := make([]float64, n)
 	for rank := n; rank >= 1; rank-- {
 		differences[rank-1] = float64(rank)
@@ -38,7 +39,7 @@ func withRanksBelow(n, sum int) []float64 {
 	return differences
 }
 
-// TestSignedRankExact compares the probability with an enumeration of all patterns of signs, with ties and zeros.
+// TestSignedRankExact compares the probability with an enumeration of all sign patterns, with ties and zeros.
 func TestSignedRankExact(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		whole := rapid.SliceOfN(rapid.IntRange(-4, 4), 1, 10).Draw(rt, "differences")
@@ -55,7 +56,7 @@ func TestSignedRankExact(t *testing.T) {
 				if !above(i) {
 					continue
 				}
-				for _, other := range sizes { // its mean rank among equals
+				for _, other := range sizes { // adds the mean rank among equal sizes
 					if other < size {
 						sum++
 					} else if other == size {
@@ -86,8 +87,9 @@ func TestSignedRankExact(t *testing.T) {
 	})
 }
 
-// TestSignedRankOfMany: the approximation for many pairs continues the exact values for few pairs.
-func TestSignedRankOfMany(t *testing.T) {
+// TestSignedRankManyPairs: at the largest exact number of pairs, the normal approximation is close to the
+// exact probability.
+func TestSignedRankManyPairs(t *testing.T) {
 	random := rand.New(rand.NewPCG(1, 1))
 	for range 50 {
 		differences := make([]float64, maxExactPairs)
@@ -122,10 +124,10 @@ func TestSpread(t *testing.T) {
 	}
 }
 
-// TestPairedIntervalCovers: about 95 of 100 intervals contain the true median.
+// TestPairedIntervalCovers: 90 % to 99 % of the intervals contain the true median, and no interval is wide.
 func TestPairedIntervalCovers(t *testing.T) {
 	if testing.Short() {
-		t.Skip("arithmetic alone, and much of it")
+		t.Skip("takes long")
 	}
 	const experiments, gain = 200, 0.2
 	random := rand.New(rand.NewPCG(2, 2))
@@ -143,11 +145,11 @@ func TestPairedIntervalCovers(t *testing.T) {
 			wide++
 		}
 		if i != PairedInterval(gains, 0.95) {
-			t.Fatal("the same pairs have two intervals")
+			t.Fatal("equal pairs have different intervals")
 		}
 	}
 	if share := float64(covered) / experiments; share < 0.9 || share > 0.99 || wide > 0 {
-		t.Errorf("%.3f of the intervals hold the median, %d are wide; want 0.9 to 0.99, and none", share, wide)
+		t.Errorf("%.3f of the intervals contain the median, %d are wide; want 0.9 to 0.99, and 0", share, wide)
 	}
 }
 

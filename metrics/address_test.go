@@ -27,7 +27,8 @@ func TestAddress(t *testing.T) {
 	}
 }
 
-// FuzzAddress: an accepted address parses to itself again, and is on the loopback unless it names another interface.
+// FuzzAddress: an accepted address parses to itself again. Without an interface in the text, it is a loopback
+// address.
 func FuzzAddress(f *testing.F) {
 	for _, s := range []string{"9464", ":1", "0.0.0.0:80", "[fe80::1%eth0]:80", "x"} {
 		f.Add(s)
@@ -36,7 +37,7 @@ func FuzzAddress(f *testing.F) {
 		got, err := Address(s)
 		if err != nil {
 			if strings.Contains(err.Error(), "\n") {
-				t.Errorf("%q: the error has two lines: %q", s, err)
+				t.Errorf("%q: the error has more than a line: %q", s, err)
 			}
 			return
 		}
@@ -45,7 +46,7 @@ func FuzzAddress(f *testing.F) {
 			t.Fatalf("%q became %q: %v", s, got, err)
 		}
 		if again, err := Address(got); err != nil || again != got {
-			t.Errorf("%q became %q, and that %q, %v", s, got, again, err)
+			t.Errorf("%q became %q, which became %q, %v", s, got, again, err)
 		}
 		if strings.Count(s, ":") < 2 && !strings.Contains(s, ".") && !at.Addr().IsLoopback() {
 			t.Errorf("%q became %q, which other machines can reach", s, got)

@@ -12,18 +12,18 @@ import (
 	"time"
 )
 
-// A guessing is a server with a password, "secret" of prometheus, that counts its hashes.
-type guessing struct {
+// guessServer is a server with the user prometheus and the password "secret". It counts its hash computations.
+type guessServer struct {
 	handler http.Handler
 	auth    *basicAuth
 	hashes  atomic.Int64
-	correct atomic.Int64 // the number of hashes at the last hash of the correct password
+	correct atomic.Int64 // number of hashes when the correct password was last hashed
 }
 
-func newGuessing(t *testing.T) *guessing {
+func newGuessServer(t *testing.T) *guessServer {
 	t.Helper()
 	web := newPKI(t).load(t, "basic_auth_users: {prometheus: '"+hash(t, "secret")+"'}")
-	g := &guessing{handler: newBench(t).handler(web, nil), auth: web.auth}
+	g := &guessServer{handler: newBench(t).handler(web, nil), auth: web.auth}
 	compare := g.auth.compare
 	g.auth.compare = func(hash, password []byte) error {
 		if n := g.hashes.Add(1); string(password) == "secret" {
@@ -34,8 +34,8 @@ func newGuessing(t *testing.T) *guessing {
 	return g
 }
 
-// get requests a page of an address as a user.
-func (g *guessing) get(from, user, password string) *httptest.ResponseRecorder {
+// get requests the page / from a client address as a user.
+func (g *guessServer) get(from, user, password string) *httptest.ResponseRecorder {
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
 	r := httptest.NewRequestWithContext(ctx, "GET", "/", nil)
@@ -46,8 +46,8 @@ func (g *guessing) get(from, user, password string) *httptest.ResponseRecorder {
 	return w
 }
 
-// awaitGuesses waits until a number of networks have a pending guess.
-func (g *guessing) awaitGuesses(t *testing.T, want int) {
+// awaitGuesses waits until want networks have a pending guess.
+func (g *guessServer) awaitGuesses(t *testing.T, want int) {
 	t.Helper()
 	for end := time.Now().Add(patience); ; time.Sleep(time.Millisecond) {
 		g.auth.mu.Lock()
@@ -64,16 +64,17 @@ func (g *guessing) awaitGuesses(t *testing.T, want int) {
 
 const wrongPassword = "GET /metrics HTTP/1.1\r\nHost: x\r\nAuthorization: Basic cHJvbWV0aGV1czp3cm9uZw==\r\n\r\n"
 
-// TestPasswordFlood: wrong passwords of a network delay no client with a proven password, also not of the same network.
+// TestPasswordFlood: wrong passwords from a network do not delay clients with a cached password, also of the
+// same network. A second guess is answered with 429 at once.
 func TestPasswordFlood(t *testing.T) {
 	p := newPKI(t)
 	web := p.load(t, "basic_auth_users: {prometheus: '"+hash(t, "secret")+"'}")
 	s := newSite(t, web)
 	right := visit{path: "/metrics", user: "prometheus", password: "secret", want: 200}
 	p.check(t, s, "http", right)
-	web.auth.turn <- struct{}{} // as while a guess is hashed
+	web.auth.turn <- struct{}{} // taken as if a guess is hashed
 	s.dial(t, wrongPassword)
-	(&guessing{auth: web.auth}).awaitGuesses(t, 1)
+	(&guessServer{auth: web.auth}).awaitGuesses(t, 1)
 	for range maxAnswering / 2 {
 		c := s.dial(t, wrongPassword)
 		c.SetReadDeadline(time.Now().Add(time.Second))
@@ -90,16 +91,16 @@ func TestPasswordFlood(t *testing.T) {
 	}
 }
 
-// TestFirstPasswordInFlood: while clients of a network send wrong passwords without a pause, the first scrape of another
-// network waits for few hashes.
+// TestFirstPasswordInFlood: clients of a network send wrong passwords without a pause. The first scrape of
+// another network waits for few hashes.
 func TestFirstPasswordInFlood(t *testing.T) {
-	g := newGuessing(t)
+	g := newGuessServer(t)
 	var flood sync.WaitGroup
-	var refused atomic.Int64 // guesses of the flood with the answer 429
+	var refused atomic.Int64 // guesses of the flood that were answered with 429
 	done := make(chan struct{})
 	defer flood.Wait()
 	defer close(done)
-	g.auth.turn <- struct{}{} // until the flood and the scrape wait
+	g.auth.turn <- struct{}{} // blocks hashing until the flood and the scrape wait
 	for i := range maxAnswering - 1 {
 		flood.Go(func() {
 			for {
@@ -124,22 +125,23 @@ func TestFirstPasswordInFlood(t *testing.T) {
 	scrape := make(chan int)
 	go func() { scrape <- g.get("192.0.2.8:1024", "prometheus", "secret").Code }()
 	g.awaitGuesses(t, 2)
-	time.Sleep(20 * time.Millisecond) // from the map to the queue
+	time.Sleep(20 * time.Millisecond) // the guess is in the map before it waits in the queue
 	<-g.auth.turn
 	if code := <-scrape; code != http.StatusOK {
 		t.Errorf("the scrape has code %d", code)
 	}
-	if n := g.correct.Load(); n > 4 { // 2 without other work on the machine
-		t.Errorf("the scrape has hash %d, want one hash of the flood before it", n)
+	if n := g.correct.Load(); n > 4 { // 2 on an idle machine
+		t.Errorf("the scrape has hash number %d, want 4 at most", n)
 	}
 	if code := g.get("192.0.2.7:9", "prometheus", "secret").Code; code != http.StatusOK {
-		t.Errorf("a second scraper, of the flood's network: code %d", code)
+		t.Errorf("a second scraper in the network of the flood: code %d", code)
 	}
 }
 
-// TestPendingGuesses: a network has one guess at a time, and the number of networks has a bound.
+// TestPendingGuesses: a network has at most a single pending guess, and the number of networks with a guess
+// is bounded.
 func TestPendingGuesses(t *testing.T) {
-	g := newGuessing(t)
+	g := newGuessServer(t)
 	g.auth.turn <- struct{}{}
 	var guesses sync.WaitGroup
 	for i := range maxGuesses {
@@ -157,7 +159,7 @@ func TestPendingGuesses(t *testing.T) {
 		}
 	}
 	if n := g.hashes.Load(); n != 0 {
-		t.Errorf("%d hashes at the same time as another one", n)
+		t.Errorf("%d hashes during another hash, want 0", n)
 	}
 	<-g.auth.turn
 	guesses.Wait()
@@ -167,12 +169,12 @@ func TestPendingGuesses(t *testing.T) {
 	}
 }
 
-// TestClientLeavesGuess: a client that leaves while its guess waits takes its network's place with it.
+// TestClientLeavesGuess: a client closes its connection while its guess waits. The guess is removed.
 func TestClientLeavesGuess(t *testing.T) {
 	p := newPKI(t)
 	web := p.load(t, "basic_auth_users: {prometheus: '"+hash(t, "secret")+"'}")
 	s := newSite(t, web)
-	g := &guessing{auth: web.auth}
+	g := &guessServer{auth: web.auth}
 	web.auth.turn <- struct{}{}
 	c := s.dial(t, wrongPassword)
 	g.awaitGuesses(t, 1)
@@ -181,9 +183,10 @@ func TestClientLeavesGuess(t *testing.T) {
 	<-web.auth.turn
 }
 
-// TestUnknownUser: an unknown user costs a hash as a known one does, also with the password of a known user.
+// TestUnknownUser: a guess for an unknown user costs a hash, like a guess for a known user. The password of
+// another user is refused.
 func TestUnknownUser(t *testing.T) {
-	g := newGuessing(t)
+	g := newGuessServer(t)
 	known := g.auth.hashes["prometheus"]
 	compare := g.auth.compare
 	g.auth.compare = func(hash, password []byte) error {

@@ -23,7 +23,7 @@ const (
 	dashboard = "../deploy/grafana/candor.json"
 )
 
-// families are the metrics that are served, by name, as rows of a table.
+// families returns the names of the served metrics, and a row of the documentation table for each.
 func families(t *testing.T) (names []string, rows map[string]string) {
 	t.Helper()
 	b := newCounting(t, 100*ms)
@@ -35,7 +35,7 @@ func families(t *testing.T) (names []string, rows map[string]string) {
 	rows = map[string]string{}
 	for _, f := range all {
 		if !strings.HasPrefix(f.GetName(), "candor_") {
-			continue // the process's own, which client libraries have in common
+			continue // metrics of the process, from the client library
 		}
 		var labels []string
 		for _, l := range f.GetMetric()[0].GetLabel() {
@@ -49,7 +49,7 @@ func families(t *testing.T) (names []string, rows map[string]string) {
 
 const tableHead = "| metric | type | labels | meaning |\n| --- | --- | --- | --- |\n"
 
-// TestDocs: the page lists all metrics, and no other.
+// TestDocs: the table of the page lists exactly the served metrics.
 func TestDocs(t *testing.T) {
 	names, rows := families(t)
 	var want strings.Builder
@@ -68,7 +68,7 @@ func TestDocs(t *testing.T) {
 	golden.Check(t, page, before+tableHead+want.String()+"\n"+after)
 }
 
-// panels reads the expressions of the dashboard.
+// panels returns the expressions of the dashboard.
 func panels(t *testing.T) (expressions []string) {
 	t.Helper()
 	text, err := os.ReadFile(dashboard)
@@ -92,7 +92,7 @@ func panels(t *testing.T) (expressions []string) {
 	ids := map[int]bool{}
 	for _, p := range d.Panels {
 		if ids[p.ID] || p.Type != "row" && len(p.Targets) == 0 {
-			t.Errorf("panel %q: its id is another's, or it shows nothing", p.Title)
+			t.Errorf("panel %q: duplicate ID or no target", p.Title)
 		}
 		ids[p.ID] = true
 		for _, target := range p.Targets {
@@ -102,7 +102,7 @@ func panels(t *testing.T) (expressions []string) {
 	return expressions
 }
 
-// alerts reads the expressions of the alert rules.
+// alerts returns the expressions of the alert rules, and checks that the page lists each alert.
 func alerts(t *testing.T) (expressions []string) {
 	t.Helper()
 	text, err := os.ReadFile(rules)
@@ -138,24 +138,24 @@ var (
 	ofFamily   = regexp.MustCompile(`_(bucket|sum|count)$`)
 )
 
-// TestNamesInUse: dashboard and alerts ask for metrics that there are.
-func TestNamesInUse(t *testing.T) {
+// TestDashboardMetricsExist: the dashboard and the alerts use only metrics that are served.
+func TestDashboardMetricsExist(t *testing.T) {
 	_, rows := families(t)
 	for file, expressions := range map[string][]string{dashboard: panels(t), rules: alerts(t)} {
 		if len(expressions) < 8 {
-			t.Errorf("%s: %d expressions: is it read in the right way?", file, len(expressions))
+			t.Errorf("%s: got %d expressions, want at least 8", file, len(expressions))
 		}
 		for _, e := range expressions {
 			for _, name := range metricName.FindAllString(notMetrics.ReplaceAllString(e, ""), -1) {
 				if rows[name] == "" && rows[ofFamily.ReplaceAllString(name, "")] == "" {
-					t.Errorf("%s asks for %s, which there is not, in\n%s", file, name, e)
+					t.Errorf("%s uses %s, which is not served, in\n%s", file, name, e)
 				}
 			}
 		}
 	}
 }
 
-// promtool runs Prometheus' own checker.
+// promtool runs promtool of Prometheus, and fails the test if it reports an error.
 func promtool(t *testing.T, stdin string, args ...string) {
 	t.Helper()
 	if _, err := exec.LookPath("promtool"); err != nil {
@@ -168,13 +168,13 @@ func promtool(t *testing.T, stdin string, args ...string) {
 	}
 }
 
-// TestPromtool: Prometheus understands the metrics and all expressions, and the alerts fire when they are to.
+// TestPromtool: promtool accepts the metrics and all expressions, and the tests of the alert rules pass.
 func TestPromtool(t *testing.T) {
 	_, body := newBench(t).get("/metrics")
 	promtool(t, body, "check", "metrics")
 	promtool(t, "", "check", "rules", rules)
 	promtool(t, "", "test", "rules", rulesTest)
-	// The test checks the queries of the panels as recording rules.
+	// promtool checks the queries of panels in the form of recording rules.
 	var recorded strings.Builder
 	recorded.WriteString("groups:\n- name: panels\n  rules:\n")
 	for i, e := range panels(t) {

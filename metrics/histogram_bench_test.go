@@ -14,16 +14,16 @@ import (
 	"github.com/candor-project/candor/hybrid"
 )
 
-// kernel opens real groups, one for each container.
-type kernel struct {
+// kernelDesk is a desk that reads the usage of real cgroups.
+type kernelDesk struct {
 	*desk
 	tree *cgroup.Tree
 }
 
-func (k *kernel) OpenUsage(g *host.Grant) (Usage, error) { return k.tree.OpenUsage(g.ID) }
+func (k *kernelDesk) OpenUsage(g *host.Grant) (Usage, error) { return k.tree.OpenUsage(g.ID) }
 
-// BenchmarkHistograms reads a hundred containers once, and counts their windows. The share of a CPU is that in windows of
-// 10 ms; in those of 100 ms it is a tenth.
+// BenchmarkHistograms samples a hundred containers. The metric is the share of a CPU with windows of 10 ms; windows
+// of 100 ms need a tenth.
 func BenchmarkHistograms(b *testing.B) {
 	if os.Geteuid() != 0 {
 		b.Skip("makes cgroups: needs root")
@@ -47,7 +47,7 @@ func BenchmarkHistograms(b *testing.B) {
 		defer tree.Group(g.ID).Remove()
 		d.snapshot.Grants = append(d.snapshot.Grants, g)
 	}
-	h := New("").Histogram(10*ms, &kernel{d, tree}, slog.New(slog.DiscardHandler))
+	h := New("").Histogram(10*ms, &kernelDesk{d, tree}, slog.New(slog.DiscardHandler))
 	h.updateContainers(0)
 	defer h.close()
 	now, before := time.Duration(0), ownTime(b)
@@ -56,12 +56,12 @@ func BenchmarkHistograms(b *testing.B) {
 		h.sample(now)
 	}
 	if len(h.containers) != 100 {
-		b.Fatalf("%d containers are read", len(h.containers))
+		b.Fatalf("got %d containers, want 100", len(h.containers))
 	}
 	b.ReportMetric(100*(ownTime(b)-before).Seconds()/float64(b.N)/0.01, "%-of-a-CPU")
 }
 
-// ownTime returns the CPU time of this process, because other processes share the CPU.
+// ownTime returns the CPU time of this process. Wall time would include other processes.
 func ownTime(b *testing.B) time.Duration {
 	var u unix.Rusage
 	if err := unix.Getrusage(unix.RUSAGE_SELF, &u); err != nil {

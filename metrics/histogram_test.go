@@ -17,7 +17,7 @@ import (
 
 const ms = time.Millisecond
 
-// A meter is a container's usage on paper.
+// meter is a fake usage reader of a container.
 type meter struct {
 	cgroup.Usage
 	err    error
@@ -27,7 +27,7 @@ type meter struct {
 func (m *meter) Read() (cgroup.Usage, error) { return m.Usage, m.err }
 func (m *meter) Close()                      { *m.closed++ }
 
-// A counting is a bench with histograms, and the meters of its containers.
+// counting is a bench with histograms and the meters of its containers.
 type counting struct {
 	*bench
 	*Histograms
@@ -48,17 +48,18 @@ func newCounting(t *testing.T, finest time.Duration) *counting {
 	return c
 }
 
+// of returns the start of a line with a metric of the container app in a pod, for a window.
 func of(name, id, window, rest string) string {
 	return fmt.Sprintf(`candor_container_%s{class="flexible",container="app",namespace="default",pod="%s",window="%s"%s`, name, id, window, rest)
 }
 
-// TestHistograms: windows of all lengths are counted by their use and their throttled time. A late window is in no
+// TestHistograms: windows of each length are counted by use and by throttled time. A late window is in no
 // histogram.
 func TestHistograms(t *testing.T) {
 	c := newCounting(t, 100*ms)
 	c.updateContainers(0)
 	log := c.meters["log"]
-	for n := range 20 { // 1 CPU in each fifth window, and half of one throttled there
+	for n := range 20 { // each fifth window uses 1 CPU and is throttled for half of it
 		if n%5 == 0 {
 			log.CPU += 100 * ms
 			log.ThrottledTime += 50 * ms
@@ -72,7 +73,7 @@ func TestHistograms(t *testing.T) {
 		of("throttled_cpu_cores_bucket", "log", "100ms", `,le="0"} 16`), of("throttled_cpu_cores_bucket", "log", "100ms", `,le="0.5"} 20`),
 		`candor_late_windows_total 0`, `candor_windows_containers_left_out 0`)
 	if _, body := c.get("/metrics"); strings.Contains(body, `window="10ms"`) {
-		t.Error("shorter windows than were asked for")
+		t.Error("the metrics have shorter windows than configured")
 	}
 	log.CPU += time.Second
 	c.sample(2300 * ms)
@@ -81,8 +82,8 @@ func TestHistograms(t *testing.T) {
 	c.shows(t, of("use_cpu_cores_count", "log", "100ms", "} 21"))
 }
 
-// TestHistogramsEnd: an ended container has no series, its reader is closed, and another container can take its name
-// at once.
+// TestHistogramsEnd: the series of an ended container disappear and its meter is closed. A container with the
+// same name is counted again.
 func TestHistogramsEnd(t *testing.T) {
 	c := newCounting(t, 10*ms)
 	c.updateContainers(0)
@@ -90,13 +91,13 @@ func TestHistogramsEnd(t *testing.T) {
 	c.sample(10 * ms)
 	c.shows(t, "!"+of("use_cpu_cores_count", "log", "10ms", "}"), `candor_container_use_cpu_cores_count{class="sensitive",container="job",namespace="",pod="",window="10ms"} 1`)
 	if c.closed != 1 || c.bench.log.Len() > 0 {
-		t.Errorf("%d closed; %s", c.closed, c.bench.log)
+		t.Errorf("%d meters closed; %s", c.closed, c.bench.log)
 	}
 	delete(c.meters, "log")
 	c.updateContainers(20 * ms)
 	for i := range c.snapshot.Grants {
 		if c.snapshot.Grants[i].ID == "log" {
-			c.snapshot.Grants[i].ID = "log-2" // another container of that pod
+			c.snapshot.Grants[i].ID = "log-2" // the new container of the pod
 		}
 	}
 	c.updateContainers(30 * ms)
@@ -105,17 +106,17 @@ func TestHistogramsEnd(t *testing.T) {
 	c.broken = errors.New("not JSON")
 	c.updateContainers(50 * ms)
 	c.updateContainers(60 * ms)
-	if said := c.bench.log.String(); strings.Count(said, "not JSON") != 1 {
-		t.Errorf("said each time: %s", said)
+	if logged := c.bench.log.String(); strings.Count(logged, "not JSON") != 1 {
+		t.Errorf("want the error once in the log: %s", logged)
 	}
 	done, cancel := context.WithCancel(context.Background())
 	cancel()
 	if c.Run(done); c.closed != 5 || len(c.containers) != 0 {
-		t.Errorf("%d closed, %d left", c.closed, len(c.containers))
+		t.Errorf("%d meters closed, %d containers remain", c.closed, len(c.containers))
 	}
 }
 
-// TestHistogramsAreBounded: however many containers there are.
+// TestHistogramsAreBounded: at most maxHistograms containers have histograms. The other containers are counted.
 func TestHistogramsAreBounded(t *testing.T) {
 	c := newCounting(t, 10*ms)
 	for n := range maxHistograms {
@@ -126,7 +127,7 @@ func TestHistogramsAreBounded(t *testing.T) {
 	c.updateContainers(0)
 	c.sample(10 * ms)
 	if _, body := c.get("/metrics"); strings.Count(body, "\ncandor_container_use_cpu_cores_count{") != maxHistograms*len(HistogramWindows) {
-		t.Error("not as many series as there may be")
+		t.Error("want series for maxHistograms containers")
 	}
 	c.shows(t, `candor_windows_containers_left_out 3`)
 }

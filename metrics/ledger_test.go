@@ -11,7 +11,8 @@ import (
 	"github.com/candor-project/candor/ledger"
 )
 
-// TestLedger: the totals of containers with the same labels add up, and a name that is no UTF-8 does not break the scrape.
+// TestLedger: the totals of containers with equal labels are added. A name with invalid UTF-8 is replaced and
+// does not fail the scrape.
 func TestLedger(t *testing.T) {
 	web := podname.Name{Namespace: "default", Pod: "web-0", Container: "app"}
 	m := NewLedger("test", func() *HelperReading {

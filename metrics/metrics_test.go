@@ -21,7 +21,7 @@ import (
 	"github.com/candor-project/candor/topology"
 )
 
-// A desk is a fake state; tests on the kernel check the kernel's values.
+// desk is a fake state of a machine.
 type desk struct {
 	snapshot *host.Snapshot
 	readings map[string]host.LiveUsage
@@ -38,7 +38,8 @@ func (d *desk) ReadUsage(g *host.Grant) (host.LiveUsage, error) {
 	return d.readings[g.ID], d.fault[g.ID]
 }
 
-// newDesk is a machine of 8 CPUs, two of them reserved, with one container of each kind.
+// newDesk returns a machine with 8 CPUs, of which two are reserved. It has a sensitive
+// and a flexible container of pods, and a sensitive container without a pod.
 func newDesk(t *testing.T) *desk {
 	t.Helper()
 	m, err := topology.Parse("pack:1 numa:1 l3:1 core:8 pu:1")
@@ -75,7 +76,7 @@ func (d *desk) add(t *testing.T, id, name string, r hybrid.Request) {
 		CPU: 1500 * time.Millisecond, Periods: 20, Throttled: 5, ThrottledTime: 250 * time.Millisecond}}
 }
 
-// A bench serves the metrics of a desk.
+// bench serves the metrics of a desk.
 type bench struct {
 	*Metrics
 	*desk
@@ -88,14 +89,14 @@ func newBench(t *testing.T) *bench {
 	return b
 }
 
-// get returns a page of the server.
+// get returns the status code and the body of a page.
 func (b *bench) get(path string) (code int, body string) {
 	w := httptest.NewRecorder()
 	b.handler(nil, slog.New(slog.NewTextHandler(b.log, nil))).ServeHTTP(w, httptest.NewRequest(http.MethodGet, path, nil))
 	return w.Code, w.Body.String()
 }
 
-// shows wants lines in a scrape; wants starting with ! to be missing.
+// shows checks that a scrape has lines that start with the given texts. A text with the prefix ! must be missing.
 func (b *bench) shows(t *testing.T, wants ...string) {
 	t.Helper()
 	code, body := b.get("/metrics")
@@ -105,7 +106,7 @@ func (b *bench) shows(t *testing.T, wants ...string) {
 	for _, want := range wants {
 		text, missing := strings.CutPrefix(want, "!")
 		if strings.Contains("\n"+body, "\n"+text) == missing {
-			t.Errorf("%s\nis not so in\n%s", want, body)
+			t.Errorf("want %s in\n%s", want, body)
 		}
 	}
 }
@@ -148,7 +149,7 @@ func TestCounts(t *testing.T) {
 		`candor_hints_total{result="taken"} 0`)
 	b.HintPassedOver(HintMalformed)
 	b.HintPassedOver(HintForeign)
-	b.Operation(host.Report{Hint: host.HintTaken, Failed: true}) // which was undone
+	b.Operation(host.Report{Hint: host.HintTaken, Failed: true}) // the operation was reverted
 	b.Operation(host.Report{Hint: host.HintTaken})
 	b.Operation(host.Report{Hint: host.HintTaken})
 	b.Operation(host.Report{Hint: host.HintMissed})
@@ -183,7 +184,7 @@ func TestReadiness(t *testing.T) {
 			t.Errorf("/readyz: %d %s; want %d", code, body, want)
 		}
 		if code, _ := b.get("/healthz"); code != 200 {
-			t.Errorf("/healthz: %d: the process is alive", code)
+			t.Errorf("/healthz: got %d, want 200", code)
 		}
 		b.shows(t, "candor_connected "+connected)
 	}
@@ -195,15 +196,15 @@ func TestReadiness(t *testing.T) {
 	check(503, "0")
 }
 
-// TestUnreadableContainers: a container that ends during a scrape is no error. An unreadable container is logged and
-// omitted.
+// TestUnreadableContainers: a container that ends during a scrape is omitted without a log line. An
+// unreadable container is omitted and logged.
 func TestUnreadableContainers(t *testing.T) {
 	b := newBench(t)
 	b.fault["web"] = fmt.Errorf("cgroup web: %w", cgroup.ErrNoGroup)
 	b.shows(t, `!candor_container_cpus{class="sensitive",container="app",namespace="default",pod="web"}`,
 		`candor_container_cpus{class="flexible",container="app",namespace="default",pod="log"} `)
 	if b.log.Len() > 0 {
-		t.Errorf("said of one that has ended: %s", b.log)
+		t.Errorf("an ended container was logged: %s", b.log)
 	}
 	b.fault["log"] = errors.New("input/output error")
 	b.shows(t, `!candor_container_cpus{class="flexible"`, `candor_container_cpus{class="sensitive",container="job",namespace="",pod=""} 2`)
@@ -221,9 +222,9 @@ func TestUnreadableState(t *testing.T) {
 	}
 }
 
-// TestNames: two pods of the same name, of which the first is about to end, are one series. Names can have any
-// characters.
-func TestNames(t *testing.T) {
+// TestContainerLabels: two containers with equal labels, of which the first is about to end, have a single
+// series. Labels are escaped.
+func TestContainerLabels(t *testing.T) {
 	b := newBench(t)
 	b.add(t, "web-2", "default/web/app", hybrid.Request{Limit: 1000, Class: hybrid.Flexible})
 	b.snapshot.Grants[len(b.snapshot.Grants)-1].Class = hybrid.Sensitive
@@ -239,7 +240,7 @@ func TestViewMismatch(t *testing.T) {
 		change func(*host.Grant, *host.LiveUsage)
 		want   string
 	}{
-		{"as it should be", func(g *host.Grant, r *host.LiveUsage) { g.View, r.Shown = spec.ViewFull, r.CPUs }, "0"},
+		{"CPUs equal the view", func(g *host.Grant, r *host.LiveUsage) { g.View, r.Shown = spec.ViewFull, r.CPUs }, "0"},
 		{"a CPU is missing", func(_ *host.Grant, r *host.LiveUsage) { r.CPUs = cpuset.Of(r.CPUs.First()) }, "1"},
 		{"no view is mounted", func(g *host.Grant, _ *host.LiveUsage) { g.View = spec.ViewFull }, "1"},
 		{"too many mounts", func(g *host.Grant, r *host.LiveUsage) { g.View, r.IsHidden = spec.ViewFull, true }, ""},
@@ -247,7 +248,7 @@ func TestViewMismatch(t *testing.T) {
 			g.View, r.IsHidden, r.CPUs = spec.ViewFull, true, cpuset.Of(r.CPUs.First())
 		}, "1"},
 		{"too many mounts, without a view", func(_ *host.Grant, r *host.LiveUsage) { r.IsHidden = true }, "0"},
-		{"the view shows others", func(g *host.Grant, r *host.LiveUsage) { g.View, r.Shown = spec.ViewFull, cpuset.Of(0, 1) }, "1"},
+		{"the view shows other CPUs", func(g *host.Grant, r *host.LiveUsage) { g.View, r.Shown = spec.ViewFull, cpuset.Of(0, 1) }, "1"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			b := newBench(t)
@@ -263,7 +264,7 @@ func TestViewMismatch(t *testing.T) {
 	}
 }
 
-// TestLint: names and units follow the conventions of Prometheus, by the checks of promtool check metrics.
+// TestLint: metric names and units pass the checks of promtool check metrics.
 func TestLint(t *testing.T) {
 	b := newCounting(t, 100*ms)
 	b.updateContainers(0)

@@ -11,8 +11,8 @@ import (
 	"github.com/candor-project/candor/internal/golden"
 )
 
-// TestRecordedMetrics compares the metrics with the record: names, types, labels, the values of labels that have a fixed list of
-// values, and buckets. Dashboards and alerts depend on them: -update adds new metrics to the record.
+// TestRecordedMetrics compares the metrics with the record: names, types, labels, label values from fixed
+// lists, and buckets. Dashboards and alerts depend on them. go test -update adds new metrics.
 func TestRecordedMetrics(t *testing.T) {
 	c := newCounting(t, HistogramWindows[0])
 	c.degraded = nil

@@ -20,7 +20,7 @@ import (
 	dto "github.com/prometheus/client_model/go"
 )
 
-// A largeCollector has a megabyte of metrics.
+// largeCollector collects a megabyte of metrics.
 type largeCollector struct{ desc *prometheus.Desc }
 
 func newLargeCollector() *largeCollector {
@@ -35,7 +35,7 @@ func (c *largeCollector) Collect(to chan<- prometheus.Metric) {
 	}
 }
 
-// A fakeGatherer counts its calls.
+// fakeGatherer counts its calls and returns the count as a metric.
 type fakeGatherer struct {
 	calls atomic.Int64
 	takes time.Duration
@@ -56,8 +56,8 @@ func newTestRenderer(g prometheus.Gatherer) *renderer {
 	return &renderer{gatherer: g, log: slog.New(slog.DiscardHandler)}
 }
 
-// ask scrapes a renderer.
-func ask(r *renderer, encodings ...string) *httptest.ResponseRecorder {
+// scrapeRenderer sends a scrape to a renderer and returns the response.
+func scrapeRenderer(r *renderer, encodings ...string) *httptest.ResponseRecorder {
 	request := httptest.NewRequest(http.MethodGet, "/metrics", nil)
 	request.Header["Accept-Encoding"] = encodings
 	w := httptest.NewRecorder()
@@ -65,7 +65,7 @@ func ask(r *renderer, encodings ...string) *httptest.ResponseRecorder {
 	return w
 }
 
-// awaitRest waits until the rest after the last rendering has ended.
+// awaitRest waits until the pause after the last rendering has ended.
 func (r *renderer) awaitRest(t *testing.T) {
 	t.Helper()
 	for end := time.Now().Add(patience); ; time.Sleep(time.Millisecond) {
@@ -76,19 +76,19 @@ func (r *renderer) awaitRest(t *testing.T) {
 			return
 		}
 		if time.Now().After(end) {
-			t.Fatal("the renderer does not end")
+			t.Fatal("the pause does not end")
 		}
 	}
 }
 
-// TestSharedRendering: scrapes that wait at the same time share a rendering.
+// TestSharedRendering: concurrent scrapes share a rendering.
 func TestSharedRendering(t *testing.T) {
 	g := &fakeGatherer{takes: 50 * time.Millisecond}
 	r := newTestRenderer(g)
 	var all sync.WaitGroup
 	for range 100 {
 		all.Go(func() {
-			if w := ask(r); w.Code != http.StatusOK {
+			if w := scrapeRenderer(r); w.Code != http.StatusOK {
 				t.Errorf("code %d", w.Code)
 			}
 		})
@@ -99,7 +99,7 @@ func TestSharedRendering(t *testing.T) {
 	}
 }
 
-// TestFreshRendering: no answer is older than its question, unless there is a flood.
+// TestFreshRendering: without a flood, a rendering starts after the scrape that it answers.
 func TestFreshRendering(t *testing.T) {
 	g := &fakeGatherer{takes: 5 * time.Millisecond}
 	r := newTestRenderer(g)
@@ -109,7 +109,7 @@ func TestFreshRendering(t *testing.T) {
 			for range 10 {
 				before := g.calls.Load()
 				var n int64
-				body := ask(r).Body.String()
+				body := scrapeRenderer(r).Body.String()
 				if _, err := fmt.Sscanf(body, "# TYPE calls gauge\ncalls %d\n", &n); err != nil || n <= before {
 					t.Errorf("after %d calls: %q, %v", before, body, err)
 				}
@@ -120,19 +120,19 @@ func TestFreshRendering(t *testing.T) {
 	all.Wait()
 }
 
-// TestScrapesInTurn: without a flood each scrape has a rendering of its own.
-func TestScrapesInTurn(t *testing.T) {
+// TestSequentialScrapes: without a flood, each scrape gets a new rendering.
+func TestSequentialScrapes(t *testing.T) {
 	g := &fakeGatherer{}
 	r := newTestRenderer(g)
 	for i := range 20 {
-		if got, want := ask(r).Body.String(), fmt.Sprintf("# TYPE calls gauge\ncalls %d\n", i+1); got != want {
+		if got, want := scrapeRenderer(r).Body.String(), fmt.Sprintf("# TYPE calls gauge\ncalls %d\n", i+1); got != want {
 			t.Fatalf("%q, want %q", got, want)
 		}
 	}
 }
 
-// TestRenderingRests: rendering takes a fifth of the time whatever the number of scrapes.
-func TestRenderingRests(t *testing.T) {
+// TestRenderingTimeBound: rendering takes at most a fifth of the time, for any number of scrapes.
+func TestRenderingTimeBound(t *testing.T) {
 	g := &fakeGatherer{takes: 10 * time.Millisecond}
 	r := newTestRenderer(g)
 	var all sync.WaitGroup
@@ -140,7 +140,7 @@ func TestRenderingRests(t *testing.T) {
 	for range 20 {
 		all.Go(func() {
 			for time.Now().Before(end) {
-				ask(r)
+				scrapeRenderer(r)
 				time.Sleep(time.Millisecond)
 			}
 		})
@@ -151,32 +151,33 @@ func TestRenderingRests(t *testing.T) {
 	}
 }
 
-// TestFloodGetsLastRendering: in a flood, a scrape during the rest does not wait.
+// TestFloodGetsLastRendering: in a flood, a scrape gets the last rendering at once. After the pause it gets a
+// new rendering.
 func TestFloodGetsLastRendering(t *testing.T) {
-	g := &fakeGatherer{takes: maxRest / 4} // then the rest takes maxRest
+	g := &fakeGatherer{takes: maxRest / 4} // the pause after it takes maxRest
 	r := newTestRenderer(g)
 	var all sync.WaitGroup
-	all.Go(func() { ask(r) })
-	for g.calls.Load() == 0 { // the following scrapes then wait for the same rendering, which counts as a flood
+	all.Go(func() { scrapeRenderer(r) })
+	for g.calls.Load() == 0 { // the next scrapes then wait for the same rendering, which counts as a flood
 		time.Sleep(time.Millisecond)
 	}
 	for range 2 * flood {
-		all.Go(func() { ask(r) })
+		all.Go(func() { scrapeRenderer(r) })
 	}
 	all.Wait()
 	calls := g.calls.Load()
-	if ask(r); g.calls.Load() != calls {
+	if scrapeRenderer(r); g.calls.Load() != calls {
 		t.Error("a scrape in a flood waits for another rendering")
 	}
 	r.awaitRest(t)
-	if ask(r); g.calls.Load() != calls+1 {
-		t.Error("the last rendering of a flood stays")
+	if scrapeRenderer(r); g.calls.Load() != calls+1 {
+		t.Error("the last rendering is used after the flood")
 	}
 }
 
 func TestRenderingFails(t *testing.T) {
 	r := newTestRenderer(&fakeGatherer{err: errors.New("no metrics")})
-	if w := ask(r); w.Code != http.StatusInternalServerError || strings.Contains(w.Body.String(), "no metrics") {
+	if w := scrapeRenderer(r); w.Code != http.StatusInternalServerError || strings.Contains(w.Body.String(), "no metrics") {
 		t.Errorf("%d %s", w.Code, w.Body)
 	}
 	late := newTestRenderer(&fakeGatherer{takes: time.Second})
@@ -193,7 +194,7 @@ func TestEncodings(t *testing.T) {
 	registry := prometheus.NewRegistry()
 	registry.MustRegister(newLargeCollector())
 	r := newTestRenderer(registry)
-	plain := ask(r)
+	plain := scrapeRenderer(r)
 	if n := plain.Body.Len(); n < 1e6 || plain.Header().Get("Content-Length") != fmt.Sprint(n) || plain.Header().Get("Content-Type") != "text/plain; version=0.0.4; charset=utf-8" {
 		t.Errorf("%d bytes with %v", n, plain.Header())
 	}
@@ -201,7 +202,7 @@ func TestEncodings(t *testing.T) {
 		"": false, "gzip": true, "deflate, GZIP;q=0.5": true, "gzip;q=0": false, "gzip;q=0.000": false, "identity": false, "gzip; q=1": true,
 		"br, zstd": false, "gzip;q=x": false, "xgzip": false, "*": false, strings.Repeat("x,", 4000) + "gzip": true,
 	} {
-		w := ask(r, encodings)
+		w := scrapeRenderer(r, encodings)
 		text := io.Reader(w.Body)
 		if (w.Header().Get("Content-Encoding") == "gzip") != zipped {
 			t.Errorf("%.40q: %v", encodings, w.Header())
@@ -218,7 +219,7 @@ func TestEncodings(t *testing.T) {
 			text = unzipped
 		}
 		if got, err := io.ReadAll(text); err != nil || !bytes.Equal(got, plain.Body.Bytes()) {
-			t.Errorf("%.40q: another text, %v", encodings, err)
+			t.Errorf("%.40q: the text differs from the plain text, %v", encodings, err)
 		}
 	}
 }

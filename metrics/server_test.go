@@ -17,7 +17,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A site is a metrics server on the loopback, with short timeouts.
+// site is a metrics server on the loopback interface with short timeouts.
 type site struct {
 	*bench
 	listener *boundedListener
@@ -25,7 +25,7 @@ type site struct {
 	address  string
 }
 
-const patience = 10 * time.Second // of a test with a server that answers at once
+const patience = 10 * time.Second // upper bound for an answer that the server sends at once
 
 func newSite(t *testing.T, web *WebConfig) *site {
 	t.Helper()
@@ -43,7 +43,7 @@ func newSite(t *testing.T, web *WebConfig) *site {
 	return s
 }
 
-// dial opens a connection and writes a text to it.
+// dial opens a connection and writes text to it.
 func (s *site) dial(t *testing.T, text string) net.Conn {
 	t.Helper()
 	c, err := net.DialTimeout("tcp", s.address, patience)
@@ -55,7 +55,7 @@ func (s *site) dial(t *testing.T, text string) net.Conn {
 	return c
 }
 
-// scrape wants the metrics in time.
+// scrape reads the metrics and checks that this takes at most 2 s.
 func (s *site) scrape(t *testing.T) {
 	t.Helper()
 	client := http.Client{Timeout: patience, Transport: &http.Transport{DisableKeepAlives: true}}
@@ -74,7 +74,7 @@ func (s *site) scrape(t *testing.T) {
 	}
 }
 
-// closed waits until the server has closed a connection, and returns the text that the server wrote before.
+// closed waits until the server closes a connection, and returns all text that the server has written to it.
 func closed(t *testing.T, c net.Conn, limit time.Duration) string {
 	t.Helper()
 	c.SetReadDeadline(time.Now().Add(limit))
@@ -134,7 +134,7 @@ func TestSlowReaders(t *testing.T) {
 		c.(*net.TCPConn).SetReadBuffer(4096)
 		slow = append(slow, c)
 	}
-	go func() { // one of them reads a byte now and then
+	go func() { // the last client reads a byte every 100 ms
 		for {
 			if _, err := slow[len(slow)-1].Read(make([]byte, 1)); err != nil {
 				return
@@ -169,7 +169,7 @@ func TestStalledClients(t *testing.T) {
 	}
 }
 
-// TestTimeouts: the real server has limits of seconds; the other tests use shorter limits.
+// TestTimeouts: the timeouts of the real server are set and at most 15 s. Other tests use shorter timeouts.
 func TestTimeouts(t *testing.T) {
 	listener, err := listen(t.Context(), "127.0.0.1:0", 1, 1)
 	if err != nil {
@@ -183,11 +183,12 @@ func TestTimeouts(t *testing.T) {
 		}
 	}
 	if renderTimeout >= requestTimeout {
-		t.Error("a rendering that is late cannot be reported")
+		t.Error("renderTimeout must be less than requestTimeout, so that a late rendering is answered")
 	}
 }
 
-// TestSocketLimits: accepted sockets have the limits of the listening one.
+// TestSocketLimits: accepted sockets inherit the buffer sizes and the user timeout of the listening socket. A
+// connection that is closed to admit a new connection is reset.
 func TestSocketLimits(t *testing.T) {
 	l, err := listen(t.Context(), "127.0.0.1:0", 1, 1)
 	if err != nil {
@@ -218,8 +219,8 @@ func TestSocketLimits(t *testing.T) {
 			}
 		}
 	})
-	c.Read(make([]byte, 1)) // the kernel resets a connection with unread data anyway
-	// The connection that makes room is reset: its unsent data takes no memory of the kernel.
+	c.Read(make([]byte, 1)) // with unread data, the kernel would reset the connection in any case
+	// The first connection is closed for the second with a reset, which frees its unsent data in the kernel.
 	io.WriteString(c, strings.Repeat("x", 1000))
 	other, err := net.Dial("tcp", l.Addr().String())
 	if err != nil {
@@ -271,7 +272,7 @@ func TestOddRequests(t *testing.T) {
 
 func TestPipelinedRequests(t *testing.T) {
 	s := newSite(t, nil)
-	const n = 500 // more than maxRequest in all
+	const n = 500 // more bytes in total than maxRequest
 	c := s.dial(t, strings.Repeat(request, n))
 	reader := bufio.NewReader(c)
 	c.SetReadDeadline(time.Now().Add(patience))
@@ -288,7 +289,7 @@ func TestPipelinedRequests(t *testing.T) {
 	}
 }
 
-// A fakeConn is a connection of a client with some address.
+// fakeConn is a connection from a client address.
 type fakeConn struct {
 	net.Conn
 	address string
@@ -311,20 +312,21 @@ type fakeListener struct {
 
 func (l *fakeListener) Accept() (net.Conn, error) { return l.next, nil }
 
-// TestPlaces: which connection makes room for another one.
-func TestPlaces(t *testing.T) {
+// TestConnectionEviction: clients open connections in order, with room for four waiting and four answered connections.
+// The test checks the connections that remain.
+func TestConnectionEviction(t *testing.T) {
 	for _, test := range []struct {
 		name    string
-		clients string // in order; a capital letter answers a request
-		want    string // those that stay, oldest first
+		clients string // a letter per connection; the server answers a request of an upper-case letter
+		want    string // remaining connections, oldest first
 	}{
-		{"a client crowds out itself", "abaaaa", "baaa"},
-		{"the oldest leaves where all have one", "abcde", "bcde"},
-		{"a newcomer stays beside a crowd", "aaaab", "aaab"},
-		{"idle connections do not end an answer", "Abbbbbb", "Abbbb"},
-		{"nor the client's own answer", "Bbbbbb", "Bbbbb"},
-		{"answers do not keep a request out", "AAAAAAb", "AAAAb"},
-		{"a client of many answers ends its own", "BAAAAAA", "BAAA"},
+		{"a client with many connections loses its oldest", "abaaaa", "baaa"},
+		{"equal clients: the oldest connection is closed", "abcde", "bcde"},
+		{"a new client replaces a connection of the largest client", "aaaab", "aaab"},
+		{"waiting connections do not end an answer", "Abbbbbb", "Abbbb"},
+		{"waiting connections do not end an answer of the same client", "Bbbbbb", "Bbbbb"},
+		{"answers do not block a waiting connection", "AAAAAAb", "AAAAb"},
+		{"a client with many answers loses its oldest", "BAAAAAA", "BAAA"},
 	} {
 		inner := &fakeListener{}
 		l := &boundedListener{Listener: inner, maxWaiting: 4, maxAnswering: 4}
@@ -342,7 +344,7 @@ func TestPlaces(t *testing.T) {
 		var got strings.Builder
 		for _, c := range l.open {
 			if c.Conn.(*fakeConn).closed {
-				t.Errorf("%s: a closed connection has a place", test.name)
+				t.Errorf("%s: a closed connection is still listed", test.name)
 			}
 			letter := c.network.Addr().As4()[3]
 			if c.answers {

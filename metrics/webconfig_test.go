@@ -21,7 +21,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A pki is a folder with an authority, a server's and two clients' certificates.
+// pki is a directory with a certificate authority, and certificates of a server and two clients.
 type pki struct {
 	dir   string
 	roots *x509.CertPool
@@ -53,7 +53,7 @@ func newPKI(t *testing.T) *pki {
 	return p
 }
 
-// issue writes NAME.crt and NAME.key.
+// issue writes the certificate to NAME.crt and its key to NAME.key.
 func (p *pki) issue(t *testing.T, name string, cert, authority *x509.Certificate, own, signer *ecdsa.PrivateKey) {
 	t.Helper()
 	der, err := x509.CreateCertificate(rand.Reader, cert, authority, &own.PublicKey, signer)
@@ -80,7 +80,7 @@ func (p *pki) write(t *testing.T, name, text string) string {
 	return file
 }
 
-// load reads a web configuration, which must be good.
+// load writes a web configuration and loads it.
 func (p *pki) load(t *testing.T, text string) *WebConfig {
 	t.Helper()
 	c, err := LoadWebConfig(p.write(t, "web.yml", text))
@@ -90,16 +90,16 @@ func (p *pki) load(t *testing.T, text string) *WebConfig {
 	return c
 }
 
-// A visit is a request with credentials, and its expected answer.
+// visit is a request with credentials and its expected status code.
 type visit struct {
 	name           string
 	path           string
-	cert           string // of the client; "": none
+	cert           string // name of the client certificate; "" for none
 	user, password string
-	want           int // 0: no connection
+	want           int // status code; 0 if the connection fails
 }
 
-// check visits a server.
+// check sends the requests to a server and compares the status codes.
 func (p *pki) check(t *testing.T, s *site, scheme string, visits ...visit) {
 	t.Helper()
 	for _, v := range visits {
@@ -166,7 +166,7 @@ func TestTLSAndPassword(t *testing.T) {
 	if w.Get("X-Frame-Options") != "deny" {
 		t.Errorf("headers: %v", w)
 	}
-	// A certificate that is replaced counts from the next handshake on.
+	// The server reads a replaced certificate at the next handshake.
 	if err := os.Rename(filepath.Join(p.dir, "stranger.crt"), filepath.Join(p.dir, "server.crt")); err != nil {
 		t.Fatal(err)
 	}
@@ -179,7 +179,7 @@ func TestTLSAndPassword(t *testing.T) {
 	}
 	defer c.Close()
 	if name := c.ConnectionState().PeerCertificates[0].DNSNames[0]; name != "stranger" {
-		t.Errorf("the server shows the certificate of %s", name)
+		t.Errorf("got the certificate of %s, want the replaced certificate", name)
 	}
 }
 
@@ -210,7 +210,8 @@ func TestRateLimit(t *testing.T) {
 	p.check(t, s, "http", visit{path: "/metrics", want: 200}, visit{path: "/", want: 200}, visit{path: "/metrics", want: 429}, visit{path: "/healthz", want: 200})
 }
 
-// TestStalledHandshake: a TLS client that stops is closed in time, and keeps no one out.
+// TestStalledHandshake: a connection with a stalled TLS handshake is closed in time, and does not block other
+// clients.
 func TestStalledHandshake(t *testing.T) {
 	p := newPKI(t)
 	s := newSite(t, p.load(t, "tls_server_config: {cert_file: server.crt, key_file: server.key}"))
@@ -223,7 +224,7 @@ func TestStalledHandshake(t *testing.T) {
 	}
 }
 
-// getWith returns the headers of a page.
+// getWith returns the response headers of a page.
 func getWith(s *site, web *WebConfig, path string) http.Header {
 	request, _ := http.NewRequest(http.MethodGet, path, nil)
 	w := &headerWriter{http.Header{}}
@@ -284,7 +285,7 @@ func TestBadWebConfig(t *testing.T) {
 	}
 	for _, name := range []string{"none.yml", "pipe", "."} {
 		if _, err := LoadWebConfig(filepath.Join(p.dir, name)); err == nil {
-			t.Errorf("%s is read", name)
+			t.Errorf("%s was accepted", name)
 		}
 	}
 	if c := p.load(t, ""); c.hasTLS() || c.auth != nil {

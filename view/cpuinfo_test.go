@@ -11,7 +11,7 @@ import (
 	"github.com/candor-project/candor/cpuset"
 )
 
-// Cut from real machines, a few lines of each stanza.
+// Shortened texts of /proc/cpuinfo from real machines.
 const (
 	x86Text = "processor\t: 0\nvendor_id\t: GenuineIntel\ncpu MHz\t\t: 800.000\npower management:\n\n" +
 		"processor\t: 1\nvendor_id\t: GenuineIntel\ncpu MHz\t\t: 2300.000\npower management:\n\n" +
@@ -62,7 +62,7 @@ func TestRender(t *testing.T) {
 	}
 }
 
-// unpadded takes away the spaces that make stanzas equally long.
+// unpadded removes the padding that gives all stanzas the same length.
 func unpadded(text []byte) string {
 	lines := strings.Split(string(text), "\n")
 	for i, line := range lines {
@@ -81,14 +81,14 @@ func TestRenderRefuses(t *testing.T) {
 	}
 	for _, text := range []string{"", "\n", "vendor_id\t: IBM/S390\nprocessor 0: version = FF\n", "processor\t: abc\n"} {
 		if _, err := parseCPUInfo([]byte(text)); err == nil {
-			t.Errorf("%q was read", text)
+			t.Errorf("%q was accepted", text)
 		}
 	}
 }
 
-// TestTornReadCountsRight: a read during a rewrite can return the start of one content and the end of the other. For
-// any cut, it has the right number of stanzas, because all stanzas are equally long.
-func TestTornReadCountsRight(t *testing.T) {
+// TestTornReadCount: a read during a rewrite can return the start of a text and the end of another. All
+// stanzas have the same length, so each such text has the right number of stanzas.
+func TestTornReadCount(t *testing.T) {
 	info, err := parseCPUInfo(machineText(130))
 	if err != nil {
 		t.Fatal(err)
@@ -106,8 +106,8 @@ func TestTornReadCountsRight(t *testing.T) {
 	}
 }
 
-// TestStanzasStayEquallyLong: the length of a stanza does not change when a frequency has one more digit.
-func TestStanzasStayEquallyLong(t *testing.T) {
+// TestStanzaLengthConstant: the length of a stanza does not change if a frequency has a digit more.
+func TestStanzaLengthConstant(t *testing.T) {
 	slow, err := parseCPUInfo([]byte(x86Text))
 	if err != nil {
 		t.Fatal(err)
@@ -121,8 +121,8 @@ func TestStanzasStayEquallyLong(t *testing.T) {
 	}
 }
 
-// TestRecordedMachines: on every recorded machine, a view of some CPUs has exactly their stanzas, unchanged, and all
-// other text of the file.
+// TestRecordedMachines: on each recorded machine, a view has exactly the stanzas of its CPUs, and all other
+// text of the file.
 func TestRecordedMachines(t *testing.T) {
 	machines, _ := filepath.Glob("../../shared/machines/*.tar.bz2")
 	if len(machines) == 0 {
@@ -147,7 +147,7 @@ func TestRecordedMachines(t *testing.T) {
 				t.Fatal(err)
 			}
 			if got, want := unpadded(whole), unpadded(text); got != want {
-				t.Errorf("a view of all CPUs is not the machine's text: %d and %d bytes", len(got), len(want))
+				t.Errorf("a view of all CPUs differs from the machine's text: %d and %d bytes", len(got), len(want))
 			}
 			some := cpuset.Of(all.First(), all.Last())
 			part, err := info.render(some)
@@ -175,7 +175,7 @@ func FuzzCPUInfo(f *testing.F) {
 		}
 		all := info.cpus()
 		if all.IsEmpty() {
-			return // the IDs exceed those of a Set
+			return // no ID fits into a Set
 		}
 		for _, view := range []cpuset.Set{all, cpuset.Of(all.Last())} {
 			out, err := info.render(view)

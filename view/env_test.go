@@ -11,9 +11,9 @@ func TestEnv(t *testing.T) {
 		environ, want []string
 	}{
 		{"empty", nil, []string{"GOMAXPROCS=2", "OMP_NUM_THREADS=2", "PYTHON_CPU_COUNT=2", "RAYON_NUM_THREADS=2", "TOKIO_WORKER_THREADS=2"}},
-		{"the user's values stay", []string{"GOMAXPROCS=7", "A=b", "OMP_NUM_THREADS="},
+		{"values of the user remain", []string{"GOMAXPROCS=7", "A=b", "OMP_NUM_THREADS="},
 			[]string{"GOMAXPROCS=7", "A=b", "OMP_NUM_THREADS=", "PYTHON_CPU_COUNT=2", "RAYON_NUM_THREADS=2", "TOKIO_WORKER_THREADS=2"}},
-		{"a name that only begins alike", []string{"GOMAXPROCS_X=7", "PYTHON_CPU_COUNT", "RAYON_NUM_THREADS=1", "TOKIO_WORKER_THREADS=1"},
+		{"names with an equal prefix", []string{"GOMAXPROCS_X=7", "PYTHON_CPU_COUNT", "RAYON_NUM_THREADS=1", "TOKIO_WORKER_THREADS=1"},
 			[]string{"GOMAXPROCS_X=7", "PYTHON_CPU_COUNT", "RAYON_NUM_THREADS=1", "TOKIO_WORKER_THREADS=1", "GOMAXPROCS=2", "OMP_NUM_THREADS=2", "PYTHON_CPU_COUNT=2"}},
 	}
 	for _, test := range tests {

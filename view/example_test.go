@@ -48,7 +48,7 @@ func ExampleEnv() {
 	// TOKIO_WORKER_THREADS=2
 }
 
-// Observe reads all sources of the CPU count in the environment of the calling process.
+// ReadSources reads all sources of the CPU count in the environment of the calling process.
 func ExampleReadSources() {
 	report := view.ReadSources()
 	for _, source := range report.Sources {

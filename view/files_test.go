@@ -16,7 +16,7 @@ import (
 	"github.com/candor-project/candor/cpuset"
 )
 
-// machineText is the /proc/cpuinfo of a machine with n CPUs and long stanzas.
+// machineText returns the /proc/cpuinfo of a machine with n CPUs and long stanzas.
 func machineText(n int) []byte {
 	var b bytes.Buffer
 	for cpu := range n {
@@ -36,7 +36,7 @@ func write(dir string, cpus cpuset.Set, host *cpuinfo) error {
 	return f.write(cpus, host)
 }
 
-// content reads a view as a program would.
+// content returns the text of online and the CPUs of cpuinfo in a view.
 func content(t *testing.T, dir string) (online string, stanzas cpuset.Set) {
 	t.Helper()
 	text, err := os.ReadFile(filepath.Join(dir, "online"))
@@ -77,11 +77,11 @@ func TestWriteThisMachine(t *testing.T) {
 		t.Errorf("after Remove: %v", err)
 	}
 	if err := Remove(dir); err != nil {
-		t.Errorf("Remove of a view that is not there: %v", err)
+		t.Errorf("Remove of a missing view: %v", err)
 	}
 }
 
-// machineInfoOf parses a text of /proc/cpuinfo.
+// machineInfoOf returns the parsed text of a /proc/cpuinfo.
 func machineInfoOf(t *testing.T, text []byte) *cpuinfo {
 	t.Helper()
 	info, err := parseCPUInfo(text)
@@ -91,7 +91,7 @@ func machineInfoOf(t *testing.T, text []byte) *cpuinfo {
 	return &info
 }
 
-// TestRewriteInPlace: a rewrite keeps the inodes, never shortens a file, and pads with newlines only.
+// TestRewriteInPlace: a rewrite keeps the inodes, never shortens a file, and pads the files with newlines.
 func TestRewriteInPlace(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "view")
 	host := machineInfoOf(t, machineText(128))
@@ -123,12 +123,12 @@ func TestRewriteInPlace(t *testing.T) {
 	}
 }
 
-// TestConcurrentReaders: while the view moves from one CPU to another, every read has the right count. A read of one
-// page (online) returns one of the two contents; a read of several pages (cpuinfo) can mix them.
+// TestConcurrentReaders: while the CPUs of a view change, each read has the right count. A read of a single
+// page (online) returns either content; a read of several pages (cpuinfo) can mix both.
 func TestConcurrentReaders(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "view")
 	if stat, err := os.Stat("/dev/shm"); err == nil && stat.IsDir() {
-		dir = fmt.Sprintf("/dev/shm/candor-view-test-%d", os.Getpid()) // tmpfs, as /run
+		dir = fmt.Sprintf("/dev/shm/candor-view-test-%d", os.Getpid()) // a tmpfs like /run
 	}
 	host := machineInfoOf(t, machineText(64))
 	views := []cpuset.Set{cpuset.MustParse("0-15,20"), cpuset.MustParse("4-19,63")}
@@ -166,7 +166,7 @@ func TestConcurrentReaders(t *testing.T) {
 	}
 	stop.Store(true)
 	readers.Wait()
-	t.Logf("%d reads during %d rewrites; %d got some pages of each cpuinfo", reads.Load(), writes, mixed.Load())
+	t.Logf("%d reads during %d rewrites; %d returned pages of both cpuinfo texts", reads.Load(), writes, mixed.Load())
 }
 
 func TestWriteRefuses(t *testing.T) {
@@ -200,7 +200,7 @@ func TestWriteRefuses(t *testing.T) {
 			must(os.Mkdir(dir, 0o755))
 			must(unix.Mkfifo(filepath.Join(dir, "cpuinfo"), 0o644))
 		}, "cpuinfo is not a plain file: refused"},
-		{"online is somebody else's", func(dir string) {
+		{"online of another user", func(dir string) {
 			must(os.Mkdir(dir, 0o755))
 			must(os.WriteFile(filepath.Join(dir, "online"), nil, 0o644))
 			must(os.Chown(filepath.Join(dir, "online"), 1234, 1234))
@@ -208,8 +208,8 @@ func TestWriteRefuses(t *testing.T) {
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
-			if strings.Contains(test.name, "somebody") && os.Geteuid() != 0 {
-				t.Skip("needs root, to give a file away")
+			if strings.Contains(test.name, "another user") && os.Geteuid() != 0 {
+				t.Skip("needs root, to change the owner of a file")
 			}
 			dir := filepath.Join(t.TempDir(), "parent", "view")
 			must(os.Mkdir(filepath.Dir(dir), 0o755))
@@ -219,14 +219,14 @@ func TestWriteRefuses(t *testing.T) {
 				t.Errorf("error is %v, want %q", err, test.want)
 			}
 			if text, _ := os.ReadFile(outside); string(text) != "precious" {
-				t.Errorf("the file outside is now %q", text)
+				t.Errorf("the linked file was changed to %q", text)
 			}
 		})
 	}
 }
 
-// TestOpenFilesKeepOldView: a rewrite that is refused leaves the old view.
-func TestOpenFilesKeepOldView(t *testing.T) {
+// TestRefusedWriteKeepsView: a rewrite that is refused does not change the view.
+func TestRefusedWriteKeepsView(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "view")
 	host := machineInfoOf(t, machineText(4))
 	if err := write(dir, cpuset.Of(1, 2), host); err != nil {

@@ -15,18 +15,18 @@ import (
 	"github.com/candor-project/candor/cpuset"
 )
 
-// insideVariable makes the test binary a program in a view: it does the work of an insider and prints the answer as
-// JSON.
+// insideVariable makes the test binary a program in a view. It runs a function of insideFuncs and prints the result
+// as JSON. The value is the key of the function, a colon and a directory.
 const insideVariable = "CANDOR_VIEW_TEST_INSIDE"
 
-var insiders = map[string]func(dir string) (any, error){
+var insideFuncs = map[string]func(dir string) (any, error){
 	"mount": func(dir string) (any, error) {
 		if err := Mount(dir); err != nil {
 			return nil, err
 		}
 		return answers(), nil
 	},
-	// In the namespace of its parent, which is a throwaway one too.
+	// A child process mounts in the mount namespace of its parent.
 	"child": func(dir string) (any, error) {
 		cmd := exec.Command("/proc/self/exe")
 		cmd.Env = append(os.Environ(), insideVariable+"=mount:"+dir)
@@ -51,7 +51,7 @@ var insiders = map[string]func(dir string) (any, error){
 		}
 		return fmt.Sprint(Mount(dir)), nil
 	},
-	// On a file system that has no room left.
+	// The view is on a full file system.
 	"full": func(dir string) (any, error) {
 		if err := unix.Mount("", "/", "", unix.MS_PRIVATE|unix.MS_REC, ""); err != nil {
 			return nil, err
@@ -98,7 +98,7 @@ func TestMain(m *testing.M) {
 	if !inside {
 		os.Exit(m.Run())
 	}
-	answer, err := insiders[work](dir)
+	answer, err := insideFuncs[work](dir)
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(1)
@@ -107,7 +107,7 @@ func TestMain(m *testing.M) {
 	os.Exit(0)
 }
 
-// inside runs an insider in a mount namespace of its own.
+// inside runs a function of insideFuncs in a new mount namespace, and decodes its result into answer.
 func inside(t *testing.T, work, dir string, answer any) error {
 	t.Helper()
 	if os.Geteuid() != 0 {
@@ -125,9 +125,9 @@ func inside(t *testing.T, work, dir string, answer any) error {
 	return json.Unmarshal(out, answer)
 }
 
-// answers returns the number of CPUs by the programs of this machine, without programs that are not installed.
+// answers returns the numbers of CPUs that programs report, by program. Programs that are not installed are omitted.
 func answers() map[string]string {
-	questions := map[string]string{
+	commands := map[string]string{
 		"glibc ONLN":    "getconf _NPROCESSORS_ONLN",
 		"glibc CONF":    "getconf _NPROCESSORS_CONF",
 		"nproc":         "nproc",
@@ -142,7 +142,7 @@ func answers() map[string]string {
 		"python lines":  `python3 -c 'print(sum(1 for l in open("/proc/cpuinfo") if l.strip() and l.split(":", 1)[0].strip() == "processor"))'`,
 	}
 	found := make(map[string]string)
-	for name, command := range questions {
+	for name, command := range commands {
 		tool := strings.Fields(command)[0]
 		if _, err := exec.LookPath(tool); err != nil && (tool == "python3" || tool == "getconf") {
 			continue

@@ -16,7 +16,7 @@ import (
 	"github.com/candor-project/candor/cpuset"
 )
 
-// lease opens a file of a view as a container does, read-only, and takes a lease on it.
+// lease opens a file of a view read-only, like a container, and takes a lease on it.
 func lease(t *testing.T, path string, kind int) (release func(), err error) {
 	t.Helper()
 	fd, err := unix.Open(path, unix.O_RDONLY|unix.O_CLOEXEC, 0)
@@ -32,7 +32,8 @@ func lease(t *testing.T, path string, kind int) (release func(), err error) {
 
 var leaseKinds = map[string]int{"read": unix.F_RDLCK, "write": unix.F_WRLCK}
 
-// A lease on a file of the view makes Write fail at once with ErrLeased.
+// TestLeased: if a container holds a lease on a file of the view, Write fails at once with ErrLeased. It
+// succeeds after the lease is released.
 func TestLeased(t *testing.T) {
 	skipUnlessRoot(t)
 	for kind, lock := range leaseKinds {
@@ -55,7 +56,7 @@ func TestLeased(t *testing.T) {
 					t.Errorf("ReadCPUs: %v", err)
 				}
 				if took := time.Since(start); took > 5*time.Second { // the kernel would wait 45 s
-					t.Errorf("waited %v", took)
+					t.Errorf("Write and ReadCPUs took %v", took)
 				}
 				release()
 				if err := Write(dir, cpuset.Of(0)); err != nil {
@@ -66,7 +67,7 @@ func TestLeased(t *testing.T) {
 	}
 }
 
-// While the files are open for writing, the kernel grants no lease.
+// TestOpenPreventsLeases: while the files are open for writing, the kernel grants no lease.
 func TestOpenPreventsLeases(t *testing.T) {
 	skipUnlessRoot(t)
 	dir := filepath.Join(t.TempDir(), "view")
@@ -87,7 +88,8 @@ func TestOpenPreventsLeases(t *testing.T) {
 	}
 }
 
-// TestOpenWaiting: OpenWaiting ends a lease whose holder does not release it, after the kernel's lease-break time.
+// TestOpenWaiting: the holder of a lease does not release it. OpenWaiting waits until the kernel breaks the
+// lease after its lease-break time.
 func TestOpenWaiting(t *testing.T) {
 	skipUnlessRoot(t)
 	const file = "/proc/sys/fs/lease-break-time"
@@ -118,7 +120,7 @@ func TestOpenWaiting(t *testing.T) {
 	}
 }
 
-// Locks, mappings, watches and readers of a container do not delay a rewrite.
+// TestReadersDoNotDelay: locks, mappings, watches and open files of a container do not delay a rewrite.
 func TestReadersDoNotDelay(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "view")
 	if err := Write(dir, cpuset.Of(0)); err != nil {
@@ -162,15 +164,16 @@ func TestReadersDoNotDelay(t *testing.T) {
 		t.Error(err)
 	}
 	if cpus, err := ReadCPUs(dir); err != nil || cpus != cpuset.Of(0) {
-		t.Errorf("shown: %v, %v", cpus, err)
+		t.Errorf("ReadCPUs: got %v, %v, want CPU 0", cpus, err)
 	}
 	if took := time.Since(start); took > 5*time.Second {
 		t.Errorf("waited %v", took)
 	}
 }
 
-// A read-only bind mount lets root in a container neither make a file immutable nor change its length.
-func TestImmutableThroughReadOnlyMount(t *testing.T) {
+// TestReadOnlyMountBlocksChanges: through a read-only bind mount, root cannot make a file immutable, truncate
+// it or open it for writing.
+func TestReadOnlyMountBlocksChanges(t *testing.T) {
 	skipUnlessRoot(t)
 	source := filepath.Join(t.TempDir(), "view")
 	if err := Write(source, cpuset.Of(0)); err != nil {
@@ -194,13 +197,13 @@ func TestImmutableThroughReadOnlyMount(t *testing.T) {
 	defer f.Close()
 	const immutable = 0x10 // FS_IMMUTABLE_FL
 	if err := unix.IoctlSetPointerInt(int(f.Fd()), unix.FS_IOC_SETFLAGS, immutable); err == nil {
-		t.Error("made immutable")
+		t.Error("the file was made immutable")
 	}
 	if err := os.Truncate(target, 0); !errors.Is(err, syscall.EROFS) {
 		t.Errorf("truncate: %v", err)
 	}
 	if _, err := os.OpenFile(fmt.Sprintf("/proc/self/fd/%s", strconv.Itoa(int(f.Fd()))), os.O_RDWR, 0); err == nil {
-		t.Error("opened for writing by its descriptor")
+		t.Error("the file was opened for writing through its descriptor")
 	}
 	if err := Write(source, cpuset.Of(0)); err != nil {
 		t.Error(err)

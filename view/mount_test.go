@@ -13,8 +13,8 @@ import (
 	"github.com/candor-project/candor/internal/procfs"
 )
 
-// TestMount: the answers of programs in a view of one CPU, in a view that has shrunk to one CPU (both files padded
-// with newlines), and in a view of all CPUs.
+// TestMount: programs in a view report its number of CPUs. Shrunk views have files that are padded with
+// newlines. The mounts must not appear on the host.
 func TestMount(t *testing.T) {
 	before := answers()
 	hostOnlineText, _ := os.ReadFile(hostOnline)
@@ -22,14 +22,14 @@ func TestMount(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	one := cpuset.Of(host.Last())
+	single := cpuset.Of(host.Last())
 	tests := []struct {
 		name  string
-		views []cpuset.Set // written one after the other
+		views []cpuset.Set // written in this order
 	}{
-		{"one CPU", []cpuset.Set{one}},
-		{"shrunk to one CPU", []cpuset.Set{host, one}},
-		{"all CPUs", []cpuset.Set{one, host}},
+		{"one CPU", []cpuset.Set{single}},
+		{"shrunk to one CPU", []cpuset.Set{host, single}},
+		{"all CPUs", []cpuset.Set{single, host}},
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
@@ -64,18 +64,18 @@ func TestMount(t *testing.T) {
 	}
 }
 
-// checkAnswers compares the answers of programs in a view with its CPUs, and skips programs that are not installed.
-// before has the answers outside of the view.
+// checkAnswers compares the answers of programs in a view with its CPUs. before has the answers outside of
+// the view.
 func checkAnswers(t *testing.T, got, before map[string]string, cpus cpuset.Set) {
 	t.Helper()
 	for name, answer := range got {
-		if strings.HasSuffix(answer, ": not found") { // a small guest has not every program
+		if strings.HasSuffix(answer, ": not found") { // a small guest lacks some programs
 			delete(got, name)
 			continue
 		}
 		want := strconv.Itoa(cpus.Count())
 		switch name {
-		case "nproc", "glibc CONF", "lscpu model": // not the view's to change
+		case "nproc", "glibc CONF", "lscpu model": // the view does not change these
 			want = before[name]
 		case "lscpu online", "shell list":
 			list, err := cpuset.Parse(answer) // lscpu writes 0,1 for 0-1
@@ -89,7 +89,8 @@ func checkAnswers(t *testing.T, got, before map[string]string, cpus cpuset.Set) 
 	}
 }
 
-// TestNoSpaceLeft: on a full file system, a view cannot grow and stays unchanged; a fraction can still move.
+// TestNoSpaceLeft: on a full file system, a view that would grow stays unchanged. A view of the same size can
+// still change its CPUs.
 func TestNoSpaceLeft(t *testing.T) {
 	var got []string
 	if err := inside(t, "full", t.TempDir(), &got); err != nil {

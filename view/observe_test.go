@@ -11,8 +11,8 @@ import (
 	"github.com/candor-project/candor/cpuset"
 )
 
-// place returns a small file system with the files of a machine as a process sees them.
-func place(files map[string]string) fs.FS {
+// fakeRoot returns a file system with the sysfs, procfs and cgroup files of a machine.
+func fakeRoot(files map[string]string) fs.FS {
 	tree := fstest.MapFS{
 		"sys/devices/system/cpu/online":   {Data: []byte("0-15\n")},
 		"sys/devices/system/cpu/present":  {Data: []byte("0-15\n")},
@@ -38,18 +38,18 @@ const (
 	v2Dir = "sys/fs/cgroup/a.slice/b.scope/"
 )
 
-// A situation is a file system with the wanted result of observe.
-type situation struct {
+// observeCase is a file system with the expected result of observe.
+type observeCase struct {
 	name     string
 	files    map[string]string
 	affinity string
 	limit    int
 	quota    int
-	path     string // of the quota
+	path     string // path of the quota
 	reasons  []string
 }
 
-// onV1 are the files of a container in groups of cgroup v1.
+// onV1 returns the files of a container in cgroup v1.
 func onV1(quota string) map[string]string {
 	return map[string]string{
 		"proc/self/mountinfo": v1Mounts,
@@ -61,12 +61,12 @@ func onV1(quota string) map[string]string {
 		"sys/fs/cgroup/cpu,cpuacct/candor/web/cpu.cfs_period_us": "100000\n",
 		"sys/fs/cgroup/unified/must-not-be-read/cpu.max":         "1 1\n",
 		"sys/fs/cgroup/cpuset/candor/cpuset.effective_cpus":      "0-15\n",
-		"sys/fs/cgroup/cpu,cpuacct/web/cpu.cfs_quota_us":         "120000\n", // with another root
+		"sys/fs/cgroup/cpu,cpuacct/web/cpu.cfs_quota_us":         "120000\n", // read if the mount has another root
 		"sys/fs/cgroup/cpu,cpuacct/web/cpu.cfs_period_us":        "100000\n",
 	}
 }
 
-// onV2 are those of one in nested groups of cgroup v2.
+// onV2 returns the files of a container in nested groups of cgroup v2.
 func onV2(outer, inner string) map[string]string {
 	return map[string]string{
 		"proc/self/mountinfo":                         v2Mounts,
@@ -78,7 +78,7 @@ func onV2(outer, inner string) map[string]string {
 	}
 }
 
-// masked adds a view of CPUs 3 and 4.
+// masked adds a view of the CPUs 3 and 4 to files.
 func masked(files map[string]string) map[string]string {
 	files["proc/self/mountinfo"] += viewMounts
 	files["sys/devices/system/cpu/online"] = "3-4\n\n"
@@ -88,14 +88,14 @@ func masked(files map[string]string) map[string]string {
 	return files
 }
 
-// with changes one file.
+// with sets the text of a file.
 func with(files map[string]string, path, text string) map[string]string {
 	files[path] = text
 	return files
 }
 
 func TestObserveV1(t *testing.T) {
-	for _, test := range []situation{
+	for _, test := range []observeCase{
 		{"v1 quota only", onV1("150000"), "0-15", 1500, 1500, "/sys/fs/cgroup/cpu,cpuacct/candor/web/cpu.cfs_quota_us",
 			[]string{"sched_getaffinity reports 16", "/sys/devices/system/cpu/online reports 16", "/proc/cpuinfo reports 16"}},
 		{"v1 cpuset only", onV1("-1"), "3-4", 2000, 0, "", []string{"/sys/devices/system/cpu/online reports 16", "/proc/cpuinfo reports 16"}},
@@ -108,7 +108,7 @@ func TestObserveV1(t *testing.T) {
 }
 
 func TestObserveV2(t *testing.T) {
-	for _, test := range []situation{
+	for _, test := range []observeCase{
 		{"v2 with a view, outer quota is tighter", masked(onV2("110000 100000", "150000 100000")), "3-4", 1100, 1100, "/sys/fs/cgroup/a.slice/cpu.max", nil},
 		{"v2 with a view, no quota", masked(onV2("max 100000", "max 100000")), "3-4", 2000, 0, "", nil},
 		{"v2 quota above the CPUs", masked(onV2("max 100000", "900000 100000")), "3-4", 2000, 9000, "/" + v2Dir + "cpu.max", nil},
@@ -120,9 +120,10 @@ func TestObserveV2(t *testing.T) {
 	}
 }
 
-// TestObserveUnreadable: an unreadable file counts as no quota or no list, and is reported.
+// TestObserveUnreadable: an unreadable file counts as no quota or as no list of CPUs, and is a reason that
+// the view is not true.
 func TestObserveUnreadable(t *testing.T) {
-	for _, test := range []situation{
+	for _, test := range []observeCase{
 		{"outside of the namespace", with(masked(onV2("1 1", "1 1")), "proc/self/cgroup", "0::/../x\n"), "3-4", 2000, 0, "",
 			[]string{"cgroup quota cannot be read: the group /../x is not visible here"}},
 		{"broken quota", masked(onV2("max 1", "many")), "3-4", 2000, 0, "/" + v2Dir + "cpu.max",
@@ -134,17 +135,17 @@ func TestObserveUnreadable(t *testing.T) {
 	}
 }
 
-// check observes the place.
-func (test situation) check(t *testing.T) {
+// check compares the report of observe with the expected result.
+func (test observeCase) check(t *testing.T) {
 	affinity := Source{Name: SourceAffinity, Role: Reported, CPUs: cpuset.MustParse(test.affinity)}
 	affinity.Count = affinity.CPUs.Count()
-	r := observe(place(test.files), affinity)
+	r := observe(fakeRoot(test.files), affinity)
 	quota := source(t, r, SourceQuota)
 	if r.LimitMilli != test.limit || quota.QuotaMilli != test.quota || quota.Path != test.path {
 		t.Errorf("limit %d, quota %d in %q; want %d, %d in %q", r.LimitMilli, quota.QuotaMilli, quota.Path, test.limit, test.quota, test.path)
 	}
 	if r.IsTrue != (len(test.reasons) == 0) || len(r.Reasons) != len(test.reasons) {
-		t.Fatalf("honest is %v, reasons %q, want %q", r.IsTrue, r.Reasons, test.reasons)
+		t.Fatalf("IsTrue is %v, reasons %q, want %q", r.IsTrue, r.Reasons, test.reasons)
 	}
 	for i, reason := range r.Reasons {
 		if !strings.HasPrefix(reason, test.reasons[i]) {
@@ -167,7 +168,8 @@ func source(t *testing.T, r Report, name string) Source {
 	return Source{}
 }
 
-// TestObserveInside observes this machine, in a view of one CPU with the matching affinity.
+// TestObserveInside reads the sources of this machine in a view of a single CPU with the same affinity. All
+// sources must agree.
 func TestObserveInside(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "view")
 	if err := Write(dir, cpuset.Of(0)); err != nil {
@@ -181,7 +183,7 @@ func TestObserveInside(t *testing.T) {
 		t.Errorf("%+v", got)
 	}
 	for _, s := range got.Sources {
-		if told := s.Role == Reported; s.Error != "" || told && s.CPUs != cpuset.Of(0) || told && s.Masked != (s.Name != SourceAffinity) {
+		if isReported := s.Role == Reported; s.Error != "" || isReported && s.CPUs != cpuset.Of(0) || isReported && s.Masked != (s.Name != SourceAffinity) {
 			t.Errorf("%+v", s)
 		}
 	}
@@ -199,7 +201,7 @@ func TestParseStatSkipsOtherLines(t *testing.T) {
 		t.Errorf("%v, %v", set, err)
 	}
 	if _, err := parseStat([]byte("cpux 1\n")); err == nil {
-		t.Error("cpux was read")
+		t.Error("cpux was accepted")
 	}
 }
 
@@ -215,19 +217,19 @@ func FuzzQuota(f *testing.F) {
 	})
 }
 
-// FuzzObserve: for any text in the files, observe returns a report, and an unreadable source never counts as equal to
-// the limit.
+// FuzzObserve: for any text in the files, observe returns a complete report. An unreadable list of CPUs never
+// counts as equal to the limit.
 func FuzzObserve(f *testing.F) {
 	f.Add(v1Mounts, v1Groups, "0-1\n", "cpu0 1\n", "100000 100000")
 	f.Add(v2Mounts+viewMounts, "0::/a.slice/b.scope\n", "0", "cpu0", "max 1")
 	f.Add("1 1 1:1 /\\040\\ /x\\134 rw - cgroup2 c c\n", "0::/../..", "", "", "")
 	f.Fuzz(func(t *testing.T, mounts, groups, list, stat, quota string) {
-		r := observe(place(map[string]string{
+		r := observe(fakeRoot(map[string]string{
 			"proc/self/mountinfo": mounts, "proc/self/cgroup": groups, "proc/stat": stat,
 			"sys/devices/system/cpu/online": list, v2Dir + "cpu.max": quota,
 		}), Source{Name: SourceAffinity, Role: Reported, CPUs: cpuset.Of(0), Count: 1})
 		if _, err := parseOnline([]byte(list)); r.IsTrue && err != nil {
-			t.Errorf("honest, with online %q", list)
+			t.Errorf("IsTrue with online %q", list)
 		}
 		if len(r.Sources) != 8 || r.LimitMilli < 1 || r.LimitMilli > 1000 {
 			t.Errorf("%+v", r)
@@ -242,25 +244,27 @@ func TestReportOfMissingFiles(t *testing.T) {
 	}
 }
 
-// TestObserveLongMountTable: the mounts before the bound of a long table count, and irrelevant mounts take no memory.
+// TestObserveLongMountTable: irrelevant mounts in a long mount table are not stored, and the number of stored
+// mounts is bounded.
 func TestObserveLongMountTable(t *testing.T) {
 	const other = "50 23 0:40 / /mnt/x rw - tmpfs tmpfs rw\n"
-	root := place(map[string]string{"proc/self/mountinfo": v2Mounts + viewMounts + strings.Repeat(other, 100_000), "proc/self/cgroup": "0::/\n"})
+	root := fakeRoot(map[string]string{"proc/self/mountinfo": v2Mounts + viewMounts + strings.Repeat(other, 100_000), "proc/self/cgroup": "0::/\n"})
 	if table := readMounts(root); len(table) != 3 {
-		t.Errorf("%d mounts, want the hierarchy and the two of the view", len(table))
+		t.Errorf("%d mounts, want the cgroup mount and the two mounts of the view", len(table))
 	}
 	if s := source(t, observe(root, readAffinity()), hostOnline); !s.Masked {
-		t.Error("the view is not seen")
+		t.Error("the mounts of the view were not found")
 	}
 	covered := strings.Repeat(viewMounts, 100_000)
-	if table := readMounts(place(map[string]string{"proc/self/mountinfo": covered})); len(table) > maxMounts {
+	if table := readMounts(fakeRoot(map[string]string{"proc/self/mountinfo": covered})); len(table) > maxMounts {
 		t.Errorf("%d mounts, want at most %d", len(table), maxMounts)
 	}
 }
 
-// TestObserveReservedIDs: the firmware reserves CPU IDs above those of a set. No such CPU is online.
+// TestObserveReservedIDs: the firmware reserves CPU IDs above the bound of a CPU set. They are omitted
+// without an error.
 func TestObserveReservedIDs(t *testing.T) {
-	r := observe(place(map[string]string{
+	r := observe(fakeRoot(map[string]string{
 		"sys/devices/system/cpu/present":  "0-15,1024-1151\n",
 		"sys/devices/system/cpu/possible": "0-1151\n",
 	}), Source{Name: SourceAffinity, Role: Reported})

@@ -14,9 +14,9 @@ import (
 	"github.com/candor-project/candor/cgroup"
 )
 
-// TestAdvise: the cheapest setting, the command that sets it, and bad input.
+// TestAdvise: the report has the cheapest setting, the options that set it, and the hidden demand.
 func TestAdvise(t *testing.T) {
-	file := aRecording(t, true)
+	file := sampleRecording(t, true)
 	code, out, errOut := command(t, "", "advise", file, "--period", "100ms")
 	if code != 0 || errOut != "" {
 		t.Fatalf("%d, %s", code, errOut)
@@ -33,7 +33,7 @@ func TestAdvise(t *testing.T) {
 	}
 	if _, out, _ := command(t, "", "advise", file, "--group", "db", "--period", "1s"); strings.Contains(out, "hidden") || !strings.HasPrefix(out, "db: 0.01 CPUs") ||
 		!strings.Contains(out, "candor.dev/period: 1s") {
-		t.Errorf("of a group without a limit:\n%s", out)
+		t.Errorf("a group without a limit:\n%s", out)
 	}
 	var data struct {
 		Reports []struct {
@@ -57,7 +57,7 @@ func TestAdvise(t *testing.T) {
 	if code, out, _ := command(t, "", "advise", file, "--period", "100ms", "--from", "1s", "--to", "6s", "--hops", "3"); code != 0 ||
 		!strings.Contains(out, "\nDelays are those of a request through 3 such containers in a row, each under the limit, and of its answer on the way back\n") ||
 		!strings.Contains(out, "\nThe recording is short: throttled<1% needs at least 100 periods with work, and it has ") {
-		t.Errorf("a part, three hops: %d\n%s", code, out)
+		t.Errorf("--from, --to and --hops 3: %d\n%s", code, out)
 	}
 	for form, start := range map[string]string{"svg": "<?xml", "png": "\x89PNG"} {
 		if code, out, errOut := command(t, "", "advise", file, "--node-cpus", "8", "-o", form); code != 0 || !strings.HasPrefix(out, start) || form == "svg" && !strings.Contains(out, ">without limits: 40<") {
@@ -69,10 +69,11 @@ func TestAdvise(t *testing.T) {
 	}
 }
 
-// TestAdviseUnlike: recordings of unlike machines.
-func TestAdviseUnlike(t *testing.T) {
+// TestAdviseDifferentMachines: recordings of machines with different CPU counts need --node-cpus. Different
+// CPU models cause a warning.
+func TestAdviseDifferentMachines(t *testing.T) {
 	on := func(model string, cpus int) string {
-		return recordingOf(t, record.Header{Interval: 10 * time.Millisecond, CPUs: cpus, Model: model}, "/pod")
+		return phasedRecording(t, record.Header{Interval: 10 * time.Millisecond, CPUs: cpus, Model: model}, "/pod")
 	}
 	a, b := on("Z80", 2), on("6502", 4)
 	code, out, errOut := command(t, "", "advise", a, b)
@@ -86,12 +87,13 @@ func TestAdviseUnlike(t *testing.T) {
 	if !strings.Contains(out, "It was recorded under a limit, or that of the group above, /pod, throttled in 100.0 % of the periods") ||
 		!strings.Contains(out, "\nThe group above, /pod, has a limit of 100m, which is less: raise that too\n") ||
 		!strings.Contains(out, "\nIts use changes: 0.20 CPUs until 15s, 1.00 CPUs until 30s. ") {
-		t.Errorf("a group above, and phases:\n%s", out)
+		t.Errorf("parent group and phases:\n%s", out)
 	}
 }
 
-// recordingOf is a recording of half a minute of /pod/web, which uses 0.2 CPUs and then one, in a group with a limit of 0.1.
-func recordingOf(t *testing.T, h record.Header, above string) string {
+// phasedRecording writes a recording of 30 s and returns its file. The group /web below the group above uses
+// 0.2 CPUs, then 1 CPU. The group above has a limit of 100m.
+func phasedRecording(t *testing.T, h record.Header, above string) string {
 	t.Helper()
 	const ms = time.Millisecond
 	var text bytes.Buffer
@@ -122,9 +124,10 @@ func recordingOf(t *testing.T, h record.Header, above string) string {
 	return file
 }
 
-// TestAdviseBadInput: one line, and exit code 2. Where a target is out of reach the table is shown all the same.
+// TestAdviseBadInput: bad input gives an error of a single line and exit code 2. If no setting reaches the
+// target, the table is printed too.
 func TestAdviseBadInput(t *testing.T) {
-	file := aRecording(t, true)
+	file := sampleRecording(t, true)
 	for line, want := range map[string]string{
 		file + " --target fast": `--target "fast": must be throttled<1%, delay-p50<1ms or delay-p99<5ms`,
 		file + " --node-cpus 0": "--node-cpus 0: must be 1 to 4096",

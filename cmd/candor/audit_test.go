@@ -41,7 +41,7 @@ func TestWriteAudit(t *testing.T) {
 	}
 }
 
-// TestAuditJSON: the JSON fields, which scripts read.
+// TestAuditJSON: scripts read the JSON, so its field names and units must not change.
 func TestAuditJSON(t *testing.T) {
 	var out bytes.Buffer
 	if err := writeJSON(&out, auditRows(audited, false, nil)); err != nil {
@@ -58,10 +58,10 @@ func TestAuditJSON(t *testing.T) {
 		}
 	}
 	if _, is := rows[1]["runtime"]; is {
-		t.Errorf("a runtime that is not known: %v", rows[1])
+		t.Errorf("an unknown runtime must be omitted: %v", rows[1])
 	}
 	out.Reset()
 	if err := writeJSON(&out, auditRows(nil, false, nil)); err != nil || out.String() != "[]\n" {
-		t.Errorf("nothing: %v, %q", err, out.String())
+		t.Errorf("no containers: %v, %q", err, out.String())
 	}
 }

@@ -5,7 +5,8 @@ import (
 	"testing"
 )
 
-// TestCompareBadInput: bad input is refused before a program runs, in one line and with exit code 2.
+// TestCompareBadInput: bad input is refused before a program runs, with an error of a single line and exit
+// code 2.
 func TestCompareBadInput(t *testing.T) {
 	for _, test := range []struct {
 		args []string

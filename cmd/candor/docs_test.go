@@ -13,7 +13,8 @@ import (
 
 var update = golden.Update
 
-// docPages returns the pages of docs, with one level of folders, from the top of the project.
+// docPages changes to the root of the repository and returns the pages of docs and of its direct
+// subdirectories.
 func docPages(t *testing.T) []string {
 	t.Helper()
 	t.Chdir("../..")
@@ -28,7 +29,7 @@ func docPages(t *testing.T) []string {
 	return all
 }
 
-// console matches examples of commands whose output is the same on every machine:
+// console matches examples of commands that have the same output on each machine:
 //
 //	$ candor plan … [| tail -n N]
 //	output
@@ -58,11 +59,11 @@ func TestDocsConsoleExamples(t *testing.T) {
 		}
 	}
 	if shown < 3 {
-		t.Errorf("found %d commands: is the expression wrong?", shown)
+		t.Errorf("found %d commands, want at least 3; the regular expression may be wrong", shown)
 	}
 }
 
-// output runs a command line like a shell. It supports the only pipe of the pages, "| tail -n N".
+// output runs a command line like a shell and returns its output. The only supported pipe is "| tail -n N".
 func output(t *testing.T, line string) string {
 	t.Helper()
 	line, tail, piped := strings.Cut(line, " | tail -n ")
@@ -95,7 +96,8 @@ var (
 	notInAnchor = regexp.MustCompile(`[^\p{L}\p{N}_ -]`)
 )
 
-// anchors returns the anchors that GitHub gives the headings of a page. Headings of the same text are not supported.
+// anchors returns the anchors that GitHub generates for the headings of a page. Duplicate headings are not
+// supported.
 func anchors(page string) map[string]bool {
 	all := map[string]bool{}
 	for _, match := range heading.FindAllStringSubmatch(codeBlock.ReplaceAllString(page, ""), -1) {
@@ -105,7 +107,8 @@ func anchors(page string) map[string]bool {
 	return all
 }
 
-// TestDocsLinks checks that every relative link leads to a file and a heading, and that docs/index.md lists every page.
+// TestDocsLinks checks that each relative link has an existing file and heading, and that docs/index.md lists
+// each page.
 func TestDocsLinks(t *testing.T) {
 	const index = "docs/index.md"
 	listed := map[string]bool{index: true}
@@ -155,7 +158,8 @@ var (
 	packageName = regexp.MustCompile("`([^`]*)`")
 )
 
-// TestArchitectureListsPackages checks that the tables of docs/architecture.md list every package folder, and no other folder.
+// TestArchitectureListsPackages checks that the tables of docs/architecture.md list exactly the package
+// directories.
 func TestArchitectureListsPackages(t *testing.T) {
 	t.Chdir("../..")
 	const page = "docs/architecture.md"
@@ -182,7 +186,8 @@ func TestArchitectureListsPackages(t *testing.T) {
 	}
 }
 
-// packageFolders returns the folders with Go files, without test data, scripts and the main package of candor-scheduler.
+// packageFolders returns the directories with Go files, except test data, scripts and the main package of
+// candor-scheduler.
 func packageFolders(t *testing.T) (folders []string) {
 	t.Helper()
 	err := filepath.WalkDir(".", func(path string, d os.DirEntry, err error) error {

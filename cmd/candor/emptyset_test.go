@@ -10,9 +10,9 @@ import (
 	"github.com/candor-project/candor/cpuset"
 )
 
-// TestEmptySetIsAWord: tables and log lines show an empty set of CPUs as a word. A container loses all its CPUs when
-// they go offline.
-func TestEmptySetIsAWord(t *testing.T) {
+// TestEmptyCPUSetText: tables and log lines print an empty CPU set as "none". A CPU set is empty when all its
+// CPUs are offline.
+func TestEmptyCPUSetText(t *testing.T) {
 	var table strings.Builder
 	if err := writeRows(&table, []grantRow{{}}); err != nil || !strings.Contains(table.String(), "  none  ") {
 		t.Errorf("%v\n%s", err, table.String())

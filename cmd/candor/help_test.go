@@ -10,11 +10,11 @@ import (
 	"github.com/spf13/pflag"
 )
 
-// unclear are words that hide a noun or the actor.
+// unclear matches words that hide a noun or the actor.
 var unclear = regexp.MustCompile(`(?i)\b(what|who|whoever|somebody|nobody|told|said|says|wish|wishes|one of them)\b`)
 
-// TestHelpStyle checks the help of all commands: short help is an imperative without a period, flag help is at most 80
-// characters and starts with a lower-case letter or a placeholder, and no text has unclear words.
+// TestHelpStyle checks the help of all commands. Short help starts with an upper-case letter and has no period,
+// flag help has at most 80 characters, and no text has an unclear word.
 func TestHelpStyle(t *testing.T) {
 	root, _ := newRoot()
 	var visit func(*cobra.Command)

@@ -9,7 +9,8 @@ import (
 	"github.com/candor-project/candor/hybrid"
 )
 
-// pods is a snapshot of containers, each an ID and the name in its pod, if it is in one.
+// pods returns a snapshot of containers. Each pair is a container ID and the name of a container of a pod, or
+// "".
 func pods(containers ...[2]string) *host.Snapshot {
 	s := &host.Snapshot{}
 	for _, c := range containers {
@@ -24,7 +25,7 @@ func TestGrantNamed(t *testing.T) {
 	s := pods([2]string{"web", ""}, [2]string{"web-0.app-1", "default/web-0/app"}, [2]string{"web-1.app-2", "default/web-1/app"},
 		[2]string{"web-1.app-3", "default/web-1/app"}, [2]string{"log-4", "logs/web/log"}, [2]string{"app-5", "x/y/web"})
 	for name, want := range map[string]string{
-		"web":               "web", // an ID goes before a name
+		"web":               "web", // an ID has precedence over a name
 		"web-0.app-1":       "web-0.app-1",
 		"default/web-0/app": "web-0.app-1",
 		"web-0/app":         "web-0.app-1",
@@ -54,8 +55,9 @@ func TestGrantNamed(t *testing.T) {
 	}
 }
 
-// TestManyNamed: an error lists only some of many containers with a name, and escapes control characters.
-func TestManyNamed(t *testing.T) {
+// TestGrantNamedManyMatches: if many containers match a name, the error lists five of them and escapes
+// control characters.
+func TestGrantNamedManyMatches(t *testing.T) {
 	var all [][2]string
 	for n := range 9 {
 		all = append(all, [2]string{"a-" + string(rune('0'+n)), "default/pod\x1b[2J" + string(rune('0'+n)) + "/app"})
@@ -66,7 +68,7 @@ func TestManyNamed(t *testing.T) {
 	}
 }
 
-// TestPodRow: ps and inspect show the name of a pod's container. They omit its command, which is equal to the name.
+// TestPodRow: ps and inspect print the name of a container of a pod instead of its command.
 func TestPodRow(t *testing.T) {
 	g := host.Grant{State: host.Running, Engine: host.Engine{Name: "default/web-0/app"}}
 	g.ID, g.Class, g.Command = "web-0.app-1", hybrid.Flexible, g.Engine.Name

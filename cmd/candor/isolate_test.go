@@ -5,7 +5,8 @@ import (
 	"testing"
 )
 
-// TestIsolateBadInput: bad input is refused before a program runs, in one line and with exit code 2.
+// TestIsolateBadInput: bad input is refused before a program runs, with an error of a single line and exit
+// code 2.
 func TestIsolateBadInput(t *testing.T) {
 	for _, test := range []struct {
 		args []string
@@ -39,7 +40,7 @@ func TestIsolateBadInput(t *testing.T) {
 	}
 }
 
-// TestInternalApp: the default applications run.
+// TestInternalApp: a built-in application runs, and an unknown name is refused.
 func TestInternalApp(t *testing.T) {
 	if code, out, errOut := command(t, "", appCommand, "prediction"); code != 0 || strings.TrimSpace(out) == "" {
 		t.Errorf("%d, %q, %s", code, out, errOut)

@@ -20,14 +20,16 @@ import (
 	"github.com/candor-project/candor/topology"
 )
 
-// An exampleMachine is that of docs/reference/json.md: four CPUs, a sensitive program, a flexible container of a pod.
+// exampleMachine is the machine of docs/reference/json.md. It has four CPUs, a sensitive program, and a flexible
+// container of a pod.
 type exampleMachine struct {
 	*host.Snapshot
-	looks  []*host.ContainerState
+	states []*host.ContainerState
 	rows   []grantRow
 	report *inspection
 }
 
+// example returns the machine of docs/reference/json.md, with its rows and its inspection.
 func example(t *testing.T) *exampleMachine {
 	t.Helper()
 	machine, err := topology.Parse("core:4 pu:1")
@@ -61,22 +63,22 @@ func example(t *testing.T) *exampleMachine {
 			g.Engine.Name, g.Main = "default/shop-0/log", host.Process{}
 			g.Command = g.Engine.Name
 		}
-		look := &host.ContainerState{
+		state := &host.ContainerState{
 			Exists: true, Processes: []int{4711 + i}, Shown: g.CPUs,
 			Settings: cgroup.Settings{CPUs: g.CPUs, Mems: cpuset.Of(0), Quota: 150 * time.Millisecond, Period: 100 * time.Millisecond, Weight: 1000},
 			Stat:     cgroup.Stat{Usage: cgroup.Usage{CPU: 12345 * time.Millisecond, Periods: 600, Throttled: 7, ThrottledTime: 210 * time.Millisecond}},
 		}
-		e.Grants, e.looks = append(e.Grants, g), append(e.looks, look)
-		e.rows = append(e.rows, newGrantRow(&g, look, e.Now))
+		e.Grants, e.states = append(e.Grants, g), append(e.states, state)
+		e.rows = append(e.rows, newGrantRow(&g, state, e.Now))
 		if e.report == nil {
-			e.report = newInspection(&g, look, e.Now)
+			e.report = newInspection(&g, state, e.Now)
 			e.report.Strangers = foreignUsesOf(&g, map[int]float64{0: 0.03})
 		}
 	}
 	return e
 }
 
-// figures returns the figures of the example's last second.
+// figures returns the figures of candor top for the last second of the example.
 func (e *exampleMachine) figures() *top.Figures {
 	began := time.Unix(0, 0)
 	before := &top.Reading{At: began, CPUs: map[int]procfs.CPUTime{0: {}, 1: {}, 2: {}, 3: {}}}
@@ -87,7 +89,7 @@ func (e *exampleMachine) figures() *top.Figures {
 		after.CPUs[cpu] = procfs.CPUTime{Programs: busy, Idle: time.Second - busy}
 	}
 	for i := range e.Grants {
-		c := top.Container{Grant: e.Grants[i], ContainerState: *e.looks[i], At: began}
+		c := top.Container{Grant: e.Grants[i], ContainerState: *e.states[i], At: began}
 		before.Containers = append(before.Containers, c)
 		c.At = began.Add(time.Second)
 		c.Stat.CPU += 600 * time.Millisecond
@@ -98,7 +100,7 @@ func (e *exampleMachine) figures() *top.Figures {
 	return top.Between(before, after, "")
 }
 
-// TestJSONShapes: docs/reference/json.md shows the output of the commands. go test -update updates the page.
+// TestJSONShapes: docs/reference/json.md shows the output of the commands. go test -update rewrites the page.
 func TestJSONShapes(t *testing.T) {
 	e := example(t)
 	m := cpumap.FromNode(e.Node)
@@ -131,12 +133,12 @@ func TestJSONShapes(t *testing.T) {
 	for command, want := range shown {
 		block := regexp.MustCompile("(?s)```\n# " + regexp.QuoteMeta(command) + "\n.*?```")
 		if !block.MatchString(now) {
-			t.Errorf("docs/reference/json.md has no block that begins with # %s", command)
+			t.Errorf("docs/reference/json.md has no block that starts with # %s", command)
 		}
 		now = block.ReplaceAllLiteralString(now, "```\n# "+command+"\n"+want+"```")
 	}
 	if now != string(text) && !*update {
-		t.Errorf("docs/reference/json.md is not what candor writes (go test -update writes it anew):\n%s", now)
+		t.Errorf("docs/reference/json.md differs from the output of candor (go test -update rewrites it):\n%s", now)
 	}
 	if now != string(text) && *update {
 		if err := os.WriteFile(page, []byte(now), 0o644); err != nil {
@@ -145,8 +147,8 @@ func TestJSONShapes(t *testing.T) {
 	}
 }
 
-// TestJSONEmpty: empty lists and objects are "[]" or "{}", never null. A container without processes has an empty
-// list.
+// TestJSONEmpty: an empty list or object is written as [] or {}, never as null. Empty optional fields are
+// omitted.
 func TestJSONEmpty(t *testing.T) {
 	g := host.Grant{State: host.Running}
 	g.ID, g.Class = "log", hybrid.Flexible
@@ -161,13 +163,14 @@ func TestJSONEmpty(t *testing.T) {
 	}
 }
 
-// TestState: the state of a container in ps, by its phase, its cgroup and its settings.
+// TestState: the state in ps depends on the phase of the container, its processes, lost CPUs and its topology
+// policy.
 func TestState(t *testing.T) {
 	alive := host.Grant{State: host.Running}
 	alive.TopologyMet = true
 	lost, moved, lax, over, held := alive, alive, alive, alive, alive
 	lost.Lost = cpuset.Of(3)
-	moved.Class, moved.Topology, moved.TopologyMet = hybrid.Flexible, hybrid.SingleNUMA, false // its node has gone
+	moved.Class, moved.Topology, moved.TopologyMet = hybrid.Flexible, hybrid.SingleNUMA, false // its NUMA node is offline
 	lax.Policy, lax.TopologyMet = hybrid.BestEffort, false
 	held.State = host.Held
 	for _, c := range []struct {
@@ -193,7 +196,8 @@ func TestState(t *testing.T) {
 	}
 }
 
-// TestRowRequest: the request in ps and inspect is the guarantee of the container, also if no guarantee is set.
+// TestRowRequest: the field request in ps and inspect is the guarantee of the container, or 0 if a flexible
+// container has none.
 func TestRowRequest(t *testing.T) {
 	for _, c := range []struct {
 		request hybrid.Request

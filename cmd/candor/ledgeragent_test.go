@@ -8,7 +8,8 @@ import (
 	"github.com/candor-project/candor/ledger"
 )
 
-// TestContainerNames: a container that has no name yet is tried again after a second, and not for ever. It has its ID until then.
+// TestContainerNames: a container without a name is looked up again each second, up to nameTries times. Until
+// then, its name is its ID.
 func TestContainerNames(t *testing.T) {
 	var n containerNames
 	now := time.Now()
@@ -43,6 +44,6 @@ func TestContainerNames(t *testing.T) {
 	}
 	n.set(map[string]podname.Name{"old": web, "newer": web}, totals, now)
 	if n.isDue(totals, now.Add(nameRetry)) {
-		t.Error("due although only a container without a name is left, which was tried often")
+		t.Error("due although nameTries lookups of the last unnamed container have failed")
 	}
 }

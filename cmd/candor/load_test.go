@@ -33,8 +33,8 @@ func TestLoadRefuses(t *testing.T) {
 	}
 }
 
-// TestLoadFails: a load that fails does not change an existing histogram. A load that fails in part writes its counts
-// and the reason.
+// TestLoadFails: if no call succeeds, an existing histogram file is not changed. If some calls fail, the
+// histogram and the reason are written.
 func TestLoadFails(t *testing.T) {
 	var calls atomic.Int32
 	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
@@ -56,10 +56,10 @@ func TestLoadFails(t *testing.T) {
 		return code, out, errOut, string(content)
 	}
 	if code, out, errOut, text := run("http://127.0.0.1:1/"); code != 1 || out != "" || !strings.Contains(errOut, "no call was answered") || text != "old" {
-		t.Errorf("without an answer: exit %d, %q, %q; the file has %.20q", code, out, errOut, text)
+		t.Errorf("all calls fail: exit %d, %q, %q; the file has %.20q", code, out, errOut, text)
 	}
 	code, out, errOut, text := run(s.URL)
 	if code != 1 || !strings.Contains(out, `"count": 1,`) || !strings.Contains(errOut, "calls failed, the first: ") || !strings.Contains(errOut, "418") || !strings.Contains(text, "Percentile") {
-		t.Errorf("some are refused: exit %d, %q, %q; the file has %.20q", code, out, errOut, text)
+		t.Errorf("some calls fail: exit %d, %q, %q; the file has %.20q", code, out, errOut, text)
 	}
 }

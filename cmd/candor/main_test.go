@@ -13,7 +13,7 @@ import (
 	"github.com/candor-project/candor/cgroup"
 )
 
-// command runs one command line.
+// command runs a command line of candor with in as standard input.
 func command(t *testing.T, in string, args ...string) (code int, out, errOut string) {
 	t.Helper()
 	t.Setenv("LC_ALL", "C.UTF-8")
@@ -22,7 +22,7 @@ func command(t *testing.T, in string, args ...string) (code int, out, errOut str
 	return code, o.String(), e.String()
 }
 
-// TestBadInput: bad input causes one line on standard error, exit code 2 and no standard output.
+// TestBadInput: bad input gives a single line on standard error, exit code 2 and no standard output.
 func TestBadInput(t *testing.T) {
 	for line, want := range map[string]string{
 		"pln":                       `unknown command "pln": did you mean "plan"?`,
@@ -79,7 +79,7 @@ func TestVersion(t *testing.T) {
 	}
 }
 
-// TestNameFor: a generated container name is a valid name.
+// TestNameFor: nameFor returns a valid cgroup name for any command.
 func TestNameFor(t *testing.T) {
 	for _, command := range []string{"sh", "/bin/sh", "cpu.sh", "tasks", "cgroup.procs", "..", "", "/", "ü", "a b", strings.Repeat("x.", 100)} {
 		if name := nameFor(command); cgroup.CheckName(name) != nil {
@@ -92,7 +92,7 @@ func TestPlan(t *testing.T) {
 	const web = `{"op":"allocate","id":"web","cpu":"1500m"}` + "\n"
 	machine := []string{"plan", "--machine", "core:4 pu:1"}
 
-	// Every form takes standard input, by name and without.
+	// Without a file and with -, plan reads standard input.
 	for _, args := range [][]string{machine, append(machine, "-")} {
 		code, out, errOut := command(t, web, args...)
 		if code != 0 || errOut != "" || !strings.HasPrefix(out, "1. allocate web: CPU 0 to itself, 500m of CPU 1; quota 1500m\n") {
@@ -100,7 +100,7 @@ func TestPlan(t *testing.T) {
 		}
 	}
 
-	// A refusal is a result. A bad line ends the command, and the results before it are written.
+	// A refusal is a result. A bad line ends the command after the results before it were written.
 	code, out, errOut := command(t, web+web+"oops\n"+web, append(machine, "-o", "json")...)
 	lines := strings.Split(out, "\n")
 	if code != 2 || len(lines) != 3 || !strings.Contains(lines[1], `"error":"id-taken"`) ||
@@ -114,7 +114,7 @@ func TestPlan(t *testing.T) {
 		t.Errorf("no explanation: %s", out)
 	}
 
-	// No operations: no results, and an empty machine as picture.
+	// Without operations there are no results, and the SVG shows an empty machine.
 	if code, out, _ := command(t, "", machine...); code != 0 || out != "" {
 		t.Errorf("%d, %s", code, out)
 	}
@@ -123,7 +123,7 @@ func TestPlan(t *testing.T) {
 	}
 }
 
-// TestPlanStreams: a result is written before the next line is there.
+// TestPlanStreams: plan writes a result before it reads the next line.
 func TestPlanStreams(t *testing.T) {
 	in, lines := io.Pipe()
 	results, out := io.Pipe()
@@ -147,8 +147,8 @@ func TestPlanStreams(t *testing.T) {
 	}
 }
 
-// TestFlagsReachThePlan: each option changes the plan.
-func TestFlagsReachThePlan(t *testing.T) {
+// TestPlanFlags: each flag of the node options changes the plan.
+func TestPlanFlags(t *testing.T) {
 	allocate := func(cpu string) string { return `{"op":"allocate","id":"a","cpu":"` + cpu + `"}` }
 	for _, c := range []struct {
 		flags string
@@ -169,19 +169,19 @@ func TestFlagsReachThePlan(t *testing.T) {
 	}
 }
 
-// TestPicture: the picture in the docs is equal to the output of the program.
-func TestPicture(t *testing.T) {
+// TestMapImage: docs/images/map.svg equals the output of candor plan.
+func TestMapImage(t *testing.T) {
 	want, err := os.ReadFile("../../docs/images/map.svg")
 	if err != nil {
 		t.Fatal(err)
 	}
 	_, out, errOut := command(t, "", "plan", "--machine", "pack:2 numa:1 l3:1 core:4 pu:2", "-o", "svg", "../../docs/examples/map.jsonl")
 	if out != string(want) {
-		t.Errorf("docs/images/map.svg is out of date: make docs-images draws it anew (%s)", errOut)
+		t.Errorf("docs/images/map.svg is out of date: make docs-images rewrites it (%s)", errOut)
 	}
 }
 
-// TestHelp: the help of every command has a description and examples, and exits with 0.
+// TestHelp: each command has a short help and examples, and --help exits with 0.
 func TestHelp(t *testing.T) {
 	root, _ := newRoot()
 	var walk func(c *cobra.Command)
@@ -207,7 +207,7 @@ func TestHelp(t *testing.T) {
 	walk(root)
 }
 
-// TestFullDisk: a failed write is an error, also for help.
+// TestFullDisk: a failed write to standard output is an error, also for help.
 func TestFullDisk(t *testing.T) {
 	full, err := os.OpenFile("/dev/full", os.O_WRONLY, 0)
 	if err != nil {
@@ -224,7 +224,7 @@ func TestFullDisk(t *testing.T) {
 	}
 }
 
-// TestCompletion calls the completion as the shell does.
+// TestCompletion runs the hidden command __complete like a shell and checks the first proposals.
 func TestCompletion(t *testing.T) {
 	for line, want := range map[string]string{
 		"plan --algorithm |": "candor\npaper\n",
@@ -247,8 +247,8 @@ func TestCompletion(t *testing.T) {
 	}
 }
 
-// TestWords: the words offered are those that the values know.
-func TestWords(t *testing.T) {
+// TestOfferedValues: each flag accepts the values that completion offers, and refuses an unknown value.
+func TestOfferedValues(t *testing.T) {
 	root, _ := newRoot()
 	plan, _, err := root.Find([]string{"plan"})
 	if err != nil {
@@ -269,7 +269,7 @@ func TestWords(t *testing.T) {
 			}
 		}
 		if err := c.cmd.Flags().Set(c.flag, c.words[0]+"x"); err == nil {
-			t.Errorf("--%s takes any word", c.flag)
+			t.Errorf("--%s accepts an unknown value", c.flag)
 		}
 	}
 }

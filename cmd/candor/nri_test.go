@@ -15,9 +15,9 @@ import (
 	"github.com/candor-project/candor/host"
 )
 
-// TestReloadIsWholeOrNothing: a configuration that this machine cannot satisfy, or that needs a restart, changes
-// neither the machine's options nor the plugin's.
-func TestReloadIsWholeOrNothing(t *testing.T) {
+// TestReloadIsAtomic: a configuration that the machine cannot satisfy, or that needs a restart, is refused.
+// The host options and the plugin's options do not change.
+func TestReloadIsAtomic(t *testing.T) {
 	if os.Geteuid() != 0 {
 		t.Skip("reads this machine's groups as the plugin does: needs root")
 	}
@@ -62,24 +62,24 @@ func TestReloadIsWholeOrNothing(t *testing.T) {
 		}
 	}
 	if err := reload("metrics: 9464\n"); err == nil || !strings.Contains(err.Error(), "restart it") {
-		t.Errorf("metrics elsewhere: %v", err)
+		t.Errorf("changed metrics address: %v", err)
 	}
 	if err := reload("metricsWebConfig: /etc/candor/web-config.yml\n"); err == nil || !strings.Contains(err.Error(), "restart it for another") {
-		t.Errorf("another web configuration: %v", err)
+		t.Errorf("changed web configuration: %v", err)
 	}
 	if err := reload("recordHistogram: 100ms\n"); err == nil || !strings.Contains(err.Error(), "recordHistogram 100ms: the plugin counts none: restart it") {
-		t.Errorf("other windows: %v", err)
+		t.Errorf("changed histogram: %v", err)
 	}
 	f.stateDir, f.options.StateDir = "", ""
 	if err := reload("stateDir: /run/other\nnode: {minShared: 200m}\n"); err == nil || !strings.Contains(err.Error(), "restart it") {
-		t.Errorf("another state: %v", err)
+		t.Errorf("changed state directory: %v", err)
 	}
 	if has, err := os.ReadFile(f.options.Config); err != nil || string(has) != string(had) {
-		t.Errorf("the options were %s and are %s, %v", had, has, err)
+		t.Errorf("the host options changed from %s to %s, %v", had, has, err)
 	}
 }
 
-// TestBadMetricsAddress: an invalid metrics address ends the plugin before its start.
+// TestBadMetricsAddress: an invalid metrics address is refused before the plugin starts.
 func TestBadMetricsAddress(t *testing.T) {
 	for _, address := range []string{"everywhere", "localhost:9464", "1.2.3.4", "65536"} {
 		code, _, errOut := command(t, "", "nri", "--metrics", address)
@@ -89,7 +89,8 @@ func TestBadMetricsAddress(t *testing.T) {
 	}
 }
 
-// TestNRIBadInput: bad input ends the plugin before it changes anything, in one line and with exit code 2.
+// TestNRIBadInput: bad input is refused before the plugin changes anything, with an error of a single line
+// and exit code 2.
 func TestNRIBadInput(t *testing.T) {
 	dir := t.TempDir()
 	file := filepath.Join(dir, "file")
@@ -124,14 +125,14 @@ func TestNRIBadInput(t *testing.T) {
 		}
 	}
 	if exitCode(nriError(nri.ErrOtherManager), true) != exitBadInput {
-		t.Error("another manager is no bad input")
+		t.Error("ErrOtherManager does not exit with the code of bad input")
 	}
 	if left, _ := os.ReadDir(dir); len(left) != 1 {
-		t.Errorf("left: %v", left)
+		t.Errorf("bad input left files: %v", left)
 	}
 }
 
-// TestNRIMetricsTaken: an address in use ends the plugin before it changes anything.
+// TestNRIMetricsTaken: a metrics address in use is refused before the plugin changes anything.
 func TestNRIMetricsTaken(t *testing.T) {
 	taken, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -149,6 +150,6 @@ func TestNRIMetricsTaken(t *testing.T) {
 		t.Errorf("code %d: %s", code, errOut)
 	}
 	if _, err := os.Stat(options); err == nil {
-		t.Error("the machine's options are written")
+		t.Error("the host options were written")
 	}
 }

@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// placeFiles writes the two files of candor place.
+// placeFiles writes the input files of candor place and returns their paths.
 func placeFiles(t *testing.T, apps, nodes string) (appFile, nodeFile string) {
 	t.Helper()
 	dir := t.TempDir()

@@ -11,8 +11,8 @@ import (
 	"github.com/candor-project/candor/cpuset"
 )
 
-// TestPictureUpToABadLine: a bad line is named, and the picture shows the operations before it.
-func TestPictureUpToABadLine(t *testing.T) {
+// TestPlanSVGUntilBadLine: a bad line is an error with its number. The SVG shows the operations before it.
+func TestPlanSVGUntilBadLine(t *testing.T) {
 	const web = `{"op":"allocate","id":"web","cpu":"1500m"}` + "\n"
 	_, want, _ := command(t, web, "plan", "--machine", "core:4", "-o", "svg")
 	code, out, errOut := command(t, web+"nonsense\n", "plan", "--machine", "core:4", "-o", "svg")
@@ -21,15 +21,15 @@ func TestPictureUpToABadLine(t *testing.T) {
 	}
 }
 
-// TestReservedCPUIsThere: a reserved CPU that the machine does not have is an error.
-func TestReservedCPUIsThere(t *testing.T) {
+// TestReservedCPUMissing: --reserved with a CPU that the machine does not have is an error.
+func TestReservedCPUMissing(t *testing.T) {
 	code, out, errOut := command(t, "", "plan", "--machine", "core:4", "--reserved", "0,900")
 	if want := "candor: --reserved 0,900: the machine does not have CPU 900; use CPUs of 0-3\n"; code != 2 || out != "" || errOut != want {
 		t.Errorf("code %d, %q, %q; want %q", code, out, errOut, want)
 	}
 }
 
-// TestExplainRefusal: the JSON of a refusal has its explanation.
+// TestExplainRefusal: with --explain, the JSON of a refusal has an explanation.
 func TestExplainRefusal(t *testing.T) {
 	code, out, _ := command(t, `{"op":"allocate","id":"web","cpu":"5"}`, "plan", "--machine", "core:4", "-o", "json", "--explain")
 	if want := `"explain":[{"kind":"no-time","cpus":"","text":"needs 5 CPUs, 4 of 4 CPUs are left`; code != 0 || !strings.Contains(out, want) {
@@ -37,13 +37,14 @@ func TestExplainRefusal(t *testing.T) {
 	}
 }
 
-// TestPlanWithinParentGroup: a plan for this machine has the same CPUs as candor run below the same parent group.
+// TestPlanWithinParentGroup: a plan for this machine uses only the CPUs of the parent group, from the flag or
+// the environment. A plan for another machine ignores the parent group.
 func TestPlanWithinParentGroup(t *testing.T) {
 	if os.Geteuid() != 0 {
 		t.Skip("makes cgroups: needs root")
 	}
-	above := fmt.Sprintf("/candor-plan-test-%d", os.Getpid())
-	tree, err := cgroup.Open(cgroup.Options{Parent: above, Driver: cgroup.Cgroupfs})
+	base := fmt.Sprintf("/candor-plan-test-%d", os.Getpid())
+	tree, err := cgroup.Open(cgroup.Options{Parent: base, Driver: cgroup.Cgroupfs})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -67,7 +68,7 @@ func TestPlanWithinParentGroup(t *testing.T) {
 		return command(t, `{"op":"allocate","id":"web","cpu":"1"}`, append([]string{"plan", "-o", "json"}, args...)...)
 	}
 	want := fmt.Sprintf(`"grant":{"cpus":"%d",`, all.Last())
-	parent := above + "/m.slice/candor"
+	parent := base + "/m.slice/candor"
 	if code, out, errOut := plan("--cgroup-parent", parent); code != 0 || !strings.Contains(out, want) {
 		t.Errorf("by the flag: code %d, %s%s; want %s", code, out, errOut, want)
 	}
@@ -84,7 +85,8 @@ func TestPlanWithinParentGroup(t *testing.T) {
 	}
 }
 
-// TestPlanWithAllCPUsIsolated: if all CPUs of a machine are isolated, the error names this reason.
+// TestPlanWithAllCPUsIsolated: if isolcpus isolates all CPUs of a machine, the error reports this and the
+// remedy.
 func TestPlanWithAllCPUsIsolated(t *testing.T) {
 	_, machine, _ := command(t, "", "topology", "--machine", "core:2", "-o", "json")
 	file := filepath.Join(t.TempDir(), "machine.json")

@@ -18,7 +18,7 @@ import (
 
 type object = map[string]any
 
-// reportOf is the NodeCPU of a node of 4 CPUs with sensitive containers of those limits.
+// reportOf returns the NodeCPU of a node with 4 CPUs and sensitive containers with the given limits.
 func reportOf(t *testing.T, name string, limits ...hybrid.Milli) v1alpha1.NodeCPU {
 	t.Helper()
 	machine, err := topology.Parse("core:4")
@@ -40,12 +40,14 @@ func reportOf(t *testing.T, name string, limits ...hybrid.Milli) v1alpha1.NodeCP
 	return report
 }
 
+// listedNode returns a node as the API server lists it.
 func listedNode(name string, spec object) object {
 	return object{"metadata": object{"name": name, "labels": object{"host": name}}, "spec": spec,
 		"status": object{"allocatable": object{"cpu": "4", "memory": "8Gi", "pods": "10"}}}
 }
 
-// testCluster has a node with two free CPUs, one with fractions only, a tainted one and one without Candor.
+// testCluster returns the API objects of four nodes: one has 2.5 free CPUs, two has free fractions only, three is
+// tainted, and four runs without Candor.
 func testCluster(t *testing.T) map[string]any {
 	t.Helper()
 	running := object{"metadata": object{"name": "web", "namespace": "shop", "uid": "one-0"}, "spec": object{"nodeName": "one",
@@ -67,7 +69,7 @@ func testCluster(t *testing.T) map[string]any {
 	}
 }
 
-// inCluster runs a command line against a cluster.
+// inCluster runs a command line with a kubeconfig for an API server that has the objects.
 func inCluster(t *testing.T, objects map[string]any, in string, args ...string) (code int, out, errOut string) {
 	t.Helper()
 	s := apitest.Objects(t, objects)
@@ -119,7 +121,8 @@ Not evaluated here, and can change the result (2):
 	}
 }
 
-// TestPlanClusterBadInput: bad input and a missing pod are refused in one line, with exit code 2.
+// TestPlanClusterBadInput: bad input exits with code 2 and a missing object with code 1, both with an error
+// of a single line.
 func TestPlanClusterBadInput(t *testing.T) {
 	objects := testCluster(t)
 	without := maps.Clone(objects)
@@ -166,7 +169,7 @@ func TestPlanClusterBadInput(t *testing.T) {
 	for _, flag := range []string{"--pod", "-f"} {
 		code, out, errOut := inCluster(t, objects, "", "plan", "--cluster", flag, "")
 		if code != 2 || out != "" || !strings.Contains(errOut, "--cluster: must have one of") {
-			t.Errorf("%s of nothing: code %d, %q, %q", flag, code, out, errOut)
+			t.Errorf("%s with an empty value: code %d, %q, %q", flag, code, out, errOut)
 		}
 	}
 	for in, want := range map[string]string{

@@ -13,7 +13,7 @@ import (
 	"github.com/candor-project/candor/cgroup"
 )
 
-// TestRecordBadInput: one line, exit code 2, and no file.
+// TestRecordBadInput: bad input gives an error of a single line and exit code 2, and no file is created.
 func TestRecordBadInput(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "usage")
 	for flags, want := range map[string]string{
@@ -34,7 +34,7 @@ func TestRecordBadInput(t *testing.T) {
 			t.Errorf("candor record %s: code %d, %q, %q; want %q", flags, code, out, errOut, want)
 		}
 		if _, err := os.Stat(file); err == nil {
-			t.Errorf("candor record %s: made the file", flags)
+			t.Errorf("candor record %s: created the file", flags)
 		}
 	}
 	if code, _, errOut := command(t, "", "record", "--all"); code != 2 || errOut != "candor: no file to write: add -o FILE\n" {
@@ -42,8 +42,9 @@ func TestRecordBadInput(t *testing.T) {
 	}
 }
 
-// aRecording is a recording of two groups: one that is busy for 20 of each 100 ms and felt its limit, and one that does little.
-func aRecording(t *testing.T, whole bool) string {
+// sampleRecording writes a recording of 10 s and returns its file. The group web uses 20 of each 100 ms and
+// is throttled, db uses 1 ms. If whole is false, the recording has no end.
+func sampleRecording(t *testing.T, whole bool) string {
 	t.Helper()
 	var text bytes.Buffer
 	const ms = time.Millisecond
@@ -97,15 +98,15 @@ web: limit 0.20 CPUs, 20ms of each 100ms
 web: throttled in 100 of 100 periods (100.0 %): this shows its use, not its demand. It used 0.20 CPUs; with the CPUs on which it waited, at least 0.50. Record it without a limit to see all
 `
 
-// TestUsage: the table has all timescales, and the demand that the limit hid.
+// TestUsage: the table has each window length, and the demand that the limit has hidden.
 func TestUsage(t *testing.T) {
-	file := aRecording(t, true)
+	file := sampleRecording(t, true)
 	code, out, errOut := command(t, "", "usage", "--top", "1", file)
 	if code != 0 || errOut != "" || out != wantUsage {
 		t.Errorf("%d, %s\n%s", code, errOut, out)
 	}
-	if _, out, _ := command(t, "", "usage", aRecording(t, false)); !strings.Contains(out, "it has no end: its recorder still runs or was killed") || !strings.Contains(out, "\ndb  ") {
-		t.Errorf("of a recording that goes on:\n%s", out)
+	if _, out, _ := command(t, "", "usage", sampleRecording(t, false)); !strings.Contains(out, "it has no end: its recorder still runs or was killed") || !strings.Contains(out, "\ndb  ") {
+		t.Errorf("a recording without an end:\n%s", out)
 	}
 	var data struct {
 		Groups []struct {
@@ -120,7 +121,7 @@ func TestUsage(t *testing.T) {
 		t.Errorf("%v, %s", err, out)
 	}
 	if _, out, _ := command(t, "", "usage", file, "--group", "web", "--from", "2s", "--to", "4s"); !strings.HasPrefix(out, "2s to 4s of 10s from ") || !strings.Contains(out, "\nweb: throttled in 20 of 20 periods ") {
-		t.Errorf("a part:\n%s", out)
+		t.Errorf("--from and --to:\n%s", out)
 	}
 	for form, start := range map[string]string{"svg": "<?xml", "png": "\x89PNG"} {
 		if code, out, errOut := command(t, "", "usage", file, "-o", form); code != 0 || !strings.HasPrefix(out, start) {

@@ -31,11 +31,12 @@ import (
 	"github.com/candor-project/candor/view"
 )
 
-// recorded is the folder with the records of the interfaces that users and scripts depend on. A test fails when an interface
-// differs from its record. go test -update adds new fields and flags to the record. It removes none.
+// recorded is the directory with the records of the interfaces that users and scripts depend on. A test fails if
+// an interface differs from its record. go test -update adds new fields and flags to a record, and removes none.
 const recorded = "testdata/recorded"
 
-// TestRecordedFlags compares commands and flags, with their types and defaults, with the record. The record leaves out help texts.
+// TestRecordedFlags compares the commands and flags, with their types and defaults, with the record. The
+// record has no help texts.
 func TestRecordedFlags(t *testing.T) {
 	for _, variable := range []string{"XDG_RUNTIME_DIR", "CANDOR_STATE_DIR", "CANDOR_CONFIG", "CANDOR_CGROUP_PARENT", "CANDOR_CGROUP_DRIVER"} {
 		t.Setenv(variable, "") // defaults contain them
@@ -45,7 +46,7 @@ func TestRecordedFlags(t *testing.T) {
 	var walk func(*cobra.Command)
 	walk = func(c *cobra.Command) {
 		if c.Name() == "completion" || c.Name() == "help" {
-			return // both are cobra's
+			return // cobra defines both
 		}
 		lines = append(lines, strings.Join(append([]string{c.CommandPath()}, c.Aliases...), " "))
 		c.LocalFlags().VisitAll(func(f *pflag.Flag) {
@@ -67,7 +68,7 @@ func TestRecordedFlags(t *testing.T) {
 	golden.CheckLines(t, filepath.Join(recorded, "flags.txt"), strings.Join(lines, "\n")+"\n")
 }
 
-// TestRecordedJSON compares the fields that commands write as JSON, and their types, with the record.
+// TestRecordedJSON compares the names and types of the fields in the JSON of each command with the record.
 func TestRecordedJSON(t *testing.T) {
 	check := func(name, documents string, mapPaths ...string) {
 		t.Helper()
@@ -97,14 +98,14 @@ func TestRecordedJSON(t *testing.T) {
 	check("map-cluster", out, "map.containers[].fractions")
 }
 
-// A recordedWriter writes the JSON of a command whose output depends on the machine.
+// recordedWriter writes the JSON of a command whose output depends on the machine.
 type recordedWriter struct {
 	name     string
 	write    func(*bytes.Buffer) error
 	mapPaths []string
 }
 
-// recordedWriters have every optional field.
+// recordedWriters returns the writers, with values in which each optional field is set.
 func recordedWriters(t *testing.T) []recordedWriter {
 	e := example(t)
 	m := cpumap.FromNode(e.Node)
@@ -141,7 +142,7 @@ func recordedWriters(t *testing.T) []recordedWriter {
 	}
 }
 
-// A recordedRun is a command line whose output has the same fields on each machine.
+// recordedRun is a command line whose output has the same fields on each machine.
 type recordedRun struct {
 	name     string
 	in       string
@@ -149,6 +150,7 @@ type recordedRun struct {
 	mapPaths []string
 }
 
+// recordedRuns returns the command lines, with their input files.
 func recordedRuns(t *testing.T) []recordedRun {
 	write := func(name, text string) string {
 		file := filepath.Join(t.TempDir(), name)
@@ -170,10 +172,10 @@ func recordedRuns(t *testing.T) []recordedRun {
 	apps, nodes := placeFiles(t, "name,cpu,memory\na,1.5,10\nb,500m,10\n", "name,cpu,memory\nn,1,20\nm,2,20\n")
 	gain := write("gain.csv", "workload,alone,shared,weight\nstream,1.7,1.1,1\n")
 	recordingOn := func(model string) string {
-		return recordingOf(t, record.Header{Interval: 10 * time.Millisecond, CPUs: 2, Model: model}, "/pod")
+		return phasedRecording(t, record.Header{Interval: 10 * time.Millisecond, CPUs: 2, Model: model}, "/pod")
 	}
 	usage := recordingOn("Model X")
-	limited := aRecording(t, true)
+	limited := sampleRecording(t, true)
 	report := func(name string) string { return filepath.Join(recorded, name+".json") }
 	return []recordedRun{
 		{"plan-run", operations, []string{"plan", "--machine", "core:4 pu:1", "--explain", "-o", "json"}, []string{"grant.fractions", "changes[].fractions"}},
@@ -192,7 +194,8 @@ func recordedRuns(t *testing.T) []recordedRun {
 	}
 }
 
-// TestRecordedReports reads reports that candor compare and candor isolate have written, and writes the same files.
+// TestRecordedReports reads reports that candor compare and candor isolate have written. candor report must
+// write the same bytes.
 func TestRecordedReports(t *testing.T) {
 	for _, name := range []string{"compare", "compare-image", "isolate"} {
 		file := filepath.Join(recorded, name+".json")
@@ -207,7 +210,8 @@ func TestRecordedReports(t *testing.T) {
 	}
 }
 
-// TestRecordedUsage shows a recording that candor record has written.
+// TestRecordedUsage reads a recording that candor record has written, and compares the figures with the
+// record.
 func TestRecordedUsage(t *testing.T) {
 	code, out, errOut := command(t, "", "usage", filepath.Join(recorded, "web.usage"), "-o", "json")
 	if code != 0 {
@@ -216,7 +220,7 @@ func TestRecordedUsage(t *testing.T) {
 	golden.CheckLines(t, filepath.Join(recorded, "web.usage.json"), out)
 }
 
-// full returns a value without an empty field: numbers are 1, lists and maps have one element.
+// full returns a value with all fields set: numbers are 1, and lists and maps have a single element.
 func full[T any]() (v T) {
 	fill(reflect.ValueOf(&v).Elem())
 	return v
@@ -264,7 +268,8 @@ func fill(v reflect.Value) {
 	}
 }
 
-// TestRecordedRuntimeNames checks the names of the OCI runtime in configurations of engines.
+// TestRecordedRuntimeNames: configurations of engines contain the names of the OCI runtimes, so each name
+// keeps its class.
 func TestRecordedRuntimeNames(t *testing.T) {
 	for name, want := range map[string]hybrid.Class{"candor-runc": hybrid.Sensitive, "/usr/bin/candor-flexible-runc": hybrid.Flexible} {
 		if class, ok := runtimeClass(name); !ok || class != want {
@@ -272,11 +277,11 @@ func TestRecordedRuntimeNames(t *testing.T) {
 		}
 	}
 	if _, ok := runtimeClass("/usr/bin/candor"); ok {
-		t.Error("candor itself is no runtime")
+		t.Error("candor is accepted as a runtime name")
 	}
 }
 
-// TestRecordedEnvironment sets the variables of the environment that stand for flags.
+// TestRecordedEnvironment: environment variables set the defaults of flags.
 func TestRecordedEnvironment(t *testing.T) {
 	for variable, value := range map[string]string{
 		"CANDOR_STATE_DIR": "/run/lab", "CANDOR_CONFIG": "/run/lab/host.json", "CANDOR_CGROUP_PARENT": "/lab", "CANDOR_CGROUP_DRIVER": "systemd",

@@ -13,7 +13,7 @@ import (
 	"github.com/candor-project/candor/simulate"
 )
 
-// smallCell is a trace that replays in a moment.
+// smallCell is a synthetic trace that replays quickly.
 const smallCell = "synthetic:machines=5,days=0.02"
 
 func TestSimulateJSON(t *testing.T) {
@@ -144,7 +144,7 @@ func TestProgressLine(t *testing.T) {
 	if line := pointsStage(p, 0, 2).line(time.Second); line != "0 of 2 points, 0 events, 0 a second" {
 		t.Errorf("at the start: %q", line)
 	}
-	p = halfway(t)
+	p = halfwayProgress(t)
 	want := "[############------------] 1 of 2 points, 11 events, 5 a second, 2s left"
 	for _, known := range []int64{0, 11} {
 		if line := pointsStage(p, known, 2).line(2200 * time.Millisecond); line != want {
@@ -153,8 +153,8 @@ func TestProgressLine(t *testing.T) {
 	}
 }
 
-// halfway is the progress after one point of eleven events.
-func halfway(t *testing.T) *simulate.Progress {
+// halfwayProgress returns the progress of a sweep after its first point, which has eleven events.
+func halfwayProgress(t *testing.T) *simulate.Progress {
 	t.Helper()
 	file := filepath.Join(t.TempDir(), "t.csv")
 	text := "time,event,machine,cpu,memory,job\n0,machine-add,m,4,1Gi,\n" + strings.Repeat("1,submit,,1,1Mi,a\n1,end,,,,a\n", 5)

@@ -10,7 +10,7 @@ import (
 	"testing"
 )
 
-// runTopology runs a command line and returns its output.
+// runTopology runs candor topology and returns its exit code and output.
 func runTopology(args ...string) (code int, out, errOut string) {
 	var o, e bytes.Buffer
 	code = run(append([]string{"topology"}, args...), strings.NewReader(""), &o, &e)
@@ -37,7 +37,7 @@ func TestTopologyCommand(t *testing.T) {
 	if code, _, errOut := runTopology(); code != 0 {
 		t.Errorf("this machine: exit code %d, %s", code, errOut)
 	}
-	// A directory with a copy of another machine's files.
+	// The machine can be a directory with sysfs files of another machine.
 	root := t.TempDir()
 	cpus := filepath.Join(root, "sys/devices/system/cpu")
 	if err := os.MkdirAll(cpus, 0o755); err != nil {
@@ -94,7 +94,7 @@ func TestTopologyBadInput(t *testing.T) {
 	}
 }
 
-// TestTopologyDocs: the output of each example with --machine is equal to the page docs/topology.md.
+// TestTopologyDocs: each example with --machine in docs/topology.md equals the output of the command.
 func TestTopologyDocs(t *testing.T) {
 	page, err := os.ReadFile("../../docs/topology.md")
 	if err != nil {

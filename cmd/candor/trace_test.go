@@ -15,7 +15,8 @@ import (
 
 const googleFixture = "google2011:../../trace/testdata/google"
 
-// TestTraceBadInput: bad input causes one line with the accepted values, exit code 2 and no output.
+// TestTraceBadInput: bad input gives an error of a single line with the accepted values, exit code 2 and no
+// file.
 func TestTraceBadInput(t *testing.T) {
 	broken := filepath.Join(t.TempDir(), "broken.csv")
 	if err := os.WriteFile(broken, []byte("time,event,machine,job,cpu\n0,machine-add,m,,0\n"), 0o644); err != nil {
@@ -46,16 +47,16 @@ func TestTraceBadInput(t *testing.T) {
 		}
 	}
 	if _, err := os.Stat(file); err == nil {
-		t.Error("a file was left")
+		t.Error("bad input left a file")
 	}
 	if code, out, errOut := command(t, "", "trace", "info", "--lenient", "csv:"+broken); code != 0 || !strings.Contains(out, "skipped of csv:\n        1  cpu, the first at "+broken+":2\n") {
 		t.Errorf("lenient: %d, %s%s", code, out, errOut)
 	}
 }
 
-// TestTraceForms: import, then every form of info; JSON has the documented
-// names.
-func TestTraceForms(t *testing.T) {
+// TestTraceFormats imports a trace and prints its summary in each format. The summary of the import equals
+// the summary of the source.
+func TestTraceFormats(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "g.ctrace")
 	code, out, errOut := command(t, "", "trace", "import", googleFixture, "-o", file)
 	if code != 0 || !strings.HasPrefix(out, file+": 14 events, 5 containers, 3 machines, 0.26 hours; ") || !strings.Contains(out, "left out: 1 requests that change") {
@@ -79,7 +80,7 @@ func TestTraceForms(t *testing.T) {
 	}
 }
 
-// TestTraceCompletion: the shell completes kinds, and leaves paths to itself.
+// TestTraceCompletion: candor completes the kinds of traces. After a kind, the shell completes the path.
 func TestTraceCompletion(t *testing.T) {
 	if _, out, _ := command(t, "", "__complete", "trace", "info", ""); !strings.Contains(out, "google2011:\n") || !strings.Contains(out, "synthetic\n") {
 		t.Error(out)
@@ -91,8 +92,8 @@ func TestTraceCompletion(t *testing.T) {
 
 var traceConsole = regexp.MustCompile("(?s)```console\n\\$ candor (trace [^\n]*)\n(.*?)```")
 
-// TestTraceDocs runs the commands in the pages about traces. It skips commands
-// that read real traces if ../shared/traces does not exist.
+// TestTraceDocs compares the commands in the trace pages with their output. It skips commands that read real
+// traces if ../shared/traces does not exist.
 func TestTraceDocs(t *testing.T) {
 	t.Chdir("../..")
 	count := 0
@@ -100,12 +101,11 @@ func TestTraceDocs(t *testing.T) {
 		count += testTracePage(t, page)
 	}
 	if count < 3 {
-		t.Errorf("found %d commands: is the expression wrong?", count)
+		t.Errorf("found %d commands, want at least 3; the regular expression may be wrong", count)
 	}
 }
 
-// testTracePage compares the commands of a page with their output and returns
-// the number of commands.
+// testTracePage compares the commands of a page with their output, and returns the number of commands.
 func testTracePage(t *testing.T, page string) (count int) {
 	t.Helper()
 	text, err := os.ReadFile(page)
@@ -133,8 +133,8 @@ func testTracePage(t *testing.T, page string) (count int) {
 	return count
 }
 
-// TestTraceProgress: the progress always has events and rate. If the header has the number of events or the length of
-// the trace, the progress has a bar and the remaining time.
+// TestTraceProgress: the line has the number of events and the rate. If the header has the number of events
+// or the time span, it also has a bar and the remaining time.
 func TestTraceProgress(t *testing.T) {
 	events := make([]trace.Event, 2*stride)
 	for i := range events {
@@ -166,8 +166,9 @@ func TestTraceProgress(t *testing.T) {
 	}
 }
 
-// TestNoProgress: a file gets no line, and the events are all there.
-func TestNoProgress(t *testing.T) {
+// TestNoProgressInFile: no progress is written if standard error is a file. The reader still returns all
+// events.
+func TestNoProgressInFile(t *testing.T) {
 	r, err := trace.Open(googleFixture, trace.Options{})
 	if err != nil {
 		t.Fatal(err)

@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// A stuckLog blocks at a line with a prefix, as a log does whose reader has stopped.
+// stuckLog is a log handler that blocks at the first line with a prefix, like a log whose reader has stopped.
 type stuckLog struct {
 	slog.Handler
 	begin     string
@@ -23,8 +23,8 @@ func (l *stuckLog) Handle(_ context.Context, r slog.Record) error {
 	return nil
 }
 
-// TestSynchronizeDoesNotWaitForChecks: the checks of the kubelet and of containerd's configuration do not delay
-// the reply to Synchronize.
+// TestSynchronizeDoesNotWaitForChecks blocks the log line of a check. Synchronize must reply before the
+// checks of the kubelet and of containerd's configuration end.
 func TestSynchronizeDoesNotWaitForChecks(t *testing.T) {
 	l := newLab(t)
 	log := &stuckLog{slog.NewTextHandler(new(strings.Builder), nil), "new containers without a connected plugin", make(chan struct{}), make(chan struct{})}
@@ -39,7 +39,7 @@ func TestSynchronizeDoesNotWaitForChecks(t *testing.T) {
 			t.Error(err)
 		}
 	case <-time.After(time.Minute):
-		t.Error("the runtime waits for what is said of required_plugins")
+		t.Error("Synchronize waits for the check of required_plugins")
 	}
 	close(log.freed)
 }

@@ -13,7 +13,8 @@ import (
 	"github.com/candor-project/candor/spec"
 )
 
-func ask(annotations map[string]string, cpu CPU) (*Pod, *Container) {
+// podAndContainer returns a pod with annotations and its container with CPU settings.
+func podAndContainer(annotations map[string]string, cpu CPU) (*Pod, *Container) {
 	p := &Pod{UID: "u1", Namespace: "default", Name: "web-0", Annotations: annotations}
 	return p, &Container{Name: "app", Cgroup: "/kubepods/podu1/abc", CPU: cpu}
 }
@@ -31,13 +32,13 @@ func TestAllocation(t *testing.T) {
 		{"rounded shares", sensitive, CPU{30000, 100000, 307}, hybrid.Request{Limit: 300}, ""},
 		{"burstable", sensitive, CPU{150000, 100000, 1024}, hybrid.Request{Class: hybrid.Flexible, Limit: 1500, Guarantee: 1000}, "its CPU request of 1 is not its limit, 1500m"},
 		{"no limit", sensitive, CPU{0, 100000, 1024}, hybrid.Request{Class: hybrid.Flexible, Guarantee: 1000}, "it has no CPU limit"},
-		{"says nothing", nil, CPU{50000, 100000, 512}, hybrid.Request{Class: hybrid.Flexible, Limit: 500, Guarantee: 500}, ""},
+		{"no annotations", nil, CPU{50000, 100000, 512}, hybrid.Request{Class: hybrid.Flexible, Limit: 500, Guarantee: 500}, ""},
 		{"best effort", nil, CPU{0, 0, 2}, hybrid.Request{Class: hybrid.Flexible, Guarantee: hybrid.NoGuarantee}, ""},
-		{"one container", map[string]string{"class.candor.dev/app": "sensitive", "candor.dev/class": "flexible", "candor.dev/movable": "false",
+		{"container annotation", map[string]string{"class.candor.dev/app": "sensitive", "candor.dev/class": "flexible", "candor.dev/movable": "false",
 			"candor.dev/policy": "best-effort", "candor.dev/topology": "single-l3"}, CPU{200000, 100000, 2048},
 			hybrid.Request{Limit: 2000, Immovable: true, Policy: hybrid.BestEffort, Topology: hybrid.SingleL3}, ""},
 	} {
-		p, ctr := ask(test.annotations, test.cpu)
+		p, ctr := podAndContainer(test.annotations, test.cpu)
 		a, why, preserved, err := allocation(DefaultConfig(), p, ctr)
 		test.want.ID = a.ID
 		if err != nil || preserved || a.Request != test.want || why != test.why {
@@ -49,12 +50,12 @@ func TestAllocation(t *testing.T) {
 	}
 }
 
-func TestAllocationByPlace(t *testing.T) {
+func TestAllocationByNamespace(t *testing.T) {
 	c, err := LoadConfig(write(t, "version: 1\ndefaults: {period: 20ms}\nnamespaces: {default: {class: sensitive}, kube-system: {preserve: \"true\"}}\n"))
 	if err != nil {
 		t.Fatal(err)
 	}
-	p, ctr := ask(nil, CPU{100000, 100000, 1024})
+	p, ctr := podAndContainer(nil, CPU{100000, 100000, 1024})
 	if a, _, _, err := allocation(c, p, ctr); err != nil || a.Class != hybrid.Sensitive || a.Period != 20*time.Millisecond {
 		t.Errorf("%+v, %v", a, err)
 	}
@@ -64,11 +65,11 @@ func TestAllocationByPlace(t *testing.T) {
 	}
 }
 
-// TestBurstOfPod: a burst annotation for the whole pod can exceed the quota of a small container, whose burst is its
-// quota then.
+// TestBurstOfPod: a burst annotation applies to all containers of a pod. The burst of a small container is
+// cut to its quota.
 func TestBurstOfPod(t *testing.T) {
 	for quota, want := range map[int64]time.Duration{50000: 20 * time.Millisecond, 10000: 10 * time.Millisecond, 0: 0} {
-		p, ctr := ask(map[string]string{"candor.dev/burst": "20ms"}, CPU{quota, 100000, 102})
+		p, ctr := podAndContainer(map[string]string{"candor.dev/burst": "20ms"}, CPU{quota, 100000, 102})
 		if a, _, _, err := allocation(DefaultConfig(), p, ctr); err != nil || a.Burst != (spec.Burst{Time: want}) {
 			t.Errorf("quota %dus: burst %v, %v, want %v", quota, a.Burst, err, want)
 		}
@@ -76,23 +77,23 @@ func TestBurstOfPod(t *testing.T) {
 }
 
 func TestBadAllocations(t *testing.T) {
-	p, ctr := ask(map[string]string{"candor.dev/view": "half"}, CPU{})
+	p, ctr := podAndContainer(map[string]string{"candor.dev/view": "half"}, CPU{})
 	if _, _, _, err := allocation(DefaultConfig(), p, ctr); err == nil || !strings.Contains(err.Error(), "annotation candor.dev/view") {
 		t.Error(err)
 	}
-	p, ctr = ask(nil, CPU{500, 100000, 2})
+	p, ctr = podAndContainer(nil, CPU{500, 100000, 2})
 	if _, _, _, err := allocation(DefaultConfig(), p, ctr); err == nil || !strings.Contains(err.Error(), "limit 5m") {
 		t.Error(err)
 	}
-	p, ctr = ask(nil, CPU{})
+	p, ctr = podAndContainer(nil, CPU{})
 	ctr.Cgroup = "nowhere"
 	if _, _, _, err := allocation(DefaultConfig(), p, ctr); err == nil {
-		t.Error("a group without a place was taken")
+		t.Error("a cgroup without a path was accepted")
 	}
 }
 
-// TestSharesAndQuotaRoundTrip: the shares and the quota that Kubernetes computes from an amount convert back to the
-// amount.
+// TestSharesAndQuotaRoundTrip: the shares and the quota that Kubernetes computes from an amount convert back
+// to this amount.
 func TestSharesAndQuotaRoundTrip(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		m := hybrid.Milli(rapid.Int64Range(10, 255000).Draw(t, "milli"))
@@ -105,12 +106,12 @@ func TestSharesAndQuotaRoundTrip(t *testing.T) {
 		}
 		var again CPU
 		if again.setRecord(cpu.record()); again != cpu {
-			t.Errorf("%+v is read as %+v", cpu, again)
+			t.Errorf("record round trip: got %+v, want %+v", again, cpu)
 		}
 	})
 }
 
-// TestGrantNames: the names of grants are valid cgroup names, and differ between pods.
+// TestGrantNames: the name of a grant is a valid cgroup name. Two pods never share a name.
 func TestGrantNames(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		word := rapid.StringN(0, 80, 300)
@@ -121,7 +122,7 @@ func TestGrantNames(t *testing.T) {
 			t.Error(err)
 		}
 		if other := grantName(&Pod{UID: p.UID + "x", Name: p.Name}, container); other == name {
-			t.Errorf("two pods' containers are both %s", name)
+			t.Errorf("containers of two pods have the same name %s", name)
 		}
 	})
 	for _, pod := range []string{"cpu", "cpuset", "tasks"} {
@@ -131,7 +132,7 @@ func TestGrantNames(t *testing.T) {
 	}
 }
 
-func TestAskedTakesNothingElse(t *testing.T) {
+func TestSetRecordIgnoresInvalidText(t *testing.T) {
 	for _, text := range []string{"", "x", "1/2", "1//3", "a/b/c"} {
 		c := CPU{1, 2, 3}
 		if c.setRecord(text); c != (CPU{1, 2, 3}) {
@@ -140,9 +141,9 @@ func TestAskedTakesNothingElse(t *testing.T) {
 	}
 }
 
-func TestAnEmptyCpusetIsNeverSent(t *testing.T) {
+func TestReplyRefusesEmptyCpuset(t *testing.T) {
 	e := &Engine{}
 	if r, err := e.reply(&host.Grant{}); err == nil {
-		t.Errorf("sent: %+v", r)
+		t.Errorf("got %+v, want an error", r)
 	}
 }

@@ -11,7 +11,7 @@ import (
 	"testing"
 )
 
-// A machine is a file system with processes, as far as CheckKubelet and required look at one.
+// machine is the part of a file system with processes that CheckKubelet and required read.
 type machine struct {
 	*testing.T
 	root string
@@ -46,13 +46,14 @@ func (m *machine) link(to, name string) {
 	}
 }
 
-// A fakeProcess is the part of a process that findKubelets reads, with the values of a kubelet that systemd started.
+// fakeProcess is the part of a process that findKubelets reads. Empty fields have the values of a kubelet
+// that systemd started.
 type fakeProcess struct {
 	comm, exe, uids, pids, cgroup string
 	hidden                        bool // no ptrace rights: cwd, exe, root and ns are not readable
 }
 
-// process adds a process that runs in /srv, with the machine's file system.
+// process adds a process with the working directory /srv and the root directory of the machine.
 func (m *machine) process(pid string, words ...string) {
 	m.Helper()
 	m.add(pid, fakeProcess{}, words...)
@@ -65,7 +66,7 @@ func (m *machine) add(pid string, p fakeProcess, words ...string) {
 	m.write(dir+"/cmdline", strings.Join(words, "\x00")+"\x00")
 	m.write(dir+"/status", "Name:\t"+cmp.Or(p.comm, filepath.Base(file))+"\nUid:\t"+cmp.Or(p.uids, "0\t0\t0\t0")+"\nNSpid:\t"+cmp.Or(p.pids, pid)+"\n")
 	m.write(dir+"/cgroup", cmp.Or(p.cgroup, "0::/system.slice/kubelet.service\n"))
-	if p.hidden { // errors, as without the rights
+	if p.hidden { // reading fails, like without ptrace rights
 		m.link("root", dir+"/root")
 		m.write(dir+"/exe", "")
 		return
@@ -88,12 +89,12 @@ var longID = strings.Repeat("0a1b", 16)
 
 func with(text, policy string) string { return strings.Replace(text, "POLICY", policy, 1) }
 
-// A kubeletCase is a machine and the answer of CheckKubelet.
+// kubeletCase is a machine and the expected result of CheckKubelet.
 type kubeletCase struct {
 	set     func(*machine)
-	policy  string // "": not refused
-	from    string
-	unclear string // "": no unclear finding
+	policy  string // policy in the error; "" if CheckKubelet returns no error
+	from    string // file or process in the error
+	unclear string // text of the unclear finding; "" if there is none
 }
 
 func (test kubeletCase) check(t *testing.T) {
@@ -114,7 +115,8 @@ func (test kubeletCase) check(t *testing.T) {
 	}
 }
 
-// TestCheckKubelet: the state file of a running kubelet comes first, then its flags, then its configuration.
+// TestCheckKubelet: the policy comes from the state file of a running kubelet, then from its flags, then from
+// its configuration.
 func TestCheckKubelet(t *testing.T) {
 	runs := func(words ...string) func(*machine) {
 		return func(m *machine) { m.Helper(); m.process("7", append([]string{"/usr/bin/kubelet"}, words...)...) }
@@ -135,7 +137,7 @@ func TestCheckKubelet(t *testing.T) {
 		"state of version 4":    {set: both(`{"policyName":"static","defaultCpuSet":"","checksum":1,"data":"{}","dataChecksum":2}`), policy: "static", from: "/" + usualState},
 		"state broken":          {set: both(`{"policyName":`), unclear: "/" + usualState + ": "},
 		"state broken and flag": {set: both(`{`, "--cpu-manager-policy=static"), policy: "static", from: "process 7", unclear: "/" + usualState + ": "},
-		"state strange":         {set: both(with(state, "a\\nb")), unclear: `policy "a\nb": must be a name`},
+		"state with a bad name": {set: both(with(state, "a\\nb")), unclear: `policy "a\nb": must be a name`},
 		"state incomplete":      {set: both(`{"policyName":"static"}`), unclear: "must be a kubelet's cpu_manager_state"},
 		"state a directory":     {set: func(m *machine) { m.write(usualState+"/x", ""); runs()(m) }, unclear: "not a plain file"},
 		"state a link": {set: func(m *machine) {
@@ -143,21 +145,21 @@ func TestCheckKubelet(t *testing.T) {
 			m.link("/tmp/state", usualState)
 			runs()(m)
 		}, unclear: "/" + usualState + ": too many levels"},
-		"state that a group writes": {set: func(m *machine) {
+		"state writable by a group": {set: func(m *machine) {
 			both(with(state, "static"))(m)
 			if err := os.Chmod(filepath.Join(m.root, usualState), 0o664); err != nil {
 				m.Fatal(err)
 			}
 		}, unclear: "must be writable by root only"},
-		"state in a linked directory": {set: func(m *machine) { // within the kubelet's file system, as on MicroK8s
+		"state in a linked directory": {set: func(m *machine) { // the link ends in the kubelet's root directory, as on MicroK8s
 			m.write("var/snap/k/cpu_manager_state", with(state, "static"))
 			m.link("/var/snap/k", "var/lib/kubelet")
 			runs()(m)
 		}, policy: "static", from: "/" + usualState},
 		"flag":                        {set: runs("--cpu-manager-policy=static"), policy: "static", from: "process 7"},
-		"flag apart":                  {set: runs("--cpu_manager_policy", "static"), policy: "static", from: "process 7"},
+		"flag and value apart":        {set: runs("--cpu_manager_policy", "static"), policy: "static", from: "process 7"},
 		"last flag":                   {set: runs("--cpu-manager-policy=static", "--cpu-manager-policy=none")},
-		"flag strange":                {set: runs("--cpu-manager-policy=\x1b[2J\n" + strings.Repeat("x", 10_000)), unclear: "--cpu-manager-policy of process 7: policy "},
+		"flag with a bad name":        {set: runs("--cpu-manager-policy=\x1b[2J\n" + strings.Repeat("x", 10_000)), unclear: "--cpu-manager-policy of process 7: policy "},
 		"hyperkube":                   {set: func(m *machine) { m.process("7", "hyperkube", "kubelet", "--cpu-manager-policy=static") }, policy: "static", from: "process 7"},
 		"another program":             {set: func(m *machine) { m.process("7", "vi", "kubelet", "--cpu-manager-policy=static") }},
 		"flag after the end of flags": {set: runs("--", "/bin/ls", "--cpu-manager-policy=static")},
@@ -201,7 +203,7 @@ func TestCheckKubelet(t *testing.T) {
 			runs("--config=/etc/k.yaml")(m)
 		}, unclear: "/etc/k.yaml: yaml"},
 		"another directory": {set: func(m *machine) {
-			m.write(usualState, with(state, "static")) // of a kubelet that does not run
+			m.write(usualState, with(state, "static")) // left by a kubelet that does not run
 			m.write("srv/kubelet/cpu_manager_state", with(state, "none"))
 			runs("--root-dir=kubelet")(m)
 		}},
@@ -214,8 +216,8 @@ func TestCheckKubelet(t *testing.T) {
 	}
 }
 
-// TestKubeletOfNode: a process counts as the node's kubelet only by facts that a tenant cannot cause; its name is
-// not enough.
+// TestKubeletOfNode: a process counts as the node's kubelet only by facts that a tenant cannot forge. A
+// matching name is not enough.
 func TestKubeletOfNode(t *testing.T) {
 	static := "--cpu-manager-policy=static"
 	in := func(p fakeProcess, words ...string) func(*machine) {
@@ -227,44 +229,44 @@ func TestKubeletOfNode(t *testing.T) {
 	group := func(path string) func(*machine) { return in(fakeProcess{cgroup: "0::" + path + "\n"}) }
 	escaped := strings.ReplaceAll(podID, "-", "_")
 	for name, test := range map[string]kubeletCase{
-		"another user":                   {set: in(fakeProcess{uids: "65534\t65534\t65534\t65534"})},
-		"set-user-ID program":            {set: in(fakeProcess{uids: "1000\t0\t0\t0"})},
-		"inner pid namespace":            {set: in(fakeProcess{pids: "7\t1"})}, // kind on this node, or a pod
-		"pod, systemd":                   {set: group("/kubepods.slice/kubepods-burstable.slice/kubepods-burstable-pod" + escaped + ".slice/cri-containerd-" + longID + ".scope")},
-		"pod, cgroupfs":                  {set: group("/kubepods/besteffort/pod" + podID + "/" + longID)},
-		"pod, kind":                      {set: group("/kubelet.slice/kubelet-kubepods.slice/kubelet-kubepods-pod" + escaped + ".slice/x")},
-		"pod, static":                    {set: group("/x/pod" + longID[:32] + "/y")},
-		"pod, cgroup namespace":          {set: group("/../../pod" + podID + "/" + longID)},
-		"pod, CRI-O":                     {set: group("/kubepods.slice/kubepods-pod" + escaped + ".slice/crio-" + longID + ".scope/container")},
-		"pod, cgroup v1":                 {set: in(fakeProcess{cgroup: "3:cpuset:/kubepods/pod" + podID + "/x\n2:cpu,cpuacct:/\n0::/\n"})},
-		"Docker with the host's pids":    {set: group("/docker/" + longID), unclear: "process 7 (kubelet) runs in a container"},
-		"Podman with the host's pids":    {set: group("/machine.slice/libpod-" + longID + ".scope/container"), unclear: "runs in a container"},
-		"argv of another program":        {set: in(fakeProcess{comm: "sudo", exe: "/usr/bin/sudo"}), unclear: `process 7 has the command line of kubelet and is "sudo"`},
-		"comm and argv, another file":    {set: in(fakeProcess{exe: "/usr/bin/su"}), unclear: `is "su"`},
-		"comm that hurts a terminal":     {set: in(fakeProcess{comm: "\x1b[2J\x1b]0;PWN"}), unclear: `is "\x1b[2J\x1b]0;PWN"`},
-		"kubelet of a service":           {set: in(fakeProcess{}), policy: "static", from: "process 7"},
-		"kubelet, file removed":          {set: in(fakeProcess{exe: "/usr/bin/kubelet (deleted)"}), policy: "static", from: "process 7"},
-		"kubelet of a shell":             {set: group("/user.slice/user-0.slice/session-1.scope"), policy: "static", from: "process 7"},
-		"kubelet, cgroup namespace":      {set: group("/../../../../system.slice/kubelet.service"), policy: "static", from: "process 7"},
-		"Talos":                          {set: in(fakeProcess{cgroup: "0::/podruntime/kubelet\n"}, "/usr/local/bin/kubelet", static), policy: "static", from: "process 7"},
-		"RKE2":                           {set: in(fakeProcess{cgroup: "0::/system.slice/rke2-server.service\n"}, "kubelet", static), policy: "static", from: "process 7"},
-		"k3s, title":                     {set: k3s("/usr/local/bin/k3s server"), policy: "static", from: "/" + usualState},
-		"k3s agent":                      {set: k3s("/usr/local/bin/k3s", "agent"), policy: "static", from: "/" + usualState},
-		"k3s, flag of its kubelet":       {set: in(fakeProcess{comm: "k3s-server"}, "k3s", "server", "--kubelet-arg=cpu-manager-policy=static"), policy: "static", from: "process 7"},
-		"k3s, flag of its kubelet apart": {set: in(fakeProcess{}, "k3s", "agent", "--kubelet-arg", "cpu-manager-policy=static"), policy: "static", from: "process 7"},
-		"k3s, hidden":                    {set: in(fakeProcess{hidden: true}, "k3s server"), unclear: hides},
-		"k3s, after the end of flags":    {set: in(fakeProcess{comm: "k3s-server"}, "k3s", "server", "--", "--kubelet-arg=cpu-manager-policy=static")},
-		"k3s kubectl":                    {set: k3s("/usr/local/bin/k3s", "kubectl")},
+		"another user":                {set: in(fakeProcess{uids: "65534\t65534\t65534\t65534"})},
+		"set-user-ID program":         {set: in(fakeProcess{uids: "1000\t0\t0\t0"})},
+		"inner pid namespace":         {set: in(fakeProcess{pids: "7\t1"})}, // a node of kind, or a pod
+		"pod, systemd":                {set: group("/kubepods.slice/kubepods-burstable.slice/kubepods-burstable-pod" + escaped + ".slice/cri-containerd-" + longID + ".scope")},
+		"pod, cgroupfs":               {set: group("/kubepods/besteffort/pod" + podID + "/" + longID)},
+		"pod, kind":                   {set: group("/kubelet.slice/kubelet-kubepods.slice/kubelet-kubepods-pod" + escaped + ".slice/x")},
+		"pod, static":                 {set: group("/x/pod" + longID[:32] + "/y")},
+		"pod, cgroup namespace":       {set: group("/../../pod" + podID + "/" + longID)},
+		"pod, CRI-O":                  {set: group("/kubepods.slice/kubepods-pod" + escaped + ".slice/crio-" + longID + ".scope/container")},
+		"pod, cgroup v1":              {set: in(fakeProcess{cgroup: "3:cpuset:/kubepods/pod" + podID + "/x\n2:cpu,cpuacct:/\n0::/\n"})},
+		"Docker with the host's pids": {set: group("/docker/" + longID), unclear: "process 7 (kubelet) runs in a container"},
+		"Podman with the host's pids": {set: group("/machine.slice/libpod-" + longID + ".scope/container"), unclear: "runs in a container"},
+		"argv of another program":     {set: in(fakeProcess{comm: "sudo", exe: "/usr/bin/sudo"}), unclear: `process 7 has the command line of kubelet and is "sudo"`},
+		"comm and argv, another file": {set: in(fakeProcess{exe: "/usr/bin/su"}), unclear: `is "su"`},
+		"comm that hurts a terminal":  {set: in(fakeProcess{comm: "\x1b[2J\x1b]0;PWN"}), unclear: `is "\x1b[2J\x1b]0;PWN"`},
+		"kubelet of a service":        {set: in(fakeProcess{}), policy: "static", from: "process 7"},
+		"kubelet, file removed":       {set: in(fakeProcess{exe: "/usr/bin/kubelet (deleted)"}), policy: "static", from: "process 7"},
+		"kubelet of a shell":          {set: group("/user.slice/user-0.slice/session-1.scope"), policy: "static", from: "process 7"},
+		"kubelet, cgroup namespace":   {set: group("/../../../../system.slice/kubelet.service"), policy: "static", from: "process 7"},
+		"Talos":                       {set: in(fakeProcess{cgroup: "0::/podruntime/kubelet\n"}, "/usr/local/bin/kubelet", static), policy: "static", from: "process 7"},
+		"RKE2":                        {set: in(fakeProcess{cgroup: "0::/system.slice/rke2-server.service\n"}, "kubelet", static), policy: "static", from: "process 7"},
+		"k3s, title":                  {set: k3s("/usr/local/bin/k3s server"), policy: "static", from: "/" + usualState},
+		"k3s agent":                   {set: k3s("/usr/local/bin/k3s", "agent"), policy: "static", from: "/" + usualState},
+		"k3s, flag of its kubelet":    {set: in(fakeProcess{comm: "k3s-server"}, "k3s", "server", "--kubelet-arg=cpu-manager-policy=static"), policy: "static", from: "process 7"},
+		"k3s, flag and value apart":   {set: in(fakeProcess{}, "k3s", "agent", "--kubelet-arg", "cpu-manager-policy=static"), policy: "static", from: "process 7"},
+		"k3s, hidden":                 {set: in(fakeProcess{hidden: true}, "k3s server"), unclear: hides},
+		"k3s, after the end of flags": {set: in(fakeProcess{comm: "k3s-server"}, "k3s", "server", "--", "--kubelet-arg=cpu-manager-policy=static")},
+		"k3s kubectl":                 {set: k3s("/usr/local/bin/k3s", "kubectl")},
 		"MicroK8s": {set: func(m *machine) {
 			m.write("var/snap/microk8s/common/"+usualState, with(state, "static"))
 			in(fakeProcess{}, "/snap/microk8s/7000/kubelite", "--kubelet-args-file=/x")(m)
 		}, policy: "static", from: "/var/snap/microk8s/common/" + usualState},
-		"many in containers": {set: func(m *machine) {
+		"many kubelets in containers": {set: func(m *machine) {
 			for i := range 1000 {
 				m.add(fmt.Sprint(100+i), fakeProcess{cgroup: "0::/docker/" + longID + "\n"}, "kubelet", static)
 			}
 		}, unclear: "and 997 more"},
-		"kind, seen from inside": {set: func(m *machine) { // cgroup v1 of the machine around
+		"kind, seen from inside": {set: func(m *machine) { // cgroup v1 shows the paths of the outer machine
 			node := "/kubepods/pod" + podID + "/" + longID + "/docker/" + longID
 			m.write("proc/self/cgroup", "5:cpuset:"+node+"/kubelet/kubepods/pod"+podID+"/"+longID+"\n")
 			in(fakeProcess{cgroup: "5:cpuset:" + node + "/kubelet\n"})(m)
@@ -289,8 +291,8 @@ func TestKubeletOfNode(t *testing.T) {
 	}
 }
 
-// TestKubeletState: a kubelet that does not run can start after the plugin, so its state file counts in each known
-// directory.
+// TestKubeletState: a kubelet can start after the plugin. CheckKubelet therefore reads its state file in each
+// known directory if no kubelet runs.
 func TestKubeletState(t *testing.T) {
 	for _, dir := range []string{"var/lib/kubelet", "var/snap/microk8s/common/var/lib/kubelet", "var/lib/k0s/kubelet"} {
 		file := dir + "/cpu_manager_state"
@@ -304,10 +306,10 @@ func TestKubeletState(t *testing.T) {
 			}
 		}
 		for name, test := range map[string]kubeletCase{
-			"none":                   {set: set("none")},
-			"static":                 {set: set("static"), policy: "static", from: "set cpuManagerPolicy: none and remove /" + file},
-			"files that users write": {set: doubtful, unclear: fmt.Sprintf("/%s: owner %d, mode 0666", file, os.Geteuid())},
-			"broken":                 {set: func(m *machine) { m.write(file, "{") }, unclear: "/" + file + ": "},
+			"none":              {set: set("none")},
+			"static":            {set: set("static"), policy: "static", from: "set cpuManagerPolicy: none and remove /" + file},
+			"writable by users": {set: doubtful, unclear: fmt.Sprintf("/%s: owner %d, mode 0666", file, os.Geteuid())},
+			"broken":            {set: func(m *machine) { m.write(file, "{") }, unclear: "/" + file + ": "},
 			"linked": {set: func(m *machine) {
 				m.write("tmp/state", with(state, "static"))
 				m.link("/tmp/state", file)
@@ -326,7 +328,8 @@ func TestKubeletState(t *testing.T) {
 	}
 }
 
-// TestKubeletWatchRechecks: a running plugin detects a changed policy of a kubelet, and reports it once.
+// TestKubeletWatchRechecks: a running plugin detects that the policy of a kubelet changed, and reports the
+// change once.
 func TestKubeletWatchRechecks(t *testing.T) {
 	var text strings.Builder
 	log := slog.New(slog.NewTextHandler(&text, nil))
@@ -344,13 +347,13 @@ func TestKubeletWatchRechecks(t *testing.T) {
 	}
 }
 
-// k3s is a node on which k3s runs with this command line, beside a state file.
+// k3s returns a setup function for a node that runs k3s with a command line and has a state file.
 func k3s(words ...string) func(*machine) {
 	return func(m *machine) {
 		m.Helper()
 		m.write(usualState, with(state, "static"))
 		comm := "k3s-server"
-		if len(words) > 1 && words[1] == "kubectl" { // then the file is stale
+		if len(words) > 1 && words[1] == "kubectl" { // no kubelet runs, so the file is stale
 			m.write(usualState, with(state, "none"))
 		}
 		m.add("7", fakeProcess{comm: comm, exe: "/var/lib/rancher/k3s/data/0a1b/bin/k3s", cgroup: "0::/system.slice/k3s.service\n"}, words...)

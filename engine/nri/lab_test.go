@@ -18,7 +18,7 @@ import (
 	"github.com/candor-project/candor/host"
 )
 
-// The containers of the tests run the test binary.
+// The test binary is the program of the containers: with NRI_TEST_ROLE=wait it runs until its input ends.
 func init() {
 	if os.Getenv("NRI_TEST_ROLE") == "wait" {
 		os.Stdin.Read(make([]byte, 1))
@@ -26,17 +26,16 @@ func init() {
 	}
 }
 
-// A lab is a plugin on a state of its own, and the groups that a runtime makes.
+// lab is a plugin with a private state directory, and the cgroups that a runtime creates.
 type lab struct {
 	*testing.T
 	*plugin
-	host *host.Host
-	dir  string
-	base string       // group of the pods' groups
-	pods *cgroup.Tree // one pod's
-	log  *strings.Builder
-	// results of the hints of planned containers
-	hints []host.HintResult
+	host  *host.Host
+	dir   string
+	base  string       // parent cgroup of the pods
+	pods  *cgroup.Tree // cgroup of a pod
+	log   *strings.Builder
+	hints []host.HintResult // results for the planned containers that have a hint
 }
 
 var labs atomic.Int64
@@ -78,7 +77,7 @@ func (l *lab) tree(parent string) *cgroup.Tree {
 	return tree
 }
 
-// needTwo returns the CPUs that containers can have. It skips the test if there are fewer than two.
+// needTwo returns the CPUs that containers can use. It skips the test if there are fewer than two.
 func (l *lab) needTwo() cpuset.Set {
 	l.Helper()
 	all, _, err := l.pods.Effective()
@@ -116,7 +115,7 @@ func (l *lab) container(name, group string, quota int64) *api.Container {
 	}}
 }
 
-// create applies the plugin's reply to the container, as the runtime does. Later events have the result.
+// create sends CreateContainer and applies the plugin's reply to c, as the runtime does.
 func (l *lab) create(pod *api.PodSandbox, c *api.Container) {
 	l.Helper()
 	a, _, err := l.CreateContainer(context.Background(), pod, c)
@@ -129,12 +128,12 @@ func (l *lab) create(pod *api.PodSandbox, c *api.Container) {
 	}
 }
 
-// run creates the container's cgroup with the values of the plugin's reply, and starts a program in it.
+// run creates the container's cgroup with all CPUs and starts the test binary in it.
 func (l *lab) run(c *api.Container) (stop func()) {
 	l.Helper()
 	cmd := exec.Command("/proc/self/exe")
 	cmd.Env = append(os.Environ(), "NRI_TEST_ROLE=wait")
-	in, err := cmd.StdinPipe() // the program ends with its input, so it does not outlive the test
+	in, err := cmd.StdinPipe() // the program ends when its input closes, so it does not outlive the test
 	if err == nil {
 		err = cmd.Start()
 	}
@@ -154,7 +153,7 @@ func (l *lab) run(c *api.Container) (stop func()) {
 	return stop
 }
 
-// grant returns the grant of a container, or nil.
+// grant returns the grant of a container, or nil if the container has none.
 func (l *lab) grant(pod *api.PodSandbox, c *api.Container) *host.Grant {
 	l.Helper()
 	g, err := l.Engine.grant(grantName(podOf(pod), c.Name))

@@ -46,7 +46,8 @@ func TestDowngradeReason(t *testing.T) {
 	}
 }
 
-// TestMetricsInConfig: the configuration's metrics address has the same format and effect as the flag.
+// TestMetricsInConfig: the metrics address in the configuration has the format and the default host of the
+// flag.
 func TestMetricsInConfig(t *testing.T) {
 	c, err := LoadConfig(write(t, "version: 1\nmetrics: 9464\n"))
 	if err != nil || c.Metrics != "127.0.0.1:9464" {

@@ -14,7 +14,7 @@ import (
 	"github.com/candor-project/candor/kube"
 )
 
-// observer is one beside the lab's plugin, on a plan of its own.
+// observer returns an observer with a separate plan, next to the lab's plugin.
 func (l *lab) observer() *observer {
 	l.Helper()
 	log := slog.New(slog.NewTextHandler(l.log, nil))
@@ -28,7 +28,7 @@ func (l *lab) observer() *observer {
 	return &observer{&link{plugin: &plugin{e, func() {}}}}
 }
 
-// TestObserver: for any plan, the reply to the runtime is empty, and the log has the plan.
+// TestObserver: the reply to the runtime is empty for each plan and each refusal. The log contains the plan.
 func TestObserver(t *testing.T) {
 	l := newLab(t)
 	o := l.observer()
@@ -47,16 +47,17 @@ func TestObserver(t *testing.T) {
 		l.log.Reset()
 		a, updates, err := o.CreateContainer(ctx, test.pod, test.ctr)
 		if a != nil || updates != nil || err != nil {
-			t.Errorf("%s: answered %+v, %+v, %v", test.ctr.Name, a, updates, err)
+			t.Errorf("%s: got reply %+v, %+v, %v, want an empty reply", test.ctr.Name, a, updates, err)
 		}
-		if said := l.log.String(); !strings.Contains(said, test.want) || strings.Count(said, "would") != 1 {
-			t.Errorf("%s: got %s; want %s", test.ctr.Name, said, test.want)
+		if logged := l.log.String(); !strings.Contains(logged, test.want) || strings.Count(logged, "would") != 1 {
+			t.Errorf("%s: got %s; want %s", test.ctr.Name, logged, test.want)
 		}
 	}
 }
 
-// TestObservedLife: a container with planned CPUs and a container that would be refused run as without the plugin.
-func TestObservedLife(t *testing.T) {
+// TestObserverChangesNothing runs a planned container and a container that would be refused through their
+// lifecycle. Their cgroups and the state of the plugin must not change.
+func TestObserverChangesNothing(t *testing.T) {
 	l := newLab(t)
 	o := l.observer()
 	pod := sensitivePod()
@@ -76,8 +77,8 @@ func TestObservedLife(t *testing.T) {
 	if updates, err := o.UpdateContainer(ctx, pod, good, l.container("app", "", 40000).Linux.Resources); updates != nil || err != nil {
 		t.Errorf("update: %+v, %v", updates, err)
 	}
-	if said := l.log.String(); !strings.Contains(said, `msg="would resize"`) || !strings.Contains(said, "limit=400m") {
-		t.Errorf("update: got %s", said)
+	if logged := l.log.String(); !strings.Contains(logged, `msg="would resize"`) || !strings.Contains(logged, "limit=400m") {
+		t.Errorf("update: got %s", logged)
 	}
 	if err := o.Repair(ctx); err != nil {
 		t.Error(err)
@@ -88,7 +89,7 @@ func TestObservedLife(t *testing.T) {
 	}
 	for _, c := range []*api.Container{good, huge} {
 		if has, err := l.pods.Group(c.Id).Settings(); err != nil || has.CPUs != all || has.Quota != 0 {
-			t.Errorf("%s has %+v, %v; was made with %v", c.Name, has, err, all)
+			t.Errorf("%s: got settings %+v, %v, want CPUs %v and no quota", c.Name, has, err, all)
 		}
 		if _, err := o.StopContainer(ctx, pod, c); err != nil {
 			t.Errorf("stop of %s: %v", c.Name, err)
@@ -98,14 +99,15 @@ func TestObservedLife(t *testing.T) {
 		}
 	}
 	if files, _ := os.ReadDir(filepath.Join(l.dir, "state")); len(files) > 0 {
-		t.Errorf("the plugin's own state has %v", files[0].Name())
+		t.Errorf("the state directory of the plugin contains %v", files[0].Name())
 	}
 }
 
-// TestEnvironment: if requested, environment variables have the number of CPUs. Variables of the container stay.
+// TestEnvironment: the setting env adds variables with the number of CPUs. Variables that the container sets
+// are not replaced.
 func TestEnvironment(t *testing.T) {
 	l := newLab(t)
-	asks := func(value string) []string {
+	envFor := func(value string) []string {
 		t.Helper()
 		pod := sensitivePod()
 		pod.Annotations[kube.ContainerKey("env", "app")] = value
@@ -121,15 +123,15 @@ func TestEnvironment(t *testing.T) {
 		}
 		return env
 	}
-	if env := strings.Join(asks("true"), " "); !strings.Contains(env, "OMP_NUM_THREADS=1") || strings.Contains(env, "GOMAXPROCS") {
-		t.Errorf("wished: %s", env)
+	if env := strings.Join(envFor("true"), " "); !strings.Contains(env, "OMP_NUM_THREADS=1") || strings.Contains(env, "GOMAXPROCS") {
+		t.Errorf("env true: got %s", env)
 	}
-	if env := asks("false"); len(env) > 0 {
-		t.Errorf("not wished: %s", env)
+	if env := envFor("false"); len(env) > 0 {
+		t.Errorf("env false: got %s, want none", env)
 	}
 	yes := true
 	l.SetConfig(&Config{Node: kube.Settings{Env: &yes}})
-	if env := asks("false"); len(env) > 0 {
-		t.Errorf("the pod goes before the node: %s", env)
+	if env := envFor("false"); len(env) > 0 {
+		t.Errorf("env false of the pod, true of the node: got %s, want none", env)
 	}
 }

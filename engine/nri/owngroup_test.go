@@ -9,8 +9,8 @@ import (
 	"github.com/candor-project/candor/kube"
 )
 
-// TestContainerInCandorsGroup: a container whose cgroup would be in Candor's own parent cgroup is refused in one line,
-// for any annotations of its pod. A container that already runs there stays unchanged.
+// TestContainerInCandorsGroup: a container with a cgroup below Candor's parent group is refused with a single
+// line, for any annotations of its pod. A running container there is not adopted.
 func TestContainerInCandorsGroup(t *testing.T) {
 	for _, preserve := range []string{"false", "true"} {
 		l := newLab(t)
@@ -19,15 +19,15 @@ func TestContainerInCandorsGroup(t *testing.T) {
 		c.Linux.CgroupsPath = l.base + "-run/kubepods/pod1/app1"
 		_, _, err := l.CreateContainer(ctx, pod, c)
 		if err == nil || !strings.Contains(err.Error(), "container app: ") || !strings.Contains(err.Error(), "groups there are Candor's own") || strings.Contains(err.Error(), "\n") {
-			t.Errorf("preserve %s: created: %v", preserve, err)
+			t.Errorf("preserve %s: CreateContainer: got %v, want a refusal", preserve, err)
 		}
 		if g := l.grant(pod, c); g != nil {
-			t.Errorf("preserve %s: it has a grant: %+v", preserve, g)
+			t.Errorf("preserve %s: the refused container has a grant: %+v", preserve, g)
 		}
 		c.State, c.Pid = api.ContainerState_CONTAINER_RUNNING, 1
 		if preserve == "false" {
 			if err := l.StartContainer(ctx, pod, c); err == nil || !strings.Contains(err.Error(), "groups there are Candor's own") {
-				t.Errorf("started: %v", err)
+				t.Errorf("StartContainer: got %v, want a refusal", err)
 			}
 		}
 		other := l.container("other", "app2", 50000)
@@ -36,18 +36,18 @@ func TestContainerInCandorsGroup(t *testing.T) {
 			t.Errorf("preserve %s: %v", preserve, err)
 		}
 		if log := l.log.String(); !strings.Contains(log, "cannot adopt a running container") || !strings.Contains(log, "Candor's own") {
-			t.Errorf("preserve %s: the log does not name it: %s", preserve, log)
+			t.Errorf("preserve %s: the log does not report the container: %s", preserve, log)
 		}
 		if g := l.grant(pod, c); g != nil {
-			t.Errorf("preserve %s: adopted: %+v", preserve, g)
+			t.Errorf("preserve %s: the container was adopted: %+v", preserve, g)
 		}
 		if preserve == "false" && l.grant(pod, other) == nil {
-			t.Error("the container beside it is not adopted")
+			t.Error("the other container was not adopted")
 		}
 	}
 }
 
-// inBox puts a container into the sandbox of the tests.
+// inBox sets the sandbox of c to box1 and returns c.
 func inBox(c *api.Container) *api.Container {
 	c.PodSandboxId = "box1"
 	return c

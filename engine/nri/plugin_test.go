@@ -22,7 +22,7 @@ func sensitivePod() *api.PodSandbox {
 		Annotations: map[string]string{kube.PodKey("class"): "sensitive"}}
 }
 
-// started is a container that runs with its CPUs.
+// started returns a container that was created, runs and whose start was reported to the plugin.
 func (l *lab) started(pod *api.PodSandbox, quota int64) *api.Container {
 	l.Helper()
 	c := l.container("app", "app1", quota)
@@ -34,8 +34,9 @@ func (l *lab) started(pod *api.PodSandbox, quota int64) *api.Container {
 	return c
 }
 
-// TestStartsAsPlanned: the start of a container with the granted settings is recorded while it runs.
-func TestStartsAsPlanned(t *testing.T) {
+// TestStartRecorded: a container that starts with the granted settings is recorded as running, with its
+// process ID.
+func TestStartRecorded(t *testing.T) {
 	l := newLab(t)
 	pod := &api.PodSandbox{Id: "box1", Uid: "u1", Name: "log", Namespace: "default"}
 	c := l.container("app", "app1", 50000)
@@ -47,7 +48,7 @@ func TestStartsAsPlanned(t *testing.T) {
 		t.Fatal(err)
 	}
 	if !l.host.MatchesGrant(&host.Allocation{Request: hybrid.Request{ID: g.ID}, Engine: g.Engine}, int(c.Pid)) {
-		t.Error("it has not what it is to have")
+		t.Error("the settings of the cgroup do not match the grant")
 	}
 	if err := l.StartContainer(ctx, pod, c); err != nil {
 		t.Fatal(err)
@@ -58,11 +59,12 @@ func TestStartsAsPlanned(t *testing.T) {
 	}
 }
 
-// TestHeadStart: the plugin starts a head start for each planned container, unless the configuration disables it.
+// TestHeadStart: the plugin starts a head start for each planned or preserved container, unless the
+// configuration disables it. A refused container gets none.
 func TestHeadStart(t *testing.T) {
 	l := newLab(t)
-	begun := 0
-	l.expect = func() { begun++ }
+	headStarts := 0
+	l.expect = func() { headStarts++ }
 	small, huge := l.container("small", "small1", 10000), l.container("huge", "huge1", 1<<40)
 	preserved := &api.PodSandbox{Id: "box2", Uid: "u2", Name: "old", Namespace: "default", Annotations: map[string]string{kube.PodKey("preserve"): "true"}}
 	for _, tt := range []struct {
@@ -75,18 +77,19 @@ func TestHeadStart(t *testing.T) {
 		{"planned", sensitivePod(), small, true, 1},
 		{"preserved", preserved, small, true, 1},
 		{"refused", sensitivePod(), huge, true, 0},
-		{"switched off", preserved, small, false, 0},
+		{"disabled", preserved, small, false, 0},
 	} {
-		begun = 0
+		headStarts = 0
 		l.SetConfig(&Config{HeadStart: tt.start})
 		_, _, err := l.CreateContainer(ctx, tt.pod, tt.c)
-		if refused := err != nil; refused != (tt.name == "refused") || begun != tt.want {
-			t.Errorf("%s: begun %d times, %v; want %d", tt.name, begun, err, tt.want)
+		if refused := err != nil; refused != (tt.name == "refused") || headStarts != tt.want {
+			t.Errorf("%s: %d head starts, %v; want %d", tt.name, headStarts, err, tt.want)
 		}
 	}
 }
 
-// TestOldSandbox: the late event of an old sandbox's end does not release the containers of the pod's new sandbox.
+// TestOldSandbox: a late stop event of a pod's old sandbox does not release the containers of the new
+// sandbox.
 func TestOldSandbox(t *testing.T) {
 	l := newLab(t)
 	pod := sensitivePod()
@@ -101,18 +104,18 @@ func TestOldSandbox(t *testing.T) {
 		t.Fatal(err)
 	}
 	if l.grant(pod, c) == nil {
-		t.Error("planned for the new sandbox, it has nothing")
+		t.Error("the container of the new sandbox has no grant")
 	}
 	if err := l.StopPodSandbox(ctx, pod); err != nil {
 		t.Fatal(err)
 	}
 	if g := l.grant(pod, c); g != nil {
-		t.Errorf("after its own sandbox it has %v", g.CPUs)
+		t.Errorf("after the end of its sandbox the container still has CPUs %v", g.CPUs)
 	}
 }
 
-// TestPostUpdate: the runtime may write outdated values after the reply to an update; the plugin restores the granted
-// values.
+// TestPostUpdate: the runtime may write outdated values after the reply to an update. PostUpdateContainer
+// restores the granted values.
 func TestPostUpdate(t *testing.T) {
 	l := newLab(t)
 	pod := sensitivePod()
@@ -126,36 +129,37 @@ func TestPostUpdate(t *testing.T) {
 	}
 	has, err := l.pods.Group("app1").Settings()
 	if want := l.grant(pod, c).CPUs; err != nil || has.CPUs != want {
-		t.Errorf("it has %v, %v; granted %v", has.CPUs, err, want)
+		t.Errorf("got CPUs %v, %v, want %v", has.CPUs, err, want)
 	}
 }
 
-// TestUpdateOfPredecessor: a late update of a container that has ended does not change its successor.
+// TestUpdateOfPredecessor: a late update of an ended container does not change the container with the same
+// name that replaced it.
 func TestUpdateOfPredecessor(t *testing.T) {
 	l := newLab(t)
 	pod := sensitivePod()
 	c := l.started(pod, 50000)
 	wanted := l.container("app", "", 30000).Linux.Resources
 	if updates, err := l.UpdateContainer(ctx, pod, l.container("app", "app0", 50000), wanted); err != nil || updates != nil {
-		t.Errorf("answered with %v, %v", updates, err)
+		t.Errorf("update of the ended container: got %v, %v, want no updates", updates, err)
 	}
 	if g := l.grant(pod, c); g.Limit != 500 {
-		t.Errorf("its successor has %v", g.Limit)
+		t.Errorf("limit of the successor: got %v, want 500m", g.Limit)
 	}
 	if updates, err := l.UpdateContainer(ctx, pod, c, wanted); err != nil || len(updates) != 1 || l.grant(pod, c).Limit != 300 {
-		t.Errorf("itself: answered with %v, %v", updates, err)
+		t.Errorf("update of the successor: got %v, %v", updates, err)
 	}
 }
 
-// TestCreateHasNoRequest: the plugin reads the requested resources of running containers only; those of a
-// container in creation are no request.
-func TestCreateHasNoRequest(t *testing.T) {
+// TestCreateIgnoresRecordedRequest: the annotation with the requested resources counts for running containers
+// only. CreateContainer ignores it.
+func TestCreateIgnoresRecordedRequest(t *testing.T) {
 	l := newLab(t)
 	pod := sensitivePod()
 	c := l.container("app", "app1", 50000)
 	c.Annotations = map[string]string{askedKey: "10000/100000/102"}
 	l.create(pod, c)
 	if g := l.grant(pod, c); g == nil || g.Limit != 500 || g.View != spec.ViewFull {
-		t.Errorf("it has %+v", g)
+		t.Errorf("got grant %+v, want limit 500m and a full view", g)
 	}
 }

@@ -15,7 +15,8 @@ import (
 	"github.com/containerd/nri/pkg/adaptation"
 )
 
-// Waits double within their kind and start again after a stable connection. A reason is reported once until then.
+// TestReconnects: the wait doubles for each kind of failure and is reset by a stable connection. Until then,
+// each reason is reported once.
 func TestReconnects(t *testing.T) {
 	const ms, s = time.Millisecond, time.Second
 	r := newReconnects()
@@ -28,16 +29,16 @@ func TestReconnects(t *testing.T) {
 		{ending{err: refused}, 100 * ms, true},
 		{ending{err: refused}, 200 * ms, false},
 		{ending{err: reset}, 400 * ms, true},
-		{ending{err: refused}, 800 * ms, false}, // reported before
+		{ending{err: refused}, 800 * ms, false}, // already reported
 		{ending{err: refused}, s, false},
 		{ending{err: refused}, s, false},
-		{ending{true, 5 * s, false, closed}, 100 * ms, true}, // a live runtime
+		{ending{true, 5 * s, false, closed}, 100 * ms, true}, // the runtime lives
 		{ending{true, 5 * s, false, closed}, 200 * ms, false},
 		{ending{err: refused}, 100 * ms, false},
-		{ending{true, s, true, closed}, 100 * ms, false}, // the runtime dies
+		{ending{true, s, true, closed}, 100 * ms, false}, // the runtime has died
 		{ending{err: refused}, 100 * ms, false},
 		{ending{true, s, true, closed}, 100 * ms, false},
-		{ending{true, s, true, closed}, 5 * s, true}, // again and again
+		{ending{true, s, true, closed}, 5 * s, true}, // the runtime dies repeatedly
 		{ending{err: errors.New("another")}, 100 * ms, false},
 		{ending{true, s, true, closed}, 10 * s, false},
 		{ending{true, s, true, closed}, 20 * s, false},
@@ -46,7 +47,7 @@ func TestReconnects(t *testing.T) {
 		{ending{true, s, true, closed}, 160 * s, false},
 		{ending{true, s, true, closed}, 300 * s, false},
 		{ending{true, s, true, closed}, 300 * s, false},
-		{ending{true, time.Minute, true, closed}, 100 * ms, true}, // stable: a restart
+		{ending{true, time.Minute, true, closed}, 100 * ms, true}, // the connection was stable, so this counts as a restart
 		{ending{err: refused}, 100 * ms, true},
 		{ending{true, s, true, closed}, 100 * ms, false},
 	} {
@@ -55,7 +56,7 @@ func TestReconnects(t *testing.T) {
 		}
 	}
 	var reported int
-	for i := range 100 { // reasons that always differ
+	for i := range 100 { // 100 different reasons
 		if _, report := r.next(ending{err: errors.New(strings.Repeat("x", i))}); report {
 			reported++
 		}
@@ -78,7 +79,8 @@ const (
 	runtimeDies   = "CANDOR_TEST_RUNTIME_DIES"
 )
 
-// TestPlayRuntime is no test: it is the NRI side of a runtime, in a process that may die right after it has synchronized a plugin.
+// TestPlayRuntime is the NRI side of a runtime, which TestRuntimeThatDies runs as a separate process. If
+// runtimeDies is set, the process exits right after it has synchronized a plugin.
 func TestPlayRuntime(t *testing.T) {
 	socket := os.Getenv(runtimeSocket)
 	if socket == "" {
@@ -87,7 +89,7 @@ func TestPlayRuntime(t *testing.T) {
 	var started atomic.Bool
 	sync := func(ctx context.Context, synchronize adaptation.SyncCB) error {
 		_, err := synchronize(ctx, nil, nil)
-		if started.Load() && os.Getenv(runtimeDies) != "" { // not for the runtime's own start
+		if started.Load() && os.Getenv(runtimeDies) != "" { // false while runtime.Start synchronizes
 			os.Exit(2)
 		}
 		return err
@@ -108,14 +110,14 @@ func TestPlayRuntime(t *testing.T) {
 	time.Sleep(time.Minute)
 }
 
-// The plugin waits ever longer for a runtime that dies right after each synchronization. The log has one line about the deaths
-// and one line about a runtime that stays up.
+// TestRuntimeThatDies: the waits grow if the runtime dies right after each synchronization. The log has a
+// single line about the deaths, and a single line when a runtime stays up.
 func TestRuntimeThatDies(t *testing.T) {
 	l := newLab(t)
 	log := &syncLog{}
 	e := NewEngine(l.host, DefaultConfig(), slog.New(slog.NewTextHandler(log, nil)))
 	e.reconnects.stable, e.reconnects.deathWait = time.Second, 500*time.Millisecond
-	dir, err := os.MkdirTemp("", "candor-nri-") // short: it holds a socket
+	dir, err := os.MkdirTemp("", "candor-nri-") // not t.TempDir: the path of a socket must be short
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -135,8 +137,8 @@ func TestRuntimeThatDies(t *testing.T) {
 		return cmd
 	}
 	began := time.Now()
-	const deaths = manyDeaths + 2 // with 0.5 s and 1 s before the last two
-	for range deaths {            // its service starts it again at once
+	const deaths = manyDeaths + 2 // the last two waits take 0.5 s and 1 s
+	for range deaths {            // a service restarts the runtime at once
 		play("yes").Wait()
 	}
 	if took := time.Since(began); took < 1500*time.Millisecond {
@@ -149,7 +151,7 @@ func TestRuntimeThatDies(t *testing.T) {
 	defer func() { alive.Process.Kill(); alive.Wait() }()
 	for end := time.Now().Add(time.Minute); !strings.Contains(log.String(), "the runtime stays up with"); time.Sleep(time.Millisecond) {
 		if time.Now().After(end) {
-			t.Fatalf("not reported that the runtime stays up:\n%s", log)
+			t.Fatalf("the log does not report that the runtime stays up:\n%s", log)
 		}
 	}
 	cancel()
@@ -166,7 +168,8 @@ func TestRuntimeThatDies(t *testing.T) {
 	}
 }
 
-// A live runtime that ends the connection does not count as dead.
+// TestHasEnded: a live process does not count as ended, even if it closes the connection. A killed or
+// invisible process does.
 func TestHasEnded(t *testing.T) {
 	cmd := exec.Command("sleep", "60")
 	if err := cmd.Start(); err != nil {
@@ -176,16 +179,16 @@ func TestHasEnded(t *testing.T) {
 	r.open(cmd.Process.Pid)
 	defer r.close()
 	if r.hasEnded() {
-		t.Error("a process that lives has ended")
+		t.Error("a live process counts as ended")
 	}
 	cmd.Process.Kill()
-	if !r.hasEnded() { // also before its parent waits for it
-		t.Error("a process that was killed lives")
+	if !r.hasEnded() { // the parent has not waited for it yet
+		t.Error("a killed process counts as alive")
 	}
 	cmd.Wait()
 	var hidden runtimeProcess
 	hidden.open(0)
 	if !hidden.hasEnded() {
-		t.Error("a process that cannot be seen: want that it counts as ended")
+		t.Error("an invisible process counts as alive")
 	}
 }

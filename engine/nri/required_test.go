@@ -16,7 +16,7 @@ const (
 	validatorOff = "version = 3\n[plugins.'io.containerd.nri.v1.nri']\n  disable = false\n[plugins.'io.containerd.cri.v1.images']\n  snapshotter = \"native\"\n"
 )
 
-// containerd is one that has begun a minute ago, with these words.
+// containerd adds a containerd process with the arguments words, and returns its runtimeProcess.
 func (m *machine) containerd(words ...string) *runtimeProcess {
 	m.Helper()
 	m.process("9", append([]string{"/usr/bin/containerd"}, words...)...)
@@ -28,7 +28,7 @@ func (m *machine) containerd(words ...string) *runtimeProcess {
 	return &runtimeProcess{pid: 9, name: "containerd", version: "v2.4.2"}
 }
 
-// old makes all files of the machine older than any process.
+// old sets the modification times of all files to before the start of any process.
 func (m *machine) old() {
 	m.Helper()
 	before := time.Now().Add(-time.Hour * 24 * 365)
@@ -50,21 +50,21 @@ func TestRequired(t *testing.T) {
 		words  []string
 		active bool
 		file   string
-		why    string // why it is not known
+		why    string // error; "" if the setting is known
 	}{
-		"active":          {files: map[string]string{usualFile: validatorOn}, active: true, file: "/" + usualFile},
-		"no section":      {files: map[string]string{usualFile: validatorOff}, file: "/" + usualFile},
-		"no file":         {file: "/" + usualFile},
-		"disabled":        {files: map[string]string{usualFile: strings.Replace(validatorOn, "= true", "= false", 1)}, file: "/" + usualFile},
-		"of others":       {files: map[string]string{usualFile: strings.Replace(validatorOn, "candor", "condor", 1)}, file: "/" + usualFile},
-		"its own":         {files: map[string]string{"srv/c.toml": validatorOn}, words: []string{"--config", "c.toml"}, active: true, file: "/srv/c.toml"},
-		"its own, -c":     {files: map[string]string{"opt/c.toml": validatorOn}, words: []string{"-c=/opt/c.toml"}, active: true, file: "/opt/c.toml"},
-		"its own is gone": {words: []string{"--config=/opt/c.toml"}, why: "/opt/c.toml: no such file"},
+		"active":               {files: map[string]string{usualFile: validatorOn}, active: true, file: "/" + usualFile},
+		"no section":           {files: map[string]string{usualFile: validatorOff}, file: "/" + usualFile},
+		"no file":              {file: "/" + usualFile},
+		"disabled":             {files: map[string]string{usualFile: strings.Replace(validatorOn, "= true", "= false", 1)}, file: "/" + usualFile},
+		"another plugin":       {files: map[string]string{usualFile: strings.Replace(validatorOn, "candor", "condor", 1)}, file: "/" + usualFile},
+		"config flag":          {files: map[string]string{"srv/c.toml": validatorOn}, words: []string{"--config", "c.toml"}, active: true, file: "/srv/c.toml"},
+		"config flag -c":       {files: map[string]string{"opt/c.toml": validatorOn}, words: []string{"-c=/opt/c.toml"}, active: true, file: "/opt/c.toml"},
+		"config flag, no file": {words: []string{"--config=/opt/c.toml"}, why: "/opt/c.toml: no such file"},
 		"imported": {files: map[string]string{usualFile: "imports = ['conf.d/*.toml']\n" + validatorOff, "etc/containerd/conf.d/b.toml": validatorOn},
 			active: true, file: "/etc/containerd/conf.d/b.toml"},
-		"imported in a circle": {files: map[string]string{usualFile: "imports = ['a.toml']\n", "etc/containerd/a.toml": "imports = ['/" + usualFile + "']\n" + validatorOn},
+		"imported in a cycle": {files: map[string]string{usualFile: "imports = ['a.toml']\n", "etc/containerd/a.toml": "imports = ['/" + usualFile + "']\n" + validatorOn},
 			active: true, file: "/etc/containerd/a.toml"},
-		"twice": {files: map[string]string{usualFile: "imports = ['a.toml']\n" + validatorOn, "etc/containerd/a.toml": validatorOn},
+		"set in two files": {files: map[string]string{usualFile: "imports = ['a.toml']\n" + validatorOn, "etc/containerd/a.toml": validatorOn},
 			why: "is in /" + usualFile + " and in /etc/containerd/a.toml"},
 		"no TOML": {files: map[string]string{usualFile: "[a\n"}, why: "/" + usualFile + ": cannot parse containerd's TOML"},
 	} {
@@ -89,8 +89,9 @@ func TestRequired(t *testing.T) {
 	}
 }
 
-// TestRequiredChangedSince: a change of the configuration after containerd's start has no effect on containerd.
-func TestRequiredChangedSince(t *testing.T) {
+// TestRequiredChangedAfterStart: containerd reads its configuration at its start. If the file is newer, the
+// result is an error.
+func TestRequiredChangedAfterStart(t *testing.T) {
 	m := newMachine(t)
 	m.write("etc/containerd/config.toml", validatorOn)
 	runtime := m.containerd()
@@ -103,7 +104,7 @@ func TestRequiredChangedSince(t *testing.T) {
 	}
 }
 
-func TestRequiredNotKnown(t *testing.T) {
+func TestRequiredUnknown(t *testing.T) {
 	m := newMachine(t)
 	for want, runtime := range map[string]runtimeProcess{
 		"the runtime is cri-o":   {pid: 9, name: "cri-o", version: "1.35.0"},
@@ -119,7 +120,7 @@ func TestRequiredNotKnown(t *testing.T) {
 	}
 }
 
-// TestRequiredMessage: one line reports the setting and the remedy.
+// TestRequiredMessage: the log reports the setting in a single line, with the file or the reason.
 func TestRequiredMessage(t *testing.T) {
 	m := newMachine(t)
 	m.write("etc/containerd/config.toml", validatorOff)

@@ -34,7 +34,7 @@ func TestCheckSocket(t *testing.T) {
 	}
 }
 
-// A syncLog may be written and read at the same time.
+// syncLog is a log buffer that goroutines can write and read concurrently.
 type syncLog struct {
 	mu   sync.Mutex
 	text strings.Builder
@@ -52,12 +52,12 @@ func (l *syncLog) String() string {
 	return l.text.String()
 }
 
-// TestWaitsForTheRuntime: the plugin waits for a missing runtime, and logs the reason with a remedy.
-func TestWaitsForTheRuntime(t *testing.T) {
+// TestRunWaitsForRuntime: Run waits for a missing runtime, reconnects, and logs the reason with a remedy.
+func TestRunWaitsForRuntime(t *testing.T) {
 	l := newLab(t)
 	log := &syncLog{}
 	e := NewEngine(l.host, DefaultConfig(), slog.New(slog.NewTextHandler(log, nil)))
-	dir, err := os.MkdirTemp("", "candor-nri-") // short: it holds a socket
+	dir, err := os.MkdirTemp("", "candor-nri-") // not t.TempDir: the path of a socket must be short
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -66,11 +66,11 @@ func TestWaitsForTheRuntime(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan error, 1)
 	go func() { ended <- e.Run(ctx, socket, func() {}) }()
-	wait := func(what string) {
+	wait := func(message string) {
 		t.Helper()
-		for end := time.Now().Add(time.Minute); !strings.Contains(log.String(), what); time.Sleep(time.Millisecond) {
+		for end := time.Now().Add(time.Minute); !strings.Contains(log.String(), message); time.Sleep(time.Millisecond) {
 			if time.Now().After(end) {
-				t.Fatalf("not in the log: %q\n%s", what, log)
+				t.Fatalf("not in the log: %q\n%s", message, log)
 			}
 		}
 	}
@@ -79,7 +79,7 @@ func TestWaitsForTheRuntime(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for range 2 { // it knocks again
+	for range 2 { // the plugin connects again
 		conn, err := listener.Accept()
 		if err != nil {
 			t.Fatal(err)

@@ -12,8 +12,8 @@ import (
 	"github.com/candor-project/candor/host"
 )
 
-// asPlanned is a container that is about to start, with all that it was granted.
-func (l *lab) asPlanned(pod *api.PodSandbox) *api.Container {
+// readyToStart returns a created container that has the granted settings and whose start was not reported yet.
+func (l *lab) readyToStart(pod *api.PodSandbox) *api.Container {
 	l.Helper()
 	c := l.container("app", "app1", 50000)
 	l.create(pod, c)
@@ -26,12 +26,12 @@ func (l *lab) asPlanned(pod *api.PodSandbox) *api.Container {
 	return c
 }
 
-// TestStartRecordedBeforeResize: a resize right after a container's start finds the start recorded, also before the delay of
-// the record has passed.
+// TestStartRecordedBeforeResize: a resize right after the start of a container records the start first,
+// although the delay of the record has not passed.
 func TestStartRecordedBeforeResize(t *testing.T) {
 	l := newLab(t)
 	pod := &api.PodSandbox{Id: "box1", Uid: "u1", Name: "log", Namespace: "default"}
-	c := l.asPlanned(pod)
+	c := l.readyToStart(pod)
 	if err := l.StartContainer(ctx, pod, c); err != nil {
 		t.Fatal(err)
 	}
@@ -43,50 +43,51 @@ func TestStartRecordedBeforeResize(t *testing.T) {
 	}
 	l.recordAllStarts()
 	if n := len(l.notes.waiting); n > 0 {
-		t.Errorf("%d notes wait when all are written", n)
+		t.Errorf("%d start records remain after all were written", n)
 	}
 }
 
-// TestResizeWaitsForNoNote: a resize waits for the record of a start at most as long as the runtime waits for the
-// resize. A late record affects only its own container.
-func TestResizeWaitsForNoNote(t *testing.T) {
+// TestResizeRefusedWhileStartUnrecorded: a resize waits for the record of a start until its context ends, and
+// is then refused. A late record does not remove the record of the next container.
+func TestResizeRefusedWhileStartUnrecorded(t *testing.T) {
 	l := newLab(t)
 	pod := &api.PodSandbox{Id: "box1", Uid: "u1", Name: "log", Namespace: "default"}
-	c := l.asPlanned(pod)
+	c := l.readyToStart(pod)
 	name := grantName(podOf(pod), c.Name)
-	goOn := make(chan struct{})
-	n := &startRecord{write: func() { <-goOn }, written: make(chan struct{}), timer: time.AfterFunc(time.Hour, func() {})}
+	proceed := make(chan struct{})
+	n := &startRecord{write: func() { <-proceed }, written: make(chan struct{}), timer: time.AfterFunc(time.Hour, func() {})}
 	l.notes.waiting = map[string]*startRecord{name: n}
 	l.later.Add(1)
 	late, cancel := context.WithCancel(ctx)
 	cancel()
 	if _, err := l.UpdateContainer(late, pod, c, l.container("app", "", 30000).Linux.Resources); err == nil || !strings.Contains(err.Error(), "cannot record its start") {
-		t.Errorf("%v, want that its start is not recorded", err)
+		t.Errorf("got %v, want an error about the missing start record", err)
 	}
 	if g := l.grant(pod, c); g.Limit != 500 {
-		t.Errorf("refused, and it has a limit of %v", g.Limit)
+		t.Errorf("limit after the refused resize: got %v, want 500m", g.Limit)
 	}
 	next := &startRecord{}
 	l.notes.Lock()
 	l.notes.waiting[name] = next
 	l.notes.Unlock()
-	close(goOn)
+	close(proceed)
 	<-n.written
 	l.later.Wait()
 	if l.notes.waiting[name] != next {
-		t.Error("the note of the next one of that name is gone")
+		t.Error("the start record of the next container with the same name was removed")
 	}
 	clear(l.notes.waiting)
 }
 
-// TestStartRecordedByNextPlugin: a start that a killed plugin has not recorded is recorded by the next plugin.
+// TestStartRecordedByNextPlugin: the plugin was killed before it recorded a start. The next plugin records it
+// at the synchronization.
 func TestStartRecordedByNextPlugin(t *testing.T) {
 	l := newLab(t)
 	pod := &api.PodSandbox{Id: "box1", Uid: "u1", Name: "log", Namespace: "default"}
-	c := l.asPlanned(pod)
+	c := l.readyToStart(pod)
 	c.PodSandboxId, c.State = pod.Id, api.ContainerState_CONTAINER_RUNNING
 	if g := l.grant(pod, c); g.State != host.Pending || g.Main.PID != 0 {
-		t.Fatalf("it has not begun: %+v", g)
+		t.Fatalf("before the synchronization: got %+v, want a pending grant", g)
 	}
 	if _, err := l.Synchronize(ctx, []*api.PodSandbox{pod}, []*api.Container{c}); err != nil {
 		t.Fatal(err)

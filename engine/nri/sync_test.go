@@ -11,14 +11,14 @@ import (
 	"github.com/candor-project/candor/kube"
 )
 
-// TestPlannedStaysPlanned: if a namespace gets preserve while its containers run, their recorded CPUs are Candor's own
-// grants and must not become reserved.
-func TestPlannedStaysPlanned(t *testing.T) {
+// TestPreserveKeepsRunningGrants: a namespace gets the setting preserve while a container runs. The container
+// keeps its grant, and its CPUs do not become reserved.
+func TestPreserveKeepsRunningGrants(t *testing.T) {
 	l := newLab(t)
 	l.needTwo()
-	own := sensitivePod() // or the other one has all CPUs, which cannot be reserved
-	own.Uid, own.Id, own.Name = "u2", "box2", "own"
-	l.create(own, l.container("app", "own1", 100000))
+	reserving := sensitivePod() // without it the other container has all CPUs, which cannot be reserved
+	reserving.Uid, reserving.Id, reserving.Name = "u2", "box2", "own"
+	l.create(reserving, l.container("app", "own1", 100000))
 	pod := sensitivePod()
 	delete(pod.Annotations, kube.PodKey("class"))
 	c := l.started(pod, 50000)
@@ -27,7 +27,7 @@ func TestPlannedStaysPlanned(t *testing.T) {
 	l.SetConfig(&Config{Namespaces: map[string]kube.Settings{"default": {Preserve: &yes}}})
 	made := c.Annotations
 	for _, lost := range []bool{false, true} {
-		c.Annotations = nil // the grant has the settings; without a state, the container has them
+		c.Annotations = nil // the settings are in the grant; if the state is lost, only in the annotations
 		if lost {
 			c.Annotations = made
 			if err := os.RemoveAll(filepath.Join(l.dir, "state")); err != nil {
@@ -35,12 +35,12 @@ func TestPlannedStaysPlanned(t *testing.T) {
 			}
 		}
 		c.PodSandboxId = pod.Id
-		if _, err := l.Synchronize(ctx, []*api.PodSandbox{own, pod}, []*api.Container{c}); err != nil {
+		if _, err := l.Synchronize(ctx, []*api.PodSandbox{reserving, pod}, []*api.Container{c}); err != nil {
 			t.Fatal(err)
 		}
 		g := l.grant(pod, c)
 		if g == nil || !lost && g.CPUs != had {
-			t.Errorf("state lost %v: it has %+v, had %v", lost, g, had)
+			t.Errorf("state lost %v: got grant %+v, want CPUs %v", lost, g, had)
 		}
 		if kept, _ := os.ReadDir(filepath.Join(l.dir, "state", "preserved")); len(kept) > 0 {
 			t.Errorf("state lost %v: %v counts as reserved", lost, kept[0].Name())
@@ -48,31 +48,32 @@ func TestPlannedStaysPlanned(t *testing.T) {
 	}
 }
 
-// TestSyncContinuesAfterPreserve: an error of a container does not stop the synchronization of the others.
+// TestSyncContinuesAfterPreserve: an error of a preserved container is logged and does not end the
+// synchronization.
 func TestSyncContinuesAfterPreserve(t *testing.T) {
 	l := newLab(t)
-	gone := &api.PodSandbox{Id: "box2", Uid: "u2", Name: "gone", Namespace: "default",
+	ended := &api.PodSandbox{Id: "box2", Uid: "u2", Name: "gone", Namespace: "default",
 		Annotations: map[string]string{kube.PodKey("preserve"): "true"}}
 	c := l.container("app", "gone1", 50000)
 	c.Linux.Resources.Cpu.Cpus = "0"
-	c.PodSandboxId, c.State = gone.Id, api.ContainerState_CONTAINER_RUNNING
+	c.PodSandboxId, c.State = ended.Id, api.ContainerState_CONTAINER_RUNNING
 	for _, pid := range []uint32{0, 1 << 30} {
 		c.Pid = pid
-		if _, err := l.Synchronize(ctx, []*api.PodSandbox{gone}, []*api.Container{c}); err != nil {
+		if _, err := l.Synchronize(ctx, []*api.PodSandbox{ended}, []*api.Container{c}); err != nil {
 			t.Errorf("process %d: %v", pid, err)
 		}
 		if !strings.Contains(l.log.String(), "cannot reserve the CPUs") {
 			t.Errorf("process %d: not in the log: %s", pid, l.log)
 		}
 		if kept, _ := os.ReadDir(filepath.Join(l.dir, "state", "preserved")); len(kept) > 0 {
-			t.Errorf("process %d: kept while the plugin runs", pid)
+			t.Errorf("process %d: the CPUs are reserved", pid)
 		}
 		l.log.Reset()
 	}
 }
 
-// TestSyncContinuesAfterBadLimit: a container was resized without the plugin to a limit that Candor cannot grant. It
-// keeps its grant, and the synchronization continues with the other containers.
+// TestSyncContinuesAfterBadLimit: a container was resized without the plugin to a limit that Candor cannot
+// grant. It keeps its grant, and the other containers are synchronized.
 func TestSyncContinuesAfterBadLimit(t *testing.T) {
 	l := newLab(t)
 	l.needTwo()
@@ -89,19 +90,19 @@ func TestSyncContinuesAfterBadLimit(t *testing.T) {
 	if _, err := l.Synchronize(ctx, []*api.PodSandbox{pod, other}, []*api.Container{c, found}); err != nil {
 		t.Fatal(err)
 	}
-	if said := l.log.String(); !strings.Contains(said, "cannot adopt a running container") || !strings.Contains(said, "must be at least 100m with a period of 10ms") {
-		t.Errorf("not in the log: %s", said)
+	if logged := l.log.String(); !strings.Contains(logged, "cannot adopt a running container") || !strings.Contains(logged, "must be at least 100m with a period of 10ms") {
+		t.Errorf("not in the log: %s", logged)
 	}
 	if g := l.grant(pod, c); g == nil || g.Limit != 500 {
-		t.Errorf("it has %+v, want what it had", g)
+		t.Errorf("got grant %+v, want the previous limit of 500m", g)
 	}
 	if l.grant(other, found) == nil {
-		t.Error("the other one has nothing")
+		t.Error("the other container has no grant")
 	}
 }
 
-// TestSyncAppliesRequest: if only the request of a flexible container was resized without the plugin, its guarantee
-// becomes the new request.
+// TestSyncAppliesRequest: the request of a flexible container was resized without the plugin. The
+// synchronization sets its guarantee to the new request.
 func TestSyncAppliesRequest(t *testing.T) {
 	l := newLab(t)
 	pod := sensitivePod()
@@ -120,13 +121,13 @@ func TestSyncAppliesRequest(t *testing.T) {
 			t.Fatal(err)
 		}
 		if g := l.grant(pod, c); g == nil || g.Guarantee != milliOf(int64(shares)) || g.Limit != 500 {
-			t.Errorf("%d shares: it has %+v", shares, g)
+			t.Errorf("%d shares: got grant %+v", shares, g)
 		}
 	}
 }
 
-// TestPreservedWithoutCPUs: a preserved container without a cpuset runs on all CPUs. The plugin logs this at its
-// start, when it finds the container, and when another container gets exclusive CPUs.
+// TestPreservedWithoutCPUs: a preserved container without a cpuset runs on all CPUs. The plugin logs this
+// when the container starts, at the synchronization, and when another container gets exclusive CPUs.
 func TestPreservedWithoutCPUs(t *testing.T) {
 	l := newLab(t)
 	l.needTwo()
@@ -135,7 +136,7 @@ func TestPreservedWithoutCPUs(t *testing.T) {
 		Annotations: map[string]string{kube.PodKey("preserve"): "true"}}
 	c := l.container("app", "kept1", 50000)
 	l.create(pod, c)
-	for what, tell := range map[string]func() error{
+	for event, report := range map[string]func() error{
 		"started": func() error { return l.StartContainer(ctx, pod, c) },
 		"found": func() error {
 			c.PodSandboxId, c.State = pod.Id, api.ContainerState_CONTAINER_RUNNING
@@ -144,11 +145,11 @@ func TestPreservedWithoutCPUs(t *testing.T) {
 		},
 	} {
 		l.log.Reset()
-		if err := tell(); err != nil {
+		if err := report(); err != nil {
 			t.Fatal(err)
 		}
-		if said := l.log.String(); !strings.Contains(said, "container=default/kept/app") || !strings.Contains(said, "of default/web/app") {
-			t.Errorf("%s: the log does not have the CPUs it runs on: %s", what, said)
+		if logged := l.log.String(); !strings.Contains(logged, "container=default/kept/app") || !strings.Contains(logged, "of default/web/app") {
+			t.Errorf("%s: the log does not report the shared CPUs: %s", event, logged)
 		}
 	}
 	other := sensitivePod()
@@ -157,8 +158,8 @@ func TestPreservedWithoutCPUs(t *testing.T) {
 		t.Helper()
 		l.log.Reset()
 		l.create(other, l.container("app", "other1", 100000))
-		if said := l.log.String(); strings.Contains(said, "also run on the exclusive CPUs") != want {
-			t.Errorf("want in the log: %v; log: %s", want, said)
+		if logged := l.log.String(); strings.Contains(logged, "also run on the exclusive CPUs") != want {
+			t.Errorf("want in the log: %v; log: %s", want, logged)
 		}
 		if err := l.StopPodSandbox(ctx, other); err != nil {
 			t.Fatal(err)
@@ -171,9 +172,9 @@ func TestPreservedWithoutCPUs(t *testing.T) {
 	create(false)
 }
 
-// TestResizeOutlastsTheState: if the state is lost, the resized values in the runtime's record win over the original
-// annotation values.
-func TestResizeOutlastsTheState(t *testing.T) {
+// TestResizeSurvivesLostState: after the state is lost, the synchronization takes the resized limit from the
+// runtime's record and not the original limit.
+func TestResizeSurvivesLostState(t *testing.T) {
 	l := newLab(t)
 	pod := sensitivePod()
 	c := l.started(pod, 50000)
@@ -193,6 +194,6 @@ func TestResizeOutlastsTheState(t *testing.T) {
 		t.Fatal(err)
 	}
 	if g := l.grant(pod, c); g == nil || g.Limit != 900 {
-		t.Errorf("it has %+v; log: %s", g, l.log)
+		t.Errorf("got grant %+v, want limit 900m; log: %s", g, l.log)
 	}
 }

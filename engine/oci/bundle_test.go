@@ -7,7 +7,8 @@ import (
 	"testing"
 )
 
-// TestBundle: the engine's bundle stays unchanged, and relative paths in it resolve from Candor's bundle.
+// TestBundle saves an engine's configuration in Candor's bundle. The engine's bundle must not change, and
+// relative paths must become absolute.
 func TestBundle(t *testing.T) {
 	given := `{"root":{"path":"rootfs","readonly":true},"mounts":[
 {"destination":"/a","type":"bind","source":"data"},
@@ -28,10 +29,10 @@ func TestBundle(t *testing.T) {
 		t.Fatal(err)
 	}
 	if text, err := os.ReadFile(file); err != nil || string(text) != given {
-		t.Errorf("the engine's is now %s (%v)", text, err)
+		t.Errorf("the engine's configuration was changed to %s (%v)", text, err)
 	}
 	if entries, _ := os.ReadDir(engines); len(entries) != 1 {
-		t.Errorf("in the engine's bundle: %v", entries)
+		t.Errorf("the engine's bundle has other files: %v", entries)
 	}
 	text, err := os.ReadFile(filepath.Join(string(own), configName))
 	if err != nil {
@@ -53,7 +54,7 @@ func TestBundle(t *testing.T) {
 		t.Fatal(err)
 	}
 	if _, err := os.Stat(string(own)); err == nil {
-		t.Error("it is left")
+		t.Error("the bundle was not removed")
 	}
 }
 

@@ -11,7 +11,7 @@ func TestParse(t *testing.T) {
 		line                     string
 		command, id, bundle, log string
 		json                     bool
-		without                  string // resources and cpu-quota, with "X" in their place
+		without                  string // the line without the flags resources and cpu-quota, with X inserted
 	}{
 		{line: "", without: ""},
 		{line: "--version"},
@@ -19,7 +19,7 @@ func TestParse(t *testing.T) {
 			command: "create", id: "abc", bundle: "/b", log: "/l", json: true},
 		{line: "--root=/run/x --log=/l --systemd-cgroup create -b /b abc", command: "create", id: "abc", bundle: "/b", log: "/l"},
 		{line: "-root /run/x run abc", command: "run", id: "abc", bundle: "."},
-		{line: "create abc --bundle /b", command: "create", id: "abc", bundle: "/b"}, // crun takes it
+		{line: "create abc --bundle /b", command: "create", id: "abc", bundle: "/b"}, // crun accepts this order
 		{line: "create --no-pivot --bundle=/b -- -abc", command: "create", id: "-abc", bundle: "/b"},
 		{line: "create --bundle /b", command: "create", bundle: "/b"},
 		{line: "create a b", command: "create", bundle: "."},
@@ -69,7 +69,8 @@ func TestName(t *testing.T) {
 	}
 }
 
-// FuzzParse: any command line is passed on unchanged, and the parsed values are part of it.
+// FuzzParse: Parse keeps any command line unchanged, and the parsed values are words of it. A line rebuilt by
+// without parses to the same values.
 func FuzzParse(f *testing.F) {
 	f.Add("--root /r --log /l --log-format json create --bundle /b --pid-file p id")
 	f.Add("--log=file:x update -r - id")
@@ -86,12 +87,12 @@ func FuzzParse(f *testing.F) {
 		if c.Command != "" && args[c.globals] != c.Command || c.ID != "" && !slices.Contains(args[c.globals+1:], c.ID) {
 			t.Errorf("%q: %+v", args, c)
 		}
-		if c.checkID() != nil { // no such line is put together again
+		if c.checkID() != nil { // such a line cannot be rebuilt
 			return
 		}
-		again := Parse(c.without(nil))
-		if again.ID != c.ID || again.bundle() != c.bundle() || again.Log != c.Log || again.Name() != c.Name() {
-			t.Errorf("%q: put together again it is %q", args, c.without(nil))
+		rebuilt := Parse(c.without(nil))
+		if rebuilt.ID != c.ID || rebuilt.bundle() != c.bundle() || rebuilt.Log != c.Log || rebuilt.Name() != c.Name() {
+			t.Errorf("%q: rebuilt as %q", args, c.without(nil))
 		}
 	})
 }

@@ -14,7 +14,7 @@ import (
 	"github.com/candor-project/candor/spec"
 )
 
-// given is a configuration with unknown fields at every level that candor edits.
+// given is a configuration with unknown fields at every level that Candor edits.
 const given = `{"ociVersion":"1.2.0","future":{"a":[1,2.50,1e3],"b":"<&>\u2028"},
 "process":{"args":["web","-x"],"env":["PATH=/bin","OMP_NUM_THREADS=9"],"future":12345678901234567890},
 "hooks":{"createRuntime":[{"path":"/first"}],"future":true},
@@ -22,6 +22,7 @@ const given = `{"ociVersion":"1.2.0","future":{"a":[1,2.50,1e3],"b":"<&>\u2028"}
 "annotations":{"a":"b"},
 "linux":{"cgroupsPath":"/docker/abc","future":null,"resources":{"memory":{"limit":7},"unified":{"cpu.weight":"1","memory.high":"9"},"cpu":{"quota":150000,"period":100000,"burst":5,"future":9}}}}`
 
+// grantOf returns a grant with a limit and a list of CPUs.
 func grantOf(limit hybrid.Milli, cpus string) *host.Grant {
 	g := &host.Grant{Spec: spec.Spec{Period: 100 * time.Millisecond, View: spec.ViewFull}}
 	g.ID, g.Limit, g.Quota, g.Weight = "abc", limit, limit, 2*limit
@@ -29,6 +30,7 @@ func grantOf(limit hybrid.Milli, cpus string) *host.Grant {
 	return g
 }
 
+// parsed returns a JSON object with numbers as they are written.
 func parsed(t *testing.T, text string) map[string]any {
 	t.Helper()
 	d := json.NewDecoder(strings.NewReader(text))
@@ -40,7 +42,7 @@ func parsed(t *testing.T, text string) map[string]any {
 	return m
 }
 
-// at walks down a configuration by the words of a path.
+// at returns the value of m at a path of field names, separated by spaces.
 func at(m map[string]any, path string) any {
 	var v any = m
 	for word := range strings.FieldsSeq(path) {
@@ -71,7 +73,7 @@ func TestApply(t *testing.T) {
 		}
 	}
 	if !strings.Contains(first, `"<&>\u2028"`) || !strings.Contains(first, "[1,2.50,1e3]") {
-		t.Errorf("not as it was written: %s", first)
+		t.Errorf("numbers or escapes were rewritten: %s", first)
 	}
 	for path, want := range map[string]string{
 		"linux cgroupsPath":       `"/candor/abc"`,
@@ -91,8 +93,9 @@ func TestApply(t *testing.T) {
 	}
 }
 
-// TestRequestsBesidesCPUs: requests beside CPUs: the burst, the memory nodes, and the weight, which is ignored.
-func TestRequestsBesidesCPUs(t *testing.T) {
+// TestBurstMemsAndWeight: the settings besides CPUs are the burst, the memory nodes of a topology policy, and
+// the weight. A weight that differs from the limit is ignored and reported.
+func TestBurstMemsAndWeight(t *testing.T) {
 	const half = `"quota":50000,"period":100000`
 	for _, test := range []struct{ cpu, more, want string }{
 		{half, ``, "none false "},
@@ -136,8 +139,8 @@ func TestRequestsBesidesCPUs(t *testing.T) {
 	}
 }
 
-// TestMounted: a view is mounted over a file only within the file system of the container, and never over a file of
-// the host.
+// TestMounted: a file can be masked only if its mount belongs to the container. A shared mount would
+// propagate the view to the host.
 func TestMounted(t *testing.T) {
 	for text, want := range map[string]bool{
 		`{}`: false,
@@ -175,12 +178,12 @@ func TestBadConfig(t *testing.T) {
 	}
 }
 
-func TestAsked(t *testing.T) {
+func TestRequestOf(t *testing.T) {
 	const cpu15 = `"linux":{"resources":{"cpu":{"quota":150000,"period":100000}}}`
 	tests := []struct {
 		text   string
 		byName hybrid.Class
-		want   string // class, limit, period, view; "-" if left alone; else the error
+		want   string // class, limit, period and view; "-" if Candor does not manage the container; or the error
 	}{
 		{`{` + cpu15 + `}`, hybrid.Sensitive, "sensitive 1500m 100ms full"},
 		{`{` + cpu15 + `}`, hybrid.Flexible, "flexible 1500m 100ms affinity"},
@@ -227,15 +230,15 @@ func TestAsked(t *testing.T) {
 			t.Fatalf("%s: %v", test.text, err)
 		}
 		w := Wrapper{Class: test.byName}
-		a, ours, err := w.requestOf(&Call{ID: "abc"}, cfg)
+		a, managed, err := w.requestOf(&Call{ID: "abc"}, cfg)
 		switch {
 		case err != nil:
 			if !strings.Contains(err.Error(), test.want) || test.want == "-" {
 				t.Errorf("%s: %v, want %q", test.text, err, test.want)
 			}
-		case !ours:
+		case !managed:
 			if test.want != "-" {
-				t.Errorf("%s: left alone, want %q", test.text, test.want)
+				t.Errorf("%s: not managed, want %q", test.text, test.want)
 			}
 		default:
 			if got := strings.Join([]string{a.Class.String(), a.Limit.String(), a.Period.String(), string(a.View)}, " "); got != test.want {
@@ -259,7 +262,7 @@ func TestGroupPaths(t *testing.T) {
 	}
 }
 
-// TestDriver: a flag of the engine sets the cgroup driver; a path alone does not determine it.
+// TestDriver: the flag of the engine sets the cgroup driver. The form of the path does not.
 func TestDriver(t *testing.T) {
 	for line, systemd := range map[string]bool{
 		"create --bundle /b x": false, "--systemd-cgroup create --bundle /b x": true, "--systemd-cgroup=false create x": false,
@@ -267,13 +270,13 @@ func TestDriver(t *testing.T) {
 	} {
 		c := Parse(strings.Fields(line))
 		if checkDriver("", c.Systemd, systemd) != nil || checkDriver("", c.Systemd, !systemd) == nil {
-			t.Errorf("%q: the driver is mistaken", line)
+			t.Errorf("%q: wrong cgroup driver", line)
 		}
 	}
 }
 
-// FuzzConfig: any configuration is accepted or refused, and a saved configuration is valid JSON. Engines write the
-// configuration.
+// FuzzConfig: a configuration from an engine is accepted or refused. The result of apply is valid JSON with
+// the granted CPUs.
 func FuzzConfig(f *testing.F) {
 	f.Add([]byte(given))
 	f.Add([]byte(`{"linux":{"resources":null},"hooks":null,"mounts":[{}]}`))

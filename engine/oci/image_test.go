@@ -13,25 +13,25 @@ import (
 	"github.com/candor-project/candor/kube"
 )
 
-// imageSettings are values of each setting that an image may choose, and that it may not, for a container with 1.5 CPUs
-// under a runtime of a class. Each setting needs an entry: a new setting fails the test.
+// imageSettings maps each setting to values that an image may set and values that it must not set. The
+// container has a limit of 1.5 CPUs. A setting without an entry fails TestImageSettings.
 var imageSettings = map[string]struct{ may, not []string }{
 	"burst":     {[]string{"none", "0s"}, []string{"1ms", "kernel", "auto"}},
-	"class":     {[]string{"flexible"}, []string{"sensitive"}}, // under candor-flexible
+	"class":     {[]string{"flexible"}, []string{"sensitive"}}, // with the runtime candor-flexible
 	"env":       {[]string{"true", "false"}, nil},
 	"movable":   {[]string{"true"}, []string{"false"}},
 	"on-resize": {[]string{"none", "signal:HUP"}, nil},
 	"period":    {[]string{"100ms", "10ms"}, []string{"101ms", "1s", "9ms", "1ms"}},
 	"policy":    {[]string{"strict", "best-effort"}, nil},
 	"preserve":  {[]string{"false"}, []string{"true"}},
-	"topology":  {[]string{"prefer", "none"}, []string{"whole-cores", "single-numa", "single-l3"}}, // under candor-flexible
-	"view":      {[]string{"affinity"}, []string{"full"}},                                          // under candor-flexible
+	"topology":  {[]string{"prefer", "none"}, []string{"whole-cores", "single-numa", "single-l3"}}, // with the runtime candor-flexible
+	"view":      {[]string{"affinity"}, []string{"full"}},                                          // with the runtime candor-flexible
 }
 
 const withCPUs = `"linux":{"resources":{"cpu":{"quota":150000,"period":100000}}}`
 
-// askedOf returns the request that a wrapper reads from a configuration.
-func askedOf(t *testing.T, w *Wrapper, text string) (request, error) {
+// parseRequest returns the request that a wrapper reads from a configuration.
+func parseRequest(t *testing.T, w *Wrapper, text string) (request, error) {
 	t.Helper()
 	cfg, err := parseConfig([]byte(text))
 	if err != nil {
@@ -41,8 +41,8 @@ func askedOf(t *testing.T, w *Wrapper, text string) (request, error) {
 	return a, err
 }
 
-// TestImageSettings: an image can set settings of its own container by its environment, and if the engine passes them
-// on, by its annotations and labels. Other settings need the permission of the machine's options.
+// TestImageSettings: an image may set some settings by its environment, and by annotations if the engine
+// copies its labels. Other settings need an entry in imageSettings of the host options.
 func TestImageSettings(t *testing.T) {
 	names := kube.Names()
 	config := filepath.Join(t.TempDir(), "host.json")
@@ -53,7 +53,7 @@ func TestImageSettings(t *testing.T) {
 	for _, name := range names {
 		values, is := imageSettings[name]
 		if !is {
-			t.Errorf("%s: may an image choose it?", name)
+			t.Errorf("%s: imageSettings has no entry for this setting", name)
 		}
 		for _, value := range slices.Concat(values.may, values.not) {
 			may := slices.Contains(values.may, value)
@@ -65,11 +65,11 @@ func TestImageSettings(t *testing.T) {
 				`{"annotations":{"candor.dev/` + name + `":"` + value + `"},` + withCPUs + `}`:                                             true,
 				`{"annotations":{"candor.dev/` + name + `":"` + value + `"},"process":{"env":["CANDOR_PRESERVE=false"]},` + withCPUs + `}`: true,
 			} {
-				_, err := askedOf(t, plain, text)
+				_, err := parseRequest(t, plain, text)
 				if refused := err != nil && strings.Contains(err.Error(), "an image must not set it") && strings.Contains(err.Error(), "imageSettings"); refused == (may || byUser) {
 					t.Errorf("%s: %v; refused: want %t", text, err, !may && !byUser)
 				}
-				if _, err := askedOf(t, allowed, text); err != nil {
+				if _, err := parseRequest(t, allowed, text); err != nil {
 					t.Errorf("%s, with all imageSettings: %v", text, err)
 				}
 			}
@@ -77,8 +77,9 @@ func TestImageSettings(t *testing.T) {
 	}
 }
 
-// TestUserOverImage: a setting of the engine's user overrides a setting of the image.
-func TestUserOverImage(t *testing.T) {
+// TestUserOverridesImage: a setting from the user of the engine overrides the setting of the image, which is then
+// allowed.
+func TestUserOverridesImage(t *testing.T) {
 	for _, test := range []struct{ annotations, environ, resources, want string }{
 		{`"candor.dev/burst":"none"`, `"CANDOR_BURST=20ms"`, ``, ""},
 		{`"candor.dev/view":"affinity"`, `"CANDOR_VIEW=full"`, ``, ""},
@@ -89,28 +90,29 @@ func TestUserOverImage(t *testing.T) {
 		{`"io.container.manager":"libpod","candor.dev/movable":"true"`, `"CANDOR_MOVABLE=false"`, ``, ""},
 	} {
 		text := `{"annotations":{` + test.annotations + `},"process":{"env":[` + test.environ + `]},"linux":{"resources":{"cpu":{` + test.resources + `"quota":50000}}}}`
-		_, err := askedOf(t, &Wrapper{Class: hybrid.Flexible}, text)
+		_, err := parseRequest(t, &Wrapper{Class: hybrid.Flexible}, text)
 		if test.want == "" != (err == nil) || err != nil && !strings.Contains(err.Error(), test.want) {
 			t.Errorf("%s: %v, want %q", text, err, test.want)
 		}
 	}
-	if _, err := askedOf(t, &Wrapper{Class: hybrid.Sensitive}, `{"process":{"env":["CANDOR_VIEW=full","CANDOR_CLASS=sensitive"]},`+withCPUs+`}`); err != nil {
+	if _, err := parseRequest(t, &Wrapper{Class: hybrid.Sensitive}, `{"process":{"env":["CANDOR_VIEW=full","CANDOR_CLASS=sensitive"]},`+withCPUs+`}`); err != nil {
 		t.Errorf("the defaults of a sensitive container: %v", err)
 	}
 	for value, refused := range map[string]bool{"single-numa": false, "single-l3": false, "whole-cores": true} {
 		text := `{"process":{"env":["CANDOR_TOPOLOGY=` + value + `"]},` + withCPUs + `}`
-		if _, err := askedOf(t, &Wrapper{Class: hybrid.Sensitive}, text); (err != nil) != refused {
+		if _, err := parseRequest(t, &Wrapper{Class: hybrid.Sensitive}, text); (err != nil) != refused {
 			t.Errorf("topology %s of a sensitive container: %v", value, err)
 		}
 	}
-	for class, want := range map[hybrid.Class]bool{hybrid.Sensitive: true, hybrid.Flexible: true} { // without a limit each is flexible
-		if _, err := askedOf(t, &Wrapper{Class: class}, `{"process":{"env":["CANDOR_VIEW=full"]}}`); err != nil != want {
+	for class, want := range map[hybrid.Class]bool{hybrid.Sensitive: true, hybrid.Flexible: true} { // without a limit, both classes become flexible
+		if _, err := parseRequest(t, &Wrapper{Class: class}, `{"process":{"env":["CANDOR_VIEW=full"]}}`); err != nil != want {
 			t.Errorf("class %v, without a limit: %v", class, err)
 		}
 	}
 }
 
-// TestUnknownImageSetting: machine options with an unknown setting are refused when an image has a setting.
+// TestUnknownImageSetting: an unknown or invalid name in imageSettings of the host options is an error for a
+// container with an image setting.
 func TestUnknownImageSetting(t *testing.T) {
 	config := filepath.Join(t.TempDir(), "host.json")
 	w := &Wrapper{Host: host.Options{Config: config}}
@@ -125,7 +127,7 @@ func TestUnknownImageSetting(t *testing.T) {
 		if err := os.WriteFile(config, []byte(options), 0o644); err != nil {
 			t.Fatal(err)
 		}
-		_, err := askedOf(t, w, text)
+		_, err := parseRequest(t, w, text)
 		if want == "" != (err == nil) || err != nil && !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v, want %q", options, err, want)
 		}

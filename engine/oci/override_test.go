@@ -19,7 +19,8 @@ import (
 	"github.com/candor-project/candor/spec"
 )
 
-func bookingIn(dir string) *Override {
+// overrideIn returns an override with its state directory and host options in dir.
+func overrideIn(dir string) *Override {
 	return &Override{
 		StateDir: filepath.Join(dir, "state"), Config: filepath.Join(dir, "host.json"), Parent: "/lab",
 		Request: hybrid.Request{ID: "0123456789ab", Class: hybrid.Sensitive, Limit: 1500, Topology: hybrid.WholeCores},
@@ -27,13 +28,13 @@ func bookingIn(dir string) *Override {
 	}
 }
 
-// TestOverride: a stored override parses to the same value, and the CPU use is added when it is reported.
+// TestOverride: a saved override reloads to the same value. RecordUsage adds the CPU usage of its container.
 func TestOverride(t *testing.T) {
-	b := bookingIn(t.TempDir())
+	b := overrideIn(t.TempDir())
 	if err := b.Save(); err != nil {
 		t.Fatal(err)
 	}
-	read := bookingIn(filepath.Dir(b.StateDir))
+	read := overrideIn(filepath.Dir(b.StateDir))
 	read.Request.Limit, read.Applied = 0, true
 	if err := read.Reload(); err != nil || !reflect.DeepEqual(read, b) {
 		t.Errorf("%v, %+v; want %+v", err, read, b)
@@ -46,7 +47,7 @@ func TestOverride(t *testing.T) {
 		t.Errorf("%v, %+v; want %+v", err, b.Usage, used)
 	}
 	if info, err := os.Stat(b.file()); err != nil || info.Mode().Perm() != 0o600 {
-		t.Errorf("%v, %v; want a file for its owner alone", info, err)
+		t.Errorf("%v, %v; want mode 0600", info, err)
 	}
 	if err := b.Remove(); err != nil {
 		t.Error(err)
@@ -55,13 +56,13 @@ func TestOverride(t *testing.T) {
 		t.Errorf("after it was removed: %v", err)
 	}
 	if err := b.Remove(); err != nil {
-		t.Errorf("again: %v", err)
+		t.Errorf("second removal: %v", err)
 	}
 }
 
-// TestBadOverride: an invalid override file, or one of another container, has no effect.
+// TestBadOverride: an invalid override file, an override of another container and a symbolic link are errors.
 func TestBadOverride(t *testing.T) {
-	b := bookingIn(t.TempDir())
+	b := overrideIn(t.TempDir())
 	if err := b.Save(); err != nil {
 		t.Fatal(err)
 	}
@@ -85,40 +86,41 @@ func TestBadOverride(t *testing.T) {
 	os.Remove(b.file())
 	os.Symlink("/dev/null", b.file())
 	if _, err := readOverride(b.file()); err == nil {
-		t.Error("a link was followed")
+		t.Error("a symbolic link was followed")
 	}
 }
 
-// TestOverrideOfOtherUser: an override of another user has no effect on the containers of this user, which start.
+// TestOverrideOfOtherUser: the override of another user is ignored without an error, so containers start.
 func TestOverrideOfOtherUser(t *testing.T) {
 	if os.Geteuid() != 0 {
 		t.Skip("acts for another user: needs root")
 	}
-	b := bookingIn("")
+	b := overrideIn("")
 	b.StateDir = fmt.Sprintf("/run/candor-oci-test-%d", os.Getpid())
 	t.Cleanup(func() { os.RemoveAll(Overrides(b.StateDir)) })
 	if err := b.Save(); err != nil {
 		t.Fatal(err)
 	}
-	if own, err := overrideFor(b.Request.ID); own == nil || err != nil {
-		t.Errorf("%+v, %v; want its booking", own, err)
+	if override, err := overrideFor(b.Request.ID); override == nil || err != nil {
+		t.Errorf("%+v, %v; want the override", override, err)
 	}
-	runtime.LockOSThread() // the thread has the file rights of another user for a moment
+	runtime.LockOSThread() // Setfsuid changes the file access rights of this thread only
 	defer runtime.UnlockOSThread()
 	const nobody = 65534
 	if err := unix.Setfsuid(nobody); err != nil {
 		t.Fatal(err)
 	}
-	others, err := overrideFor(b.Request.ID)
+	foreign, err := overrideFor(b.Request.ID)
 	if restored := unix.Setfsuid(0); restored != nil {
 		t.Fatal(restored)
 	}
-	if others != nil || err != nil {
-		t.Errorf("as another user: %+v, %v", others, err)
+	if foreign != nil || err != nil {
+		t.Errorf("as another user: %+v, %v", foreign, err)
 	}
 }
 
-// TestOverrideBadNames: names that no cgroup can have are refused.
+// TestOverrideBadNames: a name that has no override or cannot be a cgroup name gives no override and no
+// error.
 func TestOverrideBadNames(t *testing.T) {
 	for _, name := range []string{"", "../x", "nobody-booked-this"} {
 		if b, err := overrideFor(name); b != nil || err != nil {
@@ -131,7 +133,7 @@ func TestWithoutSystemd(t *testing.T) {
 	for line, want := range map[string]string{
 		"--root /r --systemd-cgroup --log /l create --bundle /b abc": "--root /r --log /l create --bundle /b abc",
 		"--cgroup-manager systemd create abc":                        "create abc",
-		"--systemd-cgroup=true create abc --systemd-cgroup":          "create abc --systemd-cgroup", // there it is the command's
+		"--systemd-cgroup=true create abc --systemd-cgroup":          "create abc --systemd-cgroup", // after the command, the flag belongs to the command
 		"create abc": "create abc",
 	} {
 		c := Parse(strings.Fields(line))

@@ -12,8 +12,8 @@ import (
 	"github.com/candor-project/candor/spec"
 )
 
-// TestRecordedSettings reads each setting of a container under Docker, Podman and nerdctl in both forms: as an annotation and as a
-// variable of the environment. Command lines and images of users contain them, so none may vanish.
+// TestRecordedSettings reads each container setting of Docker, Podman and nerdctl as an annotation and as an
+// environment variable. Users have them in scripts and images, so each must stay supported.
 func TestRecordedSettings(t *testing.T) {
 	for _, c := range []struct {
 		annotation, variable, value string
@@ -35,7 +35,7 @@ func TestRecordedSettings(t *testing.T) {
 		{"candor.dev/movable", "CANDOR_MOVABLE", "true", func(r *request) bool { return !r.Immovable }},
 		{"candor.dev/on-resize", "CANDOR_ON_RESIZE", "signal:HUP", func(r *request) bool { return r.OnResize == "signal:HUP" }},
 		{"candor.dev/env", "CANDOR_ENV", "true", func(r *request) bool { return r.env }},
-		{"candor.dev/preserve", "CANDOR_PRESERVE", "true", func(r *request) bool { return r.ID == "" }}, // Candor leaves it alone
+		{"candor.dev/preserve", "CANDOR_PRESERVE", "true", func(r *request) bool { return r.ID == "" }}, // Candor does not manage the container
 		{"candor.dev/burst", "CANDOR_BURST", "20ms", func(r *request) bool { return r.Burst == spec.Burst{Time: 20 * time.Millisecond} }},
 		{"candor.dev/burst", "CANDOR_BURST", "kernel", func(r *request) bool { return r.Burst == spec.Burst{By: spec.BurstKernel} }},
 		{"candor.dev/burst", "CANDOR_BURST", "auto", func(r *request) bool { return r.Burst == spec.Burst{By: spec.BurstKernel} }},
@@ -46,7 +46,7 @@ func TestRecordedSettings(t *testing.T) {
 			`{"annotations":{"` + c.annotation + `":"` + c.value + `"},` + withCPUs + `}`,
 			`{"process":{"env":["` + c.variable + `=` + c.value + `"]},` + withCPUs + `}`,
 		} {
-			r, err := askedOf(t, allowed, text)
+			r, err := parseRequest(t, allowed, text)
 			if err != nil || !c.is(&r) {
 				t.Errorf("%s: %v, %+v", text, err, r.Allocation)
 			}
@@ -54,9 +54,9 @@ func TestRecordedSettings(t *testing.T) {
 	}
 }
 
-// TestRecordedBooking reads a booking of candor compare --image, and writes the same bytes. Both programs may be of different
-// releases.
-func TestRecordedBooking(t *testing.T) {
+// TestRecordedOverride reads an override that candor compare --image has written, and saves the same bytes.
+// The two programs can have different versions.
+func TestRecordedOverride(t *testing.T) {
 	stateDir := filepath.Join(t.TempDir(), "lab")
 	file := filepath.Join(Overrides(stateDir), "abc")
 	recorded, err := os.ReadFile("testdata/booking.json")

@@ -22,33 +22,34 @@ func TestFindRuntime(t *testing.T) {
 		}
 		return file
 	}
-	finds := func(path, asked, want string) {
+	check := func(path, given, want string) {
 		t.Helper()
 		t.Setenv("PATH", path)
-		got, err := findRuntime(asked)
+		got, err := findRuntime(given)
 		if strings.HasPrefix(want, "/") != (err == nil) || err == nil && got != want || err != nil && !strings.Contains(err.Error(), want) {
-			t.Errorf("PATH=%s, asked %q: %q %v, want %q", path, asked, got, err, want)
+			t.Errorf("PATH=%s, runtime %q: %q %v, want %q", path, given, got, err, want)
 		}
 	}
-	finds("", "", "install runc or crun")
+	check("", "", "install runc or crun")
 	usual := program("usual/crun")
-	finds("", "", usual)
+	check("", "", usual)
 	crun := program("bin/crun")
-	finds(dir+"/bin", "", crun)
+	check(dir+"/bin", "", crun)
 	runc := program("bin/runc")
-	finds(dir+"/bin", "", runc)
-	finds(dir+"/bin", "crun", crun)
-	finds("", usual, usual)
-	finds("", dir+"/bin/none", "set CANDOR_RUNTIME")
+	check(dir+"/bin", "", runc)
+	check(dir+"/bin", "crun", crun)
+	check("", usual, usual)
+	check("", dir+"/bin/none", "set CANDOR_RUNTIME")
 	self, err := os.Executable()
 	if err != nil {
 		t.Fatal(err)
 	}
-	finds("", self, "is candor itself")
+	check("", self, "is candor itself")
 }
 
-// TestCallKills: a runtime that does not end in time is killed. This is an error and no exit code of the runtime.
-func TestCallKills(t *testing.T) {
+// TestCallKillsLateRuntime: a runtime is killed when the context ends. The result is the cause of the context
+// and no exit code.
+func TestCallKillsLateRuntime(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "runc")
 	if err := os.WriteFile(file, []byte("#!/bin/sh\nexec sleep 1000\n"), 0o755); err != nil {
 		t.Fatal(err)

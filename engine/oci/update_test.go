@@ -14,9 +14,9 @@ import (
 func TestUpdateCheck(t *testing.T) {
 	tests := []struct {
 		line   string
-		period time.Duration // the grant's
+		period time.Duration // period of the grant
 		limit  int64
-		want   string // the error
+		want   string // error; "" for none
 	}{
 		{"update --cpu-quota 50000 x", 100 * time.Millisecond, 500, ""},
 		{"update --cpu-quota 50000 --cpu-period 25000 x", 20 * time.Millisecond, 2000, ""},
@@ -28,11 +28,11 @@ func TestUpdateCheck(t *testing.T) {
 		{"update --cpuset-mems 0 x", 20 * time.Millisecond, 0, "Candor selects its CPUs"},
 		{"update --cpu-quota x x", 20 * time.Millisecond, 0, "--cpu-quota \"x\": must be a number of microseconds"},
 		{"update --cpu-period -1 x", 20 * time.Millisecond, 0, "--cpu-period \"-1\": must be a number of microseconds"},
-		{"update --cpu-burst 5000 x", 20 * time.Millisecond, 1500, ""}, // equal to the present limit
+		{"update --cpu-burst 5000 x", 20 * time.Millisecond, 1500, ""}, // equal to the present value
 		{"update --cpu-burst 6000 x", 20 * time.Millisecond, 0, "fixed at the creation"},
 		{"update --cpu-burst 0 x", 20 * time.Millisecond, 0, "a burst of 0 microseconds"},
 		{"update --cpu-period 50000 x", 20 * time.Millisecond, 0, "a period of 50000 microseconds without a quota"},
-		{"update --cpu-period 20000 x", 20 * time.Millisecond, 1500, ""}, // equal to the present limit
+		{"update --cpu-period 20000 x", 20 * time.Millisecond, 1500, ""}, // equal to the present value
 	}
 	for _, test := range tests {
 		c := Parse(strings.Fields(test.line))
@@ -50,9 +50,9 @@ func TestUpdateCheck(t *testing.T) {
 	}
 }
 
-// TestPeriodAlone: engines repeat the default period in an update of a container without a limit, which changes
-// nothing.
-func TestPeriodAlone(t *testing.T) {
+// TestIsPeriodAlone: engines repeat the default period when they update a container without a limit. Such an
+// update is not a change of the period.
+func TestIsPeriodAlone(t *testing.T) {
 	for _, test := range []struct {
 		limit  hybrid.Milli
 		period uint64
@@ -67,7 +67,8 @@ func TestPeriodAlone(t *testing.T) {
 	}
 }
 
-// TestUpdateLine: the runtime reads an update with Candor's values, and without values that would overwrite them.
+// TestUpdateLine: the runtime gets the update on its standard input. CPU values are those of the grant, and
+// values in unified that would overwrite them are removed.
 func TestUpdateLine(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "r.json")
 	text := `{"memory":{"limit":7},"cpu":{"quota":5,"burst":1},"unified":{"cpu.max":"150000 100000","memory.high":"1"}}`
@@ -92,7 +93,7 @@ func TestUpdateLine(t *testing.T) {
 	}
 }
 
-// fakeRuntime is a runtime that must not be called: that would end this process.
+// fakeRuntime returns a runtime that no test may call: a call would replace this process.
 func fakeRuntime(t *testing.T) string {
 	t.Helper()
 	file := filepath.Join(t.TempDir(), "runc")
@@ -102,8 +103,9 @@ func fakeRuntime(t *testing.T) string {
 	return file
 }
 
-// TestRefused: an update that Candor cannot plan is refused, and the real runtime is not called.
-func TestRefused(t *testing.T) {
+// TestRefusedWithoutRuntimeCall: a command that Candor cannot handle is refused before the real runtime is
+// called.
+func TestRefusedWithoutRuntimeCall(t *testing.T) {
 	if os.Geteuid() != 0 {
 		t.Skip("needs root to open the machine's control groups")
 	}
@@ -125,7 +127,7 @@ func TestRefused(t *testing.T) {
 	}
 }
 
-// TestHooks: the hooks use the settings of this process, in any environment that the runtime sets.
+// TestHooks: the hooks get the options of this process as flags. Their environment has no CANDOR_ variables.
 func TestHooks(t *testing.T) {
 	t.Setenv("CANDOR_STATE_DIR", "/else")
 	w := Wrapper{Host: host.Options{StateDir: "/s", Config: "/c"}, Self: []string{"/candor", "internal-oci"}}

@@ -7,8 +7,9 @@ import (
 	"testing"
 )
 
-// TestSameWork: every application does the same work each time, more work with a larger size, and leaves no file.
-func TestSameWork(t *testing.T) {
+// TestDeterministicWork: each application computes the same result in each run, and another result for a
+// larger size. No file remains.
+func TestDeterministicWork(t *testing.T) {
 	for _, a := range All {
 		t.Run(a.Name, func(t *testing.T) {
 			dir := t.TempDir()
@@ -21,10 +22,10 @@ func TestSameWork(t *testing.T) {
 			}
 			first, again, more := run(2), run(2), run(4)
 			if first != again || first == 0 || first == more {
-				t.Errorf("%d, again %d, with more work %d; want twice the same, and another", first, again, more)
+				t.Errorf("got %d, then %d, and %d for a larger size; want two equal results and a different one", first, again, more)
 			}
 			if left, err := os.ReadDir(dir); err != nil || len(left) > 0 {
-				t.Errorf("%v is left, %v", left, err)
+				t.Errorf("%v remains, %v", left, err)
 			}
 		})
 	}
@@ -39,19 +40,18 @@ func TestNoApp(t *testing.T) {
 	}
 }
 
-// TestPerception: the application finds the sign at its position.
+// TestPerception: the application finds the sign within 3 pixels of its position.
 func TestPerception(t *testing.T) {
 	for frame := range 20 {
 		x, y := findCircle(blur(blur(takeFrame(frame))))
 		atX, atY := signPlace(frame)
 		if math.Hypot(float64(x-atX), float64(y-atY)) > 3 {
-			t.Errorf("frame %d: found at %d,%d, is at %d,%d", frame, x, y, atX, atY)
+			t.Errorf("frame %d: got position %d,%d, want %d,%d", frame, x, y, atX, atY)
 		}
 	}
 }
 
-// TestPlanning: the path is as short as that of Bellman and Ford's algorithm, which relaxes all edges until nothing
-// changes.
+// TestPlanning compares the lengths of shortest paths with those of the Bellman-Ford algorithm.
 func TestPlanning(t *testing.T) {
 	roads := drawMap()
 	const from = 7
@@ -77,8 +77,8 @@ func TestPlanning(t *testing.T) {
 	}
 }
 
-// TestPrediction: the filter's estimate of the position is better than a single measurement, and it finds the speed,
-// which is not measured.
+// TestPrediction: the estimated position is better than a single measurement. The filter also estimates the
+// speed, which is not measured.
 func TestPrediction(t *testing.T) {
 	random := randomOf(0)
 	var f filter
@@ -95,13 +95,13 @@ func TestPrediction(t *testing.T) {
 	}
 }
 
-// TestDecision: a forest whose trees agree returns their choice, and each node of a tree follows its branch.
+// TestDecision: if all trees agree, vote returns their choice. Each tree follows the branches of its nodes.
 func TestDecision(t *testing.T) {
 	forest := newForest()
 	for t := range forest {
 		for i := range forest[t] {
 			forest[t][i] = treeNode{input: 0, threshold: 0.5}
-			if i == 1<<treeDepth-1 { // below each bound on the way
+			if i == 1<<treeDepth-1 { // the leaf below each threshold on its path
 				forest[t][i].choice = 2
 			}
 		}

@@ -15,30 +15,31 @@ import (
 	"github.com/candor-project/candor/cgroup"
 )
 
-// The containers of the tests run the test binary, with a number of busy or sleeping threads, until its input ends.
+// The test binary is the program of the containers: with AUDIT_TEST_THREADS it starts busy or sleeping threads, and
+// runs until its input ends.
 func init() {
 	n, err := strconv.Atoi(os.Getenv("AUDIT_TEST_THREADS"))
 	if err != nil {
 		return
 	}
-	var begun sync.WaitGroup
-	begun.Add(n)
+	var started sync.WaitGroup
+	started.Add(n)
 	for range n {
 		go func() {
 			runtime.LockOSThread()
-			begun.Done()
+			started.Done()
 			for os.Getenv("AUDIT_TEST_BUSY") != "" {
 			}
 			select {}
 		}()
 	}
-	begun.Wait()
+	started.Wait()
 	fmt.Println("ready")
 	os.Stdin.Read(make([]byte, 1))
 	os.Exit(0)
 }
 
-// start starts a program with at least so many threads.
+// start starts a program with at least the given number of threads.
 func start(t *testing.T, threads int, busy string) (pid int) {
 	t.Helper()
 	cmd := exec.Command("/proc/self/exe")
@@ -61,7 +62,7 @@ func start(t *testing.T, threads int, busy string) (pid int) {
 	return cmd.Process.Pid
 }
 
-// open opens groups of the test's own, which are removed after it.
+// open opens a cgroup tree and removes it at the end of the test.
 func open(t *testing.T, parent string) *cgroup.Tree {
 	t.Helper()
 	if os.Geteuid() != 0 {
@@ -85,7 +86,7 @@ func open(t *testing.T, parent string) *cgroup.Tree {
 	return tree
 }
 
-// found is the container of that group; nil if it is not listed.
+// found returns the container of the cgroup at path, or nil if Read does not list it.
 func found(t *testing.T, tree *cgroup.Tree, path string) *Container {
 	t.Helper()
 	all, err := Read(tree)
@@ -99,16 +100,16 @@ func found(t *testing.T, tree *cgroup.Tree, path string) *Container {
 	return &all[i]
 }
 
-// TestRead: the path of a group determines whether it belongs to an engine's container, to Candor's container or to
-// none. The smallest quota of the group and the groups above limits it.
+// TestRead: the path of a cgroup shows whether it is a container of an engine or of Candor. The limit is the
+// smallest quota of the cgroup and its ancestors.
 func TestRead(t *testing.T) {
 	base := fmt.Sprintf("/candor-audit-%d", os.Getpid())
-	pod, own := open(t, base), open(t, base+"-own")
+	pod, candors := open(t, base), open(t, base+"-own")
 	all, _, err := pod.Effective()
 	if err != nil {
 		t.Fatal(err)
 	}
-	one := all.Lowest(1)
+	single := all.Lowest(1)
 	create := func(tree *cgroup.Tree, name string, s cgroup.Settings, pid int) {
 		t.Helper()
 		if err := tree.Group(name).Create(s, pid); err != nil {
@@ -117,31 +118,31 @@ func TestRead(t *testing.T) {
 	}
 	second := "b" + id[1:]
 	create(pod, id, cgroup.Settings{CPUs: all, Quota: 150 * time.Millisecond}, start(t, 12, ""))
-	create(pod, second, cgroup.Settings{CPUs: one}, start(t, 1, ""))
+	create(pod, second, cgroup.Settings{CPUs: single}, start(t, 1, ""))
 	create(pod, "empty"+id[5:], cgroup.Settings{CPUs: all}, 0)
 	create(pod, "plain", cgroup.Settings{CPUs: all}, start(t, 1, ""))
-	create(own, "web", cgroup.Settings{CPUs: one, Quota: 50 * time.Millisecond, Period: 50 * time.Millisecond}, start(t, 1, ""))
+	create(candors, "web", cgroup.Settings{CPUs: single, Quota: 50 * time.Millisecond, Period: 50 * time.Millisecond}, start(t, 1, ""))
 
-	c := found(t, own, base+"/"+id)
+	c := found(t, candors, base+"/"+id)
 	if c == nil || c.Limit != 1500 || c.Sees != all.Count() || c.CPUs != all || c.Threads < 13 || c.Processes != 1 ||
 		c.LimitedBy != c.Group || c.Name != id[:12] || c.ID != id || c.Differs() != (all.Count() != 2) {
 		t.Errorf("limit 1.5: %+v", c)
 	}
-	if c := found(t, own, base+"/"+second); c == nil || c.Limit != 0 || c.Sees != 1 || c.CPUs != one || c.Differs() {
+	if c := found(t, candors, base+"/"+second); c == nil || c.Limit != 0 || c.Sees != 1 || c.CPUs != single || c.Differs() {
 		t.Errorf("no limit: %+v", c)
 	}
-	if c := found(t, own, base+"-own/web"); c == nil || c.Name != "web" || c.Runtime != "candor" || c.Limit != 1000 || c.Differs() {
-		t.Errorf("Candor's: %+v", c)
+	if c := found(t, candors, base+"-own/web"); c == nil || c.Name != "web" || c.Runtime != "candor" || c.Limit != 1000 || c.Differs() {
+		t.Errorf("container of Candor: %+v", c)
 	}
 	for _, path := range []string{base, base + "/plain", base + "/empty" + id[5:]} {
-		if c := found(t, own, path); c != nil {
-			t.Errorf("no container with a process: %+v", c)
+		if c := found(t, candors, path); c != nil {
+			t.Errorf("got container %+v, want none", c)
 		}
 	}
 }
 
-// TestThrottled: a program with more threads than CPUs in its quota is throttled, and gains. The quota can belong to a
-// group above.
+// TestThrottled: a program with more threads than its quota allows is throttled and would gain. The quota is
+// set on the parent cgroup.
 func TestThrottled(t *testing.T) {
 	base := fmt.Sprintf("/candor-audit-busy-%d", os.Getpid())
 	pods := open(t, base)
@@ -150,7 +151,7 @@ func TestThrottled(t *testing.T) {
 		t.Fatal(err)
 	}
 	if all.Count() < 2 {
-		t.Skip("needs 2 CPUs: with one it sees what it has")
+		t.Skip("needs 2 CPUs: with a single CPU, limit and CPU count are equal")
 	}
 	limited := cgroup.Settings{CPUs: all, Quota: 5 * time.Millisecond, Period: 10 * time.Millisecond}
 	if err := pods.Group("pod").Create(limited, 0); err != nil {
@@ -171,7 +172,7 @@ func TestThrottled(t *testing.T) {
 	}
 }
 
-// TestNested: the processes of a nested container do not count for the container around it.
+// TestNested: the processes of a nested container do not count for the outer container.
 func TestNested(t *testing.T) {
 	base := fmt.Sprintf("/candor-audit-nested-%d", os.Getpid())
 	outer := open(t, base)

@@ -36,7 +36,7 @@ func TestConfigName(t *testing.T) {
 	}
 	for _, bad := range []string{"", "{", "[]", `{"annotations":1}`, `{"mounts":{}}`} {
 		if _, err := parseConfig([]byte(bad)); err == nil {
-			t.Errorf("%q was taken", bad)
+			t.Errorf("%q was accepted", bad)
 		}
 	}
 }
@@ -51,7 +51,7 @@ func FuzzParseConfig(f *testing.F) {
 	})
 }
 
-// process writes a process's folder as /proc has it.
+// process writes a directory like /proc/PID, with a command line and a working directory, and returns it.
 func process(t *testing.T, cwd string, words ...string) (dir string) {
 	t.Helper()
 	dir = t.TempDir()
@@ -65,10 +65,11 @@ func process(t *testing.T, cwd string, words ...string) (dir string) {
 	return dir
 }
 
-// TestOtherUsersWatcher: the command line and the files of another user's process are not read.
-func TestOtherUsersWatcher(t *testing.T) {
+// TestIsOwnUsers: only processes of this user count, so candor reads no files named by processes of other
+// users.
+func TestIsOwnUsers(t *testing.T) {
 	if !isOwnUsers("/proc/self") || isOwnUsers("/proc/none") {
-		t.Error("want true for the own user's process, false for one that has ended")
+		t.Error("want true for a process of this user, and false for an ended process")
 	}
 	if os.Geteuid() != 0 {
 		t.Skip("starts a process of another user: needs root")
@@ -81,7 +82,7 @@ func TestOtherUsersWatcher(t *testing.T) {
 	defer cmd.Wait()
 	defer cmd.Process.Kill()
 	if isOwnUsers(fmt.Sprintf("/proc/%d", cmd.Process.Pid)) {
-		t.Error("another user's process is taken for the own user's")
+		t.Error("got true for a process of another user")
 	}
 }
 
@@ -106,7 +107,7 @@ func TestWatcherOf(t *testing.T) {
 	}
 	for _, words := range [][]string{{""}, {"sleep", "-b", "/x"}, {"/bin/sh", "containerd-shim"}} {
 		if w := watcherOf(process(t, "/", words...), id); w != nil {
-			t.Errorf("%q watches over %+v", words, w)
+			t.Errorf("%q: got watcher %+v, want none", words, w)
 		}
 	}
 	inner := process(t, "/", "/usr/bin/conmon", "-b", "/etc", "-n", "evil")
@@ -114,9 +115,9 @@ func TestWatcherOf(t *testing.T) {
 		t.Fatal(err)
 	}
 	if w := watcherOf(inner, id); w != nil {
-		t.Errorf("a process of a container watches over %+v", w)
+		t.Errorf("process in a container: got watcher %+v, want none", w)
 	}
 	if w := watcherOf("/nowhere", id); w != nil {
-		t.Errorf("no monitor, but %+v", w)
+		t.Errorf("no process: got watcher %+v, want none", w)
 	}
 }

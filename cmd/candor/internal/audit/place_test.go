@@ -33,7 +33,7 @@ func TestPlaceOf(t *testing.T) {
 		"/docker-" + id + ".mount", "/x/-" + id, "/x/a\n-" + id, "/x/ " + id,
 	} {
 		if p, ok := placeOf(path); ok {
-			t.Errorf("%q is taken for %+v", path, p)
+			t.Errorf("%q: got container %+v, want none", path, p)
 		}
 	}
 }

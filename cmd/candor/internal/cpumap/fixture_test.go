@@ -11,7 +11,7 @@ import (
 	"github.com/candor-project/candor/topology"
 )
 
-// machine reads a written-down machine.
+// machine parses a machine in hwloc's notation.
 func machine(t testing.TB, description string) *topology.Machine {
 	t.Helper()
 	m, err := topology.Parse(description)
@@ -21,7 +21,7 @@ func machine(t testing.TB, description string) *topology.Machine {
 	return m
 }
 
-// sensitive returns a grant with the given own CPUs and fractions.
+// sensitive returns a grant with exclusive CPUs and fractions.
 func sensitive(id, own string, fractions ...hybrid.Fraction) hybrid.Grant {
 	g := hybrid.Grant{Exclusive: cpuset.MustParse(own), Fractions: fractions}
 	g.ID, g.CPUs = id, g.Exclusive
@@ -33,14 +33,14 @@ func sensitive(id, own string, fractions ...hybrid.Fraction) hybrid.Grant {
 	return g
 }
 
-// flexible returns a grant on shared CPUs.
+// flexible returns a grant of a flexible container on shared CPUs.
 func flexible(id, cpus string, limit hybrid.Milli) hybrid.Grant {
 	g := hybrid.Grant{CPUs: cpuset.MustParse(cpus)}
 	g.ID, g.Class, g.Limit = id, hybrid.Flexible, limit
 	return g
 }
 
-// small is a map with something of everything, on 2 x 4 x 2 CPUs.
+// small returns a map of 2 sockets with 4 cores of 2 CPUs, with exclusive, fractional, shared and reserved CPUs.
 func small(t testing.TB) *Map {
 	m := machine(t, "pack:2 numa:1 l3:1 core:4 pu:2")
 	usable := m.Online
@@ -54,7 +54,7 @@ func small(t testing.TB) *Map {
 	}}
 }
 
-// full fills a machine with containers of 2.5 to 8 CPUs, one after the other.
+// full returns a map of a machine that is filled with containers of 2 to 9 CPUs, in the order of the CPUs.
 func full(t testing.TB, description string) *Map {
 	m := machine(t, description)
 	out := &Map{Machine: m, Usable: m.Online}
@@ -74,8 +74,8 @@ func full(t testing.TB, description string) *Map {
 	return out
 }
 
-// irregular is a machine with two kinds of cores, one socket that holds two
-// NUMA nodes, and CPUs that are isolated or offline.
+// irregular returns a map of a machine with two kinds of cores, a socket with two NUMA nodes, and CPUs that are
+// isolated or offline.
 func irregular() *Map {
 	m := &topology.Machine{
 		Sockets:  []topology.Socket{{ID: 3, CPUs: cpuset.MustParse("0-7,10-11")}},
@@ -110,8 +110,8 @@ func irregular() *Map {
 	}, ForeignUses: []ForeignUse{{CPUs: cpuset.MustParse("2-3"), Milli: 123}, {CPUs: cpuset.MustParse("4"), Milli: 0}}}
 }
 
-// genMap draws a machine and grants on it that agree with each other.
-func genMap(t *rapid.T) *Map {
+// drawMap draws a random machine with consistent grants.
+func drawMap(t *rapid.T) *Map {
 	n := func(name string, most int) int { return rapid.IntRange(1, most).Draw(t, name) }
 	m, err := topology.Parse(fmt.Sprintf("pack:%d numa:%d l3:%d core:%d pu:%d",
 		n("sockets", 2), n("nodes", 3), n("l3s", 3), n("cores", 9), n("threads", 4)))

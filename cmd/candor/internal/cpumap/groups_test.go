@@ -9,7 +9,8 @@ import (
 	"github.com/candor-project/candor/topology"
 )
 
-// Groups that limit containers or reserve CPUs are shown in every form, and their names cannot control a terminal.
+// TestGroups: each format shows the cgroups that limit containers or reserve CPUs. Control characters in
+// their names are escaped.
 func TestGroups(t *testing.T) {
 	machine, err := topology.Parse("core:4 pu:1")
 	if err != nil {
@@ -36,10 +37,10 @@ func TestGroups(t *testing.T) {
 		}
 	}
 	if !strings.Contains(svg.String(), "CPU 0: reserved by /special") {
-		t.Errorf("the SVG does not name the group of CPU 0:\n%s", svg.String())
+		t.Errorf("the SVG does not show the cgroup that reserves CPU 0:\n%s", svg.String())
 	}
 	if strings.Contains(text.String(), "\x1b") || strings.Contains(svg.String(), "\x1b") {
-		t.Error("a group's name controls the terminal")
+		t.Error("the output contains an escape sequence")
 	}
 	if want := `"limitedBy":[{"group":"/evil\u001b[2J\n","limit":1000,"containers":["web","log"]},{"group":"/m.slice","limit":2500,"containers":[]}],"reservedBy":[{"group":"/special","cpus":"0"}]`; !strings.Contains(data.String(), want) {
 		t.Errorf("JSON: want %s in\n%s", want, data.String())

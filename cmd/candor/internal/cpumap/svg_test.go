@@ -15,10 +15,10 @@ import (
 	"github.com/candor-project/candor/internal/golden"
 )
 
-// TestSVG: the picture is well-formed for any names, and has each online CPU exactly once, within its bounds.
+// TestSVG: the SVG is well-formed for any names, and shows each online CPU exactly once.
 func TestSVG(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		m := genMap(t)
+		m := drawMap(t)
 		var b bytes.Buffer
 		if err := m.SVG(&b); err != nil {
 			t.Fatal(err)
@@ -55,7 +55,7 @@ func TestSVG(t *testing.T) {
 	})
 }
 
-// TestSVGFits: pictures of usual machines are not wider than they should be.
+// TestSVGFits: the width of the SVG stays within its bounds for usual machines.
 func TestSVGFits(t *testing.T) {
 	for _, description := range []string{"pu:2", "pack:2 core:4 pu:2", "pack:2 numa:1 l3:4 core:8 pu:2",
 		"pack:2 numa:4 l3:2 core:4 pu:2", "pack:2 numa:4 l3:2 core:16 pu:2", "pack:2 core:256"} {
@@ -72,10 +72,10 @@ func TestSVGFits(t *testing.T) {
 	}
 }
 
-// TestJSON: the JSON form has each online CPU in exactly one pool.
+// TestJSON: in the JSON, each online CPU is in exactly one pool.
 func TestJSON(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		m := genMap(t)
+		m := drawMap(t)
 		var b bytes.Buffer
 		if err := m.JSON(&b); err != nil {
 			t.Fatal(err)

@@ -13,7 +13,7 @@ import (
 	"github.com/candor-project/candor/internal/golden"
 )
 
-// text draws a map.
+// text returns the text format of a map.
 func text(t testing.TB, m *Map, o TextOptions) string {
 	t.Helper()
 	var b bytes.Buffer
@@ -42,10 +42,11 @@ func TestText(t *testing.T) {
 	golden.Check(t, "testdata/small.wide.txt", text(t, small(t), TextOptions{Columns: 160}))
 }
 
-// TestEveryCPUOnce: on random machines, the map has each online CPU exactly once, and no line exceeds the width.
-func TestEveryCPUOnce(t *testing.T) {
+// TestTextShowsEachCPUOnce: on random machines, the map shows each online CPU exactly once, and no line
+// exceeds the width.
+func TestTextShowsEachCPUOnce(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		m := genMap(t)
+		m := drawMap(t)
 		columns := rapid.IntRange(40, 200).Draw(t, "columns")
 		l := chooseLayout(blocks(m.Machine, m.cells()), columns)
 		var drawn cpuset.Set
@@ -68,7 +69,7 @@ func TestEveryCPUOnce(t *testing.T) {
 		if err := m.Text(&b, TextOptions{Columns: columns}); err != nil {
 			t.Fatal(err)
 		}
-		inMap := true // the legend's names and lists may need more than 40 columns
+		inMap := true // the legend can need more than 40 columns
 		for line := range strings.Lines(b.String()) {
 			line = strings.TrimSuffix(line, "\n")
 			inMap = inMap && !strings.Contains(line, "NAME")
@@ -85,10 +86,10 @@ func TestEveryCPUOnce(t *testing.T) {
 	})
 }
 
-// TestPlainIsColored: the two differ in escape sequences only.
-func TestPlainIsColored(t *testing.T) {
+// TestColorsChangeNoText: without its escape sequences, the colored text equals the plain text.
+func TestColorsChangeNoText(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		m := genMap(t)
+		m := drawMap(t)
 		var plain, colored bytes.Buffer
 		_ = m.Text(&plain, TextOptions{})
 		_ = m.Text(&colored, TextOptions{Color: true})
@@ -98,7 +99,7 @@ func TestPlainIsColored(t *testing.T) {
 	})
 }
 
-// stripColors removes SGR sequences.
+// stripColors removes SGR escape sequences.
 func stripColors(s string) string {
 	var b strings.Builder
 	for {
@@ -111,9 +112,9 @@ func stripColors(s string) string {
 	}
 }
 
-// TestFractionsInCharacters: characters go to the parts by size, at least one
-// to each where there is room, and never more than there are.
-func TestFractionsInCharacters(t *testing.T) {
+// TestShareCharacters: the characters of a CPU are divided by the sizes of its fractions. If there are enough
+// characters, each fraction gets at least one.
+func TestShareCharacters(t *testing.T) {
 	for _, c := range []struct {
 		parts []hybrid.Milli
 		width int
@@ -170,7 +171,7 @@ func TestNames(t *testing.T) {
 	}
 }
 
-// TestTags: letters stay with their containers, and are used again.
+// TestTags: a container keeps its letter. The letter of an ended container is used again.
 func TestTags(t *testing.T) {
 	tags := &Tags{}
 	numbers := func(ids ...string) []int {
@@ -200,6 +201,6 @@ func TestTags(t *testing.T) {
 		}
 	}
 	if len(tags.number) != 1 {
-		t.Errorf("kept: %v", tags.number)
+		t.Errorf("tags of ended containers remain: %v", tags.number)
 	}
 }

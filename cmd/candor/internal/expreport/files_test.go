@@ -11,7 +11,7 @@ import (
 	"github.com/candor-project/candor/internal/fileio"
 )
 
-// TestFiles: each chart is a valid picture, also of setups and applications without runs.
+// TestFiles: each image file can be decoded, also for setups and applications without runs.
 func TestFiles(t *testing.T) {
 	for _, c := range []struct {
 		name  string
@@ -39,7 +39,7 @@ func TestFiles(t *testing.T) {
 	}
 }
 
-// checkPicture reads a picture; other files it leaves alone.
+// checkPicture decodes an SVG or PNG file. It accepts other files.
 func checkPicture(name string, file io.Reader) error {
 	switch {
 	case strings.HasSuffix(name, ".svg"):

@@ -8,7 +8,8 @@ import (
 	"github.com/candor-project/candor/experiment"
 )
 
-// isolation is a report with a failed run, an application without any other, and text that means something elsewhere.
+// isolation returns a report with a failed run, an application without successful runs, and names with HTML
+// and Markdown characters.
 func isolation() Isolation {
 	r := &experiment.IsolationReport{
 		Machine: sample().Machine, Tmp: "/var/tmp", FileSystem: "ext4", Split: experiment.Split{Application: 1000, Stressor: 1000},
@@ -42,7 +43,7 @@ func TestIsolationText(t *testing.T) {
 		"together no limit no limit, in the same group", "pinned CPUs of its own: 1 the other CPUs: 1",
 		"cpu 1.50 CPUs 1.50 CPUs io 1.50 CPUs, 300 MB/s written 1.50 CPUs, 300 MB/s written",
 		"together cpu leaks 1 of 1 13.000 route <b> 13.000 (13.000 to 13.000) 13.000",
-		"pinned io uncertain 0 of 1 1.000", // one of the two applications has no runs
+		"pinned io uncertain 0 of 1 1.000", // an application has no successful runs
 		"route <b> pinned alone 10 3.045 3.022 to 3.067 - - 1.489 (1.483 to 1.495) 0 %",
 		"route <b> pinned cpu 10 3.045 3.022 to 3.067 1.000 (1.000 to 1.000) 1.0000 - 0 %",
 		"1 runs failed; the first: none alone, together: exit code 1: <b>no</b>",
@@ -53,7 +54,7 @@ func TestIsolationText(t *testing.T) {
 	}
 }
 
-// TestIsolationMarkup: texts of a report are escaped in HTML.
+// TestIsolationMarkup: names and failures are escaped in HTML and Markdown.
 func TestIsolationMarkup(t *testing.T) {
 	r := isolation()
 	var page, text strings.Builder
@@ -62,7 +63,7 @@ func TestIsolationMarkup(t *testing.T) {
 	}
 	for _, bad := range []string{"<script>|", "<b>"} {
 		if strings.Contains(page.String(), bad) || strings.Contains(text.String(), bad) {
-			t.Errorf("there is %s", bad)
+			t.Errorf("the output contains %s", bad)
 		}
 	}
 	if n := strings.Count(page.String(), "<svg"); n != 2 {

@@ -7,7 +7,8 @@ import (
 	"github.com/candor-project/candor/experiment"
 )
 
-// together is two programs, one of which was not run under all setups, and text that means something elsewhere.
+// together returns two programs. The second has no runs under the last setup, and a name with HTML and
+// Markdown characters.
 func together(t *testing.T) Programs {
 	t.Helper()
 	one, two := sample().Report, sample().Report

@@ -11,7 +11,8 @@ import (
 	"github.com/candor-project/candor/experiment"
 )
 
-// sample is a report with a failed run, a metric with an odd name, and text that means something elsewhere.
+// sample returns a report with failed runs, a metric named by its pattern, and text with HTML and Markdown
+// characters.
 func sample() Report {
 	r := &experiment.Report{
 		Version: 1, Began: time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC), Command: []string{"./x", "<script>|`*"}, Timeout: 60,
@@ -52,7 +53,7 @@ func TestText(t *testing.T) {
 	if got, want := fmt.Sprint(rows["candor"]), "[candor 1500m 8 0 1.035 1.018 to 1.052 8 0.509 "; !strings.HasPrefix(got, want) {
 		t.Errorf("%s, want %s…", got, want)
 	}
-	if got := rows["candor"]; got[13] != "0.0078" || got[14] != "-1.000" || got[15] != "0" { // 2 of 2^8 patterns of signs
+	if got := rows["candor"]; got[13] != "0.0078" || got[14] != "-1.000" || got[15] != "0" { // 2 of 2^8 sign patterns
 		t.Errorf("%v, want p 0.0078, delta -1, throttled 0 %%", got)
 	}
 	if got := rows["none"]; got[3] != "8" || got[4] != "-" {
@@ -60,7 +61,7 @@ func TestText(t *testing.T) {
 	}
 }
 
-// TestMarkup: texts of a report are escaped in HTML.
+// TestMarkup: texts are escaped in HTML and Markdown.
 func TestMarkup(t *testing.T) {
 	r := sample()
 	var page, text strings.Builder
@@ -83,7 +84,7 @@ func TestMarkup(t *testing.T) {
 	}
 }
 
-func TestFigures(t *testing.T) {
+func TestNumber(t *testing.T) {
 	for v, want := range map[float64]string{0: "0", 1.03512: "1.035", 1234567: "1234567", 0.00012346: "0.0001235", 42.4242: "42.42", -3.14159: "-3.142"} {
 		if got := number(v); got != want {
 			t.Errorf("%g: %s, want %s", v, got, want)
@@ -91,8 +92,7 @@ func TestFigures(t *testing.T) {
 	}
 }
 
-// TestWorkloadText: a report describes the workload: a program, a server with its client, or an image with its
-// options.
+// TestWorkloadText: the text describes a program, a server with its client, or an image with its options.
 func TestWorkloadText(t *testing.T) {
 	image := &experiment.Image{Name: "box", Flags: []string{"-v", "/a:/a"}, Engine: client.Engine{Name: "podman"}}
 	for want, r := range map[string]experiment.Report{

@@ -9,17 +9,17 @@ import (
 
 var kept []byte
 
-// collections is how often the heap was collected.
+// collections returns the number of garbage collections.
 func collections() uint32 {
 	var m runtime.MemStats
 	runtime.ReadMemStats(&m)
 	return m.NumGC
 }
 
-// TestCollector: after much allocation, the collector runs when the program is idle; after little allocation it does
-// not run.
+// TestCollector: after many allocations, the collector runs when the program is idle. After few allocations
+// it does not run.
 func TestCollector(t *testing.T) {
-	defer debug.SetGCPercent(debug.SetGCPercent(-1)) // the runtime's own collections are off
+	defer debug.SetGCPercent(debug.SetGCPercent(-1)) // disable automatic collections
 	runtime.GC()
 	before := collections()
 	const most = 1 << 30
@@ -28,7 +28,7 @@ func TestCollector(t *testing.T) {
 		t.Fatalf("collected %d times for less than %d bytes", got-before, most)
 	}
 	const least = 8 << 20
-	kept = make([]byte, 2*least) // the collector subtracts memory that is swept meanwhile
+	kept = make([]byte, 2*least) // twice the bound, because swept memory is subtracted
 	if got := garbage(); got < least {
 		t.Errorf("%d bytes since the last collection, want %d or more", got, least)
 	}

@@ -7,27 +7,27 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// TestTrim: after a trim, less of the program's file is in memory, and the program continues.
+// TestTrim: after a trim, less memory holds pages of files.
 func TestTrim(t *testing.T) {
 	var fs unix.Statfs_t
 	if err := unix.Statfs("/proc/self/exe", &fs); err != nil {
 		t.Fatal(err)
 	}
 	if fs.Type == unix.TMPFS_MAGIC || fs.Type == unix.RAMFS_MAGIC {
-		t.Skip("the test's file is in memory itself, and is counted apart")
+		t.Skip("the test binary is on a file system in memory")
 	}
-	before := files(t)
+	before := fileBytes(t)
 	if err := Trim(); err != nil {
 		t.Fatal(err)
 	}
-	if after := files(t); after >= before {
+	if after := fileBytes(t); after >= before {
 		t.Errorf("%d bytes of files in memory, before %d", after, before)
 	}
 }
 
-// TestTrimKeepsWhatWasLinked: pages of the program that were written before they became read-only stay in memory,
-// because the file does not have their content.
-func TestTrimKeepsWhatWasLinked(t *testing.T) {
+// TestTrimKeepsWrittenPages: a private page was written and then made read-only, like relocated data. Trim
+// keeps it, because the file does not have its content.
+func TestTrimKeepsWrittenPages(t *testing.T) {
 	name, err := os.Readlink("/proc/self/exe")
 	if err != nil {
 		t.Fatal(err)
@@ -51,11 +51,12 @@ func TestTrimKeepsWhatWasLinked(t *testing.T) {
 		t.Fatal(err)
 	}
 	if linked[0] != was+1 {
-		t.Errorf("it reads %d, %d was written", linked[0], was+1)
+		t.Errorf("got %d, want the written %d", linked[0], was+1)
 	}
 }
 
-func files(t *testing.T) int {
+// fileBytes returns the memory that holds pages of files, in bytes.
+func fileBytes(t *testing.T) int {
 	t.Helper()
 	size, err := Files()
 	if err != nil || size == 0 {

@@ -12,7 +12,7 @@ import (
 	"github.com/candor-project/candor/topology"
 )
 
-// session returns a session on a written-down machine.
+// session returns a session for a machine without containers. description is in hwloc's notation.
 func session(t testing.TB, description string, options hybrid.Options) *Session {
 	t.Helper()
 	m, err := topology.Parse(description)
@@ -26,7 +26,7 @@ func session(t testing.TB, description string, options hybrid.Options) *Session 
 	return &Session{Node: node}
 }
 
-// results applies lines and returns the JSON lines.
+// results applies operations, a line each, and returns their results as JSON lines.
 func results(t testing.TB, s *Session, lines string) string {
 	t.Helper()
 	var out bytes.Buffer
@@ -36,7 +36,7 @@ func results(t testing.TB, s *Session, lines string) string {
 	return out.String()
 }
 
-// TestRefusals: a refused operation is a result, and nothing changes.
+// TestRefusals: a refused operation has a result with the error and the reason, and does not change the node.
 func TestRefusals(t *testing.T) {
 	for line, want := range map[string]string{
 		`{"op":"allocate","cpu":"1"}`:                                                   "bad-request: no id: must be the name of a container",
@@ -83,8 +83,8 @@ func TestRefusals(t *testing.T) {
 	}
 }
 
-// TestResizeKeepsGuarantee: a guarantee given apart from the limit outlasts a
-// resize that names none; one that was the limit follows it.
+// TestResizeKeepsGuarantee: a resize without a request keeps a separate guarantee. A guarantee that equals
+// the limit follows the new limit.
 func TestResizeKeepsGuarantee(t *testing.T) {
 	s := session(t, "core:4 pu:1", hybrid.Options{})
 	for _, step := range []struct {
@@ -111,12 +111,13 @@ func TestResizeKeepsGuarantee(t *testing.T) {
 			t.Fatalf("%s\n%s", step.line, out)
 		}
 		if got := s.Node.Guaranteed(); got != step.want {
-			t.Errorf("after %s %v are guaranteed, want %v", step.line, got, step.want)
+			t.Errorf("after %s: got %v guaranteed, want %v", step.line, got, step.want)
 		}
 	}
 }
 
-// TestBadLineStops: the results before a bad line stand, and it is named.
+// TestBadLineStops: a bad line ends the run with its number. Results of previous lines are written, and later
+// lines are not applied.
 func TestBadLineStops(t *testing.T) {
 	s := session(t, "core:4 pu:1", hybrid.Options{})
 	var got []string

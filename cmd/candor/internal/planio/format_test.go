@@ -12,8 +12,7 @@ import (
 	"github.com/candor-project/candor/internal/golden"
 )
 
-// TestFormat holds the format byte by byte: every file in testdata has
-// operations and, in its .out, their results.
+// TestFormat compares the results of each operations file in testdata with its .out file, byte by byte.
 func TestFormat(t *testing.T) {
 	files, err := filepath.Glob("testdata/*.jsonl")
 	if err != nil || len(files) == 0 {
@@ -29,7 +28,7 @@ func TestFormat(t *testing.T) {
 	}
 }
 
-// TestEncoding compares the form of results, which does not depend on the allocator's decisions.
+// TestEncoding compares the JSON of results that do not depend on the allocator.
 func TestEncoding(t *testing.T) {
 	set := cpuset.MustParse
 	exclusive := set("16-17")

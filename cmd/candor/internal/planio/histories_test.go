@@ -14,8 +14,8 @@ import (
 	"github.com/candor-project/candor/topology"
 )
 
-// TestHistories applies random operations. Each line of input gives one line of JSON with the state of the node, and
-// the reported changes are complete.
+// TestHistories applies random operations. Each line gives a single line of JSON, and the reported grants and
+// pools equal those of the node.
 func TestHistories(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		m, err := topology.Parse(rapid.SampledFrom([]string{"core:2", "core:4 pu:2", "pack:2 l3:2 core:2 pu:2"}).Draw(t, "machine"))
@@ -28,9 +28,9 @@ func TestHistories(t *testing.T) {
 			t.Fatal(err)
 		}
 		s := &Session{Node: node, Explain: true}
-		told := map[string]string{} // last reported grant of each container
+		reported := map[string]string{} // last reported grant by container
 		for range rapid.IntRange(1, 60).Draw(t, "operations") {
-			line := genLine(t)
+			line := drawLine(t)
 			var out bytes.Buffer
 			if err := s.Run(strings.NewReader(line), func(r Result) error { return r.WriteJSON(&out) }); err != nil {
 				t.Fatalf("%s: %v", line, err)
@@ -45,25 +45,25 @@ func TestHistories(t *testing.T) {
 				}
 				continue
 			}
-			follow(t, &r, told)
-			check(t, node, &r, told)
+			follow(t, &r, reported)
+			check(t, node, &r, reported)
 		}
 	})
 }
 
-// follow applies the reported changes of a result.
-func follow(t *rapid.T, r *Result, told map[string]string) {
+// follow updates the reported grants with the changes in a result.
+func follow(t *rapid.T, r *Result, reported map[string]string) {
 	switch {
 	case r.Op == "release" && r.Grant == nil:
-		delete(told, r.ID)
+		delete(reported, r.ID)
 	case r.Op != "release" && r.Grant != nil:
-		told[r.ID] = fmt.Sprint(r.Grant.CPUs, r.Grant.Exclusive, r.Grant.Fractions)
+		reported[r.ID] = fmt.Sprint(r.Grant.CPUs, r.Grant.Exclusive, r.Grant.Fractions)
 	default:
 		t.Fatalf("%s with grant %v", r.Op, r.Grant)
 	}
 	for _, c := range r.Changes {
 		if c.ID == r.ID {
-			t.Fatalf("%s is reported as its own change", r.ID)
+			t.Fatalf("%s is listed in the changes of its operation", r.ID)
 		}
 		exclusive := cpuset.Set{}
 		if c.Exclusive != nil {
@@ -72,20 +72,20 @@ func follow(t *rapid.T, r *Result, told map[string]string) {
 		if (c.Exclusive == nil) != (c.Fractions == nil) {
 			t.Fatalf("change %+v", c)
 		}
-		told[c.ID] = fmt.Sprint(c.CPUs, exclusive, c.Fractions)
+		reported[c.ID] = fmt.Sprint(c.CPUs, exclusive, c.Fractions)
 	}
 }
 
-// check compares the node with the reported grants.
-func check(t *rapid.T, node *hybrid.Node, r *Result, told map[string]string) {
+// check compares the grants and pools of the node with the reported values.
+func check(t *rapid.T, node *hybrid.Node, r *Result, reported map[string]string) {
 	grants := node.Grants()
-	if len(grants) != len(told) {
-		t.Fatalf("%d containers, reported %v", len(grants), told)
+	if len(grants) != len(reported) {
+		t.Fatalf("%d containers, reported %v", len(grants), reported)
 	}
 	for i := range grants {
 		now := newGrant(&grants[i])
-		if got := fmt.Sprint(now.CPUs, now.Exclusive, now.Fractions); got != told[grants[i].ID] {
-			t.Fatalf("%s has %s, reported %s", grants[i].ID, got, told[grants[i].ID])
+		if got := fmt.Sprint(now.CPUs, now.Exclusive, now.Fractions); got != reported[grants[i].ID] {
+			t.Fatalf("%s has %s, reported %s", grants[i].ID, got, reported[grants[i].ID])
 		}
 	}
 	pools := node.Pools()
@@ -93,18 +93,18 @@ func check(t *rapid.T, node *hybrid.Node, r *Result, told map[string]string) {
 		t.Fatalf("pools %v, reported %v", pools, r.Pools)
 	}
 	for _, c := range r.Changes {
-		said := false
+		mentioned := false
 		for _, step := range r.Explain {
-			said = said || strings.Contains(step.Text, c.ID)
+			mentioned = mentioned || strings.Contains(step.Text, c.ID)
 		}
-		if !said {
+		if !mentioned {
 			t.Fatalf("the explanation of %s %s does not mention %s: %v", r.Op, r.ID, c.ID, r.Explain)
 		}
 	}
 }
 
-// genLine draws an operation that is more often than not possible.
-func genLine(t *rapid.T) string {
+// drawLine draws an operation that the node can usually perform.
+func drawLine(t *rapid.T) string {
 	op := map[string]string{
 		"op": rapid.SampledFrom([]string{"allocate", "allocate", "allocate", "release", "resize"}).Draw(t, "op"),
 		"id": rapid.SampledFrom([]string{"aa", "bb", "cc", "dd", "ee", "ff", "gg"}).Draw(t, "id"),
@@ -127,7 +127,7 @@ func genLine(t *rapid.T) string {
 	return string(line)
 }
 
-// UnmarshalJSON reads fractions back, for the tests.
+// UnmarshalJSON parses the fractions of a result.
 func (f *Fractions) UnmarshalJSON(text []byte) error {
 	var parts map[int]hybrid.Milli
 	if err := json.Unmarshal(text, &parts); err != nil {

@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-func TestLinesThatAreNoOperation(t *testing.T) {
+func TestBadLines(t *testing.T) {
 	for line, want := range map[string]string{
 		`nonsense`:                                     "must be a JSON object, got nonsense",
 		`["op"]`:                                       `must be a JSON object, got ["op"]`,
@@ -54,11 +54,11 @@ func TestOperations(t *testing.T) {
 		}
 	}
 	if _, err := r.Next(); err != io.EOF {
-		t.Errorf("after the last one: %v", err)
+		t.Errorf("after the last operation: %v, want io.EOF", err)
 	}
 }
 
-// TestLongLine holds the bound on lines: at it and one byte above it.
+// TestLongLine: a line of MaxLine bytes is accepted, and a longer line is an error.
 func TestLongLine(t *testing.T) {
 	line := func(n int) io.Reader {
 		head := `{"op":"release","id":"`
@@ -73,7 +73,7 @@ func TestLongLine(t *testing.T) {
 	}
 }
 
-// TestReadError: an error of the input stream is not an error of a line.
+// TestReadError: an error of the input stream is returned unchanged, not as an error of a line.
 func TestReadError(t *testing.T) {
 	broken := errors.New("broken")
 	r := NewReader(io.MultiReader(strings.NewReader("{\"op\":\"release\"}\n{"), &failing{broken}))
@@ -81,7 +81,7 @@ func TestReadError(t *testing.T) {
 		t.Fatal(err)
 	}
 	if _, err := r.Next(); err != broken {
-		t.Errorf("%v, want what the stream failed with", err)
+		t.Errorf("got %v, want the error of the stream", err)
 	}
 }
 

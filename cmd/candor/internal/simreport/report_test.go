@@ -15,7 +15,7 @@ import (
 	"github.com/candor-project/candor/simulate"
 )
 
-// report is one of two curves with two points each, the second of which was stopped.
+// report returns a report with two curves of two points each. The last point was stopped.
 func report() *simreport.Report {
 	r := &simreport.Report{Setting: simulate.Description{
 		Trace: "csv:evil\x1b[2J.csv", Name: "csv", CoresOfLargest: 16, MachineCPUs: "rounded", Overcommit: 1.5, OvercommitIs: "CPUs", AtStart: "placed", Seed: 7,
@@ -47,14 +47,14 @@ func TestText(t *testing.T) {
 		}
 	}
 	if strings.Contains(got, "\x1b") {
-		t.Error("a name's escape sequence went through")
+		t.Error("the text contains an escape sequence")
 	}
 	if lines := strings.Count(got, "\n"); lines != 4+1+1+4 {
 		t.Errorf("%d lines", lines)
 	}
 }
 
-// TestJSON: the names that scripts read, in their order.
+// TestJSON: scripts read the JSON, so the names and the order of its fields must not change.
 func TestJSON(t *testing.T) {
 	got := text(t, report().JSON)
 	last := -1
@@ -131,7 +131,7 @@ func TestFigures(t *testing.T) {
 	}
 }
 
-// TestPlanner: the results of --size and --gain follow the table.
+// TestPlanner: the text has the results of --size and --gain.
 func TestPlanner(t *testing.T) {
 	r := report()
 	r.Target, r.Points[0].Machines = "s<5%,refused=0", 42

@@ -14,7 +14,7 @@ import (
 	"github.com/candor-project/candor/internal/procfs"
 )
 
-// screen returns the drawing as text.
+// screen returns the text of the drawing.
 func screen(u *UI, f *Figures, size Size) string {
 	var b strings.Builder
 	for _, line := range u.Draw(f, size) {
@@ -23,8 +23,9 @@ func screen(u *UI, f *Figures, size Size) string {
 	return b.String()
 }
 
-// big is 512 CPUs in 2 sockets, 8 NUMA nodes and 64 L3 domains, with many containers.
-func big(t testing.TB) *Figures {
+// manyCPUs returns the figures of a machine with 512 CPUs in 2 sockets, 8 NUMA nodes and 64 L3 domains, and
+// 120 containers.
+func manyCPUs(t testing.TB) *Figures {
 	w := newWorld(t, "pack:2 numa:4 l3:8 core:4 pu:2")
 	for n := range 90 {
 		w.add(fmt.Sprintf("team-%d/job-%d/main", n%3, n), hybrid.Sensitive, hybrid.Milli(1000+n%7*500))
@@ -41,8 +42,8 @@ func big(t testing.TB) *Figures {
 }
 
 func TestScreens(t *testing.T) {
-	four := Between(small3(t))
-	inside := Between(small2(t))
+	four := Between(smallReadings(t))
+	inside := Between(smallInside(t))
 	for name, c := range map[string]struct {
 		f    *Figures
 		u    UI
@@ -54,15 +55,16 @@ func TestScreens(t *testing.T) {
 		"printed": {four, UI{}, Size{120, 0, false}},
 		"help":    {four, UI{Help: true}, Size{80, 24, false}},
 		"inside":  {inside, UI{Inside: inside.Rows[0].ID, Failed: "state: gone"}, Size{80, 24, false}},
-		"big":     {big(t), UI{Selected: "sidecar-9"}, Size{120, 40, false}},
+		"big":     {manyCPUs(t), UI{Selected: "sidecar-9"}, Size{120, 40, false}},
 	} {
 		c.u.Sort, c.u.Interval = ByUse, second
 		golden.Check(t, "testdata/"+name+".txt", screen(&c.u, c.f, c.size))
 	}
 }
 
-// small2 is small with the first container looked into.
-func small2(t *testing.T) (before, after *Reading, inside string) {
+// smallInside returns the readings of small, with threads for the first container, and the ID of this
+// container.
+func smallInside(t *testing.T) (before, after *Reading, inside string) {
 	before, after = small(t)
 	for i, r := range []*Reading{before, after} {
 		c := &r.Containers[0]
@@ -73,10 +75,11 @@ func small2(t *testing.T) (before, after *Reading, inside string) {
 	return before, after, before.Containers[0].ID
 }
 
-// TestSizes: in a window of any size, the drawing fits into the window and does not panic.
-func TestSizes(t *testing.T) {
-	inside := Between(small2(t))
-	figures := []*Figures{Between(small3(t)), inside, big(t)}
+// TestDrawAnySize: for any window size and keys, the drawing fits into the window, has no control characters
+// and does not panic.
+func TestDrawAnySize(t *testing.T) {
+	inside := Between(smallInside(t))
+	figures := []*Figures{Between(smallReadings(t)), inside, manyCPUs(t)}
 	rapid.Check(t, func(rt *rapid.T) {
 		f := rapid.SampledFrom(figures).Draw(rt, "figures")
 		size := Size{rapid.IntRange(1, 320).Draw(rt, "columns"), rapid.IntRange(1, 90).Draw(rt, "rows"), rapid.Bool().Draw(rt, "ascii")}
@@ -104,9 +107,9 @@ func TestSizes(t *testing.T) {
 	})
 }
 
-// TestEveryCPU: each form of the map has all CPUs.
-func TestEveryCPU(t *testing.T) {
-	f := big(t)
+// TestFormsShowAllCPUs: each form of the map shows all CPUs, or all groups of CPUs.
+func TestFormsShowAllCPUs(t *testing.T) {
+	f := manyCPUs(t)
 	for i, form := range forms {
 		c := &canvas{columns: 100}
 		form(c, f)
@@ -118,7 +121,7 @@ func TestEveryCPU(t *testing.T) {
 		if i != 2 && signs != want {
 			t.Errorf("form %d has %d percentages, want %d", i, signs, want)
 		}
-		if i == 2 { // an owner above each level
+		if i == 2 { // each line with owners is above a line with levels
 			above, below := 0, 0
 			for n, line := range c.lines {
 				row := strings.TrimSpace(line.String())

@@ -21,10 +21,10 @@ func TestBetween(t *testing.T) {
 		t.Fatalf("%+v", f)
 	}
 	for i, want := range []struct {
-		name                         string
-		letter                       string
-		use                          float64
-		limit, throttled, throttled2 Share
+		name                           string
+		letter                         string
+		use                            float64
+		limit, throttled, throttledAll Share
 	}{
 		{"default/web-0/app", "A", 1.2, 0.8, 0.3, 0.3},
 		{"default/web-0/log", "", 0.25, 0.5, 0, 0},
@@ -32,7 +32,7 @@ func TestBetween(t *testing.T) {
 	} {
 		r := &f.Rows[i]
 		if r.Name != want.name || r.Letter != want.letter || !r.Used || !near(r.Use, want.use) || !near(r.LimitShare, want.limit) ||
-			!near(r.Throttled, want.throttled) || !near(r.ThrottledAll, want.throttled2) || r.Condition != "running" {
+			!near(r.Throttled, want.throttled) || !near(r.ThrottledAll, want.throttledAll) || r.Condition != "running" {
 			t.Errorf("%+v; want %+v", r, want)
 		}
 	}
@@ -42,18 +42,19 @@ func TestBetween(t *testing.T) {
 		}
 	}
 	if f := Between(before, before, ""); f.Rows[0].Used || f.CPUs[0].Busy.Known() {
-		t.Errorf("in no time: %+v", f.Rows[0])
+		t.Errorf("readings of the same time: %+v", f.Rows[0])
 	}
 }
 
-// TestComeAndGo: containers start, end, and restart under the same name.
-func TestComeAndGo(t *testing.T) {
+// TestContainersStartAndEnd: containers that start, end or restart under the same name between two readings
+// have no rates.
+func TestContainersStartAndEnd(t *testing.T) {
 	w := newWorld(t, "core:4 pu:1")
 	w.add("web", hybrid.Sensitive, 1000).uses(5*second, 100, 50)
 	w.add("log", hybrid.Flexible, 500).uses(second, 100, 50)
 	before := w.now()
 	w.pass(second)
-	w.container("web").Stat.CPU = second / 2 // another group of that name
+	w.container("web").Stat.CPU = second / 2 // a new cgroup with the same name
 	plan, err := w.node.PlanRelease("log")
 	if err == nil {
 		err = w.node.Commit(plan)
@@ -69,20 +70,20 @@ func TestComeAndGo(t *testing.T) {
 	}
 	for _, r := range f.Rows {
 		if r.Used || r.LimitShare.Known() || r.Throttled.Known() {
-			t.Errorf("%s has rates without a time that they are over: %+v", r.Name, r)
+			t.Errorf("%s has rates without two readings of its cgroup: %+v", r.Name, r)
 		}
 	}
 	if got := f.Rows[1].ThrottledAll; !near(got, 0.1) {
-		t.Errorf("new: throttled %v since it began, want 0.1", got)
+		t.Errorf("new: throttled %v since its start, want 0.1", got)
 	}
 	w.container("web").Exists = false
 	if r := Between(before, w.now(), "").Rows[0]; r.Used || r.ThrottledAll.Known() {
-		t.Errorf("without a group: %+v", r)
+		t.Errorf("without a cgroup: %+v", r)
 	}
 }
 
-// TestStrangersShown: the time of an exclusive CPU that its container has not used counts as foreign use.
-func TestStrangersShown(t *testing.T) {
+// TestForeignUse: CPU time on an exclusive CPU that its container has not used counts as foreign use.
+func TestForeignUse(t *testing.T) {
 	w := newWorld(t, "core:4 pu:1")
 	w.add("web", hybrid.Sensitive, 1000)
 	own := w.Containers[0].Exclusive.First()
@@ -100,10 +101,10 @@ func TestStrangersShown(t *testing.T) {
 		t.Fatalf("%+v", f.ForeignUses)
 	}
 	if got := f.ForeignUses[0].Milli; got < 390 {
-		t.Errorf("others use %v of CPU %d", got, own)
+		t.Errorf("foreign processes use %v of CPU %d, want at least 390m", got, own)
 	}
 	if f := Between(before, read(700*time.Millisecond), ""); own == 0 && len(f.ForeignUses) != 0 {
-		t.Errorf("all is its own: %+v", f.ForeignUses)
+		t.Errorf("the container used all of the time: got %+v, want no foreign use", f.ForeignUses)
 	}
 }
 
@@ -126,15 +127,15 @@ func TestThreads(t *testing.T) {
 		got = append(got, use.ID)
 	}
 	if !slices.Equal(got, []int{2, 1, 3, 4}) {
-		t.Errorf("by use: %v", got)
+		t.Errorf("sorted by use: %v", got)
 	}
 	if uses := f.Inside.Threads; !near(uses[0].Use, 1) || !near(uses[1].Use, 0.5) || uses[2].Use.Known() || uses[3].Use.Known() {
 		t.Errorf("%+v", uses)
 	}
 }
 
-// TestAnyCounts: for any values of the kernel's counters, rates are finite and shares are from 0 to 1, or unknown.
-func TestAnyCounts(t *testing.T) {
+// TestAnyCounters: for any values of the kernel counters, rates are finite, and shares are 0 to 1 or unknown.
+func TestAnyCounters(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		w := newWorld(t, "core:4 pu:1")
 		w.add("web", hybrid.Sensitive, 1500)

@@ -17,7 +17,7 @@ import (
 
 const second = time.Second
 
-// A world is a fake machine whose counters grow.
+// world is a fake machine whose counters grow.
 type world struct {
 	testing.TB
 	node *hybrid.Node
@@ -25,7 +25,7 @@ type world struct {
 	Reading
 }
 
-// newWorld is a machine in hwloc's notation without containers.
+// newWorld returns a machine without containers. description is in hwloc's notation.
 func newWorld(t testing.TB, description string) *world {
 	t.Helper()
 	machine, err := topology.Parse(description)
@@ -45,7 +45,7 @@ func newWorld(t testing.TB, description string) *world {
 	return w
 }
 
-// add starts a container; with slashes in its name it is a pod's.
+// add starts a container. A name with slashes is the name of a container of a pod.
 func (w *world) add(name string, class hybrid.Class, limit hybrid.Milli) *Container {
 	w.Helper()
 	id := name
@@ -68,7 +68,7 @@ func (w *world) add(name string, class hybrid.Class, limit hybrid.Milli) *Contai
 	return &w.Containers[len(w.Containers)-1]
 }
 
-// read returns a reading of now, which stays as it is.
+// read returns a reading that later changes of the world do not affect.
 func (w *world) read(string) (*Reading, error) {
 	r := w.Reading
 	r.CPUs = map[int]procfs.CPUTime{}
@@ -90,7 +90,7 @@ func (w *world) now() *Reading {
 	return r
 }
 
-// pass lets time pass in which each CPU is busy for a part of it, in turn more and less.
+// pass advances the time by d. CPU n is busy for n modulo 5 quarters of d.
 func (w *world) pass(d time.Duration) {
 	w.At = w.At.Add(d)
 	for cpu, t := range w.CPUs {
@@ -101,17 +101,17 @@ func (w *world) pass(d time.Duration) {
 	}
 }
 
-// container finds one of the world's own.
+// container returns the container with an ID.
 func (w *world) container(id string) *Container { return w.Reading.container(id) }
 
-// uses lets a container use CPU time in some periods.
+// uses adds CPU time, periods and throttled periods to the counters of a container.
 func (c *Container) uses(cpu time.Duration, periods, throttled uint64) {
 	c.Stat.CPU += cpu
 	c.Stat.Periods += periods
 	c.Stat.Throttled += throttled
 }
 
-// small is four CPUs with two pods and a program, after a second.
+// small returns two readings, a second apart, of four CPUs with two containers of a pod and a program.
 func small(t testing.TB) (before, after *Reading) {
 	w := newWorld(t, "core:4 pu:1")
 	w.add("default/web-0/app", hybrid.Sensitive, 1500)

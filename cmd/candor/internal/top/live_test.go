@@ -14,14 +14,14 @@ import (
 	"github.com/candor-project/candor/hybrid"
 )
 
-// A stage is a view on a terminal that a program plays.
+// stage runs the live view on a mock terminal.
 type stage struct {
 	testing.TB
 	vt.MockTerm
 	ended chan any // result: an error, nil, or the value of a panic
 }
 
-// play shows readings on a terminal of a size.
+// play starts the live view on a mock terminal. read returns each next reading.
 func play(t testing.TB, columns, rows int, first *Reading, read func(string) (*Reading, error)) *stage {
 	t.Helper()
 	s := &stage{t, vt.NewMockTerm(vt.MockOptSize{X: vt.Col(columns), Y: vt.Row(rows)}), make(chan any, 1)}
@@ -60,7 +60,7 @@ func (s *stage) text() string {
 	return b.String()
 }
 
-// shows waits until the terminal shows all of some words.
+// shows waits until the terminal shows all words.
 func (s *stage) shows(words ...string) {
 	s.Helper()
 	for deadline := time.Now().Add(time.Minute); ; time.Sleep(time.Millisecond) {
@@ -81,13 +81,13 @@ func (s *stage) shows(words ...string) {
 
 func (s *stage) keys(text string) { s.SendRaw([]byte(text)) }
 
-// end waits for the view's end, after which the terminal is as it was.
+// end waits for the end of the view and checks that the terminal is restored. It returns the result of the view.
 func (s *stage) end() any {
 	s.Helper()
 	select {
 	case got := <-s.ended:
 		if mode := s.Backend().GetPrivateMode(vt.PmAltScreen); mode == vt.ModeOn {
-			s.Error("the other screen is left")
+			s.Error("the alternate screen is still active")
 		}
 		return got
 	case <-time.After(time.Minute):
@@ -96,7 +96,7 @@ func (s *stage) end() any {
 	}
 }
 
-// running is a world in which time passes with each reading.
+// running returns a world and a read function that advances the time by a second.
 func running(t testing.TB) (w *world, read func(string) (*Reading, error)) {
 	w = newWorld(t, "core:4 pu:1")
 	w.add("default/web-0/app", hybrid.Sensitive, 1500)
@@ -117,7 +117,7 @@ func TestLive(t *testing.T) {
 	s.keys("\r")
 	s.shows("filter lo")
 	if strings.Contains(s.text(), "default/web-0/app") {
-		t.Errorf("the filter leaves it:\n%s", s.text())
+		t.Errorf("the filter does not hide default/web-0/app:\n%s", s.text())
 	}
 	s.keys("\r")
 	s.shows("THREAD", "class  flexible")
@@ -135,12 +135,12 @@ func TestLive(t *testing.T) {
 	}
 }
 
-// A larger is a screen whose window has just shrunk: it reports a larger size than the window has.
+// larger is a screen that reports a larger size than its window has, like a window that has just shrunk.
 type larger struct{ tcell.Screen }
 
 func (larger) Size() (columns, rows int) { return 300, 80 }
 
-// TestLiveShrinks: a window that shrinks during the drawing does not block the view.
+// TestLiveShrinks: the drawing ends if the window shrinks meanwhile.
 func TestLiveShrinks(t *testing.T) {
 	w, read := running(t)
 	before := w.now()
@@ -160,13 +160,14 @@ func TestLiveShrinks(t *testing.T) {
 		select {
 		case <-shown:
 		case <-time.After(time.Minute):
-			t.Fatalf("in a window of %v the drawing does not end", size)
+			t.Fatalf("the drawing does not end in a window of %v", size)
 		}
 		screen.Fini()
 	}
 }
 
-// TestLiveFails: a failed sample shows its error, and the figures of the sample before stay.
+// TestLiveFails: the error of a failed reading is shown, with the figures of the previous reading. It
+// disappears after a successful reading.
 func TestLiveFails(t *testing.T) {
 	w, read := running(t)
 	var broken atomic.Bool
@@ -182,7 +183,7 @@ func TestLiveFails(t *testing.T) {
 	broken.Store(false)
 	for deadline := time.Now().Add(time.Minute); strings.Contains(s.text(), "gone"); time.Sleep(time.Millisecond) {
 		if time.Now().After(deadline) {
-			t.Fatalf("the reason stays:\n%s", s.text())
+			t.Fatalf("the error is still shown:\n%s", s.text())
 		}
 	}
 	s.keys("\x03")

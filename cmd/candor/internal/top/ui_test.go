@@ -7,12 +7,12 @@ import (
 	"time"
 )
 
-// press types keys, each a name or a character.
+// press sends keys to the UI. A key is a name or a character.
 func press(t *testing.T, u *UI, f *Figures, keys ...string) {
 	t.Helper()
 	for _, key := range keys {
 		if u.Press(key, f, 10) {
-			t.Fatalf("%q ended it", key)
+			t.Fatalf("%q ended the UI", key)
 		}
 	}
 }
@@ -26,7 +26,7 @@ func names(rows []*Row) string {
 }
 
 func TestSortAndFilter(t *testing.T) {
-	f := Between(small3(t))
+	f := Between(smallReadings(t))
 	for keys, want := range map[string]string{
 		"c": "app backup log", "u": "app log backup", "t": "app log backup", "n": "backup app log", "l": "app log backup",
 		"n r": "log app backup", "c r": "log backup app", "n r c": "app backup log",
@@ -42,13 +42,14 @@ func TestSortAndFilter(t *testing.T) {
 	}
 }
 
-func small3(t *testing.T) (before, after *Reading, inside string) {
+// smallReadings returns the readings of small as arguments of Between, without an inspected container.
+func smallReadings(t *testing.T) (before, after *Reading, inside string) {
 	before, after = small(t)
 	return before, after, ""
 }
 
 func TestKeys(t *testing.T) {
-	f := Between(small3(t))
+	f := Between(smallReadings(t))
 	u := &UI{Sort: ByName, Interval: second}
 	at := func(want string) {
 		t.Helper()
@@ -69,7 +70,7 @@ func TestKeys(t *testing.T) {
 	at("backup")
 	press(t, u, f, keyEnter)
 	if u.Inside != "backup" {
-		t.Errorf("looks into %q", u.Inside)
+		t.Errorf("Inside is %q, want backup", u.Inside)
 	}
 	press(t, u, f, "n", keyDown, keyEsc)
 	if u.Inside != "" || u.Sort != ByUse {
@@ -81,7 +82,7 @@ func TestKeys(t *testing.T) {
 	}
 	for _, key := range []string{"q", keyInterrupt} {
 		if !u.Press(key, f, 10) {
-			t.Errorf("%q did not end it", key)
+			t.Errorf("%q did not end the UI", key)
 		}
 	}
 	press(t, u, f, "/", "q")
@@ -89,12 +90,12 @@ func TestKeys(t *testing.T) {
 		t.Errorf("filter %q", u.Filter)
 	}
 	if !u.Press(keyInterrupt, f, 10) {
-		t.Error("ctrl-c did not end it while typing")
+		t.Error("ctrl-c did not end the UI while typing")
 	}
 }
 
 func TestInterval(t *testing.T) {
-	f := Between(small3(t))
+	f := Between(smallReadings(t))
 	var got []time.Duration
 	u := &UI{Interval: 3 * second}
 	for key := range strings.FieldsSeq("+ + - - - - - - - - - + + + + + + + + +") {
@@ -109,22 +110,23 @@ func TestInterval(t *testing.T) {
 	}
 	u.Interval = MinInterval
 	if press(t, u, f, "-"); u.Interval != MinInterval {
-		t.Errorf("below the least: %v", u.Interval)
+		t.Errorf("got interval %v, want at least MinInterval", u.Interval)
 	}
 }
 
-// TestKeysOfNone: keys work if the filter hides all containers.
-func TestKeysOfNone(t *testing.T) {
+// TestKeysWithoutContainers: keys do not fail if there is no container, or if the selected container has
+// ended.
+func TestKeysWithoutContainers(t *testing.T) {
 	w := newWorld(t, "core:2 pu:1")
 	f := Between(w.now(), w.now(), "gone")
 	u := &UI{Sort: ByUse, Interval: second, Selected: "gone"}
 	press(t, u, f, keyDown, keyEnd, keyPageUp, keyEnter)
 	if u.Inside != "" {
-		t.Errorf("looks into %q", u.Inside)
+		t.Errorf("Inside is %q, want none", u.Inside)
 	}
 	u.Inside = "gone"
 	press(t, u, f, keyDown, keyEnd, keyPageUp, keyHome)
 	if text := screen(u, f, Size{Columns: 80, Rows: 24}); !strings.Contains(text, "gone has ended") {
-		t.Errorf("of a container that has ended:\n%s", text)
+		t.Errorf("the ended container is not reported:\n%s", text)
 	}
 }

@@ -10,9 +10,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// TestChangedMeanwhile: if another program edits the file while candor computes the change, the edit stays and candor
-// returns an error.
-func TestChangedMeanwhile(t *testing.T) {
+// TestApplyConcurrentEdit: another program edits the file while candor computes the change. Apply returns an
+// error and does not overwrite the edit.
+func TestApplyConcurrentEdit(t *testing.T) {
 	for _, before := range []string{"", `{"debug":true}`} {
 		const edit = `{"debug":false}`
 		s := newSetup(t, Docker, before)
@@ -27,15 +27,15 @@ func TestChangedMeanwhile(t *testing.T) {
 		}
 		_, err := s.Apply(false)
 		if !errors.Is(err, ErrBadFile) || !strings.Contains(err.Error(), "another process has just changed it") || s.now(t) != edit {
-			t.Errorf("%q: %v, it is %q", before, err, s.now(t))
+			t.Errorf("%q: %v, the file is %q", before, err, s.now(t))
 		}
 		s.onlyFile(t)
 	}
 }
 
-// TestUndoChangedMeanwhile: an undo keeps an edit that is made at the same time, instead of removing the file or
-// restoring the old text.
-func TestUndoChangedMeanwhile(t *testing.T) {
+// TestUndoConcurrentEdit: another program edits the file during an undo. The undo returns an error, and the
+// next undo keeps the edit.
+func TestUndoConcurrentEdit(t *testing.T) {
 	for _, before := range []string{"", `{"debug":true}`} {
 		s := newSetup(t, Docker, before)
 		if _, err := s.Apply(false); err != nil {
@@ -49,16 +49,16 @@ func TestUndoChangedMeanwhile(t *testing.T) {
 			return hasDocker(text, s)
 		}
 		if _, err := s.Undo(false); !errors.Is(err, ErrBadFile) || s.now(t) != edit {
-			t.Errorf("%q: %v, it is %q", before, err, s.now(t))
+			t.Errorf("%q: %v, the file is %q", before, err, s.now(t))
 		}
 		s.Engine = Docker
 		if _, err := s.Undo(false); err != nil || !strings.Contains(s.now(t), "experimental") || strings.Contains(s.now(t), "candor") {
-			t.Errorf("%q: undone: %v, it is %q", before, err, s.now(t))
+			t.Errorf("%q: undone: %v, the file is %q", before, err, s.now(t))
 		}
 	}
 }
 
-// TestReadOnly: an unwritable file is an error, and no temporary file remains.
+// TestReadOnly: on a read-only file system, Apply returns an error and no temporary file remains.
 func TestReadOnly(t *testing.T) {
 	if os.Geteuid() != 0 {
 		t.Skip("mounts: needs root")
@@ -76,12 +76,12 @@ func TestReadOnly(t *testing.T) {
 		t.Fatal(err)
 	}
 	if _, err := s.Apply(false); !errors.Is(err, unix.EROFS) || s.now(t) != "{}" {
-		t.Errorf("%v, it is %q", err, s.now(t))
+		t.Errorf("%v, the file is %q", err, s.now(t))
 	}
 	s.onlyFile(t)
 }
 
-// TestDanglingLink: a dangling link is an error; candor does not create its target.
+// TestDanglingLink: Apply and Undo refuse a symbolic link to a missing file, and do not create its target.
 func TestDanglingLink(t *testing.T) {
 	s := newSetup(t, Docker, "{}")
 	target := s.File + ".real"
@@ -99,14 +99,14 @@ func TestDanglingLink(t *testing.T) {
 	s.onlyFile(t)
 }
 
-// onlyFile fails if there is a record, or anything beside the file.
+// onlyFile fails the test if the record exists, or if the directory has files besides the configuration.
 func (s *Setup) onlyFile(t *testing.T) {
 	t.Helper()
 	if _, err := os.Lstat(s.Record); err == nil {
-		t.Error("the record is left")
+		t.Error("the record was not removed")
 	}
 	entries, err := os.ReadDir(filepath.Dir(s.File))
 	if err != nil || len(entries) != 1 {
-		t.Errorf("beside the file: %v %v", entries, err)
+		t.Errorf("the directory has %v (%v), want only the configuration", entries, err)
 	}
 }

@@ -6,7 +6,8 @@ import (
 	"testing"
 )
 
-// TestRecordedSetup reads a record that an earlier release has written, and writes the same bytes. candor setup docker --undo needs it.
+// TestRecordedSetup reads a record of an earlier release, which candor setup docker --undo needs, and saves
+// the same bytes.
 func TestRecordedSetup(t *testing.T) {
 	const recorded = "testdata/setup-docker.json"
 	s := &Setup{File: "/etc/docker/daemon.json", Record: recorded}

@@ -14,7 +14,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// newSetup is a setup of a file with some text; no text is no file.
+// newSetup returns a setup for a file with text. If text is empty, the file does not exist.
 func newSetup(t *testing.T, engine Engine, text string) *Setup {
 	t.Helper()
 	dir := t.TempDir()
@@ -33,7 +33,7 @@ func newSetup(t *testing.T, engine Engine, text string) *Setup {
 	return s
 }
 
-// now returns the content of the file; "" if there is none.
+// now returns the content of the file, or "" if it does not exist.
 func (s *Setup) now(t *testing.T) string {
 	t.Helper()
 	text, err := os.ReadFile(s.File)
@@ -71,32 +71,33 @@ func TestApplyAndUndo(t *testing.T) {
 		s.Default = test.isDefault
 		dry, err := s.Apply(true)
 		if err != nil || s.now(t) != test.text {
-			t.Fatalf("%s %q: a dry run: %v, %q", test.engine.Name, test.text, err, s.now(t))
+			t.Fatalf("%s %q: dry run: %v, %q", test.engine.Name, test.text, err, s.now(t))
 		}
 		done, err := s.Apply(false)
 		if err != nil || s.now(t) != string(dry.After) || string(done.After) != string(dry.After) || !strings.Contains(s.now(t), test.want) {
 			t.Fatalf("%s %q: %v, it became\n%s, want\n%s", test.engine.Name, test.text, err, s.now(t), test.want)
 		}
 		if again, err := s.Apply(false); err != nil || !again.Nothing() {
-			t.Errorf("%s %q: done again: %v\n%s", test.engine.Name, test.text, err, again.Diff())
+			t.Errorf("%s %q: second Apply: %v\n%s", test.engine.Name, test.text, err, again.Diff())
 		}
 		if info, err := os.Stat(s.File); err == nil && test.text != "" && info.Mode().Perm() != 0o640 {
 			t.Errorf("%s: mode %v", test.engine.Name, info.Mode())
 		}
 		s.Default = false
 		if _, err := s.Undo(false); err != nil || s.now(t) != test.text {
-			t.Errorf("%s %q: undone it is %q (%v)", test.engine.Name, test.text, s.now(t), err)
+			t.Errorf("%s %q: after Undo the file is %q (%v)", test.engine.Name, test.text, s.now(t), err)
 		}
 		if _, err := os.Stat(s.Record); err == nil {
-			t.Errorf("%s: the record is left", test.engine.Name)
+			t.Errorf("%s: the record was not removed", test.engine.Name)
 		}
 		if nothing, err := s.Undo(false); err != nil || !nothing.Nothing() {
-			t.Errorf("%s: undone again: %+v %v", test.engine.Name, nothing, err)
+			t.Errorf("%s: second Undo: %+v %v", test.engine.Name, nothing, err)
 		}
 	}
 }
 
-// TestContainerdOptions: the added runtimes have the cgroup driver of the node's own runtime, which pods need.
+// TestContainerdOptions: the added runtimes have the options of the default runtime, because pods need its
+// cgroup driver. The options of runc are used if the default runtime has another type.
 func TestContainerdOptions(t *testing.T) {
 	const runtimes = "[plugins.'io.containerd.cri.v1.runtime'.containerd]\ndefault_runtime_name = 'main'\n" +
 		"[plugins.'io.containerd.cri.v1.runtime'.containerd.runtimes.runc]\nruntime_type = 'io.containerd.runc.v2'\n" +
@@ -124,7 +125,7 @@ func TestContainerdOptions(t *testing.T) {
 	}
 }
 
-func TestBadFilesAreLeftAlone(t *testing.T) {
+func TestBadFilesUnchanged(t *testing.T) {
 	for _, test := range []struct {
 		engine     Engine
 		text, want string
@@ -146,18 +147,18 @@ func TestBadFilesAreLeftAlone(t *testing.T) {
 		s := newSetup(t, test.engine, test.text)
 		_, err := s.Apply(false)
 		if !errors.Is(err, ErrBadFile) || !strings.Contains(err.Error(), test.want) || s.now(t) != test.text {
-			t.Errorf("%s %q: %v, want %q; it is %q", test.engine.Name, test.text, err, test.want, s.now(t))
+			t.Errorf("%s %q: %v, want %q; the file is %q", test.engine.Name, test.text, err, test.want, s.now(t))
 		}
 		if _, err := os.Stat(s.Record); err == nil {
-			t.Errorf("%s %q: there is a record", test.engine.Name, test.text)
+			t.Errorf("%s %q: a record was written", test.engine.Name, test.text)
 		}
 	}
 }
 
-// TestOwner: the file keeps its owner, also another user than root.
+// TestOwner: Apply keeps the owner and the mode of the file.
 func TestOwner(t *testing.T) {
 	if os.Geteuid() != 0 {
-		t.Skip("gives a file away: needs root")
+		t.Skip("changes the owner of a file: needs root")
 	}
 	s := newSetup(t, Docker, "{}")
 	if err := os.Chown(s.File, 1234, 2345); err != nil {
@@ -172,7 +173,7 @@ func TestOwner(t *testing.T) {
 	}
 }
 
-// TestLink: a link stays, and its target is changed.
+// TestLink: Apply changes the target of a symbolic link and keeps the link.
 func TestLink(t *testing.T) {
 	s := newSetup(t, Docker, "{}")
 	target := s.File + ".real"
@@ -186,7 +187,7 @@ func TestLink(t *testing.T) {
 		t.Fatal(err)
 	}
 	if info, err := os.Lstat(s.File); err != nil || info.Mode()&os.ModeSymlink == 0 {
-		t.Errorf("the link is no more: %v", err)
+		t.Errorf("the link was replaced: %v", err)
 	}
 	if text, _ := os.ReadFile(target); !strings.Contains(string(text), "candor-runc") {
 		t.Errorf("%s", text)
@@ -204,8 +205,8 @@ func TestDiff(t *testing.T) {
 	}
 }
 
-// FuzzDocker: any file is refused, or becomes a valid configuration of the engine from which an undo removes candor's
-// lines.
+// FuzzDocker: a file is refused, or becomes a valid configuration. An undo then removes Candor's entries and
+// keeps the others.
 func FuzzDocker(f *testing.F) {
 	f.Add([]byte(`{"a":{"b":[1]},"runtimes":{"x":{"path":"/x"}}}`), true)
 	f.Add([]byte("{\n\t\"default-runtime\":\"x\"\n}"), false)

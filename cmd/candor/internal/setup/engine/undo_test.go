@@ -7,16 +7,16 @@ import (
 	"testing"
 )
 
-// TestUndoKeepsOthersChanges: an undo keeps changes that were made after the setup.
-func TestUndoKeepsOthersChanges(t *testing.T) {
+// TestUndoKeepsLaterChanges: Undo keeps edits that were made after Apply.
+func TestUndoKeepsLaterChanges(t *testing.T) {
 	tests := []struct {
 		engine         Engine
-		text, old, new string // an edit of the setup's result: old becomes new
+		text, old, new string // after Apply, old is replaced by new
 		want           string
 	}{
 		{Docker, `{"default-runtime":"x"}`, `"runtimes"`, `"debug": true, "runtimes"`, "{\n  \"default-runtime\": \"x\",\n  \"debug\": true\n}\n"},
 		{Docker, `{"runtimes":{}}`, `"default-runtime": "candor"`, `"default-runtime": "y"`, "{\n  \"runtimes\": {},\n  \"default-runtime\": \"y\"\n}\n"},
-		{Docker, `{"default-runtime":"x","runtimes":{"x":{"path":"/x"}}}`, "\"x\": {\n      \"path\": \"/x\"\n    },", "", "{\n  \"runtimes\": {}\n}\n"}, // x would keep it from starting
+		{Docker, `{"default-runtime":"x","runtimes":{"x":{"path":"/x"}}}`, "\"x\": {\n      \"path\": \"/x\"\n    },", "", "{\n  \"runtimes\": {}\n}\n"}, // Docker could not start with x as the default
 		{Docker, `{"default-runtime":"candor"}`, `"runtimes"`, `"debug": true, "runtimes"`, "{\n  \"debug\": true\n}\n"},
 		{Docker, `{"default-runtime":"x"}`, `"default-runtime": "candor"`, `"default-runtime": "candor-flexible"`, "{\n  \"default-runtime\": \"x\"\n}\n"},
 		{Docker, `{}`, `"/bin/candor-flexible-runc"`, `"/bin/mine"`, "{\n  \"runtimes\": {\n    \"candor-flexible\": {\n      \"path\": \"/bin/mine\"\n    }\n  }\n}\n"},
@@ -40,17 +40,17 @@ func TestUndoKeepsOthersChanges(t *testing.T) {
 		}
 		s.Default = false
 		if _, err := s.Undo(false); err != nil || s.now(t) != test.want {
-			t.Errorf("%s\n%s\nundone:\n%s(%v), want\n%s", test.engine.Name, edited, s.now(t), err, test.want)
+			t.Errorf("%s\n%s\nafter Undo:\n%s(%v), want\n%s", test.engine.Name, edited, s.now(t), err, test.want)
 		}
 	}
 }
 
-// TestOldRecord: a record belongs to one setup. If the runtimes were removed in another way, the next setup writes a
-// new record.
+// TestOldRecord: the file was replaced without an undo. The next Apply writes a new record, and its Undo
+// restores the replaced file.
 func TestOldRecord(t *testing.T) {
 	for _, test := range []struct {
 		engine     Engine
-		then, want string // the file after the first setup, and after a second one and its undo
+		then, want string // the file after the first Apply, and after the second Apply and its Undo
 	}{
 		{Docker, `{"default-runtime": "new"}`, `{"default-runtime": "new"}`},
 		{Docker, "", ""},
@@ -77,8 +77,9 @@ func TestOldRecord(t *testing.T) {
 	}
 }
 
-// TestUndoOfNothing: an undo without lines to remove still removes the record.
-func TestUndoOfNothing(t *testing.T) {
+// TestUndoWithoutRuntimes: Candor's runtimes were already removed by hand. Undo removes the record, and an
+// empty file that Apply has created.
+func TestUndoWithoutRuntimes(t *testing.T) {
 	for then, want := range map[string]Change{"": {}, "{}": {Gone: true}, `{"debug":true}`: {}} {
 		s := newSetup(t, Docker, "")
 		if _, err := s.Apply(false); err != nil {
@@ -96,21 +97,21 @@ func TestUndoOfNothing(t *testing.T) {
 			left = ""
 		}
 		if c, err := s.Undo(true); err != nil || c.Gone != want.Gone || c.Nothing() == want.Gone || s.now(t) != then {
-			t.Errorf("%q: a dry run: %+v %v, it is %q", then, c, err, s.now(t))
+			t.Errorf("%q: dry run: %+v %v, the file is %q", then, c, err, s.now(t))
 		}
 		if _, err := os.Stat(s.Record); err != nil {
-			t.Errorf("a dry run: %v", err)
+			t.Errorf("dry run removed the record: %v", err)
 		}
 		if c, err := s.Undo(false); err != nil || c.Gone != want.Gone || c.Nothing() == want.Gone || s.now(t) != left {
-			t.Errorf("%q: %+v %v, it is %q", then, c, err, s.now(t))
+			t.Errorf("%q: %+v %v, the file is %q", then, c, err, s.now(t))
 		}
 		if _, err := os.Stat(s.Record); err == nil {
-			t.Error("the record is left")
+			t.Error("the record was not removed")
 		}
 	}
 }
 
-// TestUndoWithoutRecord: without a record, an undo restores TOML from candor's comments in the file. For JSON it
+// TestUndoWithoutRecord: without a record, Undo restores TOML by Candor's comments in the file. For JSON it
 // returns an error.
 func TestUndoWithoutRecord(t *testing.T) {
 	for _, engine := range []Engine{Docker, Podman, Containerd} {
@@ -126,16 +127,16 @@ func TestUndoWithoutRecord(t *testing.T) {
 		_, err := s.Undo(false)
 		if engine.Name == "docker" {
 			if !errors.Is(err, ErrBadFile) || !strings.Contains(err.Error(), "is missing: remove candor's runtimes by hand") || s.now(t) != with {
-				t.Errorf("%v, it is %q", err, s.now(t))
+				t.Errorf("%v, the file is %q", err, s.now(t))
 			}
 		} else if err != nil || s.now(t) != before {
-			t.Errorf("%s: %v, it is %q", engine.Name, err, s.now(t))
+			t.Errorf("%s: %v, the file is %q", engine.Name, err, s.now(t))
 		}
 	}
 }
 
-// TestUndoOfDefault: an undo leaves no engine with a missing default runtime, whoever set the default. Docker gets its
-// own default again. If candor must not change the default, the undo is refused.
+// TestUndoOfDefault: a user has set Candor's runtime as the default. Undo resets Docker to its built-in
+// default. For the other engines it is refused until the default changes.
 func TestUndoOfDefault(t *testing.T) {
 	s := newSetup(t, Docker, `{"default-runtime": "candor"}`)
 	if _, err := s.Apply(false); err != nil {
@@ -158,14 +159,14 @@ func TestUndoOfDefault(t *testing.T) {
 		}
 		with := s.now(t)
 		if _, err := s.Undo(false); !errors.Is(err, ErrBadFile) || !strings.Contains(err.Error(), ": "+test.key+` is "candor`) || s.now(t) != with {
-			t.Errorf("%s: %v, it is\n%s", test.engine.Name, err, s.now(t))
+			t.Errorf("%s: %v, the file is\n%s", test.engine.Name, err, s.now(t))
 		}
 		other := strings.NewReplacer("'candor'", "'runc'", "'candor-flexible'", "'runc'").Replace(with)
 		if err := os.WriteFile(s.File, []byte(other), 0o644); err != nil {
 			t.Fatal(err)
 		}
 		if _, err := s.Undo(false); err != nil || strings.Contains(s.now(t), "candor") {
-			t.Errorf("%s: %v, it is\n%s", test.engine.Name, err, s.now(t))
+			t.Errorf("%s: %v, the file is\n%s", test.engine.Name, err, s.now(t))
 		}
 	}
 }
