@@ -164,7 +164,7 @@ func sumOf(terms *[2]term, r *row) int64 {
 	return terms[0].weight*int64(r.get(terms[0].feature)) + terms[1].weight*int64(r.get(terms[1].feature))
 }
 
-// shareFeatures are the features with the free share of a resource, CPU first.
+// shareFeatures are the fields of a row that hold the free share of each resource, CPU first.
 var shareFeatures = [1 + indexedResources]feature{featureCPUShare, featureShare1, featureShare2}
 
 // clampAlignment scales a sum down to an alignment and clamps it between -maxAlignment and maxAlignment, both excluded.

@@ -121,7 +121,8 @@ func (h *Host) tryOperation(s scope, stuck []*stuckError, change func(*operation
 	return errline.With("; and then: ", changeErr, err)
 }
 
-// restoreParent restores the cgroups above a container whose program has not started.
+// restoreParent undoes the changes of the cgroups above Candor's if the operation failed for a new container, or if its program has not
+// started.
 func (op *operation) restoreParent(failure error) error {
 	if !op.notStarted && (failure == nil || op.newcomer == nil) {
 		return failure

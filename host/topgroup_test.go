@@ -46,7 +46,7 @@ func TestTopGroup(t *testing.T) {
 	if n := strings.Count(l.log.String(), logged); n != 1 {
 		t.Errorf("logged %d times: %s", n, l.log)
 	}
-	other := labIn(t, l.store.Dir) // a candor process that has only the state
+	other := labIn(t, l.store.Dir) // a process without a cache
 	if s, err := other.Snapshot(); err != nil || s.Node.Usable() != has {
 		t.Errorf("usable: %v, %v", s.Node.Usable(), err)
 	}

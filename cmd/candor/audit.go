@@ -84,7 +84,7 @@ func newAuditCommand() *cobra.Command {
 		if err := writeAudit(cmd.OutOrStdout(), rows, found); err != nil {
 			return err
 		}
-		return writeBusyHelpers(cmd.OutOrStdout(), busyHelpers(found, figures))
+		return writeBusyHelpers(cmd.OutOrStdout(), busyHelpers(found, figures), figures.Problems())
 	}
 	return cmd
 }
@@ -241,10 +241,20 @@ func busyHelpers(found []audit.Container, figures *helpers.Figures) []busyHelper
 	return list
 }
 
-func writeBusyHelpers(w io.Writer, list []busyHelper) error {
-	if len(list) == 0 {
-		return nil
+// writeBusyHelpers writes the table of busy helpers and the remedies, then the problems of the measurement.
+func writeBusyHelpers(w io.Writer, list []busyHelper, problems []string) error {
+	if len(list) > 0 {
+		if err := writeHelperTable(w, list); err != nil {
+			return err
+		}
 	}
+	for _, line := range problems {
+		fmt.Fprintf(w, "\n%s\n", errorText(line))
+	}
+	return nil
+}
+
+func writeHelperTable(w io.Writer, list []busyHelper) error {
 	fmt.Fprintf(w, "\nHelpers use more than %.0f %% of these limits, in CPUs:\n\n", 100*minBusyShare)
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(t, "NAME\tRUNTIME\tLIMIT\tHELPERS\tSHARE\tWORK")

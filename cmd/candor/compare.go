@@ -39,8 +39,8 @@ metric that --metric extracts from its output. The first setup is the baseline.
 With --server, the setups apply to a server. Once the server listens, the client
 runs without a limit and provides the result.
 
-With --image, docker, podman or nerdctl runs the program in a container through
-candor-runc, under the same setups. The wall time is then the container's lifetime.`
+With --image, docker, podman or nerdctl runs the program in a container, with Candor's
+OCI runtime candor-runc, under the same setups. The wall time is then the container's lifetime.`
 
 const compareExample = `  candor compare --cpu 1.5 -- ./solver input
   candor compare --cpu 1 --setups quota,quota+threads,cpuset,candor -n 30 --out figures -- xz -T0 -k -c big

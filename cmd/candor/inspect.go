@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"regexp"
 	"slices"
 	"text/tabwriter"
 	"time"
@@ -86,8 +87,12 @@ func (f *hostFlags) inspect(cmd *cobra.Command, name string, during time.Duratio
 
 // measure samples the foreign processes on the container's exclusive CPUs, and its helpers.
 func (r *inspection) measure(cmd *cobra.Command, h *host.Host, g *host.Grant, during time.Duration) error {
-	meter := helpers.Open()
-	defer meter.Close()
+	id, hasEngine := engineID(g)
+	var meter *helpers.Meter
+	if hasEngine {
+		meter = helpers.Open()
+		defer meter.Close()
+	}
 	before := meter.Read()
 	used, err := h.SampleForeign(cmd.Context(), g, during)
 	if err != nil {
@@ -96,27 +101,31 @@ func (r *inspection) measure(cmd *cobra.Command, h *host.Host, g *host.Grant, du
 	r.Strangers = foreignUsesOf(g, used)
 	after := meter.Read()
 	figures := helpers.Between(before, after)
-	if id := figures.Find(engineID(g)); id != "" {
-		r.Helpers = newHelperRows(id, after, figures)
+	if whole := figures.Find(id); whole != "" {
+		r.Helpers = newHelperRows(whole, after, figures)
 	}
 	return nil
 }
 
-// engineID returns the ID of the container in its engine, or the beginning of this ID.
-func engineID(g *host.Grant) string {
-	if id, ok := audit.ContainerID(g.Engine.Cgroup); ok {
-		return id
+// engineID returns the ID of the container in its engine, or the beginning of this ID: Docker's containers under candor-runc have it as
+// their name. ok is false for a program of candor run.
+func engineID(g *host.Grant) (id string, ok bool) {
+	if id, ok = audit.ContainerID(g.Engine.Cgroup); ok {
+		return id, true
 	}
-	return g.ID
+	return g.ID, shortContainerID.MatchString(g.ID)
 }
+
+var shortContainerID = regexp.MustCompile(`^[0-9a-f]{12,64}$`)
 
 // helperRows are the helpers of a container as inspect writes them.
 type helperRows struct {
 	Uses      []helpers.Use   `json:"uses"`
 	Processes []helperProcess `json:"processes"`
+	problems  []string
 }
 
-// A helperProcess is a process that works for the container. The limit of its cgroup bounds it, not that of the container.
+// A helperProcess is a process that works for the container. The limit of its own cgroup bounds it.
 type helperProcess struct {
 	Name   string `json:"name"`
 	PID    int    `json:"pid"`
@@ -125,7 +134,7 @@ type helperProcess struct {
 }
 
 func newHelperRows(id string, r *helpers.Reading, figures *helpers.Figures) *helperRows {
-	rows := &helperRows{Uses: append([]helpers.Use{}, figures.Containers[id]...), Processes: []helperProcess{}}
+	rows := &helperRows{Uses: append([]helpers.Use{}, figures.Containers[id]...), Processes: []helperProcess{}, problems: figures.Problems()}
 	for _, h := range r.Helpers {
 		if slices.Contains(h.Serves, id) {
 			rows.Processes = append(rows.Processes, helperProcess{h.Name, h.PID, h.Cgroup, len(h.Serves)})
@@ -140,6 +149,9 @@ func (r *helperRows) write(row func(string, string, ...any)) {
 	}
 	for _, p := range r.Processes {
 		row("helper", "%s, process %d, for %s; the cgroup %s pays", errorText(p.Name), p.PID, count(p.Serves, "container", "containers"), errorText(p.Cgroup))
+	}
+	for _, line := range r.problems {
+		row("helpers", "%s", errorText(line))
 	}
 	for _, u := range r.Uses {
 		row("helpers use", "%.3f CPUs, %s (%s)", u.CPUs, u.Kind, u.Method)

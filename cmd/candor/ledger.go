@@ -44,9 +44,11 @@ SHIM    CPUs that the shim uses
 EXEC    CPUs that the engine uses to copy the output of exec
 READ    CPUs that the engine uses for readers of the log; the container does not
         cause this work
-METHOD  exact:  the helper serves this container alone
-        bpf:    samples of the engine's system calls divide its CPU time
-        none:   the engine's CPU time is not divided (CAP_BPF and CAP_PERFMON missing)
+METHOD  exact:      the helper serves this container alone
+        bpf:        samples of the engine's system calls divide its CPU time
+        registers:  samples of its registers do, less exactly (no CAP_BPF)
+
+Without CAP_PERFMON, the CPU time of containerd and dockerd is not divided.
 
 The lines in parentheses show the CPU time of daemons that no container caused, or
 whose container is not known.`
@@ -80,7 +82,10 @@ those with the busiest helpers first. The command changes nothing and needs root
 		if err != nil {
 			return err
 		}
-		return report.write(cmd.OutOrStdout(), output.value)
+		if output.value == "json" {
+			return writeJSON(cmd.OutOrStdout(), report)
+		}
+		return report.writeTable(cmd.OutOrStdout())
 	}
 	return cmd
 }
@@ -111,24 +116,35 @@ JSON object on one line, until Ctrl-C. The command changes nothing and needs roo
 			return err
 		}
 		defer m.Close()
-		if err := m.next(); err != nil {
-			return err
-		}
-		for n := 0; *readings == 0 || n < *readings; n++ {
-			report, err := m.measure(cmd, *interval)
-			if err != nil {
-				return err
-			}
-			if n > 0 && output.value == "table" {
-				fmt.Fprintln(cmd.OutOrStdout())
-			}
-			if err := report.write(cmd.OutOrStdout(), cmp.Or(map[string]string{"json": "jsonl"}[output.value], output.value)); err != nil {
-				return err
-			}
-		}
-		return nil
+		return m.watch(cmd, *interval, *readings, output.value == "json")
 	}
 	return cmd
+}
+
+// watch writes a report at each interval; readings is the number of reports, or 0.
+func (m *ledgerMeter) watch(cmd *cobra.Command, interval time.Duration, readings int, asJSON bool) error {
+	if err := m.next(); err != nil {
+		return err
+	}
+	out := cmd.OutOrStdout()
+	for n := 0; readings == 0 || n < readings; n++ {
+		report, err := m.measure(cmd, interval)
+		if err != nil {
+			return err
+		}
+		if asJSON {
+			err = writeJSONLine(out, report)
+		} else {
+			if n > 0 {
+				fmt.Fprintln(out)
+			}
+			err = report.writeTable(out)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // A ledgerMeter measures containers and their helpers.
@@ -202,6 +218,7 @@ type ledgerReport struct {
 	Failure      string             `json:"failure,omitempty"` // reason why the CPU time of some helpers is unattributed or missing
 	Containers   []ledgerRow        `json:"containers"`
 	Unattributed map[string]float64 `json:"unattributedCPUs"` // by daemon
+	problems     []string
 }
 
 type ledgerRow struct {
@@ -217,16 +234,16 @@ type ledgerRow struct {
 func newLedgerReport(before, after *ledgerReading) *ledgerReport {
 	figures := helpers.Between(before.helpers, after.helpers)
 	r := &ledgerReport{During: after.at.Sub(before.at).Seconds(), Method: after.helpers.Method, Containers: []ledgerRow{}, Unattributed: map[string]float64{}}
-	if after.helpers.Refusal != nil {
-		r.Refusal = after.helpers.Refusal.Error()
-	}
-	if after.helpers.Failure != nil {
-		r.Failure = after.helpers.Failure.Error()
-	}
 	if figures == nil {
 		return r
 	}
-	r.Unattributed = figures.Unattributed
+	r.Unattributed, r.problems = figures.Unattributed, figures.Problems()
+	if figures.Refusal != nil {
+		r.Refusal = figures.Refusal.Error()
+	}
+	if figures.Failure != nil {
+		r.Failure = figures.Failure.Error()
+	}
 	for _, c := range after.containers {
 		id := figures.Find(c.ID)
 		if id == "" {
@@ -246,13 +263,7 @@ func newLedgerReport(before, after *ledgerReading) *ledgerReport {
 	return r
 }
 
-func (r *ledgerReport) write(w io.Writer, format string) error {
-	switch format {
-	case "json":
-		return writeJSON(w, r)
-	case "jsonl":
-		return writeJSONLine(w, r)
-	}
+func (r *ledgerReport) writeTable(w io.Writer) error {
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(t, "NAME\tLIMIT\tOWN\tLOG\tSHIM\tEXEC\tREAD\tMETHOD")
 	for i := range r.Containers {
@@ -269,11 +280,8 @@ func (r *ledgerReport) write(w io.Writer, format string) error {
 	if len(r.Containers) == 0 {
 		fmt.Fprintln(w, "No container has a helper here.")
 	}
-	if r.Refusal != "" {
-		fmt.Fprintf(w, "\nThe CPU time of daemons is not divided among containers: %s\n", errorText(r.Refusal))
-	}
-	if r.Failure != "" {
-		fmt.Fprintf(w, "\nThe CPU time of some helpers is unattributed or missing: %s\n", errorText(r.Failure))
+	for _, line := range r.problems {
+		fmt.Fprintf(w, "\n%s\n", errorText(line))
 	}
 	return nil
 }

@@ -114,11 +114,13 @@ func (r *ledgerReport) use(c *container, kind string) (cpus float64, methods []s
 func TestLedger(t *testing.T) {
 	l := newEngine(t)
 	all := l.loggers(map[string]string{"many": manyWrites, "few": fewWrites, "long": longLines})
-	time.Sleep(time.Second)
 	files := map[string][]string{}
 	for name, c := range all {
-		if files[name] = c.openFiles(); len(files[name]) < 2 {
-			t.Fatalf("containerd has %q of %s open, want FIFOs and a log", files[name], name)
+		for end := time.Now().Add(time.Minute); len(files[name]) < 2; files[name] = c.openFiles() {
+			if time.Now().After(end) {
+				t.Fatalf("containerd has %q of %s open, want FIFOs and a log", files[name], name)
+			}
+			time.Sleep(20 * time.Millisecond)
 		}
 	}
 	pid := l.engine.Process.Pid
@@ -246,18 +248,23 @@ func TestLedgerAgent(t *testing.T) {
 		}
 		return seconds
 	}
-	read()
-	time.Sleep(2 * time.Second)
+	metric := func(name string) string {
+		return fmt.Sprintf(`candor_container_helper_cpu_seconds_total{container=%q,helper="log",method="bpf",namespace="default",pod=%q}`, name, all[name].pod.name)
+	}
+	for end := time.Now().Add(time.Minute); read()[metric("many")] == 0 || read()[metric("few")] == 0; {
+		if time.Now().After(end) {
+			t.Fatalf("no metrics of the containers: %v\n%s", read(), agent.output())
+		}
+	}
 	before, used := read(), threadTime(t, l.engine.Process.Pid)
 	time.Sleep(4 * time.Second)
 	after, total := read(), (threadTime(t, l.engine.Process.Pid) - used).Seconds()
 	if got := sum(after) - sum(before); got < 0.8*total || got > 1.2*total {
 		t.Errorf("the metrics grew by %.3f s, containerd used %.3f s\n%s", got, total, agent.output())
 	}
-	for name, c := range all {
-		metric := fmt.Sprintf(`candor_container_helper_cpu_seconds_total{container=%q,helper="log",method="bpf",namespace="default",pod=%q}`, name, c.pod.name)
-		if after[metric] <= before[metric] {
-			t.Errorf("%s: %v, then %v", metric, before[metric], after[metric])
+	for name := range all {
+		if after[metric(name)] <= before[metric(name)] {
+			t.Errorf("%s: %v, then %v", metric(name), before[metric(name)], after[metric(name)])
 		}
 	}
 }
@@ -429,14 +436,14 @@ func TestLedgerCost(t *testing.T) {
 	l := newEngine(t)
 	writers := map[string]string{}
 	for i := range containers {
-		// Each writer writes up to 200 lines per second, as soon as it gets a signal.
-		writers[fmt.Sprintf("c%d", i)] = `trap : USR1; sleep 100000 & wait $!; while :; do echo 01234567890123456789012345678901234567890123456789012345678901234567890123456789; usleep 4000; done`
+		// Each writer writes 20 lines ten times in a second, as soon as it gets a signal.
+		writers[fmt.Sprintf("c%d", i)] = `trap : USR1; sleep 100000 & wait $!; while :; do i=0; while [ $i -lt 20 ]; do echo 01234567890123456789012345678901234567890123456789012345678901234567890123456789; i=$((i+1)); done; usleep 90000; done`
 	}
 	all := l.loggers(writers)
 	agent := l.start(l.candor, "ledger", "agent", "--metrics", "19466")
 	defer agent.kill()
 	measure := func(name string) {
-		time.Sleep(12 * time.Second) // the agent has inspected all processes and descriptors
+		time.Sleep(12 * time.Second) // the start of the containers, or of their programs, is over
 		pid, engine := agent.Process.Pid, l.engine.Process.Pid
 		for range 3 {
 			used, engineUsed, start := threadTime(t, pid), threadTime(t, engine), time.Now()

@@ -45,7 +45,7 @@ func (f *fileEngine) engine() (Engine, error) {
 	return Engine(*f), cgroup.CheckPath(f.Cgroup)
 }
 
-// Requests returns the grants of all saved requests. They have no CPUs.
+// Requests returns the grants of all saved requests. Their CPU sets are empty: a request only has the settings that were requested.
 func (s Store) Requests() []*Grant {
 	entries, _ := os.ReadDir(filepath.Join(s.Dir, "requests"))
 	var grants []*Grant

@@ -36,8 +36,7 @@ type ioCount struct{ read, write uint64 }
 // period is the CPU time between two samples of a thread.
 const period = time.Millisecond
 
-// attributes are the attributes of the events (perf_event_open(2)). The clock is that of the thread: it stands still while the
-// thread does not run. Threads do not inherit an event: a thread that starts during the attachment could have no event, or
+// attributes returns the attributes of the events (perf_event_open(2)). An event counts the CPU time of its thread. Threads do not inherit an event: a thread that starts during the attachment could have no event, or
 // two of them.
 func attributes() *unix.PerfEventAttr {
 	return &unix.PerfEventAttr{

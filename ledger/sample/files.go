@@ -110,13 +110,15 @@ func parsePodContainer(text []byte) (p podContainer, ok bool) {
 	return p, p.pod != "" && p.container != ""
 }
 
+// settlingUpdates is the number of updates that look at each descriptor. A helper that starts opens and closes files, and their number
+// can stay the same meanwhile. Later updates look at the descriptors only if their number has changed.
+const settlingUpdates = 5
+
 // An openFiles finds the files of containers that a helper has open. It inspects a descriptor again only if its link changes, or
 // after a while: a rotated log has the same link, and another inode.
 type openFiles struct {
-	known map[string]openFile // by descriptor
-	// inspections counts the complete inspections. After some of them, a descriptor is inspected only if the number of
-	// descriptors has changed, or in the next complete inspection.
-	inspections int
+	known   map[string]openFile // by descriptor
+	updates int
 }
 
 type openFile struct {
@@ -127,32 +129,31 @@ type openFile struct {
 	ok   bool    // the file belongs to a container, or is a log
 }
 
-// update inspects the changed descriptors of a process; all descriptors if again is true. owners finds the container of a log of a pod and
-// of a pipe.
+// update inspects the changed descriptors of a process; all descriptors if again is true. owners finds the container of a log
+// of a pod and of a pipe.
 func (o *openFiles) update(pid int, again bool, owners *owners) error {
-	dir, err := os.Open(procDir(pid) + "/fd")
+	dirName := procDir(pid) + "/fd"
+	info, err := os.Stat(dirName)
+	if err != nil {
+		return err
+	}
+	o.updates++
+	// The size of the directory is the number of descriptors since Linux 6.2, and 0 before.
+	if size := info.Size(); size > 0 && int(size) == len(o.known) && !again && o.updates > settlingUpdates {
+		return nil
+	}
+	dir, err := os.Open(dirName)
 	if err != nil {
 		return err
 	}
 	defer dir.Close()
-	// The size of the directory is the number of descriptors since Linux 6.2, and 0 before.
-	info, err := dir.Stat()
-	if err != nil {
-		return err
-	}
-	if again {
-		o.inspections++
-	}
-	if size := info.Size(); size > 0 && int(size) == len(o.known) && !again && o.inspections > 2 {
-		return nil
-	}
 	names, err := dir.Readdirnames(maxDescriptors)
 	if len(names) == 0 && err != nil {
 		return err
 	}
 	next := make(map[string]openFile, len(names))
 	for _, name := range names {
-		link, err := os.Readlink(dir.Name() + "/" + name)
+		link, err := os.Readlink(dirName + "/" + name)
 		if err != nil {
 			continue // closed meanwhile
 		}

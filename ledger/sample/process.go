@@ -145,12 +145,10 @@ const inspections = 2
 // scan adds the new helpers, and returns the helpers that have ended. rescan inspects all processes again: a process ID can be
 // reused between two scans, and a helper can execute another program.
 func (t *processTable) scan(rescan bool) (ended []*process, err error) {
-	for pid, p := range t.helpers {
-		if p.hasEnded() || rescan && p.hasChanged() {
-			unix.Close(p.pidfd)
-			delete(t.helpers, pid)
-			ended = append(ended, p)
-		}
+	for _, p := range t.endedHelpers(rescan) {
+		unix.Close(p.pidfd)
+		delete(t.helpers, p.PID)
+		ended = append(ended, p)
 	}
 	pids, err := processIDs()
 	if err != nil {
@@ -176,6 +174,24 @@ func (t *processTable) scan(rescan bool) (ended []*process, err error) {
 	}
 	t.seen = next
 	return ended, nil
+}
+
+// endedHelpers returns the helpers that have ended; with rescan also those that execute another program.
+func (t *processTable) endedHelpers(rescan bool) (ended []*process) {
+	all := make([]*process, 0, len(t.helpers))
+	poll := make([]unix.PollFd, 0, len(t.helpers))
+	for _, p := range t.helpers {
+		all, poll = append(all, p), append(poll, p.poll())
+	}
+	if _, err := unix.Poll(poll, 0); err != nil {
+		return nil // a signal: the next scan finds them
+	}
+	for i, p := range all {
+		if poll[i].Revents != 0 || rescan && p.hasChanged() {
+			ended = append(ended, p)
+		}
+	}
+	return ended
 }
 
 // inspect adds the helpers among processes, and the children of shims.
@@ -236,10 +252,11 @@ func (t *processTable) close() {
 	t.helpers = nil
 }
 
-// hasEnded reports whether the process has ended. The descriptor is readable then (pidfd_open(2)).
+// poll returns the input of poll(2) for the process. The descriptor is readable when the process has ended (pidfd_open(2)).
+func (p *process) poll() unix.PollFd { return unix.PollFd{Fd: int32(p.pidfd), Events: unix.POLLIN} }
+
 func (p *process) hasEnded() bool {
-	poll := []unix.PollFd{{Fd: int32(p.pidfd), Events: unix.POLLIN}}
-	n, err := unix.Poll(poll, 0)
+	n, err := unix.Poll([]unix.PollFd{p.poll()}, 0)
 	return err == nil && n > 0
 }
 

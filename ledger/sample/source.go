@@ -19,15 +19,15 @@ type Source struct {
 	sampler   sampler // nil: the work of shared helpers cannot be sampled
 	Refusal   error   // reason why sampler is nil, or nil
 	helpers   map[int]*account
-	logs      map[string]podLogs // log directories by container ID
-	known     map[string]bool    // containers in the book
-	changed   bool               // the number of containers has changed
+	logs      map[string]string // log directories by container ID; "" if a container has none
+	known     map[string]bool   // containers in the book
+	changed   bool              // the number of containers has changed
 	owners    *owners
 	inspected time.Time // time of the last inspection of all descriptors of daemons
 	rescanned time.Time // time of the last inspection of all processes
 }
 
-type podLogs struct{ directory string }
+var _ ledger.Source = (*Source)(nil)
 
 // An account is the measurement of a helper.
 type account struct {
@@ -57,7 +57,7 @@ const (
 func Open() *Source {
 	s := &Source{
 		processes: processTable{here: nodeproc.Own("/proc"), seen: map[int]int{}, helpers: map[int]*process{}, inits: map[int]initProcess{}},
-		helpers:   map[int]*account{}, logs: map[string]podLogs{}, known: map[string]bool{},
+		helpers:   map[int]*account{}, logs: map[string]string{}, known: map[string]bool{},
 	}
 	bpf, err := newBPFSampler()
 	if err == nil {
@@ -175,7 +175,7 @@ func (s *Source) findOwners() *owners {
 		if _, isRead := s.logs[id]; !isRead {
 			s.logs[id] = readLogs(id, bundles)
 		}
-		if dir := s.logs[id].directory; dir != "" {
+		if dir := s.logs[id]; dir != "" {
 			o.logs[dir] = id
 		}
 	}
@@ -185,13 +185,14 @@ func (s *Source) findOwners() *owners {
 	return o
 }
 
-func readLogs(id string, bundles map[string]int) podLogs {
+// readLogs returns the log directory of a container of a pod, or "".
+func readLogs(id string, bundles map[string]int) string {
 	for dir, shim := range bundles {
 		if pod, ok := readPodContainer(shim, filepath.Join(dir, id)); ok {
-			return podLogs{pod.logDirectory()}
+			return pod.logDirectory()
 		}
 	}
-	return podLogs{}
+	return ""
 }
 
 // measure books the CPU time of a helper since the last call, and adds the containers that the helper serves to serves.
@@ -256,10 +257,10 @@ func (s *Source) sample(a *account, share float64) error {
 	if !a.sampled && a.isShim() && (!a.isRead || share < minSampledShare) {
 		return nil
 	}
+	a.sampled = true // also if it fails: the end of the process detaches the rest
 	if err := s.sampler.attach(a.PID); err != nil {
 		return err
 	}
-	a.sampled = true
 	return s.sampler.watch(a.PID, &a.files)
 }
 

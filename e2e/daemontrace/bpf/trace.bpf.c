@@ -1,8 +1,6 @@
 // Divides the CPU time of a daemon among the files that its threads read and write. Every system call and every context
 // switch of the daemon is traced, so the division is exact; every system call of the machine becomes slower.
-#include "../../../ledger/sample/bpf/kernel.h"
-#include <bpf/bpf_helpers.h>
-#include <bpf/bpf_core_read.h>
+#include "../../../ledger/sample/bpf/file.h"
 
 char LICENSE[] SEC("license") = "GPL";
 
@@ -73,14 +71,9 @@ static __always_inline void charge(struct thread *t, __u64 now)
 
 static __always_inline __u32 account_of(struct task_struct *task, __u32 fd)
 {
-	struct fdtable *table = BPF_CORE_READ(task, files, fdt);
-	if (!table || fd >= BPF_CORE_READ(table, max_fds))
+	struct inode *inode = inode_of(task, fd);
+	if (!inode)
 		return 0;
-	struct file **slots = BPF_CORE_READ(table, fd);
-	struct file *file = 0;
-	if (bpf_probe_read_kernel(&file, sizeof file, &slots[fd]) || !file)
-		return 0;
-	struct inode *inode = BPF_CORE_READ(file, f_inode);
 	struct file_key key = { .device = BPF_CORE_READ(inode, i_sb, s_dev), .inode = BPF_CORE_READ(inode, i_ino) };
 	__u32 *account = bpf_map_lookup_elem(&accounts, &key);
 	return account ? *account : 0;

@@ -1,9 +1,7 @@
 // Samples the work of container daemons. A perf event of the CPU clock runs the program on each CPU. If the interrupted
 // thread belongs to a daemon, the program counts the sample: by the file, if the thread is in a read or a write of a
 // container's FIFO or log, else by the kind of work.
-#include "kernel.h"
-#include <bpf/bpf_helpers.h>
-#include <bpf/bpf_core_read.h>
+#include "file.h"
 
 char LICENSE[] SEC("license") = "GPL";
 
@@ -112,14 +110,9 @@ static __always_inline enum direction direction(long call)
 
 static __always_inline struct io *file_of(struct task_struct *task, __u32 process, __u32 fd)
 {
-	struct fdtable *table = BPF_CORE_READ(task, files, fdt);
-	if (!table || fd >= BPF_CORE_READ(table, max_fds))
+	struct inode *inode = inode_of(task, fd);
+	if (!inode)
 		return 0;
-	struct file **slots = BPF_CORE_READ(table, fd);
-	struct file *file = 0;
-	if (bpf_probe_read_kernel(&file, sizeof file, &slots[fd]) || !file)
-		return 0;
-	struct inode *inode = BPF_CORE_READ(file, f_inode);
 	struct file_key key = {
 		.process = process,
 		.device = BPF_CORE_READ(inode, i_sb, s_dev),

@@ -5,6 +5,7 @@ package helpers
 
 import (
 	"context"
+	"fmt"
 	"os"
 	"slices"
 	"strings"
@@ -85,6 +86,19 @@ type Use struct {
 type Figures struct {
 	Containers   map[string][]Use   // by container ID
 	Unattributed map[string]float64 // by daemon, in CPUs
+	Refusal      error              // Reading.Refusal
+	Failure      error              // Reading.Failure
+}
+
+// Problems describes CPU time that is missing in the containers, a line for each reason.
+func (f *Figures) Problems() (lines []string) {
+	if f != nil && f.Refusal != nil {
+		lines = append(lines, fmt.Sprintf("The CPU time of containerd and dockerd is not divided among containers: %v", f.Refusal))
+	}
+	if f != nil && f.Failure != nil {
+		lines = append(lines, fmt.Sprintf("The CPU time of some helpers is unattributed or missing: %v", f.Failure))
+	}
+	return lines
 }
 
 // Between computes the uses between two readings. It returns nil if one is nil, or if no time is between them. A container that
@@ -93,7 +107,7 @@ func Between(before, after *Reading) *Figures {
 	if before == nil || after == nil || !after.At.After(before.At) {
 		return nil
 	}
-	f := &Figures{Containers: map[string][]Use{}, Unattributed: map[string]float64{}}
+	f := &Figures{Containers: map[string][]Use{}, Unattributed: map[string]float64{}, Refusal: after.Refusal, Failure: after.Failure}
 	cpus := func(d time.Duration) float64 { return max(float64(d), 0) / float64(after.At.Sub(before.At)) }
 	for id, totals := range after.Totals {
 		earlier, exists := before.Totals[id]
