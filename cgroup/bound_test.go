@@ -101,7 +101,7 @@ func TestQuotaCause(t *testing.T) {
 	must(t, tr.cpu.setCPU(tr.cpu.parent, cpuState{cfsBandwidth{50000, 100000, 0}, defaultShares}))
 	more := Settings{CPUs: a, Quota: 60 * time.Millisecond}
 	for name, err := range map[string]error{
-		"Create": tr.Group("log").Create(more, 0), "Apply": g.Apply(more), "SetQuota": g.SetQuota(60 * time.Millisecond),
+		"Create": tr.Group("log").Create(more, 0), "Apply": g.Apply(more), "SetQuota": g.SetQuota(60*time.Millisecond, 0),
 	} {
 		if !errors.Is(err, unix.EINVAL) || !strings.Contains(err.Error(), "group "+tr.parent+" has") || strings.Contains(err.Error(), "\n") {
 			t.Errorf("%s: %v", name, err)

@@ -112,10 +112,11 @@ func (h *hierarchy) writeWeight(dir string, weight int64) error {
 	return writeInt(dir, "cpu.shares", weight)
 }
 
-// SetQuota changes the quota of a group for a short time. The period and the burst do not change. On v1, nested groups that have the
-// whole quota of the group get the new quota too. SetQuota does not change the systemd unit: the unit keeps the quota to which the caller
-// later returns. Linux refuses a quota below the burst, and v1 refuses a quota above the quota of a group above (EINVAL).
-func (g *Group) SetQuota(quota time.Duration) error {
+// SetQuota changes the quota of a group for a short time; 0 removes it. The burst becomes the lower one of burst and quota, because Linux
+// refuses a quota below the burst. The period does not change. On v1, nested groups that have the whole quota of the group get the new
+// quota too. SetQuota does not change the systemd unit: the unit keeps the quota to which the caller later returns. Cgroup v1 refuses a
+// quota above the quota of a group above (EINVAL).
+func (g *Group) SetQuota(quota, burst time.Duration) error {
 	if g.err != nil {
 		return g.err
 	}
@@ -125,7 +126,10 @@ func (g *Group) SetQuota(quota time.Duration) error {
 		return g.wrap(err)
 	}
 	next := now
-	next.quota = quota.Microseconds()
+	next.quota, next.burst = noQuota, burst.Microseconds()
+	if quota > 0 {
+		next.quota, next.burst = quota.Microseconds(), min(burst, quota).Microseconds()
+	}
 	if h.v2 {
 		return g.wrap(setBandwidthV2(dir, now, next))
 	}

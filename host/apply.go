@@ -45,11 +45,11 @@ func (op *operation) targets(grants []*Grant) []target {
 	return targets
 }
 
-// settings translates a grant into cgroup settings. A quota within a loan stays raised.
+// settings translates a grant into cgroup settings. A quota within a lease stays, unless the operation resizes the container.
 func (op *operation) settings(g *Grant) cgroup.Settings {
 	s := op.Host.settings(g)
-	if k := op.groups[g.ID]; k != nil && op.isLent(g, k.settings) {
-		s.Quota = k.settings.Quota
+	if k := op.groups[g.ID]; k != nil && g.ID != op.resized && isLeased(g, k.settings) {
+		s.Quota, s.Burst = k.settings.Quota, min(s.Burst, k.settings.Quota)
 	}
 	if g.Mems {
 		s.Mems = op.mems(g)
@@ -62,14 +62,14 @@ func (h *Host) settings(g *Grant) cgroup.Settings {
 	return cgroup.Settings{
 		CPUs:   g.CPUs,
 		Period: g.Period,
-		Quota:  quota(g),
+		Quota:  quotaOf(g),
 		Burst:  kernelBurst(g),
 		Weight: int(g.Weight),
 	}
 }
 
-// quota returns the CPU time per period.
-func quota(g *Grant) time.Duration { return g.Quota.Quota(g.Period) }
+// quotaOf returns the CPU time per period of a grant; 0: no quota.
+func quotaOf(g *Grant) time.Duration { return g.Quota.Quota(g.Period) }
 
 // currentTargets returns the present settings of the cgroups, for undo. Cgroups that the operation has not read are
 // left out, because it does not write them either.

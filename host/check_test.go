@@ -55,8 +55,8 @@ func (l *lab) checkGroup(g *Grant) {
 	if err != nil {
 		l.Fatal(err)
 	}
-	if has.CPUs != g.CPUs || has.Quota != quota(g) {
-		l.Errorf("%s: granted %v quota %v, kernel has %v quota %v", g.ID, g.CPUs, quota(g), has.CPUs, has.Quota)
+	if has.CPUs != g.CPUs || has.Quota != quotaOf(g) {
+		l.Errorf("%s: granted %v quota %v, kernel has %v quota %v", g.ID, g.CPUs, quotaOf(g), has.CPUs, has.Quota)
 	}
 	if shown, err := l.store.ShownCPUs(g.ID); g.View == spec.ViewFull && (err != nil || shown != g.CPUs) {
 		l.Errorf("%s: has %v, is shown %v", g.ID, g.CPUs, shown)

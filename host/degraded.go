@@ -185,8 +185,8 @@ func (h *Host) differences(g *Grant, c *ContainerState) []Difference {
 	}
 	current, wanted := c.Settings, h.settings(g)
 	add(SettingCPUs, noneIfEmpty(current.CPUs), noneIfEmpty(wanted.CPUs))
-	isRaised := g.Loan.IsHeld() && current.Period == wanted.Period && current.Quota > wanted.Quota && current.Quota <= maxQuota(g)
-	if isRounded := current.Quota == roundedUp(wanted.Quota, wanted.Period); isRaised || isRounded {
+	if isRounded := current.Quota == roundedUp(wanted.Quota, wanted.Period); isRounded || isLeased(g, current) {
+		wanted.Burst = min(wanted.Burst, current.Quota)
 		current.Quota = wanted.Quota
 	}
 	add(SettingQuota, quotaText(current), quotaText(wanted))

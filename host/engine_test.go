@@ -90,7 +90,7 @@ func (e *engine) process(role string) (pid int, stop func()) {
 }
 
 func settingsOf(g *Grant) cgroup.Settings {
-	return cgroup.Settings{CPUs: g.CPUs, Quota: quota(g), Period: g.Period, Weight: int(g.Weight)}
+	return cgroup.Settings{CPUs: g.CPUs, Quota: quotaOf(g), Period: g.Period, Weight: int(g.Weight)}
 }
 
 func (e *engine) has(group string) *cpuset.Set {

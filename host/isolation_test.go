@@ -93,8 +93,8 @@ func (l *isolationLab) checkSubject(name string) {
 		l.Fatal(err)
 	}
 	other := l.neighborCPUs()
-	if has.CPUs != g.CPUs || g.CPUs.Count() != g.Limit.CPUs() || has.Quota != quota(g) {
-		l.Errorf("%s: granted %v, quota %v; the kernel has %v, %v", name, g.CPUs, quota(g), has.CPUs, has.Quota)
+	if has.CPUs != g.CPUs || g.CPUs.Count() != g.Limit.CPUs() || has.Quota != quotaOf(g) {
+		l.Errorf("%s: granted %v, quota %v; the kernel has %v, %v", name, g.CPUs, quotaOf(g), has.CPUs, has.Quota)
 	}
 	if other.Overlaps(&g.Exclusive) {
 		l.Errorf("%s is on %v, exclusive CPUs %v of %s", neighbor, other, g.Exclusive, name)

@@ -103,7 +103,7 @@ func (h *Host) operateOn(ctx context.Context, s scope, change func(*operation) e
 // quota.
 func (op *operation) assumedGroup(g *Grant) *group {
 	isClose := op.scope == scope{} || g.ID == op.scope.name || g.Engine.Pod == op.scope.pod
-	if isClose || g.State != Running || g.Engine.Pod == "" || g.Mems || g.Loan != (state.Loan{}) {
+	if isClose || g.State != Running || g.Engine.Pod == "" || g.Mems || g.Lease != (state.Lease{}) {
 		return nil
 	}
 	if k := op.cached.groups[g.ID]; k != nil && k.isAssumed && k.grant == g && k.settings.Mems == op.basis.mems {

@@ -293,14 +293,14 @@ func (op *operation) grants() []*Grant {
 	grants := make([]*Grant, 0, len(op.info))
 	for held := range op.node.All() {
 		g := op.info[held.ID]
-		isOver := g.Loan != state.Loan{} && !g.Loan.IsHeld()
+		isOver := g.Lease != state.Lease{} && !g.Lease.IsHeld()
 		if !state.SameGrant(&g.Grant, held) || g.Lost != held.Lost || isOver {
 			now := *g
 			now.Grant = *held
 			now.Fractions = slices.Clone(held.Fractions)
 			now.Immovable = g.Immovable // the node's value holds for this operation only
 			if isOver {
-				now.Loan = state.Loan{}
+				now.Lease = state.Lease{}
 			}
 			g = &now
 		}

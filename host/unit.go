@@ -69,7 +69,7 @@ func (op *operation) updateUnits(before []target) {
 		}
 		u := k.PendingUnitUpdate(former.settings, k.settings)
 		if g := op.info[former.name]; g != nil {
-			u.Quota = quota(g)
+			u.Quota = quotaOf(g)
 		}
 		switch {
 		case !u.CPUs && !u.Time:

@@ -32,7 +32,7 @@ func TestBurst(t *testing.T) {
 		burst(web, limit, time.Duration(limit)*100*time.Microsecond)
 	}
 	l.plugin.kill()
-	if err := web.group().SetQuota(30 * time.Millisecond); err != nil {
+	if err := web.group().SetQuota(30*time.Millisecond, 10*time.Millisecond); err != nil {
 		t.Fatal(err)
 	}
 	l.startPlugin()

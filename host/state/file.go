@@ -65,7 +65,7 @@ type fileGrant struct {
 	Weight      hybrid.Milli   `json:"weight"`
 	TopologyMet bool           `json:"wishKept"`
 	Engine      *fileEngine    `json:"engine,omitempty"`
-	Loan        *fileLoan      `json:"loan,omitempty"`
+	Lease       *fileLease     `json:"loan,omitempty"`
 }
 
 type fileFraction struct {
@@ -141,7 +141,7 @@ func newFileGrant(g *Grant) fileGrant {
 		Since: g.Since.Milliseconds(), Deadline: g.Deadline.Milliseconds(),
 		Request: newFileRequest(g),
 		CPUs:    g.CPUs, Exclusive: g.Exclusive, Quota: g.Quota, Weight: g.Weight, TopologyMet: g.TopologyMet,
-		Engine: newFileEngine(g.Engine), Loan: newFileLoan(g.Loan),
+		Engine: newFileEngine(g.Engine), Lease: newFileLease(g.Lease),
 	}
 	for _, part := range g.Fractions {
 		f.Fractions = append(f.Fractions, fileFraction(part))
@@ -208,7 +208,7 @@ func (f *fileGrant) grant() (Grant, error) {
 	if err := f.Request.apply(f.Name, &g); err != nil {
 		return Grant{}, err
 	}
-	if g.Loan, err = f.Loan.loan(); err != nil {
+	if g.Lease, err = f.Lease.lease(); err != nil {
 		return Grant{}, err
 	}
 	g.CPUs, g.Exclusive, g.Quota, g.Weight, g.TopologyMet = f.CPUs, f.Exclusive, f.Quota, f.Weight, f.TopologyMet

@@ -22,7 +22,7 @@ type Grant struct {
 	Main     Process       // the program's first process; zero if Candor did not start it
 	Since    time.Duration // time since boot of the grant
 	Deadline time.Duration // time since boot at which a pending grant is reaped; 0: never
-	Loan     Loan          // allows a process to raise the quota
+	Lease    Lease         // allows a process to change the quota
 }
 
 // Phase is the life phase of a grant.
@@ -63,38 +63,50 @@ func WithLost(now, saved hybrid.Grant) hybrid.Grant {
 	return now
 }
 
-// Between operations, the loop of package burst in candor run and candor nri can raise the quota of a container for a
-// short time. The grant carries a loan then, and an operation does not reset a quota within the loan. If the process
-// has died or has not renewed the loan in time, the next operation resets the quota as it resets a foreign write.
+// Between operations, the loop of package quota in candor run, candor nri and candor ledger agent can change the quota of a
+// container for a short time, and can freeze the container. The grant carries a lease then, and an operation does not reset
+// a quota within the lease. If the process has died or has not renewed the lease in time, the next operation resets the
+// quota as it resets a foreign write, and thaws the container.
 
-// A Loan allows a process to raise the quota of a container. The zero value allows nothing.
-type Loan struct {
-	To    Process
-	Until time.Duration // time since boot
+// A Lease allows a process to change the quota of a container. The zero value allows nothing.
+type Lease struct {
+	To       Process
+	Until    time.Duration // time since boot
+	Min, Max time.Duration // bounds of the quota, as CPU time per period; both 0: an earlier version has written the lease
+	Frozen   bool          // the process can freeze the container
 }
 
-// fileLoan is a Loan in the state file.
-type fileLoan struct {
-	To    Process `json:"to"`
-	Until int64   `json:"untilMs"`
+// fileLease is a Lease in the state file. A lease of an earlier version has no bounds.
+type fileLease struct {
+	To     Process `json:"to"`
+	Until  int64   `json:"untilMs"`
+	MinUs  int64   `json:"minUs,omitempty"`
+	MaxUs  int64   `json:"maxUs,omitempty"`
+	Frozen bool    `json:"frozen,omitempty"`
 }
 
-func newFileLoan(l Loan) *fileLoan {
-	if l == (Loan{}) {
+func newFileLease(l Lease) *fileLease {
+	if l == (Lease{}) {
 		return nil
 	}
-	return &fileLoan{l.To, l.Until.Milliseconds()}
+	return &fileLease{l.To, l.Until.Milliseconds(), l.Min.Microseconds(), l.Max.Microseconds(), l.Frozen}
 }
 
-func (f *fileLoan) loan() (Loan, error) {
-	if f == nil {
-		return Loan{}, nil
+// maxLeasedQuota is the maximum of a lease's bounds in microseconds: more than the quota of all CPUs of any machine.
+const maxLeasedQuota = 1 << 40
+
+func (f *fileLease) lease() (Lease, error) {
+	switch {
+	case f == nil:
+		return Lease{}, nil
+	case f.Until < 0 || f.Until > maxUptime:
+		return Lease{}, fmt.Errorf("lease until %d ms: must be a time since boot", f.Until)
+	case f.MinUs < 0 || f.MinUs > f.MaxUs || f.MaxUs > maxLeasedQuota:
+		return Lease{}, fmt.Errorf("lease of quotas from %d to %d us: must be from 0 to %d, in this order", f.MinUs, f.MaxUs, int64(maxLeasedQuota))
 	}
-	if f.Until < 0 || f.Until > maxUptime {
-		return Loan{}, fmt.Errorf("loan until %d ms: must be a time since boot", f.Until)
-	}
-	return Loan{f.To, time.Duration(f.Until) * time.Millisecond}, nil
+	us := func(n int64) time.Duration { return time.Duration(n) * time.Microsecond }
+	return Lease{f.To, time.Duration(f.Until) * time.Millisecond, us(f.MinUs), us(f.MaxUs), f.Frozen}, nil
 }
 
-// IsHeld reports whether the loan is valid: it has not expired, and its process lives.
-func (l Loan) IsHeld() bool { return l.Until > SinceBoot() && l.To.Alive() }
+// IsHeld reports whether the lease is valid: it has not expired, and its process lives.
+func (l Lease) IsHeld() bool { return l.Until > SinceBoot() && l.To.Alive() }

@@ -49,7 +49,7 @@ func TestRecordedState2(t *testing.T) {
 		{State: Running, Creator: Process{1001, 20001}, Main: Process{1002, 20002}, Since: 30001 * ms,
 			Spec:  spec.Spec{Period: 100 * ms, View: spec.ViewFull, OnResize: "signal:HUP", Command: "java"},
 			Grant: granted(hybrid.Request{ID: "web", Limit: 1500, Topology: hybrid.SingleL3}, "0-1", "0", 1500, 1000, hybrid.Fraction{CPU: 1, Milli: 500})},
-		{State: Running, Creator: Process{1011, 20011}, Main: Process{1012, 20012}, Since: 30002 * ms, Loan: Loan{Process{1011, 20011}, 90002 * ms},
+		{State: Running, Creator: Process{1011, 20011}, Main: Process{1012, 20012}, Since: 30002 * ms, Lease: Lease{To: Process{1011, 20011}, Until: 90002 * ms},
 			Spec:  spec.Spec{Period: 50 * ms, Burst: spec.Burst{By: spec.BurstQuota}, View: spec.ViewAffinity, OnResize: "exec:sh '/run/candor/commands/log'", Command: "logger"},
 			Grant: granted(hybrid.Request{ID: "log", Class: hybrid.Flexible, Limit: 400, Topology: hybrid.NoTopology}, "6-7", "", 400, 400)},
 		{State: Running, Creator: kubelet, Main: Process{1022, 20022}, Since: 30003 * ms,

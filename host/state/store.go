@@ -2,7 +2,7 @@
 //
 // A [Store] is that directory. [Store.Load] returns the [Saved] state, whose [Grant] values hold the CPUs, settings
 // and processes of the containers. [Saved.Next] and [Store.Save] replace the state file as a whole, so that a crash
-// leaves either the old or the new state. A [Process] identifies a process across the reuse of pids, and a [Loan]
+// leaves either the old or the new state. A [Process] identifies a process across the reuse of pids, and a [Lease]
 // permits a raised quota for a short time.
 //
 // The package does not lock the directory and does not read cgroups; package host does. It reads states of the

@@ -9,8 +9,8 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/candor-project/candor/burst"
 	"github.com/candor-project/candor/host/state"
+	"github.com/candor-project/candor/quota"
 	"github.com/candor-project/candor/spec"
 )
 
@@ -48,8 +48,8 @@ func TestRaise(t *testing.T) {
 		t.Errorf("used %v in %v, up to %v between two looks: more than %v", cpu, span, r.gap, most)
 	}
 	s, err := r.store.Load()
-	if err != nil || s.Grants[0].Loan.To != r.self {
-		t.Errorf("loan %+v, %v", s.Grants, err)
+	if err != nil || s.Grants[0].Lease.To != r.self {
+		t.Errorf("lease %+v, %v", s.Grants, err)
 	}
 	if logged := r.log.String(); strings.Contains(logged, "differ from the grant") {
 		t.Errorf("an operation set it back: %s", logged)
@@ -99,8 +99,8 @@ func (l *lab) await(what string, is func() bool) {
 	}
 }
 
-// An operation keeps a raised quota within a loan and resets it otherwise.
-func TestLoan(t *testing.T) {
+// An operation keeps a raised quota within a lease and resets it otherwise.
+func TestLease(t *testing.T) {
 	l := newLab(t)
 	l.needCPUs(2)
 	l.must(bursting("web", "0.5", spec.BurstQuota), "wait")
@@ -111,24 +111,24 @@ func TestLoan(t *testing.T) {
 	later := state.SinceBoot().Truncate(time.Millisecond) + time.Hour
 	const base = 50 * time.Millisecond
 	for _, c := range []struct {
-		name string
-		loan state.Loan
-		has  time.Duration
-		then func() error
-		want time.Duration
+		name  string
+		lease state.Lease
+		has   time.Duration
+		then  func() error
+		want  time.Duration
 	}{
-		{"none", state.Loan{}, 2 * base, nil, base},
-		{"good", state.Loan{To: self, Until: later}, 2 * base, nil, 2 * base},
-		{"more than it may", state.Loan{To: self, Until: later}, 4 * base, nil, base},
-		{"less than its limit", state.Loan{To: self, Until: later}, base / 2, nil, base},
-		{"late", state.Loan{To: self, Until: time.Second}, 2 * base, nil, base},
-		{"to a process that has died", state.Loan{To: dead(t), Until: later}, 2 * base, nil, base},
-		{"resized", state.Loan{To: self, Until: later}, 2 * base, func() error { _, _, err := l.Resize(ctx, "web", 400, 0); return err }, 40 * time.Millisecond},
-		{"resized back", state.Loan{To: self, Until: later}, 2 * base, func() error { _, _, err := l.Resize(ctx, "web", 500, 0); return err }, base},
-		{"and the state is lost", state.Loan{To: self, Until: later}, 2 * base, func() error { return os.Remove(l.store.File()) }, base},
+		{"none", state.Lease{}, 2 * base, nil, base},
+		{"good", state.Lease{To: self, Until: later}, 2 * base, nil, 2 * base},
+		{"more than it may", state.Lease{To: self, Until: later}, 4 * base, nil, base},
+		{"less than its limit", state.Lease{To: self, Until: later}, base / 2, nil, base},
+		{"late", state.Lease{To: self, Until: time.Second}, 2 * base, nil, base},
+		{"to a process that has died", state.Lease{To: dead(t), Until: later}, 2 * base, nil, base},
+		{"resized", state.Lease{To: self, Until: later}, 2 * base, func() error { _, _, err := l.Resize(ctx, "web", 400, 0); return err }, 40 * time.Millisecond},
+		{"resized back", state.Lease{To: self, Until: later}, 2 * base, func() error { _, _, err := l.Resize(ctx, "web", 500, 0); return err }, base},
+		{"and the state is lost", state.Lease{To: self, Until: later}, 2 * base, func() error { return os.Remove(l.store.File()) }, base},
 	} {
-		l.forge(func(s *state.State) { s.Grants[0].Loan = c.loan })
-		if err := l.tree.Group("web").SetQuota(c.has); err != nil {
+		l.forge(func(s *state.State) { s.Grants[0].Lease = c.lease })
+		if err := l.tree.Group("web").SetQuota(c.has, 0); err != nil {
 			t.Fatal(err)
 		}
 		if c.then != nil {
@@ -141,7 +141,7 @@ func TestLoan(t *testing.T) {
 			t.Errorf("%s: %v becomes %v, want %v", c.name, c.has, got, c.want)
 		}
 		s, err := l.store.Load()
-		if err != nil || s.Grants[0].Limit > 500 || !c.loan.IsHeld() && s.Grants[0].Loan != (state.Loan{}) {
+		if err != nil || s.Grants[0].Limit > 500 || !c.lease.IsHeld() && s.Grants[0].Lease != (state.Lease{}) {
 			t.Errorf("%s: %+v, %v", c.name, s.Grants[0], err)
 		}
 	}
@@ -151,7 +151,7 @@ func TestLoan(t *testing.T) {
 func TestMaxQuota(t *testing.T) {
 	l := newLab(t)
 	l.needCPUs(2)
-	r := &raising{Host: l.Host, isOwn: func(*Grant) bool { return true }}
+	r := &control{Host: l.Host, selects: isRaised}
 	for _, c := range []struct {
 		a    Allocation
 		most time.Duration // 0: the loop does not manage the container
@@ -221,12 +221,13 @@ func TestRaisedQuota(t *testing.T) {
 	l := newLab(t)
 	n := l.must(flexible("web", "0.123"), "wait") // 12.3 ms per 100 ms; systemd makes 13 of it
 	defer n.kill()
-	g := &raisedGroup{Group: l.tree.Group("web"), units: &l.units, own: burst.Setting{Quota: 12300 * time.Microsecond, Period: 100 * time.Millisecond}}
+	g := &kernelGroup{Group: l.tree.Group("web"), units: &l.units}
+	g.own.Quota, g.own.Period = 12300*time.Microsecond, 100*time.Millisecond
 	for has, want := range map[time.Duration]time.Duration{12300: 12300, 13000: 12300, 12301: 12301, 12900: 12900, 13300: 13300, 30000: 30000} {
-		if err := g.SetQuota(has * time.Microsecond); err != nil {
+		if err := g.SetQuota(quota.Limit(has * time.Microsecond)); err != nil {
 			t.Fatal(err)
 		}
-		if got, err := g.Quota(); err != nil || got != want*time.Microsecond {
+		if got, err := g.Quota(); err != nil || got != quota.Limit(want*time.Microsecond) {
 			t.Errorf("%dus: taken for %v, %v, want %dus", has, got, err, want)
 		}
 	}

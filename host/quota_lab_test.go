@@ -10,15 +10,15 @@ import (
 	"testing"
 	"time"
 
-	"github.com/candor-project/candor/burst"
 	"github.com/candor-project/candor/cgroup"
 	"github.com/candor-project/candor/host/state"
+	"github.com/candor-project/candor/quota"
 	"github.com/candor-project/candor/spec"
 )
 
 // An idleHost reports idle CPUs regardless of the machine's load. It records the actions of the loop.
 type idleHost struct {
-	*raising
+	*control
 	*watch
 }
 
@@ -30,8 +30,8 @@ func (idleHost) Idle() (map[int]time.Duration, error) {
 	return idle, nil
 }
 
-func (h idleHost) Groups() ([]burst.Group, error) {
-	groups, err := h.raising.Groups()
+func (h idleHost) Groups() ([]quota.Group, error) {
+	groups, err := h.control.Groups()
 	for i := range groups {
 		groups[i].Kernel = &watched{groups[i].Kernel, h.watch}
 	}
@@ -47,7 +47,7 @@ type watch struct {
 }
 
 type watched struct {
-	burst.Kernel
+	quota.Kernel
 	*watch
 }
 
@@ -62,11 +62,11 @@ func (w *watched) Read() (cgroup.Usage, error) {
 	return u, err
 }
 
-func (w *watched) SetQuota(quota time.Duration) error {
+func (w *watched) SetQuota(limit quota.Limit) error {
 	w.lock.Lock()
 	defer w.lock.Unlock()
-	w.quotas = append(w.quotas, quota)
-	return w.Kernel.SetQuota(quota)
+	w.quotas = append(w.quotas, time.Duration(limit))
+	return w.Kernel.SetQuota(limit)
 }
 
 // raised and back report whether a quota above the base was written, and after it the base.
@@ -108,8 +108,7 @@ func newRaised(t *testing.T) *raised {
 	}
 	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan error, 1)
-	isOwn := func(*Grant) bool { return true }
-	loop := burst.New(idleHost{&raising{Host: l.Host, isOwn: isOwn, self: r.self}, r.watch}, l.Host.log)
+	loop := quota.New(idleHost{&control{Host: l.Host, selects: isRaised, self: r.self}, r.watch}, l.Host.log)
 	go func() { ended <- loop.Run(ctx) }()
 	r.stop = sync.OnceFunc(func() {
 		cancel()

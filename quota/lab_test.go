@@ -1,9 +1,10 @@
-package burst
+package quota
 
 import (
 	"time"
 
 	"github.com/candor-project/candor/bandwidth"
+	"github.com/candor-project/candor/burst"
 )
 
 const ms = time.Millisecond
@@ -14,8 +15,8 @@ type lab struct {
 	has    bandwidth.Bandwidth
 	state  State
 	wake   time.Duration
-	room   func(at time.Duration) time.Duration
-	delay  func() time.Duration // delay of a wakeup of the loop
+	room   func(at time.Duration) time.Duration // headroom
+	delay  func() time.Duration                 // delay of a wakeup of the loop
 	writes []write
 }
 
@@ -28,7 +29,7 @@ type write struct {
 // not limit the loop.
 func newLab(cpus int, maxQuota time.Duration, s bandwidth.Setting, others ...bandwidth.Setting) *lab {
 	l := &lab{Sim: bandwidth.New(bandwidth.Linux, cpus, append([]bandwidth.Setting{s}, others...)...), has: s.Bandwidth}
-	l.state.Setting = Setting{s.Quota, s.Period, maxQuota}
+	l.state.Setting = Setting{Setting: burst.Setting{Quota: s.Quota, Period: s.Period, MaxQuota: maxQuota}}
 	l.room = func(time.Duration) time.Duration { return maxQuota }
 	l.delay = func() time.Duration { return 0 }
 	return l
@@ -38,19 +39,31 @@ func newLab(cpus int, maxQuota time.Duration, s bandwidth.Setting, others ...ban
 func (l *lab) run(until time.Duration) {
 	for l.wake <= until {
 		l.Run(l.wake)
-		stat := l.Stat(0)
-		m := Measured{At: l.Now(), Used: stat.Usage, Periods: stat.Periods, Throttled: stat.Throttled, Room: l.room(l.Now())}
-		var d Decision
-		l.state, d = l.state.Next(m)
-		if d.Quota != 0 {
-			l.writes = append(l.writes, write{l.Now(), d.Quota, l.state.Saved})
-			l.has.Quota = d.Quota
-			l.Set(0, l.has)
-			l.state = l.state.AfterWrite(d.Quota)
-		}
-		l.wake = d.Wake + l.delay()
+		l.control(0, 0)
 	}
 	l.Run(until)
+}
+
+// control reads the group, and executes the action of the state machine.
+func (l *lab) control(charged, credited time.Duration) Action {
+	stat := l.Stat(0)
+	m := Sample{
+		At: l.Now(), Used: stat.Usage, Charged: charged, Credited: credited, Periods: stat.Periods, Throttled: stat.Throttled,
+		Headroom: l.room(l.Now()), IsLeased: true,
+	}
+	var a Action
+	l.state, a = l.state.Next(m)
+	if a.Write {
+		l.writes = append(l.writes, write{l.Now(), time.Duration(a.Quota), l.state.Saved})
+		l.has.Quota = time.Duration(a.Quota)
+		if a.Quota == Unlimited {
+			l.has.Quota = 0
+		}
+		l.Set(0, l.has)
+		l.state = l.state.AfterWrite(a.Quota)
+	}
+	l.wake = a.Wake + l.delay()
+	return a
 }
 
 // half returns a limit of half a CPU with the default period.

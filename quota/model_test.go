@@ -1,4 +1,4 @@
-package burst
+package quota
 
 import (
 	"math/rand/v2"
@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/candor-project/candor/bandwidth"
+	"github.com/candor-project/candor/burst"
 )
 
 // TestGreedyMean: a group that uses all available CPU time stays within 2 % of its limit over a minute, both
@@ -132,14 +133,14 @@ func TestWriteRefillsQuota(t *testing.T) {
 
 // TestRecreatedGroup: a group that was removed and created again has no savings.
 func TestRecreatedGroup(t *testing.T) {
-	s := State{Setting: Setting{50 * ms, 100 * ms, 150 * ms}}
+	s := State{Setting: Setting{Setting: burst.Setting{Quota: 50 * ms, Period: 100 * ms, MaxQuota: 150 * ms}}}
 	for at := time.Duration(0); at < 2*time.Second; at += 100 * ms {
-		s, _ = s.Next(Measured{At: at, Used: 10 * ms})
+		s, _ = s.Next(Sample{At: at, Used: 10 * ms})
 	}
 	if s.Saved != 400*ms {
 		t.Errorf("saved %v, want 400ms", s.Saved)
 	}
-	if s, _ = s.Next(Measured{At: 2 * time.Second, Used: 5 * ms}); s.Saved != 0 {
+	if s, _ = s.Next(Sample{At: 2 * time.Second, Used: 5 * ms}); s.Saved != 0 {
 		t.Errorf("the recreated group has saved %v", s.Saved)
 	}
 }

@@ -1,8 +1,9 @@
-package burst
+package quota
 
 import (
 	"time"
 
+	"github.com/candor-project/candor/burst"
 	"github.com/candor-project/candor/cpuset"
 )
 
@@ -22,19 +23,19 @@ func (l *Loop) share(m *member, at time.Duration) float64 {
 		l.pools[m.CPUs] = p
 	}
 	maxAge := maxPoolAge
-	if m.needsRoom {
+	if m.needsHeadroom {
 		maxAge = maxBusyPoolAge
 	}
 	if at-p.at >= maxAge {
 		l.readIdle(p, m.CPUs, at)
 	}
-	members := []Member{{m.limit(), m.overuse, true}}
+	members := []burst.Member{{Limit: m.limit(), Overuse: m.overuse, NeedsHeadroom: true}}
 	for _, other := range l.members {
 		if other != m && other.CPUs == m.CPUs {
-			members = append(members, Member{other.limit(), other.overuse, other.needsRoom})
+			members = append(members, burst.Member{Limit: other.limit(), Overuse: other.overuse, NeedsHeadroom: other.needsHeadroom})
 		}
 	}
-	return Shares(float64(m.CPUs.Count()), p.idle, members)[0]
+	return burst.Shares(float64(m.CPUs.Count()), p.idle, members)[0]
 }
 
 // limit returns the member's limit in CPUs.

@@ -1,4 +1,4 @@
-package burst
+package quota
 
 import (
 	"bytes"
@@ -13,6 +13,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/candor-project/candor/bandwidth"
+	"github.com/candor-project/candor/burst"
 	"github.com/candor-project/candor/cgroup"
 	"github.com/candor-project/candor/cpuset"
 )
@@ -59,13 +60,14 @@ func (k *modelKernel) Read() (cgroup.Usage, error) {
 	return cgroup.Usage{CPU: s.Usage, Periods: s.Periods, Throttled: s.Throttled}, k.gone
 }
 
-func (k *modelKernel) Quota() (time.Duration, error) {
+func (k *modelKernel) Quota() (Limit, error) {
 	k.lock.Lock()
 	defer k.lock.Unlock()
-	return k.has.Quota, nil
+	return Limit(k.has.Quota), nil
 }
 
-func (k *modelKernel) SetQuota(quota time.Duration) error {
+func (k *modelKernel) SetQuota(limit Limit) error {
+	quota := time.Duration(limit)
 	k.lock.Lock()
 	defer k.lock.Unlock()
 	k.quotas = append(k.quotas, quota)
@@ -77,17 +79,19 @@ func (k *modelKernel) SetQuota(quota time.Duration) error {
 	return k.refuse
 }
 
+func (k *modelKernel) Freeze(bool) error { return nil }
+
 func (k *modelKernel) Close() {
 	k.lock.Lock()
 	defer k.lock.Unlock()
 	k.isShut = true
 }
 
-// A modelHost has a single group, a modelKernel. Lend returns lendErr.
+// A modelHost has a single group, a modelKernel. Lease returns leaseErr.
 type modelHost struct {
 	*modelKernel
-	lendErr  error
-	lends    int
+	leaseErr error
+	leases   int
 	changes  bool // result of Changed
 	isBlind  bool // the group cannot be read
 	hasEnded bool // Groups no longer returns the group
@@ -104,7 +108,8 @@ func (h *modelHost) Groups() ([]Group, error) {
 	h.lock.Lock()
 	defer h.lock.Unlock()
 	h.most++ // the number changes as other groups start and end
-	g := Group{Name: "web", CPUs: cpuset.MustParse("0-1"), InForce: h.has.Quota, Kernel: h.modelKernel, Setting: Setting{5 * ms, 20 * ms, 15*ms + h.most}}
+	g := Group{Name: "web", CPUs: cpuset.MustParse("0-1"), InForce: Limit(h.has.Quota), Kernel: h.modelKernel}
+	g.Setting.Setting = burst.Setting{Quota: 5 * ms, Period: 20 * ms, MaxQuota: 15*ms + h.most}
 	switch {
 	case h.hasEnded:
 		return nil, nil
@@ -114,11 +119,13 @@ func (h *modelHost) Groups() ([]Group, error) {
 	return []Group{g}, nil
 }
 
-func (h *modelHost) Lend(context.Context, []string) (time.Duration, error) {
+func (h *modelHost) Charges(string) (charged, credited time.Duration) { return 0, 0 }
+
+func (h *modelHost) Lease(context.Context, []string) (time.Duration, error) {
 	h.lock.Lock()
 	defer h.lock.Unlock()
-	h.lends++
-	return time.Minute, h.lendErr
+	h.leases++
+	return time.Minute, h.leaseErr
 }
 
 func (h *modelHost) Idle() (map[int]time.Duration, error) {
@@ -128,11 +135,11 @@ func (h *modelHost) Idle() (map[int]time.Duration, error) {
 // TestLoop: the loop raises the quota of a group that has saved time and is then throttled.
 func TestLoop(t *testing.T) {
 	for _, c := range []struct {
-		name         string
-		refuse, lend error
-		until        func(h *modelHost) bool
-		log          string
-		lends        int
+		name          string
+		refuse, lease error
+		until         func(h *modelHost) bool
+		log           string
+		leases        int
 	}{
 		{"raised, and restored at the end", nil, nil, func(h *modelHost) bool { return h.has.Quota > 5*ms }, "", 1},
 		{"raised while other groups start and end", nil, nil, func(h *modelHost) bool { h.changes = true; return h.has.Quota > 5*ms }, "", 1},
@@ -153,11 +160,11 @@ func TestLoop(t *testing.T) {
 			return h.isShut
 		}, "quota is no longer managed", 1},
 		{"refused by the kernel", unix.EINVAL, nil, func(h *modelHost) bool { return len(h.quotas) == 1 && h.sim.Now() > 1600*ms }, "the kernel refuses it", 1},
-		{"refused by the state", nil, errors.New("no room"), func(h *modelHost) bool { return h.lends == 1 && h.sim.Now() > 1600*ms }, "cannot record the loan", 1},
+		{"refused by the state", nil, errors.New("no room"), func(h *modelHost) bool { return h.leases == 1 && h.sim.Now() > 1600*ms }, "cannot record the lease", 1},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
-			h := &modelHost{modelKernel: newModelKernel(), lendErr: c.lend}
+			h := &modelHost{modelKernel: newModelKernel(), leaseErr: c.lease}
 			h.refuse = c.refuse
 			output := h.run(t, c.until)
 			switch {
@@ -165,10 +172,10 @@ func TestLoop(t *testing.T) {
 				t.Errorf("final quota %v, closed: %v", h.has.Quota, h.isShut)
 			case strings.Count(output, "\n") != min(len(c.log), 1) || !strings.Contains(output, c.log):
 				t.Errorf("got %q, want %q once", output, c.log)
-			case h.lends != c.lends:
-				t.Errorf("%d loans, want %d", h.lends, c.lends)
-			case c.lend != nil && len(h.quotas) > 0:
-				t.Errorf("quotas written without a loan: %v", h.quotas)
+			case h.leases != c.leases:
+				t.Errorf("%d leases, want %d", h.leases, c.leases)
+			case c.lease != nil && len(h.quotas) > 0:
+				t.Errorf("quotas written without a lease: %v", h.quotas)
 			}
 		})
 	}
@@ -215,17 +222,17 @@ func TestQuotaReread(t *testing.T) {
 	for _, c := range []struct {
 		read, until time.Duration // before now, after now
 		over        float64
-		want        time.Duration
+		want        Limit
 	}{
-		{2 * time.Second, time.Minute, 0, 5 * ms},
-		{2 * time.Second, -time.Minute, 1, 5 * ms},
-		{2 * time.Second, -time.Minute, 0, 9 * ms},
-		{-time.Minute, time.Minute, 1, 9 * ms},
+		{2 * time.Second, time.Minute, 0, Limit(5 * ms)},
+		{2 * time.Second, -time.Minute, 1, Limit(5 * ms)},
+		{2 * time.Second, -time.Minute, 0, Limit(9 * ms)},
+		{-time.Minute, time.Minute, 1, Limit(9 * ms)},
 	} {
-		m := &member{Group: Group{Kernel: k}, quotaReadAt: now() - c.read, loanEnd: now() + c.until}
-		m.state.InForce, m.state.Overuse = 9*ms, c.over
+		m := &member{Group: Group{Kernel: k}, quotaReadAt: now() - c.read, leaseEnd: now() + c.until}
+		m.state.InForce, m.state.Overuse = Limit(9*ms), c.over
 		if _, _, err := m.measure(); err != nil || m.state.InForce != c.want {
-			t.Errorf("%+v: quota in force %v, %v", c, m.state.InForce, err)
+			t.Errorf("%+v: quota in force %v, %v", c, time.Duration(m.state.InForce), err)
 		}
 	}
 }
@@ -244,7 +251,7 @@ func (h *poolHost) Idle() (map[int]time.Duration, error) {
 func TestPoolUsesRecentIdleTime(t *testing.T) {
 	h := &poolHost{}
 	l := New(h, slog.New(slog.DiscardHandler))
-	m := &member{Group: Group{Name: "web", CPUs: cpuset.MustParse("0-1"), Setting: Setting{5 * ms, 20 * ms, 15 * ms}}, needsRoom: true}
+	m := &member{Group: Group{Name: "web", CPUs: cpuset.MustParse("0-1"), Setting: Setting{Setting: burst.Setting{Quota: 5 * ms, Period: 20 * ms, MaxQuota: 15 * ms}}}, needsHeadroom: true}
 	l.members["web"] = m
 	for _, c := range []struct {
 		at, idle time.Duration

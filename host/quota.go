@@ -1,0 +1,299 @@
+package host
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/candor-project/candor/bandwidth"
+	"github.com/candor-project/candor/burst"
+	"github.com/candor-project/candor/cgroup"
+	"github.com/candor-project/candor/host/state"
+	"github.com/candor-project/candor/hybrid"
+	"github.com/candor-project/candor/internal/procfs"
+	"github.com/candor-project/candor/quota"
+	"github.com/candor-project/candor/spec"
+)
+
+// leaseDuration is the length of a lease. The loop renews the lease while it needs it.
+const leaseDuration = time.Minute
+
+// maxShare limits the raised quota of a flexible container to a multiple of its limit.
+const maxShare = 3
+
+// maxQuota returns the highest quota that a raise can give a container. A sensitive container can get all of its CPUs;
+// a flexible container can get a multiple of its limit, but no more than its CPUs.
+func maxQuota(g *Grant) time.Duration {
+	limit := hybrid.Milli(1000 * g.CPUs.Count())
+	if g.Class == hybrid.Flexible {
+		limit = min(limit, maxShare*g.Limit)
+	}
+	return limit.Quota(g.Period)
+}
+
+// isLeased reports whether the present quota of a cgroup deviates from its grant within the container's lease. 0 stands for
+// no quota: no lease allows it, because an operation writes it if the grant has none.
+func isLeased(g *Grant, current cgroup.Settings) bool {
+	lease := g.Lease
+	if lease.Max == 0 { // of an earlier version, which only raised quotas
+		lease.Min, lease.Max = quotaOf(g), maxQuota(g)
+	}
+	return current.Period == g.Period && current.Quota != quotaOf(g) && current.Quota > 0 &&
+		current.Quota >= lease.Min && current.Quota <= lease.Max && lease.IsHeld()
+}
+
+// isRaised reports whether the loop raises the quota of a container.
+func isRaised(g *Grant) bool {
+	return g.Burst.Raises() && g.State == Running && g.Quota > 0 && g.Period >= bandwidth.MinRaisePeriod && maxQuota(g) > quotaOf(g)
+}
+
+// isCharged reports whether the loop charges helpers to a container.
+func isCharged(g *Grant) bool {
+	return g.State == Running && g.Limit > 0 && g.Period >= bandwidth.MinRaisePeriod
+}
+
+// RaiseOwn raises the quota of a program of this process until stop is called.
+func (h *Host) RaiseOwn(g *Grant) (stop func()) {
+	if !g.Burst.Raises() {
+		return func() {}
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		err := h.RaiseQuotas(ctx, func(other *Grant) bool { return other.ID == g.ID && other.Creator == g.Creator })
+		if err != nil {
+			h.log.Warn("cannot raise a container's quota", "container", g.ID, "error", err)
+		}
+	}()
+	return func() { cancel(); <-ended }
+}
+
+// RaiseQuotas raises the quotas of containers that request it, while they are throttled and their CPUs have idle time.
+// It runs until ctx is done. isOwn selects the containers that this process manages. RaiseQuotas leaves out the containers
+// that another process has leased.
+func (h *Host) RaiseQuotas(ctx context.Context, isOwn func(*Grant) bool) error {
+	self, err := state.OwnProcess()
+	if err != nil {
+		return err
+	}
+	selects := func(g *Grant) bool { return isOwn(g) && isRaised(g) && (g.Lease.To == self || !g.Lease.IsHeld()) }
+	return quota.New(&control{Host: h, selects: selects, self: self}, h.log).Run(ctx)
+}
+
+// Charges returns the CPU time that was charged and credited to a container. The totals never decrease.
+type Charges func(g *Grant) (charged, credited time.Duration)
+
+// ChargeHelpers keeps the own CPU time and the charges of containers within their limits, until ctx is done. It serves the
+// containers with the level charge, and raises their quotas if they request it. It takes over the leases of other
+// processes for these containers.
+func (h *Host) ChargeHelpers(ctx context.Context, charges Charges) error {
+	self, err := state.OwnProcess()
+	if err != nil {
+		return err
+	}
+	return quota.New(&control{Host: h, selects: isCharged, self: self, charges: charges}, h.log).Run(ctx)
+}
+
+// A control adapts a host to package quota.
+type control struct {
+	*Host
+	selects func(*Grant) bool
+	self    Process
+	charges Charges           // nil: no helpers are charged
+	grants  map[string]*Grant // grants of the last call of Groups
+	seen    unix.Stat_t       // the state file at the last read
+}
+
+// Changed reports whether the state file has been replaced. The file is never written in place.
+func (c *control) Changed() bool {
+	now := c.stat()
+	return now.Ino != c.seen.Ino || now.Mtim != c.seen.Mtim
+}
+
+func (c *control) stat() (s unix.Stat_t) {
+	if unix.Stat(c.store.File(), &s) != nil {
+		return unix.Stat_t{}
+	}
+	return s
+}
+
+// Groups returns the cgroups of the selected containers.
+func (c *control) Groups() ([]quota.Group, error) {
+	c.seen = c.stat() // before Load, so that Changed notices later writes
+	loaded, err := c.store.Load()
+	if err != nil {
+		return nil, err
+	}
+	boot, err := procfs.BootID()
+	if err != nil || loaded.Boot != boot {
+		return nil, err
+	}
+	var groups []quota.Group
+	c.grants = map[string]*Grant{}
+	for _, g := range loaded.Grants {
+		if !c.selects(g) {
+			continue
+		}
+		group, err := c.group(g)
+		if errors.Is(err, cgroup.ErrNoGroup) || errors.Is(err, fs.ErrNotExist) { // the container has ended; an operation reaps it
+			continue
+		}
+		if err != nil {
+			c.log.Warn("cannot change a container's quota", "container", g.ID, "error", err)
+		}
+		c.grants[g.ID] = g
+		groups = append(groups, group)
+	}
+	return groups, nil
+}
+
+func (c *control) group(g *Grant) (quota.Group, error) {
+	limit := quotaOf(g)
+	if limit == 0 {
+		limit = g.Limit.Quota(g.Period)
+	}
+	group := quota.Group{Name: g.ID, CPUs: g.CPUs}
+	group.Setting = quota.Setting{IsUnlimited: g.Quota == 0, IsCharged: c.charges != nil}
+	group.Setting.Setting = burst.Setting{Quota: limit.Truncate(time.Microsecond), Period: g.Period}
+	if isRaised(g) {
+		group.MaxQuota = maxQuota(g)
+	}
+	kernel := &kernelGroup{Group: c.groupOf(g), units: &c.units, own: group.Setting, burst: kernelBurst(g)}
+	var err error
+	if group.InForce, err = kernel.Quota(); err != nil {
+		return group, err
+	}
+	kernel.usage, err = c.tree.OpenUsage(usageName(g))
+	group.Kernel = kernel
+	return group, err
+}
+
+// usageName returns the name of a container's cgroup in package cgroup.
+func usageName(g *Grant) string {
+	if g.Engine.Cgroup != "" {
+		return g.Engine.Cgroup
+	}
+	return g.ID
+}
+
+// Charges returns the charges of a container.
+func (c *control) Charges(name string) (charged, credited time.Duration) {
+	g := c.grants[name]
+	if c.charges == nil || g == nil {
+		return 0, 0
+	}
+	return c.charges(g)
+}
+
+// Lease records leases of this process in the state.
+func (c *control) Lease(ctx context.Context, names []string) (time.Duration, error) {
+	s := scope{}
+	if len(names) == 1 {
+		s.name = names[0]
+	}
+	until := (state.SinceBoot() + leaseDuration).Truncate(time.Millisecond)
+	err := c.operateOn(ctx, s, func(op *operation) error {
+		for _, name := range names {
+			if g := op.info[name]; g != nil {
+				g.Lease = c.lease(g, until)
+			}
+		}
+		return nil
+	})
+	return leaseDuration, err
+}
+
+// lease returns a lease of this process for a container.
+func (c *control) lease(g *Grant, until time.Duration) state.Lease {
+	l := state.Lease{To: c.self, Until: until, Min: quotaOf(g), Max: quotaOf(g)}
+	if g.Quota == 0 {
+		l.Max = g.Limit.Quota(g.Period)
+	}
+	if c.charges != nil {
+		l.Min = min(bandwidth.MinQuota, l.Max)
+	}
+	if isRaised(g) {
+		l.Max = maxQuota(g)
+	}
+	l.Min, l.Max = l.Min.Truncate(time.Microsecond), l.Max.Truncate(time.Microsecond)
+	return l
+}
+
+// Idle returns the idle time of each CPU since boot.
+func (c *control) Idle() (map[int]time.Duration, error) {
+	times, err := procfs.ReadCPUTimes()
+	idle := make(map[int]time.Duration, len(times))
+	for cpu, t := range times {
+		idle[cpu] = t.Idle
+	}
+	return idle, err
+}
+
+// A kernelGroup adapts a cgroup to package quota.
+type kernelGroup struct {
+	*cgroup.Group
+	own   quota.Setting
+	burst time.Duration // burst at the limit
+	usage *cgroup.UsageReader
+	units *pendingUnits
+}
+
+func (g *kernelGroup) Read() (cgroup.Usage, error) { return g.usage.Read() }
+func (g *kernelGroup) Close()                      { g.usage.Close() }
+
+// Freeze is not called: no group has Setting.CanFreeze.
+func (g *kernelGroup) Freeze(bool) error { return errors.ErrUnsupported }
+
+// Quota returns the present quota of the cgroup.
+func (g *kernelGroup) Quota() (quota.Limit, error) {
+	current, err := g.CPULimits()
+	switch {
+	case err == nil && current.Quota == 0:
+		return quota.Unlimited, nil
+	case err == nil && current.Quota == roundedUp(g.own.Quota, g.own.Period):
+		return quota.Limit(g.own.Quota), nil
+	}
+	return quota.Limit(current.Quota), err
+}
+
+// roundedUp returns the quota that a cgroup gets from systemd, which rounds a quota up to whole percents.
+func roundedUp(quota, period time.Duration) time.Duration {
+	percent := (100*quota + period - 1) / period
+	return (percent * period / 100).Truncate(time.Microsecond)
+}
+
+// SetQuota changes or restores the quota.
+func (g *kernelGroup) SetQuota(limit quota.Limit) error {
+	g.units.files.Lock()
+	defer g.units.files.Unlock()
+	if limit == quota.Unlimited {
+		limit = 0
+	}
+	return g.Group.SetQuota(time.Duration(limit), g.burst)
+}
+
+// checkKernelBurst refuses a burst that this kernel does not support.
+func checkKernelBurst(b spec.Burst) error {
+	if needs := b.By == spec.BurstKernel || b.Time > 0; needs && !kernelHasBurst() {
+		return fmt.Errorf("%w: burst %v: this kernel has no burst (Linux 5.14 and later have it); use quota, auto or none", ErrBadSpec, b)
+	}
+	return nil
+}
+
+// kernelBurst returns the burst that Candor writes for a container.
+func kernelBurst(g *Grant) time.Duration {
+	limit := quotaOf(g).Truncate(time.Microsecond)
+	switch by := g.Burst.By; {
+	case by == spec.BurstTime:
+		return min(g.Burst.Time, limit)
+	case by == spec.BurstKernel, by == spec.BurstAuto && kernelHasBurst():
+		return limit
+	default:
+		return 0
+	}
+}

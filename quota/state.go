@@ -1,0 +1,324 @@
+package quota
+
+import (
+	"math"
+	"time"
+
+	"github.com/candor-project/candor/bandwidth"
+	"github.com/candor-project/candor/burst"
+	"github.com/candor-project/candor/ledger"
+)
+
+// A Limit is a quota in the kernel: CPU time per period, or Unlimited.
+type Limit time.Duration
+
+// Unlimited is the absence of a quota. It is greater than all quotas.
+const Unlimited Limit = math.MaxInt64
+
+// A Setting holds the limit of a group, and the allowed deviations from it.
+type Setting struct {
+	burst.Setting
+	IsUnlimited bool // the kernel has no quota while the group has no debt, because its CPUs equal the limit
+	IsCharged   bool // the CPU time of helpers counts against the limit, so the quota can be lowered
+	CanFreeze   bool // the processes can be frozen where the lowest quota is too high
+}
+
+// base returns the quota of a group without savings and debt.
+func (s *Setting) base() Limit {
+	if s.IsUnlimited {
+		return Unlimited
+	}
+	return Limit(s.Quota)
+}
+
+const (
+	edgeDelay            = 300 * time.Microsecond // time between a period edge and the reading and write that follow the edge
+	edgePrecision        = 600 * time.Microsecond // width of an edge's window up to which the edge counts as known
+	maxLateWrites        = 3                      // number of edges for which a late write waits
+	maxEdgelessDecisions = 50                     // number of decisions after which a quota is raised without a known edge
+	leakDivisor          = 10                     // a write is late if more than quota/leakDivisor could leak
+	lowerDivisor         = 50                     // changes of a lowered quota of less than quota/lowerDivisor are not worth a write
+	minLowering          = 500 * time.Microsecond // the same, as CPU time: each write leaks the CPU time between the edge and the write
+	maxDebtTime          = 10 * time.Second       // maximum debt, as the time in which the limit allows this CPU time
+
+	tick      = 100 * time.Millisecond // all groups without raise and debt are read at multiples of this time
+	quietTick = time.Second            // the same for groups without charges
+)
+
+// A Sample is a reading of a group's counters and of its headroom (see burst.Reading). Counters count from the creation of
+// the group, or from the start of the measurement.
+type Sample struct {
+	At        time.Duration // time of the reading, on the clock of the kernel's timers
+	Used      time.Duration // CPU time of the group
+	Charged   time.Duration // CPU time of helpers for the group
+	Credited  time.Duration // CPU time that the group paid for other groups
+	Periods   uint64        // nr_periods in cpu.stat
+	Throttled uint64        // nr_throttled in cpu.stat
+	Headroom  time.Duration
+	IsLeased  bool // operations keep a quota that differs from the limit
+}
+
+// A State is the control state of a group. The zero State with a Setting is the initial state.
+type State struct {
+	Setting
+	InForce Limit         // quota in the kernel; 0: the setting's quota
+	Saved   time.Duration // account: earned - used - charged + credited CPU time; negative: debt
+	Overuse float64       // use beyond the limit between the last two decisions, in CPUs
+	Frozen  bool
+
+	raise burst.Raise
+	trend ledger.Trend
+	throttle
+
+	edge              edge
+	hasLast           bool          // last is valid
+	last              Sample        // last reading
+	step              Sample        // reading at the last decision
+	edgeAt            time.Duration // last reading that found a new period
+	lateWrites        int           // consecutive decisions that postponed a write to the next edge
+	edgelessDecisions int           // consecutive decisions without a known edge in which the group used CPU time
+}
+
+// An Action is the result of a reading.
+type Action struct {
+	Write         bool // write Quota now
+	Quota         Limit
+	Frozen        bool          // the processes must be frozen now, or must run
+	NeedsHeadroom bool          // the group was throttled lately or is raised, and has savings to use headroom
+	NeedsLease    bool          // the quota will differ from the limit, or differs
+	Wake          time.Duration // time of the next reading
+}
+
+// Next processes a reading of a group. The returned state does not include the write of Action.Quota. After this write, the
+// caller calls AfterWrite.
+func (s State) Next(m Sample) (State, Action) {
+	if !s.hasLast || m.Used < s.last.Used { // a lower counter belongs to a new group of the same name
+		s = s.start(m)
+	}
+	s.updateAccount(m)
+	s.edge.observe(s.last.At, m.At, m.Periods-s.last.Periods)
+	if m.Periods != s.last.Periods {
+		s.edgeAt = m.At
+	}
+	s.last = m
+	var a Action
+	isKnown := s.edge.width <= edgePrecision
+	if isKnown && s.edge.periodNumber(m.At) > s.edge.periodNumber(s.step.At) || !isKnown && m.At-s.step.At >= s.Period {
+		a = s.decide(m, isKnown)
+		s.step = m
+	}
+	s.updateFrozen(m)
+	a.Frozen = s.Frozen
+	a.NeedsHeadroom = s.raise.NeedsHeadroom(s.Setting.Setting, s.reading(m))
+	a.NeedsLease = a.NeedsHeadroom || s.isPaying()
+	a.Wake = s.wake(m, isKnown)
+	return s, a
+}
+
+// AfterWrite returns the state after the caller has written a quota.
+func (s State) AfterWrite(quota Limit) State {
+	s.InForce, s.lateWrites = quota, 0
+	return s
+}
+
+// Extra returns the CPU time per period by which the quota in the kernel exceeds the setting's quota.
+func (s *State) Extra() time.Duration {
+	if s.InForce == Unlimited {
+		return 0
+	}
+	return max(time.Duration(s.InForce)-s.Quota, 0)
+}
+
+// start returns the state at the first reading m, without savings.
+func (s State) start(m Sample) State {
+	inForce := s.InForce
+	if inForce == 0 {
+		inForce = s.base()
+	}
+	return State{
+		Setting: s.Setting, InForce: inForce, edge: newEdge(s.Period, m.At), raise: burst.NewRaise(s.Setting.Setting, m.At),
+		hasLast: true, last: m, step: m, edgeAt: m.At,
+	}
+}
+
+// updateAccount updates the account for the time since the last reading.
+func (s *State) updateAccount(m Sample) {
+	span, used := m.At-s.last.At, m.Used-s.last.Used
+	charged, credited := max(m.Charged-s.last.Charged, 0), max(m.Credited-s.last.Credited, 0)
+	most := s.Quota // without raises, the kernel's quota saves nothing, and an unused quota only pays for late charges
+	if s.CanRaise() {
+		most = s.Allowance(burst.MaxSavingsTime)
+	}
+	saved := s.Saved + s.Allowance(span) - used - charged + credited
+	s.Saved = min(max(saved, -s.Allowance(maxDebtTime)), most)
+	if s.IsCharged {
+		s.trend.Add(used, charged-credited, span)
+	}
+}
+
+// reading returns the input for package burst.
+func (s *State) reading(m Sample) burst.Reading {
+	r := burst.Reading{At: m.At, Saved: s.Saved, Headroom: m.Headroom, Extra: s.Extra(), Overuse: s.Overuse, IsThrottled: m.Throttled > s.step.Throttled}
+	if !m.IsLeased {
+		r.Headroom = 0
+	}
+	return r
+}
+
+// decide chooses the quota to write. It is called after each known period edge, or once per period if the edge is not
+// known. isKnown reports whether the edge is known.
+func (s *State) decide(m Sample, isKnown bool) (a Action) {
+	span, used := m.At-s.step.At, m.Used-s.step.Used
+	if span > 0 {
+		s.Overuse = max(float64(used)/float64(span)-float64(s.Quota)/float64(s.Period), 0)
+	}
+	// On a machine that is too busy for readings in time, the edge stays unknown. Then the quota is raised without a
+	// known edge after a while, and the savings pay for the leaked CPU time.
+	switch {
+	case isKnown:
+		s.edgelessDecisions = 0
+	case used > 0:
+		s.edgelessDecisions++
+	}
+	quota := s.choose(m)
+	switch {
+	case quota == s.InForce:
+		s.lateWrites = 0
+	case quota > s.InForce && !isKnown && used > 0 && s.edgelessDecisions < maxEdgelessDecisions:
+	case used > 0 && s.lateWrites < maxLateWrites && s.isLate(m.At, quota, isKnown):
+		s.lateWrites++
+	default:
+		a.Write, a.Quota = true, quota
+	}
+	return a
+}
+
+// choose returns the quota for the next period: below the limit for a group in debt, above the limit for a raise.
+func (s *State) choose(m Sample) Limit {
+	quota := s.base()
+	if s.CanRaise() {
+		raise, extra := s.raise.Next(s.Setting.Setting, s.reading(m))
+		s.raise = raise
+		if extra > 0 {
+			quota = Limit(s.Quota + extra)
+		}
+	}
+	if !s.IsCharged {
+		return quota
+	}
+	lowered, isLowered := s.throttle.next(s, m)
+	if !isLowered {
+		return quota
+	}
+	isSimilar := s.InForce <= Limit(s.Quota) && max(lowered-s.InForce, s.InForce-lowered) < Limit(max(s.Quota/lowerDivisor, minLowering))
+	switch {
+	case !m.IsLeased: // an operation would restore the quota
+		return quota
+	case isSimilar:
+		return s.InForce
+	}
+	return lowered
+}
+
+// isLate reports whether it is too late after the period edge to write the quota now, because too much CPU time could
+// leak. A write that lowers the quota is not late if it lowers the quota by more than the leak.
+func (s *State) isLate(now time.Duration, quota Limit, isKnown bool) bool {
+	leak := s.Quota
+	if isKnown {
+		perPeriod := min(s.InForce, Limit(max(s.Quota, s.MaxQuota)))
+		leak = time.Duration(float64(s.edge.sinceLast(now)) / float64(s.Period) * float64(perPeriod))
+	}
+	return leak > s.Quota/leakDivisor && Limit(leak) > s.InForce-quota
+}
+
+// isPaying reports whether the group has debt, so that its quota or its freezer deviates from the limit, or will.
+func (s *State) isPaying() bool { return s.isLow || s.InForce < s.base() || s.isFreezing }
+
+// wake returns the time of the next reading.
+func (s *State) wake(m Sample, isKnown bool) (at time.Duration) {
+	isBusy := s.isPaying() || s.CanRaise() && (s.Extra() > 0 || s.raise.IsRecent(s.Setting.Setting, m.At))
+	switch {
+	case !isBusy && !s.CanRaise():
+		return s.calmWake(m)
+	case isKnown:
+		at = s.edge.nextAfter(m.At, edgeDelay)
+		if isBusy { // also read shortly before the expected edge, to verify the edge
+			at = min(at, s.edge.nextBefore(m.At, edgeDelay))
+		}
+	case m.At-s.edgeAt > 2*s.Period: // the kernel's period timer has stopped, so a reading cannot locate the edge
+		at = m.At + s.Period
+	default:
+		at = s.edge.probe(m.At)
+	}
+	if s.isFreezing {
+		at = min(at, nextMultiple(m.At, freezeTick))
+	}
+	return at
+}
+
+// calmWake returns the time of the next reading of a group without raise and debt. All these groups are read at the same
+// times, so that they cause a single wake-up.
+func (s *State) calmWake(m Sample) time.Duration {
+	if s.Saved == s.Quota && !s.trend.IsCharged() {
+		return nextMultiple(m.At, quietTick)
+	}
+	return nextMultiple(m.At, tick)
+}
+
+// nextMultiple returns the first multiple of a time after now.
+func nextMultiple(now, of time.Duration) time.Duration { return now - mod(now, of) + of }
+
+// A throttle lowers the quota of a group whose helpers use a part of its limit. Where even the lowest quota of the kernel is
+// too high, it freezes the group instead: a program that only writes needs 1 ms of CPU time for 120 ms of its helper.
+type throttle struct {
+	isLow      bool          // the quota must be below the limit
+	isFreezing bool          // the group is frozen from time to time instead
+	tooHigh    int           // consecutive decisions in which the lowest quota was too high
+	changedAt  time.Duration // last change of State.Frozen
+}
+
+const (
+	freezeTick     = 20 * time.Millisecond // time between two readings while the group is frozen from time to time
+	maxFrozenTime  = time.Second           // the group runs at least once in this time
+	minThawedTime  = freezeTick
+	freezeDivisor  = 25 // the group is frozen at a debt of quota/freezeDivisor, and thawed at the same savings
+	maxTooHigh     = 3  // decisions after which the group is frozen
+	thawMultiplier = 2  // the group gets a quota again that is this multiple of the lowest quota
+)
+
+// next returns the quota for the next period, and whether it is below the limit.
+func (t *throttle) next(s *State, m Sample) (quota Limit, isLowered bool) {
+	wanted := s.trend.Quota(s.Quota, s.Period, s.Saved)
+	t.isLow = wanted < s.Quota && (s.trend.IsCharged() || s.Saved < -s.Quota) // small debt is the imprecision of the kernel's quota
+	switch {
+	case !s.CanFreeze || !m.IsLeased || !t.isLow:
+		t.isFreezing, t.tooHigh = false, 0
+	case t.isFreezing:
+		t.isFreezing = s.Frozen || s.trend.OwnShare()*float64(s.Quota) < float64(thawMultiplier*bandwidth.MinQuota)
+	case wanted < bandwidth.MinQuota:
+		t.tooHigh++
+		t.isFreezing = t.tooHigh >= maxTooHigh
+	default:
+		t.tooHigh = 0
+	}
+	if !t.isLow || t.isFreezing {
+		return s.base(), false
+	}
+	return Limit(max(wanted, bandwidth.MinQuota).Truncate(time.Microsecond)), true
+}
+
+// updateFrozen freezes a group with debt and thaws a group with savings, while the group is frozen from time to time.
+func (s *State) updateFrozen(m Sample) {
+	was, threshold := s.Frozen, s.Quota/freezeDivisor
+	switch {
+	case !s.isFreezing || !m.IsLeased:
+		s.Frozen = false
+	case s.Frozen:
+		s.Frozen = s.Saved < threshold && m.At-s.changedAt < maxFrozenTime
+	default:
+		s.Frozen = s.Saved < -threshold && m.At-s.changedAt >= minThawedTime
+	}
+	if s.Frozen != was {
+		s.changedAt = m.At
+	}
+}
