@@ -32,6 +32,7 @@ var unrestricted = map[string]string{
 	"policy":    "changes sensitive containers only: sensitiveOnlyIn restricts it",
 	"movable":   "changes sensitive containers only: sensitiveOnlyIn restricts it",
 	"on-resize": "signals a process of the container itself",
+	"helpers":   "lowers the quota of the container itself",
 	"env":       "changes the environment of the container itself",
 }
 

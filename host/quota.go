@@ -53,7 +53,7 @@ func isRaised(g *Grant) bool {
 
 // isCharged reports whether the loop charges helpers to a container.
 func isCharged(g *Grant) bool {
-	return g.State == Running && g.Limit > 0 && g.Period >= bandwidth.MinRaisePeriod
+	return g.Helpers == spec.HelpersCharge && g.State == Running && g.Limit > 0 && g.Period >= bandwidth.MinRaisePeriod
 }
 
 // RaiseOwn raises the quota of a program of this process until stop is called.

@@ -37,7 +37,7 @@ func TestParseTakesBothForms(t *testing.T) {
 func TestInvalidAnnotations(t *testing.T) {
 	for _, test := range []struct{ key, value, want string }{
 		{"candor.dev/class", "sensitve", `annotation candor.dev/class: class "sensitve": must be one of sensitive, flexible`},
-		{"candor.dev/klass", "sensitive", `unknown setting "klass": must be one of burst, class, env, movable,`},
+		{"candor.dev/klass", "sensitive", `unknown setting "klass": must be one of burst, class, env, helpers, movable,`},
 		{"candor.dev/", "x", `unknown setting ""`},
 		{"candor.dev", "x", `unknown setting ""`},
 		{"klass.candor.dev/web", "x", `annotation klass.candor.dev/web: unknown setting "klass"`},
@@ -169,4 +169,25 @@ func FuzzParse(f *testing.F) {
 			t.Errorf("%.99q=%.99q: neither a setting nor an error", key, value)
 		}
 	})
+}
+
+// TestHighestHelpers: the highest level of accounting counts, whichever source has it.
+func TestHighestHelpers(t *testing.T) {
+	level := func(word string) (s Settings) {
+		if word != "" {
+			if err := s.Set("helpers", word); err != nil {
+				t.Fatal(err)
+			}
+		}
+		return s
+	}
+	for _, c := range []struct{ pod, node, want string }{
+		{"", "", ""}, {"", "place", "place"}, {"charge", "", "charge"},
+		{"show", "charge", "charge"}, {"charge", "place", "charge"}, {"place", "place", "place"},
+	} {
+		got := Resolve(Annotations{Pod: level(c.pod)}, "web", Settings{}, level(c.node)).Helpers
+		if (got == nil) != (c.want == "") || got != nil && got.String() != c.want {
+			t.Errorf("pod %q, node %q: got %v, want %q", c.pod, c.node, got, c.want)
+		}
+	}
 }

@@ -23,6 +23,7 @@ type Settings struct {
 	Env      *bool // set environment variables with the CPU count
 	Preserve *bool
 	Burst    *spec.Burst
+	Helpers  *spec.Helpers
 }
 
 // setters maps the name of a setting to the function that parses its value.
@@ -36,6 +37,7 @@ var setters = map[string]func(s *Settings, value string) error{
 	"preserve":  func(s *Settings, v string) error { return setBool(&s.Preserve, v) },
 	"on-resize": setOnResize,
 	"burst":     func(s *Settings, v string) error { return setText(&s.Burst, v) },
+	"helpers":   func(s *Settings, v string) error { return setText(&s.Helpers, v) },
 	"env":       func(s *Settings, v string) error { return setBool(&s.Env, v) },
 }
 
@@ -59,7 +61,7 @@ func (s *Settings) Set(name, value string) error {
 	return set(s, value)
 }
 
-// Over returns a copy of s that takes the value of each unset setting from the argument below.
+// Over returns a copy of s that takes the value of each unset setting from the argument below. For Helpers, the higher level counts.
 func (s Settings) Over(below Settings) Settings {
 	return Settings{
 		Class:    either(s.Class, below.Class),
@@ -72,7 +74,16 @@ func (s Settings) Over(below Settings) Settings {
 		Env:      either(s.Env, below.Env),
 		Preserve: either(s.Preserve, below.Preserve),
 		Burst:    either(s.Burst, below.Burst),
+		Helpers:  higher(s.Helpers, below.Helpers),
 	}
+}
+
+// higher returns the higher level: a container can choose a higher level of accounting than its node, never a lower one.
+func higher(first, second *spec.Helpers) *spec.Helpers {
+	if first == nil || second != nil && *second > *first {
+		return second
+	}
+	return first
 }
 
 func either[T any](first, second *T) *T {

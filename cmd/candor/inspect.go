@@ -229,6 +229,7 @@ func writeInspection(w io.Writer, r *inspection) error {
 	row("view", "%s; files show: %s", r.View, noneIfEmpty(r.Shown))
 	row("on resize", "%s", errorText(r.OnResize))
 	row("burst", "%s", r.Burst)
+	row("accounting", "%s", r.HelperLevel)
 	writeStrangers(row, r.Strangers)
 	r.Helpers.write(row)
 	return t.Flush()
@@ -302,6 +303,7 @@ type grantRow struct {
 	Lost         cpuset.Set            `json:"lost"` // CPUs that it had, and the machine no longer has
 	View         spec.View             `json:"view"`
 	OnResize     string                `json:"onResize"`
+	HelperLevel  spec.Helpers          `json:"helperLevel"`
 	Burst        string                `json:"burst"`         // none, kernel, quota, auto or a time
 	PID          int                   `json:"pid,omitempty"` // of the program's first process; absent where Candor did not start it
 	PIDs         []int                 `json:"pids"`
@@ -313,7 +315,7 @@ func newGrantRow(g *host.Grant, look *host.ContainerState, now time.Duration) gr
 	row := grantRow{
 		ID: g.ID, Name: g.Engine.PodName(), State: look.Condition(g), Degraded: look.Differences, Class: g.Class, Policy: g.Policy, Topology: g.Topology, TopologyKept: g.TopologyMet,
 		Limit: g.Limit, Request: g.Guaranteed(), CPUs: g.CPUs, Exclusive: g.Exclusive, Quota: g.Quota, Weight: g.Weight,
-		Lost: g.Lost, View: g.View, OnResize: g.OnResize, Burst: g.Burst.String(), PID: g.Main.PID,
+		Lost: g.Lost, View: g.View, OnResize: g.OnResize, HelperLevel: g.Helpers, Burst: g.Burst.String(), PID: g.Main.PID,
 		PIDs: append([]int{}, look.Processes...), Age: (now - g.Since).Seconds(), Command: g.Command,
 	}
 	if g.Class == hybrid.Sensitive {

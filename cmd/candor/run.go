@@ -108,6 +108,7 @@ func addRunFlags(cmd *cobra.Command) *runFlags {
 	f.view = &choice{"", []string{string(spec.ViewFull), string(spec.ViewAffinity)}}
 	wordFlag(cmd, f.view, f.view.of, "view", "", "affinity, or full: also /proc and /sys files (default: full if sensitive)")
 	f.BoolVar(&f.env, "env", false, "also set GOMAXPROCS, OMP_NUM_THREADS and similar variables")
+	wordFlag(cmd, &a.Helpers, spec.HelpersWords, "helpers", "", "accounting of helper processes such as log copiers (docs/ledger.md)")
 	f.StringVar(&a.OnResize, "on-resize", "none", "notification of a resize: signal:HUP, exec:COMMAND or none")
 	return f
 }

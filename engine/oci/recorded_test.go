@@ -34,6 +34,7 @@ func TestRecordedSettings(t *testing.T) {
 		{"candor.dev/movable", "CANDOR_MOVABLE", "false", func(r *request) bool { return r.Immovable }},
 		{"candor.dev/movable", "CANDOR_MOVABLE", "true", func(r *request) bool { return !r.Immovable }},
 		{"candor.dev/on-resize", "CANDOR_ON_RESIZE", "signal:HUP", func(r *request) bool { return r.OnResize == "signal:HUP" }},
+		{"candor.dev/helpers", "CANDOR_HELPERS", "charge", func(r *request) bool { return r.Helpers == spec.HelpersCharge }},
 		{"candor.dev/env", "CANDOR_ENV", "true", func(r *request) bool { return r.env }},
 		{"candor.dev/preserve", "CANDOR_PRESERVE", "true", func(r *request) bool { return r.ID == "" }}, // Candor does not manage the container
 		{"candor.dev/burst", "CANDOR_BURST", "20ms", func(r *request) bool { return r.Burst == spec.Burst{Time: 20 * time.Millisecond} }},

@@ -88,6 +88,7 @@ type fileRequest struct {
 	Mems      bool                  `json:"mems,omitempty"`
 	View      spec.View             `json:"view"`
 	OnResize  string                `json:"onResize"`
+	Helpers   spec.Helpers          `json:"helpers,omitzero"`
 	Command   string                `json:"command"`
 }
 
@@ -152,7 +153,7 @@ func newFileGrant(g *Grant) fileGrant {
 func newFileRequest(g *Grant) fileRequest {
 	return fileRequest{
 		g.Class, g.Policy, g.Limit, g.Guarantee, g.Topology, g.Immovable,
-		g.Period.Microseconds(), g.Burst.Time.Microseconds(), g.Burst.By, g.Mems, g.View, g.OnResize,
+		g.Period.Microseconds(), g.Burst.Time.Microseconds(), g.Burst.By, g.Mems, g.View, g.OnResize, g.Helpers,
 		storedCommand(g.Command, g.Engine),
 	}
 }
@@ -239,6 +240,7 @@ func (f *fileRequest) apply(name string, g *Grant) error {
 		Mems:     f.Mems,
 		View:     f.View,
 		OnResize: f.OnResize,
+		Helpers:  f.Helpers,
 		Command:  storedCommand(f.Command, g.Engine),
 	}
 	if g.Limit < 0 || g.Limit > hybrid.MaxLimit {

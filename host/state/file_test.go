@@ -38,6 +38,7 @@ func drawGrant(t *rapid.T, name string) Grant {
 			Mems:     rapid.Bool().Draw(t, "mems"),
 			View:     rapid.SampledFrom([]spec.View{spec.ViewFull, spec.ViewAffinity}).Draw(t, "view"),
 			OnResize: rapid.SampledFrom([]string{"none", "signal:HUP", "exec:echo \"<&>\""}).Draw(t, "on-resize"),
+			Helpers:  rapid.SampledFrom([]spec.Helpers{spec.HelpersShow, spec.HelpersPlace, spec.HelpersCharge}).Draw(t, "helpers"),
 			Command:  ProgramName(strings.ToValidUTF8(rapid.String().Draw(t, "command"), "�")), // JSON is text
 		},
 	}
