@@ -57,6 +57,9 @@ func (g *Group) killAll() error {
 	} else if hasSelf {
 		return errors.New("this process is in the group, and does not kill itself")
 	}
+	if err := g.ThawFreezer(); err != nil { // frozen processes do not end
+		return err
+	}
 	if h := g.tree.reaper; h != nil && h.v2 {
 		if err := killV2(g.dir(h)); err == nil {
 			return g.killRemaining()

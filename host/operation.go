@@ -113,6 +113,7 @@ func (h *Host) tryOperation(s scope, stuck []*stuckError, change func(*operation
 	report.Read += watch.lap()
 	changeErr := change(op)
 	report.Plan += watch.lap()
+	op.thawFreezers()
 	err = op.restoreParent(op.finish())
 	report.Apply += watch.lap()
 	if report.Failed = err != nil; !report.Failed {

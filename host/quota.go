@@ -96,17 +96,22 @@ func (h *Host) ChargeHelpers(ctx context.Context, charges Charges) error {
 	if err != nil {
 		return err
 	}
-	return quota.New(&control{Host: h, selects: isCharged, self: self, charges: charges}, h.log).Run(ctx)
+	c := &control{Host: h, selects: isCharged, self: self, charges: charges, freezers: map[string]*cgroup.Freezer{}}
+	err = quota.New(c, h.log).Run(ctx)
+	c.grants = nil
+	c.closeFreezers()
+	return err
 }
 
 // A control adapts a host to package quota.
 type control struct {
 	*Host
-	selects func(*Grant) bool
-	self    Process
-	charges Charges           // nil: no helpers are charged
-	grants  map[string]*Grant // grants of the last call of Groups
-	seen    unix.Stat_t       // the state file at the last read
+	selects  func(*Grant) bool
+	self     Process
+	charges  Charges                    // nil: no helpers are charged
+	freezers map[string]*cgroup.Freezer // of charged containers, by ID; nil: the container cannot be frozen
+	grants   map[string]*Grant          // grants of the last call of Groups
+	seen     unix.Stat_t                // the state file at the last read
 }
 
 // Changed reports whether the state file has been replaced. The file is never written in place.
@@ -149,6 +154,7 @@ func (c *control) Groups() ([]quota.Group, error) {
 		c.grants[g.ID] = g
 		groups = append(groups, group)
 	}
+	c.closeFreezers()
 	return groups, nil
 }
 
@@ -168,9 +174,46 @@ func (c *control) group(g *Grant) (quota.Group, error) {
 	if group.InForce, err = kernel.Quota(); err != nil {
 		return group, err
 	}
-	kernel.usage, err = c.tree.OpenUsage(usageName(g))
+	if kernel.usage, err = c.tree.OpenUsage(usageName(g)); err != nil {
+		return group, err
+	}
+	if c.charges != nil {
+		kernel.freezer = c.freezer(g)
+		group.CanFreeze = kernel.freezer != nil
+	}
 	group.Kernel = kernel
-	return group, err
+	return group, nil
+}
+
+// freezer returns the freezer of a container, or nil if the container cannot be frozen.
+func (c *control) freezer(g *Grant) *cgroup.Freezer {
+	f, isKnown := c.freezers[g.ID]
+	if isKnown {
+		return f
+	}
+	f, err := c.tree.OpenFreezer(usageName(g))
+	if err != nil && !errors.Is(err, cgroup.ErrNoGroup) {
+		c.log.Info("a container is never frozen: where 1 ms of its own CPU time per period causes more helper work than its limit, the limit does not hold",
+			"container", g.ID, "reason", err)
+	}
+	c.freezers[g.ID] = f
+	return f
+}
+
+// closeFreezers closes the freezers of containers that are not in c.grants.
+func (c *control) closeFreezers() {
+	for id, f := range c.freezers {
+		if c.grants[id] != nil {
+			continue
+		}
+		delete(c.freezers, id)
+		if f == nil {
+			continue
+		}
+		if err := f.Close(); err != nil {
+			c.log.Warn("cannot remove the freezer group of a container", "container", id, "error", err)
+		}
+	}
 }
 
 // usageName returns the name of a container's cgroup in package cgroup.
@@ -215,7 +258,7 @@ func (c *control) lease(g *Grant, until time.Duration) state.Lease {
 		l.Max = g.Limit.Quota(g.Period)
 	}
 	if c.charges != nil {
-		l.Min = min(bandwidth.MinQuota, l.Max)
+		l.Min, l.Frozen = min(bandwidth.MinQuota, l.Max), true
 	}
 	if isRaised(g) {
 		l.Max = maxQuota(g)
@@ -241,13 +284,22 @@ type kernelGroup struct {
 	burst time.Duration // burst at the limit
 	usage *cgroup.UsageReader
 	units *pendingUnits
+	// freezer belongs to control, which closes it when the container is no longer charged; nil: none.
+	freezer *cgroup.Freezer
 }
 
 func (g *kernelGroup) Read() (cgroup.Usage, error) { return g.usage.Read() }
 func (g *kernelGroup) Close()                      { g.usage.Close() }
 
-// Freeze is not called: no group has Setting.CanFreeze.
-func (g *kernelGroup) Freeze(bool) error { return errors.ErrUnsupported }
+// Freeze freezes or thaws the processes of the cgroup.
+func (g *kernelGroup) Freeze(frozen bool) error {
+	if !frozen {
+		return g.freezer.Thaw()
+	}
+	return g.freezer.Freeze()
+}
+
+func (g *kernelGroup) IsKilled() bool { return g.freezer.IsKilled() }
 
 // Quota returns the present quota of the cgroup.
 func (g *kernelGroup) Quota() (quota.Limit, error) {
@@ -275,6 +327,18 @@ func (g *kernelGroup) SetQuota(limit quota.Limit) error {
 		limit = 0
 	}
 	return g.Group.SetQuota(time.Duration(limit), g.burst)
+}
+
+// thawFreezers thaws the containers that a process has frozen whose lease has ended, and the container of the operation.
+func (op *operation) thawFreezers() {
+	for _, g := range op.info {
+		if !g.Lease.Frozen || g.Lease.IsHeld() && !op.isSubject(g.ID) {
+			continue
+		}
+		if err := op.groupOf(g).ThawFreezer(); err != nil && !errors.Is(err, cgroup.ErrNoGroup) {
+			op.log.Warn("cannot thaw the processes of a container", "container", g.ID, "error", err)
+		}
+	}
 }
 
 // checkKernelBurst refuses a burst that this kernel does not support.

@@ -24,6 +24,7 @@ type Kernel interface {
 	Quota() (Limit, error) // returns the quota in the kernel
 	SetQuota(Limit) error  // changes the quota, but not the period; the burst is at most the quota
 	Freeze(bool) error     // freezes or thaws the processes; called only for a group with Setting.CanFreeze
+	IsKilled() bool        // reports whether a frozen process has a pending SIGKILL
 	Close()
 }
 

@@ -80,6 +80,7 @@ func (k *modelKernel) SetQuota(limit Limit) error {
 }
 
 func (k *modelKernel) Freeze(bool) error { return nil }
+func (k *modelKernel) IsKilled() bool    { return false }
 
 func (k *modelKernel) Close() {
 	k.lock.Lock()

@@ -56,6 +56,7 @@ func (l *Loop) control(m *member) {
 	}
 	s := Sample{At: at, Used: u.CPU, Periods: u.Periods, Throttled: u.Throttled, IsLeased: m.leaseEnd-leaseMargin >= at && at >= m.pausedUntil}
 	s.Charged, s.Credited = l.host.Charges(m.Name)
+	s.IsKilled = m.isFrozen && m.Kernel.IsKilled()
 	if m.CanRaise() {
 		s.Headroom = time.Duration(l.share(m, at) * float64(m.Period))
 	}

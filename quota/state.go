@@ -56,6 +56,7 @@ type Sample struct {
 	Throttled uint64        // nr_throttled in cpu.stat
 	Headroom  time.Duration
 	IsLeased  bool // operations keep a quota that differs from the limit
+	IsKilled  bool // a frozen process has a pending SIGKILL, and ends when it is thawed
 }
 
 // A State is the control state of a group. The zero State with a Setting is the initial state.
@@ -311,7 +312,7 @@ func (t *throttle) next(s *State, m Sample) (quota Limit, isLowered bool) {
 func (s *State) updateFrozen(m Sample) {
 	was, threshold := s.Frozen, s.Quota/freezeDivisor
 	switch {
-	case !s.isFreezing || !m.IsLeased:
+	case !s.isFreezing || !m.IsLeased || m.IsKilled:
 		s.Frozen = false
 	case s.Frozen:
 		s.Frozen = s.Saved < threshold && m.At-s.changedAt < maxFrozenTime

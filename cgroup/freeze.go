@@ -1,0 +1,142 @@
+package cgroup
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/candor-project/candor/internal/kernelfs"
+)
+
+// ErrNoFreezer means that the processes of a group cannot be frozen by a Freezer.
+var ErrNoFreezer = errors.New("no freezer")
+
+// freezerName is the name of the nested group of a Freezer.
+const freezerName = "candor-freezer"
+
+// A Freezer stops the processes of a group for short times. It needs the freezer controller of cgroup v1: it moves the processes to a
+// group of this hierarchy that is nested in their group, and freezes the nested group. The group itself stays thawed, so that a container
+// engine can still execute a program in the container (runc refuses this for a frozen container), and can change and remove the group.
+//
+// On v2, the nested group would be visible to the container in /proc/self/cgroup, and programs look for their limits there. Therefore a
+// Freezer refuses v2.
+type Freezer struct {
+	group *Group
+	outer string // folder of the group
+	inner string // folder of the nested group
+}
+
+// OpenFreezer returns the freezer of a group. It accepts the same names as ReadUsage and returns the same errors. The error is ErrNoFreezer
+// if the machine does not have the freezer controller on v1, or if the group has other nested groups in its hierarchy: then the processes
+// belong to a container engine in the container, which moves them itself.
+func (t *Tree) OpenFreezer(group string) (*Freezer, error) {
+	g := t.groupAt(group)
+	if g.err != nil {
+		return nil, g.err
+	}
+	if t.reaper == nil || t.reaper.v2 {
+		return nil, g.wrap(fmt.Errorf("%w: the freezer controller of cgroup v1 is not mounted", ErrNoFreezer))
+	}
+	f := &Freezer{group: g, outer: g.dir(t.reaper)}
+	f.inner = f.outer + "/" + freezerName
+	nested, err := subgroups(f.outer)
+	switch {
+	case err != nil:
+		return nil, g.wrap(err)
+	case slices.ContainsFunc(nested, func(dir string) bool { return dir != f.inner }):
+		return nil, g.wrap(fmt.Errorf("%w: the group has nested groups of its own", ErrNoFreezer))
+	}
+	return f, nil
+}
+
+// Freeze stops the processes of the group, without waiting until all of them have stopped. It first moves the processes that have joined
+// the group since the last call. A process that is moved for the first time costs up to 15 ms, because the kernel waits for a grace
+// period (cgroup_attach_lock in kernel/cgroup/cgroup.c).
+func (f *Freezer) Freeze() error {
+	if err := os.Mkdir(f.inner, 0o755); err != nil && !errors.Is(err, fs.ErrExist) {
+		return f.group.wrap(err)
+	}
+	if err := moveAll(f.outer, f.inner); err != nil {
+		return f.group.wrap(err)
+	}
+	return f.group.wrap(write(f.inner, freezerState, "FROZEN"))
+}
+
+const freezerState = "freezer.state"
+
+// Thaw resumes the processes.
+func (f *Freezer) Thaw() error { return f.group.wrap(thawNested(f.inner)) }
+
+// thawNested thaws the nested group in a folder, if it exists.
+func thawNested(dir string) error {
+	err := write(dir, freezerState, "THAWED")
+	if isGone(err) {
+		return nil
+	}
+	return err
+}
+
+// maxStatus bounds the processes that IsKilled reads.
+const maxStatus = 64
+
+// IsKilled reports whether a frozen process has a pending SIGKILL. On v1 the process ends only after it is thawed (the refrigerator of
+// kernel/freezer.c does not return for signals), so the program that killed it waits.
+func (f *Freezer) IsKilled() (killed bool) {
+	read := 0
+	_ = visitProcesses(f.inner, func(pid int) (more bool) { // no processes are found in a removed group
+		status, err := kernelfs.Read(filepath.Join(f.group.tree.proc, strconv.Itoa(pid), "status"))
+		killed = err == nil && hasPendingKill(status)
+		read++
+		return !killed && read < maxStatus
+	})
+	return killed
+}
+
+// hasPendingKill reports whether /proc/PID/status shows a pending SIGKILL, for the thread or the process.
+func hasPendingKill(status []byte) bool {
+	for _, field := range []string{"\nSigPnd:\t", "\nShdPnd:\t"} {
+		_, rest, _ := bytes.Cut(status, []byte(field))
+		line, _, _ := bytes.Cut(rest, []byte("\n"))
+		mask, err := strconv.ParseUint(string(line), 16, 64)
+		if err == nil && mask&(1<<(unix.SIGKILL-1)) != 0 {
+			return true
+		}
+	}
+	return false
+}
+
+// Close thaws the processes, moves them back to their group and removes the nested group. It returns nil if the group was removed.
+func (f *Freezer) Close() error {
+	if err := thawNested(f.inner); err != nil {
+		return f.group.wrap(err)
+	}
+	err := moveAll(f.inner, f.outer)
+	if err == nil {
+		if err = unix.Rmdir(f.inner); err == unix.ENOENT {
+			err = nil
+		}
+	}
+	if isGone(err) {
+		return nil
+	}
+	return f.group.wrap(err)
+}
+
+// ThawFreezer thaws the processes that a Freezer of another process has stopped.
+func (g *Group) ThawFreezer() error {
+	switch h := g.tree.reaper; {
+	case g.err != nil:
+		return g.err
+	case h == nil || h.v2:
+		return nil
+	default:
+		return g.wrap(thawNested(g.dir(h) + "/" + freezerName))
+	}
+}
