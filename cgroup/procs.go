@@ -66,6 +66,17 @@ func (t *Tree) groupDirsOf(pid int) ([]string, error) {
 	return dirs, nil
 }
 
+// MoveToRoot moves a process to the root groups of all hierarchies, so that it survives the end of the groups it is in. For a process of
+// this service or container, the system manager or the container engine can no longer limit or stop it.
+func (t *Tree) MoveToRoot(pid int) error {
+	for _, h := range slices.Concat(t.all, t.foreignHierarchies) {
+		if err := attach(h.mount, pid); err != nil {
+			return fmt.Errorf("cannot move process %d to the group %s: %w", pid, h.mount, err)
+		}
+	}
+	return nil
+}
+
 // returnProcessesV1 moves displaced processes back to the group in the hierarchy of the cpuset controller. v1 moves the processes of a
 // group to the parent group when the last CPU of the group goes offline. In other hierarchies the displaced processes are still in the
 // group.

@@ -88,15 +88,26 @@ func (h *Host) RaiseQuotas(ctx context.Context, isOwn func(*Grant) bool) error {
 // Charges returns the CPU time that was charged and credited to a container. The totals never decrease.
 type Charges func(g *Grant) (charged, credited time.Duration)
 
+// An Account is the state of a charged container.
+type Account struct {
+	Saved  time.Duration // CPU time that the container can still use; negative: debt
+	Limit  time.Duration // CPU time per period that the limit allows
+	Quota  time.Duration // CPU time per period that the container has now; 0: no quota
+	Frozen bool
+}
+
+// IsCharged reports whether the container has less CPU time than its limit because of its helpers.
+func (a *Account) IsCharged() bool { return a.Frozen || a.Quota > 0 && a.Quota < a.Limit }
+
 // ChargeHelpers keeps the own CPU time and the charges of containers within their limits, until ctx is done. It serves the
 // containers with the level charge, and raises their quotas if they request it. It takes over the leases of other
-// processes for these containers.
-func (h *Host) ChargeHelpers(ctx context.Context, charges Charges) error {
+// processes for these containers. observe gets each new account.
+func (h *Host) ChargeHelpers(ctx context.Context, charges Charges, observe func(*Grant, Account)) error {
 	self, err := state.OwnProcess()
 	if err != nil {
 		return err
 	}
-	c := &control{Host: h, selects: isCharged, self: self, charges: charges, freezers: map[string]*cgroup.Freezer{}}
+	c := &control{Host: h, selects: isCharged, self: self, charges: charges, freezers: map[string]*cgroup.Freezer{}, observe: observe, accounts: map[string]Account{}}
 	err = quota.New(c, h.log).Run(ctx)
 	c.grants = nil
 	c.closeFreezers()
@@ -109,7 +120,9 @@ type control struct {
 	selects  func(*Grant) bool
 	self     Process
 	charges  Charges                    // nil: no helpers are charged
-	freezers map[string]*cgroup.Freezer // of charged containers, by ID; nil: the container cannot be frozen
+	freezers map[string]*cgroup.Freezer // of charged containers, by cgroup (usageName); nil: the container cannot be frozen
+	observe  func(*Grant, Account)      // nil: none
+	accounts map[string]Account         // last accounts, by ID
 	grants   map[string]*Grant          // grants of the last call of Groups
 	seen     unix.Stat_t                // the state file at the last read
 }
@@ -187,7 +200,7 @@ func (c *control) group(g *Grant) (quota.Group, error) {
 
 // freezer returns the freezer of a container, or nil if the container cannot be frozen.
 func (c *control) freezer(g *Grant) *cgroup.Freezer {
-	f, isKnown := c.freezers[g.ID]
+	f, isKnown := c.freezers[usageName(g)]
 	if isKnown {
 		return f
 	}
@@ -196,22 +209,26 @@ func (c *control) freezer(g *Grant) *cgroup.Freezer {
 		c.log.Info("a container is never frozen: where 1 ms of its own CPU time per period causes more helper work than its limit, the limit does not hold",
 			"container", g.ID, "reason", err)
 	}
-	c.freezers[g.ID] = f
+	c.freezers[usageName(g)] = f
 	return f
 }
 
 // closeFreezers closes the freezers of containers that are not in c.grants.
 func (c *control) closeFreezers() {
-	for id, f := range c.freezers {
-		if c.grants[id] != nil {
+	used := map[string]bool{}
+	for _, g := range c.grants {
+		used[usageName(g)] = true
+	}
+	for name, f := range c.freezers {
+		if used[name] {
 			continue
 		}
-		delete(c.freezers, id)
+		delete(c.freezers, name)
 		if f == nil {
 			continue
 		}
 		if err := f.Close(); err != nil {
-			c.log.Warn("cannot remove the freezer group of a container", "container", id, "error", err)
+			c.log.Warn("cannot remove the freezer group of a container", "group", name, "error", err)
 		}
 	}
 }
@@ -231,6 +248,24 @@ func (c *control) Charges(name string) (charged, credited time.Duration) {
 		return 0, 0
 	}
 	return c.charges(g)
+}
+
+// Observe passes on the account of a container, and logs when helpers start to reduce its CPU time.
+func (c *control) Observe(name string, s *quota.State) {
+	g := c.grants[name]
+	if c.observe == nil || g == nil {
+		return
+	}
+	a := Account{Saved: s.Saved, Limit: s.Quota, Frozen: s.Frozen}
+	if s.InForce != quota.Unlimited {
+		a.Quota = time.Duration(s.InForce)
+	}
+	before := c.accounts[name]
+	if a.IsCharged() && !before.IsCharged() {
+		c.log.Info("charged: helpers of the container use a part of its limit", "container", name, "limit", a.Limit, "quota", a.Quota, "frozen", a.Frozen)
+	}
+	c.accounts[name] = a
+	c.observe(g, a)
 }
 
 // Lease records leases of this process in the state.

@@ -18,13 +18,15 @@ const (
 	Shim Kind = "shim" // waits for the container's processes and copies their output to the engine
 	Exec Kind = "exec" // copies the output of programs that exec started in the container
 	RX   Kind = "rx"   // receives the container's packets in softirqs
+	// External is work that another program has measured and reported.
+	External Kind = "external"
 	// Read is the work for readers of the container's log, such as docker logs --follow. The reader causes it, not the
 	// container, so it is shown and never charged.
 	Read Kind = "read"
 )
 
 // Kinds lists the kinds of helper work in the order of their display.
-var Kinds = []Kind{Log, Shim, Exec, RX, Read}
+var Kinds = []Kind{Log, Shim, Exec, RX, External, Read}
 
 // IsCharged reports whether the container causes work of this kind.
 func (k Kind) IsCharged() bool { return k != Read }

@@ -17,6 +17,14 @@ type HelperReading struct {
 	Containers   []HelperTotals
 	Unattributed map[string]time.Duration // by daemon
 	Dropped      time.Duration            // charges to containers that have ended
+	Accounts     []ChargedAccount
+}
+
+// A ChargedAccount is the account of a container whose limit the agent holds.
+type ChargedAccount struct {
+	Name      podname.Name
+	Saved     time.Duration // CPU time that the container can still use; negative: debt
+	IsCharged bool          // its CPU time is reduced now
 }
 
 // HelperTotals are the totals of a container. A container without a pod has only the field Container of its name.
@@ -29,7 +37,11 @@ var (
 	helperTime = desc("candor_container_helper_cpu_seconds_total", "CPU time that helpers have spent for a container, by the kind of work and the method of its measurement.",
 		"namespace", "pod", "container", "helper", "method")
 	unattributedTime = desc("candor_helper_unattributed_cpu_seconds_total", "CPU time of a daemon that no container caused, or whose container is not known.", "daemon")
-	droppedTime      = desc("candor_helper_dropped_cpu_seconds_total", "CPU time that helpers have spent for containers that had ended.")
+	accountTime      = desc("candor_container_helper_account_seconds", "CPU time that a charged container can still use: allowed by its limit, minus its own and its helpers' CPU time. Negative: debt.",
+		"namespace", "pod", "container")
+	isCharged = desc("candor_container_helper_charged", "1 if a container has less CPU time than its limit now, because its helpers use the rest. It looks throttled then.",
+		"namespace", "pod", "container")
+	droppedTime = desc("candor_helper_dropped_cpu_seconds_total", "CPU time that helpers have spent for containers that had ended.")
 )
 
 // NewLedger returns the metrics of candor ledger agent of a version of candor. Each scrape calls read.
@@ -51,7 +63,7 @@ func buildInfo(version string) prometheus.Collector {
 type helperCollector struct{ read func() *HelperReading }
 
 func (helperCollector) Describe(to chan<- *prometheus.Desc) {
-	for _, d := range []*prometheus.Desc{helperTime, unattributedTime, droppedTime} {
+	for _, d := range []*prometheus.Desc{helperTime, unattributedTime, accountTime, isCharged, droppedTime} {
 		to <- d
 	}
 }
@@ -75,6 +87,15 @@ func (c helperCollector) Collect(to chan<- prometheus.Metric) {
 	}
 	for daemon, d := range r.Unattributed {
 		to <- prometheus.MustNewConstMetric(unattributedTime, prometheus.CounterValue, d.Seconds(), strings.ToValidUTF8(daemon, "?"))
+	}
+	for _, a := range r.Accounts {
+		labels := []string{a.Name.Namespace, a.Name.Pod, a.Name.Container}
+		charged := 0.0
+		if a.IsCharged {
+			charged = 1
+		}
+		to <- prometheus.MustNewConstMetric(accountTime, prometheus.GaugeValue, a.Saved.Seconds(), labels...)
+		to <- prometheus.MustNewConstMetric(isCharged, prometheus.GaugeValue, charged, labels...)
 	}
 	to <- prometheus.MustNewConstMetric(droppedTime, prometheus.CounterValue, r.Dropped.Seconds())
 }

@@ -40,6 +40,8 @@ type Host interface {
 	// Charges returns the CPU time that was charged and credited to a group. The totals never decrease while the group is
 	// in Groups.
 	Charges(name string) (charged, credited time.Duration)
+	// Observe gets the state of a group after each reading and its action.
+	Observe(name string, s *State)
 	// Idle returns the idle time of each CPU since the boot, by CPU ID.
 	Idle() (map[int]time.Duration, error)
 }

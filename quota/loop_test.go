@@ -122,6 +122,8 @@ func (h *modelHost) Groups() ([]Group, error) {
 
 func (h *modelHost) Charges(string) (charged, credited time.Duration) { return 0, 0 }
 
+func (h *modelHost) Observe(string, *State) {}
+
 func (h *modelHost) Lease(context.Context, []string) (time.Duration, error) {
 	h.lock.Lock()
 	defer h.lock.Unlock()

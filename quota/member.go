@@ -69,6 +69,7 @@ func (l *Loop) control(m *member) {
 	if a.Frozen != m.isFrozen {
 		l.freeze(m, a.Frozen)
 	}
+	l.host.Observe(m.Name, &m.state)
 }
 
 // write writes a member's quota. If the kernel refuses the quota, for example because a group above has a lower quota,

@@ -59,6 +59,15 @@ func addGroupFlags(cmd *cobra.Command, o *cgroup.Options) (driver *choice) {
 	return driver
 }
 
+// arguments returns the flags that select the same machine in another process.
+func (f *hostFlags) arguments() []string {
+	arguments := []string{"--state-dir", f.options.StateDir, "--config", f.options.Config, "--cgroup-driver", f.driver.value}
+	if f.options.Cgroup.Parent != "" {
+		arguments = append(arguments, "--cgroup-parent", f.options.Cgroup.Parent)
+	}
+	return arguments
+}
+
 // open opens this machine to change its containers.
 func (f *hostFlags) open(cmd *cobra.Command) (*host.Host, error) {
 	level := slog.LevelWarn

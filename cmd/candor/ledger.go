@@ -28,12 +28,12 @@ the container's limit.`
 func newLedgerCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:     "ledger",
-		Short:   "Show the CPU time that helpers spend for containers",
+		Short:   "Show and charge the CPU time that helpers spend for containers",
 		Long:    ledgerLong,
 		Example: "  candor ledger show\n  candor ledger watch",
 		Args:    noArgs,
 	}
-	cmd.AddCommand(newLedgerShowCommand(), newLedgerWatchCommand(), newLedgerAgentCommand())
+	cmd.AddCommand(newLedgerShowCommand(), newLedgerWatchCommand(), newLedgerAgentCommand(), newLedgerChargeCommand(), newLedgerGuardCommand())
 	return cmd
 }
 

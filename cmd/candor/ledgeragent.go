@@ -2,7 +2,9 @@ package main
 
 import (
 	"context"
+	"fmt"
 	"log/slog"
+	"net"
 	"os"
 	"os/signal"
 	"sync"
@@ -14,21 +16,28 @@ import (
 	"github.com/candor-project/candor/cgroup"
 	"github.com/candor-project/candor/cmd/candor/internal/audit"
 	"github.com/candor-project/candor/cmd/candor/internal/helpers"
+	"github.com/candor-project/candor/host"
 	"github.com/candor-project/candor/internal/podname"
 	"github.com/candor-project/candor/ledger"
 	"github.com/candor-project/candor/metrics"
 )
 
 const ledgerAgentLong = `Measure the helpers of container engines and serve the totals as Prometheus metrics
-until SIGTERM. The agent changes nothing. It needs root, or CAP_BPF, CAP_PERFMON and
-CAP_SYS_PTRACE as user 0, and the PID namespace of the host.`
+until SIGTERM. It needs root, or CAP_BPF, CAP_PERFMON and CAP_SYS_PTRACE as user 0, and the
+PID namespace of the host.
+
+Without --charge, the agent changes nothing. With --charge, the CPU time of helpers counts
+against the limits of the containers whose accounting has the level charge (annotation
+candor.dev/helpers, option helpers in host.json): the agent lowers their quotas, and stops
+containers for up to a second where the lowest quota is too high (cgroup v1 only).`
 
 // ledgerAgentFlags are the flags of candor ledger agent.
 type ledgerAgentFlags struct {
 	address   string
 	webConfig string
 	interval  time.Duration
-	options   cgroup.Options
+	charge    bool
+	machine   *hostFlags
 }
 
 func newLedgerAgentCommand() *cobra.Command {
@@ -36,19 +45,16 @@ func newLedgerAgentCommand() *cobra.Command {
 		Use:     "agent",
 		Short:   "Measure the helpers and serve metrics",
 		Long:    ledgerAgentLong,
-		Example: "  candor ledger agent --metrics 9465\n  curl -s localhost:9465/metrics | grep helper",
+		Example: "  candor ledger agent --metrics 9465\n  curl -s localhost:9465/metrics | grep helper\n  candor ledger agent --charge",
 		Args:    noArgs,
 	}
-	f := &ledgerAgentFlags{options: cgroup.Options{ReadOnly: true}}
+	f := &ledgerAgentFlags{machine: addHostFlags(cmd)}
 	flags := cmd.Flags()
 	flags.StringVar(&f.address, "metrics", "9465", "address of the metrics server: a port on the loopback, or IP:PORT")
 	flags.StringVar(&f.webConfig, "metrics-web-config", "", "file with TLS and passwords of the metrics server")
 	flags.DurationVar(&f.interval, "interval", time.Second, "time between two measurements, 100ms to 1m")
-	driver := addGroupFlags(cmd, &f.options)
-	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
-		f.options.Driver = cgroup.Driver(driver.value)
-		return f.run(cmd)
-	}
+	flags.BoolVar(&f.charge, "charge", false, "count the CPU time of helpers against the limits of containers")
+	cmd.RunE = func(cmd *cobra.Command, _ []string) error { return f.run(cmd) }
 	return cmd
 }
 
@@ -69,16 +75,21 @@ func (f *ledgerAgentFlags) run(cmd *cobra.Command) error {
 	if err := needsRootForHelpers(); err != nil {
 		return err
 	}
-	tree, err := cgroup.Open(f.options)
+	tree, err := f.openTree()
 	if err != nil {
 		return &exitError{exitBadInput, err}
 	}
 	defer tree.Close()
 	a := &ledgerAgent{meter: helpers.Open(), tree: tree, log: slog.New(slog.NewTextHandler(cmd.ErrOrStderr(), nil))}
 	defer a.meter.Close()
-	a.next()
 	ctx, stop := signal.NotifyContext(cmd.Context(), syscall.SIGTERM, syscall.SIGINT)
 	defer stop()
+	wait, err := f.startCharging(ctx, a)
+	if err != nil {
+		return err
+	}
+	defer wait()
+	a.next()
 	if err := metrics.NewLedger(versionString(), a.reading).Serve(ctx, address, web, a.log); err != nil {
 		return &exitError{exitBadInput, err}
 	}
@@ -87,6 +98,53 @@ func (f *ledgerAgentFlags) run(cmd *cobra.Command) error {
 	}
 	a.loop(ctx, f.interval)
 	return nil
+}
+
+// openTree opens the cgroups. Only charging changes them.
+func (f *ledgerAgentFlags) openTree() (*cgroup.Tree, error) {
+	options := f.machine.options.Cgroup
+	options.Driver, options.ReadOnly = cgroup.Driver(f.machine.driver.value), !f.charge
+	return cgroup.Open(options)
+}
+
+// startCharging starts to charge containers until ctx is done, if the flags ask for it. wait waits for the end.
+func (f *ledgerAgentFlags) startCharging(ctx context.Context, a *ledgerAgent) (wait func(), err error) {
+	if !f.charge {
+		return func() {}, nil
+	}
+	if refusal := a.meter.Refusal(); refusal != nil {
+		return nil, badInput("--charge: cannot divide the CPU time of daemons among containers: %v", refusal)
+	}
+	f.machine.options.Log = a.log
+	f.machine.options.Cgroup.Driver = cgroup.Driver(f.machine.driver.value)
+	h, err := host.Open(f.machine.options)
+	if err != nil {
+		return nil, &exitError{exitBadInput, err}
+	}
+	a.charger = newCharger(h, a.meter, a.log)
+	err = h.Reconcile(ctx) // restores the containers of an agent that was killed, and creates the state directory
+	var listener net.Listener
+	if err == nil {
+		listener, err = listenForCharges(f.machine.options.StateDir)
+	}
+	if err != nil {
+		h.Close()
+		return nil, badInput("--charge: %v", err)
+	}
+	guard, err := startGuard(a.tree, f.machine.arguments(), a.log)
+	if err != nil {
+		listener.Close()
+		h.Close()
+		return nil, fmt.Errorf("cannot start the guard: %w", err)
+	}
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		if err := a.charger.run(ctx, listener); err != nil {
+			a.log.Error("containers are not charged any more", "error", err)
+		}
+	}()
+	return func() { <-ended; guard.stop(); h.Close() }, nil
 }
 
 // needsRootForHelpers returns an error for users other than root.
@@ -103,6 +161,8 @@ type ledgerAgent struct {
 	tree  *cgroup.Tree
 	log   *slog.Logger
 	names containerNames
+	// charger is nil without --charge; it reads the meter otherwise.
+	charger *charger
 	// failure is the error of the last measurement, or "": an error is logged once.
 	failure string
 
@@ -181,7 +241,13 @@ func (a *ledgerAgent) loop(ctx context.Context, interval time.Duration) {
 
 // next takes the next measurement. An error leaves the totals of other helpers right.
 func (a *ledgerAgent) next() {
-	r := a.meter.Read()
+	last := &metrics.HelperReading{}
+	var r *helpers.Reading
+	if a.charger == nil {
+		r = a.meter.Read()
+	} else {
+		r, last.Containers, last.Accounts = a.charger.read()
+	}
 	failure := ""
 	if r.Failure != nil {
 		failure = r.Failure.Error()
@@ -193,7 +259,7 @@ func (a *ledgerAgent) next() {
 	if now := time.Now(); a.names.isDue(r.Totals, now) {
 		a.names.set(a.readNames(), r.Totals, now)
 	}
-	last := &metrics.HelperReading{Unattributed: r.Unattributed, Dropped: r.Dropped}
+	last.Unattributed, last.Dropped = r.Unattributed, r.Dropped
 	for id, totals := range r.Totals {
 		last.Containers = append(last.Containers, metrics.HelperTotals{Name: a.names.name(id), Totals: totals})
 	}

@@ -25,6 +25,10 @@ type Source struct {
 	owners    *owners
 	inspected time.Time // time of the last inspection of all descriptors of daemons
 	rescanned time.Time // time of the last inspection of all processes
+	scanned   time.Time // time of the last scan
+	// ScanInterval is the minimum time between two scans for new processes and descriptors. Read calls in between only read the CPU
+	// times and the samples of the known helpers.
+	ScanInterval time.Duration
 }
 
 var _ ledger.Source = (*Source)(nil)
@@ -106,6 +110,7 @@ type cycle struct {
 	now    time.Time
 	again  bool // inspect all descriptors of daemons again
 	rescan bool // inspect all descriptors of shims again
+	known  bool // do not look for new descriptors
 	owners *owners
 	serves map[string]bool // containers that a helper serves
 }
@@ -115,6 +120,10 @@ type cycle struct {
 // book, and ends them when no helper serves them.
 func (s *Source) Read(book *ledger.Book) error {
 	now := time.Now()
+	if now.Sub(s.scanned) < s.ScanInterval {
+		return s.measureAll(book, &cycle{now: now, known: true, serves: map[string]bool{}})
+	}
+	s.scanned = now
 	again, rescan := now.Sub(s.inspected) >= inspectEvery, now.Sub(s.rescanned) >= rescanEvery
 	if again {
 		s.inspected = now
@@ -138,12 +147,7 @@ func (s *Source) Read(book *ledger.Book) error {
 		s.owners = s.findOwners()
 	}
 	c := &cycle{now: now, again: again || s.changed, rescan: rescan || s.changed, owners: s.owners, serves: map[string]bool{}}
-	var errs []error
-	for _, pid := range slices.Sorted(maps.Keys(s.helpers)) {
-		if err := s.measure(s.helpers[pid], book, c); err != nil && !hasGone(err) {
-			errs = append(errs, err)
-		}
-	}
+	err = s.measureAll(book, c)
 	for id := range s.known {
 		if !c.serves[id] {
 			book.End(id)
@@ -152,6 +156,17 @@ func (s *Source) Read(book *ledger.Book) error {
 	}
 	s.changed = len(c.serves) != len(s.known)
 	s.known = c.serves
+	return err
+}
+
+// measureAll measures all helpers.
+func (s *Source) measureAll(book *ledger.Book, c *cycle) error {
+	var errs []error
+	for _, pid := range slices.Sorted(maps.Keys(s.helpers)) {
+		if err := s.measure(s.helpers[pid], book, c); err != nil && !hasGone(err) {
+			errs = append(errs, err)
+		}
+	}
 	return errors.Join(errs...)
 }
 
@@ -202,22 +217,26 @@ func (s *Source) measure(a *account, book *ledger.Book, c *cycle) error {
 		return err
 	}
 	defer func() { a.at, a.isRead = c.now, true }()
-	if a.served, err = a.serve(c); err != nil {
-		return err
+	if !c.known {
+		if a.served, err = a.serve(c); err != nil {
+			return err
+		}
 	}
 	for _, id := range a.served {
 		c.serves[id] = true
 		book.Open(id)
 	}
 	switch {
-	case a.Container != "" || a.isShim() && len(a.served) == 1:
+	case len(a.served) > 0 && (a.Container != "" || a.isShim() && len(a.served) == 1):
 		return book.Charge(a.served[0], a.Kind, ledger.Exact, used)
 	case !a.isRead && !a.isShim():
 		used = 0 // the time before the measurement belongs to unknown containers
 	}
-	if err := s.sample(a, float64(used)/float64(max(c.now.Sub(a.at), 1))); err != nil {
-		book.AddUnattributed(a.Name, used)
-		return err
+	if !c.known || !a.sampled {
+		if err := s.sample(a, float64(used)/float64(max(c.now.Sub(a.at), 1))); err != nil {
+			book.AddUnattributed(a.Name, used)
+			return err
+		}
 	}
 	return s.charge(a, book, used, c.now)
 }

@@ -44,6 +44,21 @@ func (m *Meter) Close() {
 	}
 }
 
+// SetScanInterval sets the minimum time between two scans for new helpers, for readings at a high rate.
+func (m *Meter) SetScanInterval(d time.Duration) { m.source.ScanInterval = d }
+
+// Charged returns the CPU time of the helpers that a container causes, since the measurement started. The container is named
+// as for Figures.Find. known is false if the container has no helpers.
+func (r *Reading) Charged(id string) (sum time.Duration, known bool) {
+	whole := find(r.Totals, id)
+	for _, t := range r.Totals[whole] {
+		if t.Kind.IsCharged() {
+			sum += t.Time
+		}
+	}
+	return sum, whole != ""
+}
+
 // Refusal returns the reason why the CPU time of daemons cannot be divided, or nil.
 func (m *Meter) Refusal() error { return m.source.Refusal }
 
@@ -138,13 +153,18 @@ func (f *Figures) Find(id string) (whole string) {
 	if f == nil {
 		return ""
 	}
-	if _, exists := f.Containers[id]; exists {
+	return find(f.Containers, id)
+}
+
+// find returns the only key that is an ID, or that begins with it. It returns "" if no key or more than one does.
+func find[T any](containers map[string]T, id string) (whole string) {
+	if _, exists := containers[id]; exists {
 		return id
 	}
 	if len(id) < ShortID {
 		return ""
 	}
-	for other := range f.Containers {
+	for other := range containers {
 		if !strings.HasPrefix(other, id) {
 			continue
 		}

@@ -1,0 +1,310 @@
+package main
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"log/slog"
+	"maps"
+	"net"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/spf13/cobra"
+	"golang.org/x/sys/unix"
+
+	"github.com/candor-project/candor/cmd/candor/internal/helpers"
+	"github.com/candor-project/candor/host"
+	"github.com/candor-project/candor/internal/podname"
+	"github.com/candor-project/candor/ledger"
+	"github.com/candor-project/candor/metrics"
+)
+
+// A charger keeps the containers with the level charge within their limits: it measures their helpers, and package host changes
+// their quotas. Other programs report the CPU time of helpers that it does not know through a socket.
+type charger struct {
+	host  *host.Host
+	meter *helpers.Meter
+	log   *slog.Logger
+
+	mutex    sync.Mutex // of the meter and of the following fields
+	last     *helpers.Reading
+	reported map[string]*reported // by the container's ID in the state
+	accounts map[string]metrics.ChargedAccount
+	prunedAt time.Time
+}
+
+// reported is the CPU time that other programs have reported for a container.
+type reported struct {
+	name podname.Name
+	time time.Duration
+}
+
+// maxReadingAge is the maximum age of a reading of the helpers' CPU time for a charge. It bounds the number of readings, because
+// the containers are charged at different times.
+const maxReadingAge = 15 * time.Millisecond
+
+// scanInterval is the time between two scans for new helpers.
+const scanInterval = time.Second
+
+func newCharger(h *host.Host, m *helpers.Meter, log *slog.Logger) *charger {
+	m.SetScanInterval(scanInterval)
+	return &charger{host: h, meter: m, log: log, reported: map[string]*reported{}, accounts: map[string]metrics.ChargedAccount{}, prunedAt: time.Now()}
+}
+
+// run charges until ctx is done, and answers the connections of a listener.
+func (c *charger) run(ctx context.Context, listener net.Listener) error {
+	defer listener.Close()
+	go c.serve(listener)
+	return c.host.ChargeHelpers(ctx, c.charges, c.observe)
+}
+
+// charges returns the CPU time that was charged to a container.
+func (c *charger) charges(g *host.Grant) (charged, credited time.Duration) {
+	c.mutex.Lock()
+	defer c.mutex.Unlock()
+	if c.last == nil || time.Since(c.last.At) >= maxReadingAge {
+		c.last = c.meter.Read()
+	}
+	if id, ok := engineID(g); ok {
+		charged, _ = c.last.Charged(id)
+	}
+	if r := c.reported[g.ID]; r != nil {
+		charged += r.time
+	}
+	return charged, 0
+}
+
+// observe stores the account of a container for the metrics.
+func (c *charger) observe(g *host.Grant, a host.Account) {
+	c.mutex.Lock()
+	defer c.mutex.Unlock()
+	c.accounts[g.ID] = metrics.ChargedAccount{Name: nameOfGrant(g), Saved: a.Saved, IsCharged: a.IsCharged()}
+}
+
+// nameOfGrant returns the name of a container for the metrics.
+func nameOfGrant(g *host.Grant) podname.Name {
+	if name := g.Engine.PodName(); name != (podname.Name{}) {
+		return name
+	}
+	return podname.Name{Container: g.ID}
+}
+
+// read returns the helpers' CPU time, the reported CPU time and the accounts for the metrics.
+func (c *charger) read() (r *helpers.Reading, totals []metrics.HelperTotals, accounts []metrics.ChargedAccount) {
+	c.mutex.Lock()
+	defer c.mutex.Unlock()
+	c.prune()
+	c.last = c.meter.Read()
+	for _, r := range c.reported {
+		totals = append(totals, metrics.HelperTotals{Name: r.name, Totals: []ledger.Total{{Kind: ledger.External, Method: ledger.Exact, Time: r.time}}})
+	}
+	return c.last, totals, slices.Collect(maps.Values(c.accounts))
+}
+
+const pruneEvery = time.Minute
+
+// prune removes the containers that have ended.
+func (c *charger) prune() {
+	if time.Since(c.prunedAt) < pruneEvery {
+		return
+	}
+	c.prunedAt = time.Now()
+	s, err := c.host.Snapshot()
+	if err != nil {
+		return // the next call tries again
+	}
+	present := map[string]bool{}
+	for i := range s.Grants {
+		present[s.Grants[i].ID] = true
+	}
+	maps.DeleteFunc(c.reported, func(id string, _ *reported) bool { return !present[id] })
+	maps.DeleteFunc(c.accounts, func(id string, _ metrics.ChargedAccount) bool { return !present[id] })
+}
+
+// A reportedCharge is the message of candor ledger charge to the agent: a line of JSON. The answer is a line with an error, or
+// an empty line.
+type reportedCharge struct {
+	To           string `json:"to"`
+	Microseconds int64  `json:"us"`
+	Source       string `json:"source,omitempty"`
+}
+
+// maxReported bounds a reported charge: one hour, in microseconds.
+const maxReported = int64(time.Hour / time.Microsecond)
+
+func (r *reportedCharge) check() error {
+	switch {
+	case r.To == "":
+		return errors.New("--to is missing: it must be a container as in candor ps")
+	case r.Microseconds < 1 || r.Microseconds > maxReported:
+		return fmt.Errorf("--us %d: must be 1 to %d microseconds", r.Microseconds, maxReported)
+	case len(r.Source) > 100:
+		return fmt.Errorf("--source %.20q: must have at most 100 bytes", r.Source)
+	}
+	return nil
+}
+
+const maxReportedLine = 4096 // bytes
+
+func socketOf(stateDir string) string { return filepath.Join(stateDir, "ledger.sock") }
+
+// listenForCharges opens the socket of the agent. The socket of an agent that was killed is replaced.
+func listenForCharges(stateDir string) (net.Listener, error) {
+	name := socketOf(stateDir)
+	if connection, err := net.Dial("unix", name); err == nil {
+		connection.Close()
+		return nil, fmt.Errorf("another candor ledger agent --charge runs on this machine: %s", name)
+	}
+	if err := os.Remove(name); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return nil, err
+	}
+	listener, err := net.Listen("unix", name)
+	if err != nil {
+		return nil, err
+	}
+	if err := os.Chmod(name, 0o600); err != nil {
+		listener.Close()
+		return nil, err
+	}
+	return listener, nil
+}
+
+// serve answers connections until the listener is closed.
+func (c *charger) serve(listener net.Listener) {
+	for {
+		connection, err := listener.Accept()
+		if errors.Is(err, net.ErrClosed) {
+			return
+		}
+		if err != nil {
+			c.log.Warn("cannot accept a charge", "error", err)
+			time.Sleep(time.Second) // such as too many open files
+			continue
+		}
+		go func() {
+			defer connection.Close()
+			_ = connection.SetDeadline(time.Now().Add(5 * time.Second))
+			answer := ""
+			if err := c.receive(connection); err != nil {
+				answer = strings.ReplaceAll(err.Error(), "\n", " ")
+			}
+			_, _ = connection.Write([]byte(answer + "\n")) // the sender has gone
+		}()
+	}
+}
+
+// receive books the charge that a connection sends.
+func (c *charger) receive(connection net.Conn) error {
+	if err := checkPeer(connection); err != nil {
+		return err
+	}
+	in := bufio.NewReaderSize(connection, maxReportedLine)
+	line, err := in.ReadSlice('\n')
+	if err != nil {
+		return fmt.Errorf("a charge must be a line of at most %d bytes: %w", maxReportedLine, err)
+	}
+	var r reportedCharge
+	if err := json.Unmarshal(line, &r); err != nil {
+		return fmt.Errorf("a charge must be a JSON object: %w", err)
+	}
+	if err := r.check(); err != nil {
+		return err
+	}
+	s, err := c.host.Snapshot()
+	if err != nil {
+		return err
+	}
+	g, err := grantNamed(s, r.To)
+	if err != nil {
+		return err
+	}
+	c.mutex.Lock()
+	defer c.mutex.Unlock()
+	if c.reported[g.ID] == nil {
+		c.reported[g.ID] = &reported{name: nameOfGrant(g)}
+	}
+	c.reported[g.ID].time += time.Duration(r.Microseconds) * time.Microsecond
+	c.log.Debug("charge reported", "container", g.ID, "us", r.Microseconds, "source", r.Source)
+	return nil
+}
+
+// checkPeer refuses users other than root.
+func checkPeer(connection net.Conn) error {
+	raw, err := connection.(*net.UnixConn).SyscallConn()
+	if err != nil {
+		return err
+	}
+	var peer *unix.Ucred
+	var failed error
+	if err := raw.Control(func(fd uintptr) { peer, failed = unix.GetsockoptUcred(int(fd), unix.SOL_SOCKET, unix.SO_PEERCRED) }); err != nil {
+		return err
+	}
+	if failed != nil {
+		return failed
+	}
+	if peer.Uid != 0 {
+		return fmt.Errorf("only root can charge containers, not user %d", peer.Uid)
+	}
+	return nil
+}
+
+func newLedgerChargeCommand() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "charge --to NAME --us N",
+		Short: "Charge CPU time of another program to a container",
+		Long: `Charge CPU time that another program has spent for a container to this container. The
+agent (candor ledger agent --charge) books it. If the level of the container's accounting is
+charge, the time counts against the limit of the container. Only root can charge.`,
+		Example: "  candor ledger charge --to web --us 1500 --source my-log-driver",
+		Args:    noArgs,
+	}
+	var r reportedCharge
+	flags := cmd.Flags()
+	flags.StringVar(&r.To, "to", "", "container that caused the work, as in candor ps")
+	flags.Int64Var(&r.Microseconds, "us", 0, "CPU time in microseconds, up to an hour")
+	flags.StringVar(&r.Source, "source", "", "name of the program that did the work, for the agent's log")
+	machine := addHostFlags(cmd)
+	cmd.RunE = func(*cobra.Command, []string) error {
+		if err := r.check(); err != nil {
+			return badInput("%v", err)
+		}
+		return r.send(socketOf(machine.options.StateDir))
+	}
+	return cmd
+}
+
+// send sends the charge to the agent.
+func (r *reportedCharge) send(socket string) error {
+	connection, err := net.Dial("unix", socket)
+	switch {
+	case errors.Is(err, fs.ErrPermission):
+		return badInput("cannot charge a container: only root can; use sudo")
+	case err != nil:
+		return badInput("no agent charges containers on this machine; start candor ledger agent --charge: %v", err)
+	}
+	defer connection.Close()
+	_ = connection.SetDeadline(time.Now().Add(10 * time.Second))
+	line, err := json.Marshal(r)
+	if err == nil {
+		_, err = connection.Write(append(line, '\n'))
+	}
+	if err != nil {
+		return err
+	}
+	answer, err := bufio.NewReader(connection).ReadString('\n')
+	if err != nil {
+		return fmt.Errorf("the agent did not answer: %w", err)
+	}
+	if answer = strings.TrimSpace(answer); answer != "" {
+		return badInput("%s", answer)
+	}
+	return nil
+}
