@@ -42,6 +42,7 @@ nodeSelector: {pool: batch}
 `,
 	"observe": "observe: true",
 	"ledger":  "ledger: {enabled: true}",
+	"charge":  "ledger: {enabled: true, charge: true}",
 	"publish": `
 publish: true
 schedulers: [system:kube-scheduler]

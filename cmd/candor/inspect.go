@@ -165,6 +165,7 @@ type inspection struct {
 	Shown     cpuset.Set          `json:"shown"`           // CPUs in the files of its view
 	LimitedBy []cpumap.GroupLimit `json:"limitedBy"`       // quotas of groups above its own
 	Strangers []cpumap.ForeignUse `json:"strangers,omitzero"`
+	Charged   bool                `json:"charged"`           // helpers use a part of its limit now
 	Helpers   *helperRows         `json:"helpers,omitempty"` // absent if the container has no engine, or helpers were not measured
 }
 
@@ -184,6 +185,7 @@ type groupRow struct {
 func newInspection(g *host.Grant, look *host.ContainerState, now time.Duration) *inspection {
 	report := &inspection{grantRow: newGrantRow(g, look, now), Shown: look.Shown, LimitedBy: []cpumap.GroupLimit{}}
 	if look.Exists {
+		report.Charged = g.IsCharged(look.Settings.Quota)
 		report.Group = &groupRow{
 			CPUs: look.Settings.CPUs, Mems: look.Settings.Mems,
 			QuotaUs: look.Settings.Quota.Microseconds(), PeriodUs: look.Settings.Period.Microseconds(),
@@ -229,10 +231,18 @@ func writeInspection(w io.Writer, r *inspection) error {
 	row("view", "%s; files show: %s", r.View, noneIfEmpty(r.Shown))
 	row("on resize", "%s", errorText(r.OnResize))
 	row("burst", "%s", r.Burst)
-	row("accounting", "%s", r.HelperLevel)
+	row("ledger", "%s%s", r.HelperLevel, r.chargedText())
 	writeStrangers(row, r.Strangers)
 	r.Helpers.write(row)
 	return t.Flush()
+}
+
+// chargedText explains a container that looks throttled because of its helpers.
+func (r *inspection) chargedText() string {
+	if !r.Charged {
+		return ""
+	}
+	return "; charged: helpers use a part of the limit, so the quota is lower (candor ledger show)"
 }
 
 // limitedBy names the groups above the container that limit it, with the number of other containers that share the limit.

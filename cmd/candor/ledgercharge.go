@@ -271,12 +271,13 @@ charge, the time counts against the limit of the container. Only root can charge
 	flags.StringVar(&r.To, "to", "", "container that caused the work, as in candor ps")
 	flags.Int64Var(&r.Microseconds, "us", 0, "CPU time in microseconds, up to an hour")
 	flags.StringVar(&r.Source, "source", "", "name of the program that did the work, for the agent's log")
-	machine := addHostFlags(cmd)
+	defaults, _ := defaultHostOptions()
+	stateDir := flags.String("state-dir", defaults.StateDir, "state directory of the agent ($CANDOR_STATE_DIR)")
 	cmd.RunE = func(*cobra.Command, []string) error {
 		if err := r.check(); err != nil {
 			return badInput("%v", err)
 		}
-		return r.send(socketOf(machine.options.StateDir))
+		return r.send(socketOf(*stateDir))
 	}
 	return cmd
 }

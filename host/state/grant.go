@@ -110,3 +110,9 @@ func (f *fileLease) lease() (Lease, error) {
 
 // IsHeld reports whether the lease is valid: it has not expired, and its process lives.
 func (l Lease) IsHeld() bool { return l.Until > SinceBoot() && l.To.Alive() }
+
+// IsCharged reports whether a quota in the kernel is below the container's limit because of its helpers.
+func (g *Grant) IsCharged(quota time.Duration) bool {
+	limit := g.Limit.Quota(g.Period).Truncate(time.Microsecond)
+	return g.Lease.IsHeld() && g.Lease.Min < limit && quota > 0 && quota < limit
+}

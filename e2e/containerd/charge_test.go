@@ -1,0 +1,195 @@
+package containerd
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// chargeArgs returns the arguments of a ledger agent that charges the containers of the lab.
+func (l *lab) chargeArgs(port string) []string {
+	return []string{"ledger", "agent", "--charge", "--metrics", port, "--state-dir", l.path("candor"), "--config", l.path("host.json"), "--cgroup-parent", l.parent + "-run"}
+}
+
+// startCharging starts a ledger agent that charges containers, and waits until it serves metrics.
+func (l *lab) startCharging(port string) *daemon {
+	l.Helper()
+	agent := l.start(l.candor, l.chargeArgs(port)...)
+	l.Cleanup(agent.kill)
+	l.wait("the agent", agent, func() bool { return page("http://127.0.0.1:"+port+"/metrics") != "" })
+	return agent
+}
+
+// charged starts a container with a limit whose helpers are charged.
+func (l *lab) charged(name, script string) *container {
+	l.Helper()
+	p := must[*pod](l.T)(l.newPod(0, 0, map[string]string{"candor.dev/helpers": "charge"}))
+	p.config.LogDirectory = filepath.Join(l.path("logs"), fmt.Sprintf("default_%s_%s", p.name, p.config.Metadata.Uid), name)
+	if err := os.MkdirAll(p.config.LogDirectory, 0o755); err != nil {
+		l.Fatal(err)
+	}
+	return must[*container](l.T)(p.run(name, 500, 100, false, "sh", "-c", script))
+}
+
+// ownTime returns the CPU time of the container's cgroup.
+func (c *container) ownTime() time.Duration {
+	c.Helper()
+	u, err := c.allPods().ReadUsage(filepath.Join(c.parent, c.pod.name, c.prefix+c.id))
+	if err != nil {
+		c.Fatal(err)
+	}
+	return u.CPU
+}
+
+// shim returns the process ID of the shim, the parent of the container's first process.
+func (c *container) shim() int {
+	c.Helper()
+	pids, err := c.group().Processes()
+	if err != nil || len(pids) == 0 {
+		c.Fatalf("processes of %s: %v, %v", c.name, pids, err)
+	}
+	for _, pid := range pids {
+		stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+		if err != nil {
+			continue
+		}
+		fields := strings.Fields(string(stat[strings.LastIndex(string(stat), ")")+1:]))
+		parent, _ := strconv.Atoi(fields[1])
+		if comm, _ := os.ReadFile(fmt.Sprintf("/proc/%d/comm", parent)); strings.HasPrefix(string(comm), "containerd-shim") {
+			return parent
+		}
+	}
+	c.Fatalf("no process of %s has a shim as its parent", c.name)
+	return 0
+}
+
+// sumOfUse measures the use of a container and its helpers in CPUs. No other container writes.
+func (c *container) sumOfUse(during time.Duration) (own, helpers float64) {
+	c.Helper()
+	shim := c.shim()
+	read := func() (time.Duration, time.Duration) {
+		return c.ownTime(), threadTime(c.T, c.engine.Process.Pid) + threadTime(c.T, shim)
+	}
+	ownBefore, helpersBefore := read()
+	start := time.Now()
+	time.Sleep(during)
+	ownAfter, helpersAfter := read()
+	took := float64(time.Since(start))
+	return float64(ownAfter-ownBefore) / took, float64(helpersAfter-helpersBefore) / took
+}
+
+const (
+	echoLoop = `while :; do echo 0123456789; done`
+	yesLoop  = `yes`
+)
+
+// TestCharge: a container and its helpers together use the container's limit. Meanwhile, programs can be executed in the container,
+// and it can be resized and stopped.
+func TestCharge(t *testing.T) {
+	l := newLab(t)
+	agent := l.startCharging("19470")
+	for name, script := range map[string]string{"echo": echoLoop, "yes": yesLoop} {
+		c := l.charged(name, script)
+		metric := fmt.Sprintf(`candor_container_helper_charged{container=%q,namespace="default",pod=%q}`, name, c.pod.name)
+		l.wait("the charge of "+name, agent, func() bool { return metricsAt("http://127.0.0.1:19470/metrics")[metric] == 1 })
+		time.Sleep(2 * time.Second) // the debt from before the charge is paid
+		own, helpers := c.sumOfUse(10 * time.Second)
+		t.Logf("%s: own %.3f, helpers %.3f, sum %.3f CPUs", name, own, helpers, own+helpers)
+		if sum := own + helpers; sum < 0.44 || sum > 0.56 {
+			t.Errorf("%s: own %.3f, helpers %.3f CPUs: want the sum 0.5\n%s", name, own, helpers, agent.output())
+		}
+		for range 3 {
+			if got := c.exec("echo", "there"); got != "there" {
+				t.Errorf("%s: exec printed %q", name, got)
+			}
+		}
+		if err := c.resize(400); err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+		start := time.Now()
+		if err := c.stop(); err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+		if took := time.Since(start); took > 20*time.Second {
+			t.Errorf("%s: the stop took %v", name, took)
+		}
+	}
+}
+
+// isRestored reports whether a container has its quota and is thawed.
+func (c *container) isRestored(quota time.Duration) bool {
+	has, err := c.has()
+	if err != nil {
+		c.Fatal(err)
+	}
+	state, err := os.ReadFile(filepath.Join("/sys/fs/cgroup/freezer", c.parent, c.pod.name, c.prefix+c.id, "candor-freezer/freezer.state"))
+	return has.Quota == quota && (err != nil || strings.TrimSpace(string(state)) == "THAWED")
+}
+
+// TestChargeAgentKilled: if the agent is killed while a container has a lower quota or is frozen, the container is restored within a
+// second. The next agent charges it again.
+func TestChargeAgentKilled(t *testing.T) {
+	l := newLab(t)
+	for name, script := range map[string]string{"echo": echoLoop, "yes": yesLoop} {
+		agent := l.startCharging("19471")
+		c := l.charged(name, script)
+		for range 3 {
+			l.wait("the charge of "+name, agent, func() bool { return !c.isRestored(50 * time.Millisecond) })
+			killed := time.Now()
+			if err := agent.Process.Signal(syscall.SIGKILL); err != nil {
+				t.Fatal(err)
+			}
+			l.wait("the restored container", agent, func() bool { return c.isRestored(50 * time.Millisecond) })
+			t.Logf("%s: restored after %v", name, time.Since(killed))
+			if took := time.Since(killed); took > time.Second {
+				t.Errorf("%s: restored after %v, want at most a second", name, took)
+			}
+			agent.kill()
+			agent = l.startCharging("19471")
+		}
+		agent.kill()
+		if err := c.stop(); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+// TestChargeLosesNoLine: the log of a charged container has each line.
+func TestChargeLosesNoLine(t *testing.T) {
+	l := newLab(t)
+	agent := l.startCharging("19472")
+	const lines = 200000
+	c := l.charged("count", fmt.Sprintf(`i=0; while [ $i -lt %d ]; do i=$((i+1)); echo $i; done; exec sleep 100000`, lines))
+	log := filepath.Join(c.config.LogDirectory, "count.log")
+	isWhole := func() bool {
+		text, err := os.ReadFile(log)
+		return err == nil && strings.HasSuffix(strings.TrimSpace(string(text)), " "+strconv.Itoa(lines))
+	}
+	for end := time.Now().Add(5 * time.Minute); !isWhole(); time.Sleep(100 * time.Millisecond) {
+		if time.Now().After(end) {
+			t.Fatalf("the log does not end: %s", agent.output())
+		}
+	}
+	text, err := os.ReadFile(log)
+	if err != nil {
+		t.Fatal(err)
+	}
+	i := 0
+	for line := range strings.Lines(string(text)) {
+		i++
+		if fields := strings.Fields(line); len(fields) < 4 || fields[3] != strconv.Itoa(i) {
+			t.Fatalf("line %d: %q", i, line)
+		}
+	}
+	if i != lines {
+		t.Errorf("%d lines, want %d", i, lines)
+	}
+	if !strings.Contains(agent.output(), "charged: helpers") {
+		t.Errorf("the container was not charged:\n%s", agent.output())
+	}
+}
