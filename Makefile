@@ -98,12 +98,12 @@ check-prose: tools ## Vale and tools/prose: the language of comments and Markdow
 FUZZTIME   ?= 2s
 BENCHCOUNT ?= 10
 # The tests of these packages use cgroups or daemons of this machine, or measure time: they run alone.
-SERIAL     := ./bandwidth/record ./burst ./cgroup ./cmd/candor/internal/audit ./cmd/candor/internal/load ./cmd/candor/internal/memtrim \
+SERIAL     := ./bandwidth/record ./cgroup ./cmd/candor/internal/audit ./cmd/candor/internal/load ./cmd/candor/internal/memtrim \
 	./cmd/candor/internal/setup ./cmd/candor/internal/top ./e2e ./e2e/hostile ./engine/nri ./experiment ./experiment/apps ./experiment/probe \
-	./host ./host/launch ./internal/procfs ./metrics ./view
+	./host ./host/launch ./internal/procfs ./metrics ./quota ./view
 # Packages with goroutines.
-RACE       := ./bandwidth/... ./burst ./cgroup ./cmd/... ./engine/nri ./experiment ./experiment/probe ./host ./internal/... ./kube/apiserver \
-	./kube/cluster ./kube/publish ./metrics ./simulate ./trace ./view
+RACE       := ./bandwidth/... ./cgroup ./cmd/... ./engine/nri ./experiment ./experiment/probe ./host ./internal/... ./kube/apiserver \
+	./kube/cluster ./kube/publish ./metrics ./quota ./simulate ./trace ./view
 # packages lists packages as ./DIR. make stops if a package does not exist.
 packages   = $(shell $(GO) list -f './{{slice .ImportPath 33}}' $(1))$(if $(filter-out 0,$(.SHELLSTATUS)),$(error cannot list the packages $(1)))
 PARALLEL   = $(filter-out $(SERIAL),$(call packages,./...))

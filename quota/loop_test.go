@@ -30,6 +30,7 @@ type modelKernel struct {
 	quotas []time.Duration
 	isBusy bool
 	isShut bool
+	frozen []bool // arguments of Freeze
 }
 
 func newModelKernel() *modelKernel {
@@ -79,8 +80,14 @@ func (k *modelKernel) SetQuota(limit Limit) error {
 	return k.refuse
 }
 
-func (k *modelKernel) Freeze(bool) error { return nil }
-func (k *modelKernel) IsKilled() bool    { return false }
+func (k *modelKernel) Freeze(frozen bool) error {
+	k.lock.Lock()
+	defer k.lock.Unlock()
+	k.frozen = append(k.frozen, frozen)
+	return k.refuse
+}
+
+func (k *modelKernel) IsKilled() bool { return false }
 
 func (k *modelKernel) Close() {
 	k.lock.Lock()
@@ -97,6 +104,7 @@ type modelHost struct {
 	isBlind  bool // the group cannot be read
 	hasEnded bool // Groups no longer returns the group
 	most     time.Duration
+	perOwn   float64 // charges of the group for its own CPU time; 0: it is not charged
 }
 
 func (h *modelHost) Changed() bool {
@@ -110,6 +118,7 @@ func (h *modelHost) Groups() ([]Group, error) {
 	defer h.lock.Unlock()
 	h.most++ // the number changes as other groups start and end
 	g := Group{Name: "web", CPUs: cpuset.MustParse("0-1"), InForce: Limit(h.has.Quota), Kernel: h.modelKernel}
+	g.IsCharged, g.CanFreeze = h.perOwn > 0, h.perOwn > 0
 	g.Setting.Setting = burst.Setting{Quota: 5 * ms, Period: 20 * ms, MaxQuota: 15*ms + h.most}
 	switch {
 	case h.hasEnded:
@@ -120,7 +129,11 @@ func (h *modelHost) Groups() ([]Group, error) {
 	return []Group{g}, nil
 }
 
-func (h *modelHost) Charges(string) (charged, credited time.Duration) { return 0, 0 }
+func (h *modelHost) Charges(string) (charged, credited time.Duration) {
+	h.lock.Lock()
+	defer h.lock.Unlock()
+	return time.Duration(h.perOwn * float64(h.sim.Stat(0).Usage)), 0
+}
 
 func (h *modelHost) Observe(string, *State) {}
 
@@ -270,5 +283,42 @@ func TestPoolUsesRecentIdleTime(t *testing.T) {
 		if got := l.share(m, c.at); abs(got-c.want) > 1e-6 {
 			t.Errorf("after %v: %v CPUs, want %v", c.at, got, c.want)
 		}
+	}
+}
+
+// TestLoopCharges: the loop lowers the quota of a group whose helpers use a part of its limit, and freezes a group whose helpers use more
+// than the limit at the lowest quota. It restores the group at its end.
+func TestLoopCharges(t *testing.T) {
+	for _, c := range []struct {
+		name   string
+		perOwn float64
+		until  func(h *modelHost) bool
+	}{
+		{"lowered", 1.6, func(h *modelHost) bool { return h.has.Quota < 4*ms }},
+		{"frozen", 100, func(h *modelHost) bool { return len(h.frozen) > 0 && h.frozen[len(h.frozen)-1] }},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			h := &modelHost{modelKernel: newModelKernel(), perOwn: c.perOwn}
+			log := h.run(t, c.until)
+			isFrozen := len(h.frozen) > 0 && h.frozen[len(h.frozen)-1]
+			if h.has.Quota != 5*ms || isFrozen || !h.isShut || log != "" {
+				t.Errorf("at the end: quota %v, frozen %v, closed %v, log %q", h.has.Quota, isFrozen, h.isShut, log)
+			}
+		})
+	}
+}
+
+// TestLoopCannotFreeze: a refused freeze is logged once, and the loop does not try again.
+func TestLoopCannotFreeze(t *testing.T) {
+	h := &modelHost{modelKernel: newModelKernel(), perOwn: 100}
+	h.refuse = unix.EPERM
+	tries := 0
+	log := h.run(t, func(h *modelHost) bool {
+		tries = len(h.frozen)
+		return tries > 0 && h.sim.Now() > 3*time.Second
+	})
+	if tries != 1 || strings.Count(log, "processes not frozen") != 1 {
+		t.Errorf("%d tries, log %q", tries, log)
 	}
 }

@@ -312,7 +312,7 @@ func (t *throttle) next(s *State, m Sample) (quota Limit, isLowered bool) {
 func (s *State) updateFrozen(m Sample) {
 	was, threshold := s.Frozen, s.Quota/freezeDivisor
 	switch {
-	case !s.isFreezing || !m.IsLeased || m.IsKilled:
+	case !s.isFreezing || !s.CanFreeze || !m.IsLeased || m.IsKilled:
 		s.Frozen = false
 	case s.Frozen:
 		s.Frozen = s.Saved < threshold && m.At-s.changedAt < maxFrozenTime
