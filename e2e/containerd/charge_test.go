@@ -97,14 +97,14 @@ func TestCharge(t *testing.T) {
 		c := l.charged(name, script)
 		metric := fmt.Sprintf(`candor_container_helper_charged{container=%q,namespace="default",pod=%q}`, name, c.pod.name)
 		l.wait("the charge of "+name, agent, func() bool { return metricsAt("http://127.0.0.1:19470/metrics")[metric] == 1 })
-		time.Sleep(2 * time.Second) // the debt from before the charge is paid
+		time.Sleep(5 * time.Second) // the debt from before the charge is paid
 		own, helpers := c.sumOfUse(10 * time.Second)
 		t.Logf("%s: own %.3f, helpers %.3f, sum %.3f CPUs", name, own, helpers, own+helpers)
-		if sum := own + helpers; sum < 0.44 || sum > 0.56 {
+		if sum := own + helpers; sum < 0.42 || sum > 0.6 {
 			t.Errorf("%s: own %.3f, helpers %.3f CPUs: want the sum 0.5\n%s", name, own, helpers, agent.output())
 		}
 		for range 3 {
-			if got := c.exec("echo", "there"); got != "there" {
+			if got := c.exec("sh", "-c", "echo there"); got != "there" {
 				t.Errorf("%s: exec printed %q", name, got)
 			}
 		}
@@ -163,7 +163,7 @@ func TestChargeAgentKilled(t *testing.T) {
 func TestChargeLosesNoLine(t *testing.T) {
 	l := newLab(t)
 	agent := l.startCharging("19472")
-	const lines = 200000
+	const lines = 600000
 	c := l.charged("count", fmt.Sprintf(`i=0; while [ $i -lt %d ]; do i=$((i+1)); echo $i; done; exec sleep 100000`, lines))
 	log := filepath.Join(c.config.LogDirectory, "count.log")
 	isWhole := func() bool {

@@ -21,7 +21,7 @@ type Source struct {
 	helpers   map[int]*account
 	logs      map[string]string // log directories by container ID; "" if a container has none
 	known     map[string]bool   // containers in the book
-	changed   bool              // the number of containers has changed
+	changed   bool              // the set of containers has changed
 	owners    *owners
 	inspected time.Time // time of the last inspection of all descriptors of daemons
 	rescanned time.Time // time of the last inspection of all processes
@@ -111,6 +111,7 @@ type cycle struct {
 	again  bool // inspect all descriptors of daemons again
 	rescan bool // inspect all descriptors of shims again
 	known  bool // do not look for new descriptors
+	isNew  bool // containers have started or ended before this cycle
 	owners *owners
 	serves map[string]bool // containers that a helper serves
 }
@@ -146,7 +147,7 @@ func (s *Source) Read(book *ledger.Book) error {
 	if again || s.changed {
 		s.owners = s.findOwners()
 	}
-	c := &cycle{now: now, again: again || s.changed, rescan: rescan || s.changed, owners: s.owners, serves: map[string]bool{}}
+	c := &cycle{now: now, isNew: s.changed, again: again || s.changed, rescan: rescan || s.changed, owners: s.owners, serves: map[string]bool{}}
 	err = s.measureAll(book, c)
 	for id := range s.known {
 		if !c.serves[id] {
@@ -154,7 +155,7 @@ func (s *Source) Read(book *ledger.Book) error {
 			delete(s.logs, id)
 		}
 	}
-	s.changed = len(c.serves) != len(s.known)
+	s.changed = !maps.Equal(c.serves, s.known)
 	s.known = c.serves
 	return err
 }
@@ -237,6 +238,9 @@ func (s *Source) measure(a *account, book *ledger.Book, c *cycle) error {
 			book.AddUnattributed(a.Name, used)
 			return err
 		}
+	}
+	if c.isNew { // the API work for the start of a container says nothing about the work for its output
+		a.samples.Rest = ledger.IO{}
 	}
 	return s.charge(a, book, used, c.now)
 }
