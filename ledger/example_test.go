@@ -21,7 +21,7 @@ func ExampleSplit() {
 	// Output:
 	// web   2.29s
 	// batch 260ms
-	// rest  450ms
+	// rest  440ms
 }
 
 // A charge to a container that has ended is counted and dropped.

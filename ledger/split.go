@@ -30,10 +30,16 @@ func (s *Samples) Total() float64 {
 	return total
 }
 
+// fewReads is the number of read samples up to which chance dominates their division. A daemon that copies many short lines reads a block
+// and writes each line, so that one sample in a thousand is a read.
+const fewReads = 10
+
 // Split divides the CPU time of a daemon among accounts. rest is the time without an account; the sum of all parts is
-// total. Samples in reads and writes of an account's files count fully. Time in other calls is spent before and after
-// reads, so it follows the reads. Time in user mode follows the reads by one half, and the reads and writes by the other.
-// Reads and writes of other files take their part too: the daemon's API work is not charged to containers that log.
+// total. Samples in reads and writes of an account's files count fully. A daemon spends the time in other calls before and after
+// reads, so this time is divided in proportion to the read samples. Of the time in user mode, one half is divided in proportion
+// to the read samples, and the other half in proportion to the samples of reads and writes. If there are few read samples, the
+// samples of reads and writes count instead. Reads and writes of other files take their part too: the daemon's API work is not
+// charged to containers that log.
 func Split(total time.Duration, s Samples) (per map[Account]time.Duration, rest time.Duration) {
 	samples, reads, both := s.Total(), s.Rest.Read, s.Rest.sum()
 	for _, io := range s.Files {
@@ -45,7 +51,8 @@ func Split(total time.Duration, s Samples) (per map[Account]time.Duration, rest 
 	}
 	per, rest = make(map[Account]time.Duration, len(s.Files)), total
 	for account, io := range s.Files {
-		byReads, byBoth := ratio(io.Read, reads), ratio(io.sum(), both)
+		byBoth := ratio(io.sum(), both)
+		byReads := (io.Read + fewReads*byBoth) / (reads + fewReads)
 		weight := io.sum() + s.Calls*byReads + s.User*(byReads+byBoth)/2
 		part := min(time.Duration(float64(total)*weight/samples), rest)
 		per[account] = part

@@ -36,11 +36,11 @@ func TestSplit(t *testing.T) {
 		},
 		"writes without reads": {
 			Samples{User: 50, Calls: 25, Files: map[Account]IO{a: {0, 25}}},
-			map[Account]time.Duration{a: 25 + 25}, 50,
+			map[Account]time.Duration{a: 100}, 0,
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			per, rest := Split(100*time.Second, test.samples)
+			per, rest := Split(100*time.Second, test.samples.times(1e6))
 			if !isClose(rest, test.rest*time.Second) {
 				t.Errorf("rest: got %v, want %v s", rest, int(test.rest))
 			}
@@ -56,7 +56,29 @@ func TestSplit(t *testing.T) {
 	}
 }
 
-func isClose(a, b time.Duration) bool { return math.Abs(float64(a-b)) < 1000 }
+// times returns the samples of a longer measurement.
+func (s Samples) times(n float64) Samples {
+	scale := func(io IO) IO { return IO{n * io.Read, n * io.Write} }
+	long := Samples{User: n * s.User, Calls: n * s.Calls, Rest: scale(s.Rest), Files: map[Account]IO{}}
+	for account, io := range s.Files {
+		long.Files[account] = scale(io)
+	}
+	return long
+}
+
+// TestSplitFewReads: a single read of another file does not take the time of a container that writes.
+func TestSplitFewReads(t *testing.T) {
+	a := Account{"a", Log}
+	s := Samples{User: 300, Calls: 100, Files: map[Account]IO{a: {0, 600}}, Rest: IO{Read: 1}}
+	if per, rest := Split(time.Second, s); rest > 50*time.Millisecond {
+		t.Errorf("rest: got %v of 1 s, container %v", rest, per[a])
+	}
+	if per, rest := Split(time.Second, s.times(1000)); rest < 200*time.Millisecond {
+		t.Errorf("with a thousand reads, rest: got %v of 1 s, container %v", rest, per[a])
+	}
+}
+
+func isClose(a, b time.Duration) bool { return math.Abs(float64(a-b)) < float64(time.Millisecond) }
 
 // TestSplitProperties: no part is negative, the parts add up to the total, and a container with more reads and more writes
 // than another gets at least as much.

@@ -2,6 +2,7 @@ package containerd
 
 import (
 	"bufio"
+	"context"
 	"encoding/json"
 	"fmt"
 	"math"
@@ -16,6 +17,7 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+	cri "k8s.io/cri-api/pkg/apis/runtime/v1"
 
 	"github.com/candor-project/candor/hybrid"
 )
@@ -193,13 +195,22 @@ func (b *ledgerTables) source(c *ledgerCell, script string) *container {
 		b.Fatal(err)
 	}
 	limit := hybrid.Milli(1000 * c.Quota / (100 * time.Millisecond))
-	return must[*container](b.T)(p.run(name, limit, limit, false, "sh", "-c", script))
+	return must[*container](b.T)(p.run(name, limit, 100, false, "sh", "-c", script))
 }
 
 // end stops a container and removes its pod and log.
 func (b *ledgerTables) end(c *container) {
 	b.Helper()
-	if err := c.stop(); err != nil {
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	defer cancel()
+	err := c.stop()
+	if err == nil {
+		_, err = b.cri.StopPodSandbox(ctx, &cri.StopPodSandboxRequest{PodSandboxId: c.pod.id})
+	}
+	if err == nil {
+		_, err = b.cri.RemovePodSandbox(ctx, &cri.RemovePodSandboxRequest{PodSandboxId: c.pod.id})
+	}
+	if err != nil {
 		b.Fatal(err)
 	}
 	_ = os.RemoveAll(c.config.LogDirectory) // the next cell needs the space
