@@ -74,8 +74,8 @@ func (t *Tree) writeOwner(owner string, flags int) error {
 	return err
 }
 
-// A mark is a text that is stored as an extended attribute of a group, until the group is removed. It consists of the two possible names
-// of the attribute. Every user can set the first attribute, but only on Linux 5.7 or later. Older kernels support the second attribute,
+// A mark is an extended attribute that stores a text at a group until the group is removed. The type holds the two possible names of the
+// attribute. Every user can set the first attribute, but only on Linux 5.7 or later. Older kernels support the second attribute,
 // which only root can set.
 type mark [2]string
 

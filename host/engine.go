@@ -49,7 +49,8 @@ func (op *operation) observeEngines() {
 	}
 }
 
-// observeEngine reads a cgroup, if it exists. Engines create cgroups late and remove them early.
+// observeEngine reads a cgroup, if it exists. An engine creates the cgroup after the grant, and
+// removes it before the release.
 func (op *operation) observeEngine(name string, e Engine) {
 	k, err := readSettings(op.tree.EngineGroup(name, e.Cgroup))
 	if errors.Is(err, cgroup.ErrNoGroup) || errors.Is(err, fs.ErrNotExist) {

@@ -102,7 +102,7 @@ func addRunFlags(cmd *cobra.Command) *runFlags {
 	wordFlag(cmd, &a.Policy, policyWords, "policy", "", "strict refuses if the view cannot equal the limit; best-effort starts anyway")
 	wordFlag(cmd, &a.Topology, topologyWords, "topology", "", "topology policy; prefer selects CPUs close together if possible")
 	f.DurationVar(&a.Period, "period", bandwidth.DefaultPeriod, "period of the quota, 1ms to 1s")
-	wordFlag(cmd, &a.Burst, spec.BurstWords, "burst", "", "spend unused quota later (docs/burst.md); 20ms sets the kernel's burst buffer")
+	wordFlag(cmd, &a.Burst, spec.BurstWords, "burst", "", "mechanism to spend unused quota later, or a kernel burst buffer such as 20ms")
 	f.BoolVar(&a.Mems, "mems", false, "use memory of the CPUs' NUMA nodes only")
 	f.StringVar(&a.ID, "name", "", "container name (default: command name with random letters)")
 	f.view = &choice{"", []string{string(spec.ViewFull), string(spec.ViewAffinity)}}

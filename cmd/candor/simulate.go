@@ -61,8 +61,8 @@ func newSimulateCommand() *cobra.Command {
 	return cmd
 }
 
-// run replays the points, and shows those that were done, even where the user
-// ended it before the last.
+// run replays the points. If the user interrupts it, it shows the points that are
+// complete.
 func (f *simulateFlags) run(cmd *cobra.Command) error {
 	setting, header, err := f.setting()
 	if err != nil {

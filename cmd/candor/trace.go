@@ -26,8 +26,8 @@ const traceSpecs = `TRACE is one of
   csv:FILE              CSV in the format of docs/reference/trace-formats.md
   kubectl:DIR           nodes.json and pods.json from kubectl get -o json
   synthetic             generated cluster: synthetic:machines=12500,days=29,seed=1
-  semi-real:DIR         the month of google2011. DIR has some of the files; the rest of
-                        the month is generated from the list of jobs in
+  semi-real:DIR         Google ClusterData 2011 of which DIR has only some files; the
+                        missing part of its month is generated from
                         DIR/jobs_2011_imputed.csv
   azure:FILE            Azure vmtable.csv of 2017, which has no machines:
                         azure:vmtable.csv.gz,machines=1000,cores=16,memory=112

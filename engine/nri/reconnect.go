@@ -11,7 +11,8 @@ const (
 	longestDialWait = time.Second     // containers that start meanwhile run unplanned
 	longestDropWait = 5 * time.Second // each synchronization holds up the runtime
 	longestWait     = 5 * time.Minute
-	// stableTime is the duration of a connection after which the runtime counts as stable. NRI's synchronization ends after 2 s.
+	// stableTime is the duration of a connection after which the runtime counts as stable. NRI's synchronization times out after 2 s, so a
+	// longer connection has passed it.
 	stableTime = 30 * time.Second
 	// manyDeaths is the number of consecutive deaths that cannot be planned restarts of the runtime.
 	manyDeaths = 3
