@@ -209,6 +209,12 @@ topology-gain: build ## measure the gain of a topology policy for nginx on sever
 bench-sim: build ## measure docs/benchmarks/simulate.md: decisions, the paper's sweep, a month (BENCHSIM="sweep month" selects some)
 	@scripts/bench-sim.sh $(BENCHSIM)
 
+# --- ledger ---
+
+.PHONY: ledger
+ledger: ## measure the tables of docs/benchmarks/ledger.md: 50 minutes with RUNS=3; the cells stay in .ledger-cells.jsonl (root, two idle CPUs)
+	@cd e2e/containerd && CANDOR_LEDGER_TABLES=$(CURDIR)/.ledger-cells.jsonl CANDOR_LEDGER_RUNS=$(or $(RUNS),3) $(GO) test -count=1 -v -timeout 0 -run '^TestLedgerTables$$' .
+
 # --- timescales ---
 
 .PHONY: timescales

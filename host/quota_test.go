@@ -2,6 +2,7 @@ package host
 
 import (
 	"context"
+	"errors"
 	"os"
 	"strings"
 	"testing"
@@ -9,6 +10,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/candor-project/candor/cgroup"
 	"github.com/candor-project/candor/host/state"
 	"github.com/candor-project/candor/quota"
 	"github.com/candor-project/candor/spec"
@@ -121,6 +123,10 @@ func TestLease(t *testing.T) {
 		{"good", state.Lease{To: self, Until: later}, 2 * base, nil, 2 * base},
 		{"more than it may", state.Lease{To: self, Until: later}, 4 * base, nil, base},
 		{"less than its limit", state.Lease{To: self, Until: later}, base / 2, nil, base},
+		{"within the bounds", state.Lease{To: self, Until: later, Min: base / 4, Max: 2 * base}, base / 2, nil, base / 2},
+		{"below the bounds", state.Lease{To: self, Until: later, Min: base / 4, Max: 2 * base}, base / 5, nil, base},
+		{"above the bounds", state.Lease{To: self, Until: later, Min: base / 4, Max: base}, 2 * base, nil, base},
+		{"without a quota", state.Lease{To: self, Until: later, Min: base / 4, Max: base}, 0, nil, base},
 		{"late", state.Lease{To: self, Until: time.Second}, 2 * base, nil, base},
 		{"to a process that has died", state.Lease{To: dead(t), Until: later}, 2 * base, nil, base},
 		{"resized", state.Lease{To: self, Until: later}, 2 * base, func() error { _, _, err := l.Resize(ctx, "web", 400, 0); return err }, 40 * time.Millisecond},
@@ -143,6 +149,53 @@ func TestLease(t *testing.T) {
 		s, err := l.store.Load()
 		if err != nil || s.Grants[0].Limit > 500 || !c.lease.IsHeld() && s.Grants[0].Lease != (state.Lease{}) {
 			t.Errorf("%s: %+v, %v", c.name, s.Grants[0], err)
+		}
+	}
+}
+
+// TestThawAfterLease: a container that a process has frozen is thawed by the next operation if the process has died, and by an
+// operation for the container itself.
+func TestThawAfterLease(t *testing.T) {
+	l := newLab(t)
+	l.must(flexible("web", "0.5"), "wait")
+	self, err := state.ProcessOf(os.Getpid())
+	if err != nil {
+		t.Fatal(err)
+	}
+	f, err := l.tree.OpenFreezer("web")
+	if errors.Is(err, cgroup.ErrNoFreezer) {
+		t.Skip(err)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	until := state.SinceBoot().Truncate(time.Millisecond) + time.Hour
+	for _, c := range []struct {
+		name     string
+		to       Process
+		then     func() error
+		isFrozen bool
+	}{
+		{"an operation for no container", self, func() error { l.nudge(); return nil }, true},
+		{"a resize", self, func() error { _, _, err := l.Resize(ctx, "web", 400, 0); return err }, false},
+		{"an operation after the death of the process", dead(t), func() error { l.nudge(); return nil }, false},
+	} {
+		l.forge(func(s *state.State) {
+			s.Grants[0].Lease = state.Lease{To: c.to, Until: until, Min: time.Millisecond, Max: time.Second, Frozen: true}
+		})
+		if err := f.Freeze(); err != nil {
+			t.Fatal(err)
+		}
+		if err := c.then(); err != nil {
+			t.Fatal(err)
+		}
+		text, err := os.ReadFile("/sys/fs/cgroup/freezer" + l.parent + "/web/candor-freezer/freezer.state")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if isFrozen := strings.TrimSpace(string(text)) != "THAWED"; isFrozen != c.isFrozen {
+			t.Errorf("after %s: %s", c.name, text)
 		}
 	}
 }

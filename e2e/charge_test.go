@@ -1,0 +1,215 @@
+package e2e
+
+import (
+	"bytes"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+const echoLoop = `while :; do echo 0123456789; done`
+
+// A chargeAgent is candor ledger agent --charge in a lab.
+type chargeAgent struct {
+	*exec.Cmd
+	mutex  sync.Mutex
+	output bytes.Buffer
+}
+
+func (a *chargeAgent) Write(text []byte) (int, error) {
+	a.mutex.Lock()
+	defer a.mutex.Unlock()
+	return a.output.Write(text)
+}
+
+func (a *chargeAgent) log() string {
+	a.mutex.Lock()
+	defer a.mutex.Unlock()
+	return a.output.String()
+}
+
+// startCharging starts an agent that charges containers. The cleanup of the test ends it.
+func (l *lab) startCharging(port string) *chargeAgent {
+	l.Helper()
+	a := &chargeAgent{Cmd: l.candor("ledger", "agent", "--charge", "--metrics", port)}
+	a.Stderr = a
+	if err := a.Start(); err != nil {
+		l.Fatal(err)
+	}
+	l.Cleanup(a.stop)
+	l.waitFor("the agent", func() bool { return strings.Contains(a.log(), "msg=metrics") })
+	return a
+}
+
+func (a *chargeAgent) stop() {
+	_ = a.Process.Signal(syscall.SIGTERM) // it has been killed
+	_ = a.Wait()
+}
+
+// waitFor waits for a condition, for at most a minute.
+func (l *lab) waitFor(what string, is func() bool) {
+	l.Helper()
+	for end := time.Now().Add(time.Minute); !is(); time.Sleep(20 * time.Millisecond) {
+		if time.Now().After(end) {
+			l.Fatalf("waited a minute for %s", what)
+		}
+	}
+}
+
+// processTime returns the CPU time of a process, with its ended threads.
+func processTime(t *testing.T, pid int) time.Duration {
+	t.Helper()
+	var at unix.Timespec
+	if err := unix.ClockGettime(int32(^pid)<<3|2, &at); err != nil { // CPUCLOCK_SCHED
+		t.Fatalf("CPU time of process %d: %v", pid, err)
+	}
+	return time.Duration(at.Nano())
+}
+
+// parentOf returns the parent of a process.
+func parentOf(t *testing.T, pid int) int {
+	t.Helper()
+	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+	if err != nil {
+		t.Fatal(err)
+	}
+	parent, err := strconv.Atoi(strings.Fields(string(text[bytes.LastIndexByte(text, ')')+1:]))[1])
+	if err != nil {
+		t.Fatal(err)
+	}
+	return parent
+}
+
+// sumOfUse returns the CPU use of a container and of its helpers.
+func (l *lab) sumOfUse(name string, helpers ...int) (own, helped float64) {
+	l.Helper()
+	read := func() (own, helped time.Duration) {
+		u, err := l.tree.ReadUsage(name)
+		if err != nil {
+			l.Fatal(err)
+		}
+		for _, pid := range helpers {
+			helped += processTime(l.T, pid)
+		}
+		return u.CPU, helped
+	}
+	ownBefore, helpedBefore := read()
+	start := time.Now()
+	time.Sleep(8 * time.Second)
+	ownAfter, helpedAfter := read()
+	took := float64(time.Since(start))
+	return float64(ownAfter-ownBefore) / took, float64(helpedAfter-helpedBefore) / took
+}
+
+// settled waits until the agent charges a container and the debt from before is paid.
+func (l *lab) settled(a *chargeAgent) {
+	l.Helper()
+	l.waitFor("the charge", func() bool { return strings.Contains(a.log(), "charged: helpers") })
+	time.Sleep(3 * time.Second)
+}
+
+// TestChargeDocker: a container of Docker, its shim and dockerd's work for its log use the limit of the container.
+func TestChargeDocker(t *testing.T) {
+	d := newDocker(t)
+	agent := d.startCharging("19481")
+	d.does("run", "-d", "--name", "writer", "--network", "none", "--runtime", "candor", "--cpus", "0.5", "-e", "CANDOR_HELPERS=charge", "box", "sh", "-c", echoLoop)
+	id := d.does("inspect", "-f", "{{.Id}}", "writer")
+	pid, err := strconv.Atoi(d.does("inspect", "-f", "{{.State.Pid}}", "writer"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	d.settled(agent)
+	own, helpers := d.sumOfUse(id[:12], d.daemon.Process.Pid, parentOf(t, pid))
+	t.Logf("own %.3f, helpers %.3f, sum %.3f CPUs", own, helpers, own+helpers)
+	if sum := own + helpers; sum < 0.42 || sum > 0.6 {
+		t.Errorf("own %.3f, helpers %.3f CPUs: want the sum 0.5\n%s", own, helpers, agent.log())
+	}
+	if text := d.ok("inspect", id[:12], "--during", "0s"); !strings.Contains(text, "charged: helpers use") {
+		t.Errorf("inspect does not say that the container is charged:\n%s", text)
+	}
+	if got := d.does("exec", "writer", "busybox", "echo", "there"); got != "there" {
+		t.Errorf("exec printed %q", got)
+	}
+	d.does("rm", "-f", "writer")
+}
+
+// TestChargePodman: conmon serves a single container, so its exact CPU time is charged. yes needs the freezer.
+func TestChargePodman(t *testing.T) {
+	p := newPodman(t)
+	agent := p.startCharging("19482")
+	for name, script := range map[string]string{"echo": echoLoop, "yes": "busybox yes"} {
+		id := p.does(boxOf("-d", "--name", name, "--cpus", "0.5", "--annotation", "candor.dev/helpers=charge", "box", "sh", "-c", script)...)
+		pid, err := strconv.Atoi(p.does("inspect", "-f", "{{.State.Pid}}", name))
+		if err != nil {
+			t.Fatal(err)
+		}
+		p.settled(agent)
+		own, helpers := p.sumOfUse(id[:12], parentOf(t, pid))
+		t.Logf("%s: own %.3f, conmon %.3f, sum %.3f CPUs", name, own, helpers, own+helpers)
+		if sum := own + helpers; sum < 0.42 || sum > 0.58 {
+			t.Errorf("%s: own %.3f, conmon %.3f CPUs: want the sum 0.5\n%s", name, own, helpers, agent.log())
+		}
+		p.podman("rm", "-f", "-t=0", id)
+	}
+}
+
+// TestReportedCharge: a charge of another program counts against the limit. A killed agent leaves no trace, and the next agent
+// continues.
+func TestReportedCharge(t *testing.T) {
+	l := newLab(t)
+	quota := func() string {
+		text, err := os.ReadFile(filepath.Join("/sys/fs/cgroup/cpu", l.parent, "web/cpu.cfs_quota_us"))
+		if err != nil {
+			t.Skip("needs cgroup v1: ", err)
+		}
+		return strings.TrimSpace(string(text))
+	}
+	agent := l.startCharging("19483")
+	l.start([]string{"--class", "flexible", "--cpu", "0.5", "--helpers", "charge", "--name", "web"}, "sleep")
+	if got := quota(); got != "50000" {
+		t.Fatalf("quota %s at the start", got)
+	}
+	l.waitFor("a lower quota", func() bool {
+		l.ok("ledger", "charge", "--to", "web", "--us", "30000", "--source", "test")
+		return quota() != "50000"
+	})
+	killed := time.Now()
+	if err := agent.Process.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	l.waitFor("the former quota", func() bool { return quota() == "50000" })
+	if took := time.Since(killed); took > time.Second {
+		t.Errorf("restored after %v, want at most a second", took)
+	}
+	_ = agent.Wait() // it was killed
+	l.startCharging("19483")
+	l.waitFor("a lower quota under the next agent", func() bool {
+		l.ok("ledger", "charge", "--to", "web", "--us", "30000")
+		return quota() != "50000"
+	})
+	for want, args := range map[string][]string{
+		"--us 0: must be 1 to":       {"--to", "web"},
+		"--us -5: must be 1 to":      {"--to", "web", "--us", "-5"},
+		"--to is missing":            {"--us", "5"},
+		"no container has that name": {"--to", "other", "--us", "5"},
+		"must have at most 100 byte": {"--to", "web", "--us", "5", "--source", strings.Repeat("x", 101)},
+	} {
+		got := do(t, l.candor(append([]string{"ledger", "charge"}, args...)...))
+		if got.code != 2 || !strings.Contains(got.err, want) || strings.Count(got.err, "\n") != 1 || got.out != "" {
+			t.Errorf("%q: got %+v, want %q", args, got, want)
+		}
+	}
+	second := do(t, l.candor("ledger", "agent", "--charge", "--metrics", "19484"))
+	if second.code != 2 || !strings.Contains(second.err, "another candor ledger agent") {
+		t.Errorf("a second agent: %+v", second)
+	}
+}
