@@ -37,8 +37,10 @@ type charger struct {
 	mutex    sync.Mutex // of the meter and of the following fields
 	last     *helpers.Reading
 	reported map[string]*reported // by the container's ID in the state
-	accounts map[string]metrics.ChargedAccount
-	prunedAt time.Time
+	// baselines are the charges of helpers when the charger first saw them: a conmon can be older than the agent.
+	baselines map[string]time.Duration
+	accounts  map[string]metrics.ChargedAccount
+	prunedAt  time.Time
 }
 
 // reported is the CPU time that other programs have reported for a container.
@@ -56,7 +58,7 @@ const scanInterval = time.Second
 
 func newCharger(h *host.Host, m *helpers.Meter, log *slog.Logger) *charger {
 	m.SetScanInterval(scanInterval)
-	return &charger{host: h, meter: m, log: log, reported: map[string]*reported{}, accounts: map[string]metrics.ChargedAccount{}, prunedAt: time.Now()}
+	return &charger{host: h, meter: m, log: log, reported: map[string]*reported{}, baselines: map[string]time.Duration{}, accounts: map[string]metrics.ChargedAccount{}, prunedAt: time.Now()}
 }
 
 // run charges until ctx is done, and answers the connections of a listener.
@@ -74,12 +76,25 @@ func (c *charger) charges(g *host.Grant) (charged, credited time.Duration) {
 		c.last = c.meter.Read()
 	}
 	if id, ok := engineID(g); ok {
-		charged, _ = c.last.Charged(id)
+		charged = c.sinceBaseline(id)
 	}
 	if r := c.reported[g.ID]; r != nil {
 		charged += r.time
 	}
 	return charged, 0
+}
+
+// sinceBaseline returns the helper CPU time of a container since the charger first saw its helpers.
+func (c *charger) sinceBaseline(id string) time.Duration {
+	charged, isKnown := c.last.Charged(id)
+	if !isKnown {
+		delete(c.baselines, id) // its helpers have ended; new helpers count from 0
+		return 0
+	}
+	if _, hasBaseline := c.baselines[id]; !hasBaseline {
+		c.baselines[id] = charged
+	}
+	return max(charged-c.baselines[id], 0)
 }
 
 // observe stores the account of a container for the metrics.
@@ -126,6 +141,7 @@ func (c *charger) prune() {
 		present[s.Grants[i].ID] = true
 	}
 	maps.DeleteFunc(c.reported, func(id string, _ *reported) bool { return !present[id] })
+	maps.DeleteFunc(c.baselines, func(id string, _ time.Duration) bool { _, isKnown := c.last.Charged(id); return !isKnown })
 	maps.DeleteFunc(c.accounts, func(id string, _ metrics.ChargedAccount) bool { return !present[id] })
 }
 
