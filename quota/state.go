@@ -35,7 +35,8 @@ const (
 	edgeDelay            = 300 * time.Microsecond // time between a period edge and the reading and write that follow the edge
 	edgePrecision        = 600 * time.Microsecond // width of an edge's window up to which the edge counts as known
 	maxLateWrites        = 3                      // number of edges for which a late write waits
-	maxEdgelessDecisions = 50                     // number of decisions after which a quota is raised without a known edge
+	maxEdgelessDecisions = 50                     // number of decisions after which a quota is raised above the limit without a known edge
+	maxEdgelessLow       = 5                      // the same for a quota below the limit
 	leakDivisor          = 10                     // a write is late if more than quota/leakDivisor could leak
 	lowerDivisor         = 50                     // changes of a lowered quota of less than quota/lowerDivisor are not worth a write
 	minLowering          = 500 * time.Microsecond // the same, as CPU time: each write leaks the CPU time between the edge and the write
@@ -185,13 +186,21 @@ func (s *State) decide(m Sample, isKnown bool) (a Action) {
 	switch {
 	case quota == s.InForce:
 		s.lateWrites = 0
-	case quota > s.InForce && !isKnown && used > 0 && s.edgelessDecisions < maxEdgelessDecisions:
+	case quota > s.InForce && !isKnown && used > 0 && s.edgelessDecisions < s.maxEdgeless():
 	case used > 0 && s.lateWrites < maxLateWrites && s.isLate(m.At, quota, isKnown):
 		s.lateWrites++
 	default:
 		a.Write, a.Quota = true, quota
 	}
 	return a
+}
+
+// maxEdgeless returns the number of decisions after which the quota is raised without a known edge.
+func (s *State) maxEdgeless() int {
+	if s.InForce < s.base() {
+		return maxEdgelessLow
+	}
+	return maxEdgelessDecisions
 }
 
 // choose returns the quota for the next period: below the limit for a group in debt, above the limit for a raise.
