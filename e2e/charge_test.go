@@ -104,7 +104,7 @@ func (l *lab) sumOfUse(name string, helpers ...int) (own, helped float64) {
 	}
 	ownBefore, helpedBefore := read()
 	start := time.Now()
-	time.Sleep(8 * time.Second)
+	time.Sleep(5 * time.Second)
 	ownAfter, helpedAfter := read()
 	took := float64(time.Since(start))
 	return float64(ownAfter-ownBefore) / took, float64(helpedAfter-helpedBefore) / took

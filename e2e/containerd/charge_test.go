@@ -97,8 +97,8 @@ func TestCharge(t *testing.T) {
 		c := l.charged(name, script)
 		metric := fmt.Sprintf(`candor_container_helper_charged{container=%q,namespace="default",pod=%q}`, name, c.pod.name)
 		l.wait("the charge of "+name, agent, func() bool { return metricsAt("http://127.0.0.1:19470/metrics")[metric] == 1 })
-		time.Sleep(5 * time.Second) // the debt from before the charge is paid
-		own, helpers := c.sumOfUse(10 * time.Second)
+		time.Sleep(3 * time.Second) // the debt from before the charge is paid
+		own, helpers := c.sumOfUse(6 * time.Second)
 		t.Logf("%s: own %.3f, helpers %.3f, sum %.3f CPUs", name, own, helpers, own+helpers)
 		if sum := own + helpers; sum < 0.42 || sum > 0.6 {
 			t.Errorf("%s: own %.3f, helpers %.3f CPUs: want the sum 0.5\n%s", name, own, helpers, agent.output())

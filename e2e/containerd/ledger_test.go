@@ -346,14 +346,16 @@ func TestLedgerRestarts(t *testing.T) {
 	grows("after the restart of the container")
 }
 
-// ledgerPod returns the pod of the chart's ledger agent, with a port of this machine.
-func (l *lab) ledgerPod(port string) (spec podSpec) {
+// ledgerPod returns the pod of the chart's ledger agent, with a port of this machine and the directories of the lab. values names the
+// rendered chart in deploy/helm/testdata.
+func (l *lab) ledgerPod(values, port string) (spec podSpec) {
 	l.Helper()
-	text, err := os.ReadFile("../../deploy/helm/testdata/ledger.yaml")
+	text, err := os.ReadFile("../../deploy/helm/testdata/" + values + ".yaml")
 	if err != nil {
 		l.Fatal(err)
 	}
-	for part := range strings.SplitSeq(strings.Replace(string(text), "0.0.0.0:9465", "127.0.0.1:"+port, 1), "\n---\n") {
+	chart := strings.NewReplacer("0.0.0.0:9465", "127.0.0.1:"+port, "/run/candor", l.path("candor"), "/etc/candor", l.dir).Replace(string(text))
+	for part := range strings.SplitSeq(chart, "\n---\n") {
 		var w workload
 		if err := yaml.Unmarshal([]byte(part), &w); err != nil {
 			l.Fatal(err)
@@ -366,12 +368,11 @@ func (l *lab) ledgerPod(port string) (spec podSpec) {
 	return spec
 }
 
-// TestLedgerInPod: the agent works in the pod of the chart, with exactly its rights, also for the log of a pod.
-func TestLedgerInPod(t *testing.T) {
-	l := newEngine(t)
-	writer := l.loggers(map[string]string{"many": manyWrites})["many"]
+// startLedgerPod starts the chart's ledger agent in a pod with exactly its rights.
+func (l *lab) startLedgerPod(values, port string) *container {
+	l.Helper()
 	l.importImage(candorImage, map[string]string{"/candor": l.candor})
-	spec := l.ledgerPod("19468")
+	spec := l.ledgerPod(values, port)
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
 	p := l.podIn(ctx, nil, security(&spec).NamespaceOptions)
@@ -380,23 +381,47 @@ func TestLedgerInPod(t *testing.T) {
 		Config: &cri.ContainerConfig{
 			Metadata: &cri.ContainerMetadata{Name: "ledger"}, Image: &cri.ImageSpec{Image: candorImage},
 			Command: []string{"/candor"}, Args: spec.Containers[0].Args, Mounts: l.mounts(&spec, ""), LogPath: "ledger.log",
+			Envs:  []*cri.KeyValue{{Key: "CANDOR_CGROUP_PARENT", Value: []byte(l.parent + "-run")}},
 			Linux: &cri.LinuxContainerConfig{Resources: resources(0, 100), SecurityContext: security(&spec)},
 		}})
 	if err == nil {
 		_, err = l.cri.StartContainer(ctx, &cri.StartContainerRequest{ContainerId: r.ContainerId})
 	}
 	if err != nil {
-		t.Fatal(err)
+		l.Fatal(err)
 	}
+	return &container{pod: p, name: "ledger", id: r.ContainerId}
+}
+
+// TestLedgerInPod: the agent works in the pod of the chart, with exactly its rights, also for the log of a pod.
+func TestLedgerInPod(t *testing.T) {
+	l := newEngine(t)
+	writer := l.loggers(map[string]string{"many": manyWrites})["many"]
+	agent := l.startLedgerPod("ledger", "19468")
 	metric := fmt.Sprintf(`candor_container_helper_cpu_seconds_total{container="many",helper="log",method="bpf",namespace="default",pod=%q}`, writer.pod.name)
 	var got map[string]float64
 	for end := time.Now().Add(30 * time.Second); got[metric] == 0 && time.Now().Before(end); time.Sleep(200 * time.Millisecond) {
 		got = metricsAt("http://127.0.0.1:19468/metrics")
 	}
 	if got[metric] == 0 {
-		text, _ := os.ReadFile(filepath.Join(l.path("logs"), "ledger.log"))
-		t.Errorf("no %s in %v\n%s", metric, got, text)
+		t.Errorf("no %s in %v\n%s", metric, got, agent.log())
 	}
+}
+
+// TestChargeInPod: the agent charges containers from the pod of the chart. If its pod is killed, the guard restores them.
+func TestChargeInPod(t *testing.T) {
+	l := newLab(t)
+	agent := l.startLedgerPod("charge", "19469")
+	c := l.charged("echo", echoLoop)
+	for end := time.Now().Add(time.Minute); c.isRestored(50 * time.Millisecond); time.Sleep(20 * time.Millisecond) {
+		if time.Now().After(end) {
+			t.Fatalf("the container is not charged: %s", agent.log())
+		}
+	}
+	if err := agent.stop(); err != nil {
+		t.Error(err)
+	}
+	l.wait("the restored container", l.engine, func() bool { return c.isRestored(50 * time.Millisecond) })
 }
 
 // metricsAt returns the metrics of a page by name and labels.

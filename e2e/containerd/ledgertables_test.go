@@ -119,7 +119,7 @@ func newLedgerTables(t *testing.T, file string) *ledgerTables {
 			t.Fatal(err)
 		}
 		t.Cleanup(func() { _ = os.Remove(dir) }) // after the end of containerd
-		b.write2(filepath.Join(dir, "cgroup.procs"), strconv.Itoa(b.engine.Process.Pid))
+		b.writeFile(filepath.Join(dir, "cgroup.procs"), strconv.Itoa(b.engine.Process.Pid))
 	}
 	b.pin(b.engine.Process.Pid, b.cpu)
 	b.pin(b.plugin.Process.Pid, 0)
@@ -129,8 +129,8 @@ func newLedgerTables(t *testing.T, file string) *ledgerTables {
 	return b
 }
 
-// write2 writes a kernel file.
-func (b *ledgerTables) write2(file, value string) {
+// writeFile writes a kernel file.
+func (b *ledgerTables) writeFile(file, value string) {
 	b.Helper()
 	if err := os.WriteFile(file, []byte(value), 0o644); err != nil {
 		b.Fatal(err)
@@ -189,6 +189,7 @@ func (b *ledgerTables) source(c *ledgerCell, script string) *container {
 		annotations["candor.dev/helpers"] = "charge"
 	}
 	p := must[*pod](b.T)(b.newPod(0, 0, annotations))
+	b.writeFile(filepath.Join("/sys/fs/cgroup/cpu", b.parent, "cpu.shares"), "1024") // as the engine's group
 	name := fmt.Sprintf("c%d", podNumber.Load())
 	p.config.LogDirectory = filepath.Join(b.path("logs"), fmt.Sprintf("default_%s_%s", p.name, p.config.Metadata.Uid), name)
 	if err := os.MkdirAll(p.config.LogDirectory, 0o755); err != nil {
@@ -302,8 +303,8 @@ func (b *ledgerTables) sysbenchGroup(quota time.Duration, neighbor *container) (
 	if err != nil {
 		b.Fatal(err)
 	}
-	b.write2(dirs[0]+"/cpu.shares", string(shares))
-	b.write2(dirs[0]+"/cpu.cfs_quota_us", strconv.FormatInt(quota.Microseconds(), 10))
+	b.writeFile(dirs[0]+"/cpu.shares", string(shares))
+	b.writeFile(dirs[0]+"/cpu.cfs_quota_us", strconv.FormatInt(quota.Microseconds(), 10))
 	return dirs
 }
 
