@@ -100,10 +100,10 @@ func (f *ledgerAgentFlags) run(cmd *cobra.Command) error {
 	return nil
 }
 
-// openTree opens the cgroups. Only charging changes them.
+// openTree opens the cgroups. The agent creates no groups of Candor, so it does not need the right to do so.
 func (f *ledgerAgentFlags) openTree() (*cgroup.Tree, error) {
 	options := f.machine.options.Cgroup
-	options.Driver, options.ReadOnly = cgroup.Driver(f.machine.driver.value), !f.charge
+	options.Driver, options.ReadOnly = cgroup.Driver(f.machine.driver.value), true
 	return cgroup.Open(options)
 }
 
@@ -116,7 +116,7 @@ func (f *ledgerAgentFlags) startCharging(ctx context.Context, a *ledgerAgent) (w
 		return nil, badInput("--charge: cannot divide the CPU time of daemons among containers: %v", refusal)
 	}
 	f.machine.options.Log = a.log
-	f.machine.options.Cgroup.Driver = cgroup.Driver(f.machine.driver.value)
+	f.machine.options.Cgroup.Driver, f.machine.options.Cgroup.ReadOnly = cgroup.Driver(f.machine.driver.value), true
 	h, err := host.Open(f.machine.options)
 	if err != nil {
 		return nil, &exitError{exitBadInput, err}

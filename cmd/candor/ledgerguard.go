@@ -75,7 +75,7 @@ func newLedgerGuardCommand() *cobra.Command {
 		if err != nil || os.Getppid() != *pid {
 			agent = host.Process{} // the agent has ended
 		}
-		h, err := machine.open(cmd)
+		h, err := machine.openToLook(cmd) // it creates no groups
 		if err != nil {
 			return err
 		}
