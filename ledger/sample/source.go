@@ -239,7 +239,7 @@ func (s *Source) measure(a *account, book *ledger.Book, c *cycle) error {
 			return err
 		}
 	}
-	if c.isNew { // the API work for the start of a container says nothing about the work for its output
+	if c.isNew { // the samples of the API work for the start of a container do not describe the work for its output
 		a.samples.Rest = ledger.IO{}
 	}
 	return s.charge(a, book, used, c.now)
