@@ -191,6 +191,23 @@ func TestLimitBoundsHelpers(t *testing.T) {
 	})
 }
 
+// TestOtherProcessRaises: without a lease, the quota that another process has raised stays. The group asks for a lease.
+func TestOtherProcessRaises(t *testing.T) {
+	s := State{}
+	s.Quota, s.Period, s.MaxQuota, s.IsCharged = 50*ms, 100*ms, 150*ms, true
+	s.InForce = Limit(120 * ms)
+	var a Action
+	for at := time.Duration(0); at < 2*time.Second; at = a.Wake {
+		s, a = s.Next(Sample{At: at, Used: at / 100, Periods: uint64(at / (100 * ms))})
+		if a.Write || !a.NeedsLease {
+			t.Fatalf("at %v: got %+v, want no write and the need for a lease", at, a)
+		}
+	}
+	if _, a = s.Next(Sample{At: a.Wake, Used: a.Wake / 100, Periods: uint64(a.Wake / (100 * ms)), IsLeased: true}); !a.Write || a.Quota != Limit(50*ms) {
+		t.Errorf("with a lease: got %+v, want the limit", a)
+	}
+}
+
 // TestNothingChangesWithoutLease: without a lease, debt neither changes the quota nor freezes the group.
 func TestNothingChangesWithoutLease(t *testing.T) {
 	s := State{}

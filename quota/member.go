@@ -136,7 +136,8 @@ func (l *Loop) release(m *member) {
 			l.log.Warn("processes not thawed: the next operation thaws them after the lease has ended", "container", m.Name, "error", err)
 		}
 	}
-	if m.state.InForce == 0 || m.state.InForce == m.state.base() {
+	isOther := m.IsCharged && !m.state.hasChanged // another process has changed the quota
+	if m.state.InForce == 0 || m.state.InForce == m.state.base() || isOther {
 		return
 	}
 	quota, err := m.Kernel.Quota()

@@ -77,6 +77,7 @@ type State struct {
 	last              Sample        // last reading
 	step              Sample        // reading at the last decision
 	edgeAt            time.Duration // last reading that found a new period
+	hasChanged        bool          // the last write of the caller differs from base
 	lateWrites        int           // consecutive decisions that postponed a write to the next edge
 	edgelessDecisions int           // consecutive decisions without a known edge in which the group used CPU time
 }
@@ -112,14 +113,15 @@ func (s State) Next(m Sample) (State, Action) {
 	s.updateFrozen(m)
 	a.Frozen = s.Frozen
 	a.NeedsHeadroom = s.raise.NeedsHeadroom(s.Setting.Setting, s.reading(m))
-	a.NeedsLease = a.NeedsHeadroom || s.isPaying()
+	// A container whose quota another process can raise is leased all the time, so that the other process does not raise it.
+	a.NeedsLease = a.NeedsHeadroom || s.isPaying() || s.IsCharged && s.CanRaise()
 	a.Wake = s.wake(m, isKnown)
 	return s, a
 }
 
 // AfterWrite returns the state after the caller has written a quota.
 func (s State) AfterWrite(quota Limit) State {
-	s.InForce, s.lateWrites = quota, 0
+	s.InForce, s.hasChanged, s.lateWrites = quota, quota != s.base(), 0
 	return s
 }
 
@@ -186,6 +188,7 @@ func (s *State) decide(m Sample, isKnown bool) (a Action) {
 	switch {
 	case quota == s.InForce:
 		s.lateWrites = 0
+	case s.IsCharged && !m.IsLeased && !s.hasChanged: // another process has changed the quota
 	case quota > s.InForce && !isKnown && used > 0 && s.edgelessDecisions < s.maxEdgeless():
 	case used > 0 && s.lateWrites < maxLateWrites && s.isLate(m.At, quota, isKnown):
 		s.lateWrites++
@@ -242,7 +245,9 @@ func (s *State) isLate(now time.Duration, quota Limit, isKnown bool) bool {
 }
 
 // isPaying reports whether the group has debt, so that its quota or its freezer deviates from the limit, or will.
-func (s *State) isPaying() bool { return s.isLow || s.InForce < s.base() || s.isFreezing }
+func (s *State) isPaying() bool {
+	return s.isLow || s.hasChanged && s.InForce < s.base() || s.isFreezing
+}
 
 // wake returns the time of the next reading.
 func (s *State) wake(m Sample, isKnown bool) (at time.Duration) {

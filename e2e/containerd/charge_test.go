@@ -26,9 +26,9 @@ func (l *lab) startCharging(port string) *daemon {
 }
 
 // charged starts a container with a limit whose helpers are charged.
-func (l *lab) charged(name, script string) *container {
+func (l *lab) charged(name, script, burst string) *container {
 	l.Helper()
-	p := must[*pod](l.T)(l.newPod(0, 0, map[string]string{"candor.dev/helpers": "charge"}))
+	p := must[*pod](l.T)(l.newPod(0, 0, map[string]string{"candor.dev/helpers": "charge", "candor.dev/burst": burst}))
 	p.config.LogDirectory = filepath.Join(l.path("logs"), fmt.Sprintf("default_%s_%s", p.name, p.config.Metadata.Uid), name)
 	if err := os.MkdirAll(p.config.LogDirectory, 0o755); err != nil {
 		l.Fatal(err)
@@ -93,8 +93,9 @@ const (
 func TestCharge(t *testing.T) {
 	l := newLab(t)
 	agent := l.startCharging("19470")
-	for name, script := range map[string]string{"echo": echoLoop, "yes": yesLoop} {
-		c := l.charged(name, script)
+	for _, c := range []struct{ name, script, burst string }{{"echo", echoLoop, "none"}, {"bursting", echoLoop, "auto"}, {"yes", yesLoop, "none"}} {
+		name := c.name
+		c := l.charged(c.name, c.script, c.burst)
 		metric := fmt.Sprintf(`candor_container_helper_charged{container=%q,namespace="default",pod=%q}`, name, c.pod.name)
 		l.wait("the charge of "+name, agent, func() bool { return metricsAt("http://127.0.0.1:19470/metrics")[metric] == 1 })
 		time.Sleep(3 * time.Second) // the debt from before the charge is paid
@@ -137,7 +138,7 @@ func TestChargeAgentKilled(t *testing.T) {
 	l := newLab(t)
 	for name, script := range map[string]string{"echo": echoLoop, "yes": yesLoop} {
 		agent := l.startCharging("19471")
-		c := l.charged(name, script)
+		c := l.charged(name, script, "none")
 		for range 3 {
 			l.wait("the charge of "+name, agent, func() bool { return !c.isRestored(50 * time.Millisecond) })
 			killed := time.Now()
@@ -164,7 +165,7 @@ func TestChargeLosesNoLine(t *testing.T) {
 	l := newLab(t)
 	agent := l.startCharging("19472")
 	const lines = 600000
-	c := l.charged("count", fmt.Sprintf(`i=0; while [ $i -lt %d ]; do i=$((i+1)); echo $i; done; exec sleep 100000`, lines))
+	c := l.charged("count", fmt.Sprintf(`i=0; while [ $i -lt %d ]; do i=$((i+1)); echo $i; done; exec sleep 100000`, lines), "none")
 	log := filepath.Join(c.config.LogDirectory, "count.log")
 	isWhole := func() bool {
 		text, err := os.ReadFile(log)

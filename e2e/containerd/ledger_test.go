@@ -412,7 +412,7 @@ func TestLedgerInPod(t *testing.T) {
 func TestChargeInPod(t *testing.T) {
 	l := newLab(t)
 	agent := l.startLedgerPod("charge", "19469")
-	c := l.charged("echo", echoLoop)
+	c := l.charged("echo", echoLoop, "none")
 	for end := time.Now().Add(time.Minute); c.isRestored(50 * time.Millisecond); time.Sleep(20 * time.Millisecond) {
 		if time.Now().After(end) {
 			t.Fatalf("the container is not charged: %s", agent.log())
