@@ -124,7 +124,7 @@ var errNotVisible = errors.New("the group of this process is not visible here")
 // start of a container. started is false if a warm-up is running already; then WarmMoves extends that warm-up.
 //
 // Without a warm-up, a move waits for an RCU grace period of 5 to 15 ms. After the grace period, every fork and exit of a process checks
-// for moves, and for about the same time further moves need not wait (cgroup_threadgroup_rwsem in the kernel). The mount option
+// for moves. For another 5 to 15 ms, further moves need not wait (cgroup_threadgroup_rwsem in the kernel). The mount option
 // favordynmods makes all moves fast, but all forks slower. Therefore a warm-up repeatedly moves this process to its present group.
 //
 // The first move of a warm-up has the side effects of any move that waits. Meanwhile the kernel cannot create or remove groups, and

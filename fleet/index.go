@@ -124,8 +124,8 @@ func (f *Fleet) scarcestShare(id NodeID) uint16 {
 	return uint16(lowest >> 10)
 }
 
-// logTime returns the logarithm of a CPU time in quarters of an octave, below 64.
+// logTime returns the logarithm of a CPU time in quarters of an octave, in the range 0 to 63.
 func logTime(milli int32) uint16 { return uint16(max(16, quarterOctaves(int64(milli))) - 16) }
 
-// rootShare returns the square root of a share, below 64. The root distinguishes small shares better.
+// rootShare returns the square root of a share, scaled to the range 0 to 63. The root distinguishes small shares better.
 func rootShare(share int32) uint16 { return uint16(math.Sqrt(float64(share)) / 4.01) }

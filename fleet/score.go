@@ -39,7 +39,8 @@ func (f *Fleet) shareForOrder(id NodeID) uint64 {
 	return f.kinds[f.nodes[id].kind].weigher.share(f.weightedShare(id))
 }
 
-// omittedShareBits is the number of low bits of a share that a score omits. So a bound, which is rounded, often equals the score.
+// omittedShareBits is the number of low bits of a share that a score omits. Scores are coarse, so that the upper bound of a
+// group of nodes, which is rounded, often equals the best score in the group.
 const omittedShareBits = 8
 
 // shareScore returns the score of a node for an order that compares the free share after the placement: the smallest is the best in the

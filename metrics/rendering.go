@@ -47,7 +47,8 @@ type rendering struct {
 	err  error
 }
 
-// render returns a rendering that starts after the call; in a flood, one that started at most a rest earlier.
+// render returns a rendering that starts after the call. In a flood of scrapes, it can return a rendering that started up to
+// maxRest before the call.
 func (r *renderer) render(ctx context.Context) (*rendering, error) {
 	p := r.rendering()
 	select {

@@ -46,7 +46,8 @@ READ    CPUs that the engine uses for readers of the log; the container does not
         cause this work
 METHOD  exact:      the helper serves this container alone
         bpf:        samples of the engine's system calls divide its CPU time
-        registers:  samples of its registers do, less exactly (no CAP_BPF)
+        registers:  as bpf, but with samples of the CPU registers: less exact, used
+                    without CAP_BPF
 
 Without CAP_PERFMON, the CPU time of containerd and dockerd is not divided.
 

@@ -23,8 +23,8 @@ import (
 )
 
 const ledgerAgentLong = `Measure the helpers of container engines and serve the totals as Prometheus metrics
-until SIGTERM. It needs root, or CAP_BPF, CAP_PERFMON and CAP_SYS_PTRACE as user 0, and the
-PID namespace of the host.
+until SIGTERM. It runs as user 0 in the PID namespace of the host, with all capabilities or
+only CAP_BPF, CAP_PERFMON and CAP_SYS_PTRACE.
 
 Without --charge, the agent changes nothing. With --charge, the CPU time of helpers counts
 against the limits of the containers whose accounting has the level charge (annotation

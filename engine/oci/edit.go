@@ -18,8 +18,8 @@ type edit struct {
 	hooks     hooks
 }
 
-// hooks are the calls that the real runtime makes: when the group is made, before anything
-// of the program runs, and when the container is deleted.
+// hooks are the two calls of the real runtime: started, after the creation of the group and
+// before the program runs, and stopped, when the container is deleted.
 type hooks struct{ started, stopped hook }
 
 // A hook is a command that the real runtime calls (runtime-spec, "POSIX-platform Hooks").

@@ -29,8 +29,8 @@ type NodeCPU struct {
 	Status NodeCPUStatus `json:"status,omitzero"`
 }
 
-// NodeUID returns the UID of the Node that owns the NodeCPU, or "" if there is no owner. A present Node with the same name but another UID
-// can be another machine.
+// NodeUID returns the UID of the Node that owns the NodeCPU, or "" if there is no owner. If the Node of this name now has
+// another UID, it can be another machine.
 func (n *NodeCPU) NodeUID() types.UID {
 	for _, owner := range n.OwnerReferences {
 		if owner.Kind == "Node" {
