@@ -9,6 +9,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/candor-project/candor/hybrid"
 )
 
 // chargeArgs returns the arguments of a ledger agent that charges the containers of the lab.
@@ -28,12 +30,18 @@ func (l *lab) startCharging(port string) *daemon {
 // charged starts a container with a limit whose helpers are charged.
 func (l *lab) charged(name, script, burst string) *container {
 	l.Helper()
+	return l.chargedWith(name, script, burst, 500)
+}
+
+// chargedWith starts a container with another limit.
+func (l *lab) chargedWith(name, script, burst string, limit hybrid.Milli) *container {
+	l.Helper()
 	p := must[*pod](l.T)(l.newPod(0, 0, map[string]string{"candor.dev/helpers": "charge", "candor.dev/burst": burst}))
 	p.config.LogDirectory = filepath.Join(l.path("logs"), fmt.Sprintf("default_%s_%s", p.name, p.config.Metadata.Uid), name)
 	if err := os.MkdirAll(p.config.LogDirectory, 0o755); err != nil {
 		l.Fatal(err)
 	}
-	return must[*container](l.T)(p.run(name, 500, 100, false, "sh", "-c", script))
+	return must[*container](l.T)(p.run(name, limit, min(limit, 100), false, "sh", "-c", script))
 }
 
 // ownTime returns the CPU time of the container's cgroup.

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"maps"
 	"math"
 	"net/http"
 	"os"
@@ -450,7 +451,7 @@ func page(url string) string {
 }
 
 // TestLedgerCost measures the CPU use of candor ledger agent beside 50 containers, idle and with 10,000 lines
-// per second; docs/benchmarks/ledger.md has the results:
+// per second; docs/benchmarks/ledger.md has the results. CANDOR_LEDGER_LEVEL=charge charges the containers:
 //
 //	CANDOR_LEDGER_COST=50 go test -run TestLedgerCost -v
 func TestLedgerCost(t *testing.T) {
@@ -458,15 +459,27 @@ func TestLedgerCost(t *testing.T) {
 	if err != nil {
 		t.Skip("CANDOR_LEDGER_COST=CONTAINERS measures the agent on an idle machine")
 	}
-	l := newEngine(t)
-	writers := map[string]string{}
-	for i := range containers {
-		// Each writer writes 20 lines ten times in a second, as soon as it gets a signal.
-		writers[fmt.Sprintf("c%d", i)] = `trap : USR1; sleep 100000 & wait $!; while :; do i=0; while [ $i -lt 20 ]; do echo 01234567890123456789012345678901234567890123456789012345678901234567890123456789; i=$((i+1)); done; usleep 90000; done`
+	// Each writer writes 20 lines ten times in a second, as soon as it gets a signal.
+	const writer = `trap : USR1; sleep 100000 & wait $!; while :; do i=0; while [ $i -lt 20 ]; do echo 01234567890123456789012345678901234567890123456789012345678901234567890123456789; i=$((i+1)); done; usleep 90000; done`
+	var l *lab
+	var agent *daemon
+	var all []*container
+	if os.Getenv("CANDOR_LEDGER_LEVEL") == "charge" {
+		l = newLab(t)
+		agent = l.startCharging("19466")
+		for i := range containers {
+			all = append(all, l.chargedWith(fmt.Sprintf("c%d", i), writer, "none", 30))
+		}
+	} else {
+		l = newEngine(t)
+		writers := map[string]string{}
+		for i := range containers {
+			writers[fmt.Sprintf("c%d", i)] = writer
+		}
+		all = slices.Collect(maps.Values(l.loggers(writers)))
+		agent = l.start(l.candor, "ledger", "agent", "--metrics", "19466")
+		defer agent.kill()
 	}
-	all := l.loggers(writers)
-	agent := l.start(l.candor, "ledger", "agent", "--metrics", "19466")
-	defer agent.kill()
 	measure := func(name string) {
 		time.Sleep(12 * time.Second) // the start of the containers, or of their programs, is over
 		pid, engine := agent.Process.Pid, l.engine.Process.Pid
