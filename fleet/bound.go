@@ -43,7 +43,7 @@ func (f *Fleet) setQuery(r *Request) {
 	f.query.byMaxStrictLimit = f.query.isPlain && f.query.isStrict && r.Class == hybrid.Sensitive && !f.usesPaper()
 }
 
-// sizeForQuery returns the size of the nodes of a row, with the fields that depend on the query.
+// sizeForQuery returns the size that all nodes of a row share (see size). It first updates the fields that depend on the query.
 func (f *Fleet) sizeForQuery(r *row) *size {
 	s := &f.sizes[r.size]
 	if s.queryVersion != f.queryVersion {

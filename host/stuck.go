@@ -201,9 +201,9 @@ func (op *operation) resizeAround(name string, limit, guarantee hybrid.Milli) er
 	})
 }
 
-// trialNode returns a node with all sensitive containers except the named container. For that container the node holds
-// base, a grant of its exclusive CPUs, unless the limit of base is 0. Placeholders occupy the shared CPUs among the
-// CPUs to avoid. The real node checks the needs of the flexible containers.
+// trialNode returns a node with all sensitive containers except the named container. In its place the node holds base, a
+// grant with only the exclusive CPUs of that container, or nothing if the limit of base is 0. Placeholders occupy those
+// CPUs of op.avoid that are shared, so that no plan uses them. The real node checks the needs of the flexible containers.
 func (op *operation) trialNode(without string, base hybrid.Grant) (*hybrid.Node, error) {
 	options := op.basis.options
 	options.MinShared = 0

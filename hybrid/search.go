@@ -292,8 +292,8 @@ func (s *search) canHelp(it *item, from, to *cpuLoad) bool {
 	if to.sharers == 1 {
 		gain -= to.used()
 	}
-	// If CPUs are lent to flexible containers, a move may help by making a CPU less necessary to lend, even if sensitive
-	// containers share more time.
+	// If CPUs are lent to flexible containers, a move can help even if sensitive containers then share more time, because
+	// fewer CPUs may have to be lent.
 	return gain > 0 || s.start > s.tally.multiUsed
 }
 

@@ -87,7 +87,7 @@ func (m *Metrics) Histogram(finest time.Duration, from UsageSource, log *slog.Lo
 		}, labels),
 		throttled: prometheus.NewHistogramVec(prometheus.HistogramOpts{
 			Name: "candor_container_throttled_cpu_cores", Buckets: throttledBuckets,
-			Help: "Time windows by the number of throttled CPUs of a running container; only with --record-histogram.",
+			Help: "Number of time windows, in buckets by the number of the container's CPUs that were throttled; only with --record-histogram.",
 		}, labels),
 		late:       counter("candor_late_windows_total", "Windows that ended too late for a histogram."),
 		unrecorded: gauge("candor_windows_containers_left_out", fmt.Sprintf("Running containers beyond the first %d, which have no histograms.", maxHistograms)),

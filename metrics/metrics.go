@@ -71,7 +71,7 @@ func New(version string) *Metrics {
 		reports:   counter("candor_reports_total", "Reports of the node that the API server accepted."),
 		unreported: counters("candor_report_failures_total", "Failed reports of the node.",
 			reportFailures),
-		lastReport: gauge("candor_last_report_timestamp_seconds", "Unix time at which the API server last had the current report; 0: never, or without --publish."),
+		lastReport: gauge("candor_last_report_timestamp_seconds", "Unix time at which the plugin last knew that the API server has the current report; 0: never, or without --publish."),
 	}
 	for _, phase := range phases {
 		m.took.WithLabelValues(phase)

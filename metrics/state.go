@@ -45,7 +45,7 @@ var (
 	degraded      = desc("candor_container_setting_degraded", "1 for each setting of a container that the kernel refuses; the container keeps the previous value.", "namespace", "pod", "container", "class", "setting")
 	limit         = containerDesc("candor_container_limit_cpu_cores", "Limit of a running container; missing without a limit.")
 	visibleCPUs   = containerDesc("candor_container_cpus", "CPUs that a running container may use.")
-	mismatch      = containerDesc("candor_container_view_mismatch", "1 if a running sensitive container sees other CPUs than its limit needs; missing if a lease or too many mounts hide the view.")
+	mismatch      = containerDesc("candor_container_view_mismatch", "1 if a running sensitive container sees other CPUs than its limit needs; missing if Candor cannot read the view, because a process has a file lease on it or the container has too many mounts.")
 	used          = containerDesc("candor_container_cpu_seconds_total", "CPU time that a running container has used.")
 	periods       = containerDesc("candor_container_cfs_periods_total", "Periods in which a running container had a quota and work.")
 	throttled     = containerDesc("candor_container_cfs_throttled_periods_total", "Periods in which a running container's quota ran out.")

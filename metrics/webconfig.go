@@ -85,8 +85,8 @@ func parseWebConfig(file string) (*web.Config, error) {
 	return c, nil
 }
 
-// setTLS sets the TLS configuration. The server demands client certificates of the pages, not in the handshake: the
-// kubelet, which has none, checks the health on the same port.
+// setTLS sets the TLS configuration. The server checks client certificates for each page, not in the handshake,
+// because the kubelet, which has none, checks the health on the same port.
 func (c *WebConfig) setTLS(from *web.TLSConfig) (err error) {
 	if !from.IsEnabled() {
 		if from.ClientAllowedSans != nil || from.CipherSuites != nil || from.CurvePreferences != nil {

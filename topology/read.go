@@ -31,8 +31,8 @@ func ReadHost() (*Machine, error) { return Read(os.DirFS("/")) }
 // Read omits NUMA nodes without online CPUs.
 //
 // Read returns an error if files contradict each other, such as a CPU in two nodes, or two CPUs that report
-// different CPUs for their core. It also returns an error if a file is malformed or longer than a kernel's file, or
-// if a set cannot contain an online CPU. The error names the file.
+// different CPUs for their core. It also returns an error if a file is malformed or longer than the kernel
+// writes it, or if the number of an online CPU is too large for a cpuset.Set. The error names the file.
 func Read(fsys fs.FS) (*Machine, error) {
 	for range attempts {
 		m, steady, err := readOnce(fsys)

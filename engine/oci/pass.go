@@ -49,8 +49,8 @@ func callUpdate(ctx context.Context, real string, args []string, input *os.File)
 	return call(ctx, real, args, input)
 }
 
-// thaw lets a container go on that the real runtime has left frozen: with systemd on cgroup v1 runc stops a
-// container while it writes its settings, and cannot start it again when it is killed.
+// thaw thaws a container that the real runtime has left frozen. With systemd on cgroup v1, runc freezes a container
+// while runc writes the settings. If runc is killed meanwhile, the container stays frozen.
 func thaw(h *host.Host, g *host.Grant) error {
 	frozen, err := h.Frozen(g)
 	if err != nil || !frozen {

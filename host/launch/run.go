@@ -154,8 +154,8 @@ func untilInterrupt(signals <-chan os.Signal, do func(context.Context) error) (i
 	}
 }
 
-// release releases a program's CPUs. Earlier signals were meant for the program and are dropped. A signal that arrives
-// now leaves the release to the next operation if another operation holds the lock. If the program has not started,
+// release releases a program's CPUs. Earlier signals were meant for the program and are dropped. If a
+// signal arrives while release waits for the lock, release gives up, and the next operation releases the CPUs. If the program has not started,
 // release also restores the cgroups above.
 func release(h *host.Host, signals <-chan os.Signal, name string, p Program, started bool) {
 	for len(signals) > 0 {
