@@ -33,6 +33,7 @@ var unrestricted = map[string]string{
 	"movable":   "changes sensitive containers only: sensitiveOnlyIn restricts it",
 	"on-resize": "signals a process of the container itself",
 	"env":       "changes the environment of the container itself",
+	"helpers":   "a higher level restricts the container itself; no container can choose a lower level than its node",
 }
 
 // TestRestrictions: each setting is either restricted by a value of the chart or harmless for other

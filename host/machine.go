@@ -21,6 +21,7 @@ import (
 	"github.com/candor-project/candor/internal/fileio"
 	"github.com/candor-project/candor/internal/kernelfs"
 	"github.com/candor-project/candor/internal/procfs"
+	"github.com/candor-project/candor/spec"
 	"github.com/candor-project/candor/topology"
 )
 
@@ -193,6 +194,7 @@ type NodeOptions struct {
 	// ImageSettings are further settings that an image can choose, such as burst. Settings that take nothing from
 	// other containers need no permission.
 	ImageSettings SettingNames `json:"imageSettings,omitzero"`
+	Helpers       spec.Helpers `json:"helpers,omitzero"` // lowest level of helper accounting of a container
 }
 
 // SettingNames are names of settings, separated by commas. JSON represents them as a list.

@@ -25,6 +25,7 @@ func format(s kube.Settings) string {
 	add("on-resize", s.OnResize != nil, func() any { return *s.OnResize })
 	add("env", s.Env != nil, func() any { return *s.Env })
 	add("preserve", s.Preserve != nil, func() any { return *s.Preserve })
+	add("helpers", s.Helpers != nil, func() any { return *s.Helpers })
 	add("burst", s.Burst != nil, func() any { return *s.Burst })
 	return strings.Join(all, " ")
 }
@@ -41,6 +42,7 @@ var recordedValues = map[string]map[string]string{
 	"on-resize": {"none": "none", "signal:HUP": "signal:HUP", "signal:SIGUSR1": "signal:SIGUSR1", "signal:usr2": "signal:usr2"},
 	"env":       {"true": "true", "false": "false"},
 	"preserve":  {"true": "true", "false": "false"},
+	"helpers":   {"show": "show", "place": "place", "charge": "charge"},
 	"burst":     {"none": "none", "kernel": "kernel", "quota": "quota", "auto": "auto", "0s": "none", "20ms": "20ms", "1500us": "1.5ms"},
 }
 

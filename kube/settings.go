@@ -23,6 +23,7 @@ type Settings struct {
 	Env      *bool // set environment variables with the CPU count
 	Preserve *bool
 	Burst    *spec.Burst
+	Helpers  *spec.Helpers
 }
 
 // setters maps the name of a setting to the function that parses its value.
@@ -36,6 +37,7 @@ var setters = map[string]func(s *Settings, value string) error{
 	"preserve":  func(s *Settings, v string) error { return setBool(&s.Preserve, v) },
 	"on-resize": setOnResize,
 	"burst":     func(s *Settings, v string) error { return setText(&s.Burst, v) },
+	"helpers":   func(s *Settings, v string) error { return setText(&s.Helpers, v) },
 	"env":       func(s *Settings, v string) error { return setBool(&s.Env, v) },
 }
 
@@ -72,6 +74,7 @@ func (s Settings) Over(below Settings) Settings {
 		Env:      either(s.Env, below.Env),
 		Preserve: either(s.Preserve, below.Preserve),
 		Burst:    either(s.Burst, below.Burst),
+		Helpers:  either(s.Helpers, below.Helpers),
 	}
 }
 

@@ -1,5 +1,5 @@
 // Package spec defines the settings of a container besides its CPUs: the CFS period, the burst, the view (the sources in which
-// the program finds its CPU count), and the notification of the program after a resize. Flags, annotations, images and the state
+// the program finds its CPU count), the notification of the program after a resize, and the helper accounting. Flags, annotations, images and the state
 // file have the same settings. Packages kube and host share them through this package, so that neither imports the other.
 package spec
 
@@ -42,8 +42,9 @@ type Spec struct {
 	Burst    Burst
 	Mems     bool // memory nodes follow the CPUs
 	View     View
-	OnResize string // "none", "signal:HUP" or "exec:COMMAND"
-	Command  string // display name: of the program, without arguments (state.ProgramName), or of a pod's container
+	OnResize string  // "none", "signal:HUP" or "exec:COMMAND"
+	Helpers  Helpers `json:",omitzero"`
+	Command  string  // display name: of the program, without arguments (state.ProgramName), or of a pod's container
 }
 
 // Check returns an error for a setting that the kernel or Candor does not accept. The error has the accepted values.
@@ -57,6 +58,8 @@ func (s *Spec) Check() error {
 	if s.View != ViewFull && s.View != ViewAffinity {
 		return fmt.Errorf("view %.40q: must be full or affinity", string(s.View))
 	}
-	_, _, err := ParseOnResize(s.OnResize)
-	return err
+	if _, _, err := ParseOnResize(s.OnResize); err != nil {
+		return err
+	}
+	return s.Helpers.Check()
 }

@@ -165,7 +165,9 @@ type inspection struct {
 	Shown     cpuset.Set          `json:"shown"`           // CPUs in the files of its view
 	LimitedBy []cpumap.GroupLimit `json:"limitedBy"`       // quotas of groups above its own
 	Strangers []cpumap.ForeignUse `json:"strangers,omitzero"`
-	Helpers   *helperRows         `json:"helpers,omitempty"` // absent if the container has no engine, or helpers were not measured
+	// HelperLevel is the level of helper accounting: the container's or the machine's, the higher of both.
+	HelperLevel spec.Helpers `json:"helperLevel"`
+	Helpers     *helperRows  `json:"helpers,omitempty"` // absent if the container has no engine, or helpers were not measured
 }
 
 type groupRow struct {
@@ -182,7 +184,7 @@ type groupRow struct {
 }
 
 func newInspection(g *host.Grant, look *host.ContainerState, now time.Duration) *inspection {
-	report := &inspection{grantRow: newGrantRow(g, look, now), Shown: look.Shown, LimitedBy: []cpumap.GroupLimit{}}
+	report := &inspection{grantRow: newGrantRow(g, look, now), Shown: look.Shown, LimitedBy: []cpumap.GroupLimit{}, HelperLevel: g.Helpers}
 	if look.Exists {
 		report.Group = &groupRow{
 			CPUs: look.Settings.CPUs, Mems: look.Settings.Mems,
@@ -229,6 +231,7 @@ func writeInspection(w io.Writer, r *inspection) error {
 	row("view", "%s; files show: %s", r.View, noneIfEmpty(r.Shown))
 	row("on resize", "%s", errorText(r.OnResize))
 	row("burst", "%s", r.Burst)
+	row("helpers", "level %s", r.HelperLevel)
 	writeStrangers(row, r.Strangers)
 	r.Helpers.write(row)
 	return t.Flush()

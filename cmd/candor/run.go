@@ -109,6 +109,7 @@ func addRunFlags(cmd *cobra.Command) *runFlags {
 	wordFlag(cmd, f.view, f.view.of, "view", "", "affinity, or full: also /proc and /sys files (default: full if sensitive)")
 	f.BoolVar(&f.env, "env", false, "also set GOMAXPROCS, OMP_NUM_THREADS and similar variables")
 	f.StringVar(&a.OnResize, "on-resize", "none", "notification of a resize: signal:HUP, exec:COMMAND or none")
+	wordFlag(cmd, &a.Helpers, spec.HelpersWords, "helpers", "", "accounting of helper processes (docs/ledger.md)")
 	return f
 }
 

@@ -215,7 +215,7 @@ func TestRequestOf(t *testing.T) {
 		{`{"linux":{"resources":{"cpu":{"cpus":"0-1"}}}}`, hybrid.Sensitive, "-"},
 		{`{"annotations":{"candor.dev/preserve":"true"}}`, hybrid.Sensitive, "-"},
 		{`{"annotations":{"candor.dev/class":"sensitive"}}`, hybrid.Flexible, "needs a limit"},
-		{`{"annotations":{"candor.dev/klass":"sensitive"}}`, hybrid.Flexible, `annotation candor.dev/klass: unknown setting "klass": must be one of burst, class, env, movable`},
+		{`{"annotations":{"candor.dev/klass":"sensitive"}}`, hybrid.Flexible, `annotation candor.dev/klass: unknown setting "klass": must be one of burst, class, env, helpers, movable`},
 		{`{"process":{"env":["CANDOR_ENV=yes"]}}`, hybrid.Flexible, `environment CANDOR_ENV: "yes": must be true or false`},
 		{`{"process":{"env":["CANDOR_ON_RESIZE=exec:id"]}}`, hybrid.Flexible, "environment CANDOR_ON_RESIZE: "},
 		{`{"linux":{"resources":{"cpu":{"mems":"0"}}}}`, hybrid.Flexible, "memory nodes without CPUs"},

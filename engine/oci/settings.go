@@ -113,6 +113,7 @@ func (w *settings) allocation(name string, c *config, byName hybrid.Class) (host
 	a.Immovable = !spec.ValueOr(w.Movable, true)
 	a.OnResize = spec.ValueOr(w.OnResize, "none")
 	a.View = spec.ValueOr(w.View, spec.DefaultView(a.Class))
+	a.Helpers = spec.ValueOr(w.Helpers, spec.ShowHelpers)
 	if len(c.args) > 0 {
 		a.Command = state.ProgramName(c.args[0])
 	}

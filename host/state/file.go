@@ -89,6 +89,7 @@ type fileRequest struct {
 	View      spec.View             `json:"view"`
 	OnResize  string                `json:"onResize"`
 	Command   string                `json:"command"`
+	Helpers   spec.Helpers          `json:"helpers,omitzero"`
 }
 
 // decodeState decodes a state file. It refuses unknown fields, trailing data, and values that Candor never writes.
@@ -153,7 +154,7 @@ func newFileRequest(g *Grant) fileRequest {
 	return fileRequest{
 		g.Class, g.Policy, g.Limit, g.Guarantee, g.Topology, g.Immovable,
 		g.Period.Microseconds(), g.Burst.Time.Microseconds(), g.Burst.By, g.Mems, g.View, g.OnResize,
-		storedCommand(g.Command, g.Engine),
+		storedCommand(g.Command, g.Engine), g.Helpers,
 	}
 }
 
@@ -239,6 +240,7 @@ func (f *fileRequest) apply(name string, g *Grant) error {
 		Mems:     f.Mems,
 		View:     f.View,
 		OnResize: f.OnResize,
+		Helpers:  f.Helpers,
 		Command:  storedCommand(f.Command, g.Engine),
 	}
 	if g.Limit < 0 || g.Limit > hybrid.MaxLimit {

@@ -37,6 +37,7 @@ func drawGrant(t *rapid.T, name string) Grant {
 			Burst:    drawBurst(t),
 			Mems:     rapid.Bool().Draw(t, "mems"),
 			View:     rapid.SampledFrom([]spec.View{spec.ViewFull, spec.ViewAffinity}).Draw(t, "view"),
+			Helpers:  rapid.SampledFrom([]spec.Helpers{spec.ShowHelpers, spec.PlaceHelpers, spec.ChargeHelpers}).Draw(t, "helpers"),
 			OnResize: rapid.SampledFrom([]string{"none", "signal:HUP", "exec:echo \"<&>\""}).Draw(t, "on-resize"),
 			Command:  ProgramName(strings.ToValidUTF8(rapid.String().Draw(t, "command"), "�")), // JSON is text
 		},
@@ -193,6 +194,8 @@ func FuzzDecodeState(f *testing.F) {
 	f.Add([]byte(goodState))
 	f.Add([]byte(`{"version":1,"boot":"","grants":[]}`))
 	f.Add([]byte(`{"version":3}`))
+	f.Add([]byte(strings.Replace(goodState, `"onResize":`, `"helpers":"charge","onResize":`, 1)))
+	f.Add([]byte(strings.Replace(goodState, `"onResize":`, `"helpers":"hide","onResize":`, 1)))
 	f.Fuzz(func(t *testing.T, data []byte) {
 		s, err := decodeState(data)
 		if err != nil {
