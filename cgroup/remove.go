@@ -45,6 +45,9 @@ func (g *Group) remove() error {
 			return err
 		}
 	}
+	if err := g.returnHelpers(); err != nil {
+		return err
+	}
 	wait := newWait(g.tree.remainingTime(removeTimeout))
 	for _, dir := range g.dirs() {
 		for {
