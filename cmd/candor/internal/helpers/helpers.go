@@ -171,6 +171,24 @@ func (f *Figures) Charged(id string) (cpus float64, known bool) {
 	return cpus, true
 }
 
+// PlacedUse returns the CPU use of the helpers that are placed in the cgroup of a container, given all helpers and the uses of the
+// container. The CPU time of its cgroup includes the time of these helpers. A placed helper serves one container, so its
+// method is exact.
+func PlacedUse(all []sample.Helper, id, cgroup string, uses []Use) (cpus float64) {
+	i := slices.IndexFunc(all, func(h sample.Helper) bool {
+		return h.Container == id && strings.HasPrefix(h.Cgroup, cgroup+"/")
+	})
+	if i < 0 {
+		return 0
+	}
+	for _, u := range uses {
+		if u.Kind == all[i].Kind && u.Method == ledger.Exact {
+			cpus += u.CPUs
+		}
+	}
+	return cpus
+}
+
 // Measure returns the uses during a time; nil for users other than root. The error is that of ctx.
 func Measure(ctx context.Context, during time.Duration) (*Figures, error) {
 	m := Open()
