@@ -79,15 +79,9 @@ func TestPodmanPlacedHelper(t *testing.T) {
 		seconds := time.Since(at).Seconds()
 		return (p.usage(id) - before).Seconds() / seconds, (helperTime(t, conmon) - own).Seconds() / seconds
 	}
-	if both, helper := use(10 * time.Second); both < 0.45 || both > 0.55 || helper < 0.2 {
-		t.Errorf("container and conmon use %.3f CPUs, want 0.5; conmon uses %.3f, want most of it", both, helper)
-	} else {
-		t.Logf("container and conmon %.3f CPUs, conmon %.3f", both, helper)
-	}
+	p.reaches(0.5, func() (both, helper float64) { return use(10 * time.Second) })
 	p.ok("resize", id[:12], "--cpu", "0.2")
-	if both, _ := use(3 * time.Second); both < 0.15 || both > 0.25 {
-		t.Errorf("after the resize both use %.3f CPUs, want 0.2", both)
-	}
+	p.reaches(0.2, func() (both, helper float64) { return use(5 * time.Second) })
 	r := p.ps()[id[:12]]
 	if len(r.PIDs) != 1 || r.PIDs[0] == conmon || r.State != "running" {
 		t.Errorf("%+v, conmon %d", r, conmon)
@@ -100,6 +94,23 @@ func TestPodmanPlacedHelper(t *testing.T) {
 	p.does("rm", "-f", "-t=0", id)
 	p.empty()
 	p.noGroups(id)
+}
+
+// reaches fails the test unless a container and its conmon use the limit within 10 %, conmon most of it. On a busy machine they can use
+// less, so a measurement below the limit is repeated.
+func (p *podman) reaches(limit float64, use func() (both, helper float64)) {
+	p.Helper()
+	for range 3 {
+		both, helper := use()
+		p.Logf("limit %.1f: container and conmon use %.3f CPUs, conmon %.3f", limit, both, helper)
+		if both > 1.1*limit || helper < both/2 {
+			p.Fatalf("container and conmon use %.3f CPUs, want %.1f; conmon uses %.3f, want most of it", both, limit, helper)
+		}
+		if both > 0.9*limit {
+			return
+		}
+	}
+	p.Errorf("container and conmon do not reach the limit of %.1f CPUs", limit)
 }
 
 // usage returns the CPU time of the container's cgroup.
