@@ -119,6 +119,11 @@ func (g *Group) returnHelpers() error {
 	return nil
 }
 
+// HasHelpers reports whether the group has a nested group for helpers.
+func (g *Group) HasHelpers() bool {
+	return g.err == nil && slices.ContainsFunc(g.helperDirs(), func(dir string) bool { ok, err := isGroup(dir); return ok && err == nil })
+}
+
 // returnProcesses moves the processes of a folder in a hierarchy of cpu or cpuacct to the group that they have in the cpuset hierarchy, or
 // to the root if the folder's hierarchy lacks this group.
 func (t *Tree) returnProcesses(dir string) error {

@@ -113,6 +113,30 @@ func (p *podman) reaches(limit float64, use func() (both, helper float64)) {
 	p.Errorf("container and conmon do not reach the limit of %.1f CPUs", limit)
 }
 
+// TestPodmanPlacedHelperWholeLimit: a container with a whole exclusive CPU has no quota, but with a placed conmon it has one, also after the
+// state was lost.
+func TestPodmanPlacedHelperWholeLimit(t *testing.T) {
+	p := newPodman(t)
+	p.need(2)
+	for level, want := range map[string]int64{"show": 0, "place": 100_000} {
+		id := p.does(boxOf("-d", "--cpus=1", "--annotation", "candor.dev/helpers="+level, "box", "sleep", "9999")...)
+		for _, lost := range []bool{false, true} {
+			if lost {
+				if err := os.Remove(filepath.Join(p.state, "state.json")); err != nil {
+					t.Fatal(err)
+				}
+				p.nudge()
+			}
+			if r := p.inspect(id[:12]); r.Group.QuotaUs != want || r.Exclusive.Count() != 1 {
+				t.Errorf("%s, state lost %t: quota %d, want %d: %+v", level, lost, r.Group.QuotaUs, want, r)
+			}
+		}
+		p.does("rm", "-f", "-t=0", id)
+		p.empty()
+		p.noGroups(id)
+	}
+}
+
 // usage returns the CPU time of the container's cgroup.
 func (p *podman) usage(id string) time.Duration {
 	p.Helper()

@@ -1,6 +1,7 @@
 package oci
 
 import (
+	"context"
 	"fmt"
 	"os"
 
@@ -12,7 +13,7 @@ import (
 // placeHelper places the helper that serves only this container, such as conmon, in the container's cgroup, before the
 // program starts. The helper runs until the real runtime deletes the container. A container without such a helper, as under
 // Docker, needs nothing.
-func (c *Call) placeHelper(h *host.Host, g *host.Grant) error {
+func (c *Call) placeHelper(ctx context.Context, h *host.Host, g *host.Grant) error {
 	if g.Helpers < spec.PlaceHelpers {
 		return nil
 	}
@@ -23,7 +24,7 @@ func (c *Call) placeHelper(h *host.Host, g *host.Grant) error {
 	if g.Engine != (host.Engine{}) {
 		return fmt.Errorf("%s: cannot place %s: the container has a chosen parent cgroup; set a quota on the parent, or use no --cgroup-parent", g.ID, helper)
 	}
-	if err := h.PlaceHelper(g.ID, helper.PID); err != nil {
+	if err := h.PlaceHelper(ctx, g.ID, helper.PID); err != nil {
 		return fmt.Errorf("%s: cannot place %s: %w", g.ID, helper, err)
 	}
 	return nil

@@ -112,7 +112,7 @@ func (w *Wrapper) place(c *Call, real string, cfg *config, a request) (code int,
 		c.warn(errline.Join(own.remove(), h.ReleaseOwn(ctx, a.ID, true)))
 		return code, err
 	}
-	c.warn(c.placeHelper(h, g))
+	c.warn(c.placeHelper(ctx, h, g))
 	return 0, nil
 }
 

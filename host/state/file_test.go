@@ -31,7 +31,7 @@ func drawGrant(t *rapid.T, name string) Grant {
 		State:   rapid.SampledFrom([]Phase{Pending, Running, Held}).Draw(t, "state"),
 		Creator: process("creator"), Main: process("main"),
 		Since: milliseconds("since"), Deadline: milliseconds("deadline"),
-		Loan: Loan{process("borrower"), milliseconds("loan")},
+		Loan: Loan{process("borrower"), milliseconds("loan")}, HasHelper: rapid.Bool().Draw(t, "has helper"),
 		Spec: spec.Spec{
 			Period:   time.Duration(rapid.Int64Range(1000, 1000000).Draw(t, "period")) * time.Microsecond,
 			Burst:    drawBurst(t),
