@@ -14,8 +14,13 @@ import (
 // startPlaced starts a container with half a CPU, whose conmon is placed in its cgroup. It returns the container's ID and conmon.
 func (p *podman) startPlaced(program ...string) (id string, conmon int) {
 	p.Helper()
+	memory, err := os.MkdirTemp("/dev/shm", "candor-podman-") // conmon waits for a disk at each rotation of the log
+	if err != nil {
+		p.Skip(err)
+	}
+	p.Cleanup(func() { os.RemoveAll(memory) })
 	args := append([]string{"-d", "--annotation", "candor.dev/helpers=place", "--annotation", "candor.dev/class=flexible",
-		"--log-driver=k8s-file", "--log-opt=max-size=1mb", "box"}, program...)
+		"--log-driver=k8s-file", "--log-opt=max-size=1mb", "--log-opt=path=" + memory + "/log", "box"}, program...)
 	id = p.does(boxOf(args...)...)
 	conmon, err := strconv.Atoi(p.does("inspect", "-f", "{{.State.ConmonPid}}", id))
 	if err != nil {
