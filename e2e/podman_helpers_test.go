@@ -22,7 +22,7 @@ func (p *podman) startPlaced(program ...string) (id string, conmon int) {
 	args := append([]string{"-d", "--annotation", "candor.dev/helpers=place", "--annotation", "candor.dev/class=flexible",
 		"--log-driver=k8s-file", "--log-opt=max-size=1mb", "--log-opt=path=" + memory + "/log", "box"}, program...)
 	id = p.does(boxOf(args...)...)
-	conmon, err := strconv.Atoi(p.does("inspect", "-f", "{{.State.ConmonPid}}", id))
+	conmon, err = strconv.Atoi(p.does("inspect", "-f", "{{.State.ConmonPid}}", id))
 	if err != nil {
 		p.Fatal(err)
 	}
