@@ -83,8 +83,9 @@ func (g *Group) Contains(pid int) (bool, error) {
 // that is in the group in several hierarchies is visited several times. groups bounds the number of groups per hierarchy.
 func (g *Group) eachProcess(groups int, visit func(pid int) (more bool)) error {
 	missing, tooMany := 0, error(nil)
+	helpers := g.helperDirs()
 	for _, h := range g.tree.all {
-		w := processWalk{groups: groups, visit: visit}
+		w := processWalk{groups: groups, visit: visit, skip: helpers}
 		err := w.walk(g.dir(h))
 		switch {
 		case isGone(err):
@@ -107,7 +108,8 @@ func (g *Group) eachProcess(groups int, visit func(pid int) (more bool)) error {
 type processWalk struct {
 	groups int // number of groups that the walk may still visit
 	visit  func(pid int) (more bool)
-	isDone bool // visit returned false
+	skip   []string // folders that the walk omits
+	isDone bool     // visit returned false
 }
 
 // walk visits the processes of the group in dir and of its nested groups. The group must exist; nested groups can be removed meanwhile.
@@ -128,6 +130,9 @@ func (w *processWalk) walk(dir string) error {
 		return err
 	}
 	for _, child := range nested {
+		if slices.Contains(w.skip, child) {
+			continue
+		}
 		err := w.walk(child)
 		if err != nil && !isGone(err) && !isTooDeep(err) || w.isDone {
 			return err
@@ -186,8 +191,9 @@ func (g *Group) Populated() (bool, error) {
 
 func (g *Group) isPopulated() (bool, error) {
 	missing := 0
+	helpers := g.helperDirs()
 	for _, h := range g.tree.all {
-		ok, err := h.isPopulated(g.dir(h))
+		ok, err := h.isPopulated(g.dir(h), helpers)
 		if isGone(err) {
 			if missing++; missing == len(g.tree.all) {
 				return false, err
@@ -201,9 +207,10 @@ func (g *Group) isPopulated() (bool, error) {
 	return false, nil
 }
 
-func (h *hierarchy) isPopulated(dir string) (bool, error) {
+// isPopulated reports whether a group has a process. On v1 it omits the folders skip.
+func (h *hierarchy) isPopulated(dir string, skip []string) (bool, error) {
 	if !h.v2 {
-		w := processWalk{groups: math.MaxInt, visit: func(int) (more bool) { return false }}
+		w := processWalk{groups: math.MaxInt, visit: func(int) (more bool) { return false }, skip: skip}
 		err := w.walk(dir)
 		return w.isDone, err
 	}

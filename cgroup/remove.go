@@ -45,6 +45,9 @@ func (g *Group) remove() error {
 			return err
 		}
 	}
+	if err := g.returnHelpers(); err != nil {
+		return err
+	}
 	wait := newWait(g.tree.remainingTime(removeTimeout))
 	for _, dir := range g.dirs() {
 		for {
@@ -61,7 +64,19 @@ func (g *Group) remove() error {
 			}
 		}
 	}
+	g.removeForeignDirs(wait.deadline)
 	return nil
+}
+
+// removeForeignDirs removes the folders that a container runtime created for the group in other hierarchies, such as memory. The runtime
+// does not remove them if its engine lost the container, for example because conmon was killed. A folder that is in use remains.
+func (g *Group) removeForeignDirs(until time.Time) {
+	if g.path != "" || g.tree.driver == Systemd {
+		return
+	}
+	for _, h := range g.tree.foreignHierarchies {
+		_ = removeTree(g.dir(h), until)
+	}
 }
 
 // removeTree removes the group in dir after its nested groups. The error is an errno. EBUSY can also mean that removeTree could not remove

@@ -190,7 +190,7 @@ func (t *Tree) stopSlice() error {
 	if err != nil {
 		return err
 	}
-	if ok, err := h.isPopulated(h.parent); err != nil && !isGone(err) {
+	if ok, err := h.isPopulated(h.parent, nil); err != nil && !isGone(err) {
 		return err
 	} else if ok || len(names) > 0 {
 		return fmt.Errorf("cannot remove %s: %w", h.parent, ErrBusy)

@@ -32,8 +32,8 @@ var unrestricted = map[string]string{
 	"policy":    "changes sensitive containers only: sensitiveOnlyIn restricts it",
 	"movable":   "changes sensitive containers only: sensitiveOnlyIn restricts it",
 	"on-resize": "signals a process of the container itself",
-	"helpers":   "lowers the quota of the container itself",
 	"env":       "changes the environment of the container itself",
+	"helpers":   "a higher level restricts the container itself; no container can choose a lower level than its node",
 }
 
 // TestRestrictions: each setting is either restricted by a value of the chart or harmless for other

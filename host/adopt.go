@@ -219,6 +219,7 @@ func (op *operation) otherCPUs(name string) (others cpuset.Set) {
 func (op *operation) adoptedGrant(name string, current cgroup.Settings, others cpuset.Set) Grant {
 	g := Grant{State: Running, Since: state.SinceBoot()}
 	g.ID = name
+	g.HasHelper = op.tree.Group(name).HasHelpers()
 	known := op.store.LoadRequest(&g)
 	if known { // an earlier version may have stored arguments
 		if err := op.store.SaveHidingCommand(&g); err != nil {

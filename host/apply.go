@@ -69,7 +69,7 @@ func (h *Host) settings(g *Grant) cgroup.Settings {
 }
 
 // quotaOf returns the CPU time per period of a grant; 0: no quota.
-func quotaOf(g *Grant) time.Duration { return g.Quota.Quota(g.Period) }
+func quotaOf(g *Grant) time.Duration { return g.QuotaTime() }
 
 // currentTargets returns the present settings of the cgroups, for undo. Cgroups that the operation has not read are
 // left out, because it does not write them either.

@@ -78,12 +78,7 @@ func (h *Host) Allocate(ctx context.Context, a Allocation) (*Grant, error) {
 	if err != nil {
 		return nil, err
 	}
-	options, err := h.NodeOptions()
-	if err != nil {
-		return nil, err
-	}
 	g := &Grant{Spec: a.Spec, State: Pending, Creator: creator, Since: state.SinceBoot()}
-	g.Helpers = max(a.Helpers, options.Helpers)
 	g.Request = a.Request
 	if a.Deadline > 0 {
 		g.Deadline = g.Since + a.Deadline

@@ -60,6 +60,7 @@ func (op *operation) placeWithin(g, held *Grant) error {
 		return err
 	}
 	g.Grant, _ = op.node.Grant(g.ID)
+	op.raiseHelpers(g)
 	bounds, err := op.boundsOf(g)
 	if err == nil {
 		err = op.checkGuarantees(g, bounds)

@@ -2,6 +2,7 @@ package host
 
 import (
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -11,6 +12,7 @@ import (
 
 	"github.com/candor-project/candor/cpuset"
 	"github.com/candor-project/candor/hybrid"
+	"github.com/candor-project/candor/spec"
 	"github.com/candor-project/candor/topology"
 )
 
@@ -40,13 +42,13 @@ func TestOptionsRefused(t *testing.T) {
 	at := func(name string) string { return filepath.Join(dir, name) }
 	err := errors.Join(unix.Mkfifo(at("pipe"), 0o644), os.Symlink("loop", at("loop")), os.Mkdir(at("folder"), 0o755),
 		os.WriteFile(at("empty"), nil, 0o644), os.WriteFile(at("typo"), []byte(`{"reservd":"0"}`), 0o644),
-		os.WriteFile(at("value"), []byte(`{"reserved":"x"}`), 0o644), os.WriteFile(at("huge"), make([]byte, 1<<17), 0o644))
+		os.WriteFile(at("value"), []byte(`{"reserved":"x"}`), 0o644), os.WriteFile(at("level"), []byte(`{"helpers":"hide"}`), 0o644), os.WriteFile(at("huge"), make([]byte, 1<<17), 0o644))
 	if err != nil {
 		t.Fatal(err)
 	}
 	for name, want := range map[string]string{
 		"pipe": "not a plain file", "loop": "too many levels of symbolic links", "folder": "not a plain file",
-		"empty": "empty", "typo": "unknown field", "value": `CPU list "x"`, "huge": "more than 65536 bytes",
+		"empty": "empty", "typo": "unknown field", "value": `CPU list "x"`, "level": `helpers "hide": must be one of show, place, charge`, "huge": "more than 65536 bytes",
 	} {
 		_, err := LoadOptions(at(name))
 		if !errors.Is(err, ErrBadOptions) {
@@ -124,6 +126,46 @@ func TestOptionsOfAMachine(t *testing.T) {
 		_, err := o.node(machine, cpuset.MustParse("1-3"))
 		if c.want == "" && err != nil || c.want != "" && (err == nil || !strings.Contains(err.Error(), c.want)) {
 			t.Errorf("%+v: %v, want %q", o, err, c.want)
+		}
+	}
+}
+
+// A container has the higher of its own level of helper accounting and the machine's, also after a recovery of the state.
+func TestHelpersOfAMachine(t *testing.T) {
+	l := newLab(t)
+	e := newEngine(l)
+	for i, c := range []struct{ own, machine, want spec.Helpers }{
+		{spec.HelpersShow, spec.HelpersShow, spec.HelpersShow},
+		{spec.HelpersShow, spec.HelpersPlace, spec.HelpersPlace},
+		{spec.HelpersCharge, spec.HelpersPlace, spec.HelpersCharge},
+	} {
+		if err := l.SetOptions(NodeOptions{Helpers: c.machine}); err != nil {
+			t.Fatal(err)
+		}
+		a := e.ask(flexible("log", "0"), fmt.Sprint("log", i))
+		a.Helpers = c.own
+		g, err := l.Admit(ctx, a, 0)
+		if err != nil || g.Helpers != c.want {
+			t.Fatalf("%+v: %v, %v", c, g, err)
+		}
+		if err := l.SetOptions(NodeOptions{}); err != nil {
+			t.Fatal(err)
+		}
+		stop := e.run(fmt.Sprint("log", i), settingsOf(g))
+		if err := os.Remove(l.store.File()); err != nil {
+			t.Fatal(err)
+		}
+		l.nudge()
+		s, err := l.Snapshot()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if g, err := s.Grant("log"); err != nil || g.Helpers != c.want {
+			t.Errorf("%+v: after a recovery: %+v, %v", c, g, err)
+		}
+		stop()
+		if err := l.EndSandbox(ctx, a.Engine.Pod, a.Engine.Sandbox); err != nil {
+			t.Fatal(err)
 		}
 	}
 }

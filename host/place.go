@@ -82,6 +82,10 @@ func (op *operation) restoreRetained(retained *Grant) error {
 	return op.node.Commit(plan)
 }
 
+// raiseHelpers raises a container's level of helper accounting to the machine's level, if that is higher. A later change
+// of the machine's level applies to new containers.
+func (op *operation) raiseHelpers(g *Grant) { g.Helpers = max(g.Helpers, op.basis.options.Helpers) }
+
 // planBeside plans a request on a copy of the node with the retained places taken, as far as they still fit. It
 // discards a plan that moves other containers.
 func (op *operation) planBeside(retained []hybrid.Grant, r hybrid.Request) (hybrid.Grant, bool) {

@@ -75,6 +75,7 @@ func (h *Host) ownGroups() (map[string]*group, error) {
 func (op *operation) planRunning(a *Allocation) error {
 	g := &Grant{Spec: a.Spec, Engine: a.Engine, State: Running, Since: state.SinceBoot()}
 	g.Request = a.Request
+	op.raiseHelpers(g)
 	err := op.place(g, nil)
 	if errors.As(err, new(*hybrid.Refusal)) {
 		op.log.Warn("would refuse", "container", a.Engine.Name, "reason", err)

@@ -134,6 +134,7 @@ func (op *operation) matchRunning(a *Allocation) (stray []*Grant, err error) {
 	}
 	g := &Grant{Spec: a.Spec, Engine: a.Engine, State: Running, Since: state.SinceBoot()}
 	g.Request = a.Request
+	op.raiseHelpers(g)
 	if err := op.store.SaveRequest(g); err != nil {
 		return nil, err
 	}

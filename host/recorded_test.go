@@ -69,7 +69,7 @@ func TestRecordedOptions(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if o.Reserved.String() != "0-1" || o.MinShared != 500 || o.Algorithm != hybrid.Paper || !o.UseIsolated || !slices.Equal(o.ImageSettings.Names(), []string{"burst", "movable"}) {
+	if o.Reserved.String() != "0-1" || o.MinShared != 500 || o.Algorithm != hybrid.Paper || !o.UseIsolated || !slices.Equal(o.ImageSettings.Names(), []string{"burst", "movable"}) || o.Helpers != spec.HelpersCharge {
 		t.Errorf("loaded %+v", o)
 	}
 	file := filepath.Join(t.TempDir(), "host.json")

@@ -5,6 +5,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/candor-project/candor/spec"
 )
 
 // Domain is the domain of all annotation names.
@@ -94,7 +96,21 @@ func (a *Annotations) For(container string) Settings {
 }
 
 // Resolve merges the settings of a container from all sources. In order of precedence, the sources are the annotations for the container,
-// the annotations for the whole pod, the namespace's settings and the node's defaults.
+// the annotations for the whole pod, the namespace's settings and the node's defaults. The level of helper accounting is the highest of
+// the annotations, the namespace and the node: a pod can choose a higher level than its node, never a lower level.
 func Resolve(a Annotations, container string, namespace, node Settings) Settings {
-	return a.For(container).Over(namespace).Over(node)
+	own := a.For(container)
+	s := own.Over(namespace).Over(node)
+	s.Helpers = highest(own.Helpers, namespace.Helpers, node.Helpers)
+	return s
+}
+
+// highest returns the highest of the levels that are not nil, or nil if all are nil.
+func highest(levels ...*spec.Helpers) (most *spec.Helpers) {
+	for _, level := range levels {
+		if level != nil && (most == nil || *level > *most) {
+			most = level
+		}
+	}
+	return most
 }

@@ -52,6 +52,7 @@ func TestInvalidAnnotations(t *testing.T) {
 		{"candor.dev/period", "1500500ns", "whole microseconds"},
 		{"candor.dev/burst", "much", `burst "much": must be none, kernel, quota, auto, or 0s to the quota`},
 		{"candor.dev/burst", "-1ms", "must be none, kernel, quota, auto"},
+		{"candor.dev/helpers", "Charge", `annotation candor.dev/helpers: helpers "Charge": must be show, place or charge`},
 		{"candor.dev/movable", "yes", `"yes": must be true or false`},
 		{"candor.dev/env", "1", `"1": must be true or false`},
 		{"candor.dev/preserve", "TRUE", "must be true or false"},
@@ -111,6 +112,33 @@ func TestResolveOrder(t *testing.T) {
 	}
 	if got := Resolve(Annotations{}, "web", Settings{}, Settings{}); got != (Settings{}) {
 		t.Errorf("without settings: got %+v, want no setting", got)
+	}
+}
+
+// TestResolveHelpers: the annotation of a container precedes the pod's annotation, and no annotation lowers the level of the namespace
+// or the node.
+func TestResolveHelpers(t *testing.T) {
+	set := func(v string) (s Settings) {
+		if v == "" {
+			return s
+		}
+		if err := s.Set("helpers", v); err != nil {
+			t.Fatal(err)
+		}
+		return s
+	}
+	for _, c := range []struct{ container, pod, namespace, node, want string }{
+		{"show", "charge", "", "", "show"},
+		{"", "charge", "", "show", "charge"},
+		{"show", "", "place", "", "place"},
+		{"show", "place", "", "charge", "charge"},
+		{"", "show", "charge", "place", "charge"},
+		{"", "", "place", "show", "place"},
+	} {
+		a := Annotations{Pod: set(c.pod), Containers: map[string]Settings{"web": set(c.container)}}
+		if got := Resolve(a, "web", set(c.namespace), set(c.node)).Helpers; got == nil || got.String() != c.want {
+			t.Errorf("%+v: got %v", c, got)
+		}
 	}
 }
 

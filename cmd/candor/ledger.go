@@ -254,7 +254,7 @@ func newLedgerReport(before, after *ledgerReading) *ledgerReport {
 		row := ledgerRow{Name: c.Name, ID: id, Runtime: c.Runtime, Limit: c.Limit, Uses: uses}
 		row.Charged, _ = figures.Charged(id)
 		if was, known := before.used[c.Group]; known {
-			row.Own = max((after.used[c.Group]-was).Seconds(), 0) / r.During
+			row.Own = max((after.used[c.Group]-was).Seconds()/r.During-helpers.PlacedUse(after.helpers.Helpers, id, c.Group, uses), 0)
 		}
 		r.Containers = append(r.Containers, row)
 	}

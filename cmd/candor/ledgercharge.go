@@ -76,7 +76,7 @@ func (c *charger) charges(g *host.Grant) (charged, credited time.Duration) {
 		c.last = c.meter.Read()
 	}
 	if id, ok := engineID(g); ok {
-		charged = c.sinceBaseline(id)
+		charged = c.sinceBaseline(id, g.HasHelper)
 	}
 	if r := c.reported[g.ID]; r != nil {
 		charged += r.time
@@ -85,8 +85,8 @@ func (c *charger) charges(g *host.Grant) (charged, credited time.Duration) {
 }
 
 // sinceBaseline returns the helper CPU time of a container since the charger first saw its helpers.
-func (c *charger) sinceBaseline(id string) time.Duration {
-	charged, isKnown := c.last.Charged(id)
+func (c *charger) sinceBaseline(id string, isPlaced bool) time.Duration {
+	charged, isKnown := c.last.Charged(id, isPlaced)
 	if !isKnown {
 		delete(c.baselines, id) // its helpers have ended; new helpers count from 0
 		return 0
@@ -141,7 +141,7 @@ func (c *charger) prune() {
 		present[s.Grants[i].ID] = true
 	}
 	maps.DeleteFunc(c.reported, func(id string, _ *reported) bool { return !present[id] })
-	maps.DeleteFunc(c.baselines, func(id string, _ time.Duration) bool { _, isKnown := c.last.Charged(id); return !isKnown })
+	maps.DeleteFunc(c.baselines, func(id string, _ time.Duration) bool { _, isKnown := c.last.Charged(id, false); return !isKnown })
 	maps.DeleteFunc(c.accounts, func(id string, _ metrics.ChargedAccount) bool { return !present[id] })
 }
 

@@ -74,8 +74,8 @@ func allocation(c *Config, p *Pod, ctr *Container) (a host.Allocation, why strin
 	a.Mems = a.Topology == hybrid.SingleNUMA && a.Class == hybrid.Sensitive && a.Policy == hybrid.Strict
 	a.Period = spec.ValueOr(s.Period, time.Duration(cmp.Or(ctr.Period, bandwidth.DefaultPeriod.Microseconds()))*time.Microsecond)
 	a.OnResize = spec.ValueOr(s.OnResize, "none")
-	a.Helpers = spec.ValueOr(s.Helpers, spec.HelpersShow)
 	a.View = spec.ValueOr(s.View, spec.DefaultView(a.Class))
+	a.Helpers = spec.ValueOr(s.Helpers, spec.HelpersShow)
 	a.Limit, a.Guarantee = amounts(a.Class, &ctr.CPU)
 	if a.Limit != 0 { // without a limit there is no quota for a burst
 		a.Burst = spec.ValueOr(s.Burst, spec.Burst{})

@@ -91,7 +91,7 @@ func setCPU(cpu object, g *host.Grant, mems string, update bool) {
 
 // quotaOf is a grant's CPU time per period in microseconds; 0: no quota.
 func quotaOf(g *host.Grant) int64 {
-	return g.Quota.Quota(g.Period).Microseconds()
+	return g.QuotaTime().Microseconds()
 }
 
 // sharesOf returns the weight of a grant on the scale of OCI and cgroup v1: 1024 for a CPU. The runtime rounds it in its own

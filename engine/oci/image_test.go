@@ -19,8 +19,8 @@ var imageSettings = map[string]struct{ may, not []string }{
 	"burst":     {[]string{"none", "0s"}, []string{"1ms", "kernel", "auto"}},
 	"class":     {[]string{"flexible"}, []string{"sensitive"}}, // with the runtime candor-flexible
 	"env":       {[]string{"true", "false"}, nil},
-	"movable":   {[]string{"true"}, []string{"false"}},
 	"helpers":   {[]string{"show", "place", "charge"}, nil},
+	"movable":   {[]string{"true"}, []string{"false"}},
 	"on-resize": {[]string{"none", "signal:HUP"}, nil},
 	"period":    {[]string{"100ms", "10ms"}, []string{"101ms", "1s", "9ms", "1ms"}},
 	"policy":    {[]string{"strict", "best-effort"}, nil},

@@ -50,6 +50,7 @@ func (w *Wrapper) do(c *Call) (code int, err error) {
 		return w.update(c, real)
 	case "delete":
 		c.warn(w.recordUsage(c)) // an override ends in any case
+		c.warn(w.returnHelpers(c))
 		return 0, become(real, c.Args)
 	case "restore":
 		return 0, errors.New("restore: Candor does not support checkpoints; create the container again, or use another runtime")
@@ -103,13 +104,16 @@ func (w *Wrapper) place(c *Call, real string, cfg *config, a request) (code int,
 	ctx := context.Background()
 	c.warnWeight(a.ID, a.weight)
 	own := bundle(h.BundleDir(a.ID))
-	if err := w.grant(ctx, h, a, cfg, own); err != nil {
+	g, err := w.grant(ctx, h, a, cfg, own)
+	if err != nil {
 		return 0, withName(c.Name(), err)
 	}
 	if code, err = own.make(c, real); err != nil || code != 0 {
 		c.warn(errline.Join(own.remove(), h.ReleaseOwn(ctx, a.ID, true)))
+		return code, err
 	}
-	return code, err
+	c.warn(c.placeHelper(ctx, h, g))
+	return 0, nil
 }
 
 // requestOf reads the request of a container. ours is false for a container that Candor leaves alone; then only its CPUs are set.
@@ -146,7 +150,7 @@ type request struct {
 }
 
 // grant allocates the CPUs and writes the edited configuration. On an error nothing has changed.
-func (w *Wrapper) grant(ctx context.Context, h *host.Host, a request, cfg *config, own bundle) error {
+func (w *Wrapper) grant(ctx context.Context, h *host.Host, a request, cfg *config, own bundle) (*host.Grant, error) {
 	e := edit{groupPath: cfg.groupPath, viewDir: h.ViewDir(a.ID), env: a.env, hooks: w.hooks(started, a.ID)}
 	var err error
 	if a.Engine == (host.Engine{}) {
@@ -155,7 +159,7 @@ func (w *Wrapper) grant(ctx context.Context, h *host.Host, a request, cfg *confi
 		e.grant, err = engineGroup(ctx, h, a)
 	}
 	if err != nil {
-		return err
+		return nil, err
 	}
 	e.mems, err = memsOf(h, e.grant)
 	if err == nil {
@@ -167,7 +171,7 @@ func (w *Wrapper) grant(ctx context.Context, h *host.Host, a request, cfg *confi
 	if err != nil {
 		err = errline.Join(err, own.remove(), h.ReleaseOwn(ctx, a.ID, true))
 	}
-	return err
+	return e.grant, err
 }
 
 // ownGroup allocates for a container whose cgroup is below Candor's parent cgroup.

@@ -34,9 +34,11 @@ func TestRecordedSettings(t *testing.T) {
 		{"candor.dev/movable", "CANDOR_MOVABLE", "false", func(r *request) bool { return r.Immovable }},
 		{"candor.dev/movable", "CANDOR_MOVABLE", "true", func(r *request) bool { return !r.Immovable }},
 		{"candor.dev/on-resize", "CANDOR_ON_RESIZE", "signal:HUP", func(r *request) bool { return r.OnResize == "signal:HUP" }},
-		{"candor.dev/helpers", "CANDOR_HELPERS", "charge", func(r *request) bool { return r.Helpers == spec.HelpersCharge }},
 		{"candor.dev/env", "CANDOR_ENV", "true", func(r *request) bool { return r.env }},
 		{"candor.dev/preserve", "CANDOR_PRESERVE", "true", func(r *request) bool { return r.ID == "" }}, // Candor does not manage the container
+		{"candor.dev/helpers", "CANDOR_HELPERS", "show", func(r *request) bool { return r.Helpers == spec.HelpersShow }},
+		{"candor.dev/helpers", "CANDOR_HELPERS", "place", func(r *request) bool { return r.Helpers == spec.HelpersPlace }},
+		{"candor.dev/helpers", "CANDOR_HELPERS", "charge", func(r *request) bool { return r.Helpers == spec.HelpersCharge }},
 		{"candor.dev/burst", "CANDOR_BURST", "20ms", func(r *request) bool { return r.Burst == spec.Burst{Time: 20 * time.Millisecond} }},
 		{"candor.dev/burst", "CANDOR_BURST", "kernel", func(r *request) bool { return r.Burst == spec.Burst{By: spec.BurstKernel} }},
 		{"candor.dev/burst", "CANDOR_BURST", "auto", func(r *request) bool { return r.Burst == spec.Burst{By: spec.BurstKernel} }},

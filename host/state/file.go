@@ -66,6 +66,7 @@ type fileGrant struct {
 	TopologyMet bool           `json:"wishKept"`
 	Engine      *fileEngine    `json:"engine,omitempty"`
 	Lease       *fileLease     `json:"loan,omitempty"`
+	HasHelper   bool           `json:"hasHelper,omitempty"`
 }
 
 type fileFraction struct {
@@ -142,7 +143,7 @@ func newFileGrant(g *Grant) fileGrant {
 		Since: g.Since.Milliseconds(), Deadline: g.Deadline.Milliseconds(),
 		Request: newFileRequest(g),
 		CPUs:    g.CPUs, Exclusive: g.Exclusive, Quota: g.Quota, Weight: g.Weight, TopologyMet: g.TopologyMet,
-		Engine: newFileEngine(g.Engine), Lease: newFileLease(g.Lease),
+		Engine: newFileEngine(g.Engine), Lease: newFileLease(g.Lease), HasHelper: g.HasHelper,
 	}
 	for _, part := range g.Fractions {
 		f.Fractions = append(f.Fractions, fileFraction(part))
@@ -199,7 +200,7 @@ func (f *fileGrant) grant() (Grant, error) {
 		return Grant{}, fmt.Errorf("since %d ms, deadline %d ms: must be a time since boot", f.Since, f.Deadline)
 	}
 	g := Grant{
-		State: f.State, Creator: f.Creator, Main: f.Main,
+		State: f.State, Creator: f.Creator, Main: f.Main, HasHelper: f.HasHelper,
 		Since: time.Duration(f.Since) * time.Millisecond, Deadline: time.Duration(f.Deadline) * time.Millisecond,
 	}
 	var err error

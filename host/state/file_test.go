@@ -31,7 +31,8 @@ func drawGrant(t *rapid.T, name string) Grant {
 		State:   rapid.SampledFrom([]Phase{Pending, Running, Held}).Draw(t, "state"),
 		Creator: process("creator"), Main: process("main"),
 		Since: milliseconds("since"), Deadline: milliseconds("deadline"),
-		Lease: Lease{process("lessee"), milliseconds("lease"), time.Millisecond, time.Duration(rapid.Int64Range(1000, 1<<40).Draw(t, "most")) * time.Microsecond, rapid.Bool().Draw(t, "frozen")},
+		Lease:     Lease{process("lessee"), milliseconds("lease"), time.Millisecond, time.Duration(rapid.Int64Range(1000, 1<<40).Draw(t, "most")) * time.Microsecond, rapid.Bool().Draw(t, "frozen")},
+		HasHelper: rapid.Bool().Draw(t, "has helper"),
 		Spec: spec.Spec{
 			Period:   time.Duration(rapid.Int64Range(1000, 1000000).Draw(t, "period")) * time.Microsecond,
 			Burst:    drawBurst(t),
@@ -194,6 +195,8 @@ func FuzzDecodeState(f *testing.F) {
 	f.Add([]byte(goodState))
 	f.Add([]byte(`{"version":1,"boot":"","grants":[]}`))
 	f.Add([]byte(`{"version":3}`))
+	f.Add([]byte(strings.Replace(goodState, `"onResize":`, `"helpers":"charge","onResize":`, 1)))
+	f.Add([]byte(strings.Replace(goodState, `"onResize":`, `"helpers":"hide","onResize":`, 1)))
 	f.Fuzz(func(t *testing.T, data []byte) {
 		s, err := decodeState(data)
 		if err != nil {

@@ -23,6 +23,18 @@ type Grant struct {
 	Since    time.Duration // time since boot of the grant
 	Deadline time.Duration // time since boot at which a pending grant is reaped; 0: never
 	Lease    Lease         // allows a process to change the quota
+
+	// HasHelper reports that a helper is placed in the cgroup. The cpuset of the container does not bound it, so the
+	// cgroup always has a quota then.
+	HasHelper bool
+}
+
+// QuotaTime returns the CPU time per period that the cgroup gets; 0: no quota.
+func (g *Grant) QuotaTime() time.Duration {
+	if g.Quota == 0 && g.HasHelper {
+		return g.Limit.Quota(g.Period)
+	}
+	return g.Quota.Quota(g.Period)
 }
 
 // Phase is the life phase of a grant.

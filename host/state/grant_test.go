@@ -11,6 +11,7 @@ import (
 
 	"github.com/candor-project/candor/cpuset"
 	"github.com/candor-project/candor/hybrid"
+	"github.com/candor-project/candor/spec"
 )
 
 // Equal reports true exactly for grants with the same text in the file.
@@ -56,6 +57,8 @@ func otherGrants(g reflect.Value) (others []Grant) {
 			switch n := v.Interface().(type) {
 			case hybrid.Class, hybrid.Policy, hybrid.TopologyPolicy:
 				v.Set(reflect.ValueOf(1 - min(v.Convert(reflect.TypeFor[int]()).Int(), 1)).Convert(v.Type()))
+			case spec.Helpers:
+				v.Set(reflect.ValueOf((n + 1) % (spec.HelpersCharge + 1)))
 			case time.Duration:
 				v.SetInt(int64(n + time.Millisecond))
 			case uint64:

@@ -95,7 +95,7 @@ func (s *Saved) line(i int) string {
 func (g *Grant) Equal(h *Grant) bool {
 	return SameGrant(&g.Grant, &h.Grant) && g.Immovable == h.Immovable &&
 		g.Spec == h.Spec && g.Engine == h.Engine &&
-		g.State == h.State && g.Creator == h.Creator && g.Main == h.Main && g.Since == h.Since && g.Deadline == h.Deadline && g.Lease == h.Lease
+		g.State == h.State && g.Creator == h.Creator && g.Main == h.Main && g.Since == h.Since && g.Deadline == h.Deadline && g.Lease == h.Lease && g.HasHelper == h.HasHelper
 }
 
 // SameGrant reports whether a node gives the same to two grants. It ignores lost CPUs and Immovable.

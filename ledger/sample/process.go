@@ -76,6 +76,40 @@ func helperOf(here *nodeproc.Viewpoint, pid int) *Helper {
 	return nil
 }
 
+// DedicatedHelper returns the helper that serves only this container, given the parent process of its OCI runtime: the parent
+// itself (conmon), or a child of the parent (the binary logger of a shim). It returns nil if there is no such helper. A shim
+// is no dedicated helper, because it also starts the container's processes.
+func DedicatedHelper(parent int, container string) *Helper {
+	here := nodeproc.Own("/proc")
+	dir := procDir(parent)
+	_, at, ok := here.Locate(dir)
+	if !ok || at.Container != "" {
+		return nil
+	}
+	if h := helperOf(&here, parent); h != nil && h.Kind == ledger.Log && h.Container == container {
+		return h
+	}
+	if program, err := nodeproc.Program(dir); err != nil || !strings.HasPrefix(program, shimPrefix) {
+		return nil
+	}
+	pids, err := processIDs()
+	if err != nil {
+		return nil
+	}
+	for _, pid := range pids {
+		if stat, err := procfs.ReadStat(pid); err != nil || stat.Parent != parent {
+			continue
+		}
+		if _, at, ok := here.Locate(procDir(pid)); !ok || at.Container != "" {
+			continue
+		}
+		if h := loggerOf(pid, at.Cgroup); h != nil && h.Container == container {
+			return h
+		}
+	}
+	return nil
+}
+
 func (h *Helper) ifValid() *Helper {
 	if !isContainerID(h.Container) {
 		return nil

@@ -48,11 +48,13 @@ func (m *Meter) Close() {
 func (m *Meter) SetScanInterval(d time.Duration) { m.source.ScanInterval = d }
 
 // Charged returns the CPU time of the helpers that a container causes, since the measurement started. The container is named
-// as for Figures.Find. known is false if the container has no helpers.
-func (r *Reading) Charged(id string) (sum time.Duration, known bool) {
+// as for Figures.Find. known is false if the container has no helpers. The CPU time of a placed helper, which is in the
+// container's cgroup, is left out if isPlaced is true.
+func (r *Reading) Charged(id string, isPlaced bool) (sum time.Duration, known bool) {
 	whole := find(r.Totals, id)
 	for _, t := range r.Totals[whole] {
-		if t.Kind.IsCharged() {
+		isInGroup := isPlaced && t.Kind == ledger.Log && t.Method == ledger.Exact
+		if t.Kind.IsCharged() && !isInGroup {
 			sum += t.Time
 		}
 	}
@@ -189,6 +191,24 @@ func (f *Figures) Charged(id string) (cpus float64, known bool) {
 		}
 	}
 	return cpus, true
+}
+
+// PlacedUse returns the CPU use of the helpers that are placed in the cgroup of a container, given all helpers and the uses of the
+// container. The CPU time of its cgroup includes the time of these helpers. A placed helper serves one container, so its
+// method is exact.
+func PlacedUse(all []sample.Helper, id, cgroup string, uses []Use) (cpus float64) {
+	i := slices.IndexFunc(all, func(h sample.Helper) bool {
+		return h.Container == id && strings.HasPrefix(h.Cgroup, cgroup+"/")
+	})
+	if i < 0 {
+		return 0
+	}
+	for _, u := range uses {
+		if u.Kind == all[i].Kind && u.Method == ledger.Exact {
+			cpus += u.CPUs
+		}
+	}
+	return cpus
 }
 
 // Measure returns the uses during a time; nil for users other than root. The error is that of ctx.

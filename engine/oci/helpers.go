@@ -1,0 +1,45 @@
+package oci
+
+import (
+	"context"
+	"fmt"
+	"os"
+
+	"github.com/candor-project/candor/host"
+	"github.com/candor-project/candor/ledger/sample"
+	"github.com/candor-project/candor/spec"
+)
+
+// placeHelper places the helper that serves only this container, such as conmon, in the container's cgroup, before the
+// program starts. The helper runs until the real runtime deletes the container. A container without such a helper, as under
+// Docker, needs nothing.
+func (c *Call) placeHelper(ctx context.Context, h *host.Host, g *host.Grant) error {
+	if g.Helpers < spec.HelpersPlace {
+		return nil
+	}
+	helper := sample.DedicatedHelper(os.Getppid(), c.ID)
+	if helper == nil {
+		return nil
+	}
+	if g.Engine != (host.Engine{}) {
+		return fmt.Errorf("%s: cannot place %s: the container has a chosen parent cgroup; set a quota on the parent, or use no --cgroup-parent", g.ID, helper)
+	}
+	if err := h.PlaceHelper(ctx, g.ID, helper.PID); err != nil {
+		return fmt.Errorf("%s: cannot place %s: %w", g.ID, helper, err)
+	}
+	return nil
+}
+
+// returnHelpers moves the container's helpers out of its cgroup, so that the real runtime can remove the cgroup. This process
+// can be among them: conmon starts the command that deletes the container.
+func (w *Wrapper) returnHelpers(c *Call) error {
+	if c.checkID() != nil {
+		return nil // the real runtime refuses the command
+	}
+	h, err := w.open(c)
+	if err != nil {
+		return err
+	}
+	defer h.Close()
+	return h.ReturnHelpers(c.Name())
+}
