@@ -28,6 +28,7 @@ type ledgerAgentFlags struct {
 	address   string
 	webConfig string
 	interval  time.Duration
+	softirq   *bool
 	options   cgroup.Options
 }
 
@@ -44,6 +45,7 @@ func newLedgerAgentCommand() *cobra.Command {
 	flags.StringVar(&f.address, "metrics", "9465", "address of the metrics server: a port on the loopback, or IP:PORT")
 	flags.StringVar(&f.webConfig, "metrics-web-config", "", "file with TLS and passwords of the metrics server")
 	flags.DurationVar(&f.interval, "interval", time.Second, "time between two measurements, 100ms to 1m")
+	f.softirq = softirqFlag(cmd)
 	driver := addGroupFlags(cmd, &f.options)
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		f.options.Driver = cgroup.Driver(driver.value)
@@ -76,6 +78,11 @@ func (f *ledgerAgentFlags) run(cmd *cobra.Command) error {
 	defer tree.Close()
 	a := &ledgerAgent{meter: helpers.Open(), tree: tree, log: slog.New(slog.NewTextHandler(cmd.ErrOrStderr(), nil))}
 	defer a.meter.Close()
+	if *f.softirq {
+		if err := addPackets(a.meter, tree); err != nil {
+			return err
+		}
+	}
 	a.next()
 	ctx, stop := signal.NotifyContext(cmd.Context(), syscall.SIGTERM, syscall.SIGINT)
 	defer stop()
@@ -195,7 +202,8 @@ func (a *ledgerAgent) next() {
 	}
 	last := &metrics.HelperReading{Unattributed: r.Unattributed, Dropped: r.Dropped}
 	for id, totals := range r.Totals {
-		last.Containers = append(last.Containers, metrics.HelperTotals{Name: a.names.name(id), Totals: totals})
+		last.Containers = append(last.Containers, metrics.HelperTotals{
+			Name: a.names.name(id), Totals: totals, Credited: r.Credits[id], HasRX: r.Credits != nil})
 	}
 	a.mutex.Lock()
 	defer a.mutex.Unlock()
