@@ -19,7 +19,8 @@ type bpfTracer struct {
 	links   []link.Link
 }
 
-// newTracer loads and attaches the programs. budget is the number of packets per second from which a CPU's softirqs are sampled.
+// newTracer loads and attaches the programs. budget is the number of packets and softirqs
+// per second from which the softirqs of a CPU are sampled.
 func newTracer(isUnified bool, budget uint64) (tracer, error) {
 	_ = rlimit.RemoveMemlock() // before Linux 5.11, maps count as locked memory; if the limit is too low, the load fails
 	t := &bpfTracer{}
@@ -39,7 +40,7 @@ func (t *bpfTracer) load(isUnified bool, budget uint64) error {
 	if isUnified {
 		unified = 1
 	}
-	err = errors.Join(spec.Variables[softirqVarUnified].Set(unified), spec.Variables[softirqVarPacketBudget].Set(budget))
+	err = errors.Join(spec.Variables[softirqVarUnified].Set(unified), spec.Variables[softirqVarEventBudget].Set(budget))
 	if err == nil {
 		err = spec.LoadAndAssign(&t.objects, nil)
 	}

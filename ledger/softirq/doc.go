@@ -23,7 +23,7 @@
 // A task that sends a packet often runs the softirq of its receiver itself, inside of the system call. It causes this work, so the
 // ledger leaves the time with it. A task counts as a sender if it is in a system call on a socket.
 //
-// If a CPU receives more than 100,000 packets per second, a random sample of its softirqs is measured, and each stands for
-// several. The package needs root, or CAP_BPF and CAP_PERFMON, and Linux 5.15 or newer with BTF. The packets of threaded NAPI are
+// If a CPU has more than 100,000 packets and softirqs per second, a random sample of its softirqs is measured, and each stands
+// for several. The package needs root, or CAP_BPF and CAP_PERFMON, and Linux 5.15 or newer with BTF. The packets of threaded NAPI are
 // not measured.
 package softirq

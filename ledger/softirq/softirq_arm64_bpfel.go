@@ -37,13 +37,13 @@ type softirqCpu struct {
 //
 // Used for safe lookups in a Collection or CollectionSpec.
 const (
-	softirqMapAccounts     = "accounts"
-	softirqMapCpus         = "cpus"
-	softirqProgEnter       = "enter"
-	softirqProgLeave       = "leave"
-	softirqProgReceive     = "receive"
-	softirqVarPacketBudget = "packet_budget"
-	softirqVarUnified      = "unified"
+	softirqMapAccounts    = "accounts"
+	softirqMapCpus        = "cpus"
+	softirqProgEnter      = "enter"
+	softirqProgLeave      = "leave"
+	softirqProgReceive    = "receive"
+	softirqVarEventBudget = "event_budget"
+	softirqVarUnified     = "unified"
 )
 
 // loadSoftirq returns the embedded CollectionSpec for softirq.
@@ -105,8 +105,8 @@ type softirqMapSpecs struct {
 //
 // It can be passed ebpf.CollectionSpec.Assign.
 type softirqVariableSpecs struct {
-	PacketBudget *ebpf.VariableSpec `ebpf:"packet_budget"`
-	Unified      *ebpf.VariableSpec `ebpf:"unified"`
+	EventBudget *ebpf.VariableSpec `ebpf:"event_budget"`
+	Unified     *ebpf.VariableSpec `ebpf:"unified"`
 }
 
 // softirqObjects contains all objects after they have been loaded into the kernel.
@@ -144,8 +144,8 @@ func (m *softirqMaps) Close() error {
 //
 // It can be passed to loadSoftirqObjects or ebpf.CollectionSpec.LoadAndAssign.
 type softirqVariables struct {
-	PacketBudget *ebpf.Variable `ebpf:"packet_budget"`
-	Unified      *ebpf.Variable `ebpf:"unified"`
+	EventBudget *ebpf.Variable `ebpf:"event_budget"`
+	Unified     *ebpf.Variable `ebpf:"unified"`
 }
 
 // softirqPrograms contains all programs after they have been loaded into the kernel.

@@ -12,8 +12,8 @@ import (
 // Daemon is the name of the time without an owner in the book.
 const Daemon = "softirq"
 
-// PacketBudget is the number of packets per second from which the softirqs of a CPU are sampled.
-const PacketBudget = 100_000
+// EventBudget is the number of packets and softirqs per second from which the softirqs of a CPU are sampled.
+const EventBudget = 100_000
 
 // A Container is a container with the identities that the kernel uses for it.
 type Container struct {
@@ -31,7 +31,7 @@ type Options struct {
 	// Find lists the running containers, a nested container before the container around it. A read calls it for an unknown namespace or cgroup, and every 10 seconds.
 	Find func() ([]Container, error)
 
-	budget uint64 // 0: PacketBudget
+	budget uint64 // 0: EventBudget
 }
 
 // A tracer measures the softirqs of this machine.
@@ -72,7 +72,7 @@ var _ ledger.Source = (*Source)(nil)
 // Open starts the measurement. The error names the missing right, or the missing feature of the kernel.
 func Open(o Options) (*Source, error) {
 	if o.budget == 0 {
-		o.budget = PacketBudget
+		o.budget = EventBudget
 	}
 	t, err := newTracer(o.IsUnified, o.budget)
 	if err != nil {

@@ -75,7 +75,7 @@ enum {
 
 // Set by the loader.
 volatile const __u8 unified = 0;             // the cpu controller is in the hierarchy of cgroup v2
-volatile const __u64 packet_budget = 100000; // packets per second of a CPU from which softirqs are sampled
+volatile const __u64 event_budget = 100000; // packets and softirqs per second of a CPU from which softirqs are sampled
 
 struct account {
 	__u64 payer;  // ID of the cgroup; 0: the idle task
@@ -88,7 +88,7 @@ struct cpu {
 	__u32 owner;       // 0: no packet yet
 	__u32 weight;      // softirqs for which a sampled softirq stands
 	__u64 window;      // start of the window
-	__u64 in_window;   // packets in the window
+	__u64 in_window;   // packets and softirqs in the window
 	__u64 packets;     // all packets in softirqs
 	__u64 unowned;     // nanoseconds of softirqs without a packet
 	__u64 overflow;    // nanoseconds without room in the map
@@ -184,13 +184,13 @@ static __always_inline void book(struct cpu *cpu, __u64 now)
 	}
 }
 
-// choose_weight sets the weight by the packets of the last window.
-static __always_inline void choose_weight(struct cpu *cpu)
+// choose_weight sets the weight by the packets and softirqs of the last window.
+static __always_inline void choose_weight(struct cpu *cpu, __u64 now)
 {
-	__u64 now = bpf_ktime_get_coarse_ns(), elapsed = now - cpu->window;
-	if (elapsed < WINDOW)
+	__u64 elapsed = now - cpu->window;
+	if (cpu->weight && elapsed < WINDOW)
 		return;
-	__u64 per_window = packet_budget * elapsed / 1000000000;
+	__u64 per_window = event_budget * elapsed / 1000000000;
 	__u64 weight = 1 + cpu->in_window / (per_window ? per_window : 1);
 	cpu->weight = weight < MAX_WEIGHT ? weight : MAX_WEIGHT;
 	cpu->window = now;
@@ -205,15 +205,15 @@ int BPF_PROG(enter, unsigned int vector)
 	struct cpu *cpu = this_cpu();
 	if (!cpu)
 		return 0;
+	__u64 now = bpf_ktime_get_ns();
 	cpu->mark = 0;
-	choose_weight(cpu);
+	cpu->in_window++;
+	choose_weight(cpu, now);
 	if (cpu->weight > 1 && bpf_get_prandom_u32() % cpu->weight)
 		return 0;
-	if (!cpu->weight)
-		cpu->weight = 1;
 	cpu->softirqs++;
 	cpu->owner = 0;
-	cpu->mark = bpf_ktime_get_ns();
+	cpu->mark = now;
 	return 0;
 }
 

@@ -1,0 +1,374 @@
+package softirq
+
+import (
+	"bufio"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"strconv"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/candor-project/candor/cgroup"
+	"github.com/candor-project/candor/ledger"
+)
+
+// The test binary is also the program of the containers: with SOFTIRQ_TEST it computes, sends or receives until it is killed.
+func init() {
+	words := strings.Fields(os.Getenv("SOFTIRQ_TEST"))
+	if len(words) == 0 {
+		return
+	}
+	runtime.LockOSThread()
+	var cpus unix.CPUSet
+	cpu, _ := strconv.Atoi(words[1])
+	cpus.Set(cpu)
+	err := unix.SchedSetaffinity(0, &cpus)
+	if err == nil {
+		err = map[string]func(string) error{"compute": compute, "send": send, "receive": receive}[words[0]](words[2])
+	}
+	fmt.Println(err)
+	os.Exit(1)
+}
+
+// compute counts rounds of work in the first 8 bytes of a file.
+func compute(file string) error {
+	f, err := os.OpenFile(file, os.O_RDWR, 0)
+	if err != nil {
+		return err
+	}
+	shared, err := unix.Mmap(int(f.Fd()), 0, 8, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED)
+	if err != nil {
+		return err
+	}
+	fmt.Println("ready")
+	count, x := (*uint64)(unsafe.Pointer(&shared[0])), uint64(1)
+	for {
+		for range 1000 {
+			x = x*6364136223846793005 + 1442695040888963407
+		}
+		atomic.AddUint64(count, 1+x>>63>>1)
+	}
+}
+
+func send(address string) error {
+	c, err := net.Dial("udp", address)
+	if err != nil {
+		return err
+	}
+	fmt.Println("ready")
+	packet := make([]byte, 200)
+	for {
+		for range 50 {
+			_, _ = c.Write(packet) // the receiver may not be ready
+		}
+		time.Sleep(time.Millisecond) // limits the rate, so that the receiver has CPU time too
+	}
+}
+
+func receive(address string) error {
+	at, err := net.ResolveUDPAddr("udp", address)
+	if err != nil {
+		return err
+	}
+	c, err := net.ListenUDP("udp", at)
+	if err != nil {
+		return err
+	}
+	fmt.Println("ready")
+	packet := make([]byte, 2000)
+	for {
+		if _, err := c.Read(packet); err != nil {
+			return err
+		}
+	}
+}
+
+// A packetLab has a sender and a receiver on CPU 0 in network namespaces of their own, and a program that computes on CPU 1. Each is
+// in a cgroup of its own.
+type packetLab struct {
+	*testing.T
+	tree       *cgroup.Tree
+	names      [2]string // network namespaces of the sender and the receiver
+	containers []Container
+	rounds     *uint64 // of the program that computes
+}
+
+const (
+	senderID, receiverID, computerID = "sender", "receiver", "computer"
+	receiverAddress                  = "10.213.77.2:5201"
+)
+
+func newPacketLab(t *testing.T) *packetLab {
+	if os.Geteuid() != 0 || runtime.NumCPU() < 2 {
+		t.Skip("creates network namespaces and cgroups: needs root and 2 CPUs")
+	}
+	if _, err := exec.LookPath("ip"); err != nil {
+		t.Skip("needs the program ip of iproute2")
+	}
+	tree, err := cgroup.Open(cgroup.Options{Parent: fmt.Sprintf("/candor-softirq-%d", os.Getpid()), Driver: cgroup.Cgroupfs})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := tree.Remove(); err != nil {
+			t.Error(err)
+		}
+		tree.Close()
+	})
+	l := &packetLab{T: t, tree: tree}
+	l.connect()
+	file := filepath.Join(t.TempDir(), "rounds")
+	if err := os.WriteFile(file, make([]byte, 8), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	l.start(receiverID, l.names[1], "receive 0 "+receiverAddress)
+	l.start(senderID, l.names[0], "send 0 "+receiverAddress)
+	l.start(computerID, "", "compute 1 "+file)
+	l.rounds = l.share(file)
+	return l
+}
+
+// share maps the counter in a file.
+func (l *packetLab) share(file string) *uint64 {
+	l.Helper()
+	f, err := os.Open(file)
+	if err != nil {
+		l.Fatal(err)
+	}
+	defer f.Close()
+	shared, err := unix.Mmap(int(f.Fd()), 0, 8, unix.PROT_READ, unix.MAP_SHARED)
+	if err != nil {
+		l.Fatal(err)
+	}
+	l.Cleanup(func() { _ = unix.Munmap(shared) })
+	return (*uint64)(unsafe.Pointer(&shared[0]))
+}
+
+func (l *packetLab) ip(args ...string) {
+	l.Helper()
+	if out, err := exec.Command("ip", args...).CombinedOutput(); err != nil {
+		l.Fatalf("ip %v: %v: %s", args, err, out)
+	}
+}
+
+// connect creates the network namespaces and a veth pair between them.
+func (l *packetLab) connect() {
+	l.Helper()
+	for i, name := range []string{"s", "r"} {
+		name = fmt.Sprintf("candor-softirq-%d%s", os.Getpid(), name)
+		l.ip("netns", "add", name)
+		l.Cleanup(func() { l.ip("netns", "del", name) })
+		l.names[i] = name
+	}
+	l.ip("link", "add", "veth0", "netns", l.names[0], "type", "veth", "peer", "name", "veth1", "netns", l.names[1])
+	for i, name := range l.names {
+		device := fmt.Sprintf("veth%d", i)
+		l.ip("-n", name, "addr", "add", fmt.Sprintf("10.213.77.%d/24", i+1), "dev", device)
+		l.ip("-n", name, "link", "set", device, "up")
+	}
+}
+
+// steer sets the CPUs that process the packets of the receiver, as a mask: RPS. 0 is the CPU of the sender.
+func (l *packetLab) steer(mask int) {
+	l.Helper()
+	l.ip("netns", "exec", l.names[1], "sh", "-c", fmt.Sprintf("echo %x > /sys/class/net/veth1/queues/rx-0/rps_cpus", mask))
+}
+
+// start starts a program in a cgroup, and in a network namespace unless it is "".
+func (l *packetLab) start(id, namespace, program string) {
+	l.Helper()
+	words := []string{"/proc/self/exe"}
+	if namespace != "" {
+		self, err := os.Executable()
+		if err != nil {
+			l.Fatal(err)
+		}
+		words = []string{"ip", "netns", "exec", namespace, self}
+	}
+	cmd := exec.Command(words[0], words[1:]...)
+	cmd.Env = append(os.Environ(), "SOFTIRQ_TEST="+program, "GOMAXPROCS=2")
+	out, err := cmd.StdoutPipe()
+	if err == nil {
+		err = cmd.Start()
+	}
+	if err != nil {
+		l.Fatal(err)
+	}
+	group := l.tree.Group(id)
+	l.Cleanup(func() {
+		cmd.Process.Kill()
+		cmd.Wait()
+		if err := group.End(); err != nil {
+			l.Error(err)
+		}
+	})
+	if line, err := bufio.NewReader(out).ReadString('\n'); line != "ready\n" {
+		l.Fatalf("%s did not start: %q, %v", program, line, err)
+	}
+	cpus, _, err := l.tree.Effective()
+	if err == nil {
+		err = group.Create(cgroup.Settings{CPUs: cpus}, cmd.Process.Pid)
+	}
+	if err != nil {
+		l.Fatal(err)
+	}
+	c := Container{ID: id}
+	if c.Groups, err = l.tree.GroupIDs(l.path(id)); err != nil {
+		l.Fatal(err)
+	}
+	var st unix.Stat_t
+	if err := unix.Stat(fmt.Sprintf("/proc/%d/ns/net", cmd.Process.Pid), &st); err != nil {
+		l.Fatal(err)
+	}
+	c.Namespaces = []uint32{uint32(st.Ino)}
+	l.containers = append(l.containers, c)
+}
+
+func (l *packetLab) path(id string) string {
+	l.Helper()
+	path, err := cgroup.EnginePath(l.tree.OCIPath(id))
+	if err != nil {
+		l.Fatal(err)
+	}
+	return path
+}
+
+// open starts the measurement.
+func (l *packetLab) open(budget uint64) *Source {
+	l.Helper()
+	var st unix.Stat_t
+	if err := unix.Stat("/proc/self/ns/net", &st); err != nil {
+		l.Fatal(err)
+	}
+	s, err := Open(Options{
+		IsUnified: l.tree.Version() == 2, Host: uint32(st.Ino), budget: budget,
+		Find: func() ([]Container, error) { return l.containers, nil },
+	})
+	if errors.Is(err, unix.EPERM) || errors.Is(err, errors.ErrUnsupported) {
+		l.Skipf("this kernel refuses it: %v", err)
+	}
+	if err != nil {
+		l.Fatal(err)
+	}
+	l.Cleanup(func() { s.Close() })
+	return s
+}
+
+// A window holds the growth of values in windows of time.
+type window struct {
+	used, rounds             float64 // CPU time of the program that computes, and its rounds of work
+	charged, credited, total time.Duration
+	unattributed             time.Duration
+	packets, softirqs        uint64
+	length                   time.Duration
+}
+
+// measure adds the growth during a time to a window.
+func (l *packetLab) measure(s *Source, book *ledger.Book, w *window, during time.Duration) {
+	l.Helper()
+	read := func(sign float64) {
+		if err := s.Read(book); err != nil {
+			l.Fatal(err)
+		}
+		usage, err := l.tree.ReadUsage(l.path(computerID))
+		if err != nil {
+			l.Fatal(err)
+		}
+		w.used += sign * usage.CPU.Seconds()
+		w.rounds += sign * float64(atomic.LoadUint64(l.rounds))
+		n := time.Duration(sign)
+		w.charged += n * book.Charged(receiverID)
+		w.credited += n * book.Credited(computerID)
+		for _, id := range book.Containers() {
+			w.total += n * (book.Charged(id) - book.Credited(id))
+		}
+		w.unattributed += n * book.Unattributed()[Daemon]
+		w.packets += uint64(int64(sign)) * s.counters.packets
+		w.softirqs += uint64(int64(sign)) * s.counters.softirqs
+	}
+	read(-1)
+	start := time.Now()
+	time.Sleep(during) // the length of the window
+	read(1)
+	w.length += time.Since(start)
+}
+
+func (w *window) String() string {
+	return fmt.Sprintf("%v: computer %.3f s, charged %v, credited %v, not credited %v, unattributed %v, %d packets, %d softirqs",
+		w.length.Round(time.Millisecond), w.used, w.charged, w.credited, w.total, w.unattributed, w.packets, w.softirqs)
+}
+
+// TestPackets: a program that computes on the CPU of the packets loses as much work as the ledger credits. The windows alternate
+// between packets on its CPU and on the CPU of the sender, so that the machine's speed has no influence.
+func TestPackets(t *testing.T) {
+	l := newPacketLab(t)
+	s := l.open(0)
+	if s.isFree {
+		t.Skip("this kernel counts the time of softirqs as no task's")
+	}
+	var book ledger.Book
+	var here, there window
+	for range 10 {
+		l.steer(0)
+		l.measure(s, &book, &there, 250*time.Millisecond)
+		l.steer(2)
+		l.measure(s, &book, &here, 250*time.Millisecond)
+	}
+	t.Logf("packets on the CPU of the sender: %v", &there)
+	t.Logf("packets on the CPU of the computer: %v", &here)
+	lost := 1 - here.rounds/here.used/(there.rounds/there.used)
+	credited := here.credited.Seconds() / here.used
+	t.Logf("the computer lost %.1f %% of its work, %.1f %% are credited", 100*lost, 100*credited)
+	if lost < 0.02 || credited < lost*minShare || credited > lost*maxShare {
+		t.Errorf("credited: got %.4f of the work, want %.4f within factors %v to %v", credited, lost, minShare, maxShare)
+	}
+	if there.credited > here.credited/10 {
+		t.Errorf("credited without packets on the CPU: %v, want less than a tenth of %v", there.credited, here.credited)
+	}
+	if there.charged > here.charged/2 {
+		t.Errorf("charged while the sender pays: %v, want less than half of %v", there.charged, here.charged)
+	}
+	if here.total < 0 || here.total > here.charged/5 {
+		t.Errorf("charges are %v more than credits, want 0 to a fifth of %v: the computer pays for most packets", here.total, here.charged)
+	}
+}
+
+// The credit is between these shares of the lost work.
+const (
+	minShare = 0.35 // the interrupt that starts the softirq is not measured; it is expensive in a virtual machine
+	maxShare = 1.1
+)
+
+// TestSampling: with a small budget, a sample of the softirqs gives the same charge.
+func TestSampling(t *testing.T) {
+	l := newPacketLab(t)
+	l.steer(2)
+	all, sampled := l.open(1<<40), l.open(1000)
+	if all.isFree {
+		t.Skip("this kernel counts the time of softirqs as no task's")
+	}
+	var allBook, sampledBook ledger.Book
+	var a, b window
+	for range 10 {
+		l.measure(all, &allBook, &a, 200*time.Millisecond)
+		l.measure(sampled, &sampledBook, &b, 200*time.Millisecond)
+	}
+	t.Logf("all softirqs: %v", &a)
+	t.Logf("a sample:     %v", &b)
+	if b.softirqs*3 > a.softirqs || b.softirqs == 0 || b.packets*2 < a.packets {
+		t.Errorf("measured %d softirqs with %d packets, without sampling %d with %d", b.softirqs, b.packets, a.softirqs, a.packets)
+	}
+	if ratio := b.charged.Seconds() / a.charged.Seconds(); ratio < 0.5 || ratio > 1.6 {
+		t.Errorf("charged: %v by a sample, %v without: ratio %.2f", b.charged, a.charged, ratio)
+	}
+}
