@@ -81,6 +81,7 @@ func (t *bpfTracer) read() (map[account]uint64, counters, error) {
 	var c counters
 	for _, cpu := range cpus {
 		c.unowned += cpu.Unowned
+		c.sent += cpu.Sent
 		c.overflow += cpu.Overflow
 		c.packets += cpu.Packets
 		c.softirqs += cpu.Softirqs

@@ -29,6 +29,7 @@ type softirqCpu struct {
 	InWindow uint64
 	Packets  uint64
 	Unowned  uint64
+	Sent     uint64
 	Overflow uint64
 	Softirqs uint64
 }

@@ -51,6 +51,7 @@ type account struct {
 // counters are sums over all CPUs since the start. Times are in nanoseconds.
 type counters struct {
 	unowned  uint64 // time of softirqs without a packet
+	sent     uint64 // time of softirqs without a packet that a task on a socket has caused
 	overflow uint64 // time without room in the map
 	packets  uint64
 	softirqs uint64 // number of measured softirqs
@@ -106,6 +107,9 @@ func (s *Source) Read(book *ledger.Book) error {
 		errs = append(errs, s.book(book, a, s.advance(a, total)))
 	}
 	rest := c.unowned - s.counters.unowned + c.overflow - s.counters.overflow
+	if s.isFree {
+		rest += c.sent - s.counters.sent // the sender has not paid
+	}
 	book.AddUnattributed(Daemon, time.Duration(rest))
 	s.counters = c
 	return errors.Join(errs...)

@@ -117,7 +117,7 @@ func TestSource(t *testing.T) {
 	fake.accounts[account{payer: 20, owner: host}] = 1000 // packets of the host
 	fake.accounts[account{payer: 20, owner: 99}] = 500    // an unknown namespace
 	fake.accounts[account{20, pod, true}] = 7777          // web sends to the pod
-	fake.counters = counters{unowned: 30, overflow: 3}
+	fake.counters = counters{unowned: 30, sent: 600, overflow: 3}
 	read()
 	check("web", 110, 50)
 	check("inner", 0, 10)

@@ -91,6 +91,7 @@ struct cpu {
 	__u64 in_window;   // packets and softirqs in the window
 	__u64 packets;     // all packets in softirqs
 	__u64 unowned;     // nanoseconds of softirqs without a packet
+	__u64 sent;        // nanoseconds of softirqs without a packet that a task on a socket has caused: it sends
 	__u64 overflow;    // nanoseconds without room in the map
 	__u64 softirqs;    // sampled softirqs
 };
@@ -159,18 +160,17 @@ static __always_inline void book(struct cpu *cpu, __u64 now)
 {
 	__u64 time = (now - cpu->mark) * cpu->weight;
 	cpu->mark = now;
-	if (!cpu->owner) {
-		cpu->unowned += time;
-		return;
-	}
 	struct task_struct *task = (void *)bpf_get_current_task_btf();
 	struct task_struct___payer *payer = (void *)task;
-	struct account account = {.owner = cpu->owner};
 	unsigned int flags = BPF_CORE_READ(payer, flags);
-	if (!(flags & PF_IDLE)) {
-		account.payer = cgroup_of(payer);
-		account.caused = !(flags & PF_KTHREAD) && uses_socket(task);
+	int caused = !(flags & (PF_IDLE | PF_KTHREAD)) && uses_socket(task);
+	if (!cpu->owner) {
+		*(caused ? &cpu->sent : &cpu->unowned) += time;
+		return;
 	}
+	struct account account = {.owner = cpu->owner, .caused = caused};
+	if (!(flags & PF_IDLE))
+		account.payer = cgroup_of(payer);
 	__u64 *total = bpf_map_lookup_elem(&accounts, &account);
 	if (total) {
 		*total += time;

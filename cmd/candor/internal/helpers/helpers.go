@@ -165,7 +165,9 @@ func Between(before, after *Reading) *Figures {
 		f.Credits = map[string]float64{}
 	}
 	for id, d := range after.Credits {
-		f.Credits[id] = cpus(d - before.Credits[id])
+		if was, exists := before.Credits[id]; exists {
+			f.Credits[id] = cpus(d - was)
+		}
 	}
 	for daemon, d := range after.Unattributed {
 		f.Unattributed[daemon] = cpus(d - before.Unattributed[daemon])
