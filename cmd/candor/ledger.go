@@ -174,7 +174,7 @@ func softirqFlag(cmd *cobra.Command) *bool {
 
 // addPackets also measures received packets.
 func addPackets(m *helpers.Meter, tree *cgroup.Tree) error {
-	host, err := audit.NetworkNamespace(1)
+	host, err := audit.HostNetwork()
 	if err == nil {
 		err = m.AddPackets(softirq.Options{
 			IsUnified: tree.Version() == 2, Host: host,

@@ -21,17 +21,18 @@ type softirqAccount struct {
 }
 
 type softirqCpu struct {
-	_        structs.HostLayout
-	Mark     uint64
-	Owner    uint32
-	Weight   uint32
-	Window   uint64
-	InWindow uint64
-	Packets  uint64
-	Unowned  uint64
-	Sent     uint64
-	Overflow uint64
-	Softirqs uint64
+	_          structs.HostLayout
+	Mark       uint64
+	Owner      uint32
+	Weight     uint32
+	NextWeight uint64
+	Window     uint64
+	InWindow   uint64
+	Packets    uint64
+	Unowned    uint64
+	Sent       uint64
+	Overflow   uint64
+	Softirqs   uint64
 }
 
 // Names of all BPF objects in the ELF.

@@ -87,6 +87,7 @@ struct cpu {
 	__u64 mark;        // time up to which the softirq is booked; 0: not in a softirq, or not sampled
 	__u32 owner;       // 0: no packet yet
 	__u32 weight;      // softirqs for which a sampled softirq stands
+	__u64 next_weight;
 	__u64 window;      // start of the window
 	__u64 in_window;   // packets and softirqs in the window
 	__u64 packets;     // all packets in softirqs
@@ -184,17 +185,18 @@ static __always_inline void book(struct cpu *cpu, __u64 now)
 	}
 }
 
-// choose_weight sets the weight by the packets and softirqs of the last window.
-static __always_inline void choose_weight(struct cpu *cpu, __u64 now)
+// choose_weight returns the weight for the next softirqs, by the packets and softirqs of the last window. Above the budget, the
+// weight is at least 4, since also a softirq without a sample has a cost.
+static __always_inline __u32 choose_weight(struct cpu *cpu, __u64 now)
 {
 	__u64 elapsed = now - cpu->window;
-	if (cpu->weight && elapsed < WINDOW)
-		return;
-	__u64 per_window = event_budget * elapsed / 1000000000;
-	__u64 weight = 1 + cpu->in_window / (per_window ? per_window : 1);
-	cpu->weight = weight < MAX_WEIGHT ? weight : MAX_WEIGHT;
+	if (elapsed < WINDOW)
+		return cpu->next_weight;
+	__u64 budget = event_budget * (elapsed / 1000) / 1000000;
+	__u64 weight = cpu->in_window <= budget ? 1 : 4 * cpu->in_window / (budget ? budget : 1);
 	cpu->window = now;
 	cpu->in_window = 0;
+	return weight < MAX_WEIGHT ? weight : MAX_WEIGHT;
 }
 
 SEC("tp_btf/softirq_entry")
@@ -205,12 +207,15 @@ int BPF_PROG(enter, unsigned int vector)
 	struct cpu *cpu = this_cpu();
 	if (!cpu)
 		return 0;
-	__u64 now = bpf_ktime_get_ns();
 	cpu->mark = 0;
 	cpu->in_window++;
-	choose_weight(cpu, now);
+	cpu->weight = cpu->next_weight;
 	if (cpu->weight > 1 && bpf_get_prandom_u32() % cpu->weight)
 		return 0;
+	if (!cpu->weight)
+		cpu->weight = 1;
+	__u64 now = bpf_ktime_get_ns();
+	cpu->next_weight = choose_weight(cpu, now);
 	cpu->softirqs++;
 	cpu->owner = 0;
 	cpu->mark = now;

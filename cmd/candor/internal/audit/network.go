@@ -1,7 +1,10 @@
 package audit
 
 import (
+	"errors"
 	"fmt"
+	"io/fs"
+	"os"
 	"slices"
 
 	"golang.org/x/sys/unix"
@@ -51,7 +54,7 @@ func readNetwork(tree *cgroup.Tree, p place, taken map[int]bool) (*softirq.Conta
 		if stat, err := procfs.ReadStat(pid); err == nil && len(parents) < maxParents {
 			parents[pid] = stat.Parent
 		}
-		if namespace, err := NetworkNamespace(pid); err == nil && !slices.Contains(c.Namespaces, namespace) {
+		if namespace, err := networkNamespace(pid); err == nil && !slices.Contains(c.Namespaces, namespace) {
 			c.Namespaces = append(c.Namespaces, namespace)
 		}
 	}
@@ -62,8 +65,17 @@ func readNetwork(tree *cgroup.Tree, p place, taken map[int]bool) (*softirq.Conta
 	return c, err
 }
 
-// NetworkNamespace returns the inode number of a process's network namespace. Reading it requires ptrace rights.
-func NetworkNamespace(pid int) (inode uint32, err error) {
+// HostNetwork returns the inode number of the host's network namespace: that of process 1. Without ptrace rights over process 1, it
+// is that of candor.
+func HostNetwork() (inode uint32, err error) {
+	if inode, err = networkNamespace(1); errors.Is(err, fs.ErrPermission) {
+		inode, err = networkNamespace(os.Getpid())
+	}
+	return inode, err
+}
+
+// networkNamespace returns the inode number of a process's network namespace. Reading it requires ptrace rights.
+func networkNamespace(pid int) (inode uint32, err error) {
 	var st unix.Stat_t
 	if err := unix.Stat(fmt.Sprintf("/proc/%d/ns/net", pid), &st); err != nil {
 		return 0, fmt.Errorf("cannot read the network namespace of process %d: %w", pid, err)
