@@ -1,7 +1,9 @@
 // Measures the CPU time of received packets: softirqs of the vector NET_RX. The owner of the time is the network namespace of
 // the packet's device. The payer is the cgroup of the task that the softirq interrupted: the scheduler counts the time as
 // this task's.
-#include "../../sample/bpf/file.h"
+#include "../../sample/bpf/kernel.h"
+#include <bpf/bpf_helpers.h>
+#include <bpf/bpf_core_read.h>
 #include <bpf/bpf_tracing.h>
 
 char LICENSE[] SEC("license") = "GPL";
@@ -120,9 +122,9 @@ static __always_inline struct cpu *this_cpu(void)
 
 static __always_inline __u64 cgroup_of(struct task_struct___payer *task)
 {
-	struct css_set *set = BPF_CORE_READ(task, cgroups);
+	struct css_set *set = task->cgroups;
 	if (unified)
-		return BPF_CORE_READ(set, dfl_cgrp, kn, id);
+		return set->dfl_cgrp->kn->id;
 	struct cgroup_subsys_state **slots = (void *)set + bpf_core_field_offset(set->subsys);
 	struct cgroup_subsys_state *state = 0;
 	__u32 slot = bpf_core_enum_value(enum cgroup_subsys_id, cpu_cgrp_id);
@@ -137,11 +139,11 @@ static __always_inline int in_call(struct task_struct *task, __u64 *argument)
 {
 	struct pt_regs *regs = (void *)bpf_task_pt_regs(task);
 #if defined(__TARGET_ARCH_x86)
-	*argument = BPF_CORE_READ(regs, di);
-	return (__s64)BPF_CORE_READ(regs, orig_ax) >= 0;
+	*argument = regs->di;
+	return (__s64)regs->orig_ax >= 0;
 #else
-	*argument = BPF_CORE_READ(regs, orig_x0);
-	return BPF_CORE_READ(regs, syscallno) >= 0;
+	*argument = regs->orig_x0;
+	return regs->syscallno >= 0;
 #endif
 }
 
@@ -150,10 +152,17 @@ static __always_inline int in_call(struct task_struct *task, __u64 *argument)
 static __always_inline int uses_socket(struct task_struct *task)
 {
 	__u64 descriptor;
-	if (!in_call(task, &descriptor) || descriptor >> 31)
+	if (!in_call(task, &descriptor))
 		return 0;
-	struct inode___mode *inode = (void *)inode_of(task, descriptor);
-	return inode && (BPF_CORE_READ(inode, i_mode) & S_IFMT) == S_IFSOCK;
+	struct fdtable *table = task->files->fdt;
+	if (descriptor >= table->max_fds)
+		return 0;
+	struct file **slots = table->fd;
+	struct file *file = 0;
+	if (bpf_probe_read_kernel(&file, sizeof file, &slots[descriptor]) || !file)
+		return 0;
+	struct inode___mode *inode = (void *)BPF_CORE_READ(file, f_inode);
+	return (BPF_CORE_READ(inode, i_mode) & S_IFMT) == S_IFSOCK;
 }
 
 // book books the time since the mark.
@@ -163,7 +172,7 @@ static __always_inline void book(struct cpu *cpu, __u64 now)
 	cpu->mark = now;
 	struct task_struct *task = (void *)bpf_get_current_task_btf();
 	struct task_struct___payer *payer = (void *)task;
-	unsigned int flags = BPF_CORE_READ(payer, flags);
+	unsigned int flags = payer->flags;
 	int caused = !(flags & (PF_IDLE | PF_KTHREAD)) && uses_socket(task);
 	if (!cpu->owner) {
 		*(caused ? &cpu->sent : &cpu->unowned) += time;
