@@ -25,7 +25,7 @@ func newTracer(isUnified bool, budget uint64) (tracer, error) {
 	_ = rlimit.RemoveMemlock() // before Linux 5.11, maps count as locked memory; if the limit is too low, the load fails
 	t := &bpfTracer{}
 	if err := t.load(isUnified, budget); err != nil {
-		t.Close()
+		_ = t.Close()
 		return nil, fmt.Errorf("cannot trace the softirqs of packets: %w; this needs CAP_BPF and CAP_PERFMON, and Linux 5.15 or newer with BTF", err)
 	}
 	return t, nil

@@ -10,10 +10,10 @@
 //
 //	owner                 payer                      charge         credit
 //	container             another container          to the owner   to the payer
-//	container             no container               to the owner   none
-//	container             the same container         none           none
-//	container             the sender of the packets  none           none
-//	host or unknown       any                        none           none
+//	container             no container               to the owner   -
+//	container             the same container         none           -
+//	container             the sender of the packets  none           -
+//	host or unknown       any                        none           -
 //
 // The containers of a pod share a network namespace. Each of them owns an equal part of its time.
 //

@@ -37,7 +37,7 @@ func init() {
 	cpus.Set(cpu)
 	err := unix.SchedSetaffinity(0, &cpus)
 	if err == nil {
-		err = map[string]func(string) error{"compute": compute, "send": send, "flood": flood, "receive": receive}[words[0]](words[2])
+		err = map[string]func(string) error{"compute": compute, "send": send, "flood": flood, "receive": receive, "tap": tap}[words[0]](words[2])
 	}
 	fmt.Println(err)
 	os.Exit(1)
@@ -84,6 +84,17 @@ func sendBatches(address string, pause time.Duration) error {
 	}
 }
 
+// tap receives with 64 packet sockets beside the socket. Each packet takes several microseconds in the softirq then, much more
+// than the interrupt that starts it.
+func tap(address string) error {
+	for range 64 {
+		if _, err := unix.Socket(unix.AF_PACKET, unix.SOCK_RAW, unix.ETH_P_ALL<<8); err != nil {
+			return err
+		}
+	}
+	return receive(address)
+}
+
 func receive(address string) error {
 	at, err := net.ResolveUDPAddr("udp", address)
 	if err != nil {
@@ -117,8 +128,8 @@ const (
 	receiverAddress                  = "10.213.77.2:5201"
 )
 
-// newPacketLab starts the programs; sender is send or flood.
-func newPacketLab(t *testing.T, sender string) *packetLab {
+// newPacketLab starts the programs; The arguments are send or flood, and receive or tap.
+func newPacketLab(t *testing.T, sender, receiver string) *packetLab {
 	if os.Geteuid() != 0 || runtime.NumCPU() < 2 {
 		t.Skip("creates network namespaces and cgroups: needs root and 2 CPUs")
 	}
@@ -141,7 +152,7 @@ func newPacketLab(t *testing.T, sender string) *packetLab {
 	if err := os.WriteFile(file, make([]byte, 8), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	l.start(receiverID, l.names[1], "receive 0 "+receiverAddress)
+	l.start(receiverID, l.names[1], receiver+" 0 "+receiverAddress)
 	l.start(senderID, l.names[0], sender+" 0 "+receiverAddress)
 	l.start(computerID, "", "compute 1 "+file)
 	l.rounds = l.share(file)
@@ -321,8 +332,8 @@ func (w *window) String() string {
 // TestPackets: a program that computes on the CPU of the packets loses as much work as the ledger credits. The windows alternate
 // between packets on its CPU and on the CPU of the sender, so that the machine's speed has no influence.
 func TestPackets(t *testing.T) {
-	l := newPacketLab(t, "send")
-	s := l.open(0)
+	l := newPacketLab(t, "send", "tap")
+	s := l.open(1 << 40)
 	if s.isFree {
 		t.Skip("this kernel counts the time of softirqs as no task's")
 	}
@@ -348,20 +359,20 @@ func TestPackets(t *testing.T) {
 	if there.charged > here.charged/2 {
 		t.Errorf("charged while the sender pays: %v, want less than half of %v", there.charged, here.charged)
 	}
-	if here.total < 0 || here.total > here.charged/5 {
-		t.Errorf("charges are %v more than credits, want 0 to a fifth of %v: the computer pays for most packets", here.total, here.charged)
+	if here.total < 0 || here.total > here.charged/2 {
+		t.Errorf("charges are %v more than credits, want 0 to half of %v: the computer pays for most packets", here.total, here.charged)
 	}
 }
 
 // The credit is between these shares of the lost work.
 const (
-	minShare = 0.3 // the interrupt that starts the softirq is not measured; it is expensive in a virtual machine
-	maxShare = 1.1
+	minShare = 0.5 // the interrupt that starts the softirq is not measured
+	maxShare = 1.2
 )
 
 // TestSampling: with a small budget, a sample of the softirqs gives the same charge.
 func TestSampling(t *testing.T) {
-	l := newPacketLab(t, "send")
+	l := newPacketLab(t, "send", "receive")
 	l.steer(2)
 	all, sampled := l.open(1<<40), l.open(1000)
 	if all.isFree {
@@ -391,7 +402,7 @@ func TestCost(t *testing.T) {
 	}
 	for _, sender := range []string{"send", "flood"} {
 		t.Run(sender, func(t *testing.T) {
-			l := newPacketLab(t, sender)
+			l := newPacketLab(t, sender, "receive")
 			l.steer(2)
 			s := l.open(0)
 			stats, err := ebpf.EnableStats(unix.BPF_STATS_RUN_TIME)

@@ -81,7 +81,7 @@ func Open(o Options) (*Source, error) {
 	}
 	isFree, err := accountsInterrupts()
 	if err != nil {
-		t.Close()
+		_ = t.Close()
 		return nil, fmt.Errorf("cannot find out which task pays for softirqs: %w", err)
 	}
 	return newSource(t, o, isFree), nil
