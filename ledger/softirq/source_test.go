@@ -136,12 +136,8 @@ func TestSource(t *testing.T) {
 	fake.accounts[account{payer: 30, owner: web}] = 7
 	read()
 	check("web", 127, 55)
-	charged, credited := time.Duration(0), time.Duration(0)
-	for _, id := range book.Containers() {
-		charged, credited = charged+book.Charged(id), credited+book.Credited(id)
-	}
-	if charged-credited != 25 { // of the idle task
-		t.Errorf("charged %v, credited %v", charged, credited)
+	if got := uncredited(&book); got != 25 { // of the idle task
+		t.Errorf("charges are %v more than credits, want 25ns", got)
 	}
 
 	found = found[2:] // web has ended
@@ -152,6 +148,14 @@ func TestSource(t *testing.T) {
 	if got := book.Unattributed()[Daemon] - before; got != 9 || slices.Contains(book.Containers(), "web") {
 		t.Errorf("an ended container: %v unattributed, containers %v", got, book.Containers())
 	}
+}
+
+// uncredited returns the charges without a credit.
+func uncredited(book *ledger.Book) (sum time.Duration) {
+	for _, id := range book.Containers() {
+		sum += book.Charged(id) - book.Credited(id)
+	}
+	return sum
 }
 
 // TestRefresh: an unknown namespace or cgroup causes a new list, once. An error keeps the old list.
