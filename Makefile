@@ -68,7 +68,7 @@ generate: tools ## deep copies and CRDs of kube/v1alpha1, by controller-gen
 
 # clang 14 and the headers of libbpf 1.1: apt-get install clang llvm libbpf-dev. Another clang makes other object files.
 generate-bpf: tools ## compile the BPF programs (clang, libbpf-dev)
-	$(GO) generate ./ledger/sample ./e2e/daemontrace
+	$(GO) generate ./ledger/sample ./ledger/softirq ./e2e/daemontrace
 
 check-generated: tools ## the generated files are current
 	@dir=$$(mktemp -d) && trap 'rm -rf "$$dir"' EXIT && $(CONTROLLER_GEN) output:dir="$$dir" && \

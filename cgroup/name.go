@@ -9,6 +9,8 @@ import (
 	"slices"
 	"strings"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/candor-project/candor/cpuset"
 )
 
@@ -83,6 +85,36 @@ func (t *Tree) Paths() ([]string, error) {
 		return err
 	})
 	return paths, err
+}
+
+// GroupIDs returns the IDs of a group and of the groups nested in it, in the hierarchy of the cpu controller. The ID of a group is the
+// inode number of its folder (kernfs_ino in include/linux/kernfs.h); BPF programs read it as cgroup->kn->id. It omits nested groups beyond
+// the first 16,384.
+func (t *Tree) GroupIDs(path string) (ids []uint64, err error) {
+	if err := t.checkExists(path); err != nil {
+		return nil, err
+	}
+	add := func(dir string) error {
+		var st unix.Stat_t
+		err := unix.Stat(dir, &st)
+		if err == nil {
+			ids = append(ids, st.Ino)
+		}
+		return err
+	}
+	if err := add(t.cpu.mount + path); err != nil {
+		return nil, fmt.Errorf("cgroup %s: %w", path, err)
+	}
+	err = t.cpu.walk(t.cpu.mount+path, func(dir string) error {
+		if len(ids) > maxGroups {
+			return ErrTooMany
+		}
+		return add(dir)
+	})
+	if errors.Is(err, ErrTooMany) {
+		err = nil
+	}
+	return ids, err
 }
 
 // walk calls visit for each group nested in a group. It omits groups that are removed during the walk, and groups with paths longer

@@ -61,6 +61,7 @@ type Source interface {
 // A Book holds the helper CPU time of containers. The zero value is an empty book. A book is not safe for concurrent use.
 type Book struct {
 	containers   map[string]map[entry]time.Duration
+	credits      map[string]time.Duration // by container
 	unattributed map[string]time.Duration // by daemon
 	dropped      time.Duration
 }
@@ -81,7 +82,10 @@ func (b *Book) Open(id string) {
 }
 
 // End removes a container and its totals from the book.
-func (b *Book) End(id string) { delete(b.containers, id) }
+func (b *Book) End(id string) {
+	delete(b.containers, id)
+	delete(b.credits, id)
+}
 
 // Containers returns the IDs of the containers in the book, sorted.
 func (b *Book) Containers() []string { return slices.Sorted(maps.Keys(b.containers)) }
@@ -100,6 +104,26 @@ func (b *Book) Charge(id string, k Kind, m Method, d time.Duration) error {
 	totals[entry{k, m}] += d
 	return nil
 }
+
+// Credit books CPU time that the cgroup of a container has paid for work that other containers caused, such as the packets of
+// others. The error is ErrUnknown if the book does not have the container. A negative time is refused, because totals never
+// decrease.
+func (b *Book) Credit(id string, d time.Duration) error {
+	if d < 0 {
+		return fmt.Errorf("cannot credit %v to container %s: must be 0 or more", d, id)
+	}
+	if b.containers[id] == nil {
+		return fmt.Errorf("cannot credit %v to container %s: %w", d, id, ErrUnknown)
+	}
+	if b.credits == nil {
+		b.credits = map[string]time.Duration{}
+	}
+	b.credits[id] += d
+	return nil
+}
+
+// Credited returns the sum of the credits of a container since the container is in the book. It is 0 for an unknown container.
+func (b *Book) Credited(id string) time.Duration { return b.credits[id] }
 
 // AddUnattributed books CPU time of a daemon that no container caused, or whose container is not known.
 func (b *Book) AddUnattributed(daemon string, d time.Duration) {

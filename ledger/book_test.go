@@ -42,6 +42,31 @@ func TestBook(t *testing.T) {
 	}
 }
 
+// TestCredit: credits add up and end with the container. They do not change the charges.
+func TestCredit(t *testing.T) {
+	var b Book
+	if err := b.Credit("a", 3); !errors.Is(err, ErrUnknown) || b.Credited("a") != 0 || b.Dropped() != 0 {
+		t.Errorf("unknown container: error %v, credited %v, dropped %v", err, b.Credited("a"), b.Dropped())
+	}
+	b.Open("a")
+	for _, d := range []time.Duration{3, 0, 4} {
+		if err := b.Credit("a", d); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := b.Credit("a", -1); err == nil || errors.Is(err, ErrUnknown) {
+		t.Errorf("negative credit: error %v", err)
+	}
+	if got := b.Credited("a"); got != 7 || b.Charged("a") != 0 || b.Totals("a") != nil {
+		t.Errorf("credited %v, charged %v, totals %v; want 7ns credited", got, b.Charged("a"), b.Totals("a"))
+	}
+	b.End("a")
+	b.Open("a")
+	if got := b.Credited("a"); got != 0 {
+		t.Errorf("a container with the ID of an ended container: got %v", got)
+	}
+}
+
 func TestUnattributed(t *testing.T) {
 	var b Book
 	b.AddUnattributed("dockerd", 3)

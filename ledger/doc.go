@@ -13,7 +13,10 @@
 //
 //	charges + unattributed = CPU time of the daemon
 //
-// The package is pure: it does no I/O and has no clock. Package ledger/sample measures the helpers of container
-// engines. The method follows "cgroup extension for CPU resource accounting" (IPSJ SIG Technical Report, 2022), whose
-// kernel patch charges the log driver of nerdctl; the ledger needs no patch.
+// Received packets are work too: the kernel does it in softirqs, at the expense of any container on their CPU. The container
+// that receives is charged, and the container that paid is credited.
+//
+// The package is pure: it does no I/O and has no clock. Package ledger/sample measures the helpers of container engines, and
+// package ledger/softirq measures packets. The method follows "cgroup extension for CPU resource accounting" (IPSJ SIG
+// Technical Report, 2022), whose kernel patch charges the log driver of nerdctl; the ledger needs no patch.
 package ledger

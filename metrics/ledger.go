@@ -29,13 +29,17 @@ type ChargedAccount struct {
 
 // HelperTotals are the totals of a container. A container without a pod has only the field Container of its name.
 type HelperTotals struct {
-	Name   podname.Name
-	Totals []ledger.Total
+	Name     podname.Name
+	Totals   []ledger.Total
+	Credited time.Duration // CPU time that the container has paid for the packets of others
+	HasRX    bool          // packets are measured
 }
 
 var (
 	helperTime = desc("candor_container_helper_cpu_seconds_total", "CPU time that helpers have spent for a container, by the kind of work and the method of its measurement.",
 		"namespace", "pod", "container", "helper", "method")
+	creditedTime = desc("candor_container_credited_cpu_seconds_total", "CPU time that a container has paid for packets of other containers.",
+		"namespace", "pod", "container")
 	unattributedTime = desc("candor_helper_unattributed_cpu_seconds_total", "CPU time of a daemon that no container caused, or whose container is not known.", "daemon")
 	accountTime      = desc("candor_container_helper_account_seconds", "CPU time that a charged container can still use: allowed by its limit, minus its own and its helpers' CPU time. Negative: debt.",
 		"namespace", "pod", "container")
@@ -63,7 +67,7 @@ func buildInfo(version string) prometheus.Collector {
 type helperCollector struct{ read func() *HelperReading }
 
 func (helperCollector) Describe(to chan<- *prometheus.Desc) {
-	for _, d := range []*prometheus.Desc{helperTime, unattributedTime, accountTime, isCharged, droppedTime} {
+	for _, d := range []*prometheus.Desc{helperTime, creditedTime, unattributedTime, accountTime, isCharged, droppedTime} {
 		to <- d
 	}
 }
@@ -77,7 +81,7 @@ func (c helperCollector) Collect(to chan<- prometheus.Metric) {
 		for _, t := range container.Totals {
 			labels := [5]string{n.Namespace, n.Pod, n.Container, string(t.Kind), string(t.Method)}
 			for i := range labels {
-				labels[i] = strings.ToValidUTF8(labels[i], "?")
+				labels[i] = valid(labels[i])
 			}
 			sums[labels] += t.Time
 		}
@@ -85,8 +89,9 @@ func (c helperCollector) Collect(to chan<- prometheus.Metric) {
 	for labels, sum := range sums {
 		to <- prometheus.MustNewConstMetric(helperTime, prometheus.CounterValue, sum.Seconds(), labels[:]...)
 	}
+	c.collectCredits(to, r)
 	for daemon, d := range r.Unattributed {
-		to <- prometheus.MustNewConstMetric(unattributedTime, prometheus.CounterValue, d.Seconds(), strings.ToValidUTF8(daemon, "?"))
+		to <- prometheus.MustNewConstMetric(unattributedTime, prometheus.CounterValue, d.Seconds(), valid(daemon))
 	}
 	for _, a := range r.Accounts {
 		labels := []string{a.Name.Namespace, a.Name.Pod, a.Name.Container}
@@ -99,3 +104,20 @@ func (c helperCollector) Collect(to chan<- prometheus.Metric) {
 	}
 	to <- prometheus.MustNewConstMetric(droppedTime, prometheus.CounterValue, r.Dropped.Seconds())
 }
+
+// collectCredits writes the credits of containers, if packets are measured.
+func (helperCollector) collectCredits(to chan<- prometheus.Metric, r *HelperReading) {
+	sums := map[podname.Name]time.Duration{}
+	for _, container := range r.Containers {
+		if container.HasRX {
+			n := container.Name
+			sums[podname.Name{Namespace: valid(n.Namespace), Pod: valid(n.Pod), Container: valid(n.Container)}] += container.Credited
+		}
+	}
+	for n, sum := range sums {
+		to <- prometheus.MustNewConstMetric(creditedTime, prometheus.CounterValue, sum.Seconds(), n.Namespace, n.Pod, n.Container)
+	}
+}
+
+// valid replaces invalid UTF-8 in the value of a label.
+func valid(label string) string { return strings.ToValidUTF8(label, "?") }

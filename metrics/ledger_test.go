@@ -18,9 +18,11 @@ func TestLedger(t *testing.T) {
 	m := NewLedger("test", func() *HelperReading {
 		return &HelperReading{
 			Containers: []HelperTotals{
-				{web, []ledger.Total{{Kind: ledger.Log, Method: ledger.BPF, Time: 1500 * time.Millisecond}, {Kind: ledger.Shim, Method: ledger.Exact, Time: time.Second}}},
-				{web, []ledger.Total{{Kind: ledger.Log, Method: ledger.BPF, Time: 500 * time.Millisecond}}},
-				{podname.Name{Container: "a\xff"}, []ledger.Total{{Kind: ledger.Log, Method: ledger.Exact, Time: time.Second}}},
+				{Name: web, Totals: []ledger.Total{{Kind: ledger.Log, Method: ledger.BPF, Time: 1500 * time.Millisecond}, {Kind: ledger.Shim, Method: ledger.Exact, Time: time.Second}},
+					Credited: time.Second, HasRX: true},
+				{Name: web, Totals: []ledger.Total{{Kind: ledger.Log, Method: ledger.BPF, Time: 500 * time.Millisecond}, {Kind: ledger.RX, Method: ledger.BPF, Time: 125 * time.Millisecond}},
+					Credited: 500 * time.Millisecond, HasRX: true},
+				{Name: podname.Name{Container: "a\xff"}, Totals: []ledger.Total{{Kind: ledger.Log, Method: ledger.Exact, Time: time.Second}}},
 			},
 			Unattributed: map[string]time.Duration{"containerd": 250 * time.Millisecond},
 			Dropped:      10 * time.Millisecond,
@@ -32,17 +34,21 @@ func TestLedger(t *testing.T) {
 	}
 	var got strings.Builder
 	for _, family := range families {
-		if strings.Contains(family.GetName(), "helper") {
+		if strings.Contains(family.GetName(), "helper") || strings.Contains(family.GetName(), "credited") {
 			if _, err := expfmt.MetricFamilyToText(&got, family); err != nil {
 				t.Fatal(err)
 			}
 		}
 	}
 	want := `
+# HELP candor_container_credited_cpu_seconds_total CPU time that a container has paid for packets of other containers.
+# TYPE candor_container_credited_cpu_seconds_total counter
+candor_container_credited_cpu_seconds_total{container="app",namespace="default",pod="web-0"} 1.5
 # HELP candor_container_helper_cpu_seconds_total CPU time that helpers have spent for a container, by the kind of work and the method of its measurement.
 # TYPE candor_container_helper_cpu_seconds_total counter
 candor_container_helper_cpu_seconds_total{container="a?",helper="log",method="exact",namespace="",pod=""} 1
 candor_container_helper_cpu_seconds_total{container="app",helper="log",method="bpf",namespace="default",pod="web-0"} 2
+candor_container_helper_cpu_seconds_total{container="app",helper="rx",method="bpf",namespace="default",pod="web-0"} 0.125
 candor_container_helper_cpu_seconds_total{container="app",helper="shim",method="exact",namespace="default",pod="web-0"} 1
 # HELP candor_helper_dropped_cpu_seconds_total CPU time that helpers have spent for containers that had ended.
 # TYPE candor_helper_dropped_cpu_seconds_total counter

@@ -17,6 +17,7 @@ import (
 	"github.com/candor-project/candor/cmd/candor/internal/helpers"
 	"github.com/candor-project/candor/hybrid"
 	"github.com/candor-project/candor/ledger"
+	"github.com/candor-project/candor/ledger/softirq"
 )
 
 const ledgerLong = `Show the CPU time that helpers spend for containers.
@@ -42,6 +43,9 @@ OWN     CPUs that the container's processes use
 LOG     CPUs that the engine uses to copy the container's output to its log
 SHIM    CPUs that the shim uses
 EXEC    CPUs that the engine uses to copy the output of exec
+RX      CPUs that other containers and the host use for the container's packets
+        (--softirq)
+CREDIT  CPUs that the container uses for packets of other containers (--softirq)
 READ    CPUs that the engine uses for readers of the log; the container does not
         cause this work
 METHOD  exact:      the helper serves this container alone
@@ -66,12 +70,13 @@ those with the busiest helpers first. The command changes nothing and needs root
 		Args:    noArgs,
 	}
 	output := outputFlag(cmd, "table", "json")
+	packets := softirqFlag(cmd)
 	during := cmd.Flags().Duration("during", 2*time.Second, "time to measure, 100ms to 1h")
 	options := cgroup.Options{ReadOnly: true}
 	driver := addGroupFlags(cmd, &options)
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		options.Driver = cgroup.Driver(driver.value)
-		m, err := newLedgerMeter("--during", *during, options)
+		m, err := newLedgerMeter("--during", *during, options, *packets)
 		if err != nil {
 			return err
 		}
@@ -103,6 +108,7 @@ JSON object on one line, until Ctrl-C. The command changes nothing and needs roo
 		Args:    noArgs,
 	}
 	output := outputFlag(cmd, "table", "json")
+	packets := softirqFlag(cmd)
 	interval := cmd.Flags().Duration("interval", 2*time.Second, "time between two tables, 100ms to 1h")
 	readings := cmd.Flags().IntP("readings", "n", 0, "number of tables before the exit; 0: no end")
 	options := cgroup.Options{ReadOnly: true}
@@ -112,7 +118,7 @@ JSON object on one line, until Ctrl-C. The command changes nothing and needs roo
 			return badInput("-n %d: must be 0 or more", *readings)
 		}
 		options.Driver = cgroup.Driver(driver.value)
-		m, err := newLedgerMeter("--interval", *interval, options)
+		m, err := newLedgerMeter("--interval", *interval, options, *packets)
 		if err != nil {
 			return err
 		}
@@ -162,7 +168,27 @@ type ledgerReading struct {
 	used       map[string]time.Duration // own CPU time by cgroup
 }
 
-func newLedgerMeter(flag string, during time.Duration, options cgroup.Options) (*ledgerMeter, error) {
+// softirqFlag adds the flag --softirq.
+func softirqFlag(cmd *cobra.Command) *bool {
+	return cmd.Flags().Bool("softirq", false, "also measure received packets; this costs CPU time for each packet")
+}
+
+// addPackets also measures received packets.
+func addPackets(m *helpers.Meter, tree *cgroup.Tree) error {
+	host, err := audit.HostNetwork()
+	if err == nil {
+		err = m.AddPackets(softirq.Options{
+			IsUnified: tree.Version() == 2, Host: host,
+			Find: func() ([]softirq.Container, error) { return audit.Networks(tree) },
+		})
+	}
+	if err != nil {
+		return badInput("--softirq: %v", err)
+	}
+	return nil
+}
+
+func newLedgerMeter(flag string, during time.Duration, options cgroup.Options, packets bool) (*ledgerMeter, error) {
 	if during < 100*time.Millisecond || during > time.Hour {
 		return nil, badInput("%s %v: must be 100ms to 1h", flag, during)
 	}
@@ -173,7 +199,14 @@ func newLedgerMeter(flag string, during time.Duration, options cgroup.Options) (
 	if err != nil {
 		return nil, &exitError{exitBadInput, err}
 	}
-	return &ledgerMeter{tree: tree, helpers: helpers.Open()}, nil
+	m := &ledgerMeter{tree: tree, helpers: helpers.Open()}
+	if packets {
+		if err := addPackets(m.helpers, tree); err != nil {
+			m.Close()
+			return nil, err
+		}
+	}
+	return m, nil
 }
 
 func (m *ledgerMeter) Close() {
@@ -220,6 +253,7 @@ type ledgerReport struct {
 	Containers   []ledgerRow        `json:"containers"`
 	Unattributed map[string]float64 `json:"unattributedCPUs"` // by daemon
 	problems     []string
+	hasPackets   bool
 }
 
 type ledgerRow struct {
@@ -228,7 +262,8 @@ type ledgerRow struct {
 	Runtime string        `json:"runtime,omitempty"`
 	Limit   hybrid.Milli  `json:"limit"` // 0: none
 	Own     float64       `json:"ownCPUs"`
-	Charged float64       `json:"helperCPUs"` // without the work for readers of the log
+	Charged float64       `json:"helperCPUs"`           // without the work for readers of the log
+	Credit  *float64      `json:"creditCPUs,omitempty"` // nil: packets are not measured
 	Uses    []helpers.Use `json:"helpers"`
 }
 
@@ -238,6 +273,7 @@ func newLedgerReport(before, after *ledgerReading) *ledgerReport {
 	if figures == nil {
 		return r
 	}
+	r.hasPackets = figures.Credits != nil
 	r.Unattributed, r.problems = figures.Unattributed, figures.Problems()
 	if figures.Refusal != nil {
 		r.Refusal = figures.Refusal.Error()
@@ -253,6 +289,9 @@ func newLedgerReport(before, after *ledgerReading) *ledgerReport {
 		uses := figures.Containers[id]
 		row := ledgerRow{Name: c.Name, ID: id, Runtime: c.Runtime, Limit: c.Limit, Uses: uses}
 		row.Charged, _ = figures.Charged(id)
+		if credit, exists := figures.Credits[id]; exists {
+			row.Credit = &credit
+		}
 		if was, known := before.used[c.Group]; known {
 			row.Own = max((after.used[c.Group]-was).Seconds()/r.During-helpers.PlacedUse(after.helpers.Helpers, id, c.Group, uses), 0)
 		}
@@ -266,14 +305,18 @@ func newLedgerReport(before, after *ledgerReading) *ledgerReport {
 
 func (r *ledgerReport) writeTable(w io.Writer) error {
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(t, "NAME\tLIMIT\tOWN\tLOG\tSHIM\tEXEC\tREAD\tMETHOD")
+	header, blank := "", ""
+	if r.hasPackets {
+		header, blank = "RX\tCREDIT\t", "\t\t"
+	}
+	fmt.Fprintf(t, "NAME\tLIMIT\tOWN\tLOG\tSHIM\tEXEC\t%sREAD\tMETHOD\n", header)
 	for i := range r.Containers {
 		c := &r.Containers[i]
-		fmt.Fprintf(t, "%s\t%s\t%.3f\t%s\t%s\t%s\t%s\t%s\n", errorText(shorten(c.Name, 60)), limit(c.Limit), c.Own,
-			c.use(ledger.Log), c.use(ledger.Shim), c.use(ledger.Exec), c.use(ledger.Read), c.methods())
+		fmt.Fprintf(t, "%s\t%s\t%.3f\t%s\t%s\t%s\t%s%s\t%s\n", errorText(shorten(c.Name, 60)), limit(c.Limit), c.Own,
+			c.use(ledger.Log), c.use(ledger.Shim), c.use(ledger.Exec), c.packets(r.hasPackets), c.use(ledger.Read), c.methods())
 	}
 	for _, daemon := range slices.Sorted(maps.Keys(r.Unattributed)) {
-		fmt.Fprintf(t, "(%s)\t\t%.3f\t\t\t\t\tunattributed\n", daemon, r.Unattributed[daemon])
+		fmt.Fprintf(t, "(%s)\t\t%.3f\t\t\t\t%s\tunattributed\n", daemon, r.Unattributed[daemon], blank)
 	}
 	if err := t.Flush(); err != nil {
 		return err
@@ -299,6 +342,17 @@ func (c *ledgerRow) use(kind ledger.Kind) string {
 		return "-"
 	}
 	return fmt.Sprintf("%.3f", sum)
+}
+
+// packets formats the columns of packets, each with a tab, if packets are measured.
+func (c *ledgerRow) packets(isMeasured bool) string {
+	switch {
+	case !isMeasured:
+		return ""
+	case c.Credit == nil:
+		return "-\t-\t"
+	}
+	return fmt.Sprintf("%s\t%.3f\t", c.use(ledger.RX), *c.Credit)
 }
 
 // methods lists the methods of the container's charges.

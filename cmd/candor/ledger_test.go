@@ -47,6 +47,34 @@ func TestLedgerTable(t *testing.T) {
 	}
 }
 
+const packetTable = `NAME       LIMIT  OWN    LOG  SHIM   EXEC  RX     CREDIT  READ  METHOD
+web        none   0.000  -    0.050  -     0.110  0.000   -     bpf, exact
+batch      none   0.000  -    -      -     -      0.105   -     
+old        none   0.000  -    -      -     -      -       -     
+(softirq)         0.010                                         unattributed
+`
+
+// TestLedgerTableOfPackets: with --softirq, the table has the columns RX and CREDIT.
+func TestLedgerTableOfPackets(t *testing.T) {
+	start := time.Now()
+	reading := func(at time.Time, shim, rx, credit time.Duration) *ledgerReading {
+		return &ledgerReading{at: at, containers: []audit.Container{{Name: "web", ID: "web"}, {Name: "old", ID: "old"}, {Name: "batch", ID: "batch"}},
+			helpers: &helpers.Reading{At: at, Method: ledger.BPF,
+				Totals: map[string][]ledger.Total{"batch": nil, "old": nil, "web": {
+					{Kind: ledger.Shim, Method: ledger.Exact, Time: shim}, {Kind: ledger.RX, Method: ledger.BPF, Time: rx}}},
+				Credits: map[string]time.Duration{"web": 0, "batch": credit}, Unattributed: map[string]time.Duration{"softirq": rx / 11},
+			}}
+	}
+	r := newLedgerReport(reading(start, 0, 0, 0), reading(start.Add(time.Second), 50*time.Millisecond, 110*time.Millisecond, 105*time.Millisecond))
+	var out bytes.Buffer
+	if err := r.writeTable(&out); err != nil || out.String() != packetTable {
+		t.Errorf("%v, got\n%s\nwant\n%s", err, out.String(), packetTable)
+	}
+	if web := r.Containers[0]; web.Charged != 0.16 || web.Credit == nil || *web.Credit != 0 || r.Containers[2].Credit != nil {
+		t.Errorf("got %+v, want 0.16 CPUs charged to web, a credit of 0, and none for old", r.Containers)
+	}
+}
+
 const busyTable = `
 Helpers use more than 5 % of these limits, in CPUs:
 

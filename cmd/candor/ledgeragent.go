@@ -38,6 +38,7 @@ type ledgerAgentFlags struct {
 	interval  time.Duration
 	charge    bool
 	machine   *hostFlags
+	softirq   *bool
 }
 
 func newLedgerAgentCommand() *cobra.Command {
@@ -54,6 +55,7 @@ func newLedgerAgentCommand() *cobra.Command {
 	flags.StringVar(&f.webConfig, "metrics-web-config", "", "file with TLS and passwords of the metrics server")
 	flags.DurationVar(&f.interval, "interval", time.Second, "time between two measurements, 100ms to 1m")
 	flags.BoolVar(&f.charge, "charge", false, "count the CPU time of helpers against the limits of containers")
+	f.softirq = softirqFlag(cmd)
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error { return f.run(cmd) }
 	return cmd
 }
@@ -82,6 +84,11 @@ func (f *ledgerAgentFlags) run(cmd *cobra.Command) error {
 	defer tree.Close()
 	a := &ledgerAgent{meter: helpers.Open(), tree: tree, log: slog.New(slog.NewTextHandler(cmd.ErrOrStderr(), nil))}
 	defer a.meter.Close()
+	if *f.softirq {
+		if err := addPackets(a.meter, tree); err != nil {
+			return err
+		}
+	}
 	ctx, stop := signal.NotifyContext(cmd.Context(), syscall.SIGTERM, syscall.SIGINT)
 	defer stop()
 	wait, err := f.startCharging(ctx, a)
@@ -261,7 +268,8 @@ func (a *ledgerAgent) next() {
 	}
 	last.Unattributed, last.Dropped = r.Unattributed, r.Dropped
 	for id, totals := range r.Totals {
-		last.Containers = append(last.Containers, metrics.HelperTotals{Name: a.names.name(id), Totals: totals})
+		last.Containers = append(last.Containers, metrics.HelperTotals{
+			Name: a.names.name(id), Totals: totals, Credited: r.Credits[id], HasRX: r.Credits != nil})
 	}
 	a.mutex.Lock()
 	defer a.mutex.Unlock()

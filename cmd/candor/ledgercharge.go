@@ -39,6 +39,7 @@ type charger struct {
 	reported map[string]*reported // by the container's ID in the state
 	// baselines are the charges of helpers when the charger first saw them: a conmon can be older than the agent.
 	baselines map[string]time.Duration
+	received  map[string]*received // CPU time of packets by the container's ID
 	accounts  map[string]metrics.ChargedAccount
 	prunedAt  time.Time
 }
@@ -58,7 +59,7 @@ const scanInterval = time.Second
 
 func newCharger(h *host.Host, m *helpers.Meter, log *slog.Logger) *charger {
 	m.SetScanInterval(scanInterval)
-	return &charger{host: h, meter: m, log: log, reported: map[string]*reported{}, baselines: map[string]time.Duration{}, accounts: map[string]metrics.ChargedAccount{}, prunedAt: time.Now()}
+	return &charger{host: h, meter: m, log: log, reported: map[string]*reported{}, baselines: map[string]time.Duration{}, received: map[string]*received{}, accounts: map[string]metrics.ChargedAccount{}, prunedAt: time.Now()}
 }
 
 // run charges until ctx is done, and answers the connections of a listener.
@@ -76,17 +77,18 @@ func (c *charger) charges(g *host.Grant) (charged, credited time.Duration) {
 		c.last = c.meter.Read()
 	}
 	if id, ok := engineID(g); ok {
-		charged = c.sinceBaseline(id, g.HasHelper)
+		charged = c.sinceBaseline(id, g.HasHelper) + c.packets(id, g)
+		credited = c.last.Credited(id)
 	}
 	if r := c.reported[g.ID]; r != nil {
 		charged += r.time
 	}
-	return charged, 0
+	return charged, credited
 }
 
 // sinceBaseline returns the helper CPU time of a container since the charger first saw its helpers.
 func (c *charger) sinceBaseline(id string, isPlaced bool) time.Duration {
-	charged, isKnown := c.last.Charged(id, isPlaced)
+	charged, _, isKnown := c.last.Charged(id, isPlaced)
 	if !isKnown {
 		delete(c.baselines, id) // its helpers have ended; new helpers count from 0
 		return 0
@@ -95,6 +97,31 @@ func (c *charger) sinceBaseline(id string, isPlaced bool) time.Duration {
 		c.baselines[id] = charged
 	}
 	return max(charged-c.baselines[id], 0)
+}
+
+// received is the CPU time of the packets that a container has received.
+type received struct {
+	at      time.Time
+	total   time.Duration // at the last reading
+	charged time.Duration
+}
+
+// packetShare is the part of a container's limit that received packets can take. The sender can be another tenant, so a flood must
+// not stop the container.
+const packetShare = 0.5
+
+// packets returns the CPU time of received packets that counts against the limit of a container.
+func (c *charger) packets(id string, g *host.Grant) time.Duration {
+	_, total, _ := c.last.Charged(id, false)
+	r := c.received[id]
+	if r == nil {
+		r = &received{at: c.last.At, total: total}
+		c.received[id] = r
+	}
+	most := time.Duration(packetShare * float64(g.Limit) / 1000 * float64(c.last.At.Sub(r.at)))
+	r.charged += min(max(total-r.total, 0), max(most, 0))
+	r.at, r.total = c.last.At, total
+	return r.charged
 }
 
 // observe stores the account of a container for the metrics.
@@ -141,7 +168,8 @@ func (c *charger) prune() {
 		present[s.Grants[i].ID] = true
 	}
 	maps.DeleteFunc(c.reported, func(id string, _ *reported) bool { return !present[id] })
-	maps.DeleteFunc(c.baselines, func(id string, _ time.Duration) bool { _, isKnown := c.last.Charged(id, false); return !isKnown })
+	maps.DeleteFunc(c.baselines, func(id string, _ time.Duration) bool { _, _, isKnown := c.last.Charged(id, false); return !isKnown })
+	maps.DeleteFunc(c.received, func(id string, _ *received) bool { _, _, isKnown := c.last.Charged(id, false); return !isKnown })
 	maps.DeleteFunc(c.accounts, func(id string, _ metrics.ChargedAccount) bool { return !present[id] })
 }
 

@@ -4,7 +4,9 @@
 package helpers
 
 import (
+	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"slices"
@@ -13,12 +15,15 @@ import (
 
 	"github.com/candor-project/candor/ledger"
 	"github.com/candor-project/candor/ledger/sample"
+	"github.com/candor-project/candor/ledger/softirq"
 )
 
 // A Meter reads the CPU time of helpers. The nil meter reads nothing: users other than root cannot measure helpers.
 type Meter struct {
-	source *sample.Source
-	book   ledger.Book
+	source  *sample.Source
+	book    ledger.Book
+	packets *softirq.Source // nil: packets are not measured
+	rx      ledger.Book     // of packets: a source ends the containers of its own book
 }
 
 // warmUp is the time in which Open finds the busy shims. A source samples the shim of a pod only if it is busy.
@@ -37,10 +42,20 @@ func Open() *Meter {
 	return m
 }
 
+// AddPackets also measures the CPU time of received packets.
+func (m *Meter) AddPackets(o softirq.Options) (err error) {
+	m.packets, err = softirq.Open(o)
+	return err
+}
+
 // Close ends the measurement.
 func (m *Meter) Close() {
-	if m != nil {
-		_ = m.source.Close() // nothing is lost
+	if m == nil {
+		return
+	}
+	_ = m.source.Close() // nothing is lost
+	if m.packets != nil {
+		_ = m.packets.Close()
 	}
 }
 
@@ -49,17 +64,23 @@ func (m *Meter) SetScanInterval(d time.Duration) { m.source.ScanInterval = d }
 
 // Charged returns the CPU time of the helpers that a container causes, since the measurement started. The container is named
 // as for Figures.Find. known is false if the container has no helpers. The CPU time of a placed helper, which is in the
-// container's cgroup, is left out if isPlaced is true.
-func (r *Reading) Charged(id string, isPlaced bool) (sum time.Duration, known bool) {
+// container's cgroup, is left out if isPlaced is true. packets is the CPU time of received packets, which is not in sum.
+func (r *Reading) Charged(id string, isPlaced bool) (sum, packets time.Duration, known bool) {
 	whole := find(r.Totals, id)
 	for _, t := range r.Totals[whole] {
 		isInGroup := isPlaced && t.Kind == ledger.Log && t.Method == ledger.Exact
-		if t.Kind.IsCharged() && !isInGroup {
+		switch {
+		case t.Kind == ledger.RX:
+			packets += t.Time
+		case t.Kind.IsCharged() && !isInGroup:
 			sum += t.Time
 		}
 	}
-	return sum, whole != ""
+	return sum, packets, whole != ""
 }
+
+// Credited returns the CPU time that a container has paid for packets of other containers.
+func (r *Reading) Credited(id string) time.Duration { return r.Credits[find(r.Totals, id)] }
 
 // Refusal returns the reason why the CPU time of daemons cannot be divided, or nil.
 func (m *Meter) Refusal() error { return m.source.Refusal }
@@ -68,7 +89,8 @@ func (m *Meter) Refusal() error { return m.source.Refusal }
 type Reading struct {
 	At           time.Time
 	Totals       map[string][]ledger.Total // by container ID
-	Unattributed map[string]time.Duration  // by daemon
+	Credits      map[string]time.Duration  // CPU time that a container has paid for the packets of others, by container ID
+	Unattributed map[string]time.Duration  // by daemon; softirq: packets of the host
 	Dropped      time.Duration             // charges to containers that have ended
 	Helpers      []sample.Helper
 	Method       ledger.Method // method for helpers of several containers
@@ -89,7 +111,27 @@ func (m *Meter) Read() *Reading {
 	for _, id := range m.book.Containers() {
 		r.Totals[id] = m.book.Totals(id)
 	}
+	if m.packets != nil {
+		r.addPackets(m.packets.Read(&m.rx), &m.rx)
+	}
 	return r
+}
+
+// addPackets adds the totals of a book of packets. A container in Candor's own cgroup can be named by the beginning of its ID there.
+func (r *Reading) addPackets(err error, book *ledger.Book) {
+	r.Failure = errors.Join(r.Failure, err)
+	r.Credits = map[string]time.Duration{}
+	for _, id := range book.Containers() {
+		whole := cmp.Or(find(r.Totals, id), id)
+		r.Totals[whole] = append(r.Totals[whole], book.Totals(id)...)
+		r.Credits[whole] += book.Credited(id)
+	}
+	for daemon, d := range book.Unattributed() {
+		if r.Unattributed == nil {
+			r.Unattributed = map[string]time.Duration{}
+		}
+		r.Unattributed[daemon] += d
+	}
 }
 
 // A Use is the CPU use of a kind of helper work for a container, in CPUs.
@@ -102,6 +144,7 @@ type Use struct {
 // Figures are the uses between two readings.
 type Figures struct {
 	Containers   map[string][]Use   // by container ID
+	Credits      map[string]float64 // CPUs that a container pays for the packets of others, by container ID; nil: not measured
 	Unattributed map[string]float64 // by daemon, in CPUs
 	Refusal      error              // Reading.Refusal
 	Failure      error              // Reading.Failure
@@ -140,6 +183,14 @@ func Between(before, after *Reading) *Figures {
 			uses = append(uses, Use{t.Kind, t.Method, cpus(t.Time)})
 		}
 		f.Containers[id] = uses
+	}
+	if after.Credits != nil {
+		f.Credits = map[string]float64{}
+	}
+	for id, d := range after.Credits {
+		if was, exists := before.Credits[id]; exists {
+			f.Credits[id] = cpus(d - was)
+		}
 	}
 	for daemon, d := range after.Unattributed {
 		f.Unattributed[daemon] = cpus(d - before.Unattributed[daemon])

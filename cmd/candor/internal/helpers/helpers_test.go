@@ -1,6 +1,8 @@
 package helpers
 
 import (
+	"errors"
+	"slices"
 	"testing"
 	"time"
 
@@ -41,6 +43,41 @@ func TestBetween(t *testing.T) {
 		if _, known := none.Charged("web"); none != nil || known {
 			t.Errorf("without two readings in order: got %v", none)
 		}
+	}
+}
+
+// TestPackets: the totals of packets are added to those of the same container, also if its ID is short, and a container that starts
+// between two readings has no credit.
+func TestPackets(t *testing.T) {
+	const whole = "0123456789abcdef"
+	var book ledger.Book
+	reading := func() *Reading {
+		r := &Reading{At: time.Now(), Totals: map[string][]ledger.Total{whole: {{Kind: ledger.Log, Method: ledger.BPF, Time: 1}}}}
+		r.addPackets(errors.New("a failure"), &book)
+		return r
+	}
+	book.Open(whole[:ShortID])
+	book.Open("web")
+	before := reading()
+	book.Open("new")
+	book.AddUnattributed("softirq", 9)
+	for id, d := range map[string]time.Duration{whole[:ShortID]: 5, "new": 3} {
+		if err := errors.Join(book.Charge(id, ledger.RX, ledger.BPF, d), book.Credit(id, 2*d)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	after := reading()
+	after.At = before.At.Add(10)
+	want := []ledger.Total{{Kind: ledger.Log, Method: ledger.BPF, Time: 1}, {Kind: ledger.RX, Method: ledger.BPF, Time: 5}}
+	if got := after.Totals[whole]; !slices.Equal(got, want) || len(after.Totals) != 3 || after.Failure == nil || after.Unattributed["softirq"] != 9 {
+		t.Errorf("got %+v, want %v for %s", after, want, whole)
+	}
+	f := Between(before, after)
+	if _, exists := f.Credits["new"]; exists || f.Credits[whole] != 1 || f.Credits["web"] != 0 || len(f.Credits) != 2 {
+		t.Errorf("credits: got %v, want 1 CPU for %s and 0 for web", f.Credits, whole)
+	}
+	if f := Between(&Reading{}, &Reading{At: time.Now()}); f.Credits != nil {
+		t.Errorf("packets were not measured: got %v", f.Credits)
 	}
 }
 

@@ -1,0 +1,29 @@
+// Package softirq measures the CPU time that received packets take: a [Source] for package ledger.
+//
+// The kernel receives packets in softirqs. A softirq interrupts a task, and the scheduler counts its time as this task's:
+//
+//	packets for web  -->  softirq on CPU 1  --interrupts-->  batch
+//	(owner)                                                  (payer)
+//
+// BPF programs on the tracepoints softirq_entry, netif_receive_skb and softirq_exit measure the time. The owner of the time is
+// the network namespace of the packet's device, the payer is the cgroup of the interrupted task:
+//
+//	owner                 payer                      charge         credit
+//	container             another container          to the owner   to the payer
+//	container             no container               to the owner   -
+//	container             the same container         none           -
+//	container             the sender of the packets  none           -
+//	host or unknown       any                        none           -
+//
+// The containers of a pod share a network namespace. Each of them owns an equal part of its time.
+//
+// A kernel that accounts interrupts apart (CONFIG_IRQ_TIME_ACCOUNTING) counts the time as no task's. The owner is charged then,
+// and no payer is credited.
+//
+// A task that sends a packet often runs the softirq of its receiver itself, inside of the system call. It causes this work, so the
+// ledger leaves the time with it. A task counts as a sender if it is in a system call on a socket.
+//
+// If a CPU has more than 100,000 packets and softirqs per second, a random sample of its softirqs is measured, and each stands
+// for several. The package needs root, or CAP_BPF and CAP_PERFMON, and Linux 5.15 or newer with BTF. The packets of threaded NAPI are
+// not measured.
+package softirq
