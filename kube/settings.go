@@ -61,7 +61,7 @@ func (s *Settings) Set(name, value string) error {
 	return set(s, value)
 }
 
-// Over returns a copy of s that takes the value of each unset setting from the argument below. For Helpers, the higher level counts.
+// Over returns a copy of s that takes the value of each unset setting from the argument below.
 func (s Settings) Over(below Settings) Settings {
 	return Settings{
 		Class:    either(s.Class, below.Class),
@@ -74,16 +74,8 @@ func (s Settings) Over(below Settings) Settings {
 		Env:      either(s.Env, below.Env),
 		Preserve: either(s.Preserve, below.Preserve),
 		Burst:    either(s.Burst, below.Burst),
-		Helpers:  higher(s.Helpers, below.Helpers),
+		Helpers:  either(s.Helpers, below.Helpers),
 	}
-}
-
-// higher returns the higher level: a container can choose a higher level of accounting than its node, never a lower one.
-func higher(first, second *spec.Helpers) *spec.Helpers {
-	if first == nil || second != nil && *second > *first {
-		return second
-	}
-	return first
 }
 
 func either[T any](first, second *T) *T {
