@@ -28,6 +28,14 @@ func (t *Trend) Add(own, charged, span time.Duration) {
 // IsCharged reports whether the helpers have worked for the container lately.
 func (t *Trend) IsCharged() bool { return t.charged >= 1 }
 
+// Charged returns the CPU time that the helpers use in a time span.
+func (t *Trend) Charged(span time.Duration) time.Duration {
+	if t.span <= 0 {
+		return 0
+	}
+	return time.Duration(max(t.charged, 0) / t.span * float64(span))
+}
+
 // OwnShare returns the part of the CPU time of the container and its helpers that the container uses itself, 0 to 1.
 func (t *Trend) OwnShare() float64 {
 	if t.charged <= 0 {

@@ -42,8 +42,10 @@ const (
 	minLowering          = 500 * time.Microsecond // the same, as CPU time: each write leaks the CPU time between the edge and the write
 	maxDebtTime          = 10 * time.Second       // maximum debt, as the time in which the limit allows this CPU time
 
-	tick      = 100 * time.Millisecond // all groups without raise and debt are read at multiples of this time
-	quietTick = time.Second            // the same for groups without charges
+	tick         = 100 * time.Millisecond // all groups without raise and debt are read at multiples of this time
+	slowTick     = 500 * time.Millisecond // the same for groups with a full account
+	quietTick    = time.Second            // the same for groups with a full account and few charges
+	quietDivisor = 100                    // charges of less than quota/quietDivisor are few
 )
 
 // A Sample is a reading of a group's counters and of its headroom (see burst.Reading). Counters count from the creation of
@@ -274,10 +276,14 @@ func (s *State) wake(m Sample, isKnown bool) (at time.Duration) {
 // calmWake returns the time of the next reading of a group without raise and debt. All these groups are read at the same
 // times, so that they cause a single wake-up.
 func (s *State) calmWake(m Sample) time.Duration {
-	if s.Saved == s.Quota && !s.trend.IsCharged() {
+	switch {
+	case s.Saved < s.Quota:
+		return nextMultiple(m.At, tick)
+	case s.trend.Charged(s.Period) >= s.Quota/quietDivisor:
+		return nextMultiple(m.At, slowTick)
+	default:
 		return nextMultiple(m.At, quietTick)
 	}
-	return nextMultiple(m.At, tick)
 }
 
 // nextMultiple returns the first multiple of a time after now.
