@@ -133,7 +133,7 @@ func (op *operation) matchRunning(a *Allocation) (stray []*Grant, err error) {
 		return nil, op.planRunning(a)
 	}
 	g := &Grant{Spec: a.Spec, Engine: a.Engine, State: Running, Since: state.SinceBoot()}
-	g.Request = a.Request
+	g.Request, g.Helpers = a.Request, max(a.Helpers, op.basis.options.Helpers)
 	if err := op.store.SaveRequest(g); err != nil {
 		return nil, err
 	}
