@@ -52,7 +52,7 @@ func (t *Tree) confinementsV1(keep cpuset.Set) ([]Confinement, error) {
 	return list, nil
 }
 
-// shrinkV1 appends the changes that take the CPUs outside keep from a group and its nested groups. Nested groups come first. A group
+// shrinkV1 appends the changes that remove all CPUs except the set keep from a group and its nested groups. Nested groups come first. A group
 // that would keep no CPU gets all of keep.
 func (t *Tree) shrinkV1(list []Confinement, group string, keep cpuset.Set) ([]Confinement, error) {
 	nested, err := subgroups(t.cpuset.mount + group)

@@ -12,11 +12,9 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/candor-project/candor/internal/errline"
 	"github.com/candor-project/candor/internal/kernelfs"
 )
-
-// ErrNoFreezer means that the processes of a group cannot be frozen by a Freezer.
-var ErrNoFreezer = errors.New("no freezer")
 
 // freezerName is the name of the nested group of a Freezer.
 const freezerName = "candor-freezer"
@@ -56,17 +54,22 @@ func (t *Tree) OpenFreezer(group string) (*Freezer, error) {
 	return f, nil
 }
 
-// Freeze stops the processes of the group, without waiting until all of them have stopped. It first moves the processes that have joined
-// the group since the last call. A process that is moved for the first time costs up to 15 ms, because the kernel waits for a grace
+// Freeze stops the processes of the group, without waiting until all of them have stopped. It moves the processes that have joined the
+// group since the last call. The nested group is frozen first, so that each process stops when it is moved (freezer_attach in
+// kernel/cgroup/legacy_freezer.c) and a program cannot fork faster than it is moved. On an error, all processes run. A process that is moved for the first time costs up to 15 ms, because the kernel waits for a grace
 // period (cgroup_attach_lock in kernel/cgroup/cgroup.c).
 func (f *Freezer) Freeze() error {
 	if err := os.Mkdir(f.inner, 0o755); err != nil && !errors.Is(err, fs.ErrExist) {
 		return f.group.wrap(err)
 	}
-	if err := moveAll(f.outer, f.inner); err != nil {
-		return f.group.wrap(err)
+	err := write(f.inner, freezerState, "FROZEN")
+	if err == nil {
+		err = moveAll(f.outer, f.inner)
 	}
-	return f.group.wrap(write(f.inner, freezerState, "FROZEN"))
+	if err != nil {
+		return f.group.wrap(errline.Join(err, thawNested(f.inner)))
+	}
+	return nil
 }
 
 const freezerState = "freezer.state"

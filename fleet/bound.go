@@ -117,7 +117,7 @@ func (f *Fleet) bound(r *row) score {
 	}
 }
 
-// boundIndirect is bound for nodes that need moves, or a wider view than necessary, to make room for the container.
+// boundIndirect returns the bound for nodes that can take the container only with moves, or with a wider view than necessary.
 func (q *query) boundIndirect(r *row) score {
 	limit := decodeTime(r.get(featureFreeTime))
 	if q.byMaxStrictLimit {

@@ -90,7 +90,7 @@ func (op *operation) admit(g *Grant, room hybrid.Milli) error {
 	return op.store.SaveRequest(g)
 }
 
-// removeFromNode removes a container from the node that continues under the same name.
+// removeFromNode removes an old container from the node. The container to admit takes over its name.
 func (op *operation) removeFromNode(name string) error {
 	plan, err := op.node.PlanRelease(name)
 	if err == nil {

@@ -93,7 +93,7 @@ type Account struct {
 	Saved  time.Duration // CPU time that the container can still use; negative: debt
 	Limit  time.Duration // CPU time per period that the limit allows
 	Quota  time.Duration // CPU time per period that the container has now; 0: no quota
-	Frozen bool
+	Frozen bool          // the processes are frozen from time to time, because the lowest quota of the kernel is too high
 }
 
 // IsCharged reports whether the container has less CPU time than its limit because of its helpers.
@@ -256,7 +256,7 @@ func (c *control) Observe(name string, s *quota.State) {
 	if c.observe == nil || g == nil {
 		return
 	}
-	a := Account{Saved: s.Saved, Limit: s.Quota, Frozen: s.Frozen}
+	a := Account{Saved: s.Saved, Limit: s.Quota, Frozen: s.IsFreezing()}
 	if s.InForce != quota.Unlimited {
 		a.Quota = time.Duration(s.InForce)
 	}

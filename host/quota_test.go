@@ -153,6 +153,36 @@ func TestLease(t *testing.T) {
 	}
 }
 
+// TestHelpersOfMachine: the machine's option is the lowest level of accounting, and a container can choose a higher level.
+func TestHelpersOfMachine(t *testing.T) {
+	l := newLab(t)
+	for _, c := range []struct{ machine, asked, want spec.Helpers }{
+		{spec.HelpersShow, spec.HelpersShow, spec.HelpersShow},
+		{spec.HelpersCharge, spec.HelpersShow, spec.HelpersCharge},
+		{spec.HelpersPlace, spec.HelpersCharge, spec.HelpersCharge},
+	} {
+		options, err := l.NodeOptions()
+		if err != nil {
+			t.Fatal(err)
+		}
+		options.Helpers = c.machine
+		if err := l.SetOptions(options); err != nil {
+			t.Fatal(err)
+		}
+		a := flexible("web", "0.5")
+		a.Helpers = c.asked
+		n := l.must(a, "wait")
+		s, err := l.store.Load()
+		if err != nil || s.Grants[0].Helpers != c.want {
+			t.Errorf("machine %v, container %v: got %+v, %v, want %v", c.machine, c.asked, s.Grants, err, c.want)
+		}
+		n.kill()
+		if err := l.Release(ctx, "web", true); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
 // TestThawAfterLease: a container that a process has frozen is thawed by the next operation if the process has died, and by an
 // operation for the container itself.
 func TestThawAfterLease(t *testing.T) {

@@ -246,6 +246,9 @@ func (s *State) isLate(now time.Duration, quota Limit, isKnown bool) bool {
 	return leak > s.Quota/leakDivisor && Limit(leak) > s.InForce-quota
 }
 
+// IsFreezing reports whether the group is frozen from time to time instead of a lower quota.
+func (s *State) IsFreezing() bool { return s.isFreezing }
+
 // isPaying reports whether the group has debt, so that its quota or its freezer deviates from the limit, or will.
 func (s *State) isPaying() bool {
 	return s.isLow || s.hasChanged && s.InForce < s.base() || s.isFreezing

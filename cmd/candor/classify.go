@@ -34,11 +34,12 @@ const classifyLong = `Classify a program by measurement: is it faster if it sees
 A sensitive program is faster with exclusive CPUs than with a quota of the same size,
 because it starts a thread for each CPU that it sees. A flexible program is not.
 
-The command measures each combination of a workload and a limit in pairs of runs: a run
-with a quota, and a run with as many exclusive CPUs. After 8, 12, 18, 26 and 40 pairs,
-an exact statistical test checks the results, and the measurement stops when the test
-decides. The combination is sensitive if the exclusive CPUs gain more than --margin, and
-flexible if they gain less. Without a decision after 40 pairs, it counts as flexible.
+The command measures each combination of a workload and a limit in pairs of runs: one
+run with a quota, and one run with the same quota on exclusive CPUs, whose number is the
+limit rounded up. After 8, 12, 18, 26 and 40 pairs, an exact statistical test checks the
+results, and the measurement stops when the test decides. The combination is sensitive
+if the exclusive CPUs gain more than --margin, and flexible if they gain less. Without a
+decision after 40 pairs, it counts as flexible.
 The program is sensitive if more than half of its combinations are.
 
 With --probe, the command also traces two starts of the program, with all CPUs visible

@@ -42,7 +42,7 @@ func (f *experimentFlags) add(cmd *cobra.Command) {
 	flags.StringArrayVar(&f.metrics, "metric", nil, "[NAME=]regular expression or JSON path of a metric; repeatable")
 }
 
-// addCommon adds those that classify has, too.
+// addCommon adds the flags that candor classify also has.
 func (f *experimentFlags) addCommon(cmd *cobra.Command) {
 	flags := cmd.Flags()
 	flags.StringSliceVar(&f.better, "better", nil, "better values: lower (default) or higher; NAME=higher for one of several metrics")

@@ -55,8 +55,8 @@ METHOD  exact:      the helper serves this container alone
 
 Without CAP_PERFMON, the CPU time of containerd and dockerd is not divided.
 
-The lines in parentheses show the CPU time of daemons that no container caused, or
-whose container is not known.`
+A line with a daemon's name in parentheses shows the part of the daemon's CPU time that
+no container caused, or for which the container is not known.`
 
 func newLedgerShowCommand() *cobra.Command {
 	cmd := &cobra.Command{

@@ -18,7 +18,7 @@ import (
 const planLong = `Dry-run allocation operations on a machine and print the result.
 
 FILE, or standard input, holds a JSON object per line. Each line is an operation.
-The command prints the result of a line as soon as it has read the line:
+The command prints the result of a line as soon as it has read the line. Examples:
 
   {"op":"allocate","id":"web","cpu":"3500m","class":"sensitive"}
   {"op":"allocate","id":"log","cpu":"2","class":"flexible","request":"250m"}

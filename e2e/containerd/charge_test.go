@@ -106,7 +106,8 @@ func TestCharge(t *testing.T) {
 		c := l.charged(c.name, c.script, c.burst)
 		metric := fmt.Sprintf(`candor_container_helper_charged{container=%q,namespace="default",pod=%q}`, name, c.pod.name)
 		l.wait("the charge of "+name, agent, func() bool { return metricsAt("http://127.0.0.1:19470/metrics")[metric] == 1 })
-		time.Sleep(3 * time.Second) // the debt from before the charge is paid
+		account := strings.Replace(metric, "_charged{", "_account_seconds{", 1)
+		l.wait("the end of the debt from before the charge", agent, func() bool { return metricsAt("http://127.0.0.1:19470/metrics")[account] > -0.15 })
 		own, helpers := c.sumOfUse(6 * time.Second)
 		t.Logf("%s: own %.3f, helpers %.3f, sum %.3f CPUs", name, own, helpers, own+helpers)
 		if sum := own + helpers; sum < 0.42 || sum > 0.6 {
@@ -201,4 +202,20 @@ func TestChargeLosesNoLine(t *testing.T) {
 	if !strings.Contains(agent.output(), "charged: helpers") {
 		t.Errorf("the container was not charged:\n%s", agent.output())
 	}
+}
+
+// TestChargeInPod: the agent charges containers from the pod of the chart. If its pod is killed, the guard restores them.
+func TestChargeInPod(t *testing.T) {
+	l := newLab(t)
+	agent := l.startLedgerPod("charge", "19469")
+	c := l.charged("echo", echoLoop, "none")
+	for end := time.Now().Add(time.Minute); c.isRestored(50 * time.Millisecond); time.Sleep(20 * time.Millisecond) {
+		if time.Now().After(end) {
+			t.Fatalf("the container is not charged: %s", agent.log())
+		}
+	}
+	if err := agent.stop(); err != nil {
+		t.Error(err)
+	}
+	l.wait("the restored container", l.engine, func() bool { return c.isRestored(50 * time.Millisecond) })
 }

@@ -409,22 +409,6 @@ func TestLedgerInPod(t *testing.T) {
 	}
 }
 
-// TestChargeInPod: the agent charges containers from the pod of the chart. If its pod is killed, the guard restores them.
-func TestChargeInPod(t *testing.T) {
-	l := newLab(t)
-	agent := l.startLedgerPod("charge", "19469")
-	c := l.charged("echo", echoLoop, "none")
-	for end := time.Now().Add(time.Minute); c.isRestored(50 * time.Millisecond); time.Sleep(20 * time.Millisecond) {
-		if time.Now().After(end) {
-			t.Fatalf("the container is not charged: %s", agent.log())
-		}
-	}
-	if err := agent.stop(); err != nil {
-		t.Error(err)
-	}
-	l.wait("the restored container", l.engine, func() bool { return c.isRestored(50 * time.Millisecond) })
-}
-
 // metricsAt returns the metrics of a page by name and labels.
 func metricsAt(url string) map[string]float64 {
 	values := map[string]float64{}
