@@ -100,7 +100,7 @@ BENCHCOUNT ?= 10
 # The tests of these packages use cgroups or daemons of this machine, or measure time: they run alone.
 SERIAL     := ./bandwidth/record ./cgroup ./cmd/candor/internal/audit ./cmd/candor/internal/load ./cmd/candor/internal/memtrim \
 	./cmd/candor/internal/setup ./cmd/candor/internal/top ./e2e ./e2e/hostile ./engine/nri ./experiment ./experiment/apps ./experiment/probe \
-	./host ./host/launch ./internal/procfs ./metrics ./quota ./view
+	./host ./host/launch ./internal/procfs ./ledger/softirq ./metrics ./quota ./view
 # Packages with goroutines.
 RACE       := ./bandwidth/... ./cgroup ./cmd/... ./engine/nri ./experiment ./experiment/probe ./host ./internal/... ./kube/apiserver \
 	./kube/cluster ./kube/publish ./metrics ./quota ./simulate ./trace ./view
