@@ -78,8 +78,8 @@ func (t *Tree) boundsFrom(path string) (bounds []Bound, err error) {
 	}
 }
 
-// quotaCause adds a cause to cgroup v1's refusal of a quota (EINVAL): the group above whose quota is lower than the wanted quota. It
-// returns other errors, and a refusal without such a group, unchanged.
+// quotaCause adds the cause to an error of cgroup v1 that refuses a quota (EINVAL): an ancestor group has a lower quota than the
+// wanted quota. It returns other errors unchanged, and also this error if no ancestor has a lower quota.
 func (g *Group) quotaCause(refusal error, wanted cfsBandwidth) error {
 	if g.tree.cpu.v2 || !errors.Is(refusal, unix.EINVAL) {
 		return refusal

@@ -5,7 +5,8 @@ import "math/bits"
 // maxResources is the maximum number of further resources of a fleet.
 const maxResources = 15
 
-// shareBits is the number of bits of a mean free share, so that nodes of different sizes with the same share have equal values.
+// shareBits is the number of fraction bits of a mean free share. The share is rounded to this number of bits, so that nodes of different
+// sizes with the same share have equal values.
 const shareBits = 48
 
 // A weigher computes the mean free share of a node over its resources: the sum of free amounts times weights, divided by whole. A resource

@@ -115,8 +115,8 @@ func mountedView() string {
 	return name
 }
 
-// viewInMounts searches a mount table for a view over the list of online CPUs. It returns the name of the view's
-// container, or "", and whether a later mount covers the view. The error is kernelfs.ErrTooLong for a table beyond
+// viewInMounts searches a mount table for a view that is mounted over the list of online CPUs. It returns the name of the
+// view's container, or "". isCovered reports whether the last mount over the list is not a view, such as that of lxcfs. The error is kernelfs.ErrTooLong for a table beyond
 // limit bytes.
 func viewInMounts(file string, limit int64) (name string, isCovered bool, err error) {
 	err = procfs.EachMount(file, limit, []string{onlineFile}, func(m *mountinfo.Info) {

@@ -10,9 +10,8 @@ import (
 	"github.com/candor-project/candor/topology"
 )
 
-// Mems returns the memory nodes for the CPUs of a grant: of each NUMA node that
-// the CPUs are on, the nearest node that has memory and is in the cpuset of the
-// group above the container's.
+// Mems returns the memory nodes for the CPUs of a grant: for each NUMA node of these CPUs, the nearest node that has memory and that
+// the cpuset of the group above the container's group contains.
 func (h *Host) Mems(g *Grant) (cpuset.Set, error) {
 	machine, err := h.machine.get()
 	if err != nil {
@@ -25,8 +24,8 @@ func (h *Host) Mems(g *Grant) (cpuset.Set, error) {
 	return memsOf(machine, &g.CPUs, &allowed), nil
 }
 
-// mems is Mems for the settings of a running operation. If the group above
-// disappears meanwhile, the container ends too, and any nodes will do.
+// mems returns the memory nodes that an operation writes to the group of g. It is like Mems without an error: if the group above
+// disappears during the operation, the container ends too, and any nodes will do.
 func (op *operation) mems(g *Grant) cpuset.Set {
 	allowed, err := op.allowedMems(g)
 	if err != nil {
@@ -35,9 +34,8 @@ func (op *operation) mems(g *Grant) cpuset.Set {
 	return memsOf(op.node.Machine(), &g.CPUs, &allowed)
 }
 
-// allowedMems returns the memory nodes that the group above a container's has.
-// The engine makes the container's group later than Candor plans it, and on v1
-// an engine may leave groups without a cpuset: then the next group above counts.
+// allowedMems returns the memory nodes of the group above the container's group. If this group does not exist yet, or has no cpuset,
+// as an engine can leave it on v1, the next group above counts.
 func (h *Host) allowedMems(g *Grant) (cpuset.Set, error) {
 	for path := g.Engine.Cgroup; path != ""; {
 		if path = filepath.Dir(path); cgroup.CheckPath(path) != nil {

@@ -1,11 +1,11 @@
 #!/usr/bin/env bash
-# Runs each fuzz target of the main module: scripts/fuzz.sh [TIME [PACKAGE...]]. TIME is for each target, 2s by default.
+# Runs each fuzz target of the main module: scripts/fuzz.sh [TIME [PACKAGE...]]. TIME is for each target, 1s by default.
 # A target fails on an input that breaks it, which go test stores in the package's testdata/fuzz, and when it executes
 # fewer than 1,000 inputs in four times its time, because so slow a target finds nothing.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 go=${GO:-go}
-time=${1:-2s} least=1000
+time=${1:-1s} least=1000
 shift $(($# > 0))
 
 work=$(mktemp -d)

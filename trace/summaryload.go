@@ -77,7 +77,8 @@ func (l *loadLine) points(cores func(float64) float64) ([]LoadPoint, float64) {
 	return list, requested / capacity
 }
 
-// finishMix groups the machines at the start by size.
+// finishMix fills in Machines.Mix: for each size of a machine, its share of the machines at the start of the trace, the highest share
+// first.
 func (s *summarizer) finishMix() {
 	for c, n := range s.mix {
 		memory := float64(c.memory)

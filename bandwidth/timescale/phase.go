@@ -133,7 +133,8 @@ type levels struct {
 
 const maxLevels = 128
 
-// push appends n windows with the same number of CPUs used. At maxLevels means, it replaces each two means by their mean.
+// push appends n windows with the same number of CPUs used. When l.means has maxLevels values,
+// push replaces each pair of values by its mean, and from then on a value covers twice as many windows.
 func (l *levels) push(cpus float64, n int64) {
 	for n > 0 {
 		take := min(n, l.windowsPerMean-l.filled)

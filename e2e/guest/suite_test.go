@@ -27,15 +27,15 @@ type tests struct{ dir, run, skip string }
 
 var (
 	// allTests runs with the newest kernel and cgroup v2.
-	allTests = suite{{dir: "topology"}, {dir: "view"}, {dir: "cgroup"}, {dir: "host"}, {dir: "cmd/candor/internal/audit"}, {dir: "cmd/candor/internal/setup"}, {dir: "e2e", skip: outputTests}, {dir: "e2e/hostile", run: foreignGroupTests}}
+	allTests = suite{{dir: "topology"}, {dir: "view"}, {dir: "cgroup"}, {dir: "host", skip: stateTests}, {dir: "cmd/candor/internal/audit"}, {dir: "cmd/candor/internal/setup"}, {dir: "e2e", skip: outputTests + "|" + longTests}, {dir: "e2e/hostile", run: foreignGroupTests}}
 	// kernelTests are the packages that depend mostly on the kernel's interfaces. With another kernel or cgroup
 	// version the other packages behave the same, and they take 15 minutes on emulated CPUs.
-	kernelTests = suite{{dir: "topology"}, {dir: "view"}, {dir: "cgroup"}, {dir: "cmd/candor/internal/setup"}}
+	kernelTests = suite{{dir: "view"}, {dir: "cgroup"}}
 	// guestOnlyTestsV1 is a test with exclusive groups of cgroup v1, which would take CPUs from other work on this
 	// machine.
 	guestOnlyTestsV1 = suite{{dir: "e2e/hostile", run: "^TestHostileExclusiveGroup$"}}
 	// systemdTests run in a guest in which systemd creates the groups.
-	systemdTests = append(slices.Clip(kernelTests), tests{dir: "e2e", run: "^(TestRunWithSystemd|TestUnit|TestUnitsRights)$"})
+	systemdTests = suite{{dir: "cgroup"}, {dir: "cmd/candor/internal/setup"}, {dir: "e2e", run: "^(TestRunWithSystemd|TestUnit|TestUnitsRights)$"}}
 )
 
 // foreignGroupTests are the attacks by groups of other programs, which differ between cgroup v1 and v2.
@@ -43,6 +43,13 @@ const foreignGroupTests = "^TestHostile(ParentQuota|FailedRuns|NamespaceRoot|Exc
 
 // outputTests are the tests of messages about bad input and of reports.
 const outputTests = "^(TestBad|TestClassify|TestCompare|TestReport|TestTables)"
+
+// longTests are tests of candor record, candor top and the streams of candor run that behave the same with cgroup v1 and v2. Shorter
+// tests of these commands run.
+const longTests = "^(TestRunPassesThrough|TestTopOnce|TestRecordEnds|TestRecordAllAgain|TestRecordKilled|TestRecordLimitOfParent)$"
+
+// stateTests use Candor's state file, and not the kernel.
+const stateTests = "^(TestOperationCache|TestBrokenState)$"
 
 // textTests are the tests of texts and trees alone. They do not depend on the kernel, and take 15 s on emulated CPUs.
 const textTests = "^(Fuzz|TestParse|TestTree|TestWriteTree|TestJSON)"

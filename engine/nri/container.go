@@ -137,7 +137,7 @@ func (c *Container) recorded(class hybrid.Class) hybrid.Milli {
 	return hybrid.Milli(1000 * cpus.Count())
 }
 
-// request returns the CPU request for the shares. Kubernetes rounds it down when it computes the shares.
+// request returns the CPU request for the shares. Kubernetes rounds the shares down, so request rounds up.
 func (c *CPU) request() hybrid.Milli { return milliOf(c.Shares) }
 
 const (

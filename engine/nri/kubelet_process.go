@@ -19,7 +19,7 @@ import (
 // run a set-user-ID program that sets all its user IDs to 0, through a link whose name becomes comm. Only /proc/PID/exe shows
 // the program, so a process that hides it is no kubelet.
 
-// A kubelet is a process that runs a kubelet, or the default directory of a kubelet that does not run.
+// A kubelet describes a running kubelet. For a kubelet that does not run, only its default directory is known.
 type kubelet struct {
 	pid     string   // "" for a kubelet that does not run
 	program string   // kubelet, hyperkube, k3s or kubelite

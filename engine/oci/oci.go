@@ -116,7 +116,8 @@ func (w *Wrapper) place(c *Call, real string, cfg *config, a request) (code int,
 	return 0, nil
 }
 
-// requestOf reads the request of a container. ours is false for a container that Candor leaves alone; then only its CPUs are set.
+// requestOf reads the request of a container. ours is false for a container that Candor
+// does not manage; the returned request then has only the CPUs that the user has chosen.
 func (w *Wrapper) requestOf(c *Call, cfg *config) (a request, ours bool, err error) {
 	has, err := amountIn(cfg.resources)
 	if err != nil {

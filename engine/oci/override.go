@@ -108,7 +108,7 @@ func overrideFor(name string) (*Override, error) {
 	return nil, nil
 }
 
-// wrapper is the wrapper on the host of a booking.
+// wrapper returns a copy of w with the state directory, the configuration and the parent group of the override.
 func (b *Override) wrapper(w *Wrapper) *Wrapper {
 	there := *w
 	there.Host = host.Options{StateDir: b.StateDir, Config: b.Config, Cgroup: cgroup.Options{Parent: b.Parent, Driver: cgroup.Cgroupfs},

@@ -87,7 +87,8 @@ func (s Store) ShowsCommand(g *Grant) bool {
 	return strings.HasPrefix(g.OnResize, "exec:") && g.OnResize != s.commandReference(g.ID)
 }
 
-// SaveHidingCommand hides the command of a container and saves its request.
+// SaveHidingCommand moves the command of g.OnResize into a file that only its owner can read, and saves the container's request with
+// a reference to that file.
 func (s Store) SaveHidingCommand(g *Grant) (err error) {
 	if g.OnResize, err = s.HideCommand(g.ID, g.OnResize); err != nil {
 		return err

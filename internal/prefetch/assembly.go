@@ -9,7 +9,7 @@ import "unsafe"
 //go:noescape
 func Line(at unsafe.Pointer)
 
-// Lines prefetches count cache lines from an address on, at least 1.
+// Lines prefetches the given number of consecutive cache lines, starting with the line at an address. A number below 1 counts as 1.
 //
 //go:noescape
 func Lines(at unsafe.Pointer, count int)
