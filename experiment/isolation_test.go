@@ -44,6 +44,9 @@ func isolationOf(t *testing.T, cases []Case, stressors ...string) Isolation {
 // TestIsolation: in each case, the application sees the CPUs of the case. stress-ng runs in its cgroup only
 // in the case together.
 func TestIsolation(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes 20 s")
+	}
 	l := openLab(t)
 	if l.usable.Count() < 2 {
 		t.Skip("needs two CPUs")

@@ -2,9 +2,11 @@ package oci
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 
+	"github.com/candor-project/candor/cgroup"
 	"github.com/candor-project/candor/host"
 	"github.com/candor-project/candor/ledger/sample"
 	"github.com/candor-project/candor/spec"
@@ -12,7 +14,8 @@ import (
 
 // placeHelper places the helper that serves only this container, such as conmon, in the container's cgroup, before the
 // program starts. The helper runs until the real runtime deletes the container. A container without such a helper, as under
-// Docker, needs nothing.
+// Docker, needs nothing. With the level charge, a helper that cannot be placed is no error, because candor ledger agent charges
+// its CPU time to the container.
 func (c *Call) placeHelper(ctx context.Context, h *host.Host, g *host.Grant) error {
 	if g.Helpers < spec.HelpersPlace {
 		return nil
@@ -21,10 +24,14 @@ func (c *Call) placeHelper(ctx context.Context, h *host.Host, g *host.Grant) err
 	if helper == nil {
 		return nil
 	}
+	isCharged := g.Helpers >= spec.HelpersCharge
 	if g.Engine != (host.Engine{}) {
+		if isCharged {
+			return nil
+		}
 		return fmt.Errorf("%s: cannot place %s: the container has a chosen parent cgroup; set a quota on the parent, or use no --cgroup-parent", g.ID, helper)
 	}
-	if err := h.PlaceHelper(ctx, g.ID, helper.PID); err != nil {
+	if err := h.PlaceHelper(ctx, g.ID, helper.PID); err != nil && !(isCharged && errors.Is(err, cgroup.ErrNoPlacement)) {
 		return fmt.Errorf("%s: cannot place %s: %w", g.ID, helper, err)
 	}
 	return nil
