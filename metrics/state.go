@@ -39,7 +39,7 @@ var (
 	usable     = desc("candor_usable_cpu_cores", "CPUs that Candor can allocate to containers.")
 	sensitive  = desc("candor_sensitive_cpu_cores", "Sum of the limits of the sensitive containers.")
 	flexible   = desc("candor_flexible_cpu_cores", "Sum of the guarantees of the flexible containers.")
-	shared     = desc("candor_shared_cpu_cores", "Shared time: CPU time of the sensitive containers' limits on CPUs that are in the cpusets of several containers.")
+	shared     = desc("candor_shared_cpu_cores", "Shared time: part of the sensitive containers' limits on CPUs that are in the cpusets of several containers.")
 	containers = desc("candor_containers", "Containers by class and state; a held container has ended, but its CPUs stay reserved for its pod.", "class", "state")
 
 	degraded      = desc("candor_container_setting_degraded", "1 for each setting that the kernel refuses for a running container; the container keeps the previous value.", "namespace", "pod", "container", "class", "setting")
