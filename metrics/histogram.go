@@ -83,11 +83,11 @@ func (m *Metrics) Histogram(finest time.Duration, from UsageSource, log *slog.Lo
 		source: from, log: log, containers: map[string]*sampledContainer{},
 		use: prometheus.NewHistogramVec(prometheus.HistogramOpts{
 			Name: "candor_container_use_cpu_cores", Buckets: useBuckets,
-			Help: "Time windows by the CPUs that a running container used; only with --record-histogram.",
+			Help: "Time windows, counted by the mean number of CPUs that a running container used in the window; only with --record-histogram.",
 		}, labels),
 		throttled: prometheus.NewHistogramVec(prometheus.HistogramOpts{
 			Name: "candor_container_throttled_cpu_cores", Buckets: throttledBuckets,
-			Help: "Number of time windows, in buckets by the number of the container's CPUs that were throttled; only with --record-histogram.",
+			Help: "Time windows, counted by the mean number of a running container's CPUs that were throttled in the window; only with --record-histogram.",
 		}, labels),
 		late:       counter("candor_late_windows_total", "Windows that ended too late for a histogram."),
 		unrecorded: gauge("candor_windows_containers_left_out", fmt.Sprintf("Running containers beyond the first %d, which have no histograms.", maxHistograms)),

@@ -51,7 +51,7 @@ func New(version string) *Metrics {
 			refusals),
 		resizes: counters("candor_resizes_refused_total", "In-place resizes that were refused; the container keeps its CPUs and limit.",
 			refusals),
-		downgraded: counters("candor_containers_downgraded_total", "Sensitive containers that are treated as flexible.",
+		downgraded: counters("candor_containers_downgraded_total", "Containers with the class sensitive that Candor treats as flexible.",
 			downgrades),
 		hints: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "candor_hints_total",
@@ -59,19 +59,19 @@ func New(version string) *Metrics {
 		}, []string{"result"}),
 		took: prometheus.NewHistogramVec(prometheus.HistogramOpts{
 			Name: "candor_operation_duration_seconds", Buckets: buckets,
-			Help: "Duration of the phases of operations: waiting for the lock of the state, with and without success; reading state and kernel; planning; applying the plan to groups, views and file.",
+			Help: "Duration of each phase of an operation: the wait for the lock of the state, also if it timed out; the reading of the state and of the kernel's files; the planning; the application of the plan to cgroups, views and the state file.",
 		}, []string{"phase"}),
 		moves:     counter("candor_fraction_moves_total", "Fractions of running containers that were moved to another CPU."),
-		drift:     counter("candor_drift_repairs_total", "Containers and pod cgroups whose settings another program changed, and candor restored."),
+		drift:     counter("candor_drift_repairs_total", "Number of times that candor restored the settings of a container or pod cgroup after another program had changed them."),
 		failures:  counter("candor_apply_failures_total", "Operations that failed and were reverted."),
 		lastDone:  gauge("candor_last_operation_timestamp_seconds", "Unix time of the last completed operation or repair; 0: none."),
 		connected: gauge("candor_connected", "1 if the plugin and the runtime are connected and synchronized, else 0."),
 		observing: gauge("candor_observing", "1 with --observe: the plugin changes nothing, and refusals are hypothetical."),
 		lastSync:  gauge("candor_last_sync_timestamp_seconds", "Unix time of the last synchronization of plugin and runtime; 0: none."),
 		reports:   counter("candor_reports_total", "Reports of the node that the API server accepted."),
-		unreported: counters("candor_report_failures_total", "Failed reports of the node.",
+		unreported: counters("candor_report_failures_total", "Failed attempts to send the report of the node.",
 			reportFailures),
-		lastReport: gauge("candor_last_report_timestamp_seconds", "Unix time at which the plugin last knew that the API server has the current report; 0: never, or without --publish."),
+		lastReport: gauge("candor_last_report_timestamp_seconds", "Unix time at which the plugin last knew that the API server had the current report of the node; 0: never, or without --publish."),
 	}
 	for _, phase := range phases {
 		m.took.WithLabelValues(phase)
