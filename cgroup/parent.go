@@ -134,8 +134,8 @@ func (t *Tree) makeParent() (undo steps, err error) {
 	return undo, err
 }
 
-// parentRetries bounds the attempts to create Candor's parent group while another program removes a group above it. A candor run with
-// another parent group can do this: if it fails, it removes the groups that it created above its parent group.
+// parentRetries bounds the attempts to create Candor's parent group while another program removes a group above it. A failed candor
+// process with another parent group can cause this, because it removes the groups that it created above its parent group.
 const parentRetries = 10
 
 func (t *Tree) tryParent() (undo steps, err error) {
