@@ -33,9 +33,9 @@ candor.dev/class: sensitive, or class.candor.dev/web: sensitive for the containe
 The configuration file sets defaults; SIGHUP reloads it. If the plugin is killed, the
 containers keep their CPUs. After a restart, the plugin adopts the running containers.
 
-With --observe, the plugin only plans. It logs the CPUs that each container would get;
-candor ps, map and inspect show them with --state-dir /run/candor-observe. The plugin
-changes no container, no cgroup and no file outside that directory.`
+With --observe, the plugin only plans. It logs the CPUs that each container would get.
+With --state-dir /run/candor-observe, candor ps, map and inspect show these CPUs. The
+plugin changes no container, no cgroup and no file outside of /run/candor-observe.`
 
 const nriExample = `  candor nri
   candor nri --config /etc/candor/nri.yaml --metrics 9464
