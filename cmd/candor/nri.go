@@ -80,7 +80,7 @@ func newNRICommand() *cobra.Command {
 	}
 	flags := cmd.Flags()
 	flags.BoolVar(&f.observe, "observe", false, "plan only and log each grant; default state directory: "+observeDir+"")
-	flags.StringVar(&f.config, "config", "", "configuration file (default: none; unannotated pods are flexible)")
+	flags.StringVar(&f.config, "config", "", "configuration file (default: none; pods without annotations are flexible)")
 	flags.StringVar(&f.socket, "socket", api.DefaultSocketPath, "NRI socket of the runtime")
 	flags.StringVar(&f.options.StateDir, "state-dir", os.Getenv("CANDOR_STATE_DIR"), "state directory; overrides the configuration ($CANDOR_STATE_DIR)")
 	flags.StringVar(&f.options.Config, "host-options", cmp.Or(os.Getenv("CANDOR_CONFIG"), host.DefaultConfig), "options file of this machine ($CANDOR_CONFIG)")

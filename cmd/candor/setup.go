@@ -156,7 +156,7 @@ func orDash(s string) string {
 const setupEngineLong = `Add Candor's OCI runtimes to %[1]s. Under the runtime candor, a container that has a
 limit gets CPUs of its own (class sensitive). Under the runtime candor-flexible,
 containers share CPUs. The command adds the runtimes to %[2]s
-and keeps the rest of the file. It does not change an invalid file.
+and keeps the rest of the file. If the file is invalid, the command does not change it.
 
 The command prints the change as a diff. --undo removes the runtimes.`
 
