@@ -39,8 +39,8 @@ run with a quota, and one run with the same quota on exclusive CPUs, whose numbe
 limit rounded up. After 8, 12, 18, 26 and 40 pairs, an exact statistical test checks the
 results, and the measurement stops when the test decides. The combination is sensitive
 if the exclusive CPUs gain more than --margin, and flexible if they gain less. Without a
-decision after 40 pairs, the combination counts as flexible.
-The program is sensitive if more than half of its combinations are.
+decision after 40 pairs, the combination counts as flexible. The program is sensitive if
+more than half of its combinations are.
 
 With --probe, the command also traces two starts of the program, with all CPUs visible
 and with a single CPU. The trace shows where the program reads the CPU count and how

@@ -20,9 +20,9 @@ import (
 	"github.com/candor-project/candor/kube/survey"
 )
 
-const mapLong = `Show the CPU map of this machine: its sockets, NUMA nodes, L3 domains and cores, and
-the containers with their limits and the number of CPUs that they see. There are four
-kinds of CPUs:
+const mapLong = `Show the CPU map of this machine: its sockets, NUMA nodes, L3 domains and cores, and the
+containers with their limits and the number of CPUs that they see. There are four kinds
+of CPUs:
 
   exclusive   CPU of a single sensitive container
   fractional  CPU that runs fractions of limits, such as 500m of the limit 1500m

@@ -23,10 +23,10 @@ CPU time, throttled periods, throttled time, and bursts. Other commands can read
 recording while it grows. If candor is killed, the recording loses at most its last
 second.
 
-Select a cgroup by its path below the mount point, by a process in it, or by the
-name of a container of Candor; --all records every cgroup with processes. With COMMAND,
-candor runs the command in a new cgroup without limits, records this cgroup, and exits
-with the exit code of the command.
+Select a cgroup by its path below the mount point, by a process in it, or by the name of
+a container of Candor; --all records every cgroup with processes. With COMMAND, candor
+runs the command in a new cgroup without limits, records this cgroup, and exits with the
+exit code of the command.
 
 The kernel counts in ticks, 4 ms on most machines: in a window of 10 ms, a thread
 that is always busy seems to use 0.8 or 1.2 CPUs.`

@@ -19,14 +19,14 @@ import (
 	"github.com/candor-project/candor/internal/errline"
 )
 
-const setupHostLong = `Confine processes outside of Candor (services, sessions, other engines) to the
-reserved CPUs, which no container gets. Without this command, such processes also run on
-the exclusive CPUs of containers. candor map and inspect show this use.
+const setupHostLong = `Confine processes outside of Candor (services, sessions, other engines) to the reserved
+CPUs, which no container gets. Without this command, such processes also run on the
+exclusive CPUs of containers. candor map and inspect show this use.
 
 With systemd, the command sets AllowedCPUs= of the top-level units. On other cgroup v2
-machines, it makes Candor's cgroup a partition. On cgroup v1, it removes all CPUs
-except the reserved CPUs from the cpusets of the other cgroups. The confinement lasts
-until the next boot. The list of reserved CPUs remains.`
+machines, it makes Candor's cgroup a partition. On cgroup v1, it removes all CPUs except
+the reserved CPUs from the cpusets of the other cgroups. The confinement lasts until the
+next boot. The list of reserved CPUs remains.`
 
 const setupHostExample = `  # Print the changes without applying them
   candor setup host --reserved 0-1 --dry-run

@@ -23,8 +23,8 @@ which its quota ran out.
 Keys sort (c, u, t, n, l), filter (/), open a container (enter), pause (p), change
 the interval (+, -), explain (?) and quit (q).
 
-Without a terminal, or with --once, -n or -o json, the command prints a
-single sample (or the number of samples in -n) and exits.`
+Without a terminal, or with --once, -n or -o json, the command prints a single sample
+(or the number of samples in -n) and exits.`
 
 const topExample = `  candor top
   candor top --once
