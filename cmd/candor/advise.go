@@ -15,27 +15,28 @@ import (
 	"github.com/candor-project/candor/internal/figure"
 )
 
-const adviseLong = `Recommend a CPU limit, period and burst for a container, from a recording of candor
-record. The command replays the recording under many settings in a model of the
-kernel's bandwidth control.
+const adviseLong = `Recommend a CPU limit, period and burst for a container. The command reads a recording of
+candor record, and replays it with many settings in a model of the kernel's bandwidth
+control.
 
 THROTTLED  share of the periods in which the quota ran out
-DELAY      delay of the work compared with no limit, median and 99th percentile
+DELAY      delay of the work in comparison with no limit: median and 99th percentile
 OVERRUN    longest time for which a burst lets the container exceed its limit without a
            break; other containers on its CPUs may have to wait that long
 
-The first rows are limits with a quota. The last rows are exclusive CPUs (class
-sensitive) for a program that starts as many threads as it has CPUs.
+Each row of the table is a setting. The first rows have a limit with a quota. The last
+rows have exclusive CPUs (class sensitive), for a program that starts as many threads as
+it has CPUs.
 
-With --hops N, a delay is the delay of a request that passes through N such containers
+With --hops N, the delay is the delay of a request that passes through N such containers,
 and whose answer returns through all of them.
 
 With several recordings, or with --node-cpus, the report also shows how many such
 containers fit on a node: with the smallest limits that meet the target, with the
 smallest limits and a burst, and without limits. -o svg and -o png draw this result.
 
-A target is throttled<1%, delay-p50<1ms or delay-p99<5ms, or several of them
-separated by commas.`
+--target takes a list, separated by commas, of targets such as throttled<1%,
+delay-p50<1ms and delay-p99<5ms.`
 
 const adviseExample = `  candor advise web.usage
   candor advise web.usage --target 'delay-p99<5ms'
@@ -72,10 +73,10 @@ func newAdviseCommand() *cobra.Command {
 	}
 	flags := cmd.Flags()
 	flags.StringVar(&f.group, "group", "", "cgroup to analyze (default: the cgroup with the most CPU time)")
-	flags.StringVar(&f.target, "target", "throttled<1%", "target of the setting")
+	flags.StringVar(&f.target, "target", "throttled<1%", "target that the recommended setting must meet")
 	complete(cmd, "target", []string{"throttled<1%", "delay-p50<1ms", "delay-p99<5ms"})
 	f.part = addPartFlags(cmd)
-	flags.IntVar(&f.hops, "hops", 1, "containers in a row that a request and its answer pass")
+	flags.IntVar(&f.hops, "hops", 1, "number of containers that a request and its answer pass through")
 	flags.IntVar(&f.cpus, "node-cpus", 0, "CPUs of the node to fill (default: CPUs of the recorded machine)")
 	flags.Float64Var(&f.risk, "risk", 1, "% of time in which containers without limits may need more than the node")
 	flags.DurationSliceVar(&f.periods, "period", []time.Duration{20 * time.Millisecond, 100 * time.Millisecond, 500 * time.Millisecond}, "periods to try, 1ms to 1s")

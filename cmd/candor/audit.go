@@ -36,11 +36,13 @@ GAIN       whether a CPU count equal to the limit would speed the container up
            maybe:  it has more threads than CPUs in its limit, but was not throttled
            no:     it does not have more threads than CPUs in its limit
 
-A second table lists the containers whose helpers use more than 5 % of the limit: engine
-processes outside of the container that copy its output to a log. The limit does not
-bound them. The command measures helpers for a second.
+A helper is an engine process that copies the output of a container to a log. Helpers
+run outside of the container, so the container's limit does not apply to them. A second
+table lists the containers whose helpers use more than 5 % of the container's limit. The
+command measures helpers for the time of --helpers.
 
-Users other than root see IDs instead of most names, and no helpers.`
+For users other than root, the command prints IDs instead of most names, and measures no
+helpers.`
 
 const auditExample = `  candor audit
   candor audit --all
@@ -54,7 +56,7 @@ func newAuditCommand() *cobra.Command {
 		Example: auditExample,
 		Args:    noArgs,
 	}
-	all := cmd.Flags().Bool("all", false, "list all containers, also without a mismatch or a limit")
+	all := cmd.Flags().Bool("all", false, "also list containers without a mismatch or without a limit")
 	output := outputFlag(cmd, "table", "json")
 	during := cmd.Flags().Duration("helpers", time.Second, "time to measure helpers, up to 1h; 0 disables the measurement")
 	options := cgroup.Options{ReadOnly: true}

@@ -39,20 +39,20 @@ run with a quota, and one run with the same quota on exclusive CPUs, whose numbe
 limit rounded up. After 8, 12, 18, 26 and 40 pairs, an exact statistical test checks the
 results, and the measurement stops when the test decides. The combination is sensitive
 if the exclusive CPUs gain more than --margin, and flexible if they gain less. Without a
-decision after 40 pairs, it counts as flexible.
-The program is sensitive if more than half of its combinations are.
+decision after 40 pairs, the combination counts as flexible. The program is sensitive if
+more than half of its combinations are.
 
 With --probe, the command also traces two starts of the program, with all CPUs visible
 and with a single CPU. The trace shows where the program reads the CPU count and how
-many threads it starts. The command derives a second class from it. If the two classes
-differ, the measured class counts. Without --cpu, the command only traces; this takes
-seconds.
+many threads it starts. From the trace, the command derives a second class. If the two
+classes differ, the measured class counts. Without --cpu, the command only traces the
+program and measures nothing, which takes seconds.
 
 --profile writes a CPUProfile, a Kubernetes object that sets the class of matching pods.
-The object has the name of the file.
+The name of the object is the name of the file without its extension.
 
 With --server, the command measures a server under the limits. Once the server listens,
-the --client runs without a limit; its output has the results.
+the program of --client runs without a limit. The output of the client has the results.
 
 With --image, the program runs in a container, as for candor compare.`
 

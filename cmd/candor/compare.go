@@ -19,28 +19,32 @@ import (
 	"github.com/candor-project/candor/internal/errline"
 )
 
-const compareLong = `Run a program under several setups of the same CPU limit and compare the results.
+const compareLong = `Run a program under several setups of the same CPU limit and compare the results. The
+setups are:
 
   none             no limit
   quota            a quota of the limit; the program sees all CPUs (docker run --cpus)
   quota+threads=N  as quota, with N threads (default: the limit rounded up): N replaces
                    {threads} in the arguments; without {threads}, OMP_NUM_THREADS is N
-  cpuset           as many exclusive CPUs as the limit rounded up, and the quota
-  shared-fraction  two instances at once: each has exclusive CPUs for the integer part
-                   of the limit, and both rests (0.5 of 1.5) are on the same CPU
+  cpuset           exclusive CPUs, whose number is the limit rounded up, and the quota
+  shared-fraction  two instances at the same time: each has exclusive CPUs for the
+                   integer part of the limit, and both run on the same additional CPU
+                   for the fraction of the limit (0.5 of 1.5)
   candor           candor run: exclusive CPUs, a fraction of one more CPU, and a CPU
                    count that matches; candor+topology=single-l3 adds a topology policy
-  2xquota          two instances at once, each with the limit; every setup accepts
-                   such a factor
+  2xquota          two instances of the setup quota at the same time, each with the
+                   limit; every setup accepts such a factor
 
-The setups take turns in random order. The result of a run is its wall time, or the
-metric that --metric extracts from its output. The first setup is the baseline.
+In each round, every setup runs once, in random order. The result of a run is its wall
+time, or the metric that --metric extracts from its output. The first setup is the
+baseline.
 
-With --server, the setups apply to a server. Once the server listens, the client
-runs without a limit and provides the result.
+With --server, the setups apply to a server. Once the server listens, the program of
+--client runs without a limit, and its output has the results.
 
 With --image, docker, podman or nerdctl runs the program in a container, with Candor's
-OCI runtime candor-runc, under the same setups. The wall time is then the container's lifetime.`
+OCI runtime candor-runc, under the same setups. The wall time is then the lifetime of the
+container.`
 
 const compareExample = `  candor compare --cpu 1.5 -- ./solver input
   candor compare --cpu 1 --setups quota,quota+threads,cpuset,candor -n 30 --out figures -- xz -T0 -k -c big

@@ -14,9 +14,10 @@ func newConfigCommand() *cobra.Command {
 		Short: "Check configuration files",
 	}
 	cmd.AddCommand(&cobra.Command{
-		Use:     "check FILE",
-		Short:   "Validate a configuration file of candor nri",
-		Long:    "Validate a configuration file as candor nri reads it. An invalid file gives exit code 2 and one line with the file and the line number.",
+		Use:   "check FILE",
+		Short: "Validate a configuration file of candor nri",
+		Long: `Validate a configuration file as candor nri does when it reads the file. For an invalid
+file, the command prints an error with the file and the line number, and exits with 2.`,
 		Example: "  candor config check /etc/candor/nri.yaml",
 		Args:    oneFile,
 		RunE: func(cmd *cobra.Command, args []string) error {

@@ -26,8 +26,9 @@ import (
 
 const inspectLong = `Show the details of a container: the CPUs that Candor gave it, the settings in the
 kernel, the CPUs that it sees (its view), its throttling, and the use of its exclusive
-CPUs by programs outside of Candor. For root also the helpers: engine processes that
-work for the container, such as dockerd.`
+CPUs by programs outside of Candor. For root, the command also shows the CPU use of the
+container's helpers. These are engine processes that work for the container, such as
+dockerd.`
 
 func newInspectCommand() *cobra.Command {
 	cmd := &cobra.Command{

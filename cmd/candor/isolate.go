@@ -19,7 +19,7 @@ import (
 
 const isolateLong = `Measure how well an application is isolated from the programs beside it.
 
-In each case, each application runs alone and beside each stressor:
+The command runs each application alone and beside each stressor, in these cases:
 
   together      no limits, all processes in the same cgroup
   groups        no limits, a cgroup for the application and a cgroup for the stressor
@@ -32,8 +32,8 @@ In each case, each application runs alone and beside each stressor:
 
 The slowdown compares the run time beside the stressor with the run time alone in the
 same case. Both runs have the same CPUs, so the slowdown does not contain the effect of
-having fewer CPUs than in another case. The report compares the slowdowns of the cases with
-those of the first case. The stressors are stress-ng and iperf3:
+having fewer CPUs than in another case. The report compares the slowdowns of each case
+with the slowdowns of the first case. The stressors use stress-ng and iperf3:
 
   cpu, cache    25 workers that compute or thrash the cache
   ram           8 workers that allocate up to 2 GiB and free it
@@ -41,8 +41,8 @@ those of the first case. The stressors are stress-ng and iperf3:
   network       iperf3 between two network namespaces
 
 The built-in applications are small programs. perception, planning, prediction and
-decision imitate the stages of the software of a self-driving vehicle. disk and network
-mostly wait for these devices.`
+decision imitate the stages of the software of a self-driving vehicle. The applications
+disk and network mostly wait for the disk and the network.`
 
 const isolateExample = `  candor isolate
   candor isolate -n 10 --out figures

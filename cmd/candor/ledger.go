@@ -22,9 +22,9 @@ import (
 
 const ledgerLong = `Show the CPU time that helpers spend for containers.
 
-A container that writes to its standard output makes other processes work: its shim,
-and containerd, dockerd or conmon, which write the log. Their CPU time is outside of
-the container's limit.`
+If a container writes to its standard output, other processes copy the output to a log:
+the container's shim, and containerd, dockerd or conmon. The CPU time of these helpers
+does not count against the limit of the container.`
 
 func newLedgerCommand() *cobra.Command {
 	cmd := &cobra.Command{
@@ -46,14 +46,17 @@ EXEC    CPUs that the engine uses to copy the output of exec
 RX      CPUs that other containers and the host use for the container's packets
         (--softirq)
 CREDIT  CPUs that the container uses for packets of other containers (--softirq)
-READ    CPUs that the engine uses for readers of the log; the container does not
-        cause this work
-METHOD  exact:      the helper serves this container alone
-        bpf:        samples of the engine's system calls divide its CPU time
-        registers:  as bpf, but with samples of the CPU registers: less exact, used
-                    without CAP_BPF
+READ    CPUs that the engine uses for readers of the log, such as docker logs; the
+        container does not cause this work
+METHOD  how the command assigns CPU time of the helpers to the container
+        exact:      the helper works for this container alone
+        bpf:        by samples of the system calls of the engine, which works for
+                    several containers
+        registers:  by samples of the engine's CPU registers; less exact than bpf,
+                    used without CAP_BPF
 
-Without CAP_PERFMON, the CPU time of containerd and dockerd is not divided.
+Without CAP_PERFMON, the command does not divide the CPU time of containerd and dockerd
+between containers.
 
 A line with a daemon's name in parentheses shows the part of the daemon's CPU time that
 no container caused, or for which the container is not known.`
@@ -62,8 +65,9 @@ func newLedgerShowCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "show",
 		Short: "Measure the helpers for a short time and list the containers",
-		Long: `Measure the helpers of container engines for a short time and list the containers,
-those with the busiest helpers first. The command changes nothing and needs root.
+		Long: `Measure the helpers of container engines for a short time and list the containers.
+The container with the busiest helpers comes first. The command changes nothing and needs
+root.
 
 ` + ledgerColumns,
 		Example: "  candor ledger show\n  candor ledger show --during 10s -o json",
@@ -99,9 +103,10 @@ those with the busiest helpers first. The command changes nothing and needs root
 func newLedgerWatchCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "watch",
-		Short: "Measure the helpers and list the containers again and again",
-		Long: `Measure the helpers of container engines and print a table at each interval, or a
-JSON object on one line, until Ctrl-C. The command changes nothing and needs root.
+		Short: "Measure the helpers and list the containers repeatedly",
+		Long: `Measure the helpers of container engines. At the end of each interval, the command prints
+a table, or with -o json a line with a JSON object, until Ctrl-C. The command changes
+nothing and needs root.
 
 ` + ledgerColumns,
 		Example: "  candor ledger watch\n  candor ledger watch --interval 1s -n 60 -o json > minute.jsonl",
@@ -110,7 +115,7 @@ JSON object on one line, until Ctrl-C. The command changes nothing and needs roo
 	output := outputFlag(cmd, "table", "json")
 	packets := softirqFlag(cmd)
 	interval := cmd.Flags().Duration("interval", 2*time.Second, "time between two tables, 100ms to 1h")
-	readings := cmd.Flags().IntP("readings", "n", 0, "number of tables before the exit; 0: no end")
+	readings := cmd.Flags().IntP("readings", "n", 0, "number of tables to print before the exit; 0: print until Ctrl-C")
 	options := cgroup.Options{ReadOnly: true}
 	driver := addGroupFlags(cmd, &options)
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {

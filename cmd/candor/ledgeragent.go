@@ -23,13 +23,14 @@ import (
 )
 
 const ledgerAgentLong = `Measure the helpers of container engines and serve the totals as Prometheus metrics
-until SIGTERM. It runs as user 0 in the PID namespace of the host, with all capabilities or
-only CAP_BPF, CAP_PERFMON and CAP_SYS_PTRACE.
+until SIGTERM. The agent must run as user 0 in the PID namespace of the host. It needs no
+capabilities other than CAP_BPF, CAP_PERFMON and CAP_SYS_PTRACE.
 
-Without --charge, the agent changes nothing. With --charge, the CPU time of helpers counts
-against the limits of the containers whose accounting has the level charge (annotation
-candor.dev/helpers, option helpers in host.json): the agent lowers their quotas, and stops
-containers for up to a second where the lowest quota is too high (cgroup v1 only).`
+Without --charge, the agent changes nothing. With --charge, it counts the CPU time of a
+container's helpers against the container's limit, if the level of the container's
+accounting is charge (annotation candor.dev/helpers, or option helpers in host.json). For
+this purpose, the agent lowers the container's quota. On cgroup v1, it also freezes the
+container for up to a second at a time if the kernel's lowest quota is too high.`
 
 // ledgerAgentFlags are the flags of candor ledger agent.
 type ledgerAgentFlags struct {
@@ -54,7 +55,7 @@ func newLedgerAgentCommand() *cobra.Command {
 	flags.StringVar(&f.address, "metrics", "9465", "address of the metrics server: a port on the loopback, or IP:PORT")
 	flags.StringVar(&f.webConfig, "metrics-web-config", "", "file with TLS and passwords of the metrics server")
 	flags.DurationVar(&f.interval, "interval", time.Second, "time between two measurements, 100ms to 1m")
-	flags.BoolVar(&f.charge, "charge", false, "count the CPU time of helpers against the limits of containers")
+	flags.BoolVar(&f.charge, "charge", false, "count the CPU time of helpers against their containers' limits")
 	f.softirq = softirqFlag(cmd)
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error { return f.run(cmd) }
 	return cmd

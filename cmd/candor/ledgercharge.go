@@ -304,15 +304,16 @@ func newLedgerChargeCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "charge --to NAME --us N",
 		Short: "Charge CPU time of another program to a container",
-		Long: `Charge CPU time that another program has spent for a container to this container. The
-agent (candor ledger agent --charge) books it. If the level of the container's accounting is
-charge, the time counts against the limit of the container. Only root can charge.`,
+		Long: `Charge a container for CPU time that another program has spent on its behalf. The command
+reports the CPU time to the agent (candor ledger agent --charge). If the level of the
+container's accounting is charge, the CPU time counts against the limit of the container.
+Only root can charge.`,
 		Example: "  candor ledger charge --to web --us 1500 --source my-log-driver",
 		Args:    noArgs,
 	}
 	var r reportedCharge
 	flags := cmd.Flags()
-	flags.StringVar(&r.To, "to", "", "container that caused the work, as in candor ps")
+	flags.StringVar(&r.To, "to", "", "name of the container that caused the work, as in candor ps")
 	flags.Int64Var(&r.Microseconds, "us", 0, "CPU time in microseconds, up to an hour")
 	flags.StringVar(&r.Source, "source", "", "name of the program that did the work, for the agent's log")
 	defaults, _ := defaultHostOptions()

@@ -19,13 +19,15 @@ import (
 
 const loadLong = `Generate a load on this machine or on a server, to try out limits.
 
-Without a URL, the program computes with all its threads at once, for a time (--for)
-or until each thread has used a CPU time (--work). Then it rests and starts again.
+Without a URL, all threads of the command compute at the same time. A burst ends after a
+time (--for), or when each thread has used an amount of CPU time (--work). Then the
+threads rest (--rest), and the next burst starts.
 
-With a URL, clients send and pause for exponentially distributed times. While a
-client sends, it makes calls as fast as possible, one at a time (closed mode). With
---rate, its calls are due at that rate, and each latency counts from the due time
-(open mode): a call that waits behind a slow call counts as slow.`
+With a URL, each client alternates between sending and pausing, for exponentially
+distributed times. While a client sends, it makes calls as fast as possible, one at a
+time (closed mode). With --rate, the calls of a client are due at this rate, and each
+latency counts from the due time (open mode). Therefore a call that waits behind a slow
+call also counts as slow.`
 
 const loadExample = `  candor run --class flexible --cpu 0.5 -- candor load --work 60ms --threads 2 --duration 20s
   candor load http://localhost:8080/ --clients 64 --on 60ms --off 600ms
@@ -50,8 +52,8 @@ func newLoadCommand() *cobra.Command {
 		Args:    cobra.MaximumNArgs(1),
 	}
 	flags := cmd.Flags()
-	flags.DurationVar(&f.bursts.For, "for", 0, "length of each burst")
-	flags.DurationVar(&f.bursts.Work, "work", 0, "CPU time of each thread in a burst")
+	flags.DurationVar(&f.bursts.For, "for", 0, "length of each burst, without a URL")
+	flags.DurationVar(&f.bursts.Work, "work", 0, "CPU time of each thread in a burst, instead of --for")
 	flags.IntVar(&f.bursts.Threads, "threads", 4, "computing threads, 1 to 1024")
 	flags.DurationVar(&f.bursts.Rest, "rest", 2*time.Second, "rest after each burst")
 	flags.IntVar(&f.clients.Count, "clients", 64, "clients, 1 to 10000")

@@ -20,19 +20,20 @@ import (
 	"github.com/candor-project/candor/kube/survey"
 )
 
-const mapLong = `Show the CPU map of this machine: its sockets, NUMA nodes, L3 domains and cores, and
-the containers with their limits and the number of CPUs that they see. A CPU is
+const mapLong = `Show the CPU map of this machine: its sockets, NUMA nodes, L3 domains and cores, and the
+containers with their limits and the number of CPUs that they see. There are four kinds
+of CPUs:
 
-  exclusive   to one sensitive container
-  fractional  shared by the fractions of limits, such as 500m of 1500m
-  shared      by the flexible containers
-  reserved    for programs outside of Candor
+  exclusive   CPU of a single sensitive container
+  fractional  CPU that runs fractions of limits, such as 500m of the limit 1500m
+  shared      CPU that the flexible containers share
+  reserved    CPU for programs outside of Candor
 
 For the time of --sample, the command also measures how much programs outside of Candor
 use the exclusive CPUs. --sample 0 disables the measurement.
 
-With --cluster, it shows the nodes of a Kubernetes cluster, as candor nri --publish
-reports them.`
+With --cluster, the command shows the nodes of a Kubernetes cluster instead of this
+machine. It reads the reports that candor nri --publish writes.`
 
 const mapExample = `  candor map
   candor map --color always | less -R
@@ -53,8 +54,8 @@ func newMapCommand() *cobra.Command {
 	output := outputFlag(cmd, "table", "json", "svg")
 	color := colorFlag(cmd)
 	var of clusterFlags
-	of.add(cmd, "the nodes of a Kubernetes cluster instead", false)
-	node := cmd.Flags().String("node", "", "node of the cluster to show")
+	of.add(cmd, "show the nodes of a Kubernetes cluster instead of this machine", false)
+	node := cmd.Flags().String("node", "", "show only this node of the cluster")
 	during := cmd.Flags().Duration("sample", 200*time.Millisecond, "time to sample foreign use of exclusive CPUs; 0 disables it")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		if *during < 0 || *during > time.Minute {

@@ -33,9 +33,9 @@ candor.dev/class: sensitive, or class.candor.dev/web: sensitive for the containe
 The configuration file sets defaults; SIGHUP reloads it. If the plugin is killed, the
 containers keep their CPUs. After a restart, the plugin adopts the running containers.
 
-With --observe, the plugin only plans. It logs the CPUs that each container would get;
-candor ps, map and inspect show them with --state-dir /run/candor-observe. The plugin
-changes no container, no cgroup and no file outside that directory.`
+With --observe, the plugin only plans. It logs the CPUs that each container would get.
+With --state-dir /run/candor-observe, candor ps, map and inspect show these CPUs. The
+plugin changes no container, no cgroup and no file outside of /run/candor-observe.`
 
 const nriExample = `  candor nri
   candor nri --config /etc/candor/nri.yaml --metrics 9464
@@ -80,7 +80,7 @@ func newNRICommand() *cobra.Command {
 	}
 	flags := cmd.Flags()
 	flags.BoolVar(&f.observe, "observe", false, "plan only and log each grant; default state directory: "+observeDir+"")
-	flags.StringVar(&f.config, "config", "", "configuration file (default: none; unannotated pods are flexible)")
+	flags.StringVar(&f.config, "config", "", "configuration file (default: none; pods without annotations are flexible)")
 	flags.StringVar(&f.socket, "socket", api.DefaultSocketPath, "NRI socket of the runtime")
 	flags.StringVar(&f.options.StateDir, "state-dir", os.Getenv("CANDOR_STATE_DIR"), "state directory; overrides the configuration ($CANDOR_STATE_DIR)")
 	flags.StringVar(&f.options.Config, "host-options", cmp.Or(os.Getenv("CANDOR_CONFIG"), host.DefaultConfig), "options file of this machine ($CANDOR_CONFIG)")

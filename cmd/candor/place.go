@@ -13,8 +13,8 @@ const placeLong = `Place a set of applications on nodes so that no node exceeds 
 resource, with the fewest nodes or with the least shared time (CPU time on CPUs of
 several applications).
 
-Both files are CSV with a header line, or JSON: a name, the CPUs and any further
-resources. docs/place.md describes them.`
+Both files are CSV with a header line, or JSON. Each entry has a name, its CPUs and
+optionally other resources. docs/place.md describes the files.`
 
 const placeExample = `  candor place --apps apps.csv --nodes nodes.csv
   candor place --apps apps.json --nodes nodes.csv --minimize sharing -o json`

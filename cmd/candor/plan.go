@@ -17,7 +17,7 @@ import (
 
 const planLong = `Dry-run allocation operations on a machine and print the result.
 
-FILE, or standard input, holds a JSON object per line. Each line is an operation.
+FILE (or standard input) has an operation per line, as a JSON object.
 The command prints the result of a line as soon as it has read the line. Examples:
 
   {"op":"allocate","id":"web","cpu":"3500m","class":"sensitive"}
@@ -28,14 +28,14 @@ The command prints the result of a line as soon as it has read the line. Example
 A refused operation is a result, not a failure. An invalid line ends the command
 with exit code 2. docs/reference/plan.md describes every field.
 
-For this machine, the command reads the topology and the cpuset of Candor's parent
-cgroup (--cgroup-parent), as candor run does. It does not read the running
-containers, nor the machine's options such as reserved CPUs: the plan starts with an
-empty node.
+Without --machine, the command plans for this machine: it reads the topology and the
+cpuset of Candor's parent cgroup (--cgroup-parent), as candor run does. The plan starts
+with an empty node, because the command reads neither the running containers nor the
+machine's options, such as reserved CPUs.
 
-With --cluster, it plans a pod on all nodes of a Kubernetes cluster, from the reports
-that the nodes publish (kubectl get nodecpu) and with the code of candor-scheduler. It
-changes nothing there.`
+With --cluster, the command plans a pod on each node of a Kubernetes cluster. It uses the
+reports that the nodes publish (kubectl get nodecpu) and the code of candor-scheduler.
+It changes nothing in the cluster.`
 
 const planExample = `  candor plan operations.jsonl
   candor plan --machine "pack:2 numa:1 l3:1 core:4 pu:2" -o json operations.jsonl

@@ -43,8 +43,8 @@ func (f *podFlags) add(cmd *cobra.Command) {
 	flags := cmd.Flags()
 	flags.StringVarP(&f.file, "filename", "f", "", "manifest of the pod or its workload; - reads standard input")
 	flags.StringVar(&f.pod, "pod", "", "name of a pending pod in the cluster")
-	flags.Var(&f.cpu, "cpu", "limit of a pod of one container, such as 1.5")
-	flags.Var(&f.request, "request", "request of the container, if it is less than the limit")
+	flags.Var(&f.cpu, "cpu", "CPU limit, to plan a pod with a single container, such as 1.5")
+	flags.Var(&f.request, "request", "CPU request of the container (default: the limit)")
 	flags.StringVar(&f.memory, "memory", "", "memory request, such as 512Mi")
 	wordFlag(cmd, &f.class, classWords, "class", "", "class of the container, unless an annotation sets it")
 	wordFlag(cmd, &f.topology, topologyWords, "topology", "", "topology policy; prefer selects CPUs close together if possible")
@@ -329,7 +329,7 @@ func (f *clusterFlags) add(cmd *cobra.Command, usage string, namespaced bool) {
 	flags.StringVar(&f.context, "context", "", "context of the kubeconfig (default: current context)")
 	flags.DurationVar(&f.timeout, "timeout", 30*time.Second, "timeout of each request to the API server")
 	if namespaced {
-		flags.StringVarP(&f.namespace, "namespace", "n", "", "namespace of the pod (default: of the manifest or context)")
+		flags.StringVarP(&f.namespace, "namespace", "n", "", "namespace of the pod (default: from the manifest, or from the context)")
 	}
 }
 

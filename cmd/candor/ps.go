@@ -8,8 +8,9 @@ import (
 	"github.com/spf13/cobra"
 )
 
-const psLong = `List the containers of this machine and their grants. Root and the owner of a
-container's first process see its command line; other users see the program's name.`
+const psLong = `List the containers of this machine with their classes, limits and CPUs. Root and the
+owner of a container's first process see the command line of this process. Other users
+see only the name of its program.`
 
 func newPsCommand() *cobra.Command {
 	cmd := &cobra.Command{

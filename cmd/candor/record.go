@@ -18,13 +18,15 @@ import (
 	"github.com/candor-project/candor/internal/errline"
 )
 
-const recordLong = `Record the CPU use of cgroups at short intervals: CPU time, throttled periods and
-time, and bursts, a hundred times per second. The recording is readable while it
-grows. If candor is killed, the recording loses at most its last second.
+const recordLong = `Record the CPU use of cgroups at short intervals, by default a hundred times per second:
+CPU time, throttled periods, throttled time, and bursts. Other commands can read the
+recording while it grows. If candor is killed, the recording loses at most its last
+second.
 
-Select a cgroup by its path below the mount point, by a process in it, or by the
-name of a container of Candor; --all records every cgroup with processes. A command
-runs in a new cgroup without limits, and its exit code is the exit code of candor.
+Select a cgroup by its path below the mount point, by a process in it, or by the name of
+a container of Candor; --all records every cgroup with processes. With COMMAND, candor
+runs the command in a new cgroup without limits, records this cgroup, and exits with the
+exit code of the command.
 
 The kernel counts in ticks, 4 ms on most machines: in a window of 10 ms, a thread
 that is always busy seems to use 0.8 or 1.2 CPUs.`
@@ -65,7 +67,7 @@ func newRecordCommand() *cobra.Command {
 	flags.StringArrayVar(&f.cgroups, "cgroup", nil, "path of a cgroup, such as /kubepods/pod1/web; repeatable")
 	flags.IntVar(&f.pid, "pid", 0, "ID of a process whose cgroup to record")
 	flags.StringVar(&f.container, "container", "", "name of a container of Candor")
-	flags.BoolVar(&f.all, "all", false, "record all cgroups with processes, also later ones")
+	flags.BoolVar(&f.all, "all", false, "record all cgroups with processes, including cgroups that are created later")
 	err := cmd.RegisterFlagCompletionFunc("container", func(cmd *cobra.Command, _ []string, begun string) ([]string, cobra.ShellCompDirective) {
 		return completeNames(cmd, nil, begun)
 	})

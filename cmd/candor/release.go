@@ -11,9 +11,9 @@ import (
 
 const releaseLong = `Release the CPUs of a container.
 
-Two kinds of containers need it: a container whose main program has ended while other
-processes of it still run, and a container that has ended and whose CPUs are reserved
-for its restart. If processes of the container run, the command refuses without --kill.`
+Two kinds of containers need this command: a container whose main program has ended while
+its other processes still run, and a container that has ended and whose CPUs are reserved
+for its restart. If processes of the container still run, --kill is required.`
 
 func newReleaseCommand() *cobra.Command {
 	cmd := &cobra.Command{

@@ -9,12 +9,12 @@ import (
 	"github.com/candor-project/candor/experiment"
 )
 
-const reportLong = `Show a report that candor compare or candor isolate wrote as JSON: its tables, or with
---out its pictures and pages. The command measures nothing.
+const reportLong = `Show a report that candor compare or candor isolate wrote as JSON. The command prints
+tables, or with --out writes pictures and pages. It measures nothing.
 
-Several reports of candor compare become a single table and picture, with a row per
-program and the gain of each setup over the baseline. The baseline must be the same in
-all reports. A report of candor isolate must be the only FILE.`
+From several reports of candor compare, the command makes a single table and picture.
+They have a row per program, with the gain of each setup over the baseline. The baseline
+must be the same in all reports. A report of candor isolate must be the only FILE.`
 
 func newReportCommand() *cobra.Command {
 	var f reportFlags

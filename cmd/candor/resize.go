@@ -29,7 +29,7 @@ func newResizeCommand() *cobra.Command {
 	machine := addHostFlags(cmd)
 	var size, guarantee hybrid.Milli
 	cmd.Flags().Var((*milliFlag)(&size), "cpu", "new limit, such as 2, 1.5 or 1500m; 0: no limit (flexible only)")
-	cmd.Flags().Var((*milliFlag)(&guarantee), "request", "new guarantee of a flexible container (default: the present one, or the limit)")
+	cmd.Flags().Var((*milliFlag)(&guarantee), "request", "new guarantee of a flexible container (default: the old --request, or the limit)")
 	if err := cmd.MarkFlagRequired("cpu"); err != nil {
 		panic(err) // the flag is defined above
 	}

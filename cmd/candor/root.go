@@ -7,16 +7,15 @@ import (
 )
 
 const rootLong = `Candor gives containers the CPUs that they see: a program with a limit of 3.5 CPUs
-sees 4 CPUs, gets the time of 3.5 CPUs, and shares its whole CPUs with no other
-container.
+sees 4 CPUs and gets the time of 3.5 CPUs. On 3 of these CPUs, no other container runs.
 
-Start with candor audit: it lists the containers of this machine whose CPU count
-differs from their limit, and changes nothing.`
+Start with candor audit, which lists the containers of this machine whose CPU count
+differs from their limit. It changes nothing.`
 
 const rootExample = `  # List containers that see more CPUs than they have; this changes nothing
   candor audit
 
-  # Run a program that sees two CPUs and gets the time of one and a half
+  # Run a program that sees 2 CPUs and gets the time of 1.5 CPUs
   candor run --cpu 1.5 -- nproc
 
   # Dry-run an allocation on another machine

@@ -21,15 +21,16 @@ import (
 
 const runLong = `Run a program that sees the CPUs of its limit.
 
-A sensitive program (the default) sizes itself by the CPUs that it sees. It gets
-whole CPUs that no other container of Candor uses and, for a limit such as 1.5, a
-fraction of one more CPU. Its affinity and the files that programs read show exactly
-these CPUs: this is its view. A flexible program shares CPUs with the other flexible
-programs.
+A sensitive program (the default) sizes itself by the CPUs that it sees. It gets whole
+CPUs that no other container of Candor uses. For a limit such as 1.5, it also gets a
+fraction of an additional CPU. The view of the program, which is its affinity and the
+files with CPU counts, shows exactly these CPUs. A flexible program shares CPUs with the
+other flexible programs.
 
-Streams, signals and the exit code are those of the program. When it ends, candor
-releases its CPUs. If candor is killed, the program keeps its CPUs. After the end of the
-program, the next candor run, resize or release releases them.`
+candor passes its standard streams to the program, forwards signals to the program, and
+exits with the exit code of the program. When the program ends, candor releases the
+program's CPUs. If candor is killed, the program keeps its CPUs until the program has
+ended and the next candor run, resize or release has released them.`
 
 const runExample = `  candor run --cpu 1.5 -- nproc
   candor run --cpu 4 --topology single-numa --name solver -- ./solver input
@@ -97,7 +98,7 @@ func addRunFlags(cmd *cobra.Command) *runFlags {
 	f.SetInterspersed(false) // words after the command's name belong to the command
 	a := &f.asked
 	f.Var((*milliFlag)(&a.Limit), "cpu", "limit, such as 2, 1.5 or 1500m; optional for flexible programs")
-	f.Var((*milliFlag)(&a.Guarantee), "request", "guarantee of a flexible program, if it is less than its limit")
+	f.Var((*milliFlag)(&a.Guarantee), "request", "guarantee of a flexible program (default: its limit)")
 	wordFlag(cmd, &a.Class, classWords, "class", "", "class: sensitive programs count CPUs, flexible programs share them")
 	wordFlag(cmd, &a.Policy, policyWords, "policy", "", "strict refuses if the view cannot equal the limit; best-effort starts anyway")
 	wordFlag(cmd, &a.Topology, topologyWords, "topology", "", "topology policy; prefer selects CPUs close together if possible")
@@ -106,7 +107,7 @@ func addRunFlags(cmd *cobra.Command) *runFlags {
 	f.BoolVar(&a.Mems, "mems", false, "use memory of the CPUs' NUMA nodes only")
 	f.StringVar(&a.ID, "name", "", "container name (default: command name with random letters)")
 	f.view = &choice{"", []string{string(spec.ViewFull), string(spec.ViewAffinity)}}
-	wordFlag(cmd, f.view, f.view.of, "view", "", "affinity, or full: also /proc and /sys files (default: full if sensitive)")
+	wordFlag(cmd, f.view, f.view.of, "view", "", "full also covers files in /proc and /sys (default for sensitive programs)")
 	f.BoolVar(&f.env, "env", false, "also set GOMAXPROCS, OMP_NUM_THREADS and similar variables")
 	wordFlag(cmd, &a.Helpers, spec.HelpersWords, "helpers", "", "accounting of helper processes such as log copiers (docs/ledger.md)")
 	f.StringVar(&a.OnResize, "on-resize", "none", "notification of a resize: signal:HUP, exec:COMMAND or none")

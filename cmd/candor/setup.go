@@ -19,14 +19,14 @@ import (
 	"github.com/candor-project/candor/internal/errline"
 )
 
-const setupHostLong = `Confine processes outside of Candor (services, sessions, other engines) to the
-reserved CPUs, which no container gets. Otherwise they also run on the exclusive CPUs
-of containers, as candor map and inspect show.
+const setupHostLong = `Confine processes outside of Candor (services, sessions, other engines) to the reserved
+CPUs, which no container gets. Without this command, such processes also run on the
+exclusive CPUs of containers. candor map and inspect show this use.
 
 With systemd, the command sets AllowedCPUs= of the top-level units. On other cgroup v2
-machines, it makes Candor's cgroup a partition. On cgroup v1, it removes the CPUs of
-containers from the cpusets of the other cgroups. The confinement lasts until the next
-boot. The list of reserved CPUs remains.`
+machines, it makes Candor's cgroup a partition. On cgroup v1, it removes all CPUs except
+the reserved CPUs from the cpusets of the other cgroups. The confinement lasts until the
+next boot. The list of reserved CPUs remains.`
 
 const setupHostExample = `  # Print the changes without applying them
   candor setup host --reserved 0-1 --dry-run
@@ -55,9 +55,9 @@ func newSetupHostCommand() *cobra.Command {
 	}
 	machine := addHostFlags(cmd)
 	output := outputFlag(cmd, "table", "json")
-	reserved := cmd.Flags().String("reserved", "", "CPUs of other programs, such as 0-1 (default: the reserved CPUs of this machine)")
-	leases := cmd.Flags().Bool("disable-leases", false, "forbid file leases (fcntl), with which a process can delay a view's update")
-	undo := cmd.Flags().Bool("undo", false, "restore the configuration from before the setup")
+	reserved := cmd.Flags().String("reserved", "", "CPUs for other programs, such as 0-1 (default: the stored list of this machine)")
+	leases := cmd.Flags().Bool("disable-leases", false, "forbid file leases (fcntl), because a lease can delay an update of a view")
+	undo := cmd.Flags().Bool("undo", false, "restore the values from before the first setup")
 	dry := cmd.Flags().Bool("dry-run", false, "print the changes without applying them")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		keep, err := cpuset.Parse(*reserved)
@@ -156,7 +156,7 @@ func orDash(s string) string {
 const setupEngineLong = `Add Candor's OCI runtimes to %[1]s. Under the runtime candor, a container that has a
 limit gets CPUs of its own (class sensitive). Under the runtime candor-flexible,
 containers share CPUs. The command adds the runtimes to %[2]s
-and keeps the rest of the file. It does not change an invalid file.
+and keeps the rest of the file. If the file is invalid, the command does not change it.
 
 The command prints the change as a diff. --undo removes the runtimes.`
 

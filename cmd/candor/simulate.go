@@ -18,9 +18,9 @@ import (
 	"github.com/candor-project/candor/trace"
 )
 
-const simulateLong = `Simulate the allocation on a whole cluster. The command replays a trace in which some
-containers are sensitive (they get CPUs of their own) and the others flexible (they
-share CPUs). It shows the shared time, the refusals, the load and the decision times.
+const simulateLong = `Simulate the allocation on a whole cluster. The command replays a trace, in which some
+containers are sensitive (they get CPUs of their own) and the others are flexible (they
+share CPUs). It shows the shared time, the rejects, the load and the decision times.
 
 S  shared time: percentage of the sensitive containers' CPU time that is on CPUs which
    other containers can also use
@@ -28,8 +28,9 @@ R  rejects: percentage of the sensitive containers that were refused although a 
    had enough CPU time. The free time was not in whole CPUs, so the container would
    have seen more CPUs than its limit.
 
---sensitive selects the sensitive containers: a share of random containers, the classes
-of the trace (by-class), or the containers that a file lists (by=FILE).
+--sensitive selects the sensitive containers: a random share of the containers, the
+latency-sensitive classes of the trace (by-class), or the containers that a file lists
+(by=FILE).
 
 A point of the report is one replay with one algorithm, policy, scheduler and share of
 sensitive containers. The command replays all combinations, in parallel on all cores.
@@ -173,11 +174,11 @@ func (f *simulateFlags) add(cmd *cobra.Command) {
 	flags := cmd.Flags()
 	flags.SortFlags = false
 	flags.StringVar(&f.trace, "trace", "", "trace to replay")
-	flags.Float64Var(&f.cores, "cores-of-largest", 16, "CPUs of the largest machine, if the trace gives CPUs as fractions of it")
+	flags.Float64Var(&f.cores, "cores-of-largest", 16, "CPUs of the largest machine, if the trace has CPUs as fractions of this machine")
 	flags.Float64Var(&f.overcommit, "overcommit", 1, "overcommit factor: multiplies each machine's CPU count")
 	flags.IntVar(&f.machines, "machines", 0, "number of machines with the trace's mix; 0: the trace's machines")
 	f.sensitive = sensitiveFlag{"0.5", []simulate.Selection{{Share: 0.5}}}
-	flags.Var(&f.sensitive, "sensitive", "sensitive share: 0.5, a list, FROM:TO:STEP, by-class or by=FILE")
+	flags.Var(&f.sensitive, "sensitive", "sensitive share (0.5), list of shares, FROM:TO:STEP, by-class or by=FILE")
 	wordsFlag(cmd, &f.algorithms, algorithmWords, algorithmWords, "algorithm", "allocation algorithm; paper: Algorithm 1 of Bacou et al., SCC 2019")
 	wordsFlag(cmd, &f.policies, policyWords, policyWords[:1], "policy", "strict refuses if the view cannot equal the limit; best-effort does not")
 	wordsFlag(cmd, &f.schedulers, schedulerWords, []string{own}, "scheduler", "ranking of nodes (docs/reference/ranking.md); own: the algorithm's ranking")

@@ -16,14 +16,15 @@ import (
 	"github.com/candor-project/candor/cmd/candor/internal/top"
 )
 
-const topLong = `Show live CPU use: the containers on each CPU and, for each container, its CPU time,
-the share of its limit, and the share of its periods in which the quota ran out.
+const topLong = `Show live CPU use: the load and the containers of each CPU and, for each container, its
+CPU time, this time as a percentage of its limit, and the percentage of the periods in
+which its quota ran out.
 
 Keys sort (c, u, t, n, l), filter (/), open a container (enter), pause (p), change
 the interval (+, -), explain (?) and quit (q).
 
-Without a terminal, or with --once, -n or -o json, the command prints samples and
-exits.`
+Without a terminal, or with --once, -n or -o json, the command prints a single sample
+(or the number of samples in -n) and exits.`
 
 const topExample = `  candor top
   candor top --once

@@ -9,11 +9,12 @@ import (
 const topologyLong = `Show the CPU topology of a machine: sockets, NUMA nodes, L3 domains, cores and
 logical CPUs.
 
-Without --machine, the command shows this machine. --machine also accepts hwloc's
-notation, from the largest part to the smallest. Each number counts the parts within
-one part of the level before: "pack:2 numa:2 core:4 pu:2" has 2 sockets, 2 NUMA nodes in
-each socket, 4 cores in each NUMA node and 2 CPUs in each core. CPUs are numbered as on
-Linux: first the first threads of all cores, then the second threads.`
+Without --machine, the command shows this machine. --machine accepts a file, a directory,
+or a description in hwloc's notation. A description lists the levels of the machine, from
+the largest to the smallest. The number after a level counts the parts in each part of
+the level before: "pack:2 numa:2 core:4 pu:2" has 2 sockets, 2 NUMA nodes in each socket,
+4 cores in each NUMA node and 2 CPUs in each core. CPUs have the numbers that Linux
+usually gives them: first the first CPU of each core, then the second CPU of each core.`
 
 const topologyExample = `  candor topology
   candor topology --machine "pack:2 numa:2 l3:2 core:4 pu:2"

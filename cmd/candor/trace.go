@@ -22,20 +22,21 @@ const traceSpecs = `TRACE is one of
 
   google2011:DIR        Google ClusterData 2011: machine_events and task_events
   openb:DIR             Alibaba GPU cluster of 2023; openb:DIR,pods=cpu300 selects
-                        another of its pod lists
+                        another pod list in DIR
   csv:FILE              CSV in the format of docs/reference/trace-formats.md
   kubectl:DIR           nodes.json and pods.json from kubectl get -o json
   synthetic             generated cluster: synthetic:machines=12500,days=29,seed=1
-  semi-real:DIR         Google ClusterData 2011 of which DIR has only some files; the
-                        missing part of its month is generated from
+  semi-real:DIR         Google ClusterData 2011, if DIR has only the first task_events;
+                        candor generates the rest of the month from
                         DIR/jobs_2011_imputed.csv
-  azure:FILE            Azure vmtable.csv of 2017, which has no machines:
+  azure:FILE            Azure vmtable.csv of 2017; options describe the machines, which
+                        the file does not contain:
                         azure:vmtable.csv.gz,machines=1000,cores=16,memory=112
   FILE.ctrace           compact file from candor trace import
 
-A container starts at its start time in the source. With ,start=submitted
-(google2011, openb, kubectl), it starts at its submission, even if it waited or never
-started.`
+By default, a container starts when it starts in the source. With ,start=submitted
+(google2011, openb, kubectl), a container starts when it is submitted, even if it then
+waits or never starts in the source.`
 
 const traceInfoLong = `Summarize cluster traces side by side: machines, containers, their requests and times,
 and the load.
@@ -103,7 +104,7 @@ func newTraceInfoCommand() *cobra.Command {
 		},
 	}
 	output := outputFlag(cmd, "table", "json", "svg")
-	cores := cmd.Flags().Float64("cores-of-largest", 16, "CPUs of the largest machine, if the trace gives CPUs as fractions of it")
+	cores := cmd.Flags().Float64("cores-of-largest", 16, "CPUs of the largest machine, if the trace has CPUs as fractions of this machine")
 	lenientFlag(cmd, &o)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		if !(*cores > 0 && *cores <= 1e5) {
@@ -176,7 +177,7 @@ func newTraceImportCommand() *cobra.Command {
 			return nil
 		},
 	}
-	file := cmd.Flags().StringP("output", "o", "", "the file to write, named FILE.ctrace")
+	file := cmd.Flags().StringP("output", "o", "", "file to write, with a name that ends in .ctrace")
 	lenientFlag(cmd, &o)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		if !strings.HasSuffix(*file, ".ctrace") {

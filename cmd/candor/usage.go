@@ -15,12 +15,12 @@ import (
 )
 
 const usageLong = `Summarize a recording of candor record at several timescales: the CPUs that a cgroup
-used in windows of 10 ms, 100 ms, 1 s, 5 s and 1 min. A limit acts every 100 ms; the
-mean of a minute does not show its effect.
+used in windows of 10 ms, 100 ms, 1 s, 5 s and 1 min. A quota limits the CPU time in
+each period of 100 ms, so the mean of a minute does not show its effect.
 
 PEAK/MEAN is the highest use divided by the mean. BURSTINESS is the standard deviation
 divided by the mean. A recording under a limit shows the CPU time that the cgroup got,
-not its demand; the report notes this.`
+not its demand. The report marks such a recording.`
 
 const usageExample = `  candor usage web.usage
   candor usage web.usage -o svg >web.svg
@@ -66,8 +66,8 @@ func newUsageCommand() *cobra.Command {
 // addPartFlags adds the flags that take a part of a recording.
 func addPartFlags(cmd *cobra.Command) *timescale.Part {
 	part := &timescale.Part{}
-	cmd.Flags().DurationVar(&part.From, "from", 0, "start of the analyzed part, from the recording's start")
-	cmd.Flags().DurationVar(&part.To, "to", 0, "end of the analyzed part; 0: the recording's end")
+	cmd.Flags().DurationVar(&part.From, "from", 0, "start of the analyzed part, as the time since the recording's start")
+	cmd.Flags().DurationVar(&part.To, "to", 0, "end of the analyzed part, as --from; 0: the recording's end")
 	return part
 }
 

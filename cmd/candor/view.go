@@ -18,7 +18,8 @@ import (
 )
 
 const viewLong = `Show the CPU count that each source (the affinity, files in /proc and /sys, the cgroup)
-reports to this process, and whether it agrees with the CPUs that the kernel allows.
+reports to this process, and whether the counts agree with the CPUs that the kernel
+allows.
 
 With --cpu or another flag of candor run, the command creates a new container, as
 candor run does. If COMMAND is given, the report goes to standard error, and COMMAND
