@@ -207,7 +207,7 @@ func (g *Group) isPopulated() (bool, error) {
 	return false, nil
 }
 
-// isPopulated reports whether a group has a process. On v1 it omits the folders skip.
+// isPopulated reports whether a group has a process. On v1 it omits the folders in skip.
 func (h *hierarchy) isPopulated(dir string, skip []string) (bool, error) {
 	if !h.v2 {
 		w := processWalk{groups: math.MaxInt, visit: func(int) (more bool) { return false }, skip: skip}
