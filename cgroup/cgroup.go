@@ -17,7 +17,7 @@
 // A refusal by the kernel is a *WriteError with the file, the value and the kernel's reason. The package does not write a value that a
 // file already has, because at each write of a quota, period or burst the kernel refills the quota at once.
 //
-// A container can create processes and nested groups without end. Therefore every walk through processes or nested groups has a bound
+// A container can create processes and nested groups without end. Therefore most walks through processes or nested groups have a bound
 // (members.go, moveTimeout).
 //
 // The model of the package is opencontainers/cgroups. Candor does not use that library, because its managers rewrite the quota with every

@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// A Trend estimates the helper CPU time that a container causes, per time and per own CPU time. The zero value is a container
-// without helpers.
+// A Trend estimates the helper CPU time that a container causes, relative to time and to its own CPU time. The zero value is
+// a container without helpers.
 type Trend struct{ span, own, charged float64 } // sums in nanoseconds; older parts count less
 
 const (
