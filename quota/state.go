@@ -39,7 +39,7 @@ const (
 	maxEdgelessLow       = 5                      // the same for a quota below the limit
 	leakDivisor          = 10                     // a write is late if more than quota/leakDivisor could leak
 	lowerDivisor         = 50                     // changes of a lowered quota of less than quota/lowerDivisor are not worth a write
-	minLowering          = 500 * time.Microsecond // the same as an amount of CPU time, because each write leaks the CPU time between the edge and the write
+	minLowering          = 500 * time.Microsecond // the same, as CPU time: each write leaks the CPU time between the edge and the write
 	maxDebtTime          = 10 * time.Second       // maximum debt, as the time in which the limit allows this CPU time
 
 	tick         = 100 * time.Millisecond // all groups without raise and debt are read at multiples of this time
