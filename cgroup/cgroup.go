@@ -15,9 +15,9 @@
 // (parent.go).
 //
 // A refusal by the kernel is a *WriteError with the file, the value and the kernel's reason. The package does not write a value that a
-// file already has, because each write of a quota, period or burst gives the group a new quota at once.
+// file already has, because at each write of a quota, period or burst the kernel refills the quota at once.
 //
-// A container can create processes and nested groups without end. Therefore every walk through processes or nested groups has a bound
+// A container can create processes and nested groups without end. Therefore most walks through processes or nested groups have a bound
 // (members.go, moveTimeout).
 //
 // The model of the package is opencontainers/cgroups. Candor does not use that library, because its managers rewrite the quota with every
@@ -47,7 +47,7 @@ const (
 	Systemd  Driver = "systemd"  // as a transient scope of the system's systemd per group
 )
 
-// Options select Candor's parent cgroup.
+// Options configure Open: Candor's parent group, the driver and the root directory.
 type Options struct {
 	// Parent is Candor's parent group: a path below the mount point ("/candor", the default), or with the systemd driver the name of a
 	// slice ("candor.slice", the default there).
@@ -89,7 +89,7 @@ var (
 	ErrNotDelegated = errors.New("not delegated")
 	// ErrBusy means that the group has processes.
 	ErrBusy = errors.New("the group has processes")
-	// ErrOwned means that Candor's parent group has groups of another state.
+	// ErrOwned means that Candor's parent group has groups of another Candor state (Options.Owner).
 	ErrOwned = errors.New("belongs to the state in")
 	// ErrNoGroup reports a missing group.
 	ErrNoGroup = errors.New("no such group")

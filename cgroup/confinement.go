@@ -39,8 +39,8 @@ const (
 // that are set already. The caller makes the changes in the returned order, and undoes them in the reverse order. all are the CPUs of the
 // machine, including offline CPUs.
 //
-// On v2 Candor's parent group becomes a partition. On v1 every other group loses the CPUs outside keep, and the processes of the root
-// group move to a new group. With the systemd driver, the changes are properties of units, because systemd writes the kernel's files
+// On v2 Candor's parent group becomes a partition. On v1 every other group loses the CPUs that are not in keep, and the processes of the
+// root group move to a new group. With the systemd driver, the changes are properties of units, because systemd writes the kernel's files
 // itself.
 func (t *Tree) Confinements(keep, all cpuset.Set) ([]Confinement, error) {
 	if ownCPUs := all.Minus(keep); ownCPUs.IsEmpty() {
@@ -79,7 +79,7 @@ func (t *Tree) rootEffective() (cpuset.Set, error) {
 	return have.Union(ownCPUs), err
 }
 
-// addConfinement appends a change to the list, unless the value is after already.
+// addConfinement appends a change to the list, unless the present value is the wanted value (after) already.
 func (t *Tree) addConfinement(list []Confinement, kind ConfinementKind, at, after string) ([]Confinement, error) {
 	f := Confinement{Kind: kind, At: at, After: after}
 	before, err := t.ReadConfinement(f)

@@ -12,9 +12,9 @@ import (
 	"github.com/candor-project/candor/cpuset"
 )
 
-// confinementsSystemd returns the changes of Confinements for the systemd driver. Every unit directly below the root group except
-// Candor's slice (system.slice, user.slice, init.scope, …) gets AllowedCPUs= until the next boot. A group there that does not belong to
-// a unit gets cpuset.cpus.
+// confinementsSystemd returns the changes of Confinements for the systemd driver. Every unit directly below the root group
+// (system.slice, user.slice, init.scope, …), except Candor's slice, gets AllowedCPUs= until the next boot. A group there that does not
+// belong to a unit gets cpuset.cpus.
 func (t *Tree) confinementsSystemd(keep cpuset.Set) ([]Confinement, error) {
 	groups, err := t.otherGroups()
 	if err != nil {

@@ -52,8 +52,8 @@ func (t *Tree) confinementsV1(keep cpuset.Set) ([]Confinement, error) {
 	return list, nil
 }
 
-// shrinkV1 appends the changes that remove all CPUs except the set keep from a group and its nested groups. Nested groups come first. A group
-// that would keep no CPU gets all of keep.
+// shrinkV1 appends the changes that remove all CPUs except the set keep from a group and its nested groups. Nested groups come first. A
+// group that would lose all its CPUs gets the whole set keep.
 func (t *Tree) shrinkV1(list []Confinement, group string, keep cpuset.Set) ([]Confinement, error) {
 	nested, err := subgroups(t.cpuset.mount + group)
 	if err != nil {

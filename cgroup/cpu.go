@@ -112,10 +112,10 @@ func (h *hierarchy) writeWeight(dir string, weight int64) error {
 	return writeInt(dir, "cpu.shares", weight)
 }
 
-// SetQuota changes the quota of a group for a short time; 0 removes it. The burst becomes the lower one of burst and quota, because Linux
-// refuses a quota below the burst. The period does not change. On v1, nested groups that have the whole quota of the group get the new
-// quota too. SetQuota does not change the systemd unit: the unit keeps the quota to which the caller later returns. Cgroup v1 refuses a
-// quota above the quota of a group above (EINVAL).
+// SetQuota changes the quota of a group for a short time; 0 removes the quota. The burst becomes the lower of burst and quota, because
+// Linux refuses a quota below the burst. The period does not change. On v1, a lower quota also lowers nested groups that exceed it, and a
+// higher quota also raises nested groups that have the whole former quota. SetQuota does not change the systemd unit: the unit keeps the
+// quota to which the caller later returns. Cgroup v1 refuses a quota above the quota of a group above (EINVAL).
 func (g *Group) SetQuota(quota, burst time.Duration) error {
 	if g.err != nil {
 		return g.err

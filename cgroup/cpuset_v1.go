@@ -191,9 +191,9 @@ func swapOpenV1(fd int, dir string, next cpuset.Set) error {
 	if old == next {
 		return nil
 	}
-	// If the group only shrinks, nested groups need no change: the kernel refuses the write if a nested group has a CPU outside next.
-	// If the group gets a new CPU, moveV1 must move its nested groups. A nested group that is created from now on has a subset of old,
-	// so the write fails unless the nested group is within next.
+	// If the group only shrinks, nested groups need no change: the kernel refuses the write if a nested group has a CPU outside next. If
+	// the group gets a new CPU, moveV1 must move its nested groups. A nested group that is created from now on has a subset of old, so
+	// the write fails if the nested group has a CPU outside next.
 	if !next.SubsetOf(&old) {
 		if nested, err := subgroups(dir); err != nil || len(nested) > 0 {
 			return errNoSwap
@@ -203,8 +203,8 @@ func swapOpenV1(fd int, dir string, next cpuset.Set) error {
 	return err
 }
 
-// lowerNestedV1 lowers the bandwidth of the nested groups that exceeds top, because v1 refuses to lower the bandwidth of a group below
-// the bandwidth of a nested group. dir is the group whose bandwidth the caller wants to lower to top.
+// lowerNestedV1 limits the bandwidth of nested groups to top, because v1 refuses to lower the bandwidth of a group below the bandwidth
+// of a nested group. dir is the group whose bandwidth the caller wants to lower to top.
 func lowerNestedV1(dir string, top cfsBandwidth) (isLowered bool, err error) {
 	nested, err := subgroups(dir)
 	if err != nil {

@@ -10,7 +10,7 @@ import (
 )
 
 // Create creates the group, applies its settings, and then moves the process pid into the group. pid 0 means no process, which the
-// systemd driver does not allow. With the cgroupfs driver the process is never in a group without its settings. On an error no group
+// systemd driver does not allow. With the cgroupfs driver, the group has its settings before the process enters. On an error no group
 // remains, and the process is in its former group. Create first removes the remains of an earlier group of the same name; if the earlier
 // group has processes, the error is ErrBusy.
 func (g *Group) Create(s Settings, pid int) error {

@@ -98,7 +98,7 @@ func (t *Tree) readSet(dir, file string) (cpuset.Set, error) {
 	return set, nil
 }
 
-// writeSet writes a list of CPUs or memory nodes. It refuses an empty set, because some kernels take an empty list for every CPU.
+// writeSet writes a list of CPUs or memory nodes. It refuses an empty set, because some kernels interpret an empty list as all CPUs.
 func (t *Tree) writeSet(dir, file string, set cpuset.Set) error {
 	if set.IsEmpty() {
 		return fmt.Errorf("write %s/%s: an empty set is never written", dir, file)

@@ -19,12 +19,13 @@ import (
 // freezerName is the name of the nested group of a Freezer.
 const freezerName = "candor-freezer"
 
-// A Freezer stops the processes of a group for short times. It needs the freezer controller of cgroup v1: it moves the processes to a
-// group of this hierarchy that is nested in their group, and freezes the nested group. The group itself stays thawed, so that a container
-// engine can still execute a program in the container (runc refuses this for a frozen container), and can change and remove the group.
+// A Freezer stops the processes of a group for short times. It needs the freezer controller of cgroup v1: in the hierarchy of this
+// controller, it moves the processes to a nested group of their group, and freezes the nested group. The group itself stays thawed, so that
+// a container engine can still change and remove the group, and execute a program in the container (runc refuses this for a frozen
+// container).
 //
-// On v2, the nested group would be visible to the container in /proc/self/cgroup, and programs look for their limits there. Therefore a
-// Freezer refuses v2.
+// On v2, the nested group would be visible to the container in /proc/self/cgroup, and programs search for their limits at this path.
+// Therefore a Freezer refuses v2.
 type Freezer struct {
 	group *Group
 	outer string // folder of the group
@@ -32,8 +33,8 @@ type Freezer struct {
 }
 
 // OpenFreezer returns the freezer of a group. It accepts the same names as ReadUsage and returns the same errors. The error is ErrNoFreezer
-// if the machine does not have the freezer controller on v1, or if the group has other nested groups in its hierarchy: then the processes
-// belong to a container engine in the container, which moves them itself.
+// if the machine does not have the freezer controller on v1, or if the group has other nested groups in the freezer's hierarchy. These
+// belong to a container engine in the container, which moves the processes itself.
 func (t *Tree) OpenFreezer(group string) (*Freezer, error) {
 	g := t.groupAt(group)
 	if g.err != nil {
@@ -56,8 +57,8 @@ func (t *Tree) OpenFreezer(group string) (*Freezer, error) {
 
 // Freeze stops the processes of the group, without waiting until all of them have stopped. It moves the processes that have joined the
 // group since the last call. The nested group is frozen first, so that each process stops when it is moved (freezer_attach in
-// kernel/cgroup/legacy_freezer.c) and a program cannot fork faster than it is moved. On an error, all processes run. A process that is moved for the first time costs up to 15 ms, because the kernel waits for a grace
-// period (cgroup_attach_lock in kernel/cgroup/cgroup.c).
+// kernel/cgroup/legacy_freezer.c) and a program cannot fork faster than it is moved. On an error, all processes run. The first move of a
+// process takes up to 15 ms, because the kernel waits for a grace period (cgroup_attach_lock in kernel/cgroup/cgroup.c).
 func (f *Freezer) Freeze() error {
 	if err := os.Mkdir(f.inner, 0o755); err != nil && !errors.Is(err, fs.ErrExist) {
 		return f.group.wrap(err)
@@ -86,7 +87,7 @@ func thawNested(dir string) error {
 	return err
 }
 
-// maxStatus bounds the processes that IsKilled reads.
+// maxStatus bounds the number of processes whose status IsKilled reads.
 const maxStatus = 64
 
 // IsKilled reports whether a frozen process has a pending SIGKILL. On v1 the process ends only after it is thawed (the refrigerator of

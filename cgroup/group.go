@@ -38,7 +38,8 @@ func (t *Tree) Group(name string) *Group {
 // Name returns the group's name.
 func (g *Group) Name() string { return g.name }
 
-// baseOf returns the last path element of the folder of the group with a name. nameOf is the inverse function.
+// baseOf converts the name of a group to the name of its folder: with the systemd driver, the name of a scope. nameOf is the inverse
+// function.
 func (t *Tree) baseOf(name string) string {
 	if t.driver == Systemd {
 		return scopeName(name)
@@ -277,7 +278,7 @@ func EnginePath(cgroupsPath string) (string, error) {
 var ErrOwnGroup = errors.New("groups there are Candor's own; choose another parent group (docker run --cgroup-parent, cgroupRoot of the kubelet), or none")
 
 // CheckEngineGroup returns ErrOwnGroup if a runtime could create one of these groups for a linux.cgroupsPath: Candor's parent group, a
-// group below or above this parent group, or a group directly below the parent group of another state.
+// group below or above it, or a child of another state's parent group.
 func (t *Tree) CheckEngineGroup(cgroupsPath string) error {
 	ownPath := t.cpuset.pathOf(t.cpuset.parent)
 	for _, path := range t.runtimePaths(cgroupsPath) {
@@ -295,7 +296,7 @@ func (t *Tree) CheckEngineGroup(cgroupsPath string) error {
 	return nil
 }
 
-// isWithin reports whether the clean path equals above or is below it.
+// isWithin reports whether a clean path equals the parameter above, or is below it.
 func isWithin(path, above string) bool {
 	return path == above || above == "/" || strings.HasPrefix(path, above+"/")
 }

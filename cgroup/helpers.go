@@ -12,17 +12,18 @@ import (
 	"github.com/candor-project/candor/internal/kernelfs"
 )
 
-// A helper works for one container, outside of it: conmon copies its output to a log. PlaceHelper lets a helper use the quota and weight
-// of the container's group. On v1, it moves the helper to a nested group in the hierarchies of cpu and cpuacct only:
+// A helper is a process that works for a container from outside: conmon copies the container's output to a log. PlaceHelper lets a helper
+// use the quota and weight of the container's group. On v1, it moves the helper to a nested group in the hierarchies of cpu and cpuacct
+// only:
 //
 //	cpu, cpuacct:  /candor/web                 processes of the container; quota, weight
 //	               /candor/web/candor-helper   conmon
 //	cpuset, …:     /candor/web                 processes of the container
 //	               /libpod_parent/conmon       conmon
 //
-// A helper is no process of the container: the methods of Group do not list, count or kill it, and a group whose last process has ended can
-// be removed while a helper runs. Before the removal, the helper returns to the group that it has in the cpuset hierarchy. No file records
-// this group, so a killed candor process loses nothing.
+// A helper is no process of the container: the methods of Group do not list, count or kill a helper. A group whose last process has ended
+// can be removed while a helper runs. Before the removal, ReturnHelpers moves the helper to the group that the helper has in the cpuset
+// hierarchy. No file records this group, so a killed candor process loses nothing.
 
 // helperBase is the name of the nested group. Only processes that are absent from the group's cpuset folder count as helpers, so a
 // container that creates this nested group itself cannot hide a process in it.
@@ -124,8 +125,8 @@ func (g *Group) HasHelpers() bool {
 	return g.err == nil && slices.ContainsFunc(g.helperDirs(), func(dir string) bool { ok, err := isGroup(dir); return ok && err == nil })
 }
 
-// returnProcesses moves the processes of a folder in a hierarchy of cpu or cpuacct to the group that they have in the cpuset hierarchy, or
-// to the root if the folder's hierarchy lacks this group.
+// returnProcesses moves the processes of a folder in the cpu or cpuacct hierarchy to the group with the path of their cpuset group. If the
+// hierarchy lacks this path, they move to the root group.
 func (t *Tree) returnProcesses(dir string) error {
 	pids, err := processesIn(dir)
 	if isGone(err) {

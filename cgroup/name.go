@@ -40,7 +40,7 @@ func CheckName(name string) error {
 // invalidInNames matches the characters that a name cannot have.
 var invalidInNames = regexp.MustCompile(`[^A-Za-z0-9_.-]+`)
 
-// CleanName replaces the characters of a text that a name cannot have, and removes the characters that a name cannot begin with. The
+// CleanName replaces the characters that a name cannot have with "-", and removes leading characters with which a name cannot begin. The
 // result can still be empty, too long or the name of a kernel file.
 func CleanName(text string) string {
 	return strings.TrimLeft(invalidInNames.ReplaceAllString(text, "-"), "_.-")
@@ -54,8 +54,8 @@ func quoteName(name string) string {
 	return fmt.Sprintf("%q", name)
 }
 
-// OCIPath returns the value of linux.cgroupsPath in an OCI configuration for Candor's group of a name. The value is a path below the
-// mount points, or with the systemd driver "slice:prefix:name".
+// OCIPath returns the linux.cgroupsPath (OCI configuration) with which a runtime uses Candor's group of the given name. The value is a
+// path below the mount points, or with the systemd driver "slice:prefix:name".
 func (t *Tree) OCIPath(name string) string {
 	if t.driver == Systemd {
 		return t.parent + ":candor:" + name
@@ -63,8 +63,8 @@ func (t *Tree) OCIPath(name string) string {
 	return t.parent + "/" + name
 }
 
-// PathOf returns the path of the group that a process is in, relative to the mount point of the cpu controller. OpenUsage and
-// EngineGroup accept this path. "/" is the root group.
+// PathOf returns the path of the group that a process is in, relative to the mount point of the cpu controller. OpenUsage and EngineGroup
+// accept this path, except "/", which is the root group.
 func (t *Tree) PathOf(pid int) (string, error) {
 	dirs, err := t.groupDirsOf(pid)
 	if err != nil {
@@ -88,8 +88,8 @@ func (t *Tree) Paths() ([]string, error) {
 }
 
 // GroupIDs returns the IDs of a group and of the groups nested in it, in the hierarchy of the cpu controller. The ID of a group is the
-// inode number of its folder (kernfs_ino in include/linux/kernfs.h); BPF programs read it as cgroup->kn->id. It omits nested groups beyond
-// the first 16,384.
+// inode number of its folder (kernfs_ino in include/linux/kernfs.h); BPF programs read it as cgroup->kn->id. GroupIDs omits nested groups
+// beyond the first 16,384.
 func (t *Tree) GroupIDs(path string) (ids []uint64, err error) {
 	if err := t.checkExists(path); err != nil {
 		return nil, err

@@ -9,8 +9,9 @@ import (
 	"github.com/candor-project/candor/internal/errline"
 )
 
-// ownerMark holds the owner of Candor's parent group: the state (Options.Owner) to which its groups belong. Without an owner, two states
-// with the same parent group would take each other's groups for leftovers of a killed candor process, and end these groups.
+// ownerMark holds the owner of Candor's parent group: the Candor state (Options.Owner) to which the groups below it belong. Without an
+// owner, two states with the same parent group would take each other's groups for leftovers of a killed candor process, and end these
+// groups.
 var ownerMark = newMark("state")
 
 // Owner returns the owner of Candor's parent group, which is the Options.Owner of the process that claimed the group. It returns "" if
@@ -37,7 +38,8 @@ func (t *Tree) Claim() error {
 }
 
 // takeOver replaces the owner of a parent group without children. It writes the owner first and then searches for children again. Create
-// does both in the reverse order. So if two states call takeOver and Create at the same time, at least one of them returns an error.
+// first creates a child and then reads the owner. So if two states call takeOver and Create at the same time, at least one of them
+// returns an error.
 func (t *Tree) takeOver(oldOwner string) error {
 	if err := t.checkVacant(oldOwner); err != nil {
 		return err

@@ -38,8 +38,8 @@ func (t *Tree) Effective() (cpus, mems cpuset.Set, err error) {
 	return cpus, mems, err
 }
 
-// availableToParentV1 returns the part of cpus and mems that Candor's parent group can have. above is an existing group above the parent
-// group, and cpus and mems are the sets of above.
+// availableToParentV1 removes the exclusive sets of foreign groups from cpus and mems, because Candor's parent group cannot have them.
+// above is the folder of an existing group above the parent group; cpus and mems are the sets of that group.
 func (t *Tree) availableToParentV1(above string, cpus, mems cpuset.Set) (cpuset.Set, cpuset.Set, error) {
 	part, _, _ := strings.Cut(strings.TrimPrefix(t.cpuset.parent, above+"/"), "/")
 	dir := above + "/" + part
@@ -215,8 +215,8 @@ func (t *Tree) initParent(h *hierarchy, dir string) error {
 	return h.writeWeight(dir, h.kernelWeight(1000*cpus.Count()))
 }
 
-// enableV2 enables the controllers cpu and cpuset for the groups below dir, if they are in the v2 hierarchy h. It appends to undo a step
-// that reverts the change.
+// enableV2 enables for the groups below dir the controllers cpu and cpuset, as far as the v2 hierarchy h has them. It appends to undo a
+// step that reverts the change.
 func (t *Tree) enableV2(h *hierarchy, dir string, undo *steps) error {
 	if !h.v2 {
 		return nil
@@ -246,8 +246,8 @@ func delegationError(err error) error {
 		"run as root, or choose a delegated group with --cgroup-parent: %w", ErrNotDelegated, err)
 }
 
-// A step undoes one change to a group on the way to Candor's parent group. It writes a value to a file of the group in dir or, if file
-// is "", removes the group. With these steps, a failed run restores the groups of the machine.
+// A step undoes one change to Candor's parent group or to a group above the parent group. It writes a value to a file of the group in dir
+// or, if file is "", removes the group. With these steps, a candor process that fails restores the groups of the machine.
 type step struct{ dir, file, value string }
 
 // steps are in the order of the changes. run executes them in reverse order.
@@ -293,13 +293,13 @@ func usesControllersV2(dir string) bool {
 	return err != nil
 }
 
-// recordParent stores the steps that undo the last Create's changes on the way to Candor's parent group.
+// recordParent stores the steps that undo the changes of the last Create to Candor's parent group and the groups above.
 func (t *Tree) recordParent(undo steps) { t.parentUndo.Store(&undo) }
 
-// RestoreParent undoes the last Create's changes on the way to Candor's parent group. It removes the groups that Create created, disables
-// the controllers that Create enabled, and restores a changed cpuset. Groups and controllers in use stay. RestoreParent is for a
-// container whose program did not start. The caller must have removed the container's group, and must hold the lock of the state so
-// that no other run creates groups meanwhile.
+// RestoreParent undoes the changes of the last Create to Candor's parent group and the groups above. It removes the groups that Create
+// created, disables the controllers that Create enabled, and restores a changed cpuset. Groups and controllers in use stay. RestoreParent
+// is for a container whose program did not start. The caller must have removed the container's group, and must hold the lock of the state
+// so that no other run creates groups meanwhile.
 func (t *Tree) RestoreParent() error {
 	if t.newSlice.Swap(false) {
 		return t.stopNewSlice(false)
@@ -325,10 +325,10 @@ func (t *Tree) stopNewSlice(existedBefore bool) error {
 	return nil
 }
 
-// checkDomains returns an error if cgroup v2 does not allow processes in groups below Candor's parent group. The reason is a group on
-// the path to the parent group: a threaded group, or a group with processes, such as the root of a container's cgroup namespace.
-// Without this check, the kernel would still enable cpu and cpuset below a group with processes, because the two controllers support
-// threads. But it would turn the group into a threaded domain, in which no container can start.
+// checkDomains returns an error if cgroup v2 does not allow processes in groups below Candor's parent group. The reason is a group on the
+// path to the parent group: a threaded group, or a group with processes, such as the root of a container's cgroup namespace. Without this
+// check, the kernel would still enable cpu and cpuset below a group with processes, because the two controllers support threads. But the
+// kernel would turn the group into a threaded domain, in which no container can start.
 func (t *Tree) checkDomains(h *hierarchy) error {
 	if !h.v2 || h != t.cpu && h != t.cpuset {
 		return nil

@@ -66,8 +66,8 @@ func (t *Tree) groupDirsOf(pid int) ([]string, error) {
 	return dirs, nil
 }
 
-// MoveToRoot moves a process to the root groups of all hierarchies, so that it survives the end of the groups it is in. For a process of
-// this service or container, the system manager or the container engine can no longer limit or stop it.
+// MoveToRoot moves a process to the root groups of all hierarchies, so that the process survives the end of its present groups. The
+// service manager or container engine that started the process can then no longer limit or stop it.
 func (t *Tree) MoveToRoot(pid int) error {
 	for _, h := range slices.Concat(t.all, t.foreignHierarchies) {
 		if err := attach(h.mount, pid); err != nil {
@@ -127,8 +127,8 @@ var errNotVisible = errors.New("the group of this process is not visible here")
 // for moves. For another 5 to 15 ms, further moves need not wait (cgroup_threadgroup_rwsem in the kernel). The mount option
 // favordynmods makes all moves fast, but all forks slower. Therefore a warm-up repeatedly moves this process to its present group.
 //
-// The first move of a warm-up has the side effects of any move that waits. Meanwhile the kernel cannot create or remove groups, and
-// clone3(CLONE_INTO_CGROUP), which otherwise needs no grace period, waits too.
+// While the first move of a warm-up waits, the kernel cannot create or remove groups. clone3(CLONE_INTO_CGROUP), which otherwise needs no
+// grace period, waits too.
 func (t *Tree) WarmMoves() (started bool) {
 	t.warmUntil.Store(time.Now().Add(warmTime).UnixNano())
 	if !t.isWarming.CompareAndSwap(false, true) {

@@ -42,7 +42,7 @@ const (
 	None      Method = "none"      // the total of the daemon is known, its division is not
 )
 
-// An Account is the work of a kind for a container.
+// An Account identifies the work of one kind for one container.
 type Account struct {
 	Container string // ID of the container
 	Kind      Kind
@@ -122,7 +122,8 @@ func (b *Book) Credit(id string, d time.Duration) error {
 	return nil
 }
 
-// Credited returns the sum of the credits of a container since the container is in the book. It is 0 for an unknown container.
+// Credited returns the sum of the credits of a container since Open added the container. The sum is 0 for an unknown
+// container.
 func (b *Book) Credited(id string) time.Duration { return b.credits[id] }
 
 // AddUnattributed books CPU time of a daemon that no container caused, or whose container is not known.
@@ -139,7 +140,7 @@ func (b *Book) Unattributed() map[string]time.Duration { return maps.Clone(b.una
 // Dropped returns the time of charges to unknown containers.
 func (b *Book) Dropped() time.Duration { return b.dropped }
 
-// A Total is the CPU time of a kind of helper work for a container, since the container is in the book.
+// A Total is the CPU time of a kind of helper work for a container, since Open added the container.
 type Total struct {
 	Kind   Kind          `json:"helper"`
 	Method Method        `json:"method"`

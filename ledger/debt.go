@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// A Trend estimates the helper CPU time that a container causes, per time and per own CPU time. The zero value is a container
-// without helpers.
+// A Trend estimates the helper CPU time that a container causes, relative to time and to its own CPU time. The zero value is
+// a container without helpers.
 type Trend struct{ span, own, charged float64 } // sums in nanoseconds; older parts count less
 
 const (
@@ -44,9 +44,9 @@ func (t *Trend) OwnShare() float64 {
 	return max(t.own, 0) / (max(t.own, 0) + t.charged)
 }
 
-// Quota returns the CPU time that a container can use itself in the next period, such that its own CPU time and its charges
-// together use limit, in CPU time per period. saved is the account of the container: the CPU time that the limit has allowed,
-// minus the own CPU time and the charges; negative: debt. The result can exceed the limit, and can be 0.
+// Quota returns the CPU time that a container can use itself in the next period. With it, the container and its charges
+// together use the limit (CPU time per period). saved is the account of the container: the CPU time that the limit has
+// allowed, minus the own CPU time and the charges; negative: debt. The result can exceed the limit, and can be 0.
 //
 // Charges can be proportional to the container's own work, as for a program that writes to its log, or independent of it, as
 // for received packets. So Quota computes both, and returns the larger result. Both are the same if the container uses its

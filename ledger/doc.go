@@ -13,8 +13,8 @@
 //
 //	charges + unattributed = CPU time of the daemon
 //
-// Received packets are work too: the kernel does it in softirqs, at the expense of any container on their CPU. The container
-// that receives is charged, and the container that paid is credited.
+// Received packets cause work too. The kernel does this work in softirqs, at the expense of the container that runs on the
+// CPU. The container that receives the packets is charged, and the container that paid is credited.
 //
 // The package is pure: it does no I/O and has no clock. Package ledger/sample measures the helpers of container engines, and
 // package ledger/softirq measures packets. The method follows "cgroup extension for CPU resource accounting" (IPSJ SIG

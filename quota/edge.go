@@ -15,7 +15,7 @@ type edge struct {
 
 const (
 	maxContradictions = 3                      // number of contradictions after which the estimate starts again
-	slack             = 100 * time.Microsecond // maximum time by which a wake-up is early
+	slack             = 100 * time.Microsecond // distance of a reading from the window, because wake-ups are not exact
 )
 
 // newEdge returns an edge with an unknown phase: the window is the whole period.
@@ -59,8 +59,8 @@ func (e *edge) narrow(to window) {
 	e.contradictions = 0
 }
 
-// contradict counts an observation of an edge outside the window. After maxContradictions in a row it resets the
-// estimate. A single contradiction does not count, because it can come from a late interrupt.
+// contradict counts an observation of an edge outside the window. After maxContradictions in a row it resets the estimate. A
+// single contradiction does not reset the estimate, because a late interrupt can cause it.
 func (e *edge) contradict(now time.Duration) {
 	if e.contradictions++; e.contradictions >= maxContradictions {
 		*e = newEdge(e.period, now)
@@ -85,7 +85,7 @@ func (e *edge) nextBefore(now, distance time.Duration) time.Duration {
 	return e.next(now, e.low-distance)
 }
 
-// sinceLast returns the time since the last edge, if the phase is at the end of the window.
+// sinceLast returns the time since the last edge. It assumes that the phase is at the end of the window.
 func (e *edge) sinceLast(now time.Duration) time.Duration { return mod(now-e.low-e.width, e.period) }
 
 // periodNumber returns the number of the period that contains a moment. Numbers are comparable only while the window does
@@ -94,7 +94,7 @@ func (e *edge) periodNumber(now time.Duration) int64 {
 	return int64((now - e.low - e.width - e.sinceLast(now)) / e.period)
 }
 
-// next returns the first moment after now that has a phase.
+// next returns the first moment after now that has the given phase.
 func (e *edge) next(now, phase time.Duration) time.Duration {
 	wait := mod(phase-now, e.period)
 	if wait == 0 {

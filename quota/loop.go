@@ -37,10 +37,10 @@ type Host interface {
 	// Lease records in Candor's state that the quotas of the groups can differ from their limits for the returned time.
 	// While a lease lasts, no operation of Candor restores the quotas.
 	Lease(ctx context.Context, names []string) (time.Duration, error)
-	// Charges returns the CPU time that was charged and credited to a group. The totals never decrease while the group is
-	// in Groups.
+	// Charges returns the CPU time that was charged and credited to a group. The totals never decrease while Groups
+	// returns the group.
 	Charges(name string) (charged, credited time.Duration)
-	// Observe gets the state of a group after each reading and its action.
+	// Observe receives the state of a group after each reading, when the action is done.
 	Observe(name string, s *State)
 	// Idle returns the idle time of each CPU since the boot, by CPU ID.
 	Idle() (map[int]time.Duration, error)
@@ -66,7 +66,7 @@ type lease struct {
 const (
 	maxSleep       = time.Second            // maximum sleep; then the Loop checks for new groups
 	renewalTime    = 10 * time.Second       // a lease that ends within this time is renewed
-	leaseMargin    = time.Second            // a lease is not used in this time before its end
+	leaseMargin    = time.Second            // a lease counts as ended this time before its end
 	leaseTimeout   = 10 * time.Second       // timeout of Host.Lease
 	refusalPause   = time.Minute            // time without changes after a refusal of Host.Lease or of the kernel
 	maxBusyPoolAge = 250 * time.Millisecond // maximum age of a pool's reading for a member that needs headroom

@@ -32,7 +32,8 @@ func (m *member) update(g Group) {
 	m.Group, m.state.InForce, m.quotaReadAt = g, g.InForce, now()
 }
 
-// isPaying reports whether the member needs a lease for its debt.
+// isPaying reports whether the member needs a lease, but no headroom: it has debt, or another process could raise its
+// quota.
 func (m *member) isPaying() bool { return m.needsLease && !m.needsHeadroom }
 
 // measure reads a member's use. While the quota can differ from the limit, measure also reads the quota from time to time,
@@ -93,7 +94,7 @@ func (l *Loop) write(m *member, quota Limit) bool {
 	return true
 }
 
-// freeze freezes or thaws a member. If this is refused, the member is not frozen any more.
+// freeze freezes or thaws a member. After a refusal, the Loop no longer freezes the member.
 func (l *Loop) freeze(m *member, frozen bool) {
 	err := m.Kernel.Freeze(frozen)
 	switch {
@@ -127,8 +128,8 @@ func (l *Loop) drop(m *member, err error) {
 	delete(l.members, m.Name)
 }
 
-// release thaws a member, and closes its Kernel. It first restores a quota that differs from the limit, unless another
-// program has changed the quota.
+// release thaws a member, restores the quota, and closes the Kernel. It does not change a quota that another program has
+// changed.
 func (l *Loop) release(m *member) {
 	defer m.Kernel.Close()
 	if m.isFrozen {

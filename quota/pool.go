@@ -7,7 +7,7 @@ import (
 	"github.com/candor-project/candor/cpuset"
 )
 
-// A pool holds the idle time of a set of CPUs that the members with exactly these CPUs share.
+// A pool holds the idle time of a set of CPUs. The members whose CPUs equal this set share the idle time.
 type pool struct {
 	at   time.Duration // time of the last reading
 	sum  time.Duration // sum of the CPUs' idle times since the boot, at the last reading

@@ -34,7 +34,7 @@ func (s *Setting) base() Limit {
 const (
 	edgeDelay            = 300 * time.Microsecond // time between a period edge and the reading and write that follow the edge
 	edgePrecision        = 600 * time.Microsecond // width of an edge's window up to which the edge counts as known
-	maxLateWrites        = 3                      // number of edges for which a late write waits
+	maxLateWrites        = 3                      // number of times that a late write is postponed to the next edge
 	maxEdgelessDecisions = 50                     // number of decisions after which a quota is raised above the limit without a known edge
 	maxEdgelessLow       = 5                      // the same for a quota below the limit
 	leakDivisor          = 10                     // a write is late if more than quota/leakDivisor could leak
@@ -43,8 +43,8 @@ const (
 	maxDebtTime          = 10 * time.Second       // maximum debt, as the time in which the limit allows this CPU time
 
 	tick         = 100 * time.Millisecond // all groups without raise and debt are read at multiples of this time
-	slowTick     = 500 * time.Millisecond // the same for groups with a full account
-	quietTick    = time.Second            // the same for groups with a full account and few charges
+	slowTick     = 500 * time.Millisecond // the same for groups with savings of a quota or more
+	quietTick    = time.Second            // the same for such groups with few charges
 	quietDivisor = 100                    // charges of less than quota/quietDivisor are few
 )
 
@@ -58,7 +58,7 @@ type Sample struct {
 	Periods   uint64        // nr_periods in cpu.stat
 	Throttled uint64        // nr_throttled in cpu.stat
 	Headroom  time.Duration
-	IsLeased  bool // operations keep a quota that differs from the limit
+	IsLeased  bool // a lease lasts, so that no operation restores the quota
 	IsKilled  bool // a frozen process has a pending SIGKILL, and ends when it is thawed
 }
 
@@ -78,8 +78,8 @@ type State struct {
 	hasLast           bool          // last is valid
 	last              Sample        // last reading
 	step              Sample        // reading at the last decision
-	edgeAt            time.Duration // last reading that found a new period
-	hasChanged        bool          // the last write of the caller differs from base
+	edgeAt            time.Duration // time of the last reading that found a new period
+	hasChanged        bool          // the last quota that the caller has written differs from base
 	lateWrites        int           // consecutive decisions that postponed a write to the next edge
 	edgelessDecisions int           // consecutive decisions without a known edge in which the group used CPU time
 }
@@ -115,7 +115,8 @@ func (s State) Next(m Sample) (State, Action) {
 	s.updateFrozen(m)
 	a.Frozen = s.Frozen
 	a.NeedsHeadroom = s.raise.NeedsHeadroom(s.Setting.Setting, s.reading(m))
-	// A container whose quota another process can raise is leased all the time, so that the other process does not raise it.
+	// A container whose quota another process can raise is leased all the time, so that the other process does not raise the
+	// quota.
 	a.NeedsLease = a.NeedsHeadroom || s.isPaying() || s.IsCharged && s.CanRaise()
 	a.Wake = s.wake(m, isKnown)
 	return s, a
@@ -151,7 +152,7 @@ func (s State) start(m Sample) State {
 func (s *State) updateAccount(m Sample) {
 	span, used := m.At-s.last.At, m.Used-s.last.Used
 	charged, credited := max(m.Charged-s.last.Charged, 0), max(m.Credited-s.last.Credited, 0)
-	most := s.Quota // without raises, the kernel's quota saves nothing, and an unused quota only pays for late charges
+	most := s.Quota // without raises, the group saves at most one quota, which only pays for late charges
 	if s.CanRaise() {
 		most = s.Allowance(burst.MaxSavingsTime)
 	}
@@ -246,10 +247,11 @@ func (s *State) isLate(now time.Duration, quota Limit, isKnown bool) bool {
 	return leak > s.Quota/leakDivisor && Limit(leak) > s.InForce-quota
 }
 
-// IsFreezing reports whether the group is frozen from time to time instead of a lower quota.
+// IsFreezing reports whether the group is frozen from time to time instead of getting a lower quota.
 func (s *State) IsFreezing() bool { return s.isFreezing }
 
-// isPaying reports whether the group has debt, so that its quota or its freezer deviates from the limit, or will.
+// isPaying reports whether the group pays for charges or debt: its quota is or must be below the limit, or isFreezing is
+// true.
 func (s *State) isPaying() bool {
 	return s.isLow || s.hasChanged && s.InForce < s.base() || s.isFreezing
 }
@@ -293,7 +295,8 @@ func (s *State) calmWake(m Sample) time.Duration {
 func nextMultiple(now, of time.Duration) time.Duration { return now - mod(now, of) + of }
 
 // A throttle lowers the quota of a group whose helpers use a part of its limit. Where even the lowest quota of the kernel is
-// too high, it freezes the group instead: a program that only writes needs 1 ms of CPU time for 120 ms of its helper.
+// too high, it freezes the group instead. For example, a program that only writes uses 1 ms of CPU time, and its helper 120
+// ms.
 type throttle struct {
 	isLow      bool          // the quota must be below the limit
 	isFreezing bool          // the group is frozen from time to time instead
@@ -305,9 +308,9 @@ const (
 	freezeTick     = 20 * time.Millisecond // time between two readings while the group is frozen from time to time
 	maxFrozenTime  = time.Second           // the group runs at least once in this time
 	minThawedTime  = freezeTick
-	freezeDivisor  = 25 // the group is frozen at a debt of quota/freezeDivisor, and thawed at the same savings
-	maxTooHigh     = 3  // decisions after which the group is frozen
-	thawMultiplier = 2  // the group gets a quota again that is this multiple of the lowest quota
+	freezeDivisor  = 25 // the group is frozen at a debt of quota/freezeDivisor, and thawed at savings of the same amount
+	maxTooHigh     = 3  // value of tooHigh from which isFreezing is true
+	thawMultiplier = 2  // isFreezing becomes false when the group can use this multiple of the lowest quota itself
 )
 
 // next returns the quota for the next period, and whether it is below the limit.
@@ -331,7 +334,7 @@ func (t *throttle) next(s *State, m Sample) (quota Limit, isLowered bool) {
 	return Limit(max(wanted, bandwidth.MinQuota).Truncate(time.Microsecond)), true
 }
 
-// updateFrozen freezes a group with debt and thaws a group with savings, while the group is frozen from time to time.
+// updateFrozen sets Frozen. While isFreezing is true, it freezes a group with debt and thaws a group with savings.
 func (s *State) updateFrozen(m Sample) {
 	was, threshold := s.Frozen, s.Quota/freezeDivisor
 	switch {

@@ -1,10 +1,10 @@
 // Package view creates the files and the environment variables from which the programs of a container take their CPU count. It also reads
 // the CPU counts that this process finds in all such sources (ReadSources).
 //
-// The result of sched_getaffinity equals a container's cpuset without a view. But most other programs read two files that show all CPUs
-// of the machine: /sys/devices/system/cpu/online (glibc's sysconf, JVMs, Python) and /proc/cpuinfo (scripts, R, monitoring). A view is a
-// copy of these two files that shows only the container's CPUs, under their real IDs. In the container's mount namespace, the copies are
-// bind-mounted read-only over the originals.
+// Even without a view, sched_getaffinity returns the CPUs of the container's cpuset. But most other programs read two files that show all
+// CPUs of the machine: /sys/devices/system/cpu/online (glibc's sysconf, JVMs, Python) and /proc/cpuinfo (scripts, R, monitoring). A view
+// is a copy of these two files that shows only the container's CPUs, under their real IDs. In the container's mount namespace, the copies
+// are bind-mounted read-only over the originals.
 //
 // # Files that do not change
 //

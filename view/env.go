@@ -9,19 +9,19 @@ import (
 // A Variable is an environment variable from which a runtime takes its CPU count.
 type Variable struct {
 	Name string
-	Why  string // behavior of the runtime without it
+	Why  string // behavior of the runtime without the variable
 }
 
 // Variables lists the variables that Env adds. Env gives each variable the CPU count of the view as its value. For example, a limit of
 // 1500m has a view of 2 CPUs.
 //
 // A variable is in the list if its value is a CPU count, and if a widespread runtime finds a wrong count without the variable. The count is
-// wrong because the runtime ignores the affinity, or because it rounds a quota down. (The values of UV_THREADPOOL_SIZE and WEB_CONCURRENCY are not CPU
+// wrong if the runtime ignores the affinity or rounds a quota down. (The values of UV_THREADPOOL_SIZE and WEB_CONCURRENCY are not CPU
 // counts.)
 //
-// Some variables are not necessary: the runtimes of DOTNET_PROCESSOR_COUNT and NUMBA_NUM_THREADS use the affinity, and the libraries of
-// OPENBLAS_NUM_THREADS and MKL_NUM_THREADS use OMP_NUM_THREADS. JAVA_TOOL_OPTIONS would be harmful, because it makes every JVM write a
-// line to standard error; JVMs use the affinity and the quota without it.
+// Unnecessary variables are not in the list: the runtimes of DOTNET_PROCESSOR_COUNT and NUMBA_NUM_THREADS use the affinity, and the
+// libraries of OPENBLAS_NUM_THREADS and MKL_NUM_THREADS use OMP_NUM_THREADS. JAVA_TOOL_OPTIONS would be harmful, because it makes every JVM
+// write a line to standard error; JVMs use the affinity and the quota without it.
 var Variables = []Variable{
 	// Go uses the affinity, but the library automaxprocs rounds a quota down.
 	{"GOMAXPROCS", "automaxprocs rounds the quota down"},

@@ -217,7 +217,7 @@ func (f *Files) write(cpus cpuset.Set, host *cpuinfo) error {
 	return online.put()
 }
 
-// A rewrite is an extended file of a view with its new content.
+// A rewrite is a file of a view, already extended to its new length, with the content to write.
 type rewrite struct {
 	file    *os.File
 	content []byte // new content, padded to the length of the file

@@ -19,7 +19,7 @@ type Report struct {
 	Sources    []Source `json:"sources"`
 	LimitMilli int      `json:"limitMilli"` // limit of the process in milli-CPU: the minimum of its affinity and its quotas
 	CPUs       int      `json:"cpus"`       // CPU count that programs should find: the limit, rounded up to whole CPUs
-	IsTrue     bool     `json:"honest"`     // all sources with the role Reported show CPUs
+	IsTrue     bool     `json:"honest"`     // the count of each source with the role Reported equals CPUs
 	Reasons    []string `json:"reasons"`    // reasons why IsTrue is false, a line each
 }
 
@@ -33,7 +33,7 @@ const (
 	Machine  Role = "machine" // the source shows the whole machine in every container (see the package comment)
 )
 
-// A Source is a source from which programs take the CPU count.
+// A Source holds the CPUs or the CPU count that programs find in a file or by a system call.
 type Source struct {
 	Name       string     `json:"name"` // path of a file, or one of the constants below
 	Role       Role       `json:"role"`

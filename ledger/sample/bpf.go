@@ -42,7 +42,7 @@ func (s *bpfSampler) attach(pid int) error {
 	return s.threads[pid].update(pid, s.open, closeEvent)
 }
 
-// open opens an event for a thread that runs the BPF program.
+// open opens a perf event of a thread. The event runs the BPF program.
 func (s *bpfSampler) open(tid int) (fd int, err error) {
 	fd, err = unix.PerfEventOpen(attributes(), tid, -1, -1, unix.PERF_FLAG_FD_CLOEXEC)
 	if err != nil {

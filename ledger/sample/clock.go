@@ -7,7 +7,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// cpuTime returns the CPU time of all threads of a process, also of ended threads, in nanoseconds. The clock is that of
+// cpuTime returns the CPU time of all threads of a process, also of ended threads, in nanoseconds. It reads the clock of
 // clock_getcpuclockid(3): the kernel encodes the process ID in the clock ID (include/linux/posix-timers_types.h). The error
 // is ESRCH if the process has ended.
 func cpuTime(pid int) (time.Duration, error) {

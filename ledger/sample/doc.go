@@ -9,10 +9,10 @@
 //	shim of a pod            a pod            to its containers, by samples
 //	containerd, dockerd      all containers   to all containers, by samples
 //
-// The CPU clock of a process gives its exact CPU time. Samples only divide it: a perf event interrupts each thread of the
-// daemon after every millisecond of CPU time, and a BPF program reads the system call of the thread and its file. The device
-// and inode of the file lead to the container, because the daemon holds the FIFOs and logs of its containers open
-// (/proc/PID/fd). An idle daemon causes no samples, and no other program becomes slower.
+// The CPU clock of a process gives its exact CPU time. Samples only divide this time: a perf event interrupts each thread of
+// the daemon after every millisecond of CPU time. Then a BPF program reads the thread's system call and the file of the
+// call. The device and inode of the file lead to the container, because the daemon holds the FIFOs and logs of its
+// containers open (/proc/PID/fd). An idle daemon causes no samples, and no other program becomes slower.
 //
 // The package needs root, or CAP_BPF, CAP_PERFMON and CAP_SYS_PTRACE.
 package sample

@@ -36,8 +36,9 @@ type ioCount struct{ read, write uint64 }
 // period is the CPU time between two samples of a thread.
 const period = time.Millisecond
 
-// attributes returns the attributes of the events (perf_event_open(2)). An event counts the CPU time of its thread. Threads do not inherit an event: a thread that starts during the attachment could have no event, or
-// two of them.
+// attributes returns the attributes of the events (perf_event_open(2)). An event counts the CPU time of its thread.
+// Threads do not inherit an event: otherwise a thread that starts during the attachment could have no event, or two
+// events.
 func attributes() *unix.PerfEventAttr {
 	return &unix.PerfEventAttr{
 		Type: unix.PERF_TYPE_SOFTWARE, Config: unix.PERF_COUNT_SW_CPU_CLOCK, Sample: uint64(period.Nanoseconds()),

@@ -21,7 +21,7 @@ type fileKey struct {
 	Inode   uint64
 }
 
-// A fileUse is the use of a container's file by a helper.
+// A fileUse holds the container of a file, and the kinds of a helper's reads and writes of the file.
 type fileUse struct {
 	container string // "": a log whose container is not known
 	read      ledger.Kind
@@ -85,8 +85,8 @@ func (p podContainer) logDirectory() string {
 
 const maxConfig = 4 << 20 // bytes that are read of a bundle's config.json
 
-// readPodContainer reads the pod of a container from the annotations that containerd writes to its bundle. The bundle is in
-// the file system of the shim: this process can run in a container.
+// readPodContainer reads the pod of a container from the annotations that containerd writes to its bundle. It reads the bundle in the
+// file system of the shim, because this process can run in a container.
 func readPodContainer(shim int, bundle string) (podContainer, bool) {
 	text, err := fileio.ReadInRoot(procDir(shim)+"/root", filepath.Join(bundle, "config.json"), maxConfig)
 	if err != nil {
@@ -110,8 +110,8 @@ func parsePodContainer(text []byte) (p podContainer, ok bool) {
 	return p, p.pod != "" && p.container != ""
 }
 
-// settlingUpdates is the number of updates that look at each descriptor. A helper that starts opens and closes files, and their number
-// can stay the same meanwhile. Later updates look at the descriptors only if their number has changed.
+// settlingUpdates is the number of updates that look at each descriptor. While a helper starts, it opens and closes files, and the
+// number of descriptors can stay the same. Later updates look at the descriptors only if their number has changed.
 const settlingUpdates = 5
 
 // An openFiles finds the files of containers that a helper has open. It inspects a descriptor again only if its link changes, or
@@ -197,7 +197,7 @@ func inspect(pid int, descriptor, link string) (file openFile) {
 		return file
 	}
 	var st unix.Statx_t
-	// The attributes in memory are enough: a file server must not make this wait.
+	// The attributes in memory are enough, and with them the call does not wait for a file server.
 	if unix.Statx(unix.AT_FDCWD, procDir(pid)+"/fd/"+descriptor, unix.AT_STATX_DONT_SYNC, unix.STATX_TYPE|unix.STATX_INO, &st) != nil {
 		return file
 	}
@@ -246,7 +246,7 @@ func pipeInode(link string) (inode uint64, ok bool) {
 }
 
 // addPipes adds the pipes on the standard output and error of a container's first process, which the shim reads. A pipe in two
-// containers has no owner: a tenant can pass a descriptor.
+// containers has no owner, because a tenant can pass a descriptor to another container.
 func (o *owners) addPipes(pid int, id string) {
 	for _, descriptor := range []string{"1", "2"} {
 		link, err := os.Readlink(procDir(pid) + "/fd/" + descriptor)

@@ -39,8 +39,8 @@ func isHelperName(comm string) bool {
 	return comm == "containerd" || comm == "dockerd" || comm == "conmon" || strings.HasPrefix(comm, shimPrefix)
 }
 
-// helperOf returns the helper that a process is, or nil. It only trusts processes of root outside of containers, because a
-// tenant could run a program with the name of a helper.
+// helperOf returns the Helper for a process, or nil if the process is no helper. It only trusts processes of root outside of
+// containers, because a tenant could run a program with the name of a helper.
 func helperOf(here *nodeproc.Viewpoint, pid int) *Helper {
 	dir := procDir(pid)
 	_, at, ok := here.Locate(dir)
@@ -76,9 +76,9 @@ func helperOf(here *nodeproc.Viewpoint, pid int) *Helper {
 	return nil
 }
 
-// DedicatedHelper returns the helper that serves only this container, given the parent process of its OCI runtime: the parent
-// itself (conmon), or a child of the parent (the binary logger of a shim). It returns nil if there is no such helper. A shim
-// is no dedicated helper, because it also starts the container's processes.
+// DedicatedHelper returns the helper that serves only this container. parent is the parent process of the container's OCI
+// runtime. The helper is this process (conmon), or its child (the binary logger of a shim). It returns nil if there is no such
+// helper. A shim is no dedicated helper, because it also starts the container's processes.
 func DedicatedHelper(parent int, container string) *Helper {
 	here := nodeproc.Own("/proc")
 	dir := procDir(parent)
@@ -153,8 +153,8 @@ func after(words []string, flag string) string {
 	return words[at+1]
 }
 
-// A processTable finds the helpers and the processes that shims start. A process is inspected in two consecutive scans: in
-// the first it may not have executed its program yet.
+// A processTable finds the helpers and the processes that shims start. A process is inspected in two consecutive scans,
+// because in the first scan it may not have executed its program yet.
 type processTable struct {
 	here    nodeproc.Viewpoint
 	seen    map[int]int // number of inspections by process ID
@@ -168,7 +168,7 @@ type initProcess struct {
 	container string
 }
 
-// A process is a helper with a descriptor that keeps its ID from being reused unnoticed.
+// A process is a helper with a pidfd, which shows the end of the process even if another process gets the ID.
 type process struct {
 	Helper
 	pidfd int
@@ -176,8 +176,8 @@ type process struct {
 
 const inspections = 2
 
-// scan adds the new helpers, and returns the helpers that have ended. rescan inspects all processes again: a process ID can be
-// reused between two scans, and a helper can execute another program.
+// scan adds the new helpers, and returns the helpers that have ended. If rescan is true, scan inspects all processes again,
+// because a process ID can be reused between two scans, and a helper can execute another program.
 func (t *processTable) scan(rescan bool) (ended []*process, err error) {
 	for _, p := range t.endedHelpers(rescan) {
 		unix.Close(p.pidfd)

@@ -18,8 +18,8 @@ import (
 )
 
 // A registerSampler samples without BPF: perf events record the register with the first argument of a system call, which is the
-// descriptor in read and write. The number of the call is unknown, so a FIFO counts as read and a log as written. A thread
-// in another call can have a small number in the register by chance.
+// descriptor in read and write. The number of the call is unknown, so a FIFO counts as read and a log as written. A thread in
+// another call can have the number of a descriptor in the register by chance.
 type registerSampler struct {
 	processes map[int]*registerProcess
 }
@@ -30,7 +30,7 @@ type registerProcess struct {
 	counts      counts
 }
 
-// newRegisterSampler returns an error if the kernel refuses perf events of other processes (CAP_PERFMON).
+// newRegisterSampler returns an error if the kernel refuses such an event, for example because CAP_PERFMON is missing.
 func newRegisterSampler() (sampler, error) {
 	s := &registerSampler{processes: map[int]*registerProcess{}}
 	r, err := openRing(os.Getpid())
@@ -135,7 +135,7 @@ type ring struct {
 // dataPages is the number of pages for samples. A sample has 40 bytes, so the ring holds more than a second of CPU time.
 const dataPages = 16
 
-// openRing opens an event for a thread that records the register of the first argument.
+// openRing opens a perf event of a thread. The event records the register of the first argument.
 func openRing(tid int) (*ring, error) {
 	a := attributes()
 	a.Sample_type = unix.PERF_SAMPLE_IP | unix.PERF_SAMPLE_TID | unix.PERF_SAMPLE_REGS_USER
@@ -156,7 +156,7 @@ func openRing(tid int) (*ring, error) {
 var argumentRegister = map[string]uint{"amd64": 5, "arm64": 0}
 
 func (r *ring) close() {
-	_ = unix.Munmap(r.memory) // the process ends the mapping at the latest
+	_ = unix.Munmap(r.memory) // otherwise the mapping lasts until this process ends
 	unix.Close(r.fd)
 }
 

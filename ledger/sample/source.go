@@ -57,7 +57,7 @@ const (
 )
 
 // Open starts the measurement. Without the rights for BPF it samples registers. Without the rights for perf events it still
-// measures the helpers of a single container, and the totals of the others; Refusal has the reason then.
+// measures the helpers that serve a single container, and the totals of the other helpers; Refusal has the reason then.
 func Open() *Source {
 	s := &Source{
 		processes: processTable{here: nodeproc.Own("/proc"), seen: map[int]int{}, helpers: map[int]*process{}, inits: map[int]initProcess{}},
@@ -116,9 +116,9 @@ type cycle struct {
 	serves map[string]bool // containers that a helper serves
 }
 
-// Read books the CPU time of the helpers since the previous call. The first call books the whole CPU time of shims, conmon
-// and loggers, which began with their containers, and nothing of the daemons. It opens the containers of helpers in the
-// book, and ends them when no helper serves them.
+// Read books the CPU time of the helpers since the previous call. The first call books the whole CPU time of shims, conmon and
+// loggers, which began with their containers, and nothing of the daemons. Read adds the containers that helpers serve to the book,
+// and removes a container that no helper serves any more.
 func (s *Source) Read(book *ledger.Book) error {
 	now := time.Now()
 	if now.Sub(s.scanned) < s.ScanInterval {
@@ -280,7 +280,7 @@ func (s *Source) sample(a *account, share float64) error {
 	if !a.sampled && a.isShim() && (!a.isRead || share < minSampledShare) {
 		return nil
 	}
-	a.sampled = true // also if it fails: the end of the process detaches the rest
+	a.sampled = true // true even if attach fails, so that end detaches the threads that are attached
 	if err := s.sampler.attach(a.PID); err != nil {
 		return err
 	}
@@ -328,7 +328,7 @@ func (a *account) age(factor float64) {
 	}
 }
 
-// account returns the account of a file's work. The work of a shim is always of the kind Shim.
+// account returns the account for a kind of work on a file. The work of a shim is always of the kind Shim.
 func (a *account) account(use fileUse, kind ledger.Kind) ledger.Account {
 	if a.isShim() {
 		kind = ledger.Shim
@@ -336,7 +336,7 @@ func (a *account) account(use fileUse, kind ledger.Kind) ledger.Account {
 	return ledger.Account{Container: use.container, Kind: kind}
 }
 
-// add adds the samples since the last call. Writes to a log whose container is not known follow the reads, as other calls do.
+// add adds the samples since the last call. Reads and writes of a log whose container is not known count as other calls.
 func (a *account) add(c counts) {
 	s, before := &a.samples, &a.before
 	s.User += float64(c.user - before.user)

@@ -8,13 +8,13 @@ type payment struct {
 	owners   []string // IDs of the containers in the network namespace, sorted
 	payer    string   // ID of the container whose task was interrupted; "" if it was no container
 	isCaused bool     // the payer has caused the packets itself
-	isFree   bool     // the kernel counts the time as no task's
+	isFree   bool     // the kernel does not count the time as CPU time of a task
 }
 
 // divide returns the charges of the owners, in their order, and the credit of the payer. Each owner's part of the time is
 // equal, up to a nanosecond. A payer that is an owner has paid its own part already.
 //
-// If the payer is a container, the sum of the charges is the credit.
+// If the payer is a container, the sum of the charges is the credit, except if isFree is true.
 func (p *payment) divide() (charges []time.Duration, credit time.Duration) {
 	charges = make([]time.Duration, len(p.owners))
 	if p.isCaused && !p.isFree {

@@ -1,6 +1,7 @@
 // Package softirq measures the CPU time that received packets take: a [Source] for package ledger.
 //
-// The kernel receives packets in softirqs. A softirq interrupts a task, and the scheduler counts its time as this task's:
+// The kernel receives packets in softirqs. A softirq interrupts a task, and the scheduler counts the time of the softirq as CPU time
+// of the task:
 //
 //	packets for web  -->  softirq on CPU 1  --interrupts-->  batch
 //	(owner)                                                  (payer)
@@ -15,15 +16,15 @@
 //	container             the sender of the packets  none           -
 //	host or unknown       any                        none           -
 //
-// The containers of a pod share a network namespace. Each of them owns an equal part of its time.
+// The containers of a pod share a network namespace. Each of them owns an equal part of the namespace's time.
 //
-// A kernel that accounts interrupts apart (CONFIG_IRQ_TIME_ACCOUNTING) counts the time as no task's. The owner is charged then,
-// and no payer is credited.
+// A kernel that accounts interrupts apart (CONFIG_IRQ_TIME_ACCOUNTING) does not count the time of softirqs as CPU time of a task.
+// The owner is charged then, and no payer is credited.
 //
-// A task that sends a packet often runs the softirq of its receiver itself, inside of the system call. It causes this work, so the
-// ledger leaves the time with it. A task counts as a sender if it is in a system call on a socket.
+// A task that sends a packet often runs the receiver's softirq itself, inside of the system call. The task causes this work, so the
+// ledger leaves the time with the task. A task counts as a sender if it is in a system call on a socket.
 //
-// If a CPU has more than 100,000 packets and softirqs per second, a random sample of its softirqs is measured, and each stands
-// for several. The package needs root, or CAP_BPF and CAP_PERFMON, and Linux 5.15 or newer with BTF. The packets of threaded NAPI are
-// not measured.
+// If a CPU has more than 100,000 packets and softirqs per second, a random sample of its softirqs is measured, and each measured
+// softirq stands for several. The package needs root, or CAP_BPF and CAP_PERFMON, and Linux 5.15 or newer with BTF. The packets of
+// threaded NAPI are not measured.
 package softirq

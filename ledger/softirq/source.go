@@ -9,7 +9,7 @@ import (
 	"github.com/candor-project/candor/ledger"
 )
 
-// Daemon is the name of the time without an owner in the book.
+// Daemon is the name under which the book counts the time without an owner.
 const Daemon = "softirq"
 
 // EventBudget is the number of packets and softirqs per second from which the softirqs of a CPU are sampled.
@@ -28,7 +28,8 @@ type Options struct {
 	IsUnified bool
 	// Host is the inode number of the host's network namespace. Its packets are not charged.
 	Host uint32
-	// Find lists the running containers, a nested container before the container around it. A read calls it for an unknown namespace or cgroup, and every 10 seconds.
+	// Find lists the running containers, a nested container before the container around it. Read calls Find for an unknown
+	// namespace or cgroup, and every 10 seconds.
 	Find func() ([]Container, error)
 
 	budget uint64 // 0: EventBudget
@@ -41,18 +42,18 @@ type tracer interface {
 	Close() error
 }
 
-// An account identifies time of packets. The fields are those of the BPF program.
+// An account identifies packet time by payer and owner. The fields are those of the BPF program.
 type account struct {
 	payer    uint64 // ID of the cgroup; 0: the idle task
 	owner    uint32 // network namespace
-	isCaused bool   // the payer works on a socket
+	isCaused bool   // the payer is in a system call on a socket, so it causes the packets
 }
 
 // counters are sums over all CPUs since the start. Times are in nanoseconds.
 type counters struct {
-	unowned  uint64 // time of softirqs without a packet
-	sent     uint64 // time of softirqs without a packet that a task on a socket has caused
-	overflow uint64 // time without room in the map
+	unowned  uint64 // time of softirqs without a packet, except sent
+	sent     uint64 // the same for softirqs that interrupt a system call on a socket
+	overflow uint64 // time of accounts for which the map has no space
 	packets  uint64
 	softirqs uint64 // number of measured softirqs
 }
@@ -61,7 +62,7 @@ type counters struct {
 type Source struct {
 	tracer   tracer
 	options  Options
-	isFree   bool // the kernel counts the time of softirqs as no task's
+	isFree   bool // the kernel does not count the time of softirqs as CPU time of a task
 	before   map[account]uint64
 	counters counters
 	places   containers
@@ -94,8 +95,8 @@ func newSource(t tracer, o Options, isFree bool) *Source {
 // Close ends the measurement.
 func (s *Source) Close() error { return s.tracer.Close() }
 
-// Read books the CPU time of packets since the previous call. It opens the running containers in the book, and ends them when
-// they have ended. The book must not be shared with another source, which would end containers of this one.
+// Read books the CPU time of packets since the previous call. Read adds the running containers to the book, and removes the
+// containers that have ended. The book must not be shared with another source, which would end containers of this one.
 func (s *Source) Read(book *ledger.Book) error {
 	accounts, c, err := s.tracer.read()
 	if err != nil {
@@ -115,8 +116,8 @@ func (s *Source) Read(book *ledger.Book) error {
 	return errors.Join(errs...)
 }
 
-// advance returns the time of an account since the previous call. It removes an account without new time: a tenant with many
-// namespaces must not fill the map.
+// advance returns the time of an account since the previous call. It removes an account without new time, so that a tenant
+// with many namespaces cannot fill the map.
 func (s *Source) advance(a account, total uint64) time.Duration {
 	used := total - min(s.before[a], total)
 	s.before[a] = total
@@ -127,7 +128,7 @@ func (s *Source) advance(a account, total uint64) time.Duration {
 	return time.Duration(used)
 }
 
-// openContainers opens the containers in the book, and ends the containers that have ended.
+// openContainers adds the running containers to the book, and removes the containers that have ended.
 func (s *Source) openContainers(book *ledger.Book) {
 	for id := range s.opened {
 		if !s.places.ids[id] {
@@ -175,7 +176,7 @@ type containers struct {
 // Times between two lists of the containers.
 const (
 	listEvery = 10 * time.Second // finds containers that enter a known namespace
-	minList   = 2 * time.Second  // unknown namespaces and cgroups cause no list before this time
+	minList   = 2 * time.Second  // unknown namespaces and cgroups cause a new list only after this time
 )
 
 // refresh lists the containers again if accounts have unknown namespaces or cgroups. After an error, the old list is used.
@@ -186,7 +187,7 @@ func (s *Source) refresh(accounts map[account]uint64, now time.Time) error {
 	}
 	found, err := s.options.Find()
 	if err != nil {
-		s.places.listed = now // an error does not cause a list at each read
+		s.places.listed = now // so that after an error not each Read calls Find
 		return fmt.Errorf("cannot list the containers that receive packets: %w", err)
 	}
 	s.places = newContainers(found, s.options.Host)
