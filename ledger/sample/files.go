@@ -258,7 +258,8 @@ func (o *owners) addPipes(pid int, id string) {
 			continue
 		}
 		if other, exists := o.pipes[inode]; exists && other != id {
-			id = ""
+			o.pipes[inode] = ""
+			continue
 		}
 		o.pipes[inode] = id
 	}

@@ -1,7 +1,10 @@
 package sample
 
 import (
+	"fmt"
+	"maps"
 	"os"
+	"os/exec"
 	"strings"
 	"testing"
 
@@ -132,20 +135,37 @@ func TestInspect(t *testing.T) {
 	}
 }
 
-// TestAmbiguousPipe: a pipe that two containers have as their output has no owner.
+// TestAmbiguousPipe: a pipe that two containers have as their output has no owner. The other pipes of these containers keep theirs.
 func TestAmbiguousPipe(t *testing.T) {
-	if _, ok := pipeInode(link(t, "/proc/self/fd/1")); !ok {
-		t.Skip("the standard output of the test is not a pipe")
+	// pipe returns the writing end of a new pipe and its inode.
+	pipe := func() (*os.File, uint64) {
+		r, w, err := os.Pipe()
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { r.Close(); w.Close() })
+		inode, ok := pipeInode(link(t, fmt.Sprintf("/proc/self/fd/%d", w.Fd())))
+		if !ok {
+			t.Fatal("no inode of a pipe")
+		}
+		return w, inode
 	}
+	shared, sharedInode := pipe()
 	o := owners{pipes: map[uint64]string{}}
-	inode, _ := pipeInode(link(t, "/proc/self/fd/1"))
-	o.addPipes(os.Getpid(), id)
-	if got := o.pipes[inode]; got != id {
-		t.Errorf("got %q, want %q", got, id)
+	want := map[uint64]string{sharedInode: ""}
+	for _, id := range []string{id, strings.Repeat("f", 64)} {
+		own, inode := pipe()
+		want[inode] = id
+		process := exec.Command("sleep", "1000")
+		process.Stdout, process.Stderr = shared, own
+		if err := process.Start(); err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { process.Process.Kill(); process.Wait() })
+		o.addPipes(process.Process.Pid, id)
 	}
-	o.addPipes(os.Getpid(), strings.Repeat("f", 64))
-	if got := o.pipes[inode]; got != "" {
-		t.Errorf("got %q, want none", got)
+	if !maps.Equal(o.pipes, want) {
+		t.Errorf("got %v, want %v", o.pipes, want)
 	}
 }
 
