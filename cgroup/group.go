@@ -289,7 +289,11 @@ func (t *Tree) CheckEngineGroup(cgroupsPath string) error {
 			return fmt.Errorf("cgroup %.100q: it holds %s: %w", cgroupsPath, ownPath, ErrOwnGroup)
 		}
 		above := filepath.Dir(path)
-		if owner, err := ownerMark.read(t.cpuset.mount + above); err != nil || owner != "" {
+		owner, err := ownerMark.read(t.cpuset.mount + above)
+		if err != nil {
+			return fmt.Errorf("cgroup %.100q: cannot read the owner of %s: %w", cgroupsPath, above, err)
+		}
+		if owner != "" {
 			return fmt.Errorf("cgroup %.100q: in %s of the state %s: %w", cgroupsPath, above, owner, ErrOwnGroup)
 		}
 	}
