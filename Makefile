@@ -132,11 +132,12 @@ test-short: ## the tests that need neither root nor much time: less than 3 minut
 test-go: ## go test on this machine
 	scripts/go-test.sh -count=1 -timeout=30m $(PARALLEL)
 	scripts/go-test.sh -count=1 -p 1 -timeout=30m $(SERIAL)
-	CANDOR_KEEP_OPEN=1 scripts/go-test.sh -count=1 -p 1 -timeout=30m ./cgroup ./host
 	cd e2e/containerd && ../../scripts/go-test.sh -count=1 -timeout=30m ./...
 
 # By default, a process under the race detector waits a second at its exit for reports of other threads.
 test-race: export GORACE += atexit_sleep_ms=10
+# Here the tests of cgroup and host keep the files of groups open, as in a daemon.
+test-race: export CANDOR_KEEP_OPEN = 1
 test-race: ## test the packages with goroutines under the race detector
 	scripts/go-test.sh -count=1 -race -short -timeout=20m $(filter-out $(SERIAL),$(RACE_LIST))
 	scripts/go-test.sh -count=1 -p 1 -race -short -timeout=20m $(filter $(SERIAL),$(RACE_LIST))

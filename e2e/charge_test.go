@@ -177,19 +177,17 @@ func TestChargeDocker(t *testing.T) {
 func TestChargePodman(t *testing.T) {
 	p := newPodman(t)
 	agent := p.startCharging("19482")
-	for name, script := range map[string]string{"echo": echoLoop, "yes": "busybox yes"} {
-		id := p.does(boxOf("-d", "--name", name, "--cgroup-parent", p.parent+"-engine", "--cpus", "0.5", "--annotation", "candor.dev/helpers=charge", "box", "sh", "-c", script)...)
-		pid, err := strconv.Atoi(p.does("inspect", "-f", "{{.State.Pid}}", name))
-		if err != nil {
-			t.Fatal(err)
-		}
-		p.settled(agent, id[:12])
-		own, helpers := p.sumOfUse(p.payer(pid), parentOf(t, pid))
-		t.Logf("%s: own %.3f, conmon %.3f, sum %.3f CPUs", name, own, helpers, own+helpers)
-		if sum := own + helpers; sum < 0.38 || sum > 0.6 {
-			t.Errorf("%s: own %.3f, conmon %.3f CPUs: want the sum 0.5\n%s", name, own, helpers, agent.log())
-		}
-		p.podman("rm", "-f", "-t=0", id)
+	id := p.does(boxOf("-d", "--cgroup-parent", p.parent+"-engine", "--cpus", "0.5", "--annotation", "candor.dev/helpers=charge", "box", "yes")...)
+	defer p.podman("rm", "-f", "-t=0", id)
+	pid, err := strconv.Atoi(p.does("inspect", "-f", "{{.State.Pid}}", id))
+	if err != nil {
+		t.Fatal(err)
+	}
+	p.settled(agent, id[:12])
+	own, helpers := p.sumOfUse(p.payer(pid), parentOf(t, pid))
+	t.Logf("own %.3f, conmon %.3f, sum %.3f CPUs", own, helpers, own+helpers)
+	if sum := own + helpers; sum < 0.38 || sum > 0.6 {
+		t.Errorf("own %.3f, conmon %.3f CPUs: want the sum 0.5\n%s", own, helpers, agent.log())
 	}
 }
 

@@ -142,14 +142,14 @@ func TestMultiplexing(t *testing.T) {
 		rounds = 1
 	}
 	table := inTurns(t, crowds, rounds, all)
-	t.Logf("of one burst, measured / predicted: median of %d rounds (lowest to highest)\n%s", rounds, table)
+	t.Logf("of one burst, measured / predicted: median of up to %d rounds (lowest to highest)\n%s", rounds, table)
 }
 
 func (c crowd) isAlways() bool { return c.always }
 
-func (c crowd) judge(t *testing.T, table *strings.Builder, got []crowded) {
+func (c crowd) judge(t *testing.T, table *strings.Builder, got []crowded) (wrong []string) {
 	took, throttled := c.predict(got[0].starts, 2)
-	judge(t, table, c.String(), usual, valuesOf(got, func(r crowded) float64 { return r.foreign }), []compared{
+	return judge(t, table, c.String(), usual, valuesOf(got, func(r crowded) float64 { return r.foreign }), []compared{
 		{"a burst, ms", took, 20, valuesOf(got, func(r crowded) float64 { return r.took })},
 		{"throttled periods", throttled, 0.6, valuesOf(got, func(r crowded) float64 { return r.throttled })},
 	})

@@ -148,14 +148,14 @@ func TestThrottledServer(t *testing.T) {
 	}
 	here := slices.DeleteFunc(slices.Clone(servings), func(v serving) bool { return !v.always && !all })
 	table := inTurns(t, withBetween(t, here), rounds, all)
-	t.Logf("measured / predicted: median of %d rounds (lowest to highest)\n%s", rounds, table)
+	t.Logf("measured / predicted: median of up to %d rounds (lowest to highest)\n%s", rounds, table)
 }
 
 func (v serving) isAlways() bool { return v.always }
 
-func (v serving) judge(t *testing.T, table *strings.Builder, got []served) {
+func (v serving) judge(t *testing.T, table *strings.Builder, got []served) (wrong []string) {
 	want := v.predict(2)
-	judge(t, table, v.String(), usual, valuesOf(got, func(s served) float64 { return s.foreign }), []compared{
+	return judge(t, table, v.String(), usual, valuesOf(got, func(s served) float64 { return s.foreign }), []compared{
 		{"throttled periods", want.throttled, 3, valuesOf(got, func(s served) float64 { return s.throttled })},
 		{"calls", want.calls, 10, valuesOf(got, func(s served) float64 { return s.calls })},
 		{"a call, ms", want.took, 0.5, valuesOf(got, func(s served) float64 { return s.took })},

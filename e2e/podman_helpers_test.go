@@ -84,7 +84,7 @@ func TestPodmanPlacedHelper(t *testing.T) {
 		seconds := time.Since(at).Seconds()
 		return (p.usage(id) - before).Seconds() / seconds, (helperTime(t, conmon) - own).Seconds() / seconds
 	}
-	p.reaches(0.5, func() (both, helper float64) { return use(10 * time.Second) })
+	p.reaches(0.5, func() (both, helper float64) { return use(5 * time.Second) })
 	p.ok("resize", id[:12], "--cpu", "0.2")
 	p.reaches(0.2, func() (both, helper float64) { return use(5 * time.Second) })
 	r := p.ps()[id[:12]]

@@ -86,7 +86,7 @@ func TestWeights(t *testing.T) {
 		all = true
 	}
 	table := inTurns(t, neighborhoods, rounds, all)
-	t.Logf("shares of the limit or guarantee: median of %d windows of %v (lowest to highest)\n%s", rounds, measuredFor, table)
+	t.Logf("shares of the limit or guarantee: median of up to %d windows of %v (lowest to highest)\n%s", rounds, measuredFor, table)
 }
 
 // A window is a measured interval: the CPU time of each tenant.
@@ -133,10 +133,10 @@ func (n neighborhood) measure(t *testing.T) window {
 	return w
 }
 
-// judge fails the test for tenants that got too little CPU time, and writes a line of the table. If other
+// judge returns the tenants that got too little CPU time, and writes a line of the table. If other
 // programs of the machine used CPU time, judge accepts less, or does not judge, because they reduce the time
 // of all tenants.
-func (n neighborhood) judge(t *testing.T, table *strings.Builder, windows []window) {
+func (n neighborhood) judge(t *testing.T, table *strings.Builder, windows []window) (wrong []string) {
 	want := n.least
 	if want == 0 {
 		want = least
@@ -167,9 +167,11 @@ func (n neighborhood) judge(t *testing.T, table *strings.Builder, windows []wind
 		}
 		fmt.Fprintf(table, "| %s | %s | %s | others %s |\n", n.name, name, spread(shares), spread(foreign))
 		if len(fair) > 0 && median(fair) < want {
-			t.Errorf("%s: the one with %s gets %.3f of what the others left of it, want %.2f; windows: %.3f", n.name, name, median(fair), want, fair)
+			wrong = append(wrong, fmt.Sprintf("%s: the container with %s gets %.3f of its amount without the use of other programs, want %.2f; windows: %.3f",
+				n.name, name, median(fair), want, fair))
 		}
 	}
+	return wrong
 }
 
 func spread(x []float64) string {

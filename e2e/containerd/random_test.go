@@ -221,7 +221,7 @@ func (w *worker) look() error {
 // test compares them with the kernel's values all the time.
 func TestRandomPods(t *testing.T) {
 	l := newLab(t)
-	operations := 320
+	operations := 160
 	if testing.Short() {
 		operations = 60
 	}

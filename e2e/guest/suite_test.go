@@ -44,9 +44,9 @@ const foreignGroupTests = "^TestHostile(ParentQuota|FailedRuns|NamespaceRoot|Exc
 // outputTests are the tests of messages about bad input and of reports.
 const outputTests = "^(TestBad|TestClassify|TestCompare|TestReport|TestTables)"
 
-// longTests are tests of candor record, candor top and the streams of candor run that behave the same with cgroup v1 and v2. Shorter
-// tests of these commands run.
-const longTests = "^(TestRunPassesThrough|TestTopOnce|TestRecordEnds|TestRecordAllAgain|TestRecordKilled|TestRecordLimitOfParent)$"
+// longTests are tests of candor record, candor top, candor setup and the streams of candor run that behave the same with cgroup v1 and
+// v2. Shorter tests of these commands run.
+const longTests = "^(TestRunPassesThrough|TestSetupEngine|TestSetupHost|TestTopOnce|TestRecordEnds|TestRecordAllAgain|TestRecordKilled|TestRecordLimitOfParent)$"
 
 // stateTests use Candor's state file, and not the kernel.
 const stateTests = "^(TestOperationCache|TestBrokenState)$"
