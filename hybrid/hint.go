@@ -99,7 +99,7 @@ func (n *Node) canGive(s int32, h *Hint) bool {
 	return free.Contains(hinted.CPU) || n.fractional.Contains(hinted.CPU) && n.load[hinted.CPU].room() >= fraction
 }
 
-// An outcome holds the figures by which two plans are compared: the costs of the plan, and the capacity that
+// An outcome holds the figures by which PlanHinted compares two plans: the costs of a plan, and the capacity that
 // remains for later containers.
 type outcome struct {
 	costs     [6]int
@@ -147,8 +147,8 @@ func sortedFree(counts []poolCount) []int {
 	return sorted
 }
 
-// isNoWorseThan reports whether no figure of an outcome is worse than that of another outcome: each cost is equal or
-// lower, and each remaining capacity is equal or higher.
+// isNoWorseThan reports whether no figure of an outcome is worse than in another outcome: each cost is equal or lower, and
+// each remaining capacity is equal or higher. It compares the lists of free CPUs lexicographically.
 func (o *outcome) isNoWorseThan(other *outcome) bool {
 	for i := range o.costs {
 		if o.costs[i] > other.costs[i] {
