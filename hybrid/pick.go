@@ -182,8 +182,8 @@ func (p *picker) fullestL3(numa int, used *cpuset.Set) int {
 	return best
 }
 
-// takeFromNUMA takes the given number of CPUs of a NUMA node from the fewest L3 domains. It takes all free CPUs of the L3 domains with
-// the most free CPUs until the rest fits into a single L3 domain.
+// takeFromNUMA takes the given number of CPUs of a NUMA node from the fewest L3 domains. It takes all free CPUs of the
+// L3 domains with the most free CPUs until the rest fits into a single L3 domain.
 func (p *picker) takeFromNUMA(numa, count int) {
 	for count > 0 {
 		if l3 := p.bestL3(count, &p.numas[numa]); l3 >= 0 {
@@ -202,8 +202,8 @@ func (p *picker) takeFromNUMA(numa, count int) {
 	}
 }
 
-// takeFrom takes the given number of free CPUs of a domain: first whole cores, then CPUs of split cores, and finally CPUs of a whole
-// core, which it splits.
+// takeFrom takes the given number of free CPUs of a domain: first whole cores, then CPUs of split cores, and finally
+// CPUs of a whole core, which it splits.
 func (p *picker) takeFrom(domain *cpuset.Set, count int) {
 	free := p.free.Intersect(*domain).Minus(*p.taken)
 	wholeCores := p.wholeCores.Set()
