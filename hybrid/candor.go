@@ -63,8 +63,8 @@ func (n *Node) placeInOne(s int32, domains []cpuset.Set) error {
 	return n.place(s, &domains[best])
 }
 
-// placeOnCores gives a new container whole cores. The fraction is on a CPU of these cores, and no other
-// container gets a CPU of these cores.
+// placeOnCores gives a new or resized container its missing CPUs in whole cores. The fraction is on a CPU
+// of these cores, and no other container gets a CPU of these cores.
 func (n *Node) placeOnCores(s int32) error {
 	slot := &n.slots[s]
 	heldCPUs := slot.exclusive.Set()
@@ -142,7 +142,7 @@ func (n *Node) placeDirectly(s int32, domain *cpuset.Set) bool {
 		return false
 	}
 	mark := n.mark()
-	alone := -1 // a shared CPU that could carry only this fraction; -1: none
+	alone := -1 // a shared CPU on which the fraction would be alone; -1: none
 	switch {
 	case fraction == 0 || spare == 0:
 		n.giveBest(s, &free, whole)

@@ -22,6 +22,10 @@
 //
 // Package host reads the machine, writes the cgroups and stores the state of a node.
 //
+// Terms: A slot is the node's record of a container. The arrangement is the CPUs and fractions of all
+// sensitive containers. The room of a CPU is its time that belongs to no sensitive container. A domain is
+// a part of the node, such as a NUMA node or an L3 domain. Summary defines further terms in a drawing.
+//
 // The source files by task:
 //
 //   - node.go and slot.go hold the state; edit.go has the only two functions that give and take CPUs.

@@ -9,7 +9,7 @@ import (
 // the CPUs and fractions of all sensitive containers, determines the cpusets of flexible containers. So the
 // node does not store these cpusets.
 
-// wholeNode is the domain of flexible containers without a confining topology policy.
+// wholeNode is the domain of flexible containers that are not confined to a part of the node.
 const wholeNode int32 = -1
 
 // A demand holds the number of flexible containers of a domain or node, and the sum of their guarantees.
@@ -187,7 +187,7 @@ func (n *Node) dropUnused(set *cpuset.Set) {
 	*set = set.Intersect(used)
 }
 
-// sharedOn returns the shared time if flexible containers run on set.
+// sharedOn returns the shared time if flexible containers run on the CPUs in set.
 func (n *Node) sharedOn(set *cpuset.Set) Milli {
 	shared := n.tally.multiUsed
 	if n.flexible.count > 0 {
@@ -201,7 +201,7 @@ func (n *Node) sharedOn(set *cpuset.Set) Milli {
 }
 
 // extend adds fractional CPUs of a domain to a set until the set has enough room and at least one CPU there.
-// CPUs of several containers come first, because their time is shared already; then the least loaded CPUs.
+// CPUs of several sensitive containers come first, because their time is shared already; then the least loaded CPUs.
 // extend reports whether the room suffices.
 func (n *Node) extend(set, domain *cpuset.Set, need Milli) bool {
 	room, hasCPU := n.roomOn(set, domain)

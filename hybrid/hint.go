@@ -30,8 +30,8 @@ func (h *Hint) Matches(g *Grant) bool {
 	return g.Class == Sensitive && g.Exclusive == h.Exclusive && slices.Equal(g.Fractions, h.Fractions)
 }
 
-// PlanHinted is Plan with a hint from an untrusted source. The container gets the CPUs of the hint if they are
-// available without moves and the result is at least as good as the node's own plan in every figure of outcome.
+// PlanHinted plans like Plan, but with a hint from an untrusted source. The container gets the CPUs of the hint if they are
+// available without moves and the result is at least as good as the node's own plan (isNoWorseThan).
 // Otherwise PlanHinted returns the node's own plan. taken reports whether the plan has the CPUs of the hint.
 func (n *Node) PlanHinted(r Request, h *Hint) (p *Plan, taken bool, err error) {
 	p = new(Plan)

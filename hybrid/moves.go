@@ -37,7 +37,7 @@ type scratch struct {
 	shortage      Milli
 	isDomainShort bool
 
-	// The container's CPUs before a resize, and the CPU of its fraction (-1: none). The plan prefers these CPUs.
+	// CPUs of the plan's container before a resize, and the CPU of its fraction (-1: none). The plan prefers these CPUs.
 	oldCPUs     cpuset.Set
 	oldFraction int
 
@@ -142,8 +142,8 @@ func (n *Node) countMoves(steps []step) int {
 	return moves
 }
 
-// improve lowers the shared time with at most budget moves, and returns the number of moves. own is the slot of the
-// plan's container, or -1.
+// improve lowers the shared time with moves, at most budget in number, and returns the number of moves. own is the
+// slot of the plan's container, or -1.
 func (n *Node) improve(own int32, budget int) int {
 	shared := n.sharedIfValid()
 	if budget <= 0 || shared == 0 || shared == impossible {

@@ -191,7 +191,7 @@ func (p *picker) takeFromNUMA(numa, count int) {
 			return
 		}
 		l3 := p.fullestL3(numa, p.taken)
-		if l3 < 0 { // an L3 domain spans NUMA nodes, so the rest comes from the NUMA node in any order
+		if l3 < 0 { // a safeguard: the layout splits L3 domains that span NUMA nodes, so an L3 domain remains
 			p.takeFrom(&p.numas[numa], count)
 			return
 		}

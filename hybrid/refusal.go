@@ -27,7 +27,7 @@ type Refusal struct {
 	Text  string // CauseOther: the reason
 
 	// The figures for the other causes. A field whose comment names no cause can be set for several causes.
-	Wanted    Milli          // requested CPU time; for a resize, the additional CPU time
+	Wanted    Milli          // requested CPU time; for a resize, the new limit or guarantee
 	Remaining Milli          // CauseTime: remaining CPU time
 	Capacity  Milli          // CauseTime: CPU time of the usable CPUs
 	Promised  Milli          // CauseTime: sum of the limits of the other sensitive containers

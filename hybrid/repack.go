@@ -35,8 +35,8 @@ func (n *Node) packTries() int {
 }
 
 // startPacking fills the packer with the movable items of a domain and the given number of bins. The first bins are
-// the CPUs of items that must stay. startPacking reports false if these are more CPUs than bins, or if the items are
-// more than maxRepacked.
+// the CPUs of items that must stay. startPacking reports false if there are too few bins for these
+// CPUs, or more than maxRepacked movable items.
 func (n *Node) startPacking(bins int, domain *cpuset.Set) bool {
 	p := &n.scratch.pack
 	p.items, p.room, p.cpus = p.items[:0], p.room[:0], p.cpus[:0]

@@ -241,7 +241,7 @@ func (s *Summary) newQuote(r *Request, whole, taken int, shared Milli) (Quote, V
 // bound for a group of nodes uses the minimum or maximum of each field. Summary defines the terms.
 //
 // All times are in milli-CPU. NoLoad means that the node has no such CPU. A field whose comment names an
-// algorithm has a value that restricts nothing under the other algorithm.
+// algorithm is meaningful only under this algorithm.
 type Figures struct {
 	Free               [2]int32 // by Class: Summary.Free
 	MaxStrictLimit     int32    // Candor: upper bound on the limit of another strict sensitive container
@@ -250,7 +250,7 @@ type Figures struct {
 	SharedCPUs         uint16   // number of shared CPUs
 	SpareCPUs          uint16   // Summary.SpareCPUs
 	MaxRoom            uint16   // largest room on a fractional CPU
-	PaperMaxRoom       uint16   // Paper: MaxRoom; a group of nodes has the minimum of this field
+	PaperMaxRoom       uint16   // Paper: equal to MaxRoom; a group of nodes has the minimum
 	PaperMaxTwoRooms   uint16   // Paper: room on the two emptiest fractional CPUs
 	MaxSharedRoom      uint16   // largest room on a fractional CPU whose time is shared already (Paper: 0 if the time of the emptiest CPU is not shared)
 	MinJoinCost        uint16   // lowest sensitive time of other containers that becomes shared if a fraction joins another fractional CPU
