@@ -350,7 +350,7 @@ func (n *Node) resizeCores(s int32) error {
 	if missing := count - slot.exclusive.Count(); missing != 0 {
 		free, heldCPUs := n.available(), slot.exclusive.Set()
 		picked, lastPicked, ok := n.pickCores(&free, &heldCPUs, missing)
-		if !ok || shrinks { // if it shrinks, no subset of its cores has the right size, and exclusive CPUs never move
+		if !ok || shrinks { // if the container shrinks, its cores have no subset of the right size, and exclusive CPUs never move
 			return ErrViewImpossible
 		}
 		n.giveWhole(s, &picked)

@@ -28,7 +28,7 @@
 //
 // The source files by task:
 //
-//   - node.go and slot.go hold the state; edit.go has the only two functions that give and take CPUs.
+//   - node.go and slot.go hold the state; edit.go has the functions that give and take CPUs.
 //   - plan.go and operations.go turn an operation into a Plan; grant.go derives the grants.
 //   - candor.go and paper.go are the algorithms; pick.go chooses whole CPUs by topology.
 //   - flexible.go computes the CPUs of flexible containers and the resulting shared time.

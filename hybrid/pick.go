@@ -265,8 +265,8 @@ func (n *Node) pickCores(free, near *cpuset.Set, count int) (picked cpuset.Set, 
 	return n.pickExactly(&usable, count)
 }
 
-// pickExactly replaces the choice of pick if pick does not choose whole cores, because cores have different numbers of CPUs.
-// It chooses the largest cores first, then the cores with the lowest CPU ids.
+// pickExactly chooses whole cores if pick has failed to do so, because cores have different numbers of CPUs. It chooses
+// the largest cores first, then the cores with the lowest CPU ids.
 func (n *Node) pickExactly(usable *cpuset.Set, count int) (picked cpuset.Set, last int, ok bool) {
 	for size := n.maxThreads; size >= n.minThreads; size-- {
 		remaining := usable.Minus(picked)

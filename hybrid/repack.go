@@ -34,9 +34,9 @@ func (n *Node) packTries() int {
 	return packTries
 }
 
-// startPacking fills the packer with the movable items of a domain and the given number of bins. The first bins are
-// the CPUs of items that must stay. startPacking reports false if there are too few bins for these
-// CPUs, or more than maxRepacked movable items.
+// startPacking fills the packer with the movable items of a domain and the given number of bins. The first bins
+// are the CPUs of items that must stay. startPacking reports false if there are too few bins for these CPUs, or
+// more than maxRepacked movable items.
 func (n *Node) startPacking(bins int, domain *cpuset.Set) bool {
 	p := &n.scratch.pack
 	p.items, p.room, p.cpus = p.items[:0], p.room[:0], p.cpus[:0]
@@ -256,7 +256,7 @@ func (l *itemList) minBins() int32 {
 		large++
 	}
 	bound, small := large, int32(0)
-	joined, sum := int32(0), int32(0) // large items that leave room for a small item
+	joined, sum := int32(0), int32(0) // number and sum of the large items whose bins have room for item i
 	for i := int(large); i < l.count; i++ {
 		small += l.size[i]
 		if i+1 < l.count && l.size[i+1] == l.size[i] {

@@ -279,9 +279,9 @@ func (s *search) loadEntry(c *cpuLoad) *int16 {
 	return &s.scratch.targetByLoad[multi][c.used()]
 }
 
-// canHelp reports whether the move of an item between two fractional CPUs can lower the shared time. It considers only
-// the loads of the CPUs, to be fast. If canHelp rejects a move, the move could only help by
-// returning a CPU to the flexible containers.
+// canHelp reports whether the move of an item between two fractional CPUs can lower the shared time. It considers
+// only the loads of the CPUs, to be fast. If canHelp rejects a move, the move could only help by returning a CPU to
+// the flexible containers.
 func (s *search) canHelp(it *item, from, to *cpuLoad) bool {
 	if Milli(it.milli) > to.room() {
 		return false

@@ -29,8 +29,8 @@ func (s *Summary) quotePaper(r *Request) (Quote, Verdict) {
 	return s.newQuote(r, exclusive, taken, shared)
 }
 
-// paperRest computes the placement of the rest of a container, after its exclusive CPUs. taken is the number of shared CPUs
-// that the container takes in total.
+// paperRest computes the shared time that a container adds with the rest of its CPU time, beyond its exclusive CPUs. taken is
+// the number of shared CPUs that the container takes in total.
 func (s *Summary) paperRest(r *Request, exclusive int, rest Milli) (shared Milli, taken int, verdict Verdict) {
 	maxCPUs := rest.CPUs()
 	switch {
