@@ -10,7 +10,7 @@ type Compact struct {
 	high *[wordCount - 1]uint64 // ids of 64 and above; nil if no such id was ever added
 }
 
-// Set returns a copy of the set as a plain value.
+// Set returns a copy of the set as a Set.
 func (c *Compact) Set() (s Set) {
 	s.words[0] = c.low
 	if c.high != nil {
@@ -79,7 +79,7 @@ func (c *Compact) IsEmpty() bool {
 // First returns the lowest CPU id, or -1 if the set is empty.
 func (c *Compact) First() int { return c.Next(0) }
 
-// Next returns the lowest CPU id of the set that is at least from, or -1 if there is none.
+// Next returns the lowest CPU id of the set that is equal to or above the given id, or -1 if there is none.
 func (c *Compact) Next(from int) int {
 	if from = max(from, 0); from < 64 {
 		if w := c.low >> from; w != 0 {
@@ -93,7 +93,7 @@ func (c *Compact) Next(from int) int {
 	return c.nextHigh(from)
 }
 
-// nextHigh is Next for ids of 64 and above.
+// nextHigh does the work of Next for ids of 64 and above.
 func (c *Compact) nextHigh(from int) int {
 	mask := ^uint64(0) << (uint(from) % 64)
 	for i := from/64 - 1; i < len(c.high); i++ {

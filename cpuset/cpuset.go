@@ -1,7 +1,7 @@
 // Package cpuset implements sets of logical CPUs with Linux's CPU numbers.
 //
 // A Set is a plain value of fixed size. It can be copied, compared with == and used as a map key, and
-// its operations do not allocate. Parse and String convert it from and to the kernel's list format,
+// its set operations do not allocate. Parse and String convert it from and to the kernel's list format,
 // "0-3,8,10-11", which cpuset.cpus, taskset and /sys/devices/system/cpu/online use.
 //
 // A Compact is a smaller set for programs that have thousands of sets.
@@ -77,8 +77,8 @@ func (s *Set) Last() int {
 	return -1
 }
 
-// Next returns the lowest CPU id of the set that is at least from, or -1 if there is none. A loop over a set with Next
-// needs no memory allocation:
+// Next returns the lowest CPU id of the set that is equal to or above the given id, or -1 if there is none. A loop over
+// a set with Next needs no memory allocation:
 //
 //	for cpu := s.First(); cpu >= 0; cpu = s.Next(cpu + 1) { … }
 func (s *Set) Next(from int) int {

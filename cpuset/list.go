@@ -34,9 +34,9 @@ func shorten(s string) string {
 // Spaces, signs, descending ranges, strides ("0-15:2/4") and ids above Max-1 are errors of type *SyntaxError.
 func Parse(list string) (Set, error) { return parse(list, false) }
 
-// ParsePossible is Parse for lists that can contain offline CPUs, such as /sys/devices/system/cpu/present and
-// Cpus_allowed_list of a process. It drops ids above Max-1, because firmware reserves ids for CPUs that never come
-// online.
+// ParsePossible parses lists that can contain offline CPUs, such as /sys/devices/system/cpu/present and
+// Cpus_allowed_list of a process. Unlike Parse, it drops ids above Max-1, because firmware reserves ids for CPUs that
+// never come online.
 func ParsePossible(list string) (Set, error) { return parse(list, true) }
 
 // parse parses a list. If clip is true, it drops ids above Max-1; otherwise these ids are errors.

@@ -4,7 +4,7 @@ import (
 	"github.com/candor-project/candor/cpuset"
 )
 
-// candorAllocate gives a new sensitive container its CPUs under its topology policy. For a best-effort
+// candorAllocate gives a new or resized sensitive container its missing CPUs under its topology policy. For a best-effort
 // container, it retries without the topology policy, and finally with a view that is wider than the limit.
 // On failure it returns ErrViewImpossible or ErrNoCapacity.
 func (n *Node) candorAllocate(s int32) error {
@@ -37,7 +37,7 @@ func (n *Node) placeByTopology(s int32) error {
 	}
 }
 
-// placeInOne places a container in the domain where this adds the least shared time. Of equal domains, it
+// placeInOne places a container in the domain in which the node's shared time rises least. Of equal domains, it
 // takes the domain with the most CPUs that the container had before a resize, then the domain with the
 // fewest free CPUs.
 func (n *Node) placeInOne(s int32, domains []cpuset.Set) error {
@@ -63,12 +63,12 @@ func (n *Node) placeInOne(s int32, domains []cpuset.Set) error {
 	return n.place(s, &domains[best])
 }
 
-// placeOnCores gives a new container whole cores. The fraction is on a CPU of these cores, and no other
-// container gets a CPU of these cores.
+// placeOnCores gives a new or resized container its missing CPUs in whole cores. The fraction is on a CPU
+// of these cores, and no other container gets a CPU of these cores.
 func (n *Node) placeOnCores(s int32) error {
 	slot := &n.slots[s]
 	heldCPUs := slot.exclusive.Set()
-	if slot.fractions() > 0 || !n.isWholeCores(&heldCPUs) { // a resize of a container whose policy is not met
+	if slot.fractions() > 0 || !n.isWholeCores(&heldCPUs) { // a resized container that is not on whole cores
 		return ErrViewImpossible
 	}
 	mark := n.mark()
@@ -130,7 +130,7 @@ func (n *Node) missing(s int32) (whole int, fraction Milli) {
 	return whole, fraction
 }
 
-// placeDirectly is place without moves of other containers.
+// placeDirectly tries to place a container like place, but never moves fractions of other containers.
 func (n *Node) placeDirectly(s int32, domain *cpuset.Set) bool {
 	whole, fraction := n.missing(s)
 	free := n.available()
@@ -142,7 +142,7 @@ func (n *Node) placeDirectly(s int32, domain *cpuset.Set) bool {
 		return false
 	}
 	mark := n.mark()
-	alone := -1 // a shared CPU that could carry only this fraction; -1: none
+	alone := -1 // a shared CPU on which the fraction would be alone; -1: none
 	switch {
 	case fraction == 0 || spare == 0:
 		n.giveBest(s, &free, whole)
@@ -161,8 +161,8 @@ func (n *Node) placeDirectly(s int32, domain *cpuset.Set) bool {
 	return true
 }
 
-// giveBest gives a container count whole CPUs of free: first the CPUs that it had before a resize, then the
-// best CPUs by topology. It returns the CPU that it chose last.
+// giveBest gives a container the given number of whole CPUs from the set free: first the CPUs that the container
+// had before a resize, then the best CPUs by topology. It returns the CPU that it chose last.
 func (n *Node) giveBest(s int32, free *cpuset.Set, count int) (last int) {
 	slot := &n.slots[s]
 	if free.Overlaps(&n.oldCPUs) {
@@ -179,9 +179,9 @@ func (n *Node) giveBest(s int32, free *cpuset.Set, count int) (last int) {
 	return last
 }
 
-// placeFraction puts a fraction on the CPU where the node's shared time is lowest: on the CPU alone, which
-// has no other fraction (-1: no such CPU), or on a fractional CPU of the domain. Of equal CPUs, it takes the
-// CPU nearest to the container's other CPUs, then the fullest CPU.
+// placeFraction puts a fraction on the CPU where the node's shared time is lowest. The candidates are the CPU
+// in the parameter alone, which has no fraction (-1: no such CPU), and the fractional CPUs of the domain. If two
+// CPUs lead to the same shared time, isNearer decides.
 func (n *Node) placeFraction(s int32, fraction Milli, alone int, domain *cpuset.Set) bool {
 	best, bestCost := -1, impossible
 	if alone >= 0 {
@@ -222,8 +222,8 @@ func (n *Node) costOf(s int32, cpu int, fraction Milli) Milli {
 	return cost
 }
 
-// isNearer reports whether cpu is nearer than other to the CPUs in heldCPUs, or equally near and fuller. If
-// other is negative, isNearer reports true.
+// isNearer reports whether cpu is nearer than other to the CPUs in heldCPUs, or equally near and fuller. The CPU
+// of the fraction before a resize counts as the nearest. If other is negative, isNearer reports true.
 func (n *Node) isNearer(heldCPUs *cpuset.Set, cpu, other int) bool {
 	if other < 0 {
 		return true
@@ -237,8 +237,8 @@ func (n *Node) isNearer(heldCPUs *cpuset.Set, cpu, other int) bool {
 	return n.load[cpu].used() > n.load[other].used()
 }
 
-// remoteness returns the distance of a CPU to a container's CPUs: 0 if some of them are in the CPU's L3
-// domain or if there are none, 1 if some are in its NUMA node, and 2 otherwise.
+// remoteness returns the distance of a CPU to the CPUs in heldCPUs: 0 if some of these are in the CPU's L3
+// domain or if heldCPUs is empty, 1 if some are in the CPU's NUMA node, and 2 otherwise.
 func (n *Node) remoteness(heldCPUs *cpuset.Set, cpu int) int {
 	loc := n.layout.cpus[cpu]
 	switch {
@@ -273,7 +273,7 @@ func (n *Node) spread(s int32) error {
 	return ErrNoCapacity
 }
 
-// fill divides an amount among the fractional CPUs and the CPUs of free, the emptiest first. Each CPU takes
+// fill divides an amount among the fractional CPUs and the CPUs of the set free, the emptiest first. Each CPU takes
 // as much as fits, but at most 999m. fill reports whether the CPUs have room for the whole amount.
 func (n *Node) fill(s int32, amount Milli, free *cpuset.Set) bool {
 	candidates := n.fractional.Set().Union(*free)
@@ -335,7 +335,7 @@ func (n *Node) leastUsefulCPU(s int32) int {
 	return best
 }
 
-// resizeCores is candorResize for a container on whole cores.
+// resizeCores resizes a container that is on whole cores and must stay on whole cores.
 func (n *Node) resizeCores(s int32) error {
 	slot := &n.slots[s]
 	last := -1
@@ -350,7 +350,7 @@ func (n *Node) resizeCores(s int32) error {
 	if missing := count - slot.exclusive.Count(); missing != 0 {
 		free, heldCPUs := n.available(), slot.exclusive.Set()
 		picked, lastPicked, ok := n.pickCores(&free, &heldCPUs, missing)
-		if !ok || shrinks { // if it shrinks, no subset of its cores has the right size, and exclusive CPUs never move
+		if !ok || shrinks { // if the container shrinks, its cores have no subset of the right size, and exclusive CPUs never move
 			return ErrViewImpossible
 		}
 		n.giveWhole(s, &picked)
@@ -372,9 +372,9 @@ func (n *Node) resizeCores(s int32) error {
 	return nil
 }
 
-// dropCores takes whole cores from a container until it has at most count CPUs. last is the CPU that had the
-// fraction before, or -1. With lastFirst, dropCores takes the core of last first. It returns last, or -1 if the
-// container does not have this CPU anymore.
+// dropCores takes whole cores from a container until at most the given number of CPUs remains. last is the CPU that
+// had the fraction before, or -1. If lastFirst is true, dropCores first takes the core of this CPU. It returns last,
+// or -1 if the container does not have this CPU anymore.
 func (n *Node) dropCores(s int32, count, last int, lastFirst bool) int {
 	slot := &n.slots[s]
 	for slot.exclusive.Count() > count {

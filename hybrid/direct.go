@@ -43,7 +43,7 @@ func (n *Node) Cost(r *Request) (Cost, error) {
 // includes these moves, but takes longer.
 type Quote struct {
 	Cost        // Moves counts only the moves that make room for the container
-	Direct bool // the container fits without moves; without a confining policy, its view also equals its limit
+	Direct bool // the container fits without moves; under Candor without a confining policy, its view also equals its limit
 }
 
 // Quote returns the quote for a container, and changes nothing. The error is a value of Refusal.Kind.
@@ -131,7 +131,7 @@ func (n *Node) checkDirect(r *Request) *Refusal {
 	return n.checkRequest(r)
 }
 
-// costSoFar returns the cost of the edits so far. own is the slot of the container for which they were made.
+// costSoFar returns the cost of the edits so far. own is the slot of the container that is placed or released.
 func (n *Node) costSoFar(own int32) Cost {
 	slot := &n.slots[own]
 	cost := Cost{
@@ -157,8 +157,8 @@ func (n *Node) costSoFar(own int32) Cost {
 // isFlat reports whether the machine has a single NUMA node, a single L3 domain, and one CPU per core.
 func (n *Node) isFlat() bool { return len(n.numas) == 1 && len(n.l3s) == 1 && n.maxThreads == 1 }
 
-// countMovedFractions counts the fractions of other containers that the edits put on CPUs where they were not
-// before.
+// countMovedFractions counts the fractions of other containers that the edits put on CPUs where these fractions were
+// not before.
 func (n *Node) countMovedFractions(own int32) int {
 	moved := 0
 	for i, e := range n.edits {

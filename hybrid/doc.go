@@ -1,6 +1,6 @@
 // Package hybrid is the CPU allocator of a node: it decides which CPUs each container gets.
 //
-// A sensitive container gets a cpuset whose size equals its limit: exclusive CPUs plus at most one
+// A sensitive container gets as many CPUs as its limit, rounded up: exclusive CPUs plus at most one
 // fraction of a CPU. Flexible containers share the remaining CPUs.
 //
 // Plan computes the effect of an operation without changing the node. Plan.Explain lists the decisions
@@ -17,14 +17,18 @@
 // shares fewer CPUs and respects the machine's topology.
 //
 // The package is pure: no I/O, no clock, no goroutine, no randomness. The same operations in the same
-// order give the same result. Of equal CPUs, the algorithms take the CPU with the lowest id. A Node is
+// order give the same result. Of equally good CPUs, the algorithms take the lowest id. A Node is
 // not safe for concurrent use.
 //
 // Package host reads the machine, writes the cgroups and stores the state of a node.
 //
+// Terms: A slot is the node's record of a container. The arrangement is the CPUs and fractions of all
+// sensitive containers. The room of a CPU is its time that belongs to no sensitive container. A domain is
+// a part of the node, such as a NUMA node or an L3 domain. Summary defines further terms in a drawing.
+//
 // The source files by task:
 //
-//   - node.go and slot.go hold the state; edit.go has the only two functions that change it.
+//   - node.go and slot.go hold the state; edit.go has the functions that give and take CPUs.
 //   - plan.go and operations.go turn an operation into a Plan; grant.go derives the grants.
 //   - candor.go and paper.go are the algorithms; pick.go chooses whole CPUs by topology.
 //   - flexible.go computes the CPUs of flexible containers and the resulting shared time.

@@ -9,10 +9,10 @@ import (
 // the CPUs and fractions of all sensitive containers, determines the cpusets of flexible containers. So the
 // node does not store these cpusets.
 
-// wholeNode is the domain of flexible containers without a confining topology policy.
+// wholeNode is the domain of flexible containers that are not confined to a part of the node.
 const wholeNode int32 = -1
 
-// A demand is the sum of the requests of flexible containers.
+// A demand holds the number of flexible containers of a domain or node, and the sum of their guarantees.
 type demand struct {
 	count int32 // containers
 	need  Milli // sum of their guarantees
@@ -138,7 +138,7 @@ func (n *Node) currentShared() Milli {
 	return n.sharedOn(&set)
 }
 
-// roomLeft returns the CPU time on shared and open fractional CPUs that sensitive containers do not have.
+// roomLeft returns the CPU time on shared and open fractional CPUs that does not belong to sensitive containers.
 func (n *Node) roomLeft() Milli { return Milli(n.sharedCount)*1000 + n.tally.room }
 
 // recordShortage records the room that flexible containers lack before the plan.
@@ -176,7 +176,7 @@ func (n *Node) flexibleSet() (set cpuset.Set, enough bool) {
 	return set, enough
 }
 
-// dropUnused removes the fractional CPUs from set that are in no domain with a flexible container.
+// dropUnused removes from set the fractional CPUs that are in no domain with a flexible container.
 func (n *Node) dropUnused(set *cpuset.Set) {
 	used := n.shared.Set()
 	for d := range n.demands {
@@ -187,7 +187,7 @@ func (n *Node) dropUnused(set *cpuset.Set) {
 	*set = set.Intersect(used)
 }
 
-// sharedOn returns the shared time if flexible containers run on set.
+// sharedOn returns the shared time if flexible containers run on the CPUs in set.
 func (n *Node) sharedOn(set *cpuset.Set) Milli {
 	shared := n.tally.multiUsed
 	if n.flexible.count > 0 {
@@ -200,8 +200,8 @@ func (n *Node) sharedOn(set *cpuset.Set) Milli {
 	return shared
 }
 
-// extend adds fractional CPUs of a domain to set until set has enough room and at least one CPU in the domain.
-// CPUs of several containers come first, because their time is shared already; then the least loaded CPUs.
+// extend adds fractional CPUs of a domain to a set until the set has enough room and at least one CPU there.
+// CPUs of several sensitive containers come first, because their time is shared already; then the least loaded CPUs.
 // extend reports whether the room suffices.
 func (n *Node) extend(set, domain *cpuset.Set, need Milli) bool {
 	room, hasCPU := n.roomOn(set, domain)
@@ -251,8 +251,8 @@ func (n *Node) roomOn(set, domain *cpuset.Set) (room Milli, hasCPU bool) {
 	return room, hasCPU || free > 0
 }
 
-// available returns the shared CPUs that a sensitive container may take: all shared CPUs except those that the
-// flexible containers of a domain need.
+// available returns the shared CPUs that a sensitive container may take: all shared CPUs except the CPUs that
+// flexible containers need in the domains to which they are confined.
 func (n *Node) available() cpuset.Set {
 	free := n.shared.Set()
 	if !n.hasConfined() {
@@ -286,7 +286,8 @@ func (n *Node) openWithin(domain *cpuset.Set) cpuset.Set {
 	return open
 }
 
-// reserveAllBut removes CPUs of a domain from free, the highest ids first, until free has at most spare CPUs of the domain.
+// reserveAllBut removes CPUs of a domain from the set free, the highest ids first. spare is the maximum number of CPUs of the
+// domain that remain in the set.
 func (n *Node) reserveAllBut(free, domain *cpuset.Set, spare int) {
 	inside := free.Intersect(*domain)
 	for count := inside.Count(); count > max(spare, 0); count-- {
@@ -296,8 +297,8 @@ func (n *Node) reserveAllBut(free, domain *cpuset.Set, spare int) {
 	}
 }
 
-// reserveWholeCores removes whole cores from free, the highest ids first, until the removed cores cover need. need is the sum
-// of the guarantees of the flexible containers on whole cores. reserveWholeCores removes at least one core.
+// reserveWholeCores removes whole cores from the set free, the highest ids first, until the time of the removed cores covers
+// need, the sum of the guarantees of the flexible containers on whole cores. It removes at least one core.
 func (n *Node) reserveWholeCores(free *cpuset.Set, need Milli) {
 	whole := n.wholeCores.Set()
 	for first := true; first || need > 0; first = false {
@@ -326,7 +327,7 @@ func (n *Node) wholeCoresFit(set *cpuset.Set, need Milli) bool {
 
 // wholeCoresRoom returns the time on the whole cores of set that the other flexible containers do not need. It
 // sums up the tree of domains: each domain contributes at most the time of its whole cores, and at most the time
-// that the containers of the domain leave.
+// that the containers of the domain do not need.
 func (n *Node) wholeCoresRoom(set *cpuset.Set) Milli {
 	whole := n.wholeCores.Set().Intersect(*set)
 	roomIn := func(d int32, domain *cpuset.Set) Milli {
@@ -348,8 +349,8 @@ func (n *Node) wholeCoresRoom(set *cpuset.Set) Milli {
 	return min(sum, room-others)
 }
 
-// admitFlexible chooses the domain of a flexible container by its topology policy: the domain with the least
-// shared time, then the domain with the most room. If no domain has room, it moves fractions out of a domain.
+// admitFlexible chooses the domain of a flexible container by its topology policy: the domain that leads to the
+// least shared time, then the domain with the most room. If no domain has room, it moves fractions out of a domain.
 func (n *Node) admitFlexible(s int32) error {
 	slot := &n.slots[s]
 	policy := slot.Topology

@@ -81,8 +81,8 @@ func weight(g *Grant) Milli {
 	return Milli(g.CPUs.Count()) * sum / Milli(len(g.Fractions))
 }
 
-// listAffected lists the other containers whose CPUs the plan may change, with their grants after the plan. set is
-// the CPUs of flexible containers after the plan.
+// listAffected lists in n.others the containers whose CPUs the plan may change, with their grants after the plan. It
+// omits the plan's own container. set is the CPUs of flexible containers after the plan.
 func (n *Node) listAffected(p *Plan, set *cpuset.Set) {
 	touched := false
 	n.touched = slices.Grow(n.touched[:0], len(n.slots))[:len(n.slots)]
@@ -106,8 +106,8 @@ func (n *Node) listAffected(p *Plan, set *cpuset.Set) {
 	}
 }
 
-// fillBefore adds the grants before the plan to the listed containers, and drops the containers whose CPUs do not
-// change.
+// fillBefore adds the grants before the plan to the containers that listAffected has listed. It drops the containers whose
+// CPUs do not change, and counts the moves.
 func (n *Node) fillBefore(p *Plan) {
 	changed := n.others[:0]
 	p.Moves = 0

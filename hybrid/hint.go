@@ -30,8 +30,8 @@ func (h *Hint) Matches(g *Grant) bool {
 	return g.Class == Sensitive && g.Exclusive == h.Exclusive && slices.Equal(g.Fractions, h.Fractions)
 }
 
-// PlanHinted is Plan with a hint from an untrusted source. The container gets the CPUs of the hint if they are
-// available without moves and the result is at least as good as the node's own plan in every figure of outcome.
+// PlanHinted plans like Plan, but with a hint from an untrusted source. The container gets the CPUs of the hint if they are
+// available without moves and the result is at least as good as the node's own plan (isNoWorseThan).
 // Otherwise PlanHinted returns the node's own plan. taken reports whether the plan has the CPUs of the hint.
 func (n *Node) PlanHinted(r Request, h *Hint) (p *Plan, taken bool, err error) {
 	p = new(Plan)
@@ -99,7 +99,7 @@ func (n *Node) canGive(s int32, h *Hint) bool {
 	return free.Contains(hinted.CPU) || n.fractional.Contains(hinted.CPU) && n.load[hinted.CPU].room() >= fraction
 }
 
-// An outcome holds the figures by which two plans are compared: the costs of the plan, and the capacity that
+// An outcome holds the figures by which PlanHinted compares two plans: the costs of a plan, and the capacity that
 // remains for later containers.
 type outcome struct {
 	costs     [6]int
@@ -147,8 +147,8 @@ func sortedFree(counts []poolCount) []int {
 	return sorted
 }
 
-// isNoWorseThan reports whether no figure of an outcome is worse than that of another outcome: each cost is equal or
-// lower, and each remaining capacity is equal or higher.
+// isNoWorseThan reports whether no figure of an outcome is worse than in another outcome: each cost is equal or lower, and
+// each remaining capacity is equal or higher. It compares the lists of free CPUs lexicographically.
 func (o *outcome) isNoWorseThan(other *outcome) bool {
 	for i := range o.costs {
 		if o.costs[i] > other.costs[i] {

@@ -27,7 +27,7 @@ type layout struct {
 	numas      []cpuset.Set
 	l3Node     []int // the NUMA node of each L3 domain
 	maxThreads int   // maximum number of usable CPUs on a core
-	minThreads int   // minimum number of usable CPUs on a core, without cores that have none
+	minThreads int   // minimum number of usable CPUs on a core that has usable CPUs
 
 	domains  []flexibleDomain
 	siblings [][]int16 // the usable CPUs of each core, as a list

@@ -13,7 +13,7 @@ const (
 	DefaultRescueMoves = 64
 )
 
-// An item is a fraction that a search can move.
+// An item is a fraction of a container, as the searches for moves use it.
 type item struct {
 	slot     int32
 	cpu      int16
@@ -22,7 +22,7 @@ type item struct {
 	isOwn    bool // the item belongs to the container of the plan, so its moves do not count
 }
 
-// A step is a move of an item to a CPU.
+// A step is a move of an item. cpu is the new CPU in scratch.best, but the old CPU in scratch.log.
 type step struct {
 	item int32
 	cpu  int16
@@ -37,7 +37,7 @@ type scratch struct {
 	shortage      Milli
 	isDomainShort bool
 
-	// The container's CPUs before a resize, and the CPU of its fraction (-1: none). The plan prefers these CPUs.
+	// CPUs of the plan's container before a resize, and the CPU of its fraction (-1: none). The plan prefers these CPUs.
 	oldCPUs     cpuset.Set
 	oldFraction int
 
@@ -57,7 +57,7 @@ type scratch struct {
 	pack         packer
 }
 
-// collectItems lists the fractions of the node as items. own is the slot of the plan's container, or -1.
+// collectItems lists the fractions of the node as items. ownSlot is the slot of the plan's container, or -1.
 func (n *Node) collectItems(ownSlot int32) {
 	items := n.scratch.items[:0]
 	for _, s := range n.order {
@@ -98,8 +98,8 @@ func (n *Node) canUse(it *item, cpu int) bool {
 	}
 }
 
-// staysInDomain reports whether an item in the domain is in the same domain as the other CPUs of its container. The
-// CPUs of a best-effort container can span several domains: then the item may move to each of them.
+// staysInDomain reports whether the container of an item has other CPUs in the domain, or has no other CPUs. The CPUs
+// of a best-effort container can span several domains: then the item may move to each of these domains.
 func (n *Node) staysInDomain(it *item, domain *cpuset.Set) bool {
 	heldCPUs := n.otherCPUs(it)
 	return heldCPUs.IsEmpty() || heldCPUs.Overlaps(domain)
@@ -131,7 +131,7 @@ func (n *Node) undoMoves(logged, mark int) {
 	n.undo(mark)
 }
 
-// countMoves counts the steps that move fractions of other containers than the plan's.
+// countMoves counts the steps that move fractions of containers other than the plan's container.
 func (n *Node) countMoves(steps []step) int {
 	moves := 0
 	for _, s := range steps {
@@ -142,8 +142,8 @@ func (n *Node) countMoves(steps []step) int {
 	return moves
 }
 
-// improve lowers the shared time with at most budget moves, and returns the number of moves. own is the slot of the
-// plan's container, or -1.
+// improve lowers the shared time with moves, at most budget in number, and returns the number of moves. own is the
+// slot of the plan's container, or -1.
 func (n *Node) improve(own int32, budget int) int {
 	shared := n.sharedIfValid()
 	if budget <= 0 || shared == 0 || shared == impossible {
@@ -174,7 +174,7 @@ func (n *Node) improve(own int32, budget int) int {
 }
 
 // evacuate moves every fraction off a CPU, the largest first, to the fractional CPU with the best fit (bestFit). If
-// elsewhere is not nil, the CPUs in elsewhere are candidates too. evacuate reports whether the CPU is empty; if
+// the set elsewhere is not nil, its CPUs are candidates too. evacuate reports whether the CPU is empty; if
 // not, the caller undoes the moves.
 func (n *Node) evacuate(cpu int, elsewhere *cpuset.Set) bool {
 	for n.load[cpu].sharers > 0 {
@@ -201,8 +201,8 @@ func (n *Node) evacuate(cpu int, elsewhere *cpuset.Set) bool {
 	return true
 }
 
-// bestFit returns the CPU of candidates with the best fit for an item, except the item's present CPU; -1 if the item
-// fits on none. The best are CPUs of several grants, the fullest first, because their time is shared already; then
+// bestFit returns the candidate with the best fit for an item, except the item's present CPU; -1 if the item fits on
+// no candidate. The best are CPUs of several grants, the fullest first, because their time is shared already; then
 // shared CPUs; then CPUs of a single grant, the least loaded first. Of equal CPUs, bestFit returns the CPU nearest to
 // the container's other CPUs.
 func (n *Node) bestFit(it *item, candidates *cpuset.Set) int {

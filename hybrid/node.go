@@ -25,7 +25,7 @@ type Node struct {
 	sensitive  Milli  // sum of the sensitive limits
 	flexible   demand // of all flexible containers
 	sharedTime Milli  // shared time (Node.Shared)
-	tally      tally  // sums over the fractional CPUs
+	tally      tally  // sums over the open fractional CPUs
 
 	// The pools: each usable CPU is in exactly one of shared, fractional and exclusive.
 	shared, fractional, exclusive cpuset.Compact
@@ -111,7 +111,7 @@ func withVerb(s cpuset.Set) string {
 // capacity returns the CPU time of the usable CPUs.
 func (n *Node) capacity() Milli { return n.total }
 
-// Pools are the pools of a node. Each usable CPU is in exactly one pool.
+// Pools holds the exclusive, fractional and shared CPUs of a node. Each usable CPU is in exactly one of the sets.
 type Pools struct {
 	Exclusive, Fractional, Shared cpuset.Set
 }
@@ -119,7 +119,7 @@ type Pools struct {
 // Pools returns the exclusive, fractional and shared CPUs.
 func (n *Node) Pools() Pools { return Pools{n.exclusive.Set(), n.fractional.Set(), n.shared.Set()} }
 
-// Usable returns the CPUs that the node gives to containers.
+// Usable returns the CPUs that the node may give to containers.
 func (n *Node) Usable() cpuset.Set { return n.usable }
 
 // Machine returns the machine of the node.
@@ -204,15 +204,15 @@ func (n *Node) All() iter.Seq[*Grant] {
 	}
 }
 
-// A smallNode is a Node for a small machine with a single L3 domain and a single NUMA node. One object holds all
-// initial memory of the node, because thousands of nodes exceed the CPU caches and the TLB.
+// A smallNode is a Node for a small machine with a single L3 domain and a single NUMA node. All initial memory of the
+// node is in a single object, to reduce the cache and TLB misses of thousands of nodes.
 type smallNode struct {
 	Node
 	load    [smallCPUs]cpuLoad
 	counts  [2]poolCount
 	amounts [3 * smallCPUs]int16
 	order   [30]int32
-	_       [56]byte // aligns slots to cache lines, with the header word of Go's allocator
+	_       [56]byte // together with the header word of Go's allocator, aligns slots to cache lines
 	slots   [smallSlots]slot
 }
 

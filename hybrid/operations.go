@@ -162,7 +162,8 @@ func (n *Node) takeFractions(s int32) (last int) {
 	return last
 }
 
-// finish completes a plan after its slot has its CPUs: it lowers the shared time, records all changes and undoes them.
+// finish completes a plan after its slot has its CPUs: it lowers the shared time, records all changes in the plan, and undoes
+// them on the node.
 func (n *Node) finish(p *Plan) {
 	own := p.slot
 	if p.Op == OpRelease {
@@ -182,8 +183,8 @@ func (n *Node) finish(p *Plan) {
 	n.fillBefore(p)
 }
 
-// improveWithin lowers the shared time with the moves that the operation on a slot has left. own is the slot, or -1
-// for a release.
+// improveWithin lowers the shared time with the moves of Options.Moves that the operation has not used yet. slot is the
+// slot of the operation. own is the same slot, or -1 for a release.
 func (n *Node) improveWithin(own, slot int32) {
 	if n.options.Algorithm == Candor {
 		n.improve(own, n.options.Moves-n.movesSoFar(slot))

@@ -74,7 +74,8 @@ func (p *packer) bestFit(from int) bool {
 	return true
 }
 
-// tightest returns the bin with the least room that is at least size and more than above; -1 if there is none.
+// tightest returns the bin with the least room that still suffices for the size; -1 if there is none. It ignores bins
+// whose room does not exceed the value above.
 func (p *packer) tightest(size, above int32) int {
 	best := -1
 	for b, room := range p.room {
@@ -136,14 +137,14 @@ func (p *packer) itemIn(bin int32) int32 {
 	return -1
 }
 
-// An affinity is the number of items in a bin that are on a CPU already.
+// An affinity is the number of items of a bin that are now on the same CPU.
 type affinity struct {
 	bin   int32
 	cpu   int16
 	items int16
 }
 
-// affinities returns the affinities of all bins, in descending order of items.
+// affinities returns the affinities of all bins, in descending order of their number of items.
 func (p *packer) affinities(items []item) []affinity {
 	list := p.affinityList[:0]
 	for i := range p.items {
@@ -170,7 +171,7 @@ func (p *packer) affinities(items []item) []affinity {
 }
 
 // A search that finds no packing usually uses all of its tries. exceedsBound proves most of these instances
-// infeasible at once: nine in ten on the full nodes of Google's cell of 2011, if all containers are sensitive. It
+// infeasible at once: nine in ten on full nodes of Google's trace of 2011, if all containers are sensitive. It
 // computes a lower bound on the number of bins with the dual feasible functions u(k) of Fekete and Schepers ("New
 // classes of fast lower bounds for bin packing problems", 2001). A function u(k) assigns a weight to each item so
 // that the items of a bin never weigh more than 1 in total. For example, u(3) gives each item above a quarter of a

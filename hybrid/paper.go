@@ -3,9 +3,9 @@ package hybrid
 import "github.com/candor-project/candor/cpuset"
 
 // This file implements Algorithm 1 of Bacou et al., "Your Containers should be WYSIWYG" (SCC 2019), as published.
-// P1, P2 and P3 of the paper are the exclusive, fractional and shared CPUs. The algorithm leaves two points open,
-// which follow the paper's text: the lowest CPU id comes first, and CHOOSE_PROCS prefers the emptiest CPU (section
-// IV-E).
+// P1, P2 and P3 of the paper are the exclusive, fractional and shared CPUs. The algorithm leaves two points open.
+// This file follows the paper's text there: the lowest CPU id comes first, and CHOOSE_PROCS prefers the emptiest CPU
+// (section IV-E).
 
 // paperAllocate is ALLOCATE of the paper, after its capacity test.
 func (n *Node) paperAllocate(s int32) error {

@@ -4,10 +4,10 @@ import (
 	"github.com/candor-project/candor/cpuset"
 )
 
-// pick chooses count CPUs of free by topology. The preferences, in this order, are: fewest NUMA nodes, fewest L3
-// domains, fewest split cores, domains with few free CPUs, lowest CPU ids. If near is not empty, CPUs close to near
-// come first. last is the CPU that was chosen last, which should carry a fraction. free must contain at least count
-// CPUs.
+// pick chooses the given number of CPUs from the set free by topology. The preferences, in this order, are: fewest
+// NUMA nodes, fewest L3 domains, fewest split cores, domains with few free CPUs, lowest CPU ids. If the set near is
+// not empty, CPUs close to its CPUs come first. last is the CPU that was chosen last, which should carry a fraction.
+// The set free must contain enough CPUs.
 func (n *Node) pick(free *cpuset.Set, near *cpuset.Set, count int, policy TopologyPolicy) (picked cpuset.Set, last int) {
 	if count == 0 {
 		return picked, -1
@@ -33,7 +33,7 @@ type picker struct {
 	canUseCounts bool // free is the shared pool and taken is empty, so that Node.inL3 and Node.inNUMA count the free CPUs
 }
 
-// choose takes count CPUs.
+// choose takes the given number of CPUs.
 func (p *picker) choose(count int) {
 	if l3 := p.bestL3(count, nil); l3 >= 0 {
 		p.takeFrom(&p.l3s[l3], count)
@@ -77,7 +77,7 @@ func (p *picker) freeInNUMA(i int) int {
 type fit struct {
 	isFar      int // 0 if the container has CPUs in the domain, otherwise 1 (farRank)
 	l3s        int // number of L3 domains needed
-	splits     int // number of cores that would be split
+	splits     int // number of CPUs in cores that would be taken partly (countSplits)
 	remaining  int // free CPUs that would remain in the domain, so that large free domains are spared
 	freeInNode int // free CPUs in the NUMA node of an L3 domain
 }
@@ -97,8 +97,8 @@ func (a *fit) less(b *fit) bool {
 	}
 }
 
-// bestL3 returns the L3 domain with the best fit for count CPUs; -1 if no L3 domain has enough. If domain is not nil,
-// only L3 domains within domain count.
+// bestL3 returns the L3 domain with the best fit for a number of CPUs; -1 if no L3 domain has enough free CPUs. If
+// domain is not nil, bestL3 considers only L3 domains within it.
 func (p *picker) bestL3(count int, domain *cpuset.Set) int {
 	best, bestFit := -1, fit{}
 	for i := range p.l3s {
@@ -115,7 +115,7 @@ func (p *picker) bestL3(count int, domain *cpuset.Set) int {
 	return best
 }
 
-// bestNUMA returns the NUMA node with the best fit for count CPUs; -1 if no NUMA node has enough.
+// bestNUMA returns the NUMA node with the best fit for a number of CPUs; -1 if no NUMA node has enough free CPUs.
 func (p *picker) bestNUMA(count int) int {
 	best, bestFit := -1, fit{}
 	for i := range p.numas {
@@ -140,8 +140,8 @@ func (p *picker) farRank(domain *cpuset.Set) int {
 	return 1
 }
 
-// countSplits returns the number of CPUs that remain after as many whole cores as possible, if count CPUs are taken from
-// a domain. whole is the number of the domain's free CPUs on whole free cores.
+// countSplits returns the number of CPUs in partly taken cores, if the given number of CPUs is taken from a domain. whole is
+// the number of the domain's free CPUs on whole free cores.
 func (p *picker) countSplits(whole, count int) int {
 	if p.maxThreads == 1 {
 		return 0
@@ -150,7 +150,7 @@ func (p *picker) countSplits(whole, count int) int {
 	return count - min(count-count%p.maxThreads, whole)
 }
 
-// l3sNeeded returns the number of L3 domains of a NUMA node that are needed for count CPUs.
+// l3sNeeded returns the number of L3 domains of a NUMA node that are needed for the given number of CPUs.
 func (p *picker) l3sNeeded(numa, count int) int {
 	var used cpuset.Set
 	needed := 0
@@ -166,8 +166,8 @@ func (p *picker) l3sNeeded(numa, count int) int {
 	return needed
 }
 
-// fullestL3 returns the L3 domain of a NUMA node, outside used, with the most free CPUs. L3 domains in which the
-// container has CPUs come first.
+// fullestL3 returns the L3 domain of a NUMA node with the most free CPUs, or -1. It ignores L3 domains in the set used. L3
+// domains in which the container has CPUs come first.
 func (p *picker) fullestL3(numa int, used *cpuset.Set) int {
 	best, bestFar, bestFree := -1, 0, 0
 	for i := range p.l3s {
@@ -182,8 +182,8 @@ func (p *picker) fullestL3(numa int, used *cpuset.Set) int {
 	return best
 }
 
-// takeFromNUMA takes count CPUs of a NUMA node from the fewest L3 domains. It takes all free CPUs of the L3 domains with
-// the most free CPUs until the rest fits into a single L3 domain.
+// takeFromNUMA takes the given number of CPUs of a NUMA node from the fewest L3 domains. It takes all free CPUs of the
+// L3 domains with the most free CPUs until the rest fits into a single L3 domain.
 func (p *picker) takeFromNUMA(numa, count int) {
 	for count > 0 {
 		if l3 := p.bestL3(count, &p.numas[numa]); l3 >= 0 {
@@ -191,7 +191,7 @@ func (p *picker) takeFromNUMA(numa, count int) {
 			return
 		}
 		l3 := p.fullestL3(numa, p.taken)
-		if l3 < 0 { // an L3 domain spans NUMA nodes, so the rest comes from the NUMA node in any order
+		if l3 < 0 { // a safeguard: the layout splits L3 domains that span NUMA nodes, so an L3 domain remains
 			p.takeFrom(&p.numas[numa], count)
 			return
 		}
@@ -202,8 +202,8 @@ func (p *picker) takeFromNUMA(numa, count int) {
 	}
 }
 
-// takeFrom takes count free CPUs of a domain: first whole cores, then CPUs of split cores, and finally CPUs of a whole
-// core, which it splits.
+// takeFrom takes the given number of free CPUs of a domain: first whole cores, then CPUs of split cores, and finally
+// CPUs of a whole core, which it splits.
 func (p *picker) takeFrom(domain *cpuset.Set, count int) {
 	free := p.free.Intersect(*domain).Minus(*p.taken)
 	wholeCores := p.wholeCores.Set()
@@ -240,14 +240,14 @@ func (p *picker) add(set cpuset.Set) {
 	}
 }
 
-// addLowest takes at most count CPUs of a set and returns their number.
+// addLowest takes the CPUs with the lowest ids of a set, up to a maximum number, and returns their number.
 func (p *picker) addLowest(set cpuset.Set, count int) int {
 	low := set.Lowest(count)
 	p.add(low)
 	return low.Count()
 }
 
-// pickCores chooses whole free cores that have count CPUs in total; ok is false if this is impossible.
+// pickCores chooses whole free cores with the given number of CPUs in total; ok is false if this is impossible.
 func (n *Node) pickCores(free, near *cpuset.Set, count int) (picked cpuset.Set, last int, ok bool) {
 	usable := n.wholeCores.Set().Intersect(*free)
 	for cpu := usable.First(); cpu >= 0; cpu = usable.Next(cpu + 1) {
@@ -265,8 +265,8 @@ func (n *Node) pickCores(free, near *cpuset.Set, count int) (picked cpuset.Set, 
 	return n.pickExactly(&usable, count)
 }
 
-// pickExactly is pickCores for machines whose cores have different numbers of CPUs, if pick does not choose whole cores.
-// It chooses the largest cores first, then the cores with the lowest CPU ids.
+// pickExactly chooses whole cores if pick has failed to do so, because cores have different numbers of CPUs. It chooses
+// the largest cores first, then the cores with the lowest CPU ids.
 func (n *Node) pickExactly(usable *cpuset.Set, count int) (picked cpuset.Set, last int, ok bool) {
 	for size := n.maxThreads; size >= n.minThreads; size-- {
 		remaining := usable.Minus(picked)
@@ -285,8 +285,8 @@ func (n *Node) pickExactly(usable *cpuset.Set, count int) (picked cpuset.Set, la
 
 // The functions below choose several NUMA nodes for a container that no single node can hold.
 
-// firstNUMA returns the first NUMA node for a container with count CPUs. It minimizes the number of NUMA nodes that the
-// container needs in the order of nextNUMA, then the sum of their distances.
+// firstNUMA returns the NUMA node from which a container takes CPUs first. nextNUMA chooses the further nodes. firstNUMA
+// minimizes the total number of these nodes, then the sum of their distances.
 func (p *picker) firstNUMA(count int) int {
 	best, bestNodes, bestDistance := -1, 0, 0
 	for i := range p.numas {
@@ -300,8 +300,8 @@ func (p *picker) firstNUMA(count int) int {
 	return best
 }
 
-// tour returns the number of NUMA nodes that count CPUs need in the order of nextNUMA, starting with a given NUMA node,
-// and the sum of the distances of these nodes.
+// tour returns the number of NUMA nodes that a container needs for its CPUs, and the sum of the distances of these nodes. It
+// starts with a given node, and nextNUMA chooses the further nodes.
 func (p *picker) tour(numa, count int) (nodes, distance int) {
 	var used cpuset.Set
 	for numa >= 0 && count > 0 {
@@ -314,7 +314,7 @@ func (p *picker) tour(numa, count int) (nodes, distance int) {
 	return nodes, distance
 }
 
-// nextNUMA returns the next NUMA node after the used nodes: the nearest node with count free CPUs or, if there is none,
+// nextNUMA returns the next NUMA node after the used nodes: the nearest node with enough free CPUs or, if there is none,
 // the node with the most free CPUs; -1 if no unused node has free CPUs.
 func (p *picker) nextNUMA(count int, used *cpuset.Set) int {
 	best := -1

@@ -26,8 +26,7 @@ type Grant struct {
 	// TopologyMet reports whether the CPUs meet the topology policy; it is always true for a strict
 	// container.
 	TopologyMet bool
-	// Lost is the set of CPUs that belonged to the grant and that the node did not have at Restore. PlanRepair
-	// replaces them.
+	// Lost is the set of the grant's CPUs that the node no longer had at Restore. PlanRepair replaces these CPUs.
 	Lost cpuset.Set
 }
 

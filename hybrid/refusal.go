@@ -24,10 +24,10 @@ type Refusal struct {
 	ID    string
 	Kind  error
 	Cause Cause
-	Text  string // the reason, for CauseOther
+	Text  string // CauseOther: the reason
 
-	// The figures for the other causes. A field that no cause is named for can be set for several causes.
-	Wanted    Milli          // requested CPU time; for a resize, the additional CPU time
+	// The figures for the other causes. A field whose comment names no cause can be set for several causes.
+	Wanted    Milli          // requested CPU time; for a resize, the new limit or guarantee
 	Remaining Milli          // CauseTime: remaining CPU time
 	Capacity  Milli          // CauseTime: CPU time of the usable CPUs
 	Promised  Milli          // CauseTime: sum of the limits of the other sensitive containers
@@ -56,7 +56,7 @@ const (
 
 var causeNames = []string{"refused", "no-time", "no-whole-cpus", "no-fraction", "no-domain", "flexible-need"}
 
-// String returns the cause as Step.Kind of Refusal.Explain.
+// String returns the name of the cause, which Refusal.Explain uses as Step.Kind.
 func (c Cause) String() string { return nameOf(c, causeNames) }
 
 func (r *Refusal) Error() string { return fmt.Sprintf("%s: %v: %s", r.ID, r.Kind, r.Reason()) }
@@ -273,8 +273,8 @@ func (n *Node) lacksCPUs(r *Refusal, s int32) {
 // isDomain reports whether a topology policy confines a container to a domain.
 func (w TopologyPolicy) isDomain() bool { return w == SingleNUMA || w == SingleL3 || w == WholeCores }
 
-// maxFree returns the highest number of CPUs of free in a domain of the policy's kind. If the container has CPUs
-// already, only the domain of these CPUs counts.
+// maxFree returns the highest number of CPUs that a domain of the policy's kind has in the set free. If heldCPUs is
+// not empty, only the domain of these CPUs counts.
 func (n *Node) maxFree(policy TopologyPolicy, free, heldCPUs *cpuset.Set) int {
 	domains := n.numas
 	switch policy {

@@ -34,8 +34,9 @@ func (n *Node) packTries() int {
 	return packTries
 }
 
-// startPacking fills the packer with the movable items of a domain and with bins. The first bins are the CPUs of
-// items that must stay. startPacking reports whether the number of bins suffices for these CPUs.
+// startPacking fills the packer with the movable items of a domain and the given number of bins. The first bins
+// are the CPUs of items that must stay. startPacking reports false if there are too few bins for these CPUs, or
+// more than maxRepacked movable items.
 func (n *Node) startPacking(bins int, domain *cpuset.Set) bool {
 	p := &n.scratch.pack
 	p.items, p.room, p.cpus = p.items[:0], p.room[:0], p.cpus[:0]
@@ -76,9 +77,9 @@ func (n *Node) isFixed(it *item) bool {
 	return it.isPinned || n.slots[it.slot].fractions() > 1
 }
 
-// applyPacking moves the items to the CPUs of their bins in the packer's solution. Each of the first alone items gets
-// a bin for itself, after the packed bins. applyPacking reports whether the moves are permitted and within the
-// budget; on failure nothing has changed.
+// applyPacking moves the items to the CPUs of their bins in the packer's solution. The parameter alone is the number of
+// items, from the first on, that get a bin of their own after the packed bins. applyPacking reports whether the moves
+// are permitted and within the budget; on failure nothing has changed.
 func (n *Node) applyPacking(alone, budget int, domain *cpuset.Set) bool {
 	p := &n.scratch.pack
 	for i := range alone {
@@ -199,11 +200,11 @@ func (n *Node) improveByRepacking(own int32, shared Milli, budget int) int {
 	return 0
 }
 
-// packMark returns the mark before the edits of the logged moves, because each move is two edits.
+// packMark returns the mark before the edits of the logged moves. Each move has two edits.
 func (n *Node) packMark() int { return len(n.edits) - 2*len(n.scratch.log) }
 
-// packAllBut packs all items except the first alone items, each of which gets a bin of its own. The caller has
-// checked that the room suffices. At least one bin must remain if the node has flexible containers.
+// packAllBut packs all items except the largest, which get bins of their own; alone is the number of these items. The
+// caller has checked that the room suffices. At least one bin must remain if the node has flexible containers.
 func (n *Node) packAllBut(alone, bins int) bool {
 	p := &n.scratch.pack
 	fits := n.startPacking(bins-alone, &n.usable)
@@ -255,13 +256,13 @@ func (l *itemList) minBins() int32 {
 		large++
 	}
 	bound, small := large, int32(0)
-	joined, sum := int32(0), int32(0) // large items that leave room for a small item
+	joined, sum := int32(0), int32(0) // number and sum of the large items whose bins have room for item i
 	for i := int(large); i < l.count; i++ {
 		small += l.size[i]
 		if i+1 < l.count && l.size[i+1] == l.size[i] {
 			continue
 		}
-		// Ignore smaller items. Each large item whose bin has no room for this item fills a bin.
+		// Ignore smaller items. A large item counts as a full bin if its bin has no room for this item.
 		for ; joined < large && l.size[large-1-joined] <= 1000-l.size[i]; joined++ {
 			sum += l.size[large-1-joined]
 		}
@@ -290,7 +291,7 @@ func (n *Node) maxStrictLimit() Milli {
 const packSteps = 8
 
 // packBound returns a lower bound on the number of CPUs that the fractions need. It also returns a fraction size: with
-// an additional fraction above this size, they need more CPUs. parts is in ascending order.
+// an additional fraction above this size, the fractions need more CPUs. parts is in ascending order.
 func packBound(parts []int16) (bins, room int32) {
 	items, used := itemList{count: len(parts)}, int32(0)
 	for i, part := range parts {

@@ -26,7 +26,7 @@ type Policy uint8
 const (
 	// Strict refuses the container (the paper's principle-hard).
 	Strict Policy = iota
-	// BestEffort places the container with a view that is too wide.
+	// BestEffort places the container with a view that is wider than its limit.
 	BestEffort
 )
 
@@ -109,7 +109,7 @@ func (w *TopologyPolicy) UnmarshalText(text []byte) error {
 	return parseName(w, "topology", topologyNames, text)
 }
 
-// parseName sets a value to the value with this name. The error for an unknown name lists the known names.
+// parseName sets value to the constant with the name in text. The error for an unknown name lists the known names.
 func parseName[T ~uint8](value *T, noun string, names []string, text []byte) error {
 	for i, name := range names {
 		if name == string(text) {
@@ -142,8 +142,7 @@ type Request struct {
 	Immovable bool
 }
 
-// NoGuarantee is the Guarantee of a flexible container that has a limit, but of which nothing counts toward the node's
-// capacity.
+// NoGuarantee is the Guarantee of a flexible container that has a limit, but no guaranteed CPU time.
 const NoGuarantee Milli = -1
 
 // GuaranteedTime returns the CPU time of a container that counts toward a node's capacity: the limit of a sensitive
@@ -184,7 +183,7 @@ type Options struct {
 	// UseIsolated makes the CPUs of isolcpus= usable.
 	UseIsolated bool
 	// MinShared is CPU time that sensitive containers never get, so that flexible containers without a guarantee can
-	// run. The CPU time that remains for flexible containers is the larger of MinShared and the sum of their guarantees.
+	// run. The time reserved for flexible containers is the larger of MinShared and the sum of their guarantees.
 	// MinShared applies to the whole node, not to the domain of confined containers.
 	MinShared Milli
 	// Moves is the maximum number of fractions that an operation may move to lower the shared time. 0 means
@@ -202,7 +201,7 @@ const (
 	NoMoves = -1
 )
 
-// Milli is an amount of CPU time per time, in thousandths of a CPU: 1500 is one and a half CPUs.
+// Milli is an amount of CPU time per unit of time, in thousandths of a CPU: 1500 is 1.5 CPUs.
 type Milli int64
 
 // MinLimit is the smallest limit: 1 ms in a period of 100 ms, which is the smallest quota that the kernel accepts.

@@ -50,8 +50,8 @@ func (n *Node) hasRoom(domain *cpuset.Set, fraction Milli) bool {
 	return false
 }
 
-// clearOne moves all fractions off a fractional CPU of a domain: the CPU from which the fewest fractions must move, and among
-// equal CPUs the least loaded CPU. It reports whether it succeeded.
+// clearOne moves all fractions off a fractional CPU of a domain. It tries the CPUs with the fewest fractions first, and among
+// these the least loaded CPU. It reports whether it succeeded.
 func (n *Node) clearOne(domain *cpuset.Set) bool {
 	var tried cpuset.Set
 	for {
@@ -102,8 +102,8 @@ func (n *Node) makeHole(domain *cpuset.Set, fraction Milli) bool {
 	return true
 }
 
-// clearCores moves fractions off cores without exclusive CPUs until whole free cores with count CPUs are available. It
-// reports whether it succeeded. If not, the caller undoes the moves.
+// clearCores moves fractions off cores without exclusive CPUs until whole free cores with the given number of CPUs are
+// available. It reports whether it succeeded. If not, the caller undoes the moves.
 func (n *Node) clearCores(s int32, count int) bool {
 	if n.options.RescueMoves < 0 {
 		return false

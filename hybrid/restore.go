@@ -8,9 +8,9 @@ import (
 )
 
 // Restore adds existing grants without moving any container: grants from a saved state, and grants of running
-// containers. CPUs that the node no longer has go to Grant.Lost. Restore recomputes the quotas, the weights and the
-// cpusets of flexible grants. The error is a *Refusal. It names the grant that is invalid or contradicts another grant;
-// nothing has changed then.
+// containers. CPUs that the node no longer has are stored in Grant.Lost. Restore recomputes the quotas, the weights and the
+// cpusets of flexible grants. The error is a *Refusal that names the invalid or contradicting grant; the node is then
+// unchanged.
 func (n *Node) Restore(grants []Grant) error {
 	n.version++
 	n.resetScratch()

@@ -4,7 +4,7 @@ import (
 	"github.com/candor-project/candor/cpuset"
 )
 
-// A search finds the small group of moves that lowers the shared time most.
+// A search looks for the moves that lower the shared time most: a single move, a swap, or the evacuation of a CPU.
 type search struct {
 	*Node
 	start  Milli      // shared time at the start
@@ -19,8 +19,8 @@ type search struct {
 	inDomains bool // some flexible containers are confined to domains
 }
 
-// searchTries is the maximum number of arrangements that a search evaluates, for nodes with hundreds of fractions. On a
-// node with 64 CPUs a search ends earlier. The enumeration of fractions and CPUs does not count.
+// searchTries is the maximum number of arrangements that a search evaluates. It matters on nodes with hundreds of
+// fractions; on a node with 64 CPUs, a search ends earlier. Candidates that are not evaluated do not count.
 const searchTries = 2_000
 
 func (s *search) run() {
@@ -80,10 +80,10 @@ func (s *search) tryMove(i int32, cpu int) bool {
 	return true
 }
 
-// undoAll undoes all logged moves.
+// undoAll undoes all logged moves, and all edits after the mark.
 func (s *search) undoAll(mark int) { s.undoMoves(0, mark) }
 
-// sharedAfter returns the shared time that the node would have if an item were on another CPU.
+// sharedAfter returns the shared time that the node would have after the move of an item to a CPU.
 func (s *search) sharedAfter(it *item, cpu int) Milli {
 	if s.inDomains {
 		mark := s.mark()
@@ -100,7 +100,7 @@ func (s *search) sharedAfter(it *item, cpu int) Milli {
 	return shared
 }
 
-// shift moves the time of a fraction from one CPU to another in the node's sums only.
+// shift moves the time of a fraction between two CPUs, but only in their loads and in the node's sums.
 func (s *search) shift(from, to *cpuLoad, milli Milli) {
 	s.removeFromSums(from)
 	s.removeFromSums(to)
@@ -128,7 +128,8 @@ func (s *search) removeFromSums(c *cpuLoad) {
 	}
 }
 
-// trySingleMoves evaluates the move of each fraction to each other fractional CPU and to a shared CPU.
+// trySingleMoves evaluates the move of each fraction to each CPU of distinctTargets and, if the fraction shares its CPU, to a
+// shared CPU.
 func (s *search) trySingleMoves() {
 	for i := range s.scratch.items {
 		it := &s.scratch.items[i]
@@ -278,9 +279,9 @@ func (s *search) loadEntry(c *cpuLoad) *int16 {
 	return &s.scratch.targetByLoad[multi][c.used()]
 }
 
-// canHelp reports whether the move of an item between two fractional CPUs can lower the shared time. It considers only
-// the loads of the CPUs, to be fast. A move that it rejects could only help if flexible containers regained a CPU
-// through the move.
+// canHelp reports whether the move of an item between two fractional CPUs can lower the shared time. It considers
+// only the loads of the CPUs, to be fast. If canHelp rejects a move, the move could only help by returning a CPU to
+// the flexible containers.
 func (s *search) canHelp(it *item, from, to *cpuLoad) bool {
 	if Milli(it.milli) > to.room() {
 		return false

@@ -221,7 +221,7 @@ type tally struct {
 }
 
 // newTally returns an empty tally that uses the given memory. A third of the memory is for lone, which never needs more.
-// The rest is for fractions, which append reallocates if they need more.
+// The rest is for fractions; if this is too little, append allocates new memory.
 func newTally(amounts []int16) tally {
 	third := len(amounts) / 3
 	return tally{lone: amounts[:0:third], fractions: amounts[third:third], packBins: -1}
@@ -251,8 +251,9 @@ func (l *sortedAmounts) remove(amount Milli) {
 	*l = amounts[:last]
 }
 
-// lend returns the sensitive time on the CPUs that must be lent to gain the lacking time. l has the sensitive time of each
-// CPU; the least loaded CPUs are lent first, and at least one CPU. lend returns impossible if the CPUs have too little room.
+// lend returns the sensitive time on the lone CPUs that must be lent so that flexible containers get the lacking time. l has
+// the sensitive time of each lone CPU. The least loaded CPU is lent first, even if no time is lacking. lend returns impossible
+// if the CPUs have too little room.
 func (l sortedAmounts) lend(lacking Milli) (lent Milli) {
 	for _, used := range l {
 		lent += Milli(used)

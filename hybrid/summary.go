@@ -132,8 +132,8 @@ func (n *Node) addRooms(s *Summary) {
 	}
 }
 
-// insert inserts the load of the count-th fractional CPU under Paper, after the loads with at least as much room. If the
-// list is full, insert drops the last load.
+// insert inserts the load of a fractional CPU under Paper, after the loads with at least as much room. count is the number of
+// fractional CPUs so far. If the list is full, insert drops the last load.
 func (s *Summary) insert(load uint16, count int) {
 	i := min(count, summaryLoads+1) - 1
 	for ; i > 0 && load&^loneBit > s.loads[i-1]&^loneBit; i-- {
@@ -174,7 +174,7 @@ func (s *Summary) SpareCPUs() int {
 	return s.SpareCPUsWith(0)
 }
 
-// SpareCPUsWith returns the SpareCPUs that the node would have with another flexible container of this guarantee.
+// SpareCPUsWith returns the value of SpareCPUs after the placement of another flexible container with this guarantee.
 func (s *Summary) SpareCPUsWith(guarantee Milli) int {
 	switch {
 	case s.flags&isPaper != 0:
@@ -200,7 +200,7 @@ func (s *Summary) need() Milli { return Milli(max(s.guaranteed, s.minShared)) }
 type Verdict uint8
 
 const (
-	// Known means that the quote equals the node's quote. Its topology fields are valid only on flat machines.
+	// Known means that the quote equals the result of Node.Quote. NUMAs, L3s and Splits are valid only on flat machines.
 	Known Verdict = iota
 	// NotDirect means that the container does not fit without moves. Call Node.Quote to try moves.
 	NotDirect
@@ -210,7 +210,8 @@ const (
 	Refused
 )
 
-// Quote computes Node.Quote from the summary, if the Verdict is Known. The request must be valid (Request.Check).
+// Quote computes the result of Node.Quote from the summary. The Quote is valid only if the Verdict is Known. The request
+// must be valid (Request.Check).
 func (s *Summary) Quote(r *Request) (Quote, Verdict) {
 	switch {
 	case s.Free(r.Class) < r.Guaranteed():
@@ -240,7 +241,7 @@ func (s *Summary) newQuote(r *Request, whole, taken int, shared Milli) (Quote, V
 // bound for a group of nodes uses the minimum or maximum of each field. Summary defines the terms.
 //
 // All times are in milli-CPU. NoLoad means that the node has no such CPU. A field whose comment names an
-// algorithm has a value that restricts nothing under the other algorithm.
+// algorithm is meaningful only under this algorithm.
 type Figures struct {
 	Free               [2]int32 // by Class: Summary.Free
 	MaxStrictLimit     int32    // Candor: upper bound on the limit of another strict sensitive container
@@ -249,9 +250,9 @@ type Figures struct {
 	SharedCPUs         uint16   // number of shared CPUs
 	SpareCPUs          uint16   // Summary.SpareCPUs
 	MaxRoom            uint16   // largest room on a fractional CPU
-	PaperMaxRoom       uint16   // Paper: MaxRoom, for the minimum over a group of nodes
+	PaperMaxRoom       uint16   // Paper: equal to MaxRoom; a group of nodes has the minimum
 	PaperMaxTwoRooms   uint16   // Paper: room on the two emptiest fractional CPUs
-	MaxSharedRoom      uint16   // largest room on a fractional CPU whose time is shared already (Paper: 0 unless the emptiest CPU is one)
+	MaxSharedRoom      uint16   // largest room on a fractional CPU whose time is shared already (Paper: 0 if the time of the emptiest CPU is not shared)
 	MinJoinCost        uint16   // lowest sensitive time of other containers that becomes shared if a fraction joins another fractional CPU
 	NextLent           uint16   // Candor: sensitive time on the CPU that is lent next
 	SecondLent         uint16   // Candor: sensitive time on the CPU that is lent after the next

@@ -3,7 +3,7 @@ package hybrid
 // This file computes costs from a summary. It repeats the arithmetic of paper.go and of placeDirectly, without
 // CPU ids. Tests compare the results with the nodes' results.
 
-// quotePaper is Quote under Paper.
+// quotePaper computes Quote under Paper.
 func (s *Summary) quotePaper(r *Request) (Quote, Verdict) {
 	if r.Class == Flexible {
 		switch {
@@ -29,8 +29,8 @@ func (s *Summary) quotePaper(r *Request) (Quote, Verdict) {
 	return s.newQuote(r, exclusive, taken, shared)
 }
 
-// paperRest computes the placement of the rest of a container, after its exclusive CPUs. taken is the number of shared CPUs
-// that the container takes in total.
+// paperRest computes the shared time that a container adds with the rest of its CPU time, beyond its exclusive CPUs. taken is
+// the number of shared CPUs that the container takes in total.
 func (s *Summary) paperRest(r *Request, exclusive int, rest Milli) (shared Milli, taken int, verdict Verdict) {
 	maxCPUs := rest.CPUs()
 	switch {
@@ -51,7 +51,7 @@ func (s *Summary) paperRest(r *Request, exclusive int, rest Milli) (shared Milli
 	return shared, exclusive, verdict
 }
 
-// fill is CHOOSE_PROCS of the paper (Node.chooseProcs).
+// fill computes the shared time that CHOOSE_PROCS of the paper (Node.chooseProcs) adds.
 func (s *Summary) fill(maxCPUs int, amount Milli) (shared Milli, verdict Verdict) {
 	for i := range min(maxCPUs, int(s.open)) {
 		if i == summaryLoads {
@@ -73,7 +73,7 @@ func (s *Summary) fill(maxCPUs int, amount Milli) (shared Milli, verdict Verdict
 	return 0, Refused
 }
 
-// quoteFlexible is Quote for a flexible container without a confining topology policy, under Candor. It repeats
+// quoteFlexible computes Quote for a flexible container without a confining topology policy, under Candor. It follows
 // admitFlexible.
 func (s *Summary) quoteFlexible(r *Request) (Quote, Verdict) {
 	a := s.arrangement()
@@ -86,7 +86,7 @@ func (s *Summary) quoteFlexible(r *Request) (Quote, Verdict) {
 	return s.newQuote(r, 0, 0, lent-Milli(s.lent))
 }
 
-// quoteSensitive is Quote for a sensitive container without a confining topology policy, under Candor. It repeats
+// quoteSensitive computes Quote for a sensitive container without a confining topology policy, under Candor. It follows
 // placeDirectly.
 func (s *Summary) quoteSensitive(r *Request) (Quote, Verdict) {
 	whole, fraction := int(r.Limit/1000), r.Limit%1000
@@ -140,10 +140,10 @@ type arrangement struct {
 	flexible               bool  // the node has flexible containers
 	free, multi            int   // numbers of shared CPUs and of multi CPUs
 	lacking                Milli // need of the flexible containers beyond the room of the shared and multi CPUs
-	addedLoad, removedLoad Milli // load of a lone CPU that is added, and of a lone CPU that is removed; 0: none
+	addedLoad, removedLoad Milli // loads of a lone CPU that the new container adds, and of a lone CPU that becomes a multi CPU; 0: none
 }
 
-// arrangement returns the present arrangement of the node.
+// arrangement returns the arrangement of the node without the new container.
 func (s *Summary) arrangement() arrangement {
 	return arrangement{
 		flexible: s.flags&hasFlexible != 0,
@@ -160,7 +160,7 @@ func (s *Summary) lentAlone(a arrangement, fraction Milli) (Milli, Verdict) {
 	return s.lend(&a)
 }
 
-// minSharedJoined returns the lowest time that is lent or shared if a fraction joins other fractions.
+// minSharedJoined returns the lowest sum of lent and newly shared time if a fraction joins other fractions.
 func (s *Summary) minSharedJoined(a arrangement, fraction Milli) (Milli, Verdict) {
 	if a.flexible && s.lone > summaryLoads {
 		return impossible, Unknown

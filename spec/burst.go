@@ -8,7 +8,7 @@ import (
 	"github.com/candor-project/candor/hybrid"
 )
 
-// A Burst selects how a container can use the unused CPU time of its limit later. The zero value disables bursts.
+// A Burst selects how a container can later use CPU time that it left unused below its limit. The zero value disables bursts.
 type Burst struct {
 	By   BurstBy
 	Time time.Duration // burst buffer of the kernel, at most the quota; only with BurstTime
@@ -22,13 +22,13 @@ const (
 	BurstTime   BurstBy = ""       // a kernel burst buffer (Linux 5.14) of Burst.Time; 0 disables it
 	BurstKernel BurstBy = "kernel" // the largest kernel burst buffer, which equals the quota
 	BurstQuota  BurstBy = "quota"  // Candor raises the quota while CPUs are idle (package burst)
-	BurstAuto   BurstBy = "auto"   // BurstKernel, if the kernel supports it, and BurstQuota
+	BurstAuto   BurstBy = "auto"   // BurstQuota and, if the kernel supports it, also BurstKernel
 )
 
 // BurstWords are the words that UnmarshalText accepts besides a time such as 20ms.
 var BurstWords = []string{"none", string(BurstKernel), string(BurstQuota), string(BurstAuto)}
 
-// maxBurst is longer than any quota: all CPUs for the longest period.
+// maxBurst is the largest possible quota: the quota of MaxLimit with the longest period.
 const maxBurst = time.Duration(hybrid.MaxLimit) * bandwidth.MaxPeriod / 1000
 
 // UnmarshalText parses one of BurstWords or a time.

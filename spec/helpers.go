@@ -8,8 +8,8 @@ type Helpers int
 
 // Levels of accounting. The zero value is HelpersShow.
 const (
-	HelpersShow   Helpers = iota // the CPU time of helpers is shown; nothing moves
-	HelpersPlace                 // helpers of a single container run under the limit of the container
+	HelpersShow   Helpers = iota // the CPU time of helpers is shown; no helper moves to another cgroup
+	HelpersPlace                 // a helper that serves a single container runs under the limit of this container
 	HelpersCharge                // the CPU time of shared helpers counts against the limit
 )
 

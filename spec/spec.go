@@ -1,6 +1,7 @@
 // Package spec defines the settings of a container besides its CPUs: the CFS period, the burst, the view (the sources in which
-// the program finds its CPU count), the notification of the program after a resize, and the accounting of its helpers. Flags, annotations, images and the state
-// file have the same settings. Packages kube and host share them through this package, so that neither imports the other.
+// the program finds its CPU count), the notification of the program after a resize, and the accounting of its helpers. Flags,
+// annotations, images and the state file have the same settings. Packages kube and host share the settings through this package,
+// so that neither package imports the other.
 package spec
 
 import (
@@ -11,12 +12,12 @@ import (
 	"github.com/candor-project/candor/hybrid"
 )
 
-// A View selects the sources of the CPU count that a container's program gets besides its affinity.
+// A View selects the sources in which a container's program finds the number of its own CPUs.
 type View string
 
 // Views.
 const (
-	ViewFull     View = "full"     // files over /sys/devices/system/cpu/online and /proc/cpuinfo
+	ViewFull     View = "full"     // the affinity, and files mounted over /sys/devices/system/cpu/online and /proc/cpuinfo
 	ViewAffinity View = "affinity" // the affinity only
 )
 
@@ -40,14 +41,14 @@ func ValueOr[T any](setting *T, fallback T) T {
 type Spec struct {
 	Period   time.Duration // period of the quota
 	Burst    Burst
-	Mems     bool // memory nodes follow the CPUs
+	Mems     bool // the memory nodes (cpuset.mems) follow the CPUs
 	View     View
 	OnResize string  // "none", "signal:HUP" or "exec:COMMAND"
-	Helpers  Helpers `json:",omitzero"` // overrides of earlier versions have no level
-	Command  string  // display name: of the program, without arguments (state.ProgramName), or of a pod's container
+	Helpers  Helpers `json:",omitzero"` // absent in the overrides (package engine/oci) of earlier versions
+	Command  string  // for display: name of the program without arguments (state.ProgramName), or name of the container in its pod
 }
 
-// Check returns an error for a setting that the kernel or Candor does not accept. The error has the accepted values.
+// Check returns an error for a setting that the kernel or Candor does not accept. The error lists the accepted values.
 func (s *Spec) Check() error {
 	if s.Period < bandwidth.MinPeriod || s.Period > bandwidth.MaxPeriod {
 		return fmt.Errorf("period %v: must be %v to %v", s.Period, bandwidth.MinPeriod, bandwidth.MaxPeriod)

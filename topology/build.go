@@ -33,7 +33,7 @@ func (f *facts) buildMachine() (*Machine, error) {
 		return nil, err
 	}
 	hasL3 := len(l3s.domains) > 0
-	// Group the remaining CPUs: by NUMA node for an L3, by package number for a socket. A remaining CPU is a core of its own.
+	// Group the CPUs without a reported group: an L3 domain per NUMA node, a socket per package number, a core per CPU.
 	l3s.groupRest(f, func(c *cpuFacts) (key, id int) { return nodes.domainOf[c.id], -1 })
 	sockets.groupRest(f, func(c *cpuFacts) (key, id int) { return c.socket.id, c.socket.id })
 	cores.groupRest(f, func(c *cpuFacts) (key, id int) { return c.id, c.core.id })
@@ -136,7 +136,8 @@ func (f *facts) groupNodes() (*groups, error) {
 	return g, nil
 }
 
-// groupRest groups the CPUs without a domain by a key. id becomes the ID of the domain.
+// groupRest forms a domain of all CPUs that have the same key and no domain yet. The function key returns the key of a CPU
+// and the ID of its new domain.
 func (g *groups) groupRest(f *facts, key func(*cpuFacts) (key, id int)) {
 	at := map[int]int{}
 	for i := range f.cpus {

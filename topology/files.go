@@ -63,8 +63,8 @@ func trim(text []byte) []byte {
 	return bytes.TrimSpace(bytes.TrimRight(text, "\x00"))
 }
 
-// readSet reads a set of CPUs from the file mask or, if this file is missing, from the file list. The mask is older and
-// more reliable: some recorded trees have wrong lists.
+// readSet reads a set of CPUs from the mask file or, if this file is missing, from the list file. The mask is older and
+// more reliable: some recorded copies of sysfs have wrong lists.
 func (t *fileReader) readSet(mask, list string) (s cpuset.Set, ok bool, err error) {
 	text, ok, err := t.read(mask)
 	if err != nil {
@@ -104,8 +104,8 @@ func (t *fileReader) readNumber(name string) (n int, ok bool, err error) {
 	return n, true, nil
 }
 
-// readOptionalNumber reads a positive number. It returns 0 if the file is missing, unreadable or not a number, such as
-// "<unsupported>". Drivers provide the files of cpufreq, and reading some of them returns an error.
+// readOptionalNumber reads a positive number. It returns 0 if the file is missing, unreadable or not a number, because
+// some cpufreq drivers return an error or "<unsupported>".
 func (t *fileReader) readOptionalNumber(name string) int {
 	n, ok, err := t.readNumber(name)
 	if err != nil || !ok || n < 0 || n > 1<<31-1 {

@@ -24,14 +24,14 @@ type (
 		CPUs     []cpuJSON    `json:"cpus"`
 	}
 	domainJSON struct {
-		ID   int        `json:"id"` // -1: the kernel does not report it
+		ID   int        `json:"id"` // -1: the kernel does not report the number
 		CPUs cpuset.Set `json:"cpus"`
 	}
 	nodeJSON struct {
 		ID        int        `json:"id"`
 		CPUs      cpuset.Set `json:"cpus"`
 		Distances []int      `json:"distances"`        // distance to each node, in the order of nodes
-		Memory    []int      `json:"memory,omitempty"` // absent: exactly the listed nodes have memory
+		Memory    []int      `json:"memory,omitempty"` // absent: exactly the listed nodes have memory, or this is unknown
 	}
 	cpuJSON struct {
 		ID       int  `json:"id"`

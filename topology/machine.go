@@ -43,8 +43,8 @@ type Socket struct {
 	CPUs cpuset.Set
 }
 
-// A NUMANode is a set of CPUs with equal distances to memory. Most nodes have local memory. A node has none if its
-// DIMM slots are empty, or if it is a die without a memory controller.
+// A NUMANode is a set of CPUs with equal distances to memory. Most nodes have local memory. A node has no memory if
+// its DIMM slots are empty, or if the node is a die without a memory controller.
 type NUMANode struct {
 	ID        int // the kernel's node number; not always dense
 	CPUs      cpuset.Set

@@ -11,7 +11,7 @@ import (
 // ErrUnsteady is the error of Read if CPUs go online or offline during each of its attempts.
 var ErrUnsteady = errors.New("CPUs go online and offline while they are read")
 
-// attempts is the maximum number of times that Read reads the machine, because CPUs go online or offline meanwhile.
+// attempts is the maximum number of readings. Read repeats a reading during which a CPU went online or offline.
 const attempts = 5
 
 // ReadHost reads the topology of the machine that runs the program.

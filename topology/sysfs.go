@@ -31,7 +31,7 @@ type cpuFacts struct {
 	capacity, maxKHz int // 0: unknown
 }
 
-// A claim is a group of CPUs, such as a core, that the kernel reports for a CPU in the group.
+// A claim is a group of CPUs, such as a core, as the kernel reports the group in the directory of a single CPU.
 type claim struct {
 	id   int
 	cpus cpuset.Set
@@ -73,8 +73,8 @@ func (t *fileReader) readFacts(online []byte, listed bool) (*facts, error) {
 }
 
 // findCPUs determines the present and the online CPUs. Kernels before 2.6.26 do not have the lists. On these kernels,
-// every CPU has a directory. The directory of a CPU that can go offline has a file "online"; that of the boot CPU does
-// not.
+// every CPU has a directory. The directory of a CPU that can go offline has a file "online"; the directory of the boot
+// CPU has no such file.
 func (t *fileReader) findCPUs(f *facts, list []byte, listed bool) (present cpuset.Set, err error) {
 	online, err := cpuset.Parse(string(list))
 	if err != nil {
@@ -165,8 +165,8 @@ func (t *fileReader) readCPU(id int, stray bool) (c cpuFacts, err error) {
 	return c, nil
 }
 
-// readClaim reads a group of CPUs from the directory of CPU id. number is the file with the group's number. Linux 5.3
-// added files with clearer names, and the old files remain.
+// readClaim reads a group of CPUs from the directory of a CPU. Linux before 5.3 has only oldFile; later versions have both
+// files with the same content. number is the file with the group's number.
 func (t *fileReader) readClaim(id int, file, oldFile, number string) (c claim, err error) {
 	cpus, ok, err := t.readSet(cpuPath(id, file), cpuPath(id, file+"_list"))
 	if err == nil && !ok {
@@ -248,7 +248,7 @@ func (t *fileReader) readNodes(f *facts) error {
 	f.distanceTo = ids
 	if columns != len(ids) {
 		// A row of the distance table has a column per online node. If the directories of some nodes are missing, as
-		// in some recorded trees, the list of possible nodes may still have as many nodes as there are columns.
+		// in some recorded copies of sysfs, the list of possible nodes may still have as many nodes as there are columns.
 		possible, _, err := t.readList(nodeDir + "/possible")
 		if err != nil {
 			return err

@@ -79,7 +79,7 @@ func (m *Machine) branches(layers []layer, nested bool) []branch {
 	return append(root, m.coreLines(&m.Online, mixed)...)
 }
 
-// branchesIn returns the branches for a set of CPUs. layers are the layers of domains below.
+// branchesIn returns the branches for a set of CPUs. layers are the layers of domains within this set.
 func (m *Machine) branchesIn(layers []layer, cpus *cpuset.Set, mixed bool) []branch {
 	if len(layers) == 0 {
 		return m.coreLines(cpus, mixed)
@@ -142,8 +142,8 @@ func (m *Machine) speeds() []speed {
 	return all
 }
 
-// coreLines returns a line for each kind of core in a set of CPUs. Cores of a kind have the same number of CPUs and, if
-// mixed, the same speed.
+// coreLines returns a line for each kind of core in a set of CPUs. Cores of a kind have the same number of CPUs. If mixed
+// is true, they also have the same speed.
 func (m *Machine) coreLines(cpus *cpuset.Set, mixed bool) []branch {
 	type kind struct {
 		threads int
@@ -176,7 +176,7 @@ func (m *Machine) coreLines(cpus *cpuset.Set, mixed bool) []branch {
 	return lines
 }
 
-// coreSets formats the CPUs of several cores of equal size. If this is short, it lists the CPUs of each core, such as
+// coreSets formats the CPUs of several cores of equal size. If the text is short, it lists the CPUs of each core, such as
 // "0,8 1,9 2,10". Otherwise it lists the first CPUs of all cores, then the second CPUs, and so on, such as
 // "0-31 + 32-63".
 func coreSets(cores []Domain) string {

@@ -110,7 +110,8 @@ func (m *Machine) validateKind(k *domainKind) error {
 	return nil
 }
 
-// validateNodes checks the distances, and the L3 domains of a machine without an L3.
+// validateNodes checks the distances and the memory order of the nodes. On a machine without an L3, it also checks that the
+// L3 domains equal the nodes.
 func (m *Machine) validateNodes() error {
 	for i := range m.Nodes {
 		n := &m.Nodes[i]
