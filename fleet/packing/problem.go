@@ -78,7 +78,7 @@ type problem struct {
 // ErrOtherResources reports that applications and nodes have different resources.
 var ErrOtherResources = errors.New("must be the same")
 
-// newProblem orders the resources of the nodes as those of the applications.
+// newProblem returns a problem with the nodes' resources in the order of the applications' resources.
 func newProblem(apps, nodes List) (*problem, error) {
 	p := &problem{apps.Resources, apps.Items, slices.Clone(nodes.Items)}
 	mismatch := fmt.Errorf("applications have the resources %s, nodes %s: %w", joinNames(apps.Resources), joinNames(nodes.Resources), ErrOtherResources)
