@@ -66,7 +66,7 @@ func (f *Fleet) prefetchNode(id NodeID) {
 	f.prefetchQuote(id)
 }
 
-// prefetchQuote prefetches the memory that the quote of a node's summary reads.
+// prefetchQuote prefetches the memory from which a search computes a node's score with the node's summary.
 func (f *Fleet) prefetchQuote(id NodeID) {
 	count := len(f.options.Resources)
 	prefetch.Line(unsafe.Pointer(&f.summaries[id]))
