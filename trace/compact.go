@@ -18,12 +18,12 @@ import (
 // are little-endian.
 //
 // An event consists of a tag and varints. The low 3 bits of the tag are the kind. Depending on the kind, the higher bits are a bit for a
-// new shape, a bit for AtStart, or the reason:
+// new shape, a bit for AtStart, or the reason. The varints depend on the kind, too:
 //
 //	all       time since the previous event
 //	machines  number; unless removed, CPU and memory
 //	Submit    job and task, as differences to the last Submit's; number of its
-//	          shape, followed by a new shape
+//	          shape; a new shape follows its number
 //	End       slot
 //
 // A shape is the common part of similar containers: CPU, memory, class, priority, flags. The slot of a Submit is not written, because it
@@ -40,7 +40,7 @@ const (
 	blockBytes = 256 << 10 // size of a block before compression; it fits into a core's cache
 	maxBlock   = 1 << 20
 	maxRecord  = 64      // upper bound of the size of an event
-	maxShapes  = 1 << 20 // maximum number of numbered shapes
+	maxShapes  = 1 << 20 // maximum number of shapes that get a number
 )
 
 // Bits of a tag.
@@ -94,7 +94,7 @@ func (c *codec) submit(job uint64, task uint32) uint32 {
 	return slot
 }
 
-// end releases a slot, and returns its container, or false if no container runs in the slot.
+// end releases a slot and returns the container that ran in the slot, or false if no container ran there.
 func (c *codec) end(slot uint64) (slotState, bool) {
 	if slot >= uint64(len(c.live)) || !c.live[slot].live {
 		return slotState{}, false
