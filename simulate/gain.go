@@ -14,8 +14,8 @@ import (
 // machine.
 type Gain struct {
 	Workloads int     `json:"workloads"`
-	Alone     float64 `json:"alone"`  // mean speed, by weight, with exclusive CPUs
-	Shared    float64 `json:"shared"` // mean speed, by weight, with a CPU that another container also uses
+	Alone     float64 `json:"alone"`  // weighted mean of the speeds with exclusive CPUs
+	Shared    float64 `json:"shared"` // weighted mean of the speeds with a CPU that another container also uses
 }
 
 var gainColumns = []string{"workload", "alone", "shared", "weight"}

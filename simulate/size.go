@@ -38,7 +38,7 @@ func FewestMachines(ctx context.Context, s Setting, points []Point, t Target) ([
 	})
 }
 
-// fewestMachines is FewestMachines for a single point.
+// fewestMachines does the work of FewestMachines for a single point.
 func fewestMachines(ctx context.Context, s Setting, p Point, t Target, traceMachines int) (best Result, err error) {
 	tooFew, enough := 0, 0 // numbers of machines: the highest that misses the target, and the lowest that meets the target
 	tryMachines := func(n int) error {

@@ -22,7 +22,7 @@ func Sweep(ctx context.Context, s Setting, points []Point) ([]Result, error) {
 	})
 }
 
-// forEachPoint calls do for every point, in parallel.
+// forEachPoint calls the function do for every point, in parallel.
 func forEachPoint(ctx context.Context, points []Point, do func(context.Context, Point) (Result, error)) ([]Result, error) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
