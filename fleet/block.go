@@ -17,7 +17,7 @@ type block struct {
 
 	// A search that started before children moved to another block uses these fields to find the children:
 	successor              *block // the block to which children moved last
-	lastMove, previousMove int64  // nodeIndex.moveCount after the last move, and after the move before it
+	lastMove, previousMove int64  // nodeIndex.moveCount after the last move of children, and after the previous move
 	isMerged               bool   // all children moved to the successor, and the block is no longer in the tree
 }
 
@@ -76,7 +76,7 @@ func (b *block) removeNode(i int) {
 	b.keys[i], b.lowest[i] = b.keys[b.count], b.lowest[b.count]
 }
 
-// moveTo moves the children from index start on to the end of another block.
+// moveTo appends the children at index start and above to another block, and removes them here.
 func (b *block) moveTo(to *block, start int) {
 	copy(to.keys[to.count:], b.keys[start:b.count])
 	copy(to.lowest[to.count:], b.lowest[start:b.count])
@@ -115,8 +115,8 @@ func (b *block) includeEntry(i int, e *entry) bool {
 	return raised
 }
 
-// loosen marks fields as loose in the row of the child at index i, a leaf block: the fields that may come from a node that has become
-// worse.
+// loosen marks fields as loose in the row of the child at index i, a leaf block: the fields whose values may come from a node that has
+// become worse.
 func (b *block) loosen(i int, before *entry, d *decline) {
 	fields := b.rows[i].dependsOn(&before.row, d)
 	if d.isRemoved && before.id == b.lowest[i] {

@@ -66,9 +66,9 @@ func (f *Fleet) tightenFirst(s *searchState) bool {
 	return true
 }
 
-// openMovedFirst opens the first candidate, a block of which children have moved to another block since the search started. It opens the
-// block and adds the other block as a candidate. It returns false if it cannot find all children: they moved more than once, or the other
-// block left the index.
+// openMovedFirst opens the first candidate, a block of which children have moved to another block since the search started. It also adds
+// the other block as a candidate. It returns false if it cannot find all children: they moved more than once, or the other block left the
+// index.
 func (f *Fleet) openMovedFirst(s *searchState) bool {
 	c := s.candidates.heap[0]
 	if successor := c.block.successor; c.block.previousMove > s.startMoves || successor == nil || successor.isMerged {

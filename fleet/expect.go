@@ -6,7 +6,7 @@ import (
 	"github.com/candor-project/candor/internal/prefetch"
 )
 
-// ExpectAhead is the best number of calls of Expect from the announcement of a container to its release.
+// ExpectAhead is the best number of calls of Expect from the announcement of a container to its release: all prefetches are complete then.
 const ExpectAhead = 4 * expectStep
 
 // NoContainer is the ContainerID of no container.

@@ -66,7 +66,7 @@ type Fleet struct {
 	amounts     []int64                            // further resources of the containers, in the order of ContainerID
 	totals      Totals
 	summaries   []hybrid.Summary // by NodeID
-	rows        []row            // by NodeID, as in the indexes
+	rows        []row            // by NodeID; the indexes use the same memory
 	free        []int64          // free further resources of the nodes, in the order of NodeID
 	sizes       []size
 	sizeNumbers map[sizeKey]uint8

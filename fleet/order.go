@@ -9,9 +9,9 @@ import (
 // An Order defines which node is the best among the nodes that can take a container. Of equal nodes, the node with the lowest NodeID is the
 // best; mean shares are rounded down to multiples of 2^-40.
 //
-// Every order puts those nodes last on which fractions would have to move to make room for a sensitive container, or on which its view
-// would be wider than needed. The best is the node that may make room for the largest container or, if this size is unknown, the node with
-// the most free CPU time.
+// In every order, a node comes last if fractions would have to move to make room for a sensitive container, or if the container's view
+// would be wider than needed. The best of such nodes is the node that may make room for the largest container or, if this size is unknown,
+// the node with the most free CPU time.
 type Order uint8
 
 const (

@@ -75,7 +75,7 @@ func (f *Fleet) findRoom() NodeID {
 	return NoNode
 }
 
-// findRoomIn returns a node below a block with room for the container, or NoNode.
+// findRoomIn returns a node with room for the container below the block b, or NoNode.
 func (f *Fleet) findRoomIn(b *block) NodeID {
 	for children := f.indexFor(f.query.Class).admitted(&f.query, b); children != 0; children &= children - 1 {
 		i := bits.TrailingZeros32(children)

@@ -108,7 +108,7 @@ func declineOf(before, now *row) (d decline) {
 	return d
 }
 
-// removalOf returns the decline of a node that leaves its block or the index: every value is lost.
+// removalOf returns the decline of a node that leaves its block or the index: all values count as worse.
 func removalOf(before *row) decline {
 	d := declineOf(before, &worstRow)
 	d.share, d.isRemoved = true, true

@@ -53,7 +53,7 @@ func (f *Fleet) shareScore(id NodeID) score {
 	return score(k.weigher.share(share+k.reduction) >> omittedShareBits)
 }
 
-// kindForQuery returns the kind of a node, with the fields that depend on the query.
+// kindForQuery returns the kind of a node. It first updates the fields of the kind that depend on the query.
 func (f *Fleet) kindForQuery(id NodeID) *kind {
 	k := f.kinds[f.rows[id].kind]
 	if k.queryVersion != f.queryVersion {

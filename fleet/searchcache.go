@@ -119,7 +119,7 @@ func (s *searchState) reset() {
 	s.noRoomChanges = 0
 }
 
-// startSearch starts a search with the root of each tree, in the shared buffer.
+// startSearch starts a search: it adds the root of each tree as a candidate, in the shared buffer.
 func (f *Fleet) startSearch(s *searchState) {
 	index := f.indexFor(f.query.Class)
 	s.seenChanges, s.startMoves = f.searches.changes, index.moveCount

@@ -43,7 +43,7 @@ func (f *Fleet) sizeOf(k *kind) uint8 {
 	return number
 }
 
-// quarterOctaves returns the logarithm of an amount, in quarters of an octave, plus an offset; 0 for an amount of 0.
+// quarterOctaves returns the logarithm of an amount, in quarters of an octave (a factor of two), plus an offset; 0 for an amount of 0.
 func quarterOctaves(amount int64) uint8 {
 	if amount <= 0 {
 		return 0
