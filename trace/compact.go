@@ -112,7 +112,7 @@ type blockHeader struct {
 	sum                   uint32
 }
 
-// append appends the encoded header with the checksum of header and stored bytes to a buffer.
+// append appends the encoded header to a buffer. The header includes the checksum of the header and the stored bytes.
 func (h blockHeader) append(to, stored []byte) []byte {
 	from := len(to)
 	to = append(to, h.kind)
@@ -128,7 +128,7 @@ func parseBlockHeader(b []byte) blockHeader {
 	return blockHeader{b[0], n(b[1:]), n(b[5:]), n(b[9:]), n(b[13:])}
 }
 
-// checksum returns the checksum of the header, without the checksum itself, and the stored bytes.
+// checksum returns the checksum of the header (without the field sum) and the stored bytes.
 func checksum(head, stored []byte) uint32 {
 	return crc32.Update(crc32.Checksum(head, castagnoli), castagnoli, stored)
 }

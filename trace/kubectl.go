@@ -12,8 +12,8 @@ import (
 	"time"
 )
 
-// kubeSpan is the duration of the trace for a snapshot. Its containers start at 0 and end at kubeSpan, so that averages over time are
-// defined.
+// kubeSpan is the duration of the trace for a snapshot. The containers of the snapshot start at 0 and end at kubeSpan, so that averages
+// over time are defined.
 const kubeSpan = Hour
 
 // kubeClasses are the QoS classes of pods.

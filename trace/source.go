@@ -35,7 +35,7 @@ func (s *source) forgive(err error) error {
 	return nil
 }
 
-// rows calls row for each row of a table. Rows with another number of fields are invalid.
+// rows calls the function row for each row of a table. A row without the given number of fields is invalid.
 func (s *source) rows(t *table, fields int, row func() error) error {
 	for {
 		err := t.next()
@@ -54,7 +54,7 @@ func (s *source) rows(t *table, fields int, row func() error) error {
 	}
 }
 
-// addCapacity updates largest for a machine.
+// addCapacity updates the field largest with the capacity of a machine.
 func (s *source) addCapacity(c capacity) {
 	s.largest.cpu = max(s.largest.cpu, c.cpu)
 	s.largest.memory = max(s.largest.memory, c.memory)
