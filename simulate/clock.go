@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// A clock collects the durations of decisions and of a sample of the container ends.
+// A clock collects the durations of all decisions, and of a sample of the releases of ended containers ("ends").
 type clock struct {
 	all, sensitive durationSum
 	sampledEnds    durationSum           // durations of the ends in the sample

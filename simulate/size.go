@@ -18,8 +18,8 @@ const maxScale = 64
 var errTargetMissed = errors.New("target missed")
 
 // FewestMachines finds, for each point, the smallest number of machines that meets the target (see ResizeMachines), and returns the results
-// with these numbers. The binary search finds the minimum if more machines never give a worse result. In any case, FewestMachines has tried
-// one machine less, which does not meet the target.
+// with these numbers. The binary search finds the minimum if more machines never give a worse result. In any case, FewestMachines has also
+// tried the returned number minus 1, which does not meet the target.
 func FewestMachines(ctx context.Context, s Setting, points []Point, t Target) ([]Result, error) {
 	if err := s.Check(); err != nil {
 		return nil, err
