@@ -9,9 +9,9 @@ import "github.com/candor-project/candor/hybrid"
 //
 // The rest of a CPU with a fraction of a sensitive container should stay idle, because any other use of the CPU makes the fraction's time
 // shared. Such CPU time stays idle on a node whose other resources run out first. So the fraction reduces the weights of the other
-// resources, and repeatedPart of the fraction counts once more for CPU.
+// resources, and a part of the fraction (repeatedPart) increases the weight of CPU.
 
-// repeatedPart returns the part of a fraction that counts once more for CPU. With the whole fraction, too few nodes retain room for the
+// repeatedPart returns the part of a fraction that increases the weight of CPU. With the whole fraction, too few nodes retain room for the
 // largest containers: in the replay of Google's cell of 2011, with 10 to 100 % of the containers sensitive, 0.5 % less CPU time was placed
 // in the mean, and at most 1.1 % less.
 func repeatedPart(fraction int64) int64 { return fraction / 4 }
@@ -37,7 +37,7 @@ type aligner struct {
 	positiveCount, negativeCount int
 	base                         int64
 
-	// With two resources (isPair), upperBound adds the smaller sum of corner and neighbors to base.
+	// With two resources (isPair), upperBound adds the sum of corner or the sum of neighbors to base, whichever is lower.
 	isPair            bool
 	corner, neighbors [2]term
 }
@@ -105,9 +105,9 @@ func (p *aligner) setBound(resources int) {
 	}
 }
 
-// setPairBound is setBound for CPU and one further resource. The alignment is a weighted sum of the two free shares. corner bounds the sum by
-// the highest free share of each resource. neighbors bounds the sum by features that hold, for several fixed ratios of the two weights, the
-// highest weighted sum of a node: it combines the two features with the next smaller and the next larger ratio. neighbors is usually lower.
+// setPairBound does the work of setBound for CPU and one further resource. The alignment is a weighted sum of the two free shares. corner
+// bounds the sum by the highest free share of each resource. neighbors uses features that hold the highest weighted sum of a node for
+// several fixed ratios of the two weights. It combines the features with the next smaller and the next larger ratio, and is usually lower.
 // For a single node, only corner is exact, because the weighted sums in features are rounded.
 func (p *aligner) setPairBound(cpu, other int64) {
 	p.corner = [2]term{{featureCPUShare, cpu}, {featureShare1, other}}
@@ -140,7 +140,7 @@ func (p *aligner) valueFor(shares []int32) int64 {
 }
 
 // upperBound returns an upper bound on the alignment of the nodes of a row. A node with the highest free share of a resource seldom has the
-// highest of another, so the sum of the free shares limits the terms, too.
+// highest of another, so featureShareSum, the highest sum of the free shares, limits the terms, too.
 func (p *aligner) upperBound(r *row) int64 {
 	if p.isPair {
 		return clampAlignment(p.base + min(sumOf(&p.corner, r), sumOf(&p.neighbors, r)))
@@ -179,7 +179,7 @@ func toShare(amount int64, scale float64) int64 {
 }
 
 // newScale returns, for each resource, CPU first, the factor that converts an amount to a share; 0 for a resource that the nodes do not
-// have. A scale rounds as the weigher does.
+// have. The factors are computed from the weigher's rounded weights.
 func newScale(w *weigher) []float64 {
 	scale := make([]float64, 1+len(w.weights))
 	scale[0] = wholeShare * float64(w.cpu) / float64(w.common)

@@ -11,13 +11,13 @@ type block struct {
 	keys   [blockSize]int64  // leaf: the nodes' keys; inner: a lower bound of the child's keys, above all keys of the previous child
 	lowest [blockSize]NodeID // leaf: the nodes; inner: the lowest NodeID below the child
 	count  int
-	loose  fieldSet // fields of this block's row, which the parent holds, that may be loose
+	loose  fieldSet // fields that may be loose in this block's row (the parent holds the row)
 	parent *block
 	*inner // nil in a leaf block
 
 	// A search that started before children moved to another block uses these fields to find the children:
 	successor              *block // the block to which children moved last
-	lastMove, previousMove int64  // nodeIndex.moveCount after the last move, and after the move before it
+	lastMove, previousMove int64  // nodeIndex.moveCount after the last move of children, and after the previous move
 	isMerged               bool   // all children moved to the successor, and the block is no longer in the tree
 }
 
@@ -45,7 +45,7 @@ func (b *block) childIndex(key int64) int {
 	return max(0, low-1)
 }
 
-// insertGap moves the children of an inner block from index i on by one. The caller fills the gap.
+// insertGap moves the children of an inner block at index i and above to the next index. The caller fills the gap.
 func (b *block) insertGap(i int) {
 	copy(b.keys[i+1:], b.keys[i:b.count])
 	copy(b.lowest[i+1:], b.lowest[i:b.count])
@@ -76,7 +76,7 @@ func (b *block) removeNode(i int) {
 	b.keys[i], b.lowest[i] = b.keys[b.count], b.lowest[b.count]
 }
 
-// moveTo moves the children from index start on to the end of another block.
+// moveTo appends the children at index start and above to another block, and removes them here.
 func (b *block) moveTo(to *block, start int) {
 	copy(to.keys[to.count:], b.keys[start:b.count])
 	copy(to.lowest[to.count:], b.lowest[start:b.count])
@@ -115,7 +115,8 @@ func (b *block) includeEntry(i int, e *entry) bool {
 	return raised
 }
 
-// loosen marks the row of the child at index i, a leaf block, as loose where the row depends on values that a node has lost.
+// loosen marks fields as loose in the row of the child at index i, a leaf block: the fields whose values may come from a node that has
+// become worse.
 func (b *block) loosen(i int, before *entry, d *decline) {
 	fields := b.rows[i].dependsOn(&before.row, d)
 	if d.isRemoved && before.id == b.lowest[i] {

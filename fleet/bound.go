@@ -11,7 +11,7 @@ type query struct {
 	cpus             int   // wholeCPUs, plus 1 for a fraction
 	isPlain          bool  // hybrid.Request.IsPlain
 	isStrict         bool
-	byMaxStrictLimit bool // Figures.MaxStrictLimit is an upper bound for the request, so it shows whether moves can make room
+	byMaxStrictLimit bool // Figures.MaxStrictLimit applies to the request, so it shows whether moves can make room
 
 	minFeatures uint64 // required CPU time and amounts of the first further resources, encoded as in the first word of features
 
@@ -39,11 +39,11 @@ func (f *Fleet) setQuery(r *Request) {
 		f.query.fraction = int32(r.Limit % 1000)
 	}
 	f.query.byFreeShare = f.byFreeShare(r.Class)
-	f.query.lendsAboveMaxUnlent = f.options.Hybrid.MinShared == 0 // otherwise the reserved time can provide a part of the excess
+	f.query.lendsAboveMaxUnlent = f.options.Hybrid.MinShared == 0 // otherwise the time that MinShared reserves can provide a part of the excess
 	f.query.byMaxStrictLimit = f.query.isPlain && f.query.isStrict && r.Class == hybrid.Sensitive && !f.usesPaper()
 }
 
-// sizeForQuery returns the size that all nodes of a row share (see size). It first updates the fields that depend on the query.
+// sizeForQuery returns the size that all nodes of a row share (see size). It first updates the fields of the size that depend on the query.
 func (f *Fleet) sizeForQuery(r *row) *size {
 	s := &f.sizes[r.size]
 	if s.queryVersion != f.queryVersion {
@@ -72,7 +72,7 @@ func (q *query) admits(r *row) bool {
 	return lanesAtLeast(r.features[0], q.minFeatures) == laneHighs
 }
 
-// boundByFreeShare is bound for a query that compares nodes by the free share.
+// boundByFreeShare does the work of bound for a query that compares nodes by the free share.
 func (f *Fleet) boundByFreeShare(r *row) score {
 	q := &f.query
 	if q.Class == hybrid.Sensitive && q.isPlain && r.get(featureIsOpaque) == 0 {
@@ -128,8 +128,8 @@ func (q *query) boundIndirect(r *row) score {
 	return minIndirectScore | score(hybrid.MaxLimit-min(hybrid.Milli(limit), hybrid.MaxLimit))
 }
 
-// boundDirect returns the highest time on whole CPUs, in CPUs, that a sensitive container can have on a node of a row without moves, and the
-// lowest shared time that the container adds. ok is false if no node can take the container without moves.
+// boundDirect returns bounds for a sensitive container on a node of a row, without moves: the highest number of whole CPUs that the
+// container can have, and the lowest shared time that the container adds. ok is false if no node can take the container without moves.
 func (q *query) boundDirect(r *row, paper bool) (whole int, shared int32, ok bool) {
 	if paper {
 		return q.boundDirectPaper(r)
@@ -154,7 +154,7 @@ func (q *query) boundDirect(r *row, paper bool) (whole int, shared int32, ok boo
 // impossible is above every shared time.
 const impossible = 1 << 30
 
-// minLent returns the lowest lent time that is added if this much time is taken from the CPUs of flexible containers.
+// minLent returns the lowest lent time (see hybrid.Summary) that a node adds if its flexible containers lose the given time.
 func (q *query) minLent(r *row, time int32) int32 {
 	if time <= decodeTime(r.get(featureSlack)) {
 		return 0
@@ -162,7 +162,7 @@ func (q *query) minLent(r *row, time int32) int32 {
 	return r.minLentFor(time - decodeTime(r.get(featureSlackPlusNext)))
 }
 
-// minLentFor returns the lowest lent time that is added if a further CPU is lent and then, until the lacking time is provided, more CPUs.
+// minLentFor returns the lowest lent time that a node adds if it lends a CPU, and then more CPUs that provide the time still lacking.
 func (r *row) minLentFor(lacking int32) int32 {
 	next, second := r.getInverted(featureNextLentInverted), r.getInverted(featureSecondLentInverted)
 	switch {
@@ -190,8 +190,8 @@ func (q *query) minLentForWhole(r *row, extra int32) int32 {
 	return max(lent, takeCost)
 }
 
-// minSharedAlone returns the lowest shared time that is added if the fraction is alone on a CPU. To make up for this CPU, either other CPUs
-// are lent, or this CPU itself is lent.
+// minSharedAlone returns the lowest shared time that is added if the fraction is alone on a CPU. To replace this CPU, the node lends either
+// other CPUs or this CPU itself to flexible containers.
 func (q *query) minSharedAlone(r *row) int32 {
 	others := max(q.minLent(r, int32(q.cpus)*1000), r.getInverted(featureTakeCPUCostInverted))
 	return min(others, q.fraction+q.minLentForWhole(r, q.fraction))
@@ -214,7 +214,7 @@ func (q *query) minSharedJoined(r *row) int32 {
 	return shared
 }
 
-// boundDirectPaper is boundDirect for the paper's algorithm.
+// boundDirectPaper does the work of boundDirect under the paper's algorithm.
 func (q *query) boundDirectPaper(r *row) (whole int, shared int32, ok bool) {
 	cpus := int(r.get(featureSharedCPUs))
 	switch {
@@ -240,8 +240,8 @@ func (q *query) boundDirectPaper(r *row) (whole int, shared int32, ok bool) {
 	return q.wholeCPUs, shared, ok
 }
 
-// boundJoinedPaper is boundDirectPaper for a node with too few shared CPUs. The time of the missing CPUs and the fraction are divided among
-// fractional CPUs, at most one CPU more than the number of missing CPUs.
+// boundJoinedPaper does the work of boundDirectPaper if the nodes have too few shared CPUs. The time of the missing CPUs and the fraction
+// are divided among fractional CPUs, at most one CPU more than the number of missing CPUs.
 func (q *query) boundJoinedPaper(r *row, cpus int) (whole int, shared int32, ok bool) {
 	missing := int32(q.wholeCPUs - cpus)
 	rest := missing*1000 + q.fraction
@@ -257,7 +257,7 @@ func (f *Fleet) boundFlexible(r *row) score {
 	lent := int32(0)
 	if q.guaranteed > decodeTime(r.get(featureMaxUnlent)) {
 		if lent = r.minLentFor(q.guaranteed - decodeTime(r.get(featureMaxUnlentPlusNext))); !q.lendsAboveMaxUnlent && lent > 0 {
-			lent = r.getInverted(featureNextLentInverted) // a single further CPU may suffice, because the reserved time can provide the rest
+			lent = r.getInverted(featureNextLentInverted) // a single further CPU may suffice: time reserved by MinShared can provide the rest
 		}
 		if lent >= impossible {
 			return never
@@ -266,7 +266,7 @@ func (f *Fleet) boundFlexible(r *row) score {
 	return f.boundByAlignment(r, costScore(hybrid.Milli(lent), 0))
 }
 
-// boundByAlignment is bound in the order Candor, given a lower bound on the cost (costScore).
+// boundByAlignment combines a lower bound on the cost (costScore) with the highest alignment that a node of the row can have.
 func (f *Fleet) boundByAlignment(r *row, cost score) score {
 	return cost | alignmentScore(f.sizeForQuery(r).aligner.upperBound(r))
 }

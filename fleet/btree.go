@@ -62,8 +62,8 @@ func (s *nodeIndex) splitFullRoot(tree *block) {
 	}
 }
 
-// insertInto adds a node below a block that is not full. It reports whether the caller must include the node in the row of b, too. The
-// caller need not if the row of b's child already covers the node.
+// insertInto adds a node below a block that is not full. It reports whether the caller must include the node in the row of b, too. This is
+// not necessary if the row of b's child has not changed.
 func (s *nodeIndex) insertInto(b *block, e *entry) (raised bool) {
 	if b.inner == nil {
 		b.appendNode(e.key, e.id)
@@ -95,8 +95,8 @@ func (s *nodeIndex) split(b *block, i int) {
 	s.recomputeRow(b, i+1)
 }
 
-// tighten recomputes the loose fields of the row of the child at index i from the rows of the child's children. The fields that change are
-// loose in the row of b from then on.
+// tighten recomputes the loose fields of the row of the child at index i from the rows of the child's children. It marks the fields that
+// change as loose in the row of b.
 func (s *nodeIndex) tighten(b *block, i int) {
 	child, lowest := b.blocks[i], NodeID(MaxNodes)
 	var buffer [blockSize]*row
@@ -114,7 +114,7 @@ func (s *nodeIndex) tighten(b *block, i int) {
 	child.loose = 0
 }
 
-// recomputeRow recomputes all fields of the row of the child at index i after children moved. It leaves b.loose to the caller.
+// recomputeRow recomputes all fields of the row of the child at index i after children moved. It does not change b.loose; the caller does.
 func (s *nodeIndex) recomputeRow(b *block, i int) {
 	loose, child := b.loose, b.blocks[i]
 	child.loose = allFields
@@ -133,7 +133,7 @@ func (s *nodeIndex) remove(e *entry) {
 	s.dropEmpty(size)
 }
 
-// dropEmpty replaces the root of a tree by its only child, or drops a tree without nodes.
+// dropEmpty makes the only child of a tree's root the new root. It drops a tree without nodes.
 func (s *nodeIndex) dropEmpty(size int) {
 	tree := s.trees[size]
 	if root := tree.blocks[0]; root.inner != nil && root.count == 1 {
@@ -178,7 +178,7 @@ func (s *nodeIndex) merge(b *block, i int) {
 	s.recomputeRow(b, i)
 }
 
-// recordMove records that children move from a block to another, for searches that have yet to open the first block.
+// recordMove records that children move from a block to another, for searches that have not opened the first block yet.
 func (s *nodeIndex) recordMove(from, to *block) {
 	s.moveCount++
 	from.previousMove, from.lastMove, from.successor = from.lastMove, s.moveCount, to
@@ -196,7 +196,8 @@ func (s *nodeIndex) retire(b *block) {
 	s.mergedCount++
 }
 
-// move changes the key of a node, within the same size, and the node's row. The caller must then store the new row in s.rows.
+// move moves a node to its new key, within the same size, and updates the rows of the blocks above. The caller must then store the new row
+// in s.rows.
 func (s *nodeIndex) move(before, now *entry, d *decline) {
 	size := sizeOfKey(now.key)
 	s.splitFullRoot(s.trees[size])
@@ -204,7 +205,7 @@ func (s *nodeIndex) move(before, now *entry, d *decline) {
 	s.dropEmpty(size)
 }
 
-// moveIn is move below a block that is not full. Its result is that of insertInto.
+// moveIn does the work of move below the block b, which is not full. It returns the same result as insertInto.
 func (s *nodeIndex) moveIn(b *block, before, now *entry, d *decline) (raised bool) {
 	from, to := b.childIndex(before.key), b.childIndex(now.key)
 	if below := b.blocks[to]; from == to && below.inner != nil && below.count == blockSize {

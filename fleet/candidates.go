@@ -25,7 +25,7 @@ func (a *candidate) isStale(versions []uint32) bool {
 // maxCandidate comes after all candidates.
 var maxCandidate = candidate{bound: never}
 
-// candidates is a heap from which the candidates after a limit have been omitted.
+// candidates holds a heap of candidates. Candidates that come after limit have been omitted to save memory.
 type candidates struct {
 	heap
 	limit candidate
@@ -50,8 +50,8 @@ func (l *candidates) replace(c *candidate) {
 	}
 }
 
-// trim reduces too many candidates. It removes the stale candidates first, and then the candidates that are expected to come last, if still
-// too many remain.
+// trim removes the stale candidates if there are more than maxCandidates candidates. If still too many remain, it removes the candidates
+// after an estimated limit.
 func (l *candidates) trim(versions []uint32) {
 	if len(l.heap) <= maxCandidates {
 		return

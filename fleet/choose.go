@@ -21,9 +21,9 @@ func (f *Fleet) chooseNode() (NodeID, error) {
 	return s.candidates.heap[0].lowest, nil
 }
 
-// search is a best-first search. In the order of the bounds, it opens blocks and evaluates nodes until the first candidate is an evaluated
-// node: then no other node can be better. It returns false if the search must start again, because it has reached the limit of the omitted
-// candidates, cannot find the nodes that left a block, or has more than maxHeap candidates.
+// search is a best-first search. It opens blocks and evaluates nodes, lowest bound first, until the first candidate is an evaluated node:
+// then no other node can be better. It returns false if the search must start again: if only omitted candidates remain, if it cannot find
+// the nodes that left a block, or above maxHeap candidates.
 func (f *Fleet) search(s *searchState, maxHeap int) bool {
 	for ok := true; len(s.candidates.heap) > 0; {
 		switch c := &s.candidates.heap[0]; {
@@ -66,9 +66,9 @@ func (f *Fleet) tightenFirst(s *searchState) bool {
 	return true
 }
 
-// openMovedFirst opens the first candidate, a block of which children have moved to another block since the search started. It opens the
-// block and adds the other block as a candidate. It returns false if children moved more than once, because it cannot find all of them
-// then.
+// openMovedFirst opens the first candidate, a block of which children have moved to another block since the search started. It also adds
+// the other block as a candidate. It returns false if it cannot find all children: they moved more than once, or the other block left the
+// index.
 func (f *Fleet) openMovedFirst(s *searchState) bool {
 	c := s.candidates.heap[0]
 	if successor := c.block.successor; c.block.previousMove > s.startMoves || successor == nil || successor.isMerged {
@@ -111,7 +111,7 @@ func (f *Fleet) openFirst(s *searchState) {
 	}
 }
 
-// evaluateFirst replaces the bound of the first candidate, a node, by the node's score or by a better bound.
+// evaluateFirst replaces the bound of the first candidate, a node, by the node's score or by a higher bound.
 func (f *Fleet) evaluateFirst(s *searchState) {
 	c := s.candidates.heap[0]
 	f.prefetchNode(c.lowest)
@@ -127,9 +127,9 @@ func (f *Fleet) evaluateFirst(s *searchState) {
 	s.candidates.replace(&c)
 }
 
-// evaluate returns a node's score and true, or a bound above the known bound and false. The score is never if the node cannot take the
-// container. If the container needs moves, evaluate first returns a bound (indirectScoreOf). Only when this bound is already known does it
-// compute the score with the node itself, which takes longer.
+// evaluate returns a node's score and true, or a bound above the known bound and false. It returns the constant never if the node cannot
+// take the container. If the container needs moves, evaluate first returns a bound (indirectScoreOf). It computes the score with the node
+// itself, which takes longer, only when it is called again with this bound.
 func (f *Fleet) evaluate(id NodeID, bound score) (score, bool) {
 	r := f.query.Request
 	if !f.hasAmounts(id, r) {

@@ -1,5 +1,5 @@
-// Package fleet manages thousands of nodes and finds the best node for a container: exactly, under a stated [Order], without evaluating
-// every node.
+// Package fleet manages thousands of nodes and finds the best node for a container under an [Order]. The result is exact, although the
+// search does not evaluate every node.
 //
 //	f, err := fleet.New(fleet.Options{Order: fleet.Candor, Resources: []string{"memory"}})
 //	err = f.AddNode(0, machine, []int64{64 << 10})
@@ -9,16 +9,16 @@
 // The caller chooses each NodeID and ContainerID. The IDs should be small and dense, because the fleet stores nodes and containers in
 // slices. The caller can reuse the ContainerID of a released container.
 //
-// Each node is a hybrid.Node, so the fleet's results are those of a real node. A node has room for a container if it has the CPU time and
-// the amounts of further resources that the container requests, and no other container with the same Spread. Every order considers only
-// nodes with room that also have the CPUs for the container's view.
+// Each node is a hybrid.Node, the allocator that also runs on real nodes, so the fleet's results are those of a real node. A node has room
+// for a container if it has the CPU time and the amounts of further resources that the container requests, and no other container with the
+// same Spread. Every order considers only nodes with room that also have the CPUs for the container's view.
 //
 // # Index
 //
 // A B+ tree holds the nodes, sorted by a key that is similar for similar nodes (btree.go). A block of the tree has up to 16 children:
-// smaller blocks or, in a leaf block, nodes. A block stores a row for each child: for each value of a node, the best value among the nodes
-// below the child. A row gives a lower bound on the scores of these nodes. A best-first search opens the blocks in the order of their
-// bounds:
+// smaller blocks or, in a leaf block, nodes. A block stores a row for each child. The row holds the best free CPU time among the nodes
+// below the child, and likewise the best of each other value. A row gives a lower bound on the scores of these nodes; a lower score is
+// better. A best-first search opens the blocks in the order of their bounds:
 //
 //	block ── row: best values below a child ── … ── leaf block ── row: values of a node
 //	          │                                                    │

@@ -6,7 +6,7 @@ import (
 	"github.com/candor-project/candor/internal/prefetch"
 )
 
-// ExpectAhead is the best number of calls of Expect from the announcement of a container to its release.
+// ExpectAhead is the best number of calls of Expect from the announcement of a container to its release: all prefetches are complete then.
 const ExpectAhead = 4 * expectStep
 
 // NoContainer is the ContainerID of no container.
@@ -66,7 +66,7 @@ func (f *Fleet) prefetchNode(id NodeID) {
 	f.prefetchQuote(id)
 }
 
-// prefetchQuote prefetches the memory that the quote of a node's summary reads.
+// prefetchQuote prefetches the memory from which a search computes a node's score with the node's summary.
 func (f *Fleet) prefetchQuote(id NodeID) {
 	count := len(f.options.Resources)
 	prefetch.Line(unsafe.Pointer(&f.summaries[id]))

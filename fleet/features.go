@@ -2,9 +2,10 @@ package fleet
 
 import "github.com/candor-project/candor/hybrid"
 
-// A feature is a 16-bit number that describes a node. Bounds on the node's score are computed from its features. A higher value is better
-// for every feature, so the features of a group of nodes are the maximum of each feature over these nodes. A figure of which lower values
-// are better is stored inverted, as maxFeature minus the figure. Rounding and clamping never make a bound wrong.
+// A feature is a 16-bit number that describes a node. Bounds on the node's score are computed from its features; hybrid.Summary explains
+// the terms, such as lent and slack. A higher value is better for every feature, so the features of a group of nodes are the maximum of
+// each feature over these nodes. If lower values of a figure are better, the feature is maxFeature minus the figure ("inverted"). Rounding
+// and clamping can only make a bound less tight, never wrong.
 type feature uint
 
 const (
@@ -12,7 +13,7 @@ const (
 	featureFreeAmount1                        // free amount of the first further resource, in the units of Fleet.units
 	featureFreeAmount2                        // free amount of the second further resource, in the units of Fleet.units
 	featureIsOpaque                           // 1: the features give no bound, because only the node itself can compute costs
-	featureCPUShare                           // free share of CPU (of wholeShare)
+	featureCPUShare                           // free share of CPU; wholeShare means that all CPU time is free
 	featureCPUShareInverted                   // free share of CPU, inverted
 	featureShare1                             // free share of the first further resource
 	featureShare2                             // free share of the second further resource
@@ -57,8 +58,8 @@ const indexedResources = 2
 // sumShift scales a sum of up to four shares into the range of a feature.
 const sumShift = 2
 
-// features holds the features of a node, or of a group of nodes, lanes of them in each word (packed.go). The first feature is in the lowest
-// bits of the first word. The first word holds the features that query.minFeatures is compared with.
+// features holds the features of a node, or of a group of nodes, four in each word (packed.go). The first feature is in the lowest bits of
+// the first word. query.admits compares the first word with query.minFeatures.
 type features [featureCount / lanes]uint64
 
 // featuresOf returns the features of a node.
@@ -120,8 +121,8 @@ func (t *featureList) pack() (packed features) {
 	return packed
 }
 
-// unitsOf converts an amount of a further resource to units that are the same for all nodes, rounded down. The first kind of node that has
-// the resource has 4096 units. unitsOf clamps amounts out of range.
+// unitsOf converts an amount of a further resource to units, rounded down and clamped. For all nodes, a unit is 1/4096 of the capacity of
+// the first kind of node that has the resource.
 func (f *Fleet) unitsOf(resource int, amount int64) uint16 {
 	return uint16(min(float64(max(0, amount))*f.units[resource], maxFeature))
 }

@@ -60,17 +60,17 @@ type Fleet struct {
 	kinds       []*kind
 	kindNumbers map[kindKey]int32                  // index into kinds
 	emptyNodes  map[*topology.Machine]*hybrid.Node // for each machine, a node without containers
-	indexes     [2]nodeIndex                       // by class; hasSingleIndex: only the first, for both classes
+	indexes     [2]nodeIndex                       // by class; if hasSingleIndex returns true, both classes use the first
 	nodes       []node                             // by NodeID
 	containers  []container                        // by ContainerID
 	amounts     []int64                            // further resources of the containers, in the order of ContainerID
 	totals      Totals
 	summaries   []hybrid.Summary // by NodeID
-	rows        []row            // by NodeID, as in the indexes
+	rows        []row            // by NodeID; the indexes use the same memory
 	free        []int64          // free further resources of the nodes, in the order of NodeID
 	sizes       []size
 	sizeNumbers map[sizeKey]uint8
-	units       [indexedResources]float64 // units per amount of a resource (unitsOf)
+	units       [indexedResources]float64 // factors with which unitsOf converts amounts of the further resources
 	shares      []int32                   // free shares of CPU and of the further resources, in the order of NodeID
 	refused     [][maxRefusals]int32      // by NodeID: limits that the node has refused since its last change (node.refusals)
 	versions    []uint32                  // by NodeID: number of changes of the node
@@ -91,11 +91,11 @@ type kind struct {
 	capacity     []int64      // of the further resources
 	empty        *hybrid.Node // a node without containers, from which hybrid.Node.NewLike creates the nodes
 	weigher      weigher
-	scale        []float64 // factors from amounts to shares (newScale)
+	scale        []float64 // factors that convert amounts to shares (newScale)
 	size         uint8     // index of the kind's size in Fleet.sizes
 	queryVersion int64     // Fleet.queryVersion for which the following fields were computed
-	aligner      aligner   // with the query's container
-	reduction    int64     // weighted sum of the request
+	aligner      aligner   // computes alignments with the query's container
+	reduction    int64     // weighted sum (weigher.weigh) of the requested amounts
 }
 
 // A node is a node of the fleet. It has the size of a cache line.

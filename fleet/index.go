@@ -58,7 +58,8 @@ func (f *Fleet) byFreeShare(class hybrid.Class) bool {
 // keyBits is the number of bits of Fleet.key. The NodeID in the lowest bits is not included.
 const keyBits = 63 - idBits
 
-// sizeOfKey returns the size in a complete key of a node, which includes the NodeID; 0 if the key does not contain the size.
+// sizeOfKey returns the size from a complete key: the result of Fleet.key, followed by the NodeID. It returns 0 if the key does not contain
+// the size.
 func sizeOfKey(key int64) int { return int(key >> (idBits + keyBits - sizeBits)) }
 
 // key returns the key of a node in the index of a class, without the NodeID. Nodes with similar scores have keys close to each other.
@@ -66,7 +67,7 @@ func (f *Fleet) key(id NodeID, class hybrid.Class, g *hybrid.Figures) int64 {
 	switch paper := f.options.Order == Paper && !f.byFreeShare(class); { // then the score does not depend on the node's size
 	case paper && f.usesPaper():
 		return int64(flag(g.HasFlexible))<<12 | int64(min(g.SharedCPUs, 2))
-	case paper && g.SpareCPUs > 0: // a node without sharing: all have equal scores, and the lowest NodeID is the best
+	case paper && g.SpareCPUs > 0: // no time becomes shared on these nodes: they have equal scores, and the lowest NodeID is the best
 		return 1<<34 | int64(min(g.SpareCPUs, 15))
 	case paper:
 		return interleave(g.MaxSharedRoom>>4, g.NextLent>>4)
@@ -82,7 +83,7 @@ func (f *Fleet) keyInSize(id NodeID, g *hybrid.Figures) int64 {
 		return interleave(logTime(g.Free[hybrid.Flexible]), full)
 	case f.options.Order != Candor:
 		return interleave(free, full)
-	case g.MaxUnlentGuarantee >= 60: // most containers need no more lent time
+	case g.MaxUnlentGuarantee >= 60: // on such a node, most containers add no lent time
 		return 1<<34 | int64(flag(g.PaperFirstLent > 0))<<12 | interleave(rootShare(f.sharesOf(id)[0]), full)
 	default:
 		return interleave(uint16(g.MaxUnlentGuarantee+1)>>5, g.NextLent>>4, free, full)

@@ -9,8 +9,8 @@ import (
 	"github.com/candor-project/candor/topology"
 )
 
-// AddNode adds a node under an unused NodeID. capacity is the capacity of the further resources, in the order of Options.Resources; the
-// CPUs are those of the machine. Pass the same pointer for equal machines, so that their nodes share memory.
+// AddNode adds a node under an unused NodeID. The machine determines the CPUs, and capacity the amounts of the further resources, in the
+// order of Options.Resources. Pass the same pointer for equal machines, so that their nodes share memory.
 func (f *Fleet) AddNode(id NodeID, machine *topology.Machine, capacity []int64) error {
 	switch {
 	case id < 0 || id >= MaxNodes:

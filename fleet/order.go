@@ -7,11 +7,11 @@ import (
 )
 
 // An Order defines which node is the best among the nodes that can take a container. Of equal nodes, the node with the lowest NodeID is the
-// best; mean shares that differ by less than 2^-40 are equal.
+// best; mean shares are rounded down to multiples of 2^-40.
 //
-// Every order puts those nodes last on which fractions would have to move to make room for a sensitive container, or on which its view
-// would be wider than needed. The best of these nodes may make room for the largest container or, if that is unknown, has the most free CPU
-// time.
+// In every order, a node comes last if fractions would have to move to make room for a sensitive container, or if the container's view
+// would be wider than needed. The best of such nodes is the node that may make room for the largest container or, if this size is unknown,
+// the node with the most free CPU time.
 type Order uint8
 
 const (
@@ -19,7 +19,7 @@ const (
 	// container's request (alignment.go).
 	Candor Order = iota
 	// Paper is the optimized scheduler of Bacou et al. (SCC 2019). For a sensitive container, it prefers the most CPU time on whole CPUs,
-	// then the least added shared time. For a flexible container, it is Least.
+	// then the least added shared time. For a flexible container, it compares the nodes like Least.
 	Paper
 	// Least is LeastAllocated of kube-scheduler: it prefers the largest free share after the placement, as the mean over CPU and the further
 	// resources.

@@ -9,13 +9,13 @@ const (
 	laneHighs = uint64(0x8000_8000_8000_8000) // the highest bit of each lane
 )
 
-// lanesAtLeast returns a word with the highest bit of each lane in which a >= b.
+// lanesAtLeast returns a word in which the highest bit of a lane is set if a >= b in this lane.
 func lanesAtLeast(a, b uint64) uint64 {
 	differs := a ^ b
 	return (a&differs | ((a|laneHighs)-(b&^laneHighs))&^differs) & laneHighs
 }
 
-// lanesEqual returns a word with the highest bit of each lane in which a == b.
+// lanesEqual returns a word in which the highest bit of a lane is set if a == b in this lane.
 func lanesEqual(a, b uint64) uint64 {
 	differs := a ^ b
 	return laneHighs &^ (differs&^laneHighs + ^laneHighs | differs)

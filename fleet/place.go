@@ -37,7 +37,7 @@ func (f *Fleet) Place(c ContainerID, r *Request) (Placement, error) {
 	return Placement{id, cost}, err
 }
 
-// Release removes a container. It returns the cost of the change on the container's node, and reports whether the container existed.
+// Release removes a container. It returns the cost of the removal, and reports whether the container existed.
 func (f *Fleet) Release(c ContainerID) (hybrid.Cost, bool) {
 	id := f.NodeOf(c)
 	if id == NoNode {

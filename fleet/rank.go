@@ -66,7 +66,8 @@ func (s *Scale) Rank(query *Query, quote *hybrid.Quote, g *hybrid.Figures, free 
 	return Rank(candorScore(&quote.Cost, p.valueFor(shares[:1+len(free)])))
 }
 
-// PlaceOn places a container on the given node. Errors: those of Place. On an error PlaceOn changes nothing.
+// PlaceOn places a container on the given node. Errors: those of Place; ErrNoCapacity also means that the node does not exist. On an error
+// PlaceOn changes nothing.
 func (f *Fleet) PlaceOn(c ContainerID, id NodeID, r *Request) (Placement, error) {
 	f.setQuery(r)
 	switch err := f.checkRequest(r); {

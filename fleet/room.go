@@ -6,12 +6,13 @@ import (
 	"github.com/candor-project/candor/hybrid"
 )
 
-// hasRoom reports whether a node has the CPU time and the further resources for the current request, and no container with its Spread.
+// hasRoom reports whether a node has the CPU time and the further resources for the current request, and no container with the request's
+// Spread.
 func (f *Fleet) hasRoom(id NodeID, r *Request) bool {
 	return f.hasAmounts(id, r) && !f.hasSpread(id, r)
 }
 
-// hasAmounts is hasRoom without the Spread, which takes longer to check.
+// hasAmounts is like hasRoom, but ignores the Spread, which takes longer to check.
 func (f *Fleet) hasAmounts(id NodeID, r *Request) bool {
 	if f.summaries[id].Free(r.Class) < hybrid.Milli(f.query.guaranteed) {
 		return false
@@ -33,8 +34,8 @@ func (f *Fleet) refusal(s *searchState) error {
 	return hybrid.ErrViewImpossible
 }
 
-// hasAnyRoom reports whether a node has room for the container, with or without its view. Refusals repeat because queries repeat. So the
-// search state caches the last node with room, or the number of changes at which no node had room.
+// hasAnyRoom reports whether a node has room for the container, even if the node lacks CPUs for the container's view. Queries repeat, and
+// so do their refusals. So the search state caches the last node with room, or the number of changes at which no node had room.
 func (f *Fleet) hasAnyRoom(s *searchState) bool {
 	if f.hasNode(s.roomyNode) && f.hasRoom(s.roomyNode, f.query.Request) {
 		return true
@@ -74,7 +75,7 @@ func (f *Fleet) findRoom() NodeID {
 	return NoNode
 }
 
-// findRoomIn returns a node below a block with room for the container, or NoNode.
+// findRoomIn returns a node with room for the container below the block b, or NoNode.
 func (f *Fleet) findRoomIn(b *block) NodeID {
 	for children := f.indexFor(f.query.Class).admitted(&f.query, b); children != 0; children &= children - 1 {
 		i := bits.TrailingZeros32(children)

@@ -28,7 +28,7 @@ func (r *row) get(t feature) uint16 {
 // getInverted returns the original figure of a feature that is stored inverted.
 func (r *row) getInverted(t feature) int32 { return int32(maxFeature - r.get(t)) }
 
-// include replaces the values of the row by those of another row that are better, and reports whether the row has changed.
+// include replaces values of the row by the better values of another row, and reports whether the row has changed.
 func (r *row) include(other *row) (changed bool) {
 	for i, word := range other.features {
 		if highest := lanesMax(word, r.features[i]); highest != r.features[i] {
@@ -55,7 +55,7 @@ const (
 )
 
 // setBest sets the selected fields to the best values of the other rows, word by word, so that the best value so far stays in a register.
-// With the share, setBest sets the size to anySize if the size of another row differs.
+// If the share is selected, setBest also sets the size to anySize if another row has a different size.
 func (r *row) setBest(fields fieldSet, others []*row) {
 	for i := range r.features {
 		if fields>>i&1 == 0 {
@@ -99,7 +99,7 @@ type decline struct {
 	isRemoved bool // the node was removed
 }
 
-// declineOf returns the values that are worse in now than in before.
+// declineOf returns the values that have become worse from the row before to the row now.
 func declineOf(before, now *row) (d decline) {
 	for i, word := range now.features {
 		d.features[i] = laneHighs &^ lanesAtLeast(word, before.features[i])
@@ -108,7 +108,7 @@ func declineOf(before, now *row) (d decline) {
 	return d
 }
 
-// removalOf returns the decline of a node that leaves its block or the index: every value is lost.
+// removalOf returns the decline of a node that leaves its block or the index: all values count as worse.
 func removalOf(before *row) decline {
 	d := declineOf(before, &worstRow)
 	d.share, d.isRemoved = true, true

@@ -6,7 +6,7 @@ import "github.com/candor-project/candor/hybrid"
 // is the best.
 type score uint64
 
-// never is the score of a node that cannot take the container.
+// The constant never is the score of a node that cannot take the container.
 const never score = 1<<64 - 1
 
 // scoreOf returns a node's score in the fleet's order from the quote for the container.
@@ -39,8 +39,8 @@ func (f *Fleet) shareForOrder(id NodeID) uint64 {
 	return f.kinds[f.nodes[id].kind].weigher.share(f.weightedShare(id))
 }
 
-// omittedShareBits is the number of low bits of a share that a score omits. Scores are coarse, so that the upper bound of a
-// group of nodes, which is rounded, often equals the best score in the group.
+// omittedShareBits is the number of low bits of a share that a score omits. Scores are coarse, so that the bound of a group of nodes, which
+// is rounded, often equals the best score in the group.
 const omittedShareBits = 8
 
 // shareScore returns the score of a node for an order that compares the free share after the placement: the smallest is the best in the
@@ -53,7 +53,7 @@ func (f *Fleet) shareScore(id NodeID) score {
 	return score(k.weigher.share(share+k.reduction) >> omittedShareBits)
 }
 
-// kindForQuery returns the kind of a node, with the fields that depend on the query.
+// kindForQuery returns the kind of a node. It first updates the fields of the kind that depend on the query.
 func (f *Fleet) kindForQuery(id NodeID) *kind {
 	k := f.kinds[f.rows[id].kind]
 	if k.queryVersion != f.queryVersion {
@@ -64,12 +64,12 @@ func (f *Fleet) kindForQuery(id NodeID) *kind {
 	return k
 }
 
-// minIndirectScore is the lowest score of a node that has no room for the container without moves.
+// minIndirectScore is the lowest score of a node that can take the container only with moves, or with a wider view than needed.
 const minIndirectScore score = 1 << 63
 
 // indirectScoreOf returns the score of a node on which fractions would have to move, or on which the view would be wider than needed. In
-// every order such nodes come last. The best of them may make room for the largest container or, if that is unknown, has the most free CPU
-// time.
+// every order such nodes come last. The best is the node that may make room for the largest container or, if this size is unknown, the node
+// with the most free CPU time.
 func (f *Fleet) indirectScoreOf(id NodeID) score {
 	s, q := &f.summaries[id], &f.query
 	if q.byMaxStrictLimit {
@@ -78,7 +78,7 @@ func (f *Fleet) indirectScoreOf(id NodeID) score {
 	return indirectScore(s.Free(q.Class))
 }
 
-// indirectScore returns the score of a node that may make room for a container with this limit at most.
+// indirectScore returns the score of a node that may make room for containers up to the given limit, and not for larger containers.
 func indirectScore(limit hybrid.Milli) score { return minIndirectScore | score(hybrid.MaxLimit-limit) }
 
 // paperScore is the score of a sensitive container in the order Paper: the most time on whole CPUs, then the least shared time.
@@ -96,7 +96,8 @@ func candorScore(cost *hybrid.Cost, alignment int64) score {
 // inOneDomain is the topology part of the score of a placement within one NUMA node and one L3 domain.
 const inOneDomain score = 1<<10 | 1<<5
 
-// costScore is candorScore without the alignment, which is as if the alignment were the highest. So it is a lower bound of candorScore.
+// costScore computes candorScore without the alignment. The lowest bits are then 0, better than for any alignment, so the result is a lower
+// bound on candorScore.
 func costScore(shared hybrid.Milli, topology score) score {
 	return timeScore(hybrid.MaxLimit+shared)<<(14+alignmentBits) | topology<<alignmentBits
 }

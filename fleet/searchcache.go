@@ -15,7 +15,7 @@ const (
 // A searchState is the state of the search for a query.
 type searchState struct {
 	request     Request    // a copy of the query's request
-	candidates  candidates // remaining candidates; a node that changed is also in them as it was before, as a stale candidate
+	candidates  candidates // remaining candidates; the old candidate of a changed node remains, too, as a stale candidate
 	seenChanges int64      // value of searchCache.changes up to which the candidates include the changed nodes
 	startMoves  int64      // nodeIndex.moveCount when the search started
 
@@ -99,7 +99,7 @@ func (r *Request) equals(q *Request) bool {
 		r.Topology == q.Topology && r.Spread == q.Spread && slices.Equal(r.Resources, q.Resources)
 }
 
-// resumeSearch returns the search state of the current query, including all changed nodes, or an empty state.
+// resumeSearch returns the cached search state of the current query, with all nodes that have changed since, or an empty state.
 func (f *Fleet) resumeSearch() *searchState {
 	s, found := f.searches.find(f.query.Request, f.decisions)
 	if !found || f.searches.changes-s.seenChanges > maxChanges {
@@ -113,13 +113,13 @@ func (f *Fleet) resumeSearch() *searchState {
 	return s
 }
 
-// reset removes all candidates. The zero limit then makes the search start again.
+// reset removes all candidates. The zero limit makes the next call of search return false.
 func (s *searchState) reset() {
 	s.candidates.heap, s.candidates.limit = s.candidates.heap[:0], candidate{}
 	s.noRoomChanges = 0
 }
 
-// startSearch starts a search with the root of each tree, in the shared buffer.
+// startSearch starts a search: it adds the root of each tree as a candidate, in the shared buffer.
 func (f *Fleet) startSearch(s *searchState) {
 	index := f.indexFor(f.query.Class)
 	s.seenChanges, s.startMoves = f.searches.changes, index.moveCount

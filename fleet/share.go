@@ -18,11 +18,11 @@ type weigher struct {
 	whole   int64   // weighted sum of the whole capacity of all resources
 }
 
-// wholeBits limits weighted sums to less than 1<<wholeBits.
+// wholeBits limits weighted sums to at most 1<<wholeBits.
 const wholeBits = 58
 
 // newWeigher computes integer weights from the least common multiple of the capacities, so that the sums are exact. If the multiple is too
-// large, newWeigher approximates: the capacity of each resource has the weighted sum 2^54.
+// large, newWeigher rounds the weights down: the capacity of each resource then has about the same weighted sum.
 func newWeigher(cpu int64, capacity []int64) weigher {
 	count, common, exact := int64(1), cpu, true
 	for _, c := range capacity {
@@ -44,7 +44,7 @@ func newWeigher(cpu int64, capacity []int64) weigher {
 	return w
 }
 
-// lcm returns the least common multiple of a and b and true; or false if the multiple is not below 1<<wholeBits, or if exact is false.
+// lcm returns the least common multiple of a and b. It returns false if the multiple is not below 1<<wholeBits, or if exact is false.
 func lcm(a, b int64, exact bool) (int64, bool) {
 	if !exact {
 		return 1, false

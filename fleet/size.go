@@ -11,7 +11,7 @@ type size struct {
 	resourceCounts    [2]int    // lowest and highest number of resources that a kind has
 	queryVersion      int64     // Fleet.queryVersion for which the following fields were computed
 	aligner           aligner   // upper bound on the alignment of the nodes
-	reduction         uint64    // how much the container reduces the free share (shareBits) of a node: the maximum for Most, otherwise the minimum
+	reduction         uint64    // reduction of a node's free share (shareBits) by the container: an upper bound in the order Most, otherwise a lower bound
 }
 
 // maxSizes is the maximum number of sizes. Further kinds belong to anySize.
@@ -43,7 +43,7 @@ func (f *Fleet) sizeOf(k *kind) uint8 {
 	return number
 }
 
-// quarterOctaves returns the logarithm of an amount, in quarters of an octave, plus an offset; 0 for an amount of 0.
+// quarterOctaves returns the logarithm of an amount, in quarters of an octave (a factor of two), plus an offset; 0 for an amount of 0.
 func quarterOctaves(amount int64) uint8 {
 	if amount <= 0 {
 		return 0
@@ -85,7 +85,7 @@ func (s *size) setQuery(q *query, isMost bool) {
 	}
 }
 
-// reductionOfKinds computes reduction for several kinds.
+// reductionOfKinds computes the field reduction of a size with several kinds.
 func (s *size) reductionOfKinds(q *query, isMost bool) uint64 {
 	scale, resources, slack := s.largest, s.resourceCounts[1], 1-1e-6 // the tolerance exceeds the rounding error of the sums
 	if isMost {
@@ -98,7 +98,7 @@ func (s *size) reductionOfKinds(q *query, isMost bool) uint64 {
 	return uint64(min(sum*slack/wholeShare/float64(resources), 2) * (1 << shareBits))
 }
 
-// shareScore returns a lower bound on the scores of nodes of this size, none of which has a better free share.
+// shareScore returns a lower bound on the scores of nodes of this size. share is the best result of shareForOrder among the nodes.
 func (s *size) shareScore(share uint64, isMost bool) score {
 	if isMost {
 		return score((share - min(share, s.reduction)) >> omittedShareBits)
@@ -106,8 +106,8 @@ func (s *size) shareScore(share uint64, isMost bool) score {
 	return score((share + s.reduction) >> omittedShareBits)
 }
 
-// cornerScore returns a lower bound on the scores, in the order Most, of a row's nodes. After the placement, a node has at least the lowest
-// free share of each resource minus the largest requested share.
+// cornerScore returns a lower bound on the scores, in the order Most, of a row's nodes. After the placement, the free share of each
+// resource is at least the lowest free share in the row minus the largest requested share.
 func (s *size) cornerScore(r *row) score {
 	sum := int64(0)
 	for i := range min(len(s.smallest), 1+indexedResources) {

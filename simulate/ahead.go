@@ -70,7 +70,8 @@ func (a *aheadReader) Next(e *trace.Event) error {
 	return nil
 }
 
-// peek returns the event that the after-th next call of Next will return, if this event is in the current batch; otherwise nil.
+// peek returns the event that the last of the given number of further calls of Next will return, or nil if this event is not in the current
+// batch.
 func (a *aheadReader) peek(after int) *trace.Event {
 	if i := a.returned + after - 1; i < a.current.count {
 		return &a.current.events[i]

@@ -2,12 +2,12 @@ package simulate
 
 import "github.com/candor-project/candor/fleet"
 
-// A cellBound computes lower bounds for the running sensitive containers, as if the whole cell were a single machine.
+// A cellBound computes lower bounds for the running sensitive containers, as if the whole cell (all nodes) were a single machine.
 //
-// minShared is a lower bound on their shared time: the shared time if all containers could be rearranged at any moment over the CPUs of the
-// cell. No algorithm has less shared time with the same containers. A fraction f avoids sharing only if it has a CPU of its own, whose rest,
-// 1000 - f, stays idle. The idle time is at most the cell's unallocated CPU time. So the shared time is minimal if as many of the largest
-// fractions as possible have CPUs of their own.
+// The method minShared returns a lower bound on their shared time: the shared time if all containers could be rearranged at any moment over
+// the CPUs of the cell. No algorithm has less shared time with the same containers. A fraction f avoids sharing only if it has a CPU of its
+// own, whose rest, 1000 - f, stays idle. The idle time is at most the cell's unallocated CPU time. So the shared time is minimal if as many
+// of the largest fractions as possible have CPUs of their own.
 type cellBound struct {
 	fractions [1000]int64 // number of fractions of each size in milli-CPU
 	idle      int64       // idle time on the CPUs of the fractions above pivot, which have CPUs of their own
@@ -33,7 +33,7 @@ func (b *cellBound) add(limit, sign int64) {
 	}
 }
 
-// minShared returns the lowest shared time if at most slack of the cell's CPU time is idle.
+// minShared returns the lowest shared time if at most the given part of the cell's CPU time, in milli-CPU, is idle.
 func (b *cellBound) minShared(slack int64) int64 {
 	for b.idle > slack { // too much idle time: the smallest fractions with CPUs of their own lose these CPUs
 		b.pivot++

@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// A clock collects the durations of decisions and of a sample of the container ends.
+// A clock collects the durations of all decisions, and of a sample of the releases of ended containers ("ends").
 type clock struct {
 	all, sensitive durationSum
 	sampledEnds    durationSum           // durations of the ends in the sample
@@ -13,8 +13,8 @@ type clock struct {
 	counts         [64 << stepBits]int64 // histogram of all decisions, by step
 }
 
-// endsPerSample is the number of ends per end in the sample. Not every end is timed, because reading the system clock takes a tenth of the
-// duration of an end.
+// endsPerSample selects the sample: every endsPerSample-th end is timed. Not every end is timed, because reading the system clock takes a
+// tenth of the duration of an end.
 const endsPerSample = 7
 
 // A durationSum is a sum of durations and their number.
@@ -31,7 +31,7 @@ func (s *durationSum) add(d time.Duration) {
 // meanUs returns the mean duration in microseconds.
 func (s *durationSum) meanUs() float64 { return ratio(float64(s.time)/1e3, float64(s.n)) }
 
-// A step is a bucket of the histogram of durations. Each power of two has 1<<stepBits steps, so the width of a step is at most 3 % of the
+// A step is a bucket of the histogram of durations. Each power of two has 1<<stepBits steps, so the width of a step is at most 1/32 of the
 // duration.
 const stepBits = 5
 

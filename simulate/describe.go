@@ -30,7 +30,7 @@ type Description struct {
 	Report *trace.Report `json:"report,omitempty"` // the parts of the source that the events do not contain
 }
 
-// Describe describes a setting for a trace with this header. sensitive describes the selection of the sensitive containers.
+// Describe describes a setting for a trace with this header. The text sensitive describes the selection of the sensitive containers.
 func (s *Setting) Describe(h trace.Header, sensitive string) Description {
 	d := Description{
 		Trace: h.Source, Name: h.Name,

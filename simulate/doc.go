@@ -13,6 +13,6 @@
 // at its start; the scheduler of the point chooses their nodes, in the trace's order. When a machine is removed, its containers are
 // submitted again in the order in which they were placed on the machine.
 //
-// A fleet.Fleet holds the nodes, so the simulation measures the allocator of a real node. The package opens the trace with a function of the
-// caller, and writes no files.
+// The nodes are in a fleet.Fleet. It runs the same allocator as a real node, so the simulation measures this allocator. The package opens
+// the trace with a function of the caller, and writes no files.
 package simulate

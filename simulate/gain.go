@@ -14,14 +14,15 @@ import (
 // machine.
 type Gain struct {
 	Workloads int     `json:"workloads"`
-	Alone     float64 `json:"alone"`  // mean speed, by weight, with exclusive CPUs
-	Shared    float64 `json:"shared"` // mean speed, by weight, with a CPU that another container also uses
+	Alone     float64 `json:"alone"`  // weighted mean of the speeds with exclusive CPUs
+	Shared    float64 `json:"shared"` // weighted mean of the speeds with a CPU that another container also uses
 }
 
 var gainColumns = []string{"workload", "alone", "shared", "weight"}
 
-// ReadGain reads a CSV file: a first line "workload,alone,shared,weight", and a line for each workload. alone and shared are speeds as in
-// Gain. weight is the part of the workload in the sensitive CPU time, on any scale. The name of the file is for error messages.
+// ReadGain reads a CSV file: a first line "workload,alone,shared,weight", and a line for each workload. The columns alone and shared are
+// speeds as in Gain. The column weight is the part of the workload in the sensitive CPU time, on any scale. The name of the file is for
+// error messages.
 func ReadGain(r io.Reader, name string) (Gain, error) {
 	c := csv.NewReader(r)
 	c.TrimLeadingSpace = true

@@ -26,8 +26,8 @@ func (l *List) contains(job uint64, task uint32) bool {
 	return l.jobs[job] || l.tasks[taskKey{job, task}]
 }
 
-// ReadList reads a CSV file: a header line "job" or "job,task", and a line for each job. The job is the number or the name that the trace
-// contains. A line without a task, or with an empty task, selects all tasks of the job. The name of the file is for error messages.
+// ReadList reads a CSV file: a header line "job" or "job,task", and a line for each job or task. The job is the number or the name that the
+// trace contains. A line without a task, or with an empty task, selects all tasks of the job. The name of the file is for error messages.
 func ReadList(r io.Reader, name string) (*List, error) {
 	c := csv.NewReader(r)
 	c.TrimLeadingSpace = true

@@ -51,8 +51,8 @@ func countMachines(open func() (trace.Reader, error)) (machines int, err error) 
 type resizedReader struct {
 	trace.Reader
 	traceMachines, machines int64
-	event                   trace.Event // event of the machine whose copies are pending
-	next, end               uint32      // numbers of the pending copies: from next to end, without end
+	event                   trace.Event // last event of a machine, to be repeated for the remaining copies
+	next, end               uint32      // numbers of the remaining copies: from next to end, without end
 }
 
 // Next implements trace.Reader.

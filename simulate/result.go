@@ -35,10 +35,10 @@ type Result struct {
 	Timing
 
 	// SBound is a lower bound on S for the containers that were placed: the value of S if all containers could be rearranged at any moment
-	// over the CPUs of the whole cell.
+	// over the CPUs of all nodes.
 	SBound float64 `json:"sBound"`
-	// RBound is the unavoidable part of R. It counts the refusals for the view in which even a single machine with all CPUs of the cell
-	// would not have had enough CPUs for the views of the running containers and of the refused container.
+	// RBound is the unavoidable part of R. It counts a refusal for the view only if a machine with the CPUs of all nodes could not have
+	// given the running containers and the refused container their views.
 	RBound                   float64 `json:"rBound"`
 	Submitted                int64   `json:"submitted"`                // number of containers that the trace submitted
 	SubmittedSensitive       int64   `json:"submittedSensitive"`       // number of sensitive containers among Submitted

@@ -124,7 +124,7 @@ func (r *run) replay(ctx context.Context, events *aheadReader) error {
 	}
 }
 
-// expect notifies the fleet of a container that will end soon, so that the fleet can prefetch it.
+// expect notifies the fleet of a container that will end soon, so that the fleet can prefetch the container's memory.
 func (r *run) expect(events *aheadReader) {
 	c := fleet.NoContainer
 	if e := events.peek(fleet.ExpectAhead); e != nil && e.Kind == trace.End {

@@ -9,7 +9,7 @@ import (
 	"github.com/candor-project/candor/trace"
 )
 
-// A Setting is the trace and its treatment. All points of a sweep use the same setting.
+// A Setting holds the trace and the options that all points of a sweep have in common.
 type Setting struct {
 	// Open opens the trace. Each replay calls Open.
 	Open func() (trace.Reader, error)

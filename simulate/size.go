@@ -18,8 +18,8 @@ const maxScale = 64
 var errTargetMissed = errors.New("target missed")
 
 // FewestMachines finds, for each point, the smallest number of machines that meets the target (see ResizeMachines), and returns the results
-// with these numbers. The binary search finds the minimum if more machines never give a worse result. In any case, FewestMachines has tried
-// one machine less, which does not meet the target.
+// with these numbers. The binary search finds the minimum if more machines never give a worse result. In any case, FewestMachines has also
+// tried the returned number minus 1, which does not meet the target.
 func FewestMachines(ctx context.Context, s Setting, points []Point, t Target) ([]Result, error) {
 	if err := s.Check(); err != nil {
 		return nil, err
@@ -38,7 +38,7 @@ func FewestMachines(ctx context.Context, s Setting, points []Point, t Target) ([
 	})
 }
 
-// fewestMachines is FewestMachines for a single point.
+// fewestMachines does the work of FewestMachines for a single point.
 func fewestMachines(ctx context.Context, s Setting, p Point, t Target, traceMachines int) (best Result, err error) {
 	tooFew, enough := 0, 0 // numbers of machines: the highest that misses the target, and the lowest that meets the target
 	tryMachines := func(n int) error {

@@ -7,8 +7,8 @@ import (
 )
 
 // Sweep runs points in parallel, on as many cores as Go can use, and returns their results in the order of the points. If the context ends
-// first, Sweep returns the context's error with the results of the finished and the started points; the results of started points have
-// Stopped set. If a point fails, Sweep stops the other points and returns the error.
+// first, Sweep returns the context's error with the results of the finished and the interrupted points; the results of interrupted points
+// have Stopped set. If a point fails, Sweep stops the other points and returns the error.
 func Sweep(ctx context.Context, s Setting, points []Point) ([]Result, error) {
 	if err := s.Check(); err != nil {
 		return nil, err
@@ -22,7 +22,7 @@ func Sweep(ctx context.Context, s Setting, points []Point) ([]Result, error) {
 	})
 }
 
-// forEachPoint calls do for every point, in parallel.
+// forEachPoint calls the function do for every point, in parallel.
 func forEachPoint(ctx context.Context, points []Point, do func(context.Context, Point) (Result, error)) ([]Result, error) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)

@@ -83,7 +83,7 @@ func (t Target) Meets(r *Result) bool {
 	return true
 }
 
-// cannotMeet reports whether a running replay can no longer meet the target.
+// cannotMeet reports whether a running replay has a refusal that the target excludes by a bound of 0.
 func (t Target) cannotMeet(r *Result) bool {
 	for _, m := range t.terms {
 		if m.bound == 0 && (m.name == "r" && r.RefusedView > 0 || m.name == "refused" && r.RefusedCapacity > 0) {

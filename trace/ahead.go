@@ -10,7 +10,7 @@ type readAhead struct {
 	empty chan []byte     // buffers to fill
 	full  chan readResult // filled buffers in the order of the source; closed when the goroutine has ended
 	now   readResult
-	rest  []byte // the unread part of current
+	rest  []byte // the unread part of now
 }
 
 // A readResult is a filled buffer. Read returns the error after the bytes.

@@ -21,15 +21,15 @@ const (
 	azureMemory     = 10
 )
 
-// azureMinLife is the time between two samples of the source. It is the minimum lifetime of a VM, because a VM in a single sample has equal
-// times of creation and deletion.
+// azureMinLife is the time between two samples of the source. A VM that is in a single sample has equal times of creation and deletion, so
+// this is the minimum lifetime of a VM.
 const azureMinLife = 300 * Second
 
 // azureClasses are the categories of the virtual machines.
 var azureClasses = []Class{{"Delay-insensitive", false}, {"Interactive", true}, {"Unknown", false}}
 
-// An azure reads Azure's virtual machines of 2017 (AzurePublicDatasetV1). The data contain no physical machines, so the spec has their
-// number and their common size.
+// An azure reads Azure's virtual machines of 2017 (AzurePublicDatasetV1). The data contain no physical machines, so the spec gives the
+// number of machines and the size of each machine.
 type azure struct {
 	unsorted
 	vms   map[uint64]bool   // hashes of the names that were read

@@ -18,12 +18,12 @@ import (
 // are little-endian.
 //
 // An event consists of a tag and varints. The low 3 bits of the tag are the kind. Depending on the kind, the higher bits are a bit for a
-// new shape, a bit for AtStart, or the reason:
+// new shape, a bit for AtStart, or the reason. The varints depend on the kind, too:
 //
 //	all       time since the previous event
 //	machines  number; unless removed, CPU and memory
 //	Submit    job and task, as differences to the last Submit's; number of its
-//	          shape, followed by a new shape
+//	          shape; a new shape follows its number
 //	End       slot
 //
 // A shape is the common part of similar containers: CPU, memory, class, priority, flags. The slot of a Submit is not written, because it
@@ -40,7 +40,7 @@ const (
 	blockBytes = 256 << 10 // size of a block before compression; it fits into a core's cache
 	maxBlock   = 1 << 20
 	maxRecord  = 64      // upper bound of the size of an event
-	maxShapes  = 1 << 20 // maximum number of numbered shapes
+	maxShapes  = 1 << 20 // maximum number of shapes that get a number
 )
 
 // Bits of a tag.
@@ -94,7 +94,7 @@ func (c *codec) submit(job uint64, task uint32) uint32 {
 	return slot
 }
 
-// end releases a slot, and returns its container, or false if no container runs in the slot.
+// end releases a slot and returns the container that ran in the slot, or false if no container ran there.
 func (c *codec) end(slot uint64) (slotState, bool) {
 	if slot >= uint64(len(c.live)) || !c.live[slot].live {
 		return slotState{}, false
@@ -112,7 +112,7 @@ type blockHeader struct {
 	sum                   uint32
 }
 
-// append appends the encoded header with the checksum of header and stored bytes to a buffer.
+// append appends the encoded header to a buffer. The header includes the checksum of the header and the stored bytes.
 func (h blockHeader) append(to, stored []byte) []byte {
 	from := len(to)
 	to = append(to, h.kind)
@@ -128,7 +128,7 @@ func parseBlockHeader(b []byte) blockHeader {
 	return blockHeader{b[0], n(b[1:]), n(b[5:]), n(b[9:]), n(b[13:])}
 }
 
-// checksum returns the checksum of the header, without the checksum itself, and the stored bytes.
+// checksum returns the checksum of the header (without the field sum) and the stored bytes.
 func checksum(head, stored []byte) uint32 {
 	return crc32.Update(crc32.Checksum(head, castagnoli), castagnoli, stored)
 }

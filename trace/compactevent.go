@@ -74,7 +74,7 @@ func (c *compact) readSubmit(e *Event, tag byte) bool {
 	return true
 }
 
-// newShape reads a new shape. The first maxShapes shapes are stored by their numbers.
+// newShape reads a new shape. Only the first maxShapes shapes are stored; later shapes are in every Submit.
 func (c *compact) newShape(s *shape, number uint64) bool {
 	cpu, memory := c.uvarint(), c.uvarint()
 	rest := c.raw[c.at:]

@@ -97,7 +97,7 @@ func (w *compactWriter) write(e *Event) error {
 	return nil
 }
 
-// tag starts an event with its tag and the time since the previous event.
+// tag writes the first part of an event: the tag and the time since the previous event.
 func (w *compactWriter) tag(e *Event, bits byte, since uint64) {
 	w.raw = append(w.raw, byte(e.Kind)|bits)
 	w.uvarint(since)

@@ -106,7 +106,7 @@ func (p *plainReader) get(column int) []byte {
 	return p.fields[p.column[column]]
 }
 
-// badValue returns the error for an invalid value of the current row.
+// bad returns the error for an invalid value of the current row.
 func (p *plainReader) bad(column int, want string) error {
 	return p.rowError(plainColumns[column], "%q: must be %s", shorten(p.get(column)), want)
 }

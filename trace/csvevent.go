@@ -40,8 +40,8 @@ func (p *plainReader) readMachine(e *Event) error {
 	return nil
 }
 
-// capacity reads CPU and memory of the current row. round rounds to MiB: down for machines and up for containers, so that a container that
-// does not fit exactly never fits after rounding.
+// capacity reads CPU and memory of the current row. round rounds to MiB: down for machines and up for containers, so that a container never
+// fits on a machine only because of the rounding.
 func (p *plainReader) capacity(round func(float64) float64) (capacity, error) {
 	cpu, ok := parseCPU(p.get(plainCPU))
 	if !ok {

@@ -5,13 +5,15 @@
 // # The stream
 //
 // Times are microseconds since the start of the trace, and never decrease. At equal times, events of machines precede events of containers
-// if both are in separate files. Objects that existed before the start of the trace have time 0 and the flag [AtStart].
+// if the source has separate files for machines and containers. Objects that existed before the start of the trace have time 0 and the flag
+// [AtStart].
 //
 // A container lasts from a [Submit] to its [End], or to the end of the trace. A task that is resubmitted after an eviction or a failure is
 // another container with the same Job and Task. Event.Container is the number of the slot that the container occupies from its Submit to
 // its End. Slots are reused, the last released slot first. So a replay can store the containers in a slice whose length is the maximum
-// number of simultaneous containers, such as 140,000 in a cell of 12,500 machines, and not 48 million in a month. Job and Task identify a
-// container for decisions that must be the same in every replay, such as hash(seed, job, task).
+// number of simultaneous containers, such as 140,000 in a cell (Google's word for a cluster) of 12,500 machines, instead of the 48 million
+// containers of a month. Job and Task identify a container for decisions that must be the same in every replay, such as hash(seed, job,
+// task).
 //
 // A machine that returns after a removal has the same number, Event.Machine, as before. Numbers are dense, in the order of first
 // appearance. The removal of a machine does not end containers in the stream: the replay decides about the containers that it has placed

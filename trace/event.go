@@ -36,7 +36,7 @@ type Reason uint8
 // Reasons of an End.
 const (
 	Finished Reason = iota // ended without error
-	Evicted                // replaced by another container, or the machine was needed or failed
+	Evicted                // displaced by another container, or ended because its machine was needed or failed
 	Failed                 // ended with an error
 	Killed                 // ended by its user, or because a container on which it depends has ended
 	Lost                   // unknown in the source

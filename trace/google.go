@@ -44,10 +44,10 @@ const (
 	taskColumns
 )
 
-// afterTrace is the time of events after the trace's end.
+// afterTrace is the source's time of every event after the trace's end.
 const afterTrace = math.MaxInt64
 
-// pendingSlot is the slot of a task that was submitted and has not started.
+// pendingSlot is stored instead of a slot for a task that was submitted and has not started.
 const pendingSlot = math.MaxUint32 - 1
 
 // A google reads Google's ClusterData 2011. It merges the tables machine_events and task_events by time.
@@ -129,7 +129,7 @@ func (g *google) step(e *Event) (bool, error) {
 		}
 	}
 	switch {
-	case !g.more.tasks: // the events of machines last for a month, even if only some parts of the tasks exist
+	case !g.more.tasks: // without more tasks, the trace ends: machines have events for a month, even if only some parts of the tasks exist
 		return false, io.EOF
 	case g.more.machines && g.machines.time <= g.tasks.time:
 		g.more.machines = false
@@ -201,7 +201,7 @@ func (g *google) machineCapacity(e *Event, id uint64, m *googleMachine) error {
 	return nil
 }
 
-// amount reads a fraction of the largest machine, unless the field is empty.
+// amount reads a field that is a fraction of the largest machine. An empty field does not change *to.
 func (g *google) amount(t *googleTable, column int, what string, to *int32) error {
 	field := t.field(column)
 	if len(field) == 0 {

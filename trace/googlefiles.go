@@ -75,7 +75,7 @@ func openGoogleTable(dir, name string, fields int) (*googleTable, error) {
 	return g, g.nextPart()
 }
 
-// nextPart opens the next part. After an error, the next call opens the part after it.
+// nextPart opens the next part. After an error, the next call opens the part after the failed part.
 func (g *googleTable) nextPart() error {
 	path := g.parts[0].path
 	g.parts = g.parts[1:]

@@ -26,7 +26,7 @@ func newJSONList(file string, in io.Reader) *jsonList {
 	return &jsonList{file: file, lines: lines, in: json.NewDecoder(lines)}
 }
 
-// each calls item for each item of the list. item must decode exactly one value.
+// each calls the function item for each item of the list. The function must decode exactly one value.
 func (l *jsonList) each(item func() error) error {
 	if err := l.delimiter('{'); err != nil {
 		return err
@@ -84,12 +84,12 @@ func (l *jsonList) decode(v any) error {
 	}
 }
 
-// itemError returns an error with the line on which the last item ends.
+// itemError returns an error with the line on which the last decoded item ends.
 func (l *jsonList) itemError(what, format string, args ...any) error {
 	return &SyntaxError{l.file, l.lines.at(l.in.InputOffset()), what, fmt.Sprintf(format, args...)}
 }
 
-// fault returns a jsonFault.
+// fault converts an error of the decoder to a jsonFault with the line of the error.
 func (l *jsonList) fault(err error) error {
 	what, offset := "not JSON", l.in.InputOffset()
 	if syntax, ok := errors.AsType[*json.SyntaxError](err); ok {

@@ -12,8 +12,8 @@ import (
 	"time"
 )
 
-// kubeSpan is the duration of the trace for a snapshot. Its containers start at 0 and end at kubeSpan, so that averages over time are
-// defined.
+// kubeSpan is the duration of the trace for a snapshot. The containers of the snapshot start at 0 and end at kubeSpan, so that averages
+// over time are defined.
 const kubeSpan = Hour
 
 // kubeClasses are the QoS classes of pods.
@@ -60,7 +60,7 @@ func newKubectl(s spec, o Options, nodes, pods *jsonList) (Reader, error) {
 	return k, nil
 }
 
-// read calls item for each item of a list, and skips invalid items if the reader is lenient.
+// read calls the function item for each item of a list, and skips invalid items if the reader is lenient.
 func (k *kubectl) read(list *jsonList, item func() error) error {
 	k.list = list
 	return k.forgive(list.each(func() error {
@@ -138,8 +138,8 @@ type kubePod struct {
 	priority int32
 }
 
-// sortPods sorts the pods by creation time, and sets their priorities, jobs and tasks. Priorities are ranks, because a priority of an Event
-// has 8 bits.
+// sortPods sorts the pods by creation time, and sets their priorities, jobs and tasks. It replaces priorities by their ranks, because
+// Event.Priority has 8 bits.
 func (k *kubectl) sortPods() {
 	slices.SortFunc(k.pods, func(a, b kubePod) int {
 		if d := a.created.Compare(b.created); d != 0 {

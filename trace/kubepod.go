@@ -75,7 +75,7 @@ func (k *kubectl) addPod() error {
 	return nil
 }
 
-// needsResources reports whether a pod runs, or waits for a node and k includes waiting pods.
+// needsResources reports whether a pod runs, or waits for a node and k.submits is set.
 func (k *kubectl) needsResources(o *kubePodObject) (bool, error) {
 	name, node := o.name(), o.Spec.NodeName
 	switch o.Status.Phase {
@@ -104,8 +104,9 @@ func (k *kubectl) checkPodFits(c capacity) error {
 	return nil
 }
 
-// requests returns the total request of a pod as kube-scheduler computes it. This is the sum of containers and sidecars, or the sum of
-// sidecars and the largest init container if that is more, plus the overhead. asks reports whether any container requests CPU.
+// requests returns the total request of a pod, nearly as kube-scheduler computes it: the sum of containers and sidecars, or the sum of
+// sidecars and the largest init container if that is more, plus the overhead. All sidecars count, even sidecars that start after the init
+// container. asks reports whether any container requests CPU.
 func (o *kubePodObject) requests() (sum capacity, asks bool, err error) {
 	var cpu, memory, initCPU, initMemory int64
 	add := func(r kubeResources, once bool) {
@@ -150,7 +151,7 @@ func (o *kubePodObject) owner() string {
 	return o.name()
 }
 
-// noteOmissions counts the properties of a pod that events cannot represent.
+// note counts the properties of a pod that events cannot represent.
 func (k *kubectl) note(o *kubePodObject) {
 	where := "pod " + o.name()
 	if len(o.Spec.Affinity) > 0 && string(o.Spec.Affinity) != "null" && string(o.Spec.Affinity) != "{}" {

@@ -6,7 +6,7 @@ import (
 	"slices"
 )
 
-// A lifetime is a container with a known start and end.
+// A lifetime is a container with its start and its end.
 type lifetime struct {
 	Event         // the container's Submit, without a slot
 	until  Micros // time of the end; math.MaxInt64 if unknown

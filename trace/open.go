@@ -21,7 +21,7 @@ type spec struct {
 // specForms lists the accepted specs for error messages.
 const specForms = "google2011:DIR, openb:DIR, csv:FILE, kubectl:DIR, synthetic[:machines=N,days=D,seed=S], semi-real:DIR, azure:FILE,machines=N,cores=N,memory=GIB or a FILE.ctrace"
 
-// A form is a form of a spec: the function that opens it, and the options that it accepts besides a path.
+// A form describes a form of a spec: the function that opens such a trace, and the options that the spec may contain besides a path.
 type form struct {
 	open    func(spec, Options) (Reader, error)
 	options []string
@@ -45,7 +45,7 @@ var forms = map[string]form{
 //	csv:FILE                                   the CSV format of docs/reference/trace-formats.md
 //	kubectl:DIR                                nodes.json and pods.json
 //	synthetic[:machines=N,days=D,seed=S]       the generator
-//	semi-real:DIR[,seed=S]                     a month out of google2011's parts
+//	semi-real:DIR[,seed=S]                     a month, extended from the available parts of google2011
 //	azure:FILE,machines=N,cores=N,memory=GIB   Azure's virtual machines of 2017, on N such machines
 //	FILE.ctrace                                a compact file
 //

@@ -91,7 +91,7 @@ func newOpenb(s spec, o Options, nodes, pods *table) (Reader, error) {
 	return r, nil
 }
 
-// readTable checks the column names in the first row of a table, and calls row for each other row.
+// readTable checks the column names in the first row of a table, and calls the function row for each following row.
 func (r *openb) readTable(t *table, columns []string, row func() error) error {
 	if err := t.columns(columns); err != nil {
 		return err
@@ -165,7 +165,7 @@ func (r *openb) addPod(t *table) error {
 	return nil
 }
 
-// readLife reads the start and the end of a pod, and returns nil for a pod that never started.
+// readLife reads the start and the end of a pod, and returns nil for a pod that never started, unless r.submits is set.
 func (r *openb) readLife(t *table) (*lifetime, error) {
 	start, reason := openbScheduled, Finished
 	switch phase := string(t.fields[openbPhase]); phase {

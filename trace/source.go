@@ -24,7 +24,8 @@ func (s *source) Header() Header { return s.header }
 // Report implements Reader.
 func (s *source) Report() Report { return Report{s.skipped.counts, s.notes.counts} }
 
-// forgive counts an invalid part and returns nil if the reader is lenient. Otherwise, and for other errors, it returns err.
+// forgive counts an invalid part and returns nil if the reader is lenient. If the reader is not lenient, or for other kinds of errors, it
+// returns err.
 func (s *source) forgive(err error) error {
 	var fault *SyntaxError
 	if !s.lenient || !errors.As(err, &fault) {
@@ -34,7 +35,7 @@ func (s *source) forgive(err error) error {
 	return nil
 }
 
-// rows calls row for each row of a table. Rows with another number of fields are invalid.
+// rows calls the function row for each row of a table. A row without the given number of fields is invalid.
 func (s *source) rows(t *table, fields int, row func() error) error {
 	for {
 		err := t.next()
@@ -53,7 +54,7 @@ func (s *source) rows(t *table, fields int, row func() error) error {
 	}
 }
 
-// addCapacity updates largest for a machine.
+// addCapacity updates the field largest with the capacity of a machine.
 func (s *source) addCapacity(c capacity) {
 	s.largest.cpu = max(s.largest.cpu, c.cpu)
 	s.largest.memory = max(s.largest.memory, c.memory)

@@ -3,7 +3,7 @@ package trace
 // A summarizer computes a Summary from events.
 type summarizer struct {
 	Summary
-	one       float64 // amount of CPU that equals factor cores
+	one       float64 // amount of CPU in the trace's unit; factor is the same amount in cores
 	factor    float64
 	machines  []machineNow
 	mix       map[capacity]int64
@@ -12,7 +12,7 @@ type summarizer struct {
 	requests  [2]counter      // CPU requests: of containers at the start, of new containers
 	durations []counter       // by class
 	hours     [2]counter      // arrivals by hour: of containers, of jobs
-	first     Micros          // time of the first event after the start; -1 before
+	first     Micros          // time of the first event after the start; -1 until then
 	now       Micros
 	load      loadLine
 	is        loadSums

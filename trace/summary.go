@@ -6,7 +6,8 @@ import (
 	"slices"
 )
 
-// A Summary summarizes a whole trace. CPU is in cores. Fractions of the largest machine are multiplied with CoresOfLargest.
+// A Summary summarizes a whole trace. CPU is in cores. If the trace has fractions of the largest machine, the fractions are multiplied by
+// CoresOfLargest.
 type Summary struct {
 	Header         Header  `json:"header"`
 	CoresOfLargest float64 `json:"coresOfLargest,omitempty"` // only if the unit is LargestMachine
@@ -94,8 +95,8 @@ func Summarize(r Reader, coresOfLargest float64) (*Summary, error) {
 // A counter counts how often each value occurs.
 type counter map[int64]int64
 
-// quantiles returns the quantiles of the values, each converted by a function. missing is a number of further values of 0 that were not
-// counted.
+// quantiles returns the quantiles of the values, each converted by a function (of). missing is the number of further values of 0, which the
+// counter does not contain.
 func (c counter) quantiles(of func(float64) float64, missing int64) Quantiles {
 	values := make([]int64, 0, len(c)+1)
 	n, sum := missing, 0.0

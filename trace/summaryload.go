@@ -5,7 +5,7 @@ import (
 	"slices"
 )
 
-// loadSums are the sums over all containers and machines at a moment.
+// loadSums holds the requested CPU and the number of all running containers, and the CPU of all machines, at a moment.
 type loadSums struct{ requested, capacity, running int64 }
 
 // maxLoadPoints bounds the number of intervals of a loadLine.
@@ -18,7 +18,7 @@ type loadLine struct {
 	parts []loadPart
 }
 
-// A loadPart is an interval: the integrals of the sums over time. They are floats, because integers of 64 bits would overflow.
+// A loadPart holds the integrals of the loadSums over the time of an interval. They are floats, because integers of 64 bits would overflow.
 type loadPart struct{ requested, capacity, running, time float64 }
 
 // add adds a load that lasts from one time to another.
@@ -92,8 +92,8 @@ func (s *summarizer) finishMix() {
 	})
 }
 
-// perHour returns the quantiles of the arrivals per hour. The quantiles are of complete hours, the mean is of the whole time after the
-// first event.
+// perHour returns the quantiles of the arrivals per hour. The quantiles cover complete hours; the mean covers the whole time from the first
+// event after the start.
 func (s *summarizer) perHour(what int) Quantiles {
 	from, to := int64((s.first+Hour-1)/Hour), int64(s.now/Hour)
 	c, hours, sum := counter{}, int64(0), int64(0)

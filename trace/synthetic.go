@@ -29,7 +29,7 @@ type machineState struct {
 	rate float32 // removals per second
 }
 
-// openSynthetic opens the generator: machines=12500, days=29, seed=1.
+// openSynthetic opens the generator, by default with machines=12500,days=29,seed=1.
 func openSynthetic(s spec, _ Options) (Reader, error) {
 	machines, days, seed := uint64(12500), 29.0, uint64(1)
 	if err := s.number("machines", &machines, 1, 10_000_000); err != nil {
@@ -91,8 +91,8 @@ func (r *synthetic) drawMachines(n int) {
 	}
 }
 
-// drawFirst creates the jobs that run at the start, in random order. The requests of their containers have the real quantiles, and the jobs
-// have the real sizes.
+// drawFirst creates the jobs that run at the start, in random order. The requests of their containers have the quantiles of the real cell,
+// and the jobs have the sizes of the real cell.
 func (r *synthetic) drawFirst() {
 	for class := range cellClasses {
 		k := &cellClasses[class]
@@ -113,8 +113,8 @@ func (r *synthetic) drawFirst() {
 	r.rng.Shuffle(len(r.first), func(i, j int) { r.first[i], r.first[j] = r.first[j], r.first[i] })
 }
 
-// planLong plans the next job with long containers of a class. Its time is such that on average as many containers arrive as end without a
-// restart. tasks is the size of the previous job.
+// planLong plans the next job with long containers of a class. The mean time until this job is such that as many containers arrive as end
+// without a restart. tasks is the size of the previous job.
 func (r *synthetic) planLong(now Micros, class int, tasks uint32) {
 	k := &cellClasses[class]
 	perSecond := k.running * (1 - k.short) * r.scale / k.longLife * (1 - k.longEnds[Evicted])
@@ -139,7 +139,7 @@ func jobSize(class int, u float64) float64 {
 }
 
 // setJobs sets the rates of short jobs. In a cell that is too small for the largest jobs, smaller jobs are more frequent, so that the
-// number of tasks is the same.
+// number of tasks per machine is the same.
 func (r *synthetic) setJobs() {
 	const steps = 10_000
 	r.most = max(1, math.Floor(maxJobSize*min(r.scale, 1)))
@@ -190,7 +190,7 @@ func (r *synthetic) startFirst(e *Event) {
 	m := g.member
 	m.job = r.nextJob
 	runs := r.drawDuration(&m)
-	if k := &cellClasses[m.class]; !m.long { // the rest of a duration that is observed at a random time
+	if k := &cellClasses[m.class]; !m.long { // the trace starts at a random time within the duration, so only the rest remains
 		runs = Micros(float64(r.logNormal(k.median*math.Exp(k.sigma*k.sigma), k.sigma)) * r.rng.Float64())
 	}
 	r.start(e, 0, m, runs)

@@ -31,10 +31,10 @@ var machineTypes = []machineType{
 	{capacity{One / 2, 61_580_000}, 1},
 }
 
-// Removals of machines: 8,957 removals of 5,141 machines in 29 days. Some machines are removed often. This is modeled by a removal rate for
-// each machine, with an exponential distribution. Downtimes are log-normal with p50 1,000 s and p90 8.7 h.
+// Removals of machines: 8,957 removals of 5,141 machines in 29 days. Some machines are removed often. Each machine therefore has a removal
+// rate of its own, drawn from an exponential distribution. Downtimes are log-normal with p50 1,000 s and p90 8.7 h.
 const (
-	removalsPerDay = 8957.0 / 29 / cellMachines // mean of a machine
+	removalsPerDay = 8957.0 / 29 / cellMachines // mean per machine
 	downMedian     = 1000.0                     // seconds
 	downSigma      = 2.69
 )
@@ -55,7 +55,7 @@ var hourly = [2][24]float64{
 }
 
 // A cellClass holds the parameters of a scheduling class. Containers are long or short. Long containers are replaced when they end, so that
-// their number is about constant.
+// the number of long containers is about constant.
 type cellClass struct {
 	running  float64        // containers at the start
 	short    float64        // share of short containers in running

@@ -12,8 +12,8 @@ type population struct {
 	slots   slots
 	rng     *rand.Rand
 	cell    *[2][4]cellShapes
-	turns   [2][4][33]evenSequence // for draw, by population, class and size of the job; index 0 is for the size itself
-	times   [4][33]evenSequence    // for the durations of jobs, by class and size
+	turns   [2][4][33]evenSequence // for draw, by population, class and bits.Len of the job's number of tasks; index 0 is for this number itself
+	times   [4][33]evenSequence    // for the durations of jobs, by class and bits.Len of the number of tasks
 	live    []member               // by slot
 	waiting pool[member]           // containers that will be resubmitted
 	batches pool[batch]
@@ -101,7 +101,7 @@ func (c *population) start(e *Event, now Micros, m member, runs Micros) {
 		CPU: m.cpu, Memory: m.memory, Class: m.class, Priority: m.priority, Flags: m.flags}
 }
 
-// end sets e to the End of a container, and plans the container's resubmission.
+// end sets e to the End of a container, and plans the container's resubmission if there is any.
 func (c *population) end(e *Event, now Micros, slot uint32) {
 	m := c.live[slot]
 	c.slots.give(slot)
@@ -160,7 +160,7 @@ func (c *population) drawDuration(m *member) Micros {
 type batch struct {
 	member
 	tasks uint32
-	runs  Micros // median duration of short tasks
+	runs  Micros // synthetic: median duration of short tasks; semi-real: duration of the job
 }
 
 // A pool stores values by number. Numbers of freed values are reused.

@@ -5,7 +5,7 @@ import (
 	"math/bits"
 )
 
-// changeMachine sets e to the removal or the return of a machine, and plans the opposite.
+// changeMachine sets e to the removal or the return of a machine, and plans the opposite event.
 func (r *synthetic) changeMachine(e *Event, d *due) {
 	m := &r.machines[d.ref]
 	*e = Event{Time: d.time, Kind: MachineRemove, Machine: d.ref}
@@ -86,7 +86,7 @@ func (r *synthetic) startTask(e *Event, now Micros, i uint32) {
 	}
 }
 
-// brokenShare returns the present share of broken containers in class 2.
+// broken returns the present share of broken containers in class 2.
 func (r *synthetic) broken() float64 {
 	if weekend, hour := r.calendar(); weekend == 1 || hour < 8 || hour >= 20 {
 		return loopShareRest

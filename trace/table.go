@@ -32,7 +32,7 @@ type table struct {
 	in       io.Reader
 	close    func() error
 	buf      []byte
-	from, to int // the unread part of buf
+	from, to int // buf[from:to] is the unread part
 	ended    error
 	whole    bool // a last line without a line break is an error, because the file is incomplete
 }
@@ -102,14 +102,14 @@ func (t *table) split(line []byte) error {
 	return nil
 }
 
-// commas returns a word in which the upper bit of each byte is set that is a comma in eight.
+// commas returns a word in which the highest bit of a byte is set if the same byte of the word eight is a comma.
 func commas(eight uint64) uint64 {
 	const each, low = 0x0101010101010101, 0x7f * 0x0101010101010101
 	eight ^= ',' * each // bytes with a comma are 0 now
 	return ^((eight&low + low) | eight | low)
 }
 
-// splitQuoted is the slow path for lines with quotes, as spreadsheets write them. A quoted field must not contain a line break.
+// splitQuoted splits a line with quotes, which spreadsheets write, and is slower than split. A quoted field must not contain a line break.
 func (t *table) splitQuoted(line []byte) error {
 	row, err := csv.NewReader(bytes.NewReader(line)).Read()
 	if err != nil {
@@ -184,7 +184,7 @@ func (t *table) readError() error {
 	return &SyntaxError{t.file, t.line + 1, "can't be read", err.Error()}
 }
 
-// checkFields returns an error if the row has another number of fields.
+// checkFields returns an error if the number of fields of the row differs from the parameter.
 func (t *table) checkFields(fields int) error {
 	if len(t.fields) == fields {
 		return nil

@@ -3,9 +3,8 @@ package trace
 // taskBlockSize is the number of tasks in a block.
 const taskBlockSize = 16
 
-// A tasks maps the present tasks to their slots. It stores the tasks of a job in blocks, and caches the last used block. Most rows of a
-// source need no lookup in the map of blocks, because sources list the tasks of a job in order. This is faster because the map is too large
-// for the CPU caches.
+// A tasks maps the tasks that have not ended to their slots. It stores the tasks of a job in blocks, and caches the last used block.
+// Sources list the tasks of a job in order, so most rows need no lookup in the map of blocks, which is too large for the CPU caches.
 type tasks struct {
 	blocks map[taskBlockKey]*taskBlock
 	key    taskBlockKey
@@ -59,7 +58,7 @@ func (t *tasks) remove(job uint64, task uint32) {
 	}
 }
 
-// block returns the block of a task, or nil if it does not exist, and caches it.
+// block returns the block of a task, or nil if the block does not exist, and caches the result.
 func (t *tasks) block(job uint64, task uint32) *taskBlock {
 	key := taskBlockKey{job, task / taskBlockSize}
 	if t.last == nil || t.key != key {
@@ -68,7 +67,7 @@ func (t *tasks) block(job uint64, task uint32) *taskBlock {
 	return t.last
 }
 
-// newBlock adds the block of the key that block was called with last.
+// newBlock adds the block that the last call of the method block did not find.
 func (t *tasks) newBlock() *taskBlock {
 	if n := len(t.spare); n > 0 {
 		t.last, t.spare = t.spare[n-1], t.spare[:n-1]

@@ -54,7 +54,7 @@ type Solution struct {
 	NodeOf  []int // by application: index of the application's node
 	Used    int   // number of nodes with applications
 	Shared  int64 // CPU time on CPUs that several applications use, in milli-CPU
-	Optimal bool  // no allocation has a lower objective
+	Optimal bool  // no allocation has a lower value of the objective
 	Bound   int64 // lower bound on the objective of every allocation: nodes, or milli-CPU
 
 	SharesLeast bool // no allocation shares less: with the same number of nodes or, for the goal Sharing, with any number
@@ -78,7 +78,7 @@ type problem struct {
 // ErrOtherResources reports that applications and nodes have different resources.
 var ErrOtherResources = errors.New("must be the same")
 
-// newProblem orders the resources of the nodes as those of the applications.
+// newProblem returns a problem with the nodes' resources in the order of the applications' resources.
 func newProblem(apps, nodes List) (*problem, error) {
 	p := &problem{apps.Resources, apps.Items, slices.Clone(nodes.Items)}
 	mismatch := fmt.Errorf("applications have the resources %s, nodes %s: %w", joinNames(apps.Resources), joinNames(nodes.Resources), ErrOtherResources)

@@ -22,7 +22,7 @@ type search struct {
 	nodeOf     []int     // by application: the application's node
 	used       int       // number of nodes with applications
 	sharing    int64     // sum of shared
-	demand     [][]int64 // by depth and resource: demand of the applications that are not placed at this depth
+	demand     [][]int64 // by depth and resource: demand of the applications that are not placed yet at this depth
 	buffer     []int64   // memory for sharedOn
 
 	best     []int // best solution so far; nil: none
@@ -58,7 +58,7 @@ func newSearch(p *problem, goal Goal) *search {
 	return s
 }
 
-// weight returns the size of an application: its largest share of a resource of all nodes.
+// weight returns the size of an application: the largest share of a resource's total capacity that the application needs.
 func (p *problem) weight(app int) float64 {
 	largest := 0.0
 	for r, amount := range p.apps[app].Amounts {
@@ -75,7 +75,7 @@ func (s *search) run() {
 	s.place(0)
 }
 
-// place places the applications from this depth on, and reports whether the search is done.
+// place places the applications at index depth and above of s.order, and reports whether the search is done.
 func (s *search) place(depth int) bool {
 	if s.minCost(depth) >= s.bestCost {
 		return false
@@ -208,7 +208,7 @@ func (s *search) fits(app, n int) bool {
 	return true
 }
 
-// assign places an application on a node, and returns the previous value of the node's shared.
+// assign places an application on a node, and returns the previous value of s.shared for this node.
 func (s *search) assign(app, n int) (before int64) {
 	before = s.shared[n]
 	if len(s.cpuAmounts[n]) == 0 {

@@ -5,10 +5,10 @@ import (
 	"slices"
 )
 
-// sharedOn returns a lower bound on the CPU time, in milli-CPU, that applications with these amounts use on shared CPUs of a node. Whole
-// CPUs and the largest fractions get CPUs of their own as long as the remaining CPUs have enough time for the remaining fractions. The
-// remaining fractions are shared. sharedOn only compares sums of time, so it assumes that fractions can be divided among CPUs. A further
-// application never lowers the result. fractions is memory for the computation.
+// sharedOn returns a lower bound on the sharing of applications with these amounts on a node: the time, in milli-CPU, on CPUs that several
+// applications use. Whole CPUs and the largest fractions get CPUs of their own as long as the remaining CPUs have enough time for the
+// remaining fractions. The sum of the remaining fractions is the result. sharedOn only compares sums of time, so it assumes that fractions
+// can be divided among CPUs. A further application never lowers the result. The slice fractions only provides memory.
 func sharedOn(cpus int64, amounts []int64, fractions []int64) int64 {
 	fractions = fractions[:0]
 	bins, rest := cpus, int64(0)

@@ -7,7 +7,8 @@ import (
 	"strings"
 )
 
-// Tries is the maximum number of placements that a search tries, which takes a few seconds. After them, the solution may not be optimal.
+// Tries is the maximum number of placements that a search tries, which takes a few seconds. If the search stops there, its solution may not
+// be optimal.
 const Tries = 5_000_000
 
 // ErrNotFound reports that Solve found no allocation within Tries, and that an allocation may still exist.
@@ -82,7 +83,8 @@ func (p *problem) setBound(solution *Solution, goal Goal) {
 	solution.SharesLeast = solution.SharesLeast || goal == Sharing && solution.Optimal
 }
 
-// checkCapacity returns an error if an application fits on no node, or if the total capacity of a resource is too small.
+// checkCapacity returns an error if an application needs more of a resource than any node has, or if the total capacity of a resource is
+// too small.
 func (p *problem) checkCapacity() error {
 	for r, name := range p.resources {
 		for i := range p.apps {
@@ -103,7 +105,7 @@ func (p *problem) checkCapacity() error {
 	return nil
 }
 
-// explainInfeasible returns an error that names each resource without whose demand an allocation would exist.
+// explainInfeasible returns an error that names the lacking resources: if no application needed such a resource, an allocation would exist.
 func (p *problem) explainInfeasible() error {
 	var lacking []string
 	for r, name := range p.resources {
@@ -123,7 +125,7 @@ func (p *problem) explainInfeasible() error {
 	}
 }
 
-// withoutDemand returns the problem with a demand of 0 for a resource.
+// withoutDemand returns the problem as if no application needed the resource.
 func (p *problem) withoutDemand(resource int) *problem {
 	q := &problem{p.resources, slices.Clone(p.apps), p.nodes}
 	for i := range q.apps {
