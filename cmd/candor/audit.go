@@ -114,8 +114,8 @@ type auditRow struct {
 	Helpers *hybrid.Milli `json:"helpers,omitempty"`
 }
 
-// auditRows returns the containers to list: those whose CPU count differs from the limit, or whose helpers are busy; all containers
-// with all.
+// auditRows returns the containers to list: all containers if all is true, otherwise the containers whose CPU count differs from
+// the limit or whose helpers are busy.
 func auditRows(found []audit.Container, all bool, figures *helpers.Figures) []auditRow {
 	rows := []auditRow{}
 	for i := range found {

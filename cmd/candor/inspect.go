@@ -159,7 +159,7 @@ func (r *helperRows) write(row func(string, string, ...any)) {
 	}
 }
 
-// An inspection is the output of inspect. Its JSON form is an interface, as that of grantRow.
+// An inspection is the output of inspect. Its JSON form is an interface, as for grantRow.
 type inspection struct {
 	grantRow
 	Group     *groupRow           `json:"group,omitempty"` // settings in the kernel; absent without a cgroup
@@ -299,7 +299,7 @@ type grantRow struct {
 	ID           string                `json:"id"`
 	podname.Name                       // absent for a container in no pod
 	State        string                `json:"state"`             // pending, running, held, ended, degraded
-	Degraded     []host.Difference     `json:"degraded,omitzero"` // settings that are not as granted
+	Degraded     []host.Difference     `json:"degraded,omitzero"` // settings that differ from the grant
 	Class        hybrid.Class          `json:"class"`
 	Policy       hybrid.Policy         `json:"policy"`
 	Topology     hybrid.TopologyPolicy `json:"topology"`
@@ -362,7 +362,7 @@ func sayStrays(cmd *cobra.Command, s *host.Snapshot) {
 	}
 }
 
-// errorText is text from outside, without control characters.
+// errorText removes control characters from a text that another program has written.
 func errorText(s string) string { return errorLine(fmt.Errorf("%s", s)) }
 
 func writeJSON(w io.Writer, v any) error {

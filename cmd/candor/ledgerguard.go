@@ -51,9 +51,9 @@ func startGuard(tree *cgroup.Tree, arguments []string, log *slog.Logger) (*guard
 	return &guard{cmd, pipe}, nil
 }
 
-// stop ends the guard. The agent has restored the containers.
+// stop ends the guard, after the agent has restored the containers itself.
 func (g *guard) stop() {
-	_ = g.command.Process.Signal(syscall.SIGTERM) // it has ended before
+	_ = g.command.Process.Signal(syscall.SIGTERM) // an error means that the guard has ended before
 	_ = g.pipe.Close()
 	_ = g.command.Wait()
 }
@@ -75,7 +75,7 @@ func newLedgerGuardCommand() *cobra.Command {
 		if err != nil || os.Getppid() != *pid {
 			agent = host.Process{} // the agent has ended
 		}
-		h, err := machine.openToLook(cmd) // it creates no groups
+		h, err := machine.openToLook(cmd) // read-only, because the guard creates no groups
 		if err != nil {
 			return err
 		}
@@ -88,7 +88,7 @@ func newLedgerGuardCommand() *cobra.Command {
 	return cmd
 }
 
-// restoreAfter waits until the agent has ended, which closes its pipe a moment before, and restores the containers.
+// restoreAfter restores the containers after the end of the agent, whose pipe the kernel closes a moment earlier.
 func restoreAfter(ctx context.Context, h *host.Host, agent host.Process) error {
 	ctx, cancel := context.WithTimeout(ctx, guardTimeout)
 	defer cancel()

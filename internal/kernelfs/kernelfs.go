@@ -24,8 +24,8 @@ func Read(name string) ([]byte, error) { return read(name, MaxSize, false) }
 // ReadLong reads a file as Read does, with limit bytes as the maximum.
 func ReadLong(name string, limit int) ([]byte, error) { return read(name, limit, false) }
 
-// ReadPiece reads a file as Read does, but saves the second read that finds the end of the file. It is for files that the kernel returns
-// in a single read, such as a number or a list of CPUs.
+// ReadPiece reads a file as Read does, but omits the second read, which only finds the end of the file. It is for files that the kernel
+// returns in a single read, such as a number or a list of CPUs.
 func ReadPiece(name string) ([]byte, error) { return read(name, MaxSize, true) }
 
 func read(name string, limit int, onePiece bool) ([]byte, error) {
