@@ -152,7 +152,7 @@ func (f *compareFlags) measure(ctx context.Context, cmd *cobra.Command, e *exper
 	return e.Run(ctx, l)
 }
 
-// openLab opens a lab beside the containers that the other commands see.
+// openLab opens a lab, which uses no reserved CPUs and no exclusive CPUs of this machine's containers.
 func openLab() (*experiment.Lab, error) {
 	machine, driver := defaultHostOptions()
 	machine.Cgroup.Driver = cgroup.Driver(driver)

@@ -20,7 +20,7 @@ import (
 	"github.com/candor-project/candor/internal/fileio"
 )
 
-// experimentFlags are those of every command that runs experiments.
+// experimentFlags are the flags of experiments with a workload.
 type experimentFlags struct {
 	rounds, warmUps int
 	name            string

@@ -145,8 +145,7 @@ Global flags:
 Use {{.CommandPath}} COMMAND --help for the details of a command.{{end}}
 `
 
-// checkHelp has help text written so that *failed is the error of writing it:
-// cobra keeps none.
+// checkHelp makes *failed the error of writing a help text, because cobra ignores this error.
 func checkHelp(root *cobra.Command) (failed *error) {
 	failed = new(error)
 	help := root.HelpFunc()

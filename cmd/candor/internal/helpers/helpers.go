@@ -23,7 +23,7 @@ type Meter struct {
 	source  *sample.Source
 	book    ledger.Book
 	packets *softirq.Source // nil: packets are not measured
-	rx      ledger.Book     // of packets: a source ends the containers of its own book
+	rx      ledger.Book     // for packets only, because a source ends containers in its book
 }
 
 // warmUp is the time in which Open finds the busy shims. A source samples the shim of a pod only if it is busy.
@@ -42,7 +42,7 @@ func Open() *Meter {
 	return m
 }
 
-// AddPackets also measures the CPU time of received packets.
+// AddPackets makes the Meter also measure the CPU time of received packets.
 func (m *Meter) AddPackets(o softirq.Options) (err error) {
 	m.packets, err = softirq.Open(o)
 	return err
@@ -62,9 +62,9 @@ func (m *Meter) Close() {
 // SetScanInterval sets the minimum time between two scans for new helpers, for readings at a high rate.
 func (m *Meter) SetScanInterval(d time.Duration) { m.source.ScanInterval = d }
 
-// Charged returns the CPU time of the helpers that a container causes, since the measurement started. The container is named
-// as for Figures.Find. known is false if the container has no helpers. The CPU time of a placed helper, which is in the
-// container's cgroup, is left out if isPlaced is true. packets is the CPU time of received packets, which is not in sum.
+// Charged returns the CPU time of the helpers that a container causes, since the measurement started. Figures.Find explains id. known is
+// false if the container has no helpers. If isPlaced is true, sum omits the CPU time of a placed helper, which is in the container's
+// cgroup. packets is the CPU time of received packets, which is not in sum.
 func (r *Reading) Charged(id string, isPlaced bool) (sum, packets time.Duration, known bool) {
 	whole := find(r.Totals, id)
 	for _, t := range r.Totals[whole] {
@@ -117,7 +117,7 @@ func (m *Meter) Read() *Reading {
 	return r
 }
 
-// addPackets adds the totals of a book of packets. A container in Candor's own cgroup can be named by the beginning of its ID there.
+// addPackets adds the totals of a book of packets. In this book, a container in Candor's own cgroup can have only the beginning of its ID.
 func (r *Reading) addPackets(err error, book *ledger.Book) {
 	r.Failure = errors.Join(r.Failure, err)
 	r.Credits = map[string]time.Duration{}
@@ -201,7 +201,8 @@ func Between(before, after *Reading) *Figures {
 // ShortID is the number of digits of a container's ID in the name of Candor's own cgroup.
 const ShortID = 12
 
-// Find returns the ID of a measured container, given its ID or the beginning of its ID, at least ShortID digits. It returns "" if no container, or more than one, has this beginning.
+// Find returns the ID of a measured container, given its ID or the beginning of its ID, at least ShortID digits. It returns "" if no
+// container, or more than one, has this beginning.
 func (f *Figures) Find(id string) (whole string) {
 	if f == nil {
 		return ""
@@ -229,8 +230,8 @@ func find[T any](containers map[string]T, id string) (whole string) {
 	return whole
 }
 
-// Charged returns the CPU use of the helpers that a container causes: without the work for readers of its log. The container
-// is named as for Find. known is false if the container has no helpers, or is not measured.
+// Charged returns the CPU use of the helpers that a container causes: without the work for readers of its log. Find explains id. known is
+// false if the container has no helpers, or is not measured.
 func (f *Figures) Charged(id string) (cpus float64, known bool) {
 	whole := f.Find(id)
 	if whole == "" {
