@@ -39,8 +39,8 @@ func writeLoad(w io.Writer, title string, points []trace.LoadPoint, ascii bool) 
 	return err
 }
 
-// ratios divides the load into at most most intervals of equal length. It returns the ratio of requested CPU to capacity in each
-// interval.
+// ratios divides the load into intervals of equal length, at most the given number. It returns the ratio of requested CPU to
+// capacity in each interval.
 func ratios(load []trace.LoadPoint, most int) []float64 {
 	n := min(len(load), most)
 	list := make([]float64, n)
