@@ -19,9 +19,9 @@ import (
 // A renderer renders the metrics as text, once for all scrapes that wait at the same time. A scrape gets a rendering that
 // started after its request, so that the values are not older than the request.
 //
-// After a rendering, the renderer rests for four times the duration of the rendering, at most maxRest. So rendering takes a fifth of
-// a CPU, or more if a rendering takes over 250 ms, independent of the clients. In a flood of scrapes, scrapes during the rest get
-// the last rendering.
+// After a rendering, the renderer rests for four times the duration of the rendering, at most maxRest. So rendering takes at most a
+// fifth of a CPU, independent of the clients; only a rendering of over 250 ms takes more. In a flood of scrapes, scrapes during the
+// rest get the last rendering.
 type renderer struct {
 	gatherer prometheus.Gatherer
 	log      *slog.Logger
@@ -34,7 +34,7 @@ type renderer struct {
 
 const (
 	maxRest = time.Second // longest rest between two renderings
-	flood   = 8           // from this number of scrapes of a rendering on, it is a flood
+	flood   = 8           // a flood is at least this number of scrapes for a rendering
 )
 
 // A rendering is the metrics at a point in time. It is compressed to a twentieth of the text, because clients that read

@@ -50,8 +50,8 @@ func NewDemand(step time.Duration, cpus int) (*Demand, error) {
 // maxCPUs is more than the CPUs of any machine.
 const maxCPUs = 1 << 16
 
-// Add appends n steps. In each step, the program used cpus CPUs on average. Add ignores an impossible value, and Prepare then returns an
-// error.
+// Add appends n steps in which the program used the given mean number of CPUs. Add ignores an impossible value, and Prepare then returns
+// an error.
 func (d *Demand) Add(cpus float64, n int64) {
 	if !(cpus >= 0 && cpus < maxCPUs) {
 		d.isDamaged = true

@@ -54,7 +54,7 @@ func (f textFlag) Type() string       { return f.kind }
 
 var _ pflag.Value = textFlag{}
 
-// A choice is a flag value that must be one of the strings in the field of.
+// A choice is a flag value that must be one of a list of strings.
 type choice struct {
 	value string
 	of    []string
@@ -89,7 +89,7 @@ func (m *milliFlag) Set(s string) error {
 	return err
 }
 
-// words is a flag value: a list of words, separated by commas. Each word must be in the field of.
+// words is a flag value: words of a list, separated by commas.
 type words struct {
 	values, of []string
 }
@@ -116,8 +116,8 @@ func (w *words) Set(text string) error {
 	return nil
 }
 
-// A sensitiveFlag selects the sensitive containers of a simulation. Each selection gives a simulation
-// of its own.
+// A sensitiveFlag selects the sensitive containers of a simulation. candor simulate replays the trace
+// for each selection.
 type sensitiveFlag struct {
 	text       string
 	selections []simulate.Selection

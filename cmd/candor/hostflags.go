@@ -104,7 +104,8 @@ func (f *hostFlags) snapshot(cmd *cobra.Command) (*host.Host, *host.Snapshot, er
 	return h, s, nil
 }
 
-// hostError returns err with the exit code for bad input if the caller caused the error.
+// hostError returns err with its exit code: the code of a launch.ExecError, or the code for bad input if the caller caused the
+// error.
 func hostError(err error) error {
 	var refusal *hybrid.Refusal
 	var program *launch.ExecError

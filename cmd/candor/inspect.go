@@ -108,8 +108,8 @@ func (r *inspection) measure(cmd *cobra.Command, h *host.Host, g *host.Grant, du
 	return nil
 }
 
-// engineID returns the ID of the container in its engine, or the beginning of this ID: Docker's containers under candor-runc have it as
-// their name. ok is false for a program of candor run.
+// engineID returns the ID of the container in its engine, or the beginning of this ID, which is the name of Docker's containers under
+// candor-runc. ok is false for a program of candor run.
 func engineID(g *host.Grant) (id string, ok bool) {
 	if id, ok = audit.ContainerID(g.Engine.Cgroup); ok {
 		return id, true

@@ -50,8 +50,8 @@ type reported struct {
 	time time.Duration
 }
 
-// maxReadingAge is the maximum age of a reading of the helpers' CPU time for a charge. It bounds the number of readings, because
-// the containers are charged at different times.
+// maxReadingAge is the time in which charges use the same reading of the helpers' CPU time. It bounds the number of readings,
+// because the containers are charged at different times.
 const maxReadingAge = 15 * time.Millisecond
 
 // scanInterval is the time between two scans for new helpers.
@@ -245,7 +245,7 @@ func (c *charger) serve(listener net.Listener) {
 	}
 }
 
-// receive adds the charge that a connection sends to the container's charges.
+// receive reads a charge from a connection and adds the charge to the container's reported CPU time.
 func (c *charger) receive(connection net.Conn) error {
 	if err := checkPeer(connection); err != nil {
 		return err

@@ -9,8 +9,8 @@ import (
 	"golang.org/x/image/math/fixed"
 )
 
-// regular returns the font of the PNG. The SVG is laid out with its widths, because the fonts of SVG viewers
-// have about the same widths.
+// regular returns the font of the PNG. The layout of an SVG uses the widths of this font, because fonts of
+// SVG viewers have about the same widths.
 var regular = sync.OnceValue(func() *sfnt.Font {
 	f, err := sfnt.Parse(goregular.TTF)
 	if err != nil {

@@ -50,7 +50,7 @@ func readTextInTime(file string, patience time.Duration) (string, error) {
 	}
 }
 
-// Owner returns the user of a process; root for a process that the kernel protects from its own user.
+// Owner returns the user of a process, or root for an undumpable process (prctl(2), PR_SET_DUMPABLE).
 func Owner(pid int) (uid int, err error) {
 	info, err := os.Stat(fmt.Sprintf("/proc/%d", pid))
 	if err != nil {
