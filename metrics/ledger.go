@@ -31,7 +31,7 @@ type ChargedAccount struct {
 type HelperTotals struct {
 	Name     podname.Name
 	Totals   []ledger.Total
-	Credited time.Duration // CPU time that the container has paid for the packets of others
+	Credited time.Duration // CPU time that the container has paid for packets of other containers
 	HasRX    bool          // packets are measured
 }
 

@@ -24,7 +24,7 @@ type Source interface {
 	Degraded() []host.Degraded // settings that the kernel refuses
 }
 
-// Watch registers the metrics of a host. Each scrape reads its state and the groups of its containers.
+// Watch registers the metrics of a host. Each scrape reads the state of the host and the groups of its containers.
 func (m *Metrics) Watch(s Source, log *slog.Logger) { m.registry.MustRegister(&stateCollector{s, log}) }
 
 // A stateCollector collects the metrics that a scrape reads from the state and the kernel.

@@ -126,7 +126,7 @@ type helperRows struct {
 	problems  []string
 }
 
-// A helperProcess is a process that works for the container. The limit of its own cgroup bounds it.
+// A helperProcess is a process that works for the container. The limit of the process's own cgroup bounds the process.
 type helperProcess struct {
 	Name   string `json:"name"`
 	PID    int    `json:"pid"`
@@ -335,7 +335,7 @@ func newGrantRow(g *host.Grant, look *host.ContainerState, now time.Duration) gr
 	return row
 }
 
-// read replaces the program's name by its command line and a command's file by the command, if the caller may read them.
+// read sets Command to the program's command line, and OnResize to the command instead of its file, if the caller may read them.
 func (r *grantRow) read(h *host.Host, g *host.Grant) {
 	r.Command, r.OnResize = h.CommandLine(g), h.OnResize(g)
 }

@@ -20,8 +20,8 @@ import (
 
 // The kernel restores neither a quota nor a frozen group when the process that changed them is killed. So the agent starts a
 // guard: a process that waits for the end of the agent and then runs an operation, which restores the containers whose lease
-// has ended. The guard reads a pipe, whose other end only the agent has. It has its own session and runs in the root groups,
-// so that the end of the agent's service or container does not kill it.
+// has ended. The guard reads a pipe, whose other end only the agent has. The guard has its own session and runs in the root
+// cgroups, so that the end of the agent's service or container does not kill it.
 
 // A guard is the guard of this process.
 type guard struct {

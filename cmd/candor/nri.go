@@ -96,7 +96,7 @@ func newNRICommand() *cobra.Command {
 	return cmd
 }
 
-// run starts the plugin and runs it to its end.
+// run sets up the plugin and runs it until SIGTERM or SIGINT.
 func (f *nriFlags) run(cmd *cobra.Command) error {
 	// This is first, because a SIGHUP during the start would otherwise end the plugin.
 	hup := make(chan os.Signal, 1)

@@ -89,7 +89,7 @@ func (m *Meter) Refusal() error { return m.source.Refusal }
 type Reading struct {
 	At           time.Time
 	Totals       map[string][]ledger.Total // by container ID
-	Credits      map[string]time.Duration  // CPU time that a container has paid for the packets of others, by container ID
+	Credits      map[string]time.Duration  // CPU time that a container has paid for packets of other containers, by container ID
 	Unattributed map[string]time.Duration  // by daemon; softirq: packets of the host
 	Dropped      time.Duration             // charges to containers that have ended
 	Helpers      []sample.Helper
@@ -144,7 +144,7 @@ type Use struct {
 // Figures are the uses between two readings.
 type Figures struct {
 	Containers   map[string][]Use   // by container ID
-	Credits      map[string]float64 // CPUs that a container pays for the packets of others, by container ID; nil: not measured
+	Credits      map[string]float64 // CPUs that a container pays for packets of other containers, by container ID; nil: not measured
 	Unattributed map[string]float64 // by daemon, in CPUs
 	Refusal      error              // Reading.Refusal
 	Failure      error              // Reading.Failure
@@ -161,8 +161,8 @@ func (f *Figures) Problems() (lines []string) {
 	return lines
 }
 
-// Between computes the uses between two readings. It returns nil if one is nil, or if no time is between them. A container that
-// is only in the second reading has no uses.
+// Between computes the uses between two readings. It returns nil if a reading is nil, or if no time is between the readings. A container
+// that is only in the second reading has no uses.
 func Between(before, after *Reading) *Figures {
 	if before == nil || after == nil || !after.At.After(before.At) {
 		return nil
@@ -263,7 +263,7 @@ func PlacedUse(all []sample.Helper, id, cgroup string, uses []Use) (cpus float64
 	return cpus
 }
 
-// Measure returns the uses during a time; nil for users other than root. The error is that of ctx.
+// Measure returns the uses during a time; nil for users other than root. The error is ctx.Err().
 func Measure(ctx context.Context, during time.Duration) (*Figures, error) {
 	m := Open()
 	defer m.Close()
