@@ -48,8 +48,8 @@ type rendering struct {
 	err  error
 }
 
-// render returns a rendering that starts after the call. In a flood of scrapes, it can return a rendering that started up to
-// maxRest before the call.
+// render returns a rendering that starts after the call. In a flood of scrapes, it can return a rendering that ended up to maxRest
+// before the call.
 func (r *renderer) render(ctx context.Context) (*rendering, error) {
 	p := r.rendering()
 	select {

@@ -62,7 +62,8 @@ func Prepare(tree *cgroup.Tree, path string, args []string) (*Command, error) {
 // groupName is the prefix of the names of the groups that Prepare creates. The rest of a name is the program's PID.
 const groupName = "record-"
 
-// removeEnded removes groups of earlier programs that have no processes. Such groups remain if a Recorder was killed.
+// removeEnded removes the groups of earlier programs if these groups have no processes. Such groups remain if a Recorder
+// was killed.
 func removeEnded(tree *cgroup.Tree) error {
 	names, err := tree.Groups()
 	for _, name := range names {

@@ -355,7 +355,7 @@ func (r *grantRow) command() string {
 // age returns the time since the container got its CPUs, such as 12m.
 func (r *grantRow) age() string { return age(time.Duration(r.Age * float64(time.Second))) }
 
-// sayStrays reports cgroups that a snapshot does not list on standard error.
+// sayStrays prints a warning about cgroups that a snapshot does not list, on standard error.
 func sayStrays(cmd *cobra.Command, s *host.Snapshot) {
 	if beside := s.Warning(); beside != "" {
 		fmt.Fprintln(cmd.ErrOrStderr(), "candor:", errorText(beside))

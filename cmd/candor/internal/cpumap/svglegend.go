@@ -52,7 +52,7 @@ func (d *drawing) legend(m *Map, y, width int) {
 	}
 }
 
-// keys draws an explanation of the fill patterns of CPUs, and of parts of CPUs, that no sensitive container has.
+// keys draws an explanation of the fill patterns for CPUs, or parts of CPUs, without a sensitive container.
 func (d *drawing) keys(m *Map, y int) {
 	var has [poolCount]bool
 	free := false

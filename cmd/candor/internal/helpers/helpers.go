@@ -98,7 +98,7 @@ type Reading struct {
 	Failure      error         // reason why the CPU time of some helpers is unattributed or missing, or nil
 }
 
-// Read returns a reading; nil if the meter is nil. If it cannot measure a helper, the other helpers are still right.
+// Read returns a reading; nil if the meter is nil. If it cannot measure a helper, the values of the other helpers are still right.
 func (m *Meter) Read() *Reading {
 	if m == nil {
 		return nil
