@@ -23,7 +23,7 @@ import (
 // has ended. The guard reads a pipe, whose other end only the agent has. The guard has its own session and runs in the root
 // cgroups, so that the end of the agent's service or container does not kill it.
 
-// A guard is the guard of this process.
+// A guard is the running guard of this process.
 type guard struct {
 	command *exec.Cmd
 	pipe    io.Closer

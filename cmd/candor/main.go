@@ -1,4 +1,4 @@
-// Command candor gives containers the CPUs that they see. Each file holds a subcommand: its flags, a call of the package
+// Command candor gives containers the CPUs that they see. Most files hold a subcommand: its flags, a call of the package
 // that does the work, and the output.
 package main
 

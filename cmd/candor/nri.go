@@ -172,7 +172,7 @@ func (f *nriFlags) serve(ctx context.Context, hup <-chan os.Signal, h *host.Host
 	})
 }
 
-// windows returns the shortest window of the histograms, or "" for no histograms.
+// windows returns the shortest window of the histograms, or "none".
 func (f *nriFlags) windows(config *nri.Config) string {
 	return cmp.Or(f.histogram.value, config.Histogram, "none")
 }

@@ -122,7 +122,7 @@ func doSetup(s *setup.Setup, keep cpuset.Set, undo, dry bool) (result setup.Resu
 	return result, hostError(err)
 }
 
-// writeSetup writes the changes as a table with their meaning below it.
+// writeSetup writes the changes as a table, and the notes below it.
 func writeSetup(w io.Writer, r setup.Result) error {
 	verb := "changed"
 	if r.DryRun {

@@ -146,7 +146,7 @@ func (f *simulateFlags) write(out io.Writer, r *simreport.Report) error {
 // own stands for the default scheduler of an algorithm.
 const own = "own"
 
-// schedulerWords are the orders in which nodes are chosen.
+// schedulerWords are the rankings by which a scheduler can choose nodes.
 var schedulerWords = []string{own, "least", "most", "paper", "candor"}
 
 // simulateFlags are the flags of candor simulate.

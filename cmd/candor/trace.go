@@ -204,7 +204,7 @@ func newTraceImportCommand() *cobra.Command {
 	return cmd
 }
 
-// sayImported reports the written events and the skipped lines.
+// sayImported reports the written events and the omitted records.
 func sayImported(out io.Writer, file string, h trace.Header, r trace.Report) error {
 	info, err := os.Stat(file)
 	if err != nil {

@@ -58,7 +58,7 @@ func ratios(load []trace.LoadPoint, most int) []float64 {
 	return list
 }
 
-// writeReport writes the number of records that the trace's reader skipped or that the trace does not model, by reason.
+// writeReport writes the number of records that the trace's reader skipped or could not represent as events, by reason.
 func writeReport(w io.Writer, title string, r *trace.Report) error {
 	for _, part := range []struct {
 		what   string
