@@ -36,8 +36,8 @@ const (
 	DefaultPeriod = 100 * time.Millisecond
 )
 
-// MinRaisePeriod is the shortest period that a group can have for package quota to change the group's quota, because
-// quota.Loop reads such a group once per period.
+// MinRaisePeriod is a lower bound of periods: package quota does not change the quota of a group with a shorter
+// period, because quota.Loop reads a group once per period.
 const MinRaisePeriod = 10 * time.Millisecond
 
 // Limit returns the quota divided by the period, which is a number of CPUs; 0 means no limit.

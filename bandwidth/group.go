@@ -24,7 +24,7 @@ type group struct {
 	doneAt  time.Duration // when the backlog last ended
 	topCPU  int           // CPUs from this index on have no threads of the group
 	running int           // number of CPUs on which the group runs now
-	rate    float64       // CPU time that the group gets now per time, in CPUs
+	rate    float64       // number of CPUs whose time the group gets now
 
 	onDone    func(at time.Duration) // callback of Sim.Follow; nil: none
 	addedWork time.Duration          // total CPU time of the work added so far, if onDone is set

@@ -10,7 +10,7 @@ type halt struct {
 	onEnd    func(from, to time.Duration) // called at the end of each halt
 }
 
-// update processes whether the group is halted at a moment.
+// update records whether the group is halted at a moment, and calls onEnd at the end of a halt.
 func (h *halt) update(halted bool, now time.Duration) {
 	switch {
 	case halted && !h.isHalted:

@@ -113,8 +113,8 @@ func (p *pool) replenish() {
 	p.lastRuntime = p.runtime
 }
 
-// distribute gives throttled CPUs the runtime that they have used before they drew it, plus 1 ns, and thereby
-// unthrottles them. They draw more at the next tick.
+// distribute gives throttled CPUs the runtime that they lack to have 1 ns, which unthrottles them, until the pool is
+// empty. They draw more at the next tick.
 func (p *pool) distribute() {
 	for i := range p.cpus {
 		c := &p.cpus[i]

@@ -17,11 +17,11 @@ import (
 // maxBcryptCost bounds the CPU time of an attempt: about 1 s at 14, and twice as much with each step.
 const maxBcryptCost = 14
 
-// maxGuesses bounds the networks with a pending guess. Connections of many networks cannot need more.
+// maxGuesses bounds the networks with a pending guess. Their number cannot exceed the connections that wait for an answer.
 const maxGuesses = maxAnswering
 
-// A basicAuth checks the passwords of users against bcrypt hashes. A guess is a password that is not proven, and needs a
-// hash, which takes tens of milliseconds of CPU time or more. Two rules bound the delay by wrong passwords:
+// A basicAuth checks the passwords of users against bcrypt hashes. A guess is a password that is not proven. To check a guess, the
+// server computes a hash, which takes tens of milliseconds of CPU time or more. Two rules bound the delay by wrong passwords:
 //   - A password that was right once is proven. Requests with it need no hash.
 //   - One hash is computed at a time, in the order of arrival, and a client network has one pending guess at most. So
 //     the first request of a network waits for one hash of each other network at most.
@@ -74,8 +74,8 @@ func (a *basicAuth) guard(w http.ResponseWriter, r *http.Request, next http.Hand
 	}
 }
 
-// check returns the status code for the name and the password of a request: 200 if they are those of a user, 401 if they are wrong,
-// 429 while another guess of the client's network is pending.
+// check returns the status code for the name and the password of a request: 200 if they are right, 401 if they are wrong, 429 while
+// another guess of the client's network is pending.
 func (a *basicAuth) check(r *http.Request) int {
 	user, password, given := r.BasicAuth()
 	if !given {

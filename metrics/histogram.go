@@ -15,7 +15,7 @@ import (
 	"github.com/candor-project/candor/host"
 )
 
-// A UsageSource opens the CPU use of containers for frequent reads: Usages.
+// A UsageSource opens the CPU counters of containers for frequent reads. Usages implements it.
 type UsageSource interface {
 	Snapshot() (*host.Snapshot, error)
 	OpenUsage(*host.Grant) (Usage, error)
@@ -27,21 +27,22 @@ type Usage interface {
 	Close()
 }
 
-// Usages is the UsageSource of a host.
+// Usages implements UsageSource for a host.
 type Usages struct{ *host.Host }
 
 // OpenUsage opens a container's group.
 func (u Usages) OpenUsage(g *host.Grant) (Usage, error) { return u.Host.OpenUsage(g) }
 
-// HistogramWindows are the lengths of the windows. A histogram with a shortest window also has all longer windows.
+// HistogramWindows are the possible window lengths. The caller of Histogram selects the shortest; all longer lengths are used
+// too.
 var HistogramWindows = []time.Duration{10 * time.Millisecond, 100 * time.Millisecond, time.Second}
 
 const (
-	maxHistograms  = 256             // containers: each has up to 81 series
-	lookupInterval = 5 * time.Second // for containers that are new
+	maxHistograms  = 256             // maximum number of containers; each has up to 81 series
+	lookupInterval = 5 * time.Second // time between two searches for new containers
 )
 
-// useBuckets and throttledBuckets are in CPUs.
+// useBuckets and throttledBuckets are upper bounds of buckets, in CPUs.
 var (
 	useBuckets       = []float64{.01, .02, .05, .1, .2, .5, 1, 2, 5, 10, 20, 50}
 	throttledBuckets = []float64{0, .01, .1, .2, .5, 1, 2, 5, 10}
@@ -67,7 +68,7 @@ type sampledContainer struct {
 	series []*series
 }
 
-// A series holds the windows of one length.
+// A series is the present window of a length, and the two histograms that count the windows of this length.
 type series struct {
 	length, slack  time.Duration
 	start          time.Duration
@@ -163,7 +164,7 @@ func (h *Histograms) updateContainers(now time.Duration) {
 	h.unrecorded.Set(float64(unrecorded))
 }
 
-// addContainer begins with a container.
+// addContainer starts the histograms of a container.
 func (h *Histograms) addContainer(c container, now time.Duration) error {
 	labels := []string{c.name.Namespace, c.name.Pod, c.name.Container, c.Class.String()}
 	usage, err := h.source.OpenUsage(c.Grant)
@@ -219,8 +220,8 @@ func (h *Histograms) sample(now time.Duration) {
 	}
 }
 
-// add ends the window when its time is over, within half of the time between two reads. A window that lasted much longer is in
-// no histogram: the use within its length is unknown.
+// add ends the present window at the read that is nearest to the window's end. It counts a window of more than 1.5 times the
+// length in late instead of the histograms, because the use within the length is unknown.
 func (s *series) add(now time.Duration, u *cgroup.Usage, late prometheus.Counter) {
 	took := now - s.start
 	if took < s.length-s.slack {

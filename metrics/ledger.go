@@ -20,18 +20,18 @@ type HelperReading struct {
 	Accounts     []ChargedAccount
 }
 
-// A ChargedAccount is the account of a container whose limit the agent holds.
+// A ChargedAccount is the account of a container whose limit includes the CPU time of its helpers.
 type ChargedAccount struct {
 	Name      podname.Name
 	Saved     time.Duration // CPU time that the container can still use; negative: debt
-	IsCharged bool          // its CPU time is reduced now
+	IsCharged bool          // the agent now reduces the container's CPU time below the limit
 }
 
-// HelperTotals are the totals of a container. A container without a pod has only the field Container of its name.
+// HelperTotals are the totals of a container. The name of a container without a pod has only the field Container.
 type HelperTotals struct {
 	Name     podname.Name
 	Totals   []ledger.Total
-	Credited time.Duration // CPU time that the container has paid for the packets of others
+	Credited time.Duration // CPU time that the container has paid for packets of other containers
 	HasRX    bool          // packets are measured
 }
 
@@ -48,7 +48,7 @@ var (
 	droppedTime = desc("candor_helper_dropped_cpu_seconds_total", "CPU time that helpers have spent for containers that had ended.")
 )
 
-// NewLedger returns the metrics of candor ledger agent of a version of candor. Each scrape calls read.
+// NewLedger returns the metrics of candor ledger agent. version is the version of candor. Each scrape calls read.
 func NewLedger(version string, read func() *HelperReading) *Metrics {
 	m := &Metrics{version: version, registry: prometheus.NewRegistry()}
 	m.registry.MustRegister(buildInfo(version), helperCollector{read}, collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))

@@ -40,7 +40,7 @@ type boundedListener struct {
 }
 
 // A boundedConn is a connection that reads maxRequest bytes for a request at most. net/http has a limit too, but keeps the
-// goroutine of a longer request for half a second: a flood of them would close the listener to other clients.
+// goroutine of a longer request for half a second: a flood of longer requests would lock out other clients.
 type boundedConn struct {
 	net.Conn
 	network netip.Prefix
@@ -95,7 +95,7 @@ func (l *boundedListener) Accept() (net.Conn, error) {
 	if err != nil {
 		return nil, err
 	}
-	runtime.Gosched() // under a flood, the connections before this one read their requests first
+	runtime.Gosched() // under a flood, earlier connections read their requests first
 	c := &boundedConn{Conn: inner, network: clientNetwork(inner.RemoteAddr().String())}
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -117,8 +117,8 @@ func (l *boundedListener) Close() error {
 	return l.Listener.Close()
 }
 
-// makeRoom closes a connection if more than limit are in a state. If several networks have the most connections, it closes
-// the oldest connection of these networks.
+// makeRoom closes a connection if more than limit connections are answering (answers is true) or waiting (false). It
+// closes the oldest of the connections in this state whose network has the most of them.
 func (l *boundedListener) makeRoom(answers bool, limit int) {
 	count, all, largest := map[netip.Prefix]int{}, 0, 0
 	for _, c := range l.open {
@@ -138,7 +138,7 @@ func (l *boundedListener) makeRoom(answers bool, limit int) {
 
 func (l *boundedListener) remove(i int) { l.open = slices.Delete(l.open, i, i+1) }
 
-// watch is the server's ConnState.
+// watch is the server's ConnState: it records the states of the connections.
 func (l *boundedListener) watch(c net.Conn, state http.ConnState) {
 	if secure, ok := c.(*tls.Conn); ok {
 		c = secure.NetConn()
@@ -163,7 +163,7 @@ func (l *boundedListener) change(c *boundedConn, answers bool, limit int) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	i := slices.Index(l.open, c)
-	if i < 0 { // makeRoom has closed it
+	if i < 0 { // makeRoom has closed the connection
 		return
 	}
 	l.remove(i)

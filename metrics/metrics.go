@@ -39,7 +39,7 @@ type Metrics struct {
 	ready atomic.Bool
 }
 
-// buckets are in seconds. A plan takes some ten microseconds, and a wait for the lock at most 1.5 s.
+// buckets are in seconds. A plan takes about 10 µs, and a wait for the lock at most 1.5 s.
 var buckets = []float64{.00001, .00005, .0001, .0005, .001, .005, .01, .05, .1, .5, 1, 2}
 
 // New returns metrics of a version of candor. All counters are 0.
@@ -134,13 +134,13 @@ func (m *Metrics) ResizeRefused(r Reason) { m.resizes.WithLabelValues(string(r))
 // Downgraded counts a sensitive container that is treated as flexible.
 func (m *Metrics) Downgraded(r Reason) { m.downgraded.WithLabelValues(string(r)).Inc() }
 
-// Results of hints that never reach a host.
+// Results of hints that the plugin does not pass to the host.
 const (
 	HintMalformed host.HintResult = "malformed" // invalid
 	HintForeign   host.HintResult = "foreign"   // for another node
 )
 
-// HintPassedOver counts a hint that never reaches a host.
+// HintPassedOver counts a hint that the plugin does not pass to the host.
 func (m *Metrics) HintPassedOver(why host.HintResult) { m.hints.WithLabelValues(string(why)).Inc() }
 
 // Synchronized records that the plugin and the runtime are connected.
@@ -150,7 +150,7 @@ func (m *Metrics) Synchronized() {
 	m.ready.Store(true)
 }
 
-// Observing records that the plugin only plans.
+// Observing records that the plugin only plans (candor nri --observe).
 func (m *Metrics) Observing() { m.observing.Set(1) }
 
 // Reported records that the API server accepted a report.

@@ -19,8 +19,9 @@ import (
 // A renderer renders the metrics as text, once for all scrapes that wait at the same time. A scrape gets a rendering that
 // started after its request, so that the values are not older than the request.
 //
-// Between two renderings the renderer rests four times as long as the first one took: rendering takes a fifth of a CPU
-// at most, independent of the clients. In a flood of scrapes, those that come during the rest get the last rendering.
+// After a rendering, the renderer rests for four times the duration of the rendering, at most maxRest. So rendering takes at most a
+// fifth of a CPU, independent of the clients; only a rendering of over 250 ms takes more. In a flood of scrapes, scrapes during the
+// rest get the last rendering.
 type renderer struct {
 	gatherer prometheus.Gatherer
 	log      *slog.Logger
@@ -32,8 +33,8 @@ type renderer struct {
 }
 
 const (
-	maxRest = time.Second // between two renderings
-	flood   = 8           // scrapes of one rendering
+	maxRest = time.Second // longest rest between two renderings
+	flood   = 8           // a flood is at least this number of scrapes for a rendering
 )
 
 // A rendering is the metrics at a point in time. It is compressed to a twentieth of the text, because clients that read
@@ -47,8 +48,8 @@ type rendering struct {
 	err  error
 }
 
-// render returns a rendering that starts after the call. In a flood of scrapes, it can return a rendering that started up to
-// maxRest before the call.
+// render returns a rendering that starts after the call. In a flood of scrapes, it can return a rendering that ended up to maxRest
+// before the call.
 func (r *renderer) render(ctx context.Context) (*rendering, error) {
 	p := r.rendering()
 	select {
@@ -145,7 +146,7 @@ func (w *countingWriter) Write(p []byte) (int, error) {
 	return n, err
 }
 
-// ServeHTTP answers a scrape. It holds nothing that other scrapes wait for while it writes.
+// ServeHTTP answers a scrape. While it writes the answer, it holds no lock, so other scrapes do not wait for a slow client.
 func (r *renderer) ServeHTTP(w http.ResponseWriter, request *http.Request) {
 	ctx, cancel := context.WithTimeout(request.Context(), renderTimeout)
 	defer cancel()
@@ -171,7 +172,7 @@ func (r *renderer) ServeHTTP(w http.ResponseWriter, request *http.Request) {
 	p.writeText(w)
 }
 
-// An unpacker is the memory that a client without gzip takes.
+// An unpacker decompresses a rendering for a client that does not accept gzip.
 type unpacker struct {
 	gzip.Reader
 	chunk [4 << 10]byte
@@ -184,7 +185,7 @@ func (p *rendering) writeText(w io.Writer) {
 	u := unpackers.Get().(*unpacker)
 	defer unpackers.Put(u)
 	if u.Reset(bytes.NewReader(p.zip)) == nil {
-		// Without ReaderFrom, which has a larger buffer. An error means that the client has left.
+		// The wrapper of w hides ReaderFrom, which has a larger buffer. An error means that the client has left.
 		_, _ = io.CopyBuffer(struct{ io.Writer }{w}, struct{ io.Reader }{u}, u.chunk[:])
 	}
 }

@@ -14,8 +14,8 @@ import (
 	"time"
 )
 
-// Address parses the address of the metrics server: a port, which is on the loopback, or an IP address with a port.
-// Other machines reach only an address that names another interface.
+// Address parses the address of the metrics server: IP:PORT, or only a port, which means this port on the loopback. Other
+// machines cannot reach the loopback.
 func Address(s string) (string, error) {
 	at, err := netip.ParseAddrPort(s)
 	if port, portErr := strconv.ParseUint(strings.TrimPrefix(s, ":"), 10, 16); portErr == nil {
@@ -35,14 +35,14 @@ const (
 	renderTimeout  = 8 * time.Second  // until the metrics are ready
 	requestTimeout = 12 * time.Second // from the end of the request's header to the end of the answer
 	idleTimeout    = 10 * time.Second // between two requests
-	maxRequest     = 8 << 10          // bytes, with its part of the TLS handshake
+	maxRequest     = 8 << 10          // bytes of a request, with its part of the TLS handshake
 
-	// A connection takes 12 KiB, with TLS 35, with an answer to a client without gzip 50 more.
+	// Memory: a connection takes 12 KiB, or 35 KiB with TLS. An answer to a client without gzip takes 50 KiB more.
 	maxWaiting   = 32 // connections without a request
 	maxAnswering = 64 // connections with a request
 )
 
-// Serve answers /metrics, /healthz, /readyz and / until ctx is done. It returns once it listens. If the web
+// Serve answers /metrics, /healthz, /readyz and / until ctx is done. It returns as soon as the server listens. If the web
 // configuration is nil, it serves plain HTTP without a password.
 func (m *Metrics) Serve(ctx context.Context, address string, web *WebConfig, log *slog.Logger) error {
 	listener, err := listen(ctx, address, maxWaiting, maxAnswering)
@@ -73,8 +73,8 @@ func serveOn(server *http.Server, listener net.Listener, web *WebConfig) error {
 	return server.ServeTLS(listener, "", "")
 }
 
-// newServer returns a server with the limits above. It has no HTTP/2, whose streams would be more requests than the
-// listener has places.
+// newServer returns a server with the limits above. It has no HTTP/2, because the streams of a connection would exceed the
+// listener's limit of requests.
 func newServer(handler http.Handler, listener *boundedListener, log *slog.Logger) *http.Server {
 	server := &http.Server{
 		Handler: handler, ConnState: listener.watch, ErrorLog: slog.NewLogLogger(log.Handler(), slog.LevelDebug),
@@ -86,7 +86,7 @@ func newServer(handler http.Handler, listener *boundedListener, log *slog.Logger
 	return server
 }
 
-// handler returns the pages. The health checks stay open to a kubelet, which has no password and no certificate.
+// handler returns the pages. The health checks need no password and no certificate, because a kubelet has neither.
 func (m *Metrics) handler(web *WebConfig, log *slog.Logger) http.Handler {
 	mux := http.NewServeMux()
 	mux.Handle("GET /metrics", web.guard(&renderer{gatherer: m.registry, log: log}))
@@ -103,7 +103,7 @@ func (m *Metrics) handler(web *WebConfig, log *slog.Logger) http.Handler {
 }
 
 // refuseBodies refuses requests with a body, which no page reads. net/http would wait for the rest of a short body after the
-// answer, and keep the goroutine of a request with a long one for half a second.
+// answer, and keep the goroutine of a request with a long body for half a second.
 func refuseBodies(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.ContentLength == 0 {

@@ -17,14 +17,14 @@ import (
 	"github.com/candor-project/candor/spec"
 )
 
-// A Source provides the data of a scrape: a *host.Host.
+// A Source provides the data of a scrape. *host.Host implements it.
 type Source interface {
 	Snapshot() (*host.Snapshot, error)
 	ReadUsage(*host.Grant) (host.LiveUsage, error)
 	Degraded() []host.Degraded // settings that the kernel refuses
 }
 
-// Watch registers the metrics of a host. Each scrape reads its state and the groups of its containers.
+// Watch registers the metrics of a host. Each scrape reads the state of the host and the groups of its containers.
 func (m *Metrics) Watch(s Source, log *slog.Logger) { m.registry.MustRegister(&stateCollector{s, log}) }
 
 // A stateCollector collects the metrics that a scrape reads from the state and the kernel.
@@ -143,7 +143,7 @@ type container struct {
 	name podname.Name
 }
 
-// running returns the running containers with unique labels: if two pods have the same name, the later pod has the labels.
+// running returns the running containers with unique labels: of two containers with the same name, it returns only the later.
 func running(grants []host.Grant) []container {
 	at := map[podname.Name]int{}
 	var all []container
@@ -185,8 +185,8 @@ func (c *container) collect(r *host.LiveUsage, to chan<- prometheus.Metric) {
 	count(throttledTime, r.Usage.ThrottledTime.Seconds())
 }
 
-// viewMismatch returns 1 if a container sees other CPUs than its limit is worth, by its cpuset or by the
-// files of its view, else 0. It is unknown if the cpuset is right and the view cannot be seen.
+// viewMismatch returns 1 if the size of the container's cpuset differs from the limit, rounded up, or if the files of its view
+// show other CPUs than its cpuset; else 0. isKnown is false if the cpuset is right and candor cannot read the view.
 func viewMismatch(g *host.Grant, r *host.LiveUsage) (differs float64, isKnown bool) {
 	switch {
 	case r.CPUs.Count() != g.Limit.CPUs():

@@ -19,9 +19,9 @@ import (
 )
 
 // A WebConfig is a web configuration file of Prometheus exporters (github.com/prometheus/exporter-toolkit): TLS, client
-// certificates, basic auth, headers and a rate limit. nil is none. The toolkit parses the TLS part. Its own handler is not
-// used: it would ask the kubelet's health checks for a password, read the file at each request, and end all checks
-// when the file has an error.
+// certificates, basic auth, headers and a rate limit. nil means no configuration. The toolkit parses the TLS part. Its own
+// handler is not used: it would ask the kubelet's health checks for a password, read the file at each request, and refuse
+// all requests while the file has an error.
 type WebConfig struct {
 	tls        *tls.Config // nil: plain HTTP
 	clientCert bool        // a client needs a certificate
@@ -56,7 +56,7 @@ func loadWebConfig(file string) (*WebConfig, error) {
 	if err := c.setTLS(&parsed.TLSConfig); err != nil {
 		return nil, err
 	}
-	return c, web.Validate(file) // unknown fields and the headers too
+	return c, web.Validate(file) // also checks the headers, and refuses unknown fields
 }
 
 // parseWebConfig reads a file with the defaults of the toolkit, and paths relative to the file.
@@ -124,7 +124,8 @@ func (c *WebConfig) setTLS(from *web.TLSConfig) (err error) {
 
 func (c *WebConfig) hasTLS() bool { return c != nil && c.tls != nil }
 
-// guard returns a handler that only clients with the certificate or the password reach.
+// guard returns a handler that calls next only if the rate limit, the client certificate and the password allow the
+// request.
 func (c *WebConfig) guard(next http.Handler) http.Handler {
 	if c == nil {
 		return next

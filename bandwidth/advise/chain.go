@@ -15,7 +15,7 @@ type chain []*hop
 // A hop is a container of a chain.
 type hop struct {
 	*bandwidth.Sim
-	arrivals queue[request]       // requests that arrive and that the Sim has not got yet
+	arrivals queue[request]       // requests that arrive later; the Sim does not have them yet
 	active   queue[request]       // requests in the Sim
 	answers  queue[time.Duration] // times at which this hop has passed an answer on to the preceding hop
 	halts    queue[halt]          // past halts of the hop that can have delayed an answer
@@ -59,7 +59,7 @@ func (c chain) add(at, work time.Duration, threads int) {
 	c[0].arrivals.push(request{at, work, threads})
 }
 
-// run advances all containers to a time. It calls done for each request whose answer has returned until then, in the
+// run advances all containers to a time. It calls done for each request whose answer has returned by this time, in the
 // order of the requests.
 func (c chain) run(until time.Duration, done func(at time.Duration)) {
 	for _, h := range c {
@@ -85,7 +85,7 @@ func (h *hop) run(until time.Duration) {
 	h.Run(until)
 }
 
-// returnAnswers passes on the answers of the next container in the chain, as far as their times are known.
+// returnAnswers passes on the answers of nextHop, up to the first answer whose time at this container is not known yet.
 func (h *hop) returnAnswers(nextHop *hop) {
 	for !nextHop.answers.isEmpty() {
 		at, isKnown := h.passTime(nextHop.answers.first())

@@ -35,8 +35,8 @@ const (
 	maxSteps = 1 << 25 // almost four days at 10 ms
 )
 
-// ErrUnfit means that a recording is not suitable for advice: its interval is too long, it is too long itself, or no CPU
-// time was used.
+// ErrUnfit means that a recording is not suitable for advice: the recording is damaged, too long or without CPU time, its interval is
+// too long, or the replay has too few CPUs.
 var ErrUnfit = errors.New("no advice from this recording")
 
 // NewDemand returns a Demand without steps. step is the length of its steps, and cpus the machine's number of CPUs.
@@ -50,7 +50,7 @@ func NewDemand(step time.Duration, cpus int) (*Demand, error) {
 // maxCPUs is more than the CPUs of any machine.
 const maxCPUs = 1 << 16
 
-// Add appends n steps, each with the mean number of CPUs used. Add ignores an impossible value, and Prepare then returns
+// Add appends n steps in which the program used the given mean number of CPUs. Add ignores an impossible value, and Prepare then returns
 // an error.
 func (d *Demand) Add(cpus float64, n int64) {
 	if !(cpus >= 0 && cpus < maxCPUs) {
@@ -87,13 +87,13 @@ func (d *Demand) Prepare() error {
 // charges CPU time at its ticks.
 const tickNoise = 0.25
 
-// findThreads sets the threads of each step to the maximum number of CPUs used at once in the 100 ms before the step's
-// end.
+// findThreads estimates the threads of each step: the highest mean use over 20 ms, rounded up to CPUs. It compares the means that end
+// between 100 ms before and 20 ms after the step's end.
 func (d *Demand) findThreads() {
 	d.Threads = make([]uint16, len(d.Work))
 	pair := int(max(20*time.Millisecond/d.Step, 1))
 	reach := int(max(100*time.Millisecond/d.Step, 1))
-	used := make([]float64, len(d.Work)) // mean CPUs used in the pair of steps that ends with each step
+	used := make([]float64, len(d.Work)) // mean CPUs used in the 20 ms that end with each step
 	sum := time.Duration(0)
 	for i, w := range d.Work {
 		sum += w
@@ -111,10 +111,9 @@ func (d *Demand) findThreads() {
 	}
 }
 
-// replay runs the demand on a chain of containers, where threads is the maximum number of threads in each container. A step with work is a
-// request, and replay calls done when its answer returns. If used is not nil, replay calls it at the end of each step with
-// the CPU time that the first container used in the step. replay returns the number of steps whose work was not done
-// before maxTail.
+// replay runs the demand on a chain of containers, with at most the given number of threads in each container. A step with work is a
+// request, and replay calls done when its answer returns. If used is not nil, replay calls it at the end of each step with the CPU time
+// that the first container used in the step. replay returns the number of steps whose work was not done when maxTail ended.
 func (d *Demand) replay(c chain, threads int, done func(at, work time.Duration), used func(time.Duration)) (unfinished int) {
 	step, pending := 0, 0
 	onAnswer := func(at time.Duration) {

@@ -36,7 +36,7 @@ func (n *Node) plot(fillings []Filling) *figure.Plot {
 	return p
 }
 
-// maxShort is the share of the windows at which the curve of the plot can end.
+// The plot shows the curve at least until the share of the windows reaches maxShort.
 const maxShort = 0.2
 
 // shortness returns the percentage of the windows in which the containers need more CPUs than the node has, as a function

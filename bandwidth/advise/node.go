@@ -21,8 +21,8 @@ type Filling struct {
 	Short float64 `json:"shortShare"`
 }
 
-// A Node is a set of CPUs that containers share. The containers have the Node's demands in turn, so that each demand has
-// the same number of containers.
+// A Node is a set of CPUs that containers share. The containers get the Node's demands in rotation, so each demand has the
+// same number of containers.
 type Node struct {
 	CPUs    int
 	Risk    float64     // share of the windows in which the containers may need more CPUs than the node has
@@ -96,8 +96,8 @@ func (n *Node) FillLimited(name string, limits []float64) Filling {
 	return f
 }
 
-// A load is the sum of the CPUs that containers need, at a sample of moments. Each container starts at a random window of
-// its demand, once for each of the draws.
+// A load is the sum of the CPUs that containers need, at a sample of moments. In each of the draws, each container starts
+// at a random window of its demand.
 type load struct {
 	windows    [][]float64 // Node.windows
 	moments    []int       // moments, as numbers of windows since the start of the containers

@@ -159,9 +159,9 @@ func (d *Demand) TryAll(options []Option) []Outcome {
 	return outcomes
 }
 
-// Cheapest returns the outcome that meets the target and reserves the fewest CPUs. Among equal outcomes it prefers the
-// shortest overrun, then the smallest burst, then the shortest period. If no outcome meets the target, ok is false, and
-// Cheapest returns the outcome that is nearest to the target.
+// Cheapest returns the outcome that meets the target and reserves the fewest CPUs. Among outcomes with the same number of
+// CPUs it prefers the shortest overrun, then the smallest burst, then the shortest period. If no outcome meets the target,
+// ok is false, and Cheapest returns the outcome that is nearest to the target.
 func Cheapest(outcomes []Outcome, target Target) (best Outcome, ok bool) {
 	best = slices.MinFunc(outcomes, func(a, b Outcome) int {
 		return cmp.Or(

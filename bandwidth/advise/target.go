@@ -59,7 +59,8 @@ func (t Target) String() string {
 }
 
 // shortRecording returns a text about the first bound that the recording is too short to verify, or "" if there is no such
-// bound. A throttled share below 1/n needs n periods with work, and a 99th percentile needs 100 steps with work (works).
+// bound. works is the number of steps with work. A throttled share below 1/n needs n periods with work, and a 99th
+// percentile needs 100 works.
 func (t Target) shortRecording(o Outcome, works int) string {
 	for _, b := range t {
 		n, unit, needed := float64(works), "pieces of work", 100.

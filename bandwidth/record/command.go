@@ -25,8 +25,8 @@ type Command struct {
 }
 
 // Prepare starts a program in a new group of the tree, and stops the program before its first instruction; Run continues
-// it. The group has no limit, but only the CPUs that this process can use. Prepare locks the calling goroutine to its
-// thread until Run.
+// it. The group has no quota, and the CPUs that this process can use. Prepare locks the calling goroutine to its thread
+// until Run.
 func Prepare(tree *cgroup.Tree, path string, args []string) (*Command, error) {
 	cpus, err := usableCPUs(tree)
 	if err != nil {
@@ -62,7 +62,8 @@ func Prepare(tree *cgroup.Tree, path string, args []string) (*Command, error) {
 // groupName is the prefix of the names of the groups that Prepare creates. The rest of a name is the program's PID.
 const groupName = "record-"
 
-// removeEnded removes groups of earlier programs that have no processes. Such groups remain if a Recorder was killed.
+// removeEnded removes the groups of earlier programs if these groups have no processes. Such groups remain if a Recorder
+// was killed.
 func removeEnded(tree *cgroup.Tree) error {
 	names, err := tree.Groups()
 	for _, name := range names {

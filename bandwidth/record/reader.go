@@ -36,7 +36,7 @@ type Use struct {
 	cgroup.Usage
 }
 
-// A Reader reads a recording. Its methods read… return a part of the present block.
+// A Reader reads a recording. Its methods read… parse the next part of the present block.
 type Reader struct {
 	Header
 	Groups  []Group // groups read so far, by number
@@ -210,7 +210,7 @@ func (r *Reader) readTick() error {
 	return err
 }
 
-// readUse reads the use of a group. It returns an error unless the number of the group is above before.
+// readUse reads the use of a group. before is the number of the preceding group in the record: the numbers must ascend.
 func (r *Reader) readUse(before int) (group int, err error) {
 	if group, err = r.readGroupNumber(); err != nil {
 		return 0, err

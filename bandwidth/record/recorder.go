@@ -31,7 +31,7 @@ type Recorder struct {
 	interval   time.Duration
 	sources    []*source
 	readings   []Reading
-	start      time.Time // with its monotonic clock
+	start      time.Time // contains a reading of the monotonic clock
 	missed     uint64
 	initialCPU time.Duration // this process's CPU time at the start
 	// OnFlush, if not nil, is called each second before the Recorder writes a block, for example to add new groups.

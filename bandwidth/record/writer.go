@@ -45,8 +45,8 @@ func NewWriter(out io.Writer, h Header) (*Writer, error) {
 	return w, w.Flush()
 }
 
-// Group adds a group to the recording and returns the number of the group. The recording contains the use beyond the
-// counters in now. The error is ErrFull if there are too many groups.
+// Group adds a group to the recording and returns the number of the group. The counters in now are the start: the
+// recording contains only their later increments. The error is ErrFull if there are too many groups.
 func (w *Writer) Group(g Group, now cgroup.Usage) (number int, err error) {
 	text, err := g.encode()
 	switch {

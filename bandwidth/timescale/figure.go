@@ -34,7 +34,7 @@ func (g *Group) Plot() *figure.Plot {
 	return p
 }
 
-// steps returns a series as a line that is constant within the time of each point.
+// steps returns the line of a series. The line is constant during the time that a point covers.
 func (g *Group) steps(s *Series) []figure.Point {
 	line := make([]figure.Point, 0, 2*len(s.CPUs))
 	step := s.Step().Seconds()

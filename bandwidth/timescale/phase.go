@@ -13,7 +13,7 @@ type Phase struct {
 }
 
 // Criteria of phases. A recording is divided into phases only if the phases' means explain most of the variance of the
-// levels. For comparison, five parts explain at most half of the variance of random noise.
+// levels (see type levels). For comparison, five parts explain at most half of the variance of random noise.
 const (
 	levelWindow  = time.Second // window length from which levels are computed
 	minLevels    = 20          // minimum number of levels of a recording with phases
@@ -24,8 +24,8 @@ const (
 	minStep      = 0.02        // minimum difference of the means of adjacent phases, in CPUs
 )
 
-// Phases returns a group's phases, with the smallest number of phases that meets the criteria. It returns nil if the whole
-// recording is a single phase.
+// Phases returns the smallest number of phases whose means explain enough of the variance. It returns nil if the whole
+// recording is a single phase, or if two adjacent phases differ too little.
 func (g *Group) Phases() []Phase {
 	if g.levels == nil || len(g.levels.means) < minLevels {
 		return nil
@@ -48,7 +48,7 @@ func (g *Group) Phases() []Phase {
 	return nil
 }
 
-// phases returns the phases for the indexes of levels at which the phases end.
+// phases returns the phases that end at the given indexes of levels.
 func (g *Group) phases(ends []int) (list []Phase) {
 	step := time.Duration(g.levels.windowsPerMean) * levelWindow
 	from := 0

@@ -112,8 +112,8 @@ func numberGroups(groups []record.Group) groupNumbers {
 }
 
 // ancestorOf returns the number of the group's ancestor with the tightest limit (record.Group.Above), or -1 if there is
-// none. Of several groups with this name, it returns the last with a smaller number, or if there is none the first with a
-// larger number.
+// none. Of several groups with the ancestor's name, it returns the last with a smaller number than the group, or else the
+// first with a larger number.
 func (n groupNumbers) ancestorOf(groups []record.Group, index int) int {
 	if groups[index].Above == "" {
 		return -1
@@ -132,8 +132,8 @@ func (n groupNumbers) ancestorOf(groups []record.Group, index int) int {
 	return all[at]
 }
 
-// Trace reads the group's use over time into Points, for Plot. in must be the same recording as for ReadPart, and part the
-// same part. ReadPart does not do this, because the points of all groups can exceed the memory.
+// Trace reads the group's use over time into Points, for Plot. It must get the same recording and the same part as
+// ReadPart. ReadPart does not do this, because the points of all groups can exceed the memory.
 func (g *Group) Trace(in io.Reader, part Part) error {
 	r, err := record.NewReader(in)
 	if err != nil {

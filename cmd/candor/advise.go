@@ -158,8 +158,8 @@ func (f *adviseFlags) read(files []string) (all []*timescale.Summary, err error)
 	return all, nil
 }
 
-// unlike describes the difference between recordings of machines with unequal CPU speed. It is "" if there is none, or if
-// it is unknown.
+// unlike returns a warning if two recordings are from machines with different CPU models, else "". It ignores recordings
+// without a CPU model.
 func unlike(files []string, all []*timescale.Summary) string {
 	for i, s := range all {
 		if a, b := all[0].Model, s.Model; a != "" && b != "" && a != b {
@@ -169,7 +169,7 @@ func unlike(files []string, all []*timescale.Summary) string {
 	return ""
 }
 
-// report replays the use of a recorded cgroup.
+// report replays the use of a recorded cgroup with all options, and returns a report and the demand.
 func (f *adviseFlags) report(file string, s *timescale.Summary) (*advise.Report, *advise.Demand, error) {
 	g := &s.Groups[0]
 	d, err := f.demand(file, s, g.Number)

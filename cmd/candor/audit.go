@@ -91,12 +91,12 @@ func newAuditCommand() *cobra.Command {
 	return cmd
 }
 
-// An auditRow is a container as audit writes it. Its JSON form is an interface:
-// docs/audit.md describes it, field by field.
+// An auditRow is the row of a container in the output of audit. Its JSON form is an interface: docs/audit.md describes it, field
+// by field.
 type auditRow struct {
 	Name             string       `json:"name"`
 	ID               string       `json:"id"`
-	Runtime          string       `json:"runtime,omitempty"` // absent where it is not known
+	Runtime          string       `json:"runtime,omitempty"` // absent if it is unknown
 	Group            string       `json:"group"`
 	CPUs             cpuset.Set   `json:"cpus"`
 	Sees             int          `json:"sees"`
@@ -114,8 +114,8 @@ type auditRow struct {
 	Helpers *hybrid.Milli `json:"helpers,omitempty"`
 }
 
-// auditRows returns the containers to list: those whose CPU count differs from the limit, or whose helpers are busy; all containers
-// with all.
+// auditRows returns the containers to list: all containers if all is true, otherwise the containers whose CPU count differs from
+// the limit or whose helpers are busy.
 func auditRows(found []audit.Container, all bool, figures *helpers.Figures) []auditRow {
 	rows := []auditRow{}
 	for i := range found {
@@ -160,7 +160,7 @@ func writeAudit(w io.Writer, rows []auditRow, found []audit.Container) error {
 	return err
 }
 
-// lost formats a lost time.
+// lost formats a throttled time.
 func lost(seconds float64) string {
 	d := time.Duration(seconds * float64(time.Second))
 	if d < 2*time.Minute {

@@ -178,10 +178,10 @@ func (f *classifyFlags) classification(args []string) (experiment.Classification
 	return c, experimentError(c.Check())
 }
 
-// variant is the command, or the client, with some more words.
+// variant returns the workload with more words at the end of its command or, with --server, of its client.
 func (f *classifyFlags) variant(args []string, words string) (experiment.Workload, error) {
 	switch {
-	case f.image != "": // there may be no shell in it
+	case f.image != "": // the image can lack a shell
 		more, err := splitWords(words)
 		if err != nil {
 			return experiment.Workload{}, err
@@ -195,7 +195,8 @@ func (f *classifyFlags) variant(args []string, words string) (experiment.Workloa
 	return one.workload(args)
 }
 
-// withWords returns a command with some more words, which a shell reads; or the words alone.
+// withWords returns a command with more words, which a shell parses. If the command is empty, the words are
+// the command.
 func withWords(command []string, words string) []string {
 	if len(command) == 0 {
 		return []string{"/bin/sh", "-c", "exec " + words}
@@ -203,7 +204,7 @@ func withWords(command []string, words string) []string {
 	return append([]string{"/bin/sh", "-c", `exec "$0" "$@" ` + words}, command...)
 }
 
-// classify runs the pairs in a lab, with a line of progress.
+// classify measures the program in a lab (package experiment) and shows a line with the progress.
 func (f *classifyFlags) classify(ctx context.Context, cmd *cobra.Command, c *experiment.Classification) (class *experiment.Class, err error) {
 	l, err := openLab()
 	if err != nil {
@@ -304,7 +305,8 @@ func (f *classifyFlags) watch(cmd *cobra.Command, w *experiment.Workload) (p *ex
 	return l.Probe(ctx, w, f.probeTime)
 }
 
-// writePrediction writes the result of a probe and compares it with the measured class, "" for no measurement.
+// writePrediction writes the result of a probe and compares it with the measured class. measured is "" without
+// a measurement.
 func writePrediction(text *strings.Builder, p *experiment.Prediction, measured experiment.Verdict) {
 	if p == nil {
 		return
@@ -329,7 +331,7 @@ func writePrediction(text *strings.Builder, p *experiment.Prediction, measured e
 	}
 }
 
-// newInternalProbeCommand becomes a program that is watched.
+// newInternalProbeCommand returns the hidden command that becomes the program to trace.
 func newInternalProbeCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:                probe.Command,
@@ -340,7 +342,7 @@ func newInternalProbeCommand() *cobra.Command {
 	}
 }
 
-// profileFlags are those flags of candor classify that are about a CPUProfile.
+// profileFlags are the flags of candor classify for a CPUProfile.
 type profileFlags struct {
 	file   string
 	labels map[string]string
@@ -353,7 +355,7 @@ func (f *profileFlags) add(flags *pflag.FlagSet) {
 	flags.StringArrayVar(&f.images, "profile-image", nil, "image pattern of the profile, such as '*/solver:*'; repeatable")
 }
 
-// manifest is the profile with a class; nil if none is asked for.
+// manifest returns the CPUProfile with a class, or nil without --profile.
 func (f *profileFlags) manifest(class string) ([]byte, error) {
 	if f.file == "" {
 		if len(f.labels)+len(f.images) > 0 {
@@ -389,7 +391,8 @@ func (f *profileFlags) write(text []byte) error {
 	return renameio.WriteFile(f.file, text, 0o644)
 }
 
-// texts are the manifest and the profile with a class; nil where none is asked for.
+// texts returns the manifest of --annotate and the CPUProfile of --profile, with a class; nil without the
+// flag.
 func (f *classifyFlags) texts(class string) (manifest, profile []byte, err error) {
 	if f.annotate != "" {
 		if manifest, err = f.annotated(class); err != nil {
@@ -400,7 +403,7 @@ func (f *classifyFlags) texts(class string) (manifest, profile []byte, err error
 	return manifest, profile, err
 }
 
-// writeClass writes them.
+// writeClass writes the class to the files of --annotate and --profile.
 func (f *classifyFlags) writeClass(class string) error {
 	manifest, profile, err := f.texts(class)
 	if err == nil && manifest != nil {
@@ -436,7 +439,7 @@ func rewrite(name string, text []byte) error {
 	return next.CloseAtomicallyReplace()
 }
 
-// annotated returns the manifest with a class.
+// annotated returns the manifest of --annotate with a class.
 func (f *classifyFlags) annotated(class string) ([]byte, error) {
 	text, err := fileio.Read(f.annotate, 16<<20)
 	if err != nil {

@@ -84,8 +84,8 @@ func newCompareCommand() *cobra.Command {
 	return cmd
 }
 
-// run runs the experiment, and shows the runs that were done, even where the user ended it before
-// the last.
+// run runs the experiment and shows its runs. If the user interrupts the experiment, run shows the completed
+// runs.
 func (f *compareFlags) run(cmd *cobra.Command, args []string) error {
 	e, err := f.experiment(args)
 	if err != nil {
@@ -103,7 +103,8 @@ func (f *compareFlags) run(cmd *cobra.Command, args []string) error {
 	return f.finish(cmd.OutOrStdout(), expreport.Report{Report: report}, len(report.Runs), err)
 }
 
-// untilSignal returns a context that the first SIGINT or SIGTERM cancels. The second signal ends the process.
+// untilSignal returns a context that the first SIGINT, SIGTERM or SIGHUP cancels. The second signal ends the
+// process.
 func untilSignal(cmd *cobra.Command) (ctx context.Context, stop context.CancelFunc) {
 	ctx, stop = signal.NotifyContext(cmd.Context(), os.Interrupt, unix.SIGTERM, unix.SIGHUP)
 	context.AfterFunc(ctx, stop)
@@ -151,13 +152,13 @@ func (f *compareFlags) measure(ctx context.Context, cmd *cobra.Command, e *exper
 	return e.Run(ctx, l)
 }
 
-// openLab opens a lab beside the containers that the other commands see.
+// openLab opens a lab, which uses no reserved CPUs and no exclusive CPUs of this machine's containers.
 func openLab() (*experiment.Lab, error) {
 	machine, driver := defaultHostOptions()
 	machine.Cgroup.Driver = cgroup.Driver(driver)
 	l, err := experiment.OpenLab(machine)
 	if err != nil {
-		return nil, &exitError{exitBadInput, err} // a place that cannot be used
+		return nil, &exitError{exitBadInput, err} // for example a state directory that cannot be used
 	}
 	return l, nil
 }
@@ -175,7 +176,7 @@ func runStage(s experiment.Stage) stage {
 	return stage{text: text.String(), share: float64(s.Run-1) / float64(s.Runs)}
 }
 
-// experimentError gives the errors that are the caller's fault their exit code.
+// experimentError returns err with the exit code for bad input if the caller caused the error.
 func experimentError(err error) error {
 	if isOneOf(err, client.ErrBadEngine, client.ErrBadImage, client.ErrRefused, experiment.ErrBadFolder, experiment.ErrBadMetric, experiment.ErrBadReport, experiment.ErrBadSetup, experiment.ErrBadStressor,
 		experiment.ErrBadWorkload, experiment.ErrNoVote, experiment.ErrOtherBase, experiment.ErrTooSmall, probe.ErrUnsupported) {

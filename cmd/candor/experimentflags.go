@@ -20,7 +20,7 @@ import (
 	"github.com/candor-project/candor/internal/fileio"
 )
 
-// experimentFlags are those of every command that runs experiments.
+// experimentFlags are the flags of experiments with a workload.
 type experimentFlags struct {
 	rounds, warmUps int
 	name            string
@@ -53,7 +53,7 @@ func (f *experimentFlags) addCommon(cmd *cobra.Command) {
 	f.repeatFlags.add(cmd)
 }
 
-// repeatFlags are those of everything that is run many times.
+// repeatFlags are the flags of commands that repeat runs.
 type repeatFlags struct {
 	timeout time.Duration
 	seed    uint64
@@ -118,7 +118,7 @@ func checkShellWord(text string) error {
 		return badInput("no command in %q", text)
 	}
 	if strings.ContainsAny(fields[0], "=$'\"`(){};&|<>*?\\") {
-		return nil // the shell's own words: it says what is wrong
+		return nil // syntax of the shell, which reports errors itself
 	}
 	if exec.Command("/bin/sh", "-c", `command -v -- "$0"`, fields[0]).Run() == nil {
 		return nil
@@ -151,12 +151,12 @@ func (f *experimentFlags) setBetter(metrics []experiment.Metric) error {
 	return nil
 }
 
-// imageFlags are those of a workload in an image.
+// imageFlags are the flags of a workload in a container image.
 type imageFlags struct {
 	image       string
 	engine      choice
 	engineFlags string
-	found       *experiment.Image // once it was looked for
+	found       *experiment.Image // result of find; nil before
 }
 
 func (f *imageFlags) add(cmd *cobra.Command) {
@@ -249,12 +249,12 @@ func (f *reportFlags) keep(r interface{ Write(io.Writer) error }) {
 	}
 }
 
-// A shown is a report in its forms.
+// A shown is a report that can be written in several formats.
 type shown interface {
 	Write(out io.Writer) error // as JSON
 	Markdown(out io.Writer) error
 	Text(out io.Writer) error
-	Files() []fileio.File // for the folder
+	Files() []fileio.File // for the directory of --out
 }
 
 // finish shows the completed runs, also after an interrupt. err is the error of the experiment.
@@ -271,7 +271,7 @@ func (f *reportFlags) finish(out io.Writer, r shown, runs int, err error) error 
 	return experimentError(err)
 }
 
-// write writes a report to the terminal and the folder.
+// write writes a report to out, and its files to the directory of --out.
 func (f *reportFlags) write(out io.Writer, r shown) (err error) {
 	switch f.output.value {
 	case "json":

@@ -21,7 +21,7 @@ type word interface {
 	fmt.Stringer
 }
 
-// The words that each kind of value knows, for help and completion.
+// The accepted words of flags, for help and completion.
 var (
 	classWords     = []string{"sensitive", "flexible"}
 	policyWords    = []string{"strict", "best-effort"}
@@ -39,7 +39,7 @@ func wordFlag(cmd *cobra.Command, v word, words []string, name, shorthand, usage
 func complete(cmd *cobra.Command, flag string, words []string) {
 	err := cmd.RegisterFlagCompletionFunc(flag, cobra.FixedCompletions(words, cobra.ShellCompDirectiveNoFileComp))
 	if err != nil {
-		panic(err) // the flag does not exist: a slip in this program
+		panic(err) // the flag does not exist: a bug in this program
 	}
 }
 
@@ -54,7 +54,7 @@ func (f textFlag) Type() string       { return f.kind }
 
 var _ pflag.Value = textFlag{}
 
-// A choice is a plain string out of a few.
+// A choice is a flag value that must be one of a list of strings.
 type choice struct {
 	value string
 	of    []string
@@ -70,7 +70,7 @@ func (c *choice) UnmarshalText(text []byte) error {
 	return nil
 }
 
-// outputFlag adds -o with the given forms; the first is the default.
+// outputFlag adds -o with the given output formats; the first is the default.
 func outputFlag(cmd *cobra.Command, forms ...string) *choice {
 	c := &choice{forms[0], forms}
 	wordFlag(cmd, c, forms, "output", "o", "output format")
@@ -89,7 +89,7 @@ func (m *milliFlag) Set(s string) error {
 	return err
 }
 
-// words is a flag value: a list of words out of a few, by comma.
+// words is a flag value: words of a list, separated by commas.
 type words struct {
 	values, of []string
 }
@@ -116,7 +116,8 @@ func (w *words) Set(text string) error {
 	return nil
 }
 
-// A sensitiveFlag selects the sensitive containers; each selection is a point of the sweep.
+// A sensitiveFlag selects the sensitive containers of a simulation. candor simulate replays the trace
+// for each selection.
 type sensitiveFlag struct {
 	text       string
 	selections []simulate.Selection
@@ -127,7 +128,7 @@ func (s *sensitiveFlag) Type() string   { return "shares" }
 
 const sensitiveForms = "must be shares from 0 to 1 such as 0.5 or 0.1,0.5, a range from:to:step, by-class, or by=FILE"
 
-// maxShares bounds the points of a range.
+// maxShares bounds the number of shares in a range.
 const maxShares = 1001
 
 // Set reads a list by comma.
@@ -161,7 +162,7 @@ func (s *sensitiveFlag) part(part string) error {
 	return err
 }
 
-// parseShares reads a number, or a range with both its ends.
+// parseShares parses a number, or a range from:to:step including both ends.
 func parseShares(part string) ([]float64, error) {
 	var v []float64
 	for word := range strings.SplitSeq(part, ":") {
@@ -178,7 +179,7 @@ func parseShares(part string) ([]float64, error) {
 		return nil, fmt.Errorf("%q: %s; a step above 0, %d shares at most", part, sensitiveForms, maxShares)
 	}
 	var shares []float64
-	const slack = 1e-9 // of steps that a float misses by a hair
+	const slack = 1e-9 // for the rounding errors of the sum
 	for i := 0; ; i++ {
 		share := v[0] + float64(i)*v[2]
 		if share > v[1]+slack {
@@ -204,7 +205,7 @@ func amount(m hybrid.Milli) string {
 	return m.String()
 }
 
-// limit writes a limit, which may be none.
+// limit formats a limit; 0 means none.
 func limit(m hybrid.Milli) string {
 	if m == 0 {
 		return "none"

@@ -37,7 +37,7 @@ func defaultHostOptions() (o host.Options, driver string) {
 	return o, cmp.Or(os.Getenv("CANDOR_CGROUP_DRIVER"), string(cgroup.Auto))
 }
 
-// addHostFlags adds them, with environment variables as defaults.
+// addHostFlags adds the flags of hostFlags, with environment variables as defaults.
 func addHostFlags(cmd *cobra.Command) *hostFlags {
 	options, _ := defaultHostOptions()
 	f := &hostFlags{options: options}
@@ -59,7 +59,7 @@ func addGroupFlags(cmd *cobra.Command, o *cgroup.Options) (driver *choice) {
 	return driver
 }
 
-// arguments returns the flags that select the same machine in another process.
+// arguments returns the flags with which another process uses the same state and cgroups.
 func (f *hostFlags) arguments() []string {
 	arguments := []string{"--state-dir", f.options.StateDir, "--config", f.options.Config, "--cgroup-driver", f.driver.value}
 	if f.options.Cgroup.Parent != "" {
@@ -78,7 +78,7 @@ func (f *hostFlags) open(cmd *cobra.Command) (*host.Host, error) {
 	f.options.Cgroup.Driver = cgroup.Driver(f.driver.value)
 	h, err := host.Open(f.options)
 	if err != nil {
-		return nil, &exitError{exitBadInput, err} // a place that cannot be used
+		return nil, &exitError{exitBadInput, err} // for example a state directory that cannot be used
 	}
 	return h, nil
 }
@@ -104,7 +104,8 @@ func (f *hostFlags) snapshot(cmd *cobra.Command) (*host.Host, *host.Snapshot, er
 	return h, s, nil
 }
 
-// hostError gives the errors that are the caller's fault their exit code.
+// hostError returns err with its exit code: the code of a launch.ExecError, or the code for bad input if the caller caused the
+// error.
 func hostError(err error) error {
 	var refusal *hybrid.Refusal
 	var program *launch.ExecError
@@ -147,8 +148,8 @@ func (h *lineHandler) Handle(_ context.Context, r slog.Record) error {
 	return err
 }
 
-// completeNames completes the names of this machine's containers. Where they
-// cannot be read the shell gets none: a completion has no place for errors.
+// completeNames completes the names of this machine's containers. If candor cannot read them, it completes nothing, because
+// the shell does not show errors of a completion.
 func completeNames(cmd *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
 	const none = cobra.ShellCompDirectiveNoFileComp
 	if len(args) > 0 {
@@ -178,7 +179,7 @@ func completeNames(cmd *cobra.Command, args []string, _ string) ([]string, cobra
 	return names, none
 }
 
-// takesName lets the shell complete the name that commands take.
+// takesName makes the shell complete container names as arguments of the commands.
 func takesName(commands ...*cobra.Command) []*cobra.Command {
 	for _, c := range commands {
 		c.ValidArgsFunction = completeNames
@@ -191,7 +192,7 @@ func oneName(cmd *cobra.Command, args []string) error {
 	if len(args) != 1 {
 		return badInput("%s: must have 1 argument, the name of a container, got %d", cmd.CommandPath(), len(args))
 	}
-	if strings.Contains(args[0], "/") { // a pod's container: only those that there are have names
+	if strings.Contains(args[0], "/") { // a container in a pod; a lookup in the state finds wrong names
 		return nil
 	}
 	if err := cgroup.CheckName(args[0]); err != nil {
@@ -215,8 +216,8 @@ func named(s *host.Snapshot, name string) (meant []*host.Grant) {
 	return meant
 }
 
-// nameFrom is the name by which people and commands know a container: that in its pod, if no other
-// container has it too, as those of a pod and its successor have.
+// nameFrom returns a unique name of a container: the name in its pod or, if another container has the same name, the ID. For
+// example, a pod and its successor have the same name.
 func nameFrom(s *host.Snapshot, g *host.Grant) string {
 	if g.Engine.Name == "" || len(named(s, g.Engine.Name)) > 1 {
 		return g.ID

@@ -108,8 +108,8 @@ func (r *inspection) measure(cmd *cobra.Command, h *host.Host, g *host.Grant, du
 	return nil
 }
 
-// engineID returns the ID of the container in its engine, or the beginning of this ID: Docker's containers under candor-runc have it as
-// their name. ok is false for a program of candor run.
+// engineID returns the ID of the container in its engine, or the beginning of this ID, which is the name of Docker's containers under
+// candor-runc. ok is false for a program of candor run.
 func engineID(g *host.Grant) (id string, ok bool) {
 	if id, ok = audit.ContainerID(g.Engine.Cgroup); ok {
 		return id, true
@@ -126,7 +126,7 @@ type helperRows struct {
 	problems  []string
 }
 
-// A helperProcess is a process that works for the container. The limit of its own cgroup bounds it.
+// A helperProcess is a process that works for the container. The limit of the process's own cgroup bounds the process.
 type helperProcess struct {
 	Name   string `json:"name"`
 	PID    int    `json:"pid"`
@@ -159,7 +159,7 @@ func (r *helperRows) write(row func(string, string, ...any)) {
 	}
 }
 
-// An inspection is the output of inspect. Its JSON form is an interface, as that of grantRow.
+// An inspection is the output of inspect. Its JSON form is an interface, as for grantRow.
 type inspection struct {
 	grantRow
 	Group     *groupRow           `json:"group,omitempty"` // settings in the kernel; absent without a cgroup
@@ -299,7 +299,7 @@ type grantRow struct {
 	ID           string                `json:"id"`
 	podname.Name                       // absent for a container in no pod
 	State        string                `json:"state"`             // pending, running, held, ended, degraded
-	Degraded     []host.Difference     `json:"degraded,omitzero"` // settings that are not as granted
+	Degraded     []host.Difference     `json:"degraded,omitzero"` // settings that differ from the grant
 	Class        hybrid.Class          `json:"class"`
 	Policy       hybrid.Policy         `json:"policy"`
 	Topology     hybrid.TopologyPolicy `json:"topology"`
@@ -335,7 +335,7 @@ func newGrantRow(g *host.Grant, look *host.ContainerState, now time.Duration) gr
 	return row
 }
 
-// read replaces the program's name by its command line and a command's file by the command, if the caller may read them.
+// read sets Command to the program's command line, and OnResize to the command instead of its file, if the caller may read them.
 func (r *grantRow) read(h *host.Host, g *host.Grant) {
 	r.Command, r.OnResize = h.CommandLine(g), h.OnResize(g)
 }
@@ -355,14 +355,14 @@ func (r *grantRow) command() string {
 // age returns the time since the container got its CPUs, such as 12m.
 func (r *grantRow) age() string { return age(time.Duration(r.Age * float64(time.Second))) }
 
-// sayStrays reports cgroups that a snapshot does not list on standard error.
+// sayStrays prints a warning about cgroups that a snapshot does not list, on standard error.
 func sayStrays(cmd *cobra.Command, s *host.Snapshot) {
 	if beside := s.Warning(); beside != "" {
 		fmt.Fprintln(cmd.ErrOrStderr(), "candor:", errorText(beside))
 	}
 }
 
-// errorText is text from outside, without control characters.
+// errorText removes control characters from a text that another program has written.
 func errorText(s string) string { return errorLine(fmt.Errorf("%s", s)) }
 
 func writeJSON(w io.Writer, v any) error {

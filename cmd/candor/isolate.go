@@ -90,7 +90,7 @@ func newIsolateCommand() *cobra.Command {
 	return cmd
 }
 
-// run measures, and shows the runs that were done, even where the user ended it before the last.
+// run measures and shows the runs. If the user interrupts it, run shows the completed runs.
 func (f *isolateFlags) run(cmd *cobra.Command) error {
 	i, err := f.isolation()
 	if err != nil {
@@ -184,7 +184,7 @@ func (f *isolateFlags) measure(ctx context.Context, cmd *cobra.Command, i *exper
 	return i.Run(ctx, l)
 }
 
-// appCommand is the hidden subcommand that is an application to measure.
+// appCommand is the hidden subcommand that runs a built-in application.
 const appCommand = "internal-app"
 
 func newInternalAppCommand() *cobra.Command {

@@ -133,7 +133,7 @@ nothing and needs root.
 	return cmd
 }
 
-// watch writes a report at each interval; readings is the number of reports, or 0.
+// watch writes a report at each interval. It ends after the given number of reports; 0 means no end.
 func (m *ledgerMeter) watch(cmd *cobra.Command, interval time.Duration, readings int, asJSON bool) error {
 	if err := m.next(); err != nil {
 		return err
@@ -178,7 +178,7 @@ func softirqFlag(cmd *cobra.Command) *bool {
 	return cmd.Flags().Bool("softirq", false, "also measure received packets; this costs CPU time for each packet")
 }
 
-// addPackets also measures received packets.
+// addPackets makes a meter also measure received packets.
 func addPackets(m *helpers.Meter, tree *cgroup.Tree) error {
 	host, err := audit.HostNetwork()
 	if err == nil {

@@ -115,7 +115,7 @@ func (f *ledgerAgentFlags) openTree() (*cgroup.Tree, error) {
 	return cgroup.Open(options)
 }
 
-// startCharging starts to charge containers until ctx is done, if the flags ask for it. wait waits for the end.
+// startCharging starts to charge containers until ctx is done, if --charge is set. wait waits until the charging has ended.
 func (f *ledgerAgentFlags) startCharging(ctx context.Context, a *ledgerAgent) (wait func(), err error) {
 	if !f.charge {
 		return func() {}, nil
@@ -169,7 +169,7 @@ type ledgerAgent struct {
 	tree  *cgroup.Tree
 	log   *slog.Logger
 	names containerNames
-	// charger is nil without --charge; it reads the meter otherwise.
+	// charger is nil without --charge. Otherwise only the charger reads the meter.
 	charger *charger
 	// failure is the error of the last measurement, or "": an error is logged once.
 	failure string
@@ -247,7 +247,7 @@ func (a *ledgerAgent) loop(ctx context.Context, interval time.Duration) {
 	}
 }
 
-// next takes the next measurement. An error leaves the totals of other helpers right.
+// next takes the next measurement. After an error, the totals of the other helpers are still right.
 func (a *ledgerAgent) next() {
 	last := &metrics.HelperReading{}
 	var r *helpers.Reading

@@ -27,8 +27,8 @@ import (
 	"github.com/candor-project/candor/metrics"
 )
 
-// A charger keeps the containers with the level charge within their limits: it measures their helpers, and package host changes
-// their quotas. Other programs report the CPU time of helpers that it does not know through a socket.
+// A charger keeps the containers whose helper level is charge within their limits: it measures their helpers, and package host
+// changes their quotas. For helpers that the charger does not know, other programs report the CPU time through a socket.
 type charger struct {
 	host  *host.Host
 	meter *helpers.Meter
@@ -37,7 +37,7 @@ type charger struct {
 	mutex    sync.Mutex // of the meter and of the following fields
 	last     *helpers.Reading
 	reported map[string]*reported // by the container's ID in the state
-	// baselines are the charges of helpers when the charger first saw them: a conmon can be older than the agent.
+	// baselines are the charges when the charger first saw the helpers of a container: a conmon can be older than the agent.
 	baselines map[string]time.Duration
 	received  map[string]*received // CPU time of packets by the container's ID
 	accounts  map[string]metrics.ChargedAccount
@@ -50,8 +50,8 @@ type reported struct {
 	time time.Duration
 }
 
-// maxReadingAge is the maximum age of a reading of the helpers' CPU time for a charge. It bounds the number of readings, because
-// the containers are charged at different times.
+// maxReadingAge is the time in which charges use the same reading of the helpers' CPU time. It bounds the number of readings,
+// because the containers are charged at different times.
 const maxReadingAge = 15 * time.Millisecond
 
 // scanInterval is the time between two scans for new helpers.
@@ -69,7 +69,7 @@ func (c *charger) run(ctx context.Context, listener net.Listener) error {
 	return c.host.ChargeHelpers(ctx, c.charges, c.observe)
 }
 
-// charges returns the CPU time that was charged to a container.
+// charges returns the CPU time that counts against a container's limit, and the CPU time that is credited to it, so far.
 func (c *charger) charges(g *host.Grant) (charged, credited time.Duration) {
 	c.mutex.Lock()
 	defer c.mutex.Unlock()
@@ -240,12 +240,12 @@ func (c *charger) serve(listener net.Listener) {
 			if err := c.receive(connection); err != nil {
 				answer = strings.ReplaceAll(err.Error(), "\n", " ")
 			}
-			_, _ = connection.Write([]byte(answer + "\n")) // the sender has gone
+			_, _ = connection.Write([]byte(answer + "\n")) // an error means that the sender has closed the connection
 		}()
 	}
 }
 
-// receive books the charge that a connection sends.
+// receive reads a charge from a connection and adds the charge to the container's reported CPU time.
 func (c *charger) receive(connection net.Conn) error {
 	if err := checkPeer(connection); err != nil {
 		return err

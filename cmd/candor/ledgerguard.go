@@ -20,10 +20,10 @@ import (
 
 // The kernel restores neither a quota nor a frozen group when the process that changed them is killed. So the agent starts a
 // guard: a process that waits for the end of the agent and then runs an operation, which restores the containers whose lease
-// has ended. The guard reads a pipe, whose other end only the agent has. It has its own session and runs in the root groups,
-// so that the end of the agent's service or container does not kill it.
+// has ended. The guard reads a pipe, whose other end only the agent has. The guard has its own session and runs in the root
+// cgroups, so that the end of the agent's service or container does not kill it.
 
-// A guard is the guard of this process.
+// A guard is the running guard of this process.
 type guard struct {
 	command *exec.Cmd
 	pipe    io.Closer
@@ -51,9 +51,9 @@ func startGuard(tree *cgroup.Tree, arguments []string, log *slog.Logger) (*guard
 	return &guard{cmd, pipe}, nil
 }
 
-// stop ends the guard. The agent has restored the containers.
+// stop ends the guard, after the agent has restored the containers itself.
 func (g *guard) stop() {
-	_ = g.command.Process.Signal(syscall.SIGTERM) // it has ended before
+	_ = g.command.Process.Signal(syscall.SIGTERM) // an error means that the guard has ended before
 	_ = g.pipe.Close()
 	_ = g.command.Wait()
 }
@@ -75,7 +75,7 @@ func newLedgerGuardCommand() *cobra.Command {
 		if err != nil || os.Getppid() != *pid {
 			agent = host.Process{} // the agent has ended
 		}
-		h, err := machine.openToLook(cmd) // it creates no groups
+		h, err := machine.openToLook(cmd) // read-only, because the guard creates no groups
 		if err != nil {
 			return err
 		}
@@ -88,7 +88,7 @@ func newLedgerGuardCommand() *cobra.Command {
 	return cmd
 }
 
-// restoreAfter waits until the agent has ended, which closes its pipe a moment before, and restores the containers.
+// restoreAfter restores the containers after the end of the agent, whose pipe the kernel closes a moment earlier.
 func restoreAfter(ctx context.Context, h *host.Host, agent host.Process) error {
 	ctx, cancel := context.WithTimeout(ctx, guardTimeout)
 	defer cancel()

@@ -73,7 +73,7 @@ func newLoadCommand() *cobra.Command {
 	return cmd
 }
 
-// ofBursts and ofClients are the flags that apply without a URL and with a URL.
+// ofBursts are the flags that apply only without a URL, and ofClients the flags that apply only with a URL.
 var (
 	ofBursts  = []string{"for", "work", "threads", "rest"}
 	ofClients = []string{"clients", "on", "off", "rate", "seed"}
@@ -126,7 +126,8 @@ func (f *loadFlags) checkClients(server string) error {
 	return nil
 }
 
-// run generates the load. The first Ctrl-C ends it early and prints the counts so far; the second kills it.
+// run generates the load. The first Ctrl-C ends it early and prints the counts so far; the second Ctrl-C
+// kills candor.
 func (f *loadFlags) run(cmd *cobra.Command, isClient bool) error {
 	if err := f.checkHDR(); err != nil {
 		return err
@@ -151,7 +152,8 @@ func (f *loadFlags) run(cmd *cobra.Command, isClient bool) error {
 	return nil
 }
 
-// checkHDR refuses a file that is not writable before the load starts. It does not change the content.
+// checkHDR returns an error if the file of --hdr is not writable, before the load starts. It does not
+// change the content.
 func (f *loadFlags) checkHDR() error {
 	if f.hdr == "" {
 		return nil

@@ -39,8 +39,7 @@ func loadMachine(desc string) (*topology.Machine, error) {
 	return m, nil
 }
 
-// loadOtherMachine prefers the description: a file that has such a name can be
-// written as ./name.
+// loadOtherMachine parses a value as a description first. A file whose name is also a description can be passed as ./name.
 func loadOtherMachine(desc string) (*topology.Machine, error) {
 	m, syntaxErr := topology.Parse(desc)
 	if syntaxErr == nil {

@@ -1,5 +1,5 @@
-// Command candor gives containers the CPUs that they see. A file holds a subcommand: its flags, a call of the package that
-// does the work, and the output.
+// Command candor gives containers the CPUs that they see. Most files hold a subcommand: its flags, a call of the package
+// that does the work, and the output.
 package main
 
 import (
@@ -56,7 +56,7 @@ func errorLine(err error) string {
 	}, err.Error())
 }
 
-// Exit codes. A program that candor run started passes its own through.
+// Exit codes. If candor run started a program, candor exits with the exit code of the program.
 const (
 	exitFailure  = 1
 	exitBadInput = 2
@@ -83,7 +83,7 @@ func badInput(format string, args ...any) error {
 	return &exitError{exitBadInput, fmt.Errorf(format, args...)}
 }
 
-// flagError returns the error for an unknown flag of a command.
+// flagError adds a hint at the help to the error for an unknown flag.
 func flagError(cmd *cobra.Command, err error) error {
 	if errors.As(err, new(*pflag.NotExistError)) {
 		return fmt.Errorf("%w: %s --help lists them", err, cmd.CommandPath())
@@ -124,7 +124,7 @@ func newVersionCommand() *cobra.Command {
 	}
 }
 
-// addVersionFlag adds --version to the root. Its -v is the subcommands' --verbose.
+// addVersionFlag adds --version to the root command. It has no short form, because -v means --verbose in the subcommands.
 func addVersionFlag(root *cobra.Command) {
 	root.Version = versionString()
 	root.SetVersionTemplate(versionLine())

@@ -141,7 +141,7 @@ func foreignUsesOf(g *host.Grant, used map[int]float64) []cpumap.ForeignUse {
 	list := []cpumap.ForeignUse{}
 	for cpu, share := range used {
 		s := cpumap.ForeignUse{CPUs: g.Exclusive, Milli: hybrid.Milli(share * 1000)}
-		if cpu >= 0 { // -1: the sum of them
+		if cpu >= 0 { // -1: all exclusive CPUs together
 			s.CPUs = cpuset.Of(cpu)
 		}
 		list = append(list, s)
@@ -193,7 +193,7 @@ func mapCluster(cmd *cobra.Command, of *clusterFlags, name, form, color string) 
 	return nil
 }
 
-// mapOf is the map of a node that has reported.
+// mapOf returns the map of a node with a report.
 func mapOf(n *survey.Node, names map[string]podname.Name) *cpumap.Map {
 	m := cpumap.FromNode(n.CPUs)
 	m.Names = names

@@ -55,13 +55,13 @@ type nriFlags struct {
 	format  choice
 
 	observe   bool
-	stateDir  string // value of the flag
-	metrics   string // likewise
-	metricsAt string // where they are served
+	stateDir  string // value of --state-dir, or observeDir
+	metrics   string // address from --metrics
+	metricsAt string // address of the metrics server; "": no server
 	webConfig string // file of --metrics-web-config
 	webFile   string // file that the metrics server uses
 	histogram choice // shortest window: value of the flag, or ""
-	counts    string // those that are counted
+	counts    string // shortest window that is counted, or none
 	publishFlags
 }
 
@@ -96,9 +96,9 @@ func newNRICommand() *cobra.Command {
 	return cmd
 }
 
-// run is the plugin's life.
+// run sets up the plugin and runs it until SIGTERM or SIGINT.
 func (f *nriFlags) run(cmd *cobra.Command) error {
-	// First of all: a SIGHUP that comes while the plugin starts would end it.
+	// This is first, because a SIGHUP during the start would otherwise end the plugin.
 	hup := make(chan os.Signal, 1)
 	signal.Notify(hup, syscall.SIGHUP)
 	defer signal.Stop(hup)
@@ -136,7 +136,7 @@ func (f *nriFlags) run(cmd *cobra.Command) error {
 	ctx, stop := signal.NotifyContext(cmd.Context(), syscall.SIGTERM, syscall.SIGINT)
 	defer stop()
 	counted.Watch(h, log)
-	if f.metricsAt = cmp.Or(f.metrics, config.Metrics); f.metricsAt != "" { // first: the address may be taken
+	if f.metricsAt = cmp.Or(f.metrics, config.Metrics); f.metricsAt != "" { // before the options change, because the address can be in use
 		if err := counted.Serve(ctx, f.metricsAt, web, log); err != nil {
 			return &exitError{exitBadInput, err}
 		}
@@ -150,7 +150,7 @@ func (f *nriFlags) run(cmd *cobra.Command) error {
 	return f.serve(ctx, hup, h, config, counted)
 }
 
-// serve is the plugin's life once all is set up.
+// serve runs the plugin after its setup.
 func (f *nriFlags) serve(ctx context.Context, hup <-chan os.Signal, h *host.Host, config *nri.Config, counted *metrics.Metrics) error {
 	log := f.options.Log
 	engine := nri.NewEngine(h, config, log)
@@ -172,7 +172,7 @@ func (f *nriFlags) serve(ctx context.Context, hup <-chan os.Signal, h *host.Host
 	})
 }
 
-// windows returns the shortest window of the histograms, or "" for no histograms.
+// windows returns the shortest window of the histograms, or "none".
 func (f *nriFlags) windows(config *nri.Config) string {
 	return cmp.Or(f.histogram.value, config.Histogram, "none")
 }
@@ -214,7 +214,8 @@ func (f *nriFlags) startHistogram(ctx context.Context, h *host.Host, counted *me
 	}
 }
 
-// raiseQuotas raises the quotas of the runtime's containers with a burst until ctx is done; wait waits for its end.
+// raiseQuotas raises the quotas of the runtime's containers with a burst until ctx is done. wait waits until it has
+// stopped.
 func (f *nriFlags) raiseQuotas(ctx context.Context, h *host.Host, log *slog.Logger) (wait func()) {
 	if f.observe {
 		return func() {}
@@ -236,7 +237,8 @@ func (f *nriFlags) newLog(out io.Writer) *slog.Logger {
 	return slog.New(slog.NewTextHandler(out, nil))
 }
 
-// checkKubelet refuses to plan beside a kubelet that does so itself.
+// checkKubelet returns an error if the kubelet's CPU manager allocates CPUs itself. With --observe it only logs the
+// error.
 func (f *nriFlags) checkKubelet(log *slog.Logger) error {
 	unclear, err := nri.CheckKubelet("/")
 	if unclear != nil {
@@ -252,12 +254,12 @@ func (f *nriFlags) checkKubelet(log *slog.Logger) error {
 	return err
 }
 
-// setHostOptions selects the state directory. A plan (--observe) has a state directory of its own.
+// setHostOptions sets the options of the host. With --observe, the default state directory is observeDir.
 func (f *nriFlags) setHostOptions(cmd *cobra.Command, config *nri.Config, log *slog.Logger, counted *metrics.Metrics) {
 	f.options.Log, f.options.LockTimeout, f.options.OnOperation = log, nri.Patience, collecting(f.reports(counted.Operation))
 	f.options.Cgroup.Driver = cgroup.Driver(f.driver.value)
 	f.options.DeferUnitUpdates, f.options.HoldViews = true, true
-	f.options.Cgroup.ReadOnly = true // it makes no group, and need not be allowed to
+	f.options.Cgroup.ReadOnly = true // the plugin creates no groups, and does not need the right to do so
 	f.stateDir = f.options.StateDir
 	if f.options.PlanOnly = f.observe; f.observe && !cmd.Flags().Changed("state-dir") {
 		f.stateDir = observeDir
@@ -270,7 +272,7 @@ func (f *nriFlags) setMetrics(s string) (err error) {
 	return err
 }
 
-// nriError gives errors that are the caller's fault their exit code.
+// nriError returns err with the exit code for bad input if the caller caused the error.
 func nriError(err error) error {
 	if isOneOf(err, nri.ErrBadConfig, nri.ErrBadSocket, nri.ErrOtherManager, publish.ErrBadOptions) {
 		return &exitError{exitBadInput, err}
@@ -285,8 +287,8 @@ func (f *nriFlags) load() (*nri.Config, error) {
 	return nri.LoadConfig(f.config)
 }
 
-// applyOptions gives the machine the options that the configuration has for it: every front
-// has to go by the same.
+// applyOptions writes the machine options of the configuration to the options file, because all frontends must use
+// the same options.
 func (f *nriFlags) applyOptions(h *host.Host, c *nri.Config, log *slog.Logger) error {
 	now, err := host.LoadOptions(f.options.Config)
 	if err != nil {
@@ -357,7 +359,7 @@ func (f *nriFlags) reloadLoop(ctx context.Context, hup <-chan os.Signal, h *host
 	}
 }
 
-// publishFlags are those flags of candor nri that are about the API server.
+// publishFlags are the flags of candor nri for its reports to the API server.
 type publishFlags struct {
 	publish    bool
 	node       string
@@ -400,7 +402,7 @@ func (f *publishFlags) reports(counted func(host.Report)) func(host.Report) {
 	}
 }
 
-// startPublishing publishes from now on, in a goroutine of its own.
+// startPublishing starts a goroutine that publishes reports, if publishing is enabled.
 func (f *publishFlags) startPublishing(ctx context.Context, h *host.Host, engine *nri.Engine) {
 	if f.publisher != nil {
 		go f.publisher.Run(ctx, publish.ReportOf(h.Snapshot, engine.Policy))

@@ -24,7 +24,7 @@ const (
 // CPU runs the loop of raised quotas, which then does not wait for events.
 const mostThreads = 2
 
-// staySmall has the program take the memory and the CPUs that a plugin needs.
+// staySmall limits the memory and the CPUs of the plugin.
 func staySmall() {
 	debug.SetGCPercent(collectAt)
 	if runtime.GOMAXPROCS(0) > mostThreads {
@@ -42,9 +42,9 @@ func collecting(told func(host.Report)) func(host.Report) {
 }
 
 const (
-	startTakes  = 5 * time.Second // at the most; then much of the program is never needed again
+	startTakes  = 5 * time.Second // longest duration of the start; later, much of the program is not needed again
 	longestTrim = time.Hour       // longest time between two trims
-	mostProgram = 8 << 20         // bytes of the program that are left in memory
+	mostProgram = 8 << 20         // bytes of the program's files that can stay in memory
 )
 
 // trimAtTimes releases the memory pages that the program needed only for its start. It repeats this at growing intervals, because the

@@ -52,7 +52,7 @@ func newPlaceCommand() *cobra.Command {
 	return cmd
 }
 
-// readThings reads the file of a flag.
+// readThings reads a list of applications or nodes from the file of a flag.
 func readThings(flag, name string) (packing.List, error) {
 	if name == "" {
 		return packing.List{}, badInput("--%s: must be a file", flag)

@@ -60,7 +60,7 @@ type planFlags struct {
 	pod       podFlags
 }
 
-// ofOperations are the names of those that are not for --cluster.
+// ofOperations are the names of the flags that --cluster excludes.
 var ofOperations = []string{"machine", "algorithm", "reserved", "min-shared", "explain", "color", "cgroup-parent", "cgroup-driver"}
 
 func newPlanCommand() *cobra.Command {
@@ -140,9 +140,9 @@ func (f *planFlags) run(cmd *cobra.Command, args []string) error {
 	return err
 }
 
-// usableHere returns the CPUs that containers of this machine can have by its
-// cgroups, as for candor run. A machine without the controllers, on which no
-// container could run, is planned with all its CPUs: the empty set.
+// usableHere returns the CPUs that this machine's cgroups allow containers to use, as for candor
+// run. If the machine lacks the cpu or cpuset controller, it returns the empty set, and candor
+// plans with all CPUs.
 func (f *planFlags) usableHere() (cpuset.Set, error) {
 	o, _ := defaultHostOptions()
 	o.Cgroup = f.parent
@@ -159,7 +159,7 @@ func (f *planFlags) usableHere() (cpuset.Set, error) {
 	return usable, hostError(err)
 }
 
-// openInput opens the file of operations. Its name is for errors.
+// openInput opens the file of operations, and returns a name of the input for errors.
 func openInput(cmd *cobra.Command, args []string) (io.ReadCloser, string, error) {
 	if len(args) == 0 || args[0] == "-" {
 		return io.NopCloser(cmd.InOrStdin()), "standard input", nil
@@ -171,7 +171,7 @@ func openInput(cmd *cobra.Command, args []string) (io.ReadCloser, string, error)
 	return file, args[0], nil
 }
 
-// apply applies the operations and writes the results in the form asked for.
+// apply applies the operations and writes the results in the output format.
 func (f *planFlags) apply(out io.Writer, s *planio.Session, in io.Reader) error {
 	switch f.output.value {
 	case "json":

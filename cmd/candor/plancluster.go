@@ -31,11 +31,11 @@ type podFlags struct {
 	request  milliFlag
 	memory   string
 	class    hybrid.Class
-	policy   *hybrid.Policy // that of candor plan
+	policy   *hybrid.Policy // value of --policy of candor plan
 	topology hybrid.TopologyPolicy
 }
 
-// ofPods are the names of those that are for --cluster alone.
+// ofPods are the names of the flags that require --cluster.
 var ofPods = []string{"filename", "pod", "cpu", "request", "memory", "class", "topology", "namespace"}
 
 func (f *podFlags) add(cmd *cobra.Command) {
@@ -94,7 +94,7 @@ func (f *podFlags) describe(cmd *cobra.Command) (*podcpu.Pod, error) {
 			given++
 		}
 	}
-	if given != 1 || f.file == "" && f.pod == "" && f.cpu == 0 { // empty: a variable of a script, which is not set
+	if given != 1 || f.file == "" && f.pod == "" && f.cpu == 0 { // an empty value can be an unset variable of a script
 		return nil, badInput("--cluster: must have one of -f FILE, --pod NAME and --cpu CPU")
 	}
 	if f.cpu == 0 {
@@ -121,7 +121,7 @@ func (f *podFlags) describe(cmd *cobra.Command) (*podcpu.Pod, error) {
 	return p, nil
 }
 
-// maxManifest is in bytes: more than an API server takes.
+// maxManifest is the maximum size of a manifest in bytes. An API server accepts less.
 const maxManifest = 4 << 20
 
 func readManifest(cmd *cobra.Command, name string) ([]byte, error) {
@@ -200,7 +200,7 @@ func isObjectName(name string) bool {
 	return name != "" && len(name) <= 253 && strings.Trim(name, "abcdefghijklmnopqrstuvwxyz0123456789-.") == "" && name[0] != '.'
 }
 
-// writeAnswer writes where a pod would go, as a table.
+// writeAnswer writes the candidate nodes of a pod as a table.
 func writeAnswer(out io.Writer, p *podcpu.Pod, asked *podcpu.Demand, a *survey.Result) error {
 	var text strings.Builder
 	fmt.Fprintf(&text, "Pod %s/%s: %s\n\n", cpumap.Clean(p.Metadata.Namespace), cpumap.Clean(p.Metadata.Name), askedWords(asked))
@@ -236,7 +236,7 @@ func writeLines(out io.Writer, heading string, lines []string) {
 	}
 }
 
-// outcome describes the node for the pod.
+// outcome describes the node that the pod gets, or why it waits.
 func outcome(a *survey.Result) string {
 	best := a.Best()
 	if best == nil {

@@ -16,14 +16,15 @@ import (
 
 // A stage is the progress of a long work.
 type stage struct {
-	parts  string // that are done, in words; "" where there is only one
+	parts  string // completed parts, as text; "": the work has no parts
 	events int64
 	text   string  // replaces the number of events
-	share  float64 // of all the work; 0 where it is not known
+	share  float64 // completed share of the work; 0: unknown
 }
 
 // showProgress keeps a line on a terminal up to date: a bar, events, rate, time left. On other outputs it writes nothing. The
-// returned function ends it. A library of progress bars would not shorten this: the texts of the stages are the larger part.
+// returned function removes the line. A library of progress bars would not shorten this: the texts of the stages are the
+// larger part.
 func showProgress(out io.Writer, look func() stage) (end func()) {
 	file, isFile := out.(*os.File)
 	if !isFile || !term.IsTerminal(int(file.Fd())) {

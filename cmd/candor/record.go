@@ -72,7 +72,7 @@ func newRecordCommand() *cobra.Command {
 		return completeNames(cmd, nil, begun)
 	})
 	if err != nil {
-		panic(err) // the flag does not exist: a slip in this program
+		panic(err) // the flag does not exist: a bug in this program
 	}
 	return cmd
 }
@@ -140,7 +140,7 @@ func (f *recordFlags) open(cmd *cobra.Command, tree *cgroup.Tree) (*record.Group
 	return groups, nil
 }
 
-// targets are the groups that the flags name.
+// targets returns the groups that the flags name.
 func (f *recordFlags) targets(cmd *cobra.Command, tree *cgroup.Tree) (list []record.Target, err error) {
 	if f.container != "" {
 		group, err := f.containerGroup(cmd)
@@ -166,7 +166,7 @@ func (f *recordFlags) targets(cmd *cobra.Command, tree *cgroup.Tree) (list []rec
 	return list, nil
 }
 
-// containerGroup is the group of a container: Candor's by its name, an engine's by its path.
+// containerGroup returns the name of a container's group if Candor created the group, or the path of an engine's group.
 func (f *recordFlags) containerGroup(cmd *cobra.Command) (string, error) {
 	h, snapshot, err := f.machine.snapshot(cmd)
 	if err != nil {
@@ -196,7 +196,7 @@ func (f *recordFlags) record(ctx context.Context, groups *record.Groups, file *o
 	return errline.Join(err, file.Close())
 }
 
-// runCommand records a command that it runs. The exit code is the command's.
+// runCommand runs and records a command. candor exits with the exit code of the command.
 func (f *recordFlags) runCommand(cmd *cobra.Command, args []string) error {
 	path, err := launch.FindProgram(args[0])
 	if err != nil {

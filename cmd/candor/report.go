@@ -37,7 +37,7 @@ func newReportCommand() *cobra.Command {
 	return cmd
 }
 
-// show shows reports that are there.
+// show shows the reports in files.
 func (f *reportFlags) show(out io.Writer, files []string) error {
 	r, err := readReports(files)
 	if err != nil {
@@ -49,7 +49,7 @@ func (f *reportFlags) show(out io.Writer, files []string) error {
 	return f.write(out, r)
 }
 
-// readReports reads the report of an isolation, or those of a program or several.
+// readReports reads an isolation report, or the reports of programs.
 func readReports(files []string) (shown, error) {
 	if len(files) == 1 {
 		if r, is, err := experiment.ReadIsolation(files[0]); is {

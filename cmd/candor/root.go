@@ -145,8 +145,7 @@ Global flags:
 Use {{.CommandPath}} COMMAND --help for the details of a command.{{end}}
 `
 
-// checkHelp has help text written so that *failed is the error of writing it:
-// cobra keeps none.
+// checkHelp returns a pointer to the error of writing a help text, because cobra ignores this error.
 func checkHelp(root *cobra.Command) (failed *error) {
 	failed = new(error)
 	help := root.HelpFunc()
@@ -161,7 +160,7 @@ func checkHelp(root *cobra.Command) (failed *error) {
 	return failed
 }
 
-// newHelpCommand is "candor help [COMMAND]".
+// newHelpCommand returns the command "candor help [COMMAND]".
 func newHelpCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:               "help [COMMAND]",

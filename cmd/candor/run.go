@@ -56,7 +56,8 @@ func newRunCommand() *cobra.Command {
 	return cmd
 }
 
-// run runs a command with the CPUs that the flags ask for. Its exit code is the command's.
+// run runs a command with the CPUs that the flags request. candor exits with the exit code of the
+// command.
 func (f *runFlags) run(cmd *cobra.Command, args []string) error {
 	a, err := f.allocation(args)
 	if err != nil {
@@ -183,7 +184,7 @@ func shorten(s string, most int) string {
 	return string(runes[:most-1]) + "…"
 }
 
-// newInternalExecCommand is the process that becomes the program of candor run.
+// newInternalExecCommand returns the hidden command that becomes the program of candor run.
 func newInternalExecCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:                host.HelperCommand,

@@ -23,8 +23,8 @@ var runtimeNames = map[string]hybrid.Class{
 // ociHookCommand is the hidden subcommand that the real runtime calls.
 const ociHookCommand = "internal-oci"
 
-// runAsRuntime is candor under the name of an OCI runtime. Its settings come from
-// the environment alone: the command line is the runtime's.
+// runAsRuntime runs candor as an OCI runtime. The settings come only from the environment, because
+// the command line is in the format of OCI runtimes.
 func runAsRuntime(class hybrid.Class, args []string) int {
 	options, driver := defaultHostOptions()
 	options.Cgroup.Driver = cgroup.Driver(driver)
@@ -38,13 +38,14 @@ func runAsRuntime(class hybrid.Class, args []string) int {
 		Class:   class,
 		Runtime: os.Getenv("CANDOR_RUNTIME"),
 	}
-	if self, err := filepath.EvalSymlinks("/proc/self/exe"); err == nil { // in a hook the link is the runtime's
+	if self, err := filepath.EvalSymlinks("/proc/self/exe"); err == nil { // a path, because in a hook this link refers to the runtime
 		w.Self = []string{self, ociHookCommand}
 	}
 	return w.Main(args)
 }
 
-// runtimeClass returns the class of a name that is an OCI runtime's.
+// runtimeClass returns the class for a program name; ours is false if candor is no OCI runtime
+// under this name.
 func runtimeClass(argv0 string) (class hybrid.Class, ours bool) {
 	class, ours = runtimeNames[filepath.Base(argv0)]
 	return class, ours

@@ -85,7 +85,7 @@ func newSetupHostCommand() *cobra.Command {
 	return cmd
 }
 
-// openSetup opens the machine and its groups.
+// openSetup opens the machine and its groups, read-only for a dry run.
 func (f *hostFlags) openSetup(cmd *cobra.Command, dry bool) (s *setup.Setup, done func(), err error) {
 	open := f.open
 	if dry {
@@ -122,7 +122,7 @@ func doSetup(s *setup.Setup, keep cpuset.Set, undo, dry bool) (result setup.Resu
 	return result, hostError(err)
 }
 
-// writeSetup writes the changes as a table with their meaning below it.
+// writeSetup writes the changes as a table, and the notes below it.
 func writeSetup(w io.Writer, r setup.Result) error {
 	verb := "changed"
 	if r.DryRun {
@@ -160,7 +160,7 @@ and keeps the rest of the file. If the file is invalid, the command does not cha
 
 The command prints the change as a diff. --undo removes the runtimes.`
 
-// newSetupEngineCommands are the setups of the container engines.
+// newSetupEngineCommands returns the setup command of each container engine.
 func newSetupEngineCommands() []*cobra.Command {
 	return []*cobra.Command{
 		newSetupEngineCommand(engine.Docker),
@@ -191,7 +191,7 @@ func newSetupEngineCommand(e engine.Engine) *cobra.Command {
 			return err
 		}
 		var err error
-		if s.File, err = filepath.Abs(s.File); err != nil { // it is recorded, and the next command may run elsewhere
+		if s.File, err = filepath.Abs(s.File); err != nil { // the path is recorded, and the next command may run in another directory
 			return err
 		}
 		s.Record = filepath.Join(filepath.Dir(cmp.Or(os.Getenv("CANDOR_CONFIG"), host.DefaultConfig)), "setup-"+e.Name+".json")
@@ -211,7 +211,8 @@ func newSetupEngineCommand(e engine.Engine) *cobra.Command {
 	return cmd
 }
 
-// findRuntimes finds candor under the names by which it is a runtime. For an undo they need not be there.
+// findRuntimes finds the links under whose names candor is an OCI runtime. For an undo, the links can be
+// missing.
 func findRuntimes(s *engine.Setup, undo bool) error {
 	self, err := os.Executable()
 	if err != nil {

@@ -62,8 +62,8 @@ func newSimulateCommand() *cobra.Command {
 	return cmd
 }
 
-// run replays the points. If the user interrupts it, it shows the points that are
-// complete.
+// run replays the trace for each point, which is a combination of settings. If the user interrupts it, run shows the
+// complete points.
 func (f *simulateFlags) run(cmd *cobra.Command) error {
 	setting, header, err := f.setting()
 	if err != nil {
@@ -100,8 +100,8 @@ func (f *simulateFlags) run(cmd *cobra.Command) error {
 	return nil
 }
 
-// pointsStage returns the progress of a sweep. eventsEach is the trace's number of events; 0 derives it from the finished
-// points.
+// pointsStage returns the progress of the replays. eventsEach is the trace's number of events; if it is 0, pointsStage
+// estimates it from the finished points.
 func pointsStage(p *simulate.Progress, eventsEach int64, points int) stage {
 	finished, finishedEvents := p.Finished()
 	if eventsEach == 0 && finished > 0 {
@@ -114,7 +114,7 @@ func pointsStage(p *simulate.Progress, eventsEach int64, points int) stage {
 	return s
 }
 
-// replay runs the points, or searches the machines that they need.
+// replay replays the points or, with --size, searches the smallest number of machines for each point.
 func (f *simulateFlags) replay(ctx context.Context, s simulate.Setting, points []simulate.Point) ([]simulate.Result, error) {
 	if f.target != nil {
 		return simulate.FewestMachines(ctx, s, points, *f.target)
@@ -130,7 +130,7 @@ func simulateError(err error) error {
 	return traceError(err)
 }
 
-// write writes the results to the terminal and the folder.
+// write writes the results to out, and their files to the directory of --out.
 func (f *simulateFlags) write(out io.Writer, r *simreport.Report) error {
 	if f.out != "" {
 		if err := fileio.WriteFolder(f.out, r.Files()); err != nil {
@@ -143,10 +143,10 @@ func (f *simulateFlags) write(out io.Writer, r *simreport.Report) error {
 	return r.Text(out)
 }
 
-// own is the scheduler that an algorithm was made with.
+// own stands for the default scheduler of an algorithm.
 const own = "own"
 
-// schedulerWords are the orders in which nodes are chosen.
+// schedulerWords are the rankings by which a scheduler can choose nodes.
 var schedulerWords = []string{own, "least", "most", "paper", "candor"}
 
 // simulateFlags are the flags of candor simulate.
@@ -236,7 +236,7 @@ func (f *simulateFlags) prepare() error {
 	return nil
 }
 
-// readWith reads a small file.
+// readWith opens a small file and parses it with read.
 func readWith[T any](path string, read func(r io.Reader, name string) (T, error)) (T, error) {
 	file, err := os.Open(path)
 	if err != nil {
@@ -247,7 +247,7 @@ func readWith[T any](path string, read func(r io.Reader, name string) (T, error)
 	return v, errors.Join(err, file.Close())
 }
 
-// points are all that was asked for, each once.
+// points returns each combination of the flags' values once.
 func (f *simulateFlags) points() []simulate.Point {
 	var list []simulate.Point
 	for _, a := range f.algorithms.values {
@@ -266,7 +266,7 @@ func (f *simulateFlags) points() []simulate.Point {
 	return list
 }
 
-// pointOf turns words that were checked before into a point.
+// pointOf returns the point for words that were checked before.
 func pointOf(algorithm, policy, scheduler string) simulate.Point {
 	var p simulate.Point
 	must(p.Algorithm.UnmarshalText([]byte(algorithm)))

@@ -93,13 +93,14 @@ func (f *topFlags) run(cmd *cobra.Command) error {
 	return hostError(f.print(source, out))
 }
 
-// live lets signals end the view, which gives the terminal back first. The exit code is a shell's for them.
+// live shows the live view until the user or a signal ends it. After a signal, the exit code is 128 plus
+// the signal's number.
 func (f *topFlags) live(ctx context.Context, source *top.Source) error {
 	ctx, end := context.WithCancel(ctx)
 	defer end()
 	signals := make(chan os.Signal, 1)
 	for _, s := range []os.Signal{unix.SIGINT, unix.SIGTERM, unix.SIGHUP, unix.SIGQUIT} {
-		if !signal.Ignored(s) { // as nohup has it
+		if !signal.Ignored(s) { // nohup ignores SIGHUP
 			signal.Notify(signals, s)
 		}
 	}

@@ -145,7 +145,7 @@ func summarize(terminal io.Writer, specs []string, o trace.Options, cores float6
 	return list, nil
 }
 
-// writeSummaries writes them in the form asked for.
+// writeSummaries writes summaries in an output format.
 func writeSummaries(out io.Writer, summaries []*trace.Summary, form string) error {
 	switch form {
 	case "svg":
@@ -204,7 +204,7 @@ func newTraceImportCommand() *cobra.Command {
 	return cmd
 }
 
-// sayImported reports the written events and the skipped lines.
+// sayImported reports the written events and the omitted records.
 func sayImported(out io.Writer, file string, h trace.Header, r trace.Report) error {
 	info, err := os.Stat(file)
 	if err != nil {
@@ -220,7 +220,7 @@ func sayImported(out io.Writer, file string, h trace.Header, r trace.Report) err
 	return err
 }
 
-// completeTraces completes the kinds of traces; paths are the shell's.
+// completeTraces completes the kinds of traces; the shell completes paths.
 func completeTraces(_ *cobra.Command, _ []string, part string) ([]string, cobra.ShellCompDirective) {
 	if strings.Contains(part, ":") {
 		return nil, cobra.ShellCompDirectiveDefault

@@ -63,7 +63,7 @@ func newUsageCommand() *cobra.Command {
 	return cmd
 }
 
-// addPartFlags adds the flags that take a part of a recording.
+// addPartFlags adds the flags that select a part of a recording.
 func addPartFlags(cmd *cobra.Command) *timescale.Part {
 	part := &timescale.Part{}
 	cmd.Flags().DurationVar(&part.From, "from", 0, "start of the analyzed part, as the time since the recording's start")
@@ -71,7 +71,8 @@ func addPartFlags(cmd *cobra.Command) *timescale.Part {
 	return part
 }
 
-// readRecording sums up a part of a recording. That it has no such part is the caller's fault.
+// readRecording summarizes a part of a recording. It returns bad input if the recording is invalid or lacks the
+// part.
 func readRecording(file string, part *timescale.Part) (*timescale.Summary, error) {
 	if part.From < 0 || part.To < 0 || part.To > 0 && part.To <= part.From {
 		return nil, badInput("--from %v --to %v: --from must be 0 or more, and --to later", part.From, part.To)
@@ -88,7 +89,8 @@ func readRecording(file string, part *timescale.Part) (*timescale.Summary, error
 	return s, err
 }
 
-// pick keeps the requested cgroups, the busiest first. A cgroup that only encloses others needs its name in --group.
+// pick keeps the requested cgroups, the busiest first. It drops a cgroup that was recorded only as an ancestor,
+// unless --group names it.
 func pick(s *timescale.Summary, group string, top int) error {
 	slices.SortStableFunc(s.Groups, func(a, b timescale.Group) int { return cmp.Compare(b.Used.CPU, a.Used.CPU) })
 	if group != "" {

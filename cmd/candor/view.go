@@ -52,7 +52,7 @@ func newViewCommand() *cobra.Command {
 	return cmd
 }
 
-// viewInside is candor run with its flags, of candor view.
+// viewInside runs candor view in a new container, with the flags of candor run.
 func viewInside(f *runFlags, cmd *cobra.Command, form string, args []string) error {
 	if !f.Changed("name") {
 		if err := f.Set("name", fmt.Sprintf("view-%d", os.Getpid())); err != nil {
@@ -62,7 +62,7 @@ func viewInside(f *runFlags, cmd *cobra.Command, form string, args []string) err
 	return f.run(cmd, append([]string{"/proc/self/exe", "view", "-o", form, "--"}, args...))
 }
 
-// viewHere reports on the place that candor itself is in.
+// viewHere reports the CPUs that this process sees, and then executes the command in args, if any.
 func viewHere(cmd *cobra.Command, form string, args []string) error {
 	if len(args) == 0 {
 		return writeReport(cmd.OutOrStdout(), view.ReadSources(), form)

@@ -29,7 +29,7 @@ type Guest struct {
 	Init    string // path of a static build of e2e/guest/init on the host
 	Systemd bool   // systemd is PID 1 and starts Init as a service; Files must contain systemd
 
-	Files    map[string]string // path in the guest -> file or directory on the host; the path "/" is for a whole root
+	Files    map[string]string // path in the guest -> file or directory on the host; the path "/" stands for a complete root file system
 	Texts    map[string]string // path in the guest -> content of the file
 	Commands []report.Command  // run in this order
 

@@ -1,7 +1,7 @@
 package guest
 
-// systemdTexts are the files that a root needs to boot, besides the unpacked packages of systemd and D-Bus. They are the files that the
-// installation of these packages would write, and the unit that runs the guest's commands.
+// systemdTexts are the files that a root file system needs to boot, besides the unpacked packages of systemd and D-Bus. They are the
+// files that the installation of these packages would write, and the unit that runs the guest's commands.
 var systemdTexts = map[string]string{
 	"/etc/machine-id":                "c0ffee00c0ffee00c0ffee00c0ffee00\n", // otherwise systemd sets up a new machine
 	"/etc/hostname":                  "guest\n",

@@ -17,7 +17,7 @@ type Bundle struct {
 }
 
 // Collect builds the probes and gathers the runtimes of interpreted probes: the programs, their libraries and the modules that
-// they load. The results go into dir; the probes are at the path at on the target.
+// they load. The results go into dir. at is the path of the probes on the target.
 func Collect(sources, dir, at string) (Bundle, error) {
 	b := Bundle{Files: map[string]string{at: filepath.Join(dir, "probes")}}
 	if err := os.Mkdir(b.Files[at], 0o755); err != nil {

@@ -2,21 +2,21 @@
 // above them. Texts may come from untrusted names; the SVG escapes them.
 //
 // The package replaces gonum/plot, whose embedded fonts take 4 MB of a binary. It embeds one font of 150 KB, for
-// the PNG; the reader of an SVG has fonts.
+// the PNG; an SVG uses the fonts of its viewer.
 package figure
 
 import "math"
 
 // A Plot collects marks in the coordinates of their data. Lengths on paper are in points of 1/72 inch.
 type Plot struct {
-	Title string // lines
+	Title string // can have several lines
 	X, Y  Axis
 
 	marks  []mark
 	legend []entry
 }
 
-// A mark draws itself on a canvas. place converts coordinates of data into those of the canvas.
+// A mark draws itself on a canvas. place converts coordinates of the data to coordinates of the canvas.
 type mark func(c canvas, place func(Point) Point)
 
 // An entry is a line of the legend with a sample of the mark.
@@ -53,7 +53,7 @@ func (p *Plot) Label(name string, s Stroke, radius float64) {
 	p.legend = append(p.legend, entry{name, s, radius})
 }
 
-// extend extends the axes to points, and returns those that are finite.
+// extend extends the axes to points, and returns the points that are finite.
 func (p *Plot) extend(points []Point) (finite []Point) {
 	for _, pt := range points {
 		if !isFinite(pt.X) || !isFinite(pt.Y) {

@@ -114,7 +114,7 @@ func dashes(points []Point, lengths []float64) (parts [][]Point) {
 	return parts
 }
 
-// circle returns a circle in the direction of a line's parts.
+// circle returns a circle with the same direction as the contours of a line, so that they form a union.
 func circle(center Point, radius float64) contour {
 	const corners = 20
 	path := make(contour, corners)

@@ -9,7 +9,8 @@ import (
 	"strconv"
 )
 
-// SVG writes a plot as SVG. It is self-contained, and its styles do not affect a page around it.
+// SVG writes a plot as SVG. The SVG is self-contained, and its styles do not affect a page around
+// it.
 func SVG(w io.Writer, p *Plot) error { return p.draw(w, newSVG) }
 
 // An svgCanvas collects the elements of an SVG.

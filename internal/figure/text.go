@@ -9,7 +9,8 @@ import (
 	"golang.org/x/image/math/fixed"
 )
 
-// regular returns the font of the PNG. The SVG uses its widths, which are close to those of the reader's fonts.
+// regular returns the font of the PNG. The layout of an SVG uses the widths of this font, because fonts of
+// SVG viewers have about the same widths.
 var regular = sync.OnceValue(func() *sfnt.Font {
 	f, err := sfnt.Parse(goregular.TTF)
 	if err != nil {

@@ -9,7 +9,7 @@ import (
 	"github.com/google/renameio/v2"
 )
 
-// A File is a file of a directory.
+// A File is a file that WriteFolder writes into a directory.
 type File struct {
 	Name  string
 	Write func(io.Writer) error

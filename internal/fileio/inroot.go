@@ -33,7 +33,7 @@ func OpenInRoot(root, path string, flags int) (*os.File, error) {
 	return os.NewFile(uintptr(fd), path), nil
 }
 
-// ReadInRoot reads a regular file of another process's file system, as Read does. root and path are those of OpenInRoot.
+// ReadInRoot reads a regular file of another process's file system, as Read does. OpenInRoot explains root and path.
 func ReadInRoot(root, path string, limit int64) ([]byte, error) {
 	f, err := OpenInRoot(root, path, 0)
 	if err != nil {

@@ -16,16 +16,16 @@ const MaxSize = 1 << 20
 // ErrTooLong reports a file beyond its bound.
 var ErrTooLong = errors.New("file too long")
 
-// Read returns the content of a file of at most MaxSize bytes, or ErrTooLong for a longer file. It makes the system calls
-// itself: os.ReadFile registers pollable files, such as those in /sys, with the runtime's poller, which wakes another
-// thread and takes longer than the read. The error is a *fs.PathError.
+// Read returns the content of a file of at most MaxSize bytes, or ErrTooLong for a longer file. It makes the system calls itself,
+// because os.ReadFile registers pollable files, such as files in /sys, with the runtime's poller. This wakes another thread and takes
+// longer than the read. The error is a *fs.PathError.
 func Read(name string) ([]byte, error) { return read(name, MaxSize, false) }
 
 // ReadLong reads a file as Read does, with limit bytes as the maximum.
 func ReadLong(name string, limit int) ([]byte, error) { return read(name, limit, false) }
 
-// ReadPiece reads a file as Read does, but saves the second read that finds the end of the file. It is for files that the kernel returns
-// in a single read, such as a number or a list of CPUs.
+// ReadPiece reads a file as Read does, but omits the second read, which only finds the end of the file. It is for files that the kernel
+// returns in a single read, such as a number or a list of CPUs.
 func ReadPiece(name string) ([]byte, error) { return read(name, MaxSize, true) }
 
 func read(name string, limit int, onePiece bool) ([]byte, error) {

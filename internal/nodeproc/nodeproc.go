@@ -1,7 +1,7 @@
 // Package nodeproc recognizes processes that root of the node runs outside of pods and containers, such as a kubelet or a
-// container engine. Any process can choose its comm, its argv and the name of its file. The package therefore uses facts
-// that only root of the node can cause: all user IDs are 0 in this user namespace, the process has no PID namespace below
-// this process's, and its cgroup is neither a pod's nor a container's.
+// container engine. Any process can choose its comm, its argv and the name of its file. The package therefore uses facts that
+// only root of the node can cause: all user IDs are 0 in this user namespace, the process is not in a nested PID namespace,
+// and its cgroup is neither a pod's nor a container's.
 package nodeproc
 
 import (
@@ -80,13 +80,16 @@ func eachCgroup(text []byte, visit func(hierarchy, controllers, path string)) {
 }
 
 var (
-	// podUID is the kubelet's name of a pod's group: a UUID, for static pods 32 digits; systemd's "-" is escaped as "_".
+	// podUID matches the kubelet's name of a pod's group: a UUID, or 32 digits for a static pod. With systemd, "_" replaces
+	// "-".
 	podUID = regexp.MustCompile(`(^|-)pod[0-9a-f]{8}[-_]?([0-9a-f]{4}[-_]?){3}[0-9a-f]{12}(\.slice)?$`)
-	// kubepods is the kubelet's group of all pods: kubepods, kubepods.slice, kubelet-kubepods.slice, kubepods-burstable.slice.
+	// kubepods matches the kubelet's group of all pods: kubepods, kubepods.slice, kubelet-kubepods.slice,
+	// kubepods-burstable.slice.
 	kubepods = regexp.MustCompile(`(^|-)kubepods(-|\.slice$|$)`)
-	// containerID ends the name of a group that a container engine made: ID, docker-ID.scope, cri-containerd-ID.scope.
+	// containerID matches the name of a container's group, which ends with the ID: ID, docker-ID.scope,
+	// cri-containerd-ID.scope.
 	containerID = regexp.MustCompile(`(?:^|-)([0-9a-f]{64})(?:\.scope)?$`)
-	// monitor is the group that an engine made for the monitor process of a container: crio-conmon-ID.scope, libpod-conmon-ID.
+	// monitor matches an engine's group for the monitor process of a container: crio-conmon-ID.scope, libpod-conmon-ID.
 	monitor = regexp.MustCompile(`(^|-)conmon-[0-9a-f]{64}(\.scope)?$`)
 )
 

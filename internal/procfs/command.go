@@ -17,9 +17,9 @@ const (
 // ErrSlow means that the command line of a process could not be read in time.
 var ErrSlow = errors.New("its command line cannot be read now")
 
-// CommandText returns the first 4096 bytes of a process's command line, with a NUL after each word. The kernel reads them
-// from the memory of the process and waits for its memory lock (mmap_lock). A process can hold this lock for long, for
-// example by a page fault on a FUSE file. CommandText therefore returns ErrSlow after 200 ms.
+// CommandText returns the first 4096 bytes of a process's command line, with a NUL after each word. The kernel reads the
+// words from the memory of the process and waits for the process's memory lock (mmap_lock). A process can hold this lock
+// for long, for example by a page fault on a FUSE file. CommandText therefore returns ErrSlow after 200 ms.
 func CommandText(pid int) (string, error) {
 	return readTextInTime(fmt.Sprintf("/proc/%d/cmdline", pid), commandPatience)
 }
@@ -50,7 +50,7 @@ func readTextInTime(file string, patience time.Duration) (string, error) {
 	}
 }
 
-// Owner returns the user of a process; root for a process that the kernel protects from its own user.
+// Owner returns the user of a process, or root for an undumpable process (prctl(2), PR_SET_DUMPABLE).
 func Owner(pid int) (uid int, err error) {
 	info, err := os.Stat(fmt.Sprintf("/proc/%d", pid))
 	if err != nil {

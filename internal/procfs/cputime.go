@@ -13,7 +13,7 @@ import (
 // tick is the unit of CPU time in /proc: USER_HZ is 100 on every Linux.
 const tick = 10 * time.Millisecond
 
-// A CPUTime divides the time of a CPU since the boot by use (/proc/stat, proc_stat(5)).
+// A CPUTime is the time of a CPU since the boot, by kind of use (/proc/stat, proc_stat(5)).
 type CPUTime struct {
 	Programs   time.Duration // user, nice and system
 	Interrupts time.Duration // hard and soft interrupts, which belong to no process

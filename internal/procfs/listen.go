@@ -52,7 +52,7 @@ func Listens(pid int) (bool, error) {
 
 // listening returns the inode of the socket in a line of /proc/net/tcp or /proc/net/unix if that socket listens, else "".
 func listening(line []byte, isUnix bool) (inode string) {
-	state, listen, at := 3, "0A", 9 // fields of a line: TCP_LISTEN
+	state, listen, at := 3, "0A", 9 // indexes of the fields; 0A is TCP_LISTEN
 	if isUnix {
 		state, listen, at = 3, "00010000", 6 // __SO_ACCEPTCON
 	}

@@ -11,15 +11,15 @@ import (
 	"github.com/candor-project/candor/internal/kernelfs"
 )
 
-// MaxTenantMounts bounds the mount table of a tenant's process, in bytes: some thousands of mounts. A process in a user
-// namespace of its own can have 100,000 mounts (fs.mount-max) with paths of 4 kB. The kernel needs 11 ms of CPU time to
-// print this much.
+// MaxTenantMounts bounds the mount table of a tenant's process, in bytes: some thousands of mounts. A process in a user namespace
+// of its own can have 100,000 mounts (fs.mount-max) with paths of 4 kB. The kernel needs 11 ms of CPU time to print a table of
+// this size.
 const MaxTenantMounts = 1 << 20
 
 // MaxHostMounts bounds the mount table of candor's own mount namespace, which root alone can grow, in bytes.
 const MaxHostMounts = 256 << 20
 
-// EachMount calls visit for every mount in a mountinfo file whose line contains one of the given words, the oldest mount first
+// EachMount calls visit for every mount whose line in a mountinfo file contains one of the given words, the oldest mount first
 // (proc_pid_mountinfo(5)). It reads the file in pieces. The error is kernelfs.ErrTooLong for a file beyond limit bytes, after the
 // mounts before that bound. It skips a mount whose line is longer than kernelfs.MaxLine.
 func EachMount(file string, limit int64, words []string, visit func(*mountinfo.Info)) error {

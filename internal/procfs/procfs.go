@@ -50,8 +50,8 @@ func ReadStat(pid int) (Stat, error) {
 	return s, err
 }
 
-// Began returns the start time of a process, given its directory in /proc. It is converted with the current wall clock, and exact
-// to a few hundredths of a second.
+// Began returns the start time of a process, given its directory in /proc. The conversion uses the current wall clock, so the result
+// is exact to a few hundredths of a second.
 func Began(dir string) (time.Time, error) {
 	text, err := kernelfs.Read(dir + "/stat")
 	if err != nil {
@@ -203,8 +203,8 @@ func CommandLine(dir string) ([]string, error) {
 	return words, nil
 }
 
-// EffectiveUser returns the effective user ID of a process, given its directory, such as /proc/1. The owner of the directory differs
-// for a process that has made itself undumpable (prctl(2), PR_SET_DUMPABLE): root.
+// EffectiveUser returns the effective user ID of a process, given its directory, such as /proc/1. The owner of the directory can
+// differ: root owns the directory of an undumpable process (prctl(2), PR_SET_DUMPABLE).
 func EffectiveUser(dir string) (id int, err error) {
 	isFound := false
 	bad := kernelfs.Lines(dir+"/status", maxStatus, func(line []byte) (more bool) {

@@ -55,7 +55,7 @@ type end struct {
 // Begin reports the start of a command.
 func Begin(w io.Writer) { fmt.Fprint(w, mark+"begin\n") }
 
-// End reports the end of a command. Before, the output of the command can end without a newline.
+// End reports the end of a command. If the command's output ends without a newline, the message is on the same line.
 func End(w io.Writer, r Result) {
 	b, err := json.Marshal(end{r.Code, r.Error, r.Wall, r.Leftovers})
 	if err != nil {

@@ -36,7 +36,7 @@ type Container struct {
 	ThrottledTime time.Duration
 }
 
-// Read lists the containers, the container with the largest loss first. It skips processes and cgroups that end meanwhile.
+// Read lists the containers, the container with the most throttled time first. It skips processes and cgroups that end meanwhile.
 func Read(tree *cgroup.Tree) ([]Container, error) {
 	places, err := find(tree)
 	if err != nil {

@@ -55,7 +55,7 @@ func (p place) describe(parents map[int]int) description {
 }
 
 // isOwnUsers reports whether a process, given its directory in /proc, belongs to candor's user. Other users' processes are not
-// trusted: any user can start a program with the name of a monitor, whose bundle is on a file system that never answers.
+// trusted: any user can start a program with the name of a monitor, and with a bundle on a file system that never answers.
 func isOwnUsers(dir string) bool {
 	user, err := procfs.EffectiveUser(dir)
 	return err == nil && user == os.Geteuid()

@@ -65,8 +65,7 @@ func readNetwork(tree *cgroup.Tree, p place, taken map[int]bool) (*softirq.Conta
 	return c, err
 }
 
-// HostNetwork returns the inode number of the host's network namespace: that of process 1. Without ptrace rights over process 1, it
-// is that of candor.
+// HostNetwork returns the inode number of the network namespace of process 1 or, without ptrace rights over process 1, of candor.
 func HostNetwork() (inode uint32, err error) {
 	if inode, err = networkNamespace(1); errors.Is(err, fs.ErrPermission) {
 		inode, err = networkNamespace(os.Getpid())

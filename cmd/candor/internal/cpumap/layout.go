@@ -130,8 +130,8 @@ func (l *layout) positions(b block) []position {
 	return all
 }
 
-// perLine returns the number of cores per line: all cores if they fit into a line, or else the cores of as many L3 domains as give
-// lines of about the same length, or else a power of two. It returns 0 if not even a core fits.
+// perLine returns the number of cores per line: all cores if they fit; otherwise whole L3 domains, divided evenly among the lines;
+// otherwise a power of two. It returns 0 if not even a core fits.
 func (l *layout) perLine(b block, cores []position, columns int) int {
 	fits := 0
 	for fits < len(cores) && l.lineWidth(cores[:fits+1]) <= columns {

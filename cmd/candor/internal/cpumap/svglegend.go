@@ -52,7 +52,7 @@ func (d *drawing) legend(m *Map, y, width int) {
 	}
 }
 
-// keys draws an explanation of the fill patterns of CPUs, and of parts of CPUs, that no sensitive container has.
+// keys draws an explanation of the fill patterns for CPUs, or parts of CPUs, without a sensitive container.
 func (d *drawing) keys(m *Map, y int) {
 	var has [poolCount]bool
 	free := false
@@ -76,7 +76,7 @@ func (d *drawing) keys(m *Map, y int) {
 	key(!m.Machine.Offline.IsEmpty(), `fill="none"`, "offline: "+Shorten(m.Machine.Offline.String(), 30))
 }
 
-// end returns the class of a column, which aligns numbers at their end.
+// end returns the CSS class of a column: numbers are aligned at their end.
 func end(column int) string {
 	if column == 2 || column == 3 {
 		return " e"

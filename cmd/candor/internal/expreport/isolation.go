@@ -11,7 +11,7 @@ import (
 	"github.com/candor-project/candor/internal/fileio"
 )
 
-// An Isolation formats the report of an isolation.
+// An Isolation formats the report of an isolation experiment.
 type Isolation struct{ *experiment.IsolationReport }
 
 // Files returns the files of a report's folder.

@@ -7,8 +7,8 @@ import (
 	"github.com/candor-project/candor/internal/figure"
 )
 
-// draw draws the times of an application like figure 5 of the study. Each group of boxes belongs to a stressor, and each box in a
-// group to a case. The first group has no stressor.
+// draw draws the times of an application like figure 5 of the study (docs/isolate.md). Each group of boxes belongs to a stressor,
+// and each box in a group to a case. The first group has no stressor.
 func (r Isolation) draw(app int) *figure.Plot {
 	p := figure.New()
 	p.Y.Label = "Time of " + strings.Map(printable, r.Applications[app].Name) + " in s"

@@ -23,7 +23,7 @@ type Meter struct {
 	source  *sample.Source
 	book    ledger.Book
 	packets *softirq.Source // nil: packets are not measured
-	rx      ledger.Book     // of packets: a source ends the containers of its own book
+	rx      ledger.Book     // for packets only, because a source ends containers in its book
 }
 
 // warmUp is the time in which Open finds the busy shims. A source samples the shim of a pod only if it is busy.
@@ -42,7 +42,7 @@ func Open() *Meter {
 	return m
 }
 
-// AddPackets also measures the CPU time of received packets.
+// AddPackets makes the Meter also measure the CPU time of received packets.
 func (m *Meter) AddPackets(o softirq.Options) (err error) {
 	m.packets, err = softirq.Open(o)
 	return err
@@ -62,9 +62,9 @@ func (m *Meter) Close() {
 // SetScanInterval sets the minimum time between two scans for new helpers, for readings at a high rate.
 func (m *Meter) SetScanInterval(d time.Duration) { m.source.ScanInterval = d }
 
-// Charged returns the CPU time of the helpers that a container causes, since the measurement started. The container is named
-// as for Figures.Find. known is false if the container has no helpers. The CPU time of a placed helper, which is in the
-// container's cgroup, is left out if isPlaced is true. packets is the CPU time of received packets, which is not in sum.
+// Charged returns the CPU time of the helpers that a container causes, since the measurement started. Figures.Find explains id. known is
+// false if the container has no helpers. If isPlaced is true, sum omits the CPU time of a placed helper, which is in the container's
+// cgroup. packets is the CPU time of received packets, which is not in sum.
 func (r *Reading) Charged(id string, isPlaced bool) (sum, packets time.Duration, known bool) {
 	whole := find(r.Totals, id)
 	for _, t := range r.Totals[whole] {
@@ -89,7 +89,7 @@ func (m *Meter) Refusal() error { return m.source.Refusal }
 type Reading struct {
 	At           time.Time
 	Totals       map[string][]ledger.Total // by container ID
-	Credits      map[string]time.Duration  // CPU time that a container has paid for the packets of others, by container ID
+	Credits      map[string]time.Duration  // CPU time that a container has paid for packets of other containers, by container ID
 	Unattributed map[string]time.Duration  // by daemon; softirq: packets of the host
 	Dropped      time.Duration             // charges to containers that have ended
 	Helpers      []sample.Helper
@@ -98,7 +98,7 @@ type Reading struct {
 	Failure      error         // reason why the CPU time of some helpers is unattributed or missing, or nil
 }
 
-// Read returns a reading; nil if the meter is nil. If it cannot measure a helper, the other helpers are still right.
+// Read returns a reading; nil if the meter is nil. If it cannot measure a helper, the values of the other helpers are still right.
 func (m *Meter) Read() *Reading {
 	if m == nil {
 		return nil
@@ -117,7 +117,7 @@ func (m *Meter) Read() *Reading {
 	return r
 }
 
-// addPackets adds the totals of a book of packets. A container in Candor's own cgroup can be named by the beginning of its ID there.
+// addPackets adds the totals of a book of packets. In this book, a container in Candor's own cgroup can have only the beginning of its ID.
 func (r *Reading) addPackets(err error, book *ledger.Book) {
 	r.Failure = errors.Join(r.Failure, err)
 	r.Credits = map[string]time.Duration{}
@@ -144,7 +144,7 @@ type Use struct {
 // Figures are the uses between two readings.
 type Figures struct {
 	Containers   map[string][]Use   // by container ID
-	Credits      map[string]float64 // CPUs that a container pays for the packets of others, by container ID; nil: not measured
+	Credits      map[string]float64 // CPUs that a container pays for packets of other containers, by container ID; nil: not measured
 	Unattributed map[string]float64 // by daemon, in CPUs
 	Refusal      error              // Reading.Refusal
 	Failure      error              // Reading.Failure
@@ -161,8 +161,8 @@ func (f *Figures) Problems() (lines []string) {
 	return lines
 }
 
-// Between computes the uses between two readings. It returns nil if one is nil, or if no time is between them. A container that
-// is only in the second reading has no uses.
+// Between computes the uses between two readings. It returns nil if a reading is nil, or if no time is between the readings. A container
+// that is only in the second reading has no uses.
 func Between(before, after *Reading) *Figures {
 	if before == nil || after == nil || !after.At.After(before.At) {
 		return nil
@@ -201,7 +201,8 @@ func Between(before, after *Reading) *Figures {
 // ShortID is the number of digits of a container's ID in the name of Candor's own cgroup.
 const ShortID = 12
 
-// Find returns the ID of a measured container, given its ID or the beginning of its ID, at least ShortID digits. It returns "" if no container, or more than one, has this beginning.
+// Find returns the ID of a measured container, given its ID or the beginning of its ID, at least ShortID digits. It returns "" if no
+// container, or more than one, has this beginning.
 func (f *Figures) Find(id string) (whole string) {
 	if f == nil {
 		return ""
@@ -229,8 +230,8 @@ func find[T any](containers map[string]T, id string) (whole string) {
 	return whole
 }
 
-// Charged returns the CPU use of the helpers that a container causes: without the work for readers of its log. The container
-// is named as for Find. known is false if the container has no helpers, or is not measured.
+// Charged returns the CPU use of the helpers that a container causes: without the work for readers of its log. Find explains id. known is
+// false if the container has no helpers, or is not measured.
 func (f *Figures) Charged(id string) (cpus float64, known bool) {
 	whole := f.Find(id)
 	if whole == "" {
@@ -262,7 +263,7 @@ func PlacedUse(all []sample.Helper, id, cgroup string, uses []Use) (cpus float64
 	return cpus
 }
 
-// Measure returns the uses during a time; nil for users other than root. The error is that of ctx.
+// Measure returns the uses during a time; nil for users other than root. The error is ctx.Err().
 func Measure(ctx context.Context, during time.Duration) (*Figures, error) {
 	m := Open()
 	defer m.Close()

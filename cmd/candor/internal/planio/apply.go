@@ -173,7 +173,8 @@ func (op *Op) guarantee() (hybrid.Milli, error) {
 	return g, err
 }
 
-// refused returns the result of an operation that failed with err. It returns err itself if err is not a reason for a refusal.
+// refused returns the result of an operation that failed with err. It returns an error only for a *hybrid.Refusal with an unknown
+// cause.
 func refused(op Op, err error, explained bool) (Result, error) {
 	result := Result{Op: op.Name, ID: op.ID, Error: "bad-request", Reason: err.Error()}
 	var refusal *hybrid.Refusal

@@ -1,5 +1,5 @@
-// Package planio is the interface of candor plan: it reads operations, a JSON object per line, applies them to a node of
-// package hybrid, and writes a result for each. It makes no decision about CPUs and uses only the streams of its caller.
+// Package planio is the interface of candor plan: it reads operations, a JSON object per line, applies them to a node of package
+// hybrid, and writes a result for each operation. It makes no decision about CPUs and uses only the streams of its caller.
 package planio
 
 import (

@@ -206,8 +206,8 @@ func (p *plan) apply() (err error) {
 	return nil
 }
 
-// rollBack undoes the first done confinements of the plan and restores the host's options. Changes that cannot be undone stay in the
-// record.
+// rollBack undoes the confinements of the plan before index done and restores the host's options. Changes that cannot be undone stay
+// in the record.
 func (p *plan) rollBack(done int) error {
 	var errs []error
 	for i := done - 1; i >= 0; i-- {

@@ -72,7 +72,7 @@ func (c *curve) name() string {
 	return fmt.Sprintf("%s, %s, scheduler %s", algorithm, c.policy, c.scheduler)
 }
 
-// curveColors lists the colors for each algorithm. A curve takes the color with the number of its scheduler.
+// curveColors lists the colors for each algorithm. The number of a curve's scheduler (see style) selects the color.
 var curveColors = map[string][]figure.Color{
 	"candor": {0x0969da, 0x1a9c56, 0x1b9aaa, 0x24478f},
 	"paper":  {0xd9730d, 0xcf3f7e, 0x8250df, 0x8a5a2b},

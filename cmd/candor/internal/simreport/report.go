@@ -1,5 +1,6 @@
 // Package simreport formats the results of package simulate for the candor command: as a table, as JSON and CSV, and
-// as the figures of the paper. A Report holds the points of a sweep. The package does not simulate.
+// as the figures of the paper on Algorithm 1 (docs/allocator.md). A Report holds the points of a sweep. A point is
+// the result of a simulation with a combination of settings. The package does not simulate.
 package simreport
 
 import (

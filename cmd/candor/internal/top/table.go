@@ -49,7 +49,7 @@ func limit(m hybrid.Milli) string {
 	return m.String()
 }
 
-// Widths in the list, and the ranks that decide between them.
+// Widths in the list, and the rank from which fit drops columns for long names.
 const (
 	letterColumns = 2
 	minNameWidth  = 8  // fit omits any column to give names this width

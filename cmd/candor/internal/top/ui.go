@@ -80,7 +80,8 @@ func (r *Row) matches(filter string) bool {
 	return false
 }
 
-// compare sorts numbers in descending order and names in ascending order. Unknown values come last.
+// compare sorts numbers in descending order, unknown values last. For ByName it returns 0, because Visible sorts equal containers
+// by name.
 func (s Sort) compare(a, b *Row) int {
 	switch s {
 	case ByLimitUsed:

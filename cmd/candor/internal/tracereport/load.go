@@ -39,8 +39,8 @@ func writeLoad(w io.Writer, title string, points []trace.LoadPoint, ascii bool) 
 	return err
 }
 
-// ratios divides the load into at most most intervals of equal length. It returns the ratio of requested CPU to capacity in each
-// interval.
+// ratios divides the load into intervals of equal length, at most the given number. It returns the ratio of requested CPU to
+// capacity in each interval.
 func ratios(load []trace.LoadPoint, most int) []float64 {
 	n := min(len(load), most)
 	list := make([]float64, n)
@@ -58,7 +58,7 @@ func ratios(load []trace.LoadPoint, most int) []float64 {
 	return list
 }
 
-// writeReport writes the number of records that the trace's reader skipped or that the trace does not model, by reason.
+// writeReport writes the number of records that the trace's reader skipped or could not represent as events, by reason.
 func writeReport(w io.Writer, title string, r *trace.Report) error {
 	for _, part := range []struct {
 		what   string

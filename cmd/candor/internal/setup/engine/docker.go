@@ -56,8 +56,8 @@ func pathOf(runtime json.RawMessage) string {
 	return is.Path
 }
 
-// isOurs reports whether a runtime is candor, at any path that candor had at a setup. A runtime whose program the user has
-// replaced is not ours.
+// isOurs reports whether the program of a runtime has candor's file name, in any directory, because candor can have moved since a
+// setup. A runtime whose program the user has replaced is not ours.
 func isOurs(runtimes fields, r Runtime) bool {
 	return filepath.Base(pathOf(runtimes.get(r.Name))) == filepath.Base(r.Path)
 }

@@ -126,7 +126,7 @@ func table(t map[string]any, path ...string) map[string]any {
 func hasBlock(text []byte, _ *Setup) (bool, error) { return bytes.Contains(text, []byte(begin)), nil }
 
 // removeBlock removes candor's lines. It needs no record, because begin and end enclose these lines. It returns an error if a runtime
-// in them is the default, because the engine would start no container without it.
+// in the lines is the default, because the engine would then start no container.
 func removeBlock(text []byte, _ *record, s *Setup) ([]byte, error) {
 	rest, err := withoutBlock(text)
 	var all map[string]any
