@@ -48,7 +48,7 @@ func TestOptionsRefused(t *testing.T) {
 	}
 	for name, want := range map[string]string{
 		"pipe": "not a plain file", "loop": "too many levels of symbolic links", "folder": "not a plain file",
-		"empty": "empty", "typo": "unknown field", "value": `CPU list "x"`, "level": `helpers "hide": must be one of show, place, charge`, "huge": "more than 65536 bytes",
+		"empty": "empty", "typo": "unknown field", "value": `CPU list "x"`, "level": `helpers "hide": must be show, place or charge`, "huge": "more than 65536 bytes",
 	} {
 		_, err := LoadOptions(at(name))
 		if !errors.Is(err, ErrBadOptions) {
