@@ -19,7 +19,7 @@ import (
 
 // A Prediction is the class that Candor predicts from a program's start, without a measurement.
 type Prediction struct {
-	Class  Verdict `json:"class"` // Undecided if a start had not settled before its time limit
+	Class  Verdict `json:"class"` // Undecided if the time limit of a start was too short
 	Why    string  `json:"why"`
 	Starts []Start `json:"starts"` // with all CPUs visible, and with one CPU visible
 }
@@ -30,7 +30,7 @@ type Start struct {
 	probe.Seen
 }
 
-// DefaultProbeTime is the default time limit for each start of a program. Probe then kills the program.
+// DefaultProbeTime is the default time limit for each start of a program. At the limit, Probe kills the program.
 const DefaultProbeTime = 10 * time.Second
 
 // Probe starts a program twice, once with all CPUs visible and once with one, and watches each start for at most
@@ -110,7 +110,7 @@ func (l *Lab) watch(ctx context.Context, args []string, s *Setup, span time.Dura
 		err = errline.Join(err, l.host.Release(context.Background(), child.Grant.ID, true))
 		listener.Close()
 	}()
-	span += time.Second // the time in which candor itself starts
+	span += time.Second // the time in which the candor process itself starts
 	timed, cancel := context.WithTimeout(ctx, span)
 	defer cancel()
 	ended := make(chan string, 1)

@@ -70,7 +70,8 @@ func resample(random *rand.Rand, to, values []float64) []float64 {
 	return to
 }
 
-// percentileInterval returns the interval with the given share of values, and equally many values below and above.
+// percentileInterval returns the interval that contains the given share of the values, with equally many values below
+// and above it.
 func percentileInterval(values []float64, share float64) Interval {
 	slices.Sort(values)
 	return Interval{quantile(values, (1-share)/2), quantile(values, (1+share)/2)}

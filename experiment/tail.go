@@ -50,7 +50,7 @@ func (t *tail) collect() {
 func (t *tail) last() []byte {
 	select {
 	case <-t.done:
-	case <-time.After(time.Second): // another process still has it open
+	case <-time.After(time.Second): // a process still has the pipe open
 		_ = t.read.SetReadDeadline(time.Now()) // fails only if collect has closed the file
 		<-t.done
 	}

@@ -57,7 +57,7 @@ func (w *Workload) server() *Workload {
 	return &Workload{Command: w.Server, Timeout: w.Timeout}
 }
 
-// args returns the command with a number of threads.
+// args returns the command with the number of threads in place of the placeholder.
 func (w *Workload) args(threads int) []string {
 	args := slices.Clone(w.Command)
 	for i := range args {

@@ -20,7 +20,8 @@ import (
 type App struct {
 	Name string
 	Does string // short description of its work and its threads
-	// run does the work in a number of parts; secondOf parts take about a second. It writes files into dir.
+	// run does the given number of parts of the work, and writes files into dir. secondOf is the number of parts that
+	// take about a second.
 	run      func(parts int, dir string) (uint64, error)
 	secondOf int
 }

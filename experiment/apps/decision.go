@@ -22,7 +22,7 @@ func decide(hundreds int, _ string) (sum uint64, err error) {
 	return sum, nil
 }
 
-// A treeNode compares an input with a bound. A leaf has the tree's choice instead.
+// A treeNode compares an input with a threshold. A leaf holds the tree's choice instead.
 type treeNode struct {
 	input, choice uint8
 	threshold     float32
