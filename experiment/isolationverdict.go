@@ -8,7 +8,7 @@ type Slowdown struct {
 	Spread              Spread
 	Throttled           float64  // share of the periods in which the application was throttled
 	ByStressor          *Against // compared with the application alone in the same case; nil without a stressor
-	ByAllocation        *Against // alone, compared with alone in the first case: cost of the smaller allocation; nil in the first case and beside a stressor
+	ByAllocation        *Against // alone, compared with alone in the first case: cost of the allocation; nil in the first case or beside a stressor
 	Total               *Against // compared with alone in the first case, as in the study; nil without a stressor
 	gains               []float64
 }

@@ -95,5 +95,5 @@ func normalTail(ranks []int, sum int) float64 {
 		mean += float64(r) / 2
 		variance += float64(r*r) / 4
 	}
-	return math.Erfc((float64(sum)-1-mean)/math.Sqrt(2*variance)) / 2 // continuity correction of half a rank, which is 1 because ranks are doubled
+	return math.Erfc((float64(sum)-1-mean)/math.Sqrt(2*variance)) / 2 // continuity correction: half a rank is 1, because ranks are doubled
 }

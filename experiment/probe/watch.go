@@ -113,7 +113,7 @@ func ignoreEnded(err error) error {
 // record adds the event of a notification to the observation.
 func (w *watch) record(n *notification) {
 	kind := callEvents[n.data.number]
-	if kind == eventExec && (w.first == 0 || w.first == n.pid) { // the observation restarts, so that calls of a script before it executes the program do not count
+	if kind == eventExec && (w.first == 0 || w.first == n.pid) { // restart, so that calls of a script before it executes the program do not count
 		w.first, w.seen, w.began = processOf(n.pid), Seen{Threads: 1, Sources: []Source{}}, time.Now()
 	}
 	if w.first == 0 {

@@ -67,7 +67,7 @@ func lasting(containers []Container) (list []Container) {
 	return list
 }
 
-// buildQuery computes the total demand of the pod for fleet.
+// buildQuery computes query: the total demand of the pod, in the form that package fleet needs.
 func (p *Pod) buildQuery() {
 	p.query = fleet.NewQuery(&fleet.Request{Class: hybrid.Flexible, Guarantee: hybrid.NoGuarantee, Resources: []int64{p.memory}})
 	for i := range p.lasting {

@@ -68,7 +68,8 @@ func (t *Trial) Fits(p *Pod, present map[string]bool) *Refusal {
 	return orWaiting(refusal, blocked.hasClaims)
 }
 
-// orWaiting replaces a refusal by errWaiting on a node with claims, because the claims are its most frequent reason.
+// orWaiting replaces a refusal by errWaiting if blocked is true (the node has claims), because claims are the most frequent reason of such
+// a refusal.
 func orWaiting(refusal *Refusal, blocked bool) *Refusal {
 	if refusal != nil && !refusal.Final && blocked {
 		return errWaiting
@@ -84,7 +85,7 @@ func (c *Cluster) deletedPods(n *node, present, except map[string]bool) map[stri
 	return c.deletedPodsLocked(n, present, except)
 }
 
-// deletedPodsLocked is deletedPods for a caller that holds c.mu.
+// deletedPodsLocked does the work of deletedPods for a caller that holds c.mu.
 func (c *Cluster) deletedPodsLocked(n *node, present, except map[string]bool) map[string]bool {
 	n.mu.Lock()
 	defer n.mu.Unlock()
