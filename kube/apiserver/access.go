@@ -132,7 +132,7 @@ func (a *access) bearer(r *http.Request) (string, error) {
 // forget discards the cached credentials of the exec plugin. It reports whether there were any.
 func (a *access) forget() bool { return a.program != nil && a.program.forget() }
 
-// setCertificate sets the client certificate. It is read again for each connection, because its files are renewed.
+// setCertificate sets the client certificate. The certificate is read again for each connection, because its files can be renewed.
 func (a *access) setCertificate(read func() (tls.Certificate, error)) error {
 	if _, err := read(); err != nil {
 		return fmt.Errorf("client certificate: %w", err)

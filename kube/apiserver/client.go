@@ -24,7 +24,7 @@ type Client struct {
 	product string
 }
 
-// New returns a client. It does not call the API server. An error is always ErrBadOptions.
+// New returns a client. It does not call the API server. Every error wraps ErrBadOptions.
 func New(o Options) (*Client, error) {
 	a, err := accessOf(o)
 	if err != nil {

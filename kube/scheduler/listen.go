@@ -88,9 +88,9 @@ func (s *shared) isSynced() bool {
 // maxSyncWait bounds the time after the start for which pods wait for the initial objects.
 const maxSyncWait = 10 * time.Second
 
-// awaitSync waits until isSynced, and reports whether it is true. It waits because no pod can be placed before, and a refused pod would be
-// delayed until its next retry. More than maxSyncWait after the start it does not wait, because a wait also delays the pods of other
-// profiles.
+// awaitSync waits until isSynced returns true, and reports whether it did. Before that, the plugin would have to refuse the pod, which
+// would delay the pod until its next retry. Later than maxSyncWait after the start, awaitSync does not wait, because a wait also delays
+// the pods of other profiles.
 func (s *shared) awaitSync(ctx context.Context) bool {
 	if s.isSynced() {
 		return true
@@ -164,8 +164,8 @@ func (s *shared) storeReport(obj any) {
 	}
 }
 
-// isFormer reports whether a report is from a former node. This is so if the present Node with the same name has another UID, because it
-// can be another machine.
+// isFormer reports whether a report is from a former node. This is so if the present Node with the same name has another UID, because
+// this Node can be another machine.
 func (s *shared) isFormer(r *report) bool {
 	node, err := s.nodes.Get(r.Name)
 	return err == nil && r.owner != "" && r.owner != node.UID
@@ -196,7 +196,8 @@ func (s *shared) updateNode(before, after any) {
 	}
 }
 
-// storePod records a pod that is bound to a node. It ignores mirror pods, because the node reports the static pod under another UID.
+// storePod records a pod that is bound to a node, or forgets the pod if it has ended. It ignores mirror pods, because the node reports
+// the static pod under another UID.
 func (s *shared) storePod(obj any) {
 	pod, ok := obj.(*v1.Pod)
 	if !ok || pod.Spec.NodeName == "" || pod.Annotations[v1.MirrorPodAnnotationKey] != "" {

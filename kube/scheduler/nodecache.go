@@ -121,7 +121,8 @@ type plainRequest struct {
 	log         klog.Logger
 }
 
-// canTake reports whether kube-scheduler's own plugins can accept the pod on the node. If it returns false, they certainly refuse the pod.
+// canTake reports whether kube-scheduler's own plugins can accept the pod on the node. If it returns false, these plugins certainly refuse
+// the pod.
 func (s *cachedNode) canTake(w *plainRequest) bool {
 	return s.pods > 0 && (w.cpu == 0 || w.cpu <= s.FreeCPU) && (w.memory == 0 || w.memory <= s.FreeMemory) && s.tolerates(w)
 }
