@@ -106,7 +106,7 @@ func (c *Classification) Check() error {
 	return nil
 }
 
-// ErrFailing means that the runs of a program fail, so that the classification has no data.
+// ErrFailing means that maxFailed pairs of an evaluation have failed, so that the evaluation has stopped.
 var ErrFailing = errors.New("runs fail")
 
 // Run runs the classification. If the context ends first, Run returns the context's error. If too many runs of an

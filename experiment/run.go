@@ -75,7 +75,7 @@ func (l *Lab) run(ctx context.Context, w *Workload, s *Setup) ([]Run, error) {
 // A running is an instance of a workload: a program or a container.
 type running interface {
 	// finish waits for the end of the instance, kills it after the timeout, and reads its results. A failure of the
-	// instance is a result.
+	// instance is a result, not an error.
 	finish(ctx context.Context, w *Workload) (Run, error)
 	// clean kills the processes that the instance left behind.
 	clean() error
@@ -208,7 +208,7 @@ func (i *instance) wait(ctx context.Context, w *Workload) Run {
 // readUsage reads the usage of the program's group.
 func (i *instance) readUsage() (r Run) {
 	reading, err := i.host.ReadUsage(i.child.Grant)
-	if err != nil && !errors.Is(err, fs.ErrNotExist) { // the group has ended; its last usage is known
+	if err != nil && !errors.Is(err, fs.ErrNotExist) { // on ErrNotExist the processes have ended, but the usage was read before
 		return Run{}
 	}
 	u := reading.Usage

@@ -32,7 +32,7 @@ const (
 // ErrBadStressor means that a stressor does not exist, or cannot run on this machine.
 var ErrBadStressor = errors.New("bad stressor")
 
-// StressorNames are the five stressors of the study, in its order.
+// StressorNames are the five stressors of the study (see Isolation), in the study's order.
 var StressorNames = []string{"cpu", "ram", "cache", "io", "network"}
 
 // hddWorkers and hddBytes limit the files of the disk stressor to 512 MiB in total. In the study each worker writes 1

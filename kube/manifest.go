@@ -87,7 +87,7 @@ func child(n *yaml.Node, key string) *yaml.Node {
 type edit struct {
 	line, column int // from 1
 	old          string
-	lines        []string // new lines, each to be indented to the column; or the only replacement for old
+	lines        []string // new lines, which applyTo indents to the column; or the single replacement for old
 }
 
 // editFor returns the edit that sets the annotation: a replacement of its present value, or an insertion of the missing mappings and keys.

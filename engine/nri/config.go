@@ -31,7 +31,7 @@ type Config struct {
 	HeadStart   bool                     // prepare the kernel early for the move of a new container's first process (Host.ExpectMoves)
 	Metrics     string                   // address of the metrics server, IP:PORT; "": no server
 	WebConfig   string                   // file with TLS and users of the metrics server; "": plain HTTP without a password
-	Histogram   string                   // shortest window of the use histograms, or none; "": unset
+	Histogram   string                   // shortest window of the CPU-use histograms, or "none"; "": not configured
 	Publish     bool                     // publish the node's report to the API server
 	Node        kube.Settings            // defaults of the node
 	Namespaces  map[string]kube.Settings // defaults of namespaces
@@ -179,7 +179,7 @@ func each(node *yaml.Node, fields map[string]func(*yaml.Node) error) error {
 	})
 }
 
-// pairs calls do for each pair of a mapping. A duplicate key is an error.
+// pairs calls the function do for each key and value of a mapping. A duplicate key is an error.
 func pairs(node *yaml.Node, do func(key, value *yaml.Node) error) error {
 	if node.Kind != yaml.MappingNode {
 		return errorAt(node, "must be fields and values, as in version: 1")
@@ -231,7 +231,7 @@ func (c *Config) setStateDir(node *yaml.Node) error {
 	return value(&c.StateDir, node, absolute("stateDir", host.DefaultStateDir()))
 }
 
-// absolute returns a reader of a field that holds an absolute path.
+// absolute returns a function that checks the value of a field, which must be an absolute path.
 func absolute(field, example string) func(string) (string, error) {
 	return func(s string) (string, error) {
 		if !filepath.IsAbs(s) {
@@ -241,7 +241,7 @@ func absolute(field, example string) func(string) (string, error) {
 	}
 }
 
-// HistogramWords are the accepted shortest windows of the histograms.
+// HistogramWords are the accepted values of recordHistogram: the shortest window of the histograms, or none.
 var HistogramWords = []string{"none", "10ms", "100ms", "1s"}
 
 func histogram(s string) (string, error) {

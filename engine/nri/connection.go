@@ -92,8 +92,8 @@ func (l *link) Configure(_ context.Context, _, runtime, version string) (api.Eve
 	return 0, nil
 }
 
-// Synchronize also checks the settings of the runtime and the kubelet. The check runs in a goroutine, because the runtime waits
-// for the answer for at most 2 s.
+// Synchronize calls plugin.Synchronize, and then checks the settings of the runtime and the kubelet. The check runs in a goroutine,
+// because the runtime waits for the answer for at most 2 s.
 func (l *link) Synchronize(ctx context.Context, pods []*api.PodSandbox, ctrs []*api.Container) ([]*api.ContainerUpdate, error) {
 	updates, err := l.plugin.Synchronize(ctx, pods, ctrs)
 	if err == nil && !l.flapping.Load() {

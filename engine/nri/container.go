@@ -29,7 +29,7 @@ type Pod struct {
 type Container struct {
 	Name   string
 	Env    []string // NAME=VALUE
-	Cgroup string   // cgroupsPath of its specification
+	Cgroup string   // linux.cgroupsPath in its OCI specification
 	CPU             // the request
 	CPUs   string   // cpuset in the runtime's record; from another program, unless Planned
 	PID    int      // first process; 0: there is none yet
@@ -79,7 +79,7 @@ func allocation(c *Config, p *Pod, ctr *Container) (a host.Allocation, why strin
 	a.Limit, a.Guarantee = amounts(a.Class, &ctr.CPU)
 	if a.Limit != 0 { // without a limit there is no quota for a burst
 		a.Burst = spec.ValueOr(s.Burst, spec.Burst{})
-		a.Burst.Time = min(a.Burst.Time, quotaOf(&a)) // a setting for a whole pod or node: each container gets at most its quota
+		a.Burst.Time = min(a.Burst.Time, quotaOf(&a)) // a burst time for a whole pod or node can exceed the quota of a container
 	}
 	return a, why, false, a.Check()
 }

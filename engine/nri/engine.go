@@ -24,14 +24,14 @@ type Engine struct {
 
 	node       string // name of the node in the cluster; "": unknown
 	metrics    *metrics.Metrics
-	observes   bool // plan only
+	observes   bool // only plan (see Observe)
 	words      logWords
 	expect     func() // the host's ExpectMoves
 	unbound    unbound
 	notes      startRecords
 	kubelets   kubeletWatch
 	reconnects reconnects     // used only by the goroutine of Run
-	flapping   atomic.Bool    // reconnects.isFlapping
+	flapping   atomic.Bool    // copy of reconnects.isFlapping for other goroutines
 	later      sync.WaitGroup // waits for the pending start records
 }
 
@@ -53,9 +53,9 @@ func (e *Engine) OnNode(name string) { e.node = name }
 // SetConfig sets a new configuration for later events.
 func (e *Engine) SetConfig(c *Config) { e.config.Store(c) }
 
-// Create allocates CPUs for a container that the runtime is about to create. When it returns, no other container runs on its
-// exclusive CPUs. An error refuses the container with the reason. Afterwards, while the runtime prepares a planned or preserved
-// container, Create prepares the kernel for the moves of the container's processes.
+// Create allocates CPUs for a container that the runtime is about to create. When Create returns, no other container runs on the
+// container's exclusive CPUs. An error refuses the container with the reason. Under HeadStart, the kernel then prepares for the
+// move of the first process, while the runtime prepares the planned or preserved container.
 func (e *Engine) Create(ctx context.Context, p *Pod, ctr *Container) (Reply, error) {
 	r, err := e.admit(ctx, p, ctr)
 	if err == nil && e.config.Load().HeadStart {
@@ -108,7 +108,7 @@ func (e *Engine) Update(ctx context.Context, p *Pod, ctr *Container) (Reply, err
 		return Reply{}, err
 	}
 	limit, guarantee := amounts(g.Class, &ctr.CPU)
-	if ctr.Quota == 0 { // not part of the update
+	if ctr.Quota == 0 { // the update does not set a limit
 		limit = g.Limit
 	}
 	if ctr.Shares == 0 {
@@ -214,7 +214,7 @@ type Running struct {
 func (e *Engine) Sync(ctx context.Context, pods []*Pod, running []Running) error {
 	s, err := e.host.Snapshot()
 	if err != nil {
-		s = &host.Snapshot{} // the operation reports or repairs the fault
+		s = &host.Snapshot{} // Host.Sync reports or repairs the fault
 	}
 	e.unbound.endAll()
 	var all []host.Allocation

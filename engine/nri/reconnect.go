@@ -8,8 +8,8 @@ import (
 
 const (
 	firstWait       = 100 * time.Millisecond
-	longestDialWait = time.Second     // containers that start meanwhile run unplanned
-	longestDropWait = 5 * time.Second // each synchronization holds up the runtime
+	longestDialWait = time.Second     // short, because containers that start meanwhile run unplanned
+	longestDropWait = 5 * time.Second // longer, because each synchronization holds up the runtime
 	longestWait     = 5 * time.Minute
 	// stableTime is the duration of a connection after which the runtime counts as stable. NRI's synchronization times out after 2 s, so a
 	// longer connection has passed it.

@@ -26,7 +26,7 @@ type App struct {
 	secondOf int
 }
 
-// All are the study's four applications in its order, then the two for input and output.
+// All lists the four applications of Büttner et al. in their order, then the two applications for input and output.
 var All = []App{
 	{"perception", "finds round signs in camera frames; a thread for each CPU that it sees", perceive, 200},
 	{"planning", "shortest ways through a road graph (Dijkstra); one thread", plan, 110},
@@ -56,7 +56,7 @@ func randomOf(part int) *rand.Rand { return rand.New(rand.NewPCG(2019, uint64(pa
 
 // inParallel runs the parts of a task on a thread for each CPU that the program sees, and adds up their results.
 func inParallel(parts int, do func(part int) uint64) (sum uint64) {
-	threads := runtime.NumCPU() // not GOMAXPROCS, which depends on the quota in Go and in few other languages
+	threads := runtime.NumCPU() // not GOMAXPROCS: it depends on the quota, unlike the default in most languages
 	runtime.GOMAXPROCS(threads)
 	sums := make([]uint64, threads)
 	var all sync.WaitGroup

@@ -71,7 +71,8 @@ func (a *access) trust(authority []byte) error {
 	return nil
 }
 
-// setServer sets the address of the API server. It must be https, so that a token is never sent over an unencrypted connection.
+// setServer sets the address of the API server. The address must be https, so that a token is never sent over an unencrypted
+// connection.
 func (a *access) setServer(server string) error {
 	u, err := url.Parse(server)
 	switch {

@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// An Expired is the result of a reservation that has ended before its pod started.
+// An Expired describes a reservation that has ended before its pod started.
 type Expired struct {
 	Pod   *Pod
 	Node  string

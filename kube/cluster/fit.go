@@ -43,7 +43,7 @@ func (n *node) evaluate(p *Pod) (hybrid.Quote, *Refusal) {
 	return q, refusal
 }
 
-// quoteAll returns the total cost of a pod's containers on a node, which it does not change.
+// quoteAll returns the total cost of a pod's containers on a node. It does not change the node.
 func quoteAll(n *hybrid.Node, p *Pod) (hybrid.Quote, *Refusal) {
 	if p.combined != nil {
 		return quoteOne(n, p, p.combined)
@@ -76,7 +76,7 @@ func (p *Pod) isSensitive() bool {
 	return false
 }
 
-// quoteOne returns the cost of a container on a node, which it does not change.
+// quoteOne returns the cost of a container on a node. It does not change the node.
 func quoteOne(n *hybrid.Node, p *Pod, c *Container) (hybrid.Quote, *Refusal) {
 	q, err := n.Quote(&c.Request)
 	if err == nil {

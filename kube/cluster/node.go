@@ -88,7 +88,7 @@ func (n *node) claimBlocked() {
 	}
 }
 
-// changed counts a change, and updates the outline.
+// changed increments the number of changes, and updates the outline.
 func (n *node) changed() {
 	n.changes.Add(1)
 	n.summarize(n.current)

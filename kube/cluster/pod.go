@@ -103,7 +103,7 @@ func (p *Pod) combine() *Container {
 	if len(p.containers) == 1 && !p.containers[0].RunsToCompletion {
 		return &p.containers[0]
 	}
-	sum, most := hybrid.Milli(0), hybrid.Milli(0) // of lasting containers; of a container that runs to completion
+	sum, most := hybrid.Milli(0), hybrid.Milli(0) // sum of the lasting containers; maximum of the containers that run to completion
 	for i := range p.containers {
 		c := &p.containers[i]
 		switch {

@@ -63,7 +63,7 @@ func (s *NodeRef) bound(p *Pod) (lowerBound fleet.Rank, isKnown, ok bool) {
 	case hybrid.Known:
 		isKnown = s.summary.IsFlat()
 		if !isKnown && r.Class == hybrid.Sensitive {
-			quote.NUMAs, quote.L3s = 1, 1 // at least
+			quote.NUMAs, quote.L3s = 1, 1 // lower bounds
 		}
 		return s.rankBy(p, s.Amounts, &quote), isKnown, true
 	case hybrid.NotDirect:
