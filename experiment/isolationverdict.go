@@ -6,7 +6,7 @@ import "math"
 type Slowdown struct {
 	App, Case, Stressor int // indices in the report; Stressor -1: no stressor
 	Spread              Spread
-	Throttled           float64  // share of the periods in which the application was throttled
+	Throttled           float64  // share of the quota's periods in which the application was throttled
 	ByStressor          *Against // compared with the application alone in the same case; nil without a stressor
 	ByAllocation        *Against // alone, compared with alone in the first case: cost of the allocation; nil in the first case or beside a stressor
 	Total               *Against // compared with alone in the first case, as in the study; nil without a stressor
@@ -46,7 +46,7 @@ func (r *IsolationReport) slowdown(app, c, stressor int) Slowdown {
 	return s
 }
 
-// throttled returns the share of an application's periods in which it was throttled.
+// throttled returns the share of the quota's periods in which an application was throttled.
 func (r *IsolationReport) throttled(app, c, stressor int) float64 {
 	periods, throttled := uint64(0), uint64(0)
 	for i := range r.Runs {

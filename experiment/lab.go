@@ -167,11 +167,11 @@ func (l *Lab) startGuard() error {
 	return nil
 }
 
-// guardReady is the line that a guard writes when it ignores signals.
+// guardReady is the line that a guard writes as soon as it ignores signals.
 const guardReady = "ready\n"
 
-// RunGuard runs the guard until the leash is closed, then clears the place. It ignores the signals that end a whole
-// service or CI job.
+// RunGuard waits until the leash is closed, which the end of the lab's process also causes, then clears the place. It
+// ignores the signals that end a whole service or CI job.
 func RunGuard(dir, parent string, leash io.Reader) error {
 	signal.Ignore(syscall.SIGHUP, syscall.SIGINT, syscall.SIGTERM)
 	fmt.Print(guardReady)

@@ -6,8 +6,8 @@ import (
 	"github.com/containerd/nri/pkg/api"
 )
 
-// Observe makes the engine plan only: it plans on a plan-only host and logs the grant of each container. The runtime gets
-// answers without changes. Call it before Run.
+// Observe makes the engine only plan, on a plan-only host, and log the grant of each container. The runtime gets answers
+// without changes. Call it before Run.
 func (e *Engine) Observe() {
 	e.observes, e.words = true, observing
 }

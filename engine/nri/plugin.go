@@ -164,8 +164,8 @@ func containerOf(c *api.Container) *Container {
 	return ctr
 }
 
-// existing returns an existing container, with the request from the annotation that the plugin wrote at its creation. A container that is
-// about to be created can have a forged annotation, so containerOf ignores it.
+// existing converts an existing container. The request comes from the annotation that the plugin wrote at the container's creation. A
+// container that is about to be created can have a forged annotation, so containerOf ignores the annotation.
 func existing(c *api.Container) *Container {
 	ctr := containerOf(c)
 	ctr.Now = ctr.CPU

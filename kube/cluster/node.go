@@ -155,7 +155,7 @@ func (n *node) markLeaving(uid string) {
 	}
 }
 
-// pruneLeaving removes the pods that the report no longer shows from leaving.
+// pruneLeaving removes from leaving the pods that the report no longer shows.
 func (n *node) pruneLeaving() {
 	before := n.leaving
 	n.leaving = nil

@@ -25,7 +25,7 @@ type reservation struct {
 	isBlocked bool        // the node has no room for a waiting container
 }
 
-// removeShown removes the containers that the node's report shows from waiting.
+// removeShown removes from waiting the containers that the node's report shows with their full request.
 func (r *reservation) removeShown() {
 	if base := r.node.base; base != nil {
 		r.waiting = slices.DeleteFunc(r.waiting, func(c Container) bool {

@@ -111,7 +111,7 @@ type report struct {
 	err               error
 }
 
-// asReport parses a NodeCPU to a report. It returns other objects unchanged.
+// asReport parses a NodeCPU into a report. It returns other objects unchanged.
 func asReport(obj any) (any, error) {
 	u, ok := obj.(*unstructured.Unstructured)
 	if !ok {
@@ -145,7 +145,7 @@ func versionOf(resourceVersion string) uint64 {
 	return version
 }
 
-// storeReport passes a report to the cluster, unless it is older than the known report.
+// storeReport passes a report to the cluster, unless the cluster knows a report of the same or a newer version.
 func (s *shared) storeReport(obj any) {
 	r, ok := obj.(*report)
 	if !ok || r.version() <= s.cluster.Version(r.Name) {
@@ -178,7 +178,7 @@ func (s *shared) removeReport(obj any) {
 	}
 }
 
-// addNode stores the report of a new node again, because storeReport may have taken it for the report of a former node.
+// addNode stores the report of a new node again, because storeReport may have rejected this report as the report of a former node.
 func (s *shared) addNode(obj any) {
 	if node, ok := obj.(*v1.Node); ok {
 		if _, exists, err := s.reports.GetByKey(node.Name); err == nil && exists {
