@@ -106,7 +106,7 @@ func (c *Classification) Check() error {
 	return nil
 }
 
-// ErrFailing means that maxFailed pairs of an evaluation have failed, so that the evaluation has stopped.
+// ErrFailing means that runs of a program failed, so that a classification or a prediction lacks data.
 var ErrFailing = errors.New("runs fail")
 
 // Run runs the classification. If the context ends first, Run returns the context's error. If too many runs of an
