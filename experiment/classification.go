@@ -11,13 +11,14 @@ import (
 	"github.com/candor-project/candor/hybrid"
 )
 
-// A Classification decides whether an application is sensitive, by the method of the paper's section IV-C. For each
-// workload and each limit it compares the quota alone with a cpuset of the same size. Unlike the paper, it does not
-// fix the number of runs: Decide bounds the error probability.
+// A Classification decides whether an application is sensitive, by the method of Bacou et al. (SCC 2019, section IV-C).
+// For each workload and each limit it compares runs under a quota alone with runs under a cpuset of the same size.
+// Unlike the paper, it does not fix the number of runs: it stops when Decide has a verdict with a bounded error
+// probability.
 type Classification struct {
 	Workloads []NamedWorkload
 	Limits    []hybrid.Milli // milli-CPU
-	Metric    string         // decides: a metric that each workload has, or "time"
+	Metric    string         // metric to compare, which each workload has; "time": the wall time
 	Margin    float64        // smallest gain that counts: 0.05 for 5 %
 	Seed      uint64
 
@@ -25,7 +26,7 @@ type Classification struct {
 	Progress func(Evaluation, int, int)
 }
 
-// A NamedWorkload is a way to use the application.
+// A NamedWorkload is a workload with a name, such as a way to use the application.
 type NamedWorkload struct {
 	Name string
 	Workload
@@ -37,12 +38,12 @@ const DefaultMargin = 0.05
 // A Class is the result of a classification.
 type Class struct {
 	Class       Verdict      `json:"class"`   // Sensitive or Flexible
-	Decided     bool         `json:"decided"` // every evaluation that can vote has a verdict
+	Decided     bool         `json:"decided"` // no evaluation that can vote is undecided
 	Evaluations []Evaluation `json:"evaluations"`
 	Probe       *Prediction  `json:"probe,omitempty"` // second opinion, if requested; it does not change Class
 }
 
-// An Evaluation is a workload under a limit.
+// An Evaluation compares quota and cpuset for a workload under a limit. Its verdict is a vote on the class.
 type Evaluation struct {
 	Workload string   `json:"workload"`
 	CPU      CPUs     `json:"cpu"` // the limit
@@ -52,7 +53,7 @@ type Evaluation struct {
 	Interval Interval `json:"ci"`                // 95 % interval of Ratio
 	Failed   int      `json:"failed"`            // pairs with a failed run
 	Why      string   `json:"why,omitempty"`     // reason of the first failure, or why the evaluation cannot vote
-	Skipped  bool     `json:"skipped,omitempty"` // it cannot vote
+	Skipped  bool     `json:"skipped,omitempty"` // the evaluation cannot vote
 	Runs     []Run    `json:"runs,omitempty"`    // setup 0 is the quota, setup 1 the cpuset
 	gains    []float64
 }
@@ -105,11 +106,11 @@ func (c *Classification) Check() error {
 	return nil
 }
 
-// ErrFailing means that the runs of a program fail, so that the classification has no data.
+// ErrFailing means that runs of a program failed, so that a classification or a prediction lacks data.
 var ErrFailing = errors.New("runs fail")
 
-// Run runs the classification. If the context ends first, the error is the context's. If runs fail, it is ErrFailing.
-// In both cases the class covers the evaluations so far.
+// Run runs the classification. If the context ends first, Run returns the context's error. If too many runs of an
+// evaluation fail, it returns ErrFailing. In both cases it also returns the class by the results so far.
 func (c *Classification) Run(ctx context.Context, l *Lab) (*Class, error) {
 	if err := c.Check(); err != nil {
 		return nil, err
@@ -172,7 +173,7 @@ func (c *Class) vote() {
 	}
 }
 
-// evaluate runs pairs until they decide, or until further pairs cannot decide.
+// evaluate runs pairs of quota and cpuset until Decide needs no more pairs, or until maxFailed pairs have failed.
 func (c *Classification) evaluate(ctx context.Context, l *Lab, e *Evaluation, number int) error {
 	w := &c.Workloads[number%len(c.Workloads)].Workload
 	setups := []Setup{{Kind: Quota, Limit: hybrid.Milli(e.CPU)}, {Kind: Cpuset, Limit: hybrid.Milli(e.CPU)}}
@@ -211,7 +212,7 @@ func (c *Classification) better(w *Workload) float64 {
 	return 1
 }
 
-// add adds a pair to an evaluation and reports whether it needs more pairs.
+// add adds a pair to an evaluation and reports whether the evaluation needs more pairs.
 func (e *Evaluation) add(pair []Run, better, margin float64, metric string) (more bool) {
 	for i := range pair {
 		why := pair[i].Failure

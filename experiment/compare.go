@@ -7,7 +7,7 @@ type Comparison struct {
 	Setup     Setup
 	Spread    Spread
 	Failed    int     // failed rounds
-	Throttled float64 // share of the periods in which the group was throttled
+	Throttled float64 // share of the quota's periods in which the workload was throttled
 	Others    float64 // CPUs that other processes used during the runs, median
 
 	// Against compares with the first setup. It is nil for the first setup, and if no round has positive values of
@@ -51,7 +51,7 @@ func compareValues(values, first, gains []float64) *Against {
 	}
 }
 
-// logRatios returns the logarithms of the ratios of values of the same round.
+// logRatios returns log(value / first) for each round in which both values are positive.
 func logRatios(values []float64, rounds []int, first []float64, firstRounds []int) (gains []float64) {
 	at := map[int]float64{}
 	for i, round := range firstRounds {
@@ -65,7 +65,7 @@ func logRatios(values []float64, rounds []int, first []float64, firstRounds []in
 	return gains
 }
 
-// throttled returns the share of a setup's periods in which the group was throttled.
+// throttled returns the share of the quota's periods in which the workload was throttled under a setup.
 func (r *Report) throttled(setup int) float64 {
 	periods, throttled := uint64(0), uint64(0)
 	for i := range r.Runs {

@@ -30,7 +30,7 @@ func (i *Image) String() string {
 }
 
 // A container is an instance of a workload in an image. The engine creates it through Candor's OCI runtime. An
-// oci.Override assigns the container to the lab and gives it the same allocation as a program of the setup.
+// oci.Override assigns the container to the lab and gives the container the allocation of the setup.
 type container struct {
 	lab      *Lab
 	image    *Image
@@ -44,7 +44,7 @@ func (l *Lab) create(w *Workload, s *Setup) (*container, error) {
 	if err := l.place.noteEngine(&w.Image.Engine); err != nil {
 		return nil, err
 	}
-	leash, _ := l.leash.(*os.File) // the guard waits for the call's end
+	leash, _ := l.leash.(*os.File) // the engine's process inherits the leash, so that the guard waits for its end
 	id, err := w.Image.Engine.Create(context.Background(), client.Container{
 		Image: w.Image.Name, Args: w.args(s.threads(l.usable.Count())), Env: w.variables(s), Label: l.place.label(), Flags: w.Image.Flags,
 	}, leash)
@@ -119,7 +119,7 @@ func (c *container) run(ctx context.Context) (output []byte, err error) {
 	}
 	ended := make(chan struct{})
 	go func() {
-		_ = cmd.Wait() // its exit code can differ from the container's; State has the container's
+		_ = cmd.Wait() // the exit code of cmd can differ from the container's, which Engine.State returns
 		close(ended)
 	}()
 	select {
@@ -158,7 +158,7 @@ func (c *container) remove() error {
 func (c *container) clean() error {
 	err := c.remove()
 	release := c.lab.host.Release(context.Background(), c.override.Request.ID, true)
-	if errors.As(release, new(*hybrid.Refusal)) { // the lab has recorded its end
+	if errors.As(release, new(*hybrid.Refusal)) { // the lab has already recorded the container's end
 		release = nil
 	}
 	return errline.Join(err, release, c.override.Remove())
@@ -167,8 +167,8 @@ func (c *container) clean() error {
 // label returns the label of all containers of a lab.
 func (p place) label() string { return "candor.experiment=" + filepath.Base(p.dir) }
 
-// engineFile returns the file that names the engine of the lab's containers, so that the guard or the next lab can
-// remove them.
+// engineFile returns the path of the file that names the containers' engine, through which the guard or the next lab
+// removes the containers.
 func (p place) engineFile() string { return p.dir + ".engine" }
 
 func (p place) noteEngine(e *client.Engine) error {
@@ -182,8 +182,9 @@ func (p place) noteEngine(e *client.Engine) error {
 	return fileio.Replace(p.engineFile(), text)
 }
 
-// clearContainers removes the containers of a place and its engine file. It asks an engine that does not answer only
-// once. An engine that answers has no time limit, because there can be many containers.
+// clearContainers removes the containers of a place and its engine file. If the engine does not answer, clearContainers
+// does not retry: it removes the engine file anyway. An engine that answers has no time limit, because there can be
+// many containers.
 func (p place) clearContainers() error {
 	text, err := fileio.Read(p.engineFile(), 1<<16)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -199,5 +200,5 @@ func (p place) clearContainers() error {
 	return errline.Join(err, os.Remove(p.engineFile()))
 }
 
-// removeOverrides removes the overrides of a place in which no container runs.
+// removeOverrides removes the overrides of a place. No container of the place may run any more.
 func (p place) removeOverrides() error { return os.RemoveAll(oci.Overrides(p.dir)) }

@@ -12,17 +12,17 @@ const (
 	Undecided Verdict = "undecided" // the runs are not sufficient for a verdict
 )
 
-// Looks are the numbers of pairs after which Decide tests.
+// Looks are the numbers of pairs after which Decide tests the gains.
 var Looks = []int{8, 12, 18, 26, 40}
 
-// Level is the one-sided level of each test, after Pocock ("Group sequential methods in the design and analysis of
-// clinical trials", Biometrika 1977). If the true gain equals the margin, each of the two errors happens in about 5 %
-// of the experiments; TestErrorRates measures that rate.
+// Level is the one-sided significance level of each test, after Pocock ("Group sequential methods in the design and
+// analysis of clinical trials", Biometrika 1977). If the true gain equals the margin, each of the two errors (a wrong
+// Sensitive, a wrong Flexible) happens in about 5 % of the experiments; TestErrorRates measures this.
 const Level = 0.0158
 
-// Decide tests gains after each number of pairs in Looks. Gains are the logarithms of the ratios of paired runs
-// without and with the view; above 0, the view helps. Decide returns the first verdict that the pairs allow, and the
-// number of pairs it took. more reports whether further pairs can decide.
+// Decide tests gains after each number of pairs in Looks. Gains are the logarithms of the ratios of paired runs without
+// and with the view; above 0, the view helps. Decide returns the first verdict that the pairs allow, and the number of
+// pairs that it used. more reports whether further pairs can lead to a verdict.
 func Decide(gains []float64, margin float64) (verdict Verdict, pairs int, more bool) {
 	for _, look := range Looks {
 		if look > len(gains) {

@@ -14,8 +14,8 @@ import (
 type Experiment struct {
 	Workload Workload
 	Setups   []Setup
-	Rounds   int    // rounds that count; a round runs each setup once
-	WarmUps  int    // rounds before the others that do not count
+	Rounds   int    // measured rounds; each round runs each setup once
+	WarmUps  int    // rounds before the measured rounds; no result uses them
 	Seed     uint64 // of the random order
 
 	// Progress, if not nil, is called before each run.
@@ -24,7 +24,7 @@ type Experiment struct {
 
 // A Stage is the progress of an experiment.
 type Stage struct {
-	Run, Runs int // number of the next run, from 1, and of all runs
+	Run, Runs int // number of the next run, counted from 1, and total number of runs
 	Setup     Setup
 	Report    *Report // runs so far; read-only
 }
@@ -55,7 +55,8 @@ func (e *Experiment) Check() error {
 	return e.checkPrograms()
 }
 
-// checkPrograms reports the first program of the workload that does not exist.
+// checkPrograms returns an error if a program of the workload does not exist, or if a setup runs several copies of a
+// server.
 func (e *Experiment) checkPrograms() error {
 	w := &e.Workload
 	if len(w.Server) > 0 {
@@ -75,8 +76,8 @@ func (e *Experiment) checkPrograms() error {
 	return err
 }
 
-// Run runs an experiment in a lab. If the context ends first, the error is the context's, and the report has the runs
-// so far.
+// Run runs an experiment in a lab. If the context ends before the experiment, Run returns the context's error and a
+// report with the runs so far.
 func (e *Experiment) Run(ctx context.Context, l *Lab) (*Report, error) {
 	if err := e.Check(); err != nil {
 		return nil, err
@@ -134,8 +135,8 @@ func (e *Experiment) newReport(l *Lab) (*Report, error) {
 	return r, nil
 }
 
-// Order returns a random order of the setups for each round. Each round has each setup once, so that runs of a round
-// are close in time and make pairs. The same seed gives the same order.
+// Order returns a random order of the setups for each round. Each round has each setup once, so that the runs of a
+// round are close in time and can be compared in pairs. The same seed gives the same order.
 func Order(setups, rounds int, seed uint64) [][]int {
 	random := rand.New(rand.NewPCG(seed, uint64(setups)))
 	order := make([][]int, rounds)

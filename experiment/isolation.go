@@ -13,11 +13,11 @@ import (
 	"github.com/candor-project/candor/hybrid"
 )
 
-// An Isolation measures how much applications are slowed down by a program beside them, and how well cases prevent
-// it. Each application runs in each case alone and beside each stressor. The method follows Büttner et al.,
+// An Isolation measures how much a stressor slows down the applications beside it, and how well each Case prevents this
+// slowdown. Each application runs in each case alone and beside each stressor. The method follows Büttner et al.,
 // "Performance Isolation of Co-located Workload in a Container-based Vehicle Software Architecture" (AMBIENT 2019).
-// Unlike the study, Isolation separates the cost of the stressor from the cost of the allocation: the baseline is the
-// application in the same case alone.
+// Unlike the study, Isolation separates the cost of the stressor from the cost of the allocation: the baseline of a run
+// beside a stressor is the application alone in the same case.
 type Isolation struct {
 	Applications []NamedWorkload
 	Stressors    []Stressor
@@ -33,7 +33,7 @@ type Isolation struct {
 
 // An IsolationStage is the progress of an isolation.
 type IsolationStage struct {
-	Run, Runs int    // number of the next run, from 1, and of all runs
+	Run, Runs int    // number of the next run, counted from 1, and total number of runs
 	Doing     string // description of the run
 	Report    *IsolationReport
 }
@@ -102,8 +102,8 @@ func (i *Isolation) runs() int { return i.Rounds * len(i.Applications) * i.cells
 // cells returns the number of runs of an application in a round.
 func (i *Isolation) cells() int { return len(i.Cases) * (1 + len(i.Stressors)) }
 
-// Run runs an isolation in a lab. If the context ends first, the error is the context's, and the report has the runs
-// so far.
+// Run runs an isolation in a lab. If the context ends before the isolation, Run returns the context's error and a
+// report with the runs so far.
 func (i *Isolation) Run(ctx context.Context, l *Lab) (*IsolationReport, error) {
 	if err := i.Check(); err != nil {
 		return nil, err
@@ -155,8 +155,8 @@ func (i *Isolation) runCell(ctx context.Context, l *Lab, report *IsolationReport
 	return nil
 }
 
-// tryOut runs each application, case and stressor once. It warms up the machine, and finds broken programs before the
-// long measurement.
+// tryOut runs each application, each case and each stressor at least once, but not every combination. It warms up the
+// machine, and finds broken programs before the long measurement.
 func (i *Isolation) tryOut(ctx context.Context, l *Lab, report *IsolationReport) error {
 	for n := range max(len(i.Applications), len(i.Cases)) {
 		r := IsolationRun{App: n % len(i.Applications), Case: n % len(i.Cases), Stressor: alone}

@@ -24,8 +24,8 @@ const (
 	CaseBurst    Case = "candor+burst" // both are flexible; the application may burst
 )
 
-// Cases are all cases, in the order of the docs. The study has four. Its first and second are together, alone and
-// beside a stressor; its third is quota and its fourth is pinned.
+// Cases are all cases, in the order of the docs. The study has four cases. Its first two are CaseTogether, alone and
+// beside a stressor; the third is CaseQuota, the fourth CasePinned.
 var Cases = []Case{CaseTogether, CaseGroups, CaseQuota, CasePinned, CaseCandor, CaseBurst}
 
 // ErrBadCase means that a case does not exist.
@@ -49,7 +49,8 @@ type Split struct {
 	Stressor    hybrid.Milli `json:"stressor"` // the remaining CPUs
 }
 
-// splitOf divides a number of CPUs. An application of 0 gets half of them, in whole CPUs.
+// splitOf divides a number of CPUs. If application is 0, the application gets half of the CPUs, rounded down to whole
+// CPUs.
 func splitOf(cpus int, application hybrid.Milli) Split {
 	if application == 0 {
 		application = max(1000*hybrid.Milli(cpus/2), hybrid.MinLimit)

@@ -123,8 +123,8 @@ func (r *IsolationReport) check() error {
 	return nil
 }
 
-// Times returns the seconds that an application took in a case beside a stressor (-1: alone), with their rounds. It
-// omits failed runs.
+// Times returns the seconds that an application took in a case beside a stressor (-1: alone), and the round of each
+// time. It omits failed runs.
 func (r *IsolationReport) Times(app, c, stressor int) (times []float64, rounds []int) {
 	for i := range r.Runs {
 		if run := &r.Runs[i]; run.App == app && run.Case == c && run.Stressor == stressor && run.Failure == "" {

@@ -45,7 +45,8 @@ const (
 	stressorName    = "stressor"
 )
 
-// runIsolation runs an application once. A failed run is a result. The error is an error of the lab or of the context.
+// runIsolation runs an application once. A failed run is a result: only a failure of the lab or the end of the context
+// is an error.
 func (l *Lab) runIsolation(ctx context.Context, report *IsolationReport, w Workload, r *IsolationRun) (err error) {
 	c := report.Cases[r.Case]
 	var running []*instance
@@ -151,7 +152,8 @@ func (l *Lab) startStressor(ctx context.Context, s *Stressor, a host.Allocation)
 	return &stress{process, s}, nil
 }
 
-// A stressor has started when it has used minStartCPU and has done some work. begin waits for at most startTimeout.
+// A stressor counts as started when it has used minStartCPU and the measure of its work, if any, is above 0.
+// waitUntilStarted waits for at most startTimeout.
 const (
 	minStartCPU  = 100 * time.Millisecond
 	startTimeout = 20 * time.Second

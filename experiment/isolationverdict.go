@@ -6,14 +6,14 @@ import "math"
 type Slowdown struct {
 	App, Case, Stressor int // indices in the report; Stressor -1: no stressor
 	Spread              Spread
-	Throttled           float64  // share of the periods in which the application was throttled
-	ByStressor          *Against // compared with the same case alone; nil without a stressor
-	ByAllocation        *Against // alone, compared with alone in the first case: the cost of the smaller allocation; nil beside a stressor
-	Total               *Against // compared with alone in the first case, as in the study
+	Throttled           float64  // share of the quota's periods in which the application was throttled
+	ByStressor          *Against // compared with the application alone in the same case; nil without a stressor
+	ByAllocation        *Against // alone, compared with alone in the first case: cost of the allocation; nil in the first case or beside a stressor
+	Total               *Against // compared with alone in the first case, as in the study; nil without a stressor
 	gains               []float64
 }
 
-// Slowdowns returns a slowdown for each application, case and stressor, and for each case alone, in that order.
+// Slowdowns returns the slowdowns of each application in each case: first alone, then beside each stressor.
 func (r *IsolationReport) Slowdowns() (all []Slowdown) {
 	for app := range r.Applications {
 		for c := range r.Cases {
@@ -46,7 +46,7 @@ func (r *IsolationReport) slowdown(app, c, stressor int) Slowdown {
 	return s
 }
 
-// throttled returns the share of an application's periods in which it was throttled.
+// throttled returns the share of the quota's periods in which an application was throttled.
 func (r *IsolationReport) throttled(app, c, stressor int) float64 {
 	periods, throttled := uint64(0), uint64(0)
 	for i := range r.Runs {
@@ -64,7 +64,7 @@ func (r *IsolationReport) throttled(app, c, stressor int) float64 {
 type IsolationVerdict struct {
 	Case, Stressor int
 	Verdict        IsolationWord
-	Slowed, Apps   int       // applications with a significant slowdown above the margin, and applications with enough pairs
+	Slowed, Apps   int       // applications with a significant slowdown above the margin, and applications with at least one pair of runs
 	Mean           float64   // slowdown by the stressor: geometric mean of the applications' medians; 0: no data
 	Total          float64   // the same, compared with alone in the first case, as in the study
 	Worst          *Slowdown // the application with the largest slowdown
@@ -82,8 +82,9 @@ const (
 )
 
 // IsolationMargin is the largest slowdown that does not count. IsolationLevel is the one-sided level of the tests,
-// which are exact signed ranks of the pairs. Leaks takes one test of several applications, so each test has the level
-// divided by their number (Bonferroni). Isolated takes a test of each application at the full level.
+// which are signed-rank tests of the pairs. For Leaks, the test of any application suffices, so each test has the level
+// divided by the number of applications (Bonferroni). For Isolated, the test of each application must succeed, at the
+// full level.
 const (
 	IsolationMargin = 0.05
 	IsolationLevel  = 0.05

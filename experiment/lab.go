@@ -25,8 +25,8 @@ import (
 	"github.com/candor-project/candor/internal/errline"
 )
 
-// A Lab is a host that runs workloads, with its own state and cgroups beside the machine's containers. The lab
-// removes all of them at its end, even if its process is killed.
+// A Lab is a host that runs workloads, with its own state and cgroups beside the machine's containers. At its end the
+// lab removes its state, processes and cgroups, even if the lab's process is killed.
 type Lab struct {
 	place
 	host     *host.Host
@@ -42,19 +42,20 @@ type place struct {
 	parent string // parent cgroup
 }
 
-// GuardCommand is the hidden subcommand of candor that removes a lab when the process that opened it ends for any
+// GuardCommand is the hidden subcommand of candor that removes a lab when the process that opened the lab ends for any
 // reason.
 const GuardCommand = "internal-guard"
 
-// guardVariable is set for a guard and its child processes. The guard is the same binary, started again. A binary
-// that does not know GuardCommand, such as a test binary, would open another lab and so start guards without end.
+// guardVariable is set for a guard and its child processes. The guard is the same binary, started again. Without
+// guardVariable, a binary that does not know GuardCommand, such as a test binary, would open another lab and so start
+// guards without end.
 const guardVariable = "CANDOR_EXPERIMENT_GUARD"
 
 // ErrInGuard means that the guard of a lab tried to open a lab.
 var ErrInGuard = errors.New("cannot open a lab within a lab's guard")
 
-// OpenLab opens a lab for this process beside a machine's containers. The lab does not use reserved CPUs, or CPUs
-// that the machine's containers have exclusively. If the machine does not support a host, the error is that of
+// OpenLab opens a lab for this process beside a machine's containers. The lab does not use reserved CPUs, or CPUs that
+// the machine's containers have exclusively. If the machine does not support a host, OpenLab returns the error of
 // host.Open.
 func OpenLab(machine host.Options) (*Lab, error) {
 	if os.Getenv(guardVariable) != "" {
@@ -131,10 +132,10 @@ func placeOf(pid int) place {
 	return place{dir: filepath.Join(filepath.Dir(host.DefaultStateDir()), name), parent: "/" + name}
 }
 
-// config returns the configuration file of the lab's host, which reserves CPUs that a setup must not have.
+// config returns the path of the host's configuration file. This file reserves the CPUs that a setup must not have.
 func (p place) config() string { return filepath.Join(p.dir, "host.json") }
 
-// open opens the lab's host. It creates its groups without systemd, because they live for minutes only.
+// open opens the lab's host. The host creates its groups without systemd, because the groups live for minutes only.
 func (p place) open() (*host.Host, error) {
 	return host.Open(host.Options{
 		StateDir: p.dir,
@@ -160,17 +161,17 @@ func (l *Lab) startGuard() error {
 		return fmt.Errorf("start guard: %w", err)
 	}
 	l.leash = leash
-	if _, err := io.ReadFull(ready, make([]byte, len(guardReady))); err != nil { // the guard does not ignore signals earlier
+	if _, err := io.ReadFull(ready, make([]byte, len(guardReady))); err != nil { // before this line, signals still end the guard
 		return fmt.Errorf("start guard: %w", err)
 	}
 	return nil
 }
 
-// guardReady is the line that a guard writes when it ignores signals.
+// guardReady is the line that a guard writes as soon as it ignores signals.
 const guardReady = "ready\n"
 
-// RunGuard runs the guard until the leash is closed, then clears the place. It ignores the signals that end a whole
-// service or CI job.
+// RunGuard waits until the leash is closed, which the end of the lab's process also causes, then clears the place. It
+// ignores the signals that end a whole service or CI job.
 func RunGuard(dir, parent string, leash io.Reader) error {
 	signal.Ignore(syscall.SIGHUP, syscall.SIGINT, syscall.SIGTERM)
 	fmt.Print(guardReady)
@@ -180,7 +181,7 @@ func RunGuard(dir, parent string, leash io.Reader) error {
 	return place{dir, parent}.clear()
 }
 
-// clear kills all processes of a place and removes it.
+// clear kills all processes of a place, and removes its files and groups.
 func (p place) clear() error {
 	h, err := p.open()
 	if err != nil {

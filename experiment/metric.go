@@ -113,7 +113,7 @@ func findByPath(output []byte, steps []string) (float64, error) {
 
 // lastValue returns the last JSON object or list of the output. The program can print other lines before it.
 func lastValue(output []byte) (value any, err error) {
-	budget := 4*len(output) + 1<<16 // bytes that failed attempts may read; hostile output would need a read for each bracket
+	budget := 4*len(output) + 1<<16 // bytes that failed attempts may read, because hostile output could cause an attempt at each bracket
 	for rest := output; budget > 0; {
 		at := bytes.IndexAny(rest, "{[")
 		if at < 0 {
@@ -141,7 +141,8 @@ func lastValue(output []byte) (value any, err error) {
 	return value, nil
 }
 
-// thousands matches numbers with commas between groups of three digits. Any other comma can be a decimal separator.
+// thousands matches numbers with commas between groups of three digits. Any other comma can be a decimal separator, so
+// number refuses it.
 var thousands = regexp.MustCompile(`^[0-9]{1,3}(,[0-9]{3})+(\.[0-9]+)?$`)
 
 // number parses a number.

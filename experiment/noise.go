@@ -28,7 +28,7 @@ func readCPUTimes() (cpuReading, error) {
 	return m, err
 }
 
-// noiseSince returns the noise between before and m, without the workload's own CPU time.
+// noiseSince returns the noise between the readings before and m, without the CPU time of the workload.
 func (m cpuReading) noiseSince(before cpuReading, workload time.Duration) Noise {
 	span := m.at.Sub(before.at).Seconds()
 	if span <= 0 {

@@ -19,7 +19,7 @@ import (
 
 // A Prediction is the class that Candor predicts from a program's start, without a measurement.
 type Prediction struct {
-	Class  Verdict `json:"class"` // Undecided if a start had not settled before its time limit
+	Class  Verdict `json:"class"` // Undecided if the time limit of a start was too short
 	Why    string  `json:"why"`
 	Starts []Start `json:"starts"` // with all CPUs visible, and with one CPU visible
 }
@@ -30,11 +30,11 @@ type Start struct {
 	probe.Seen
 }
 
-// DefaultProbeTime is the default time limit for each start of a program. Probe then kills the program.
+// DefaultProbeTime is the default time limit for each start of a program. At the limit, Probe kills the program.
 const DefaultProbeTime = 10 * time.Second
 
-// Probe starts a program twice, once with all CPUs visible and once with one, and watches each start for at most
-// span. It predicts Sensitive if the program reads the number of CPUs and starts more threads when it sees more.
+// Probe starts a program twice, once with all CPUs visible and once with a single CPU, and watches each start for at
+// most span. It predicts Sensitive if the program reads the number of CPUs and starts more threads when it sees more.
 func (l *Lab) Probe(ctx context.Context, w *Workload, span time.Duration) (*Prediction, error) {
 	all := l.usable.Count()
 	switch {
@@ -79,7 +79,7 @@ func (p *Prediction) predict() {
 	}
 }
 
-// watch starts a program under a setup and watches it until it ends or span is over.
+// watch starts a program under a setup, and watches the program until it ends or span is over.
 func (l *Lab) watch(ctx context.Context, args []string, s *Setup, span time.Duration) (seen probe.Seen, err error) {
 	path, err := launch.FindProgram(args[0])
 	if err != nil {
@@ -110,7 +110,7 @@ func (l *Lab) watch(ctx context.Context, args []string, s *Setup, span time.Dura
 		err = errline.Join(err, l.host.Release(context.Background(), child.Grant.ID, true))
 		listener.Close()
 	}()
-	span += time.Second // the time in which candor itself starts
+	span += time.Second // the time in which the candor process itself starts
 	timed, cancel := context.WithTimeout(ctx, span)
 	defer cancel()
 	ended := make(chan string, 1)
@@ -156,7 +156,8 @@ func socketPair() (ours *net.UnixConn, theirs *os.File, err error) {
 	return conn.(*net.UnixConn), theirs, nil
 }
 
-// receive returns the file that the other side sends. It returns an error if the other side ends first.
+// receive returns the file that the process at the other end of a socket sends. It returns an error if that process
+// ends first.
 func receive(ctx context.Context, from *net.UnixConn) (*os.File, error) {
 	stop := context.AfterFunc(ctx, func() { _ = from.SetReadDeadline(time.Now()) }) // fails only if the socket is closed
 	defer stop()

@@ -21,8 +21,8 @@ type Programs struct {
 type Program struct {
 	Name   string       `json:"name"`
 	Metric ReportMetric `json:"metric"` // the last metric of the report
-	Base   Spread       `json:"base"`   // its values under the baseline
-	Gains  []*Gain      `json:"gains"`  // by setup; nil if the report does not have the setup
+	Base   Spread       `json:"base"`   // values of the metric under the baseline
+	Gains  []*Gain      `json:"gains"`  // by index in Programs.Setups; nil if the report does not compare the setup
 }
 
 // A Gain is a setup's improvement over the baseline. A ratio above 1 is better, for metrics of both directions.
@@ -69,7 +69,7 @@ func Together(reports []*Report) (*Programs, error) {
 	return p, p.checkNames()
 }
 
-// checkReport returns an error if a report does not fit to the others.
+// checkReport returns an error if a report has another first setup or another machine than the first report.
 func (p *Programs) checkReport(r *Report) error {
 	machine := r.Machine
 	machine.Load = ""
@@ -107,7 +107,7 @@ func (p *Programs) program(r *Report) Program {
 	return program
 }
 
-// gain converts a comparison so that higher is better.
+// gain converts a comparison, so that a ratio above 1 is better for both directions of the metric.
 func (c *Comparison) gain(higherIsBetter bool) *Gain {
 	g := &Gain{Ratio: c.Against.Ratio, Interval: c.Against.Interval, P: c.Against.P, Pairs: c.Against.Pairs, Failed: c.Failed}
 	if !higherIsBetter {

@@ -25,9 +25,9 @@ type Report struct {
 	Began     time.Time      `json:"began"`
 	Machine   Machine        `json:"machine"`
 	Name      string         `json:"name,omitempty"`  // of the program
-	Image     *Image         `json:"image,omitempty"` // if any, the command holds its arguments
+	Image     *Image         `json:"image,omitempty"` // if set, Command holds the arguments of the image
 	Command   []string       `json:"command"`
-	Server    []string       `json:"server,omitempty"` // if any, the command is its client
+	Server    []string       `json:"server,omitempty"` // if set, Command is the client of the server
 	Directory string         `json:"directory"`
 	Timeout   float64        `json:"timeout"` // seconds
 	Metrics   []ReportMetric `json:"metrics"`

@@ -23,7 +23,7 @@ type Run struct {
 	Began    float64 `json:"began"` // seconds since the start of the experiment
 
 	Values  map[string]float64 `json:"values,omitempty"`  // by metric; "time" in seconds
-	Failure string             `json:"failure,omitempty"` // reason of the failure, without values
+	Failure string             `json:"failure,omitempty"` // reason of the failure; a failed run has no values
 
 	CPU       float64 `json:"cpu"`       // seconds of CPU time
 	Periods   uint64  `json:"periods"`   // periods of the quota
@@ -31,8 +31,8 @@ type Run struct {
 	Noise     Noise   `json:"noise"`
 }
 
-// run runs all instances of a setup once. A failed run is a result. The error is an error of the lab or of the
-// context.
+// run runs all instances of a setup once. A failed run is a result: only a failure of the lab or the end of the context
+// is an error.
 func (l *Lab) run(ctx context.Context, w *Workload, s *Setup) ([]Run, error) {
 	if err := l.reserve(s); err != nil {
 		return nil, err
@@ -75,7 +75,7 @@ func (l *Lab) run(ctx context.Context, w *Workload, s *Setup) ([]Run, error) {
 // A running is an instance of a workload: a program or a container.
 type running interface {
 	// finish waits for the end of the instance, kills it after the timeout, and reads its results. A failure of the
-	// instance is a result.
+	// instance is a result, not an error.
 	finish(ctx context.Context, w *Workload) (Run, error)
 	// clean kills the processes that the instance left behind.
 	clean() error
@@ -124,7 +124,7 @@ type instance struct {
 	began   time.Time
 	output  *tail
 	ended   chan ending
-	isGuest bool // in another instance's group, whose usage is not its own
+	isGuest bool // the program runs in the group of another instance, so the group's usage is not the program's
 }
 
 // An ending is the exit state of a program, with its time.
@@ -141,7 +141,8 @@ func (l *Lab) start(ctx context.Context, w *Workload, s *Setup, name string) (*i
 	})
 }
 
-// launch starts a program and retains the end of its output. start chooses the group.
+// launch starts a program with the function start, which chooses the group, and retains the end of the program's
+// output.
 func (l *Lab) launch(args, env []string, start func(launch.Program, [3]*os.File) (*launch.Child, error)) (*instance, error) {
 	path, err := launch.FindProgram(args[0])
 	if err != nil {
@@ -207,7 +208,7 @@ func (i *instance) wait(ctx context.Context, w *Workload) Run {
 // readUsage reads the usage of the program's group.
 func (i *instance) readUsage() (r Run) {
 	reading, err := i.host.ReadUsage(i.child.Grant)
-	if err != nil && !errors.Is(err, fs.ErrNotExist) { // the group has ended; its last usage is known
+	if err != nil && !errors.Is(err, fs.ErrNotExist) { // on ErrNotExist the processes have ended, but the usage was read before
 		return Run{}
 	}
 	u := reading.Usage

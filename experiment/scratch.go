@@ -20,7 +20,7 @@ type scratch struct {
 	dir  string // "": no folder
 }
 
-// scratch returns the folder of a place, if the place has one.
+// scratch returns the folder of a place. Without a folder, dir is "".
 func (p place) scratch() scratch {
 	s := scratch{link: p.dir + scratchSuffix}
 	if dir, err := os.Readlink(s.link); err == nil && filepath.Base(dir) == filepath.Base(p.dir) { // the name shows that the lab created it
@@ -31,10 +31,11 @@ func (p place) scratch() scratch {
 
 const scratchSuffix = ".scratch"
 
-// ErrBadFolder means that a folder does not fit for the programs' files.
+// ErrBadFolder means that a folder cannot be used for the programs' files.
 var ErrBadFolder = errors.New("bad folder")
 
-// openScratch creates the lab's folder within another folder, which needs room free bytes.
+// openScratch creates the lab's folder in the folder within. It returns ErrBadFolder if fewer bytes than room are free
+// there.
 func (l *Lab) openScratch(within string, room uint64) error {
 	within, err := filepath.Abs(within)
 	if err != nil {
@@ -58,7 +59,7 @@ func (l *Lab) openScratch(within string, room uint64) error {
 	return nil
 }
 
-// emptyFolder empties a subfolder and returns its path.
+// emptyFolder creates a subfolder, or empties an existing subfolder, and returns its path.
 func (s scratch) emptyFolder(name string) (dir string, err error) {
 	dir = filepath.Join(s.dir, name)
 	if err := os.RemoveAll(dir); err != nil {
@@ -67,7 +68,7 @@ func (s scratch) emptyFolder(name string) (dir string, err error) {
 	return dir, os.Mkdir(dir, 0o700)
 }
 
-// remove removes the folder and the link. No process may write into it any more.
+// remove removes the folder and the link. No process may write into the folder any more.
 func (s scratch) remove() error {
 	if s.dir != "" {
 		if err := os.RemoveAll(s.dir); err != nil {

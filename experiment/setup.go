@@ -76,7 +76,8 @@ func ParseSetup(text string, limit hybrid.Milli) (Setup, error) {
 	return s, s.complete(text, option)
 }
 
-// complete checks the parsed setup against its kind. option is the text after the equals sign.
+// complete checks the parsed setup against its kind, and sets the fields that depend on the kind. option is the text
+// after the equals sign.
 func (s *Setup) complete(text, option string) error {
 	switch s.Kind {
 	case None:
@@ -142,8 +143,8 @@ func (s *Setup) instances() int {
 	return max(s.Copies, 1)
 }
 
-// allocation returns an instance's request to the host. Without a limit or with a quota alone it is flexible.
-// Flexible instances see and use all CPUs that no container has exclusively.
+// allocation returns an instance's request to the host. Without a limit or with a quota alone, the instance is
+// flexible. Flexible instances see and use all CPUs that no container has exclusively.
 func (s *Setup) allocation(name string) host.Allocation {
 	a := host.Allocation{
 		Request: hybrid.Request{ID: name, Class: hybrid.Flexible, Limit: s.Limit},
@@ -178,8 +179,8 @@ func (s *Setup) neededCPUs() int {
 	}
 }
 
-// excludedCPUs returns the usable CPUs that the setup must not have. Under SharedFraction it is all CPUs except the fewest
-// that suffice. With more CPUs each fraction would get its own CPU.
+// excludedCPUs returns the usable CPUs that the setup must not have. Under SharedFraction these are all CPUs beyond the
+// required number, because with more CPUs each fraction would get its own CPU.
 func (s *Setup) excludedCPUs(usable cpuset.Set) cpuset.Set {
 	if s.Kind != SharedFraction {
 		return cpuset.Set{}
@@ -196,7 +197,7 @@ func (s *Setup) threads(usable int) int {
 	return s.visible(usable)
 }
 
-// visible returns the number of CPUs that the program sees, of the usable CPUs.
+// visible returns the number of CPUs that the program sees on a machine with the given number of usable CPUs.
 func (s *Setup) visible(usable int) int {
 	switch s.Kind {
 	case None, Quota, QuotaThreads:

@@ -6,16 +6,16 @@ import (
 	"slices"
 )
 
-// maxExactPairs is the largest number of pairs for which exactTail counts the distribution of ranks. A float64 counts
-// 2^52 sign patterns without error.
+// maxExactPairs is the largest number of pairs for which SignedRank counts all sign patterns (exactTail). A float64
+// counts 2^52 patterns without error.
 const maxExactPairs = 52
 
 // gonum/stat and golang.org/x/perf/benchmath have tests of independent samples, such as Mann-Whitney's, but no signed-rank test of
 // pairs.
 
 // SignedRank performs Wilcoxon's signed-rank test of paired differences. It returns the one-sided p-value of the
-// hypothesis that the differences are symmetric about the margin: the probability of at least as large a sum of ranks
-// above the margin.
+// hypothesis that the differences are symmetric about the margin: the probability that the ranks of the differences
+// above the margin have at least the observed sum.
 //
 // The test omits differences that equal the margin before it ranks the others, as Wilcoxon does. Ties share their mean
 // rank. Up to 52 differences the p-value is exact: the share of the sign patterns of these ranks with at least the
@@ -43,8 +43,8 @@ func SignedRank(differences []float64, margin float64) float64 {
 	return exactTail(ranks, above)
 }
 
-// doubledRanks returns twice the rank of each value's size. The doubled ranks are whole numbers even if values share
-// a mean rank.
+// doubledRanks ranks the values by their absolute values, and returns twice the rank of each value. The doubled ranks
+// are whole numbers even if values share a mean rank.
 func doubledRanks(values []float64) []int {
 	order := make([]int, len(values))
 	for i := range order {
@@ -95,5 +95,5 @@ func normalTail(ranks []int, sum int) float64 {
 		mean += float64(r) / 2
 		variance += float64(r*r) / 4
 	}
-	return math.Erfc((float64(sum)-1-mean)/math.Sqrt(2*variance)) / 2 // half a rank is 1, because ranks are doubled
+	return math.Erfc((float64(sum)-1-mean)/math.Sqrt(2*variance)) / 2 // continuity correction: half a rank is 1, because ranks are doubled
 }

@@ -44,7 +44,7 @@ type Interval struct {
 	High float64 `json:"high"`
 }
 
-// resamples is the number of bootstrap samples. Beyond each end of a 95 % interval lie 50 of their medians.
+// resamples is the number of bootstrap samples. Of their medians, 50 lie beyond each end of a 95 % interval.
 const resamples = 2000
 
 // PairedInterval returns a confidence interval of the median of paired differences. It uses a percentile bootstrap
@@ -62,7 +62,7 @@ func PairedInterval(differences []float64, confidence float64) Interval {
 	return percentileInterval(medians, confidence)
 }
 
-// resample fills the slice to with elements of values, drawn uniformly with replacement.
+// resample draws each element of the slice to from values, uniformly and with replacement, and returns the slice.
 func resample(random *rand.Rand, to, values []float64) []float64 {
 	for i := range to {
 		to[i] = values[random.IntN(len(values))]
@@ -70,14 +70,15 @@ func resample(random *rand.Rand, to, values []float64) []float64 {
 	return to
 }
 
-// percentileInterval returns the interval with the given share of values, and equally many values below and above.
+// percentileInterval returns the interval that contains the given share of the values, with equally many values below
+// and above it.
 func percentileInterval(values []float64, share float64) Interval {
 	slices.Sort(values)
 	return Interval{quantile(values, (1-share)/2), quantile(values, (1+share)/2)}
 }
 
-// CliffsDelta returns Cliff's delta, from -1 to 1. It is the probability that a value of a is above a value of b,
-// minus the probability that it is below (Cliff, "Dominance statistics", Psychological Bulletin 1993).
+// CliffsDelta returns Cliff's delta, from -1 to 1. It is the probability that a value of a is above a value of b, minus
+// the probability that it is below this value of b (Cliff, "Dominance statistics", Psychological Bulletin 1993).
 func CliffsDelta(a, b []float64) float64 {
 	if len(a) == 0 || len(b) == 0 {
 		return 0

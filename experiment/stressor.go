@@ -32,7 +32,7 @@ const (
 // ErrBadStressor means that a stressor does not exist, or cannot run on this machine.
 var ErrBadStressor = errors.New("bad stressor")
 
-// StressorNames are the five stressors of the study, in its order.
+// StressorNames are the five stressors of the study (see Isolation), in the study's order.
 var StressorNames = []string{"cpu", "ram", "cache", "io", "network"}
 
 // hddWorkers and hddBytes limit the files of the disk stressor to 512 MiB in total. In the study each worker writes 1
@@ -49,8 +49,8 @@ const (
 	mallocBytes   = 2 << 30
 )
 
-// NewStressor returns the study's stressor of a resource (AMBIENT 2019, table I). It reduces the sizes if the machine
-// or the folder's limit is too small.
+// NewStressor returns the study's stressor of a resource (AMBIENT 2019, table I). It limits the sizes by the free
+// memory and by the kernel's maximum of socket buffers.
 func NewStressor(name string) (Stressor, error) {
 	s := Stressor{Name: name}
 	stress := func(args ...string) []string {
@@ -81,7 +81,7 @@ func NewStressor(name string) (Stressor, error) {
 // tmpPlaceholder is the placeholder of the stressor's folder.
 const tmpPlaceholder = "{tmp}"
 
-// args returns the command with the path of its folder.
+// args returns the command with the path tmp in place of the placeholder.
 func (s *Stressor) args(tmp string) []string {
 	args := slices.Clone(s.Command)
 	for i := range args {
@@ -98,7 +98,7 @@ func (s *Stressor) Text() string {
 	return strings.TrimSuffix(strings.Join(s.Command, " "), " --quiet --temp-path "+tmpPlaceholder)
 }
 
-// packages are the Debian and Ubuntu packages of the programs.
+// packages maps each program to its Debian and Ubuntu package.
 var packages = map[string]string{
 	"stress-ng": "stress-ng", "iperf3": "iperf3", "ip": "iproute2", "unshare": "util-linux", "nsenter": "util-linux",
 }

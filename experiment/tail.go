@@ -46,11 +46,12 @@ func (t *tail) collect() {
 	}
 }
 
-// last returns the end of the output so far. It drops later output of processes that the program left behind.
+// last waits at most a second until the output is complete, and returns its end. It drops later output of processes
+// that the program left behind.
 func (t *tail) last() []byte {
 	select {
 	case <-t.done:
-	case <-time.After(time.Second): // another process still has it open
+	case <-time.After(time.Second): // a process still has the pipe open
 		_ = t.read.SetReadDeadline(time.Now()) // fails only if collect has closed the file
 		<-t.done
 	}

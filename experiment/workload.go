@@ -14,8 +14,8 @@ import (
 type Workload struct {
 	Name    string        // in reports; "": the name of the program's file
 	Command []string      // {threads} in an argument is replaced by the number of threads
-	Image   *Image        // if any, the setup applies to its container, and Command holds its arguments
-	Server  []string      // if any, the setup applies to it, and Command is its client, which has no limit
+	Image   *Image        // if set, the setup applies to the image's container, and Command holds the image's arguments
+	Server  []string      // if set, the setup applies to the server, and Command is the server's client, which has no limit
 	Metrics []Metric      // in addition to the time
 	Timeout time.Duration // a longer run is a failed run
 }
@@ -57,7 +57,7 @@ func (w *Workload) server() *Workload {
 	return &Workload{Command: w.Server, Timeout: w.Timeout}
 }
 
-// args returns the command with a number of threads.
+// args returns the command with the number of threads in place of the placeholder.
 func (w *Workload) args(threads int) []string {
 	args := slices.Clone(w.Command)
 	for i := range args {

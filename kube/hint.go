@@ -26,7 +26,7 @@ type Hint struct {
 func (h Hint) String() string {
 	text, err := json.Marshal(h)
 	if err != nil {
-		return "" // strings always have a text
+		return "" // not reached, because strings can always be encoded
 	}
 	return string(text)
 }

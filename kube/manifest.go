@@ -82,11 +82,12 @@ func child(n *yaml.Node, key string) *yaml.Node {
 	return nil
 }
 
-// An edit is a change of a text: it replaces old by lines[0] within a line, or inserts lines before this line if old is "".
+// An edit is a change of a text: if old is not "", it replaces old within a line by lines[0]. Otherwise it inserts the new lines before the
+// line.
 type edit struct {
 	line, column int // from 1
 	old          string
-	lines        []string // new lines, each to be indented to the column; or the only replacement for old
+	lines        []string // new lines, which applyTo indents to the column; or the single replacement for old
 }
 
 // editFor returns the edit that sets the annotation: a replacement of its present value, or an insertion of the missing mappings and keys.
@@ -109,7 +110,8 @@ func editFor(o object, key, value string) (*edit, error) {
 	return insert(at, nil, nil, key, value)
 }
 
-// insert returns an edit that inserts the annotation, nested in the missing mappings, before the first key of the block mapping at.
+// insert returns an edit that inserts the annotation, nested in the missing mappings, before the first key of the node at, which must be a
+// mapping in block style.
 func insert(at, empty *yaml.Node, mappings []string, key, value string) (*edit, error) {
 	switch {
 	case empty != nil:

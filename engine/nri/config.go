@@ -28,10 +28,10 @@ type Config struct {
 	Reserved    *cpuset.Set              // CPUs that no container gets; nil: the value of the machine's options
 	MinShared   *hybrid.Milli            // CPU time that sensitive containers never get; nil: the value of the machine's options
 	RepairEvery time.Duration            // interval at which the cgroups are compared with the state
-	HeadStart   bool                     // the kernel prepares for a container's moves while the runtime prepares the container
+	HeadStart   bool                     // prepare the kernel early for the move of a new container's first process (Host.ExpectMoves)
 	Metrics     string                   // address of the metrics server, IP:PORT; "": no server
 	WebConfig   string                   // file with TLS and users of the metrics server; "": plain HTTP without a password
-	Histogram   string                   // shortest window of the use histograms, or none; "": unset
+	Histogram   string                   // shortest window of the CPU-use histograms, or "none"; "": not configured
 	Publish     bool                     // publish the node's report to the API server
 	Node        kube.Settings            // defaults of the node
 	Namespaces  map[string]kube.Settings // defaults of namespaces
@@ -47,7 +47,7 @@ const (
 	defaultRepair  = 30 * time.Second
 )
 
-// DefaultConfig returns the configuration without a file.
+// DefaultConfig returns the configuration that applies without a configuration file.
 func DefaultConfig() *Config {
 	return &Config{RepairEvery: defaultRepair, HeadStart: true}
 }
@@ -66,8 +66,8 @@ func (c *Config) Over(o host.NodeOptions) host.NodeOptions {
 	return o
 }
 
-// LoadConfig reads a configuration file. Its error is a single line with the file and, for an invalid content, the line number;
-// it is ErrBadConfig.
+// LoadConfig reads a configuration file. An error wraps ErrBadConfig, and is a single line with the file and, for invalid
+// content, the line number.
 func LoadConfig(file string) (*Config, error) {
 	data, err := fileio.Read(file, maxConfigSize)
 	if missing, ok := errors.AsType[*fs.PathError](err); ok {
@@ -87,7 +87,7 @@ func LoadConfig(file string) (*Config, error) {
 	return c, nil
 }
 
-// A lineError is the error of a line.
+// A lineError is an error in a line of the configuration.
 type lineError struct {
 	line int
 	err  error
@@ -163,7 +163,7 @@ func syntaxError(err error) error {
 	return &lineError{line, errors.New(yamlLine.ReplaceAllString(text, ""))}
 }
 
-// each calls the function of each key of a mapping. Other keys are errors.
+// each calls, for each key of a mapping, the function of this key in fields. A key without a function is an error.
 func each(node *yaml.Node, fields map[string]func(*yaml.Node) error) error {
 	known := make([]string, 0, len(fields))
 	for name := range fields {
@@ -179,7 +179,7 @@ func each(node *yaml.Node, fields map[string]func(*yaml.Node) error) error {
 	})
 }
 
-// pairs calls do for each pair of a mapping. A duplicate key is an error.
+// pairs calls the function do for each key and value of a mapping. A duplicate key is an error.
 func pairs(node *yaml.Node, do func(key, value *yaml.Node) error) error {
 	if node.Kind != yaml.MappingNode {
 		return errorAt(node, "must be fields and values, as in version: 1")
@@ -206,7 +206,7 @@ func text(node *yaml.Node) (string, error) {
 	return node.Value, nil
 }
 
-// value parses a field with read and stores the result in to.
+// value parses the value of a field with the function read, and stores the result in *to.
 func value[T any](to *T, node *yaml.Node, read func(string) (T, error)) error {
 	s, err := text(node)
 	if err != nil {
@@ -231,7 +231,7 @@ func (c *Config) setStateDir(node *yaml.Node) error {
 	return value(&c.StateDir, node, absolute("stateDir", host.DefaultStateDir()))
 }
 
-// absolute returns a reader of a field that holds an absolute path.
+// absolute returns a function that checks the value of a field, which must be an absolute path.
 func absolute(field, example string) func(string) (string, error) {
 	return func(s string) (string, error) {
 		if !filepath.IsAbs(s) {
@@ -241,7 +241,7 @@ func absolute(field, example string) func(string) (string, error) {
 	}
 }
 
-// HistogramWords are the accepted shortest windows of the histograms.
+// HistogramWords are the accepted values of recordHistogram: the shortest window of the histograms, or none.
 var HistogramWords = []string{"none", "10ms", "100ms", "1s"}
 
 func histogram(s string) (string, error) {
@@ -290,7 +290,7 @@ func (c *Config) setNamespaces(node *yaml.Node) error {
 	})
 }
 
-// settings reads the settings that annotations also have, with the same names and words.
+// settings reads the settings of containers. Names and values are the same as in annotations.
 func settings(node *yaml.Node) (s kube.Settings, err error) {
 	return s, pairs(node, func(key, value *yaml.Node) error {
 		v, err := text(value)

@@ -14,7 +14,7 @@ import (
 // A link is a plugin with its connection to a runtime.
 type link struct {
 	*plugin
-	mu        sync.Mutex // of the runtime's name and version
+	mu        sync.Mutex // protects runtime.name and runtime.version
 	runtime   runtimeProcess
 	connected bool
 }
@@ -48,11 +48,11 @@ func (r *runtimeProcess) close() {
 	r.pidfd = 0
 }
 
-// endTime is the time that a process takes to end after the kernel has closed its sockets.
+// endTime is the maximum time that a process takes to end after the kernel has closed its sockets.
 const endTime = time.Second
 
-// hasEnded reports whether the runtime's process has ended or is ending. A process in another PID namespace counts as ended,
-// because a pause that is too long does less harm than another end of the runtime.
+// hasEnded reports whether the runtime's process has ended or is ending. A process in another PID namespace counts as ended, because
+// too long a wait before the next connection does less harm than another crash of the runtime.
 func (r *runtimeProcess) hasEnded() bool {
 	if r.pidfd <= 0 {
 		return true
@@ -92,8 +92,8 @@ func (l *link) Configure(_ context.Context, _, runtime, version string) (api.Eve
 	return 0, nil
 }
 
-// Synchronize also checks the settings of the runtime and the kubelet. The check runs in a goroutine, because the runtime waits
-// for the answer for at most 2 s.
+// Synchronize calls plugin.Synchronize, and then checks the settings of the runtime and the kubelet. The check runs in a goroutine,
+// because the runtime waits for the answer for at most 2 s.
 func (l *link) Synchronize(ctx context.Context, pods []*api.PodSandbox, ctrs []*api.Container) ([]*api.ContainerUpdate, error) {
 	updates, err := l.plugin.Synchronize(ctx, pods, ctrs)
 	if err == nil && !l.flapping.Load() {
@@ -102,7 +102,8 @@ func (l *link) Synchronize(ctx context.Context, pods []*api.PodSandbox, ctrs []*
 	return updates, err
 }
 
-// becomeStable reports that a runtime stays up that had ended repeatedly before.
+// becomeStable handles a connection that has lasted for stableTime. If the runtime had ended repeatedly before, it logs that the
+// runtime now stays up.
 func (l *link) becomeStable() {
 	if l.flapping.Swap(false) {
 		l.log.Info("the runtime stays up with the plugin connected", "for", l.reconnects.stable)
@@ -110,7 +111,7 @@ func (l *link) becomeStable() {
 	}
 }
 
-// checkSettings reports wrong settings of the runtime and the kubelet, which can have changed since the last connection.
+// checkSettings logs wrong settings of the runtime and the kubelet. The settings can have changed since the last connection.
 func (l *link) checkSettings() {
 	if !l.observes {
 		l.mu.Lock()

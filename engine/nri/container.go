@@ -25,15 +25,15 @@ type Pod struct {
 	Shares               int64 // CPU shares of the pod's group, which are the sum of the requests; 0: unknown
 }
 
-// A Container is a container as the runtime describes it: its request, in the runtime's units.
+// A Container describes a container, with the resources of its request in the runtime's units.
 type Container struct {
 	Name   string
 	Env    []string // NAME=VALUE
-	Cgroup string   // cgroupsPath of its specification
+	Cgroup string   // linux.cgroupsPath in its OCI specification
 	CPU             // the request
-	CPUs   string   // cpuset from another program
+	CPUs   string   // cpuset in the runtime's record; from another program, unless Planned
 	PID    int      // first process; 0: there is none yet
-	Now    CPU      // the runtime's record of an existing container
+	Now    CPU      // present settings of an existing container in the runtime's record
 	// Planned reports that Candor has planned the container, so that the CPUs in the runtime's record are from Candor.
 	Planned bool
 }
@@ -49,7 +49,7 @@ type CPU struct {
 const startPatience = 10 * time.Minute
 
 // allocation returns the allocation for a container of a pod. why, if not "", is the reason for treating a sensitive container
-// as flexible. Candor leaves preserved containers alone.
+// as flexible. preserved reports that Candor must not change the container; a is then empty.
 func allocation(c *Config, p *Pod, ctr *Container) (a host.Allocation, why string, preserved bool, err error) {
 	said, err := kube.Parse(p.Annotations)
 	if err != nil {
@@ -79,17 +79,18 @@ func allocation(c *Config, p *Pod, ctr *Container) (a host.Allocation, why strin
 	a.Limit, a.Guarantee = amounts(a.Class, &ctr.CPU)
 	if a.Limit != 0 { // without a limit there is no quota for a burst
 		a.Burst = spec.ValueOr(s.Burst, spec.Burst{})
-		a.Burst.Time = min(a.Burst.Time, quotaOf(&a)) // a setting for a whole pod or node: each container gets at most its quota
+		a.Burst.Time = min(a.Burst.Time, quotaOf(&a)) // a burst time for a whole pod or node can exceed the quota of a container
 	}
 	return a, why, false, a.Check()
 }
 
-// quotaOf returns the quota of a container's limit in its period.
+// quotaOf returns the CPU time per period that corresponds to a container's limit.
 func quotaOf(a *host.Allocation) time.Duration {
 	return a.Limit.Quota(a.Period).Truncate(time.Microsecond)
 }
 
-// class returns the class that a container can have: a sensitive container needs a guaranteed limit.
+// class returns the requested class. For a container without a limit, or with a request that differs from its limit, it
+// returns Flexible and the reason.
 func class(requested hybrid.Class, ctr *CPU) (possible hybrid.Class, why string) {
 	limit := ctr.limit()
 	switch {
@@ -125,7 +126,7 @@ func (c *CPU) limit() hybrid.Milli {
 	return hybrid.Milli((c.Quota*1000 + period/2) / period)
 }
 
-// recorded returns the limit in the runtime's record of an existing container, or 0 if it is unknown.
+// recorded returns the limit in the runtime's record of an existing container, or 0 if the record does not show the limit.
 func (c *Container) recorded(class hybrid.Class) hybrid.Milli {
 	if limit := c.Now.limit(); limit != 0 || class != hybrid.Sensitive || !c.Planned {
 		return limit
@@ -158,8 +159,8 @@ func sharesOf(m hybrid.Milli) int64 {
 	return min(max(int64(m)*sharesPerCPU/1000, leastShares), mostShares)
 }
 
-// grantName returns the name of a container on this machine: the same for all restarts of the container, another for each pod.
-// The pod's UID makes the name unique; the rest helps the reader.
+// grantName returns the name of a container on this machine: the name stays the same when the container restarts, and differs
+// between pods. A hash of the pod's UID makes the name unique; the rest helps the reader.
 func grantName(p *Pod, container string) string {
 	const most = 55
 	sum := sha256.Sum256([]byte(p.UID + "/" + container))

@@ -16,8 +16,7 @@ import (
 	"github.com/candor-project/candor/spec"
 )
 
-// An Engine allocates the CPUs of the containers of a runtime. Its methods are the events in the life of a container; each is
-// at most one operation of the host.
+// An Engine allocates the CPUs of the containers of a runtime. Its methods handle the events in the life of a container.
 type Engine struct {
 	host   *host.Host
 	log    *slog.Logger
@@ -25,15 +24,15 @@ type Engine struct {
 
 	node       string // name of the node in the cluster; "": unknown
 	metrics    *metrics.Metrics
-	observes   bool // plan only
+	observes   bool // only plan (see Observe)
 	words      logWords
 	expect     func() // the host's ExpectMoves
 	unbound    unbound
 	notes      startRecords
 	kubelets   kubeletWatch
 	reconnects reconnects     // used only by the goroutine of Run
-	flapping   atomic.Bool    // reconnects.isFlapping
-	later      sync.WaitGroup // for the pending start records
+	flapping   atomic.Bool    // copy of reconnects.isFlapping for other goroutines
+	later      sync.WaitGroup // waits for the pending start records
 }
 
 // NewEngine returns an engine that plans on a host.
@@ -48,15 +47,15 @@ func (e *Engine) Policy() hybrid.Policy {
 	return spec.ValueOr(e.config.Load().Node.Policy, hybrid.Strict)
 }
 
-// OnNode sets the node's name in the cluster. Call it before Run: the engine ignores hints for other nodes.
+// OnNode sets the node's name in the cluster. Call it before Run, because the engine then ignores hints for other nodes.
 func (e *Engine) OnNode(name string) { e.node = name }
 
 // SetConfig sets a new configuration for later events.
 func (e *Engine) SetConfig(c *Config) { e.config.Store(c) }
 
-// Create allocates CPUs for a container that the runtime is about to create. When it returns, no other container runs on its
-// exclusive CPUs. An error refuses the container with the reason. While the runtime prepares a planned or preserved container,
-// the kernel prepares the moves of its processes.
+// Create allocates CPUs for a container that the runtime is about to create. When Create returns, no other container runs on the
+// container's exclusive CPUs. An error refuses the container with the reason. Under HeadStart, the kernel then prepares for the
+// move of the first process, while the runtime prepares the planned or preserved container.
 func (e *Engine) Create(ctx context.Context, p *Pod, ctr *Container) (Reply, error) {
 	r, err := e.admit(ctx, p, ctr)
 	if err == nil && e.config.Load().HeadStart {
@@ -98,7 +97,7 @@ func (e *Engine) admit(ctx context.Context, p *Pod, ctr *Container) (Reply, erro
 }
 
 // Update plans a new limit of a container. The reply has the settings that result from the plan, which can differ from the
-// request. It leaves an unplanned container as it is.
+// request. For an unplanned container, the reply changes nothing.
 func (e *Engine) Update(ctx context.Context, p *Pod, ctr *Container) (Reply, error) {
 	name := grantName(p, ctr.Name)
 	if err := e.recordStartNow(ctx, name); err != nil { // the notification needs the first process
@@ -109,7 +108,7 @@ func (e *Engine) Update(ctx context.Context, p *Pod, ctr *Container) (Reply, err
 		return Reply{}, err
 	}
 	limit, guarantee := amounts(g.Class, &ctr.CPU)
-	if ctr.Quota == 0 { // not part of the update
+	if ctr.Quota == 0 { // the update does not set a limit
 		limit = g.Limit
 	}
 	if ctr.Shares == 0 {
@@ -169,7 +168,8 @@ func (e *Engine) grant(name string) (*host.Grant, error) {
 	return g, err
 }
 
-// grantOf returns the grant of a container with a known cgroup. It returns nil if a successor has taken the name.
+// grantOf returns the grant of a container if the grant is for the container's cgroup. It returns nil if another container has
+// taken over the name.
 func (e *Engine) grantOf(name string, ctr *Container) (*host.Grant, error) {
 	g, err := e.grant(name)
 	if g == nil || err != nil {
@@ -182,7 +182,7 @@ func (e *Engine) grantOf(name string, ctr *Container) (*host.Grant, error) {
 	return g, nil
 }
 
-// Stop handles the end of a container: its pod retains its CPUs.
+// Stop handles the end of a container. The container's CPUs stay reserved for its pod.
 func (e *Engine) Stop(ctx context.Context, p *Pod, ctr *Container) error {
 	a, _, preserved, err := e.requestOf(p, ctr)
 	switch {
@@ -214,7 +214,7 @@ type Running struct {
 func (e *Engine) Sync(ctx context.Context, pods []*Pod, running []Running) error {
 	s, err := e.host.Snapshot()
 	if err != nil {
-		s = &host.Snapshot{} // the operation reports or repairs the fault
+		s = &host.Snapshot{} // Host.Sync reports or repairs the fault
 	}
 	e.unbound.endAll()
 	var all []host.Allocation
@@ -239,7 +239,8 @@ func (e *Engine) Sync(ctx context.Context, pods []*Pod, running []Running) error
 	return e.host.Sync(ctx, all, sandboxes)
 }
 
-// adoptRequest returns the allocation of a running container from the known facts: it can have been resized while no plugin ran.
+// adoptRequest returns the allocation of a running container from its grant and the runtime's record, because the container can
+// have been resized while no plugin ran.
 func (e *Engine) adoptRequest(s *host.Snapshot, r *Running) (a host.Allocation, preserved bool, err error) {
 	a, why, preserved, err := e.requestOf(r.Pod, r.Container)
 	if err == nil {
@@ -259,7 +260,8 @@ func (e *Engine) adoptRequest(s *host.Snapshot, r *Running) (a host.Allocation, 
 	return a, false, a.Check()
 }
 
-// keepGrantUnlessResized sets an allocation to the values of its grant, unless the runtime's record shows a resize since then.
+// keepGrantUnlessResized sets an allocation to the values of its grant, except for values that were resized later, as the
+// runtime's record shows.
 func (e *Engine) keepGrantUnlessResized(a *host.Allocation, g *host.Grant, now *CPU) {
 	a.Request = g.Request
 	r, err := e.reply(g)
@@ -276,14 +278,15 @@ func (e *Engine) keepGrantUnlessResized(a *host.Allocation, g *host.Grant, now *
 }
 
 // Repair compares the cgroups with the state and corrects differences. Events do not wait for Repair's result, but an event that
-// arrives during Repair waits for its lock.
+// arrives during Repair waits for the lock of the state.
 func (e *Engine) Repair(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, Patience)
 	defer cancel()
 	return e.host.Reconcile(ctx)
 }
 
-// firstProcess returns the first process of a container, or 0 if it is unknown. CRI-O does not report it.
+// firstProcess returns the first process of a container, or 0 if it is unknown. CRI-O does not report this process, so
+// firstProcess searches the cgroup.
 func (e *Engine) firstProcess(p *Pod, ctr *Container) (pid int) {
 	path, err := cgroup.EnginePath(ctr.Cgroup)
 	if ctr.PID != 0 || err != nil {
@@ -310,8 +313,8 @@ func (e *Engine) Start(ctx context.Context, p *Pod, ctr *Container) error {
 	}
 }
 
-// requestOf returns the request of an existing container. A planned container stays planned, even if its namespace has become
-// preserved: the runtime has recorded Candor's CPUs for it.
+// requestOf returns the request of an existing container. A planned container stays planned, even if the settings now preserve
+// it, because the runtime has recorded Candor's CPUs for the container.
 func (e *Engine) requestOf(p *Pod, ctr *Container) (a host.Allocation, why string, preserved bool, err error) {
 	a, why, preserved, err = allocation(e.config.Load(), p, ctr)
 	if !preserved {

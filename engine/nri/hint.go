@@ -9,8 +9,8 @@ import (
 	"github.com/candor-project/candor/metrics"
 )
 
-// hint returns the scheduler's hint for a container, or nil if there is no usable hint. An invalid hint does not refuse the
-// container.
+// hint returns the scheduler's hint for a container, or nil if there is no usable hint. With an invalid hint, the engine
+// plans the container as without a hint.
 func (e *Engine) hint(p *Pod, ctr *Container) *hybrid.Hint {
 	text, isHinted := p.Annotations[kube.HintKey]
 	if !isHinted {
@@ -30,7 +30,8 @@ func (e *Engine) hint(p *Pod, ctr *Container) *hybrid.Hint {
 	return h
 }
 
-// hintFor parses a hint: its node and the part for a container, or nil.
+// hintFor parses a hint. It returns the node of the hint, and the CPUs for a container, or nil if the hint does not name
+// the container.
 func hintFor(text, container string) (node string, h *hybrid.Hint, err error) {
 	said, err := kube.ParseHint(text)
 	if err != nil {

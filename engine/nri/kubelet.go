@@ -23,16 +23,16 @@ var ErrOtherManager = errors.New("the kubelet's CPU manager")
 const (
 	kubeletRoot  = "/var/lib/kubelet" // the default of --root-dir
 	kubeletState = "cpu_manager_state"
-	noPolicy     = "none" // the kubelet does not write cpusets
+	noPolicy     = "none" // with this policy, the kubelet does not write cpusets
 	endOfFlags   = "--"   // on the command lines of the kubelet and k3s
 	largestFile  = 4 << 20
 )
 
-// CheckKubelet returns ErrOtherManager if the node's kubelet assigns CPUs itself. A process counts as a kubelet only if root
-// of the node runs it (findKubelets). Its state file comes first: a kubelet does not start with a policy other than the one in
-// this file. Without the file, its flags and its configuration count. While no kubelet runs, the state files at the usual
-// places count (checkStates). root is the top of the file system, "/". unclear reports, in one line of bounded length, files
-// that cannot be read and processes that only resemble a kubelet: nothing is refused for these.
+// CheckKubelet returns ErrOtherManager if the node's kubelet assigns CPUs itself. A process counts as a kubelet only if the node's
+// root user runs it (findKubelets). CheckKubelet first reads the kubelet's state file, because a kubelet does not start with a policy
+// that differs from this file. Without the file, it reads the kubelet's flags and configuration. While no kubelet runs, it reads the
+// state files in the usual directories (checkStates). root is the root directory of the file system, "/". unclear reports, in one
+// line of bounded length, files that cannot be read and processes that only resemble a kubelet; these do not cause ErrOtherManager.
 func CheckKubelet(root string) (unclear, err error) {
 	kubelets, unclear := findKubelets(root)
 	if len(kubelets) == 0 {
@@ -50,8 +50,8 @@ func CheckKubelet(root string) (unclear, err error) {
 	return unclear, nil
 }
 
-// checkStates returns an error if a state file contains a policy other than none. At boot, the kubelet starts after candor nri and
-// then uses this policy.
+// checkStates returns an error if a state file in a usual directory contains a policy other than none, because a kubelet that starts
+// later uses this policy. At boot, the kubelet starts after candor nri.
 func checkStates(root string) (unclear, err error) {
 	for _, dir := range knownRoots {
 		k := kubelet{root: root, dir: dir}
@@ -84,7 +84,7 @@ func (k *kubelet) flag(name string) (value string) {
 	return value
 }
 
-// abs returns a path of the command line as an absolute path within root.
+// abs returns a path of the command line as an absolute path within k.root.
 func (k *kubelet) abs(path string) string {
 	if !filepath.IsAbs(path) {
 		path = filepath.Join(k.cwd, path)
@@ -102,8 +102,8 @@ func (k *kubelet) policy() (policy, from string, unclear error) {
 	return policy, from, errline.Join(unclear, doubt)
 }
 
-// savedPolicy returns the policy in the kubelet's state file; "" if the file is missing or cannot be trusted. Only root of
-// the node may be able to write the file.
+// savedPolicy returns the policy in the kubelet's state file; "" if the file is missing or cannot be trusted. The file is trusted
+// only if no user but root can write it.
 func (k *kubelet) savedPolicy() (string, error) {
 	file := filepath.Join(k.dir, kubeletState)
 	f, err := fileio.OpenInRoot(k.root, file, unix.O_NOFOLLOW)

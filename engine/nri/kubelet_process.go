@@ -15,11 +15,11 @@ import (
 )
 
 // Any process can call itself kubelet, so findKubelets accepts only processes that root of the node runs outside of pods and
-// containers (package nodeproc). A kubelet in a system container, as on Talos (/podruntime/kubelet), passes. A local user can
-// run a set-user-ID program that sets all its user IDs to 0, through a link whose name becomes comm. Only /proc/PID/exe shows
-// the program, so a process that hides it is no kubelet.
+// containers (package nodeproc). A kubelet in a cgroup without a container ID, as on Talos (/podruntime/kubelet), is accepted. A
+// local user can run a set-user-ID program that sets all its user IDs to 0, through a link whose name becomes comm. Only
+// /proc/PID/exe shows the real program, so a process with an unreadable exe is not accepted.
 
-// A kubelet describes a running kubelet. For a kubelet that does not run, only its default directory is known.
+// A kubelet describes a running kubelet. For a kubelet that does not run, only root and dir, its default directory, are set.
 type kubelet struct {
 	pid     string   // "" for a kubelet that does not run
 	program string   // kubelet, hyperkube, k3s or kubelite
@@ -29,7 +29,7 @@ type kubelet struct {
 	dir     string   // its --root-dir, within root
 }
 
-// ignoredKubelet ends the report of a process that only resembles a kubelet.
+// ignoredKubelet is the end of each error about a process that only resembles a kubelet.
 const ignoredKubelet = ": ignored as a kubelet; if it is the kubelet of this node, set its cpuManagerPolicy: none"
 
 const microK8sRoot = "/var/snap/microk8s/common/var/lib/kubelet"
@@ -37,9 +37,9 @@ const microK8sRoot = "/var/snap/microk8s/common/var/lib/kubelet"
 // knownRoots are the values of --root-dir in distributions; the last is from k0s. k3s and RKE2 use the kubelet's default.
 var knownRoots = []string{kubeletRoot, microK8sRoot, "/var/lib/k0s/kubelet"}
 
-// findKubelets returns the kubelets of this node among the processes below root/proc. Processes in pods, of other users and of
-// inner pid namespaces are ignored. A process that root of the node runs under the name of a kubelet and that does not look
-// like one is no kubelet either; unclear reports it.
+// findKubelets returns the kubelets of this node among the processes below root/proc. It ignores processes in pods, of users
+// other than root, and of inner PID namespaces. It also omits processes that have the command line of a kubelet, but run in a
+// container or have another program file; unclear reports these.
 func findKubelets(root string) (found []kubelet, unclear error) {
 	proc := filepath.Join(root, "proc")
 	entries, err := os.ReadDir(proc)
@@ -80,7 +80,7 @@ func joinFew(errs []error) error {
 }
 
 // kubeletOf returns the kubelet that a process runs, given its directory in /proc, or nil. It returns an error for a process that
-// resembles a kubelet.
+// only resembles a kubelet.
 func kubeletOf(here *nodeproc.Viewpoint, dir string) (*kubelet, error) {
 	// The cheap and trustworthy files come first: a tenant can make a command line long.
 	id, at, ok := here.Locate(dir)
@@ -119,15 +119,15 @@ func newKubelet(dir, program string, words []string) *kubelet {
 	if program == "kubelite" {
 		k.dir = microK8sRoot
 	}
-	k.cwd, _ = os.Readlink(filepath.Join(dir, "cwd")) // without ptrace rights its files are not readable either
+	k.cwd, _ = os.Readlink(filepath.Join(dir, "cwd")) // without ptrace rights, the process's files are not readable either
 	if at := k.flag("root-dir"); at != "" {
 		k.dir = k.abs(at)
 	}
 	return k
 }
 
-// kubeletProgram returns the program by a command line that runs a kubelet; "" for another command line. k3s replaces its
-// arguments by a title of one word, such as "/usr/local/bin/k3s server".
+// kubeletProgram returns the name of the program in a command line that runs a kubelet, or "" for any other command line. k3s
+// replaces its arguments by a single string, such as "/usr/local/bin/k3s server".
 func kubeletProgram(words []string) string {
 	if len(words) == 0 {
 		return ""

@@ -6,8 +6,8 @@ import (
 	"github.com/containerd/nri/pkg/api"
 )
 
-// Observe makes the engine plan only: it plans on a plan-only host and logs the grant of each container. The runtime gets
-// answers without changes. Call it before Run.
+// Observe makes the engine only plan, on a plan-only host, and log the grant of each container. The runtime gets answers
+// without changes. Call it before Run.
 func (e *Engine) Observe() {
 	e.observes, e.words = true, observing
 }
@@ -29,7 +29,8 @@ func (o *observer) CreateContainer(ctx context.Context, pod *api.PodSandbox, c *
 	return nil, nil, nil
 }
 
-// StartContainer passes on planned and preserved containers only. A container that would be refused starts as well.
+// StartContainer handles planned and preserved containers only, because a container that Candor would refuse starts as
+// well.
 func (o *observer) StartContainer(ctx context.Context, pod *api.PodSandbox, c *api.Container) error {
 	p := podOf(pod)
 	g, err := o.grant(grantName(p, c.GetName()))
@@ -46,7 +47,7 @@ func (o *observer) UpdateContainer(ctx context.Context, pod *api.PodSandbox, c *
 	return nil, nil
 }
 
-// PostUpdateContainer has nothing to correct.
+// PostUpdateContainer does nothing, because the observer's answers change no container.
 func (o *observer) PostUpdateContainer(context.Context, *api.PodSandbox, *api.Container) error {
 	return nil
 }
@@ -62,7 +63,7 @@ func (o *observer) RemoveContainer(ctx context.Context, pod *api.PodSandbox, c *
 	return nil
 }
 
-// logUnplanned logs that an event did not reach the plan.
+// logUnplanned logs an event that the engine could not handle.
 func (o *observer) logUnplanned(c *api.Container, err error) {
 	if err != nil {
 		o.log.Warn("not observed", "container", c.GetName(), "error", err)

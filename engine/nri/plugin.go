@@ -15,7 +15,7 @@ import (
 // runtime reports the plugin's values instead of the request.
 const askedKey = "candor.dev/asked"
 
-// A plugin turns the runtime's events into those of an Engine.
+// A plugin converts the runtime's events to calls of an Engine.
 type plugin struct {
 	*Engine
 	ready func() // called when the plugin is connected
@@ -113,7 +113,7 @@ func (p *plugin) StopContainer(ctx context.Context, pod *api.PodSandbox, c *api.
 	return nil, p.Engine.Stop(ctx, podOf(pod), existing(c))
 }
 
-// RemoveContainer handles the removal of a container. It is the only event after the creation of a container that never starts.
+// RemoveContainer handles the removal of a container. For a container that never starts, this is the only event after its creation.
 func (p *plugin) RemoveContainer(ctx context.Context, pod *api.PodSandbox, c *api.Container) error {
 	return p.Engine.Stop(ctx, podOf(pod), existing(c))
 }
@@ -164,8 +164,8 @@ func containerOf(c *api.Container) *Container {
 	return ctr
 }
 
-// existing returns an existing container, with the request from the annotation that the plugin wrote at its creation. A container that is
-// about to be created can have a forged annotation, so containerOf ignores it.
+// existing converts an existing container. The request comes from the annotation that the plugin wrote at the container's creation. A
+// container that is about to be created can have a forged annotation, so containerOf ignores the annotation.
 func existing(c *api.Container) *Container {
 	ctr := containerOf(c)
 	ctr.Now = ctr.CPU

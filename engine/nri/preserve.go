@@ -12,8 +12,8 @@ import (
 	"github.com/candor-project/candor/host"
 )
 
-// preserve reserves the CPUs that another program gives a container, while the container runs. A preserved container without
-// such CPUs runs on all CPUs; since its cpuset is not Candor's, the engine only reports this.
+// preserve reserves the CPUs that another program has assigned to a preserved container, while the container runs. Without
+// assigned CPUs, the container runs on all CPUs. Candor must not change its cpuset, so the engine only logs this.
 func (e *Engine) preserve(ctx context.Context, p *Pod, ctr *Container) error {
 	name := fullName(p, ctr)
 	if ctr.CPUs == "" {
@@ -30,7 +30,7 @@ func (e *Engine) preserve(ctx context.Context, p *Pod, ctr *Container) error {
 	} else {
 		err = e.host.Preserve(ctx, grantName(p, ctr.Name), cpus, pid)
 	}
-	if errors.Is(err, host.ErrBadSpec) { // hands off means that it starts all the same
+	if errors.Is(err, host.ErrBadSpec) { // a preserved container starts even if its CPUs cannot be reserved
 		e.log.Warn("cannot reserve the CPUs of a preserved container", "container", name, "reason", err)
 		return nil
 	}
@@ -56,7 +56,7 @@ func (e *Engine) warnUnboundPreserved(name string) {
 	}
 }
 
-// warnSharedCPUs reports preserved containers on the exclusive CPUs of a container.
+// warnSharedCPUs logs which preserved containers without a cpuset run on the exclusive CPUs of a container.
 func (e *Engine) warnSharedCPUs(g *host.Grant) {
 	if with := e.unbound.names(); len(with) > 0 && !g.Exclusive.IsEmpty() {
 		e.log.Warn("preserved containers without a cpuset also run on the exclusive CPUs of a container", "container", g.Engine.Name, "cpus", g.Exclusive, "preserved", shortList(with))

@@ -8,13 +8,13 @@ import (
 
 const (
 	firstWait       = 100 * time.Millisecond
-	longestDialWait = time.Second     // containers that start meanwhile run unplanned
-	longestDropWait = 5 * time.Second // each synchronization holds up the runtime
+	longestDialWait = time.Second     // short, because containers that start meanwhile run unplanned
+	longestDropWait = 5 * time.Second // longer, because each synchronization holds up the runtime
 	longestWait     = 5 * time.Minute
 	// stableTime is the duration of a connection after which the runtime counts as stable. NRI's synchronization times out after 2 s, so a
 	// longer connection has passed it.
 	stableTime = 30 * time.Second
-	// manyDeaths is the number of consecutive deaths that cannot be planned restarts of the runtime.
+	// manyDeaths is the number of consecutive deaths of the runtime that are too many for planned restarts.
 	manyDeaths = 3
 	maxReasons = 10
 )
@@ -27,17 +27,17 @@ type ending struct {
 	err       error
 }
 
-// reconnects chooses the wait before the next connection, and the endings to log. Three kinds of consecutive failures have
-// separate waits, which double:
+// reconnects chooses the wait before the next connection, and the endings to log. Three kinds of consecutive failures have separate waits,
+// which double with each failure:
 //   - no process listens: an attempt costs nothing, and a restarted runtime needs the plugin soon
 //   - a live runtime ends the connection
-//   - the runtime dies shortly after the plugin connected: the connection can be the cause. The waits grow to minutes, in
-//     which the node works without the plugin. After the first death the plugin reconnects at once: it can be a restart.
+//   - the runtime dies shortly after the plugin connected: the connection can be the cause. The waits grow to minutes, in which the node
+//     works without the plugin. Before manyDeaths the wait stays short, because the runtime may only have been restarted.
 //
 // A stable connection resets the waits.
 type reconnects struct {
 	stable    time.Duration // see stableTime
-	deathWait time.Duration // after manyDeaths, before it doubles
+	deathWait time.Duration // wait after manyDeaths; it doubles with each further death
 
 	dials, drops, deaths int
 	reported             map[string]bool
@@ -98,5 +98,6 @@ func doubled(first time.Duration, n int, longest time.Duration) time.Duration {
 	return min(first, longest)
 }
 
-// jitter lengthens a wait by up to a quarter. It spreads the plugins of a cluster whose runtimes restart together.
+// jitter lengthens a wait by up to a quarter. If the runtimes of a cluster restart together, their plugins thus connect at different
+// times.
 func jitter(wait time.Duration) time.Duration { return wait + rand.N(wait/4+1) }

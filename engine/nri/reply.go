@@ -43,8 +43,8 @@ func (e *Engine) reply(g *host.Grant) (Reply, error) {
 	return r, nil
 }
 
-// environment returns the variables with the CPU count, if the pod or the configuration enables them: the variables of package
-// view that the container does not set. Its annotations are valid.
+// environment returns the variables of package view with the CPU count, if the pod or the configuration enables them. It omits
+// variables that the container itself sets.
 func environment(c *Config, p *Pod, ctr *Container, g *host.Grant) []string {
 	said, err := kube.Parse(p.Annotations)
 	if err != nil || !spec.ValueOr(kube.Resolve(said, ctr.Name, c.Namespaces[p.Namespace], c.Node).Env, false) {

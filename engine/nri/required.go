@@ -17,7 +17,7 @@ import (
 	"github.com/candor-project/candor/internal/procfs"
 )
 
-// containerd can refuse containers while a plugin is away: NRI's default validator, in containerd since 2.2, requires the
+// containerd can refuse containers while the plugin is not connected, if NRI's default validator (since containerd 2.2) requires the
 // plugin. Otherwise these containers start without a plan.
 
 const (
@@ -125,9 +125,9 @@ type containerdConfig struct {
 	} `toml:"plugins"`
 }
 
-// readValidator finds the validator's section in a file and in its imports; nil if there is none. top is the root of
-// containerd's file system. A section in two files is an error, and so is a file that has changed since containerd started:
-// the result of containerd's merge is unknown.
+// readValidator finds the validator's section in a file and in its imports; nil if there is none. top is the root of containerd's
+// file system. A section in two files is an error, and so is a file that has changed since containerd started, because the
+// configuration in effect is then unknown.
 func readValidator(top, file string, began time.Time) (found *validator, err error) {
 	done := map[string]bool{}
 	for pending := []string{file}; len(pending) > 0; pending = pending[1:] {
@@ -199,7 +199,7 @@ func parseContainerd(text []byte) (c containerdConfig, err error) {
 	return c, nil
 }
 
-// withoutPath removes the path, as seen from this process, from an error.
+// withoutPath removes the path from an error, because this process opens the file under another path than the user knows.
 func withoutPath(err error) error {
 	if at := (*fs.PathError)(nil); errors.As(err, &at) {
 		return at.Err

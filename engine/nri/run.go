@@ -17,7 +17,7 @@ import (
 
 const (
 	pluginName   = "candor"
-	observerName = "candor-observe" // a required plugin has another name
+	observerName = "candor-observe" // another name than the plugin that containerd can require
 	pluginIndex  = "50"             // the order among plugins; two digits, as NRI wants it
 )
 
@@ -97,7 +97,7 @@ func maxOpenFiles() int {
 	return int(min(limit.Cur/2, 2048))
 }
 
-// remedyFor returns the most frequent cause of a failure to connect.
+// remedyFor returns the remedy for the most frequent cause of a failure to connect.
 func remedyFor(err error) string {
 	switch {
 	case errors.Is(err, fs.ErrNotExist), errors.Is(err, unix.ECONNREFUSED):
@@ -109,7 +109,7 @@ func remedyFor(err error) string {
 	}
 }
 
-// connection connects to the runtime and returns how the connection ended.
+// connection connects to the runtime, waits until the connection ends, and returns how it ended.
 func (e *Engine) connection(ctx context.Context, socket string, ready func()) (end ending) {
 	if end.err = CheckSocket(socket); end.err != nil {
 		return end
@@ -136,7 +136,7 @@ func (e *Engine) connection(ctx context.Context, socket string, ready func()) (e
 func (e *Engine) newStub(socket string, l *link) (stub.Stub, error) {
 	options := []stub.Option{
 		stub.WithPluginIdx(pluginIndex), stub.WithSocketPath(socket), stub.WithDialer(l.dial),
-		stub.WithOnClose(func() {}), // or the stub would end the process
+		stub.WithOnClose(func() {}), // without this function, the stub would end the process
 	}
 	if e.observes {
 		return stub.New(&observer{l}, append(options, stub.WithPluginName(observerName))...)

@@ -30,8 +30,8 @@ type startRecord struct {
 	written chan struct{} // closed after the write
 }
 
-// recordStartLater records a started container later. An older pending record for the same name then finds the grant of another
-// container and leaves it as it is.
+// recordStartLater records a started container later. An older pending record for the same name has no effect, because the grant then
+// belongs to another container.
 func (e *Engine) recordStartLater(a host.Allocation, pid int) {
 	n := &startRecord{write: func() { e.recordStart(a, pid) }, written: make(chan struct{})}
 	e.notes.Lock()

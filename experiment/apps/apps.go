@@ -20,12 +20,13 @@ import (
 type App struct {
 	Name string
 	Does string // short description of its work and its threads
-	// run does the work in a number of parts; secondOf parts take about a second. It writes files into dir.
+	// run does the given number of parts of the work, and writes files into dir. secondOf is the number of parts that
+	// take about a second.
 	run      func(parts int, dir string) (uint64, error)
 	secondOf int
 }
 
-// All are the study's four applications in its order, then the two for input and output.
+// All lists the four applications of Büttner et al. in their order, then the two applications for input and output.
 var All = []App{
 	{"perception", "finds round signs in camera frames; a thread for each CPU that it sees", perceive, 200},
 	{"planning", "shortest ways through a road graph (Dijkstra); one thread", plan, 110},
@@ -55,7 +56,7 @@ func randomOf(part int) *rand.Rand { return rand.New(rand.NewPCG(2019, uint64(pa
 
 // inParallel runs the parts of a task on a thread for each CPU that the program sees, and adds up their results.
 func inParallel(parts int, do func(part int) uint64) (sum uint64) {
-	threads := runtime.NumCPU() // not GOMAXPROCS, which depends on the quota in Go and in few other languages
+	threads := runtime.NumCPU() // not GOMAXPROCS: it depends on the quota, unlike the default in most languages
 	runtime.GOMAXPROCS(threads)
 	sums := make([]uint64, threads)
 	var all sync.WaitGroup

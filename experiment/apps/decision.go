@@ -8,7 +8,7 @@ const (
 	choices   = 5  // keep, brake, speed up, left, right
 )
 
-// decide makes decisions, a hundred in a part, by the votes of a forest of decision trees.
+// decide makes a hundred decisions for each part of the work, by the votes of a forest of decision trees.
 func decide(hundreds int, _ string) (sum uint64, err error) {
 	forest := newForest()
 	random := randomOf(1)
@@ -22,7 +22,7 @@ func decide(hundreds int, _ string) (sum uint64, err error) {
 	return sum, nil
 }
 
-// A treeNode compares an input with a bound. A leaf has the tree's choice instead.
+// A treeNode compares an input with a threshold. A leaf holds the tree's choice instead.
 type treeNode struct {
 	input, choice uint8
 	threshold     float32
@@ -45,7 +45,7 @@ func newForest() [][]treeNode {
 func vote(forest [][]treeNode, situation *[inputs]float32) (choice int) {
 	var votes [choices]int
 	for _, tree := range forest {
-		at := 1 // the children of fork i are 2i and 2i+1
+		at := 1 // the children of node i are 2i and 2i+1
 		for range treeDepth - 1 {
 			below := 0
 			if situation[tree[at].input] < tree[at].threshold {

@@ -12,8 +12,8 @@ import (
 // chunk is the number of bytes that the disk application writes before it waits for the disk.
 const chunk = 4 << 20
 
-// useDisk writes chunks to the same place of a file, waits until each is on the disk, and reads it back. It needs the
-// room of one chunk.
+// useDisk writes chunks to the same position of a file, waits until each chunk is on the disk, and reads the chunk
+// back. It needs disk space for one chunk.
 func useDisk(chunks int, dir string) (sum uint64, err error) {
 	file, err := os.CreateTemp(dir, "candor-app-*")
 	if err != nil {
@@ -35,7 +35,8 @@ func useDisk(chunks int, dir string) (sum uint64, err error) {
 		if err := file.Sync(); err != nil {
 			return 0, err
 		}
-		// Drop the chunk from the page cache. Pages that the kernel retains are read from memory.
+		// Drop the chunk from the page cache. ReadAt then reads from the disk, except for pages that the kernel
+		// retains.
 		if err := unix.Fadvise(int(file.Fd()), 0, chunk, unix.FADV_DONTNEED); err != nil {
 			return 0, fmt.Errorf("fadvise: %w", err)
 		}

@@ -6,7 +6,7 @@ import (
 	"net"
 )
 
-// message is the size of a message in bytes. Its answer has 8 bytes.
+// message is the size of a message in bytes. The answer to a message has 8 bytes.
 const message = 64 << 10
 
 // send sends messages to a server in the same process, and waits for the answer to each.
@@ -40,7 +40,7 @@ func send(messages int, _ string) (sum uint64, err error) {
 	return sum, <-served
 }
 
-// serve answers each message of a client with the sum of its first and last number.
+// serve answers each message of a client with the sum of the message's first and last number.
 func serve(listener net.Listener) error {
 	conn, err := listener.Accept()
 	if err != nil {

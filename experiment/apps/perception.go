@@ -18,7 +18,7 @@ func perceive(frames int, _ string) (uint64, error) {
 	}), nil
 }
 
-// takeFrame draws a sign at a random place in noise.
+// takeFrame draws a sign at a random position on a background of noise.
 func takeFrame(frame int) []float32 {
 	random := randomOf(frame)
 	atX, atY := signPlace(frame)

@@ -29,7 +29,7 @@ func Check() error {
 // Become installs a seccomp filter for this thread and its children. It sends the filter's listener over the socket
 // at standard input, and executes the program. It returns only on an error.
 func Become(path string, args []string) error {
-	runtime.LockOSThread() // from here on the Go runtime starts no thread from this one
+	runtime.LockOSThread() // from here on, the Go runtime starts no thread from this thread, so no other thread gets the filter
 	socket, err := unix.FcntlInt(0, unix.F_DUPFD_CLOEXEC, 3)
 	if err != nil {
 		return fmt.Errorf("standard input: %w", err)
@@ -52,7 +52,7 @@ func Become(path string, args []string) error {
 	return fmt.Errorf("%s: %w", path, syscall.Exec(path, args, os.Environ()))
 }
 
-// filter returns a BPF program that notifies the listener of the calls and allows all calls.
+// filter returns a BPF program that notifies the listener of the calls in callEvents, and allows all other calls.
 func filter() []unix.SockFilter {
 	const number, arch = 0, 4 // offsets in struct seccomp_data
 	numbers := slices.Sorted(maps.Keys(callEvents))

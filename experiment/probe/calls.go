@@ -8,7 +8,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A event is the event behind a system call.
+// An event is the meaning of a system call for the observation.
 type event uint8
 
 const (
@@ -19,8 +19,8 @@ const (
 	eventExec           // another program
 )
 
-// callEvents are the system calls that the filter reports on every architecture. oldCalls are the calls that only some
-// architectures have.
+// callEvents maps the system calls that the filter reports to their events. It lists the calls of every architecture;
+// init adds archEvents, the calls that only some architectures have.
 var callEvents = map[uint32]event{
 	unix.SYS_SCHED_GETAFFINITY: eventAffinity,
 	unix.SYS_OPENAT:            eventOpenAt,

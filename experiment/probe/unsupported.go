@@ -9,7 +9,7 @@ import (
 	"runtime"
 )
 
-// Check always returns an error: this platform does not support tracing of programs.
+// Check always returns an error: this platform does not support watching programs.
 func Check() error {
 	return fmt.Errorf("%w: on %s; use amd64 or arm64", ErrUnsupported, runtime.GOARCH)
 }

@@ -31,8 +31,8 @@ type notification struct {
 	}
 }
 
-// maxNotification is the maximum size of a notification. Newer kernels can have longer notifications than
-// notification.
+// maxNotification is the maximum size of a notification. The notifications of newer kernels can be longer than the
+// struct notification.
 const maxNotification = 256
 
 // An answer is the kernel's struct seccomp_notif_resp.
@@ -75,8 +75,8 @@ type watch struct {
 	tasks func() int
 }
 
-// settled reports whether the program seems to have started. It must have opened no file and started no thread for as
-// long as its start had taken so far. A slow machine thus gets proportionally more time.
+// settled reports whether the program seems to have completed its start. It must have opened no file and started no
+// thread for as long as its start had taken so far. A slow machine thus gets proportionally more time.
 func (w *watch) settled(now time.Time) bool {
 	return w.first != 0 && now.Sub(w.last) >= w.last.Sub(w.began)+minQuiet
 }
@@ -84,7 +84,7 @@ func (w *watch) settled(now time.Time) bool {
 // minQuiet is the minimum time without events before a start counts as settled.
 const minQuiet = 100 * time.Millisecond
 
-// receive receives a notification and lets the call continue. If the thread has ended, hear returns no error.
+// receive receives a notification and lets the call continue. If the thread has ended, receive returns no error.
 func (w *watch) receive() error {
 	var buffer [maxNotification / 8]uint64 // the kernel requires zeros
 	n := (*notification)(unsafe.Pointer(&buffer))
@@ -110,10 +110,10 @@ func ignoreEnded(err error) error {
 	return err
 }
 
-// record records a notification.
+// record adds the event of a notification to the observation.
 func (w *watch) record(n *notification) {
 	kind := callEvents[n.data.number]
-	if kind == eventExec && (w.first == 0 || w.first == n.pid) { // calls of a script before it executes the program do not count
+	if kind == eventExec && (w.first == 0 || w.first == n.pid) { // restart, so that calls of a script before it executes the program do not count
 		w.first, w.seen, w.began = processOf(n.pid), Seen{Threads: 1, Sources: []Source{}}, time.Now()
 	}
 	if w.first == 0 {

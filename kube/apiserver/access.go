@@ -71,7 +71,8 @@ func (a *access) trust(authority []byte) error {
 	return nil
 }
 
-// setServer sets the address of the API server. It must be https, so that a token is never sent over an unencrypted connection.
+// setServer sets the address of the API server. The address must be https, so that a token is never sent over an unencrypted
+// connection.
 func (a *access) setServer(server string) error {
 	u, err := url.Parse(server)
 	switch {
@@ -132,7 +133,7 @@ func (a *access) bearer(r *http.Request) (string, error) {
 // forget discards the cached credentials of the exec plugin. It reports whether there were any.
 func (a *access) forget() bool { return a.program != nil && a.program.forget() }
 
-// setCertificate sets the client certificate. It is read again for each connection, because its files are renewed.
+// setCertificate sets the client certificate. The certificate is read again for each connection, because its files can be renewed.
 func (a *access) setCertificate(read func() (tls.Certificate, error)) error {
 	if _, err := read(); err != nil {
 		return fmt.Errorf("client certificate: %w", err)

@@ -24,7 +24,7 @@ type Client struct {
 	product string
 }
 
-// New returns a client. It does not call the API server. An error is always ErrBadOptions.
+// New returns a client. It does not call the API server. Every error wraps ErrBadOptions.
 func New(o Options) (*Client, error) {
 	a, err := accessOf(o)
 	if err != nil {
@@ -41,7 +41,7 @@ func New(o Options) (*Client, error) {
 	}, nil
 }
 
-// errRedirect ends a call that would send secrets to another server.
+// errRedirect ends a redirected call, which would send the caller's secrets to another server.
 var errRedirect = errors.New("the server redirects the call, and candor follows no redirects: use the address of the API server itself")
 
 // Namespace returns the namespace of the kubeconfig's context or of the pod's service account, otherwise "default".

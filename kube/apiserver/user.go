@@ -70,7 +70,7 @@ func (u *kubeUser) keyPair(dir string) (tls.Certificate, error) {
 	if err != nil {
 		return tls.Certificate{}, err
 	}
-	key, err := content(dir, cmp.Or(u.Key, u.Certificate), u.KeyData) // the kubelet has both in a single file
+	key, err := content(dir, cmp.Or(u.Key, u.Certificate), u.KeyData) // the kubelet's certificate file also contains the key
 	if err != nil {
 		return tls.Certificate{}, err
 	}

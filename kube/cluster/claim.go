@@ -7,7 +7,7 @@ import (
 )
 
 // A reservation is blocked if its node has no room for a container of the pod, because other containers took CPUs after the pod was placed.
-// A blocked reservation has a claim: it occupies the largest part of the container's request for which the node has room. So later pods
+// A blocked reservation has a claim, which occupies the largest part of the container's request for which the node has room. So later pods
 // cannot delay the start of the container further. Pods that fit in the rest of the node are placed as usual.
 
 // claimRest places a claim for each waiting container that has no grant on n. The caller has placed all other reservations before, so that

@@ -15,11 +15,11 @@ type Cluster struct {
 
 	mu       sync.RWMutex // acquired before the mutex of a node
 	nodes    map[string]*node
-	pods     map[string]*reservation // by UID; also pods that the report of their node shows completely
+	pods     map[string]*reservation // by UID; includes pods with all their containers in the report of their node
 	counters []atomic.Uint64         // unused counters for new nodes
 }
 
-// New returns a cluster without nodes. patience is the timeout in which a node must report a reserved pod.
+// New returns a cluster without nodes. patience is the time within which a node must report a reserved pod.
 func New(patience time.Duration) *Cluster {
 	return &Cluster{patience: patience, nodes: map[string]*node{}, pods: map[string]*reservation{}}
 }
@@ -106,7 +106,8 @@ func (c *Cluster) Fits(name string, p *Pod) *Refusal {
 }
 
 // FitsAfterReport reports whether a pod that was refused before the node's last report fits on the node now. before is the version of the
-// previous report, or 0. If that report and the last report have equal figures, the pod is refused without an evaluation.
+// previous report, or 0. If the previous and the last report have equal hybrid.Figures, FitsAfterReport returns false without an
+// evaluation of the pod.
 func (c *Cluster) FitsAfterReport(name string, before uint64, p *Pod) bool {
 	n := c.lookup(name)
 	if n == nil {

@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// An Expired is the result of a reservation that has ended before its pod started.
+// An Expired describes a reservation that has ended before its pod started.
 type Expired struct {
 	Pod   *Pod
 	Node  string
@@ -14,8 +14,9 @@ type Expired struct {
 	Unmet *Refusal // reason why the node cannot meet the reservation; nil: timeout
 }
 
-// Expire ends the reservations that are unmet (see unmet.go) or have timed out, and returns them. A node is silent if it has not reported
-// at all since a pod, which has timed out, was placed there and started. A silent node refuses pods that need Candor until it reports.
+// Expire ends the reservations that are unmet (see unmet.go) or have timed out, and returns them. A node becomes silent if a pod has
+// started there, its reservation times out, and the node has not reported at all since the pod was placed. A silent node refuses pods that
+// need Candor until it reports.
 func (c *Cluster) Expire(now time.Time) []Expired {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -34,8 +35,8 @@ func (c *Cluster) Expire(now time.Time) []Expired {
 	return expired
 }
 
-// expire ends the node's reservations that have waited since before a time, and returns them. It also returns but does not end reservations
-// of held room, which the caller must forget.
+// expire ends the node's reservations whose timeout started before the given time, and returns them, except for resizes. It does not end
+// reservations of held room (isHeld), but returns these too, because the caller must forget them.
 func (n *node) expire(before time.Time) (late []*reservation) {
 	n.mu.Lock()
 	defer n.mu.Unlock()

@@ -43,7 +43,7 @@ func (n *node) evaluate(p *Pod) (hybrid.Quote, *Refusal) {
 	return q, refusal
 }
 
-// quoteAll returns the total cost of a pod's containers on a node, which it does not change.
+// quoteAll returns the total cost of a pod's containers on a node. It does not change the node.
 func quoteAll(n *hybrid.Node, p *Pod) (hybrid.Quote, *Refusal) {
 	if p.combined != nil {
 		return quoteOne(n, p, p.combined)
@@ -54,7 +54,7 @@ func quoteAll(n *hybrid.Node, p *Pod) (hybrid.Quote, *Refusal) {
 	return placeAll(copyOf(n, nil), p)
 }
 
-// evaluateUnreported is evaluate for a node without a report.
+// evaluateUnreported does the work of evaluate for a node without a report.
 func (n *node) evaluateUnreported(p *Pod) (hybrid.Quote, *Refusal) {
 	switch {
 	case !p.NeedsCandor():
@@ -66,7 +66,7 @@ func (n *node) evaluateUnreported(p *Pod) (hybrid.Quote, *Refusal) {
 	}
 }
 
-// isSensitive reports whether the pod has a sensitive container, even a best-effort one.
+// isSensitive reports whether the pod has a sensitive container of any policy.
 func (p *Pod) isSensitive() bool {
 	for i := range p.containers {
 		if p.containers[i].Request.Class == hybrid.Sensitive {
@@ -76,7 +76,7 @@ func (p *Pod) isSensitive() bool {
 	return false
 }
 
-// quoteOne returns the cost of a container on a node, which it does not change.
+// quoteOne returns the cost of a container on a node. It does not change the node.
 func quoteOne(n *hybrid.Node, p *Pod, c *Container) (hybrid.Quote, *Refusal) {
 	q, err := n.Quote(&c.Request)
 	if err == nil {
@@ -89,8 +89,8 @@ func quoteOne(n *hybrid.Node, p *Pod, c *Container) (hybrid.Quote, *Refusal) {
 	return q, refused(p, c, err, never != nil)
 }
 
-// placeAll places the lasting containers of a pod on n in start order, and returns their total cost. Init containers must fit at their
-// turn, but occupy nothing.
+// placeAll places the lasting containers of a pod on n in start order, and returns their total cost. A container that runs to
+// completion must fit when it starts, but is not placed.
 func placeAll(n *hybrid.Node, p *Pod) (hybrid.Quote, *Refusal) {
 	sum := hybrid.Quote{Direct: true}
 	for i := range p.containers {

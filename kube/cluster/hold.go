@@ -54,8 +54,8 @@ func (n *node) holdsRoomFor(p *Pod) bool {
 	return r != nil && r.isHeld
 }
 
-// quoteHeld returns the node's refusal of a pod for which it holds room, if any, and whether it holds room. The caller must call it before
-// it forgets the hold: afterwards the node would refuse the pod because of other pods with held room.
+// quoteHeld reports whether the node holds room for a pod and, if so, returns the node's refusal of the pod, if any. The caller must call
+// quoteHeld before forget ends the hold: afterwards the node would refuse the pod because of other pods with held room.
 func (n *node) quoteHeld(p *Pod) (refusal *Refusal, isHeld bool) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -71,7 +71,8 @@ func (n *node) isClosed() bool {
 	return slices.ContainsFunc(n.reserved, func(r *reservation) bool { return r.isHeld && r.isBlocked })
 }
 
-// withHeld returns the set without plus a pod for which the node holds room. The pod's own hold must not count against the pod.
+// withHeld returns the UIDs in without, plus the UID of p if the node holds room for p, because a pod's own hold must not count against the
+// pod.
 func (n *node) withHeld(without map[string]bool, p *Pod) map[string]bool {
 	if !n.holdsRoomFor(p) {
 		return without
@@ -81,7 +82,7 @@ func (n *node) withHeld(without map[string]bool, p *Pod) map[string]bool {
 	return all
 }
 
-// FitsWithout is Fits without the reservation of another pod, which was deleted or is about to be deleted.
+// FitsWithout does the work of Fits, but ignores the reservation of another pod, which was deleted or is about to be deleted.
 func (c *Cluster) FitsWithout(name string, p *Pod, other string) *Refusal {
 	n := c.lookupOrNew(name)
 	n.mu.Lock()
@@ -95,7 +96,7 @@ func (c *Cluster) FitsWithout(name string, p *Pod, other string) *Refusal {
 	return refusal
 }
 
-// evaluateWithout is evaluate without the reservations of some pods.
+// evaluateWithout evaluates a pod on the node as if the pods with the UIDs in without had no reservations.
 func (n *node) evaluateWithout(p *Pod, without map[string]bool) (hybrid.Quote, *Refusal) {
 	scratch := copyOf(n.base, nil)
 	blocked := n.placeReservations(scratch, without)

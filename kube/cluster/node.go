@@ -49,8 +49,8 @@ type answer struct {
 	refusal *Refusal
 }
 
-// copyOf returns a copy of a node, which the caller may change, without the grants of some pods. Pods are identified by their UIDs. The
-// lock of the original also protects the copy, because both share data.
+// copyOf returns a copy of a node without the grants of the pods whose UIDs are in without. The caller may change the copy. The lock of
+// the original also protects the copy, because both share data.
 func copyOf(n *hybrid.Node, without map[string]bool) *hybrid.Node {
 	grants := n.Grants()
 	if len(without) > 0 {
@@ -88,7 +88,7 @@ func (n *node) claimBlocked() {
 	}
 }
 
-// changed counts a change, and updates the outline.
+// changed increments the number of changes, and updates the outline.
 func (n *node) changed() {
 	n.changes.Add(1)
 	n.summarize(n.current)
@@ -129,7 +129,7 @@ func (n *node) reserveMissing(next *hybrid.Node, version uint64, now time.Time) 
 	}
 }
 
-// drop removes a pod and its reservation. Fractions that the reservation had moved return to their CPUs in the report.
+// drop removes a pod and its reservation. Fractions that the reservation had moved return to the CPUs that they have in the report.
 func (n *node) drop(r *reservation) {
 	delete(n.pods, r.pod.UID)
 	if i := slices.Index(n.reserved, r); i >= 0 {
@@ -155,7 +155,7 @@ func (n *node) markLeaving(uid string) {
 	}
 }
 
-// pruneLeaving removes the pods that the report no longer shows from leaving.
+// pruneLeaving removes from leaving the pods that the report no longer shows.
 func (n *node) pruneLeaving() {
 	before := n.leaving
 	n.leaving = nil

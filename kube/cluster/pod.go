@@ -67,7 +67,7 @@ func lasting(containers []Container) (list []Container) {
 	return list
 }
 
-// buildQuery computes the total demand of the pod for fleet.
+// buildQuery computes query: the total demand of the pod, in the form that package fleet needs.
 func (p *Pod) buildQuery() {
 	p.query = fleet.NewQuery(&fleet.Request{Class: hybrid.Flexible, Guarantee: hybrid.NoGuarantee, Resources: []int64{p.memory}})
 	for i := range p.lasting {
@@ -103,7 +103,7 @@ func (p *Pod) combine() *Container {
 	if len(p.containers) == 1 && !p.containers[0].RunsToCompletion {
 		return &p.containers[0]
 	}
-	sum, most := hybrid.Milli(0), hybrid.Milli(0) // of lasting containers; of a container that runs to completion
+	sum, most := hybrid.Milli(0), hybrid.Milli(0) // sum of the lasting containers; maximum of the containers that run to completion
 	for i := range p.containers {
 		c := &p.containers[i]
 		switch {

@@ -27,7 +27,7 @@ func (n *node) rank(p *Pod, a Amounts) fleet.Rank {
 	return n.rankLocked(p, a)
 }
 
-// rankLocked is rank for a caller that holds n.mu.
+// rankLocked does the work of rank for a caller that holds n.mu.
 func (n *node) rankLocked(p *Pod, a Amounts) fleet.Rank {
 	quote, refusal := n.quote(p)
 	if refusal != nil {
@@ -63,7 +63,7 @@ func (o *outline) summarize(n *hybrid.Node) {
 	o.figures = o.summary.Figures()
 }
 
-// rankBy returns the rank of the node for a pod from the quote for the pod on the node.
+// rankBy computes the rank of the node for a pod. quote is the cost of the pod on the node.
 func (o *outline) rankBy(p *Pod, a Amounts, quote *hybrid.Quote) fleet.Rank {
 	cpu, figures := o.capacity, &o.figures
 	if !o.hasReport {

@@ -7,8 +7,8 @@ import (
 	"github.com/candor-project/candor/hybrid"
 )
 
-// A Refusal is the reason why a node refuses a pod. The text is short, and equal for equal reasons, because kube-scheduler counts the nodes
-// with each text in one message for thousands of nodes.
+// A Refusal is the reason why a node refuses a pod. The text is short, and equal for equal reasons, because kube-scheduler reports each
+// text once, with the number of its nodes.
 type Refusal struct {
 	Reason string
 	Final  bool // the node would refuse the pod even without other pods

@@ -49,7 +49,7 @@ func (c *ResultCaches) For(p *Pod, nodes int) *ResultCache {
 	return a
 }
 
-// newCache returns an empty result cache. If there are too many, it evicts and reuses the least recently used.
+// newCache returns an empty result cache. If there are maxCaches result caches, it empties and reuses the least recently used cache.
 func (c *ResultCaches) newCache() *ResultCache {
 	if c.caches == nil {
 		c.caches = map[requestKey]*ResultCache{}
@@ -73,7 +73,7 @@ func (c *ResultCaches) newCache() *ResultCache {
 // ResultCache caches the ranks of nodes for pods with equal requests.
 type ResultCache struct {
 	ranks   []cachedRank
-	lastUse uint64 // value of count at the last use
+	lastUse uint64 // value of ResultCaches.count at the last use
 }
 
 // A cachedRank is a node's rank, or a lower bound of it. It is valid for a single version of a NodeRef.
@@ -82,8 +82,8 @@ type cachedRank struct {
 	version uint64 // twice the version of the NodeRef, plus 1 if the rank is exact
 }
 
-// bound returns the rank of a node, or a lower bound of the rank, and whether it is exact. It updates the NodeRef first if the node has
-// changed.
+// bound returns the rank of a node, or a lower bound of the rank, and whether this is the exact rank. It updates the NodeRef first if the
+// node has changed.
 func (a *ResultCache) bound(number int, s *NodeRef, p *Pod) (fleet.Rank, bool) {
 	if s.copied != s.changes.Load() {
 		s.read()

@@ -63,7 +63,7 @@ func (s *NodeRef) bound(p *Pod) (lowerBound fleet.Rank, isKnown, ok bool) {
 	case hybrid.Known:
 		isKnown = s.summary.IsFlat()
 		if !isKnown && r.Class == hybrid.Sensitive {
-			quote.NUMAs, quote.L3s = 1, 1 // at least
+			quote.NUMAs, quote.L3s = 1, 1 // lower bounds
 		}
 		return s.rankBy(p, s.Amounts, &quote), isKnown, true
 	case hybrid.NotDirect:
@@ -113,8 +113,8 @@ func (r *TopK) Len() int { return len(r.entries) }
 // parallel evaluation of all nodes is faster.
 const maxRefusals = 256
 
-// Best appends the numbers of the best nodes to a list. most is the maximum number of nodes. They are sorted by rank and then by the order
-// in which they were added. Afterwards the search is empty. ok is false if too many nodes refused the pod.
+// Best appends the numbers of the best nodes to a list. most is the maximum number of nodes. The nodes are sorted by rank, and then by the
+// order in which Add added them. Afterwards the search is empty. ok is false if too many nodes refused the pod.
 func (r *TopK) Best(most int, to []int) (best []int, ok bool) {
 	defer r.Stop()
 	heap.Init(&r.bounds)

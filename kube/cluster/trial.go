@@ -68,7 +68,8 @@ func (t *Trial) Fits(p *Pod, present map[string]bool) *Refusal {
 	return orWaiting(refusal, blocked.hasClaims)
 }
 
-// orWaiting replaces a refusal by errWaiting on a node with claims, because the claims are its most frequent reason.
+// orWaiting replaces a refusal by errWaiting if blocked is true (the node has claims), because claims are the most frequent reason of such
+// a refusal.
 func orWaiting(refusal *Refusal, blocked bool) *Refusal {
 	if refusal != nil && !refusal.Final && blocked {
 		return errWaiting
@@ -84,7 +85,7 @@ func (c *Cluster) deletedPods(n *node, present, except map[string]bool) map[stri
 	return c.deletedPodsLocked(n, present, except)
 }
 
-// deletedPodsLocked is deletedPods for a caller that holds c.mu.
+// deletedPodsLocked does the work of deletedPods for a caller that holds c.mu.
 func (c *Cluster) deletedPodsLocked(n *node, present, except map[string]bool) map[string]bool {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -115,7 +116,8 @@ func (n *node) fitsAfterDeletions(p *Pod, deleted map[string]bool) bool {
 	return refusal == nil
 }
 
-// copyWith returns a copy of the node without some pods and with other pods, and the kinds of reservations that have no room on the copy.
+// copyWith returns a copy of the node without the pods in without and with the pods in others. It also returns the kinds of reservations
+// that have no room on the copy.
 func (n *node) copyWith(without map[string]bool, others []*Pod) (scratch *hybrid.Node, blocked blockedKinds) {
 	scratch = copyOf(n.base, without)
 	blocked = n.placeReservations(scratch, without)

@@ -11,8 +11,8 @@ import (
 // of all init containers and all deleted pods. The first condition compares resource versions instead of times, because the clocks of nodes
 // differ.
 
-// takeUnmet ends the first unmet reservation of the node, and returns it, or nil if there is none. It ends only one, because afterwards the
-// others can have room.
+// takeUnmet ends the first unmet reservation of the node, and returns it, or nil if there is none. It ends only one reservation, because
+// afterwards the other reservations can have room.
 func (n *node) takeUnmet() *Expired {
 	n.mu.Lock()
 	defer n.mu.Unlock()

@@ -18,7 +18,7 @@ type Holder struct {
 	Held      bool // the container has ended, and its CPUs are kept for a restart
 }
 
-// ID returns the ID of the holder's grant on a node from function Node: POD/CONTAINER, or CONTAINER without a pod.
+// ID returns the ID of the holder's grant on a node that Node returns: POD/CONTAINER, or CONTAINER without a pod.
 func (h Holder) ID() string {
 	if h.Pod == "" {
 		return h.Container
@@ -26,7 +26,7 @@ func (h Holder) ID() string {
 	return h.Pod + "/" + h.Container
 }
 
-// HolderOf returns the holder for an ID from method ID.
+// HolderOf is the inverse of Holder.ID. It does not set Held.
 func HolderOf(id string) Holder {
 	pod, container, isPods := strings.Cut(id, "/")
 	if !isPods {

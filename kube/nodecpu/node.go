@@ -45,7 +45,7 @@ func emptyNode(s *v1alpha1.NodeCPUStatus) (*hybrid.Node, error) {
 	if err != nil {
 		return nil, fmt.Errorf("reserved: %w", err)
 	}
-	// UseIsolated only allows isolated CPUs. Usable already excludes those that the node does not allocate.
+	// UseIsolated only allows isolated CPUs. Usable already excludes the isolated CPUs that the node does not allocate.
 	options := hybrid.Options{Usable: usable, Reserved: reserved, UseIsolated: true}
 	if err := options.Algorithm.UnmarshalText([]byte(s.Algorithm)); err != nil {
 		return nil, err

@@ -31,8 +31,8 @@ type ContainerValues struct {
 	Values    profile.Values
 }
 
-// Read returns the demand of a pod. It has no requests of containers with preserve and of containers that have ended and will not restart.
-// An error names the invalid setting.
+// Read returns the demand of a pod. The demand omits preserved containers, and containers that have ended and will not restart. An error
+// names the invalid setting.
 func Read(p *Pod, beside Context) (*Demand, error) {
 	says := &profile.Pod{Annotations: p.Metadata.Annotations, Labels: p.Metadata.Labels}
 	a := &Demand{}
@@ -106,8 +106,8 @@ func (p *Pod) hasOwnCPU() bool {
 // request, so candor nri cannot distinguish smaller requests from no request.
 const noRequest hybrid.Milli = 2
 
-// requestOf returns the request of a container. Its rules equal the rules of candor nri on the node: a sensitive container whose request
-// differs from its limit becomes flexible.
+// requestOf returns the request of a container. Its rules equal the rules of candor nri on the node: a sensitive container without a
+// limit, or with a request that differs from its limit, becomes flexible.
 func requestOf(limit, request hybrid.Milli, s *kube.Settings) hybrid.Request {
 	h := hybrid.Request{Class: valueOr(s.Class, hybrid.Flexible), Policy: valueOr(s.Policy, hybrid.Strict), Topology: valueOr(s.Topology, hybrid.Prefer)}
 	h.Immovable = !valueOr(s.Movable, true)

@@ -59,8 +59,8 @@ func (r *Resources) requests() List {
 
 // cpuOf returns the CPU limit and request of a container. A missing request defaults to the limit. During a resize, the request is the
 // maximum of the desired value and the value that the kubelet has accepted, or the accepted value if the resize is infeasible; a limit that
-// equals the request stays equal to it. The actual values in the status do not count, because they contain the CPU weights that candor nri
-// sets.
+// equals the request then stays equal to the request. The actual values in the status do not count, because they contain the CPU weights
+// that candor nri sets.
 func (p *Pod) cpuOf(c *Container) (limit, request hybrid.Milli) {
 	limit, request = c.Resources.Limits.MilliCPU(), c.Resources.Requests.MilliCPU()
 	if limit > 0 {
@@ -116,7 +116,8 @@ func (p *Pod) Requests() List {
 	return all
 }
 
-// allocated returns the requests that the kubelet has accepted for a container.
+// allocated returns the requests that the kubelet has accepted for a container. Without a status, these are the desired requests, or nil if
+// a resize is infeasible.
 func (p *Pod) allocated(c *Container, s *ContainerStatus) List {
 	switch {
 	case s != nil && s.Allocated != nil:
@@ -128,7 +129,7 @@ func (p *Pod) allocated(c *Container, s *ContainerStatus) List {
 	}
 }
 
-// actual returns the requests that are in effect for a container.
+// actual returns the requests that are in effect for a container, or the accepted requests if the status does not have them.
 func (p *Pod) actual(c *Container, s *ContainerStatus) List {
 	if s != nil && s.Resources != nil && s.Resources.Requests != nil {
 		return s.Resources.Requests
@@ -136,8 +137,8 @@ func (p *Pod) actual(c *Container, s *ContainerStatus) List {
 	return p.allocated(c, s)
 }
 
-// sum returns the largest sum of resources over the containers that run at the same time. The function returns the resources of a
-// container.
+// sum returns the largest sum of resources over the containers that run at the same time. The argument of sum is a function that returns
+// the resources of a container.
 func (p *Pod) sum(of func(*Container, *ContainerStatus) List) List {
 	lasting, initPeak := List{}, List{} // sum of sidecars and containers; maximum while an init container runs
 	_ = p.each(func(c *Container, passing bool) error {

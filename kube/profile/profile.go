@@ -72,7 +72,8 @@ func valuesOf(spec *v1alpha1.CPUProfileSpec) Values {
 	return all
 }
 
-// settings parses the values in alphabetical order, so that it always returns the same of several errors.
+// settings parses the values in alphabetical order, so that it always returns the same error if several values are
+// invalid.
 func (v Values) settings() (s kube.Settings, err error) {
 	for _, name := range v.names() {
 		if err := s.Set(name, v[name]); err != nil {

@@ -66,8 +66,8 @@ func annotated(annotations map[string]string, container string) Values {
 	return v
 }
 
-// addProfiles adds the values of the profiles that apply to the container. It sorts the profiles by name so that the conflicts do not depend
-// on the order of all.
+// addProfiles adds the values of the profiles that apply to the container. It sorts the profiles by name, so that the conflicts do not
+// depend on the order in which the caller lists the profiles.
 func (r *Resolved) addProfiles(p *Pod, c Container, all []Profile) {
 	var meant []*Profile
 	for i := range all {

@@ -12,7 +12,7 @@ import (
 func (p *Publisher) compareAllocatable(ctx context.Context, s *v1alpha1.NodeCPUStatus) {
 	allocatable, err := p.api.allocatable(ctx)
 	if err != nil || allocatable == 0 {
-		return // on an error, publishing fails and logs it, too; 0: the kubelet has not reported yet
+		return // on an error, the next read of the NodeCPU compares again; 0: the kubelet has not reported yet
 	}
 	minShared, _ := hybrid.ParseMilli(s.MinShared) // "": none
 	given := hybrid.Milli(s.Counts.CPUs)*1000 - minShared
@@ -25,5 +25,5 @@ func (p *Publisher) compareAllocatable(ctx context.Context, s *v1alpha1.NodeCPUS
 	p.loggedDifference = differ
 }
 
-// A difference holds the kubelet's allocatable CPU and the CPU that Candor can allocate, given.
+// A difference holds the kubelet's allocatable CPU, and the CPU that Candor can allocate (given).
 type difference struct{ allocatable, given hybrid.Milli }

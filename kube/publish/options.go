@@ -26,7 +26,7 @@ type Options struct {
 	OnReport   Listener
 }
 
-// New returns a publisher. It does not call the API server. An error is always ErrBadOptions.
+// New returns a publisher. It does not call the API server. Every error wraps ErrBadOptions.
 func New(o Options) (*Publisher, error) {
 	if o.Node == "" {
 		return nil, fmt.Errorf("%w: no node: use --node-name, or NODE_NAME in the environment", ErrBadOptions)

@@ -51,7 +51,7 @@ type Publisher struct {
 	readAt           time.Time         // time of the last call of get
 	loggedReason     metrics.Reason    // logged reason of the last failure; "" after a success
 	hasSucceeded     bool
-	loggedDifference difference // last difference, which is logged already
+	loggedDifference difference // result of the last comparison; a difference in it is already logged
 }
 
 // Changed signals a possible change of the report. It never blocks.
@@ -120,7 +120,7 @@ func (p *Publisher) publish(ctx context.Context, report Report) (err error) {
 		p.published = nil // the write may have succeeded nevertheless
 		return err
 	}
-	p.published.Status = status // if older CRDs drop new fields, this is not a change of the report
+	p.published.Status = status // if older CRDs have dropped new fields, the next comparison must not see a change
 	p.listener.Reported()
 	return nil
 }

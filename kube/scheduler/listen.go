@@ -88,9 +88,9 @@ func (s *shared) isSynced() bool {
 // maxSyncWait bounds the time after the start for which pods wait for the initial objects.
 const maxSyncWait = 10 * time.Second
 
-// awaitSync waits until isSynced, and reports whether it is true. It waits because no pod can be placed before, and a refused pod would be
-// delayed until its next retry. More than maxSyncWait after the start it does not wait, because a wait also delays the pods of other
-// profiles.
+// awaitSync waits until isSynced returns true, and reports whether it did. Before that, the plugin would have to refuse the pod, which
+// would delay the pod until its next retry. Later than maxSyncWait after the start, awaitSync does not wait, because a wait also delays
+// the pods of other profiles.
 func (s *shared) awaitSync(ctx context.Context) bool {
 	if s.isSynced() {
 		return true
@@ -111,7 +111,7 @@ type report struct {
 	err               error
 }
 
-// asReport parses a NodeCPU to a report. It returns other objects unchanged.
+// asReport parses a NodeCPU into a report. It returns other objects unchanged.
 func asReport(obj any) (any, error) {
 	u, ok := obj.(*unstructured.Unstructured)
 	if !ok {
@@ -145,7 +145,7 @@ func versionOf(resourceVersion string) uint64 {
 	return version
 }
 
-// storeReport passes a report to the cluster, unless it is older than the known report.
+// storeReport passes a report to the cluster, unless the cluster knows a report of the same or a newer version.
 func (s *shared) storeReport(obj any) {
 	r, ok := obj.(*report)
 	if !ok || r.version() <= s.cluster.Version(r.Name) {
@@ -164,8 +164,8 @@ func (s *shared) storeReport(obj any) {
 	}
 }
 
-// isFormer reports whether a report is from a former node. This is so if the present Node with the same name has another UID, because it
-// can be another machine.
+// isFormer reports whether a report is from a former node. This is so if the present Node with the same name has another UID, because
+// this Node can be another machine.
 func (s *shared) isFormer(r *report) bool {
 	node, err := s.nodes.Get(r.Name)
 	return err == nil && r.owner != "" && r.owner != node.UID
@@ -178,7 +178,7 @@ func (s *shared) removeReport(obj any) {
 	}
 }
 
-// addNode stores the report of a new node again, because storeReport may have taken it for the report of a former node.
+// addNode stores the report of a new node again, because storeReport may have rejected this report as the report of a former node.
 func (s *shared) addNode(obj any) {
 	if node, ok := obj.(*v1.Node); ok {
 		if _, exists, err := s.reports.GetByKey(node.Name); err == nil && exists {
@@ -196,7 +196,8 @@ func (s *shared) updateNode(before, after any) {
 	}
 }
 
-// storePod records a pod that is bound to a node. It ignores mirror pods, because the node reports the static pod under another UID.
+// storePod records a pod that is bound to a node, or forgets the pod if it has ended. It ignores mirror pods, because the node reports
+// the static pod under another UID.
 func (s *shared) storePod(obj any) {
 	pod, ok := obj.(*v1.Pod)
 	if !ok || pod.Spec.NodeName == "" || pod.Annotations[v1.MirrorPodAnnotationKey] != "" {

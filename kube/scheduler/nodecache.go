@@ -13,8 +13,8 @@ import (
 	"github.com/candor-project/candor/kube/cluster"
 )
 
-// A nodeCache holds the nodes of kube-scheduler's last snapshot in the same order. Its entries are small, so that the check of thousands of
-// nodes fits into the CPU caches.
+// A nodeCache holds the nodes of kube-scheduler's last snapshot in the same order. Its entries are small, so that thousands of nodes fit
+// into the CPU caches.
 type nodeCache struct {
 	mu     sync.Mutex
 	nodes  []cachedNode
@@ -77,7 +77,7 @@ func (s *nodeCache) release() {
 	s.nodes, s.zones, s.caches, s.first = nil, nil, cluster.ResultCaches{}, 0
 }
 
-// update updates the cached nodes to the nodes of a snapshot.
+// update replaces the cached nodes that differ from the nodes of a snapshot.
 func (s *nodeCache) update(c *cluster.Cluster, nodes []fwk.NodeInfo) {
 	if len(s.nodes) != len(nodes) || len(s.zones) > len(nodes) { // the second condition bounds the zones of deleted nodes
 		s.nodes, s.zones = make([]cachedNode, len(nodes)), map[string]*cluster.TopK{}
@@ -121,7 +121,8 @@ type plainRequest struct {
 	log         klog.Logger
 }
 
-// canTake reports whether kube-scheduler's own plugins can accept the pod on the node. If it returns false, they certainly refuse the pod.
+// canTake reports whether kube-scheduler's own plugins can accept the pod on the node. If it returns false, these plugins certainly refuse
+// the pod.
 func (s *cachedNode) canTake(w *plainRequest) bool {
 	return s.pods > 0 && (w.cpu == 0 || w.cpu <= s.FreeCPU) && (w.memory == 0 || w.memory <= s.FreeMemory) && s.tolerates(w)
 }

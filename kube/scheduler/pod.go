@@ -29,7 +29,7 @@ func boundPod(pod *v1.Pod) (*cluster.Pod, error) {
 	if err != nil {
 		return nil, err
 	}
-	if pod.Status.StartTime != nil { // the kubelet sets it when it accepts the pod
+	if pod.Status.StartTime != nil { // the kubelet sets the start time when it accepts the pod
 		p.Accepted = versionOf(pod.ResourceVersion)
 	}
 	p.Failed = slices.ContainsFunc(pod.Status.InitContainerStatuses, hasFailed) || slices.ContainsFunc(pod.Status.ContainerStatuses, hasFailed)

@@ -108,8 +108,8 @@ func (p *Plugin) RemovePod(_ context.Context, cycle fwk.CycleState, _ *v1.Pod, o
 	return nil
 }
 
-// trial returns the trial of a node: a copy of the node's model on which pods are planned without effect. The state keeps the trial for
-// the next call.
+// trial returns the trial of a node: preemption adds and removes pods there without effect on the node. The state keeps the trial for the
+// next call.
 func (p *Plugin) trial(s *state, node fwk.NodeInfo) *cluster.Trial {
 	name := node.Node().Name
 	if s.trials[name] == nil {

@@ -19,8 +19,9 @@ import (
 
 // kube-scheduler calls every plugin for every one of thousands of nodes. For most pods that is wasted work, because Candor can compute the
 // order of the nodes faster. So Candor preselects the best nodes for a pod without node constraints, and kube-scheduler evaluates only
-// these. No better node is lost: each omitted node has a worse rank than the preselected nodes of its zone, or Candor refuses it, or the
-// node lacks CPU, memory or a toleration. If all preselected nodes refuse the pod, kube-scheduler evaluates all nodes in the next attempt.
+// these. No better node is lost: each omitted node ranks no better than the preselected nodes of its zone, or refuses the pod. Such a
+// refusal comes from Candor, or from kube-scheduler's checks of resources and taints. If all preselected nodes refuse the pod,
+// kube-scheduler evaluates all nodes in the next attempt.
 
 // preselect returns the best nodes for a pod, or nil if all nodes must be evaluated.
 func (p *Plugin) preselect(cycle fwk.CycleState, pod *v1.Pod, demand *podDemand, nodes []fwk.NodeInfo) *fwk.PreFilterResult {
@@ -42,7 +43,7 @@ func (p *Plugin) preselect(cycle fwk.CycleState, pod *v1.Pod, demand *podDemand,
 	w.log = p.log
 	best := p.nodeCache.best(p.cluster, nodes, demand.Pod, w, maxNodes)
 	if len(best) == 0 {
-		return nil // the evaluation of all nodes collects their reasons
+		return nil // the evaluation of all nodes collects their reasons for the refusal
 	}
 	result := &fwk.PreFilterResult{NodeNames: make(sets.Set[string], len(best))}
 	for _, at := range best {

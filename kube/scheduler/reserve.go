@@ -40,7 +40,8 @@ func (p *Plugin) Unreserve(_ context.Context, cycle fwk.CycleState, pod *v1.Pod,
 	cycle.Delete(grantsKey)
 }
 
-// reportExpired writes an event of the pod, and counts, that its reservation has ended before the pod started.
+// reportExpired reports, by an event of the pod and a metric, that the pod's reservation has ended before the pod
+// started.
 func (s *shared) reportExpired(e cluster.Expired) {
 	switch {
 	case e.Held:

@@ -41,7 +41,7 @@ type shared struct {
 	log       klog.Logger
 }
 
-// newShared returns the initial state. The handle is of any profile: it is used to queue pods and to write events.
+// newShared returns the initial state. The handle can be that of any profile, because it only serves to queue pods and to write events.
 func newShared(o options, handle fwk.Handle, log klog.Logger) *shared {
 	s := &shared{options: o, cluster: cluster.New(o.reservationTimeout), queue: handle, now: time.Now, startedAt: time.Now(), log: log}
 	s.events = handle.EventRecorder()

@@ -19,7 +19,8 @@ type Demand struct {
 	Unread []string // facts that affect the pod but are not evaluated, a line each
 }
 
-// ReadDemand computes the demand of a pod from its annotations, and from the labels and profiles of its namespace, which it reads.
+// ReadDemand computes the demand of a pod from the pod's annotations. It also reads and applies the labels and the profiles of the
+// pod's namespace.
 func ReadDemand(ctx context.Context, c *apiserver.Client, p *podcpu.Pod) (*Demand, error) {
 	var notes, unseen []string
 	beside := podcpu.Context{}

@@ -91,7 +91,7 @@ func Read(ctx context.Context, c *apiserver.Client) (*Survey, error) {
 	return newSurvey(reports, nodes, pods), nil
 }
 
-// newSurvey combines the objects to a Survey.
+// newSurvey builds a Survey from the objects.
 func newSurvey(reports []v1alpha1.NodeCPU, nodes []listedNode, pods []podcpu.Pod) *Survey {
 	s := &Survey{cluster: cluster.New(time.Hour), pods: pods}
 	at := map[string]*Node{}
