@@ -169,6 +169,49 @@ func TestChargeAgentKilled(t *testing.T) {
 	}
 }
 
+// TestChargeRestarts: a container stays charged after a restart of containerd and of the plugin. A frozen container whose processes
+// are killed ends.
+func TestChargeRestarts(t *testing.T) {
+	l := newLab(t)
+	agent := l.startCharging("19473")
+	c := l.charged("yes", yesLoop, "none")
+	isFrozen := func() bool {
+		state, _ := os.ReadFile(filepath.Join("/sys/fs/cgroup/freezer", c.parent, c.pod.name, c.prefix+c.id, "candor-freezer/freezer.state"))
+		return strings.HasPrefix(string(state), "FR") // FROZEN or FREEZING
+	}
+	l.wait("the freeze", agent, isFrozen)
+	l.cut(true, true)
+	account := fmt.Sprintf(`candor_container_helper_account_seconds{container="yes",namespace="default",pod=%q}`, c.pod.name)
+	l.wait("the end of the debt from before the restart", agent, func() bool { return metricsAt("http://127.0.0.1:19473/metrics")[account] > -0.15 })
+	own, helpers := c.sumOfUse(6 * time.Second)
+	t.Logf("after the restart: own %.3f, helpers %.3f, sum %.3f CPUs", own, helpers, own+helpers)
+	if sum := own + helpers; sum < 0.38 || sum > 0.6 {
+		t.Errorf("after the restart: own %.3f, helpers %.3f CPUs: want the sum 0.5\n%s", own, helpers, agent.output())
+	}
+	l.wait("the next freeze", agent, isFrozen)
+	pids, err := c.group().Processes()
+	if err != nil {
+		t.Fatal(err)
+	}
+	killed := time.Now()
+	for _, pid := range pids {
+		if err := syscall.Kill(pid, syscall.SIGKILL); err != nil {
+			t.Fatal(err)
+		}
+	}
+	l.wait("the end of the killed container", agent, func() bool {
+		left, _ := c.group().Processes()
+		return len(left) == 0
+	})
+	t.Logf("the killed container ended after %v", time.Since(killed))
+	if took := time.Since(killed); took > 2*time.Second {
+		t.Errorf("the killed container ended after %v", took)
+	}
+	if strings.Contains(agent.output(), "level=WARN") {
+		t.Errorf("the agent warns:\n%s", agent.output())
+	}
+}
+
 // TestChargeLosesNoLine: the log of a charged container has each line.
 func TestChargeLosesNoLine(t *testing.T) {
 	l := newLab(t)
