@@ -159,7 +159,7 @@ func (e *Engine) Create(ctx context.Context, c Container, held *os.File) (id str
 	if e.Name != "podman" { // command sets the flag in each call of Podman
 		args = append(args, "--runtime", e.Runtime)
 	}
-	if e.Name != "nerdctl" { // discard the output
+	if e.Name != "nerdctl" { // discard the container's logs
 		args = append(args, "--log-driver", "none")
 	}
 	for _, entry := range c.Env {

@@ -18,8 +18,8 @@ type edit struct {
 	hooks     hooks
 }
 
-// hooks are two commands that the real runtime calls: started when the cgroup exists, before the program runs, and stopped when
-// the container is deleted.
+// hooks are two commands that the real runtime calls. It calls started when the cgroup exists, before the program runs. It
+// calls stopped when the container is deleted.
 type hooks struct{ started, stopped hook }
 
 // A hook is a command that the real runtime calls (runtime-spec, "POSIX-platform Hooks").

@@ -24,8 +24,8 @@ const (
 // delete the container. The next operation notices the end in any case.
 func HasEnded(event string) bool { return event == stopped }
 
-// Hook handles a call by the real runtime. cpus are the CPUs of a container with preserved CPUs. state is the runtime's
-// description of the container (runtime-spec, "State").
+// Hook handles an event of the named container, for which the real runtime has called candor. For the event preserved, cpus are
+// the CPUs that the user has chosen. state is the runtime's description of the container (runtime-spec, "State").
 func Hook(ctx context.Context, h *host.Host, event, name string, cpus cpuset.Set, state io.Reader) error {
 	if event == stopped {
 		err := h.Release(ctx, name, false)

@@ -29,9 +29,9 @@ func (c *config) hasImageAnnotations() bool {
 	return false
 }
 
-// refused returns the names of the settings that an image is not allowed to set: they take resources from other containers, or
-// override the engine's user. user holds the settings that cannot come from an image; a setting in user overrides the image's
-// setting.
+// refused returns the names of the settings that an image is not allowed to set, because they take resources from other
+// containers or override the engine's user. user holds the settings that cannot come from an image; a setting in user overrides
+// the image's setting.
 func (image *settings) refused(user *settings, has *amount, byName hybrid.Class) (names []string) {
 	class := spec.ValueOr(user.Class, spec.ValueOr(image.Class, byName))
 	if has.Quota <= 0 {
@@ -42,7 +42,7 @@ func (image *settings) refused(user *settings, has *amount, byName hybrid.Class)
 		"class":    user.Class == nil && byName == hybrid.Flexible && spec.ValueOr(image.Class, byName) == hybrid.Sensitive,
 		"topology": user.Topology == nil && takesCPUsByTopology(spec.ValueOr(image.Topology, hybrid.Prefer), class),
 		"movable":  user.Movable == nil && !spec.ValueOr(image.Movable, true),
-		"view":     user.View == nil && class == hybrid.Flexible && spec.ValueOr(image.View, spec.ViewAffinity) == spec.ViewFull, // rewritten at each start of another container
+		"view":     user.View == nil && class == hybrid.Flexible && spec.ValueOr(image.View, spec.ViewAffinity) == spec.ViewFull, // another container's start rewrites the view
 		"burst":    user.Burst == nil && spec.ValueOr(image.Burst, spec.Burst{}) != spec.Burst{},
 		"period":   user.Period == nil && image.Period != nil && !has.mayHavePeriod(image),
 	} {
@@ -65,8 +65,8 @@ func takesCPUsByTopology(policy hybrid.TopologyPolicy, class hybrid.Class) bool 
 const minImagePeriod = 10 * time.Millisecond
 
 // mayHavePeriod reports whether an image can set its period: a period below the kernel's default, if the engine's user has not
-// set another period. It must not be longer, because a container with a longer period runs on more CPUs for longer before it is
-// throttled.
+// set another period. The period must not be longer, because a container with a longer period runs on more CPUs for longer
+// before it is throttled.
 func (a *amount) mayHavePeriod(image *settings) bool {
 	users := a.period(bandwidth.DefaultPeriod)
 	return *image.Period == users || users == bandwidth.DefaultPeriod && *image.Period < users && *image.Period >= minImagePeriod

@@ -15,8 +15,8 @@ import (
 	"github.com/candor-project/candor/hybrid"
 )
 
-// openLog opens the log file of the engine. Without a file, or if it is not writable, messages are discarded. A pipe without a
-// reader does not block.
+// openLog opens the log file of the engine. Without a file, or if it is not writable, messages are discarded. If the file is a
+// pipe without a reader, openLog does not block.
 func (c *Call) openLog() io.WriteCloser {
 	if c.Log != "" {
 		f, err := os.OpenFile(c.Log, os.O_WRONLY|os.O_CREATE|os.O_APPEND|unix.O_NONBLOCK, 0o644)

@@ -63,7 +63,7 @@ func isSelf(path string) bool {
 	return err == nil && os.SameFile(self, other)
 }
 
-// become makes this process the real runtime. It returns only on an error.
+// become replaces this process by the real runtime. It returns only on an error.
 func become(path string, args []string) error {
 	err := syscall.Exec(path, append([]string{path}, args...), os.Environ())
 	return fmt.Errorf("cannot execute %s: %w", path, err)
