@@ -119,7 +119,7 @@ func (op *operation) restore() error {
 	return nil
 }
 
-// A noNodeError means that no node could be created. It does not concern the grants.
+// A noNodeError means that no node could be created. The grants are not the cause.
 type noNodeError struct{ error }
 
 func (e noNodeError) Unwrap() error { return e.error }

@@ -161,7 +161,7 @@ func (h *Host) Close() error { return h.tree.Close() }
 // Logger returns the logger of the host.
 func (h *Host) Logger() *slog.Logger { return h.log }
 
-// OwnGroup returns the group of a container below Candor's own cgroup. The group need not exist.
+// OwnGroup returns the cgroup of a container below Candor's parent cgroup. The cgroup need not exist.
 func (h *Host) OwnGroup(name string) *cgroup.Group { return h.tree.Group(name) }
 
 // newNode returns a node with the CPUs and options of this machine, without containers.
@@ -183,7 +183,7 @@ func (h *Host) nodeWith(options NodeOptions) (*hybrid.Node, error) {
 }
 
 // Clear kills the programs in this host's own cgroups. It then removes the cgroups, their parent and the state
-// directory. It serves temporary hosts such as those of experiments, and leaves containers of engines alone.
+// directory. Clear is for temporary hosts, such as those of experiments, and does not change containers of engines.
 func (h *Host) Clear(ctx context.Context) error {
 	if _, err := os.Stat(h.store.Dir); os.IsNotExist(err) {
 		return h.tree.Remove()

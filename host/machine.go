@@ -147,7 +147,7 @@ func (h *Host) Usable() (cpuset.Set, error) {
 // A basis holds the data from which a node without containers is created. Equal bases give equal nodes.
 type basis struct {
 	machine *topology.Machine
-	options NodeOptions // with the preserved CPUs among the reserved
+	options NodeOptions // Reserved includes the preserved CPUs
 	usable  cpuset.Set
 	mems    cpuset.Set // default memory nodes of cgroups
 }
@@ -183,8 +183,8 @@ func (b *basis) node(config string) (*hybrid.Node, error) {
 	return node, nil
 }
 
-// NodeOptions are the administrator's settings of this machine, the same for every operation. A file of their own
-// holds them, so they outlast a reboot. They can change at any time; the next operation replans the grants that no
+// NodeOptions are the administrator's settings of this machine, the same for every operation. A separate file holds the
+// options, so they outlast a reboot. The options can change at any time; the next operation replans the grants that no
 // longer fit.
 type NodeOptions struct {
 	Reserved    cpuset.Set       `json:"reserved"`    // CPUs that no container gets

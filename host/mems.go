@@ -10,8 +10,8 @@ import (
 	"github.com/candor-project/candor/topology"
 )
 
-// Mems returns the memory nodes for the CPUs of a grant: for each NUMA node of these CPUs, the nearest node with memory
-// that the cpuset of the group above the container's group contains.
+// Mems returns the memory nodes for the CPUs of a grant: for each NUMA node of these CPUs, the nearest node that the
+// group above the container's group allows.
 func (h *Host) Mems(g *Grant) (cpuset.Set, error) {
 	machine, err := h.machine.get()
 	if err != nil {

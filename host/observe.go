@@ -13,7 +13,7 @@ import (
 	"github.com/candor-project/candor/hybrid"
 )
 
-// A group is a container's cgroup as the kernel has it.
+// A group holds the settings of a container's cgroup, as read from the kernel or assumed.
 type group struct {
 	*cgroup.Group
 	settings  cgroup.Settings
@@ -90,8 +90,8 @@ func hasEnded(g *Grant, populated bool) bool {
 // share these CPUs. An operation on all containers, such as Reconcile, also checks all other settings, and whether
 // containers have ended.
 
-// A scope selects the containers that an operation serves: a container, or with pod all containers of the pod. The
-// zero value selects all containers.
+// A scope selects the containers that an operation serves: the container with a name, and with pod all containers of
+// the pod. The zero value selects all containers.
 type scope struct{ name, pod string }
 
 // operateOn runs an operation like operate, but only on the containers in a scope.
@@ -100,8 +100,8 @@ func (h *Host) operateOn(ctx context.Context, s scope, change func(*operation) e
 }
 
 // assumedGroup returns the cgroup of a container outside the operation's scope without reading it. It returns nil if
-// the cgroup must be read: if the container is in the scope, has no pod (no event then reports its end), does not run,
-// is bound to memory nodes, or has a lease.
+// the operation must read the cgroup: if the container is in the scope, does not run, is bound to memory nodes or has a
+// lease. It also returns nil for a container without a pod, because no event reports the end of such a container.
 func (op *operation) assumedGroup(g *Grant) *group {
 	isClose := op.scope == scope{} || g.ID == op.scope.name || g.Engine.Pod == op.scope.pod
 	if isClose || g.State != Running || g.Engine.Pod == "" || g.Mems || g.Lease != (state.Lease{}) {

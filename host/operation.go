@@ -221,7 +221,7 @@ func (op *operation) reap() error {
 		k := op.groups[g.ID]
 		populated := k != nil && k.populated
 		switch {
-		case op.info[g.ID] == nil: // not restored
+		case op.info[g.ID] == nil: // the grant was not restored
 		case op.mustHold(g, populated):
 			op.info[g.ID].State = Held
 			op.log.Info("held for its pod", "container", g.ID)

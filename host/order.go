@@ -22,9 +22,9 @@ type write struct {
 // orderWrites returns the cpuset writes that lead from the old CPUs of all cgroups to the new CPUs. At no moment does
 // an exclusive CPU run two cgroups. exclusive holds the CPUs that are exclusive before or after the operation.
 //
-// First every cgroup leaves the CPUs that it loses. A cgroup whose old and new CPUs have no CPU in common jumps: a
-// single write moves it, after all other cgroups have left the exclusive CPUs among its new CPUs. If cgroups wait for
-// each other in a cycle, a cgroup is parked on CPUs that are not exclusive. Then every cgroup gets the CPUs that it
+// First every cgroup leaves the CPUs that it loses. A cgroup whose old and new CPUs have no CPU in common jumps.
+// Jumping is a single write, after all other cgroups have left the exclusive CPUs among the new CPUs. If cgroups wait
+// for each other in a cycle, a cgroup is parked on CPUs that are not exclusive. Then every cgroup gets the CPUs that it
 // gains.
 //
 // clean is false if there is no CPU to park on, so that a cgroup jumped onto occupied CPUs. This happens only if a

@@ -19,7 +19,7 @@ import (
 
 // liftedQuota returns the quota that limits no container: none, or on cgroup v1 the quota of 1024 CPUs. At a resize the
 // kubelet compares the pod's present quota with the new quota. On v1 the present quota must be higher, so that the
-// kubelet writes the pod's cgroup last, because v1 refuses a pod quota below the quota of a container in the pod.
+// kubelet writes the pod's cgroup last: v1 refuses a pod quota below a container's quota.
 func (op *operation) liftedQuota(period time.Duration) time.Duration {
 	if op.tree.Version() == 2 {
 		return 0
@@ -162,8 +162,9 @@ func (op *operation) pendingGrowth(path string, grants []*Grant, period time.Dur
 
 // podLimits returns the limits that a pod's cgroup needs for its running containers. It lifts the quota if all
 // containers have a limit and the sum of the limits fits into the pod's quota. A lower quota stays, because it is the
-// pod's own limit. hasOwnWeight reports that the present weight is Candor's. The kubelet does not write a weight that
-// it finds in the file already, so the weight that it intends can differ from the recorded weight.
+// pod's own limit. hasOwnWeight reports that the present weight is Candor's. Then podLimits always sets the weight: the
+// kubelet does not write a weight that it finds in the file already, so its intended weight can differ from the
+// recorded weight.
 func (op *operation) podLimits(original cgroup.CPULimits, running []*Grant, hasOwnWeight bool) cgroup.CPULimits {
 	wanted := original
 	var limits time.Duration

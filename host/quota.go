@@ -121,7 +121,7 @@ type control struct {
 	self     Process
 	charges  Charges                    // nil: no helpers are charged
 	freezers map[string]*cgroup.Freezer // of charged containers, by cgroup (usageName); nil: the container cannot be frozen
-	observe  func(*Grant, Account)      // nil: none
+	observe  func(*Grant, Account)      // receives new accounts, if not nil
 	accounts map[string]Account         // last accounts, by ID
 	grants   map[string]*Grant          // grants of the last call of Groups
 	seen     unix.Stat_t                // the state file at the last read
@@ -317,7 +317,7 @@ func (c *control) Idle() (map[int]time.Duration, error) {
 type kernelGroup struct {
 	*cgroup.Group
 	own   quota.Setting
-	burst time.Duration // burst at the limit
+	burst time.Duration // burst if the quota equals the limit
 	usage *cgroup.UsageReader
 	units *pendingUnits
 	// freezer belongs to control, which closes it when the container is no longer charged; nil: none.

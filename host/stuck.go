@@ -48,7 +48,7 @@ func (op *operation) newExclusive(grants []*Grant) (fresh cpuset.Set) {
 
 // tolerateRefusal continues an operation after the kernel has refused the CPUs of a container, which stays on its
 // present CPUs. It returns the kernel's error for the operation's own container. It returns a *stuckError if the
-// container stays on fresh CPUs.
+// container stays on CPUs of op.freshCPUs.
 func (op *operation) tolerateRefusal(w write, granted cpuset.Set, refused error) error {
 	g := op.groups[w.group]
 	if g == nil || op.isSubject(w.group) && !op.staysWithParent(w, g, refused) {

@@ -19,7 +19,7 @@ type openViews struct {
 
 	mu      sync.Mutex
 	files   map[string]*view.Files // by container
-	waiting string                 // the container whose lease the kernel is about to break
+	waiting string                 // a container; the kernel is about to break a lease on its view
 }
 
 // write writes a container's view without waiting. The files stay open if keep or v.isAll is set.
