@@ -16,12 +16,13 @@ import (
 )
 
 // Admit reserves CPUs for a container of an engine, before the engine creates the container's cgroup. When it returns,
-// no other container of Candor runs on the container's exclusive CPUs. A container of the same name and pod takes over
-// the CPUs held for it. The error is ErrIDTaken if a container of that name still runs.
+// no other container of Candor runs on the container's exclusive CPUs. If the pod holds CPUs for an ended container of
+// the same name, the new container takes over these CPUs. The error is ErrIDTaken if a container of that name still
+// runs.
 //
-// room, if not 0, is the total that the pod can count toward the node's capacity. Admit first frees the CPUs held
-// beyond room for ended containers, so that an init container and its successor do not count twice. On an error
-// nothing has changed.
+// room is the CPU time that all grants of the pod can reserve together. Admit first frees CPUs held for ended
+// containers until the new container fits into room (0: all such CPUs). An init container and its successor thus do not
+// count twice. On an error nothing has changed.
 func (h *Host) Admit(ctx context.Context, a Allocation, room hybrid.Milli) (*Grant, error) {
 	err := a.checkEngine()
 	if err == nil {
@@ -103,8 +104,8 @@ func (op *operation) removeFromNode(name string) error {
 	return err
 }
 
-// releaseHeld ends the held containers of a pod until the pod fits into room, the longest held first. If room is 0, it
-// ends all held containers of the pod.
+// releaseHeld ends held containers of g's pod until g and the remaining containers fit into room, the longest held
+// first. If room is 0, it ends all held containers of the pod.
 func (op *operation) releaseHeld(g *Grant, room hybrid.Milli) error {
 	if g.Engine.Pod == "" {
 		return nil
@@ -135,7 +136,7 @@ func (op *operation) releaseHeld(g *Grant, room hybrid.Milli) error {
 	return nil
 }
 
-// withRollback runs change. If change fails, it restores the node and the collected changes.
+// withRollback runs change. If change fails, withRollback restores the node, op.ended and op.groups.
 func (op *operation) withRollback(change func() error) error {
 	saved, ended := op.wholeGrants(), slices.Clone(op.ended)
 	groups := maps.Clone(op.groups)
@@ -186,7 +187,7 @@ func (op *operation) planHinted(node *hybrid.Node, r hybrid.Request) (*hybrid.Pl
 	return plan, err
 }
 
-// reportHint corrects the reported outcome of a hint after the container has been planned, and logs a missed hint.
+// reportHint resets the reported outcome of a hint if the container was refused (err), and logs a missed hint.
 func (op *operation) reportHint(g *Grant, err error) {
 	switch {
 	case err != nil:
@@ -234,7 +235,7 @@ func (h *Host) MatchesGrant(a *Allocation, pid int) bool {
 	return k.settings == wanted
 }
 
-// RecordRunning records that a container is running for which MatchesGrant returned true. It changes nothing if the
+// RecordRunning records that a container, for which MatchesGrant returned true, is running. It changes nothing if the
 // container has ended or another container has taken its name.
 func (h *Host) RecordRunning(ctx context.Context, a *Allocation, pid int) error {
 	var main Process
@@ -258,8 +259,8 @@ func (h *Host) RecordRunning(ctx context.Context, a *Allocation, pid int) error 
 var ErrElsewhere = errors.New("its cgroup is not at the planned path")
 
 // Prepare creates the empty cgroup of a pending grant, into which a runtime puts the container. If the runtime created
-// the cgroup itself, hierarchy by hierarchy, a concurrent operation would remove the incomplete cgroup. With systemd,
-// Prepare does nothing, because the runtime asks systemd for the cgroup.
+// the cgroup itself (on v1 in one hierarchy after the other), a concurrent operation would remove the incomplete
+// cgroup. With systemd, Prepare does nothing, because the runtime asks systemd for the cgroup.
 func (h *Host) Prepare(ctx context.Context, name string) error {
 	if h.tree.Driver() == cgroup.Systemd {
 		return nil
@@ -279,17 +280,18 @@ func (h *Host) OCIPath(name string) (path string, systemd bool) {
 	return h.tree.OCIPath(name), h.tree.Driver() == cgroup.Systemd
 }
 
-// ExpectMoves prepares the kernel for the runtime's move of a container's first process into its cgroups, so that the
-// move waits for a shorter time. It does not wait itself, and does nothing on a host that only plans.
+// ExpectMoves speeds up moves between cgroups for a short time, because a runtime is about to move a container's first
+// process. It does not wait itself, and does nothing on a host that only plans.
 func (h *Host) ExpectMoves() {
 	if !h.planOnly {
 		_ = h.tree.WarmMoves()
 	}
 }
 
-// ConfirmOCIStart records that a runtime has created the cgroup of a pending grant, with first process pid, which has
-// not executed its program yet. When it returns, the cgroup has the settings of the present grant, which can have
-// moved since it was planned. The error is ErrElsewhere if the process is not in the expected cgroup.
+// ConfirmOCIStart records that a runtime has created the cgroup of a pending grant. pid is the container's first
+// process, which has not executed the program yet. When ConfirmOCIStart returns, the cgroup has the settings of the
+// present grant, which can have changed since the allocation. The error is ErrElsewhere if the process is not in the
+// expected cgroup.
 func (h *Host) ConfirmOCIStart(ctx context.Context, name string, pid int) error {
 	first, err := state.ProcessOf(pid)
 	if err != nil {

@@ -20,8 +20,8 @@ import (
 	"github.com/candor-project/candor/view"
 )
 
-// clearOrphans removes cgroups that are missing from the state and run no program. They can contain helpers that wait
-// for a creator that was killed.
+// clearOrphans removes cgroups that are missing from the state and run no program. Such a cgroup can contain a waiting
+// helper (HelperCommand) whose candor process was killed.
 func (op *operation) clearOrphans() {
 	for name, g := range op.groups {
 		if op.before[name] != nil {
@@ -41,7 +41,8 @@ func (op *operation) clearOrphans() {
 			delete(op.groups, name)
 			continue
 		}
-		// A creator saves a cgroup under the lock, which this operation holds. The creator of this cgroup is dead.
+		// A creator saves its grant before it releases the lock, which this operation holds now. The creator of this
+		// cgroup is therefore dead.
 		removed, err := op.remove(name, g.End)
 		if err != nil {
 			op.log.Warn("cannot remove a cgroup that a killed candor process left", "container", name, "error", err)
@@ -68,20 +69,20 @@ func (g *group) runsProgram() (bool, error) {
 	return runs, err
 }
 
-// isHelper reports whether a process is a helper that still waits. A helper has the command line and the executable of
-// candor until it executes the program.
+// isHelper reports whether a process is a helper of HelperCommand that still waits. A helper has the command line and
+// the executable of candor until it executes the program.
 func isHelper(pid int) bool {
 	line, err := procfs.CommandText(pid)
 	if err != nil {
-		return !errors.Is(err, procfs.ErrSlow) // the process has ended, or its command line cannot be read in time
+		return !errors.Is(err, procfs.ErrSlow) // true if the process has ended, false if the read takes too long
 	}
 	args := strings.Split(line, "\x00")
 	return len(args) > 1 && args[1] == HelperCommand && isCandor(pid)
 }
 
-// restore restores the grants of the state to a new node, and adopts running containers without a grant. If they
-// contradict each other, the grants of the state win. If the state contradicts itself, only the running containers
-// count.
+// restore restores the grants of the state to a new node, and adopts running containers without a grant. If the grants
+// contradict the running containers, the grants win. If the grants contradict each other, restore drops the state and
+// adopts all running containers.
 func (op *operation) restore() error {
 	grants := op.loaded.Grants
 	orphans := op.orphans()
@@ -118,7 +119,7 @@ func (op *operation) restore() error {
 	return nil
 }
 
-// A noNodeError means that no node could be created. It does not concern the grants.
+// A noNodeError means that no node could be created. The grants are not the cause.
 type noNodeError struct{ error }
 
 func (e noNodeError) Unwrap() error { return e.error }
@@ -162,8 +163,8 @@ func (op *operation) hasPinnedThreads(g *Grant) bool {
 	return pins || errors.Is(err, cgroup.ErrTooMany)
 }
 
-// placeStray plans a running container anew whose present CPUs cannot be granted. It tries the same request, then
-// best-effort, then a flexible container without a guarantee.
+// placeStray plans other CPUs for a running container whose present CPUs cannot be granted. It tries the same request,
+// then the policy best-effort, then the class flexible without a guarantee.
 func (op *operation) placeStray(g *Grant) {
 	tries := []hybrid.Request{g.Request, g.Request, {ID: g.ID, Class: hybrid.Flexible, Limit: g.Limit, Guarantee: hybrid.NoGuarantee}}
 	tries[1].Policy = hybrid.BestEffort
@@ -183,7 +184,7 @@ func (op *operation) placeStray(g *Grant) {
 	op.log.Error("runs without a grant", "container", g.ID, "cpus", g.CPUs, "reason", err)
 }
 
-// orphans returns grants, by name, for the containers that run without one.
+// orphans builds a grant for each container that runs without a grant, sorted by name.
 func (op *operation) orphans() []*Grant {
 	if op.planOnly {
 		return nil // a plan does not adopt the kernel's settings
@@ -262,8 +263,8 @@ func (op *operation) adoptedGrant(name string, current cgroup.Settings, others c
 	return g
 }
 
-// guessClass guesses the class of a container without a saved request. A sensitive container has as many CPUs as its
-// quota allows, or without a quota, CPUs that no other container has.
+// guessClass guesses the class of a container without a saved request. It guesses sensitive if the container has as
+// many CPUs as its quota allows, or if it has no quota and no other container has its CPUs.
 func guessClass(current cgroup.Settings, limit hybrid.Milli, others cpuset.Set) hybrid.Class {
 	isSensitive := limit.CPUs() == current.CPUs.Count()
 	if limit == 0 {
@@ -285,9 +286,10 @@ func fractionalCPU(cpus, others cpuset.Set) int {
 }
 
 // HelperCommand is the hidden subcommand of candor that becomes the program. candor run starts the helper before it
-// takes the lock, usually in a new mount namespace. The helper waits on a socket while candor creates the cgroup
-// around it. If the socket closes without an order, the helper ends, and a killed candor process leaves an empty
-// cgroup. The socket also closes when the helper executes the program; if that fails, the helper writes a byte first.
+// takes the lock, usually in a new mount namespace. The helper waits on a socket while candor creates the cgroup and
+// moves the helper into it. If candor is killed, the socket closes without an order, the helper ends, and an empty
+// cgroup remains. The socket also closes when the helper executes the program; if that fails, the helper writes a byte
+// first.
 const HelperCommand = "internal-exec"
 
 // isCandor reports whether a process executes this candor binary, as helpers do. A command line alone proves nothing,

@@ -22,8 +22,8 @@ type target struct {
 	settings cgroup.Settings
 }
 
-// targets returns the settings that the cgroups of the grants must get. Only the newcomer's cgroup is created if it
-// does not exist.
+// targets returns the settings that the cgroups of the grants must get. A missing cgroup is a target only if it is the
+// newcomer's, which this operation creates.
 func (op *operation) targets(grants []*Grant) []target {
 	var targets []target
 	for _, g := range grants {
@@ -45,7 +45,8 @@ func (op *operation) targets(grants []*Grant) []target {
 	return targets
 }
 
-// settings translates a grant into cgroup settings. A quota within a lease stays, unless the operation resizes the container.
+// settings translates a grant into cgroup settings. A present quota that the grant's lease allows stays, unless the
+// operation resizes the container.
 func (op *operation) settings(g *Grant) cgroup.Settings {
 	s := op.Host.settings(g)
 	if k := op.groups[g.ID]; k != nil && g.ID != op.resized && isLeased(g, k.settings) {
@@ -71,8 +72,8 @@ func (h *Host) settings(g *Grant) cgroup.Settings {
 // quotaOf returns the CPU time per period of a grant; 0: no quota.
 func quotaOf(g *Grant) time.Duration { return g.QuotaTime() }
 
-// currentTargets returns the present settings of the cgroups, for undo. Cgroups that the operation has not read are
-// left out, because it does not write them either.
+// currentTargets returns the present settings of the cgroups, for undo. It omits cgroups with assumed settings, because
+// the operation does not write these cgroups.
 func (op *operation) currentTargets() []target {
 	var targets []target
 	for name, g := range op.groups {
@@ -84,8 +85,8 @@ func (op *operation) currentTargets() []target {
 	return targets
 }
 
-// undo restores the kernel's settings and the views from before the operation. The state file still has
-// them: the next operation repairs the settings that undo cannot restore.
+// undo restores the kernel's settings and the views from before the operation. The state file still has the former
+// grants, so the next operation repairs the settings that undo cannot restore.
 func (op *operation) undo(before []target, grants []*Grant) error {
 	op.isUndoing = true
 	var errs []error
@@ -107,7 +108,7 @@ func (op *operation) undo(before []target, grants []*Grant) error {
 	return nil
 }
 
-// prepareNewcomer writes the newcomer's files before anything changes in the kernel.
+// prepareNewcomer writes the newcomer's request file before the operation creates its cgroup.
 func (op *operation) prepareNewcomer(grants []*Grant) error {
 	if op.newcomer == nil {
 		return nil
@@ -116,8 +117,8 @@ func (op *operation) prepareNewcomer(grants []*Grant) error {
 	return op.store.SaveRequest(grants[i])
 }
 
-// showViews rewrites the views that do not show their container's CPUs. Only the view of the operation's own
-// container can fail it.
+// showViews rewrites the views that do not show their container's CPUs. A failure is an error only for the operation's
+// own container.
 func (op *operation) showViews(grants []*Grant) error {
 	for _, g := range grants {
 		if g.View != spec.ViewFull || g.CPUs.IsEmpty() {
@@ -216,7 +217,7 @@ func (op *operation) saveGrants(grants []*Grant) error {
 	return nil
 }
 
-// removeGroups removes the cgroups of containers that have ended.
+// removeGroups removes Candor's cgroups of containers that have ended. Engines remove their cgroups themselves.
 func (op *operation) removeGroups() error {
 	for _, name := range op.ended {
 		if op.groups[name] == nil {

@@ -58,7 +58,7 @@ func (a *Allocation) Check() error {
 	return nil
 }
 
-// checkQuota refuses a limit below the kernel's shortest quota in a period.
+// checkQuota refuses a limit whose quota per period is below the kernel's minimum.
 func checkQuota(limit hybrid.Milli, period time.Duration) error {
 	if minLimit := hybrid.Milli((1000*bandwidth.MinQuota + period - 1) / period); limit != 0 && limit < minLimit {
 		return fmt.Errorf("limit %v: must be at least %[3]v with a period of %[2]v", limit, period, minLimit)
@@ -164,8 +164,9 @@ func engineOwnedError(name string) error {
 	return fmt.Errorf("%w: %s belongs to a container engine; end it there", ErrBadSpec, name)
 }
 
-// ReleaseOwn ends a grant that this process has created. If another process has already released the grant, there is
-// no error. If the program was not started, ReleaseOwn also restores the cgroups above the container's.
+// ReleaseOwn ends a grant that this process has created. If another process has already released the grant, there is no
+// error. If the program was not started, ReleaseOwn also undoes Candor's changes of the cgroups above the container's
+// cgroup.
 func (h *Host) ReleaseOwn(ctx context.Context, name string, started bool) error {
 	self, err := state.OwnProcess()
 	if err != nil {
@@ -269,10 +270,10 @@ func (h *Host) ReapplyAfterEngineWrite(ctx context.Context, name string) error {
 	})
 }
 
-// WithGrantLocked calls do with a container's grant while no other operation can start. It is meant for callers that
+// WithGrantLocked calls the function do with a container's grant, while it holds the lock. It is meant for callers that
 // write the container's cgroup beside Candor, as an OCI runtime does at an update. All cgroups match their grants
-// before do is called, and Candor restores them afterwards. The error concerns Candor alone; if do was not called, the
-// error gives the reason.
+// before do is called, and Candor restores the granted settings afterwards. The error never comes from do; if do was
+// not called, it gives the reason.
 func (h *Host) WithGrantLocked(ctx context.Context, name string, do func(*Grant)) error {
 	isDone := false
 	return h.operate(ctx, func(op *operation) error {
@@ -300,8 +301,8 @@ func (h *Host) WithGrantLocked(ctx context.Context, name string, do func(*Grant)
 	})
 }
 
-// BundleDir returns the directory from which a runtime creates a container. The container's creator writes it after
-// the container has its grant or its preserved CPUs.
+// BundleDir returns the directory from which a runtime creates a container. The container's creator fills this
+// directory after the container has got its grant or its preserved CPUs.
 func (h *Host) BundleDir(name string) string { return filepath.Join(h.store.Dir, "bundles", name) }
 
 // SweepBundles removes the bundles of containers that do not exist, for example after a creator was killed.

@@ -26,7 +26,7 @@ const (
 	SettingBurst  Setting = "burst"
 	SettingWeight Setting = "weight"
 	SettingView   Setting = "view"
-	SettingGroup  Setting = "group" // the group cannot be read or removed
+	SettingGroup  Setting = "group" // the files of the group cannot be read
 )
 
 // A Degraded is a setting that the kernel refused. The container keeps its former setting.
@@ -52,7 +52,7 @@ type degradedSettings struct {
 
 type refusedSetting struct {
 	Degraded
-	wanted   any // the value, comparable
+	wanted   any // the refused value; comparable with ==
 	failures int
 	retry    time.Time
 }
@@ -81,7 +81,7 @@ func (d *degradedSettings) isDue(name string, s Setting, wanted any) bool {
 	return r == nil || r.wanted != wanted || !time.Now().Before(r.retry)
 }
 
-// add records a refusal. isNew reports whether the setting or the reason differs from the recorded refusal.
+// add records a refusal. isNew is true if no refusal of this setting was recorded, or a refusal with another error.
 func (d *degradedSettings) add(name string, s Setting, wanted any, err error) (isNew bool) {
 	d.mu.Lock()
 	defer d.mu.Unlock()

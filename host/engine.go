@@ -19,7 +19,7 @@ func (h *Host) CheckEngineGroup(cgroupsPath string) error {
 	return nil
 }
 
-// groupOf returns the cgroup of a container, both of an engine and of Candor.
+// groupOf returns the cgroup of a container, which an engine or Candor has created.
 func (h *Host) groupOf(g *Grant) *cgroup.Group {
 	if g.Engine.Cgroup != "" {
 		return h.tree.EngineGroup(g.ID, g.Engine.Cgroup)
@@ -30,8 +30,8 @@ func (h *Host) groupOf(g *Grant) *cgroup.Group {
 // isEngineOwned reports whether a container engine creates and removes the cgroup.
 func (g *group) isEngineOwned() bool { return g.engine.Cgroup != "" }
 
-// observeEngines reads the cgroups of the containers of engines. If the state is lost, the saved requests name these
-// containers.
+// observeEngines reads the cgroups of engines' containers, or assumes their settings (assumedGroup). If the state is
+// lost, the saved requests name these containers.
 func (op *operation) observeEngines() {
 	grants := op.loaded.Grants
 	if len(grants) == 0 {
@@ -49,8 +49,8 @@ func (op *operation) observeEngines() {
 	}
 }
 
-// observeEngine reads a cgroup, if it exists. An engine creates the cgroup after the grant, and
-// removes it before the release.
+// observeEngine reads the cgroup of an engine's container into op.groups, if the cgroup exists. An engine creates the
+// cgroup after the grant, and removes it before the release.
 func (op *operation) observeEngine(name string, e Engine) {
 	k, err := readSettings(op.tree.EngineGroup(name, e.Cgroup))
 	if errors.Is(err, cgroup.ErrNoGroup) || errors.Is(err, fs.ErrNotExist) {
@@ -82,9 +82,9 @@ func (op *operation) isPodGone(g *Grant, populated bool) bool {
 	return err == nil && !exists
 }
 
-// hasEndedInEngine is hasEnded for a container of an engine without processes. The runtime starts a container of a
-// pod, so the end of the candor process that planned the container proves nothing. A container without a pod was
-// planned by an OCI runtime wrapper, which lives until the container exists.
+// hasEndedInEngine does the work of hasEnded for an engine's container without processes. For a container in a pod, the
+// end of the candor process that planned the container proves nothing, because the engine's runtime starts the
+// container. A container without a pod was planned by an OCI runtime wrapper, which lives until the container exists.
 func hasEndedInEngine(g *Grant) bool {
 	switch {
 	case g.State != Pending:

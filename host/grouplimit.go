@@ -19,14 +19,14 @@ import (
 // The kernel does not divide such a quota. A container that uses more than its guarantee can cause throttling of its
 // neighbors, and a warning reports that.
 
-// A GroupLimit is the CPU time that a cgroup grants to all containers below it.
+// A GroupLimit is the quota of a cgroup, which all containers below the cgroup share.
 type GroupLimit struct {
 	Group      string       // path of the cgroup
-	Limit      hybrid.Milli // its quota per period, in milli-CPU
+	Limit      hybrid.Milli // quota of the cgroup, in milli-CPU
 	Containers []string     // IDs of the containers below it
 }
 
-// limitOf returns the CPU time that a bound allows, rounded down.
+// limitOf converts the quota of a bound to milli-CPU, rounded down.
 func limitOf(b cgroup.Bound) hybrid.Milli {
 	return hybrid.Milli(1000 * b.Quota.Microseconds() / b.Period.Microseconds())
 }
@@ -74,8 +74,8 @@ func (op *operation) placeWithin(g, held *Grant) error {
 	return err
 }
 
-// resizeWithin is resizeNode with the checks of placeWithin. A smaller size is never refused for the sum of the limits
-// below a cgroup, because it lowers that sum.
+// resizeWithin resizes a container as resizeNode does, with the checks of placeWithin. It skips checkGuarantees for a
+// smaller size, because a smaller size lowers the sum of the limits below a cgroup.
 func (op *operation) resizeWithin(g *Grant, limit, guarantee hybrid.Milli) error {
 	return op.withRollback(func() error {
 		if err := op.resizeNode(g, limit, guarantee); err != nil {
@@ -115,7 +115,8 @@ func (op *operation) checkGuarantees(g *Grant, bounds []cgroup.Bound) error {
 	return nil
 }
 
-// checkQuotaV1 refuses a quota above the quota of a parent. The kernel refuses it, too, by a bare EINVAL.
+// checkQuotaV1 refuses, on cgroup v1, a quota above the quota of a parent, because the kernel would refuse it with a
+// bare EINVAL.
 func (op *operation) checkQuotaV1(g *Grant, bounds []cgroup.Bound) error {
 	if op.tree.Version() == 2 {
 		return nil
@@ -130,7 +131,8 @@ func (op *operation) checkQuotaV1(g *Grant, bounds []cgroup.Bound) error {
 	return nil
 }
 
-// warnOvercommit logs the nearest cgroup above a container whose quota can run out.
+// warnOvercommit warns of the nearest cgroup above a container if the containers below that cgroup can use more than
+// its quota.
 func (op *operation) warnOvercommit(g *Grant, bounds []cgroup.Bound) {
 	for _, b := range bounds {
 		if sum := maxUse(g) + op.sumBelow(b, g, maxUse); sum > limitOf(b) {
@@ -141,7 +143,8 @@ func (op *operation) warnOvercommit(g *Grant, bounds []cgroup.Bound) {
 	}
 }
 
-// sumBelow sums up a figure of the containers below a cgroup, except one container.
+// sumBelow adds up the results of the function figure for the containers below a cgroup, except the container of the
+// parameter without.
 func (op *operation) sumBelow(b cgroup.Bound, without *Grant, figure func(*Grant) hybrid.Milli) (sum hybrid.Milli) {
 	for _, other := range op.info {
 		if other.ID != without.ID && op.isBelow(other, b.Path) {
@@ -151,7 +154,7 @@ func (op *operation) sumBelow(b cgroup.Bound, without *Grant, figure func(*Grant
 	return sum
 }
 
-// maxUse returns the most CPU time per time that a container can use.
+// maxUse returns the CPU time that a container can use per second: its limit, or all of its CPUs if that is less.
 func maxUse(g *Grant) hybrid.Milli {
 	if all := hybrid.Milli(1000 * g.CPUs.Count()); g.Limit == 0 || g.Limit > all {
 		return all

@@ -8,9 +8,9 @@ import (
 	"github.com/candor-project/candor/internal/errline"
 )
 
-// PlaceHelper lets a helper of a container share the container's quota and weight. If the cpuset alone enforces the limit,
-// the cgroup gets a quota. The container must have a cgroup of Candor. The error is cgroup.ErrNoPlacement if this machine
-// does not allow it.
+// PlaceHelper moves a helper into its container's cgroup, so that both share the quota and the weight. The cgroup gets
+// a quota if it has none, because the cpuset does not bound the helper. The container must have a cgroup of Candor. The
+// error is cgroup.ErrNoPlacement if this machine does not allow it.
 func (h *Host) PlaceHelper(ctx context.Context, name string, pid int) error {
 	err := h.operate(ctx, func(op *operation) error {
 		g := op.info[name]

@@ -3,11 +3,10 @@
 // [Host.Release] change grants, and [Host.Snapshot] reads them.
 //
 // There is no daemon. An operation takes a file lock, loads the state (package state) and compares it with the kernel.
-// It plans (package hybrid), applies the plan (packages cgroup and view), saves the state and unlocks. Each plan
-// replaces one file. If a process is killed at any point, the next operation repairs the difference. The file holds
-// the last decision, the kernel holds the running containers, and each operation ends with both equal. An operation
-// for a container of a pod reads the cgroups of other containers only as far as needed (observe.go). [Host.Reconcile]
-// reads all of them.
+// It plans (package hybrid), applies the plan (packages cgroup and view), saves the state and unlocks. To save the
+// state, it replaces a single file. If a process is killed at any point, the file and the cgroups can differ, and the
+// next operation repairs the difference. An operation for a container of a pod reads the cgroups of other containers
+// only as far as needed (observe.go). [Host.Reconcile] reads all cgroups.
 //
 // # Failure isolation
 //
@@ -17,13 +16,13 @@
 //	(b) its own settings are written
 //
 // Only a failure of (a) or (b) refuses the container. If (a) fails because the cpuset of another container cannot
-// shrink, the operation plans again without the CPUs of that container (stuck.go). If no other CPUs fit, it refuses
-// the container and names the other container.
+// shrink, the operation plans again without the CPUs of that container (stuck.go). If no other CPUs fit, the operation
+// fails, and its error names the container whose cpuset cannot shrink.
 //
 // Some settings of another container can fail without consequence for the operation: its view, weight, quota, burst,
 // memory nodes or CPUs. Such a failure is recorded as degraded (degraded.go). Candor logs it once, retries it with
-// growing pauses, and shows it in ps, inspect and the metrics. It never undoes the operation. The state file does not
-// hold degraded settings: each process finds them by comparing the kernel with the grants.
+// growing pauses, and shows it in ps, inspect and the metrics. Such a failure never undoes the operation. The state
+// file does not hold degraded settings: each process finds them by comparing the kernel with the grants.
 //
 // The files of a view are opened without waiting. A process in a container can hold a lease, a lock or a thousand
 // descriptors on its view, but it can delay only its own view (viewfiles.go).
@@ -54,7 +53,7 @@ type Options struct {
 	StateDir    string // default: DefaultStateDir()
 	Config      string // default: DefaultConfig
 	Cgroup      cgroup.Options
-	Log         *slog.Logger  // receives reaped, adopted and repaired containers; default: slog.Default()
+	Log         *slog.Logger  // receives messages, for example about reaped containers; default: slog.Default()
 	LockTimeout time.Duration // how long to wait for the lock; default 1 min
 	// PlanOnly maintains a state of planned grants only. The host writes no cgroup and no view.
 	PlanOnly bool
@@ -87,7 +86,7 @@ type Host struct {
 	cache             atomic.Pointer[operationCache] // result of the last operation
 	units             pendingUnits
 	defersUnitUpdates bool     // an UpdateUnits loop runs
-	podFingerprints   sync.Map // fingerprints of the settled pod cgroups, by path
+	podFingerprints   sync.Map // fingerprints of the pod cgroups that needed no write, by path
 	degraded          degradedSettings
 	views             openViews
 	planOnly          bool // operations write the state only
@@ -104,7 +103,7 @@ func DefaultStateDir() string {
 }
 
 // Open finds the cgroups and the state. It changes nothing, except that it creates the directory of a plan (PlanOnly).
-// With Cgroup.ReadOnly it creates no cgroup, so that no program can be started.
+// With Cgroup.ReadOnly it does not check that this process can create cgroups.
 func Open(o Options) (*Host, error) {
 	dir, err := realPath(cmp.Or(o.StateDir, DefaultStateDir()))
 	if err != nil {
@@ -142,8 +141,8 @@ func Open(o Options) (*Host, error) {
 	return h, nil
 }
 
-// realPath returns the canonical path of a directory that need not exist yet. The cgroups record their owner by this
-// path.
+// realPath returns the canonical path of a directory that need not exist yet. Candor's parent cgroup records this path
+// as the owner of the cgroups.
 func realPath(dir string) (string, error) {
 	dir, err := filepath.Abs(dir)
 	if err != nil {
@@ -162,10 +161,10 @@ func (h *Host) Close() error { return h.tree.Close() }
 // Logger returns the logger of the host.
 func (h *Host) Logger() *slog.Logger { return h.log }
 
-// OwnGroup returns the group of a container below Candor's own cgroup. The group need not exist.
+// OwnGroup returns the cgroup of a container below Candor's parent cgroup. The cgroup need not exist.
 func (h *Host) OwnGroup(name string) *cgroup.Group { return h.tree.Group(name) }
 
-// newNode returns the machine's node without containers.
+// newNode returns a node with the CPUs and options of this machine, without containers.
 func (h *Host) newNode() (*hybrid.Node, error) {
 	b, err := h.basis()
 	if err != nil {
@@ -174,7 +173,7 @@ func (h *Host) newNode() (*hybrid.Node, error) {
 	return b.node(h.config)
 }
 
-// nodeWith returns a node without containers that follows the given options instead of the machine's.
+// nodeWith returns a node without containers, with the given options instead of the machine's options.
 func (h *Host) nodeWith(options NodeOptions) (*hybrid.Node, error) {
 	b, err := h.basisWith(options)
 	if err != nil {
@@ -184,7 +183,7 @@ func (h *Host) nodeWith(options NodeOptions) (*hybrid.Node, error) {
 }
 
 // Clear kills the programs in this host's own cgroups. It then removes the cgroups, their parent and the state
-// directory. It serves temporary hosts such as those of experiments, and leaves containers of engines alone.
+// directory. Clear is for temporary hosts, such as those of experiments, and does not change containers of engines.
 func (h *Host) Clear(ctx context.Context) error {
 	if _, err := os.Stat(h.store.Dir); os.IsNotExist(err) {
 		return h.tree.Remove()
@@ -208,11 +207,11 @@ func (h *Host) Clear(ctx context.Context) error {
 	return os.RemoveAll(h.store.Dir)
 }
 
-// KeepOpen lets this process hold the CPU lists of at most limit cgroups open. It is meant for processes that run for a
-// long time and call CloseUnused regularly.
+// KeepOpen lets this process hold at most limit files with the CPU lists of cgroups open. It is meant for processes
+// that run for a long time and call CloseUnused regularly.
 func (h *Host) KeepOpen(limit int) { h.tree.KeepOpen(limit) }
 
-// CloseUnused closes the CPU lists that have not been read since the last call.
+// CloseUnused closes the files of KeepOpen that have not been read in the last two intervals between calls.
 func (h *Host) CloseUnused() { h.tree.CloseUnused() }
 
 // Aliases of the types of package state that operations take and return.
@@ -221,7 +220,7 @@ type (
 	Grant = state.Grant
 	// Engine is the container of an engine to which a grant belongs.
 	Engine = state.Engine
-	// Process identifies a process beyond the reuse of its PID.
+	// Process identifies a process, even after another process has got its PID.
 	Process = state.Process
 )
 

@@ -30,8 +30,8 @@ type lateError struct {
 func (e *lateError) Error() string { return e.err.Error() }
 func (e *lateError) Unwrap() error { return e.err }
 
-// takeLock waits for the lock, at most for patience. Waiters are served in order of arrival. A free lock is taken even
-// if ctx is done.
+// takeLock waits for the lock, at most for the duration patience. Waiters are served in order of arrival. A free lock
+// is taken even if ctx is done.
 func takeLock(ctx context.Context, name string, patience time.Duration) (*lock, error) {
 	watch := stopwatch{time.Now()}
 	ctx, cancel := context.WithTimeout(ctx, patience)
@@ -51,7 +51,7 @@ func takeLock(ctx context.Context, name string, patience time.Duration) (*lock, 
 	}
 }
 
-// isAt reports whether an open file is still the file with its name.
+// isAt reports whether an open file is still the file at its path.
 func isAt(file *os.File, name string) bool {
 	opened, err := file.Stat()
 	if err != nil {
@@ -120,7 +120,7 @@ func holder(file *os.File) string {
 	}
 	inode := fmt.Sprintf("%02x:%02x:%d", unix.Major(stat.Dev), unix.Minor(stat.Dev), stat.Ino)
 	name := unknown
-	// Every user can add locks to this list.
+	// The length is bounded because every user can add locks to this list.
 	_ = kernelfs.Lines("/proc/locks", maxLocks, func(line []byte) (more bool) {
 		// 1: FLOCK  ADVISORY  WRITE 1234 00:1a:5678 0 EOF
 		f := strings.Fields(string(line))
@@ -134,5 +134,5 @@ func holder(file *os.File) string {
 	return name
 }
 
-// maxLocks bounds the part of /proc/locks that is read for a message: some 100,000 locks.
+// maxLocks bounds the bytes of /proc/locks that are read for a message. It suffices for about 100,000 locks.
 const maxLocks = 8 << 20

@@ -27,8 +27,8 @@ import (
 
 const onlineFile = "/sys/devices/system/cpu/online"
 
-// A machineCache caches the topology while the set of online CPUs is unchanged. Reading the topology takes a dozen
-// files per CPU.
+// A machineCache caches the topology while the set of online CPUs is unchanged. To read the topology, Candor reads a
+// dozen files per CPU.
 type machineCache struct {
 	sync.Mutex
 	online  string
@@ -115,9 +115,9 @@ func mountedView() string {
 	return name
 }
 
-// viewInMounts searches a mount table for a view that is mounted over the list of online CPUs. It returns the name of the
-// view's container, or "". isCovered reports whether the last mount over the list is not a view, such as that of lxcfs. The error is kernelfs.ErrTooLong for a table beyond
-// limit bytes.
+// viewInMounts searches a mount table for a view that is mounted over the list of online CPUs. It returns the name of
+// the view's container, or "". isCovered reports whether the last mount over the list is not a view, such as a mount of
+// lxcfs. The error is kernelfs.ErrTooLong for a table beyond limit bytes.
 func viewInMounts(file string, limit int64) (name string, isCovered bool, err error) {
 	err = procfs.EachMount(file, limit, []string{onlineFile}, func(m *mountinfo.Info) {
 		if m.Mountpoint != onlineFile {
@@ -144,10 +144,10 @@ func (h *Host) Usable() (cpuset.Set, error) {
 	return node.Usable(), nil
 }
 
-// A basis holds the inputs of a node without containers. Equal bases give equal nodes.
+// A basis holds the data from which a node without containers is created. Equal bases give equal nodes.
 type basis struct {
 	machine *topology.Machine
-	options NodeOptions // with the preserved CPUs among the reserved
+	options NodeOptions // Reserved includes the preserved CPUs
 	usable  cpuset.Set
 	mems    cpuset.Set // default memory nodes of cgroups
 }
@@ -161,7 +161,7 @@ func (h *Host) basis() (basis, error) {
 	return h.basisWith(options)
 }
 
-// basisWith is basis with the given options instead of the machine's.
+// basisWith returns the basis with the given options instead of the machine's options.
 func (h *Host) basisWith(options NodeOptions) (basis, error) {
 	machine, err := h.machine.get()
 	if err != nil {
@@ -183,18 +183,18 @@ func (b *basis) node(config string) (*hybrid.Node, error) {
 	return node, nil
 }
 
-// NodeOptions are the administrator's settings of this machine, the same for every operation. A file of their own
-// holds them, so they outlast a reboot. They can change at any time; the next operation replans the grants that no
+// NodeOptions are the administrator's settings of this machine, the same for every operation. A separate file holds the
+// options, so they outlast a reboot. The options can change at any time; the next operation replans the grants that no
 // longer fit.
 type NodeOptions struct {
 	Reserved    cpuset.Set       `json:"reserved"`    // CPUs that no container gets
 	MinShared   Amount           `json:"minShared"`   // CPU time that sensitive containers never get
 	Algorithm   hybrid.Algorithm `json:"algorithm"`   // "candor" or "paper"
 	UseIsolated bool             `json:"useIsolated"` // use the CPUs of isolcpus= too
-	// ImageSettings are further settings that an image can choose, such as burst. Settings that take nothing from
-	// other containers need no permission.
+	// ImageSettings names the settings that an image can choose although they take resources from other containers,
+	// such as burst. Other settings need no permission.
 	ImageSettings SettingNames `json:"imageSettings,omitzero"`
-	// Helpers is the lowest level of accounting of all containers.
+	// Helpers is the minimum level of helper accounting for all containers.
 	Helpers spec.Helpers `json:"helpers,omitzero"`
 }
 
@@ -279,8 +279,8 @@ func (c *optionsCache) load(file string) (o NodeOptions, err error) {
 	return o, nil
 }
 
-// CheckReserved refuses reserved CPUs that a machine does not have. Offline CPUs are accepted, because they can
-// return.
+// CheckReserved refuses reserved CPUs that a machine does not have. Offline CPUs are accepted, because they can come
+// online.
 func CheckReserved(reserved cpuset.Set, m *topology.Machine) error {
 	if unknown := reserved.Minus(m.Online.Union(m.Offline)); !unknown.IsEmpty() {
 		return fmt.Errorf("reserved %v: the machine does not have %s; use CPUs of %v", reserved, cputext.CPUs(unknown), m.Online.Union(m.Offline))
@@ -288,7 +288,8 @@ func CheckReserved(reserved cpuset.Set, m *topology.Machine) error {
 	return nil
 }
 
-// node returns a node of the machine without containers. usable holds the CPUs of the parent cgroup.
+// node returns a node of the machine without containers. usable holds the CPUs that the cgroups leave to containers
+// (Host.usable).
 func (o *NodeOptions) node(machine *topology.Machine, usable cpuset.Set) (*hybrid.Node, error) {
 	if err := CheckReserved(o.Reserved, machine); err != nil {
 		return nil, err

@@ -10,8 +10,8 @@ import (
 	"github.com/candor-project/candor/topology"
 )
 
-// Mems returns the memory nodes for the CPUs of a grant: for each NUMA node of these CPUs, the nearest node that has memory and that
-// the cpuset of the group above the container's group contains.
+// Mems returns the memory nodes for the CPUs of a grant: for each NUMA node of these CPUs, the nearest node that the
+// group above the container's group allows.
 func (h *Host) Mems(g *Grant) (cpuset.Set, error) {
 	machine, err := h.machine.get()
 	if err != nil {
@@ -24,8 +24,8 @@ func (h *Host) Mems(g *Grant) (cpuset.Set, error) {
 	return memsOf(machine, &g.CPUs, &allowed), nil
 }
 
-// mems returns the memory nodes that an operation writes to the group of g. It is like Mems without an error: if the group above
-// disappears during the operation, the container ends too, and any nodes will do.
+// mems returns the memory nodes that an operation writes to the group of g. It is like Mems without an error: if the
+// group above disappears during the operation, the container ends too, and the result does not matter.
 func (op *operation) mems(g *Grant) cpuset.Set {
 	allowed, err := op.allowedMems(g)
 	if err != nil {
@@ -34,8 +34,8 @@ func (op *operation) mems(g *Grant) cpuset.Set {
 	return memsOf(op.node.Machine(), &g.CPUs, &allowed)
 }
 
-// allowedMems returns the memory nodes of the group above the container's group. If this group does not exist yet, or has no cpuset,
-// as an engine can leave it on v1, the next group above counts.
+// allowedMems returns the memory nodes of the group above the container's group. If that group does not exist yet or
+// has an empty cpuset (possible on v1), the next group above counts.
 func (h *Host) allowedMems(g *Grant) (cpuset.Set, error) {
 	for path := g.Engine.Cgroup; path != ""; {
 		if path = filepath.Dir(path); cgroup.CheckPath(path) != nil {
@@ -63,9 +63,8 @@ func memsOf(m *topology.Machine, cpus, allowed *cpuset.Set) (mems cpuset.Set) {
 	return mems
 }
 
-// nearestMems returns the allowed memory node nearest to a NUMA node, given by
-// its index. The kernel lists only nodes with memory in a cpuset: an allowed node
-// has memory, even if it got the memory after the topology was read.
+// nearestMems returns the allowed memory node nearest to the NUMA node with the index node. The kernel lists only nodes
+// with memory in a cpuset, so an allowed node has memory, even if it got the memory after the topology was read.
 func nearestMems(m *topology.Machine, node int, allowed *cpuset.Set) cpuset.Set {
 	if id := m.Nodes[node].ID; allowed.Contains(id) {
 		return cpuset.Of(id)

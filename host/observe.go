@@ -13,7 +13,7 @@ import (
 	"github.com/candor-project/candor/hybrid"
 )
 
-// A group is a container's cgroup as the kernel has it.
+// A group holds the settings of a container's cgroup, as read from the kernel or assumed.
 type group struct {
 	*cgroup.Group
 	settings  cgroup.Settings
@@ -86,21 +86,22 @@ func hasEnded(g *Grant, populated bool) bool {
 // reads would take most of its time, and a container waits for the operation. The operation assumes that the other
 // running containers have their granted settings.
 //
-// If the container gets exclusive CPUs, the operation checks the CPUs of the other containers too, because nothing
-// must share these CPUs. An operation on all containers, such as Reconcile, checks their other settings and their end.
+// If the container gets exclusive CPUs, the operation checks the CPUs of the other containers too, because nothing must
+// share these CPUs. An operation on all containers, such as Reconcile, also checks all other settings, and whether
+// containers have ended.
 
-// A scope selects the containers that an operation serves: a container, or with pod all containers of the pod. The
-// zero value selects all containers.
+// A scope selects the containers that an operation serves: the container with a name, and with pod all containers of
+// the pod. The zero value selects all containers.
 type scope struct{ name, pod string }
 
-// operateOn is operate for the containers in a scope.
+// operateOn runs an operation like operate, but only on the containers in a scope.
 func (h *Host) operateOn(ctx context.Context, s scope, change func(*operation) error) error {
 	return h.reportLate(outsideViews(func() error { return h.runLocked(ctx, s, change) }))
 }
 
-// assumedGroup returns the cgroup of a container outside the operation's scope without reading it. It returns nil for
-// cgroups that must be read: those of containers without a pod, whose end no event reports, and those with a raised
-// quota.
+// assumedGroup returns the cgroup of a container outside the operation's scope without reading it. It returns nil if
+// the operation must read the cgroup: if the container is in the scope, does not run, is bound to memory nodes or has a
+// lease. It also returns nil for a container without a pod, because no event reports the end of such a container.
 func (op *operation) assumedGroup(g *Grant) *group {
 	isClose := op.scope == scope{} || g.ID == op.scope.name || g.Engine.Pod == op.scope.pod
 	if isClose || g.State != Running || g.Engine.Pod == "" || g.Mems || g.Lease != (state.Lease{}) {
@@ -115,7 +116,8 @@ func (op *operation) assumedGroup(g *Grant) *group {
 	return k
 }
 
-// matches reports whether an unread cgroup already has the wanted settings, memory nodes apart.
+// matches reports whether the assumed settings of an unread cgroup equal the wanted settings, except for the memory
+// nodes.
 func (k *group) matches(wanted cgroup.Settings) bool {
 	wanted.Mems = k.settings.Mems
 	return k.settings == wanted
@@ -164,7 +166,8 @@ func (op *operation) reread(name string, k *group) {
 }
 
 // assumeUnreadable gives a cgroup with unreadable files the settings of its grant and the CPUs that its processes can
-// use now, or all CPUs if these are unknown. A container without a grant is left alone.
+// use now, or all CPUs if these are unknown. Without a grant, the operation ignores the cgroup and makes none of its
+// CPUs exclusive.
 func (op *operation) assumeUnreadable() {
 	for name, k := range op.groups {
 		if k.unreadable == nil {

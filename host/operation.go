@@ -37,9 +37,9 @@ type operation struct {
 
 	subject    string          // the container that this operation serves, or ""
 	avoid      cpuset.Set      // CPUs that another container cannot leave; none of them becomes exclusive
-	stuck      []*stuckError   // the containers that cannot leave those CPUs
+	stuck      []*stuckError   // the containers that cannot leave the CPUs of avoid
 	freshCPUs  cpuset.Set      // CPUs that become exclusive; every other container must leave them
-	isUndoing  bool            // the former settings are restored
+	isUndoing  bool            // undo restores the former settings now
 	misplaced  map[string]bool // containers that do not have their granted CPUs
 	notStarted bool            // the program of the released container was not executed
 	rewritten  string          // the container whose engine has just written its cgroup, or ""
@@ -55,14 +55,14 @@ type newcomer struct {
 	pid  int // process that waits to become the container's first process, or 0
 }
 
-// operate runs one operation on all containers. It applies the grants that change plans and commits to the node, and
-// saves them, or changes nothing. Necessary repairs are applied even if change fails: ended containers, drifted
-// settings and lost CPUs.
+// operate runs one operation on all containers. The caller's function change plans grants and commits them to the node.
+// Then operate applies and saves these grants, or changes nothing. Even if change fails, operate makes the necessary
+// repairs, for ended containers, drifted settings and lost CPUs.
 func (h *Host) operate(ctx context.Context, change func(*operation) error) error {
 	return h.operateOn(ctx, scope{}, change)
 }
 
-// runLocked runs an operation under the lock, and retries it without the CPUs of stuck containers.
+// runLocked runs an operation under the lock, and retries it without the CPUs of stuck containers (stuckError).
 func (h *Host) runLocked(ctx context.Context, s scope, change func(*operation) error) error {
 	if err := h.CheckPlanOnly(); err != nil {
 		return err
@@ -96,7 +96,8 @@ func (h *Host) runLocked(ctx context.Context, s scope, change func(*operation) e
 	}
 }
 
-// isNewStuck reports whether a stuck container is missing from known, or stays on more CPUs than known.
+// isNewStuck reports whether the list known lacks the container of next, or some of the CPUs that this container cannot
+// leave.
 func isNewStuck(next *stuckError, known []*stuckError) bool {
 	return !slices.ContainsFunc(known, func(e *stuckError) bool { return e.name == next.name && next.cpus.SubsetOf(&e.cpus) })
 }
@@ -122,8 +123,8 @@ func (h *Host) tryOperation(s scope, stuck []*stuckError, change func(*operation
 	return errline.With("; and then: ", changeErr, err)
 }
 
-// restoreParent undoes the changes of the cgroups above Candor's if the operation failed for a new container, or if its program has not
-// started.
+// restoreParent undoes the changes with which Candor created its parent cgroup, if the operation failed for a new
+// container, or if the program of the released container was not started.
 func (op *operation) restoreParent(failure error) error {
 	if !op.notStarted && (failure == nil || op.newcomer == nil) {
 		return failure
@@ -214,13 +215,13 @@ func (op *operation) abandon(broken *state.BrokenError) error {
 	return nil
 }
 
-// reap ends the grants of containers that have ended.
+// reap ends the grants of containers that have ended, and updates the phases of the other grants.
 func (op *operation) reap() error {
 	for _, g := range op.loaded.Grants {
 		k := op.groups[g.ID]
 		populated := k != nil && k.populated
 		switch {
-		case op.info[g.ID] == nil: // not restored
+		case op.info[g.ID] == nil: // the grant was not restored
 		case op.mustHold(g, populated):
 			op.info[g.ID].State = Held
 			op.log.Info("held for its pod", "container", g.ID)
@@ -236,7 +237,7 @@ func (op *operation) reap() error {
 	return nil
 }
 
-// end removes a container from the node.
+// end releases the CPUs of a container on the node and adds the container to op.ended.
 func (op *operation) end(name string) error {
 	op.retainPlace(name)
 	plan, err := op.node.PlanRelease(name)
@@ -330,8 +331,8 @@ func (h *Host) limitWaits(ctx context.Context) (done func()) {
 }
 
 // remove removes the cgroup of a container that has ended. If the kernel does not release the cgroup within a brief
-// time, the next operation retries it, because this operation holds the lock. Only for its own container does an
-// operation wait longer, if its context allows it.
+// time, the next operation retries it, because this operation holds the lock. An operation waits longer only for its
+// own container, and only if its context has no deadline.
 func (op *operation) remove(name string, remove func() error) (removed bool, err error) {
 	end := op.tree.SetDeadline(time.Time{})
 	defer op.tree.SetDeadline(end)

@@ -19,15 +19,16 @@ type write struct {
 	cpus  cpuset.Set
 }
 
-// orderWrites returns the cpuset writes that lead from the old CPUs of all cgroups to the new CPUs. At no moment does an
-// exclusive CPU run two cgroups. exclusive holds the CPUs that are exclusive before or after.
+// orderWrites returns the cpuset writes that lead from the old CPUs of all cgroups to the new CPUs. At no moment does
+// an exclusive CPU run two cgroups. exclusive holds the CPUs that are exclusive before or after the operation.
 //
-// First every cgroup leaves the CPUs that it loses. A cgroup that would keep no CPU jumps as soon as no other cgroup
-// has to leave its exclusive new CPUs. If cgroups wait for each other in a cycle, one of them is parked on CPUs that
-// are not exclusive. Then every cgroup gets the CPUs that it gains.
+// First every cgroup leaves the CPUs that it loses. A cgroup whose old and new CPUs have no CPU in common jumps.
+// Jumping is a single write, after all other cgroups have left the exclusive CPUs among the new CPUs. If cgroups wait
+// for each other in a cycle, a cgroup is parked on CPUs that are not exclusive. Then every cgroup gets the CPUs that it
+// gains.
 //
-// clean is false if there is no CPU to park on, so that a cgroup jumped onto occupied CPUs. Only a foreign exchange of
-// the CPUs of two cgroups leads to that.
+// clean is false if there is no CPU to park on, so that a cgroup jumped onto occupied CPUs. This happens only if a
+// foreign process has exchanged the CPUs of two cgroups.
 func orderWrites(moves []move, exclusive cpuset.Set) (writes []write, clean bool) {
 	s := sequence{moves: moves, now: make([]cpuset.Set, len(moves)), exclusive: exclusive}
 	var jumpers []int
@@ -84,7 +85,7 @@ func (s *sequence) write(i int, cpus cpuset.Set) {
 	s.writes = append(s.writes, write{i, s.moves[i].group, cpus})
 }
 
-// jump moves the cgroups that keep none of their CPUs to their new CPUs.
+// jump moves the cgroups that keep none of their CPUs (jumpers) to their new CPUs.
 func (s *sequence) jump(jumpers []int) (clean bool) {
 	clean = true
 	parked := map[int]bool{}
@@ -106,8 +107,8 @@ func (s *sequence) jump(jumpers []int) (clean bool) {
 	return clean
 }
 
-// findFree returns the position in jumpers of a cgroup that can move now: all other cgroups have left its new exclusive CPUs.
-// Jumpers are cgroups whose old and new CPUs have no CPU in common.
+// findFree returns the position in jumpers of a cgroup that can move now: all other cgroups have left its new exclusive
+// CPUs.
 func (s *sequence) findFree(jumpers []int) (at int, found bool) {
 	for at, i := range jumpers {
 		needed := s.moves[i].new.Intersect(s.exclusive)
@@ -123,7 +124,7 @@ func (s *sequence) findFree(jumpers []int) (at int, found bool) {
 	return 0, false
 }
 
-// parking returns the CPUs in use that are not exclusive.
+// parking returns those old and new CPUs of the cgroups that are not exclusive.
 func (s *sequence) parking() cpuset.Set {
 	var all cpuset.Set
 	for _, m := range s.moves {

@@ -8,11 +8,12 @@ import (
 	"github.com/candor-project/candor/hybrid"
 )
 
-// retention is the time for which Candor retains the place of a container that an OCI runtime has deleted. An engine
-// restarts a container by deleting it and creating a container with the same id.
+// retention is the time for which Candor retains the place (the grant) of a container that an OCI runtime has deleted.
+// An engine restarts a container by deleting it and creating a container with the same id.
 //
-// A retained place is only a preference. Flexible containers get its CPUs at once: if they waited, there might be no
-// later event at which Candor could give them the CPUs. Other sensitive containers get its CPUs only if no other CPUs fit.
+// A retained place is only a preference. Flexible containers get the retained CPUs at once: if they waited, there might
+// be no later event at which Candor could give them the CPUs. Other sensitive containers get the retained CPUs only if
+// no other CPUs fit.
 const retention = 10 * time.Second
 
 // retainPlace stores the place of an ending container that an OCI runtime has created.
@@ -67,9 +68,8 @@ func (op *operation) place(g, held *Grant) error {
 	return op.node.Commit(plan)
 }
 
-// restoreRetained returns a container to its retained place. Candor can have given time on these CPUs to other
-// containers since. PlanRepair plans the grant at the same place and refuses it if other containers would lack that
-// time.
+// restoreRetained returns a container to its retained place. Since the deletion, Candor can have granted CPU time there
+// to other containers. PlanRepair plans the same grant again, and refuses it if other containers would lack that time.
 func (op *operation) restoreRetained(retained *Grant) error {
 	err := op.node.Restore([]hybrid.Grant{retained.Grant})
 	if err != nil {
@@ -86,7 +86,7 @@ func (op *operation) restoreRetained(retained *Grant) error {
 // of the machine's level applies to new containers.
 func (op *operation) raiseHelpers(g *Grant) { g.Helpers = max(g.Helpers, op.basis.options.Helpers) }
 
-// planBeside plans a request on a copy of the node with the retained places taken, as far as they still fit. It
+// planBeside plans a request on a copy of the node that also contains the retained grants, as far as they still fit. It
 // discards a plan that moves other containers.
 func (op *operation) planBeside(retained []hybrid.Grant, r hybrid.Request) (hybrid.Grant, bool) {
 	node, err := op.newNode()

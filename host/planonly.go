@@ -33,8 +33,8 @@ func (h *Host) setPlanOnly(wanted bool) error {
 	return h.store.Prepare()
 }
 
-// Claim creates the state directory and marks it as a real state, as the first operation would. A process that runs
-// for a long time before its first operation uses it, so that no other process makes a plan of the directory. The
+// Claim creates the state directory and marks it as a real state, as the first operation would. A process that runs for
+// a long time before its first operation calls Claim, so that no other process turns the directory into a plan. The
 // error is ErrPlanOnly if the directory holds a plan. On a host that only plans, Claim does nothing.
 func (h *Host) Claim() error {
 	if err := h.CheckPlanOnly(); err != nil || h.planOnly {
@@ -50,8 +50,8 @@ func (h *Host) Claim() error {
 	return lock.Close()
 }
 
-// CheckPlanOnly returns ErrPlanOnly if the state is a plan and this host does not only plan. Every operation checks
-// that.
+// CheckPlanOnly returns ErrPlanOnly if the state is a plan and this host was opened without PlanOnly. Every operation
+// calls it.
 func (h *Host) CheckPlanOnly() error {
 	if h.isPlan && !h.planOnly {
 		return fmt.Errorf("%w: the state in %s %w; ps, map and inspect show it, but it cannot be changed", state.ErrBadDir, h.store.Dir, ErrPlanOnly)

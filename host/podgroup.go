@@ -17,9 +17,9 @@ import (
 	"github.com/candor-project/candor/hybrid"
 )
 
-// liftedQuota returns the quota that limits no container: none, or on cgroup v1 the quota of 1024 CPUs. At a resize
-// the kubelet compares the pod's quota with the new quota. On v1 it must find a higher quota, so that it writes the
-// pod after the containers: v1 refuses a pod quota below the quota of a container in the pod.
+// liftedQuota returns the quota that limits no container: none, or on cgroup v1 the quota of 1024 CPUs. At a resize the
+// kubelet compares the pod's present quota with the new quota. On v1 the present quota must be higher, so that the
+// kubelet writes the pod's cgroup last: v1 refuses a pod quota below a container's quota.
 func (op *operation) liftedQuota(period time.Duration) time.Duration {
 	if op.tree.Version() == 2 {
 		return 0
@@ -75,8 +75,8 @@ func (op *operation) podAt(path string, grants []*Grant) *pod {
 	return p
 }
 
-// isSettled reports whether the fingerprint shows every relevant change of a pod. It does not show a process that
-// enters an existing cgroup. Pods without containers are never settled.
+// isSettled reports whether the fingerprint of a pod's cgroup shows every later change that matters. The fingerprint
+// does not show a process that enters an existing empty cgroup. Pods without containers are never settled.
 func (p *pod) isSettled() bool { return len(p.containers) > 0 && !p.hasEmptyGroup }
 
 // isSameForPod reports whether the fields of a container that affect its pod's cgroup are unchanged.
@@ -85,8 +85,8 @@ func isSameForPod(g, before *Grant) bool {
 		g.Engine == before.Engine
 }
 
-// changedPods returns the cgroups of the pods that this operation has changed (true). With everyPod it also returns
-// the other pods, which foreign processes can have changed (false).
+// changedPods returns the cgroups of the pods that this operation has changed, with the value true. With everyPod it
+// also returns the other pods (false), which foreign processes can have changed.
 func (op *operation) changedPods(grants []*Grant) map[string]bool {
 	changed := map[string]bool{}
 	for _, g := range grants {
@@ -160,10 +160,11 @@ func (op *operation) pendingGrowth(path string, grants []*Grant, period time.Dur
 	return (limitIn(grants) - limitIn(op.loaded.Grants)).Quota(period)
 }
 
-// podLimits returns the limits that a pod's cgroup needs for its running containers. The quota is lifted if all
-// containers have a limit and the sum of the limits fits into the pod's quota: a pod can have a lower quota than its
-// containers. hasOwnWeight reports that the present weight is Candor's. The kubelet does not write a weight that it
-// finds in the file already, so the weight that it intends can differ from the recorded weight.
+// podLimits returns the limits that a pod's cgroup needs for its running containers. It lifts the quota if all
+// containers have a limit and the sum of the limits fits into the pod's quota. A lower quota stays, because it is the
+// pod's own limit. hasOwnWeight reports that the present weight is Candor's. Then podLimits always sets the weight: the
+// kubelet does not write a weight that it finds in the file already, so its intended weight can differ from the
+// recorded weight.
 func (op *operation) podLimits(original cgroup.CPULimits, running []*Grant, hasOwnWeight bool) cgroup.CPULimits {
 	wanted := original
 	var limits time.Duration
@@ -191,8 +192,8 @@ func (op *operation) podLimits(original cgroup.CPULimits, running []*Grant, hasO
 	return wanted
 }
 
-// inspectMembers inspects a pod's cgroup for foreign processes and cgroups. Its containers, its sandbox and the
-// engine's helpers of these are not foreign.
+// inspectMembers inspects a pod's cgroup for foreign processes and cgroups. The pod's containers, its sandbox, and the
+// engine's helpers of both are not foreign.
 func (op *operation) inspectMembers(p *pod) error {
 	nested, processes, err := p.group.Members()
 	if err != nil {
@@ -326,7 +327,7 @@ func (t *topGroups) known() []string {
 	return slices.Concat(usualTops, t.paths)
 }
 
-// learnFrom is learn for all grants of a state.
+// learnFrom calls learn for each grant of a state.
 func (t *topGroups) learnFrom(grants []*Grant) {
 	for _, g := range grants {
 		t.learn(g.Engine.Cgroup)

@@ -39,8 +39,8 @@ func releaseAtLeast(release string, major, minor int) bool {
 // about 40 ms, for which every other operation waits.
 const maxPinned = 2000
 
-// pinsThread reports whether a thread of a process has its own affinity: some of the CPUs, but not all. It decrements
-// threads for each thread, and assumes an affinity when threads is used up.
+// pinsThread reports whether a thread of a process has its own affinity, which lacks some of the given CPUs. It
+// decrements the counter threads for each inspected thread, and returns true when the counter is used up.
 func pinsThread(pid int, cpus cpuset.Set, threads *int) bool {
 	dir := fmt.Sprintf("/proc/%d/task", pid)
 	folder, err := os.Open(dir)

@@ -19,10 +19,10 @@ import (
 	"github.com/candor-project/candor/spec"
 )
 
-// leaseDuration is the length of a lease. The loop renews the lease while it needs it.
+// leaseDuration is the length of a lease. The loop of package quota renews the lease while it needs the lease.
 const leaseDuration = time.Minute
 
-// maxShare limits the raised quota of a flexible container to a multiple of its limit.
+// maxShare is the highest raised quota of a flexible container, as a multiple of its limit.
 const maxShare = 3
 
 // maxQuota returns the highest quota that a raise can give a container. A sensitive container can get all of its CPUs;
@@ -35,8 +35,8 @@ func maxQuota(g *Grant) time.Duration {
 	return limit.Quota(g.Period)
 }
 
-// isLeased reports whether the present quota of a cgroup deviates from its grant within the container's lease. 0 stands for
-// no quota: no lease allows it, because an operation writes it if the grant has none.
+// isLeased reports whether the present quota of a cgroup differs from its grant, and the container's lease allows that.
+// A present quota of 0 (no quota) is never leased, because only a grant without a quota can have it.
 func isLeased(g *Grant, current cgroup.Settings) bool {
 	lease := g.Lease
 	if lease.Max == 0 { // of an earlier version, which only raised quotas
@@ -46,17 +46,17 @@ func isLeased(g *Grant, current cgroup.Settings) bool {
 		current.Quota >= lease.Min && current.Quota <= lease.Max && lease.IsHeld()
 }
 
-// isRaised reports whether the loop raises the quota of a container.
+// isRaised reports whether the loop of package quota can raise the quota of a container.
 func isRaised(g *Grant) bool {
 	return g.Burst.Raises() && g.State == Running && g.Quota > 0 && g.Period >= bandwidth.MinRaisePeriod && maxQuota(g) > quotaOf(g)
 }
 
-// isCharged reports whether the loop charges helpers to a container.
+// isCharged reports whether the loop charges the CPU time of helpers to a container.
 func isCharged(g *Grant) bool {
 	return g.Helpers == spec.HelpersCharge && g.State == Running && g.Limit > 0 && g.Period >= bandwidth.MinRaisePeriod
 }
 
-// RaiseOwn raises the quota of a program of this process until stop is called.
+// RaiseOwn raises the quota of a container that this process has created, until stop is called.
 func (h *Host) RaiseOwn(g *Grant) (stop func()) {
 	if !g.Burst.Raises() {
 		return func() {}
@@ -99,9 +99,9 @@ type Account struct {
 // IsCharged reports whether the container has less CPU time than its limit because of its helpers.
 func (a *Account) IsCharged() bool { return a.Frozen || a.Quota > 0 && a.Quota < a.Limit }
 
-// ChargeHelpers keeps the own CPU time and the charges of containers within their limits, until ctx is done. It serves the
-// containers with the level charge, and raises their quotas if they request it. It takes over the leases of other
-// processes for these containers. observe gets each new account.
+// ChargeHelpers adjusts quotas until ctx is done, so that the own CPU time of a container and its charges together stay
+// within its limit. It serves the containers with the level charge, and raises their quotas if they request it. It
+// takes over the leases of other processes for these containers. observe gets each new account.
 func (h *Host) ChargeHelpers(ctx context.Context, charges Charges, observe func(*Grant, Account)) error {
 	self, err := state.OwnProcess()
 	if err != nil {
@@ -121,7 +121,7 @@ type control struct {
 	self     Process
 	charges  Charges                    // nil: no helpers are charged
 	freezers map[string]*cgroup.Freezer // of charged containers, by cgroup (usageName); nil: the container cannot be frozen
-	observe  func(*Grant, Account)      // nil: none
+	observe  func(*Grant, Account)      // receives new accounts, if not nil
 	accounts map[string]Account         // last accounts, by ID
 	grants   map[string]*Grant          // grants of the last call of Groups
 	seen     unix.Stat_t                // the state file at the last read
@@ -233,7 +233,8 @@ func (c *control) closeFreezers() {
 	}
 }
 
-// usageName returns the name of a container's cgroup in package cgroup.
+// usageName returns the cgroup of a container as package cgroup names it: the path of an engine's cgroup, or the name
+// of a cgroup of Candor.
 func usageName(g *Grant) string {
 	if g.Engine.Cgroup != "" {
 		return g.Engine.Cgroup
@@ -250,7 +251,7 @@ func (c *control) Charges(name string) (charged, credited time.Duration) {
 	return c.charges(g)
 }
 
-// Observe passes on the account of a container, and logs when helpers start to reduce its CPU time.
+// Observe passes the account of a container to c.observe, and logs when helpers start to reduce its CPU time.
 func (c *control) Observe(name string, s *quota.State) {
 	g := c.grants[name]
 	if c.observe == nil || g == nil {
@@ -316,7 +317,7 @@ func (c *control) Idle() (map[int]time.Duration, error) {
 type kernelGroup struct {
 	*cgroup.Group
 	own   quota.Setting
-	burst time.Duration // burst at the limit
+	burst time.Duration // burst if the quota equals the limit
 	usage *cgroup.UsageReader
 	units *pendingUnits
 	// freezer belongs to control, which closes it when the container is no longer charged; nil: none.
@@ -354,7 +355,7 @@ func roundedUp(quota, period time.Duration) time.Duration {
 	return (percent * period / 100).Truncate(time.Microsecond)
 }
 
-// SetQuota changes or restores the quota.
+// SetQuota writes a quota. It waits while systemd units are updated (pendingUnits).
 func (g *kernelGroup) SetQuota(limit quota.Limit) error {
 	g.units.files.Lock()
 	defer g.units.files.Unlock()
@@ -364,7 +365,8 @@ func (g *kernelGroup) SetQuota(limit quota.Limit) error {
 	return g.Group.SetQuota(time.Duration(limit), g.burst)
 }
 
-// thawFreezers thaws the containers that a process has frozen whose lease has ended, and the container of the operation.
+// thawFreezers thaws the containers with a lease that permits freezing: those whose lease has ended, and the
+// operation's own container.
 func (op *operation) thawFreezers() {
 	for _, g := range op.info {
 		if !g.Lease.Frozen || g.Lease.IsHeld() && !op.isSubject(g.ID) {

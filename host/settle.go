@@ -18,7 +18,8 @@ func (op *operation) isSubject(name string) bool {
 	return name != "" && (name == op.subject || name == op.resized || op.newcomer != nil && op.newcomer.name == name)
 }
 
-// settle writes the targets to the cgroups, in an order in which no exclusive CPU runs two of them.
+// settle writes the targets to the cgroups. By the order of the writes, no exclusive CPU runs two cgroups at any
+// moment.
 func (op *operation) settle(targets []target, exclusive cpuset.Set) error {
 	moves := make([]move, len(targets), len(targets)+1)
 	for i := range targets {
@@ -59,7 +60,7 @@ func (op *operation) settle(targets []target, exclusive cpuset.Set) error {
 	return op.settleRest(targets)
 }
 
-// settleRest writes the settings besides CPUs.
+// settleRest writes the settings other than CPUs.
 func (op *operation) settleRest(targets []target) error {
 	for _, t := range targets {
 		g := op.groups[t.name]
@@ -79,8 +80,8 @@ func (op *operation) settleRest(targets []target) error {
 // settleGroup writes the settings of a cgroup, except its CPUs.
 func (op *operation) settleGroup(t *target, g *group) error {
 	defer op.restoreParts(t, g)
-	// If the engine has lowered the limit of the cgroup above, the kernel refuses the settings. The CPUs are already
-	// written then, and the container keeps running.
+	// A refusal for an engine's container is no error: the engine can have lowered the limit of the cgroup above. The
+	// CPUs are already written then, and the container keeps running.
 	mustHave := op.isSubject(t.name) && (!g.isEngineOwned() || op.resized == t.name)
 	wanted := t.settings
 	if !mustHave {
@@ -162,7 +163,7 @@ func (op *operation) withoutRefused(name string, current, wanted cgroup.Settings
 	return next
 }
 
-// restoreParts clears the degraded settings of a cgroup that are in force again.
+// restoreParts removes the records of degraded settings of a cgroup that are in force again.
 func (op *operation) restoreParts(t *target, g *group) {
 	// During undo the target is the former state, not the grant.
 	if op.isUndoing || !op.Host.degraded.contains(t.name) || g.unreadable != nil {
@@ -202,8 +203,8 @@ func isGoneError(err error) bool {
 	return errors.Is(err, cgroup.ErrNoGroup) || errors.Is(err, fs.ErrNotExist)
 }
 
-// hasSettings reports whether the settings of a cgroup equal the wanted settings, within the kernel's precision. An
-// engine can choose the memory nodes of its cgroup.
+// hasSettings reports whether the settings of a cgroup equal the wanted settings, within the kernel's precision. If no
+// memory nodes are wanted, the nodes that an engine has chosen count as equal.
 func (op *operation) hasSettings(g *group, current, wanted cgroup.Settings) bool {
 	if wanted.Mems.IsEmpty() {
 		wanted.Mems = op.basis.mems

@@ -25,10 +25,10 @@ import (
 
 // A Snapshot is the state after the last operation.
 type Snapshot struct {
-	Node   *hybrid.Node // the machine and its pools
+	Node   *hybrid.Node // the machine and its exclusive, fractional and shared CPUs
 	Grants []Grant      // in order of arrival, with their lost CPUs
 	Now    time.Duration
-	// Strays are the cgroups, by name, that run programs and are missing from the state, for example because the state
+	// Strays are the names of cgroups that run programs but are missing from the state, for example because the state
 	// was removed. The next operation adopts them.
 	Strays []string
 	// Owner, if not "", is the directory of another state that owns the cgroups.
@@ -154,8 +154,8 @@ func (h *Host) InspectContainer(grant *Grant) *ContainerState {
 }
 
 // Condition returns the state of a container for display: its grant's state, or "ended" or "degraded". A container is
-// ended if the next operation will reap it. It is degraded if it has lost CPUs or its topology, or if a setting
-// differs from its grant.
+// ended if the next operation will reap it. It is degraded if it has lost CPUs, if it is strict and its topology policy
+// is not met, or if a setting differs from its grant.
 func (s *ContainerState) Condition(g *Grant) string {
 	switch {
 	case g.State == Running && len(s.Processes) == 0 && !g.Creator.Alive():

@@ -25,7 +25,7 @@ func (e *stuckError) Error() string {
 func (e *stuckError) Unwrap() error { return e.err }
 
 // newExclusive returns the CPUs that this operation makes exclusive to a container. Every other container must leave
-// them. They include the CPUs of containers that this operation ends, and CPUs held for a restart. An adopted
+// them. For a starting container, they are all its exclusive CPUs, even if they were held for its restart. An adopted
 // container already runs on its CPUs, so that another container can stay there.
 func (op *operation) newExclusive(grants []*Grant) (fresh cpuset.Set) {
 	for _, g := range grants {
@@ -48,7 +48,7 @@ func (op *operation) newExclusive(grants []*Grant) (fresh cpuset.Set) {
 
 // tolerateRefusal continues an operation after the kernel has refused the CPUs of a container, which stays on its
 // present CPUs. It returns the kernel's error for the operation's own container. It returns a *stuckError if the
-// container stays on fresh CPUs.
+// container stays on CPUs of op.freshCPUs.
 func (op *operation) tolerateRefusal(w write, granted cpuset.Set, refused error) error {
 	g := op.groups[w.group]
 	if g == nil || op.isSubject(w.group) && !op.staysWithParent(w, g, refused) {
@@ -76,7 +76,7 @@ func (op *operation) staysWithParent(w write, g *group, refused error) bool {
 	return grant != nil && g.isEngineOwned() && grant.Class == hybrid.Flexible && errors.Is(refused, cgroup.ErrUnavailable)
 }
 
-// takePart gives an engine's container the part of its CPUs that the cgroup above it has.
+// takePart gives a container, if staysWithParent is true for it, those of its CPUs that the cgroup above has.
 func (op *operation) takePart(w write, g *group, refused error) {
 	if !op.staysWithParent(w, g, refused) {
 		return
@@ -120,7 +120,7 @@ func (op *operation) occupiedCPUs(group string) (cpus cpuset.Set) {
 }
 
 // isPaused reports whether a cgroup stays on its present CPUs until the next retry: the kernel has refused its new
-// CPUs, and no other container needs the present CPUs exclusively.
+// CPUs, and no other container needs the present CPUs exclusively. If so, it adds the cgroup to op.misplaced.
 func (op *operation) isPaused(t *target, g *group, exclusive cpuset.Set) bool {
 	if left := g.settings.CPUs.Minus(t.settings.CPUs); left.Overlaps(&exclusive) {
 		return false // the cgroup is on another container's exclusive CPUs
@@ -139,7 +139,7 @@ func (op *operation) isPaused(t *target, g *group, exclusive cpuset.Set) bool {
 // stuckName begins the ids of placeholders. It contains a space, so no container has such a name.
 const stuckName = "stuck containers"
 
-// planAround plans a sensitive container without the CPUs to avoid.
+// planAround plans a sensitive container that gets none of the CPUs in op.avoid as exclusive CPUs.
 func (op *operation) planAround(r hybrid.Request) (*hybrid.Plan, error) {
 	trial, err := op.trialNode(r.ID, hybrid.Grant{})
 	if err != nil {
@@ -152,7 +152,7 @@ func (op *operation) planAround(r hybrid.Request) (*hybrid.Plan, error) {
 	return op.planAt(plan, r)
 }
 
-// planAt repeats a trial's plan on the node.
+// planAt plans on the node the same CPUs as the plan of a trial node. It refuses a plan that moves fractions.
 func (op *operation) planAt(trial *hybrid.Plan, r hybrid.Request) (*hybrid.Plan, error) {
 	if trial.Moves > 0 {
 		return nil, op.refusedByStuck(&hybrid.Refusal{ID: r.ID, Kind: hybrid.ErrViewImpossible, Text: "it needs a move of other containers' fractions"})
@@ -164,8 +164,8 @@ func (op *operation) planAt(trial *hybrid.Plan, r hybrid.Request) (*hybrid.Plan,
 	return plan, nil
 }
 
-// resizeAround resizes a sensitive container without the CPUs to avoid. The container keeps its exclusive CPUs; its
-// fraction can move.
+// resizeAround resizes a sensitive container, which gets none of the CPUs in op.avoid as new exclusive CPUs. A growing
+// container keeps its exclusive CPUs; its fraction can move.
 func (op *operation) resizeAround(name string, limit, guarantee hybrid.Milli) error {
 	current, _ := op.node.Grant(name)
 	r := current.Request
@@ -201,9 +201,10 @@ func (op *operation) resizeAround(name string, limit, guarantee hybrid.Milli) er
 	})
 }
 
-// trialNode returns a node with all sensitive containers except the named container. In its place the node holds base, a
-// grant with only the exclusive CPUs of that container, or nothing if the limit of base is 0. Placeholders occupy those
-// CPUs of op.avoid that are shared, so that no plan uses them. The real node checks the needs of the flexible containers.
+// trialNode returns a node with all sensitive containers except the named container. In its place the node holds base,
+// a grant with only the exclusive CPUs of that container, or nothing if the limit of base is 0. Placeholders occupy
+// those CPUs of op.avoid that are shared, so that no plan makes these CPUs exclusive. The real node checks the needs of
+// the flexible containers.
 func (op *operation) trialNode(without string, base hybrid.Grant) (*hybrid.Node, error) {
 	options := op.basis.options
 	options.MinShared = 0
@@ -212,7 +213,7 @@ func (op *operation) trialNode(without string, base hybrid.Grant) (*hybrid.Node,
 		return nil, err
 	}
 	grants := slices.DeleteFunc(op.node.Grants(), func(g hybrid.Grant) bool { return g.ID == without || g.Class == hybrid.Flexible })
-	for i := range grants { // without that the plan would spread their fractions over the flexible containers' CPUs
+	for i := range grants { // otherwise the plan would spread their fractions over the flexible containers' CPUs
 		grants[i].Immovable = true
 	}
 	if base.Limit > 0 {

@@ -20,8 +20,8 @@ type pendingUnits struct {
 	mu    sync.Mutex
 	all   map[string]cgroup.PendingUnitUpdate
 	ready chan struct{} // has an element if there are updates
-	// files is held during an update of systemd units. systemd then writes cgroup files, which Candor restores; no
-	// quota is raised meanwhile.
+	// files is held during an update of systemd units. systemd then writes cgroup files, which Candor restores;
+	// meanwhile SetQuota waits.
 	files sync.Mutex
 }
 
@@ -82,7 +82,7 @@ func (op *operation) updateUnits(before []target) {
 	_ = op.applyUnitUpdates(all)
 }
 
-// applyUnitUpdates sends updates to systemd. The caller holds the lock.
+// applyUnitUpdates sends updates to systemd. The caller must hold the state lock.
 func (h *Host) applyUnitUpdates(all []cgroup.PendingUnitUpdate) error {
 	h.units.files.Lock()
 	defer h.units.files.Unlock()

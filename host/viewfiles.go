@@ -19,10 +19,10 @@ type openViews struct {
 
 	mu      sync.Mutex
 	files   map[string]*view.Files // by container
-	waiting string                 // the container whose lease the kernel is about to break
+	waiting string                 // a container; the kernel is about to break a lease on its view
 }
 
-// write writes a container's view without waiting. The files stay open if keep is set.
+// write writes a container's view without waiting. The files stay open if keep or v.isAll is set.
 func (v *openViews) write(s state.Store, g *Grant, keep bool) error {
 	v.mu.Lock()
 	defer v.mu.Unlock()
@@ -53,7 +53,7 @@ func (v *openViews) put(name string, f *view.Files) {
 }
 
 // keepOpen opens the view of a container that was started before this process. If a process in the container holds a
-// lease, a goroutine waits until the kernel breaks it. At most one goroutine waits at a time.
+// lease, a goroutine waits until the kernel breaks the lease. At most one goroutine waits at a time.
 func (v *openViews) keepOpen(s state.Store, name string) {
 	v.mu.Lock()
 	defer v.mu.Unlock()

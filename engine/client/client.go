@@ -21,7 +21,7 @@ import (
 	"github.com/candor-project/candor/internal/errline"
 )
 
-// Names are the engines, in the order in which they are looked for.
+// Names are the engines, in the order in which Find tries them.
 var Names = []string{"docker", "podman", "nerdctl"}
 
 // patience bounds a call of an engine. The run of a container has no bound.
@@ -39,11 +39,12 @@ var (
 // An Engine runs containers.
 type Engine struct {
 	Name    string `json:"name"`    // a name of Names
-	Path    string `json:"path"`    // of its command
-	Runtime string `json:"runtime"` // Candor's, as this engine calls it
+	Path    string `json:"path"`    // path of its command
+	Runtime string `json:"runtime"` // Candor's runtime, by the name or path that this engine needs
 }
 
-// Find returns an engine that answers and knows Candor's runtime; by "" the first that answers.
+// Find returns the named engine, or for "" the first engine of Names that answers. The error is ErrBadEngine if the engine does
+// not answer or has no runtime of Candor.
 func Find(ctx context.Context, name string) (*Engine, error) {
 	names := Names
 	if name != "" {
@@ -52,7 +53,7 @@ func Find(ctx context.Context, name string) (*Engine, error) {
 	if name != "" && !slices.Contains(Names, name) {
 		return nil, fmt.Errorf("%w %.60q: must be one of %s", ErrBadEngine, name, strings.Join(Names, ", "))
 	}
-	var silent error // of those that are there
+	var silent error // error of the first installed engine
 	for _, name := range names {
 		path, err := exec.LookPath(name)
 		if err != nil {
@@ -71,7 +72,7 @@ func Find(ctx context.Context, name string) (*Engine, error) {
 	return nil, fmt.Errorf("%w: no %s in the PATH", ErrBadEngine, strings.Join(names, ", nor "))
 }
 
-// runtimeProgram is candor under its name as an OCI runtime.
+// runtimeProgram is the name under which candor acts as an OCI runtime.
 const runtimeProgram = "candor-runc"
 
 // findRuntime finds Candor's runtime: for Docker by the name from candor setup, for other engines beside this program or in
@@ -117,10 +118,10 @@ func (e *Engine) CheckImage(ctx context.Context, image string) error {
 	return nil
 }
 
-// reserved are flags of create that the caller cannot set: CPUs, runtime and restart.
+// reserved are prefixes of the flags of create that the caller cannot set: CPUs, runtime and restart.
 var reserved = []string{"--cpu", "--cgroup", "--runtime", "--restart", "--rm"}
 
-// shares matches the short form of --cpu-shares, also after switches.
+// shares matches -c, the short form of --cpu-shares, also combined with switches as in -itc.
 var shares = regexp.MustCompile(`^-[itP]*c`)
 
 // CheckFlags refuses reserved flags.
@@ -141,8 +142,8 @@ func CheckFlags(flags []string) error {
 // A Container describes a container to create.
 type Container struct {
 	Image string
-	Args  []string // of the image's program, or a program and its arguments
-	Env   []string // more of it
+	Args  []string // arguments of the image's program, or a program and its arguments
+	Env   []string // additional environment variables
 	Label string   // KEY=VALUE
 	Flags []string // more flags of the engine's create
 }
@@ -150,14 +151,15 @@ type Container struct {
 // goodID matches the ID that an engine prints for a new container.
 var goodID = regexp.MustCompile(`^[0-9a-f]{64}$`)
 
-// Create creates a container that Candor's runtime will start. The call is a separate process. If held is not nil, a reader of
-// its other end sees when the call ends, even if this process has ended before and the engine still creates the container.
+// Create creates a container that Candor's runtime will start. The engine's command is a separate process, which inherits held
+// (the end of a pipe), if not nil. A reader of the other end thus notices when the command ends, even if this process has ended
+// earlier.
 func (e *Engine) Create(ctx context.Context, c Container, held *os.File) (id string, err error) {
 	args := []string{"create", "--pull", "never", "--label", c.Label}
-	if e.Name != "podman" { // Podman notifies always
+	if e.Name != "podman" { // command sets the flag in each call of Podman
 		args = append(args, "--runtime", e.Runtime)
 	}
-	if e.Name != "nerdctl" { // discard the output
+	if e.Name != "nerdctl" { // discard the container's logs
 		args = append(args, "--log-driver", "none")
 	}
 	for _, entry := range c.Env {
@@ -165,7 +167,7 @@ func (e *Engine) Create(ctx context.Context, c Container, held *os.File) (id str
 	}
 	text, err := e.askHolding(ctx, held, append(append(append(args, c.Flags...), c.Image), c.Args...)...)
 	text = strings.TrimSpace(text)
-	id = text[strings.LastIndexAny(text, " \n")+1:] // a warning may come before
+	id = text[strings.LastIndexAny(text, " \n")+1:] // a warning may precede the ID
 	if err == nil && !goodID.MatchString(id) {      // for example, the help of the engine
 		err = fmt.Errorf("no container ID in %.60q", text)
 	}
@@ -175,7 +177,7 @@ func (e *Engine) Create(ctx context.Context, c Container, held *os.File) (id str
 	return id, nil
 }
 
-// Start is the command that starts a container and lasts until it ends, with its output.
+// Start returns the command that starts a container, prints its output and ends with the container.
 func (e *Engine) Start(id string) *exec.Cmd {
 	return e.command(context.Background(), "start", "--attach", id)
 }
@@ -184,11 +186,11 @@ func (e *Engine) Start(id string) *exec.Cmd {
 type State struct {
 	ExitCode   int
 	OOMKilled  bool
-	StartedAt  time.Time // zero: it never was
+	StartedAt  time.Time // zero: the container never started
 	FinishedAt time.Time
 }
 
-// State asks for it.
+// State reads the state of a container from the engine.
 func (e *Engine) State(ctx context.Context, id string) (s State, err error) {
 	text, err := e.ask(ctx, "container", "inspect", "--format", "{{json .State}}", id)
 	if err == nil {
@@ -224,7 +226,8 @@ func (e *Engine) RemoveLabelled(ctx context.Context, label string) error {
 	return e.Remove(ctx, strings.Fields(text)...)
 }
 
-// command returns a command line of the engine. It runs in a new session: a Ctrl-C that ends candor must not interrupt a call.
+// command returns a command line of the engine. It runs in a new session, so that a Ctrl-C that ends candor does not interrupt
+// a call.
 func (e *Engine) command(ctx context.Context, args ...string) *exec.Cmd {
 	if e.Name == "podman" && e.Runtime != "" {
 		args = append([]string{"--runtime", e.Runtime}, args...)
@@ -239,7 +242,7 @@ func (e *Engine) ask(ctx context.Context, args ...string) (string, error) {
 	return e.askHolding(ctx, nil, args...)
 }
 
-// askHolding is ask with a file, if not nil, that the call has open until it ends.
+// askHolding calls the engine like ask. The call has the file held, if not nil, open until it ends.
 func (e *Engine) askHolding(ctx context.Context, held *os.File, args ...string) (string, error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, patience, fmt.Errorf("no answer in %v", patience))
 	defer cancel()
@@ -268,7 +271,7 @@ func (a *answer) Write(text []byte) (int, error) {
 // ReadFrom hides the method of bytes.Buffer, which has no bound.
 func (a *answer) ReadFrom(in io.Reader) (int64, error) { return io.Copy(struct{ io.Writer }{a}, in) }
 
-// output runs a command. Its error is the engine's first line.
+// output runs a command and returns its output. The error is the first line of the command's error messages.
 func (e *Engine) output(cmd *exec.Cmd) (string, error) {
 	var out, errOut answer
 	cmd.Stdout, cmd.Stderr = &out, &errOut

@@ -8,20 +8,21 @@ import (
 	"time"
 )
 
-// An amount is the CPU time that linux.resources, or an update, names.
+// An amount holds the CPU settings in linux.resources or in an update.
 type amount struct {
 	Quota  int64  // microseconds per period; 0: unset, -1: no limit
 	Period uint64 // microseconds; 0: unset
 	Burst  *int64 // microseconds; nil: unset
 	CPUs   string
 	Mems   string
-	Weight string // as it is written; "": not told, or what engines give every container
+	Weight string // for a warning; "": unset, or the value that engines give every container
 }
 
 // unifiedKeys are the files of cgroup v2 in linux.resources.unified that Candor sets itself.
 var unifiedKeys = []string{"cpuset.cpus", "cpuset.mems", "cpu.max", "cpu.max.burst", "cpu.weight", "cpu.weight.nice"}
 
-// amountIn reads it: cpu, and over it the files of cgroup v2, which runtimes write last.
+// amountIn reads the amount from linux.resources: first cpu, then unified, which takes precedence because runtimes write
+// unified last.
 func amountIn(resources object) (a amount, err error) {
 	cpu, err := resources.inner("cpu")
 	if err != nil {
@@ -69,7 +70,7 @@ func (a *amount) overrule(unified map[string]string) (err error) {
 	return err
 }
 
-// weightOf returns cpu.shares, unless it is the value that engines give every container.
+// weightOf returns cpu.shares as text for a warning, or "" for a value that engines give every container.
 func weightOf(shares string) string {
 	if slices.Contains([]string{"", "0", "2", "1024"}, shares) {
 		return ""
@@ -77,7 +78,7 @@ func weightOf(shares string) string {
 	return fmt.Sprintf("cpu.shares %.20s", shares)
 }
 
-// parseMax parses the file cpu.max: a quota or max, and an optional period.
+// parseMax parses a value of cpu.max: a quota or max, and an optional period. otherwise is the result for a missing period.
 func parseMax(text string, otherwise uint64) (quota int64, period uint64, err error) {
 	words := strings.Fields(text)
 	period = otherwise
@@ -97,7 +98,7 @@ func parseMax(text string, otherwise uint64) (quota int64, period uint64, err er
 	return quota, period, nil
 }
 
-// dropUnified removes settings from linux.resources.unified that the runtime would write over Candor's values.
+// dropUnified removes the settings from linux.resources.unified with which the runtime would overwrite Candor's values.
 func dropUnified(resources object) error {
 	if _, is := resources["unified"]; !is {
 		return nil

@@ -15,10 +15,11 @@ import (
 const configName = "config.json"
 
 // A bundle is a directory of Candor from which the real runtime creates a container: STATE/bundles/NAME, with the edited
-// configuration. Candor never writes the engine's bundle: its user can edit it and create other containers from it.
+// configuration. Candor never writes the engine's bundle, because the engine's user can edit that bundle and create other
+// containers from it.
 type bundle string
 
-// save writes an edited configuration. Only its owner can read it, since it can hold secrets.
+// save writes an edited configuration. Only its owner can read the file, because it can hold secrets.
 func (b bundle) save(c *config) error {
 	if err := c.makeAbsolute(); err != nil {
 		return err
@@ -37,16 +38,16 @@ func (b bundle) save(c *config) error {
 	return err
 }
 
-// remove is for a container that was deleted, or not made.
+// remove removes the bundle of a container that was deleted or not created.
 func (b bundle) remove() error { return os.RemoveAll(string(b)) }
 
-// in is a create's command line, with Candor's bundle for the engine's.
+// in returns the command line of create or run with Candor's bundle instead of the engine's.
 func (b bundle) in(c *Call) []string {
 	return c.without([]string{"bundle", "b", "config", "f"}, "--bundle", string(b))
 }
 
-// make has the real runtime make the container. A run lasts as long as the container, at a terminal
-// perhaps: it becomes this process.
+// make lets the real runtime create the container. For run, the real runtime replaces this process, because run lasts as long
+// as the container and can use the terminal.
 func (b bundle) make(c *Call, real string) (code int, err error) {
 	if c.Command == "run" {
 		return 0, become(real, b.in(c))
@@ -54,8 +55,7 @@ func (b bundle) make(c *Call, real string) (code int, err error) {
 	return call(context.Background(), real, b.in(c), os.Stdin)
 }
 
-// makeAbsolute names the files outside of the container by their whole paths: in the
-// configuration they may be relative to the engine's bundle.
+// makeAbsolute makes the paths of files outside of the container absolute, because they can be relative to the engine's bundle.
 func (c *config) makeAbsolute() error {
 	root, err := c.all.inner("root")
 	if err != nil {
@@ -84,7 +84,7 @@ func (c *config) makeAbsolute() error {
 	return nil
 }
 
-// makeSourceAbsolute is for the source of a bind mount; of other mounts it is but a word.
+// makeSourceAbsolute makes the source of a bind mount absolute. The source of another mount is not a path.
 func (c *config) makeSourceAbsolute(m object) error {
 	var is mount
 	text, err := encode(m)

@@ -11,12 +11,12 @@ import (
 // A Call is a command line of an OCI runtime, as far as Candor reads it.
 type Call struct {
 	Args    []string // as given, without the runtime's own name
-	Command string   // "" where there is none: --version, --help
-	ID      string   // the container's; "" where the command has none or several words
-	Root    string   // where the runtime keeps its containers' states; "": its own place
+	Command string   // "" if there is none, as with --version
+	ID      string   // ID of the container; "" if the command has no argument or several
+	Root    string   // directory of the runtime's state files; "": the runtime's default
 	Log     string   // file for errors that the engine reads
-	JSON    bool     // the form of that file
-	Systemd bool     // systemd makes the groups
+	JSON    bool     // the format of that file is JSON
+	Systemd bool     // systemd creates the cgroups
 
 	globals int // number of Args before the command
 	options []option
@@ -26,10 +26,10 @@ type Call struct {
 type option struct {
 	name, value string
 	words       []string
-	missing     bool // it needs a value, and the line ends
+	missing     bool // the option needs a value, but the command line ends
 }
 
-// Options with a value, of runc and crun. All other options count as switches.
+// The options of runc and crun that have a value. All other options count as switches.
 var (
 	globalValues  = []string{"log", "log-format", "log-level", "root", "criu", "rootless", "cgroup-manager"}
 	commandValues = map[string][]string{
@@ -42,7 +42,7 @@ var (
 	}
 )
 
-// Parse parses a command line. It never fails: the real runtime handles unknown words.
+// Parse parses a command line. It never fails, because the real runtime reports unknown words.
 func Parse(args []string) Call {
 	c := Call{Args: args}
 	rest := args
@@ -100,8 +100,8 @@ func (c *Call) parseOptions(rest, values []string) {
 	}
 }
 
-// nextOption parses the option at the beginning of args and returns its number of words; 0 if the first word is no option. As
-// in runc, one dash and two dashes are equal.
+// nextOption parses the option at the beginning of args and returns its number of words, or 0 if the first word is no option.
+// values names the options with a value. As in runc, one dash and two dashes are equal.
 func nextOption(args []string, values []string) (o option, n int) {
 	name, found := strings.CutPrefix(args[0], "-")
 	if !found || name == "" {
@@ -130,7 +130,7 @@ func (c *Call) value(names ...string) string {
 	return ""
 }
 
-// without returns Args without some of the command's options, and with other words in their place.
+// without returns Args without the named options of the command, and with the words of instead before the ID.
 func (c *Call) without(names []string, instead ...string) []string {
 	args := slices.Concat(c.Args[:c.globals], []string{c.Command})
 	for _, o := range c.options {
@@ -141,7 +141,7 @@ func (c *Call) without(names []string, instead ...string) []string {
 	return append(append(args, instead...), c.ID)
 }
 
-// checkID refuses a command line on which no container can be found.
+// checkID refuses a command line without a valid container ID.
 func (c *Call) checkID() error {
 	if c.ID == "" {
 		return errors.New("container ID: must be a single argument")
@@ -152,7 +152,7 @@ func (c *Call) checkID() error {
 	return nil
 }
 
-// bundle is the directory of the container's configuration.
+// bundle returns the directory of the container's configuration.
 func (c *Call) bundle() string {
 	if dir := c.value("bundle", "b"); dir != "" {
 		return dir
@@ -160,5 +160,5 @@ func (c *Call) bundle() string {
 	return "."
 }
 
-// config is the name of the configuration in the bundle.
+// config returns the name of the configuration file in the bundle.
 func (c *Call) config() string { return cmp.Or(c.value("config", "f"), configName) }

@@ -28,7 +28,7 @@ type config struct {
 	groupPath   string // linux.cgroupsPath
 }
 
-// loadConfig reads the configuration of a bundle, by the name that it has there.
+// loadConfig reads the configuration from the named file of a bundle.
 func loadConfig(bundle, name string) (*config, error) {
 	bundle, err := filepath.Abs(bundle)
 	if err != nil {
@@ -87,8 +87,8 @@ func parseConfig(raw []byte) (*config, error) {
 	return c, nil
 }
 
-// mounted reports whether a file system is mounted at a path inside the container. Then a file can be mounted over a file of
-// it, and the mount does not reach the host.
+// mounted reports whether the configuration mounts a file system at a path, and the mount is not shared. Candor can then mount
+// a file over a file of this file system, and that mount does not reach the host.
 func (c *config) mounted(at string) bool {
 	var mounts []mount
 	if c.all.get("mounts", &mounts) != nil {

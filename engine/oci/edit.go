@@ -10,7 +10,7 @@ import (
 
 // An edit lists the changes of a configuration.
 type edit struct {
-	grant     *host.Grant // nil: hooks alone
+	grant     *host.Grant // nil: only add the hooks
 	groupPath string
 	viewDir   string
 	mems      string // memory nodes; "": any
@@ -18,8 +18,8 @@ type edit struct {
 	hooks     hooks
 }
 
-// hooks are the two calls of the real runtime: started, after the creation of the group and
-// before the program runs, and stopped, when the container is deleted.
+// hooks are two commands that the real runtime calls. It calls started when the cgroup exists, before the program runs. It
+// calls stopped when the container is deleted.
 type hooks struct{ started, stopped hook }
 
 // A hook is a command that the real runtime calls (runtime-spec, "POSIX-platform Hooks").
@@ -29,7 +29,7 @@ type hook struct {
 	Env  []string `json:"env"`
 }
 
-// A mount is a mount of the container.
+// A mount is an entry of mounts in the configuration.
 type mount struct {
 	Destination string   `json:"destination"`
 	Type        string   `json:"type"`
@@ -70,9 +70,9 @@ func (c *config) apply(e edit) error {
 	return nil
 }
 
-// setCPU writes the settings of a grant into linux.resources.cpu, or into an update of it; an update must name a quota that no
-// longer applies. Package host writes the burst: not every runtime knows it, and the kernel requires a lower burst before a
-// lower quota, and a higher quota before a higher burst.
+// setCPU writes the settings of a grant into linux.resources.cpu, or into an update of it. For a grant without a quota, an
+// update must contain -1, because the former quota would remain otherwise. Package host writes the burst: not every runtime
+// knows it, and the kernel requires a lower burst before a lower quota, and a higher quota before a higher burst.
 func setCPU(cpu object, g *host.Grant, mems string, update bool) {
 	cpu.set("cpus", g.CPUs.String())
 	if mems != "" {
@@ -89,13 +89,13 @@ func setCPU(cpu object, g *host.Grant, mems string, update bool) {
 	}
 }
 
-// quotaOf is a grant's CPU time per period in microseconds; 0: no quota.
+// quotaOf returns a grant's CPU time per period in microseconds; 0: no quota.
 func quotaOf(g *host.Grant) int64 {
 	return g.QuotaTime().Microseconds()
 }
 
-// sharesOf returns the weight of a grant on the scale of OCI and cgroup v1: 1024 for a CPU. The runtime rounds it in its own
-// way; host writes the exact value when the cgroup exists.
+// sharesOf returns the weight of a grant on the scale of OCI and cgroup v1: 1024 for a CPU. The runtime rounds this value;
+// package host writes the exact weight when the cgroup exists.
 func sharesOf(g *host.Grant) int64 {
 	return min(max(int64(g.Weight)*1024/1000, 2), 262144)
 }

@@ -12,10 +12,10 @@ import (
 	"github.com/candor-project/candor/spec"
 )
 
-// placeHelper places the helper that serves only this container, such as conmon, in the container's cgroup, before the
-// program starts. The helper runs until the real runtime deletes the container. A container without such a helper, as under
-// Docker, needs nothing. With the level charge, a helper that cannot be placed is no error, because candor ledger agent charges
-// its CPU time to the container.
+// placeHelper places the helper that serves only this container, such as conmon, in the container's cgroup, before the program
+// starts. The helper runs until the real runtime deletes the container. Without such a helper, as under Docker, placeHelper
+// does nothing. With the level charge, a helper that cannot be placed is no error, because candor ledger agent charges its CPU
+// time to the container.
 func (c *Call) placeHelper(ctx context.Context, h *host.Host, g *host.Grant) error {
 	if g.Helpers < spec.HelpersPlace {
 		return nil
@@ -38,7 +38,7 @@ func (c *Call) placeHelper(ctx context.Context, h *host.Host, g *host.Grant) err
 }
 
 // returnHelpers moves the container's helpers out of its cgroup, so that the real runtime can remove the cgroup. This process
-// can be among them: conmon starts the command that deletes the container.
+// can be among the helpers, because conmon starts the command that deletes the container.
 func (w *Wrapper) returnHelpers(c *Call) error {
 	if c.checkID() != nil {
 		return nil // the real runtime refuses the command

@@ -13,23 +13,23 @@ import (
 	"github.com/candor-project/candor/internal/errline"
 )
 
-// Events that the real runtime calls hooks for.
+// Events for which the real runtime calls hooks.
 const (
 	started   = "started"   // the container's cgroup exists, and the program has not run
-	preserved = "preserved" // the same, for a preserved container
-	stopped   = "stopped"   // it is deleted
+	preserved = "preserved" // the same, for a container with preserved CPUs (Host.Preserve)
+	stopped   = "stopped"   // the container is deleted
 )
 
-// HasEnded reports whether an event is the end of a container. Its hook must not fail: runc 1.5 would not delete the container.
-// The next operation notices the end in any case.
+// HasEnded reports whether an event is the end of a container. The hook of this event must not fail, because runc 1.5 would not
+// delete the container. The next operation notices the end in any case.
 func HasEnded(event string) bool { return event == stopped }
 
-// Hook handles a call by the real runtime: an event, the container's name and, for a preserved container, its CPUs. state is
-// the runtime's description of the container (runtime-spec, "State").
+// Hook handles an event of the named container, for which the real runtime has called candor. For the event preserved, cpus are
+// the CPUs that the user has chosen. state is the runtime's description of the container (runtime-spec, "State").
 func Hook(ctx context.Context, h *host.Host, event, name string, cpus cpuset.Set, state io.Reader) error {
 	if event == stopped {
 		err := h.Release(ctx, name, false)
-		if errors.As(err, new(*hybrid.Refusal)) { // it was reaped, or has none
+		if errors.As(err, new(*hybrid.Refusal)) { // the grant was reaped, or there was none
 			err = nil
 		}
 		return errline.Join(err, h.EndPreserve(ctx, name), h.SweepBundles(ctx))
@@ -47,7 +47,7 @@ func Hook(ctx context.Context, h *host.Host, event, name string, cpus cpuset.Set
 	}
 }
 
-// pidIn reads the first process of a container.
+// pidIn reads the ID of a container's first process from the runtime's state.
 func pidIn(state io.Reader) (int, error) {
 	const most = 1 << 20
 	var s struct{ PID int }

@@ -13,13 +13,13 @@ import (
 	"github.com/candor-project/candor/spec"
 )
 
-// The settings of an image have less power than the settings of the engine's user: the author of the image is another
-// person. All variables of the environment may come from the image, and the annotations too under engines that pass its
-// annotations or labels on.
+// The settings of an image have less power than the settings of the engine's user, because the author of the image can be
+// another person. All environment variables may come from the image. The annotations may come from it too, if the engine passes
+// on annotations or labels of images.
 
-// hasImageAnnotations reports whether the engine may pass on annotations of the image: Podman 4 passes the annotations of
-// the image's manifest, nerdctl the labels of the image. Each of them adds annotations of its own, which an image can change and
-// not remove.
+// hasImageAnnotations reports whether the engine may pass on annotations of the image: Podman 4 passes the annotations of the
+// image's manifest, nerdctl the labels of the image. Both engines also add their own annotations, which identify the engine; an
+// image can change but not remove these.
 func (c *config) hasImageAnnotations() bool {
 	for key := range c.annotations {
 		if key == "io.container.manager" || strings.HasPrefix(key, "io.podman.annotations.") || strings.HasPrefix(key, "nerdctl/") {
@@ -29,9 +29,9 @@ func (c *config) hasImageAnnotations() bool {
 	return false
 }
 
-// refused returns the names of the settings that an image is not allowed to set: they take resources from other containers, or
-// override the engine's user. user are the settings that no image can set; if one of them is set, the image's setting does not
-// count.
+// refused returns the names of the settings that an image is not allowed to set, because they take resources from other
+// containers or override the engine's user. user holds the settings that cannot come from an image; a setting in user overrides
+// the image's setting.
 func (image *settings) refused(user *settings, has *amount, byName hybrid.Class) (names []string) {
 	class := spec.ValueOr(user.Class, spec.ValueOr(image.Class, byName))
 	if has.Quota <= 0 {
@@ -42,7 +42,7 @@ func (image *settings) refused(user *settings, has *amount, byName hybrid.Class)
 		"class":    user.Class == nil && byName == hybrid.Flexible && spec.ValueOr(image.Class, byName) == hybrid.Sensitive,
 		"topology": user.Topology == nil && takesCPUsByTopology(spec.ValueOr(image.Topology, hybrid.Prefer), class),
 		"movable":  user.Movable == nil && !spec.ValueOr(image.Movable, true),
-		"view":     user.View == nil && class == hybrid.Flexible && spec.ValueOr(image.View, spec.ViewAffinity) == spec.ViewFull, // rewritten at each start of another container
+		"view":     user.View == nil && class == hybrid.Flexible && spec.ValueOr(image.View, spec.ViewAffinity) == spec.ViewFull, // another container's start rewrites the view
 		"burst":    user.Burst == nil && spec.ValueOr(image.Burst, spec.Burst{}) != spec.Burst{},
 		"period":   user.Period == nil && image.Period != nil && !has.mayHavePeriod(image),
 	} {
@@ -60,18 +60,20 @@ func takesCPUsByTopology(policy hybrid.TopologyPolicy, class hybrid.Class) bool 
 	return policy == hybrid.WholeCores || class == hybrid.Flexible && policy != hybrid.Prefer && policy != hybrid.NoTopology
 }
 
-// minImagePeriod is the shortest period that an image may choose. A shorter period would cost too much time, because the kernel runs a
-// timer in each period.
+// minImagePeriod is the shortest period that an image may choose. A shorter period would cost too much CPU time, because the
+// kernel runs a timer in each period.
 const minImagePeriod = 10 * time.Millisecond
 
 // mayHavePeriod reports whether an image can set its period: a period below the kernel's default, if the engine's user has not
-// set another period. With a longer period, a container runs on more CPUs for longer before it is throttled.
+// set another period. The period must not be longer, because a container with a longer period runs on more CPUs for longer
+// before it is throttled.
 func (a *amount) mayHavePeriod(image *settings) bool {
 	users := a.period(bandwidth.DefaultPeriod)
 	return *image.Period == users || users == bandwidth.DefaultPeriod && *image.Period < users && *image.Period >= minImagePeriod
 }
 
-// checkImage returns an error for settings that an image may not choose, unless the options of the machine allow them.
+// checkImage returns an error for settings that an image may not choose, unless the options of the machine (in the file config)
+// allow them. The function place returns the error text for a setting.
 func checkImage(refused []string, config string, place func(name string) string) error {
 	if len(refused) == 0 {
 		return nil

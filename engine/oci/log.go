@@ -15,8 +15,8 @@ import (
 	"github.com/candor-project/candor/hybrid"
 )
 
-// openLog opens the log file of the engine. Without a file, or if it is not writable, messages are discarded. A pipe without a
-// reader does not block.
+// openLog opens the log file of the engine. Without a file, or if it is not writable, messages are discarded. If the file is a
+// pipe without a reader, openLog does not block.
 func (c *Call) openLog() io.WriteCloser {
 	if c.Log != "" {
 		f, err := os.OpenFile(c.Log, os.O_WRONLY|os.O_CREATE|os.O_APPEND|unix.O_NONBLOCK, 0o644)
@@ -31,11 +31,11 @@ type nopCloser struct{ io.Writer }
 
 func (nopCloser) Close() error { return nil }
 
-// logger writes to the engine's file in its form. The file stays open: a runtime does not
-// live long.
+// logger returns a logger that writes to the engine's log file in the format of that file. The file stays open, because this
+// process ends soon.
 func (c *Call) logger() *slog.Logger { return newLogger(c.openLog(), c.JSON) }
 
-// newLogger writes records as runc does: level, msg and time.
+// newLogger returns a logger that writes records as runc does: level, msg and time.
 func newLogger(to io.Writer, asJSON bool) *slog.Logger {
 	options := &slog.HandlerOptions{Level: slog.LevelWarn, ReplaceAttr: runcAttr}
 	if asJSON {
@@ -44,7 +44,7 @@ func newLogger(to io.Writer, asJSON bool) *slog.Logger {
 	return slog.New(slog.NewTextHandler(to, options))
 }
 
-// runcAttr writes levels in lower case: engines look for "error".
+// runcAttr writes levels in lower case, because engines search for "error".
 func runcAttr(groups []string, a slog.Attr) slog.Attr {
 	if level, is := a.Value.Any().(slog.Level); is && len(groups) == 0 && a.Key == slog.LevelKey {
 		a.Value = slog.StringValue(strings.ToLower(level.String()))
@@ -61,8 +61,8 @@ func (c *Call) refuse(err error) {
 	newLogger(file, c.JSON).Error(line)
 }
 
-// warn reports failures after the real runtime's work. It ignores missing grants and remaining processes, which do not concern
-// the engine.
+// warn logs a failure of Candor's own work, which must not fail the command. It ignores missing grants and remaining processes,
+// which do not concern the engine.
 func (c *Call) warn(err error) {
 	var refusal *hybrid.Refusal
 	if err != nil && !errors.As(err, &refusal) && !errors.Is(err, host.ErrPopulated) {
@@ -70,8 +70,8 @@ func (c *Call) warn(err error) {
 	}
 }
 
-// warnWeight reports that a container does not get its requested weight: beside a fraction of a CPU, the weight would change
-// the CPU time of the fraction.
+// warnWeight reports that a container does not get its requested weight: on a fractional CPU, that weight would change the CPU
+// time of the fractions.
 func (c *Call) warnWeight(name, asked string) {
 	if asked != "" {
 		c.logger().Warn("candor: " + name + ": " + asked + ": ignored: Candor sets the weight from limit and guarantee")

@@ -8,9 +8,10 @@ import (
 	"strings"
 )
 
-// Name returns Candor's name of the container: the first 12 digits of an engine's ID, as engines display it, otherwise the ID.
-// IDs that users choose are unique within a namespace of containerd only: then the namespace is the prefix, with two dashes,
-// which no ID of containerd has.
+// Name returns Candor's name of the container. For an ID that an engine has generated (64 hex digits), it is the first 12
+// digits, as engines display it. An ID that a user has chosen is unique only within a namespace of containerd. Therefore Name
+// puts the namespace and two dashes before such an ID, except in the default namespace or without containerd. No ID of
+// containerd contains two dashes.
 func (c *Call) Name() string {
 	if isDigits(c.ID) {
 		return c.ID[:12]
@@ -30,7 +31,7 @@ func isDigits(id string) bool {
 // usualNamespace is the default namespace of containerd's clients.
 const usualNamespace = "default"
 
-// goodNamespace matches names of containerd.
+// goodNamespace matches the names of containerd's namespaces.
 var goodNamespace = regexp.MustCompile(`^[A-Za-z0-9]+([._-][A-Za-z0-9]+)*$`)
 
 // namespace returns the container's namespace in containerd, from the root directory that its shim passes to a runtime, such as
@@ -46,7 +47,7 @@ func (c *Call) namespace() string {
 // longestName bounds the name of a cgroup.
 const longestName = 64
 
-// shorten returns a valid and unique name of a cgroup.
+// shorten shortens a name to a valid name of a cgroup. A hash of the whole name keeps it unique.
 func shorten(name string) string {
 	if len(name) <= longestName {
 		return name

@@ -39,7 +39,7 @@ func (o object) get(key string, into any) error {
 	return nil
 }
 
-// inner returns the object in a field; an empty object if it is missing.
+// inner returns the object in a field, or an empty object if the field is missing or null.
 func (o object) inner(key string) (object, error) {
 	in := object{}
 	if err := o.get(key, &in); err != nil {
@@ -60,7 +60,7 @@ func (o object) set(key string, value any) {
 	o[key] = raw
 }
 
-// encode writes JSON without changing the characters in it that only browsers mind.
+// encode encodes a value as JSON. It does not escape <, > and &, which matter only in HTML.
 func encode(value any) ([]byte, error) {
 	var out bytes.Buffer
 	e := json.NewEncoder(&out)

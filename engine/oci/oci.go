@@ -15,12 +15,12 @@ import (
 	"github.com/candor-project/candor/spec"
 )
 
-// A Wrapper is candor in the place of an OCI runtime.
+// A Wrapper executes the commands of an OCI runtime in place of the real runtime.
 type Wrapper struct {
-	Host    host.Options // all set, with absolute paths: hooks run in another directory
-	Class   hybrid.Class // of containers that set no class
-	Runtime string       // the real runtime, a path or a name; "": runc or crun, wherever programs are
-	Self    []string     // candor's own command that hooks call, its path first; none where it is not known
+	Host    host.Options // all fields set; paths are absolute, because hooks run in another directory
+	Class   hybrid.Class // class of containers that set none
+	Runtime string       // path or name of the real runtime; "": runc or crun
+	Self    []string     // command line of candor for hooks, with an absolute path first; empty if unknown
 }
 
 // exitRefused is runc's exit code for its own errors.
@@ -49,7 +49,7 @@ func (w *Wrapper) do(c *Call) (code int, err error) {
 	case "update":
 		return w.update(c, real)
 	case "delete":
-		c.warn(w.recordUsage(c)) // an override ends in any case
+		c.warn(w.recordUsage(c)) // a failure does not prevent the deletion
 		c.warn(w.returnHelpers(c))
 		return 0, become(real, c.Args)
 	case "restore":
@@ -59,7 +59,7 @@ func (w *Wrapper) do(c *Call) (code int, err error) {
 	}
 }
 
-// open opens this machine. Messages of host go to the log file of the engine.
+// open opens the host of the wrapper. The host's messages go to the log file of the engine.
 func (w *Wrapper) open(c *Call) (*host.Host, error) {
 	w.Host.Log = c.logger()
 	return host.Open(w.Host)
@@ -144,10 +144,10 @@ func (w *Wrapper) requestOf(c *Call, cfg *config) (a request, ours bool, err err
 // A request is an allocation with settings that host does not need.
 type request struct {
 	host.Allocation
-	cpus    string // set by the user; then Candor leaves the container alone
+	cpus    string // CPUs that the user has chosen; Candor then does not manage the container
 	env     bool   // also set environment variables with the CPU count
-	systemd bool   // the engine's groups are made by systemd
-	weight  string // as its user has asked for it; Candor gives it its own
+	systemd bool   // the engine uses the cgroup driver systemd
+	weight  string // weight that the user has requested, for a warning; Candor sets another weight
 }
 
 // grant allocates the CPUs and writes the edited configuration. On an error nothing has changed.
@@ -190,7 +190,7 @@ func ownGroup(ctx context.Context, h *host.Host, a request, cfg *config) (path s
 	return path, g, err
 }
 
-// engineGroup allocates for a container whose cgroup is elsewhere; the runtime creates it.
+// engineGroup allocates for a container whose cgroup is not below Candor's parent cgroup. The runtime creates this cgroup.
 func engineGroup(ctx context.Context, h *host.Host, a request) (*host.Grant, error) {
 	s, err := h.Snapshot()
 	if err != nil {
@@ -202,7 +202,7 @@ func engineGroup(ctx context.Context, h *host.Host, a request) (*host.Grant, err
 	return h.Admit(ctx, a.Allocation, 0)
 }
 
-// leave lets the real runtime create a container that Candor leaves alone. cpus are the CPUs that the user has set, or "".
+// leave lets the real runtime create a container that Candor does not manage. cpus are the CPUs that the user has set, or "".
 func (w *Wrapper) leave(c *Call, real string, cfg *config, cpus string) error {
 	h, err := w.open(c)
 	switch {
@@ -242,8 +242,8 @@ func (w *Wrapper) preserve(c *Call, h *host.Host, cfg *config, list string) (bun
 	return own, err
 }
 
-// hooks returns candor's hook commands with the settings of this process: for the creation of the container's cgroup and for
-// its deletion. Flags pass the settings, since the environment of the runtime can differ.
+// hooks returns candor's hook commands: for an event at the creation of the container's cgroup, and for the deletion of the
+// container. Flags pass the settings of this process, because the environment of the runtime can differ.
 func (w *Wrapper) hooks(event, name string, args ...string) hooks {
 	env := []string{}
 	for _, entry := range os.Environ() {

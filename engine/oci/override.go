@@ -18,25 +18,25 @@ import (
 	"github.com/candor-project/candor/spec"
 )
 
-// An Override sets the host and the allocation of a container that an engine has created and not started yet. It replaces the
-// settings of the container's configuration and image; experiments use it. An override is a file in a directory that only root
-// can write, with the container's ID as its name: an image cannot create it.
+// An Override sets the host and the allocation of a container that an engine has created but not started yet. It replaces the
+// settings of the container's configuration and image; experiments use it. An override is a file with Candor's name of the
+// container. Its directory is writable by root only, so an image cannot create an override.
 type Override struct {
 	StateDir string         `json:"stateDir"` // of the host
 	Config   string         `json:"config"`
-	Parent   string         `json:"parent"` // group, made without systemd
+	Parent   string         `json:"parent"` // parent cgroup, created without systemd
 	Request  hybrid.Request `json:"request"`
 	Spec     spec.Spec      `json:"spec"`
 
-	Applied bool         `json:"taken"` // the container was made so
-	Usage   cgroup.Usage `json:"usage"` // use at the deletion
+	Applied bool         `json:"taken"` // the container was created with this override
+	Usage   cgroup.Usage `json:"usage"` // CPU use of the container at its deletion
 }
 
 // bookingsSuffix is the suffix of the directory of overrides beside the state directory.
 const bookingsSuffix = ".booked"
 
-// Overrides returns the directory of a host's overrides. Its removal removes all overrides. The wrapper reads the directory
-// beside the default state directory, even if the engine passes another environment: some engines pass none.
+// Overrides returns the directory of a host's overrides. Its removal removes all overrides. The wrapper reads the overrides of
+// all hosts beside the default state directory, because some engines pass it no environment, and so no other state directory.
 func Overrides(stateDir string) string { return stateDir + bookingsSuffix }
 
 // OverriddenName returns Candor's name of an engine's container.
@@ -44,7 +44,7 @@ func OverriddenName(id string) string { return (&Call{ID: id}).Name() }
 
 func (b *Override) file() string { return filepath.Join(Overrides(b.StateDir), b.Request.ID) }
 
-// Save writes a booking.
+// Save writes the file of the override.
 func (b *Override) Save() error {
 	text, err := json.Marshal(b)
 	if err == nil {
@@ -56,7 +56,7 @@ func (b *Override) Save() error {
 	return err
 }
 
-// Reload reads the override again, with the results of the container.
+// Reload reads the override again. Applied and Usage can have changed.
 func (b *Override) Reload() error {
 	now, err := readOverride(b.file())
 	if err == nil {
@@ -65,7 +65,7 @@ func (b *Override) Reload() error {
 	return err
 }
 
-// Remove takes it back.
+// Remove removes the file of the override.
 func (b *Override) Remove() error {
 	if err := os.Remove(b.file()); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
@@ -90,7 +90,7 @@ func readOverride(file string) (*Override, error) {
 	return b, nil
 }
 
-// overrideFor returns the booking of a container; nil if it has none.
+// overrideFor returns the override of a container, or nil if it has none.
 func overrideFor(name string) (*Override, error) {
 	if cgroup.CheckName(name) != nil {
 		return nil, nil //nolint:nilerr // an override has the name of a container of Candor
@@ -116,18 +116,19 @@ func (b *Override) wrapper(w *Wrapper) *Wrapper {
 	return &there
 }
 
-// RecordUsage returns a function for host.Options.OnEnd that records the CPU use of containers in the overrides of a host. Any
-// operation that finds the end of a container removes its cgroup.
+// RecordUsage returns a function for host.Options.OnEnd that records the CPU use of containers in the overrides of a host.
+// OnEnd is necessary because any operation that finds the end of a container removes the container's cgroup.
 func RecordUsage(stateDir string) func(name string, used cgroup.Usage) {
 	return func(name string, used cgroup.Usage) {
 		b, err := readOverride(filepath.Join(Overrides(stateDir), name))
 		if err == nil {
-			_ = b.recordUsage(used) // 0 if the use is unknown
+			_ = b.recordUsage(used) // on an error, the use stays 0 (unknown)
 		}
 	}
 }
 
-// recordUsage records the CPU use of the container, unless a later process has recorded it: its cgroup can be removed by now.
+// recordUsage records the CPU use of the container, unless a higher use is recorded already. used is 0 if the cgroup has been
+// removed.
 func (b *Override) recordUsage(used cgroup.Usage) error {
 	if err := b.Reload(); err != nil || used.CPU <= b.Usage.CPU {
 		return err
@@ -136,7 +137,7 @@ func (b *Override) recordUsage(used cgroup.Usage) error {
 	return b.Save()
 }
 
-// create makes the container of a booking.
+// create creates the container of an override.
 func (b *Override) create(w *Wrapper, c *Call, real string, cfg *config) (code int, err error) {
 	b.Applied = true
 	if err := b.Save(); err != nil {
@@ -145,8 +146,8 @@ func (b *Override) create(w *Wrapper, c *Call, real string, cfg *config) (code i
 	return b.wrapper(w).place(c.withoutSystemd(), real, cfg, request{Allocation: host.Allocation{Request: b.Request, Spec: b.Spec}})
 }
 
-// withoutSystemd returns the command line without the option for the systemd cgroup driver. The real runtime records the driver
-// of each container.
+// withoutSystemd returns the command line without the option for the systemd cgroup driver. Later commands need no change,
+// because the real runtime records the driver of each container.
 func (c *Call) withoutSystemd() *Call {
 	var args []string
 	for rest := c.Args[:c.globals]; len(rest) > 0; {
@@ -160,8 +161,8 @@ func (c *Call) withoutSystemd() *Call {
 	return &without
 }
 
-// recordUsage records the CPU use of a container that is about to be deleted with its cgroup. It removes the bundle first, so
-// that its place is not retained for a restart.
+// recordUsage records the CPU use of a container that is about to be deleted with its cgroup. It then removes the bundle, so
+// that package host does not retain the container's CPUs for a restart.
 func (w *Wrapper) recordUsage(c *Call) error {
 	b, err := overrideFor(c.Name())
 	if err != nil || b == nil {

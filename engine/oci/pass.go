@@ -9,10 +9,11 @@ import (
 	"github.com/candor-project/candor/host"
 )
 
-// runtimePatience bounds the real runtime's update: all other operations wait for it.
+// runtimePatience bounds the real runtime's update, because all other operations wait for it.
 const runtimePatience = 20 * time.Second
 
-// pass lets the real runtime do the rest of the update under the lock, so that its values are valid at that moment.
+// pass lets the real runtime do the rest of the update under Candor's lock, so that no operation changes the grant while the
+// runtime writes its values.
 func (u *update) pass(ctx context.Context, h *host.Host, c *Call, real, name string) (code int, err error) {
 	called := false
 	within := h.WithGrantLocked(ctx, name, func(g *host.Grant) {
@@ -35,7 +36,7 @@ func (u *update) pass(ctx context.Context, h *host.Host, c *Call, real, name str
 	if !called {
 		return 0, within
 	}
-	c.warn(within) // the update is done; the next operation puts the rest right
+	c.warn(within) // the update is done; the next operation repairs the rest
 	return code, err
 }
 

@@ -28,7 +28,7 @@ func chosenGroup(groupPath string) (e host.Engine, err error) {
 	return e, err
 }
 
-// checkDriver refuses an engine that has its groups made in another way than Candor.
+// checkDriver refuses an engine whose cgroup driver is not Candor's. The parameters are true for the driver systemd.
 func checkDriver(groupPath string, engines, candors bool) error {
 	if engines == candors {
 		return nil

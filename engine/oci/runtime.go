@@ -14,10 +14,10 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// usualDirs are where programs are: Podman calls its runtime without a PATH.
+// usualDirs are the usual directories of programs. They are needed because Podman calls its runtime without a PATH.
 var usualDirs = []string{"/usr/local/sbin", "/usr/local/bin", "/usr/sbin", "/usr/bin", "/sbin", "/bin"}
 
-// find returns the path of a program, from the PATH or where programs are.
+// find returns the path of a program in the PATH or in usualDirs.
 func find(name string) (path string, err error) {
 	path, err = exec.LookPath(name)
 	if err == nil || strings.Contains(name, "/") {
@@ -53,7 +53,7 @@ func findRuntime(asked string) (string, error) {
 	return "", fmt.Errorf("no OCI runtime (%.200s); install runc or crun in the PATH or /usr/bin, or set CANDOR_RUNTIME to the path of one", asked)
 }
 
-// isSelf reports whether a file is this program: it would call itself without end.
+// isSelf reports whether a file is this program. As the real runtime, this program would call itself without end.
 func isSelf(path string) bool {
 	self, err := os.Stat("/proc/self/exe")
 	if err != nil {
@@ -63,14 +63,14 @@ func isSelf(path string) bool {
 	return err == nil && os.SameFile(self, other)
 }
 
-// become makes this process the real runtime. It returns only on an error.
+// become replaces this process by the real runtime. It returns only on an error.
 func become(path string, args []string) error {
 	err := syscall.Exec(path, append([]string{path}, args...), os.Environ())
 	return fmt.Errorf("cannot execute %s: %w", path, err)
 }
 
-// call runs the real runtime on this process's files, those that it does not know
-// of included, waits for its end and returns its exit code. It dies with this process, and is killed when ctx is over.
+// call runs the real runtime with this process's open files, including files that candor inherited unknowingly, waits for its
+// end and returns its exit code. The kernel kills the runtime when this process dies; call kills it when ctx is done.
 func call(ctx context.Context, path string, args []string, stdin *os.File) (code int, err error) {
 	runtime.LockOSThread() // the child's parent-death signal depends on this thread
 	defer runtime.UnlockOSThread()

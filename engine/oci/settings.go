@@ -15,7 +15,7 @@ import (
 	"github.com/candor-project/candor/spec"
 )
 
-// settings are the settings of a container's configuration.
+// settings are the settings that a container's configuration requests.
 type settings struct{ kube.Settings }
 
 // settingsOf reads the annotations candor.dev/SETTING and, for settings without an annotation, the environment variables
@@ -40,7 +40,7 @@ func settingsOf(c *config, has *amount, byName hybrid.Class, options string) (se
 	})
 }
 
-// variable is the environment variable of a setting.
+// variable returns the name of a setting's environment variable.
 func variable(name string) string {
 	return "CANDOR_" + strings.ToUpper(strings.ReplaceAll(name, "-", "_"))
 }
@@ -73,7 +73,8 @@ func fromEnvironment(environ []string) (w settings, err error) {
 	return w, nil
 }
 
-// set takes a setting. No process of Candor lives as long as the container, to raise its quota.
+// set sets a setting. It refuses the burst quota, because no process of Candor lives as long as the container and could raise
+// its quota.
 func (w *settings) set(name, value string) error {
 	if err := w.Set(name, value); err != nil {
 		return err
@@ -84,8 +85,8 @@ func (w *settings) set(name, value string) error {
 	return nil
 }
 
-// allocation returns the allocation of a container. byName is the class of the runtime's name, for a container that sets no
-// class.
+// allocation returns the allocation of a container. byName is the class that the name of the runtime gives to a container
+// without a class.
 func (w *settings) allocation(name string, c *config, byName hybrid.Class) (host.Allocation, error) {
 	var a host.Allocation
 	has, err := amountIn(c.resources)
@@ -100,7 +101,7 @@ func (w *settings) allocation(name string, c *config, byName hybrid.Class) (host
 	case a.Class == hybrid.Flexible || a.Limit != 0:
 	case w.Class != nil:
 		return a, fmt.Errorf("a sensitive container needs a limit; use --cpus N of %v or more, or class flexible", hybrid.MinLimit)
-	default: // of a default runtime, which every container gets
+	default: // byName can be the class of a default runtime, which every container gets
 		a.Class = hybrid.Flexible
 	}
 	a.Policy = spec.ValueOr(w.Policy, hybrid.Strict)
@@ -120,7 +121,8 @@ func (w *settings) allocation(name string, c *config, byName hybrid.Class) (host
 	return a, a.Check()
 }
 
-// milliOf converts a quota to milli-CPU, rounded to the nearest because engines round the quota. Without a quota it returns 0.
+// milliOf converts a quota to milli-CPU, rounded to the nearest value because engines round the quota. Without a quota it
+// returns 0.
 func milliOf(quota, period int64) hybrid.Milli {
 	if quota <= 0 || period <= 0 {
 		return 0

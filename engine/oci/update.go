@@ -17,8 +17,8 @@ import (
 	"github.com/candor-project/candor/internal/fileio"
 )
 
-// update resizes a container that has a grant. The real runtime gets the values that
-// the grant has after it, for its own record: it writes all of that again at each update.
+// update resizes a container that has a grant. The real runtime gets the values of the resized grant, because it records them
+// and writes all of them again at each update.
 func (w *Wrapper) update(c *Call, real string) (code int, err error) {
 	h, before, err := w.findGrant(c)
 	if err != nil {
@@ -54,8 +54,8 @@ func (w *Wrapper) update(c *Call, real string) (code int, err error) {
 	return 0, nil
 }
 
-// findGrant returns the grant of the command line's container; nil if it has none. If this is unknown, the update is refused:
-// otherwise the runtime would silently write its recorded values.
+// findGrant returns the grant of the command line's container, or nil if it has none. If the state cannot be read, it returns
+// an error, because otherwise the runtime would silently write its recorded values.
 func (w *Wrapper) findGrant(c *Call) (*host.Host, *host.Grant, error) {
 	if c.ID == "" {
 		return nil, nil, nil // the runtime reports the error
@@ -65,7 +65,7 @@ func (w *Wrapper) findGrant(c *Call) (*host.Host, *host.Grant, error) {
 		return nil, nil, err
 	}
 	s, err := h.Snapshot()
-	if err == nil && slices.Contains(s.Strays, c.Name()) { // its state was lost: adopted
+	if err == nil && slices.Contains(s.Strays, c.Name()) { // the state was lost: Reconcile adopts the container
 		if err = h.Reconcile(context.Background()); err == nil {
 			s, err = h.Snapshot()
 		}
@@ -87,7 +87,7 @@ func (w *Wrapper) findGrant(c *Call) (*host.Host, *host.Grant, error) {
 // An update is a change of resources, from a file or stream (-r) or from options.
 type update struct {
 	amount
-	resources object // nil: options
+	resources object // nil: the update comes from options
 	cpu       object
 }
 
@@ -140,7 +140,7 @@ func microseconds[T int64 | uint64](c *Call, name string, into *T, parse func(st
 	return nil
 }
 
-// readBurst distinguishes a burst of 0 from an unset burst.
+// readBurst reads the option for the burst. A burst of 0 differs from an unset burst (nil).
 func (u *update) readBurst(c *Call) error {
 	if c.value("cpu-burst") == "" {
 		return nil
@@ -178,8 +178,8 @@ func (u *update) check(g *host.Grant) error {
 	return nil
 }
 
-// isPeriodAlone reports whether an update sets another period without a quota. Without a limit, the default period is a
-// repetition of the engine's own record.
+// isPeriodAlone reports whether an update sets another period without a quota. For a container without a limit, the default
+// period is no change, because engines send it from their own records.
 func (u *update) isPeriodAlone(g *host.Grant) bool {
 	period := u.period(g.Period)
 	return u.Quota == 0 && period != g.Period && (g.Limit != 0 || period != bandwidth.DefaultPeriod)
@@ -197,7 +197,7 @@ func (u *update) limit(g *host.Grant) hybrid.Milli {
 	}
 }
 
-// memsOf are the memory nodes that a grant is bound to; "": none.
+// memsOf returns the memory nodes to which a grant is bound; "": none.
 func memsOf(h *host.Host, g *host.Grant) (string, error) {
 	if !g.Mems {
 		return "", nil
@@ -206,7 +206,7 @@ func memsOf(h *host.Host, g *host.Grant) (string, error) {
 	return mems.String(), err
 }
 
-// line returns the command line of the real runtime and its input.
+// line returns the command line of the real runtime and its input, with the values of the grant.
 func (u *update) line(c *Call, g *host.Grant, mems string) (args []string, input *os.File, err error) {
 	if u.resources == nil {
 		quota := quotaOf(g)

@@ -34,9 +34,9 @@ type helper struct {
 	orders  *os.File
 }
 
-// startHelper starts this program again as a helper, with the given standard streams. ownMounts gives it a new mount
-// namespace, and ownGroup a new process group. The helper inherits the files that the shell left open, under the same
-// numbers.
+// startHelper starts this executable again as a helper, with the given standard streams. With ownMounts, the helper
+// gets a new mount namespace; with ownGroup, a new process group. The helper inherits the files that the shell left
+// open, under the same numbers.
 func startHelper(streams [3]*os.File, ownMounts, ownGroup bool) (*helper, error) {
 	pair, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
 	if err != nil {
@@ -44,7 +44,7 @@ func startHelper(streams [3]*os.File, ownMounts, ownGroup bool) (*helper, error)
 	}
 	theirs, ours := os.NewFile(uintptr(pair[0]), "orders"), os.NewFile(uintptr(pair[1]), "orders")
 	defer theirs.Close()
-	// os.StartProcess uses the numbers right above the streams in the child.
+	// In the child, os.StartProcess uses the numbers right above the streams, so the socket gets a higher number.
 	above := 100
 	for _, stream := range streams {
 		above = max(above, int(stream.Fd())+16)
@@ -89,7 +89,7 @@ func (h *helper) hasFailed() bool {
 	return err == nil && n > 0
 }
 
-// abort kills a helper that has not been started.
+// abort kills a helper that has not received its order.
 func (h *helper) abort() {
 	h.process.Kill()
 	h.process.Wait()
@@ -105,8 +105,8 @@ type ExecError struct {
 func (e *ExecError) Error() string { return e.Err.Error() }
 func (e *ExecError) Unwrap() error { return e.Err }
 
-// RunHelper runs the helper process. fd is the number of its socket. It returns only on an error. If the candor
-// process that started it has ended before the program was started, it exits without a message.
+// RunHelper runs the helper process. fd is the number of its socket. It returns only on an error. If the candor process
+// that started the helper has ended before the program starts, the helper exits without a message.
 func RunHelper(fd string) error {
 	// The affinity and the mounts belong to the thread that executes the program.
 	runtime.LockOSThread()

@@ -134,8 +134,8 @@ func sendOrder(h *host.Host, g *host.Grant, p Program, helper *helper) error {
 	return helper.start(order)
 }
 
-// untilInterrupt runs do, which waits for the lock, and cancels its context when a signal arrives that usually ends a
-// program. It returns the last such signal, or nil.
+// untilInterrupt runs the function do, which waits for the lock. It cancels the context of do when a signal arrives
+// that usually ends a program. It returns the last such signal, or nil.
 func untilInterrupt(signals <-chan os.Signal, do func(context.Context) error) (interrupt os.Signal, err error) {
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
@@ -154,9 +154,9 @@ func untilInterrupt(signals <-chan os.Signal, do func(context.Context) error) (i
 	}
 }
 
-// release releases a program's CPUs. Earlier signals were meant for the program and are dropped. If a
-// signal arrives while release waits for the lock, release gives up, and the next operation releases the CPUs. If the program has not started,
-// release also restores the cgroups above.
+// release releases a program's CPUs. Earlier signals were meant for the program and are dropped. If a signal arrives
+// while release waits for the lock, release gives up, and the next operation releases the CPUs. If the program has not
+// started, release also undoes Candor's changes of the cgroups above the program's cgroup.
 func release(h *host.Host, signals <-chan os.Signal, name string, p Program, started bool) {
 	for len(signals) > 0 {
 		<-signals

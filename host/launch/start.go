@@ -17,8 +17,8 @@ type Child struct {
 }
 
 // Start allocates CPUs for a program and starts it with the given standard streams, in its own process group. Unlike
-// Run, it does not forward signals, does not wait, and releases nothing: the caller does. On an error the program was
-// not started.
+// Run, it does not forward signals and does not wait, and the caller must release the grant. On an error the program
+// was not started.
 func Start(ctx context.Context, h *host.Host, a host.Allocation, p Program, streams [3]*os.File) (*Child, error) {
 	if err := a.Check(); err != nil {
 		return nil, err

@@ -43,8 +43,8 @@ func storedCommand(command string, e Engine) string {
 
 func (s Store) commandFile(name string) string { return filepath.Join(s.Dir, "commands", name) }
 
-// commandReference returns the value of OnResize that runs the command file of a container. Earlier versions of Candor
-// without command files run the file through this value.
+// commandReference returns the value of OnResize that runs the command file of a container. Earlier versions, which do
+// not know command files, run the file as the shell command in this value.
 func (s Store) commandReference(name string) string {
 	return "exec:sh '" + strings.ReplaceAll(s.commandFile(name), "'", `'\''`) + "'"
 }
@@ -82,13 +82,13 @@ func (s Store) ShownOnResize(g *Grant) (string, error) {
 	return "exec:" + string(command), nil
 }
 
-// ShowsCommand reports whether the state holds a command of OnResize itself.
+// ShowsCommand reports whether a grant holds the command of OnResize itself, instead of the reference to its file.
 func (s Store) ShowsCommand(g *Grant) bool {
 	return strings.HasPrefix(g.OnResize, "exec:") && g.OnResize != s.commandReference(g.ID)
 }
 
-// SaveHidingCommand moves the command of g.OnResize into a file that only its owner can read, and saves the container's request with
-// a reference to that file.
+// SaveHidingCommand moves the command of g.OnResize into a file that only its owner can read, and saves the container's
+// request with a reference to that file.
 func (s Store) SaveHidingCommand(g *Grant) (err error) {
 	if g.OnResize, err = s.HideCommand(g.ID, g.OnResize); err != nil {
 		return err

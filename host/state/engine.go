@@ -45,7 +45,8 @@ func (f *fileEngine) engine() (Engine, error) {
 	return Engine(*f), cgroup.CheckPath(f.Cgroup)
 }
 
-// Requests returns the grants of all saved requests. Their CPU sets are empty: a request only has the settings that were requested.
+// Requests returns the grants of all saved requests. Their CPU sets are empty, because a request holds only the
+// requested settings.
 func (s Store) Requests() []*Grant {
 	entries, _ := os.ReadDir(filepath.Join(s.Dir, "requests"))
 	var grants []*Grant
@@ -64,8 +65,8 @@ func (s Store) Requests() []*Grant {
 // with another period or with a burst. The weight of a container counts only inside its pod. The pod's weight counts
 // against other pods, so it must be the sum of Candor's weights.
 //
-// The grants determine the settings of the pods' cgroups. Candor therefore writes them after the state. The next
-// operation that inspects the pod retries a failed write: Reconcile at the latest.
+// The grants determine the settings of the pods' cgroups. Candor therefore writes these settings after the state file.
+// The next operation that inspects the pod retries a failed write: Reconcile at the latest.
 
 // PodGroup returns the path of the cgroup of a container's pod. It returns "" if the name of the cgroup above the
 // container's does not contain the pod's id, because that cgroup can hold other containers.

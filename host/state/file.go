@@ -229,7 +229,7 @@ func (f *fileGrant) grant() (Grant, error) {
 	return g, nil
 }
 
-// apply sets the request and the spec of a grant whose Engine is set.
+// apply sets the request and the spec of a grant. g.Engine must be set already, because storedCommand needs it.
 func (f *fileRequest) apply(name string, g *Grant) error {
 	g.Request = hybrid.Request{
 		ID: name, Class: f.Class, Policy: f.Policy, Limit: f.Limit,

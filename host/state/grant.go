@@ -20,12 +20,12 @@ type Grant struct {
 	State    Phase
 	Creator  Process       // process that requested the grant; the grant is not reaped while it lives
 	Main     Process       // the program's first process; zero if Candor did not start it
-	Since    time.Duration // time since boot of the grant
+	Since    time.Duration // creation of the grant, as time since boot
 	Deadline time.Duration // time since boot at which a pending grant is reaped; 0: never
 	Lease    Lease         // allows a process to change the quota
 
-	// HasHelper reports that a helper is placed in the cgroup. The cpuset of the container does not bound it, so the
-	// cgroup always has a quota then.
+	// HasHelper reports that a helper is placed in the cgroup. The cpuset of the container does not bound the helper,
+	// so the cgroup always has a quota then.
 	HasHelper bool
 }
 
@@ -57,8 +57,8 @@ func (g *Grant) VisibleCPUs() int {
 	return n
 }
 
-// WithLost returns a grant together with its lost CPUs, as in the saved grant. The state keeps the lost CPUs, so that
-// the container gets them back when they return.
+// WithLost returns the grant now with its lost CPUs added, and with the exclusive CPUs and fractions that the saved
+// grant has there. The state keeps the lost CPUs, so that the container gets them back when they return.
 func WithLost(now, saved hybrid.Grant) hybrid.Grant {
 	if now.Lost.IsEmpty() {
 		return now
@@ -123,7 +123,8 @@ func (f *fileLease) lease() (Lease, error) {
 // IsHeld reports whether the lease is valid: it has not expired, and its process lives.
 func (l Lease) IsHeld() bool { return l.Until > SinceBoot() && l.To.Alive() }
 
-// IsCharged reports whether a quota in the kernel is below the container's limit because of its helpers.
+// IsCharged reports whether the given quota, read from the kernel, is below the container's limit because of its
+// helpers.
 func (g *Grant) IsCharged(quota time.Duration) bool {
 	limit := g.Limit.Quota(g.Period).Truncate(time.Microsecond)
 	return g.Lease.IsHeld() && g.Lease.Min < limit && quota > 0 && quota < limit

@@ -6,9 +6,10 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// An openFile is a state file that this process has written and still holds open. No other file can get its inode
-// until it is closed, so a file with the same name and inode is the same file. Candor replaces the state file and
-// never writes it in place. A manual edit changes the file's times, one clock tick (10 ms) after the write.
+// An openFile is a state file that this process has written and still holds open. No other file can get its inode until
+// it is closed, so a file with the same name and inode is the same file. Candor replaces the state file and never
+// writes it in place. The file's times reveal a manual edit, if it comes at least a clock tick (10 ms) after Candor's
+// write.
 type openFile struct {
 	*os.File
 	stamp stamp

@@ -13,7 +13,7 @@ import (
 // stored in preserved/NAME.
 type Preserved struct {
 	CPUs cpuset.Set `json:"cpus"`
-	By   Process    `json:"by"` // the CPUs count as reserved while it lives
+	By   Process    `json:"by"` // the CPUs count as reserved while this process lives
 }
 
 // PreservedFile returns the path of the file with the preserved CPUs of a container.

@@ -9,7 +9,7 @@ import (
 )
 
 // retainedFile is the content of kept/NAME: the grant of a container whose OCI runtime has deleted it. If the file is
-// lost, the container is planned as a new one.
+// lost, the container is planned as a new container.
 type retainedFile struct {
 	Boot    string    `json:"boot"`
 	UntilMs int64     `json:"untilMs"` // since boot

@@ -21,8 +21,8 @@ type Saved struct {
 	file  openFile // file that was written
 }
 
-// CloneWithoutArguments returns a copy with its own list of grants, for a caller that replaces the grants in
-// WithArguments.
+// CloneWithoutArguments returns a copy with its own list of grants and without WithArguments. The caller replaces the
+// grants that hold arguments.
 func (s *Saved) CloneWithoutArguments() *Saved {
 	return &Saved{State: State{Boot: s.Boot, Grants: slices.Clone(s.Grants)}, text: s.text}
 }
@@ -38,7 +38,7 @@ func newCache() *cache {
 
 // lastAt returns the last written state if the named file still has its content, else nil.
 func (m *cache) lastAt(name string) *Saved {
-	now, err := stampOf(name) // before last, so that a concurrent write gives a mismatch
+	now, err := stampOf(name) // read before m.last, so that a concurrent write gives a mismatch
 	if last := m.last.Load(); err == nil && last.file.matches(now) {
 		return last
 	}
@@ -98,7 +98,8 @@ func (g *Grant) Equal(h *Grant) bool {
 		g.State == h.State && g.Creator == h.Creator && g.Main == h.Main && g.Since == h.Since && g.Deadline == h.Deadline && g.Lease == h.Lease && g.HasHelper == h.HasHelper
 }
 
-// SameGrant reports whether a node gives the same to two grants. It ignores lost CPUs and Immovable.
+// SameGrant reports whether two grants have the same request and got the same CPUs, quota and weight. It ignores lost
+// CPUs and Immovable.
 func SameGrant(g, h *hybrid.Grant) bool {
 	request := h.Request
 	request.Immovable = g.Immovable

@@ -1,11 +1,11 @@
 // Package state stores the grants of a machine in a directory, usually /run/candor.
 //
-// A [Store] is that directory. [Store.Load] returns the [Saved] state, whose [Grant] values hold the CPUs, settings
-// and processes of the containers. [Saved.Next] and [Store.Save] replace the state file as a whole, so that a crash
-// leaves either the old or the new state. A [Process] identifies a process across the reuse of pids, and a [Lease]
-// permits a raised quota for a short time.
+// A [Store] is that directory. [Store.Load] returns the [Saved] state, whose [Grant] values hold the CPUs, settings and
+// processes of the containers. [Saved.Next] and [Store.Save] replace the state file as a whole, so that a crash leaves
+// either the old or the new state. A [Process] identifies a process across the reuse of pids, and a [Lease] permits a
+// process to change a quota for a short time.
 //
-// The package does not lock the directory and does not read cgroups; package host does. It reads states of the
+// The package does not lock the directory and does not read cgroups; package host does. The package reads states of the
 // previous file version, and refuses states of later versions.
 package state
 
@@ -28,7 +28,7 @@ import (
 // A Store is the directory that holds the state of this machine:
 //
 //	lock            locked by every operation
-//	state.json      all grants; every plan replaces this file once
+//	state.json      all grants; an operation that changes them replaces this file
 //	state.json.bad  the last state that could not be read
 //	requests/NAME   the request of a container, for adoption after the state is lost
 //	commands/NAME   the command of --on-resize, mode 0600
