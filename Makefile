@@ -78,8 +78,9 @@ check-generated: tools ## the generated files are current
 check-format: ## gofmt
 	@unformatted=$$(gofmt -l $$(git -c safe.directory='*' ls-files '*.go')); test -z "$$unformatted" || { echo "run gofmt -w on: $$unformatted"; exit 1; }
 
-check-vet: ## go vet, in all modules
+check-vet: ## go vet, in all modules, and the packages with files for arm64
 	@set -e; for module in $(MODULES); do echo "go vet: $$module"; (cd $$module && $(GO) vet ./...); done
+	@echo "go vet: arm64"; GOARCH=arm64 $(GO) vet $$(git -c safe.directory='*' ls-files '*_arm64*.go' | sed 's:[^/]*$$::; s:^:./:' | sort -u)
 
 check-lint: tools ## golangci-lint, in all modules; .golangci.yml configures it
 	@set -e; for module in $(MODULES); do echo "golangci-lint: $$module"; (cd $$module && $(CURDIR)/bin/tools/golangci-lint run --timeout 15m); done
