@@ -177,8 +177,17 @@ func TestChargeDocker(t *testing.T) {
 func TestChargePodman(t *testing.T) {
 	p := newPodman(t)
 	agent := p.startCharging("19482")
-	id := p.does(boxOf("-d", "--cgroup-parent", p.parent+"-engine", "--cpus", "0.5", "--annotation", "candor.dev/helpers=charge", "box", "yes")...)
-	defer p.podman("rm", "-f", "-t=0", id)
+	id := p.does(boxOf("-d", "--cgroup-parent", p.parent+"-engine", "--cpus", "0.5", "--annotation", "candor.dev/helpers=charge", "box", "busybox", "yes")...)
+	defer func() {
+		p.podman("rm", "-f", "-t=0", id)
+		p.waitFor("the removal of the groups that Podman leaves", func() bool {
+			groups, _ := filepath.Glob("/sys/fs/cgroup/*" + p.parent + "-engine")
+			for _, group := range groups {
+				_ = os.Remove(group) // conmon can still be in it
+			}
+			return len(groups) == 0
+		})
+	}()
 	pid, err := strconv.Atoi(p.does("inspect", "-f", "{{.State.Pid}}", id))
 	if err != nil {
 		t.Fatal(err)
