@@ -183,7 +183,8 @@ func TestChargePodman(t *testing.T) {
 		p.waitFor("the removal of the groups that Podman leaves", func() bool {
 			groups, _ := filepath.Glob("/sys/fs/cgroup/*" + p.parent + "-engine")
 			for _, group := range groups {
-				_ = os.Remove(group) // conmon can still be in it
+				_ = os.Remove(group + "/conmon") // conmon can still be in it
+				_ = os.Remove(group)
 			}
 			return len(groups) == 0
 		})
