@@ -27,16 +27,21 @@ type Helper struct {
 	Cgroup    string      // cgroup that pays for the helper, as a path of the cpu controller
 	Serves    []string    // IDs of the containers that it serves, sorted; set by Source.Helpers
 	bundles   string      // directory of the shim's bundles, or ""
+	program   string      // name of the executed file, which can differ from Name
 }
 
 // isShim reports whether the helper is a shim of containerd.
 func (h *Helper) isShim() bool { return h.Kind == ledger.Shim }
 
-const shimPrefix = "containerd-shim"
+const (
+	containerd = "containerd"
+	k3s        = "k3s" // k3s is a single program for containerd, the kubelet and others; argument 0 selects one of them
+	shimPrefix = "containerd-shim"
+)
 
 // isHelperName reports whether a program of this name can be a helper. Every process can choose its name.
 func isHelperName(comm string) bool {
-	return comm == "containerd" || comm == "dockerd" || comm == "conmon" || strings.HasPrefix(comm, shimPrefix)
+	return comm == containerd || comm == "dockerd" || comm == "conmon" || strings.HasPrefix(comm, shimPrefix)
 }
 
 // helperOf returns the Helper for a process, or nil if the process is no helper. It only trusts processes of root outside of
@@ -55,9 +60,12 @@ func helperOf(here *nodeproc.Viewpoint, pid int) *Helper {
 	if err != nil || len(words) == 0 {
 		return nil
 	}
-	h := &Helper{PID: pid, Name: program, Kind: ledger.Log, Cgroup: at.Cgroup}
+	h := &Helper{PID: pid, Name: program, Kind: ledger.Log, Cgroup: at.Cgroup, program: program}
+	if program == k3s && filepath.Base(words[0]) == containerd {
+		h.Name = containerd
+	}
 	switch {
-	case (program == "containerd" || program == "dockerd") && !at.InPod:
+	case (h.Name == containerd || h.Name == "dockerd") && !at.InPod:
 		return h
 	case program == "conmon":
 		h.Container = after(words, "-c")
@@ -134,7 +142,7 @@ func loggerOf(pid int, cgroup string) *Helper {
 		if err != nil || program == "runc" {
 			return nil
 		}
-		h := &Helper{PID: pid, Name: program, Kind: ledger.Log, Container: id, Cgroup: cgroup}
+		h := &Helper{PID: pid, Name: program, Kind: ledger.Log, Container: id, Cgroup: cgroup, program: program}
 		return h.ifValid()
 	}
 	return nil
@@ -298,7 +306,7 @@ func (p *process) hasEnded() bool {
 // executes a shim, and in between the child looks like the daemon.
 func (p *process) hasChanged() bool {
 	program, err := nodeproc.Program(procDir(p.PID))
-	return err == nil && program != p.Name
+	return err == nil && program != p.program
 }
 
 // processIDs lists the processes.

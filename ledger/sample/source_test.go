@@ -7,6 +7,7 @@ import (
 	"math"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"strconv"
 	"syscall"
 	"testing"
@@ -201,11 +202,16 @@ func TestForeignNames(t *testing.T) {
 	if err := os.Chmod(dir, 0o755); err != nil {
 		t.Fatal(err)
 	}
-	if err := os.WriteFile(dir+"/dockerd", text, 0o755); err != nil {
+	for _, program := range []string{"dockerd", "k3s"} {
+		if err := os.WriteFile(filepath.Join(dir, program), text, 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := os.Symlink("k3s", dir+"/containerd"); err != nil {
 		t.Fatal(err)
 	}
-	start := func(user uint32) int {
-		cmd := exec.Command(dir+"/dockerd", "60")
+	start := func(program string, user uint32) int {
+		cmd := exec.Command(filepath.Join(dir, program), "60")
 		cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: user, Gid: user}}
 		if err := cmd.Start(); err != nil {
 			t.Fatal(err)
@@ -213,11 +219,17 @@ func TestForeignNames(t *testing.T) {
 		t.Cleanup(func() { cmd.Process.Kill(); cmd.Wait() })
 		return cmd.Process.Pid
 	}
-	if h := helperOf(&here, start(0)); h == nil || h.Name != "dockerd" || h.Container != "" {
+	if h := helperOf(&here, start("dockerd", 0)); h == nil || h.Name != "dockerd" || h.Container != "" {
 		t.Errorf("dockerd of root: got %v", h)
 	}
-	if h := helperOf(&here, start(65534)); h != nil {
+	if h := helperOf(&here, start("dockerd", 65534)); h != nil {
 		t.Errorf("dockerd of another user: got %v", h)
+	}
+	if h := helperOf(&here, start("containerd", 0)); h == nil || h.Name != "containerd" || (&process{Helper: *h}).hasChanged() {
+		t.Errorf("containerd of k3s: got %v", h)
+	}
+	if h := helperOf(&here, start("k3s", 0)); h != nil {
+		t.Errorf("k3s: got %v", h)
 	}
 	table := processTable{here: here, seen: map[int]int{}, helpers: map[int]*process{}, inits: map[int]initProcess{}}
 	defer table.close()
