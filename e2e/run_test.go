@@ -175,7 +175,7 @@ func TestRunKilled(t *testing.T) {
 	if has, err := l.tree.Group("web").Settings(); err != nil || has.CPUs != r.CPUs {
 		t.Errorf("%+v, %v", has, err)
 	}
-	l.ok("release", "web", "--kill")
+	l.ok("kill", "web")
 	gone(t, r.PID)
 	l.empty()
 }

@@ -160,8 +160,12 @@ func (h *Host) kill(ctx context.Context, name string) (isKilled bool, err error)
 	return true, nil
 }
 
+// ErrEngineOwned means that a container engine creates and ends the container, so that Release does not end it.
+var ErrEngineOwned = errors.New("belongs to a container engine")
+
+// engineOwnedError returns the error for the release of a container whose processes still run. It is also ErrPopulated.
 func engineOwnedError(name string) error {
-	return fmt.Errorf("%w: %s belongs to a container engine; end it there", ErrBadSpec, name)
+	return fmt.Errorf("%w: %s %w, and its %w; end the container with its engine (docker stop, kubectl delete pod)", ErrBadSpec, name, ErrEngineOwned, ErrPopulated)
 }
 
 // ReleaseOwn ends a grant that this process has created. If another process has already released the grant, there is no
@@ -183,21 +187,21 @@ func (h *Host) ReleaseOwn(ctx context.Context, name string, started bool) error 
 }
 
 func (op *operation) release(name string, kill bool) error {
-	if g := op.groups[name]; g != nil {
-		if kill && g.isEngineOwned() {
-			return engineOwnedError(name)
-		} else if kill {
-			end := op.tree.SetDeadline(time.Now().Add(time.Second)) // kill has already ended most processes, without the lock
-			err := g.End()
-			op.tree.SetDeadline(end)
-			if err != nil {
-				return fmt.Errorf("cannot kill %s: %w", name, err)
-			}
-			delete(op.groups, name)
-		} else if g.populated {
-			pids, _ := g.Processes()
-			return fmt.Errorf("%s: %w: %s", name, ErrPopulated, listPIDs(pids))
+	switch g := op.groups[name]; {
+	case g == nil:
+	case g.isEngineOwned() && (kill || g.populated):
+		return engineOwnedError(name)
+	case kill:
+		end := op.tree.SetDeadline(time.Now().Add(time.Second)) // kill has already ended most processes, without the lock
+		err := g.End()
+		op.tree.SetDeadline(end)
+		if err != nil {
+			return fmt.Errorf("cannot kill %s: %w", name, err)
 		}
+		delete(op.groups, name)
+	case g.populated:
+		pids, _ := g.Processes()
+		return fmt.Errorf("%s: %w: %s", name, ErrPopulated, listPIDs(pids))
 	}
 	return op.end(name)
 }

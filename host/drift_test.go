@@ -45,7 +45,9 @@ func TestEngineDrift(t *testing.T) {
 	if err := l.ReapplyAfterEngineWrite(ctx, "web"); err != nil || strings.Count(l.log.String(), "reset settings") != 1 {
 		t.Errorf("%v; log: %s", err, l.log)
 	}
-	if err := l.Release(ctx, "web", true); !errors.Is(err, ErrBadSpec) {
-		t.Errorf("release --kill of an engine's container: %v", err)
+	for _, kill := range []bool{true, false} {
+		if err := l.Release(ctx, "web", kill); !errors.Is(err, ErrEngineOwned) || !errors.Is(err, ErrPopulated) {
+			t.Errorf("release of an engine's container, kill %v: %v", kill, err)
+		}
 	}
 }

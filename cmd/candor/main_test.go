@@ -26,6 +26,7 @@ func command(t *testing.T, in string, args ...string) (code int, out, errOut str
 func TestBadInput(t *testing.T) {
 	for line, want := range map[string]string{
 		"pln":                       `unknown command "pln": did you mean "plan"?`,
+		"list":                      `unknown command "list": did you mean "ps"?`,
 		"frobnicate":                `unknown command "frobnicate": candor --help lists them`,
 		"help frobnicate":           `unknown command "frobnicate": candor --help lists them`,
 		"completion bahs":           `unknown command "bahs": did you mean "bash"?`,

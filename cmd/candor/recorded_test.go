@@ -48,7 +48,10 @@ func TestRecordedFlags(t *testing.T) {
 		if c.Name() == "completion" || c.Name() == "help" {
 			return // cobra defines both
 		}
-		lines = append(lines, strings.Join(append([]string{c.CommandPath()}, c.Aliases...), " "))
+		lines = append(lines, c.CommandPath())
+		for _, alias := range c.Aliases {
+			lines = append(lines, c.Parent().CommandPath()+" "+alias+" alias of "+c.Name())
+		}
 		c.LocalFlags().VisitAll(func(f *pflag.Flag) {
 			name := "--" + f.Name
 			if f.Shorthand != "" {

@@ -13,7 +13,8 @@ const releaseLong = `Release the CPUs of a container.
 
 Two kinds of containers need this command: a container whose main program has ended while
 its other processes still run, and a container that has ended and whose CPUs are reserved
-for its restart. If processes of the container still run, --kill is required.`
+for its restart. If processes of the container still run, --kill is required. candor kill
+NAME is short for candor release NAME --kill.`
 
 func newReleaseCommand() *cobra.Command {
 	cmd := &cobra.Command{
@@ -33,9 +34,9 @@ func newReleaseCommand() *cobra.Command {
 		defer h.Close()
 		name, err := idNamed(h, args[0])
 		if err == nil {
-			err = h.Release(cmd.Context(), name, *kill)
+			err = h.Release(cmd.Context(), name, *kill || cmd.CalledAs() == "kill")
 		}
-		if errors.Is(err, host.ErrPopulated) {
+		if errors.Is(err, host.ErrPopulated) && !errors.Is(err, host.ErrEngineOwned) {
 			err = fmt.Errorf("%w; --kill ends them", err)
 		}
 		return hostError(err)

@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"slices"
 
 	"github.com/spf13/cobra"
 )
@@ -61,6 +62,7 @@ func newRoot() (root *cobra.Command, started *bool) {
 	add(root, groupMany, newTraceCommand(), newSimulateCommand(), newPlaceCommand())
 	add(root, groupHost, newSetupCommand(), newNRICommand(), newConfigCommand())
 	add(root, "", newVersionCommand(), newInternalExecCommand(), newInternalGuardCommand(), newInternalProbeCommand(), newInternalAppCommand(), newOCIHookCommand())
+	addSynonyms(root)
 	root.SetUsageTemplate(usageTemplate)
 	root.SetHelpCommand(newHelpCommand())
 	addVersionFlag(root)
@@ -79,6 +81,32 @@ func add(root *cobra.Command, group string, commands ...*cobra.Command) {
 	}
 }
 
+// synonyms are the names that other tools have for the work of a command. An alias runs the command. A similar name is only suggested,
+// because the tools differ in its meaning.
+var synonyms = map[string]struct{ aliases, similar []string }{
+	"ps":       {[]string{"ls"}, []string{"list", "containers", "get", "status"}},
+	"inspect":  {[]string{"describe"}, []string{"show", "info"}},
+	"top":      {[]string{"stats"}, []string{"htop", "monitor"}},
+	"release":  {[]string{"rm", "stop", "kill"}, []string{"remove", "delete", "free"}},
+	"run":      {nil, []string{"create", "exec", "start"}},
+	"resize":   {nil, []string{"limit", "scale", "set", "update"}},
+	"audit":    {nil, []string{"check", "scan"}},
+	"map":      {nil, []string{"cpus", "draw"}},
+	"topology": {nil, []string{"lscpu", "lstopo", "numactl"}},
+	"view":     {nil, []string{"nproc"}},
+	"compare":  {nil, []string{"bench", "benchmark"}},
+	"setup":    {nil, []string{"configure", "init", "install"}},
+	"nri":      {nil, []string{"agent", "daemon", "plugin"}},
+}
+
+// addSynonyms adds the synonyms to the subcommands of the root.
+func addSynonyms(root *cobra.Command) {
+	for _, c := range root.Commands() {
+		words := synonyms[c.Name()]
+		c.Aliases, c.SuggestFor = words.aliases, words.similar
+	}
+}
+
 // runRoot handles candor without a subcommand, or with an unknown subcommand.
 func runRoot(cmd *cobra.Command, args []string) error {
 	if len(args) == 0 {
@@ -87,8 +115,14 @@ func runRoot(cmd *cobra.Command, args []string) error {
 	return unknownCommand(cmd, args[0])
 }
 
-// unknownCommand returns the error for an unknown subcommand, with the most similar existing subcommand.
+// unknownCommand returns the error for an unknown subcommand. It suggests the subcommand with this synonym, or the most similar
+// subcommand.
 func unknownCommand(cmd *cobra.Command, name string) error {
+	for _, c := range cmd.Commands() {
+		if slices.Contains(c.SuggestFor, name) {
+			return badInput("unknown command %q: did you mean %q?", name, c.Name())
+		}
+	}
 	if len(name) > 40 {
 		name = name[:40] + "…"
 	}
@@ -119,6 +153,10 @@ func markStart(c *cobra.Command, started *bool) {
 // usageTemplate is cobra's template with a single usage line and without empty groups.
 const usageTemplate = `Usage:
   {{if .HasAvailableSubCommands}}{{.CommandPath}} COMMAND{{else}}{{.UseLine}}{{end}}
+{{- if .Aliases}}
+
+Aliases:
+  {{.NameAndAliases}}{{end}}
 {{- if .HasExample}}
 
 Examples:
