@@ -198,7 +198,8 @@ func (q *query) minSharedAlone(r *row) int32 {
 }
 
 // minSharedJoined returns the lowest shared time that is added if the fraction joins other fractions. The other fractions are on a CPU whose
-// time is shared already, or on another CPU, which flexible containers can use from then on.
+// time is shared already, or on a CPU that the join makes shared (joinCost). In the second case, flexible containers can use the rest of that
+// CPU, so the node lends less time elsewhere.
 func (q *query) minSharedJoined(r *row) int32 {
 	shared := int32(impossible)
 	if int32(r.get(featureMaxSharedRoom)) >= q.fraction {

@@ -218,7 +218,7 @@ func (h *Host) CloseUnused() { h.tree.CloseUnused() }
 type (
 	// Grant is the grant of a container.
 	Grant = state.Grant
-	// Engine is the container of an engine to which a grant belongs.
+	// Engine describes the container of a container engine that has a grant. The zero value stands for a container of candor run.
 	Engine = state.Engine
 	// Process identifies a process, even after another process has got its PID.
 	Process = state.Process

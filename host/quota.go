@@ -269,7 +269,8 @@ func (c *control) Observe(name string, s *quota.State) {
 	c.observe(g, a)
 }
 
-// Lease records leases of this process in the state.
+// Lease records in the state that this process may change the quotas of the named containers for leaseDuration, and returns this
+// duration.
 func (c *control) Lease(ctx context.Context, names []string) (time.Duration, error) {
 	s := scope{}
 	if len(names) == 1 {

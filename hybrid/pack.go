@@ -202,7 +202,7 @@ func (p *packer) weigh(from int, k int32) (sum int32) {
 	return sum
 }
 
-// weightOf returns k*1000 times the weight of a size under u(k).
+// weightOf returns the weight that the function u(k) of exceedsBound assigns to an item of this size, times k*1000.
 func weightOf(milli, k int32) int32 {
 	if whole := (k + 1) * milli / 1000; whole*1000 != (k+1)*milli {
 		return whole * 1000

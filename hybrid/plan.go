@@ -43,7 +43,7 @@ type Change struct {
 // An Op is the operation that a plan performs.
 type Op uint8
 
-// The operations, named after the methods of Node that plan them.
+// The operations. Node.Plan plans OpAllocate; PlanRelease, PlanResize and PlanRepair plan the others.
 const (
 	OpAllocate Op = iota
 	OpRelease

@@ -68,7 +68,8 @@ type sampledContainer struct {
 	series []*series
 }
 
-// A series is the present window of a length, and the two histograms that count the windows of this length.
+// A series belongs to a container and a window length. It holds the start of the current window, and the two histograms that count the
+// windows of this length.
 type series struct {
 	length, slack  time.Duration
 	start          time.Duration

@@ -1,5 +1,5 @@
-// Package spec defines the settings of a container besides its CPUs: the CFS period, the burst, the view (the sources in which
-// the program finds its CPU count), the notification of the program after a resize, and the accounting of its helpers. Flags,
+// Package spec defines the settings of a container besides its CPUs: the CFS period, the burst, the memory nodes, the view (the
+// sources in which the program finds its CPU count), the notification of the program after a resize, and the accounting of its helpers. Flags,
 // annotations, images and the state file have the same settings. Packages kube and host share the settings through this package,
 // so that neither package imports the other.
 package spec

@@ -164,7 +164,7 @@ func (f *imageFlags) add(cmd *cobra.Command) {
 	flags.StringVar(&f.image, "image", "", "image of the container to run; words after -- are its arguments")
 	f.engine = choice{"", client.Names}
 	wordFlag(cmd, &f.engine, client.Names, "engine", "", "container engine (default: the first that answers)")
-	flags.StringVar(&f.engineFlags, "engine-flags", "", "more flags of the engine's create, such as '-v /data:/data'")
+	flags.StringVar(&f.engineFlags, "engine-flags", "", "additional flags of docker create or podman create, such as '-v /data:/data'")
 }
 
 // put adds the image to a workload, if --image is set. It checks the engine and the image before the first run.

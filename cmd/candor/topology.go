@@ -11,9 +11,9 @@ logical CPUs.
 
 Without --machine, the command shows this machine. --machine accepts a file, a directory,
 or a description in hwloc's notation. A description lists the levels of the machine, from
-the largest to the smallest. The number after a level counts the parts in each part of
-the level before: "pack:2 numa:2 core:4 pu:2" has 2 sockets, 2 NUMA nodes in each socket,
-4 cores in each NUMA node and 2 CPUs in each core. CPUs have the numbers that Linux
+the largest to the smallest. The number after a level is the number of these parts in each
+part of the level before: "pack:2 numa:2 core:4 pu:2" is a machine with 2 sockets, 2 NUMA
+nodes in each socket, 4 cores in each NUMA node and 2 CPUs in each core. CPUs have the numbers that Linux
 usually gives them: first the first CPU of each core, then the second CPU of each core.`
 
 const topologyExample = `  candor topology

@@ -26,7 +26,7 @@ const traceSpecs = `TRACE is one of
   csv:FILE              CSV in the format of docs/reference/trace-formats.md
   kubectl:DIR           nodes.json and pods.json from kubectl get -o json
   synthetic             generated cluster: synthetic:machines=12500,days=29,seed=1
-  semi-real:DIR         Google ClusterData 2011, if DIR has only the first task_events;
+  semi-real:DIR         Google ClusterData 2011, of which DIR has only the first parts;
                         candor generates the rest of the month from
                         DIR/jobs_2011_imputed.csv
   azure:FILE            Azure vmtable.csv of 2017; options describe the machines, which

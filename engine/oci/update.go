@@ -55,7 +55,7 @@ func (w *Wrapper) update(c *Call, real string) (code int, err error) {
 }
 
 // findGrant returns the grant of the command line's container, or nil if it has none. If the state cannot be read, it returns
-// an error, because otherwise the runtime would silently write its recorded values.
+// an error. Without the error, the real runtime would replace the settings of the grant by the values that it recorded earlier.
 func (w *Wrapper) findGrant(c *Call) (*host.Host, *host.Grant, error) {
 	if c.ID == "" {
 		return nil, nil, nil // the runtime reports the error

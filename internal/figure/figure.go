@@ -29,7 +29,7 @@ type entry struct {
 // A Point is a position.
 type Point struct{ X, Y float64 }
 
-// A Color is written as in HTML: 0xRRGGBB.
+// A Color is an RGB color as a number: 0xRRGGBB.
 type Color uint32
 
 // Colors are eight colors that readers with color blindness can distinguish.

@@ -40,7 +40,7 @@ func Shape(documents string, mapPaths ...string) (string, error) {
 	}
 }
 
-// A shape has the types of each path.
+// A shape records the JSON types of the values of each field path in JSON documents.
 type shape struct {
 	mapPaths []string
 	types    map[string]map[string]bool

@@ -14,7 +14,7 @@ import (
 	"github.com/candor-project/candor/internal/procfs"
 )
 
-// A Viewpoint is the position of this process on the node, from which it sees other processes.
+// A Viewpoint holds the user namespace and the cgroup paths of this process. Its methods compare other processes with them.
 type Viewpoint struct {
 	user    string            // link of the user namespace
 	cgroups map[string]string // path by hierarchy

@@ -272,7 +272,8 @@ func (a *account) serve(c *cycle) (ids []string, err error) {
 	return slices.Compact(ids), err
 }
 
-// sample starts or continues to sample a helper that serves several containers. share is its CPU use, as a share of a CPU.
+// sample starts or continues to sample a helper that can serve several containers. It starts to sample the shim of a pod only if the shim
+// uses at least minSampledShare CPUs. share is the CPU use of the helper, in CPUs.
 func (s *Source) sample(a *account, share float64) error {
 	if s.sampler == nil {
 		return nil

@@ -96,7 +96,8 @@ func newSource(t tracer, o Options, isFree bool) *Source {
 func (s *Source) Close() error { return s.tracer.Close() }
 
 // Read books the CPU time of packets since the previous call. Read adds the running containers to the book, and removes the
-// containers that have ended. The book must not be shared with another source, which would end containers of this one.
+// containers that have ended. The book must not be shared with another source, because each source removes the containers that it
+// does not know.
 func (s *Source) Read(book *ledger.Book) error {
 	accounts, c, err := s.tracer.read()
 	if err != nil {
