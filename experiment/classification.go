@@ -50,7 +50,7 @@ type Evaluation struct {
 	Verdict  Verdict  `json:"verdict,omitempty"`
 	Pairs    int      `json:"pairs"`
 	Ratio    float64  `json:"ratio"`             // gain by the cpuset: median of the pairs' ratios; above 1: the cpuset is better
-	Interval Interval `json:"ci"`                // 95 % interval of Ratio
+	Interval Interval `json:"ci,omitzero"`       // 95 % interval of Ratio; absent with fewer than six pairs
 	Failed   int      `json:"failed"`            // pairs with a failed run
 	Why      string   `json:"why,omitempty"`     // reason of the first failure, or why the evaluation cannot vote
 	Skipped  bool     `json:"skipped,omitempty"` // the evaluation cannot vote
@@ -229,7 +229,6 @@ func (e *Evaluation) add(pair []Run, better, margin float64, metric string) (mor
 	}
 	e.gains = append(e.gains, better*math.Log(pair[0].Values[metric]/pair[1].Values[metric]))
 	e.Verdict, e.Pairs, more = Decide(e.gains, math.Log(1+margin))
-	interval := PairedInterval(e.gains, 0.95)
-	e.Ratio, e.Interval = math.Exp(Median(e.gains)), Interval{math.Exp(interval.Low), math.Exp(interval.High)}
+	e.Ratio, e.Interval = math.Exp(HodgesLehmann(e.gains)), ratioInterval(e.gains)
 	return more
 }

@@ -15,14 +15,23 @@ type Comparison struct {
 	Against *Against
 }
 
-// Against compares two setups.
+// Confidence is the confidence of the intervals of a report. 1-Confidence is the level of its two-sided tests.
+const Confidence = 0.95
+
+// MinPairs is the lowest number of pairs with an interval and a significant difference: the p-value of n pairs is at least 2/2^n.
+const MinPairs = 6
+
+// Against compares two setups. The interval excludes 1 exactly if P is at most 1-Confidence.
 type Against struct {
 	Pairs    int      // rounds with a run of both setups
-	Ratio    float64  // median of the pairs' ratios; below 1: less than the first setup
-	Interval Interval // 95 % interval of Ratio
+	Ratio    float64  // typical ratio of the pairs (HodgesLehmann of the logarithms); below 1: less than the first setup
+	Interval Interval // 95 % interval of Ratio; the zero value with fewer than six pairs
 	P        float64  // two-sided p-value, by signed ranks of the pairs
 	Delta    float64  // Cliff's delta of all runs
 }
+
+// IsSignificant reports whether the setups differ.
+func (a *Against) IsSignificant() bool { return a.P <= 1-Confidence }
 
 // Compare compares the setups of a report by a metric.
 func (r *Report) Compare(metric string) []Comparison {
@@ -43,12 +52,18 @@ func (r *Report) Compare(metric string) []Comparison {
 
 // compareValues compares values with the values of the first setup. gains are the log ratios of the pairs.
 func compareValues(values, first, gains []float64) *Against {
-	p := 2 * min(SignedRank(gains, 0), SignedRank(negate(gains), 0))
-	interval := PairedInterval(gains, 0.95)
 	return &Against{
-		Pairs: len(gains), Ratio: math.Exp(Median(gains)), Interval: Interval{math.Exp(interval.Low), math.Exp(interval.High)},
-		P: min(p, 1), Delta: CliffsDelta(values, first),
+		Pairs: len(gains), Ratio: math.Exp(HodgesLehmann(gains)), Interval: ratioInterval(gains), P: TwoSided(gains), Delta: CliffsDelta(values, first),
 	}
+}
+
+// ratioInterval returns the interval of a ratio, given the log ratios of the pairs.
+func ratioInterval(gains []float64) Interval {
+	i, ok := PairedInterval(gains, Confidence)
+	if !ok {
+		return Interval{}
+	}
+	return Interval{math.Exp(i.Low), math.Exp(i.High)}
 }
 
 // logRatios returns log(value / first) for each round in which both values are positive.

@@ -65,7 +65,7 @@ type IsolationVerdict struct {
 	Case, Stressor int
 	Verdict        IsolationWord
 	Slowed, Apps   int       // applications with a significant slowdown above the margin, and applications with at least one pair of runs
-	Mean           float64   // slowdown by the stressor: geometric mean of the applications' medians; 0: no data
+	Mean           float64   // slowdown by the stressor: geometric mean of the applications' ratios; 0: no data
 	Total          float64   // the same, compared with alone in the first case, as in the study
 	Worst          *Slowdown // the application with the largest slowdown
 	Load           Load

@@ -28,7 +28,7 @@ type Program struct {
 // A Gain is a setup's improvement over the baseline. A ratio above 1 is better, for metrics of both directions.
 type Gain struct {
 	Ratio    float64  `json:"ratio"`
-	Interval Interval `json:"ci"` // 95 % interval of Ratio
+	Interval Interval `json:"ci,omitzero"` // 95 % interval of Ratio; absent with fewer than six pairs
 	P        float64  `json:"p"`
 	Pairs    int      `json:"pairs"`
 	Failed   int      `json:"failed"` // failed rounds of this setup
@@ -111,7 +111,7 @@ func (p *Programs) program(r *Report) Program {
 func (c *Comparison) gain(higherIsBetter bool) *Gain {
 	g := &Gain{Ratio: c.Against.Ratio, Interval: c.Against.Interval, P: c.Against.P, Pairs: c.Against.Pairs, Failed: c.Failed}
 	if !higherIsBetter {
-		g.Ratio, g.Interval = 1/g.Ratio, Interval{1 / g.Interval.High, 1 / g.Interval.Low}
+		g.Ratio, g.Interval = 1/g.Ratio, g.Interval.invert()
 	}
 	return g
 }

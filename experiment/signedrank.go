@@ -1,99 +1,141 @@
 package experiment
 
 import (
-	"cmp"
 	"math"
 	"slices"
+	"sort"
 )
 
-// maxExactPairs is the largest number of pairs for which SignedRank counts all sign patterns (exactTail). A float64
-// counts 2^52 patterns without error.
+// The test, the interval and the estimate of this file describe the same order: the averages of all pairs of
+// differences (Walsh averages), including each difference with itself. n differences have n(n+1)/2 averages.
+//
+//	test       number of averages above the margin, which is Wilcoxon's sum of the positive ranks
+//	interval   the margins that the test does not reject
+//	estimate   the median of the averages (Hodges and Lehmann, "Estimates of location based on rank tests", 1963)
+//
+// Therefore the 95 % interval excludes a margin exactly if the two-sided test rejects this margin at 5 %.
+//
+// gonum/stat and golang.org/x/perf/benchmath have tests of independent samples, such as Mann-Whitney's, but no
+// signed-rank test of pairs.
+
+// maxExactPairs is the largest number of pairs for which rankSumTail counts the distribution of rank sums. A float64
+// counts 2^52 sign patterns without error.
 const maxExactPairs = 52
 
-// gonum/stat and golang.org/x/perf/benchmath have tests of independent samples, such as Mann-Whitney's, but no signed-rank test of
-// pairs.
-
 // SignedRank performs Wilcoxon's signed-rank test of paired differences. It returns the one-sided p-value of the
-// hypothesis that the differences are symmetric about the margin: the probability that the ranks of the differences
-// above the margin have at least the observed sum.
-//
-// The test omits differences that equal the margin before it ranks the others, as Wilcoxon does. Ties share their mean
-// rank. Up to 52 differences the p-value is exact: the share of the sign patterns of these ranks with at least the
-// observed sum. For more differences it uses the normal approximation with a continuity correction.
+// hypothesis that the differences are symmetric about the margin: the probability of at least as many averages above
+// the margin. Averages that equal the margin count as below, so that ties make the test more conservative. Up to 52
+// differences the p-value is exact for differences without ties. For more differences it uses the normal
+// approximation with a continuity correction. It returns 1 without differences.
 func SignedRank(differences []float64, margin float64) float64 {
-	shifted := make([]float64, 0, len(differences))
-	for _, d := range differences {
-		if d != margin {
-			shifted = append(shifted, d-margin)
-		}
-	}
-	if len(shifted) == 0 {
-		return 1
-	}
-	ranks := doubledRanks(shifted)
-	above := 0
-	for i, d := range shifted {
-		if d > 0 {
-			above += ranks[i]
-		}
-	}
-	if len(shifted) > maxExactPairs {
-		return normalTail(ranks, above)
-	}
-	return exactTail(ranks, above)
+	sorted := slices.Sorted(slices.Values(differences))
+	return rankSumTail(len(sorted), averages(len(sorted))-averagesUpTo(sorted, margin))
 }
 
-// doubledRanks ranks the values by their absolute values, and returns twice the rank of each value. The doubled ranks
-// are whole numbers even if values share a mean rank.
-func doubledRanks(values []float64) []int {
-	order := make([]int, len(values))
-	for i := range order {
-		order[i] = i
-	}
-	size := func(i int) float64 { return math.Abs(values[i]) }
-	slices.SortStableFunc(order, func(a, b int) int { return cmp.Compare(size(a), size(b)) })
-	ranks := make([]int, len(values))
-	for first := 0; first < len(order); {
-		next := first + 1
-		for next < len(order) && size(order[next]) == size(order[first]) {
-			next++
-		}
-		for _, i := range order[first:next] {
-			ranks[i] = first + 1 + next
-		}
-		first = next
-	}
-	return ranks
+// TwoSided returns the two-sided p-value of the hypothesis that paired differences are symmetric about 0.
+func TwoSided(differences []float64) float64 {
+	return min(2*min(SignedRank(differences, 0), SignedRank(negate(differences), 0)), 1)
 }
 
-// exactTail returns the share of all sign patterns whose positive ranks have at least the given sum.
-func exactTail(ranks []int, sum int) float64 {
-	total := 0
-	for _, r := range ranks {
-		total += r
+// PairedInterval returns the confidence interval of the typical difference: all margins that the two-sided test does
+// not reject at the level 1-confidence. It is false if there are too few differences for this confidence: 95 % needs
+// six.
+func PairedInterval(differences []float64, confidence float64) (Interval, bool) {
+	n := len(differences)
+	all := averages(n)
+	// Number of averages at each end that the interval excludes.
+	outside := sort.Search(all/2+1, func(k int) bool { return 2*rankSumTail(n, all-k) > 1-confidence }) - 1
+	if outside < 0 {
+		return Interval{}, false
 	}
-	patterns := make([]float64, total+1) // number of patterns by sum
+	sorted := slices.Sorted(slices.Values(differences))
+	return Interval{averageAt(sorted, outside+1), averageAt(sorted, all-outside)}, true
+}
+
+// HodgesLehmann returns the typical difference: the median of the averages of all pairs of differences. It always is
+// in the interval of PairedInterval. It returns 0 without differences.
+func HodgesLehmann(differences []float64) float64 {
+	all := averages(len(differences))
+	if all == 0 {
+		return 0
+	}
+	sorted := slices.Sorted(slices.Values(differences))
+	return (averageAt(sorted, (all+1)/2) + averageAt(sorted, all/2+1)) / 2
+}
+
+// averages returns the number of averages of n differences.
+func averages(n int) int { return n * (n + 1) / 2 }
+
+// averagesUpTo returns the number of averages that are at most v. It is linear in the number of differences.
+func averagesUpTo(sorted []float64, v float64) (count int) {
+	last := len(sorted) - 1
+	for first := range sorted {
+		for last >= first && sorted[first]+sorted[last] > 2*v {
+			last--
+		}
+		if last < first {
+			return count
+		}
+		count += last - first + 1
+	}
+	return count
+}
+
+// averageAt returns the k-th smallest average, k from 1. It bisects the floating-point numbers, because the averages
+// of the largest experiment do not fit into memory. The result is exact.
+func averageAt(sorted []float64, k int) float64 {
+	low, high := toOrder(sorted[0]), toOrder(sorted[len(sorted)-1])
+	for low < high {
+		if middle := low + (high-low)/2; averagesUpTo(sorted, fromOrder(middle)) >= k {
+			high = middle
+		} else {
+			low = middle + 1
+		}
+	}
+	return fromOrder(low)
+}
+
+// toOrder maps floating-point numbers to whole numbers in the same order.
+func toOrder(v float64) uint64 {
+	bits := math.Float64bits(v)
+	if bits>>63 == 0 {
+		return bits | 1<<63
+	}
+	return ^bits
+}
+
+// fromOrder inverts toOrder.
+func fromOrder(n uint64) float64 {
+	if n>>63 == 1 {
+		return math.Float64frombits(n &^ (1 << 63))
+	}
+	return math.Float64frombits(^n)
+}
+
+// rankSumTail returns the probability that the positive ranks of n differences with random signs have at least the
+// given sum.
+func rankSumTail(n, sum int) float64 {
+	if n > maxExactPairs {
+		return normalTail(n, sum)
+	}
+	patterns := make([]float64, averages(n)+1) // number of sign patterns by sum
 	patterns[0] = 1
 	reached := 0
-	for _, r := range ranks {
+	for rank := 1; rank <= n; rank++ {
 		for s := reached; s >= 0; s-- {
-			patterns[s+r] += patterns[s]
+			patterns[s+rank] += patterns[s]
 		}
-		reached += r
+		reached += rank
 	}
 	tail := 0.0
-	for s := sum; s <= total; s++ {
+	for s := max(sum, 0); s <= reached; s++ {
 		tail += patterns[s]
 	}
-	return tail / math.Exp2(float64(len(ranks)))
+	return tail / math.Exp2(float64(n))
 }
 
-// normalTail approximates exactTail for many ranks.
-func normalTail(ranks []int, sum int) float64 {
-	mean, variance := 0.0, 0.0
-	for _, r := range ranks {
-		mean += float64(r) / 2
-		variance += float64(r*r) / 4
-	}
-	return math.Erfc((float64(sum)-1-mean)/math.Sqrt(2*variance)) / 2 // continuity correction: half a rank is 1, because ranks are doubled
+// normalTail approximates rankSumTail for many differences.
+func normalTail(n, sum int) float64 {
+	mean, variance := float64(averages(n))/2, float64(n)*float64(n+1)*float64(2*n+1)/24
+	return math.Erfc((float64(sum)-0.5-mean)/math.Sqrt(2*variance)) / 2 // 0.5: continuity correction
 }

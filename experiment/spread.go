@@ -1,9 +1,6 @@
 package experiment
 
-import (
-	"math/rand/v2"
-	"slices"
-)
+import "slices"
 
 // A Spread describes the distribution of values by its quartiles.
 type Spread struct {
@@ -44,37 +41,15 @@ type Interval struct {
 	High float64 `json:"high"`
 }
 
-// resamples is the number of bootstrap samples. Of their medians, 50 lie beyond each end of a 95 % interval.
-const resamples = 2000
+// IsKnown reports whether the interval exists. The zero value stands for too few pairs.
+func (i Interval) IsKnown() bool { return i != Interval{} }
 
-// PairedInterval returns a confidence interval of the median of paired differences. It uses a percentile bootstrap
-// (Efron, "Bootstrap Methods: Another Look at the Jackknife", 1979), which resamples the pairs. The random generator
-// has a fixed seed, so that a report always shows the same interval.
-func PairedInterval(differences []float64, confidence float64) Interval {
-	if len(differences) == 0 {
-		return Interval{}
+// invert returns the interval of the inverse ratio.
+func (i Interval) invert() Interval {
+	if !i.IsKnown() {
+		return i
 	}
-	random := rand.New(rand.NewPCG(uint64(len(differences)), 0))
-	medians, drawn := make([]float64, resamples), make([]float64, len(differences))
-	for i := range medians {
-		medians[i] = Median(resample(random, drawn, differences))
-	}
-	return percentileInterval(medians, confidence)
-}
-
-// resample draws each element of the slice to from values, uniformly and with replacement, and returns the slice.
-func resample(random *rand.Rand, to, values []float64) []float64 {
-	for i := range to {
-		to[i] = values[random.IntN(len(values))]
-	}
-	return to
-}
-
-// percentileInterval returns the interval that contains the given share of the values, with equally many values below
-// and above it.
-func percentileInterval(values []float64, share float64) Interval {
-	slices.Sort(values)
-	return Interval{quantile(values, (1-share)/2), quantile(values, (1+share)/2)}
+	return Interval{1 / i.High, 1 / i.Low}
 }
 
 // CliffsDelta returns Cliff's delta, from -1 to 1. It is the probability that a value of a is above a value of b, minus

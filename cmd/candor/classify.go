@@ -247,7 +247,9 @@ func (f *classifyFlags) show(out io.Writer, c *experiment.Class) error {
 		gain, interval, verdict := "-", "-", string(e.Verdict)
 		if e.Pairs > 0 {
 			gain = fmt.Sprintf("%.3f", e.Ratio)
-			interval = fmt.Sprintf("%.3f to %.3f", e.Interval.Low, e.Interval.High)
+			if e.Interval.IsKnown() {
+				interval = fmt.Sprintf("%.3f to %.3f", e.Interval.Low, e.Interval.High)
+			}
 		}
 		if e.Skipped {
 			verdict = "no vote"

@@ -110,7 +110,7 @@ func (r Isolation) slowdownTable() table {
 	t := table{
 		Heading: "Times",
 		Titles:  []string{"APPLICATION", "CASE", "BESIDE", "RUNS", "MEDIAN, S", "QUARTILES", "BY STRESSOR", "P", "BY ALLOCATION", "THROTTLED"},
-		Legend: "BY STRESSOR: ratio to the same case alone, median of the rounds with its 95 % interval (bootstrap). P: its p-value (signed ranks of the pairs, two-sided).\n" +
+		Legend: "BY STRESSOR: typical ratio of the rounds to the same case alone, with its 95 % interval from six rounds on. P: its p-value (signed-rank test of the pairs, two-sided).\n" +
 			"BY ALLOCATION: ratio of this case alone to the first case alone. THROTTLED: share of the periods in which the application's quota ran out.",
 	}
 	for _, s := range r.Slowdowns() {
@@ -138,12 +138,19 @@ func ratio(a *experiment.Against) string {
 	if a == nil {
 		return "-"
 	}
-	return fmt.Sprintf("%s (%s to %s)", fixed(a.Ratio), fixed(a.Interval.Low), fixed(a.Interval.High))
+	if !a.Interval.IsKnown() {
+		return fixed(a.Ratio)
+	}
+	return fmt.Sprintf("%s (%s)", fixed(a.Ratio), interval(a.Interval))
 }
 
 // Text writes the tables for a terminal.
 func (r Isolation) Text(w io.Writer) error {
 	var text strings.Builder
+	for _, line := range r.verdicts() {
+		fmt.Fprintln(&text, line)
+	}
+	text.WriteString("\n")
 	for _, t := range r.tables() {
 		t.text(&text)
 	}
@@ -159,6 +166,7 @@ func (r Isolation) Text(w io.Writer) error {
 func (r Isolation) Markdown(w io.Writer) error {
 	var text strings.Builder
 	fmt.Fprintf(&text, "# Isolation\n\n%s\n", escapeMarkdown(r.measurementText()))
+	writeList(&text, r.verdicts())
 	for _, line := range r.notes() {
 		fmt.Fprintf(&text, "\n%s\n", escapeMarkdown(line))
 	}

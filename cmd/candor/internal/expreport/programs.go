@@ -57,8 +57,11 @@ func gain(g *experiment.Gain) string {
 	if g == nil {
 		return "-"
 	}
-	text := fmt.Sprintf("%.3f (%.3f to %.3f)", g.Ratio, g.Interval.Low, g.Interval.High)
-	if g.P >= 0.05 {
+	text := fmt.Sprintf("%.3f", g.Ratio)
+	if g.Interval.IsKnown() {
+		text += fmt.Sprintf(" (%.3f to %.3f)", g.Interval.Low, g.Interval.High)
+	}
+	if g.P > 1-experiment.Confidence {
 		text += " ~"
 	}
 	if g.Failed > 0 {
@@ -69,8 +72,8 @@ func gain(g *experiment.Gain) string {
 
 // legend explains the columns.
 func (p Programs) legend() string {
-	return fmt.Sprintf("%s: median. Other setups: improvement over it (above 1: better), median of the rounds with its 95 %% interval.\n"+
-		"~: not significant: p-value of 0.05 or more (signed ranks of the pairs, two-sided).", p.Base)
+	return fmt.Sprintf("%s: median. Other setups: improvement over it (above 1: better), with its 95 %% interval from six rounds on.\n"+
+		"~: not significant: p-value above 0.05 (signed-rank test of the pairs, two-sided).", p.Base)
 }
 
 // machineText describes the machine and the measurement.
@@ -125,7 +128,9 @@ func (p Programs) addGains(to *figure.Plot, setup int, name string) {
 		if g := p.Programs.Programs[i].Gains[setup]; g != nil {
 			x := float64(i) + offset
 			dots = append(dots, figure.Point{X: x, Y: g.Ratio})
-			to.Interval(x, g.Interval.Low, g.Interval.High, color)
+			if g.Interval.IsKnown() {
+				to.Interval(x, g.Interval.Low, g.Interval.High, color)
+			}
 		}
 	}
 	if len(dots) > 0 {

@@ -51,7 +51,7 @@ var columns = []column{
 	}},
 	{"PAIRS", ifCompared(func(a *experiment.Against) string { return strconv.Itoa(a.Pairs) })},
 	{"RATIO", ifCompared(func(a *experiment.Against) string { return fixed(a.Ratio) })},
-	{"95 %", ifCompared(func(a *experiment.Against) string { return fixed(a.Interval.Low) + " to " + fixed(a.Interval.High) })},
+	{"95 %", ifCompared(func(a *experiment.Against) string { return interval(a.Interval) })},
 	{"P", ifCompared(func(a *experiment.Against) string { return probability(a.P) })},
 	{"DELTA", ifCompared(func(a *experiment.Against) string { return fixed(a.Delta) })},
 	{"THROTTLED", func(c *experiment.Comparison) string { return fmt.Sprintf("%.0f %%", 100*c.Throttled) }},
@@ -59,8 +59,9 @@ var columns = []column{
 }
 
 // legend explains the columns.
-const legend = `RATIO: median of the rounds' ratios to the first setup, with its 95 % interval (bootstrap).
-P: p-value of the signed ranks of these pairs, two-sided. DELTA: Cliff's delta, -1 to 1.
+const legend = `RATIO: typical ratio of the rounds to the first setup (Hodges-Lehmann), with its 95 % interval.
+P: p-value of the signed-rank test of these pairs, two-sided. The interval excludes 1 exactly if P is
+at most 0.05; it needs six pairs. DELTA: Cliff's delta, -1 to 1.
 THROTTLED: share of the periods in which the quota ran out. OTHERS: CPUs that other processes used, median.`
 
 func limit(c *experiment.Comparison) string {
@@ -68,6 +69,14 @@ func limit(c *experiment.Comparison) string {
 		return "-"
 	}
 	return c.Setup.Limit.String()
+}
+
+// interval formats an interval, "-" if there are too few pairs.
+func interval(i experiment.Interval) string {
+	if !i.IsKnown() {
+		return "-"
+	}
+	return fixed(i.Low) + " to " + fixed(i.High)
 }
 
 func ifRuns(c *experiment.Comparison, text string) string {
@@ -105,6 +114,10 @@ func (r Report) table(m experiment.ReportMetric) table {
 // Text writes the tables for a terminal.
 func (r Report) Text(w io.Writer) error {
 	var text strings.Builder
+	for _, line := range r.verdicts() {
+		fmt.Fprintln(&text, line)
+	}
+	text.WriteString("\n")
 	for _, m := range r.Metrics {
 		t := r.table(m)
 		t.text(&text)
@@ -134,18 +147,24 @@ func (r Report) notes() (notes []string) {
 func (r Report) Markdown(w io.Writer) error {
 	var text strings.Builder
 	fmt.Fprintf(&text, "# %s\n\n%s\n", markdownCode(r.workloadText()), escapeMarkdown(r.measurementText()))
+	writeList(&text, r.verdicts())
 	for i, m := range r.Metrics {
 		t := r.table(m)
 		fmt.Fprintf(&text, "\n## %s\n\n![box plots](%s.svg)\n\n", escapeMarkdown(t.Heading), r.figureName(i))
 		t.markdownRows(&text)
 	}
-	text.WriteString("\n")
-	for _, line := range r.notes() {
-		fmt.Fprintf(&text, "- %s\n", escapeMarkdown(line))
-	}
+	writeList(&text, r.notes())
 	fmt.Fprintf(&text, "\n%s\n", legend)
 	_, err := io.WriteString(w, text.String())
 	return err
+}
+
+// writeList writes a list in Markdown, with an empty line before it.
+func writeList(w io.Writer, lines []string) {
+	fmt.Fprintln(w)
+	for _, line := range lines {
+		fmt.Fprintf(w, "- %s\n", escapeMarkdown(line))
+	}
 }
 
 // workloadText describes the workload.

@@ -44,8 +44,11 @@ func TestText(t *testing.T) {
 			t.Errorf("no %q in\n%s", want, text)
 		}
 	}
+	if want := "candor has better rate"; !strings.HasPrefix(text, want) {
+		t.Errorf("begins with %.80q, want %q", text, want)
+	}
 	rows := map[string][]string{}
-	for line := range strings.SplitSeq(text, "\n") {
+	for line := range strings.SplitSeq(text[strings.Index(text, "SETUP"):], "\n") {
 		if fields := strings.Fields(line); len(fields) > 5 && rows[fields[0]] == nil {
 			rows[fields[0]] = fields
 		}

@@ -1,0 +1,100 @@
+package experiment
+
+import "math"
+
+// A Finding is the result of the comparison of two setups.
+type Finding string
+
+// The findings.
+const (
+	Better       Finding = "better"        // significantly
+	Worse        Finding = "worse"         // significantly
+	NoDifference Finding = "no difference" // no significant difference
+	NotMeasured  Finding = "not measured"  // fewer than MinPairs pairs
+)
+
+// A Conclusion is the verdict on a setup against the first setup, by the last metric of the report.
+type Conclusion struct {
+	Setup    Setup    `json:"setup"`
+	Baseline Setup    `json:"baseline"`
+	Metric   string   `json:"metric"`
+	Finding  Finding  `json:"finding"`
+	Gain     float64  `json:"gain,omitempty"` // typical improvement; above 1: better than the baseline
+	Interval Interval `json:"ci,omitzero"`    // 95 % interval of Gain
+	P        float64  `json:"p,omitempty"`
+	Pairs    int      `json:"pairs"`
+}
+
+// Conclusions returns a verdict for each setup except the first.
+func (r *Report) Conclusions() []Conclusion {
+	metric := r.Metrics[len(r.Metrics)-1]
+	list := []Conclusion{}
+	for _, c := range r.Compare(metric.Name)[1:] {
+		v := Conclusion{Setup: c.Setup, Baseline: r.Setups[0], Metric: metric.Name, Finding: NotMeasured}
+		if c.Against != nil {
+			v.Pairs = c.Against.Pairs
+		}
+		if v.Pairs >= MinPairs {
+			g := c.gain(metric.HigherIsBetter)
+			v.Gain, v.Interval, v.P, v.Finding = g.Ratio, g.Interval, g.P, NoDifference
+			if c.Against.IsSignificant() && g.Ratio > 1 {
+				v.Finding = Better
+			} else if c.Against.IsSignificant() {
+				v.Finding = Worse
+			}
+		}
+		list = append(list, v)
+	}
+	return list
+}
+
+// An IsolationConclusion is the verdict on a case: the effect of all stressors on all applications.
+type IsolationConclusion struct {
+	Case      Case     `json:"case"`
+	Isolated  []string `json:"isolated"`  // stressors from which every application is isolated
+	Leaks     []string `json:"leaks"`     // stressors that slow at least one application down
+	Uncertain []string `json:"uncertain"` // the other stressors
+	Mean      float64  `json:"mean"`      // slowdown by the stressors: geometric mean; 0: no data
+	Worst     *Worst   `json:"worst,omitempty"`
+}
+
+// Worst is the largest slowdown in a case.
+type Worst struct {
+	Application string   `json:"application"`
+	Stressor    string   `json:"stressor"`
+	Ratio       float64  `json:"ratio"`
+	Interval    Interval `json:"ci,omitzero"`
+}
+
+// Conclusions returns a verdict for each case. It adds up Verdicts, so it agrees with their table.
+func (r *IsolationReport) Conclusions() []IsolationConclusion {
+	list := make([]IsolationConclusion, len(r.Cases))
+	sums, counts := make([]float64, len(r.Cases)), make([]int, len(r.Cases))
+	for i := range list {
+		list[i] = IsolationConclusion{Case: r.Cases[i], Isolated: []string{}, Leaks: []string{}, Uncertain: []string{}}
+	}
+	for _, v := range r.Verdicts() {
+		c, name := &list[v.Case], r.Stressors[v.Stressor].Name
+		switch v.Verdict {
+		case Isolated:
+			c.Isolated = append(c.Isolated, name)
+		case Leaks:
+			c.Leaks = append(c.Leaks, name)
+		default:
+			c.Uncertain = append(c.Uncertain, name)
+		}
+		if v.Mean > 0 {
+			sums[v.Case] += math.Log(v.Mean)
+			counts[v.Case]++
+		}
+		if v.Worst != nil && (c.Worst == nil || v.Worst.ByStressor.Ratio > c.Worst.Ratio) {
+			c.Worst = &Worst{r.Applications[v.Worst.App].Name, name, v.Worst.ByStressor.Ratio, v.Worst.ByStressor.Interval}
+		}
+	}
+	for i := range list {
+		if counts[i] > 0 {
+			list[i].Mean = math.Exp(sums[i] / float64(counts[i]))
+		}
+	}
+	return list
+}
