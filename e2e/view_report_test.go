@@ -77,6 +77,15 @@ func TestViewInside(t *testing.T) {
 	if got := do(t, l.candor(append([]string{"view", "--cpu", sizes.limit.String()}, play("exit", "7")...)...)); got.code != 7 {
 		t.Errorf("exit %d, want the command's 7", got.code)
 	}
+	for class, want := range map[string]int{"sensitive": 0, "flexible": 1} { // a flexible container sees the cpuset of all CPUs
+		args := []string{"view", "--cpu", sizes.limit.String(), "--class", class, "--check"}
+		if got := do(t, l.candor(args...)); got.code != want || got.err != "" || !strings.Contains(got.out, "The view equals the limit:") {
+			t.Errorf("%s: %+v, want exit code %d", class, got, want)
+		}
+		if got := do(t, l.candor(append(args, play("exit", "7")...)...)); got.code != 7*(1-want)+want {
+			t.Errorf("%s with a command: %+v", class, got)
+		}
+	}
 	l.empty()
 }
 

@@ -37,8 +37,8 @@ const DefaultMargin = 0.05
 
 // A Class is the result of a classification.
 type Class struct {
-	Class       Verdict      `json:"class"`   // Sensitive or Flexible
-	Decided     bool         `json:"decided"` // no evaluation that can vote is undecided
+	Class       Verdict      `json:"class"`   // Undecided if the undecided evaluations could change it
+	Decided     bool         `json:"decided"` // Class is not Undecided
 	Evaluations []Evaluation `json:"evaluations"`
 	Probe       *Prediction  `json:"probe,omitempty"` // second opinion, if requested; it does not change Class
 }
@@ -49,7 +49,7 @@ type Evaluation struct {
 	CPU      CPUs     `json:"cpu"` // the limit
 	Verdict  Verdict  `json:"verdict,omitempty"`
 	Pairs    int      `json:"pairs"`
-	Ratio    float64  `json:"ratio"`             // gain by the cpuset: median of the pairs' ratios; above 1: the cpuset is better
+	Ratio    float64  `json:"ratio"`             // gain by the cpuset: typical ratio of the pairs; above 1: the cpuset is better
 	Interval Interval `json:"ci,omitzero"`       // 95 % interval of Ratio; absent with fewer than six pairs
 	Failed   int      `json:"failed"`            // pairs with a failed run
 	Why      string   `json:"why,omitempty"`     // reason of the first failure, or why the evaluation cannot vote
@@ -149,11 +149,10 @@ func (c *Classification) Run(ctx context.Context, l *Lab) (*Class, error) {
 	return class, err
 }
 
-// vote sets the class: sensitive if more than half of the evaluations that can vote are sensitive. An undecided
-// evaluation counts as flexible.
+// vote sets the class. The class is sensitive if more than half of the evaluations that can vote are sensitive, and flexible if no
+// result of the undecided evaluations could make it sensitive. Otherwise it is undecided.
 func (c *Class) vote() {
-	sensitive, voters := 0, 0
-	c.Class, c.Decided = Flexible, true
+	sensitive, undecided, voters := 0, 0, 0
 	for i := range c.Evaluations {
 		e := &c.Evaluations[i]
 		if e.Skipped {
@@ -165,12 +164,18 @@ func (c *Class) vote() {
 			sensitive++
 		case Flexible:
 		default:
-			c.Decided = false
+			undecided++
 		}
 	}
-	if 2*sensitive > voters {
+	switch {
+	case 2*sensitive > voters:
 		c.Class = Sensitive
+	case 2*(sensitive+undecided) <= voters:
+		c.Class = Flexible
+	default:
+		c.Class = Undecided
 	}
+	c.Decided = c.Class != Undecided
 }
 
 // evaluate runs pairs of quota and cpuset until Decide needs no more pairs, or until maxFailed pairs have failed.

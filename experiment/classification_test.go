@@ -52,7 +52,7 @@ func TestClassify(t *testing.T) {
 }
 
 // TestClassifyFailures: a program that fails in each run ends the experiment with ErrFailing, and its class
-// is flexible.
+// is undecided.
 func TestClassifyFailures(t *testing.T) {
 	l := openLab(t)
 	if l.usable.Count() < 2 {
@@ -66,7 +66,7 @@ func TestClassifyFailures(t *testing.T) {
 	if !errors.Is(err, ErrFailing) {
 		t.Fatalf("%v, want ErrFailing", err)
 	}
-	if e := class.Evaluations[0]; class.Class != Flexible || class.Decided || e.Failed != maxFailed || e.Why != "exit code 1" {
+	if e := class.Evaluations[0]; class.Class != Undecided || class.Decided || e.Failed != maxFailed || e.Why != "exit code 1" {
 		t.Errorf("%s, decided %v: %+v", class.Class, class.Decided, e)
 	}
 	c.Limits = []hybrid.Milli{hybrid.Milli(1000 * l.usable.Count())}
@@ -85,8 +85,12 @@ func TestVote(t *testing.T) {
 		{[]Verdict{Sensitive, Flexible}, Flexible, true}, // a majority needs more than half
 		{[]Verdict{Sensitive, Flexible, Sensitive}, Sensitive, true},
 		{[]Verdict{Sensitive, ""}, Sensitive, true},
-		{[]Verdict{Sensitive, Undecided}, Flexible, false},
-		{[]Verdict{Undecided, Sensitive, Sensitive}, Sensitive, false},
+		{[]Verdict{Sensitive, Undecided}, Undecided, false},
+		{[]Verdict{Flexible, Undecided}, Flexible, true},
+		{[]Verdict{Flexible, Sensitive, Undecided}, Undecided, false},
+		{[]Verdict{Flexible, Flexible, Undecided}, Flexible, true},
+		{[]Verdict{Undecided}, Undecided, false},
+		{[]Verdict{Undecided, Sensitive, Sensitive}, Sensitive, true},
 	} {
 		c := Class{}
 		for _, v := range test.verdicts {

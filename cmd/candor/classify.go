@@ -38,9 +38,11 @@ The command measures each combination of a workload and a limit in pairs of runs
 run with a quota, and one run with the same quota on exclusive CPUs, whose number is the
 limit rounded up. After 8, 12, 18, 26 and 40 pairs, an exact statistical test checks the
 results, and the measurement stops when the test decides. The combination is sensitive
-if the exclusive CPUs gain more than --margin, and flexible if they gain less. Without a
-decision after 40 pairs, the combination counts as flexible. The program is sensitive if
-more than half of its combinations are.
+if the exclusive CPUs gain more than --margin, and flexible if they gain less. The
+program is sensitive if more than half of its combinations are. Without a decision after
+40 pairs, a combination is undecided. If undecided combinations could change the class,
+the command writes no class and exits with code 3. --accept-undecided then counts the
+program as flexible.
 
 With --probe, the command also traces two starts of the program, with all CPUs visible
 and with a single CPU. The trace shows where the program reads the CPU count and how
@@ -70,6 +72,7 @@ type classifyFlags struct {
 	workloads []string
 	margin    float64
 	annotate  string
+	accept    bool
 	profile   profileFlags
 	metric    string
 	probe     bool
@@ -92,6 +95,7 @@ func newClassifyCommand() *cobra.Command {
 	flags.StringArrayVar(&f.workloads, "workload", nil, "NAME=WORDS: shell words to append to the command; repeatable")
 	flags.Float64Var(&f.margin, "margin", 100*experiment.DefaultMargin, "smallest gain that counts, in percent")
 	flags.StringVar(&f.annotate, "annotate", "", "manifest (YAML) that gets the class as an annotation")
+	flags.BoolVar(&f.accept, "accept-undecided", false, "count an undecided program as flexible")
 	f.profile.add(flags)
 	flags.StringVar(&f.metric, "metric", "", "regular expression or JSON path of the metric (default: wall time)")
 	flags.BoolVar(&f.probe, "probe", false, "trace the program's start; without --cpu, only trace")
@@ -123,14 +127,19 @@ func (f *classifyFlags) run(cmd *cobra.Command, args []string) error {
 	if class == nil {
 		return experimentError(err)
 	}
+	if err == nil && class.Class == experiment.Undecided && f.accept {
+		class.Class = experiment.Flexible // class.Decided stays false
+	}
 	if writeErr := f.show(cmd.OutOrStdout(), class); writeErr != nil {
 		return writeErr
 	}
-	if errors.Is(err, context.Canceled) {
+	switch {
+	case errors.Is(err, context.Canceled):
 		return errors.New("stopped: the class is not known yet")
-	}
-	if err != nil {
+	case err != nil:
 		return experimentError(err)
+	case class.Class == experiment.Undecided:
+		return undecided("the class is undecided; measure on an idle machine, with longer workloads or another --margin, or add --accept-undecided")
 	}
 	return f.writeClass(string(class.Class))
 }
@@ -261,8 +270,8 @@ func (f *classifyFlags) show(out io.Writer, c *experiment.Class) error {
 	}
 	t.Flush()
 	fmt.Fprintf(&text, "\nclass: %s", c.Class)
-	if !c.Decided {
-		text.WriteString(" (what is undecided is taken for flexible)")
+	if !c.Decided && c.Class == experiment.Flexible {
+		text.WriteString(" (undecided, and counted as flexible)")
 	}
 	text.WriteString("\n")
 	writePrediction(&text, c.Probe, c.Class)

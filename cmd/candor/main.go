@@ -58,8 +58,9 @@ func errorLine(err error) string {
 
 // Exit codes. If candor run started a program, candor exits with the exit code of the program.
 const (
-	exitFailure  = 1
-	exitBadInput = 2
+	exitFailure   = 1
+	exitBadInput  = 2
+	exitUndecided = 3 // the measurement does not suffice for an answer
 )
 
 // An exitError ends candor with a given exit code. If err is nil, candor prints nothing: the code of a program is the whole
@@ -82,6 +83,9 @@ func (e *exitError) Unwrap() error { return e.err }
 func badInput(format string, args ...any) error {
 	return &exitError{exitBadInput, fmt.Errorf(format, args...)}
 }
+
+// undecided returns the error for a measurement that does not suffice for an answer. candor then exits with code 3.
+func undecided(text string) error { return &exitError{exitUndecided, errors.New(text)} }
 
 // flagError adds a hint at the help to the error for an unknown flag.
 func flagError(cmd *cobra.Command, err error) error {

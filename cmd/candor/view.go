@@ -23,11 +23,15 @@ allows.
 
 With --cpu or another flag of candor run, the command creates a new container, as
 candor run does. If COMMAND is given, the report goes to standard error, and COMMAND
-then runs in the same container.`
+then runs in the same container.
+
+With --check, the exit code is 1 if the view does not equal the limit, and COMMAND does
+not run then.`
 
 const viewExample = `  candor view
   candor view --cpu 1.5
   candor view --class flexible --cpu 1.5
+  candor view --check
   candor view --cpu 1.5 -- java -XshowSettings:system -version
   docker run --rm --cpus 1.5 -v $(which candor):/candor debian /candor view`
 
@@ -40,42 +44,52 @@ func newViewCommand() *cobra.Command {
 		Args:    cobra.ArbitraryArgs,
 	}
 	output := outputFlag(cmd, "table", "json")
+	check := cmd.Flags().Bool("check", false, "exit with code 1 if the view does not equal the limit")
 	f := addRunFlags(cmd)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		inside := false
-		cmd.Flags().Visit(func(set *pflag.Flag) { inside = inside || set.Name != "output" })
+		cmd.Flags().Visit(func(set *pflag.Flag) { inside = inside || set.Name != "output" && set.Name != "check" })
 		if inside {
-			return viewInside(f, cmd, output.value, args)
+			return viewInside(f, cmd, output.value, *check, args)
 		}
-		return viewHere(cmd, output.value, args)
+		return viewHere(cmd, output.value, *check, args)
 	}
 	return cmd
 }
 
 // viewInside runs candor view in a new container, with the flags of candor run.
-func viewInside(f *runFlags, cmd *cobra.Command, form string, args []string) error {
+func viewInside(f *runFlags, cmd *cobra.Command, form string, check bool, args []string) error {
 	if !f.Changed("name") {
 		if err := f.Set("name", fmt.Sprintf("view-%d", os.Getpid())); err != nil {
 			return err
 		}
 	}
-	return f.run(cmd, append([]string{"/proc/self/exe", "view", "-o", form, "--"}, args...))
+	return f.run(cmd, append([]string{"/proc/self/exe", "view", "-o", form, fmt.Sprintf("--check=%t", check), "--"}, args...))
 }
 
-// viewHere reports the CPUs that this process sees, and then executes the command in args, if any.
-func viewHere(cmd *cobra.Command, form string, args []string) error {
-	if len(args) == 0 {
-		return writeReport(cmd.OutOrStdout(), view.ReadSources(), form)
-	}
-	path, err := launch.FindProgram(args[0])
-	if err == nil {
-		if err = writeReport(cmd.ErrOrStderr(), view.ReadSources(), form); err != nil {
-			return err
+// viewHere reports the CPUs that this process sees, and then executes the command in args, if any. With check, a view that does not
+// equal the limit is an error.
+func viewHere(cmd *cobra.Command, form string, check bool, args []string) error {
+	out, path := cmd.OutOrStdout(), ""
+	if len(args) > 0 {
+		var err error
+		if path, err = launch.FindProgram(args[0]); err != nil {
+			return hostError(err)
 		}
-		err = syscall.Exec(path, args, os.Environ())
-		err = &launch.ExecError{Code: 126, Err: fmt.Errorf("execute %s: %w", path, err)}
+		out = cmd.ErrOrStderr()
 	}
-	return hostError(err)
+	report := view.ReadSources()
+	if err := writeReport(out, report, form); err != nil {
+		return err
+	}
+	if check && !report.IsTrue {
+		return &exitError{code: exitFailure} // the report has the reasons
+	}
+	if len(args) == 0 {
+		return nil
+	}
+	err := syscall.Exec(path, args, os.Environ())
+	return hostError(&launch.ExecError{Code: 126, Err: fmt.Errorf("execute %s: %w", path, err)})
 }
 
 // writeReport writes a report as a table or as a JSON object.
