@@ -124,19 +124,21 @@ func TestRecordEnds(t *testing.T) {
 	web := l.start([]string{"--name", "web", "--cpu", "1"}, "sleep")
 	for _, c := range []struct {
 		flags string
+		code  int
 		end   func(recorder *os.Process)
 	}{
-		{"--container web --duration 100ms", func(*os.Process) {}},
-		{"--all", func(p *os.Process) { p.Signal(syscall.SIGTERM) }},
-		{fmt.Sprintf("--pid %d", l.ps()["web"].PID), func(p *os.Process) { p.Signal(os.Interrupt) }},
-		{"--container web", func(*os.Process) { web.cmd.Process.Signal(syscall.SIGTERM); web.end() }},
+		{"--container web --duration 100ms", 0, func(*os.Process) {}},
+		{"--all", 0, func(p *os.Process) { p.Signal(syscall.SIGTERM) }},
+		{fmt.Sprintf("--pid %d", l.ps()["web"].PID), 0, func(p *os.Process) { p.Signal(os.Interrupt) }},
+		{"--container web --duration 1h", 130, func(p *os.Process) { p.Signal(os.Interrupt) }}, // shorter than requested
+		{"--container web", 0, func(*os.Process) { web.cmd.Process.Signal(syscall.SIGTERM); web.end() }},
 	} {
-		l.recordsUntil(file, c.flags, c.end)
+		l.recordsUntil(file, c.flags, c.code, c.end)
 	}
 }
 
-// recordsUntil runs candor record until end stops it.
-func (l *lab) recordsUntil(file, flags string, end func(*os.Process)) {
+// recordsUntil runs candor record until end stops it. code is the expected exit code.
+func (l *lab) recordsUntil(file, flags string, code int, end func(*os.Process)) {
 	l.Helper()
 	os.Remove(file)
 	cmd := l.candor(append([]string{"record", "-o", file}, strings.Fields(flags)...)...)
@@ -146,8 +148,8 @@ func (l *lab) recordsUntil(file, flags string, end func(*os.Process)) {
 	}
 	waitFor(l.T, file, func(*timescale.Summary) bool { return true })
 	end(cmd.Process)
-	if err := cmd.Wait(); err != nil {
-		l.Errorf("record %s: %v", flags, err)
+	if err := cmd.Wait(); cmd.ProcessState.ExitCode() != code {
+		l.Errorf("record %s: %v, want exit code %d", flags, err, code)
 	}
 	s := recording(l.T, file)
 	if s == nil || s.Cut || len(s.Groups) == 0 {

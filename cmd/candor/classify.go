@@ -135,7 +135,7 @@ func (f *classifyFlags) run(cmd *cobra.Command, args []string) error {
 	}
 	switch {
 	case errors.Is(err, context.Canceled):
-		return errors.New("stopped: the class is not known yet")
+		return stoppedError(ctx, "the class is not known yet")
 	case err != nil:
 		return experimentError(err)
 	case class.Class == experiment.Undecided:

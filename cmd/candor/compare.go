@@ -3,12 +3,9 @@ package main
 import (
 	"context"
 	"fmt"
-	"os"
-	"os/signal"
 	"strings"
 
 	"github.com/spf13/cobra"
-	"golang.org/x/sys/unix"
 
 	"github.com/candor-project/candor/cgroup"
 	"github.com/candor-project/candor/cmd/candor/internal/expreport"
@@ -100,15 +97,7 @@ func (f *compareFlags) run(cmd *cobra.Command, args []string) error {
 	if report == nil {
 		return experimentError(err)
 	}
-	return f.finish(cmd.OutOrStdout(), expreport.Report{Report: report}, len(report.Runs), err)
-}
-
-// untilSignal returns a context that the first SIGINT, SIGTERM or SIGHUP cancels. The second signal ends the
-// process.
-func untilSignal(cmd *cobra.Command) (ctx context.Context, stop context.CancelFunc) {
-	ctx, stop = signal.NotifyContext(cmd.Context(), os.Interrupt, unix.SIGTERM, unix.SIGHUP)
-	context.AfterFunc(ctx, stop)
-	return ctx, stop
+	return f.finish(ctx, cmd.OutOrStdout(), expreport.Report{Report: report}, len(report.Runs), err)
 }
 
 func (f *compareFlags) experiment(args []string) (experiment.Experiment, error) {

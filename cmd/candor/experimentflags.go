@@ -257,16 +257,20 @@ type shown interface {
 	Files() []fileio.File // for the directory of --out
 }
 
-// finish shows the completed runs, also after an interrupt. err is the error of the experiment.
-func (f *reportFlags) finish(out io.Writer, r shown, runs int, err error) error {
+// finish shows the completed runs, also after an interrupt. ctx and err are the context and the error of the experiment.
+func (f *reportFlags) finish(ctx context.Context, out io.Writer, r shown, runs int, err error) error {
+	stopped := errors.Is(err, context.Canceled)
+	if runs == 0 && stopped {
+		return stoppedError(ctx, "no run done")
+	}
 	if runs == 0 {
 		return experimentError(err)
 	}
 	if writeErr := f.write(out, r); writeErr != nil {
 		return writeErr
 	}
-	if errors.Is(err, context.Canceled) {
-		return fmt.Errorf("stopped: %s done", count(runs, "run", "runs"))
+	if stopped {
+		return stoppedError(ctx, "%s done", count(runs, "run", "runs"))
 	}
 	return experimentError(err)
 }

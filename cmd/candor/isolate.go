@@ -105,7 +105,7 @@ func (f *isolateFlags) run(cmd *cobra.Command) error {
 	if report == nil {
 		return experimentError(err)
 	}
-	return f.finish(cmd.OutOrStdout(), expreport.Isolation{IsolationReport: report}, len(report.Runs), err)
+	return f.finish(ctx, cmd.OutOrStdout(), expreport.Isolation{IsolationReport: report}, len(report.Runs), err)
 }
 
 // isolation returns the experiment that the command line describes.

@@ -2,13 +2,10 @@ package main
 
 import (
 	"bytes"
-	"context"
 	"fmt"
 	"io"
 	"net/url"
 	"os"
-	"os/signal"
-	"syscall"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -132,9 +129,8 @@ func (f *loadFlags) run(cmd *cobra.Command, isClient bool) error {
 	if err := f.checkHDR(); err != nil {
 		return err
 	}
-	ctx, stop := signal.NotifyContext(cmd.Context(), os.Interrupt, syscall.SIGTERM)
+	ctx, stop := untilSignal(cmd)
 	defer stop()
-	context.AfterFunc(ctx, stop)
 	run := f.bursts.Run
 	if isClient {
 		run = f.clients.Run
@@ -145,6 +141,9 @@ func (f *loadFlags) run(cmd *cobra.Command, isClient bool) error {
 	}
 	if err := f.tell(cmd.OutOrStdout(), report); err != nil {
 		return err
+	}
+	if ctx.Err() != nil {
+		return stoppedError(ctx, "%s done", count(report.Count(), "call", "calls"))
 	}
 	if report.Problem != nil {
 		return fmt.Errorf("%s failed, the first: %w", count(report.Errors, "call", "calls"), report.Problem)

@@ -42,7 +42,11 @@ func showProgress(out io.Writer, look func() stage) (end func()) {
 				fmt.Fprint(file, "\r\x1b[K")
 				return
 			case <-tick.C:
-				fmt.Fprint(file, "\r"+look().line(time.Since(began))+"\x1b[K")
+				line := look().line(time.Since(began))
+				if columns, _, err := term.GetSize(int(file.Fd())); err == nil && columns > 2 {
+					line = shorten(line, columns-1) // a terminal can wrap a line of its whole width
+				}
+				fmt.Fprint(file, "\r"+line+"\x1b[K")
 			}
 		}
 	}()
@@ -55,7 +59,7 @@ func showProgress(out io.Writer, look func() stage) (end func()) {
 // barWidth is the width of the bar in columns.
 const barWidth = 24
 
-// line formats the progress after some time.
+// line formats the progress after some time. The bar and the remaining time come first, because a narrow terminal cuts the end.
 func (s stage) line(took time.Duration) string {
 	line := fmt.Sprintf("%d events, %.0f a second", s.events, float64(s.events)/max(took.Seconds(), 1e-3))
 	if s.text != "" {
@@ -70,7 +74,7 @@ func (s stage) line(took time.Duration) string {
 	share := min(s.share, 1)
 	left := time.Duration(float64(took) * (1 - share) / share)
 	full := int(share * barWidth)
-	return "[" + strings.Repeat("#", full) + strings.Repeat("-", barWidth-full) + "] " + line + ", " + left.Round(time.Second).String() + " left"
+	return "[" + strings.Repeat("#", full) + strings.Repeat("-", barWidth-full) + "] " + left.Round(time.Second).String() + " left, " + line
 }
 
 // A latest is a value that one goroutine sets and another reads.

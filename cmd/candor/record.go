@@ -5,12 +5,10 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"os/signal"
 	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
-	"golang.org/x/sys/unix"
 
 	"github.com/candor-project/candor/bandwidth/record"
 	"github.com/candor-project/candor/cgroup"
@@ -26,7 +24,8 @@ second.
 Select a cgroup by its path below the mount point, by a process in it, or by the name of
 a container of Candor; --all records every cgroup with processes. With COMMAND, candor
 runs the command in a new cgroup without limits, records this cgroup, and exits with the
-exit code of the command.
+exit code of the command. A COMMAND such as docker run is refused, because its container
+is in another cgroup.
 
 The kernel counts in ticks, 4 ms on most machines: in a window of 10 ms, a thread
 that is always busy seems to use 0.8 or 1.2 CPUs.`
@@ -119,9 +118,14 @@ func (f *recordFlags) run(cmd *cobra.Command, args []string) error {
 	if err != nil {
 		return badInput("%w", err)
 	}
-	ctx, stop := signal.NotifyContext(cmd.Context(), os.Interrupt, unix.SIGTERM)
+	ctx, stop := untilSignal(cmd)
 	defer stop()
-	return f.record(ctx, groups, file)
+	began := time.Now()
+	err = f.record(ctx, groups, file)
+	if err == nil && f.duration > 0 && ctx.Err() != nil {
+		return stoppedError(ctx, "%v of %v recorded", time.Since(began).Round(time.Second), f.duration)
+	}
+	return err
 }
 
 // open opens the groups that the flags ask for.
@@ -198,6 +202,9 @@ func (f *recordFlags) record(ctx context.Context, groups *record.Groups, file *o
 
 // runCommand runs and records a command. candor exits with the exit code of the command.
 func (f *recordFlags) runCommand(cmd *cobra.Command, args []string) error {
+	if call := starterIn(args); call != "" {
+		return badInput("%s starts its program in another cgroup, so the recording would be almost empty; start the program first, then record it with --container NAME or --cgroup PATH", call)
+	}
 	path, err := launch.FindProgram(args[0])
 	if err != nil {
 		return hostError(err)
@@ -224,7 +231,11 @@ func (f *recordFlags) runCommand(cmd *cobra.Command, args []string) error {
 	} else {
 		recorded <- errline.Join(err, file.Close())
 	}
+	began := time.Now()
 	code, err := program.Run()
+	if used, readErr := tree.ReadUsage(program.Group.Name()); readErr == nil {
+		warnEmpty(cmd.ErrOrStderr(), used.CPU, time.Since(began), f.out)
+	}
 	stop()
 	err = errline.Join(err, <-recorded)
 	removed := program.Remove()

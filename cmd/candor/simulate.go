@@ -6,11 +6,9 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"os/signal"
 	"slices"
 
 	"github.com/spf13/cobra"
-	"golang.org/x/sys/unix"
 
 	"github.com/candor-project/candor/cmd/candor/internal/simreport"
 	"github.com/candor-project/candor/internal/fileio"
@@ -73,7 +71,7 @@ func (f *simulateFlags) run(cmd *cobra.Command) error {
 	if err := f.prepare(); err != nil {
 		return err
 	}
-	ctx, stop := signal.NotifyContext(cmd.Context(), os.Interrupt, unix.SIGTERM)
+	ctx, stop := untilSignal(cmd)
 	defer stop()
 	points := f.points()
 	setting.Progress = &simulate.Progress{}
@@ -95,7 +93,7 @@ func (f *simulateFlags) run(cmd *cobra.Command) error {
 		return err
 	}
 	if stopped {
-		return fmt.Errorf("stopped: started %d of %s", len(report.Points), count(len(points), "point", "points"))
+		return stoppedError(ctx, "started %d of %s", len(report.Points), count(len(points), "point", "points"))
 	}
 	return nil
 }

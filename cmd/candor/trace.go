@@ -6,13 +6,11 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"os/signal"
 	"path/filepath"
 	"strings"
 	"sync/atomic"
 
 	"github.com/spf13/cobra"
-	"golang.org/x/sys/unix"
 
 	"github.com/candor-project/candor/cmd/candor/internal/tracereport"
 	"github.com/candor-project/candor/trace"
@@ -190,13 +188,17 @@ func newTraceImportCommand() *cobra.Command {
 		if err != nil {
 			return err
 		}
-		ctx, stop := signal.NotifyContext(cmd.Context(), os.Interrupt, unix.SIGTERM)
+		ctx, stop := untilSignal(cmd)
 		defer stop()
 		counted, end := countEvents(cmd.ErrOrStderr(), r, "")
 		header, err := trace.Import(ctx, *file, counted)
 		end()
 		report := r.Report()
-		if err = errors.Join(err, r.Close()); err != nil {
+		err = errors.Join(err, r.Close())
+		if err != nil && ctx.Err() != nil {
+			return stoppedError(ctx, "%s is not written", *file)
+		}
+		if err != nil {
 			return traceError(err)
 		}
 		return sayImported(cmd.OutOrStdout(), *file, header, report)
