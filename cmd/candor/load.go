@@ -143,7 +143,7 @@ func (f *loadFlags) run(cmd *cobra.Command, isClient bool) error {
 		return err
 	}
 	if ctx.Err() != nil {
-		return stoppedError(ctx, "%s done", count(report.Count(), "call", "calls"))
+		return stoppedError(ctx, "%s done", count(uint64(report.Count()), "call", "calls"))
 	}
 	if report.Problem != nil {
 		return fmt.Errorf("%s failed, the first: %w", count(report.Errors, "call", "calls"), report.Problem)

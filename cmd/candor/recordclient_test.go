@@ -49,10 +49,10 @@ func TestWarnEmpty(t *testing.T) {
 	}
 }
 
-// TestProgressLine: the bar and the remaining time are at the start of the line, where a narrow terminal does not cut them.
-func TestProgressLine(t *testing.T) {
+// TestNarrowProgressLine: the bar and the remaining time are at the start of the line, where a narrow terminal does not cut them.
+func TestNarrowProgressLine(t *testing.T) {
 	s := stage{parts: "3 of 10 points", text: strings.Repeat("long ", 20), share: 0.5}
-	if got, want := shorten(s.line(10*time.Second), 60), "[############------------] 10s left, 3 of 10 points, long lo…"; got != want {
+	if got, want := shorten(s.line(10*time.Second), 60), "[############------------] 10s left, 3 of 10 points, long l…"; got != want {
 		t.Errorf("%q, want %q", got, want)
 	}
 }

@@ -145,7 +145,7 @@ func TestProgressLine(t *testing.T) {
 		t.Errorf("at the start: %q", line)
 	}
 	p = halfwayProgress(t)
-	want := "[############------------] 1 of 2 points, 11 events, 5 a second, 2s left"
+	want := "[############------------] 2s left, 1 of 2 points, 11 events, 5 a second"
 	for _, known := range []int64{0, 11} {
 		if line := pointsStage(p, known, 2).line(2200 * time.Millisecond); line != want {
 			t.Errorf("halfway: %q, want %q", line, want)

@@ -147,8 +147,8 @@ func TestTraceProgress(t *testing.T) {
 	}{
 		{trace.Header{}, "", "1024 events, 512 a second"},
 		{trace.Header{}, "1 of 2 traces", "1 of 2 traces, 1024 events, 512 a second"},
-		{trace.Header{Events: 2 * stride, Span: 9}, "", "[############------------] 1024 events, 512 a second, 2s left"},
-		{trace.Header{Span: 4 * (stride - 1)}, "", "[######------------------] 1024 events, 512 a second, 6s left"},
+		{trace.Header{Events: 2 * stride, Span: 9}, "", "[############------------] 2s left, 1024 events, 512 a second"},
+		{trace.Header{Span: 4 * (stride - 1)}, "", "[######------------------] 6s left, 1024 events, 512 a second"},
 	} {
 		c := &countedReader{Reader: trace.NewMemory(trace.Header{}, events)}
 		if line := c.stage(test.header, "").line(time.Second); line != "0 events, 0 a second" {
