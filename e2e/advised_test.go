@@ -33,7 +33,7 @@ func TestAdvised(t *testing.T) {
 	rounds, all := throttlingRounds(t)
 	length := 20 * time.Second
 	if !all {
-		rounds, length = 1, 8*time.Second
+		rounds, length = 1, 5*time.Second
 	}
 	table := &strings.Builder{}
 	var throttled, late, foreign []float64

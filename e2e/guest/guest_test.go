@@ -32,6 +32,7 @@ func boot(t *testing.T, m guest.Machine, version int, commands ...report.Command
 
 func TestMachine(t *testing.T) {
 	needGuest(t)
+	t.Parallel()
 	results, err := boot(t, guest.Big, 2, sh(`
 		cd /sys/devices/system
 		cat cpu/online cpu/cpu9/topology/thread_siblings_list cpu/cpu9/topology/physical_package_id cpu/cpu9/cache/index3/shared_cpu_list node/node1/cpulist node/node3/distance
@@ -48,6 +49,7 @@ func TestMachine(t *testing.T) {
 // TestMemorylessNode: on a NUMA node without memory, a container gets the memory of the nearest node.
 func TestMemorylessNode(t *testing.T) {
 	needGuest(t)
+	t.Parallel()
 	all := kernels(t)
 	b := build(t, "cpuset") // and candor
 	g := guest.Guest{Kernel: all[len(all)-1], Machine: guest.Machine{Sockets: 1, Nodes: 2, Cores: 2, Threads: 1, Memoryless: 1}, Cgroup: 2, Limit: 5 * time.Minute,
@@ -73,6 +75,7 @@ func TestMemorylessNode(t *testing.T) {
 
 func TestResults(t *testing.T) {
 	needGuest(t)
+	t.Parallel()
 	late := sh("sleep 1000")
 	late.Limit = 500 * time.Millisecond
 	results, err := boot(t, guest.Small, 1,
@@ -111,6 +114,7 @@ func TestResults(t *testing.T) {
 
 func TestGuestThatPanics(t *testing.T) {
 	needGuest(t)
+	t.Parallel()
 	results, err := boot(t, guest.Small, 2, sh("echo before"), sh("echo c >/proc/sysrq-trigger"))
 	if !errors.Is(err, report.ErrEarly) || !strings.Contains(err.Error(), "Kernel panic") {
 		t.Errorf("error %v, want the console with the panic", err)
@@ -122,6 +126,7 @@ func TestGuestThatPanics(t *testing.T) {
 
 func TestGuestThatHangs(t *testing.T) {
 	needGuest(t)
+	t.Parallel()
 	b := build(t)
 	g := guest.Guest{Kernel: kernels(t)[0], Machine: guest.Small, Cgroup: 2, Init: filepath.Join(b.dir, "init"), Files: b.files(t),
 		Commands: []report.Command{sh("echo hangs; sleep 1000")}}
@@ -143,6 +148,7 @@ func (f writerFunc) Write(p []byte) (int, error) {
 // TestKilledTestLeavesNoGuest kills a test of this binary while its guest runs.
 func TestKilledTestLeavesNoGuest(t *testing.T) {
 	needGuest(t)
+	t.Parallel()
 	victim := exec.Command("/proc/self/exe", "-test.run=^TestVictim$", "-test.v")
 	victim.Env = append(os.Environ(), "CANDOR_GUEST_VICTIM=1", "TMPDIR="+t.TempDir()) // the killed test cannot clean up
 	out, err := victim.StdoutPipe()
