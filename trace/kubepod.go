@@ -104,38 +104,29 @@ func (k *kubectl) checkPodFits(c capacity) error {
 	return nil
 }
 
-// requests returns the total request of a pod, nearly as kube-scheduler computes it: the sum of containers and sidecars, or the sum of
-// sidecars and the largest init container if that is more, plus the overhead. All sidecars count, even sidecars that start after the init
-// container. asks reports whether any container requests CPU.
+// requests returns the total request of a pod, as kube-scheduler computes it: the sum of containers and sidecars, or the largest sum of an
+// init container and the sidecars before it if that is more, plus the overhead. asks reports whether any container requests CPU.
 func (o *kubePodObject) requests() (sum capacity, asks bool, err error) {
 	var cpu, memory, initCPU, initMemory int64
-	add := func(r kubeResources, once bool) {
+	add := func(r kubeResources, isInit bool) {
 		c, e := r.capacity(math.Ceil)
 		if err == nil {
 			err = e
 		}
 		asks = asks || r["cpu"] != ""
-		if once {
-			initCPU, initMemory = max(initCPU, int64(c.cpu)), max(initMemory, int64(c.memory))
+		if isInit { // it ends before the containers start
+			initCPU, initMemory = max(initCPU, cpu+int64(c.cpu)), max(initMemory, memory+int64(c.memory))
 			return
 		}
 		cpu, memory = cpu+int64(c.cpu), memory+int64(c.memory)
 	}
 	for _, c := range o.Spec.InitContainers {
-		if c.RestartPolicy == "Always" {
-			add(c.Resources.Requests, false)
-		}
-	}
-	sidecarCPU, sidecarMemory := cpu, memory
-	for _, c := range o.Spec.InitContainers {
-		if c.RestartPolicy != "Always" {
-			add(c.Resources.Requests, true)
-		}
+		add(c.Resources.Requests, c.RestartPolicy != "Always")
 	}
 	for _, c := range o.Spec.Containers {
 		add(c.Resources.Requests, false)
 	}
-	cpu, memory = max(cpu, sidecarCPU+initCPU), max(memory, sidecarMemory+initMemory)
+	cpu, memory = max(cpu, initCPU), max(memory, initMemory)
 	add(o.Spec.Overhead, false)
 	if err == nil && (cpu > math.MaxInt32 || memory > math.MaxInt32) {
 		err = errors.New("too large: the maximum is 2,147,483,647 milli-CPU and MiB")
