@@ -170,13 +170,16 @@ func TestDebtEnds(t *testing.T) {
 func TestLimitBoundsHelpers(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		l := drawLogger(t, 2*ms)
-		canHold := l.state.CanFreeze && l.perOwn*float64(l.state.Quota) > 1 // the freezer holds each limit whose cycle is shorter than a second
-		if !canHold {
-			l.state.CanFreeze, canHold = false, l.perOwn < 0.5*float64(l.state.Quota)/float64(bandwidth.MinQuota)
+		if !l.state.CanFreeze { // the lowest quota holds the limit
+			highest := 0.5 * float64(l.state.Quota) / float64(bandwidth.MinQuota)
+			l.perOwn = min(l.perOwn, rapid.Float64Range(0.01, highest).Draw(t, "lower per own"))
 		}
-		if cycle := float64(l.pipe+20*ms) / float64(l.state.Quota) * float64(l.state.Period); !canHold || cycle > float64(maxFrozenTime)/2 {
+		// The freezer holds the limit if the limit allows the work of a full pipe within half of the longest freeze.
+		longest := l.state.Allowance(maxFrozenTime/2) - 20*ms
+		if longest < ms {
 			t.Skip("the limit cannot hold")
 		}
+		l.pipe = min(l.pipe, longest)
 		l.run(3 * time.Second)
 		before, from := l.use(), l.Now()
 		l.run(from + span(10*time.Second, 20*time.Second).Draw(t, "span"))
