@@ -7,10 +7,11 @@ import (
 	"os"
 	"strings"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/candor-project/candor/cpuset"
 	"github.com/candor-project/candor/internal/errline"
 	"github.com/candor-project/candor/internal/procfs"
-	"golang.org/x/sys/unix"
 )
 
 // othersSuffixV1 is appended to topGroup for the name of a new group, to which the processes of the root group move.

@@ -48,7 +48,8 @@ func TestText(t *testing.T) {
 		t.Errorf("begins with %.80q, want %q", text, want)
 	}
 	rows := map[string][]string{}
-	for line := range strings.SplitSeq(text[strings.Index(text, "SETUP"):], "\n") {
+	_, tables, _ := strings.Cut(text, "SETUP")
+	for line := range strings.SplitSeq(tables, "\n") {
 		if fields := strings.Fields(line); len(fields) > 5 && rows[fields[0]] == nil {
 			rows[fields[0]] = fields
 		}
