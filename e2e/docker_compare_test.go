@@ -128,8 +128,8 @@ func TestDockerCompareCleanup(t *testing.T) {
 		cmd.Wait()
 		if sig == unix.SIGKILL {
 			within(t, "its guard clears up", func() bool { return len(labsLeft(cmd.Process.Pid)) == 0 })
-		} else if code := cmd.ProcessState.ExitCode(); code != 1 {
-			t.Errorf("%v: exit code %d, want 1", sig, code)
+		} else if code := cmd.ProcessState.ExitCode(); code != 130 {
+			t.Errorf("%v: exit code %d, want 130", sig, code)
 		}
 		d.nothingLeft(cmd)
 	}
