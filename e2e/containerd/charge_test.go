@@ -108,7 +108,7 @@ func TestCharge(t *testing.T) {
 		l.wait("the charge of "+name, agent, func() bool { return metricsAt("http://127.0.0.1:19470/metrics")[metric] == 1 })
 		account := strings.Replace(metric, "_charged{", "_account_seconds{", 1)
 		l.wait("the end of the debt from before the charge", agent, func() bool { return metricsAt("http://127.0.0.1:19470/metrics")[account] > -0.15 })
-		own, helpers := c.sumOfUse(4 * time.Second)
+		own, helpers := c.sumOfUse(6 * time.Second)
 		t.Logf("%s: own %.3f, helpers %.3f, sum %.3f CPUs", name, own, helpers, own+helpers)
 		if sum := own + helpers; sum < 0.42 || sum > 0.6 {
 			t.Errorf("%s: own %.3f, helpers %.3f CPUs: want the sum 0.5\n%s", name, own, helpers, agent.output())
