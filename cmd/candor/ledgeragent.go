@@ -7,6 +7,7 @@ import (
 	"net"
 	"os"
 	"os/signal"
+	"strings"
 	"sync"
 	"syscall"
 	"time"
@@ -277,7 +278,8 @@ func (a *ledgerAgent) next() {
 	a.last = last
 }
 
-// readNames reads the names of the running containers.
+// readNames reads the names of the running containers. It omits containers without a known name: the files with the name can be missing
+// when a container starts, so a later reading finds the name.
 func (a *ledgerAgent) readNames() map[string]podname.Name {
 	names := map[string]podname.Name{}
 	found, err := audit.Read(a.tree)
@@ -285,6 +287,9 @@ func (a *ledgerAgent) readNames() map[string]podname.Name {
 		a.log.Warn("cannot read the names of containers", "error", err)
 	}
 	for _, c := range found {
+		if strings.HasPrefix(c.ID, c.Name) {
+			continue
+		}
 		if names[c.ID] = podname.Parse(c.Name); names[c.ID] == (podname.Name{}) {
 			names[c.ID] = podname.Name{Container: c.Name}
 		}
