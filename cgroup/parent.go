@@ -247,7 +247,7 @@ func delegationError(err error) error {
 }
 
 // A step undoes one change to Candor's parent group or to a group above the parent group. It writes a value to a file of the group in dir
-// or, if file is "", removes the group. With these steps, a candor process that fails restores the groups of the machine.
+// or, if file is "", removes the group. If a candor process fails, its steps restore the groups of the machine.
 type step struct{ dir, file, value string }
 
 // steps are in the order of the changes. run executes them in reverse order.

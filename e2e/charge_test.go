@@ -239,9 +239,13 @@ func TestReportedCharge(t *testing.T) {
 		l.ok("ledger", "charge", "--to", "web", "--us", "2000000", "--source", "test")
 		return isReduced()
 	})
+	before, err := agent.saved("web")
+	if err != nil {
+		t.Fatal(err)
+	}
 	jumpClock(t, time.Hour)
-	time.Sleep(time.Second) // the agent reads web several times; the debt of two seconds takes longer
-	l.waitFor("less CPU time after a jump of the clock", isReduced)
+	l.waitFor("a reading after the jump of the clock", func() bool { now, err := agent.saved("web"); return err == nil && now != before })
+	l.waitFor("less CPU time after the jump", isReduced) // the debt of two seconds remains
 	killed := time.Now()
 	if err := agent.Process.Kill(); err != nil {
 		t.Fatal(err)

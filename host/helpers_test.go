@@ -54,7 +54,7 @@ func TestPlaceHelper(t *testing.T) {
 		t.Fatal(err)
 	}
 	free := l.must(ask("free", "1"), "wait")
-	if err := l.tree.Group("free").PlaceHelper(pid); err != nil { // by a candor process that was killed before it saved the state
+	if err := l.tree.Group("free").PlaceHelper(pid); err != nil { // as if candor had been killed before it saved the state
 		t.Fatal(err)
 	}
 	free.stop()
