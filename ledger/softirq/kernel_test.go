@@ -369,7 +369,7 @@ func TestPackets(t *testing.T) {
 // The credit is between these shares of the lost CPU time.
 const (
 	minShare = 0.35 // the interrupt that starts the softirq is not measured: 0.55 to 0.76 on an idle machine
-	maxShare = 1.5 // a loaded machine has other interrupts, which differ between the windows
+	maxShare = 1.5  // a loaded machine has other interrupts, which differ between the windows
 )
 
 // TestSampling: with a small budget, a sample of the softirqs gives the same charge.
