@@ -239,10 +239,12 @@ func TestReportedCharge(t *testing.T) {
 		l.ok("ledger", "charge", "--to", "web", "--us", "2000000", "--source", "test")
 		return isReduced()
 	})
-	before, err := agent.saved("web")
-	if err != nil {
-		t.Fatal(err)
-	}
+	var before float64
+	l.waitFor("an account", func() (has bool) {
+		var err error
+		before, err = agent.saved("web")
+		return err == nil
+	})
 	jumpClock(t, time.Hour)
 	l.waitFor("a reading after the jump of the clock", func() bool { now, err := agent.saved("web"); return err == nil && now != before })
 	l.waitFor("less CPU time after the jump", isReduced) // the debt of two seconds remains
