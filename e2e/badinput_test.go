@@ -34,7 +34,7 @@ func TestBadRun(t *testing.T) {
 	all, tooMany := strconv.Itoa(l.usable.Count()), strconv.Itoa(l.usable.Count()+1)
 	ends := play("exit", "0")
 	for _, flags := range []badLine{
-		{[]string{"--cpu", "0"}, 2, "use --cpu N of 10m or more"},
+		{[]string{"--cpu", "0"}, 2, "missing --cpu; must be a limit of 10m or more"},
 		{[]string{"--cpu", "0.005"}, 2, "10m"},
 		{[]string{"--cpu", "-1"}, 2, wantAmount},
 		{[]string{"--cpu", "1e9"}, 2, wantAmount},
@@ -44,7 +44,7 @@ func TestBadRun(t *testing.T) {
 		{[]string{"--cpu", "99999999999999999999"}, 2, "the largest amount"},
 		{[]string{"--cpu", tooMany}, 2, "no capacity"},
 		{[]string{"--cpu", all}, 2, "no capacity"},
-		{nil, 2, "use --cpu N of 10m or more"},
+		{nil, 2, "missing --cpu; must be a limit of 10m or more"},
 		{[]string{"--cpu", "0.5", "--name", "web"}, 2, "id taken"},
 		{[]string{"--cpu", "0.5", "--name", "../web"}, 2, "must be 1 to 64 letters"},
 		{[]string{"--cpu", "0.5", "--name", "tasks"}, 2, "must not be tasks"},
@@ -85,21 +85,21 @@ func TestBadCommand(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, line := range []badLine{
-		{[]string{"run", "--cpu", "0.5"}, 2, "use candor run --cpu N -- COMMAND"},
+		{[]string{"run", "--cpu", "0.5"}, 2, "missing COMMAND; must be -- COMMAND"},
 		{[]string{"run", "--cpu", "0.5", "--", "/no/such/command"}, 127, "not found"},
 		{[]string{"run", "--cpu", "0.5", "--", "no-such-command"}, 127, "not found"},
 		{[]string{"run", "--cpu", "0.5", "--", ""}, 127, "not found"},
 		{[]string{"run", "--cpu", "0.5", "--", notExecutable}, 126, "cannot execute it"},
 		{[]string{"run", "--cpu", "0.5", "--", "/"}, 126, "cannot execute it"},
-		{[]string{"resize", "web"}, 2, "cpu"},
+		{[]string{"resize", "web"}, 2, "missing --cpu; must be the new limit"},
 		{[]string{"resize", "nobody", "--cpu", "1"}, 2, "candor ps lists them"},
 		{[]string{"resize", "web", "--cpu", "0"}, 2, "limit"},
 		{[]string{"resize", "web", "--cpu", "1e9"}, 2, wantAmount},
 		{[]string{"resize", "web", "--cpu", tooMany}, 2, "no capacity"},
-		{[]string{"resize", "--cpu", "1"}, 2, "must have 1 argument, the name of a container"},
+		{[]string{"resize", "--cpu", "1"}, 2, "must be 1, the NAME of a container"},
 		{[]string{"release", "nobody"}, 2, "candor ps lists them"},
 		{[]string{"release", "web"}, 2, "still run"},
-		{[]string{"release", "a", "b"}, 2, "must have 1 argument, the name of a container"},
+		{[]string{"release", "a", "b"}, 2, "must be 1, the NAME of a container"},
 		{[]string{"inspect", "nobody"}, 2, "candor ps lists them"},
 		{[]string{"inspect", "no/body"}, 2, "candor ps lists them"},
 		{[]string{"ps", "-o", "yaml"}, 2, "must be one of table, json"},
@@ -185,7 +185,7 @@ func (l *lab) refuses(t *testing.T, cmd *exec.Cmd, code int, message string) {
 	switch line := strings.TrimSuffix(got.err, "\n"); {
 	case got.code != code:
 		t.Errorf("exit code %d, want %d: %q", got.code, code, got.err)
-	case got.out != "" || !strings.HasPrefix(line, "candor: ") || strings.Contains(line, "\n") || len(line) > 400:
+	case got.out != "" || !strings.HasPrefix(line, "candor ") || !strings.Contains(line, ": ") || strings.Contains(line, "\n") || len(line) > 400:
 		t.Errorf("want one line on standard error, got %q and %q", got.err, got.out)
 	case !strings.Contains(line, message):
 		t.Errorf("got %q, want %q in it", line, message)

@@ -265,7 +265,7 @@ func TestReportedCharge(t *testing.T) {
 	for want, args := range map[string][]string{
 		"--us 0: must be 1 to":       {"--to", "web"},
 		"--us -5: must be 1 to":      {"--to", "web", "--us", "-5"},
-		"--to is missing":            {"--us", "5"},
+		"missing --to; must be":      {"--us", "5"},
 		"no container has that name": {"--to", "other", "--us", "5"},
 		"must have at most 100 byte": {"--to", "web", "--us", "5", "--source", strings.Repeat("x", 101)},
 	} {

@@ -127,9 +127,9 @@ func TestClassifyBadInput(t *testing.T) {
 		code int
 		want string
 	}{
-		{[]string{"--", "true"}, 2, "--cpu"},
+		{[]string{"--", "true"}, 2, "missing --cpu; must be"},
 		{[]string{"--cpu", "1,x", "--", "true"}, 2, "must be limits separated by commas"},
-		{[]string{"--cpu", "1"}, 2, "no command"},
+		{[]string{"--cpu", "1"}, 2, "missing COMMAND; must be"},
 		{[]string{"--cpu", "1", "--workload", "x", "--", "true"}, 2, "NAME=WORDS"},
 		{[]string{"--cpu", "1", "--margin", "-1", "--", "true"}, 2, "margin"},
 		{[]string{"--cpu", "1", "--metric", "(", "--", "true"}, 2, "bad metric"},

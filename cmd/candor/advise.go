@@ -65,7 +65,7 @@ func newAdviseCommand() *cobra.Command {
 		Example: adviseExample,
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) == 0 {
-				return badInput("no recording: name one FILE or more")
+				return missing("FILE", "one recording of candor record or more")
 			}
 			return nil
 		},

@@ -77,7 +77,7 @@ func TestAdviseDifferentMachines(t *testing.T) {
 	}
 	a, b := on("Z80", 2), on("6502", 4)
 	code, out, errOut := command(t, "", "advise", a, b)
-	if code != 2 || out != "" || errOut != fmt.Sprintf("candor: %s is of a machine with 2 CPUs, %s of one with 4: use --node-cpus N\n", a, b) {
+	if code != 2 || out != "" || errOut != fmt.Sprintf("candor advise: %s is of a machine with 2 CPUs, %s of one with 4: use --node-cpus N\n", a, b) {
 		t.Errorf("%d, %s%s", code, out, errOut)
 	}
 	code, out, errOut = command(t, "", "advise", a, b, "--node-cpus", "4")
@@ -133,7 +133,7 @@ func TestAdviseBadInput(t *testing.T) {
 		file + " --node-cpus 0": "--node-cpus 0: must be 1 to 4096",
 		file + " --period 2s":   "--period 2s: must be 1ms to 1s",
 		file + " --group x":     `--group "x": not in the recording; it has web, db`,
-		"":                      "no recording: name one FILE or more",
+		"":                      "missing FILE; must be one recording of candor record or more",
 		file + " -o svg":        "-o svg: the figure shows the containers of a node; use --node-cpus N, or several recordings",
 		file + " --hops 0":      "--hops 0: must be 1 to 64",
 		file + " --from 1h":     file + ": no such part of the recording: it begins at 1h, and the recording has 10s",
@@ -141,13 +141,13 @@ func TestAdviseBadInput(t *testing.T) {
 		"advise_test.go":        "advise_test.go: not a recording of version 1",
 	} {
 		code, out, errOut := command(t, "", append([]string{"advise"}, strings.Fields(line)...)...)
-		if code != 2 || out != "" || !strings.HasPrefix(errOut, "candor: "+want) || strings.Count(errOut, "\n") != 1 {
+		if code != 2 || out != "" || !strings.HasPrefix(errOut, "candor advise: "+want) || strings.Count(errOut, "\n") != 1 {
 			t.Errorf("candor advise %s: code %d, %q, %q; want %q", line, code, out, errOut, want)
 		}
 	}
 	// With a quota of 1 ms per 1 ms, a CPU that draws a slice of 5 ms uses up the quota.
 	code, out, errOut := command(t, "", "advise", file, "--period", "1ms", "--target", "throttled<0.001%")
-	if code != 2 || !strings.Contains(out, "\nLIMIT ") || !strings.HasPrefix(errOut, "candor: "+file+": nothing reaches throttled<0.001%; the nearest is a limit of 1000m, 1ms of each 1ms") {
+	if code != 2 || !strings.Contains(out, "\nLIMIT ") || !strings.HasPrefix(errOut, "candor advise: "+file+": nothing reaches throttled<0.001%; the nearest is a limit of 1000m, 1ms of each 1ms") {
 		t.Errorf("out of reach: %d, %s\n%s", code, errOut, out)
 	}
 }

@@ -147,12 +147,12 @@ func (f *classifyFlags) run(cmd *cobra.Command, args []string) error {
 // classification returns the classification that the command line describes.
 func (f *classifyFlags) classification(args []string) (experiment.Classification, error) {
 	c := experiment.Classification{Metric: experiment.WallTime.Name, Margin: f.margin / 100, Seed: f.seed}
-	for word := range strings.SplitSeq(f.cpus, ",") {
-		limit, err := hybrid.ParseMilli(word)
-		if err != nil {
-			return c, badInput("--cpu %.60q: must be limits separated by commas, such as 0.5,1,1500m", f.cpus)
-		}
-		c.Limits = append(c.Limits, limit)
+	var err error
+	if c.Limits, err = f.limits(); err != nil {
+		return c, err
+	}
+	if len(args) == 0 && f.image == "" && f.server == "" && len(f.workloads) == 0 {
+		return c, missing("COMMAND", "-- COMMAND [ARG]..., or --image IMAGE")
 	}
 	if f.metric != "" {
 		m, err := experiment.ParseMetric(f.metric)
@@ -185,6 +185,22 @@ func (f *classifyFlags) classification(args []string) (experiment.Classification
 		c.Workloads = append(c.Workloads, experiment.NamedWorkload{Name: name, Workload: w})
 	}
 	return c, experimentError(c.Check())
+}
+
+// limits returns the limits of --cpu.
+func (f *classifyFlags) limits() (list []hybrid.Milli, err error) {
+	const accepted = "limits separated by commas, such as 0.5,1,1500m"
+	if f.cpus == "" {
+		return nil, missing("--cpu", accepted+"; or use --probe")
+	}
+	for word := range strings.SplitSeq(f.cpus, ",") {
+		limit, err := hybrid.ParseMilli(word)
+		if err != nil {
+			return nil, badInput("--cpu %.60q: must be %s", f.cpus, accepted)
+		}
+		list = append(list, limit)
+	}
+	return list, nil
 }
 
 // variant returns the workload with more words at the end of its command or, with --server, of its client.

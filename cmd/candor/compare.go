@@ -107,13 +107,15 @@ func (f *compareFlags) experiment(args []string) (experiment.Experiment, error) 
 		return e, err
 	}
 	if len(w.Command) == 0 && w.Image == nil {
-		return e, badInput("no command: use candor compare --cpu N -- COMMAND [ARG]..., or --image IMAGE")
+		return e, missing("COMMAND", "-- COMMAND [ARG]..., or --image IMAGE")
 	}
 	for text := range strings.SplitSeq(f.setups, ",") {
 		s, err := experiment.ParseSetup(text, f.cpu)
 		switch {
 		case err != nil:
 			return e, badInput("--setups: %w", err)
+		case s.Kind != experiment.None && f.cpu == 0:
+			return e, missing("--cpu", fmt.Sprintf("%v to %v for %s", hybrid.MinLimit, hybrid.MaxLimit, text))
 		case s.Kind != experiment.None && (f.cpu < hybrid.MinLimit || f.cpu > hybrid.MaxLimit):
 			return e, badInput("--cpu %v: must be %v to %v for %s", f.cpu, hybrid.MinLimit, hybrid.MaxLimit, text)
 		}

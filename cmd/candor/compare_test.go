@@ -12,8 +12,8 @@ func TestCompareBadInput(t *testing.T) {
 		args []string
 		want string
 	}{
-		{[]string{"--cpu", "1"}, "no command"},
-		{[]string{"--", "true"}, "--cpu 0"},
+		{[]string{"--cpu", "1"}, "candor compare: missing COMMAND; must be -- COMMAND"},
+		{[]string{"--", "true"}, "missing --cpu; must be 10m to"},
 		{[]string{"--cpu", "1", "--setups", "pinned", "--", "true"}, "must be one of none, quota"},
 		{[]string{"--cpu", "1", "--setups", "shared-fraction", "--", "true"}, "fraction"},
 		{[]string{"--cpu", "1", "--setups", "quota,quota", "--", "true"}, "duplicate quota"},

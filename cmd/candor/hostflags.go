@@ -188,9 +188,9 @@ func takesName(commands ...*cobra.Command) []*cobra.Command {
 }
 
 // oneName accepts exactly one argument, the name of a container.
-func oneName(cmd *cobra.Command, args []string) error {
+func oneName(_ *cobra.Command, args []string) error {
 	if len(args) != 1 {
-		return badInput("%s: must have 1 argument, the name of a container, got %d", cmd.CommandPath(), len(args))
+		return badInput("%d arguments: must be 1, the NAME of a container", len(args))
 	}
 	if strings.Contains(args[0], "/") { // a container in a pod; a lookup in the state finds wrong names
 		return nil

@@ -12,7 +12,7 @@ func TestIsolateBadInput(t *testing.T) {
 		args []string
 		want string
 	}{
-		{[]string{"now"}, "takes no arguments"},
+		{[]string{"now"}, "the command takes no arguments"},
 		{[]string{"--cases", "huddled"}, "--cases: bad setup: case \"huddled\": must be one of together, groups"},
 		{[]string{"--cases", "quota,quota"}, "case quota: duplicate"},
 		{[]string{"--stressors", "gpu"}, "--stressors: bad stressor \"gpu\": must be one of cpu, ram"},

@@ -187,7 +187,7 @@ const maxReported = int64(time.Hour / time.Microsecond)
 func (r *reportedCharge) check() error {
 	switch {
 	case r.To == "":
-		return errors.New("--to is missing: it must be a container as in candor ps")
+		return errors.New("missing --to; must be a container as in candor ps")
 	case r.Microseconds < 1 || r.Microseconds > maxReported:
 		return fmt.Errorf("--us %d: must be 1 to %d microseconds", r.Microseconds, maxReported)
 	case len(r.Source) > 100:

@@ -46,7 +46,7 @@ func newLoadCommand() *cobra.Command {
 		Short:   "Generate a bursty load on a server or on this machine",
 		Long:    loadLong,
 		Example: loadExample,
-		Args:    cobra.MaximumNArgs(1),
+		Args:    atMostOne("URL"),
 	}
 	flags := cmd.Flags()
 	flags.DurationVar(&f.bursts.For, "for", 0, "length of each burst, without a URL")
@@ -96,8 +96,12 @@ func (f *loadFlags) check(flags *pflag.FlagSet, args []string) error {
 	}
 	b := &f.bursts
 	switch {
-	case (b.For > 0) == (b.Work > 0) || min(b.For, b.Work) < 0:
-		return badInput("use --for T or --work T, such as --work 60ms, or the URL of a server")
+	case b.For == 0 && b.Work == 0:
+		return missing("--for", "a time such as 60ms; or use --work, or the URL of a server")
+	case b.For != 0 && b.Work != 0:
+		return badInput("--for and --work: use one of them")
+	case b.For < 0 || b.Work < 0:
+		return badInput("--for %v, --work %v: must be above 0s", b.For, b.Work)
 	case b.Threads < 1 || b.Threads > 1024:
 		return badInput("--threads %d: must be 1 to 1024", b.Threads)
 	case b.Rest < 0:

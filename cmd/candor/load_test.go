@@ -13,8 +13,8 @@ import (
 func TestLoadRefuses(t *testing.T) {
 	const server = "http://127.0.0.1:1/"
 	for line, want := range map[string]string{
-		"load":                                "use --for T or --work T",
-		"load --for 1s --work 1s":             "use --for T or --work T",
+		"load":                                "missing --for; must be a time such as 60ms; or use --work, or the URL of a server",
+		"load --for 1s --work 1s":             "--for and --work: use one of them",
 		"load --for 1s --threads 0":           "--threads 0: must be 1 to 1024",
 		"load --for 1s --rate 5":              "--rate is for clients",
 		"load " + server + " --work 1s":       "--work is for a program",

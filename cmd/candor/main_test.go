@@ -22,38 +22,49 @@ func command(t *testing.T, in string, args ...string) (code int, out, errOut str
 	return code, o.String(), e.String()
 }
 
+// errorPrefix returns the beginning of the errors of a command line: the command's path, such as "candor setup host: ".
+func errorPrefix(t *testing.T, args []string) string {
+	t.Helper()
+	root, _ := newRoot()
+	cmd, _, err := root.Find(args)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return cmd.CommandPath() + ": "
+}
+
 // TestBadInput: bad input gives a single line on standard error, exit code 2 and no standard output.
 func TestBadInput(t *testing.T) {
 	for line, want := range map[string]string{
 		"pln":                       `unknown command "pln": did you mean "plan"?`,
 		"list":                      `unknown command "list": did you mean "ps"?`,
-		"frobnicate":                `unknown command "frobnicate": candor --help lists them`,
-		"help frobnicate":           `unknown command "frobnicate": candor --help lists them`,
+		"frobnicate":                `unknown command "frobnicate"; candor --help lists the commands`,
+		"help frobnicate":           `unknown command "frobnicate"; candor --help lists the commands`,
 		"completion bahs":           `unknown command "bahs": did you mean "bash"?`,
 		"setup hots":                `unknown command "hots": did you mean "host"?`,
-		"--bogus":                   "unknown flag: --bogus: candor --help lists them\n",
-		"plan --bogus":              "unknown flag: --bogus: candor plan --help lists them\n",
-		"setup host -x":             "unknown shorthand flag: 'x' in -x: candor setup host --help lists them\n",
-		"version now":               `candor version takes no arguments, got "now"`,
-		"map now":                   `candor map takes no arguments, got "now"`,
+		"--bogus":                   "unknown flag --bogus; candor --help lists the flags\n",
+		"plan --bogus":              "unknown flag --bogus; candor plan --help lists the flags\n",
+		"setup host -x":             "unknown flag -x; candor setup host --help lists the flags\n",
+		"version now":               `argument "now": the command takes no arguments`,
+		"map now":                   `argument "now": the command takes no arguments`,
 		"map --sample -1s":          "--sample -1s: must be 0 to 1m",
-		"top now":                   `candor top takes no arguments, got "now"`,
-		"place now":                 `candor place takes no arguments, got "now"`,
+		"top now":                   `argument "now": the command takes no arguments`,
+		"place now":                 `argument "now": the command takes no arguments`,
 		"top --interval 1ms":        "--interval 1ms: must be 100ms to 1m0s",
 		"top --interval 2m":         "--interval 2m0s: must be 100ms to 1m0s",
 		"top -n 0":                  "-n 0: must be 1 or more",
 		"top --once -n 2":           "--once and -n: use one of them",
-		"top --sort age":            `invalid argument "age" for "--sort" flag: must be one of cpu, limit-used, throttled, name, limit`,
+		"top --sort age":            `--sort "age": must be one of cpu, limit-used, throttled, name, limit`,
 		"top --state-dir /dev/null": "state directory /dev/null: ",
 		"inspect a/b --during 2h":   "--during 2h0m0s: must be 0 to 1h",
-		"map --color blue":          `invalid argument "blue" for "--color" flag: must be one of auto, always, never`,
-		"plan a b":                  "candor plan takes one file, got 2 arguments",
+		"map --color blue":          `--color "blue": must be one of auto, always, never`,
+		"plan a b":                  "2 arguments: must be at most 1, the FILE",
 		"plan /no/such/file":        "open /no/such/file: no such file or directory",
-		"plan -o xml":               `invalid argument "xml" for "-o, --output" flag: must be one of table, json, svg`,
-		"plan --algorithm best":     `invalid argument "best" for "--algorithm" flag: algorithm "best": must be one of candor, paper`,
-		"plan --policy hard":        `invalid argument "hard" for "--policy" flag: policy "hard": must be one of strict, best-effort`,
-		"plan --reserved 3-1":       `invalid argument "3-1" for "--reserved" flag: CPU list "3-1": a range must rise`,
-		"plan --min-shared much":    `invalid argument "much" for "--min-shared" flag: CPU amount "much": must be a number of CPUs such as 2, 1.5 or 1500m`,
+		"plan -o xml":               `--output "xml": must be one of table, json, svg`,
+		"plan --algorithm best":     `--algorithm "best": must be one of candor, paper`,
+		"plan --policy hard":        `--policy "hard": must be one of strict, best-effort`,
+		"plan --reserved 3-1":       `--reserved "3-1": a range must rise`,
+		"plan --min-shared much":    `--min-shared "much": must be a number of CPUs such as 2, 1.5 or 1500m`,
 		"plan --machine pu:0":       "--machine: ",
 		"plan --machine pu:1000000": "--machine: ",
 		"plan --machine /nope":      "--machine: stat /nope: no such file or directory: must be " + machineForms + "\n",
@@ -67,7 +78,7 @@ func TestBadInput(t *testing.T) {
 		"plan --machine pu:2 --reserved 0-1":          "",
 	} {
 		code, out, errOut := command(t, "", strings.Fields(line)...)
-		if code != 2 || out != "" || !strings.HasPrefix(errOut, "candor: "+want) || strings.Count(errOut, "\n") != 1 {
+		if code != 2 || out != "" || !strings.HasPrefix(errOut, errorPrefix(t, strings.Fields(line))+want) || strings.Count(errOut, "\n") != 1 {
 			t.Errorf("candor %s: code %d, %q, %q; want %q", line, code, out, errOut, want)
 		}
 	}
@@ -105,7 +116,7 @@ func TestPlan(t *testing.T) {
 	code, out, errOut := command(t, web+web+"oops\n"+web, append(machine, "-o", "json")...)
 	lines := strings.Split(out, "\n")
 	if code != 2 || len(lines) != 3 || !strings.Contains(lines[1], `"error":"id-taken"`) ||
-		errOut != "candor: standard input: line 3: must be a JSON object, got oops\n" {
+		errOut != "candor plan: standard input: line 3: must be a JSON object, got oops\n" {
 		t.Errorf("%d, %s%s", code, out, errOut)
 	}
 	if strings.Contains(out, "explain") {
@@ -219,7 +230,7 @@ func TestFullDisk(t *testing.T) {
 		"--version", "version", "topology --machine core:4"} {
 		var errOut bytes.Buffer
 		code := run(strings.Fields(line), strings.NewReader(""), full, &errOut)
-		if want := "candor: write /dev/full: no space left on device\n"; code != 1 || errOut.String() != want {
+		if want := errorPrefix(t, strings.Fields(line)) + "write /dev/full: no space left on device\n"; code != 1 || errOut.String() != want {
 			t.Errorf("candor %s: code %d, %q; want %q", line, code, &errOut, want)
 		}
 	}

@@ -55,7 +55,7 @@ func newPlaceCommand() *cobra.Command {
 // readThings reads a list of applications or nodes from the file of a flag.
 func readThings(flag, name string) (packing.List, error) {
 	if name == "" {
-		return packing.List{}, badInput("--%s: must be a file", flag)
+		return packing.List{}, missing("--"+flag, "a file in CSV or JSON")
 	}
 	file, err := os.Open(name)
 	if err != nil {

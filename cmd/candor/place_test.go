@@ -32,7 +32,7 @@ func TestPlaceBadInput(t *testing.T) {
 		{good, good, nil, 0, ""},
 		{good, good, []string{"--minimize", "cost"}, 2, `"cost": must be one of nodes, sharing`},
 		{good, good, []string{"-o", "svg"}, 2, "svg"},
-		{good, good, []string{"--nodes", ""}, 2, "--nodes: must be a file"},
+		{good, good, []string{"--nodes", ""}, 2, "missing --nodes; must be a file in CSV or JSON"},
 		{good, good, []string{"--apps", "missing"}, 2, "--apps: open missing: no such file or directory"},
 		{"name,cpu,memory\na,1\n", good, nil, 2, "apps:2: wrong number of fields"},
 		{good, "name,cpu,memory\nn,-1,2\n", nil, 2, `nodes:2: CPU amount "-1"`},

@@ -70,7 +70,7 @@ func newPlanCommand() *cobra.Command {
 		Short:   "Dry-run allocation operations on a machine",
 		Long:    planLong,
 		Example: planExample,
-		Args:    atMostOneFile,
+		Args:    atMostOne("FILE"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if err := f.pod.check(cmd, ofPods, ofOperations); err != nil {
 				return err
@@ -95,14 +95,6 @@ func newPlanCommand() *cobra.Command {
 	f.pod.policy = &f.policy
 	f.pod.add(cmd)
 	return cmd
-}
-
-// atMostOneFile accepts no argument or a single argument.
-func atMostOneFile(cmd *cobra.Command, args []string) error {
-	if len(args) > 1 {
-		return badInput("%s takes one file, got %d arguments", cmd.CommandPath(), len(args))
-	}
-	return nil
 }
 
 func (f *planFlags) run(cmd *cobra.Command, args []string) error {

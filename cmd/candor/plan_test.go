@@ -16,7 +16,7 @@ func TestPlanSVGUntilBadLine(t *testing.T) {
 	const web = `{"op":"allocate","id":"web","cpu":"1500m"}` + "\n"
 	_, want, _ := command(t, web, "plan", "--machine", "core:4", "-o", "svg")
 	code, out, errOut := command(t, web+"nonsense\n", "plan", "--machine", "core:4", "-o", "svg")
-	if code != 2 || out != want || !strings.HasPrefix(errOut, "candor: standard input: line 2: ") || strings.Count(errOut, "\n") != 1 {
+	if code != 2 || out != want || !strings.HasPrefix(errOut, "candor plan: standard input: line 2: ") || strings.Count(errOut, "\n") != 1 {
 		t.Errorf("code %d, a picture of %d bytes (want %d), %q", code, len(out), len(want), errOut)
 	}
 }
@@ -24,7 +24,7 @@ func TestPlanSVGUntilBadLine(t *testing.T) {
 // TestReservedCPUMissing: --reserved with a CPU that the machine does not have is an error.
 func TestReservedCPUMissing(t *testing.T) {
 	code, out, errOut := command(t, "", "plan", "--machine", "core:4", "--reserved", "0,900")
-	if want := "candor: --reserved 0,900: the machine does not have CPU 900; use CPUs of 0-3\n"; code != 2 || out != "" || errOut != want {
+	if want := "candor plan: --reserved 0,900: the machine does not have CPU 900; use CPUs of 0-3\n"; code != 2 || out != "" || errOut != want {
 		t.Errorf("code %d, %q, %q; want %q", code, out, errOut, want)
 	}
 }
@@ -95,7 +95,7 @@ func TestPlanWithAllCPUsIsolated(t *testing.T) {
 		t.Fatal(err)
 	}
 	code, out, errOut := command(t, "", "plan", "--machine", file, "-o", "json")
-	want := "candor: no CPU to give: isolcpus isolates CPUs 0-1, and the machine has no other CPUs; boot with fewer isolated CPUs, or set useIsolated\n"
+	want := "candor plan: no CPU to give: isolcpus isolates CPUs 0-1, and the machine has no other CPUs; boot with fewer isolated CPUs, or set useIsolated\n"
 	if code != 2 || out != "" || errOut != want {
 		t.Errorf("code %d, %q, %q; want %q", code, out, errOut, want)
 	}

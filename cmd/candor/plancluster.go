@@ -56,7 +56,7 @@ func (f *podFlags) run(cmd *cobra.Command, args []string, form string) error {
 		return badInput("%q: with --cluster, use -f FILE, --pod NAME or --cpu CPU", args[0])
 	}
 	if form == "svg" {
-		return badInput("-o svg: not with --cluster: must be table or json")
+		return badInput("-o svg: must be table or json with --cluster")
 	}
 	pod, err := f.describe(cmd)
 	if err != nil {

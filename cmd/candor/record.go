@@ -86,9 +86,11 @@ func (f *recordFlags) check(cmd *cobra.Command, args []string) error {
 	}
 	switch {
 	case f.out == "":
-		return badInput("no file to write: add -o FILE")
-	case asked != 1:
-		return badInput("use exactly one of --cgroup, --pid, --container, --all, or -- COMMAND")
+		return missing("--output", "the file to write")
+	case asked == 0:
+		return missing("target", "one of --cgroup, --pid, --container, --all and -- COMMAND")
+	case asked > 1:
+		return badInput("%d targets: must be one of --cgroup, --pid, --container, --all and -- COMMAND", asked)
 	case f.duration < 0:
 		return badInput("--duration %v: must be 0 or more", f.duration)
 	case f.duration > 0 && f.duration < f.interval:

@@ -17,9 +17,9 @@ import (
 func TestRecordBadInput(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "usage")
 	for flags, want := range map[string]string{
-		"":                                "use exactly one of --cgroup, --pid, --container, --all, or -- COMMAND",
-		"--all --pid 1":                   "use exactly one of --cgroup, --pid, --container, --all, or -- COMMAND",
-		"--all -- true":                   "use exactly one of --cgroup, --pid, --container, --all, or -- COMMAND",
+		"":                                "missing target; must be one of --cgroup, --pid, --container, --all and -- COMMAND",
+		"--all --pid 1":                   "2 targets: must be one of --cgroup, --pid, --container, --all and -- COMMAND",
+		"--all -- true":                   "2 targets: must be one of",
 		"--all --interval 999us":          "--interval 999µs: must be 1ms to 10s",
 		"--all --interval 11s":            "--interval 11s: must be 1ms to 10s",
 		"--all --duration -1s":            "--duration -1s: must be 0 or more",
@@ -30,14 +30,14 @@ func TestRecordBadInput(t *testing.T) {
 	} {
 		args := append([]string{"record", "-o", file, "--state-dir", t.TempDir()}, strings.Fields(flags)...)
 		code, out, errOut := command(t, "", args...)
-		if code != 2 || out != "" || !strings.HasPrefix(errOut, "candor: "+want) || strings.Count(errOut, "\n") != 1 {
+		if code != 2 || out != "" || !strings.HasPrefix(errOut, "candor record: "+want) || strings.Count(errOut, "\n") != 1 {
 			t.Errorf("candor record %s: code %d, %q, %q; want %q", flags, code, out, errOut, want)
 		}
 		if _, err := os.Stat(file); err == nil {
 			t.Errorf("candor record %s: created the file", flags)
 		}
 	}
-	if code, _, errOut := command(t, "", "record", "--all"); code != 2 || errOut != "candor: no file to write: add -o FILE\n" {
+	if code, _, errOut := command(t, "", "record", "--all"); code != 2 || errOut != "candor record: missing --output; must be the file to write\n" {
 		t.Errorf("code %d, %q", code, errOut)
 	}
 }
@@ -136,11 +136,11 @@ func TestUsage(t *testing.T) {
 		"record_test.go":            `record_test.go: not a recording of version 1: must start with "candor usage 1\n"`,
 		"/no/such/file":             "open /no/such/file: no such file or directory",
 		"":                          "0 arguments: must be 1, the FILE",
-		file + " -o xml":            `invalid argument "xml"`,
+		file + " -o xml":            `--output "xml": must be one of`,
 		"/dev/null":                 "/dev/null: the recording has no end: its recorder still runs or was killed",
 	} {
 		code, out, errOut := command(t, "", append([]string{"usage"}, strings.Fields(line)...)...)
-		if code != 2 || out != "" || !strings.HasPrefix(errOut, "candor: "+want) || strings.Count(errOut, "\n") != 1 {
+		if code != 2 || out != "" || !strings.HasPrefix(errOut, "candor usage: "+want) || strings.Count(errOut, "\n") != 1 {
 			t.Errorf("candor usage %s: code %d, %q, %q; want %q", line, code, out, errOut, want)
 		}
 	}

@@ -27,7 +27,7 @@ func newReportCommand() *cobra.Command {
   candor report xz.json nginx.json stream.json -o markdown`,
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) == 0 {
-				return badInput("no reports: use candor report FILE...")
+				return missing("FILE", "one report or more, as candor compare -o json writes it")
 			}
 			return nil
 		},

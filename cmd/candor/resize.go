@@ -30,10 +30,10 @@ func newResizeCommand() *cobra.Command {
 	var size, guarantee hybrid.Milli
 	cmd.Flags().Var((*milliFlag)(&size), "cpu", "new limit, such as 2, 1.5 or 1500m; 0: no limit (flexible only)")
 	cmd.Flags().Var((*milliFlag)(&guarantee), "request", "new guarantee of a flexible container (default: the old --request, or the limit)")
-	if err := cmd.MarkFlagRequired("cpu"); err != nil {
-		panic(err) // the flag is defined above
-	}
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		if !cmd.Flags().Changed("cpu") {
+			return missing("--cpu", "the new limit, such as 2, 1.5 or 1500m")
+		}
 		h, err := machine.open(cmd)
 		if err != nil {
 			return err

@@ -130,7 +130,7 @@ func unknownCommand(cmd *cobra.Command, name string) error {
 	if near := cmd.SuggestionsFor(name); len(near) > 0 {
 		return badInput("unknown command %q: did you mean %q?", name, near[0])
 	}
-	return badInput("unknown command %q: %s --help lists them", name, cmd.CommandPath())
+	return badInput("unknown command %q; %s --help lists the commands", name, cmd.CommandPath())
 }
 
 // markStart wraps the work of every command so that *started shows whether it has started. Commands that only group
@@ -235,9 +235,19 @@ func completeCommands(cmd *cobra.Command, args []string, _ string) ([]string, co
 }
 
 // noArgs refuses arguments of a command that takes flags only.
-func noArgs(cmd *cobra.Command, args []string) error {
+func noArgs(_ *cobra.Command, args []string) error {
 	if len(args) > 0 {
-		return badInput("%s takes no arguments, got %q", cmd.CommandPath(), args[0])
+		return badInput("argument %.60q: the command takes no arguments", args[0])
 	}
 	return nil
+}
+
+// atMostOne returns a check that accepts no argument, or a single argument with a name such as FILE.
+func atMostOne(name string) cobra.PositionalArgs {
+	return func(_ *cobra.Command, args []string) error {
+		if len(args) > 1 {
+			return badInput("%d arguments: must be at most 1, the %s", len(args), name)
+		}
+		return nil
+	}
 }

@@ -46,7 +46,7 @@ func newRunCommand() *cobra.Command {
 		Example: runExample,
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) == 0 {
-				return badInput("no command: use candor run --cpu N -- COMMAND [ARG]...")
+				return missing("COMMAND", "-- COMMAND [ARG]..., such as candor run --cpu 1.5 -- nproc")
 			}
 			return nil
 		},
@@ -142,7 +142,7 @@ func checkLimit(a *host.Allocation, hasRequest bool) error {
 	sensitive := a.Class == hybrid.Sensitive
 	switch {
 	case sensitive && a.Limit == 0:
-		return badInput("a sensitive program needs a limit: use --cpu N of %v or more, or --class flexible", hybrid.MinLimit)
+		return missing("--cpu", fmt.Sprintf("a limit of %v or more for a sensitive program; or use --class flexible", hybrid.MinLimit))
 	case sensitive && hasRequest:
 		return badInput("--request is for flexible programs; a sensitive one is guaranteed its limit")
 	case a.Limit != 0 && a.Guarantee > a.Limit:

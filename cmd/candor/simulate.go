@@ -48,9 +48,9 @@ func newSimulateCommand() *cobra.Command {
 		Short:   "Simulate the allocation on a whole cluster by a trace",
 		Long:    simulateLong,
 		Example: simulateExample,
-		Args: func(cmd *cobra.Command, args []string) error {
+		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) > 0 {
-				return badInput("%s takes no arguments, got %q: the trace goes with --trace", cmd.CommandPath(), args[0])
+				return badInput("argument %.60q: the command takes no arguments; use --trace for the trace", args[0])
 			}
 			return nil
 		},
@@ -197,7 +197,7 @@ func (f *simulateFlags) setting() (simulate.Setting, trace.Header, error) {
 		CoresOfLargest: f.cores, Overcommit: f.overcommit, Machines: f.machines, Seed: f.seed,
 	}
 	if f.trace == "" {
-		return s, trace.Header{}, badInput("no trace: use --trace with a kind that --help lists")
+		return s, trace.Header{}, missing("--trace", "a trace of a kind that candor simulate --help lists")
 	}
 	if err := s.Check(); err != nil {
 		return s, trace.Header{}, badInput("%w", err)

@@ -60,7 +60,7 @@ func TestSimulateBadInput(t *testing.T) {
 		args []string
 		want string
 	}{
-		{nil, "no trace: use --trace"},
+		{nil, "missing --trace; must be a trace of a kind"},
 		{[]string{"--trace", "nothing"}, "must be google2011:DIR"},
 		{[]string{"--trace", "csv:" + file}, "bad.csv:1"},
 		{[]string{"--trace", smallCell, "extra"}, "takes no arguments"},

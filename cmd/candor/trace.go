@@ -96,7 +96,7 @@ func newTraceInfoCommand() *cobra.Command {
 		ValidArgsFunction: completeTraces,
 		Args: func(cmd *cobra.Command, args []string) error {
 			if len(args) == 0 {
-				return badInput("%s takes one trace or more: %s --help lists the kinds", cmd.CommandPath(), cmd.CommandPath())
+				return missing("TRACE", "a trace of a kind that "+cmd.CommandPath()+" --help lists")
 			}
 			return nil
 		},
@@ -170,7 +170,7 @@ func newTraceImportCommand() *cobra.Command {
 		ValidArgsFunction: completeTraces,
 		Args: func(cmd *cobra.Command, args []string) error {
 			if len(args) != 1 {
-				return badInput("%s takes one trace, got %d: %s --help lists the kinds", cmd.CommandPath(), len(args), cmd.CommandPath())
+				return badInput("%d arguments: must be 1, a TRACE of a kind that %s --help lists", len(args), cmd.CommandPath())
 			}
 			return nil
 		},
@@ -178,6 +178,9 @@ func newTraceImportCommand() *cobra.Command {
 	file := cmd.Flags().StringP("output", "o", "", "file to write, with a name that ends in .ctrace")
 	lenientFlag(cmd, &o)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		if *file == "" {
+			return missing("--output", "a file whose name ends in .ctrace")
+		}
 		if !strings.HasSuffix(*file, ".ctrace") {
 			return badInput("--output %q: must be a file whose name ends in .ctrace", *file)
 		}

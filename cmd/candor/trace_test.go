@@ -25,24 +25,24 @@ func TestTraceBadInput(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "x.ctrace")
 	many := strings.Repeat(" synthetic:days=1", 7)
 	for line, want := range map[string]string{
-		"trace info":                                  "candor trace info takes one trace or more: candor trace info --help lists the kinds",
+		"trace info":                                  "missing TRACE; must be a trace of a kind that candor trace info --help lists",
 		"trace ifno":                                  `unknown command "ifno": did you mean "info"?`,
 		"trace info borg:x":                           `bad trace spec "borg:x": must be google2011:DIR, openb:DIR, csv:FILE, kubectl:DIR, synthetic`,
 		"trace info synthetic:machines=-1":            `bad trace spec "synthetic:machines=-1": machines "-1": must be a number from 1 to 10000000`,
 		"trace info csv:/no/such":                     "open /no/such: no such file or directory",
-		"trace info -o png synthetic":                 `invalid argument "png" for "-o, --output" flag: must be one of table, json, svg`,
+		"trace info -o png synthetic":                 `--output "png": must be one of table, json, svg`,
 		"trace info -o svg" + many:                    "-o svg shows 6 traces at most, got 7",
 		"trace info --cores-of-largest 0 synthetic":   "--cores-of-largest 0: must be a number above 0, at most 100000",
 		"trace info --cores-of-largest NaN synthetic": "--cores-of-largest NaN: must be a number above 0",
 		"trace info csv:" + broken:                    broken + `:2: cpu: "0": must be the machine's CPUs, such as 16`,
-		"trace import -o " + file:                     "candor trace import takes one trace, got 0: candor trace import --help lists the kinds",
-		"trace import synthetic":                      `--output "": must be a file whose name ends in .ctrace`,
+		"trace import -o " + file:                     "0 arguments: must be 1, a TRACE of a kind that candor trace import --help lists",
+		"trace import synthetic":                      "missing --output; must be a file whose name ends in .ctrace",
 		"trace import synthetic -o x.csv":             `--output "x.csv": must be a file whose name ends in .ctrace`,
 		"trace import synthetic -o /no/such/x.ctrace": "--output: stat /no/such: no such file or directory",
 		"trace import csv:" + broken + " -o " + file:  broken + `:2: cpu: "0": must be the machine's CPUs, such as 16`,
 	} {
 		code, out, errOut := command(t, "", strings.Fields(line)...)
-		if code != 2 || out != "" || !strings.HasPrefix(errOut, "candor: "+want) || strings.Count(errOut, "\n") != 1 {
+		if code != 2 || out != "" || !strings.HasPrefix(errOut, errorPrefix(t, strings.Fields(line))+want) || strings.Count(errOut, "\n") != 1 {
 			t.Errorf("candor %s: code %d, %q, %q; want %q", line, code, out, errOut, want)
 		}
 	}

@@ -59,16 +59,16 @@ func TestViewCommand(t *testing.T) {
 		code  int
 		error string
 	}{
-		"view -o xml":                {2, `invalid argument "xml"`},
-		"view --cpu abc":             {2, `invalid argument "abc" for "--cpu" flag: CPU amount "abc"`},
-		"view --cpu 0":               {2, "a sensitive program needs a limit"},
-		"view --cpus 2":              {2, "unknown flag: --cpus"},
+		"view -o xml":                {2, `--output "xml": must be one of table, json`},
+		"view --cpu abc":             {2, `--cpu "abc": must be a number of CPUs`},
+		"view --cpu 0":               {2, "missing --cpu; must be a limit of 10m or more"},
+		"view --cpus 2":              {2, "unknown flag --cpus; candor view --help lists the flags"},
 		"view -- /no/such/program":   {127, `command "/no/such/program": not found`},
 		"view nosuchprogram --cpu 1": {127, `command "nosuchprogram": not found`},
 		"view -- /etc/passwd":        {126, `command "/etc/passwd": cannot execute it`},
 	} {
 		code, out, errOut := command(t, "", strings.Fields(line)...)
-		if code != want.code || out != "" || !strings.HasPrefix(errOut, "candor: "+want.error) || strings.Count(errOut, "\n") != 1 {
+		if code != want.code || out != "" || !strings.HasPrefix(errOut, "candor view: "+want.error) || strings.Count(errOut, "\n") != 1 {
 			t.Errorf("candor %s: code %d, %q, %q; want %d, %q", line, code, out, errOut, want.code, want.error)
 		}
 	}

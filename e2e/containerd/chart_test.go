@@ -173,7 +173,7 @@ func (l *lab) startChart() *charted {
 	l.wait("candor nri in its pod", l.engine, func() bool {
 		if text := c.output(); strings.Contains(text, "msg=synchronized") {
 			c.prober = l.newProber(text)
-		} else if strings.Contains(text, "candor: ") {
+		} else if strings.Contains(text, "candor nri: ") {
 			l.Fatalf("it has ended:\n%s", text)
 		}
 		return c.prober != nil
