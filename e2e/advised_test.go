@@ -13,8 +13,8 @@ import (
 
 // An advised has the fields of an outcome of candor advise -o json that the tests use.
 type advised struct {
-	CPUs, QuotaSeconds, BurstSeconds, Throttled, DelayMeanSeconds float64
-	Sensitive                                                     bool
+	LimitMilli, QuotaSeconds, BurstSeconds, ThrottledShare, DelayMeanSeconds float64
+	Sensitive                                                                bool
 }
 
 // A met is the result of a round: the throttling of nginx and the latency of its clients.
@@ -46,13 +46,13 @@ func TestAdvised(t *testing.T) {
 		if i == 0 { // every round tries the advice of the first round
 			want = l.advice(file)
 		}
-		limited := l.meet([]string{"--class", "flexible", "--cpu", millis(want.CPUs)}, file, length)
+		limited := l.meet([]string{"--class", "flexible", "--cpu", millis(want.LimitMilli)}, file, length)
 		throttled = append(throttled, 100*limited.throttled)
 		late = append(late, max(limited.took-free.took, 0))
 		foreign = append(foreign, max(free.foreign, limited.foreign))
 	}
-	for _, wrong := range judge(t, table, "nginx at "+millis(want.CPUs), usual, foreign, []compared{
-		{"throttled, % of the periods", 100 * want.Throttled, 10, throttled},
+	for _, wrong := range judge(t, table, "nginx at "+millis(want.LimitMilli), usual, foreign, []compared{
+		{"throttled, % of the periods", 100 * want.ThrottledShare, 10, throttled},
 		{"a call later by, ms", 1000 * want.DelayMeanSeconds, 30, late},
 	}) {
 		t.Error(wrong)
@@ -60,8 +60,8 @@ func TestAdvised(t *testing.T) {
 	t.Logf("measured / predicted: median of up to %d rounds (lowest to highest)\n%s", rounds, table)
 }
 
-func millis(cpus float64) string {
-	text, _ := json.Marshal(math.Round(1000 * cpus))
+func millis(milli float64) string {
+	text, _ := json.Marshal(math.Round(milli))
 	return string(text) + "m"
 }
 
@@ -110,7 +110,7 @@ func (l *lab) advice(file string) advised {
 		l.Fatalf("%s: %v", text, err)
 	}
 	for _, o := range got.Reports[0].Outcomes {
-		if !o.Sensitive && o.BurstSeconds == 0 && o.Throttled < 1./3 {
+		if !o.Sensitive && o.BurstSeconds == 0 && o.ThrottledShare < 1./3 {
 			return o
 		}
 	}

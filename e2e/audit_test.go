@@ -32,7 +32,8 @@ func TestAuditOfDocker(t *testing.T) {
 // An audited has the fields of a container in candor audit -o json that the test uses.
 type audited struct {
 	Name, ID, Runtime, Gain string
-	Sees, Limit, Threads    int
+	Sees, Threads           int
+	Limit                   int `json:"limitMilli"`
 	Differs                 bool
 }
 

@@ -86,7 +86,7 @@ func (b bursting) measure(t *testing.T, length time.Duration) (r response) {
 	calls := l.callsOf(url, length)
 	after := l.inspect("server", "--during", "0").Group
 	r.p50, r.p99 = 1000*calls.Percentiles["50"], 1000*calls.Percentiles["99"]
-	r.throttled = float64(after.Throttled-before.Throttled) / float64(max(after.Periods-before.Periods, 1))
+	r.throttled = float64(after.ThrottledPeriods-before.ThrottledPeriods) / float64(max(after.Periods-before.Periods, 1))
 	r.used = (after.UsageSeconds - before.UsageSeconds) / time.Since(began).Seconds()
 
 	neighbor := l.candor("run", "--class", "flexible", "--name", "neighbor", "--", os.Getenv("CANDOR_BIN"), "load",
@@ -120,15 +120,15 @@ func (l *lab) hasBurst(name string) {
 		l.Fatalf("kernel %q: %v, %v", release, err, scanErr)
 	}
 	r := l.inspect("server", "--during", "0")
-	want, kernel := "none", int64(0)
+	want, kernel := "none", 0.0
 	if word := strings.TrimPrefix(name, "sensitive, "); word == "kernel" || word == "quota" || word == "auto" {
 		want = word
 	}
 	if savesUp := major > 5 || major == 5 && minor >= 14; savesUp && (want == "kernel" || want == "auto") {
-		kernel = 50000
+		kernel = 0.05
 	}
-	if r.Burst != want || r.Group.BurstUs != kernel {
-		l.Fatalf("%s: burst %s, of the kernel %d us; want %s, %d", name, r.Burst, r.Group.BurstUs, want, kernel)
+	if r.Burst != want || r.Group.BurstSeconds != kernel {
+		l.Fatalf("%s: burst %s, of the kernel %v s; want %s, %v", name, r.Burst, r.Group.BurstSeconds, want, kernel)
 	}
 }
 
@@ -136,8 +136,8 @@ func (l *lab) hasBurst(name string) {
 type loaded struct {
 	Count       int
 	Errors      int
-	CPU         float64            `json:"cpuSeconds"`
-	Span        float64            `json:"seconds"`
+	CPU         float64            `json:"usageSeconds"`
+	Span        float64            `json:"duringSeconds"`
 	Percentiles map[string]float64 `json:"percentileSeconds"`
 }
 

@@ -36,7 +36,8 @@ func TestClassify(t *testing.T) {
 		Decided     bool
 		Evaluations []struct {
 			Workload, Verdict string
-			CPU, Ratio        float64
+			LimitMilli        int
+			Ratio             float64
 			Pairs             int
 			CI                struct{ Low, High float64 }
 			Runs              []json.RawMessage
@@ -49,7 +50,7 @@ func TestClassify(t *testing.T) {
 		t.Errorf("%+v, want sensitive by two evaluations", class)
 	}
 	for _, e := range class.Evaluations {
-		if want := float64(l.usable.Count()); e.Verdict != "sensitive" || e.CPU != 0.5 || e.Pairs != 8 || e.Ratio < want-1e-9 || e.Ratio > want+1e-9 || len(e.Runs) != 18 {
+		if want := float64(l.usable.Count()); e.Verdict != "sensitive" || e.LimitMilli != 500 || e.Pairs != 8 || e.Ratio < want-1e-9 || e.Ratio > want+1e-9 || len(e.Runs) != 18 {
 			t.Errorf("%+v, want %g times better after 8 pairs", e, want)
 		}
 	}

@@ -193,20 +193,21 @@ func (n *tenant) end() int {
 type row struct {
 	ID, State, Class      string
 	Burst                 string
-	Limit, Quota, PID     int
+	Limit                 int `json:"limitMilli"`
+	Quota                 int `json:"quotaMilli"`
+	PID                   int
 	CPUs, Exclusive, Lost cpuset.Set
-	Fractions             map[int]int
+	Fractions             map[int]int `json:"fractionsMilli"`
 	PIDs                  []int
 	Group                 struct {
-		QuotaUs, PeriodUs  int64
-		BurstUs            int64
-		Periods, Throttled uint64
-		UsageSeconds       float64
+		QuotaSeconds, PeriodSeconds, BurstSeconds float64
+		Periods, ThrottledPeriods                 uint64
+		UsageSeconds                              float64
 	}
 	Shown     cpuset.Set
 	Strangers []struct {
 		CPUs  cpuset.Set
-		Milli int
+		Milli int `json:"useMilli"`
 	}
 }
 

@@ -16,24 +16,32 @@ const writeLines = `while :; do i=0; while [ $i -lt 40 ]; do echo 01234567890123
 // A helperUse is the CPU use of helpers in candor ledger show -o json.
 type helperUse struct {
 	Helper, Method string
-	CPUs           float64
+	CPUs           float64 `json:"useMilli"`
 }
 
 // A ledgerReport has the fields of candor ledger show -o json that the tests use.
 type ledgerReport struct {
 	Method     string
-	Containers []struct {
-		Name, ID string
-		OwnCPUs  float64
-		Helpers  []helperUse
-	}
-	UnattributedCPUs map[string]float64
+	Containers []ledgerContainer
+}
+
+type ledgerContainer struct {
+	Name, ID string
+	OwnCPUs  float64 `json:"ownMilli"`
+	Helpers  []helperUse
 }
 
 func (l *lab) ledger(during time.Duration) (r ledgerReport) {
 	l.Helper()
 	if err := json.Unmarshal([]byte(l.ok("ledger", "show", "-o", "json", "--during", during.String())), &r); err != nil {
 		l.Fatal(err)
+	}
+	for i := range r.Containers {
+		c := &r.Containers[i]
+		c.OwnCPUs /= 1000
+		for k := range c.Helpers {
+			c.Helpers[k].CPUs /= 1000
+		}
 	}
 	return r
 }
@@ -74,13 +82,7 @@ func TestLedgerOfDocker(t *testing.T) {
 		t.Errorf("idle: log %+v, writer %+v", idle, log)
 	}
 	id := d.does("inspect", "-f", "{{.Id}}", "candid")
-	i := slices.IndexFunc(r.Containers, func(c struct {
-		Name, ID string
-		OwnCPUs  float64
-		Helpers  []helperUse
-	}) bool {
-		return c.ID == id
-	})
+	i := slices.IndexFunc(r.Containers, func(c ledgerContainer) bool { return c.ID == id })
 	if i < 0 || len(r.Containers[i].Helpers) < 2 {
 		t.Errorf("candid: no helpers in %+v", r)
 	}
@@ -113,7 +115,7 @@ func (d *docker) shownElsewhere(id string) {
 	var top struct {
 		Containers []struct {
 			ID      string
-			Helpers *int
+			Helpers *int `json:"helpersMilli"`
 		}
 	}
 	if err := json.Unmarshal([]byte(d.ok("top", "--once", "--interval", "2s", "-o", "json")), &top); err != nil {

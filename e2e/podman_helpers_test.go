@@ -123,7 +123,7 @@ func (p *podman) reaches(limit float64, use func() (both, helper float64)) {
 func TestPodmanPlacedHelperWholeLimit(t *testing.T) {
 	p := newPodman(t)
 	p.need(2)
-	for level, want := range map[string]int64{"show": 0, "place": 100_000} {
+	for level, want := range map[string]float64{"show": 0, "place": 0.1} {
 		id := p.does(boxOf("-d", "--cpus=1", "--annotation", "candor.dev/helpers="+level, "box", "sleep", "9999")...)
 		for _, lost := range []bool{false, true} {
 			if lost {
@@ -132,8 +132,8 @@ func TestPodmanPlacedHelperWholeLimit(t *testing.T) {
 				}
 				p.nudge()
 			}
-			if r := p.inspect(id[:12]); r.Group.QuotaUs != want || r.Exclusive.Count() != 1 {
-				t.Errorf("%s, state lost %t: quota %d, want %d: %+v", level, lost, r.Group.QuotaUs, want, r)
+			if r := p.inspect(id[:12]); r.Group.QuotaSeconds != want || r.Exclusive.Count() != 1 {
+				t.Errorf("%s, state lost %t: quota %v s, want %v: %+v", level, lost, r.Group.QuotaSeconds, want, r)
 			}
 		}
 		p.does("rm", "-f", "-t=0", id)

@@ -22,14 +22,14 @@ func TestResizeNotifies(t *testing.T) {
 		t.Errorf("the program prints %q, want hangup, and 2 CPUs by affinity, sysfs and procfs", got)
 	}
 	r := l.inspect("web", "--during", "0")
-	if r.CPUs.Count() != 2 || r.Exclusive.Count() != 1 || r.Group.QuotaUs != 150000 || r.Shown != r.CPUs {
+	if r.CPUs.Count() != 2 || r.Exclusive.Count() != 1 || r.Group.QuotaSeconds != 0.15 || r.Shown != r.CPUs {
 		t.Errorf("%+v", r)
 	}
 	l.ok("resize", "web", "--cpu", "1")
 	if got := n.line(t); got != "hangup 1 1 1" {
 		t.Errorf("the program prints %q", got)
 	}
-	if r := l.inspect("web", "--during", "0"); r.Group.QuotaUs != 0 || r.Exclusive.Count() != 1 {
+	if r := l.inspect("web", "--during", "0"); r.Group.QuotaSeconds != 0 || r.Exclusive.Count() != 1 {
 		t.Errorf("a whole CPU of its own needs no quota: %+v", r)
 	}
 	n.cmd.Process.Signal(unix.SIGTERM)

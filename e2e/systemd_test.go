@@ -32,7 +32,7 @@ func TestRunWithSystemd(t *testing.T) {
 	l.start([]string{"--class", "flexible", "--name", "log"}, "sleep")
 	n := l.start([]string{"--cpu", "1500m", "--name", "web", "--on-resize", "signal:HUP"}, "signals")
 	r := l.inspect("web", "--during", "0")
-	if r.CPUs.Count() != 2 || r.Group.QuotaUs != 150000 || r.Shown != r.CPUs {
+	if r.CPUs.Count() != 2 || r.Group.QuotaSeconds != 0.15 || r.Shown != r.CPUs {
 		t.Errorf("%+v", r)
 	}
 	if log := l.inspect("log", "--during", "0"); log.CPUs.Overlaps(&r.Exclusive) || len(log.PIDs) != 1 {

@@ -2,7 +2,6 @@ package experiment
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"math"
@@ -37,35 +36,27 @@ const DefaultMargin = 0.05
 
 // A Class is the result of a classification.
 type Class struct {
-	Class       Verdict      `json:"class"`   // Undecided if the undecided evaluations could change it
-	Decided     bool         `json:"decided"` // Class is not Undecided
+	Partial     bool         `json:"partial,omitempty"` // the context ended before the classification
+	Class       Verdict      `json:"class"`             // Undecided if the undecided evaluations could change it
+	Decided     bool         `json:"decided"`           // Class is not Undecided
 	Evaluations []Evaluation `json:"evaluations"`
 	Probe       *Prediction  `json:"probe,omitempty"` // second opinion, if requested; it does not change Class
 }
 
 // An Evaluation compares quota and cpuset for a workload under a limit. Its verdict is a vote on the class.
 type Evaluation struct {
-	Workload string   `json:"workload"`
-	CPU      CPUs     `json:"cpu"` // the limit
-	Verdict  Verdict  `json:"verdict,omitempty"`
-	Pairs    int      `json:"pairs"`
-	Ratio    float64  `json:"ratio"`             // gain by the cpuset: typical ratio of the pairs; above 1: the cpuset is better
-	Interval Interval `json:"ci,omitzero"`       // 95 % interval of Ratio; absent with fewer than six pairs
-	Failed   int      `json:"failed"`            // pairs with a failed run
-	Why      string   `json:"why,omitempty"`     // reason of the first failure, or why the evaluation cannot vote
-	Skipped  bool     `json:"skipped,omitempty"` // the evaluation cannot vote
-	Runs     []Run    `json:"runs,omitempty"`    // setup 0 is the quota, setup 1 the cpuset
+	Workload string       `json:"workload"`
+	Limit    hybrid.Milli `json:"limitMilli"`
+	Verdict  Verdict      `json:"verdict,omitempty"`
+	Pairs    int          `json:"pairs"`
+	Ratio    float64      `json:"ratio"`             // gain by the cpuset: typical ratio of the pairs; above 1: the cpuset is better
+	Interval Interval     `json:"ci,omitzero"`       // 95 % interval of Ratio; absent with fewer than six pairs
+	Failed   int          `json:"failed"`            // pairs with a failed run
+	Why      string       `json:"why,omitempty"`     // reason of the first failure, or why the evaluation cannot vote
+	Skipped  bool         `json:"skipped,omitempty"` // the evaluation cannot vote
+	Runs     []Run        `json:"runs,omitempty"`    // setup 0 is the quota, setup 1 the cpuset
 	gains    []float64
 }
-
-// CPUs is an amount of CPU time in milli-CPU. JSON shows it in CPUs, such as 1.5.
-type CPUs hybrid.Milli
-
-// MarshalJSON encodes the amount in CPUs.
-func (c CPUs) MarshalJSON() ([]byte, error) { return json.Marshal(float64(c) / 1000) }
-
-// String formats the amount as hybrid.Milli does.
-func (c CPUs) String() string { return hybrid.Milli(c).String() }
 
 // maxFailed is the number of failed pairs after which an evaluation stops.
 const maxFailed = 5
@@ -119,7 +110,7 @@ func (c *Classification) Run(ctx context.Context, l *Lab) (*Class, error) {
 	voters := 0
 	for _, limit := range c.Limits {
 		for i := range c.Workloads {
-			e := Evaluation{Workload: c.Workloads[i].Name, CPU: CPUs(limit)}
+			e := Evaluation{Workload: c.Workloads[i].Name, Limit: limit}
 			if limit.CPUs() >= l.usable.Count() {
 				e.Skipped = true
 				e.Why = fmt.Sprintf("the machine has %d CPUs: quota and cpuset show the same number", l.usable.Count())
@@ -141,9 +132,10 @@ func (c *Classification) Run(ctx context.Context, l *Lab) (*Class, error) {
 		}
 	}
 	class.vote()
+	class.Partial = errors.Is(err, context.Canceled)
 	for i := range class.Evaluations {
 		if e := &class.Evaluations[i]; e.Failed >= maxFailed && err == nil {
-			err = fmt.Errorf("%w: %s at %v: %s", ErrFailing, e.Workload, e.CPU, e.Why)
+			err = fmt.Errorf("%w: %s at %v: %s", ErrFailing, e.Workload, e.Limit, e.Why)
 		}
 	}
 	return class, err
@@ -181,7 +173,7 @@ func (c *Class) vote() {
 // evaluate runs pairs of quota and cpuset until Decide needs no more pairs, or until maxFailed pairs have failed.
 func (c *Classification) evaluate(ctx context.Context, l *Lab, e *Evaluation, number int) error {
 	w := &c.Workloads[number%len(c.Workloads)].Workload
-	setups := []Setup{{Kind: Quota, Limit: hybrid.Milli(e.CPU)}, {Kind: Cpuset, Limit: hybrid.Milli(e.CPU)}}
+	setups := []Setup{{Kind: Quota, Limit: e.Limit}, {Kind: Cpuset, Limit: e.Limit}}
 	e.Verdict = Undecided
 	order := Order(len(setups), Looks[len(Looks)-1]+maxFailed+1, c.Seed+uint64(number))
 	for round := -1; ; round++ { // the first pair warms up

@@ -102,7 +102,7 @@ func (e *Experiment) Run(ctx context.Context, l *Lab) (*Report, error) {
 			since := time.Since(began).Seconds()
 			runs, err := l.run(ctx, &e.Workload, &e.Setups[setup])
 			if err != nil {
-				report.Stopped = true
+				report.Stopped, report.Partial = true, true
 				return report, err
 			}
 			for _, r := range runs {

@@ -134,7 +134,7 @@ func (i *Isolation) Run(ctx context.Context, l *Lab) (*IsolationReport, error) {
 				n++
 				r := IsolationRun{App: app, Case: cell % len(i.Cases), Stressor: cell/len(i.Cases) - 1, Round: round, Began: time.Since(began).Seconds()}
 				if err := i.runCell(ctx, l, report, n, &r); err != nil {
-					report.Stopped = true
+					report.Stopped, report.Partial = true, true
 					return report, err
 				}
 			}

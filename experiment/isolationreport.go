@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/candor-project/candor/internal/fileio"
+	"github.com/candor-project/candor/internal/jsonout"
 )
 
 // An IsolationReport is the result of an isolation. It has every run, so that it can be analyzed again.
@@ -25,8 +26,9 @@ type IsolationReport struct {
 	Cases        []Case         `json:"cases"`
 	Rounds       int            `json:"rounds"` // rounds that were requested
 	Seed         uint64         `json:"seed"`
-	Stopped      bool           `json:"stopped"` // the isolation ended early
-	Runs         []IsolationRun `json:"runs"`    // in the order in which they ran
+	Stopped      bool           `json:"stopped"`           // the isolation ended early
+	Partial      bool           `json:"partial,omitempty"` // as Stopped, under the name of all commands
+	Runs         []IsolationRun `json:"runs"`              // in the order in which they ran
 }
 
 // An Application is an application with its name and command.
@@ -51,9 +53,7 @@ func (r *IsolationReport) doing(run *IsolationRun) string {
 
 // Write encodes a report as JSON.
 func (r *IsolationReport) Write(w io.Writer) error {
-	encoder := json.NewEncoder(w)
-	encoder.SetIndent("", "  ")
-	return encoder.Encode(r)
+	return jsonout.Write(w, r)
 }
 
 // IsIsolation reports whether data is the JSON of an isolation's report.

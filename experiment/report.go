@@ -15,6 +15,7 @@ import (
 
 	"github.com/candor-project/candor/hybrid"
 	"github.com/candor-project/candor/internal/fileio"
+	"github.com/candor-project/candor/internal/jsonout"
 	"github.com/candor-project/candor/internal/procfs"
 	"github.com/candor-project/candor/topology"
 )
@@ -34,8 +35,9 @@ type Report struct {
 	Setups    []Setup        `json:"setups"`
 	Rounds    int            `json:"rounds"` // rounds that were requested
 	Seed      uint64         `json:"seed"`
-	Stopped   bool           `json:"stopped"` // the experiment ended early
-	Runs      []Run          `json:"runs"`    // in the order in which they ran
+	Stopped   bool           `json:"stopped"`           // the experiment ended early
+	Partial   bool           `json:"partial,omitempty"` // as Stopped, under the name of all commands
+	Runs      []Run          `json:"runs"`              // in the order in which they ran
 }
 
 // A ReportMetric is the description of a metric in a report.
@@ -81,9 +83,7 @@ func describeMachine(l *Lab) (Machine, error) {
 
 // Write encodes a report as JSON.
 func (r *Report) Write(w io.Writer) error {
-	encoder := json.NewEncoder(w)
-	encoder.SetIndent("", "  ")
-	return encoder.Encode(r)
+	return jsonout.Write(w, r)
 }
 
 // ErrBadReport means that a file is not a report, or is from a newer version of Candor.

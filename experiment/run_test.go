@@ -123,7 +123,7 @@ func TestInterrupted(t *testing.T) {
 		}
 	}
 	r, err := e.Run(ctx, l)
-	if !errors.Is(err, context.Canceled) || !r.Stopped || len(r.Runs) != 3 {
+	if !errors.Is(err, context.Canceled) || !r.Stopped || !r.Partial || len(r.Runs) != 3 {
 		t.Errorf("%v, stopped %v, %d runs; want 3", err, r.Stopped, len(r.Runs))
 	}
 	checkRoundTrip(t, r)

@@ -28,8 +28,8 @@ func (s *durationSum) add(d time.Duration) {
 	s.time += d
 }
 
-// meanUs returns the mean duration in microseconds.
-func (s *durationSum) meanUs() float64 { return ratio(float64(s.time)/1e3, float64(s.n)) }
+// mean returns the mean duration in seconds.
+func (s *durationSum) mean() float64 { return ratio(s.time.Seconds(), float64(s.n)) }
 
 // A step is a bucket of the histogram of durations. Each power of two has 1<<stepBits steps, so the width of a step is at most 1/32 of the
 // duration.
@@ -75,12 +75,12 @@ func (c *clock) allocatorShare(elapsed time.Duration) float64 {
 	return min(1, ratio(float64(c.all.time)+ends, float64(elapsed)))
 }
 
-// quantileUs returns the duration, in microseconds, that this share of the decisions does not exceed.
-func (c *clock) quantileUs(share float64) float64 {
+// quantile returns the duration, in seconds, that this share of the decisions does not exceed.
+func (c *clock) quantile(share float64) float64 {
 	rank := int64(share * float64(c.all.n))
 	for step, n := range c.counts {
 		if rank -= n; rank < 0 {
-			return middleOf(step) / 1e3
+			return middleOf(step) / 1e9
 		}
 	}
 	return 0
@@ -89,12 +89,12 @@ func (c *clock) quantileUs(share float64) float64 {
 // timing returns the Timing of a replay with this duration and number of events.
 func (c *clock) timing(elapsed time.Duration, events int64) Timing {
 	return Timing{
-		DecisionMeanUs:          c.all.meanUs(),
-		DecisionP50Us:           c.quantileUs(0.5),
-		DecisionP99Us:           c.quantileUs(0.99),
-		EventsPerSecond:         ratio(float64(events), elapsed.Seconds()),
-		Seconds:                 elapsed.Seconds(),
-		DecisionSensitiveMeanUs: c.sensitive.meanUs(),
-		AllocatorShare:          c.allocatorShare(elapsed),
+		DecisionMean:          c.all.mean(),
+		DecisionP50:           c.quantile(0.5),
+		DecisionP99:           c.quantile(0.99),
+		EventsPerSecond:       ratio(float64(events), elapsed.Seconds()),
+		Seconds:               elapsed.Seconds(),
+		DecisionSensitiveMean: c.sensitive.mean(),
+		AllocatorShare:        c.allocatorShare(elapsed),
 	}
 }

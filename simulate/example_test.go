@@ -59,7 +59,7 @@ func ExampleReadGain() {
 	if err != nil {
 		panic(err)
 	}
-	estimate := gain.Estimate([]simulate.Result{{S: 0.5, SensitiveCPU: 8}})
+	estimate := gain.Estimate([]simulate.Result{{S: 0.5, SensitiveMilli: 8000}})
 	fmt.Println(gain.Alone, gain.Shared, estimate.Points[0].Speed)
 	// Output: 1.5 1.25 1.375
 }

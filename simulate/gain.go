@@ -84,8 +84,8 @@ type Estimate struct {
 // A Worth is the estimate for a point.
 type Worth struct {
 	label string
-	Speed float64 `json:"speed"` // mean speed of the sensitive containers
-	CPUs  float64 `json:"cpus"`  // mean over time of the CPUs under a quota that would do the same work as the sensitive containers
+	Speed float64 `json:"speed"`      // mean speed of the sensitive containers
+	Milli float64 `json:"quotaMilli"` // mean over time of the quota that would do the same work as the sensitive containers
 }
 
 // Estimate returns the estimate for the points with these results.
@@ -95,8 +95,8 @@ func (g Gain) Estimate(points []Result) *Estimate {
 		p := &points[i]
 		speed := (1-p.S)*g.Alone + p.S*g.Shared
 		label := fmt.Sprintf("%s, %s, scheduler %s, %.4g %% sensitive: %.0f CPUs, %.1f %% of their time unshared",
-			p.Algorithm, p.Policy, p.Scheduler, 100*p.Sensitive, p.SensitiveCPU, 100*(1-p.S))
-		e.Points = append(e.Points, Worth{label, speed, speed * p.SensitiveCPU})
+			p.Algorithm, p.Policy, p.Scheduler, 100*p.Sensitive, p.SensitiveMilli/1000, 100*(1-p.S))
+		e.Points = append(e.Points, Worth{label, speed, speed * p.SensitiveMilli})
 	}
 	return e
 }
@@ -107,7 +107,7 @@ func (e *Estimate) Text() string {
 	fmt.Fprintf(&b, "An estimate from %d measured workloads (%.3g times as fast with CPUs of their own as under a quota, %.3g with a shared one):",
 		e.Workloads, e.Alone, e.Shared)
 	for _, w := range e.Points {
-		fmt.Fprintf(&b, "\n  %s: %.3g times as fast, the work of %.0f CPUs under a quota", w.label, w.Speed, w.CPUs)
+		fmt.Fprintf(&b, "\n  %s: %.3g times as fast, the work of %.0f CPUs under a quota", w.label, w.Speed, w.Milli/1000)
 	}
 	return b.String()
 }

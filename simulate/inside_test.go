@@ -48,10 +48,10 @@ func TestClockQuantiles(t *testing.T) {
 	}
 	got := c.timing(time.Second, 500)
 	for name, v := range map[string][2]float64{
-		"p50":            {got.DecisionP50Us, 500},
-		"p99":            {got.DecisionP99Us, 990},
-		"mean":           {got.DecisionMeanUs, 500.5},
-		"sensitive mean": {got.DecisionSensitiveMeanUs, 500},
+		"p50":            {1e6 * got.DecisionP50, 500},
+		"p99":            {1e6 * got.DecisionP99, 990},
+		"mean":           {1e6 * got.DecisionMean, 500.5},
+		"sensitive mean": {1e6 * got.DecisionSensitiveMean, 500},
 		"rate":           {got.EventsPerSecond, 500},
 		"share":          {got.AllocatorShare, 0.5005},
 	} {

@@ -130,9 +130,9 @@ func TestGain(t *testing.T) {
 	if err != nil || gain.Workloads != 2 || math.Abs(gain.Alone-1.6) > 1e-12 || math.Abs(gain.Shared-1.05) > 1e-12 {
 		t.Fatalf("%+v, error %v", gain, err)
 	}
-	e := gain.Estimate([]simulate.Result{{S: 0.2, SensitiveCPU: 100}, {S: 1, SensitiveCPU: 10}})
-	if !slices.EqualFunc(e.Points, []float64{149, 10.5}, func(w simulate.Worth, cpus float64) bool { return math.Abs(w.CPUs-cpus) < 1e-9 }) {
-		t.Errorf("%+v: want 149 and 10.5 CPUs", e.Points)
+	e := gain.Estimate([]simulate.Result{{S: 0.2, SensitiveMilli: 100000}, {S: 1, SensitiveMilli: 10000}})
+	if !slices.EqualFunc(e.Points, []float64{149000, 10500}, func(w simulate.Worth, milli float64) bool { return math.Abs(w.Milli-milli) < 1e-6 }) {
+		t.Errorf("%+v: want 149000 and 10500 milli-CPU", e.Points)
 	}
 	for text, want := range map[string]string{
 		"":                           "gain.csv:1: columns",

@@ -15,7 +15,7 @@ type Result struct {
 	Scheduler string `json:"scheduler"`
 	// Sensitive is the share of sensitive containers. For a random selection, it is the requested share (Selection.Share). For a selection
 	// by class or by a list, it is the share of the submitted containers that the selection made sensitive.
-	Sensitive float64 `json:"sensitive"`
+	Sensitive float64 `json:"sensitiveShare"`
 
 	// S is the shared time of the sensitive containers: the share of their CPU time on CPUs that are in the cpusets of several containers.
 	// The CPU time of a container is its limit times its duration.
@@ -29,8 +29,8 @@ type Result struct {
 	RefusedCapacity int64 `json:"refusedCapacity"` // number of containers for which no node had room
 	Resubmitted     int64 `json:"resubmitted"`     // number of containers that were submitted again, because their machine was removed or shrank
 
-	Load  float64 `json:"load"`  // mean over time of the limits and guarantees of all placed containers, as a share of all nodes' CPU time
-	Moves int64   `json:"moves"` // number of times that a fraction of a running container moved to another CPU
+	Load  float64 `json:"loadShare"` // mean over time of the limits and guarantees of all placed containers, as a share of all nodes' CPU time
+	Moves int64   `json:"moves"`     // number of times that a fraction of a running container moved to another CPU
 
 	Timing
 
@@ -43,25 +43,25 @@ type Result struct {
 	Submitted                int64   `json:"submitted"`                // number of containers that the trace submitted
 	SubmittedSensitive       int64   `json:"submittedSensitive"`       // number of sensitive containers among Submitted
 	RefusedCapacitySensitive int64   `json:"refusedCapacitySensitive"` // number of sensitive containers among RefusedCapacity
-	PlacedCPU                float64 `json:"placedCpu"`                // limits and guarantees of all placed containers, in CPUs, mean over time
-	SensitiveCPU             float64 `json:"sensitiveCpu"`             // limits of the sensitive containers, in CPUs, mean over time
+	PlacedMilli              float64 `json:"placedMilli"`              // limits and guarantees of all placed containers, mean over time
+	SensitiveMilli           float64 `json:"sensitiveMilli"`           // limits of the sensitive containers, mean over time
 	NodesUsed                float64 `json:"nodesUsed"`                // number of nodes with containers, mean over time
 	Nodes                    float64 `json:"nodes"`                    // number of all nodes, mean over time
 	Events                   int64   `json:"events"`                   // number of replayed events of the trace
-	Hours                    float64 `json:"hours"`                    // time in the trace from its time 0 to the last replayed event
+	TraceSeconds             float64 `json:"traceSeconds"`             // time in the trace from its time 0 to the last replayed event
 	Machines                 int     `json:"machines"`                 // number of machines that replaced the trace's machines; 0: the trace's machines
 	Stopped                  bool    `json:"stopped"`                  // the context ended before the trace
 }
 
-// Timing holds the durations of a point. It is the only part of a Result that differs between runs of the same point.
+// Timing holds the durations of a point, in seconds. It is the only part of a Result that differs between runs of the same point.
 type Timing struct {
-	DecisionMeanUs          float64 `json:"decisionMeanUs"` // a decision is the choice of a node and of its CPUs, including the update of the fleet
-	DecisionP50Us           float64 `json:"decisionP50Us"`
-	DecisionP99Us           float64 `json:"decisionP99Us"`
-	EventsPerSecond         float64 `json:"eventsPerSecond"`
-	Seconds                 float64 `json:"seconds"`                 // duration of the replay
-	DecisionSensitiveMeanUs float64 `json:"decisionSensitiveMeanUs"` // decisions for sensitive containers only
-	AllocatorShare          float64 `json:"allocatorShare"`          // share of Seconds that decisions and releases took, estimated from a sample of the releases
+	DecisionMean          float64 `json:"decisionMeanSeconds"` // a decision is the choice of a node and of its CPUs, including the update of the fleet
+	DecisionP50           float64 `json:"decisionP50Seconds"`
+	DecisionP99           float64 `json:"decisionP99Seconds"`
+	EventsPerSecond       float64 `json:"eventsPerSecond"`
+	Seconds               float64 `json:"replaySeconds"`                // duration of the replay
+	DecisionSensitiveMean float64 `json:"decisionSensitiveMeanSeconds"` // decisions for sensitive containers only
+	AllocatorShare        float64 `json:"allocatorShare"`               // share of Seconds that decisions and releases took, estimated from a sample of the releases
 }
 
 // finish computes the result from the counts and sums.
@@ -70,7 +70,7 @@ func (r *run) finish() Result {
 	end := r.meter.averages(r.fleet.Totals(), &r.bound)
 	out.S, out.SBound = ratio(end.shared, end.sensitive), ratio(end.minShared, end.sensitive)
 	out.Load = ratio(end.sensitive+end.guaranteed, end.capacity)
-	out.PlacedCPU, out.SensitiveCPU = (end.sensitive+end.guaranteed)/1000, end.sensitive/1000
+	out.PlacedMilli, out.SensitiveMilli = end.sensitive+end.guaranteed, end.sensitive
 	out.NodesUsed, out.Nodes = end.used, end.nodes
 	out.Moves = r.fleet.Totals().Moves
 	counted := float64(r.decisionsSensitive - out.RefusedCapacitySensitive)
@@ -78,7 +78,7 @@ func (r *run) finish() Result {
 	if s := r.point.Sensitive; s.ByClass || s.Listed != nil {
 		out.Sensitive = ratio(float64(out.SubmittedSensitive), float64(out.Submitted))
 	}
-	out.Hours = r.meter.now.Seconds() / 3600
+	out.TraceSeconds = r.meter.now.Seconds()
 	out.Timing = r.clock.timing(time.Since(r.started), out.Events)
 	return *out
 }

@@ -70,7 +70,7 @@ func TestRefusals(t *testing.T) {
 			Algorithm: algorithm.String(), Policy: "strict", Scheduler: algorithm.String(), Sensitive: 4.0 / 6,
 			S: 1, SBound: 1, R: 1.0 / 3, RBound: 1.0 / 3, Placed: 3, RefusedView: 1, RefusedCapacity: 2, Load: 1,
 			Submitted: 6, SubmittedSensitive: 4, RefusedCapacitySensitive: 1,
-			PlacedCPU: 2, SensitiveCPU: 1.2, NodesUsed: 1, Nodes: 1, Events: 13, Hours: 10.0 / 3600,
+			PlacedMilli: 2000, SensitiveMilli: 1200, NodesUsed: 1, Nodes: 1, Events: 13, TraceSeconds: 10,
 		}
 		if r != want {
 			t.Errorf("got  %+v\nwant %+v", r, want)
@@ -201,7 +201,7 @@ func TestCancelled(t *testing.T) {
 		}}, nil
 	}
 	r, err := simulate.Run(ctx, s, byClass(hybrid.Candor))
-	if !errors.Is(err, context.Canceled) || !r.Stopped || r.Events < 2048 || r.Events >= int64(len(list)) || r.SensitiveCPU != 3 {
+	if !errors.Is(err, context.Canceled) || !r.Stopped || r.Events < 2048 || r.Events >= int64(len(list)) || r.SensitiveMilli != 3000 {
 		t.Errorf("error %v, result %+v: want what was measured up to the end of the context", err, r)
 	}
 }

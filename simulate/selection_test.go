@@ -35,7 +35,7 @@ func selectedBits(t checker, s simulate.Selection, seed uint64, containers []tra
 		t.Fatal(err)
 	}
 	span := float64(list[len(list)-1].Time)
-	return uint64(r.SensitiveCPU*span + 0.5)
+	return uint64(r.SensitiveMilli/1000*span + 0.5)
 }
 
 // jobs returns n containers of different jobs and tasks.

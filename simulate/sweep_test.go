@@ -64,7 +64,7 @@ func checkTotals(t *testing.T, r *simulate.Result) {
 	if r.Policy == "best-effort" && r.RefusedView != 0 {
 		t.Errorf("%s refused %d for their view", name, r.RefusedView)
 	}
-	if r.S < r.SBound || r.S > 1 || r.Load <= 0 || r.Load > 1 || r.NodesUsed > r.Nodes || r.SensitiveCPU > r.PlacedCPU {
+	if r.S < r.SBound || r.S > 1 || r.Load <= 0 || r.Load > 1 || r.NodesUsed > r.Nodes || r.SensitiveMilli > r.PlacedMilli {
 		t.Errorf("%s: %+v", name, *r)
 	}
 	if r.Algorithm == "paper" && r.Moves != 0 {

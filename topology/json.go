@@ -45,6 +45,9 @@ type (
 	}
 )
 
+// Document is the JSON form of a Machine.
+type Document = machineJSON
+
 // MarshalJSON encodes a machine as JSON:
 //
 //	{"online":"0-3","offline":"","isolated":"","hasL3":true,

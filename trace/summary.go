@@ -25,14 +25,14 @@ type Summary struct {
 		AtOnce int64            `json:"atOnce"` // maximum number of simultaneous containers
 		Ends   map[string]int64 `json:"ends"`   // by reason
 	} `json:"containers"`
-	Jobs        int64        `json:"jobs"`        // jobs that started during the trace
-	RequestNew  Quantiles    `json:"requestNew"`  // cores, of new containers
-	RequestHeld Quantiles    `json:"requestHeld"` // cores, of containers that run at the start
-	Arrivals    Quantiles    `json:"arrivals"`    // new containers per hour
-	JobArrivals Quantiles    `json:"jobArrivals"` // new jobs per hour
+	Jobs        int64        `json:"jobs"`               // jobs that started during the trace
+	RequestNew  Quantiles    `json:"requestNewCores"`    // of new containers
+	RequestHeld Quantiles    `json:"requestHeldCores"`   // of containers that run at the start
+	Arrivals    Quantiles    `json:"arrivalsPerHour"`    // new containers
+	JobArrivals Quantiles    `json:"jobArrivalsPerHour"` // new jobs
 	Classes     []ClassTimes `json:"classes"`
 	Load        []LoadPoint  `json:"load"`
-	LoadMean    float64      `json:"loadMean"` // requested CPU / capacity, averaged over time
+	LoadMean    float64      `json:"loadShare"` // requested CPU / capacity, averaged over time
 	Report      Report       `json:"report"`
 }
 
@@ -61,19 +61,19 @@ type Quantiles struct {
 // ClassTimes holds the numbers of containers of a class, and their durations in seconds.
 type ClassTimes struct {
 	Class
-	Start    int64     `json:"start"`    // containers that run at the start
-	New      int64     `json:"new"`      // containers that start later
-	Cores    float64   `json:"cores"`    // requested by the containers that run at the start
-	Running  int64     `json:"running"`  // containers that start during the trace and run at its end
-	Duration Quantiles `json:"duration"` // of the containers that start and end during the trace
+	Start    int64     `json:"start"`           // containers that run at the start
+	New      int64     `json:"new"`             // containers that start later
+	Cores    float64   `json:"cores"`           // requested by the containers that run at the start
+	Running  int64     `json:"running"`         // containers that start during the trace and run at its end
+	Duration Quantiles `json:"durationSeconds"` // of the containers that start and end during the trace
 }
 
 // A LoadPoint has the averages of an interval of time.
 type LoadPoint struct {
-	Hours     float64 `json:"hours"`
-	Requested float64 `json:"requested"` // cores
-	Capacity  float64 `json:"capacity"`  // cores
-	Running   float64 `json:"running"`   // containers
+	Seconds   float64 `json:"seconds"` // end of the interval
+	Requested float64 `json:"requestedCores"`
+	Capacity  float64 `json:"capacityCores"`
+	Running   float64 `json:"running"` // containers
 }
 
 // Summarize reads a trace to its end. It only uses coresOfLargest, the number of cores of the largest machine, if the unit of the trace is

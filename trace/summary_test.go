@@ -55,7 +55,7 @@ func TestSummary(t *testing.T) {
 		"load, area of area": {s.LoadMean, (4 + 14 + 2 + 10) / (32. + 32 + 24 + 24)},
 		"events":             {float64(s.Header.Events), 11},
 		"span":               {s.Header.Span.Seconds(), 4 * 3600},
-		"end of the load":    {s.Load[len(s.Load)-1].Hours, 4},
+		"end of the load":    {s.Load[len(s.Load)-1].Seconds, 4 * 3600},
 	} {
 		if math.Abs(v[0]-v[1]) > 0.03*v[1] {
 			t.Errorf("%s: %v, want %v", what, v[0], v[1])

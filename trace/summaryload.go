@@ -66,7 +66,7 @@ func (l *loadLine) points(cores func(float64) float64) ([]LoadPoint, float64) {
 	var requested, capacity float64
 	for i, p := range l.parts {
 		end := min(l.last, Micros(i+1)*l.width)
-		list = append(list, LoadPoint{end.Seconds() / 3600,
+		list = append(list, LoadPoint{end.Seconds(),
 			cores(p.requested / p.time), cores(p.capacity / p.time), p.running / p.time})
 		requested += p.requested
 		capacity += p.capacity

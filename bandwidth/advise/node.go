@@ -14,11 +14,11 @@ import (
 // A Filling is the number of containers that fit on a node if their limits are chosen in some way, such as without a
 // burst.
 type Filling struct {
-	Name       string  `json:"name"`
-	Containers int     `json:"containers"`
-	Reserved   float64 `json:"reservedCPUs"` // sum of the containers' limits; 0: without limits
+	Name       string
+	Containers int
+	Reserved   float64 // sum of the containers' limits in CPUs; 0: without limits
 	// Short is the share of the windows of 100 ms in which the containers need more CPUs than the node has.
-	Short float64 `json:"shortShare"`
+	Short float64
 }
 
 // A Node is a set of CPUs that containers share. The containers get the Node's demands in rotation, so each demand has the

@@ -1,7 +1,6 @@
 package advise
 
 import (
-	"encoding/json"
 	"fmt"
 	"io"
 	"slices"
@@ -9,6 +8,7 @@ import (
 	"time"
 
 	"github.com/candor-project/candor/bandwidth/timescale"
+	"github.com/candor-project/candor/internal/jsonout"
 )
 
 // A Report is the advice for a group.
@@ -146,18 +146,21 @@ func (r *Reports) Text(w io.Writer) error {
 }
 
 // JSON encodes all reports, and the fillings of the node.
-func (r *Reports) JSON(w io.Writer) error {
-	out := jsonReports{Differences: r.Differences, Fillings: r.fillings}
+func (r *Reports) JSON(w io.Writer) error { return jsonout.Write(w, r.Document()) }
+
+// Document returns the JSON form of the reports.
+func (r *Reports) Document() *Document {
+	out := &Document{Differences: r.Differences}
 	if r.node != nil {
 		out.NodeCPUs = r.node.CPUs
+	}
+	for _, f := range r.fillings {
+		out.Fillings = append(out.Fillings, jsonFilling{f.Name, f.Containers, jsonout.Milli(f.Reserved), f.Short})
 	}
 	for _, report := range r.List {
 		out.Reports = append(out.Reports, report.data())
 	}
-	e := json.NewEncoder(w)
-	e.SetEscapeHTML(false)
-	e.SetIndent("", "  ")
-	return e.Encode(out)
+	return out
 }
 
 func milli(cpus float64) string { return fmt.Sprintf("%.0fm", 1000*cpus) }
@@ -206,35 +209,42 @@ func (o Option) howTo() string {
 	return run + "\n" + kubernetes + "\n" + docker + v2 + "\n"
 }
 
-// The encoding of a report as JSON. CPUs are numbers of CPUs, times are seconds.
+// The JSON form of reports. Amounts of CPU are in milli-CPU, times in seconds.
 type (
-	jsonReports struct {
-		Reports     []jsonReport `json:"reports"`
-		Differences string       `json:"unlikeMachines,omitempty"`
-		NodeCPUs    int          `json:"nodeCPUs,omitempty"`
-		Fillings    []Filling    `json:"fillings,omitempty"`
+	// Document is the JSON form of Reports.
+	Document struct {
+		Reports     []jsonReport  `json:"reports"`
+		Differences string        `json:"unlikeMachines,omitempty"`
+		NodeCPUs    int           `json:"nodeCPUs,omitempty"`
+		Fillings    []jsonFilling `json:"fillings,omitempty"`
+	}
+	jsonFilling struct {
+		Name       string  `json:"name"`
+		Containers int     `json:"containers"`
+		Reserved   float64 `json:"reservedMilli"` // sum of the containers' limits; 0: without limits
+		Short      float64 `json:"shortShare"`
 	}
 	jsonReport struct {
 		Group      string        `json:"group"`
 		Hidden     bool          `json:"hiddenDemand"`
-		Mean       float64       `json:"mean"`
-		MaxThreads int           `json:"most"`
+		Mean       float64       `json:"meanMilli"`
+		MaxThreads int           `json:"maxThreads"`
 		Hops       int           `json:"hops"`
-		Above      float64       `json:"limitAbove,omitempty"` // the tightest limit of an ancestor
-		Phases     int           `json:"phases"`               // 1: the use has no phases
+		Above      float64       `json:"aboveLimitMilli,omitempty"` // the tightest limit of an ancestor
+		Phases     int           `json:"phases"`                    // 1: the use has no phases
 		Target     string        `json:"target"`
 		Outcomes   []jsonOutcome `json:"outcomes"`
 		Cheapest   *jsonOutcome  `json:"cheapest"`
 		Short      string        `json:"tooShort,omitempty"` // bounds that the recording is too short to verify
 	}
 	jsonOutcome struct {
-		CPUs      float64 `json:"cpus"`
+		Limit     float64 `json:"limitMilli"`
 		Sensitive bool    `json:"sensitive"`
 		Quota     float64 `json:"quotaSeconds,omitempty"`
 		Period    float64 `json:"periodSeconds,omitempty"`
 		Burst     float64 `json:"burstSeconds,omitempty"`
 		Periods   uint64  `json:"periods"`
-		Throttled float64 `json:"throttled"`
+		Throttled float64 `json:"throttledShare"`
 		Delay     float64 `json:"delayMeanSeconds"`
 		P50       float64 `json:"delayP50Seconds"`
 		P99       float64 `json:"delayP99Seconds"`
@@ -245,9 +255,9 @@ type (
 )
 
 func (r *Report) data() jsonReport {
-	out := jsonReport{Group: r.Group, Hidden: r.HiddenDemand != nil, Mean: r.Mean, MaxThreads: r.MaxThreads, Target: r.Target.String(), Hops: max(r.Hops, 1), Phases: max(len(r.Phases), 1)}
+	out := jsonReport{Group: r.Group, Hidden: r.HiddenDemand != nil, Mean: jsonout.Milli(r.Mean), MaxThreads: r.MaxThreads, Target: r.Target.String(), Hops: max(r.Hops, 1), Phases: max(len(r.Phases), 1)}
 	if r.Ancestor != nil {
-		out.Above = r.aboveLimit()
+		out.Above = jsonout.Milli(r.aboveLimit())
 	}
 	for _, o := range r.Outcomes {
 		out.Outcomes = append(out.Outcomes, r.json(o))
@@ -261,7 +271,7 @@ func (r *Report) data() jsonReport {
 
 func (r *Report) json(o Outcome) jsonOutcome {
 	return jsonOutcome{
-		CPUs: o.CPUs(), Sensitive: o.Sensitive > 0, Quota: o.Quota.Seconds(), Period: o.Period.Seconds(), Burst: o.Burst.Seconds(),
+		Limit: jsonout.Milli(o.CPUs()), Sensitive: o.Sensitive > 0, Quota: o.Quota.Seconds(), Period: o.Period.Seconds(), Burst: o.Burst.Seconds(),
 		Periods: o.Periods, Throttled: o.Throttled, Delay: o.Mean.Seconds(), P50: o.P50.Seconds(), P99: o.P99.Seconds(), Overrun: o.Overrun.Seconds(), Unmet: o.Unmet, Meets: r.Target.IsMetBy(o),
 	}
 }

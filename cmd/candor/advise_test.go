@@ -38,10 +38,10 @@ func TestAdvise(t *testing.T) {
 	var data struct {
 		Reports []struct {
 			HiddenDemand bool
-			Outcomes     []struct{ CPUs, Throttled float64 }
+			Outcomes     []struct{ LimitMilli, ThrottledShare float64 }
 			Cheapest     struct {
-				CPUs  float64
-				Meets bool
+				LimitMilli float64
+				Meets      bool
 			}
 		}
 		NodeCPUs int
@@ -51,7 +51,7 @@ func TestAdvise(t *testing.T) {
 	if err := json.Unmarshal([]byte(out), &data); err != nil || len(data.Reports) != 2 || data.NodeCPUs != 8 || len(data.Fillings) != 3 {
 		t.Fatalf("%v, %s", err, out)
 	}
-	if r := data.Reports[0]; !r.HiddenDemand || len(r.Outcomes) < 10 || !r.Cheapest.Meets || r.Cheapest.CPUs < 0.2 || data.Fillings[2].Containers != 40 {
+	if r := data.Reports[0]; !r.HiddenDemand || len(r.Outcomes) < 10 || !r.Cheapest.Meets || r.Cheapest.LimitMilli < 200 || data.Fillings[2].Containers != 40 {
 		t.Errorf("%s", out)
 	}
 	if code, out, _ := command(t, "", "advise", file, "--period", "100ms", "--from", "1s", "--to", "6s", "--hops", "3"); code != 0 ||

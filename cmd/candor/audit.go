@@ -100,18 +100,18 @@ type auditRow struct {
 	Group            string       `json:"group"`
 	CPUs             cpuset.Set   `json:"cpus"`
 	Sees             int          `json:"sees"`
-	Limit            hybrid.Milli `json:"limit"` // 0: none
+	Limit            hybrid.Milli `json:"limitMilli"` // 0: none
 	LimitedBy        string       `json:"limitedBy,omitempty"`
 	Processes        int          `json:"processes"`
 	Threads          int          `json:"threads"`
 	Periods          uint64       `json:"periods"`
 	ThrottledPeriods uint64       `json:"throttledPeriods"`
-	Throttled        float64      `json:"throttled"` // share of the periods
+	Throttled        float64      `json:"throttledShare"` // share of the periods
 	ThrottledTime    float64      `json:"throttledSeconds"`
 	Differs          bool         `json:"differs"`
 	Gain             audit.Gain   `json:"gain"`
 	// Helpers are the CPUs that helpers use for the container; absent if they were not measured.
-	Helpers *hybrid.Milli `json:"helpers,omitempty"`
+	Helpers *hybrid.Milli `json:"helpersMilli,omitempty"`
 }
 
 // auditRows returns the containers to list: all containers if all is true, otherwise the containers whose CPU count differs from

@@ -51,7 +51,7 @@ func TestAuditJSON(t *testing.T) {
 	if err := json.Unmarshal(out.Bytes(), &rows); err != nil || len(rows) != 2 {
 		t.Fatalf("%v\n%s", err, out.String())
 	}
-	for field, want := range map[string]any{"name": "default/web/app", "sees": 4.0, "cpus": "0-3", "limit": 1500.0, "threads": 64.0, "throttled": 0.43,
+	for field, want := range map[string]any{"name": "default/web/app", "sees": 4.0, "cpus": "0-3", "limitMilli": 1500.0, "threads": 64.0, "throttledShare": 0.43,
 		"throttledSeconds": 5700.0, "throttledPeriods": 430.0, "periods": 1000.0, "limitedBy": "/kubepods", "gain": "likely", "differs": true} {
 		if got := rows[0][field]; got != want {
 			t.Errorf("%s: %v, want %v", field, got, want)

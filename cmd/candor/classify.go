@@ -244,7 +244,7 @@ func (f *classifyFlags) classify(ctx context.Context, cmd *cobra.Command, c *exp
 	}
 	var now latest[stage]
 	c.Progress = func(e experiment.Evaluation, number, of int) {
-		text := fmt.Sprintf("%s at %v (%d of %d): pair %d", e.Workload, e.CPU, number+1, of, e.Pairs+1)
+		text := fmt.Sprintf("%s at %v (%d of %d): pair %d", e.Workload, e.Limit, number+1, of, e.Pairs+1)
 		if e.Pairs > 0 {
 			text += fmt.Sprintf(", %.3f so far", e.Ratio)
 		}
@@ -265,6 +265,9 @@ func (f *classifyFlags) show(out io.Writer, c *experiment.Class) error {
 		return writeJSON(out, c)
 	}
 	var text strings.Builder
+	if c.Partial {
+		text.WriteString(partialLine("the measurement was stopped, so the class can change"))
+	}
 	t := tabwriter.NewWriter(&text, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(t, "WORKLOAD\tCPU\tPAIRS\tFAILED\tGAIN\t95 %\tVERDICT")
 	for i := range c.Evaluations {
@@ -282,7 +285,7 @@ func (f *classifyFlags) show(out io.Writer, c *experiment.Class) error {
 		if e.Why != "" {
 			verdict += ": " + e.Why
 		}
-		fmt.Fprintf(t, "%s\t%v\t%d\t%d\t%s\t%s\t%s\n", e.Workload, e.CPU, e.Pairs, e.Failed, gain, interval, verdict)
+		fmt.Fprintf(t, "%s\t%v\t%d\t%d\t%s\t%s\t%s\n", e.Workload, e.Limit, e.Pairs, e.Failed, gain, interval, verdict)
 	}
 	t.Flush()
 	fmt.Fprintf(&text, "\nclass: %s", c.Class)
@@ -293,6 +296,11 @@ func (f *classifyFlags) show(out io.Writer, c *experiment.Class) error {
 	writePrediction(&text, c.Probe, c.Class)
 	_, err := io.WriteString(out, text.String())
 	return err
+}
+
+// A probeReport is the JSON form of a probe without a measurement.
+type probeReport struct {
+	Probe *experiment.Prediction `json:"probe"`
 }
 
 // onlyProbe traces the start of the program and measures nothing.
@@ -309,9 +317,7 @@ func (f *classifyFlags) onlyProbe(cmd *cobra.Command, args []string) error {
 		return experimentError(err)
 	}
 	if f.output.value == "json" {
-		return writeJSON(cmd.OutOrStdout(), struct {
-			Probe *experiment.Prediction `json:"probe"`
-		}{p})
+		return writeJSON(cmd.OutOrStdout(), probeReport{p})
 	}
 	var text strings.Builder
 	writePrediction(&text, p, "")

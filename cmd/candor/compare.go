@@ -135,7 +135,9 @@ func (f *compareFlags) measure(ctx context.Context, cmd *cobra.Command, e *exper
 	e.Progress = func(s experiment.Stage) {
 		now.set(runStage(s))
 		if s.Run > 1 && s.Run%len(e.Setups) == 1%len(e.Setups) {
-			f.keep(s.Report)
+			soFar := *s.Report
+			soFar.Stopped, soFar.Partial = true, true
+			f.keep(&soFar)
 		}
 	}
 	end := showProgress(cmd.ErrOrStderr(), now.get)

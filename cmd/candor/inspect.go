@@ -2,7 +2,6 @@ package main
 
 import (
 	"cmp"
-	"encoding/json"
 	"fmt"
 	"io"
 	"regexp"
@@ -20,6 +19,7 @@ import (
 	"github.com/candor-project/candor/host"
 	"github.com/candor-project/candor/hybrid"
 	"github.com/candor-project/candor/internal/cputext"
+	"github.com/candor-project/candor/internal/jsonout"
 	"github.com/candor-project/candor/internal/podname"
 	"github.com/candor-project/candor/spec"
 )
@@ -35,7 +35,7 @@ func newInspectCommand() *cobra.Command {
 		Use:     "inspect NAME",
 		Short:   "Show the details of a container",
 		Long:    inspectLong,
-		Example: "  candor inspect web\n  candor inspect default/web-0/app\n  candor inspect web -o json | jq .group.throttled",
+		Example: "  candor inspect web\n  candor inspect default/web-0/app\n  candor inspect web -o json | jq .group.throttledPeriods",
 		Args:    oneName,
 	}
 	machine := addHostFlags(cmd)
@@ -121,8 +121,8 @@ var shortContainerID = regexp.MustCompile(`^[0-9a-f]{12,64}$`)
 
 // helperRows are the helpers of a container as inspect writes them.
 type helperRows struct {
-	Uses      []helpers.Use   `json:"uses"`
-	Processes []helperProcess `json:"processes"`
+	Uses      []helpers.UseDocument `json:"uses"`
+	Processes []helperProcess       `json:"processes"`
 	problems  []string
 }
 
@@ -135,7 +135,7 @@ type helperProcess struct {
 }
 
 func newHelperRows(id string, r *helpers.Reading, figures *helpers.Figures) *helperRows {
-	rows := &helperRows{Uses: append([]helpers.Use{}, figures.Containers[id]...), Processes: []helperProcess{}, problems: figures.Problems()}
+	rows := &helperRows{Uses: helpers.Documents(figures.Containers[id]), Processes: []helperProcess{}, problems: figures.Problems()}
 	for _, h := range r.Helpers {
 		if slices.Contains(h.Serves, id) {
 			rows.Processes = append(rows.Processes, helperProcess{h.Name, h.PID, h.Cgroup, len(h.Serves)})
@@ -155,7 +155,7 @@ func (r *helperRows) write(row func(string, string, ...any)) {
 		row("helpers", "%s", errorText(line))
 	}
 	for _, u := range r.Uses {
-		row("helpers use", "%.3f CPUs, %s (%s)", u.CPUs, u.Kind, u.Method)
+		row("helpers use", "%.3f CPUs, %s (%s)", u.Use/1000, u.Kind, u.Method)
 	}
 }
 
@@ -173,13 +173,13 @@ type inspection struct {
 type groupRow struct {
 	CPUs             cpuset.Set `json:"cpus"`
 	Mems             cpuset.Set `json:"mems"`
-	QuotaUs          int64      `json:"quotaUs"` // 0: none
-	PeriodUs         int64      `json:"periodUs"`
-	BurstUs          int64      `json:"burstUs"`
+	QuotaSeconds     float64    `json:"quotaSeconds"` // 0: none
+	PeriodSeconds    float64    `json:"periodSeconds"`
+	BurstSeconds     float64    `json:"burstSeconds"`
 	Weight           int        `json:"weight"`
 	UsageSeconds     float64    `json:"usageSeconds"`
 	Periods          uint64     `json:"periods"`
-	Throttled        uint64     `json:"throttled"`
+	Throttled        uint64     `json:"throttledPeriods"`
 	ThrottledSeconds float64    `json:"throttledSeconds"`
 }
 
@@ -189,8 +189,8 @@ func newInspection(g *host.Grant, look *host.ContainerState, now time.Duration) 
 		report.Charged = g.IsCharged(look.Settings.Quota)
 		report.Group = &groupRow{
 			CPUs: look.Settings.CPUs, Mems: look.Settings.Mems,
-			QuotaUs: look.Settings.Quota.Microseconds(), PeriodUs: look.Settings.Period.Microseconds(),
-			BurstUs: look.Settings.Burst.Microseconds(), Weight: look.Settings.Weight,
+			QuotaSeconds: look.Settings.Quota.Seconds(), PeriodSeconds: look.Settings.Period.Seconds(),
+			BurstSeconds: look.Settings.Burst.Seconds(), Weight: look.Settings.Weight,
 			UsageSeconds: look.Stat.CPU.Seconds(), Periods: look.Stat.Periods,
 			Throttled: look.Stat.Throttled, ThrottledSeconds: look.Stat.ThrottledTime.Seconds(),
 		}
@@ -259,8 +259,8 @@ func (r *inspection) limitedBy() (text string) {
 
 func writeGroup(row func(string, string, ...any), r *inspection, g *groupRow) {
 	quota := "no quota"
-	if g.QuotaUs > 0 {
-		quota = fmt.Sprintf("quota %v per %v", time.Duration(g.QuotaUs)*time.Microsecond, time.Duration(g.PeriodUs)*time.Microsecond)
+	if g.QuotaSeconds > 0 {
+		quota = fmt.Sprintf("quota %v per %v", duration(g.QuotaSeconds), duration(g.PeriodSeconds))
 	}
 	drift := ""
 	if g.CPUs != r.CPUs {
@@ -268,7 +268,7 @@ func writeGroup(row func(string, string, ...any), r *inspection, g *groupRow) {
 	}
 	row("kernel", "%s%s, %s, %s, weight %d", cputext.CPUs(g.CPUs), drift, cputext.Mems(g.Mems), quota, g.Weight)
 	row("used", "%.2f s of CPU time", g.UsageSeconds)
-	if g.QuotaUs > 0 {
+	if g.QuotaSeconds > 0 {
 		row("throttled", "in %d of %s, %.2f s in all", g.Throttled, count(g.Periods, "period", "periods"), g.ThrottledSeconds)
 	}
 }
@@ -284,6 +284,11 @@ func writeStrangers(row func(string, string, ...any), strangers []cpumap.Foreign
 	if !seen && strangers != nil {
 		row("foreign processes", "none seen on its exclusive CPUs")
 	}
+}
+
+// duration returns a number of seconds, rounded to microseconds.
+func duration(seconds float64) time.Duration {
+	return time.Duration(seconds * float64(time.Second)).Round(time.Microsecond)
 }
 
 func noneIfEmpty(s cpuset.Set) string {
@@ -304,12 +309,12 @@ type grantRow struct {
 	Policy       hybrid.Policy         `json:"policy"`
 	Topology     hybrid.TopologyPolicy `json:"topology"`
 	TopologyKept bool                  `json:"topologyKept"`
-	Limit        hybrid.Milli          `json:"limit"`   // 0: none
-	Request      hybrid.Milli          `json:"request"` // the guarantee
+	Limit        hybrid.Milli          `json:"limitMilli"`   // 0: none
+	Request      hybrid.Milli          `json:"requestMilli"` // the guarantee
 	CPUs         cpuset.Set            `json:"cpus"`
 	Exclusive    cpuset.Set            `json:"exclusive"`
-	Fractions    planio.Fractions      `json:"fractions,omitzero"` // absent for a flexible container
-	Quota        hybrid.Milli          `json:"quota,omitempty"`    // absent where none is set
+	Fractions    planio.Fractions      `json:"fractionsMilli,omitzero"` // absent for a flexible container
+	Quota        hybrid.Milli          `json:"quotaMilli,omitempty"`    // absent where none is set
 	Weight       hybrid.Milli          `json:"weight"`
 	Lost         cpuset.Set            `json:"lost"` // CPUs that it had, and the machine no longer has
 	View         spec.View             `json:"view"`
@@ -365,19 +370,11 @@ func sayStrays(cmd *cobra.Command, s *host.Snapshot) {
 // errorText removes control characters from a text that another program has written.
 func errorText(s string) string { return errorLine(fmt.Errorf("%s", s)) }
 
-func writeJSON(w io.Writer, v any) error {
-	e := json.NewEncoder(w)
-	e.SetEscapeHTML(false)
-	e.SetIndent("", "  ")
-	return e.Encode(v)
-}
+// writeJSON writes the JSON of a command that writes a single value.
+func writeJSON(w io.Writer, v any) error { return jsonout.Write(w, v) }
 
-// writeJSONLine writes a value as JSON on one line.
-func writeJSONLine(w io.Writer, v any) error {
-	e := json.NewEncoder(w)
-	e.SetEscapeHTML(false)
-	return e.Encode(v)
-}
+// writeJSONLine writes the JSON of a command that can write several values, a line each.
+func writeJSONLine(w io.Writer, v any) error { return jsonout.WriteLine(w, v) }
 
 // age writes a time span as people do: 5s, 12m, 3h, 2d.
 func age(d time.Duration) string {

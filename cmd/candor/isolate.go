@@ -176,7 +176,9 @@ func (f *isolateFlags) measure(ctx context.Context, cmd *cobra.Command, i *exper
 	i.Progress = func(s experiment.IsolationStage) {
 		now.set(stage{text: fmt.Sprintf("run %d of %d, %s", s.Run, s.Runs, s.Doing), share: float64(s.Run-1) / float64(s.Runs)})
 		if s.Run > 1 && s.Run%(s.Runs/i.Rounds) == 1 {
-			f.keep(s.Report)
+			soFar := *s.Report
+			soFar.Stopped, soFar.Partial = true, true
+			f.keep(&soFar)
 		}
 	}
 	end := showProgress(cmd.ErrOrStderr(), now.get)

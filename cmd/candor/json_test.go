@@ -121,7 +121,7 @@ func TestJSONShapes(t *testing.T) {
 	}
 	write("candor ps -o json", func(b *bytes.Buffer) error { return writeJSON(b, e.rows) })
 	write("candor inspect web -o json", func(b *bytes.Buffer) error { return writeJSON(b, e.report) })
-	write("candor map -o json | jq .", func(b *bytes.Buffer) error { return m.JSON(b) })
+	write("candor map -o json", func(b *bytes.Buffer) error { return m.JSON(b) })
 	write("candor top -o json | jq .", func(b *bytes.Buffer) error { return new(top.UI{Sort: top.ByUse}).JSON(b, e.figures()) })
 
 	const page = "../../docs/reference/json.md"
@@ -156,7 +156,7 @@ func TestJSONEmpty(t *testing.T) {
 	if err := writeJSON(&b, newInspection(&g, &host.ContainerState{}, 0)); err != nil {
 		t.Fatal(err)
 	}
-	for text, want := range map[string]bool{`"pids": []`: true, "null": false, `"group"`: false, `"fractions"`: false, `"quota"`: false, `"strangers"`: false} {
+	for text, want := range map[string]bool{`"pids": []`: true, "null": false, `"group"`: false, `"fractionsMilli"`: false, `"quotaMilli"`: false, `"strangers"`: false} {
 		if strings.Contains(b.String(), text) != want {
 			t.Errorf("%s: want %t in\n%s", text, want, &b)
 		}

@@ -2,6 +2,7 @@ package main
 
 import (
 	"cmp"
+	"context"
 	"fmt"
 	"io"
 	"maps"
@@ -88,14 +89,7 @@ root.
 		if err := m.next(); err != nil {
 			return err
 		}
-		report, err := m.measure(cmd, *during)
-		if err != nil {
-			return err
-		}
-		if output.value == "json" {
-			return writeJSON(cmd.OutOrStdout(), report)
-		}
-		return report.writeTable(cmd.OutOrStdout())
+		return m.show(cmd, *during, output.value == "json")
 	}
 	return cmd
 }
@@ -133,19 +127,44 @@ nothing and needs root.
 	return cmd
 }
 
-// watch writes a report at each interval. It ends after the given number of reports; 0 means no end.
+// show writes the report of a single measurement. A signal ends the measurement early.
+func (m *ledgerMeter) show(cmd *cobra.Command, during time.Duration, asJSON bool) error {
+	ctx, stop := untilSignal(cmd)
+	defer stop()
+	report, err := m.measure(ctx, during)
+	if err != nil {
+		return err
+	}
+	if asJSON {
+		err = writeJSON(cmd.OutOrStdout(), report.document())
+	} else {
+		err = report.writeTable(cmd.OutOrStdout())
+	}
+	if err == nil && report.Partial {
+		return stoppedError(ctx, "%.1f s of %v measured", report.During, during)
+	}
+	return err
+}
+
+// watch writes a report at each interval. It ends after the given number of reports; 0 means no end. A signal ends the last interval
+// early. Without a number, the reports so far are complete, and the last interval is not reported.
 func (m *ledgerMeter) watch(cmd *cobra.Command, interval time.Duration, readings int, asJSON bool) error {
 	if err := m.next(); err != nil {
 		return err
 	}
+	ctx, stop := untilSignal(cmd)
+	defer stop()
 	out := cmd.OutOrStdout()
 	for n := 0; readings == 0 || n < readings; n++ {
-		report, err := m.measure(cmd, interval)
+		report, err := m.measure(ctx, interval)
 		if err != nil {
 			return err
 		}
+		if report.Partial && readings == 0 {
+			return stoppedError(ctx, "%s done", count(n, "measurement", "measurements"))
+		}
 		if asJSON {
-			err = writeJSONLine(out, report)
+			err = writeJSONLine(out, report.document())
 		} else {
 			if n > 0 {
 				fmt.Fprintln(out)
@@ -154,6 +173,9 @@ func (m *ledgerMeter) watch(cmd *cobra.Command, interval time.Duration, readings
 		}
 		if err != nil {
 			return err
+		}
+		if report.Partial {
+			return stoppedError(ctx, "%d of %s done", n, count(readings, "measurement", "measurements"))
 		}
 	}
 	return nil
@@ -235,41 +257,43 @@ func (m *ledgerMeter) next() error {
 	return nil
 }
 
-// measure waits, takes the next reading and reports the difference.
-func (m *ledgerMeter) measure(cmd *cobra.Command, during time.Duration) (*ledgerReport, error) {
+// measure waits, takes the next reading and reports the difference. If the context ends, it waits no longer, and the report is partial.
+func (m *ledgerMeter) measure(ctx context.Context, during time.Duration) (*ledgerReport, error) {
 	before := m.before
 	select {
-	case <-cmd.Context().Done():
-		return nil, cmd.Context().Err()
+	case <-ctx.Done():
 	case <-time.After(during):
 	}
 	if err := m.next(); err != nil {
 		return nil, err
 	}
-	return newLedgerReport(before, m.before), nil
+	report := newLedgerReport(before, m.before)
+	report.Partial = ctx.Err() != nil
+	return report, nil
 }
 
-// A ledgerReport is the output of ledger show. Its JSON form is an interface: docs/reference/json.md describes it.
+// A ledgerReport is a measurement of helpers. Uses are in CPUs.
 type ledgerReport struct {
-	During       float64            `json:"duringSeconds"`
-	Method       ledger.Method      `json:"method"`
-	Refusal      string             `json:"refusal,omitempty"` // reason of the method none
-	Failure      string             `json:"failure,omitempty"` // reason why the CPU time of some helpers is unattributed or missing
-	Containers   []ledgerRow        `json:"containers"`
-	Unattributed map[string]float64 `json:"unattributedCPUs"` // by daemon
+	Partial      bool    // a signal ended the measurement early
+	During       float64 // seconds
+	Method       ledger.Method
+	Refusal      string // reason of the method none
+	Failure      string // reason why the CPU time of some helpers is unattributed or missing
+	Containers   []ledgerRow
+	Unattributed map[string]float64 // by daemon
 	problems     []string
 	hasPackets   bool
 }
 
 type ledgerRow struct {
-	Name    string        `json:"name"`
-	ID      string        `json:"id"`
-	Runtime string        `json:"runtime,omitempty"`
-	Limit   hybrid.Milli  `json:"limit"` // 0: none
-	Own     float64       `json:"ownCPUs"`
-	Charged float64       `json:"helperCPUs"`           // without the work for readers of the log
-	Credit  *float64      `json:"creditCPUs,omitempty"` // nil: packets are not measured
-	Uses    []helpers.Use `json:"helpers"`
+	Name    string
+	ID      string
+	Runtime string
+	Limit   hybrid.Milli // 0: none
+	Own     float64
+	Charged float64  // without the work for readers of the log
+	Credit  *float64 // nil: packets are not measured
+	Uses    []helpers.Use
 }
 
 func newLedgerReport(before, after *ledgerReading) *ledgerReport {
@@ -309,6 +333,9 @@ func newLedgerReport(before, after *ledgerReading) *ledgerReport {
 }
 
 func (r *ledgerReport) writeTable(w io.Writer) error {
+	if r.Partial {
+		fmt.Fprint(w, partialLine(fmt.Sprintf("the measurement covers %.1f s", r.During)))
+	}
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	header, blank := "", ""
 	if r.hasPackets {

@@ -3,6 +3,7 @@ package main
 import (
 	"bytes"
 	"errors"
+	"strings"
 	"testing"
 	"time"
 
@@ -72,6 +73,31 @@ func TestLedgerTableOfPackets(t *testing.T) {
 	}
 	if web := r.Containers[0]; web.Charged != 0.16 || web.Credit == nil || *web.Credit != 0 || r.Containers[2].Credit != nil {
 		t.Errorf("got %+v, want 0.16 CPUs charged to web, a credit of 0, and none for old", r.Containers)
+	}
+}
+
+// TestLedgerJSON: the JSON has uses in milli-CPU, and marks a measurement that was stopped.
+func TestLedgerJSON(t *testing.T) {
+	credit := 0.0015
+	r := &ledgerReport{During: 2, Method: ledger.BPF, Unattributed: map[string]float64{"dockerd": 0.02}, Containers: []ledgerRow{
+		{Name: "web", ID: "a", Limit: 500, Own: 1.0 / 3, Charged: 0.35, Credit: &credit, Uses: []helpers.Use{{Kind: ledger.Log, Method: ledger.BPF, CPUs: 0.35}}},
+		{Name: "idle", ID: "b"},
+	}}
+	want := `{"duringSeconds":2,"method":"bpf","containers":[` +
+		`{"name":"web","id":"a","limitMilli":500,"ownMilli":333.333,"helpersMilli":350,"creditMilli":1.5,"helpers":[{"helper":"log","method":"bpf","useMilli":350}]},` +
+		`{"name":"idle","id":"b","limitMilli":0,"ownMilli":0,"helpersMilli":0,"helpers":[]}],"unattributedMilli":{"dockerd":20}}` + "\n"
+	var out bytes.Buffer
+	if err := writeJSONLine(&out, r.document()); err != nil || out.String() != want {
+		t.Errorf("%v, got\n%swant\n%s", err, &out, want)
+	}
+	r.Partial = true
+	out.Reset()
+	if err := writeJSONLine(&out, r.document()); err != nil || !strings.HasPrefix(out.String(), `{"partial":true,"duringSeconds":2,`) {
+		t.Errorf("%v, %s", err, &out)
+	}
+	out.Reset()
+	if err := r.writeTable(&out); err != nil || !strings.HasPrefix(out.String(), "Partial result: the measurement covers 2.0 s.\nNAME ") {
+		t.Errorf("%v, %s", err, &out)
 	}
 }
 

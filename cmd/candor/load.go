@@ -143,7 +143,7 @@ func (f *loadFlags) run(cmd *cobra.Command, isClient bool) error {
 	if report.Count() == 0 && report.Problem != nil {
 		return fmt.Errorf("no call was answered: %w", report.Problem)
 	}
-	if err := f.tell(cmd.OutOrStdout(), report); err != nil {
+	if err := f.tell(cmd.OutOrStdout(), report, ctx.Err() != nil); err != nil {
 		return err
 	}
 	if ctx.Err() != nil {
@@ -168,8 +168,8 @@ func (f *loadFlags) checkHDR() error {
 	return file.Close()
 }
 
-// tell writes the report.
-func (f *loadFlags) tell(out io.Writer, report *load.Report) error {
+// tell writes the report. partial is true if a signal has ended the load early.
+func (f *loadFlags) tell(out io.Writer, report *load.Report, partial bool) error {
 	if f.hdr != "" {
 		var text bytes.Buffer
 		if err := report.WriteHistogram(&text); err != nil {
@@ -180,7 +180,12 @@ func (f *loadFlags) tell(out io.Writer, report *load.Report) error {
 		}
 	}
 	if f.output.value == "json" {
-		return writeJSON(out, report)
+		d := report.Document()
+		d.Partial = partial
+		return writeJSON(out, d)
+	}
+	if partial {
+		fmt.Fprint(out, partialLine("the load was stopped"))
 	}
 	return report.WriteTable(out)
 }

@@ -171,7 +171,7 @@ func TestPlanFlags(t *testing.T) {
 		{"--reserved 0,2", allocate("1"), `"cpus":"1"`},
 		{"--min-shared 500m", allocate("4"), `"no-capacity"`},
 		{"--min-shared 500m", allocate("3"), `"ok":true`},
-		{"--algorithm paper", allocate("1"), `"quota":1000`},
+		{"--algorithm paper", allocate("1"), `"quotaMilli":1000`},
 		{"--policy best-effort", allocate("1"), `"ok":true`},
 	} {
 		args := append([]string{"plan", "--machine", "core:4 pu:1", "-o", "json"}, strings.Fields(c.flags)...)

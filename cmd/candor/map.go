@@ -1,9 +1,7 @@
 package main
 
 import (
-	"bytes"
 	"context"
-	"encoding/json"
 	"fmt"
 	"io"
 	"slices"
@@ -216,24 +214,20 @@ func writeNode(out io.Writer, n *survey.Node, names map[string]podname.Name, fir
 	return mapOf(n, names).Text(out, o)
 }
 
+// A nodeMap is the JSON form of a node.
+type nodeMap struct {
+	Node    string           `json:"node"`
+	Problem string           `json:"problem,omitempty"` // reason for a missing map
+	Map     *cpumap.Document `json:"map,omitempty"`     // as candor map writes it on the node
+}
+
 // writeNodeJSON writes a node as a JSON line.
 func writeNodeJSON(out io.Writer, n *survey.Node, names map[string]podname.Name) error {
-	var line struct {
-		Node    string          `json:"node"`
-		Problem string          `json:"problem,omitempty"` // reason for a missing map
-		Map     json.RawMessage `json:"map,omitempty"`     // as candor map writes it on the node
-	}
-	line.Node, line.Problem = n.Name, n.Problem
+	line := nodeMap{Node: n.Name, Problem: n.Problem}
 	if n.CPUs != nil {
-		var text bytes.Buffer
-		if err := mapOf(n, names).JSON(&text); err != nil {
-			return err
-		}
-		line.Map = bytes.TrimSpace(text.Bytes())
+		line.Map = mapOf(n, names).Document()
 	}
-	e := json.NewEncoder(out)
-	e.SetEscapeHTML(false)
-	return e.Encode(line)
+	return writeJSONLine(out, line)
 }
 
 // writeNodePicture draws a node as a picture.

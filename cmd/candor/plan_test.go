@@ -90,7 +90,7 @@ func TestPlanWithinParentGroup(t *testing.T) {
 func TestPlanWithAllCPUsIsolated(t *testing.T) {
 	_, machine, _ := command(t, "", "topology", "--machine", "core:2", "-o", "json")
 	file := filepath.Join(t.TempDir(), "machine.json")
-	text := strings.Replace(machine, `"isolated":""`, `"isolated":"0-1"`, 1)
+	text := strings.Replace(machine, `"isolated": ""`, `"isolated": "0-1"`, 1)
 	if err := os.WriteFile(file, []byte(text), 0o644); err != nil {
 		t.Fatal(err)
 	}

@@ -2,7 +2,6 @@ package main
 
 import (
 	"cmp"
-	"encoding/json"
 	"fmt"
 	"io"
 	"slices"
@@ -290,7 +289,18 @@ func givenWords(at *survey.Candidate) string {
 	return strings.Join(words, "; ")
 }
 
-// writeAnswerJSON writes the candidate nodes of a pod as a JSON line.
+// A podPlan is the JSON form of a pod's plan.
+type podPlan struct {
+	Namespace string             `json:"namespace"`
+	Pod       string             `json:"pod"`
+	Node      *string            `json:"node"` // null: the pod waits
+	Refusal   string             `json:"refusal,omitempty"`
+	Nodes     []survey.Candidate `json:"nodes"`
+	Notes     []string           `json:"notes"`
+	Unseen    []string           `json:"notLookedAt"`
+}
+
+// writeAnswerJSON writes the candidate nodes of a pod as JSON.
 func writeAnswerJSON(out io.Writer, p *podcpu.Pod, a *survey.Result) error {
 	var node *string
 	refusal := ""
@@ -299,17 +309,7 @@ func writeAnswerJSON(out io.Writer, p *podcpu.Pod, a *survey.Result) error {
 	} else {
 		refusal = a.Refusal()
 	}
-	e := json.NewEncoder(out)
-	e.SetEscapeHTML(false)
-	return e.Encode(struct {
-		Namespace string             `json:"namespace"`
-		Pod       string             `json:"pod"`
-		Node      *string            `json:"node"` // null: it waits
-		Refusal   string             `json:"refusal,omitempty"`
-		Nodes     []survey.Candidate `json:"nodes"`
-		Notes     []string           `json:"notes"`
-		Unseen    []string           `json:"notLookedAt"`
-	}{p.Metadata.Namespace, p.Metadata.Name, node, refusal, append([]survey.Candidate{}, a.Candidates...), append([]string{}, a.Notes...), append([]string{}, a.Unread...)})
+	return writeJSON(out, podPlan{p.Metadata.Namespace, p.Metadata.Name, node, refusal, append([]survey.Candidate{}, a.Candidates...), append([]string{}, a.Notes...), append([]string{}, a.Unread...)})
 }
 
 // clusterFlags select a cluster.

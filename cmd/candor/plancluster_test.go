@@ -114,7 +114,7 @@ Not evaluated here, and can change the result (2):
 	_, out, _ := inCluster(t, objects, `{"kind":"Pod","spec":{"affinity":{"podAffinity":{"x":1}},"topologySpreadConstraints":[{}],"schedulingGates":[{"name":"g"}],
 		"runtimeClassName":"kata","priorityClassName":"high","resourceClaims":[{}],"volumes":[{"name":"v","persistentVolumeClaim":{"claimName":"c"}}],"tolerations":[{"key":"k","operator":"Gt"}],
 		"containers":[{"name":"app","ports":[{"hostPort":80}]}]}}`, "plan", "--cluster", "-f", "-", "-o", "json")
-	for _, want := range []string{"affinity to other pods", "topologySpreadConstraints", "schedulingGates", "runtimeClassName", "priorityClassName", "resourceClaims", "1 volume", "1 host port", `operator \"Gt\"`, "class of container app", `"node":"`} {
+	for _, want := range []string{"affinity to other pods", "topologySpreadConstraints", "schedulingGates", "runtimeClassName", "priorityClassName", "resourceClaims", "1 volume", "1 host port", `operator \"Gt\"`, "class of container app", `"node": "`} {
 		if !strings.Contains(out, want) {
 			t.Errorf("%s\nwant %s", out, want)
 		}

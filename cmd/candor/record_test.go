@@ -111,13 +111,13 @@ func TestUsage(t *testing.T) {
 	var data struct {
 		Groups []struct {
 			Name         string
-			CPUSeconds   float64
-			HiddenDemand *struct{ Used, WantedAtLeast float64 }
+			UsageSeconds float64
+			HiddenDemand *struct{ UsedMilli, WantedAtLeastMilli float64 }
 		}
 	}
 	_, out, _ = command(t, "", "usage", file, "-o", "json")
-	if err := json.Unmarshal([]byte(out), &data); err != nil || len(data.Groups) != 2 || data.Groups[0].Name != "web" || data.Groups[0].CPUSeconds != 2 ||
-		data.Groups[0].HiddenDemand.WantedAtLeast != 0.5 || data.Groups[1].HiddenDemand != nil {
+	if err := json.Unmarshal([]byte(out), &data); err != nil || len(data.Groups) != 2 || data.Groups[0].Name != "web" || data.Groups[0].UsageSeconds != 2 ||
+		data.Groups[0].HiddenDemand.WantedAtLeastMilli != 500 || data.Groups[1].HiddenDemand != nil {
 		t.Errorf("%v, %s", err, out)
 	}
 	if _, out, _ := command(t, "", "usage", file, "--group", "web", "--from", "2s", "--to", "4s"); !strings.HasPrefix(out, "2s to 4s of 10s from ") || !strings.Contains(out, "\nweb: throttled in 20 of 20 periods ") {

@@ -2,7 +2,10 @@ package main
 
 import (
 	"bytes"
+	"encoding/json"
+	"errors"
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 	"reflect"
@@ -76,6 +79,7 @@ func TestRecordedJSON(t *testing.T) {
 	check := func(name, documents string, mapPaths ...string) {
 		t.Helper()
 		golden.CheckShape(t, filepath.Join(recorded, name+".txt"), documents, mapPaths...)
+		checkForm(t, name, documents)
 	}
 	for _, c := range recordedWriters(t) {
 		var out bytes.Buffer
@@ -98,7 +102,33 @@ func TestRecordedJSON(t *testing.T) {
 	_, waits, _ := inCluster(t, objects, "", "plan", "--cluster", "--pod", "late", "-o", "json")
 	check("plan-cluster-run", fits+waits)
 	_, out, _ := inCluster(t, objects, "", "map", "--cluster", "-o", "json")
-	check("map-cluster", out, "map.containers[].fractions")
+	check("map-cluster", out, "map.containers[].fractionsMilli")
+}
+
+// lineCommands are the records of commands that write each value on a line. The other commands indent their value.
+var lineCommands = []string{"map-cluster", "plan", "plan-run", "top", "trace-info-run"}
+
+// checkForm fails the test unless JSON values are indented or, for lineCommands, have a line each.
+func checkForm(t *testing.T, name, documents string) {
+	t.Helper()
+	var indented, lines bytes.Buffer
+	for d := json.NewDecoder(strings.NewReader(documents)); ; {
+		var value json.RawMessage
+		if err := d.Decode(&value); errors.Is(err, io.EOF) {
+			break
+		} else if err := errors.Join(err, json.Indent(&indented, value, "", "  "), json.Compact(&lines, value)); err != nil {
+			t.Fatalf("%s: %v", name, err)
+		}
+		indented.WriteByte('\n')
+		lines.WriteByte('\n')
+	}
+	want := indented.String()
+	if slices.Contains(lineCommands, name) {
+		want = lines.String()
+	}
+	if documents != want {
+		t.Errorf("%s has another form than the other commands:\n%s\nwant\n%s", name, documents, want)
+	}
 }
 
 // recordedWriter writes the JSON of a command whose output depends on the machine.
@@ -128,15 +158,16 @@ func recordedWriters(t *testing.T) []recordedWriter {
 	figures := e.figures()
 	figures.ForeignUses = m.ForeignUses
 	return []recordedWriter{
-		{"ps", jsonOf(append(e.rows, row)), []string{"[].fractions"}},
-		{"inspect", jsonOf(report), []string{"fractions"}},
-		{"map", func(b *bytes.Buffer) error { return m.JSON(b) }, []string{"containers[].fractions"}},
+		{"ps", jsonOf(append(e.rows, row)), []string{"[].fractionsMilli"}},
+		{"inspect", jsonOf(report), []string{"fractionsMilli"}},
+		{"map", func(b *bytes.Buffer) error { return m.JSON(b) }, []string{"containers[].fractionsMilli"}},
 		{"top", func(b *bytes.Buffer) error { return new(top.UI{Sort: top.ByUse}).JSON(b, figures) }, nil},
 		{"audit", jsonOf(rows), nil},
+		{"ledger", jsonOf(full[ledgerDocument]()), []string{"unattributedMilli"}},
 		{"view", func(b *bytes.Buffer) error { return writeReport(b, full[view.Report](), "json") }, nil},
 		{"classify", func(b *bytes.Buffer) error { return classify.show(b, new(full[experiment.Class]())) }, []string{"evaluations[].runs[].values"}},
 		{"setup-host", jsonOf(full[setup.Result]()), nil},
-		{"plan", func(b *bytes.Buffer) error { return result.WriteJSON(b) }, []string{"grant.fractions", "changes[].fractions"}},
+		{"plan", func(b *bytes.Buffer) error { return result.WriteJSON(b) }, []string{"grant.fractionsMilli", "changes[].fractionsMilli"}},
 		{"plan-cluster", func(b *bytes.Buffer) error {
 			return writeAnswerJSON(b, new(full[podcpu.Pod]()), new(full[survey.Result]()))
 		}, nil},
@@ -181,7 +212,7 @@ func recordedRuns(t *testing.T) []recordedRun {
 	limited := sampleRecording(t, true)
 	report := func(name string) string { return filepath.Join(recorded, name+".json") }
 	return []recordedRun{
-		{"plan-run", operations, []string{"plan", "--machine", "core:4 pu:1", "--explain", "-o", "json"}, []string{"grant.fractions", "changes[].fractions"}},
+		{"plan-run", operations, []string{"plan", "--machine", "core:4 pu:1", "--explain", "-o", "json"}, []string{"grant.fractionsMilli", "changes[].fractionsMilli"}},
 		{"topology", "", []string{"topology", "--machine", write("machine.json", machine), "-o", "json"}, nil},
 		{"place", "", []string{"place", "--apps", apps, "--nodes", nodes, "-o", "json"}, nil},
 		{"simulate-run", "", []string{"simulate", "--trace", smallCell, "--algorithm", "candor", "--size", "s<50%", "--gain", gain, "-o", "json"}, nil},

@@ -40,6 +40,9 @@ type signalError struct{ signal unix.Signal }
 
 func (e *signalError) Error() string { return "stopped by " + unix.SignalName(e.signal) }
 
+// Is makes errors.Is find context.Canceled, because some functions return the cause of a canceled context instead of its error.
+func (e *signalError) Is(target error) bool { return target == context.Canceled }
+
 // stoppedError returns the error of a command that ends early because its context is canceled. The text describes the completed work. After
 // a signal, the exit code is 128 plus the number of the signal, as in a shell: 130 for Ctrl-C.
 func stoppedError(ctx context.Context, format string, args ...any) error {
@@ -50,3 +53,7 @@ func stoppedError(ctx context.Context, format string, args ...any) error {
 	}
 	return &exitError{128 + int(stopped.signal), fmt.Errorf("%w: %s", stopped, text)}
 }
+
+// partialLine returns the first line of the text output of a command that a signal has stopped. In JSON output, such a result has the
+// field partial.
+func partialLine(text string) string { return "Partial result: " + text + ".\n" }

@@ -80,6 +80,7 @@ func (f *simulateFlags) run(cmd *cobra.Command) error {
 	end()
 	report.Setting.Report = setting.Progress.Report()
 	stopped := errors.Is(err, context.Canceled)
+	report.Partial = stopped
 	if err != nil && !stopped {
 		return simulateError(err)
 	}

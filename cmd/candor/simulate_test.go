@@ -22,7 +22,7 @@ func TestSimulateJSON(t *testing.T) {
 		Setting map[string]any
 		Points  []struct {
 			Algorithm, Policy, Scheduler string
-			Sensitive                    float64
+			SensitiveShare               float64
 			Placed                       int
 		}
 	}
@@ -37,7 +37,7 @@ func TestSimulateJSON(t *testing.T) {
 			t.Errorf("nothing placed: %+v", p)
 		}
 	}
-	if p := got.Points[4]; p.Scheduler != "least" || p.Algorithm != "candor" || p.Sensitive != 0 {
+	if p := got.Points[4]; p.Scheduler != "least" || p.Algorithm != "candor" || p.SensitiveShare != 0 {
 		t.Errorf("the fifth point is %+v", p)
 	}
 	if p := got.Points[16]; p.Scheduler != "paper" || p.Algorithm != "paper" {

@@ -90,7 +90,7 @@ func (f *topFlags) run(cmd *cobra.Command) error {
 	if f.readings == 0 && !f.once && f.output.value == "table" && showsLive(out) {
 		return hostError(f.live(cmd.Context(), source))
 	}
-	return hostError(f.print(source, out))
+	return hostError(f.print(cmd, source, out))
 }
 
 // live shows the live view until the user or a signal ends it. After a signal, the exit code is 128 plus
@@ -131,16 +131,22 @@ func showsLive(out io.Writer) bool {
 	return isFile && term.IsTerminal(int(file.Fd())) && os.Getenv("TERM") != "dumb"
 }
 
-// print prints samples, each with the difference to the previous sample.
-func (f *topFlags) print(source *top.Source, out io.Writer) error {
+// print prints samples, each with the difference to the previous sample. A signal ends the last interval early.
+func (f *topFlags) print(cmd *cobra.Command, source *top.Source, out io.Writer) error {
+	ctx, stop := untilSignal(cmd)
+	defer stop()
 	before, err := source.Read("")
 	if err != nil {
 		return err
 	}
 	tick := time.NewTicker(f.ui.Interval)
 	defer tick.Stop()
-	for n := range max(f.readings, 1) {
-		<-tick.C
+	samples := max(f.readings, 1)
+	for n := range samples {
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+		}
 		after, err := source.Read("")
 		if err != nil {
 			return err
@@ -148,8 +154,13 @@ func (f *topFlags) print(source *top.Source, out io.Writer) error {
 		if n > 0 && f.output.value == "table" {
 			fmt.Fprintln(out)
 		}
-		if err := f.write(out, top.Between(before, after, "")); err != nil {
+		figures := top.Between(before, after, "")
+		figures.Partial = ctx.Err() != nil
+		if err := f.write(out, figures); err != nil {
 			return err
+		}
+		if figures.Partial {
+			return stoppedError(ctx, "%d of %s done", n, count(samples, "sample", "samples"))
 		}
 		before = after
 	}
@@ -159,6 +170,9 @@ func (f *topFlags) print(source *top.Source, out io.Writer) error {
 func (f *topFlags) write(out io.Writer, figures *top.Figures) error {
 	if f.output.value == "json" {
 		return f.ui.JSON(out, figures)
+	}
+	if figures.Partial {
+		fmt.Fprint(out, partialLine(fmt.Sprintf("the sample covers %v", figures.During.Round(time.Millisecond))))
 	}
 	o := textOptions(out, "never")
 	if o.Columns == 0 {

@@ -1,8 +1,6 @@
 package main
 
 import (
-	"encoding/json"
-
 	"github.com/spf13/cobra"
 )
 
@@ -38,8 +36,7 @@ func newTopologyCommand() *cobra.Command {
 		if output.value == "tree" {
 			return m.WriteTree(cmd.OutOrStdout())
 		}
-		e := json.NewEncoder(cmd.OutOrStdout())
-		return e.Encode(m)
+		return writeJSON(cmd.OutOrStdout(), m)
 	}
 	return cmd
 }

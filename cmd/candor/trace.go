@@ -1,7 +1,6 @@
 package main
 
 import (
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -44,7 +43,7 @@ and the load.
 const traceInfoExample = `  candor trace info google2011:/data/google2011
   candor trace info google2011:/data/google2011 synthetic:days=0.12
   candor trace info -o svg synthetic:days=1 > day.svg
-  candor trace info -o json month.ctrace | jq .loadMean`
+  candor trace info -o json month.ctrace | jq .loadShare`
 
 const traceImportLong = `Convert a trace to a compact file of a few bytes per event, which replays without
 parsing. The command writes the whole file or no file.
@@ -149,9 +148,8 @@ func writeSummaries(out io.Writer, summaries []*trace.Summary, form string) erro
 	case "svg":
 		return tracereport.SVG(out, summaries)
 	case "json":
-		e := json.NewEncoder(out)
 		for _, s := range summaries {
-			if err := e.Encode(s); err != nil {
+			if err := writeJSONLine(out, s); err != nil {
 				return err
 			}
 		}

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"encoding/json"
 	"fmt"
 	"io"
 	"os"
@@ -95,7 +94,7 @@ func viewHere(cmd *cobra.Command, form string, check bool, args []string) error 
 // writeReport writes a report as a table or as a JSON object.
 func writeReport(w io.Writer, r view.Report, form string) error {
 	if form == "json" {
-		return json.NewEncoder(w).Encode(r)
+		return writeJSON(w, r)
 	}
 	var text strings.Builder
 	t := tabwriter.NewWriter(&text, 0, 0, 2, ' ', 0)

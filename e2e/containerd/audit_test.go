@@ -10,9 +10,10 @@ import (
 
 // An audited has the fields of candor audit -o json that the test uses.
 type audited struct {
-	Name, Runtime, Gain  string
-	Sees, Limit, Threads int
-	Differs              bool
+	Name, Runtime, Gain string
+	Sees, Threads       int
+	Limit               int `json:"limitMilli"`
+	Differs             bool
 }
 
 // audit runs candor audit and returns the lab's containers by name.

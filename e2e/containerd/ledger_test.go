@@ -65,12 +65,10 @@ func (c *container) openFiles() (files []string) {
 
 // A containerUsage is a container in the output of candor ledger show -o json.
 type containerUsage struct {
-	Name, ID   string
-	OwnCPUs    float64
-	HelperCPUs float64
-	Helpers    []struct {
+	Name, ID string
+	Helpers  []struct {
 		Helper, Method string
-		CPUs           float64
+		CPUs           float64 `json:"useMilli"`
 	}
 }
 
@@ -78,7 +76,7 @@ type ledgerReport struct {
 	DuringSeconds    float64
 	Method, Refusal  string
 	Containers       []containerUsage
-	UnattributedCPUs map[string]float64
+	UnattributedCPUs map[string]float64 `json:"unattributedMilli"`
 }
 
 func (l *lab) ledger(during time.Duration) (r ledgerReport) {
@@ -90,6 +88,14 @@ func (l *lab) ledger(during time.Duration) (r ledgerReport) {
 	}
 	if err != nil {
 		l.Fatalf("candor ledger show: %v\n%s", err, out)
+	}
+	for _, c := range r.Containers {
+		for k := range c.Helpers {
+			c.Helpers[k].CPUs /= 1000
+		}
+	}
+	for daemon := range r.UnattributedCPUs {
+		r.UnattributedCPUs[daemon] /= 1000
 	}
 	return r
 }

@@ -111,7 +111,7 @@ func (l *lab) planned() map[string]planned {
 type planned struct {
 	Namespace, Pod, Container string
 	State                     string
-	Limit                     int
+	Limit                     int `json:"limitMilli"`
 	CPUs                      cpuset.Set
 }
 

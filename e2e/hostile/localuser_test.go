@@ -49,7 +49,7 @@ func TestHostileLocalUser(t *testing.T) {
 			if got := run(t, asUnprivileged(exec.Command("sh", "-c", tampering, "sh", l.state))); got.out != "" || got.code != 0 {
 				t.Errorf("a user changed the state: %+v", got)
 			}
-			if after := l.ps()["web"]; after == nil || after["limit"] != before["limit"] || after["state"] != "running" {
+			if after := l.ps()["web"]; after == nil || after["limitMilli"] != before["limitMilli"] || after["state"] != "running" {
 				t.Errorf("web was %v and is %v", before, after)
 			}
 		})

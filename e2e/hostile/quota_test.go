@@ -36,7 +36,7 @@ func TestHostileParentQuota(t *testing.T) {
 		var report struct {
 			LimitedBy []struct {
 				Group      string
-				Limit      int
+				Limit      int `json:"limitMilli"`
 				Containers []string
 			}
 		}

@@ -1,13 +1,13 @@
 package packing
 
 import (
-	"encoding/json"
 	"fmt"
 	"io"
 	"strconv"
 	"text/tabwriter"
 
 	"github.com/candor-project/candor/hybrid"
+	"github.com/candor-project/candor/internal/jsonout"
 )
 
 // WriteMatrix writes the allocation as a matrix with a row per application and a column per node, and then a line with the number of used
@@ -53,29 +53,39 @@ func (s *Solution) quality(goal Goal) string {
 	return text
 }
 
+// A Document is the JSON form of a solution.
+type Document struct {
+	Minimize    string      `json:"minimize"`
+	Placements  []placement `json:"placements"`
+	Matrix      [][]int     `json:"matrix"` // a row per application: 1 in the column of its node
+	Used        int         `json:"nodesUsed"`
+	Shared      int64       `json:"sharedMilli"`
+	Optimal     bool        `json:"optimal"`
+	NodesBound  *int64      `json:"nodesBound,omitempty"`       // no allocation uses fewer nodes; only if the goal is nodes
+	SharedBound *int64      `json:"sharedBoundMilli,omitempty"` // no allocation shares less; only if the goal is sharing
+	Least       bool        `json:"sharesLeast"`
+}
+
+type placement struct {
+	Application string `json:"application"`
+	Node        string `json:"node"`
+}
+
 // WriteJSON writes the solution as a JSON object.
 func (s *Solution) WriteJSON(out io.Writer, apps, nodes List, goal Goal) error {
-	type row struct {
-		Application string `json:"application"`
-		Node        string `json:"node"`
+	result := Document{Minimize: goal.String(), Used: s.Used, Shared: s.Shared, Optimal: s.Optimal, Least: s.SharesLeast}
+	if goal == Sharing {
+		result.SharedBound = &s.Bound
+	} else {
+		result.NodesBound = &s.Bound
 	}
-	result := struct {
-		Minimize string  `json:"minimize"`
-		Rows     []row   `json:"placements"`
-		Matrix   [][]int `json:"matrix"`
-		Used     int     `json:"nodesUsed"`
-		Shared   int64   `json:"sharedMilli"`
-		Optimal  bool    `json:"optimal"`
-		Bound    int64   `json:"bound"`
-		Least    bool    `json:"sharesLeast"`
-	}{Minimize: goal.String(), Used: s.Used, Shared: s.Shared, Optimal: s.Optimal, Bound: s.Bound, Least: s.SharesLeast}
 	for a, n := range s.NodeOf {
 		cells := make([]int, len(nodes.Items))
 		cells[n] = 1
 		result.Matrix = append(result.Matrix, cells)
-		result.Rows = append(result.Rows, row{apps.Items[a].Name, nodes.Items[n].Name})
+		result.Placements = append(result.Placements, placement{apps.Items[a].Name, nodes.Items[n].Name})
 	}
-	return json.NewEncoder(out).Encode(result)
+	return jsonout.Write(out, result)
 }
 
 // amountText formats an amount of a resource.

@@ -1,18 +1,18 @@
 package cpumap
 
 import (
-	"encoding/json"
 	"io"
 	"slices"
 	"strconv"
 
 	"github.com/candor-project/candor/cpuset"
 	"github.com/candor-project/candor/hybrid"
+	"github.com/candor-project/candor/internal/jsonout"
 	"github.com/candor-project/candor/internal/podname"
 )
 
-// A document is the JSON form of the map. Amounts are in milli-CPU, and CPU sets have the kernel's list format.
-type document struct {
+// A Document is the JSON form of the map. Amounts are in milli-CPU, and CPU sets have the kernel's list format.
+type Document struct {
 	Machine    documentMachine     `json:"machine"`
 	Usable     cpuset.Set          `json:"usable"`
 	Reserved   cpuset.Set          `json:"reserved"`
@@ -48,12 +48,12 @@ type documentContainer struct {
 	Class     hybrid.Class            `json:"class"`
 	Policy    hybrid.Policy           `json:"policy"`
 	Topology  hybrid.TopologyPolicy   `json:"topology"`
-	Limit     hybrid.Milli            `json:"limit"` // 0: none
+	Limit     hybrid.Milli            `json:"limitMilli"` // 0: none
 	CPUs      cpuset.Set              `json:"cpus"`
 	Exclusive cpuset.Set              `json:"exclusive"`
-	Fractions map[string]hybrid.Milli `json:"fractions,omitzero"` // absent for a flexible container
-	Quota     hybrid.Milli            `json:"quota,omitempty"`    // absent without a quota
-	Lost      cpuset.Set              `json:"lost"`               // CPUs that the container had and the machine no longer has
+	Fractions map[string]hybrid.Milli `json:"fractionsMilli,omitzero"` // absent for a flexible container
+	Quota     hybrid.Milli            `json:"quotaMilli,omitempty"`    // absent without a quota
+	Lost      cpuset.Set              `json:"lost"`                    // CPUs that the container had and the machine no longer has
 }
 
 // A documentCPU is an online CPU. Socket, NUMA node and core have the kernel's numbers.
@@ -67,10 +67,13 @@ type documentCPU struct {
 	Flexible  bool     `json:"flexible"` // flexible containers run here
 }
 
-// JSON writes the map as a JSON line.
-func (m *Map) JSON(w io.Writer) error {
+// JSON writes the map as JSON.
+func (m *Map) JSON(w io.Writer) error { return jsonout.Write(w, m.Document()) }
+
+// Document returns the JSON form of the map.
+func (m *Map) Document() *Document {
 	machine := m.Machine
-	d := document{
+	d := &Document{
 		Machine: documentMachine{len(machine.Sockets), len(machine.Nodes), 0, len(machine.Cores),
 			machine.Online, machine.Offline, machine.Isolated},
 		Usable:     m.Usable,
@@ -90,9 +93,7 @@ func (m *Map) JSON(w io.Writer) error {
 		}
 	}
 	d.addCPUs(m)
-	enc := json.NewEncoder(w)
-	enc.SetEscapeHTML(false)
-	return enc.Encode(d)
+	return d
 }
 
 func (m *Map) container(g *hybrid.Grant) documentContainer {
@@ -109,7 +110,7 @@ func (m *Map) container(g *hybrid.Grant) documentContainer {
 }
 
 // addCPUs adds the online CPUs in the order of their IDs, and adds each CPU to the set of its pool.
-func (d *document) addCPUs(m *Map) {
+func (d *Document) addCPUs(m *Map) {
 	cells := m.cells()
 	for cpu := range m.Machine.Online.All() {
 		c, at := cells[cpu], m.Machine.CPU(cpu)

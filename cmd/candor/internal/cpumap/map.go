@@ -32,7 +32,7 @@ type Map struct {
 // A GroupLimit is the quota of a cgroup above containers, which share this quota.
 type GroupLimit struct {
 	Group      string       `json:"group"`
-	Limit      hybrid.Milli `json:"limit"`
+	Limit      hybrid.Milli `json:"limitMilli"`
 	Containers []string     `json:"containers"` // IDs
 }
 
@@ -54,7 +54,7 @@ type Reservation struct {
 // reports only the sum.
 type ForeignUse struct {
 	CPUs  cpuset.Set   `json:"cpus"`
-	Milli hybrid.Milli `json:"milli"`
+	Milli hybrid.Milli `json:"useMilli"`
 }
 
 // FromNode returns the map of a node.

@@ -3,6 +3,7 @@ package expreport
 import (
 	"fmt"
 	"io"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -147,7 +148,7 @@ func ratio(a *experiment.Against) string {
 // Text writes the tables for a terminal.
 func (r Isolation) Text(w io.Writer) error {
 	var text strings.Builder
-	for _, line := range r.verdicts() {
+	for _, line := range slices.Concat(partialNote(r.Stopped, r.Rounds), r.verdicts()) {
 		fmt.Fprintln(&text, line)
 	}
 	text.WriteString("\n")
@@ -166,7 +167,7 @@ func (r Isolation) Text(w io.Writer) error {
 func (r Isolation) Markdown(w io.Writer) error {
 	var text strings.Builder
 	fmt.Fprintf(&text, "# Isolation\n\n%s\n", escapeMarkdown(r.measurementText()))
-	writeList(&text, r.verdicts())
+	writeList(&text, slices.Concat(partialNote(r.Stopped, r.Rounds), r.verdicts()))
 	for _, line := range r.notes() {
 		fmt.Fprintf(&text, "\n%s\n", escapeMarkdown(line))
 	}
@@ -180,13 +181,10 @@ func (r Isolation) Markdown(w io.Writer) error {
 	return err
 }
 
-// notes returns lines on failed runs, on an early stop, and on other activity of the machine.
+// notes returns lines on failed runs and on other activity of the machine.
 func (r Isolation) notes() (notes []string) {
 	if failed, why := r.Failures(); failed > 0 {
 		notes = append(notes, fmt.Sprintf("%d runs failed; the first: %s", failed, why))
-	}
-	if r.Stopped {
-		notes = append(notes, stoppedNote(r.Rounds))
 	}
 	return append(notes, fmt.Sprintf("Other processes used %.2f CPUs (median).", r.Others()))
 }

@@ -1,7 +1,6 @@
 package expreport
 
 import (
-	"encoding/json"
 	"fmt"
 	"io"
 	"strings"
@@ -9,6 +8,7 @@ import (
 	"github.com/candor-project/candor/experiment"
 	"github.com/candor-project/candor/internal/figure"
 	"github.com/candor-project/candor/internal/fileio"
+	"github.com/candor-project/candor/internal/jsonout"
 )
 
 // Programs formats the reports of several programs together.
@@ -22,9 +22,7 @@ func (p Programs) Files() []fileio.File {
 
 // Write encodes the reports as JSON.
 func (p Programs) Write(w io.Writer) error {
-	encoder := json.NewEncoder(w)
-	encoder.SetIndent("", "  ")
-	return encoder.Encode(p.Programs)
+	return jsonout.Write(w, p.Programs)
 }
 
 // table returns the table with a row for each program.

@@ -6,6 +6,7 @@ package expreport
 import (
 	"fmt"
 	"io"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -114,7 +115,7 @@ func (r Report) table(m experiment.ReportMetric) table {
 // Text writes the tables for a terminal.
 func (r Report) Text(w io.Writer) error {
 	var text strings.Builder
-	for _, line := range r.verdicts() {
+	for _, line := range slices.Concat(partialNote(r.Stopped, r.Rounds), r.verdicts()) {
 		fmt.Fprintln(&text, line)
 	}
 	text.WriteString("\n")
@@ -130,15 +131,12 @@ func (r Report) Text(w io.Writer) error {
 	return err
 }
 
-// notes returns lines on failed runs and on an early stop.
+// notes returns lines on failed runs.
 func (r Report) notes() (notes []string) {
 	for i, s := range r.Setups {
 		if failed, why := r.Failures(i); failed > 0 {
 			notes = append(notes, fmt.Sprintf("%d rounds of %v failed; the first: %s", failed, s, why))
 		}
-	}
-	if r.Stopped {
-		notes = append(notes, stoppedNote(r.Rounds))
 	}
 	return notes
 }
@@ -147,7 +145,7 @@ func (r Report) notes() (notes []string) {
 func (r Report) Markdown(w io.Writer) error {
 	var text strings.Builder
 	fmt.Fprintf(&text, "# %s\n\n%s\n", markdownCode(r.workloadText()), escapeMarkdown(r.measurementText()))
-	writeList(&text, r.verdicts())
+	writeList(&text, slices.Concat(partialNote(r.Stopped, r.Rounds), r.verdicts()))
 	for i, m := range r.Metrics {
 		t := r.table(m)
 		fmt.Fprintf(&text, "\n## %s\n\n![box plots](%s.svg)\n\n", escapeMarkdown(t.Heading), r.figureName(i))

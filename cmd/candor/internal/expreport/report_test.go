@@ -3,6 +3,7 @@ package expreport
 import (
 	"errors"
 	"fmt"
+	"io"
 	"strings"
 	"testing"
 	"time"
@@ -107,6 +108,29 @@ func TestWorkloadText(t *testing.T) {
 	} {
 		if got := (Report{&r}).workloadText(); got != want {
 			t.Errorf("%q, want %q", got, want)
+		}
+	}
+}
+
+// TestPartial: a report whose measurement was stopped begins with this fact, in each format.
+func TestPartial(t *testing.T) {
+	report, cases := sample(), isolation()
+	report.Stopped, cases.Stopped = true, true
+	for name, r := range map[string]interface {
+		Text(w io.Writer) error
+		Markdown(w io.Writer) error
+		HTML(w io.Writer) error
+	}{"compare": report, "isolate": cases} {
+		var text, markdown, page strings.Builder
+		if err := errors.Join(r.Text(&text), r.Markdown(&markdown), r.HTML(&page)); err != nil {
+			t.Fatal(err)
+		}
+		const want = "Partial result: the measurement was stopped; "
+		if !strings.HasPrefix(text.String(), want) || !strings.Contains(markdown.String(), "\n- "+want) || !strings.Contains(page.String(), want) {
+			t.Errorf("%s:\n%s\n%s", name, &text, &markdown)
+		}
+		if strings.Count(text.String(), want) != 1 {
+			t.Errorf("%s: the note is repeated:\n%s", name, &text)
 		}
 	}
 }

@@ -59,9 +59,12 @@ func measurementText(m *experiment.Machine, began time.Time, rounds int, seed ui
 	return fmt.Sprintf("%s, load %s before; %s; %d rounds in random order, seed %d.", machineText(m), m.Load, began.Format("2006-01-02 15:04 MST"), rounds, seed)
 }
 
-// stoppedNote returns the note that the measurement stopped early.
-func stoppedNote(rounds int) string {
-	return fmt.Sprintf("stopped early: %d rounds were requested", rounds)
+// partialNote returns the first line of a report whose measurement stopped early, otherwise nothing.
+func partialNote(stopped bool, rounds int) []string {
+	if !stopped {
+		return nil
+	}
+	return []string{fmt.Sprintf("Partial result: the measurement was stopped; %d rounds were requested.", rounds)}
 }
 
 var markdown = strings.NewReplacer("|", `\|`, "<", "&lt;", "`", "'", "*", `\*`, "_", `\_`, "\n", " ", "\r", " ")

@@ -13,6 +13,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/candor-project/candor/internal/jsonout"
 	"github.com/candor-project/candor/ledger"
 	"github.com/candor-project/candor/ledger/sample"
 	"github.com/candor-project/candor/ledger/softirq"
@@ -136,9 +137,25 @@ func (r *Reading) addPackets(err error, book *ledger.Book) {
 
 // A Use is the CPU use of a kind of helper work for a container, in CPUs.
 type Use struct {
+	Kind   ledger.Kind
+	Method ledger.Method
+	CPUs   float64
+}
+
+// A UseDocument is the JSON form of a Use.
+type UseDocument struct {
 	Kind   ledger.Kind   `json:"helper"`
 	Method ledger.Method `json:"method"`
-	CPUs   float64       `json:"cpus"`
+	Use    float64       `json:"useMilli"`
+}
+
+// Documents returns the JSON form of uses. The list is never nil.
+func Documents(uses []Use) []UseDocument {
+	list := make([]UseDocument, len(uses))
+	for i, u := range uses {
+		list[i] = UseDocument{u.Kind, u.Method, jsonout.Milli(u.CPUs)}
+	}
+	return list
 }
 
 // Figures are the uses between two readings.

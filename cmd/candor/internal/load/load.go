@@ -3,7 +3,6 @@
 package load
 
 import (
-	"encoding/json"
 	"fmt"
 	"io"
 	"sync"
@@ -95,21 +94,26 @@ func short(d time.Duration) string {
 	}
 }
 
-// MarshalJSON encodes a report with times in seconds.
-func (r *Report) MarshalJSON() ([]byte, error) {
-	out := struct {
-		Count       int64              `json:"count"`
-		Rate        float64            `json:"perSecond"`
-		Errors      int                `json:"errors"`
-		Span        float64            `json:"seconds"`
-		CPU         float64            `json:"cpuSeconds,omitempty"`
-		Mean        float64            `json:"meanSeconds"`
-		Percentiles map[string]float64 `json:"percentileSeconds"`
-	}{r.Count(), r.Rate(), r.Errors, r.Span.Seconds(), r.CPU.Seconds(), r.Mean().Seconds(), map[string]float64{}}
+// A Document is the JSON form of a report.
+type Document struct {
+	Partial     bool               `json:"partial,omitempty"` // a signal ended the load early
+	Count       int64              `json:"count"`             // calls or bursts
+	Rate        float64            `json:"perSecond"`
+	Errors      int                `json:"errors"`
+	Span        float64            `json:"duringSeconds"`
+	CPU         float64            `json:"usageSeconds,omitempty"`
+	Mean        float64            `json:"meanSeconds"`
+	Percentiles map[string]float64 `json:"percentileSeconds"` // by percentile, such as "99.9"
+}
+
+// Document returns the JSON form of a report.
+func (r *Report) Document() *Document {
+	d := &Document{Count: r.Count(), Rate: r.Rate(), Errors: r.Errors, Span: r.Span.Seconds(), CPU: r.CPU.Seconds(),
+		Mean: r.Mean().Seconds(), Percentiles: map[string]float64{}}
 	for _, p := range percentiles {
-		out.Percentiles[fmt.Sprint(p)] = r.Percentile(p).Seconds()
+		d.Percentiles[fmt.Sprint(p)] = r.Percentile(p).Seconds()
 	}
-	return json.Marshal(out)
+	return d
 }
 
 // WriteHistogram writes the histogram in HdrHistogram's text format, for its plotting tools. Times are in

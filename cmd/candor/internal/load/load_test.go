@@ -123,7 +123,7 @@ func TestReport(t *testing.T) {
 	}
 	r.add(2 * longest)
 	r.Span = 10 * time.Second
-	text, err := json.Marshal(r)
+	text, err := json.Marshal(r.Document())
 	if err != nil {
 		t.Fatal(err)
 	}

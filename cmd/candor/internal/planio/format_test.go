@@ -46,8 +46,8 @@ func TestEncoding(t *testing.T) {
 				},
 				State: &State{Pools: Pools{set("0-2"), set("3"), set("4-15")}, SensitiveMilli: 3500},
 			},
-			`{"op":"allocate","id":"web","ok":true,"grant":{"cpus":"0-3","exclusive":"0-2","fractions":{"3":500},"quota":3500},` +
-				`"changes":[{"id":"log","cpus":"4-15"},{"id":"db","cpus":"16-18","exclusive":"16-17","fractions":{"18":500}}],` +
+			`{"op":"allocate","id":"web","ok":true,"grant":{"cpus":"0-3","exclusive":"0-2","fractionsMilli":{"3":500},"quotaMilli":3500},` +
+				`"changes":[{"id":"log","cpus":"4-15"},{"id":"db","cpus":"16-18","exclusive":"16-17","fractionsMilli":{"18":500}}],` +
 				`"pools":{"exclusive":"0-2","fractional":"3","shared":"4-15"},"sharedMilli":0,"totalSensitiveMilli":3500}`,
 		},
 		{
@@ -61,7 +61,7 @@ func TestEncoding(t *testing.T) {
 		},
 		{
 			Result{Op: "resize", ID: "a", OK: true, Grant: &Grant{Fractions: Fractions{{CPU: 9, Milli: 1}, {CPU: 10, Milli: 2}}}, Changes: []Change{}, State: &State{}},
-			`{"op":"resize","id":"a","ok":true,"grant":{"cpus":"","exclusive":"","fractions":{"9":1,"10":2}},"changes":[],` +
+			`{"op":"resize","id":"a","ok":true,"grant":{"cpus":"","exclusive":"","fractionsMilli":{"9":1,"10":2}},"changes":[],` +
 				`"pools":{"exclusive":"","fractional":"","shared":""},"sharedMilli":0,"totalSensitiveMilli":0}`,
 		},
 	} {

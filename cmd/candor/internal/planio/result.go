@@ -1,12 +1,12 @@
 package planio
 
 import (
-	"encoding/json"
 	"io"
 	"strconv"
 
 	"github.com/candor-project/candor/cpuset"
 	"github.com/candor-project/candor/hybrid"
+	"github.com/candor-project/candor/internal/jsonout"
 )
 
 // A Result is the result of an operation. Its JSON form is an interface: docs/reference/plan.md describes it, field by field.
@@ -30,8 +30,8 @@ type Result struct {
 type Grant struct {
 	CPUs      cpuset.Set `json:"cpus"`
 	Exclusive cpuset.Set `json:"exclusive"`
-	Fractions Fractions  `json:"fractions,omitzero"` // absent for a flexible container
-	Quota     int64      `json:"quota,omitempty"`    // in milli-CPU; absent without a quota
+	Fractions Fractions  `json:"fractionsMilli,omitzero"` // absent for a flexible container
+	Quota     int64      `json:"quotaMilli,omitempty"`    // absent without a quota
 }
 
 // A Change holds the new CPUs of another container whose CPUs change by the operation. For a flexible container, only CPUs is set.
@@ -39,7 +39,7 @@ type Change struct {
 	ID        string      `json:"id"`
 	CPUs      cpuset.Set  `json:"cpus"`
 	Exclusive *cpuset.Set `json:"exclusive,omitempty"`
-	Fractions Fractions   `json:"fractions,omitzero"`
+	Fractions Fractions   `json:"fractionsMilli,omitzero"`
 
 	before cpuset.Set // CPUs before the operation, for Lines
 }
@@ -150,8 +150,4 @@ func (s *Session) state() *State {
 }
 
 // WriteJSON writes a result as a line, with a single call of Write.
-func (r *Result) WriteJSON(w io.Writer) error {
-	enc := json.NewEncoder(w)
-	enc.SetEscapeHTML(false)
-	return enc.Encode(r)
-}
+func (r *Result) WriteJSON(w io.Writer) error { return jsonout.WriteLine(w, r) }

@@ -34,7 +34,7 @@ var diagrams = []diagram{
 		func(r *simulate.Result) float64 { return 100 * r.SBound }},
 	{"figure-4b-reject-rate", "Reject rate r", "r, % of the sensitive containers that found room", func(r *simulate.Result) float64 { return 100 * r.R },
 		func(r *simulate.Result) float64 { return 100 * r.RBound }},
-	{"figure-5-decision-time", "Time of a decision", "mean of all containers, µs", func(r *simulate.Result) float64 { return r.DecisionMeanUs }, nil},
+	{"figure-5-decision-time", "Time of a decision", "mean of all containers, µs", func(r *simulate.Result) float64 { return 1e6 * r.DecisionMean }, nil},
 }
 
 // A curve is a series of points that differ only in their share of sensitive containers.

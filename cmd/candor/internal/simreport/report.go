@@ -13,25 +13,25 @@ import (
 	"text/tabwriter"
 
 	"github.com/candor-project/candor/cmd/candor/internal/cpumap"
+	"github.com/candor-project/candor/internal/jsonout"
 	"github.com/candor-project/candor/simulate"
 )
 
 // A Report holds the points of a sweep and their common settings.
 type Report struct {
+	Partial bool                 `json:"partial,omitempty"` // a signal stopped the simulation, so points are missing or incomplete
 	Setting simulate.Description `json:"setting"`
 	Points  []simulate.Result    `json:"points"`
 	Gain    *simulate.Estimate   `json:"gain,omitempty"`
 	Target  string               `json:"target,omitempty"` // goal of the search for the number of machines
 }
 
-// JSON writes the report on one line.
+// JSON writes the report as JSON.
 func (r *Report) JSON(w io.Writer) error {
 	if r.Points == nil {
 		r.Points = []simulate.Result{}
 	}
-	e := json.NewEncoder(w)
-	e.SetEscapeHTML(false)
-	return e.Encode(r)
+	return jsonout.Write(w, r)
 }
 
 // A column is a column of a table. value returns the cell of a point.
@@ -56,17 +56,17 @@ var columns = []column{
 	{"LOAD", func(r *simulate.Result) string { return percent(r.Load, 1) }},
 	{"NODES", func(r *simulate.Result) string { return fmt.Sprintf("%.0f", r.NodesUsed) }},
 	{"MOVES", func(r *simulate.Result) string { return strconv.FormatInt(r.Moves, 10) }},
-	{"MEAN µs", func(r *simulate.Result) string { return short(r.DecisionMeanUs) }},
-	{"SENS. µs", func(r *simulate.Result) string { return short(r.DecisionSensitiveMeanUs) }},
-	{"P50 µs", func(r *simulate.Result) string { return short(r.DecisionP50Us) }},
-	{"P99 µs", func(r *simulate.Result) string { return short(r.DecisionP99Us) }},
+	{"MEAN µs", func(r *simulate.Result) string { return short(1e6 * r.DecisionMean) }},
+	{"SENS. µs", func(r *simulate.Result) string { return short(1e6 * r.DecisionSensitiveMean) }},
+	{"P50 µs", func(r *simulate.Result) string { return short(1e6 * r.DecisionP50) }},
+	{"P99 µs", func(r *simulate.Result) string { return short(1e6 * r.DecisionP99) }},
 	{"EVENTS/s", func(r *simulate.Result) string { return fmt.Sprintf("%.0f", r.EventsPerSecond) }},
 }
 
 // stopped returns a mark for a point whose simulation did not reach the end of the trace, otherwise "".
 func stopped(r *simulate.Result) string {
 	if r.Stopped {
-		return fmt.Sprintf(" (stopped at %s h)", short(r.Hours))
+		return fmt.Sprintf(" (stopped at %s h)", short(r.TraceSeconds/3600))
 	}
 	return ""
 }
@@ -88,9 +88,15 @@ func short(v float64) string {
 	return strconv.FormatFloat(v, 'g', 3, 64)
 }
 
+// partial is the first line of a report whose simulation was stopped.
+const partial = "Partial result: the simulation was stopped before the end of the trace."
+
 // Text writes a readable table.
 func (r *Report) Text(w io.Writer) error {
 	var b strings.Builder
+	if r.Partial {
+		fmt.Fprintln(&b, partial)
+	}
 	for _, line := range r.lines() {
 		fmt.Fprintln(&b, line)
 	}
@@ -157,6 +163,9 @@ func cells(r *simulate.Result) []string {
 // Markdown writes the table as Markdown.
 func (r *Report) Markdown(w io.Writer) error {
 	var b strings.Builder
+	if r.Partial {
+		fmt.Fprintf(&b, "%s\n\n", partial)
+	}
 	for _, line := range r.lines() {
 		fmt.Fprintf(&b, "- %s\n", line)
 	}

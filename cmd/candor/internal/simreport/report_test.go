@@ -23,10 +23,10 @@ func report() *simreport.Report {
 	for _, algorithm := range []string{"candor", "paper"} {
 		for _, share := range []float64{0.9, 0.125} {
 			r.Points = append(r.Points, simulate.Result{Algorithm: algorithm, Policy: "strict", Scheduler: algorithm,
-				Sensitive: share, S: share / 4, Placed: 1234567, Timing: simulate.Timing{DecisionMeanUs: 0.9}})
+				Sensitive: share, S: share / 4, Placed: 1234567, Timing: simulate.Timing{DecisionMean: 0.9e-6}})
 		}
 	}
-	r.Points[3].Stopped, r.Points[3].Hours = true, 2.5
+	r.Points[3].Stopped, r.Points[3].TraceSeconds = true, 9000
 	return r
 }
 
@@ -58,19 +58,38 @@ func TestText(t *testing.T) {
 func TestJSON(t *testing.T) {
 	got := text(t, report().JSON)
 	last := -1
-	for _, name := range []string{"setting", "points", "algorithm", "policy", "scheduler", "sensitive", "s", "r", "placed", "refusedView", "refusedCapacity",
-		"resubmitted", "load", "moves", "decisionMeanUs", "decisionP50Us", "decisionP99Us", "eventsPerSecond", "seconds"} {
+	for _, name := range []string{"setting", "points", "algorithm", "policy", "scheduler", "sensitiveShare", "s", "r", "placed", "refusedView", "refusedCapacity",
+		"resubmitted", "loadShare", "moves", "decisionMeanSeconds", "decisionP50Seconds", "decisionP99Seconds", "eventsPerSecond", "replaySeconds"} {
 		at := strings.Index(got[strings.Index(got, `"points"`)-1:], `"`+name+`":`)
 		if name == "setting" {
-			at = strings.Index(got, `{"setting":{`)
+			at = strings.Index(got, `"setting": {`)
 		}
 		if at < 0 || name != "setting" && name != "points" && at < last {
 			t.Errorf("%q is at %d, after %d", name, at, last)
 		}
 		last = at
 	}
-	if empty := text(t, (&simreport.Report{}).JSON); !strings.Contains(empty, `"points":[]`) {
+	if empty := text(t, (&simreport.Report{}).JSON); !strings.Contains(empty, `"points": []`) {
 		t.Errorf("without points: %s", empty)
+	}
+}
+
+// TestPartial: a stopped simulation is marked in each format.
+func TestPartial(t *testing.T) {
+	r := report()
+	if got := text(t, r.Text) + text(t, r.JSON); strings.Contains(strings.ToLower(got), "partial") {
+		t.Errorf("a complete report is marked as partial:\n%s", got)
+	}
+	r.Partial = true
+	const want = "Partial result: the simulation was stopped"
+	if got := text(t, r.Text); !strings.HasPrefix(got, want) {
+		t.Errorf("text:\n%s", got)
+	}
+	if got := text(t, r.Markdown); !strings.HasPrefix(got, want) {
+		t.Errorf("Markdown:\n%s", got)
+	}
+	if got := text(t, r.JSON); !strings.HasPrefix(got, "{\n  \"partial\": true,\n") {
+		t.Errorf("JSON:\n%s", got)
 	}
 }
 
@@ -79,7 +98,7 @@ func TestCSV(t *testing.T) {
 	if err != nil || len(rows) != 5 {
 		t.Fatalf("%d rows, error %v", len(rows), err)
 	}
-	for name, want := range map[string]string{"overcommit": "1.5", "coresOfLargest": "16", "atStart": "placed", "algorithm": "candor", "s": "0.225", "decisionMeanUs": "0.9"} {
+	for name, want := range map[string]string{"overcommit": "1.5", "coresOfLargest": "16", "atStart": "placed", "algorithm": "candor", "s": "0.225", "decisionMeanSeconds": "9e-7"} {
 		if at := slices.Index(rows[0], name); at < 0 || rows[1][at] != want {
 			t.Errorf("%s in column %d of %q, want %s", name, at, rows[1], want)
 		}

@@ -17,6 +17,7 @@ import (
 // Figures are the rates between two samples of the kernel's counters.
 type Figures struct {
 	During      time.Duration
+	Partial     bool // a signal ended the interval early
 	Map         *cpumap.Map
 	CPUs        []CPU // online CPUs in the order of their IDs
 	Rows        []Row // in order of arrival

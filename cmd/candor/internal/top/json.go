@@ -1,17 +1,18 @@
 package top
 
 import (
-	"encoding/json"
 	"io"
 
 	"github.com/candor-project/candor/cmd/candor/internal/cpumap"
 	"github.com/candor-project/candor/cpuset"
 	"github.com/candor-project/candor/hybrid"
+	"github.com/candor-project/candor/internal/jsonout"
 	"github.com/candor-project/candor/internal/podname"
 )
 
-// A document holds figures as JSON: docs/reference/json.md describes it. Unknown values are absent.
-type document struct {
+// A Document is the JSON form of figures: docs/reference/json.md describes it. Unknown values are absent.
+type Document struct {
+	Partial    bool                `json:"partial,omitempty"` // a signal ended the interval early, so samples are missing
 	During     float64             `json:"duringSeconds"`
 	CPUs       []documentCPU       `json:"cpus"`
 	Containers []documentContainer `json:"containers"`
@@ -23,7 +24,7 @@ type documentCPU struct {
 	Pool      string        `json:"pool"`
 	Sensitive []string      `json:"sensitive,omitempty"`
 	Flexible  bool          `json:"flexible"`
-	Busy      *hybrid.Milli `json:"busy,omitempty"`
+	Busy      *hybrid.Milli `json:"busyMilli,omitempty"`
 }
 
 type documentContainer struct {
@@ -31,21 +32,24 @@ type documentContainer struct {
 	podname.Name
 	State            string        `json:"state"`
 	Class            hybrid.Class  `json:"class"`
-	Limit            hybrid.Milli  `json:"limit"` // 0: none
+	Limit            hybrid.Milli  `json:"limitMilli"` // 0: none
 	CPUs             cpuset.Set    `json:"cpus"`
-	Use              *hybrid.Milli `json:"use,omitempty"`
-	Helpers          *hybrid.Milli `json:"helpers,omitempty"`
+	Use              *hybrid.Milli `json:"useMilli,omitempty"`
+	Helpers          *hybrid.Milli `json:"helpersMilli,omitempty"`
 	Throttled        *float64      `json:"throttledShare,omitempty"`
-	ThrottledAll     *float64      `json:"throttledShareAll,omitempty"`
+	ThrottledAll     *float64      `json:"totalThrottledShare,omitempty"`
 	UsageSeconds     float64       `json:"usageSeconds"`
 	Periods          uint64        `json:"periods"`
-	ThrottledPeriods uint64        `json:"throttled"`
+	ThrottledPeriods uint64        `json:"throttledPeriods"`
 	ThrottledSeconds float64       `json:"throttledSeconds"`
 }
 
-// JSON writes figures as a JSON line. The containers have the order that the user chose.
-func (u *UI) JSON(w io.Writer, f *Figures) error {
-	d := document{During: f.During.Seconds(), CPUs: []documentCPU{}, Containers: []documentContainer{},
+// JSON writes figures as a JSON line.
+func (u *UI) JSON(w io.Writer, f *Figures) error { return jsonout.WriteLine(w, u.Document(f)) }
+
+// Document returns the JSON form of figures. The containers have the order that the user chose.
+func (u *UI) Document(f *Figures) *Document {
+	d := &Document{Partial: f.Partial, During: f.During.Seconds(), CPUs: []documentCPU{}, Containers: []documentContainer{},
 		Strangers: append([]cpumap.ForeignUse{}, f.ForeignUses...)}
 	for i := range f.CPUs {
 		d.CPUs = append(d.CPUs, f.CPUs[i].document())
@@ -53,9 +57,7 @@ func (u *UI) JSON(w io.Writer, f *Figures) error {
 	for _, r := range u.Visible(f.Rows) {
 		d.Containers = append(d.Containers, r.document(f.Map.Names[r.ID]))
 	}
-	enc := json.NewEncoder(w)
-	enc.SetEscapeHTML(false)
-	return enc.Encode(d)
+	return d
 }
 
 func (u *CPU) document() documentCPU {

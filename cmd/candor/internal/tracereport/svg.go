@@ -91,7 +91,7 @@ func (d *drawing) load(summaries []*trace.Summary) {
 		var line []float64
 		load := ratios(s.Load, len(s.Load))
 		for k, p := range s.Load {
-			line = append(line, plotLeft+p.Hours/max(hours, 1e-9)*(plotRight-plotLeft), y(load[k]))
+			line = append(line, plotLeft+p.Seconds/3600/max(hours, 1e-9)*(plotRight-plotLeft), y(load[k]))
 		}
 		d.line(i, "line", line)
 	}
