@@ -8,9 +8,11 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/moby/sys/mountinfo"
 	"golang.org/x/sys/unix"
 
 	"github.com/candor-project/candor/internal/fileio"
+	"github.com/candor-project/candor/internal/procfs"
 	"github.com/candor-project/candor/ledger"
 )
 
@@ -151,7 +153,7 @@ func (o *openFiles) update(pid int, again bool, owners *owners) error {
 	if len(names) == 0 && err != nil {
 		return err
 	}
-	next := make(map[string]openFile, len(names))
+	next, devices := make(map[string]openFile, len(names)), mountDevices{}
 	for _, name := range names {
 		link, err := os.Readlink(dirName + "/" + name)
 		if err != nil {
@@ -159,7 +161,7 @@ func (o *openFiles) update(pid int, again bool, owners *owners) error {
 		}
 		file, isKnown := o.known[name]
 		if !isKnown || again || file.link != link {
-			file = inspect(pid, name, link)
+			file = inspect(pid, name, link, devices)
 		}
 		if file.use.container == "" { // a container can become known later
 			file.use, file.ok = owners.use(&file)
@@ -191,19 +193,44 @@ type owners struct {
 
 // inspect returns the key and the type of an open file, given the process, the number of its descriptor and the link of the
 // descriptor.
-func inspect(pid int, descriptor, link string) (file openFile) {
+func inspect(pid int, descriptor, link string, devices mountDevices) (file openFile) {
 	file.link = link
 	if _, isPipe := pipeInode(link); !isPipe && !strings.HasPrefix(link, "/") {
 		return file
 	}
 	var st unix.Statx_t
 	// The attributes in memory are enough, and with them the call does not wait for a file server.
-	if unix.Statx(unix.AT_FDCWD, procDir(pid)+"/fd/"+descriptor, unix.AT_STATX_DONT_SYNC, unix.STATX_TYPE|unix.STATX_INO, &st) != nil {
+	if unix.Statx(unix.AT_FDCWD, procDir(pid)+"/fd/"+descriptor, unix.AT_STATX_DONT_SYNC, unix.STATX_TYPE|unix.STATX_INO|unix.STATX_MNT_ID, &st) != nil {
 		return file
 	}
-	file.key = fileKey{uint32(pid), st.Dev_major<<20 | st.Dev_minor, st.Ino}
+	file.key = fileKey{uint32(pid), devices.deviceOf(pid, &st), st.Ino}
 	file.mode = st.Mode & unix.S_IFMT
 	return file
+}
+
+// mountDevices holds the devices of mounts by the IDs of the mounts. It saves readings of mount tables within one update.
+type mountDevices map[uint64]uint32
+
+// deviceOf returns the device of the file system of an open file, as the kernel's super block has it (s_dev). statx(2) returns
+// another device for a regular file of btrfs or overlay; for example, each subvolume of btrfs has a device of its own. For
+// file systems without a block device, whose major number is 0, deviceOf therefore reads the mount table.
+func (d mountDevices) deviceOf(pid int, st *unix.Statx_t) uint32 {
+	device := st.Dev_major<<20 | st.Dev_minor
+	if st.Mode&unix.S_IFMT != unix.S_IFREG || st.Dev_major != 0 || st.Mask&unix.STATX_MNT_ID == 0 { // the ID is of Linux 5.8
+		return device
+	}
+	if known, exists := d[st.Mnt_id]; exists {
+		return known
+	}
+	line := strconv.FormatUint(st.Mnt_id, 10) + " "
+	// After an error, the device of statx is the best answer.
+	_ = procfs.EachMount(procDir(pid)+"/mountinfo", procfs.MaxHostMounts, []string{line}, func(m *mountinfo.Info) {
+		if uint64(m.ID) == st.Mnt_id {
+			device = uint32(m.Major)<<20 | uint32(m.Minor)
+		}
+	})
+	d[st.Mnt_id] = device
+	return device
 }
 
 // use returns the use of an open file; ok is false if the file is neither a container's nor a log.

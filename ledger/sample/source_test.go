@@ -2,6 +2,7 @@ package sample
 
 import (
 	"bufio"
+	"errors"
 	"fmt"
 	"io"
 	"math"
@@ -82,14 +83,49 @@ func TestSampler(t *testing.T) {
 				t.Skipf("this kernel refuses it: %v", err)
 			}
 			defer s.Close()
-			testSampler(t, s)
+			testSampler(t, s, t.TempDir())
 		})
 	}
 }
 
-func testSampler(t *testing.T, s sampler) {
-	var files []*os.File
+// TestSamplerBtrfs: BPF counts the reads of files of btrfs, whose device in statx(2) is not that of the file system.
+func TestSamplerBtrfs(t *testing.T) {
+	if os.Geteuid() != 0 {
+		t.Skip("mounts a file system: needs root")
+	}
+	s, err := newBPFSampler()
+	if err != nil {
+		t.Skipf("this kernel refuses it: %v", err)
+	}
+	defer s.Close()
+	testSampler(t, s, mountBtrfs(t))
+}
+
+// mountBtrfs mounts a new btrfs and returns a subvolume of it.
+func mountBtrfs(t *testing.T) string {
+	t.Helper()
 	dir := t.TempDir()
+	image, mount := dir+"/image", dir+"/mount"
+	if err := errors.Join(os.WriteFile(image, nil, 0o600), os.Truncate(image, 200<<20), os.Mkdir(mount, 0o700)); err != nil {
+		t.Fatal(err)
+	}
+	for _, args := range [][]string{{"mkfs.btrfs", "-q", image}, {"mount", "-o", "loop", image, mount}, {"btrfs", "subvolume", "create", mount + "/logs"}} {
+		if out, err := exec.Command(args[0], args[1:]...).CombinedOutput(); err != nil {
+			t.Skipf("no btrfs here: %s: %v: %s", args, err, out)
+		}
+		if args[0] == "mount" {
+			t.Cleanup(func() {
+				if err := unix.Unmount(mount, 0); err != nil {
+					t.Error(err)
+				}
+			})
+		}
+	}
+	return mount + "/logs"
+}
+
+func testSampler(t *testing.T, s sampler, dir string) {
+	var files []*os.File
 	for _, name := range []string{"first", "second"} {
 		f, err := os.Create(dir + "/" + name)
 		if err == nil {
@@ -105,7 +141,7 @@ func testSampler(t *testing.T, s sampler) {
 	open := &openFiles{known: map[string]openFile{}}
 	var keys []fileKey
 	for i, f := range files {
-		file := inspect(pid, strconv.Itoa(3+i), f.Name())
+		file := inspect(pid, strconv.Itoa(3+i), f.Name(), mountDevices{})
 		file.use, file.ok = fileUse{id, ledger.Log, ledger.Log}, true
 		open.known[strconv.Itoa(3+i)] = file
 		keys = append(keys, file.key)
