@@ -120,7 +120,8 @@ const settlingUpdates = 5
 // after a while: a rotated log has the same link, and another inode.
 type openFiles struct {
 	known   map[string]openFile // by descriptor
-	updates int
+	used    map[fileKey]fileUse // result of uses; nil: not computed since the last change
+	updates int                 // updates that looked at the descriptors
 }
 
 type openFile struct {
@@ -131,27 +132,30 @@ type openFile struct {
 	ok   bool    // the file belongs to a container, or is a log
 }
 
+// isSettled reports whether an update looks at the descriptors only if their number has changed.
+func (o *openFiles) isSettled() bool { return o.updates >= settlingUpdates }
+
 // update inspects the changed descriptors of a process; all descriptors if again is true. owners finds the container of a log
-// of a pod and of a pipe.
-func (o *openFiles) update(pid int, again bool, owners *owners) error {
+// of a pod and of a pipe. changed is false if update has looked at no descriptor.
+func (o *openFiles) update(pid int, again bool, owners *owners) (changed bool, err error) {
 	dirName := procDir(pid) + "/fd"
 	info, err := os.Stat(dirName)
 	if err != nil {
-		return err
+		return false, err
+	}
+	// The size of the directory is the number of descriptors since Linux 6.2, and 0 before.
+	if size := info.Size(); size > 0 && int(size) == len(o.known) && !again && o.isSettled() {
+		return false, nil
 	}
 	o.updates++
-	// The size of the directory is the number of descriptors since Linux 6.2, and 0 before.
-	if size := info.Size(); size > 0 && int(size) == len(o.known) && !again && o.updates > settlingUpdates {
-		return nil
-	}
 	dir, err := os.Open(dirName)
 	if err != nil {
-		return err
+		return false, err
 	}
 	defer dir.Close()
 	names, err := dir.Readdirnames(maxDescriptors)
 	if len(names) == 0 && err != nil {
-		return err
+		return false, err
 	}
 	next, devices := make(map[string]openFile, len(names)), mountDevices{}
 	for _, name := range names {
@@ -168,19 +172,22 @@ func (o *openFiles) update(pid int, again bool, owners *owners) error {
 		}
 		next[name] = file
 	}
-	o.known = next
-	return nil
+	o.known, o.used = next, nil
+	return true, nil
 }
 
-// uses returns the files that belong to a container, or are logs.
+// uses returns the files that belong to a container, or are logs. The caller must not change the map.
 func (o *openFiles) uses() map[fileKey]fileUse {
-	uses := map[fileKey]fileUse{}
+	if o.used != nil {
+		return o.used
+	}
+	o.used = map[fileKey]fileUse{}
 	for _, file := range o.known {
 		if file.ok {
-			uses[file.key] = file.use
+			o.used[file.key] = file.use
 		}
 	}
-	return uses
+	return o.used
 }
 
 const maxDescriptors = 100_000

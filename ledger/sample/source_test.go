@@ -269,7 +269,7 @@ func TestForeignNames(t *testing.T) {
 	}
 	table := processTable{here: here, seen: map[int]int{}, helpers: map[int]*process{}, inits: map[int]initProcess{}}
 	defer table.close()
-	if _, err := table.scan(false); err != nil {
+	if _, _, err := table.scan(false); err != nil {
 		t.Fatal(err)
 	}
 	found := 0
@@ -280,5 +280,18 @@ func TestForeignNames(t *testing.T) {
 	}
 	if found != 1 {
 		t.Errorf("the scan found %d of these programs, want that of root", found)
+	}
+	isIdle := false
+	for range 1000 { // other programs of this machine can start processes between two scans
+		if _, isIdle, err = table.scan(false); isIdle || err != nil {
+			break
+		}
+	}
+	if !isIdle || err != nil {
+		t.Errorf("of 1000 scans in a row, none is idle: %v", err)
+	}
+	pid := start("dockerd", 0)
+	if _, isIdle, err = table.scan(false); isIdle || err != nil || table.helpers[pid] == nil {
+		t.Errorf("the scan after idle scans does not find a new helper: idle %v, %v", isIdle, err)
 	}
 }
