@@ -127,15 +127,17 @@ type openFiles struct {
 type openFile struct {
 	link string
 	key  fileKey
-	mode uint16  // type of the file; 0: a socket or an anonymous file
-	use  fileUse // valid if ok is true
-	ok   bool    // the file belongs to a container, or is a log
+	mode uint16 // type of the file; 0: a socket or an anonymous file
+	// mount is the ID of the mount that the file is in; 0: not known.
+	mount uint64
+	use   fileUse // valid if ok is true
+	ok    bool    // the file belongs to a container, or is a log
 }
 
 // isSettled reports whether an update looks at the descriptors only if their number has changed.
 func (o *openFiles) isSettled() bool { return o.updates >= settlingUpdates }
 
-// update inspects the changed descriptors of a process; all descriptors if again is true. owners finds the container of a log
+// update inspects the changed descriptors of a process; also those of containers and logs if again is true. owners finds the container of a log
 // of a pod and of a pipe. changed is false if update has looked at no descriptor.
 func (o *openFiles) update(pid int, again bool, owners *owners) (changed bool, err error) {
 	dirName := procDir(pid) + "/fd"
@@ -164,11 +166,15 @@ func (o *openFiles) update(pid int, again bool, owners *owners) (changed bool, e
 			continue // closed meanwhile
 		}
 		file, isKnown := o.known[name]
-		if !isKnown || again || file.link != link {
-			file = inspect(pid, name, link, devices)
+		if !isKnown || file.link != link || again && file.ok {
+			file = inspect(pid, name, link)
 		}
+		wasOK := file.ok
 		if file.use.container == "" { // a container can become known later
 			file.use, file.ok = owners.use(&file)
+		}
+		if file.ok && !wasOK {
+			devices.resolve(pid, &file)
 		}
 		next[name] = file
 	}
@@ -200,7 +206,7 @@ type owners struct {
 
 // inspect returns the key and the type of an open file, given the process, the number of its descriptor and the link of the
 // descriptor.
-func inspect(pid int, descriptor, link string, devices mountDevices) (file openFile) {
+func inspect(pid int, descriptor, link string) (file openFile) {
 	file.link = link
 	if _, isPipe := pipeInode(link); !isPipe && !strings.HasPrefix(link, "/") {
 		return file
@@ -210,34 +216,36 @@ func inspect(pid int, descriptor, link string, devices mountDevices) (file openF
 	if unix.Statx(unix.AT_FDCWD, procDir(pid)+"/fd/"+descriptor, unix.AT_STATX_DONT_SYNC, unix.STATX_TYPE|unix.STATX_INO|unix.STATX_MNT_ID, &st) != nil {
 		return file
 	}
-	file.key = fileKey{uint32(pid), devices.deviceOf(pid, &st), st.Ino}
+	file.key = fileKey{uint32(pid), st.Dev_major<<20 | st.Dev_minor, st.Ino}
 	file.mode = st.Mode & unix.S_IFMT
+	if st.Mask&unix.STATX_MNT_ID != 0 { // Linux 5.8
+		file.mount = st.Mnt_id
+	}
 	return file
 }
 
 // mountDevices holds the devices of mounts by the IDs of the mounts. It saves readings of mount tables within one update.
 type mountDevices map[uint64]uint32
 
-// deviceOf returns the device of the file system of an open file, as the kernel's super block has it (s_dev). statx(2) returns
-// another device for a regular file of btrfs or overlay; for example, each subvolume of btrfs has a device of its own. For
-// file systems without a block device, whose major number is 0, deviceOf therefore reads the mount table.
-func (d mountDevices) deviceOf(pid int, st *unix.Statx_t) uint32 {
-	device := st.Dev_major<<20 | st.Dev_minor
-	if st.Mode&unix.S_IFMT != unix.S_IFREG || st.Dev_major != 0 || st.Mask&unix.STATX_MNT_ID == 0 { // the ID is of Linux 5.8
-		return device
+// resolve sets the device of a log to that of the kernel's super block (s_dev). statx(2) returns another device for a regular file
+// of btrfs or overlay; for example, each subvolume of btrfs has a device of its own. For file systems without a block device, whose
+// major number is 0, resolve therefore reads the mount table.
+func (d mountDevices) resolve(pid int, file *openFile) {
+	if file.mode != unix.S_IFREG || file.key.Device>>20 != 0 || file.mount == 0 {
+		return
 	}
-	if known, exists := d[st.Mnt_id]; exists {
-		return known
+	if known, exists := d[file.mount]; exists {
+		file.key.Device = known
+		return
 	}
-	line := strconv.FormatUint(st.Mnt_id, 10) + " "
+	line := strconv.FormatUint(file.mount, 10) + " "
 	// After an error, the device of statx is the best answer.
 	_ = procfs.EachMount(procDir(pid)+"/mountinfo", procfs.MaxHostMounts, []string{line}, func(m *mountinfo.Info) {
-		if uint64(m.ID) == st.Mnt_id {
-			device = uint32(m.Major)<<20 | uint32(m.Minor)
+		if uint64(m.ID) == file.mount {
+			file.key.Device = uint32(m.Major)<<20 | uint32(m.Minor)
 		}
 	})
-	d[st.Mnt_id] = device
-	return device
+	d[file.mount] = file.key.Device
 }
 
 // use returns the use of an open file; ok is false if the file is neither a container's nor a log.

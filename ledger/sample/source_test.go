@@ -141,7 +141,8 @@ func testSampler(t *testing.T, s sampler, dir string) {
 	open := &openFiles{known: map[string]openFile{}}
 	var keys []fileKey
 	for i, f := range files {
-		file := inspect(pid, strconv.Itoa(3+i), f.Name(), mountDevices{})
+		file := inspect(pid, strconv.Itoa(3+i), f.Name())
+		mountDevices{}.resolve(pid, &file)
 		file.use, file.ok = fileUse{id, ledger.Log, ledger.Log}, true
 		open.known[strconv.Itoa(3+i)] = file
 		keys = append(keys, file.key)
