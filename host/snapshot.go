@@ -167,11 +167,11 @@ func (s *ContainerState) Condition(g *Grant) string {
 	}
 }
 
-// PodNames returns the names of the containers that are in pods, by ID.
-func (s *Snapshot) PodNames() map[string]podname.Name {
+// DisplayNames returns the names of the containers in their pods or engines, by ID. Programs of candor run are not among them.
+func (s *Snapshot) DisplayNames() map[string]podname.Name {
 	names := map[string]podname.Name{}
 	for i := range s.Grants {
-		if name := s.Grants[i].Engine.PodName(); name != (podname.Name{}) {
+		if name := s.Grants[i].Engine.DisplayName(); name != (podname.Name{}) {
 			names[s.Grants[i].ID] = name
 		}
 	}

@@ -1,6 +1,7 @@
 package metrics
 
 import (
+	"cmp"
 	"errors"
 	"io/fs"
 	"log/slog"
@@ -152,10 +153,9 @@ func running(grants []host.Grant) []container {
 		if g.State != host.Running {
 			continue
 		}
-		c := container{g, podname.Parse(strings.ToValidUTF8(g.Engine.Name, "?"))}
-		if c.name == (podname.Name{}) {
-			c.name.Container = g.ID
-		}
+		engine := host.Engine{Name: strings.ToValidUTF8(g.Engine.Name, "?")}
+		c := container{g, engine.DisplayName()}
+		c.name.Container = cmp.Or(c.name.Container, g.ID)
 		if j, twice := at[c.name]; twice {
 			all[j] = c
 			continue

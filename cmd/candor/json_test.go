@@ -83,7 +83,7 @@ func (e *exampleMachine) figures() *top.Figures {
 	began := time.Unix(0, 0)
 	before := &top.Reading{At: began, CPUs: map[int]procfs.CPUTime{0: {}, 1: {}, 2: {}, 3: {}}}
 	after := &top.Reading{At: began.Add(time.Second), Map: cpumap.FromNode(e.Node), CPUs: map[int]procfs.CPUTime{}}
-	after.Map.Names = e.PodNames()
+	after.Map.Names = e.DisplayNames()
 	for cpu := range before.CPUs {
 		busy := time.Duration(cpu) * time.Second / 4
 		after.CPUs[cpu] = procfs.CPUTime{Programs: busy, Idle: time.Second - busy}
@@ -104,7 +104,7 @@ func (e *exampleMachine) figures() *top.Figures {
 func TestJSONShapes(t *testing.T) {
 	e := example(t)
 	m := cpumap.FromNode(e.Node)
-	m.Names, m.ForeignUses = e.PodNames(), e.report.Strangers
+	m.Names, m.ForeignUses = e.DisplayNames(), e.report.Strangers
 	shown := map[string]string{}
 	write := func(command string, do func(*bytes.Buffer) error) {
 		var raw, text bytes.Buffer

@@ -76,7 +76,7 @@ func newMapCommand() *cobra.Command {
 		}
 		defer h.Close()
 		m := cpumap.FromNode(s.Node)
-		m.Names = s.PodNames()
+		m.Names = s.DisplayNames()
 		if err := addGroups(m, h, s); err != nil {
 			return err
 		}

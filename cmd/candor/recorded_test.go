@@ -112,7 +112,7 @@ type recordedWriter struct {
 func recordedWriters(t *testing.T) []recordedWriter {
 	e := example(t)
 	m := cpumap.FromNode(e.Node)
-	m.Names, m.ForeignUses = e.PodNames(), e.report.Strangers
+	m.Names, m.ForeignUses = e.DisplayNames(), e.report.Strangers
 	m.Limits, m.Reservations = []cpumap.GroupLimit{full[cpumap.GroupLimit]()}, []cpumap.Reservation{full[cpumap.Reservation]()}
 	row := full[grantRow]()
 	row.Fractions = planio.Fractions{{CPU: 1, Milli: 500}}

@@ -80,7 +80,7 @@ func (w *world) read(string) (*Reading, error) {
 		c := &r.Containers[i]
 		c.At, c.ThreadsAt = w.At, w.At
 		c.Grant.Grant, _ = w.node.Grant(c.ID)
-		r.Map.Names[c.ID] = c.Engine.PodName()
+		r.Map.Names[c.ID] = c.Engine.DisplayName()
 	}
 	return &r, nil
 }

@@ -68,7 +68,7 @@ func (s *Source) Read(inside string) (*Reading, error) {
 		return nil, err
 	}
 	r := &Reading{Map: cpumap.FromNode(snapshot.Node), Note: snapshot.Warning()}
-	r.Map.Tags, r.Map.Names = &s.tags, snapshot.PodNames()
+	r.Map.Tags, r.Map.Names = &s.tags, snapshot.DisplayNames()
 	if r.CPUs, err = procfs.ReadCPUTimes(); err != nil {
 		return nil, err
 	}
