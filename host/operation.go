@@ -264,17 +264,17 @@ func (op *operation) repair() error {
 		}
 		plan, err := op.node.PlanRepair(g.ID)
 		if err != nil {
-			op.log.Warn("degraded", logName(g.ID, &g.Engine), "lost", g.Lost, "reason", err)
+			op.log.Warn("degraded", op.logName(g.ID), "lost", g.Lost, "reason", err)
 			continue
 		}
 		if plan.Grant.Exclusive.Overlaps(&op.avoid) {
-			op.log.Warn("degraded", logName(g.ID, &g.Engine), "lost", g.Lost, "reason", op.stuck[0])
+			op.log.Warn("degraded", op.logName(g.ID), "lost", g.Lost, "reason", op.stuck[0])
 			continue
 		}
 		if err := op.node.Commit(plan); err != nil {
 			return err
 		}
-		op.log.Info("repaired", logName(g.ID, &g.Engine), "lost", g.Lost)
+		op.log.Info("repaired", op.logName(g.ID), "lost", g.Lost)
 	}
 	return nil
 }

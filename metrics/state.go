@@ -185,17 +185,18 @@ func (c *container) collect(r *host.LiveUsage, to chan<- prometheus.Metric) {
 	count(throttledTime, r.Usage.ThrottledTime.Seconds())
 }
 
-// viewMismatch returns 1 if the size of the container's cpuset differs from the limit, rounded up, or if the files of its view
-// show other CPUs than its cpuset; else 0. isKnown is false if the cpuset is right and candor cannot read the view.
+// viewMismatch returns 1 if the size of the container's cpuset differs from the limit, rounded up, or if its view is full and the files
+// in the container show other CPUs than its cpuset; else 0. isKnown is false if the cpuset is right and candor cannot read the view.
 func viewMismatch(g *host.Grant, r *host.LiveUsage) (differs float64, isKnown bool) {
+	files, _ := r.Observation.Files() // without CPUs for a file that is no view
 	switch {
 	case r.CPUs.Count() != g.Limit.CPUs():
 		return 1, true
 	case g.View != spec.ViewFull:
 		return 0, true
-	case r.IsHidden:
+	case r.Observation.IsHidden:
 		return 0, false
-	case r.Shown != r.CPUs:
+	case files != r.CPUs:
 		return 1, true
 	default:
 		return 0, true

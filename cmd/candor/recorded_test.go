@@ -112,11 +112,13 @@ type recordedWriter struct {
 func recordedWriters(t *testing.T) []recordedWriter {
 	e := example(t)
 	m := cpumap.FromNode(e.Node)
-	m.Names, m.ForeignUses = e.DisplayNames(), e.report.Strangers
+	m.Names, m.ForeignUses, m.SeenCPUs = e.DisplayNames(), e.report.Strangers, e.seen()
+	m.SeenCPUs["web"] = full[view.Summary]()
+	m.Foreign = []cpumap.Foreign{full[cpumap.Foreign]()}
 	m.Limits, m.Reservations = []cpumap.GroupLimit{full[cpumap.GroupLimit]()}, []cpumap.Reservation{full[cpumap.Reservation]()}
 	row := full[grantRow]()
 	row.Fractions = planio.Fractions{{CPU: 1, Milli: 500}}
-	report := inspection{grantRow: row, Group: new(full[groupRow]()), LimitedBy: m.Limits, Strangers: m.ForeignUses}
+	report := inspection{grantRow: row, Group: new(full[groupRow]()), LimitedBy: m.Limits, Strangers: m.ForeignUses, Sources: []view.Source{full[view.Source]()}}
 	rows := auditRows([]audit.Container{full[audit.Container]()}, true, nil)
 	var classify classifyFlags
 	classify.output.value = "json"
@@ -125,6 +127,7 @@ func recordedWriters(t *testing.T) []recordedWriter {
 	}
 	result := full[planio.Result]()
 	result.Grant.Fractions, result.Changes[0].Fractions = row.Fractions, row.Fractions
+	e.rows[0].Note = "x"
 	figures := e.figures()
 	figures.ForeignUses = m.ForeignUses
 	return []recordedWriter{
@@ -296,7 +299,7 @@ func TestRecordedEnvironment(t *testing.T) {
 		"ps":    {"state-dir": "/run/lab", "config": "/run/lab/host.json", "cgroup-parent": "/lab", "cgroup-driver": "systemd"},
 		"run":   {"state-dir": "/run/lab", "config": "/run/lab/host.json", "cgroup-parent": "/lab", "cgroup-driver": "systemd"},
 		"nri":   {"state-dir": "/run/lab", "host-options": "/run/lab/host.json", "cgroup-parent": "/lab", "cgroup-driver": "systemd"},
-		"audit": {"cgroup-parent": "/lab", "cgroup-driver": "systemd"},
+		"audit": {"state-dir": "/run/lab", "cgroup-parent": "/lab", "cgroup-driver": "systemd"},
 	} {
 		cmd, _, err := root.Find([]string{line})
 		if err != nil {

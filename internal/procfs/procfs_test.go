@@ -2,6 +2,7 @@ package procfs
 
 import (
 	"errors"
+	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -194,5 +195,27 @@ func TestLongCommandLine(t *testing.T) {
 func TestReaped(t *testing.T) {
 	if _, err := parseStatus([]byte(strings.Replace(status, "Threads:\t12", "Threads:\t0", 1))); !errors.Is(err, unix.ESRCH) {
 		t.Errorf("%v, want ESRCH", err)
+	}
+}
+
+// TestEachMountOver: only mounts at a path or above it are visited, and visit stops the read.
+func TestEachMountOver(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "mountinfo")
+	text := ""
+	for i, point := range []string{"/", "/sys", "/system", "/sys/devices", "/sys/devices/b", "/sys/fs", "/proc", "/sys/devices/a", "/sys/devices/a/b", `/sys\040`} {
+		text += fmt.Sprintf("%d 1 0:5 / %s rw - tmpfs t rw\n", i+2, point)
+	}
+	if err := os.WriteFile(file, []byte(text+"9 1\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for most, want := range map[int]string{10: "/ /sys /sys/devices /sys/devices/a", 2: "/ /sys"} {
+		var got []string
+		err := EachMountOver(file, 1<<20, []string{"/sys/devices/a"}, func(m *mountinfo.Info) bool {
+			got = append(got, m.Mountpoint)
+			return len(got) < most
+		})
+		if err != nil || strings.Join(got, " ") != want {
+			t.Errorf("%q, %v; want %q", got, err, want)
+		}
 	}
 }

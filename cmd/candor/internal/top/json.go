@@ -8,6 +8,7 @@ import (
 	"github.com/candor-project/candor/cpuset"
 	"github.com/candor-project/candor/hybrid"
 	"github.com/candor-project/candor/internal/podname"
+	"github.com/candor-project/candor/view"
 )
 
 // A document holds figures as JSON: docs/reference/json.md describes it. Unknown values are absent.
@@ -41,6 +42,7 @@ type documentContainer struct {
 	Periods          uint64        `json:"periods"`
 	ThrottledPeriods uint64        `json:"throttled"`
 	ThrottledSeconds float64       `json:"throttledSeconds"`
+	view.Summary
 }
 
 // JSON writes figures as a JSON line. The containers have the order that the user chose.
@@ -74,7 +76,7 @@ func (r *Row) document(name podname.Name) documentContainer {
 		ID: r.ID, Name: name, State: r.Condition, Class: r.Class, Limit: r.Limit, CPUs: r.CPUs,
 		Throttled: r.Throttled.number(), ThrottledAll: r.ThrottledAll.number(),
 		UsageSeconds: r.Stat.CPU.Seconds(), Periods: r.Stat.Periods,
-		ThrottledPeriods: r.Stat.Throttled, ThrottledSeconds: r.Stat.ThrottledTime.Seconds(),
+		ThrottledPeriods: r.Stat.Throttled, ThrottledSeconds: r.Stat.ThrottledTime.Seconds(), Summary: r.SeenCPUs,
 	}
 	if r.Used {
 		d.Use = new(hybrid.Milli(r.Use*1000 + 0.5))
