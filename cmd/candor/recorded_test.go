@@ -173,6 +173,7 @@ func recordedRuns(t *testing.T) []recordedRun {
 `
 	const machine = `{"online":"0-1","offline":"2","isolated":"","hasL3":true,"sockets":[{"id":0,"cpus":"0-1"}],
 "nodes":[{"id":0,"cpus":"0-1","distances":[10],"memory":[0]}],"l3s":[{"id":0,"cpus":"0-1"}],"cores":[{"id":0,"cpus":"0"},{"id":1,"cpus":"1"}],
+"kinds":[{"name":"performance","cpus":"0"},{"name":"efficiency","cpus":"1"}],
 "cpus":[{"id":0,"online":true,"socket":0,"node":0,"l3":0,"core":0,"capacity":1024,"maxKHz":3000000},{"id":1,"online":true,"socket":0,"node":0,"l3":0,"core":1,"capacity":512,"maxKHz":2000000},
 {"id":2,"online":false,"socket":-1,"node":-1,"l3":-1,"core":-1}]}`
 	apps, nodes := placeFiles(t, "name,cpu,memory\na,1.5,10\nb,500m,10\n", "name,cpu,memory\nn,1,20\nm,2,20\n")

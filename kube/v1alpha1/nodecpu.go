@@ -128,8 +128,8 @@ type Machine struct {
 	// +kubebuilder:validation:MaxLength=8192
 	// +kubebuilder:validation:Pattern=`^[0-9, -]*$`
 	Cores string `json:"cores,omitempty"`
-	// Speeds distinguish fast and slow CPUs, such as "0-15:1024 16-23:512". The number is the kernel's cpu_capacity or, if missing, the
-	// maximum frequency in kHz. Empty means that all CPUs are equal.
+	// Speeds distinguish kinds of cores, such as "0-15:1024 16-23:512". A higher number means faster cores. Older agents
+	// report the kernel's cpu_capacity or, if missing, the maximum frequency in kHz. Empty means that all cores are of one kind.
 	// +kubebuilder:validation:MaxLength=16384
 	// +kubebuilder:validation:Pattern=`^[0-9,: -]*$`
 	Speeds string `json:"speeds,omitempty"`
