@@ -46,6 +46,12 @@ func TestRecordBadInput(t *testing.T) {
 // is throttled, db uses 1 ms. If whole is false, the recording has no end.
 func sampleRecording(t *testing.T, whole bool) string {
 	t.Helper()
+	return recordingOf(t, 1000, whole)
+}
+
+// recordingOf writes a recording as sampleRecording does, with a given number of readings.
+func recordingOf(t *testing.T, readings int, whole bool) string {
+	t.Helper()
 	var text bytes.Buffer
 	const ms = time.Millisecond
 	w, err := record.NewWriter(&text, record.Header{Interval: 10 * ms, Start: time.Unix(1e9, 0).UTC(), CPUs: 2, Kernel: "6.18"})
@@ -58,7 +64,7 @@ func sampleRecording(t *testing.T, whole bool) string {
 			t.Fatal(err)
 		}
 	}
-	for n := range 1000 {
+	for n := range readings {
 		if n%10 < 2 {
 			web.CPU += 10 * ms
 		}

@@ -93,6 +93,8 @@ func TestRecordedJSON(t *testing.T) {
 		}
 		check(c.name, out, c.mapPaths...)
 	}
+	_, short, _ := command(t, "", "advise", sampleRecording(t, true), "-o", "json")
+	check("advise-short", short)
 	objects := testCluster(t)
 	_, fits, _ := inCluster(t, objects, "", "plan", "--cluster", "--cpu", "1500m", "-o", "json")
 	_, waits, _ := inCluster(t, objects, "", "plan", "--cluster", "--pod", "late", "-o", "json")
@@ -188,7 +190,7 @@ func recordedRuns(t *testing.T) []recordedRun {
 		{"trace-info-run", "", []string{"trace", "info", smallCell, "-o", "json"}, []string{"containers.ends"}},
 		{"usage", "", []string{"usage", limited, "-o", "json"}, nil},
 		{"usage-above", "", []string{"usage", usage, "-o", "json"}, nil},
-		{"advise", "", []string{"advise", usage, recordingOn("Model Y"), limited, "--node-cpus", "8", "-o", "json"}, nil},
+		{"advise", "", []string{"advise", usage, recordingOn("Model Y"), limited, "--node-cpus", "8", "--target", "throttled<10%", "-o", "json"}, nil},
 		{"load", "", []string{"load", "--work", "1ms", "--rest", "10ms", "--duration", "1s", "-o", "json"}, nil},
 		{"compare", "", []string{"report", report("compare"), "-o", "json"}, []string{"runs[].values"}},
 		{"compare-image", "", []string{"report", report("compare-image"), "-o", "json"}, []string{"runs[].values"}},
