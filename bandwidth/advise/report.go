@@ -220,7 +220,7 @@ type (
 		Short      string        `json:"tooShort,omitempty"` // bound that the recording is too short to verify
 		RecordFor  float64       `json:"recordForSeconds,omitempty"`
 		Outcomes   []jsonOutcome `json:"outcomes"`
-		Cheapest   *jsonOutcome  `json:"cheapest"`           // outcome of the answer
+		Cheapest   *jsonOutcome  `json:"cheapest"` // outcome of the answer
 	}
 	jsonAnswer struct {
 		LimitMilli int     `json:"limitMilli"`
