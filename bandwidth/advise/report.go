@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/candor-project/candor/bandwidth/timescale"
+	"github.com/candor-project/candor/internal/interference"
 )
 
 // A Report is the advice for a group.
@@ -25,6 +26,7 @@ type Report struct {
 	Phases       []timescale.Phase       // nil: the use has no phases
 	Target       Target
 	Outcomes     []Outcome
+	Interference *interference.Report       // use of its CPUs by other processes during the recording; nil: low or unknown
 	Record       func(time.Duration) string // command that records the group for a time; nil: unknown
 }
 
@@ -78,6 +80,9 @@ func (r *Report) writeCaveats(w io.Writer) {
 			of = ", or that of the group above, " + r.aboveName()
 		}
 		fmt.Fprintf(w, "It was recorded under a limit%s, throttled in %.1f %% of the periods, which hides its demand. All figures are lower bounds; record it without a limit\n", of, 100*h.Share)
+	}
+	if r.Interference != nil {
+		fmt.Fprintf(w, "During the recording, %s, which can hide its demand\n", r.Interference)
 	}
 	if r.Phases != nil {
 		fmt.Fprintf(w, "Its use changes: %s. The advice is for all of it; --from and --to select one of these times\n", timescale.PhasesText(r.Phases))
@@ -221,6 +226,8 @@ type (
 		RecordFor  float64       `json:"recordForSeconds,omitempty"`
 		Outcomes   []jsonOutcome `json:"outcomes"`
 		Cheapest   *jsonOutcome  `json:"cheapest"` // outcome of the answer
+
+		Interference *interference.Report `json:"interference,omitempty"`
 	}
 	jsonAnswer struct {
 		LimitMilli int     `json:"limitMilli"`
@@ -250,7 +257,7 @@ type (
 )
 
 func (r *Report) data() jsonReport {
-	out := jsonReport{Group: r.Group, Hidden: r.HiddenDemand != nil, Mean: r.Mean, MaxThreads: r.MaxThreads, Target: r.Target.String(), Hops: max(r.Hops, 1), Phases: max(len(r.Phases), 1)}
+	out := jsonReport{Group: r.Group, Hidden: r.HiddenDemand != nil, Mean: r.Mean, MaxThreads: r.MaxThreads, Target: r.Target.String(), Hops: max(r.Hops, 1), Phases: max(len(r.Phases), 1), Interference: r.Interference}
 	if r.Ancestor != nil {
 		out.Above = r.aboveLimit()
 	}

@@ -199,7 +199,7 @@ func (f *adviseFlags) report(file string, s *timescale.Summary) (*advise.Report,
 		return nil, nil, err
 	}
 	r := &advise.Report{Group: shorten(errorText(g.Name), 200), HiddenDemand: g.HiddenDemand, Mean: d.Mean(), MaxThreads: d.MaxThreads(),
-		BusyWindows: d.BusyWindows(), Span: d.Span(), Hops: f.hops, Ancestor: g.Ancestor, Phases: g.Phases(), Record: f.recordCommand(file, g.Name)}
+		BusyWindows: d.BusyWindows(), Span: d.Span(), Hops: f.hops, Ancestor: g.Ancestor, Phases: g.Phases(), Interference: s.Interference, Record: f.recordCommand(file, g.Name)}
 	r.Outcomes = d.TryAll(d.Options(f.periods))
 	return r, d, nil
 }

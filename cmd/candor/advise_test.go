@@ -3,6 +3,7 @@ package main
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -12,6 +13,7 @@ import (
 
 	"github.com/candor-project/candor/bandwidth/record"
 	"github.com/candor-project/candor/cgroup"
+	"github.com/candor-project/candor/internal/interference"
 )
 
 // TestAdvise: the report begins with the cheapest setting and the options that set it. --all adds the table.
@@ -153,13 +155,14 @@ func TestAdviseDifferentMachines(t *testing.T) {
 	}
 	if !strings.Contains(out, "It was recorded under a limit, or that of the group above, /pod, throttled in 100.0 % of the periods") ||
 		!strings.Contains(out, "\nThe group above, /pod, has a limit of 100m, which is less: raise that too\n") ||
+		!strings.Contains(out, "\nDuring the recording, other processes used 23 % of the CPUs of this measurement; the largest that still runs is make (pid 4711) with 20 %, which can hide its demand\n") ||
 		!strings.Contains(out, "\nIts use changes: 0.20 CPUs until 15s, 1.00 CPUs until 30s. ") {
 		t.Errorf("parent group and phases:\n%s", out)
 	}
 }
 
 // phasedRecording writes a recording of 30 s and returns its file. The group /web below the group above uses
-// 0.2 CPUs, then 1 CPU. The group above has a limit of 100m.
+// 0.2 CPUs, then 1 CPU. The group above has a limit of 100m. Other processes use 23 % of the CPUs.
 func phasedRecording(t *testing.T, h record.Header, above string) string {
 	t.Helper()
 	const ms = time.Millisecond
@@ -181,7 +184,8 @@ func phasedRecording(t *testing.T, h record.Header, above string) string {
 		}
 		w.Tick(time.Duration(n+1)*10*ms, []record.Reading{{Group: 0, Usage: cgroup.Usage{CPU: web.CPU, Periods: n / 10, Throttled: n / 10}}, {Group: 1, Usage: web}})
 	}
-	if err := w.Close(); err != nil {
+	foreign := &interference.Report{CPUs: 2, UseMilli: 460, Largest: &interference.Process{PID: 4711, Name: "make", UseMilli: 400}}
+	if err := errors.Join(w.Interference(foreign), w.Close()); err != nil {
 		t.Fatal(err)
 	}
 	file := filepath.Join(t.TempDir(), "usage")

@@ -249,6 +249,9 @@ func (f *classifyFlags) show(out io.Writer, c *experiment.Class) error {
 		return writeJSON(out, c)
 	}
 	var text strings.Builder
+	if c.Interference != nil {
+		fmt.Fprintln(&text, c.Interference.Warning())
+	}
 	t := tabwriter.NewWriter(&text, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(t, "WORKLOAD\tCPU\tPAIRS\tFAILED\tGAIN\t95 %\tVERDICT")
 	for i := range c.Evaluations {

@@ -25,6 +25,7 @@ import (
 	"github.com/candor-project/candor/experiment"
 	"github.com/candor-project/candor/hybrid"
 	"github.com/candor-project/candor/internal/golden"
+	"github.com/candor-project/candor/internal/interference"
 	"github.com/candor-project/candor/kube/podcpu"
 	"github.com/candor-project/candor/kube/survey"
 	"github.com/candor-project/candor/trace"
@@ -137,6 +138,7 @@ func recordedWriters(t *testing.T) []recordedWriter {
 		{"audit", jsonOf(rows), nil},
 		{"view", func(b *bytes.Buffer) error { return writeReport(b, full[view.Report](), "json") }, nil},
 		{"classify", func(b *bytes.Buffer) error { return classify.show(b, new(full[experiment.Class]())) }, []string{"evaluations[].runs[].values"}},
+		{"interference", jsonOf(full[interference.Report]()), nil},
 		{"setup-host", jsonOf(full[setup.Result]()), nil},
 		{"plan", func(b *bytes.Buffer) error { return result.WriteJSON(b) }, []string{"grant.fractions", "changes[].fractions"}},
 		{"plan-cluster", func(b *bytes.Buffer) error {
