@@ -35,7 +35,7 @@ func sample() Report {
 
 func TestText(t *testing.T) {
 	var out strings.Builder
-	if err := sample().Text(&out); err != nil {
+	if err := sample().Text(&out, 0); err != nil {
 		t.Fatal(err)
 	}
 	text := out.String()
@@ -73,12 +73,12 @@ func TestWarning(t *testing.T) {
 	compared, isolated := sample(), isolation()
 	compared.Interference, isolated.Interference = foreign, foreign
 	for name, r := range map[string]interface {
-		Text(io.Writer) error
+		Text(io.Writer, int) error
 		Markdown(io.Writer) error
 		HTML(io.Writer) error
 	}{"compare": compared, "isolate": isolated} {
 		var text, markdown, page strings.Builder
-		if err := errors.Join(r.Text(&text), r.Markdown(&markdown), r.HTML(&page)); err != nil {
+		if err := errors.Join(r.Text(&text, 80), r.Markdown(&markdown), r.HTML(&page)); err != nil {
 			t.Fatal(err)
 		}
 		const want = "Warning: other processes used 23 % of the CPUs of this measurement; the largest that still runs is <script>| (pid 4711) with 20 %\n"
