@@ -324,7 +324,7 @@ func TestAnswer(t *testing.T) {
 			t.Errorf("%s: %v, %v, %v", c.name, best, isKnown, s)
 		}
 		data := r.data()
-		if (data.Answer != nil) != c.answer || (data.Cheapest != nil) != c.answer || data.RecordFor != c.record.Seconds() || c.answer && data.Answer.LimitMilli != 600 {
+		if (data.Answer != nil) != c.answer || (data.Cheapest != nil) != c.answer || data.RecordFor != c.record.Seconds() || c.answer && data.Answer.Limit != 600 {
 			t.Errorf("%s: %+v", c.name, data)
 		}
 		var text strings.Builder

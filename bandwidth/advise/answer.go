@@ -122,3 +122,27 @@ func (r *Report) sensitive() (best Outcome, ok bool) {
 	}
 	return Cheapest(list, r.Target)
 }
+
+// A jsonAnswer is the recommended setting as JSON.
+type jsonAnswer struct {
+	Limit     int     `json:"limitMilli"`
+	Class     string  `json:"class"`
+	Quota     float64 `json:"quotaSeconds"`
+	Period    float64 `json:"periodSeconds"`
+	Burst     float64 `json:"burstSeconds"`
+	Throttled float64 `json:"throttledShare"` // expected share of throttled periods
+	P99       float64 `json:"delayP99Seconds"`
+	Sensitive int     `json:"sensitiveCPUs,omitempty"` // exclusive CPUs of the alternative with class sensitive
+}
+
+// answer returns the JSON form of the recommended setting.
+func (r *Report) answer(o Outcome) *jsonAnswer {
+	a := &jsonAnswer{
+		Limit: int(math.Round(1000 * o.CPUs())), Class: "flexible", Quota: o.Quota.Seconds(), Period: o.Period.Seconds(), Burst: o.Burst.Seconds(),
+		Throttled: o.Throttled, P99: o.P99.Seconds(),
+	}
+	if alternative, ok := r.sensitive(); ok {
+		a.Sensitive = alternative.Option.Sensitive
+	}
+	return a
+}

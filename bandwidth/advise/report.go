@@ -4,7 +4,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
-	"math"
 	"slices"
 	"text/tabwriter"
 	"time"
@@ -229,16 +228,6 @@ type (
 
 		Interference *interference.Report `json:"interference,omitempty"`
 	}
-	jsonAnswer struct {
-		LimitMilli int     `json:"limitMilli"`
-		Class      string  `json:"class"`
-		Quota      float64 `json:"quotaSeconds"`
-		Period     float64 `json:"periodSeconds"`
-		Burst      float64 `json:"burstSeconds"`
-		Throttled  float64 `json:"throttled"` // expected share of throttled periods
-		P99        float64 `json:"delayP99Seconds"`
-		Sensitive  int     `json:"sensitiveCPUs,omitempty"` // exclusive CPUs of the alternative with class sensitive
-	}
 	jsonOutcome struct {
 		CPUs      float64 `json:"cpus"`
 		Sensitive bool    `json:"sensitive"`
@@ -271,17 +260,6 @@ func (r *Report) data() jsonReport {
 		out.Short, out.RecordFor = s.String(), s.RecordFor().Seconds()
 	}
 	return out
-}
-
-func (r *Report) answer(o Outcome) *jsonAnswer {
-	a := &jsonAnswer{
-		LimitMilli: int(math.Round(1000 * o.CPUs())), Class: "flexible", Quota: o.Quota.Seconds(), Period: o.Period.Seconds(), Burst: o.Burst.Seconds(),
-		Throttled: o.Throttled, P99: o.P99.Seconds(),
-	}
-	if alternative, ok := r.sensitive(); ok {
-		a.Sensitive = alternative.Option.Sensitive
-	}
-	return a
 }
 
 func (r *Report) json(o Outcome) jsonOutcome {
