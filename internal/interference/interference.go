@@ -22,6 +22,10 @@ import (
 // Threshold is the share of the CPUs of a measurement from which on other processes count as an interference.
 const Threshold = 0.1
 
+// minSpan is the minimum length of a measurement with a report. In less time, the kernel's counters are too coarse: they grow by ticks of
+// 10 ms on each CPU.
+const minSpan = time.Second
+
 // A Report describes the use of a measurement's CPUs by other processes.
 type Report struct {
 	CPUs     int      `json:"cpus"`              // number of CPUs of the measurement
@@ -128,11 +132,12 @@ func (w *Watch) Others(measured time.Duration) (others, span time.Duration, err 
 	return max(now-w.programs-measured-(ownTime()-w.self), 0), time.Since(w.start), err
 }
 
-// Report returns the interference by a CPU time that other processes used in a span, or nil if it is below Threshold. isMeasured reports
+// Report returns the interference by a CPU time that other processes used in a span, or nil if it is below Threshold or if the span is
+// shorter than a second. isMeasured reports
 // whether a process belongs to the measurement. This process never counts as foreign.
 func (w *Watch) Report(others, span time.Duration, isMeasured func(pid int) bool) (*Report, error) {
 	r := &Report{CPUs: w.cpus.Count(), UseMilli: milli(others, span)}
-	if span <= 0 || float64(others) <= Threshold*float64(r.CPUs)*float64(span) {
+	if span < minSpan || float64(others) <= Threshold*float64(r.CPUs)*float64(span) {
 		return nil, nil
 	}
 	after, err := procfs.ReadProcessTimes()

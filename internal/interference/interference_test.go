@@ -79,6 +79,9 @@ func TestWatch(t *testing.T) {
 	if r, err := w.Report(100*ms, time.Second, others); r != nil || err != nil {
 		t.Errorf("at the threshold: %+v, %v", r, err)
 	}
+	if r, err := w.Report(999*ms, 999*ms, others); r != nil || err != nil {
+		t.Errorf("a short measurement: %+v, %v", r, err)
+	}
 	if got, span, err := w.Others(0); err != nil || got < 0 || span < 200*ms {
 		t.Errorf("others %v in %v, %v", got, span, err)
 	}
