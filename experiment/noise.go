@@ -36,8 +36,8 @@ func (l *Lab) readCPUTimes() (cpuReading, error) {
 // noise returns the noise between two readings, without the CPU time of the workload. It also adds the time of the other programs to the
 // watch of the lab.
 func (l *Lab) noise(before, after cpuReading, workload time.Duration) Noise {
-	l.watch.others += after.programs - before.programs - workload
-	l.watch.span += after.at.Sub(before.at)
+	l.foreign.others += after.programs - before.programs - workload
+	l.foreign.span += after.at.Sub(before.at)
 	return after.noiseSince(before, workload)
 }
 
@@ -49,18 +49,18 @@ type labWatch struct {
 
 // startWatch starts a watch of the lab's CPUs.
 func (l *Lab) startWatch() (err error) {
-	l.watch = labWatch{}
-	l.watch.Watch, err = interference.Start(l.usable)
+	l.foreign = labWatch{}
+	l.foreign.Watch, err = interference.Start(l.usable)
 	return err
 }
 
 // interference returns the use of the lab's CPUs by other processes during the runs since startWatch, or nil if it is low. The processes of
 // the lab have ended.
 func (l *Lab) interference() *interference.Report {
-	if l.watch.Watch == nil {
+	if l.foreign.Watch == nil {
 		return nil
 	}
-	r, err := l.watch.Report(max(l.watch.others, 0), l.watch.span, func(pid int) bool { return l.guard != nil && pid == l.guard.Process.Pid })
+	r, err := l.foreign.Report(max(l.foreign.others, 0), l.foreign.span, func(pid int) bool { return l.guard != nil && pid == l.guard.Process.Pid })
 	if err != nil { // only the name of the largest process is missing
 		return nil
 	}

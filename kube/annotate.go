@@ -2,7 +2,7 @@ package kube
 
 import (
 	"bytes"
-	"errors"
+	"cmp"
 	"fmt"
 	"reflect"
 	"slices"
@@ -314,8 +314,8 @@ func checkAnnotated(before, after []byte, o *object, key, value string) error {
 		}
 	}
 	var old, now any
-	if err := errors.Join(was[o.document].Decode(&old), is[o.document].Decode(&now)); err != nil {
-		return fmt.Errorf("%w: %w", ErrManifest, err)
+	if err := cmp.Or(was[o.document].Decode(&old), is[o.document].Decode(&now)); err != nil {
+		return parseError(before, err)
 	}
 	if err := setAnnotation(old, o, key, value); err != nil {
 		return err

@@ -98,16 +98,23 @@ func documents(manifest []byte) (list []*yaml.Node, err error) {
 		switch err := decoder.Decode(&document); {
 		case err == io.EOF:
 			return list, nil
-		case err != nil && bytes.Contains(manifest, []byte("{{")):
-			return nil, fmt.Errorf("%w: it is a template: render it first, for example with helm template: %w", ErrManifest, err)
 		case err != nil:
-			return nil, fmt.Errorf("%w: %w", ErrManifest, err)
+			return nil, parseError(manifest, err)
 		case len(document.Content) == 0:
 			list = append(list, nil)
 		default:
 			list = append(list, document.Content[0])
 		}
 	}
+}
+
+// parseError returns the error of the YAML parser for a manifest, on a single line.
+func parseError(manifest []byte, err error) error {
+	hint := ""
+	if bytes.Contains(manifest, []byte("{{")) {
+		hint = "it is a template: render it first, for example with helm template: "
+	}
+	return fmt.Errorf("%w: %s%s", ErrManifest, hint, strings.Join(strings.Fields(err.Error()), " "))
 }
 
 // podObjects returns the objects of a manifest that describe pods, also from Lists.

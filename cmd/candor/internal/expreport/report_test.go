@@ -69,7 +69,7 @@ func TestText(t *testing.T) {
 
 // TestWarning: a warning about other processes is the first line of each report.
 func TestWarning(t *testing.T) {
-	foreign := &interference.Report{CPUs: 2, UseMilli: 460, Largest: &interference.Process{PID: 4711, Name: "<script>|", UseMilli: 400}}
+	foreign := &interference.Report{CPUs: 2, UseMilli: 460, Largest: &interference.Process{PID: 4711, Name: "<i>|", UseMilli: 400}}
 	compared, isolated := sample(), isolation()
 	compared.Interference, isolated.Interference = foreign, foreign
 	for name, r := range map[string]interface {
@@ -81,14 +81,14 @@ func TestWarning(t *testing.T) {
 		if err := errors.Join(r.Text(&text, 80), r.Markdown(&markdown), r.HTML(&page)); err != nil {
 			t.Fatal(err)
 		}
-		const want = "Warning: other processes used 23 % of the CPUs of this measurement; the largest that still runs is <script>| (pid 4711) with 20 %\n"
+		const want = "Warning: other processes used 23 % of the CPUs of this measurement; the largest that still runs is <i>| (pid 4711) with 20 %\n"
 		if !strings.HasPrefix(text.String(), want) {
 			t.Errorf("%s: begins with %.200q", name, text.String())
 		}
 		if !strings.Contains(markdown.String(), "\n- Warning: other processes used 23") || !strings.Contains(page.String(), "<p>Warning: other processes used 23") {
 			t.Errorf("%s: no warning in\n%s\n%.2000s", name, &markdown, &page)
 		}
-		if strings.Contains(markdown.String(), "<script>|") || strings.Contains(page.String(), "<script>|") {
+		if strings.Contains(markdown.String(), "<i>|") || strings.Contains(page.String(), "<i>|") {
 			t.Errorf("%s: the name of the process is not escaped", name)
 		}
 	}
