@@ -44,9 +44,9 @@ func isJSON(root *yaml.Node) bool {
 	return root.Style&yaml.FlowStyle != 0 && len(root.Content) > 0 && root.Content[0].Style&yaml.DoubleQuotedStyle != 0
 }
 
-// An edit replaces the bytes from from to to of a text.
+// An edit replaces a range of bytes of a text.
 type edit struct {
-	from, to int
+	from, to int // offsets; to is exclusive
 	text     string
 }
 

@@ -11,7 +11,7 @@ import (
 )
 
 // Answer returns the recommended setting: the cheapest outcome with a bandwidth that meets the target and that the recording is long
-// enough to verify. isKnown is false if there is no such outcome; Shortage and Cheapest then tell the reason.
+// enough to verify. isKnown is false if there is no such outcome; Shortage and Cheapest then give the reason.
 //
 // Sensitive containers are excluded, because the program can need more threads than a sensitive container has CPUs.
 func (r *Report) Answer() (best Outcome, isKnown bool) {
