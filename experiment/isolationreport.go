@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/candor-project/candor/internal/fileio"
+	"github.com/candor-project/candor/internal/interference"
 )
 
 // An IsolationReport is the result of an isolation. It has every run, so that it can be analyzed again.
@@ -27,6 +28,8 @@ type IsolationReport struct {
 	Seed         uint64         `json:"seed"`
 	Stopped      bool           `json:"stopped"` // the isolation ended early
 	Runs         []IsolationRun `json:"runs"`    // in the order in which they ran
+	// Interference is the use of the measurement's CPUs by other processes; nil: at most 10 %.
+	Interference *interference.Report `json:"interference,omitempty"`
 }
 
 // An Application is an application with its name and command.

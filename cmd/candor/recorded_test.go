@@ -25,6 +25,7 @@ import (
 	"github.com/candor-project/candor/experiment"
 	"github.com/candor-project/candor/hybrid"
 	"github.com/candor-project/candor/internal/golden"
+	"github.com/candor-project/candor/internal/interference"
 	"github.com/candor-project/candor/kube/podcpu"
 	"github.com/candor-project/candor/kube/survey"
 	"github.com/candor-project/candor/trace"
@@ -93,6 +94,8 @@ func TestRecordedJSON(t *testing.T) {
 		}
 		check(c.name, out, c.mapPaths...)
 	}
+	_, short, _ := command(t, "", "advise", sampleRecording(t, true), "-o", "json")
+	check("advise-short", short)
 	objects := testCluster(t)
 	_, fits, _ := inCluster(t, objects, "", "plan", "--cluster", "--cpu", "1500m", "-o", "json")
 	_, waits, _ := inCluster(t, objects, "", "plan", "--cluster", "--pod", "late", "-o", "json")
@@ -138,6 +141,7 @@ func recordedWriters(t *testing.T) []recordedWriter {
 		{"audit", jsonOf(rows), nil},
 		{"view", func(b *bytes.Buffer) error { return writeReport(b, full[view.Report](), "json") }, nil},
 		{"classify", func(b *bytes.Buffer) error { return classify.show(b, new(full[experiment.Class]())) }, []string{"evaluations[].runs[].values"}},
+		{"interference", jsonOf(full[interference.Report]()), nil},
 		{"setup-host", jsonOf(full[setup.Result]()), nil},
 		{"plan", func(b *bytes.Buffer) error { return result.WriteJSON(b) }, []string{"grant.fractions", "changes[].fractions"}},
 		{"plan-cluster", func(b *bytes.Buffer) error {
@@ -192,7 +196,7 @@ func recordedRuns(t *testing.T) []recordedRun {
 		{"trace-info-run", "", []string{"trace", "info", smallCell, "-o", "json"}, []string{"containers.ends"}},
 		{"usage", "", []string{"usage", limited, "-o", "json"}, nil},
 		{"usage-above", "", []string{"usage", usage, "-o", "json"}, nil},
-		{"advise", "", []string{"advise", usage, recordingOn("Model Y"), limited, "--node-cpus", "8", "-o", "json"}, nil},
+		{"advise", "", []string{"advise", usage, recordingOn("Model Y"), limited, "--node-cpus", "8", "--target", "throttled<10%", "-o", "json"}, nil},
 		{"load", "", []string{"load", "--work", "1ms", "--rest", "10ms", "--duration", "1s", "-o", "json"}, nil},
 		{"compare", "", []string{"report", report("compare"), "-o", "json"}, []string{"runs[].values"}},
 		{"compare-image", "", []string{"report", report("compare-image"), "-o", "json"}, []string{"runs[].values"}},

@@ -18,18 +18,22 @@ import (
 	"github.com/candor-project/candor/internal/kernelfs"
 )
 
-const tail = " S 1 10 10 0 -1 4194560 42 0 0 0 0 0 0 0 20 0 1 0 777 0 0"
+const tail = " S 1 10 10 0 -1 4194560 42 0 0 0 5 2 0 0 20 0 1 0 777 0 0"
 
 func TestParseStat(t *testing.T) {
 	for _, name := range []string{"web", "a b", ") S 1", "((", ""} {
 		s, err := parseStat([]byte("12 (" + name + ")" + tail))
-		if err != nil || s != (Stat{name, 'S', 1, 4194560, 42, 777}) || s.IsKernelThread() {
+		if err != nil || s != (Stat{name, 'S', 1, 4194560, 42, 777, 70 * ms}) || s.IsKernelThread() {
 			t.Errorf("%q: %+v, %v", name, s, err)
 		}
 	}
 	s, err := parseStat([]byte("2 (kthreadd) S 0 0 0 0 -1 2129984 0 0 0 0 0 0 0 0 20 0 1 0 5 0 0"))
 	if err != nil || !s.IsKernelThread() {
 		t.Errorf("kthreadd: %+v, %v", s, err)
+	}
+	long, err := parseStat([]byte("1 (x) S 1 1 1 0 -1 0 0 0 0 0 18446744073709551615 18446744073709551615 0 0 20 0 1 0 5 0 0"))
+	if err != nil || long.Time != 2*maxTicks*tick {
+		t.Errorf("a CPU time of centuries: %+v, %v", long, err)
 	}
 	for _, bad := range []string{"", "1 (x) S", "1 (x) S 1 1 1 0 -1 flags 0 0 0 0 0 0 0 0 20 0 1 0 5 0"} {
 		if s, err := parseStat([]byte(bad)); err == nil {
