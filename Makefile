@@ -230,3 +230,8 @@ timescales: ## measure docs/benchmarks/advise.md: 35 minutes with ROUNDS=9; ROUN
 
 wysiwyg: build ## measure docs/benchmarks/wysiwyg.md (root, idle machine; RUNS=3 WORK=5 for a trial run, WYSIWYG="stream joined" selects some)
 	@scripts/wysiwyg.sh $(WYSIWYG)
+
+.PHONY: cookbook
+
+cookbook: build ## measure the programs of docs/cookbook (root, idle machine; COOKBOOK="nginx redis" selects some)
+	@scripts/cookbook.sh $(COOKBOOK)
