@@ -40,7 +40,7 @@ func TestFindStamps(t *testing.T) {
 	}
 }
 
-// TestFindStampsRest: the rest is short, whatever the piece ends with.
+// TestFindStampsRest: the rest is the start of a stamp at the end of the piece.
 func TestFindStampsRest(t *testing.T) {
 	for piece, want := range map[string]int{
 		"": 0, "y\n": 0, "c": 1, "y\ncandor-": 7, "candor-stamp": 12, "ccandor-stamp=": 13, "candor-stamp=17": 15, "candor-stamp=17\n": 0,

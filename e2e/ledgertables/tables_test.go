@@ -1,6 +1,7 @@
 package ledgertables
 
 import (
+	"maps"
 	"os"
 	"strings"
 	"testing"
@@ -59,9 +60,7 @@ func TestTables(t *testing.T) {
 func TestTablesOfOneRun(t *testing.T) {
 	s := parse(t, "none", "1", "")
 	cells := measured(s, 1)
-	for c, r := range measured(parse(t, "none", "1", "1"), 9) {
-		cells[c] = r
-	}
+	maps.Copy(cells, measured(parse(t, "none", "1", "1"), 9))
 	for c, r := range cells {
 		if c.Experiment == E1 && c.Program == "echo" {
 			r.Delay = Delay{}
