@@ -96,7 +96,7 @@ check-prose: tools ## Vale and tools/prose: the language of comments and Markdow
 
 .PHONY: test test-deps test-short test-go test-race test-guest test-guest-all test-kubelet test-engines fuzz bench
 
-FUZZTIME   ?= 1s
+FUZZTIME   ?= 500ms
 BENCHCOUNT ?= 10
 # The tests of these packages use cgroups or daemons of this machine, or measure time: they run alone.
 SERIAL     := ./bandwidth/record ./cgroup ./cmd/candor/internal/audit ./cmd/candor/internal/load ./cmd/candor/internal/memtrim \
@@ -213,9 +213,20 @@ bench-sim: build ## measure docs/benchmarks/simulate.md: decisions, the paper's 
 
 # --- ledger ---
 
-.PHONY: ledger
-ledger: ## measure the tables of docs/benchmarks/ledger.md: 50 minutes with RUNS=3; the cells stay in .ledger-cells.jsonl (root, two idle CPUs)
-	@cd e2e/containerd && CANDOR_LEDGER_TABLES=$(CURDIR)/.ledger-cells.jsonl CANDOR_LEDGER_RUNS=$(or $(RUNS),3) $(GO) test -count=1 -v -timeout 0 -run '^TestLedgerTables$$' .
+.PHONY: ledger ledger-tables
+
+LEDGER_DIR ?= $(CURDIR)/.ledger
+LEDGER_TEST = cd e2e/containerd && CANDOR_LEDGER_DIR=$(abspath $(LEDGER_DIR)) CANDOR_LEDGER_COLUMNS="$(LEDGER)" CANDOR_LEDGER_RUNS=$(RUNS) \
+	CANDOR_LEDGER_WORK=$(WORK) $(GO) test -count=1 -run '^TestLedgerTables$$' .
+
+# A new call measures the cells that LEDGER_DIR lacks.
+ledger: test-deps ## measure docs/benchmarks/ledger.md into LEDGER_DIR: hours (root, two idle CPUs; RUNS=1 WORK=2 for a trial run, LEDGER="none charge" selects columns)
+	@$(LEDGER_TEST) -v -timeout 0
+	@cat $(LEDGER_DIR)/tables.md
+
+ledger-tables: ## print the tables of the cells that make ledger has measured so far
+	@log=$$(export CANDOR_LEDGER_SUMMARY=1; $(LEDGER_TEST)) || { echo "$$log"; exit 1; }
+	@cat $(LEDGER_DIR)/tables.md
 
 # --- timescales ---
 
@@ -230,3 +241,8 @@ timescales: ## measure docs/benchmarks/advise.md: 35 minutes with ROUNDS=9; ROUN
 
 wysiwyg: build ## measure docs/benchmarks/wysiwyg.md (root, idle machine; RUNS=3 WORK=5 for a trial run, WYSIWYG="stream joined" selects some)
 	@scripts/wysiwyg.sh $(WYSIWYG)
+
+.PHONY: cookbook
+
+cookbook: build ## measure the programs of docs/cookbook (root, idle machine; COOKBOOK="nginx redis" selects some)
+	@scripts/cookbook.sh $(COOKBOOK)

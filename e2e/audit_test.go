@@ -2,6 +2,7 @@ package e2e
 
 import (
 	"encoding/json"
+	"strings"
 	"testing"
 	"time"
 )
@@ -24,15 +25,54 @@ func TestAuditOfDocker(t *testing.T) {
 	if r := plain; r.Runtime != "docker" || len(r.ID) != 64 || r.Sees != d.usable.Count() || r.Limit != 500 || !r.Differs || r.Threads < 2 || r.Gain == "no" {
 		t.Errorf("plain: %+v", r)
 	}
-	if r := d.audited()["candid"]; r.Runtime != "candor" || r.Sees != 1 || r.Differs || r.Gain != "no" {
+	if r := d.audited()["candid"]; r.Runtime != "candor" || r.Sees != 1 || r.SeesFiles != 1 || r.Differs || r.Gain != "no" {
 		t.Errorf("candid: %+v", r)
+	}
+}
+
+// TestMapOfDocker: candor map shows Docker's containers as foreign, by name, and points to candor audit.
+func TestMapOfDocker(t *testing.T) {
+	d := newDocker(t)
+	d.does("run", "-d", "--name", "plain", "--network", "none", "--cgroup-parent", d.parent+"-docker", "--cpus", "0.5", "box", "sleep", "1000")
+	for _, want := range []string{"No containers of Candor.", "candor audit", " plain ", "docker", " 500m "} {
+		if out := d.ok("map", "--sample=0"); !strings.Contains(out, want) {
+			t.Errorf("candor map lacks %q:\n%s", want, out)
+		}
+	}
+	d.does("run", "-d", "--name", "candid", "--network", "none", "--runtime", "candor", "--cpus", "0.5", "box", "sleep", "1000")
+	var m struct{ Foreign []audited }
+	if err := json.Unmarshal([]byte(d.ok("map", "--sample=0", "-o", "json")), &m); err != nil {
+		t.Fatal(err)
+	}
+	foreign := map[string]audited{}
+	for _, f := range m.Foreign {
+		foreign[f.Name] = f
+	}
+	if f := foreign["plain"]; f.Runtime != "docker" || f.Sees != d.usable.Count() || f.Limit != 500 {
+		t.Errorf("plain: %+v", f)
+	}
+	if f, isThere := foreign["candid"]; isThere {
+		t.Errorf("a container of Candor is foreign: %+v", f)
+	}
+}
+
+// TestPsOfPaused: candor ps shows a container that docker has paused as paused.
+func TestPsOfPaused(t *testing.T) {
+	d := newDocker(t)
+	id := d.does("run", "-d", "--name", "web", "--network", "none", "--runtime", "candor", "--cpus", "0.5", "box", "sleep", "1000")[:12]
+	for _, step := range []struct{ command, want string }{{"pause", "paused"}, {"unpause", "running"}} {
+		d.does(step.command, "web")
+		if got := d.ps()[id].State; got != step.want {
+			t.Errorf("after docker %s: %s, want %s", step.command, got, step.want)
+		}
 	}
 }
 
 // An audited has the fields of a container in candor audit -o json that the test uses.
 type audited struct {
 	Name, ID, Runtime, Gain string
-	Sees, Threads           int
+	Sees, SeesFiles         int
+	Threads                 int
 	Limit                   int `json:"limitMilli"`
 	Differs                 bool
 }

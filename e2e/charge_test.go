@@ -121,14 +121,14 @@ func (l *lab) sumOfUse(name string, helpers ...int) (own, helped float64) {
 }
 
 // settled waits until the agent charges a container and the debt from before is paid.
-func (l *lab) settled(a *chargeAgent, id string) {
+func (l *lab) settled(a *chargeAgent, name string) {
 	l.Helper()
-	l.waitFor("the charge", func() bool { return strings.Contains(a.log(), `use a part of its limit" container=`+id) })
-	l.waitFor("the end of the debt", func() bool { saved, err := a.saved(id); return err == nil && saved > -0.05 })
+	l.waitFor("the charge", func() bool { return strings.Contains(a.log(), `use a part of its limit" container=`+name) })
+	l.waitFor("the end of the debt", func() bool { saved, err := a.saved(name); return err == nil && saved > -0.05 })
 }
 
 // saved returns the account of a container, in seconds of CPU time.
-func (a *chargeAgent) saved(id string) (seconds float64, err error) {
+func (a *chargeAgent) saved(name string) (seconds float64, err error) {
 	r, err := http.Get("http://127.0.0.1:" + a.port + "/metrics")
 	if err != nil {
 		return 0, err
@@ -139,7 +139,7 @@ func (a *chargeAgent) saved(id string) (seconds float64, err error) {
 		return 0, err
 	}
 	for line := range strings.Lines(string(text)) {
-		if _, value, ok := strings.Cut(strings.TrimSpace(line), "} "); ok && strings.HasPrefix(line, "candor_container_helper_account_seconds{") && strings.Contains(line, `"`+id+`"`) {
+		if _, value, ok := strings.Cut(strings.TrimSpace(line), "} "); ok && strings.HasPrefix(line, "candor_container_helper_account_seconds{") && strings.Contains(line, `container="`+name+`"`) {
 			seconds, err = strconv.ParseFloat(value, 64)
 			return seconds, err
 		}
@@ -157,7 +157,7 @@ func TestChargeDocker(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	d.settled(agent, id[:12])
+	d.settled(agent, "writer")
 	own, helpers := d.sumOfUse(id[:12], d.daemon.Process.Pid, parentOf(t, pid))
 	t.Logf("own %.3f, helpers %.3f, sum %.3f CPUs", own, helpers, own+helpers)
 	if sum := own + helpers; sum < 0.38 || sum > 0.6 {
@@ -193,7 +193,7 @@ func TestChargePodman(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	p.settled(agent, id[:12])
+	p.settled(agent, p.does("inspect", "-f", "{{.Name}}", id))
 	own, helpers := p.sumOfUse(p.payer(pid), parentOf(t, pid))
 	t.Logf("own %.3f, conmon %.3f, sum %.3f CPUs", own, helpers, own+helpers)
 	if sum := own + helpers; sum < 0.38 || sum > 0.6 {

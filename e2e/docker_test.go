@@ -20,6 +20,12 @@ func TestDocker(t *testing.T) {
 	id := d.does("run", "-d", "--network=none", "--runtime=candor", "--name=web", "--cpus=1", "-e", "CANDOR_ENV=true", "box", "sleep", "9999")[:12]
 	d.does("run", "-d", "--network=none", "--runtime=candor-flexible", "--name=log", "box", "sleep", "9999")
 	d.check(id, 1000, 1)
+	if got := d.inspect("web"); got.ID != id {
+		t.Errorf("candor inspect web shows %s, want %s", got.ID, id)
+	}
+	if table := d.ok("ps"); !strings.Contains(table, "\nweb ") || strings.Contains(table, id) {
+		t.Errorf("candor ps does not show the names of Docker:\n%s", table)
+	}
 	if environ := d.does("exec", "web", "cat", "/proc/1/environ"); !strings.Contains(environ, "\x00GOMAXPROCS=1\x00") {
 		t.Errorf("its environment is %q", environ)
 	}

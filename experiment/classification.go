@@ -8,6 +8,7 @@ import (
 	"slices"
 
 	"github.com/candor-project/candor/hybrid"
+	"github.com/candor-project/candor/internal/interference"
 )
 
 // A Classification decides whether an application is sensitive, by the method of Bacou et al. (SCC 2019, section IV-C).
@@ -41,6 +42,8 @@ type Class struct {
 	Decided     bool         `json:"decided"`           // Class is not Undecided
 	Evaluations []Evaluation `json:"evaluations"`
 	Probe       *Prediction  `json:"probe,omitempty"` // second opinion, if requested; it does not change Class
+	// Interference is the use of the measurement's CPUs by other processes; nil: at most 10 %.
+	Interference *interference.Report `json:"interference,omitempty"`
 }
 
 // An Evaluation compares quota and cpuset for a workload under a limit. Its verdict is a vote on the class.
@@ -123,7 +126,11 @@ func (c *Classification) Run(ctx context.Context, l *Lab) (*Class, error) {
 	if voters == 0 {
 		return nil, fmt.Errorf("%w: %s; use a limit of %d CPUs or less", ErrNoVote, class.Evaluations[0].Why, l.usable.Count()-1)
 	}
-	var err error
+	err := l.startWatch()
+	if err != nil {
+		return nil, err
+	}
+	defer func() { class.Interference = l.interference() }()
 	for i := range class.Evaluations {
 		if e := &class.Evaluations[i]; !e.Skipped {
 			if err = c.evaluate(ctx, l, e, i); err != nil {

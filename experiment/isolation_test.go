@@ -52,11 +52,11 @@ func TestIsolation(t *testing.T) {
 		t.Skip("needs two CPUs")
 	}
 	seen := filepath.Join(t.TempDir(), "seen")
-	i := isolationOf(t, Cases, "cpu", "io", "network")
+	i := isolationOf(t, Cases, "cpu", "network")
 	i.Applications = []NamedWorkload{{Name: "witness", Workload: workloadOf(time.Minute, "sh", "-c", witness+seen)}}
 	stages := 0
 	i.Progress = func(s IsolationStage) {
-		if stages++; s.Run != stages || s.Runs != 2*6*4 {
+		if stages++; s.Run != stages || s.Runs != 2*6*3 {
 			t.Errorf("stage %d: %+v", stages, s)
 		}
 		if stages == 1 {
@@ -72,8 +72,8 @@ func TestIsolation(t *testing.T) {
 		t.Fatal(err)
 	}
 	lines := strings.Split(strings.TrimSpace(string(text)), "\n")
-	if len(r.Runs) != 48 || len(lines) != 48 {
-		t.Fatalf("%d runs, %d lines; want 48", len(r.Runs), len(lines))
+	if len(r.Runs) != 36 || len(lines) != 36 {
+		t.Fatalf("%d runs, %d lines; want 36", len(r.Runs), len(lines))
 	}
 	loads := map[int]float64{}
 	for n := range r.Runs {

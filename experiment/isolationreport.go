@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/candor-project/candor/internal/fileio"
+	"github.com/candor-project/candor/internal/interference"
 	"github.com/candor-project/candor/internal/jsonout"
 )
 
@@ -29,6 +30,8 @@ type IsolationReport struct {
 	Stopped      bool           `json:"stopped"`           // the isolation ended early
 	Partial      bool           `json:"partial,omitempty"` // as Stopped, under the name of all commands
 	Runs         []IsolationRun `json:"runs"`              // in the order in which they ran
+	// Interference is the use of the measurement's CPUs by other processes; nil: at most 10 %.
+	Interference *interference.Report `json:"interference,omitempty"`
 }
 
 // An Application is an application with its name and command.

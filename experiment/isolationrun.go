@@ -94,11 +94,11 @@ func (l *Lab) startApplication(ctx context.Context, w *Workload, c Case, split S
 func (l *Lab) measure(ctx context.Context, app *instance, beside *stress, w *Workload, r *IsolationRun) (err error) {
 	stop := l.raise(app.child.Grant)
 	defer func() { err = errline.Join(err, stop()) }()
-	before, err := readCPUTimes()
+	before, err := l.readCPUTimes()
 	load, loadErr := beside.count()
 	run := app.wait(ctx, w)
 	loadAfter, loadAfterErr := beside.count()
-	after, afterErr := readCPUTimes()
+	after, afterErr := l.readCPUTimes()
 	if err := errline.Join(err, afterErr); err != nil {
 		return err
 	}
@@ -117,7 +117,7 @@ func (l *Lab) measure(ctx context.Context, app *instance, beside *stress, w *Wor
 			r.Time, r.Failure = 0, "the stressor ended first"+lastLine(beside.output.last())
 		}
 	}
-	r.Noise = after.noiseSince(before, time.Duration(usedCPU*float64(time.Second)))
+	r.Noise = l.noise(before, after, time.Duration(usedCPU*float64(time.Second)))
 	return nil
 }
 

@@ -34,6 +34,7 @@ type Lab struct {
 	usable   cpuset.Set // all other CPUs
 	guard    *exec.Cmd
 	leash    io.Closer // closing it ends the guard
+	foreign  labWatch
 }
 
 // A place holds the locations of a lab's state and cgroup.

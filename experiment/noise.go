@@ -3,6 +3,7 @@ package experiment
 import (
 	"time"
 
+	"github.com/candor-project/candor/internal/interference"
 	"github.com/candor-project/candor/internal/procfs"
 )
 
@@ -16,16 +17,54 @@ type Noise struct {
 type cpuReading struct {
 	at           time.Time
 	busy, stolen time.Duration
+	programs     time.Duration // without interrupts, on the CPUs of the lab
 }
 
-func readCPUTimes() (cpuReading, error) {
+func (l *Lab) readCPUTimes() (cpuReading, error) {
 	times, err := procfs.ReadCPUTimes()
 	m := cpuReading{at: time.Now()}
-	for _, t := range times {
+	for cpu, t := range times {
 		m.busy += t.Programs + t.Interrupts
 		m.stolen += t.Stolen
+		if l.usable.Contains(cpu) {
+			m.programs += t.Programs
+		}
 	}
 	return m, err
+}
+
+// noise returns the noise between two readings, without the CPU time of the workload. It also adds the time of the other programs to the
+// watch of the lab.
+func (l *Lab) noise(before, after cpuReading, workload time.Duration) Noise {
+	l.foreign.others += after.programs - before.programs - workload
+	l.foreign.span += after.at.Sub(before.at)
+	return after.noiseSince(before, workload)
+}
+
+// A labWatch finds foreign processes that use the CPUs of a lab during its runs.
+type labWatch struct {
+	*interference.Watch
+	others, span time.Duration // CPU time of other programs during the runs, and length of the runs
+}
+
+// startWatch starts a watch of the lab's CPUs.
+func (l *Lab) startWatch() (err error) {
+	l.foreign = labWatch{}
+	l.foreign.Watch, err = interference.Start(l.usable)
+	return err
+}
+
+// interference returns the use of the lab's CPUs by other processes during the runs since startWatch, or nil if it is low. The processes of
+// the lab have ended.
+func (l *Lab) interference() *interference.Report {
+	if l.foreign.Watch == nil {
+		return nil
+	}
+	r, err := l.foreign.Report(max(l.foreign.others, 0), l.foreign.span, func(pid int) bool { return l.guard != nil && pid == l.guard.Process.Pid })
+	if err != nil { // only the name of the largest process is missing
+		return nil
+	}
+	return r
 }
 
 // noiseSince returns the noise between the readings before and m, without the CPU time of the workload.

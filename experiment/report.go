@@ -15,6 +15,7 @@ import (
 
 	"github.com/candor-project/candor/hybrid"
 	"github.com/candor-project/candor/internal/fileio"
+	"github.com/candor-project/candor/internal/interference"
 	"github.com/candor-project/candor/internal/jsonout"
 	"github.com/candor-project/candor/internal/procfs"
 	"github.com/candor-project/candor/topology"
@@ -38,6 +39,8 @@ type Report struct {
 	Stopped   bool           `json:"stopped"`           // the experiment ended early
 	Partial   bool           `json:"partial,omitempty"` // as Stopped, under the name of all commands
 	Runs      []Run          `json:"runs"`              // in the order in which they ran
+	// Interference is the use of the measurement's CPUs by other processes; nil: at most 10 %.
+	Interference *interference.Report `json:"interference,omitempty"`
 }
 
 // A ReportMetric is the description of a metric in a report.

@@ -46,7 +46,7 @@ func (l *Lab) run(ctx context.Context, w *Workload, s *Setup) ([]Run, error) {
 	if err != nil {
 		cancel() // stop the running instances
 	}
-	before, beforeErr := readCPUTimes() // after the work of starting the instances
+	before, beforeErr := l.readCPUTimes() // after the work of starting the instances
 	runs, errs := make([]Run, len(instances)), make([]error, len(instances))
 	var ends sync.WaitGroup
 	for i, instance := range instances {
@@ -57,14 +57,15 @@ func (l *Lab) run(ctx context.Context, w *Workload, s *Setup) ([]Run, error) {
 		})
 	}
 	ends.Wait()
-	after, noiseErr := readCPUTimes()
+	after, noiseErr := l.readCPUTimes()
 	usedCPU := time.Duration(0)
 	for i := range runs {
 		runs[i].Instance = i
 		usedCPU += time.Duration(runs[i].CPU * float64(time.Second))
 	}
+	noise := l.noise(before, after, usedCPU)
 	for i := range runs {
-		runs[i].Noise = after.noiseSince(before, usedCPU)
+		runs[i].Noise = noise
 	}
 	for _, instance := range instances {
 		errs = append(errs, instance.clean())

@@ -40,12 +40,12 @@ func (l *Lab) runServed(ctx context.Context, w *Workload, s *Setup) ([]Run, erro
 	if err != nil {
 		return nil, errline.Join(err, l.clean([]*instance{server}))
 	}
-	before, beforeErr := readCPUTimes()
+	before, beforeErr := l.readCPUTimes()
 	run := client.wait(ctx, w)
 	busy := server.readUsage()
-	after, afterErr := readCPUTimes()
+	after, afterErr := l.readCPUTimes()
 	usedCPU := run.CPU + busy.CPU - idle.CPU
-	run.Noise = after.noiseSince(before, time.Duration(usedCPU*float64(time.Second)))
+	run.Noise = l.noise(before, after, time.Duration(usedCPU*float64(time.Second)))
 	run.CPU, run.Periods, run.Throttled = busy.CPU-idle.CPU, busy.Periods-idle.Periods, busy.Throttled-idle.Throttled
 	if failure := server.earlyEnd(); failure != "" {
 		run.Values, run.Failure = nil, failure

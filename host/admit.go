@@ -193,7 +193,7 @@ func (op *operation) reportHint(g *Grant, err error) {
 	case err != nil:
 		op.report.Hint = NoHint
 	case op.report.Hint == HintMissed:
-		op.log.Info("planned again: the hint does not fit, or the new plan is better", "container", g.ID, "hinted", op.hint.CPUs(), "cpus", g.CPUs)
+		op.log.Info("planned again: the hint does not fit, or the new plan is better", logName(g.ID, &g.Engine), "hinted", op.hint.CPUs(), "cpus", g.CPUs)
 	}
 }
 

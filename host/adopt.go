@@ -177,11 +177,11 @@ func (op *operation) placeStray(g *Grant) {
 		if err = op.node.Commit(plan); err == nil {
 			g.Request = request
 			op.info[g.ID] = g
-			op.log.Warn("adopted on other CPUs", "container", g.ID, "class", g.Class, "had", g.CPUs)
+			op.log.Warn("adopted on other CPUs", logName(g.ID, &g.Engine), "class", g.Class, "had", g.CPUs)
 			return
 		}
 	}
-	op.log.Error("runs without a grant", "container", g.ID, "cpus", g.CPUs, "reason", err)
+	op.log.Error("runs without a grant", logName(g.ID, &g.Engine), "cpus", g.CPUs, "reason", err)
 }
 
 // orphans builds a grant for each container that runs without a grant, sorted by name.
@@ -200,7 +200,7 @@ func (op *operation) orphans() []*Grant {
 	for i, name := range names {
 		adopted := op.adoptedGrant(name, op.groups[name].settings, op.otherCPUs(name))
 		grants[i] = &adopted
-		op.log.Info("adopted", "container", name, "cpus", grants[i].CPUs, "limit", grants[i].Limit)
+		op.log.Info("adopted", logName(name, &adopted.Engine), "cpus", grants[i].CPUs, "limit", grants[i].Limit)
 	}
 	return grants
 }
@@ -224,7 +224,7 @@ func (op *operation) adoptedGrant(name string, current cgroup.Settings, others c
 	known := op.store.LoadRequest(&g)
 	if known { // an earlier version may have stored arguments
 		if err := op.store.SaveHidingCommand(&g); err != nil {
-			op.log.Warn("cannot save a container's request", "container", name, "error", err)
+			op.log.Warn("cannot save a container's request", logName(name, &g.Engine), "error", err)
 		}
 	}
 	requested := g.Limit

@@ -232,7 +232,7 @@ func (op *operation) removeGroups() error {
 		if err != nil && op.isSubject(name) {
 			return fmt.Errorf("cannot remove the cgroup of %s: %w", name, err)
 		} else if err != nil {
-			op.log.Warn("cannot remove the cgroup of a container that has ended; the next operation tries again", "container", name, "error", err)
+			op.log.Warn("cannot remove the cgroup of a container that has ended; the next operation tries again", op.logName(name), "error", err)
 		}
 		delete(op.groups, name)
 	}
@@ -284,7 +284,7 @@ func (op *operation) reportDriftOf(granted *Grant, k *group, found cgroup.Settin
 	// Cgroup v1 removes a CPU that goes offline from cpusets; v2 does not.
 	left := granted.CPUs.Intersect(op.node.Machine().Online)
 	if found.CPUs != granted.CPUs && found.CPUs != left {
-		op.log.Warn("reset CPUs that differ from the grant", "container", granted.ID,
+		op.log.Warn("reset CPUs that differ from the grant", logName(granted.ID, &granted.Engine),
 			"found", found.CPUs, "granted", granted.CPUs, "now", k.settings.CPUs)
 		op.report.Drift++
 		return
@@ -294,7 +294,7 @@ func (op *operation) reportDriftOf(granted *Grant, k *group, found cgroup.Settin
 	// A runtime rounds the settings that it writes before the start, and ConfirmStart corrects them. A setting that
 	// the kernel refuses is reported as degraded instead.
 	if granted.State == Running && !op.hasSettings(k, found, wanted) && k.settings != found {
-		op.log.Warn("reset settings that differ from the grant", "container", granted.ID,
+		op.log.Warn("reset settings that differ from the grant", logName(granted.ID, &granted.Engine),
 			"found quota", found.Quota, "found period", found.Period, "found weight", found.Weight,
 			"now quota", k.settings.Quota, "now period", k.settings.Period, "now weight", k.settings.Weight)
 		op.report.Drift++

@@ -15,15 +15,16 @@ const maxCommandText = 200 // runes
 // CommandLine returns the command line of the container's first process, at most 200 characters. Only root and the
 // owner of that process can read it; other callers get the program's name.
 func (h *Host) CommandLine(g *Grant) string {
-	if isHelper(g.Main.PID) {
+	first := h.firstProcess(g)
+	if isHelper(first.PID) {
 		return g.Command
 	}
-	owner, err := procfs.Owner(g.Main.PID)
+	owner, err := procfs.Owner(first.PID)
 	if self := os.Geteuid(); err != nil || self != 0 && self != owner {
 		return g.Command
 	}
-	text, err := procfs.CommandText(g.Main.PID)
-	if err != nil || !g.Main.Alive() { // the process has ended, and another process can have its pid
+	text, err := procfs.CommandText(first.PID)
+	if err != nil || !first.Alive() { // the process has ended, and another process can have its pid
 		return g.Command
 	}
 	line := []rune(strings.TrimRight(strings.Map(printable, text), " "))
@@ -35,6 +36,23 @@ func (h *Host) CommandLine(g *Grant) string {
 	default:
 		return string(line)
 	}
+}
+
+// firstProcess returns the first process of a container: the process that Candor or the engine has started, or, if it is not
+// known or has ended, the first process in the container's cgroup. It returns the zero value if there is none.
+func (h *Host) firstProcess(g *Grant) Process {
+	if g.Main.PID != 0 && g.Main.Alive() {
+		return g.Main
+	}
+	pid, err := h.groupOf(g).FirstProcess()
+	if err != nil || pid == 0 {
+		return g.Main
+	}
+	first, err := state.ProcessOf(pid)
+	if err != nil {
+		return g.Main
+	}
+	return first
 }
 
 // printable replaces the NUL between words, and every other nonprinting character, by a space. Terminals could obey

@@ -151,14 +151,14 @@ func (op *operation) degrade(name string, s Setting, wanted any, err error) {
 		return
 	}
 	if op.Host.degraded.add(name, s, wanted, err) {
-		op.log.Warn("degraded: the kernel refused a setting, and the container keeps its present setting", "container", name, "setting", string(s), "error", err)
+		op.log.Warn("degraded: the kernel refused a setting, and the container keeps its present setting", op.logName(name), "setting", string(s), "error", err)
 	}
 }
 
 // restored records that a setting is in force.
 func (op *operation) restored(name string, s Setting) {
 	if op.Host.degraded.remove(name, s) {
-		op.log.Info("no longer degraded", "container", name, "setting", string(s))
+		op.log.Info("no longer degraded", op.logName(name), "setting", string(s))
 	}
 }
 

@@ -1,9 +1,11 @@
 package host
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io/fs"
+	"log/slog"
 	"path/filepath"
 
 	"github.com/candor-project/candor/cgroup"
@@ -25,6 +27,23 @@ func (h *Host) groupOf(g *Grant) *cgroup.Group {
 		return h.tree.EngineGroup(g.ID, g.Engine.Cgroup)
 	}
 	return h.tree.Group(g.ID)
+}
+
+// logName returns the log attributes that name a container: its display name and, if that differs, its ID.
+func logName(id string, e *Engine) slog.Attr {
+	name := e.DisplayName().String()
+	if name == "" || name == id {
+		return slog.String("container", id)
+	}
+	return slog.Group("", slog.String("container", name), slog.String("id", id))
+}
+
+// logName returns the log attributes of a container that has a grant now, or had one at the start of the operation.
+func (op *operation) logName(id string) slog.Attr {
+	if g := cmp.Or(op.info[id], op.before[id]); g != nil {
+		return logName(id, &g.Engine)
+	}
+	return slog.String("container", id)
 }
 
 // isEngineOwned reports whether a container engine creates and removes the cgroup.

@@ -137,7 +137,7 @@ func (op *operation) warnOvercommit(g *Grant, bounds []cgroup.Bound) {
 	for _, b := range bounds {
 		if sum := maxUse(g) + op.sumBelow(b, g, maxUse); sum > limitOf(b) {
 			op.log.Warn("the containers below a cgroup can use more than its quota, and the kernel throttles all of them when it runs out; raise that quota, or lower their limits",
-				"container", g.ID, "group", b.Path, "quota", cpuText(limitOf(b)), "can use", cpuText(sum))
+				logName(g.ID, &g.Engine), "group", b.Path, "quota", cpuText(limitOf(b)), "can use", cpuText(sum))
 			return
 		}
 	}

@@ -111,25 +111,23 @@ func mountedView() string {
 	if unix.Stat(onlineFile, &file) == nil && unix.Stat(filepath.Dir(onlineFile), &dir) == nil && file.Dev == dir.Dev {
 		return ""
 	}
-	name, _, _ := viewInMounts("/proc/thread-self/mountinfo", procfs.MaxHostMounts)
+	name, _ := viewInMounts("/proc/thread-self/mountinfo", procfs.MaxHostMounts)
 	return name
 }
 
 // viewInMounts searches a mount table for a view that is mounted over the list of online CPUs. It returns the name of
-// the view's container, or "". isCovered reports whether the last mount over the list is not a view, such as a mount of
-// lxcfs. The error is kernelfs.ErrTooLong for a table beyond limit bytes.
-func viewInMounts(file string, limit int64) (name string, isCovered bool, err error) {
+// the view's container, or "". The error is kernelfs.ErrTooLong for a table beyond limit bytes.
+func viewInMounts(file string, limit int64) (name string, err error) {
 	err = procfs.EachMount(file, limit, []string{onlineFile}, func(m *mountinfo.Info) {
 		if m.Mountpoint != onlineFile {
 			return
 		}
-		isCovered = true
 		// The root of the mount of a view is /candor/views/web/online in some file system.
 		if views, container := filepath.Split(filepath.Dir(m.Root)); filepath.Base(m.Root) == "online" && filepath.Base(views) == "views" {
-			name, isCovered = container, false
+			name = container
 		}
 	})
-	return name, isCovered, err
+	return name, err
 }
 
 // NodeOptions returns the machine's options.

@@ -31,7 +31,7 @@ func (h *Host) Notify(ctx context.Context, g *Grant, out, errOut io.Writer) (don
 	case sig != 0:
 		return h.signal(g, sig)
 	case command == "":
-		return "not notified: started with --on-resize none", nil
+		return "not notified: on-resize is none", nil
 	}
 	ctx, cancel := context.WithTimeout(ctx, notifyTimeout)
 	defer cancel()

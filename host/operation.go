@@ -224,12 +224,12 @@ func (op *operation) reap() error {
 		case op.info[g.ID] == nil: // the grant was not restored
 		case op.mustHold(g, populated):
 			op.info[g.ID].State = Held
-			op.log.Info("held for its pod", "container", g.ID)
+			op.log.Info("held for its pod", logName(g.ID, &g.Engine))
 		case hasEnded(g, populated) || op.isPodGone(g, populated):
 			if err := op.end(g.ID); err != nil {
 				return err
 			}
-			op.log.Info("ended", "container", g.ID)
+			op.log.Info("ended", logName(g.ID, &g.Engine))
 		case populated && g.State != Running:
 			op.info[g.ID].State, op.info[g.ID].Deadline = Running, 0
 		}
@@ -264,17 +264,17 @@ func (op *operation) repair() error {
 		}
 		plan, err := op.node.PlanRepair(g.ID)
 		if err != nil {
-			op.log.Warn("degraded", "container", g.ID, "lost", g.Lost, "reason", err)
+			op.log.Warn("degraded", op.logName(g.ID), "lost", g.Lost, "reason", err)
 			continue
 		}
 		if plan.Grant.Exclusive.Overlaps(&op.avoid) {
-			op.log.Warn("degraded", "container", g.ID, "lost", g.Lost, "reason", op.stuck[0])
+			op.log.Warn("degraded", op.logName(g.ID), "lost", g.Lost, "reason", op.stuck[0])
 			continue
 		}
 		if err := op.node.Commit(plan); err != nil {
 			return err
 		}
-		op.log.Info("repaired", "container", g.ID, "lost", g.Lost)
+		op.log.Info("repaired", op.logName(g.ID), "lost", g.Lost)
 	}
 	return nil
 }
@@ -343,7 +343,7 @@ func (op *operation) remove(name string, remove func() error) (removed bool, err
 	}
 	err = remove()
 	if errors.Is(err, cgroup.ErrBusy) {
-		op.log.Error("cannot remove the cgroup of an ended container yet", "container", name, "error", err)
+		op.log.Error("cannot remove the cgroup of an ended container yet", op.logName(name), "error", err)
 		return false, nil
 	}
 	if errors.Is(err, cgroup.ErrNoGroup) {

@@ -29,7 +29,7 @@ func (op *operation) retainPlace(name string) {
 	}
 	err := op.store.Retain(op.boot, state.SinceBoot()+retention, &g)
 	if err != nil {
-		op.log.Info("cannot retain the CPUs of a deleted container", "container", name, "error", err)
+		op.log.Info("cannot retain the CPUs of a deleted container", logName(name, &g.Engine), "error", err)
 	}
 }
 

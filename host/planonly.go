@@ -78,7 +78,7 @@ func (op *operation) planRunning(a *Allocation) error {
 	op.raiseHelpers(g)
 	err := op.place(g, nil)
 	if errors.As(err, new(*hybrid.Refusal)) {
-		op.log.Warn("would refuse", "container", a.Engine.Name, "reason", err)
+		op.log.Warn("would refuse", logName(a.ID, &a.Engine), "reason", err)
 		return nil
 	}
 	if err != nil {
@@ -86,7 +86,7 @@ func (op *operation) planRunning(a *Allocation) error {
 	}
 	op.info[a.ID] = g
 	g.Grant, _ = op.node.Grant(a.ID)
-	op.log.Info("would plan", "container", a.Engine.Name, "class", g.Class, "limit", g.Limit, "cpus", g.CPUs)
+	op.log.Info("would plan", logName(a.ID, &a.Engine), "class", g.Class, "limit", g.Limit, "cpus", g.CPUs)
 	return nil
 }
 

@@ -51,7 +51,7 @@ func (op *operation) endPods(isOver func(*Engine) bool) error {
 		if err := op.end(g.ID); err != nil {
 			return err
 		}
-		op.log.Info("ended with its pod", "container", g.ID)
+		op.log.Info("ended with its pod", logName(g.ID, &g.Engine))
 	}
 	return nil
 }
@@ -65,7 +65,7 @@ func (h *Host) Sync(ctx context.Context, running []Allocation, sandboxes []strin
 		planned := running[i]
 		planned.PID = 0
 		if err := planned.checkEngine(); err != nil { // this container must not stop the synchronization of the others
-			h.log.Warn("cannot adopt a running container", "container", planned.ID, "error", err)
+			h.log.Warn("cannot adopt a running container", logName(planned.ID, &planned.Engine), "error", err)
 			continue
 		}
 		sound = append(sound, running[i])
@@ -145,7 +145,7 @@ func (op *operation) matchRunning(a *Allocation) (stray []*Grant, err error) {
 		return []*Grant{&adopted}, nil //nolint:nilerr // the caller plans the container again
 	}
 	op.info[a.ID] = &adopted
-	op.log.Info("adopted", "container", a.ID, "cpus", adopted.CPUs, "limit", adopted.Limit)
+	op.log.Info("adopted", logName(a.ID, &a.Engine), "cpus", adopted.CPUs, "limit", adopted.Limit)
 	return nil, nil
 }
 
@@ -168,16 +168,16 @@ func (op *operation) updateKnown(g *Grant, a *Allocation) error {
 	}
 	plan, err := op.node.PlanResize(g.ID, a.Limit, a.Guarantee)
 	if err != nil {
-		op.log.Warn("resized without Candor, and the new size does not fit", "container", g.ID,
+		op.log.Warn("resized without Candor, and the new size does not fit", logName(g.ID, &g.Engine),
 			"limit", a.Limit, "granted", g.Limit, "reason", err)
 		return nil
 	}
 	if more := plan.Grant.Exclusive.Minus(g.Exclusive); more.Overlaps(&op.avoid) {
-		op.log.Warn("cannot apply a resize: another container cannot leave its CPUs", "container", g.ID,
+		op.log.Warn("cannot apply a resize: another container cannot leave its CPUs", logName(g.ID, &g.Engine),
 			"limit", a.Limit, "granted", g.Limit, "reason", op.stuck[0])
 		return nil
 	}
-	op.log.Info("resized without Candor", "container", g.ID, "limit", a.Limit, "was", g.Limit)
+	op.log.Info("resized without Candor", logName(g.ID, &g.Engine), "limit", a.Limit, "was", g.Limit)
 	return op.node.Commit(plan)
 }
 

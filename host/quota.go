@@ -67,7 +67,7 @@ func (h *Host) RaiseOwn(g *Grant) (stop func()) {
 		defer close(ended)
 		err := h.RaiseQuotas(ctx, func(other *Grant) bool { return other.ID == g.ID && other.Creator == g.Creator })
 		if err != nil {
-			h.log.Warn("cannot raise a container's quota", "container", g.ID, "error", err)
+			h.log.Warn("cannot raise a container's quota", logName(g.ID, &g.Engine), "error", err)
 		}
 	}()
 	return func() { cancel(); <-ended }
@@ -162,7 +162,7 @@ func (c *control) Groups() ([]quota.Group, error) {
 			continue
 		}
 		if err != nil {
-			c.log.Warn("cannot change a container's quota", "container", g.ID, "error", err)
+			c.log.Warn("cannot change a container's quota", logName(g.ID, &g.Engine), "error", err)
 		}
 		c.grants[g.ID] = g
 		groups = append(groups, group)
@@ -176,7 +176,7 @@ func (c *control) group(g *Grant) (quota.Group, error) {
 	if limit == 0 {
 		limit = g.Limit.Quota(g.Period)
 	}
-	group := quota.Group{Name: g.ID, CPUs: g.CPUs}
+	group := quota.Group{Name: g.ID, LogName: logName(g.ID, &g.Engine), CPUs: g.CPUs}
 	group.Setting = quota.Setting{IsUnlimited: g.Quota == 0, IsCharged: c.charges != nil}
 	group.Setting.Setting = burst.Setting{Quota: limit.Truncate(time.Microsecond), Period: g.Period}
 	if isRaised(g) {
@@ -207,7 +207,7 @@ func (c *control) freezer(g *Grant) *cgroup.Freezer {
 	f, err := c.tree.OpenFreezer(usageName(g))
 	if err != nil && !errors.Is(err, cgroup.ErrNoGroup) {
 		c.log.Info("a container is never frozen: where 1 ms of its own CPU time per period causes more helper work than its limit, the limit does not hold",
-			"container", g.ID, "reason", err)
+			logName(g.ID, &g.Engine), "reason", err)
 	}
 	c.freezers[usageName(g)] = f
 	return f
@@ -263,7 +263,7 @@ func (c *control) Observe(name string, s *quota.State) {
 	}
 	before := c.accounts[name]
 	if a.IsCharged() && !before.IsCharged() {
-		c.log.Info("charged: helpers of the container use a part of its limit", "container", name, "limit", a.Limit, "quota", a.Quota, "frozen", a.Frozen)
+		c.log.Info("charged: helpers of the container use a part of its limit", logName(name, &g.Engine), "limit", a.Limit, "quota", a.Quota, "frozen", a.Frozen)
 	}
 	c.accounts[name] = a
 	c.observe(g, a)
@@ -374,7 +374,7 @@ func (op *operation) thawFreezers() {
 			continue
 		}
 		if err := op.groupOf(g).ThawFreezer(); err != nil && !errors.Is(err, cgroup.ErrNoGroup) {
-			op.log.Warn("cannot thaw the processes of a container", "container", g.ID, "error", err)
+			op.log.Warn("cannot thaw the processes of a container", logName(g.ID, &g.Engine), "error", err)
 		}
 	}
 }

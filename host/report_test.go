@@ -71,7 +71,7 @@ func TestRead(t *testing.T) {
 	l.needCPUs(2)
 	web := l.must(ask("web", "1"), "spin")
 	r, err := l.ReadUsage(web.Grant)
-	if err != nil || r.CPUs != web.CPUs || !r.Shown.IsEmpty() {
+	if err != nil || r.CPUs != web.CPUs || r.Observation.View != "" || r.Observation.IsHidden {
 		t.Errorf("%+v, %v; want the CPUs %v, and no view: none is mounted here", r, err, web.CPUs)
 	}
 	web.stop()

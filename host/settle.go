@@ -192,7 +192,7 @@ func (op *operation) ignoreRemoved(name string, err error) error {
 	if runs, err2 := op.groups[name].Populated(); runs || err2 != nil && !isGoneError(err2) {
 		return err // a file is missing, not the group
 	}
-	op.log.Info("ended meanwhile", "container", name)
+	op.log.Info("ended meanwhile", op.logName(name))
 	delete(op.groups, name)
 	return nil
 }

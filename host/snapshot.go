@@ -10,8 +10,6 @@ import (
 	"strings"
 	"time"
 
-	"golang.org/x/sys/unix"
-
 	"github.com/candor-project/candor/cgroup"
 	"github.com/candor-project/candor/cpuset"
 	"github.com/candor-project/candor/host/state"
@@ -20,7 +18,6 @@ import (
 	"github.com/candor-project/candor/internal/podname"
 	"github.com/candor-project/candor/internal/procfs"
 	"github.com/candor-project/candor/spec"
-	"github.com/candor-project/candor/view"
 )
 
 // A Snapshot is the state after the last operation.
@@ -128,6 +125,7 @@ type ContainerState struct {
 	Processes   []int
 	Shown       cpuset.Set   // CPUs of its view; empty if there is no view, or if ShownErr is set
 	ShownErr    error        // fs.ErrNotExist: no view
+	IsPaused    bool         // the freezer has stopped the processes, for example after docker pause
 	Unreadable  error        // error of reading the cgroup's files, or nil
 	Differences []Difference // from the grant
 }
@@ -149,17 +147,22 @@ func (h *Host) InspectContainer(grant *Grant) *ContainerState {
 		return s
 	}
 	s.Exists, s.Unreadable = true, err
+	if grant.State == Running && len(s.Processes) > 0 {
+		s.IsPaused, _ = g.Frozen() // an error counts as not paused
+	}
 	s.Differences = h.differences(grant, s)
 	return s
 }
 
-// Condition returns the state of a container for display: its grant's state, or "ended" or "degraded". A container is
-// ended if the next operation will reap it. It is degraded if it has lost CPUs, if it is strict and its topology policy
-// is not met, or if a setting differs from its grant.
+// Condition returns the state of a container for display: its grant's state, or "ended", "paused" or "degraded". A
+// container is ended if the next operation will reap it. It is degraded if it has lost CPUs, if it is strict and its
+// topology policy is not met, or if a setting differs from its grant.
 func (s *ContainerState) Condition(g *Grant) string {
 	switch {
 	case g.State == Running && len(s.Processes) == 0 && !g.Creator.Alive():
 		return "ended"
+	case s.IsPaused:
+		return "paused"
 	case !g.Lost.IsEmpty(), g.Policy == hybrid.Strict && !g.TopologyMet, len(s.Differences) > 0:
 		return "degraded"
 	default:
@@ -167,11 +170,11 @@ func (s *ContainerState) Condition(g *Grant) string {
 	}
 }
 
-// PodNames returns the names of the containers that are in pods, by ID.
-func (s *Snapshot) PodNames() map[string]podname.Name {
+// DisplayNames returns the names of the containers in their pods or engines, by ID. Programs of candor run are not among them.
+func (s *Snapshot) DisplayNames() map[string]podname.Name {
 	names := map[string]podname.Name{}
 	for i := range s.Grants {
-		if name := s.Grants[i].Engine.PodName(); name != (podname.Name{}) {
+		if name := s.Grants[i].Engine.DisplayName(); name != (podname.Name{}) {
 			names[s.Grants[i].ID] = name
 		}
 	}
@@ -196,58 +199,22 @@ func (s *Snapshot) Warning() string {
 
 // A LiveUsage is the CPU usage and the visible CPUs of a running container.
 type LiveUsage struct {
-	Usage cgroup.Usage
-	CPUs  cpuset.Set // that its processes can use now
-	Shown cpuset.Set // in the files of its view; empty if no view is mounted
-	// IsHidden reports that Shown is unknown: a process in the container holds a lease on the view, or the container
-	// has more mounts or cgroups than ReadUsage inspects.
-	IsHidden bool
+	Usage       cgroup.Usage
+	CPUs        cpuset.Set  // that its processes can use now
+	Observation Observation // zero for a container whose view is only the affinity
 }
 
 // ReadUsage reads a container's cgroup and its first process. It takes no lock. The error is cgroup.ErrNoGroup or
 // fs.ErrNotExist if the container has ended.
 func (h *Host) ReadUsage(grant *Grant) (r LiveUsage, err error) {
-	g := h.groupOf(grant)
-	if r.CPUs, _, err = g.Effective(); err != nil {
+	if r.CPUs, _, err = h.groupOf(grant).Effective(); err != nil {
 		return r, err
 	}
 	if r.Usage, err = h.tree.ReadUsage(cmp.Or(grant.Engine.Cgroup, grant.ID)); err != nil || grant.View != spec.ViewFull {
 		return r, err
 	}
-	first := grant.Main.PID
-	if !grant.Main.Alive() {
-		if first, err = g.FirstProcess(); errors.Is(err, cgroup.ErrTooMany) {
-			r.IsHidden = true
-			return r, nil
-		}
-	}
-	if err == nil && first == 0 { // the processes have ended, and the cgroup is about to be removed
-		err = fmt.Errorf("%s: its processes: %w", grant.ID, fs.ErrNotExist)
-	}
-	if err != nil {
-		return r, err
-	}
-	return r, h.readShown(&r, grant.ID, first)
-}
-
-// readShown finds out whether a process has its container's view mounted. It reads the mount table instead of the file
-// in the process's root: a stat of that file never returns if a tenant has mounted an unresponsive file system over
-// it.
-func (h *Host) readShown(r *LiveUsage, name string, pid int) error {
-	seen, isCovered, err := viewInMounts(fmt.Sprintf("/proc/%d/mountinfo", pid), procfs.MaxTenantMounts)
-	switch {
-	case errors.Is(err, kernelfs.ErrTooLong):
-		r.IsHidden = true
-		return nil
-	case errors.Is(err, unix.EINVAL), errors.Is(err, unix.ESRCH): // the process is ending and has no mounts left
-		return fmt.Errorf("%s: its first process: %w", name, fs.ErrNotExist)
-	case err == nil && seen == name && !isCovered:
-		r.Shown, err = h.store.ShownCPUs(name)
-		if r.IsHidden = errors.Is(err, view.ErrLeased); r.IsHidden {
-			err = nil
-		}
-	}
-	return err
+	r.Observation, err = h.observeView(grant, r.CPUs)
+	return r, err
 }
 
 // OpenUsage opens the usage of a container for many reads per second. It takes no lock. The errors are those of

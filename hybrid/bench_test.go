@@ -91,6 +91,8 @@ var roundTrips = []struct {
 	{"fragmented/4", fragmentedNode, 4000, true},
 	{"8 NUMA nodes/4", func(t testing.TB) *hybrid.Node { return nodeOn(t, shape{2, 4, 2, 4, 2}.machine()) }, 4000, true},
 	{"512 CPUs/4", func(t testing.TB) *hybrid.Node { return nodeOn(t, shape{2, 4, 4, 8, 2}.machine()) }, 4000, true},
+	{"hybrid P and E/4", func(t testing.TB) *hybrid.Node { return nodeOn(t, hybridMachine(8, 2, 24)) }, 4000, true}, // the P cores are taken
+	{"hybrid mixture/3500m", func(t testing.TB) *hybrid.Node { return nodeWithExclusive(t, hybridMachine(4, 1, 4), "0-1", "4-5") }, 3500, true},
 	{"busy/300m", busyNode, 300, false},
 	{"lending/300m", nodeWithLentCPUs, 300, false},
 }

@@ -1,6 +1,8 @@
 package hybrid
 
 import (
+	"cmp"
+
 	"github.com/candor-project/candor/cpuset"
 )
 
@@ -16,7 +18,7 @@ func (n *Node) candorAllocate(s int32) error {
 		return err
 	}
 	if policy := n.slots[s].Topology; policy != Prefer && policy != NoTopology {
-		if err := n.place(s, nil); err == nil {
+		if err := n.placeByKind(s, &n.usable); err == nil {
 			return nil
 		}
 	}
@@ -33,26 +35,30 @@ func (n *Node) placeByTopology(s int32) error {
 	case WholeCores:
 		return n.placeOnCores(s)
 	default:
-		return n.place(s, nil)
+		return n.placeByKind(s, &n.usable)
 	}
 }
 
-// placeInOne places a container in the domain in which the node's shared time rises least. Of equal domains, it
-// takes the domain with the most CPUs that the container had before a resize, then the domain with the
-// fewest free CPUs.
+// placeInOne places a container in one of the domains, the best by domainRank.
 func (n *Node) placeInOne(s int32, domains []cpuset.Set) error {
-	best, bestKey := -1, [3]int{}
-	heldCPUs := n.slots[s].cpus()
+	best, bestRank := -1, domainRank{}
+	slot := &n.slots[s]
+	heldCPUs := slot.cpus()
 	for i := range domains {
 		if !heldCPUs.SubsetOf(&domains[i]) {
 			continue
 		}
 		mark := n.mark()
-		key := [3]int{0, -n.oldCPUs.CountIn(&domains[i]), n.shared.CountIn(&domains[i])}
-		if n.place(s, &domains[i]) == nil {
-			key[0] = int(n.sharedIfValid())
-			if best < 0 || isLessKey(&key, &bestKey) {
-				best, bestKey = i, key
+		rank := domainRank{oldCPUs: -n.oldCPUs.CountIn(&domains[i]), free: n.shared.CountIn(&domains[i])}
+		if n.placeByKind(s, &domains[i]) == nil {
+			rank.shared = int(n.sharedIfValid())
+			if n.isHybrid() {
+				cpus := slot.cpus()
+				rank.kinds, rank.kind = n.countKinds(&cpus)
+				rank.isSlow = n.slowRank(int(n.layout.cpus[cpus.First()].l3))
+			}
+			if best < 0 || rank.less(&bestRank) {
+				best, bestRank = i, rank
 			}
 		}
 		n.undo(mark)
@@ -60,25 +66,60 @@ func (n *Node) placeInOne(s int32, domains []cpuset.Set) error {
 	if best < 0 {
 		return ErrViewImpossible
 	}
-	return n.place(s, &domains[best])
+	return n.placeByKind(s, &domains[best])
+}
+
+// A domainRank ranks a domain for a container with the topology policy single-numa or single-l3. For each field, a
+// lower value is better. The first field that differs decides. The fields kinds, kind and isSlow are 0 on a machine
+// with a single kind of cores.
+type domainRank struct {
+	kinds   int // number of kinds of cores of the container's CPUs
+	shared  int // the node's shared time
+	oldCPUs int // minus the number of CPUs that the container had in the domain before a resize
+	kind    int // the fastest of these kinds
+	isSlow  int // slowRank of the container's first L3 domain
+	free    int // shared CPUs of the domain
+}
+
+func (a *domainRank) less(b *domainRank) bool {
+	return cmp.Or(cmp.Compare(a.kinds, b.kinds), cmp.Compare(a.shared, b.shared), cmp.Compare(a.oldCPUs, b.oldCPUs),
+		cmp.Compare(a.kind, b.kind), cmp.Compare(a.isSlow, b.isSlow), cmp.Compare(a.free, b.free)) < 0
 }
 
 // placeOnCores gives a new or resized container its missing CPUs in whole cores. The fraction is on a CPU
-// of these cores, and no other container gets a CPU of these cores.
+// of these cores, and no other container gets a CPU of these cores. On a hybrid machine, it takes cores of a single
+// kind if possible, the fastest first.
 func (n *Node) placeOnCores(s int32) error {
 	slot := &n.slots[s]
 	heldCPUs := slot.exclusive.Set()
 	if slot.fractions() > 0 || !n.isWholeCores(&heldCPUs) { // a resized container that is not on whole cores
 		return ErrViewImpossible
 	}
+	for _, canMove := range [...]bool{false, true} {
+		for i := range n.kinds {
+			if heldCPUs.SubsetOf(&n.kinds[i]) && n.placeOnCoresIn(s, &n.kinds[i], canMove) == nil {
+				return nil
+			}
+		}
+	}
+	if n.placeOnCoresIn(s, &n.usable, false) == nil {
+		return nil
+	}
+	return n.placeOnCoresIn(s, &n.usable, true)
+}
+
+// placeOnCoresIn gives a container its missing CPUs in whole cores of a domain. canMove permits moves of other
+// containers' fractions.
+func (n *Node) placeOnCoresIn(s int32, domain *cpuset.Set, canMove bool) error {
+	slot := &n.slots[s]
+	heldCPUs := slot.exclusive.Set()
 	mark := n.mark()
 	missing := slot.Limit.CPUs() - slot.exclusive.Count()
-	free := n.available()
-	picked, last, ok := n.pickCores(&free, &heldCPUs, missing)
-	if !ok && n.clearCores(s, missing) {
-		free = n.available()
-		picked, last, ok = n.pickCores(&free, &heldCPUs, missing)
+	if canMove && !n.clearCores(s, missing, domain) {
+		return ErrViewImpossible
 	}
+	free := n.available().Intersect(*domain)
+	picked, last, ok := n.pickCores(&free, &heldCPUs, missing)
 	if ok {
 		slot.wholeCores = true
 		if fraction := slot.Limit % 1000; fraction > 0 {
@@ -102,13 +143,9 @@ func (n *Node) giveWhole(s int32, cpus *cpuset.Set) {
 	}
 }
 
-// place gives a sensitive container its missing whole CPUs and its missing fraction, within a domain or,
-// if domain is nil, anywhere. If the present arrangement has no room, place moves fractions of other
-// containers.
+// place gives a sensitive container its missing whole CPUs and its missing fraction, within a domain. If the present
+// arrangement has no room, place moves fractions of other containers.
 func (n *Node) place(s int32, domain *cpuset.Set) error {
-	if domain == nil {
-		domain = &n.usable
-	}
 	mark := n.mark()
 	if n.placeDirectly(s, domain) {
 		return nil
@@ -345,7 +382,7 @@ func (n *Node) resizeCores(s int32) error {
 		n.give(s, last, 1000)
 	}
 	count, fraction := slot.Limit.CPUs(), slot.Limit%1000
-	shrinks := slot.exclusive.Count() > count
+	shrinks, grows := slot.exclusive.Count() > count, slot.exclusive.Count() < count
 	last = n.dropCores(s, count, last, fraction == 0)
 	if missing := count - slot.exclusive.Count(); missing != 0 {
 		free, heldCPUs := n.available(), slot.exclusive.Set()
@@ -366,7 +403,8 @@ func (n *Node) resizeCores(s int32) error {
 		n.take(s, last)
 		n.give(s, last, fraction)
 	}
-	if n.sharedIfValid() == impossible {
+	cpus := slot.cpus()
+	if n.sharedIfValid() == impossible || grows && !n.isWholeCores(&cpus) { // a core may have lost a CPU
 		return ErrViewImpossible
 	}
 	return nil

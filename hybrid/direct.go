@@ -56,16 +56,22 @@ func (n *Node) Quote(r *Request) (q Quote, err error) {
 	n.addToSums(s)
 	direct := n.options.Algorithm == Candor && r.Class == Sensitive && r.IsPlain()
 	fits := n.sensitive+n.nodeNeed() <= n.capacity()
-	if direct && fits && n.placeDirectly(s, &n.usable) {
+	if direct && fits && n.placeDirectlyByKind(s) {
 		q = Quote{n.costSoFar(s), true}
 	} else if err = n.allocate(s); err == nil {
 		q.Cost = n.costSoFar(s)
-		q.Direct = !direct && q.Moves == 0
+		q.Direct = q.Moves == 0 && (!direct || n.isHybrid() && n.seesLimit(s))
 	}
 	n.undo(0)
 	n.subtractFromSums(s)
 	n.dropSlot(s)
 	return q, err
+}
+
+// seesLimit reports whether the view of a container equals its limit.
+func (n *Node) seesLimit(s int32) bool {
+	cpus := n.slots[s].cpus()
+	return cpus.Count() == n.slots[s].Limit.CPUs()
 }
 
 // A Handle identifies a container on its node until its release. The zero value identifies no container.

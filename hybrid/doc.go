@@ -30,7 +30,8 @@
 //
 //   - node.go and slot.go hold the state; edit.go has the functions that give and take CPUs.
 //   - plan.go and operations.go turn an operation into a Plan; grant.go derives the grants.
-//   - candor.go and paper.go are the algorithms; pick.go chooses whole CPUs by topology.
+//   - candor.go and paper.go are the algorithms; pick.go chooses whole CPUs by topology, and kinds.go the kind of
+//     cores on hybrid machines.
 //   - flexible.go computes the CPUs of flexible containers and the resulting shared time.
 //   - moves.go, search.go, rescue.go, pack.go and repack.go move fractions.
 //   - hint.go plans on CPUs that a scheduler has chosen in advance.

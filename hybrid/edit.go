@@ -123,7 +123,7 @@ func (n *Node) addToShared(cpu int) {
 	n.sharedCount++
 	n.inL3[loc.l3].free++
 	n.inNUMA[loc.numa].free++
-	if siblings := n.siblings[loc.core]; n.areShared(siblings) {
+	if siblings := n.siblings[loc.core]; n.areShared(siblings) && !n.partial.Contains(cpu) {
 		for _, sibling := range siblings {
 			n.wholeCores.Add(int(sibling))
 			loc := &n.layout.cpus[sibling]

@@ -133,7 +133,7 @@ func (p *Plan) explainShared() string {
 	}
 }
 
-// describePlace returns a phrase about the NUMA nodes, L3 domains and cores of the container's CPUs, and about
+// describePlace returns a phrase about the NUMA nodes, L3 domains, cores and kinds of the container's CPUs, and about
 // its topology policy.
 func (p *Plan) describePlace() string {
 	n, cpus := p.node, &p.Grant.CPUs
@@ -148,6 +148,9 @@ func (p *Plan) describePlace() string {
 	}
 	if n.maxThreads > 1 {
 		fmt.Fprintf(&b, ", %s split", plural(n.splitCores(cpus), "core"))
+	}
+	if n.isHybrid() {
+		fmt.Fprintf(&b, ", on %s", n.describeKinds(cpus))
 	}
 	if p.Grant.Topology != Prefer {
 		fmt.Fprintf(&b, " (topology policy: %s)", p.Grant.Topology)

@@ -404,7 +404,7 @@ func (n *Node) admitByMoving(s int32) bool {
 func (n *Node) clearDomain(s, d int32) bool {
 	if n.domains[d].kind == WholeCores {
 		cpus := n.slots[s].guaranteed().CPUs()
-		if !n.clearCores(s, (cpus+n.maxThreads-1)/n.maxThreads*n.maxThreads) {
+		if !n.clearCores(s, (cpus+n.maxThreads-1)/n.maxThreads*n.maxThreads, &n.usable) {
 			return false
 		}
 	}

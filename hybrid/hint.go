@@ -102,7 +102,7 @@ func (n *Node) canGive(s int32, h *Hint) bool {
 // An outcome holds the figures by which PlanHinted compares two plans: the costs of a plan, and the capacity that
 // remains for later containers.
 type outcome struct {
-	costs     [6]int
+	costs     [9]int
 	remaining [5]int
 	l3s       []int // free CPUs of each L3 domain, in descending order
 	numas     []int // free CPUs of each NUMA node, in descending order
@@ -112,9 +112,11 @@ type outcome struct {
 func (n *Node) outcomeOf(p *Plan) (o outcome) {
 	n.redo(p.edits)
 	cpus := &p.Grant.CPUs
-	o.costs = [...]int{int(p.Shared), p.Moves, countOverlaps(n.numas, cpus), countOverlaps(n.l3s, cpus), n.splitCores(cpus), 1}
+	kinds, fastest := n.countKinds(cpus)
+	o.costs = [...]int{int(p.Shared), p.Moves, kinds, fastest, n.countSlowL3s(cpus),
+		countOverlaps(n.numas, cpus), countOverlaps(n.l3s, cpus), n.splitCores(cpus), 1}
 	if p.Grant.TopologyMet {
-		o.costs[5] = 0
+		o.costs[8] = 0
 	}
 	room, shared := Milli(0), n.shared.Set()
 	for cpu := n.fractional.First(); cpu >= 0; cpu = n.fractional.Next(cpu + 1) {

@@ -148,6 +148,10 @@ func (s state) checkTopology(g hybrid.Grant) error {
 				cores = cores.Union(core.CPUs)
 			}
 		}
+		partial := s.machine.PartialCores()
+		if g.Class == hybrid.Sensitive && !s.shrunk && (cores != g.CPUs || partial.Overlaps(&g.CPUs)) {
+			return fmt.Errorf("has topology policy whole-cores, and CPUs %v of the cores %v", g.CPUs, cores)
+		}
 		for _, other := range s.grants {
 			bothFlexible := g.Class == hybrid.Flexible && other.Class == hybrid.Flexible
 			if other.ID != g.ID && !bothFlexible && other.CPUs.Overlaps(&cores) {
@@ -167,6 +171,9 @@ func (s state) domain(g hybrid.Grant) cpuset.Set {
 		domain = s.machine.Nodes[first.Node].CPUs
 	case s.options.Algorithm == hybrid.Candor && g.Topology == hybrid.SingleL3:
 		domain = s.machine.L3s[first.L3].CPUs
+		if len(s.machine.Kinds) > 0 {
+			domain = domain.Intersect(s.machine.Kinds[s.machine.KindOf(first.ID)].CPUs)
+		}
 	}
 	if (g.Policy == hybrid.BestEffort || s.shrunk) && !g.CPUs.SubsetOf(&domain) {
 		return s.machine.Online // its topology policy could not be met

@@ -2,6 +2,7 @@ package hybrid_test
 
 import (
 	"fmt"
+	"slices"
 
 	"pgregory.net/rapid"
 
@@ -91,9 +92,68 @@ func drawMachine(t *rapid.T) *topology.Machine {
 		second := drawSubset(t, "offline CPUs", cpuset.Range(cores, 2*cores-1), 4)
 		withoutThreads(m, second)
 	}
+	if rapid.IntRange(0, 3).Draw(t, "hybrid") == 0 {
+		drawKinds(t, m)
+	}
 	if rapid.IntRange(0, 9).Draw(t, "isolated") == 0 {
 		m.Isolated = drawSubset(t, "isolated CPUs", m.Online.Minus(m.Online.Lowest(1)), 4)
 	}
+	return m
+}
+
+// drawKinds gives a machine two or three kinds of cores, in any order. Some slow cores have a single CPU.
+func drawKinds(t *rapid.T, m *topology.Machine) {
+	if len(m.Cores) < 2 {
+		return
+	}
+	count := rapid.IntRange(2, min(3, len(m.Cores))).Draw(t, "kinds")
+	kindOf := make([]int, len(m.Cores))
+	for i := range kindOf {
+		kindOf[i] = rapid.IntRange(0, count-1).Draw(t, "kind")
+	}
+	for i, kind := range rapid.Permutation([]int{0, 1, 2}[:count]).Draw(t, "first cores") {
+		kindOf[i] = kind // so that each kind has a core
+	}
+	if rapid.Bool().Draw(t, "slow cores without SMT") {
+		withoutSMT(m, func(core int) bool { return kindOf[core] > 0 })
+	}
+	m.Kinds = make([]topology.Kind, count)
+	for i := range m.Cores {
+		m.Kinds[kindOf[i]].CPUs.AddAll(&m.Cores[i].CPUs)
+	}
+}
+
+// withoutSMT removes all CPUs except the first of some cores. Unlike offline CPUs, they are not on the machine.
+func withoutSMT(m *topology.Machine, isSingle func(core int) bool) {
+	m.CPUs = slices.DeleteFunc(slices.Clone(m.CPUs), func(c topology.CPU) bool {
+		return c.Online && isSingle(c.Core) && m.Cores[c.Core].CPUs.First() != c.ID
+	})
+	m.Online = cpuset.Set{}
+	for _, c := range m.CPUs {
+		if c.Online {
+			m.Online.Add(c.ID)
+		}
+	}
+	index(m)
+}
+
+// hybridMachine returns a machine with a socket, a NUMA node and an L3 domain. It has P cores of some CPUs and E cores
+// of one CPU. The CPUs of a core have consecutive ids; the P cores come first.
+func hybridMachine(pCores, threads, eCores int) *topology.Machine {
+	m := &topology.Machine{HasL3: true, Kinds: []topology.Kind{{Name: topology.Performance}, {Name: topology.Efficiency}}}
+	for core := range pCores + eCores {
+		kind, size := 0, threads
+		if core >= pCores {
+			kind, size = 1, 1
+		}
+		for range size {
+			id := len(m.CPUs)
+			m.CPUs = append(m.CPUs, topology.CPU{ID: id, Online: true, Core: core})
+			m.Online.Add(id)
+			m.Kinds[kind].CPUs.Add(id)
+		}
+	}
+	index(m)
 	return m
 }
 

@@ -90,11 +90,13 @@ func (n *Node) canUse(it *item, cpu int) bool {
 	loc := n.layout.cpus[cpu]
 	switch slot.Topology {
 	case SingleNUMA:
-		return n.staysInDomain(it, &n.numas[loc.numa])
+		return n.staysInDomain(it, &n.numas[loc.numa]) && n.staysOnKind(it, cpu)
 	case SingleL3:
 		return n.staysInDomain(it, &n.l3s[loc.l3])
-	default:
+	case NoTopology:
 		return true
+	default:
+		return n.staysOnKind(it, cpu)
 	}
 }
 

@@ -29,7 +29,7 @@ type Node struct {
 
 	// The pools: each usable CPU is in exactly one of shared, fractional and exclusive.
 	shared, fractional, exclusive cpuset.Compact
-	wholeCores                    cpuset.Compact // the shared CPUs on cores whose usable CPUs are all shared
+	wholeCores                    cpuset.Compact // the shared CPUs on cores whose CPUs are all usable and shared
 
 	order        []int32     // slots in order of arrival
 	load         []cpuLoad   // by CPU id
@@ -235,7 +235,8 @@ func newEmpty(l *layout, s *scratch) (n *Node) {
 	}
 	n.layout, n.scratch, n.firstEmpty = l, s, -1
 	n.shared.Assign(&l.usable)
-	n.wholeCores.Assign(&l.usable)
+	whole := l.usable.Minus(l.partial)
+	n.wholeCores.Assign(&whole)
 	n.sharedCount = int32(n.shared.Count())
 	n.countFree()
 	return n
@@ -243,12 +244,13 @@ func newEmpty(l *layout, s *scratch) (n *Node) {
 
 // countFree sets the counts of shared CPUs of an empty node.
 func (n *Node) countFree() {
+	count := func(domain *cpuset.Set) poolCount {
+		return poolCount{int16(domain.Count()), int16(n.wholeCores.CountIn(domain))}
+	}
 	for i := range n.l3s {
-		count := int16(n.l3s[i].Count())
-		n.inL3[i] = poolCount{count, count}
+		n.inL3[i] = count(&n.l3s[i])
 	}
 	for i := range n.numas {
-		count := int16(n.numas[i].Count())
-		n.inNUMA[i] = poolCount{count, count}
+		n.inNUMA[i] = count(&n.numas[i])
 	}
 }

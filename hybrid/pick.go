@@ -5,9 +5,9 @@ import (
 )
 
 // pick chooses the given number of CPUs from the set free by topology. The preferences, in this order, are: fewest
-// NUMA nodes, fewest L3 domains, fewest split cores, domains with few free CPUs, lowest CPU ids. If the set near is
-// not empty, CPUs close to its CPUs come first. last is the CPU that was chosen last, which should carry a fraction.
-// The set free must contain enough CPUs.
+// kinds of cores (pickByKind), fewest NUMA nodes, fewest L3 domains, fewest split cores, domains with few free CPUs,
+// lowest CPU ids. If the set near is not empty, CPUs close to its CPUs come first. last is the CPU that was chosen
+// last, which should carry a fraction. The set free must contain enough CPUs.
 func (n *Node) pick(free *cpuset.Set, near *cpuset.Set, count int, policy TopologyPolicy) (picked cpuset.Set, last int) {
 	if count == 0 {
 		return picked, -1
@@ -16,17 +16,26 @@ func (n *Node) pick(free *cpuset.Set, near *cpuset.Set, count int, policy Topolo
 		picked = free.Lowest(count)
 		return picked, picked.Last()
 	}
-	p := picker{Node: n, free: free, near: near, taken: &picked, last: -1}
+	if n.isHybrid() {
+		return n.pickByKind(free, near, count)
+	}
+	return n.pickFrom(free, near, count, n.maxThreads)
+}
+
+// pickFrom chooses CPUs like pick, but ignores kinds. threads is the maximum number of usable CPUs on a core.
+func (n *Node) pickFrom(free, near *cpuset.Set, count, threads int) (picked cpuset.Set, last int) {
+	p := picker{Node: n, free: free, near: near, threads: threads, taken: &picked, last: -1}
 	p.isFirst = near.IsEmpty()
 	p.canUseCounts = *free == n.shared.Set()
 	p.choose(count)
 	return picked, p.last
 }
 
-// A picker holds the state of a call of pick.
+// A picker holds the state of a call of pickFrom.
 type picker struct {
 	*Node
-	free, near   *cpuset.Set // arguments of pick
+	free, near   *cpuset.Set // arguments of pickFrom
+	threads      int
 	taken        *cpuset.Set // CPUs chosen so far
 	last         int
 	isFirst      bool // the container has no CPU yet
@@ -72,11 +81,21 @@ func (p *picker) freeInNUMA(i int) int {
 	return p.freeIn(&p.numas[i])
 }
 
+// wholeInNUMA counts the free CPUs of a NUMA node on whole free cores.
+func (p *picker) wholeInNUMA(i int) int {
+	if !p.isHybrid() {
+		return int(p.inNUMA[i].whole)
+	}
+	kind := p.free.Intersect(p.numas[i])
+	return p.wholeCores.CountIn(&kind)
+}
+
 // A fit ranks a domain that has enough free CPUs. For each field, a lower value is better. The first field that differs
 // decides.
 type fit struct {
 	isFar      int // 0 if the container has CPUs in the domain, otherwise 1 (farRank)
 	l3s        int // number of L3 domains needed
+	isSlow     int // 1 if other L3 domains with CPUs of the same kind are faster, otherwise 0
 	splits     int // number of CPUs in cores that would be taken partly (countSplits)
 	remaining  int // free CPUs that would remain in the domain, so that large free domains are spared
 	freeInNode int // free CPUs in the NUMA node of an L3 domain
@@ -88,6 +107,8 @@ func (a *fit) less(b *fit) bool {
 		return a.isFar < b.isFar
 	case a.l3s != b.l3s:
 		return a.l3s < b.l3s
+	case a.isSlow != b.isSlow:
+		return a.isSlow < b.isSlow
 	case a.splits != b.splits:
 		return a.splits < b.splits
 	case a.remaining != b.remaining:
@@ -106,7 +127,7 @@ func (p *picker) bestL3(count int, domain *cpuset.Set) int {
 			continue
 		}
 		if free := p.freeInL3(i); free >= count {
-			f := fit{p.farRank(&p.l3s[i]), 1, p.countSplits(int(p.inL3[i].whole), count), free - count, int(p.inNUMA[p.l3Node[i]].free)}
+			f := fit{p.farRank(&p.l3s[i]), 1, p.slowRank(i), p.countSplits(int(p.inL3[i].whole), count), free - count, int(p.inNUMA[p.l3Node[i]].free)}
 			if best < 0 || f.less(&bestFit) {
 				best, bestFit = i, f
 			}
@@ -123,7 +144,7 @@ func (p *picker) bestNUMA(count int) int {
 			continue
 		}
 		if free := p.freeInNUMA(i); free >= count {
-			f := fit{p.farRank(&p.numas[i]), p.l3sNeeded(i, count), p.countSplits(int(p.inNUMA[i].whole), count), free - count, 0}
+			f := fit{p.farRank(&p.numas[i]), p.l3sNeeded(i, count), 0, p.countSplits(p.wholeInNUMA(i), count), free - count, 0}
 			if best < 0 || f.less(&bestFit) {
 				best, bestFit = i, f
 			}
@@ -140,14 +161,22 @@ func (p *picker) farRank(domain *cpuset.Set) int {
 	return 1
 }
 
+// slowRank returns 1 if other L3 domains with CPUs of the same kind are faster than an L3 domain, otherwise 0.
+func (l *layout) slowRank(l3 int) int {
+	if l.slowL3[l3] {
+		return 1
+	}
+	return 0
+}
+
 // countSplits returns the number of CPUs in partly taken cores, if the given number of CPUs is taken from a domain. whole is
 // the number of the domain's free CPUs on whole free cores.
 func (p *picker) countSplits(whole, count int) int {
-	if p.maxThreads == 1 {
+	if p.threads == 1 {
 		return 0
 	}
-	whole -= whole % p.maxThreads
-	return count - min(count-count%p.maxThreads, whole)
+	whole -= whole % p.threads
+	return count - min(count-count%p.threads, whole)
 }
 
 // l3sNeeded returns the number of L3 domains of a NUMA node that are needed for the given number of CPUs.
@@ -202,16 +231,16 @@ func (p *picker) takeFromNUMA(numa, count int) {
 	}
 }
 
-// takeFrom takes the given number of free CPUs of a domain: first whole cores, then CPUs of split cores, and finally
-// CPUs of a whole core, which it splits.
+// takeFrom takes the given number of free CPUs of a domain: first whole cores, then CPUs of partial cores, then CPUs of
+// split cores, and finally CPUs of a whole core, which it splits.
 func (p *picker) takeFrom(domain *cpuset.Set, count int) {
 	free := p.free.Intersect(*domain).Minus(*p.taken)
-	wholeCores := p.wholeCores.Set()
-	whole := wholeCores.Intersect(free)
-	if p.maxThreads == 1 {
-		p.add(whole.Lowest(count))
+	if p.threads == 1 {
+		p.add(free.Lowest(count))
 		return
 	}
+	wholeCores := p.wholeCores.Set()
+	whole := wholeCores.Intersect(free)
 	for size := p.maxThreads; size >= p.minThreads; size-- { // if no large core fits, a small core may fit
 		for cpu := whole.First(); cpu >= 0 && count >= size; cpu = whole.Next(cpu + 1) {
 			at := p.layout.cpus[cpu].core
@@ -226,7 +255,10 @@ func (p *picker) takeFrom(domain *cpuset.Set, count int) {
 		}
 	}
 	if count > 0 {
-		count -= p.addLowest(free.Minus(wholeCores), count)
+		rest := free.Minus(wholeCores)
+		partial := rest.Intersect(p.partial)
+		count -= p.addLowest(partial, count)
+		count -= p.addLowest(rest.Minus(partial), count)
 		p.addLowest(free.Intersect(wholeCores), count)
 	}
 }

@@ -1,6 +1,7 @@
 package hybrid
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 
@@ -39,6 +40,8 @@ type Refusal struct {
 	Room      Milli          // largest room on a fractional CPU
 	Domain    int            // CauseTopology: highest number of available CPUs in a domain
 	Topology  TopologyPolicy // CauseTopology: the container's topology policy
+	Threads   int            // CauseTopology with whole-cores: CPUs per core, if the view is not a multiple of it; otherwise 0
+	Partial   int            // CauseTopology with whole-cores: CPUs on cores with a reserved, isolated or offline CPU
 }
 
 // A Cause is the resource that a refused container lacks.
@@ -105,12 +108,24 @@ func (r *Refusal) explainTime() string {
 func (r *Refusal) explainDomain() string {
 	switch r.Topology {
 	case WholeCores:
-		return fmt.Sprintf("needs %s; topology policy whole-cores takes whole cores, and %s on free whole cores", r.describeMissing(), pluralWithVerb(r.Domain, "CPU"))
+		return fmt.Sprintf("needs %s; topology policy whole-cores takes whole cores, and %s", r.describeMissing(), r.explainCores())
 	case SingleL3:
 		return fmt.Sprintf("needs %s; topology policy single-l3 needs a single L3 domain in a NUMA node, and the best one has %s", r.describeMissing(), plural(r.Domain, "whole CPU"))
 	default:
 		return fmt.Sprintf("needs %s; topology policy single-numa needs a single NUMA node, and the best one has %s", r.describeMissing(), plural(r.Domain, "whole CPU"))
 	}
+}
+
+// explainCores returns a clause about the cores that a container with the topology policy whole-cores lacks.
+func (r *Refusal) explainCores() string {
+	if r.Threads > 0 {
+		return fmt.Sprintf("%s not a multiple of %d threads per core", pluralWithVerb(r.Wanted.CPUs(), "CPU"), r.Threads)
+	}
+	clause := pluralWithVerb(r.Domain, "CPU") + " on free whole cores"
+	if r.Partial > 0 {
+		clause += fmt.Sprintf("; %s on cores with a reserved, isolated or offline CPU", pluralWithVerb(r.Partial, "CPU"))
+	}
+	return clause
 }
 
 // describeMissing returns a phrase about the missing whole CPUs and the missing fraction.
@@ -210,6 +225,9 @@ func (n *Node) refusalFor(s int32, kind error) error {
 		return r
 	}
 	r.Free = n.available()
+	if request.Topology == WholeCores {
+		r.Partial = n.partial.Count()
+	}
 	if request.Class == Flexible {
 		r.Flexible -= r.Wanted
 		r.Cause = CauseFlexible
@@ -256,8 +274,11 @@ func (n *Node) lacksCPUs(r *Refusal, s int32) {
 		heldCPUs := slot.exclusive.Set()
 		r.Domain = n.maxFree(slot.Topology, &r.Free, &heldCPUs)
 	}
+	if threads := n.threadsPerCore(&r.Free); isConfined && slot.Topology == WholeCores && slot.Limit.CPUs()%threads > 0 {
+		r.Threads = threads
+	}
 	switch {
-	case isConfined && r.Domain < free:
+	case isConfined && (r.Domain < free || r.Threads > 0):
 		r.Cause = CauseTopology
 	case r.Whole > free:
 		r.Cause = CauseWhole
@@ -268,6 +289,33 @@ func (n *Node) lacksCPUs(r *Refusal, s int32) {
 	default:
 		r.Cause = CauseFlexible
 	}
+}
+
+// threadsPerCore returns the number of CPUs per whole core: of the cores that are free or, if none is free, of all
+// cores. If the cores have different numbers of CPUs, it returns the greatest common divisor. It is at least 1.
+func (n *Node) threadsPerCore(free *cpuset.Set) int {
+	inAny, inFree := 0, 0
+	whole := n.wholeCores.Set().Intersect(*free)
+	for i := range n.cores {
+		core := &n.cores[i]
+		if core.IsEmpty() || n.partial.Overlaps(core) {
+			continue
+		}
+		size := len(n.siblings[i])
+		inAny = gcd(inAny, size)
+		if core.SubsetOf(&whole) {
+			inFree = gcd(inFree, size)
+		}
+	}
+	return max(1, cmp.Or(inFree, inAny))
+}
+
+// gcd returns the greatest common divisor of two numbers; gcd(0, b) is b.
+func gcd(a, b int) int {
+	for a > 0 {
+		a, b = b%a, a
+	}
+	return b
 }
 
 // isDomain reports whether a topology policy confines a container to a domain.

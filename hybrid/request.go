@@ -48,15 +48,16 @@ const (
 type TopologyPolicy uint8
 
 const (
-	// Prefer minimizes the NUMA nodes, L3 domains and split cores.
+	// Prefer minimizes the kinds of cores, NUMA nodes, L3 domains and split cores.
 	Prefer TopologyPolicy = iota
 	// SingleNUMA takes the CPUs of a single NUMA node.
 	SingleNUMA
 	// SingleL3 takes the CPUs of a single L3 domain.
 	SingleL3
-	// WholeCores takes whole cores, on which no other container runs.
+	// WholeCores takes whole cores, on which no other container runs. A core with a reserved, isolated or offline CPU
+	// is not a whole core.
 	WholeCores
-	// NoTopology ("none") ignores the topology.
+	// NoTopology ("none") ignores the topology and the kinds of cores.
 	NoTopology
 )
 

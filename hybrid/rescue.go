@@ -102,9 +102,9 @@ func (n *Node) makeHole(domain *cpuset.Set, fraction Milli) bool {
 	return true
 }
 
-// clearCores moves fractions off cores without exclusive CPUs until whole free cores with the given number of CPUs are
-// available. It reports whether it succeeded. If not, the caller undoes the moves.
-func (n *Node) clearCores(s int32, count int) bool {
+// clearCores moves fractions off cores of a domain without exclusive CPUs until whole free cores with the given number
+// of CPUs are available there. It reports whether it succeeded. If not, nothing has changed.
+func (n *Node) clearCores(s int32, count int, domain *cpuset.Set) bool {
 	if n.options.RescueMoves < 0 {
 		return false
 	}
@@ -112,11 +112,12 @@ func (n *Node) clearCores(s int32, count int) bool {
 	start := n.mark()
 	for i := range n.cores {
 		free := n.available()
-		if _, _, ok := n.pickCores(&free, &cpuset.Set{}, count); ok {
-			return n.countMoves(n.scratch.log) <= n.options.RescueMoves
+		inside := free.Intersect(*domain)
+		if _, _, ok := n.pickCores(&inside, &cpuset.Set{}, count); ok {
+			break
 		}
 		core := &n.cores[i]
-		if !n.fractional.Overlaps(core) || n.exclusive.Overlaps(core) {
+		if !n.fractional.Overlaps(core) || n.exclusive.Overlaps(core) || n.partial.Overlaps(core) || !core.SubsetOf(domain) {
 			continue
 		}
 		logged, mark := len(n.scratch.log), n.mark()
@@ -124,8 +125,8 @@ func (n *Node) clearCores(s int32, count int) bool {
 			n.undoMoves(logged, mark)
 		}
 	}
-	free := n.available()
-	if _, _, ok := n.pickCores(&free, &cpuset.Set{}, count); ok && n.countMoves(n.scratch.log) <= n.options.RescueMoves {
+	inside := n.available().Intersect(*domain)
+	if _, _, ok := n.pickCores(&inside, &cpuset.Set{}, count); ok && n.countMoves(n.scratch.log) <= n.options.RescueMoves {
 		return true
 	}
 	n.undoMoves(0, start)

@@ -33,8 +33,22 @@ func (n *Node) Restore(grants []Grant) error {
 		}
 		return err
 	}
+	n.leaveCores()
 	n.sharedTime = n.currentShared()
 	return nil
+}
+
+// leaveCores removes the flexible containers from the domain of whole cores if it has no core, because each core has
+// lost a CPU. Their cpusets must not be empty.
+func (n *Node) leaveCores() {
+	if n.wholeCoresDemand().count == 0 || !n.wholeCores.IsEmpty() {
+		return
+	}
+	for _, s := range n.order {
+		if slot := &n.slots[s]; slot.domain != wholeNode && n.domains[slot.domain].kind == WholeCores {
+			n.setDomain(s, wholeNode)
+		}
+	}
 }
 
 // restoreOne restores a grant. On an error, s is the grant's slot, or -1 if the grant has no slot yet.
@@ -57,7 +71,7 @@ func (n *Node) restoreOne(g *Grant) (s int32, err error) {
 	n.addToSums(s)
 	lost := g.Lost.Union(g.Exclusive).Minus(n.usable)
 	slot.ensureDetails().lost = lost
-	slot.wholeCores = g.Topology == WholeCores && n.isTopologyMet(g) && n.isWholeCores(&g.CPUs)
+	slot.wholeCores = g.Topology == WholeCores && n.isTopologyMet(g) && n.hasUsableCores(&g.CPUs)
 	if err := n.restoreCPUs(s, g); err != nil {
 		return s, err
 	}
@@ -111,8 +125,15 @@ func (n *Node) isTopologyMet(g *Grant) bool {
 	return n.options.Algorithm == Candor && (g.Policy == Strict || g.TopologyMet)
 }
 
-// isWholeCores reports whether the usable CPUs of a set form whole cores.
+// isWholeCores reports whether a set consists of whole cores. A core with a CPU that is offline or not usable is not a
+// whole core.
 func (n *Node) isWholeCores(set *cpuset.Set) bool {
+	return !n.partial.Overlaps(set) && n.hasUsableCores(set)
+}
+
+// hasUsableCores reports whether the usable CPUs of a set are all usable CPUs of their cores. A container on whole
+// cores retains its CPUs if a core loses a CPU.
+func (n *Node) hasUsableCores(set *cpuset.Set) bool {
 	usable := set.Intersect(n.usable)
 	for cpu := usable.First(); cpu >= 0; cpu = usable.Next(cpu + 1) {
 		if !n.cores[n.layout.cpus[cpu].core].SubsetOf(&usable) {
@@ -132,7 +153,7 @@ func (n *Node) domainOf(g *Grant) int32 {
 		if n.domains[d].kind != g.Topology {
 			continue
 		}
-		if g.Topology == WholeCores && n.isWholeCores(&cpus) || g.Topology != WholeCores && cpus.SubsetOf(n.domainCPUs(int32(d))) {
+		if g.Topology == WholeCores && n.hasUsableCores(&cpus) || g.Topology != WholeCores && cpus.SubsetOf(n.domainCPUs(int32(d))) {
 			return int32(d)
 		}
 	}

@@ -298,8 +298,8 @@ func (s *search) canHelp(it *item, from, to *cpuLoad) bool {
 	return gain > 0 || s.start > s.tally.multiUsed
 }
 
-// freeCPUFor returns the best shared CPU for an item, or -1: the nearest to the container's other CPUs, then a CPU of a
-// split core.
+// freeCPUFor returns the best shared CPU for an item, or -1: of the fastest kind, then the nearest to the container's
+// other CPUs, then a CPU of a split core.
 func (s *search) freeCPUFor(it *item) int {
 	heldCPUs := s.otherCPUs(it)
 	best, bestDistance := -1, 0
@@ -308,7 +308,7 @@ func (s *search) freeCPUFor(it *item) int {
 			continue
 		}
 		// Prefer a CPU of a split core, so that whole cores remain whole.
-		distance := 2 * s.remoteness(&heldCPUs, cpu)
+		distance := 2*s.remoteness(&heldCPUs, cpu) + 8*int(s.layout.cpus[cpu].kind)
 		if s.wholeCores.Contains(cpu) && s.maxThreads > 1 {
 			distance++
 		}

@@ -64,7 +64,7 @@ const (
 	isPaper       summaryFlags = 1 << iota // Options.Algorithm
 	hasFlexible                            // the node has flexible containers
 	canRescue                              // Options.RescueMoves permits moves to make room, and the node has open fractional CPUs
-	isOpaque                               // only the node can compute costs, because it has confined flexible containers or closed CPUs
+	isOpaque                               // only the node can compute costs, because it has several kinds of cores, confined flexible containers or closed CPUs
 	isFlatMachine                          // see IsFlat
 )
 
@@ -92,7 +92,7 @@ func (n *Node) Summarize(s *Summary) {
 	}
 	s.maxStrict = int32(n.maxStrictLimit())
 	n.addLoads(s)
-	if n.hasConfined() || n.tally.open != int32(n.fractional.Count()) {
+	if n.isHybrid() || n.hasConfined() || n.tally.open != int32(n.fractional.Count()) {
 		s.flags |= isOpaque
 		return
 	}

@@ -69,53 +69,6 @@ func TestNearestNUMANodes(t *testing.T) {
 	}
 }
 
-// A container gets CPUs of a single speed if enough of them are free.
-func TestOneKindOfCPUs(t *testing.T) {
-	kinds := map[string]func(*topology.CPU, bool){
-		"capacity":  func(c *topology.CPU, slow bool) { c.Capacity = map[bool]int{false: 1024, true: 600}[slow] },
-		"frequency": func(c *topology.CPU, slow bool) { c.MaxKHz = map[bool]int{false: 5_200_000, true: 3_900_000}[slow] },
-	}
-	for name, set := range kinds {
-		t.Run(name, func(t *testing.T) {
-			m := parse(t, "numa:1 l3:1 core:8")
-			for i := range m.CPUs {
-				set(&m.CPUs[i], i >= 4)
-			}
-			m.CPUs[0].MaxKHz += m.CPUs[0].MaxKHz / 20 // a favored core
-			node := nodeWithExclusive(t, m, "0-1")
-			for _, want := range []struct {
-				limit hybrid.Milli
-				cpus  string
-			}{{2000, "2-3"}, {3000, "4-6"}, {4000, "4-7"}} {
-				plan, err := node.Plan(hybrid.Request{ID: "new", Limit: want.limit})
-				if err != nil {
-					t.Fatal(err)
-				}
-				if got := plan.Grant.CPUs.String(); got != want.cpus {
-					t.Errorf("%v: CPUs %s, want %s", want.limit, got, want.cpus)
-				}
-			}
-			_, err := node.Plan(hybrid.Request{ID: "new", Limit: 5000, Topology: hybrid.SingleL3})
-			wantRefusal(t, err, "new", hybrid.ErrViewImpossible, "the best one has 4 whole CPUs")
-		})
-	}
-}
-
-// pickCores combines whole cores of different sizes to the required number of CPUs.
-func TestUnequalCores(t *testing.T) {
-	node, err := hybrid.NewNode(parse(t, "l3:2 core:2 pu:2"), hybrid.Options{Reserved: cpuset.Of(6)}) // the second thread of core 2
-	if err != nil {
-		t.Fatal(err)
-	}
-	plan, err := node.Plan(hybrid.Request{ID: "new", Limit: 3000, Topology: hybrid.WholeCores})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if got := plan.Grant.CPUs; got.Count() != 3 || !got.Contains(2) {
-		t.Errorf("3 CPUs of whole cores are %v, want CPU 2 and a core of two", got)
-	}
-}
-
 func parse(t testing.TB, description string) *topology.Machine {
 	t.Helper()
 	m, err := topology.Parse(description)

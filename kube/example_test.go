@@ -53,7 +53,7 @@ func ExampleAnnotate() {
 		"spec:",
 		"  containers: [{name: app}]",
 	}, "\n") + "\n"
-	annotated, err := kube.Annotate([]byte(manifest), kube.PodKey("class"), "sensitive")
+	annotated, err := kube.Annotate([]byte(manifest), "", kube.PodKey("class"), "sensitive")
 	if err != nil {
 		panic(err)
 	}

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"reflect"
 	"strings"
 
 	"go.yaml.in/yaml/v3"
@@ -14,199 +13,176 @@ import (
 // ErrManifest is the error for a manifest that is invalid, or that does not have the form that Annotate or PodTemplate needs.
 var ErrManifest = errors.New("manifest")
 
+// ErrSeveral is the error for a manifest with several objects with pods, none of which is selected. It is an ErrManifest.
+var ErrSeveral = fmt.Errorf("%w: several objects with pods", ErrManifest)
+
 // podMetadata maps a kind of object to the path of its pods' metadata.
 var podMetadata = map[string][]string{
-	"Pod":         {"metadata"},
-	"Deployment":  {"spec", "template", "metadata"},
-	"StatefulSet": {"spec", "template", "metadata"},
-	"DaemonSet":   {"spec", "template", "metadata"},
-	"ReplicaSet":  {"spec", "template", "metadata"},
-	"Job":         {"spec", "template", "metadata"},
-	"CronJob":     {"spec", "jobTemplate", "spec", "template", "metadata"},
+	"Pod":                   {"metadata"},
+	"PodTemplate":           {"template", "metadata"},
+	"Deployment":            {"spec", "template", "metadata"},
+	"StatefulSet":           {"spec", "template", "metadata"},
+	"DaemonSet":             {"spec", "template", "metadata"},
+	"ReplicaSet":            {"spec", "template", "metadata"},
+	"ReplicationController": {"spec", "template", "metadata"},
+	"Job":                   {"spec", "template", "metadata"},
+	"CronJob":               {"spec", "jobTemplate", "spec", "template", "metadata"},
 }
 
-// Annotate sets an annotation of the pods in a manifest (YAML). It preserves the rest of the text, such as comments, order and quotes. The
-// manifest must contain exactly one object with pods; other objects are ignored.
-func Annotate(manifest []byte, key, value string) ([]byte, error) {
-	objects, err := podObjects(manifest)
-	if err != nil {
-		return nil, err
-	}
-	if len(objects) != 1 {
-		return nil, fmt.Errorf("%w: %d objects with pods: must be 1 (Deployment, StatefulSet, DaemonSet, ReplicaSet, Job, CronJob or Pod)", ErrManifest, len(objects))
-	}
-	edit, err := editFor(objects[0], key, value)
-	if err != nil {
-		return nil, err
-	}
-	changed, err := edit.applyTo(manifest)
-	if err != nil {
-		return nil, err
-	}
-	return changed, checkAnnotated(manifest, changed, key, value)
-}
+// podTemplates are the paths of pod templates in objects of other kinds, such as custom resources.
+var podTemplates = [][]string{{"spec", "template"}, {"spec", "jobTemplate", "spec", "template"}, {"template"}}
 
-// An object is a YAML document that describes pods, with the path to the metadata of these pods.
+// An object is a Kubernetes object that describes pods.
 type object struct {
-	root *yaml.Node
-	path []string
+	root     *yaml.Node // mapping of the object
+	path     []string   // path to the metadata of the pods, from root
+	document int        // index of the YAML document
+	steps    []any      // keys and indexes from the document to root; empty: root is the document
 }
 
-// podObjects returns the documents of a manifest that describe pods.
-func podObjects(manifest []byte) (objects []object, err error) {
+// name returns the kind and the name of the object, such as Deployment/web.
+func (o *object) name() string {
+	name := ""
+	if metadata := child(o.root, "metadata"); metadata != nil {
+		if n := child(metadata, "name"); n != nil {
+			name = n.Value
+		}
+	}
+	return child(o.root, "kind").Value + "/" + name
+}
+
+// hasName reports whether a name selects the object: KIND/NAME or NAME. The case of the kind does not matter.
+func (o *object) hasName(name string) bool {
+	kind, rest, hasKind := strings.Cut(o.name(), "/")
+	wantedKind, wanted, isKind := strings.Cut(name, "/")
+	if !isKind {
+		return hasKind && rest == name
+	}
+	return strings.EqualFold(kind, wantedKind) && rest == wanted
+}
+
+// selectObject returns the object with a name; "" selects the only object.
+func selectObject(objects []object, name string) (*object, error) {
+	if len(objects) == 0 {
+		return nil, fmt.Errorf("%w: 0 objects with pods: must be a Deployment, StatefulSet, DaemonSet, ReplicaSet, Job, CronJob, Pod, "+
+			"another object with a pod template, or a List of them", ErrManifest)
+	}
+	var names []string
+	var found []*object
+	for i := range objects {
+		names = append(names, objects[i].name())
+		if name == "" || objects[i].hasName(name) {
+			found = append(found, &objects[i])
+		}
+	}
+	const maxNames = 10
+	if len(names) > maxNames {
+		names = append(names[:maxNames], "…")
+	}
+	switch {
+	case len(found) == 1:
+		return found[0], nil
+	case name == "":
+		return nil, fmt.Errorf("%w: must be one of %s", ErrSeveral, strings.Join(names, ", "))
+	case len(found) == 0:
+		return nil, fmt.Errorf("%w: no object %.100s: must be one of %s", ErrManifest, name, strings.Join(names, ", "))
+	default:
+		return nil, fmt.Errorf("%w: %d objects %.100s: each must have a name of its own", ErrManifest, len(found), name)
+	}
+}
+
+// documents parses the YAML documents of a manifest. An empty document is nil.
+func documents(manifest []byte) (list []*yaml.Node, err error) {
 	for decoder := yaml.NewDecoder(bytes.NewReader(manifest)); ; {
 		var document yaml.Node
 		switch err := decoder.Decode(&document); {
 		case err == io.EOF:
-			return objects, nil
+			return list, nil
 		case err != nil:
-			return nil, fmt.Errorf("%w: %w", ErrManifest, err)
-		}
-		root := document.Content[0]
-		if kind := child(root, "kind"); kind != nil && podMetadata[kind.Value] != nil {
-			objects = append(objects, object{root, podMetadata[kind.Value]})
+			return nil, parseError(manifest, err)
+		case len(document.Content) == 0:
+			list = append(list, nil)
+		default:
+			list = append(list, document.Content[0])
 		}
 	}
+}
+
+// parseError returns the error of the YAML parser for a manifest, on a single line.
+func parseError(manifest []byte, err error) error {
+	hint := ""
+	if bytes.Contains(manifest, []byte("{{")) {
+		hint = "it is a template: render it first, for example with helm template: "
+	}
+	return fmt.Errorf("%w: %s%s", ErrManifest, hint, strings.Join(strings.Fields(err.Error()), " "))
+}
+
+// podObjects returns the objects of a manifest that describe pods, also from Lists.
+func podObjects(manifest []byte) (objects []object, err error) {
+	list, err := documents(manifest)
+	for i, root := range list {
+		if root != nil {
+			objects = appendObjects(objects, object{root: root, document: i})
+		}
+	}
+	return objects, err
+}
+
+// appendObjects appends an object if it describes pods. From a List it appends the items.
+func appendObjects(objects []object, o object) []object {
+	kind := child(o.root, "kind")
+	if kind == nil || kind.Kind != yaml.ScalarNode {
+		return objects
+	}
+	if o.path = metadataPath(o.root, kind.Value); o.path != nil {
+		return append(objects, o)
+	}
+	items := child(o.root, "items")
+	if !strings.HasSuffix(kind.Value, "List") || items == nil || items.Kind != yaml.SequenceNode {
+		return objects
+	}
+	for i, item := range items.Content {
+		steps := append(append([]any(nil), o.steps...), "items", i)
+		objects = appendObjects(objects, object{root: item, document: o.document, steps: steps})
+	}
+	return objects
+}
+
+// metadataPath returns the path to the metadata of an object's pods, or nil. An object of an unknown kind has pods if it has containers
+// at one of podTemplates.
+func metadataPath(root *yaml.Node, kind string) []string {
+	if path := podMetadata[kind]; path != nil {
+		return path
+	}
+	for _, path := range podTemplates {
+		at := root
+		for _, step := range append(append([]string(nil), path...), "spec", "containers") {
+			if at = child(at, step); at == nil {
+				break
+			}
+		}
+		if at != nil && at.Kind == yaml.SequenceNode {
+			return append(append([]string(nil), path...), "metadata")
+		}
+	}
+	return nil
 }
 
 // child returns the value of a key in a mapping, or nil if n is no mapping or does not have the key.
 func child(n *yaml.Node, key string) *yaml.Node {
+	_, value := entry(n, key)
+	return value
+}
+
+// entry returns a key of a mapping with its value, or nil if n is no mapping or does not have the key.
+func entry(n *yaml.Node, key string) (name, value *yaml.Node) {
 	if n.Kind != yaml.MappingNode {
-		return nil
+		return nil, nil
 	}
 	for i := 0; i+1 < len(n.Content); i += 2 {
-		if n.Content[i].Value == key {
-			return n.Content[i+1]
+		if n.Content[i].Kind == yaml.ScalarNode && n.Content[i].Value == key {
+			return n.Content[i], n.Content[i+1]
 		}
 	}
-	return nil
-}
-
-// An edit is a change of a text: if old is not "", it replaces old within a line by lines[0]. Otherwise it inserts the new lines before the
-// line.
-type edit struct {
-	line, column int // from 1
-	old          string
-	lines        []string // new lines, which applyTo indents to the column; or the single replacement for old
-}
-
-// editFor returns the edit that sets the annotation: a replacement of its present value, or an insertion of the missing mappings and keys.
-func editFor(o object, key, value string) (*edit, error) {
-	at := o.root
-	path := append(append([]string(nil), o.path...), "annotations")
-	for i, step := range path {
-		next := child(at, step)
-		if next == nil && i < len(o.path)-1 {
-			return nil, fmt.Errorf("%w: no %s", ErrManifest, strings.Join(path[:i+1], "."))
-		}
-		if next == nil || next.Kind == yaml.ScalarNode && next.Tag == "!!null" && i == len(path)-1 {
-			return insert(at, next, path[i:], key, value)
-		}
-		at = next
-	}
-	if old := child(at, key); old != nil {
-		return replace(old, value)
-	}
-	return insert(at, nil, nil, key, value)
-}
-
-// insert returns an edit that inserts the annotation, nested in the missing mappings, before the first key of the node at, which must be a
-// mapping in block style.
-func insert(at, empty *yaml.Node, mappings []string, key, value string) (*edit, error) {
-	switch {
-	case empty != nil:
-		return nil, fmt.Errorf("%w: line %d: annotations: is empty: remove it", ErrManifest, empty.Line)
-	case at.Kind != yaml.MappingNode || at.Style&yaml.FlowStyle != 0 || len(at.Content) == 0:
-		return nil, fmt.Errorf("%w: line %d: must be a block of keys, one per line, to add the annotation to", ErrManifest, at.Line)
-	}
-	first := at.Content[0]
-	e := &edit{line: first.Line, column: first.Column}
-	indent := ""
-	for _, name := range mappings {
-		e.lines = append(e.lines, indent+name+":")
-		indent += "  "
-	}
-	e.lines = append(e.lines, indent+key+": "+value)
-	return e, nil
-}
-
-// replace returns an edit that replaces a value. The value must be on a single line.
-func replace(old *yaml.Node, value string) (*edit, error) {
-	e := &edit{line: old.Line, column: old.Column, lines: []string{value}}
-	switch {
-	case old.Kind != yaml.ScalarNode || strings.Contains(old.Value, "\n") || old.Anchor != "" || old.Value == "":
-		return nil, fmt.Errorf("%w: line %d: must be a plain value on one line", ErrManifest, old.Line)
-	case old.Style&yaml.DoubleQuotedStyle != 0:
-		e.old = `"` + old.Value + `"`
-	case old.Style&yaml.SingleQuotedStyle != 0:
-		e.old = "'" + old.Value + "'"
-	default:
-		e.old = old.Value
-	}
-	return e, nil
-}
-
-// applyTo returns the text with the edit.
-func (e *edit) applyTo(text []byte) ([]byte, error) {
-	lines := strings.SplitAfter(string(text), "\n")
-	if e.line > len(lines) {
-		return nil, fmt.Errorf("%w: line %d: not found", ErrManifest, e.line)
-	}
-	line := lines[e.line-1]
-	before := line[:min(e.column-1, len(line))]
-	if e.old != "" {
-		rest, found := strings.CutPrefix(line[len(before):], e.old)
-		if !found {
-			return nil, fmt.Errorf("%w: line %d: must be a plain value on one line", ErrManifest, e.line)
-		}
-		lines[e.line-1] = before + e.lines[0] + rest
-		return []byte(strings.Join(lines, "")), nil
-	}
-	if strings.TrimLeft(before, " ") != "" {
-		return nil, fmt.Errorf("%w: line %d: each key must be on a separate line", ErrManifest, e.line)
-	}
-	end := "\n"
-	if strings.HasSuffix(line, "\r\n") {
-		end = "\r\n"
-	}
-	var added strings.Builder
-	for _, one := range e.lines {
-		added.WriteString(before + one + end)
-	}
-	lines[e.line-1] = added.String() + line
-	return []byte(strings.Join(lines, "")), nil
-}
-
-// checkAnnotated verifies that before and after differ only in the annotation. It parses both texts, because editing the text is heuristic.
-func checkAnnotated(before, after []byte, key, value string) error {
-	was, err := podObjects(before)
-	if err != nil {
-		return err
-	}
-	is, err := podObjects(after)
-	if err != nil {
-		return fmt.Errorf("%w: it would not be YAML any more: %w", ErrManifest, err)
-	}
-	var old, now any
-	if err := errors.Join(was[0].root.Decode(&old), is[0].root.Decode(&now)); err != nil {
-		return fmt.Errorf("%w: %w", ErrManifest, err)
-	}
-	at, ok := old.(map[string]any)
-	for _, step := range append(append([]string(nil), was[0].path...), "annotations") {
-		if !ok {
-			return fmt.Errorf("%w: %s: must be a mapping", ErrManifest, step)
-		}
-		if at[step] == nil {
-			at[step] = map[string]any{}
-		}
-		at, ok = at[step].(map[string]any)
-	}
-	if !ok {
-		return fmt.Errorf("%w: annotations: must be a mapping", ErrManifest)
-	}
-	at[key] = value
-	if !reflect.DeepEqual(old, now) {
-		return fmt.Errorf("%w: the annotation cannot be added without a change of something else", ErrManifest)
-	}
-	return nil
+	return nil, nil
 }

@@ -18,18 +18,19 @@ func PodTemplate(manifest []byte) (t Template, err error) {
 	if err != nil {
 		return t, err
 	}
-	if len(objects) != 1 {
-		return t, fmt.Errorf("%w: %d objects with pods: must be 1 (Deployment, StatefulSet, DaemonSet, ReplicaSet, Job, CronJob or Pod)", ErrManifest, len(objects))
+	o, err := selectObject(objects, "")
+	if err != nil {
+		return t, err
 	}
 	var all map[string]any
-	if err := objects[0].root.Decode(&all); err != nil {
+	if err := o.root.Decode(&all); err != nil {
 		return t, fmt.Errorf("%w: %s", ErrManifest, strings.ReplaceAll(err.Error(), "\n", " "))
 	}
 	metadata, _ := all["metadata"].(map[string]any)
 	t.Namespace, _ = metadata["namespace"].(string)
 	t.Name, _ = metadata["name"].(string)
 	at := all
-	for _, step := range objects[0].path[:len(objects[0].path)-1] {
+	for _, step := range o.path[:len(o.path)-1] {
 		next, ok := at[step].(map[string]any)
 		if !ok {
 			return t, fmt.Errorf("%w: no %s", ErrManifest, step)

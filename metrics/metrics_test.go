@@ -19,6 +19,7 @@ import (
 	"github.com/candor-project/candor/hybrid"
 	"github.com/candor-project/candor/spec"
 	"github.com/candor-project/candor/topology"
+	"github.com/candor-project/candor/view"
 )
 
 // desk is a fake state of a machine.
@@ -234,21 +235,41 @@ func TestContainerLabels(t *testing.T) {
 		`candor_container_limit_cpu_cores{class="flexible",container="c",namespace="a\"\n",pod="b?\\"} 0.1`)
 }
 
+// seen returns the observation of a container with an affinity, and with files that show the given CPUs.
+func seen(affinity, files cpuset.Set) (o host.Observation) {
+	o.Sources = []view.Source{{Name: view.SourceAffinity, Role: view.Reported, CPUs: affinity}}
+	for _, name := range []string{"online", "cpuinfo"} {
+		o.Sources = append(o.Sources, view.Source{Name: name, Role: view.Reported, CPUs: files})
+	}
+	return o
+}
+
 func TestViewMismatch(t *testing.T) {
 	for _, test := range []struct {
 		name   string
 		change func(*host.Grant, *host.LiveUsage)
 		want   string
 	}{
-		{"CPUs equal the view", func(g *host.Grant, r *host.LiveUsage) { g.View, r.Shown = spec.ViewFull, r.CPUs }, "0"},
+		{"CPUs equal the view", func(g *host.Grant, r *host.LiveUsage) { g.View, r.Observation = spec.ViewFull, seen(r.CPUs, r.CPUs) }, "0"},
+		{"the program limits its affinity", func(g *host.Grant, r *host.LiveUsage) {
+			g.View, r.Observation = spec.ViewFull, seen(r.CPUs.Lowest(1), r.CPUs)
+		}, "0"},
 		{"a CPU is missing", func(_ *host.Grant, r *host.LiveUsage) { r.CPUs = cpuset.Of(r.CPUs.First()) }, "1"},
-		{"no view is mounted", func(g *host.Grant, _ *host.LiveUsage) { g.View = spec.ViewFull }, "1"},
-		{"too many mounts", func(g *host.Grant, r *host.LiveUsage) { g.View, r.IsHidden = spec.ViewFull, true }, ""},
-		{"too many mounts and a CPU is missing", func(g *host.Grant, r *host.LiveUsage) {
-			g.View, r.IsHidden, r.CPUs = spec.ViewFull, true, cpuset.Of(r.CPUs.First())
+		{"no view is mounted", func(g *host.Grant, r *host.LiveUsage) {
+			g.View, r.Observation = spec.ViewFull, seen(r.CPUs, cpuset.MustParse("0-7"))
 		}, "1"},
-		{"too many mounts, without a view", func(_ *host.Grant, r *host.LiveUsage) { r.IsHidden = true }, "0"},
-		{"the view shows other CPUs", func(g *host.Grant, r *host.LiveUsage) { g.View, r.Shown = spec.ViewFull, cpuset.Of(0, 1) }, "1"},
+		{"a foreign file is mounted", func(g *host.Grant, r *host.LiveUsage) {
+			g.View, r.Observation = spec.ViewFull, seen(r.CPUs, r.CPUs)
+			r.Observation.Sources[1] = view.Source{Name: "online", Role: view.Reported, Error: "a file of fuse.lxcfs"}
+		}, "1"},
+		{"too many mounts", func(g *host.Grant, r *host.LiveUsage) { g.View, r.Observation.IsHidden = spec.ViewFull, true }, ""},
+		{"too many mounts and a CPU is missing", func(g *host.Grant, r *host.LiveUsage) {
+			g.View, r.Observation.IsHidden, r.CPUs = spec.ViewFull, true, cpuset.Of(r.CPUs.First())
+		}, "1"},
+		{"too many mounts, without a view", func(_ *host.Grant, r *host.LiveUsage) { r.Observation.IsHidden = true }, "0"},
+		{"the view shows other CPUs", func(g *host.Grant, r *host.LiveUsage) {
+			g.View, r.Observation = spec.ViewFull, seen(r.CPUs, cpuset.Of(0, 1))
+		}, "1"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			b := newBench(t)

@@ -191,6 +191,9 @@ func TestRenderingFails(t *testing.T) {
 }
 
 func TestEncodings(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes 18 s under the race detector")
+	}
 	registry := prometheus.NewRegistry()
 	registry.MustRegister(newLargeCollector())
 	r := newTestRenderer(registry)

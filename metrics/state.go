@@ -1,6 +1,7 @@
 package metrics
 
 import (
+	"cmp"
 	"errors"
 	"io/fs"
 	"log/slog"
@@ -152,10 +153,9 @@ func running(grants []host.Grant) []container {
 		if g.State != host.Running {
 			continue
 		}
-		c := container{g, podname.Parse(strings.ToValidUTF8(g.Engine.Name, "?"))}
-		if c.name == (podname.Name{}) {
-			c.name.Container = g.ID
-		}
+		engine := host.Engine{Name: strings.ToValidUTF8(g.Engine.Name, "?")}
+		c := container{g, engine.DisplayName()}
+		c.name.Container = cmp.Or(c.name.Container, g.ID)
 		if j, twice := at[c.name]; twice {
 			all[j] = c
 			continue
@@ -185,17 +185,18 @@ func (c *container) collect(r *host.LiveUsage, to chan<- prometheus.Metric) {
 	count(throttledTime, r.Usage.ThrottledTime.Seconds())
 }
 
-// viewMismatch returns 1 if the size of the container's cpuset differs from the limit, rounded up, or if the files of its view
-// show other CPUs than its cpuset; else 0. isKnown is false if the cpuset is right and candor cannot read the view.
+// viewMismatch returns 1 if the size of the container's cpuset differs from the limit, rounded up, or if its view is full and the files
+// in the container show other CPUs than its cpuset; else 0. isKnown is false if the cpuset is right and candor cannot read the view.
 func viewMismatch(g *host.Grant, r *host.LiveUsage) (differs float64, isKnown bool) {
+	files, _ := r.Observation.Files() // without CPUs for a file that is no view
 	switch {
 	case r.CPUs.Count() != g.Limit.CPUs():
 		return 1, true
 	case g.View != spec.ViewFull:
 		return 0, true
-	case r.IsHidden:
+	case r.Observation.IsHidden:
 		return 0, false
-	case r.Shown != r.CPUs:
+	case files != r.CPUs:
 		return 1, true
 	default:
 		return 0, true

@@ -13,6 +13,7 @@ import (
 type Group struct {
 	Setting
 	Name    string
+	LogName slog.Attr  // names the group in the log
 	CPUs    cpuset.Set // CPUs of the group; groups with equal CPUs share the idle time of these CPUs
 	InForce Limit      // quota in the kernel
 	Kernel  Kernel     // nil: the group cannot be read now

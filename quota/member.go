@@ -115,14 +115,14 @@ func (l *Loop) warnOnce(m *member, message string, err error) {
 		return
 	}
 	m.lastRefusal = err.Error()
-	l.log.Warn(message, "container", m.Name, "error", err)
+	l.log.Warn(message, m.LogName, "error", err)
 }
 
 // drop releases and removes a member that cannot be read or written. If the group was removed, drop does not log this,
 // because the Host reports the removal.
 func (l *Loop) drop(m *member, err error) {
 	if !isGone(err) {
-		l.log.Warn("quota is no longer managed", "container", m.Name, "error", err)
+		l.log.Warn("quota is no longer managed", m.LogName, "error", err)
 	}
 	l.release(m)
 	delete(l.members, m.Name)
@@ -134,7 +134,7 @@ func (l *Loop) release(m *member) {
 	defer m.Kernel.Close()
 	if m.isFrozen {
 		if err := m.Kernel.Freeze(false); err != nil && !isGone(err) {
-			l.log.Warn("processes not thawed: the next operation thaws them after the lease has ended", "container", m.Name, "error", err)
+			l.log.Warn("processes not thawed: the next operation thaws them after the lease has ended", m.LogName, "error", err)
 		}
 	}
 	isOther := m.IsCharged && !m.state.hasChanged // another process has changed the quota
@@ -146,7 +146,7 @@ func (l *Loop) release(m *member) {
 		err = m.Kernel.SetQuota(m.state.base())
 	}
 	if err != nil && !isGone(err) {
-		l.log.Warn("quota not restored: the next operation restores it after the lease has ended", "container", m.Name, "error", err)
+		l.log.Warn("quota not restored: the next operation restores it after the lease has ended", m.LogName, "error", err)
 	}
 }
 

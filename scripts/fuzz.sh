@@ -1,11 +1,11 @@
 #!/usr/bin/env bash
-# Runs each fuzz target of the main module: scripts/fuzz.sh [TIME [PACKAGE...]]. TIME is for each target, 1s by default.
+# Runs each fuzz target of the main module: scripts/fuzz.sh [TIME [PACKAGE...]]. TIME is for each target, 500ms by default.
 # A target fails on an input that breaks it, which go test stores in the package's testdata/fuzz, and when it executes
-# fewer than 1,000 inputs in four times its time, because so slow a target finds nothing.
+# fewer than 1,000 inputs in eight times its time, because so slow a target finds nothing.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 go=${GO:-go}
-time=${1:-1s} least=1000
+time=${1:-500ms} least=1000
 shift $(($# > 0))
 
 work=$(mktemp -d)
@@ -14,12 +14,12 @@ trap 'rm -rf "$work"' EXIT
 cache=$work/cache
 failures=()
 
-# fuzz DIR PACKAGE TARGET runs a target and prints its output.
+# fuzz N DIR PACKAGE TARGET runs a target of the program N and prints its output.
 # go test minimizes each input that reaches new code, by default for up to a minute, and executes nothing else meanwhile.
 # Without a bound on it, one large seed uses up all the time.
 fuzz() {
-	(cd "$1" && exec "$work/test" -test.run='^$' -test.fuzz="^$3\$" -test.fuzztime="$time" -test.fuzzminimizetime=20x \
-		-test.fuzzcachedir="$cache/$2" </dev/null 2>&1)
+	(cd "$2" && exec "$work/$1.test" -test.run='^$' -test.fuzz="^$4\$" -test.fuzztime="$time" -test.fuzzminimizetime=20x \
+		-test.fuzzcachedir="$cache/$3" </dev/null 2>&1)
 }
 
 # executions prints the last count in an output.
@@ -29,11 +29,11 @@ executions() {
 	echo "${n:-0}"
 }
 
-# check DIR PACKAGE TARGET runs a target and records its failure. A target with too few executions runs up to three more times,
+# check N DIR PACKAGE TARGET runs a target and records its failure. A target with too few executions runs up to seven more times,
 # because the machine can have been busy.
 check() {
 	local output total=0 code
-	for try in 1 2 3 4; do
+	for try in 1 2 3 4 5 6 7 8; do
 		code=0
 		output=$(fuzz "$@") || code=$?
 		total=$((total + $(executions "$output")))
@@ -44,23 +44,31 @@ check() {
 			break
 		fi
 	done
-	echo "fuzz: $2 $3: $total executions in $try x $time"
+	echo "fuzz: $3 $4: $total executions in $try x $time"
 	if [ $code != 0 ]; then
 		echo "$output"
-		failures+=("$2 $3: failed")
+		failures+=("$3 $4: failed")
 	elif [ $total -lt $least ]; then
-		failures+=("$2 $3: $total executions in $try x $time, fewer than $least")
+		failures+=("$3 $4: $total executions in $try x $time, fewer than $least")
 	fi
 }
 
+# targets DIR lists the fuzz targets of a package.
+targets() { sed -n 's/^func \(Fuzz[A-Za-z0-9_]*\)(.*/\1/p' "$1"/*_test.go; }
+
+# All programs are built first, two at a time, because go test -c links a program on one CPU.
 while read -r dir package; do
-	targets=$(sed -n 's/^func \(Fuzz[A-Za-z0-9_]*\)(.*/\1/p' "$dir"/*_test.go)
-	[ -n "$targets" ] || continue
-	$go test -c -vet=off -fuzz=. -o "$work/test" "$package"
-	for target in $targets; do
-		check "$dir" "$package" "$target"
+	[ -z "$(targets "$dir")" ] || echo "$dir $package"
+done < <($go list -f '{{if or .TestGoFiles .XTestGoFiles}}{{.Dir}} {{.ImportPath}}{{end}}' "${@:-./...}") >"$work/packages"
+awk '{print NR, $2}' "$work/packages" | xargs -r -n 2 -P 2 sh -c "$go test -c -vet=off -fuzz=. -o $work/\$1.test \$2" build
+
+n=0
+while read -r dir package; do
+	n=$((n + 1))
+	for target in $(targets "$dir"); do
+		check "$n" "$dir" "$package" "$target"
 	done
-done < <($go list -f '{{if or .TestGoFiles .XTestGoFiles}}{{.Dir}} {{.ImportPath}}{{end}}' "${@:-./...}")
+done <"$work/packages"
 
 if [ ${#failures[@]} -gt 0 ]; then
 	printf -- '--- fuzz: %s\n' "${failures[@]}"

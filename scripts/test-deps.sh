@@ -33,6 +33,7 @@ program() {
 	nginx-light) echo nginx ;;
 	docker.io) echo dockerd ;;
 	busybox-static) echo busybox ;;
+	btrfs-progs) echo mkfs.btrfs ;;
 	qemu-system-x86) echo qemu-system-x86_64 ;;
 	*) echo "$1" ;;
 	esac

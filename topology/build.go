@@ -47,6 +47,9 @@ func (f *facts) buildMachine() (*Machine, error) {
 	}
 	f.addNodes(m, nodes.sorted())
 	f.addCPUs(m)
+	if m.Kinds = f.kinds; !f.kindsKnown {
+		m.Kinds = m.KindsBySpeed()
+	}
 	return m, nil
 }
 

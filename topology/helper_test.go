@@ -76,6 +76,13 @@ func sysfsOf(m *Machine, d dialect) fstest.MapFS {
 			put(dir+"cpufreq/cpuinfo_max_freq", c.MaxKHz)
 		}
 	}
+	for _, list := range kindLists {
+		for _, k := range m.Kinds {
+			if k.Name == list.name {
+				put(list.file, k.CPUs)
+			}
+		}
+	}
 	if memory := "has_memory"; len(m.Nodes) > 0 {
 		if d.old {
 			memory = "has_normal_memory"

@@ -21,10 +21,15 @@ type (
 		Nodes    []nodeJSON   `json:"nodes"`
 		L3s      []domainJSON `json:"l3s"`
 		Cores    []domainJSON `json:"cores"`
+		Kinds    []kindJSON   `json:"kinds"` // absent in the output of older versions
 		CPUs     []cpuJSON    `json:"cpus"`
 	}
 	domainJSON struct {
 		ID   int        `json:"id"` // -1: the kernel does not report the number
+		CPUs cpuset.Set `json:"cpus"`
+	}
+	kindJSON struct {
+		Name string     `json:"name,omitempty"`
 		CPUs cpuset.Set `json:"cpus"`
 	}
 	nodeJSON struct {
@@ -55,6 +60,7 @@ type Document = machineJSON
 //	 "nodes":[{"id":0,"cpus":"0-3","distances":[10]}],
 //	 "l3s":[{"id":0,"cpus":"0-3"}],
 //	 "cores":[{"id":0,"cpus":"0,2"},{"id":1,"cpus":"1,3"}],
+//	 "kinds":[],
 //	 "cpus":[{"id":0,"online":true,"socket":0,"node":0,"l3":0,"core":0,"maxKHz":3500000},…]}
 //
 // The fields have the meaning of the fields of Machine. A CPU's socket, node, l3 and core are indexes
@@ -64,7 +70,7 @@ func (m *Machine) MarshalJSON() ([]byte, error) {
 		Online: m.Online, Offline: m.Offline, Isolated: m.Isolated, HasL3: m.HasL3,
 		Sockets: make([]domainJSON, len(m.Sockets)), Nodes: make([]nodeJSON, len(m.Nodes)),
 		L3s: make([]domainJSON, len(m.L3s)), Cores: make([]domainJSON, len(m.Cores)),
-		CPUs: make([]cpuJSON, len(m.CPUs)),
+		Kinds: make([]kindJSON, len(m.Kinds)), CPUs: make([]cpuJSON, len(m.CPUs)),
 	}
 	for i, s := range m.Sockets {
 		j.Sockets[i] = domainJSON(s)
@@ -78,13 +84,17 @@ func (m *Machine) MarshalJSON() ([]byte, error) {
 	for i, d := range m.Cores {
 		j.Cores[i] = domainJSON(d)
 	}
+	for i, k := range m.Kinds {
+		j.Kinds[i] = kindJSON(k)
+	}
 	for i, c := range m.CPUs {
 		j.CPUs[i] = cpuJSON(c)
 	}
 	return json.Marshal(j)
 }
 
-// UnmarshalJSON decodes the output of MarshalJSON. Unknown fields and an invalid machine are errors.
+// UnmarshalJSON decodes the output of MarshalJSON. Unknown fields and an invalid machine are errors. If the kinds of
+// cores are absent, as in the output of older versions, UnmarshalJSON derives them (KindsBySpeed).
 func (m *Machine) UnmarshalJSON(text []byte) error {
 	var j machineJSON
 	d := json.NewDecoder(bytes.NewReader(text))
@@ -108,11 +118,17 @@ func (m *Machine) UnmarshalJSON(text []byte) error {
 	for _, c := range j.Cores {
 		decoded.Cores = append(decoded.Cores, Domain(c))
 	}
+	for _, k := range j.Kinds {
+		decoded.Kinds = append(decoded.Kinds, Kind(k))
+	}
 	for _, c := range j.CPUs {
 		decoded.CPUs = append(decoded.CPUs, CPU(c))
 	}
 	if err := decoded.Validate(); err != nil {
 		return fmt.Errorf("machine: %w", err)
+	}
+	if j.Kinds == nil {
+		decoded.Kinds = decoded.KindsBySpeed()
 	}
 	*m = decoded
 	return nil

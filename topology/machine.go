@@ -23,7 +23,8 @@ type Machine struct {
 	Nodes   []NUMANode // nodes that have online CPUs; at least one
 	L3s     []Domain   // L3 domains; equal to the NUMA nodes if the kernel reports no L3
 	Cores   []Domain
-	CPUs    []CPU // by ID, online and offline
+	Kinds   []Kind // kinds of cores, the fastest first; nil if all cores are of one kind
+	CPUs    []CPU  // by ID, online and offline
 
 	Online   cpuset.Set
 	Offline  cpuset.Set // present, but not online

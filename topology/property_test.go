@@ -65,7 +65,32 @@ func anyMachine(t *rapid.T) *Machine {
 	for i, d := range m.Cores {
 		mark(m, d.CPUs, func(c *CPU) { c.Core = i })
 	}
+	anyKinds(t, m)
 	return m
+}
+
+// anyKinds sets the kinds of cores: kinds with names, or the kinds that Read derives from the speeds.
+func anyKinds(t *rapid.T, m *Machine) {
+	if m.Kinds = m.KindsBySpeed(); m.Online.Count() < 2 || rapid.Bool().Draw(t, "kinds by speed") {
+		return
+	}
+	names := rapid.Permutation([]string{Performance, Efficiency, LowPower}).Draw(t, "names of kinds")[:rapid.IntRange(2, 3).Draw(t, "kinds")]
+	sets := map[string]cpuset.Set{}
+	for i, id := range m.Online.Slice() {
+		name := names[i%2]
+		if i >= 2 {
+			name = rapid.SampledFrom(names).Draw(t, "kind")
+		}
+		s := sets[name]
+		s.Add(id)
+		sets[name] = s
+	}
+	m.Kinds = nil
+	for _, name := range []string{Performance, Efficiency, LowPower} {
+		if s, ok := sets[name]; ok {
+			m.Kinds = append(m.Kinds, Kind{name, s})
+		}
+	}
 }
 
 // anyMemory removes the memory of some nodes.

@@ -18,7 +18,8 @@ const attempts = 5
 func ReadHost() (*Machine, error) { return Read(os.DirFS("/")) }
 
 // Read reads a machine's topology from a file system whose root is the machine's "/". It reads
-// sys/devices/system/cpu, sys/devices/system/node and, on kernels without cpu/isolated, proc/cmdline.
+// sys/devices/system/cpu, sys/devices/system/node, the lists of performance and efficiency cores
+// (sys/devices/cpu_core/cpus, cpu_atom/cpus and cpu_lowpower/cpus) and, on kernels without cpu/isolated, proc/cmdline.
 //
 // The kernel may not report everything. Read then assumes:
 //
@@ -27,6 +28,8 @@ func ReadHost() (*Machine, error) { return Read(os.DirFS("/")) }
 //   - A CPU that is in no NUMA node's CPU list belongs to the node that is named in the CPU's directory. If the
 //     kernel reports no nodes at all, all CPUs belong to node 0.
 //   - All CPUs of a NUMA node without an L3 form an L3 domain.
+//   - Without lists of performance and efficiency cores, the speeds of the CPUs determine the kinds of cores
+//     (Machine.KindsBySpeed).
 //
 // Read omits NUMA nodes without online CPUs.
 //

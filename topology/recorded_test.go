@@ -135,10 +135,24 @@ func compareDistances(t *testing.T, m *Machine, want *lstopoView) {
 	}
 }
 
-// compareKinds compares frequencies and capacities. lstopo puts CPUs with small differences into one kind with the
-// lowest value.
+// compareKinds compares kinds, frequencies and capacities. lstopo puts CPUs with small differences into one kind with
+// the lowest value. It orders the kinds by ascending efficiency; Kinds is in descending order of speed.
 func compareKinds(t *testing.T, m *Machine, want *lstopoView) {
 	t.Helper()
+	if len(want.kinds) > 1 {
+		var got, kinds []cpuset.Set
+		for _, k := range m.Kinds {
+			got = append(got, k.CPUs)
+		}
+		for _, k := range slices.Backward(want.kinds) {
+			kinds = append(kinds, k.cpus)
+		}
+		if !slices.Equal(got, kinds) {
+			t.Errorf("kinds %v, lstopo has %v", got, kinds)
+		}
+	} else if len(m.Kinds) > 0 {
+		t.Errorf("kinds %v, lstopo has a single kind", m.Kinds)
+	}
 	for _, kind := range want.kinds {
 		lowest := lstopoKind{cpus: kind.cpus}
 		for id := range kind.cpus.All() {
@@ -175,7 +189,8 @@ func untar(t testing.TB, name string) fs.FS {
 			t.Fatal(err)
 		}
 		_, path, _ := strings.Cut(strings.TrimSuffix(h.Name, "/"), "/") // below the top directory of the tree
-		if !strings.HasPrefix(path, cpuDir) && !strings.HasPrefix(path, nodeDir) && path != "proc/cmdline" {
+		isKinds := slices.ContainsFunc(kindLists[:], func(list struct{ file, name string }) bool { return path == list.file })
+		if !strings.HasPrefix(path, cpuDir) && !strings.HasPrefix(path, nodeDir) && path != "proc/cmdline" && !isKinds {
 			continue
 		}
 		file := &fstest.MapFile{Mode: h.FileInfo().Mode(), Data: []byte(h.Linkname)}

@@ -21,6 +21,8 @@ type facts struct {
 	nodes                     []nodeFacts
 	distanceTo                []int      // node number of each column of nodeFacts.distances; nil: unknown
 	memory                    cpuset.Set // numbers of the nodes with memory; empty: unknown
+	kinds                     []Kind     // kinds in the kernel's lists; nil: a single kind, or unknown
+	kindsKnown                bool
 }
 
 // A cpuFacts is the kernel's information about an online CPU. An unknown set is empty, and an unknown number is -1.
@@ -55,6 +57,9 @@ func (t *fileReader) readFacts(online []byte, listed bool) (*facts, error) {
 		return nil, err
 	}
 	if err := t.readNodes(f); err != nil {
+		return nil, err
+	}
+	if f.kinds, f.kindsKnown, err = t.readKinds(&f.online); err != nil {
 		return nil, err
 	}
 	var onNodes cpuset.Set

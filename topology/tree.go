@@ -45,12 +45,12 @@ func (m *Machine) writeSummary(b *strings.Builder, layers []layer) {
 		}
 		b.WriteString(plural(len(l.domains), name) + ", ")
 	}
-	b.WriteString(plural(len(m.Cores), "core") + ", " + plural(m.Online.Count(), "CPU"))
+	b.WriteString(m.DescribeCores() + ", " + plural(m.Online.Count(), "CPU"))
 	if n := m.Offline.Count(); n > 0 {
 		fmt.Fprintf(b, " (and %d offline)", n)
 	}
-	if s := m.speeds(); len(s) == 1 && s[0].maxKHz > 0 { // omit the capacity, because it is relative and equal for all CPUs
-		b.WriteString(", " + speed{maxKHz: s[0].maxKHz}.String())
+	if s := m.speedOf(&m.Online); !m.hasMixedSpeeds() && s.maxKHz.high > 0 { // omit the capacity, because it is relative and equal for all CPUs
+		b.WriteString(", " + speed{maxKHz: s.maxKHz}.String())
 	}
 	b.WriteByte('\n')
 }
@@ -66,7 +66,7 @@ type branch struct {
 
 // branches returns the branches of the root. If the domains do not nest, it lists the domains of each kind separately.
 func (m *Machine) branches(layers []layer, nested bool) []branch {
-	mixed := len(m.speeds()) > 1
+	mixed := m.hasMixedSpeeds()
 	if nested {
 		return m.branchesIn(layers, &m.Online, mixed)
 	}
@@ -116,64 +116,101 @@ func domainLabel(l layer, d Domain) string {
 	return l.name + " " + strconv.Itoa(d.ID)
 }
 
-// A speed holds the values by which fast and slow cores differ.
-type speed struct{ capacity, maxKHz int }
+// A speed holds the ranges of the values by which fast and slow CPUs differ.
+type speed struct{ capacity, maxKHz valueRange }
+
+// A valueRange is the range of the known values of several CPUs; 0 to 0 if all values are unknown.
+type valueRange struct{ low, high int }
+
+// add adds a value to the range. 0 means that the value is unknown.
+func (r *valueRange) add(value int) {
+	if value > 0 && (r.low == 0 || value < r.low) {
+		r.low = value
+	}
+	r.high = max(r.high, value)
+}
+
+// format returns the range in a unit, such as "5.5 to 5.7".
+func (r valueRange) format(unit float64) string {
+	text := func(value int) string { return strconv.FormatFloat(float64(value)/unit, 'f', -1, 64) }
+	if r.low == r.high {
+		return text(r.high)
+	}
+	return text(r.low) + " to " + text(r.high)
+}
 
 func (s speed) String() string {
 	var parts []string
-	if s.capacity > 0 {
-		parts = append(parts, "capacity "+strconv.Itoa(s.capacity))
+	if s.capacity.high > 0 {
+		parts = append(parts, "capacity "+s.capacity.format(1))
 	}
-	if s.maxKHz > 0 {
-		parts = append(parts, "max "+strconv.FormatFloat(float64(s.maxKHz)/1e6, 'f', -1, 64)+" GHz")
+	if s.maxKHz.high > 0 {
+		parts = append(parts, "max "+s.maxKHz.format(1e6)+" GHz")
 	}
 	return strings.Join(parts, ", ")
 }
 
-// speeds returns the distinct speeds of the online CPUs.
-func (m *Machine) speeds() []speed {
-	var all []speed
+// speedOf returns the speed of several CPUs.
+func (m *Machine) speedOf(cpus *cpuset.Set) (s speed) {
 	for i := range m.CPUs {
-		c := &m.CPUs[i]
-		if s := (speed{c.Capacity, c.MaxKHz}); c.Online && !slices.Contains(all, s) {
-			all = append(all, s)
+		if c := &m.CPUs[i]; cpus.Contains(c.ID) {
+			s.capacity.add(c.Capacity)
+			s.maxKHz.add(c.MaxKHz)
 		}
 	}
-	return all
+	return s
 }
 
-// coreLines returns a line for each kind of core in a set of CPUs. Cores of a kind have the same number of CPUs. If mixed
-// is true, they also have the same speed.
+// hasMixedSpeeds reports whether the online CPUs have different speeds or are of different kinds.
+func (m *Machine) hasMixedSpeeds() bool {
+	s := m.speedOf(&m.Online)
+	return len(m.Kinds) > 0 || s.capacity.low != s.capacity.high || s.maxKHz.low != s.maxKHz.high
+}
+
+// A coreGroup is a list of cores of the same kind with the same number of CPUs.
+type coreGroup struct {
+	threads, kind int
+	cores         []Domain
+}
+
+// coreLines returns a line for each group of equal cores in a set of CPUs. If mixed is true, the line has their speed.
 func (m *Machine) coreLines(cpus *cpuset.Set, mixed bool) []branch {
-	type kind struct {
-		threads int
-		speed   speed
-	}
-	var kinds []kind
-	cores := map[kind][]Domain{}
+	var groups []coreGroup
 	for _, core := range domainsIn(m.Cores, cpus) {
-		k := kind{threads: core.CPUs.Count()}
-		if mixed {
-			c := m.CPU(core.CPUs.First())
-			k.speed = speed{c.Capacity, c.MaxKHz}
+		threads, kind := core.CPUs.Count(), m.KindOf(core.CPUs.First())
+		i := slices.IndexFunc(groups, func(g coreGroup) bool { return g.threads == threads && g.kind == kind })
+		if i < 0 {
+			i = len(groups)
+			groups = append(groups, coreGroup{threads: threads, kind: kind})
 		}
-		if cores[k] == nil {
-			kinds = append(kinds, k)
-		}
-		cores[k] = append(cores[k], core)
+		groups[i].cores = append(groups[i].cores, core)
 	}
 	var lines []branch
-	for _, k := range kinds {
-		label := plural(len(cores[k]), "core")
-		if k.threads > 1 {
-			label += " of " + plural(k.threads, "CPU")
+	for i := range groups {
+		g := &groups[i]
+		noun := "core"
+		if len(m.Kinds) > 0 {
+			noun = kindPrefix(m.Kinds[g.kind].Name) + noun
 		}
-		if s := k.speed.String(); s != "" {
+		label := plural(len(g.cores), noun)
+		if g.threads > 1 {
+			label += " of " + plural(g.threads, "CPU")
+		}
+		if s := m.speedOf(g.cpus()).String(); mixed && s != "" {
 			label += ", " + s
 		}
-		lines = append(lines, branch{label: label + ": " + coreSets(cores[k]), shape: label, isRedundant: k.threads == 1})
+		lines = append(lines, branch{label: label + ": " + coreSets(g.cores), shape: label, isRedundant: g.threads == 1})
 	}
 	return lines
+}
+
+// cpus returns the CPUs of the group.
+func (g *coreGroup) cpus() *cpuset.Set {
+	all := &cpuset.Set{}
+	for i := range g.cores {
+		all.AddAll(&g.cores[i].CPUs)
+	}
+	return all
 }
 
 // coreSets formats the CPUs of several cores of equal size. If the text is short, it lists the CPUs of each core, such as

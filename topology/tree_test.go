@@ -69,6 +69,14 @@ func TestWriteTreeOfIrregularMachines(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	arrow, err := Read(arrowLake())
+	if err != nil {
+		t.Fatal(err)
+	}
+	little, err := Read(bigLittle())
+	if err != nil {
+		t.Fatal(err)
+	}
 	off, err := Read(halfOff())
 	if err != nil {
 		t.Fatal(err)
@@ -88,12 +96,24 @@ func TestWriteTreeOfIrregularMachines(t *testing.T) {
 		want string
 	}{
 		{"hybrid", hybrid, `
-1 socket, 1 NUMA node, 2 L3 domains, 6 cores, 8 CPUs
+1 socket, 1 NUMA node, 2 L3 domains, 6 cores (2 P, 4 E), 8 CPUs
 └─ socket 0, NUMA node 0: 0-7
    ├─ L3 0: 0-5
-   │  ├─ 2 cores of 2 CPUs, max 4.8 GHz: 0-1 2-3
-   │  └─ 2 cores, max 3.8 GHz: 4-5
-   └─ L3: 6-7  (2 cores, max 2.5 GHz)
+   │  ├─ 2 P cores of 2 CPUs, max 4.8 GHz: 0-1 2-3
+   │  └─ 2 E cores, max 3.8 GHz: 4-5
+   └─ L3: 6-7  (2 E cores, max 2.5 GHz)
+`},
+		{"favored cores", arrow, `
+1 socket, 1 NUMA node, 1 L3 domain, 24 cores (8 P, 16 E), 24 CPUs
+└─ socket 0, NUMA node 0, L3 0: 0-23
+   ├─ 8 P cores, max 5.5 to 5.7 GHz: 0-7
+   └─ 16 E cores, max 4.6 GHz: 8-23
+`},
+		{"capacities", little, `
+1 socket, 1 NUMA node, 8 cores of 2 kinds, 8 CPUs
+└─ socket 0, NUMA node 0: 0-7
+   ├─ 4 cores, capacity 446: 0-3
+   └─ 4 cores, capacity 1024: 4-7
 `},
 		{"offline and isolated", off, `
 2 sockets, 2 NUMA nodes, 2 L3 domains, 3 cores, 3 CPUs (and 5 offline)

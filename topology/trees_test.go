@@ -88,12 +88,40 @@ func epycNPS4() fstest.MapFS {
 	return treeOf("0-63", map[int]string{0: "10 12 12 12", 1: "12 10 12 12", 2: "12 12 10 12", 3: "12 12 12 10"}, rows...)
 }
 
-// meteorLake has fast cores with two CPUs, slow cores with one CPU, and the two slowest cores outside of the L3.
+// withKinds adds the kernel's lists of performance and efficiency cores to a tree. An empty list is missing.
+func withKinds(tree fstest.MapFS, core, atom, lowPower string) fstest.MapFS {
+	for i, list := range []string{core, atom, lowPower} {
+		if list != "" {
+			tree[kindLists[i].file] = &fstest.MapFile{Data: []byte(list)}
+		}
+	}
+	return tree
+}
+
+// meteorLake has P cores with two CPUs, E cores with one CPU, and the two slowest E cores outside of the L3.
 func meteorLake() fstest.MapFS {
-	return treeOf("0-7", map[int]string{0: "10"},
+	tree := treeOf("0-7", map[int]string{0: "10"},
 		row{cpus: "0-1", core: 0, maxKHz: 4800000}, row{cpus: "2-3", core: 4, maxKHz: 4800000},
 		row{cpus: "4", core: 8, maxKHz: 3800000}, row{cpus: "5", core: 9, maxKHz: 3800000},
 		row{cpus: "6", core: 32, l3: -1, maxKHz: 2500000}, row{cpus: "7", core: 33, l3: -1, maxKHz: 2500000})
+	return withKinds(tree, "0-3", "4-7", "")
+}
+
+// arrowLake has 8 P cores, two of them favored, and 16 E cores, whose frequency is more than 80 % of that of the
+// P cores. Each core has one CPU.
+func arrowLake() fstest.MapFS {
+	var rows []row
+	for i := range 24 {
+		khz := 4600000
+		switch {
+		case i == 4 || i == 5:
+			khz = 5700000
+		case i < 8:
+			khz = 5500000
+		}
+		rows = append(rows, row{cpus: fmt.Sprint(i), core: i, maxKHz: khz})
+	}
+	return withKinds(treeOf("0-23", map[int]string{0: "10"}, rows...), "0-7", "8-23", "")
 }
 
 // bigLittle is an arm64 phone chip: 4 + 4 cores, no L3, capacities.

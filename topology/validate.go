@@ -8,7 +8,8 @@ import (
 )
 
 // Validate checks the invariants of a Machine: every online CPU is in exactly one socket, NUMA node, L3 domain and
-// core; no offline CPU is in any; the lists are sorted; and the indexes in CPUs agree with the sets of the domains.
+// core and, if there are several kinds of cores, of exactly one kind; no offline CPU is in any; the lists are sorted;
+// and the indexes in CPUs agree with the sets of the domains.
 // Domains need not nest: an L3 can span NUMA nodes, and a node can span sockets. The error names the first violation.
 //
 // The results of Read, Parse and UnmarshalJSON are valid.
@@ -29,7 +30,35 @@ func (m *Machine) Validate() error {
 	if err := m.validateDomains(); err != nil {
 		return err
 	}
+	if err := m.validateKinds(); err != nil {
+		return err
+	}
 	return m.validateNodes()
+}
+
+// validateKinds checks that the kinds of cores partition the online CPUs.
+func (m *Machine) validateKinds() error {
+	if len(m.Kinds) == 0 {
+		return nil
+	}
+	if len(m.Kinds) == 1 {
+		return fmt.Errorf("a single kind of cores: must be none or several kinds")
+	}
+	var seen cpuset.Set
+	for i := range m.Kinds {
+		cpus := &m.Kinds[i].CPUs
+		switch {
+		case cpus.IsEmpty() || !cpus.SubsetOf(&m.Online):
+			return fmt.Errorf("kind of cores %d of the list has CPUs %q: must be one or more online CPUs", i, cpus)
+		case cpus.Overlaps(&seen):
+			return fmt.Errorf("CPUs %v are of two kinds of cores", cpus.Intersect(seen))
+		}
+		seen.AddAll(cpus)
+	}
+	if seen != m.Online {
+		return fmt.Errorf("CPUs %v are of no kind of cores", m.Online.Minus(seen))
+	}
+	return nil
 }
 
 // validateCPUs checks the list of CPUs, but not their domains.

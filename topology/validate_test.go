@@ -43,6 +43,11 @@ func TestValidateRefuses(t *testing.T) {
 			}
 		}, "cores are not in rising order"},
 		{"index of another", func(m *Machine) { m.CPUs[0].Core = 1 }, "CPU 0 is in core 0 of the list, but its own entry has 1"},
+		{"one kind", func(m *Machine) { m.Kinds = []Kind{{Performance, m.Online}} }, "a single kind of cores"},
+		{"kind without CPUs", func(m *Machine) { m.Kinds = []Kind{{"", m.Online}, {}} }, `kind of cores 1 of the list has CPUs ""`},
+		{"kind of foreign CPUs", func(m *Machine) { m.Kinds = []Kind{{"", m.Online}, {"", cpuset.Of(9)}} }, `has CPUs "9"`},
+		{"of two kinds", func(m *Machine) { m.Kinds = []Kind{{"", m.Online}, {"", cpuset.Of(2)}} }, "CPUs 2 are of two kinds"},
+		{"of no kind", func(m *Machine) { m.Kinds = []Kind{{"", cpuset.Of(0)}, {"", cpuset.Range(2, 7)}} }, "CPUs 1 are of no kind"},
 		{"too few distances", func(m *Machine) { m.Nodes[1].Distances = []int{10} }, "NUMA node 1 has 1 distances to 2 nodes"},
 		{"distance 0", func(m *Machine) { m.Nodes[1].Distances[0] = 0 }, "NUMA node 1 has a distance of 0"},
 		{"memory nowhere", func(m *Machine) { m.Nodes[1].Memory = []int{} }, "NUMA node 1: the list of nodes with memory is empty"},
@@ -77,6 +82,7 @@ func TestJSONForm(t *testing.T) {
 	}
 	m.Isolated.Add(1)
 	m.Nodes[1].Memory = []int{0, 3}
+	m.Kinds = []Kind{{Performance, cpuset.Of(1)}, {Efficiency, cpuset.Of(0, 2)}}
 	text, err := json.Marshal(m)
 	if err != nil {
 		t.Fatal(err)
@@ -86,6 +92,7 @@ func TestJSONForm(t *testing.T) {
 		`"nodes":[{"id":0,"cpus":"0,2","distances":[10,21]},{"id":2,"cpus":"1","distances":[21,10],"memory":[0,3]}],` +
 		`"l3s":[{"id":0,"cpus":"0,2"},{"id":1,"cpus":"1"}],` +
 		`"cores":[{"id":0,"cpus":"0,2"},{"id":1,"cpus":"1"}],` +
+		`"kinds":[{"name":"performance","cpus":"1"},{"name":"efficiency","cpus":"0,2"}],` +
 		`"cpus":[{"id":0,"online":true,"socket":0,"node":0,"l3":0,"core":0,"maxKHz":3500000},` +
 		`{"id":1,"online":true,"socket":1,"node":1,"l3":1,"core":1,"capacity":1024},` +
 		`{"id":2,"online":true,"socket":0,"node":0,"l3":0,"core":0,"maxKHz":3500000},` +
@@ -118,6 +125,7 @@ func TestJSONRefuses(t *testing.T) {
 		{replace(`"online":"0-3"`, `"online":"0-3,2000"`), "CPU ids go from 0 to 1023"},
 		{replace(`"online":"0-3"`, `"online":7`), "cannot unmarshal"},
 		{replace(`"hasL3"`, `"hasL4"`), `unknown field "hasL4"`},
+		{replace(`"kinds":[]`, `"kinds":[{"cpus":"0-3"}]`), "a single kind of cores"},
 		{replace(`"cpus":"2-3"`, `"cpus":"1-3"`), "are in two sockets"},
 		{replace(`"online":true`, `"online":false`), "CPU 0 is online in one place"},
 		{string(good) + "{}", "more than one JSON value"},

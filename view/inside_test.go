@@ -91,6 +91,12 @@ var insideFuncs = map[string]func(dir string) (any, error){
 		}
 		return ReadSources(), nil
 	},
+	"observe from outside": func(dir string) (any, error) {
+		if err := Mount(dir); err != nil {
+			return nil, err
+		}
+		return Observe(os.Getpid(), filepath.Dir(dir))
+	},
 }
 
 func TestMain(m *testing.M) {

@@ -2,6 +2,7 @@ package advise
 
 import (
 	"errors"
+	"fmt"
 	"math"
 	"slices"
 	"strings"
@@ -247,26 +248,89 @@ func TestUnfit(t *testing.T) {
 	}
 }
 
-// TestTooShort: a target of 1 % needs a recording with at least 100 periods or pieces of work.
-func TestTooShort(t *testing.T) {
+// TestShortage: a bound of 1 % needs 299 windows with work, because 0.99^299 < 0.05.
+func TestShortage(t *testing.T) {
 	for _, c := range []struct {
 		target  string
+		period  time.Duration
 		periods uint64
-		works   int
+		busy    int
 		want    string
 	}{
-		{"throttled<1%", 100, 1, ""},
-		{"throttled<1%", 99, 1000, "throttled<1% needs at least 100 periods with work, and it has 99. Record for longer"},
-		{"throttled<0.1%", 500, 1000, "throttled<0.1% needs at least 1000 periods with work, and it has 500. Record for longer"},
-		{"delay-p99<5ms", 1000, 99, "delay-p99<5ms needs at least 100 pieces of work, and it has 99. Record for longer"},
-		{"delay-p50<5ms", 1, 1, ""},
+		{"throttled<1%", 100 * ms, 299, 1, ""},
+		{"throttled<1%", 100 * ms, 298, 1000, "throttled<1% needs 299 windows of 100ms with work, and the recording has 298; 100.3s"},
+		{"throttled<0.1%", 500 * ms, 599, 10000, "throttled<0.1% needs 2995 windows of 500ms with work, and the recording has 599; 500.0s"},
+		{"throttled<1%", 20 * ms, 5000, 100, "throttled<1% needs 299 windows of 100ms with work, and the recording has 100; 299.0s"},
+		{"throttled<100%", 100 * ms, 1, 1, ""},
+		{"delay-p99<5ms", 500 * ms, 10, 299, ""},
+		{"delay-p99<5ms", 20 * ms, 1000, 298, "delay-p99<5ms needs 299 windows of 100ms with work, and the recording has 298; 100.3s"},
+		{"delay-p50<5ms", 100 * ms, 1, 5, ""},
+		{"delay-p50<5ms,throttled<10%", 100 * ms, 10, 1, "delay-p50<5ms needs 5 windows of 100ms with work, and the recording has 1; 500.0s"},
+		{"throttled<1e-300%", 100 * ms, 0, 0, "throttled<1e-300% needs 1000000000000000 windows of 100ms with work, and the recording has 0; 315360000.0s"},
 	} {
 		target, err := ParseTarget(c.target)
 		if err != nil {
 			t.Fatal(err)
 		}
-		if got := target.shortRecording(Outcome{Periods: c.periods}, c.works); got != c.want {
+		got := ""
+		if s := target.shortage(Outcome{Option: Option{Bandwidth: bandwidth.Bandwidth{Quota: c.period, Period: c.period}}, Periods: c.periods}, c.busy, 100*time.Second); s != nil {
+			got = fmt.Sprintf("%s; %.1fs", s, s.Length.Seconds())
+		}
+		if got != c.want {
 			t.Errorf("%s: %q, want %q", c.target, got, c.want)
+		}
+	}
+}
+
+// TestRecordFor: the recommended length has a reserve of a tenth, and is a multiple of 10 s, a minute or an hour.
+func TestRecordFor(t *testing.T) {
+	for length, want := range map[time.Duration]time.Duration{
+		time.Second: 10 * time.Second, 30 * time.Second: 40 * time.Second, 60 * time.Second: 2 * time.Minute,
+		299 * time.Second: 6 * time.Minute, 100 * time.Minute: 2 * time.Hour, maxLength: 96360 * time.Hour,
+	} {
+		if got := (&Shortage{Length: length}).RecordFor(); got != want {
+			t.Errorf("%v: %v, want %v", length, got, want)
+		}
+	}
+}
+
+// TestAnswer: the answer is the cheapest setting that the recording verifies. Without such a setting there is none.
+func TestAnswer(t *testing.T) {
+	outcome := func(quota, period time.Duration, periods uint64, throttled float64) Outcome {
+		return Outcome{Option: Option{Bandwidth: bandwidth.Bandwidth{Quota: quota, Period: period}}, Periods: periods, Throttled: throttled}
+	}
+	long, short := outcome(200*ms, 500*ms, 60, 0), outcome(20*ms, 100*ms, 100, 0)
+	verified, throttled := outcome(60*ms, 100*ms, 300, 0), outcome(10*ms, 100*ms, 300, 0.5)
+	target, err := ParseTarget("throttled<1%")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct {
+		name     string
+		outcomes []Outcome
+		answer   bool
+		record   time.Duration
+	}{
+		{"the cheaper settings need a longer recording", []Outcome{throttled, long, verified}, true, 0},
+		{"all settings need a longer recording", []Outcome{throttled, long, short}, false, 2 * time.Minute},
+		{"no setting meets the target", []Outcome{throttled}, false, 0},
+		{"only exclusive CPUs", []Outcome{throttled, {Option: Option{Sensitive: 1}}}, false, 0},
+	} {
+		r := Report{Group: "web", Target: target, Outcomes: c.outcomes, BusyWindows: 300, Span: 30 * time.Second,
+			Record: func(d time.Duration) string { return "record " + d.String() }}
+		best, isKnown := r.Answer()
+		s := r.Shortage()
+		if isKnown != c.answer || isKnown && best.Option != verified.Option || (s != nil) != (c.record > 0) || s != nil && s.RecordFor() != c.record {
+			t.Errorf("%s: %v, %v, %v", c.name, best, isKnown, s)
+		}
+		data := r.data()
+		if (data.Answer != nil) != c.answer || (data.Cheapest != nil) != c.answer || data.RecordFor != c.record.Seconds() || c.answer && data.Answer.Limit != 600 {
+			t.Errorf("%s: %+v", c.name, data)
+		}
+		var text strings.Builder
+		if err := r.Text(&text, false); err != nil || strings.Contains(text.String(), "LIMIT") || c.record > 0 != strings.Contains(text.String(), "longer: record 2m0s\n") ||
+			c.answer != strings.HasPrefix(text.String(), "web: use a limit of 600m, ") {
+			t.Errorf("%s: %v\n%s", c.name, err, &text)
 		}
 	}
 }
@@ -277,11 +341,11 @@ func TestNoBurstAdvised(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	outcome := Outcome{Option: Option{Bandwidth: bandwidth.Bandwidth{Quota: 100 * ms, Period: 100 * ms}}}
+	outcome := Outcome{Option: Option{Bandwidth: bandwidth.Bandwidth{Quota: 100 * ms, Period: 100 * ms}}, Periods: 300}
 	for mean, want := range map[float64]string{0.4: "", 0.62: "It uses 62 % of that on average: there is little to save up for a burst. For", 0.8: "a burst, and its neighbors would pay for one. For"} {
 		var text strings.Builder
-		r := Report{Group: "web", Mean: mean, Target: target, Outcomes: []Outcome{outcome, {Option: Option{Sensitive: 2}}}}
-		if err := r.Text(&text); err != nil || strings.Contains(text.String(), "It uses") != (want != "") || !strings.Contains(text.String(), want) {
+		r := Report{Group: "web", Mean: mean, Target: target, BusyWindows: 300, Outcomes: []Outcome{outcome, {Option: Option{Sensitive: 2}}}}
+		if err := r.Text(&text, true); err != nil || strings.Contains(text.String(), "It uses") != (want != "") || !strings.Contains(text.String(), want) {
 			t.Errorf("mean %v: %v\n%s", mean, err, &text)
 		}
 	}

@@ -153,8 +153,18 @@ func (d *Demand) replay(c chain, threads int, done func(at, work time.Duration),
 // end of this time.
 const maxTail = time.Minute
 
-// BusySteps returns the number of steps with work. The caller must have called Prepare.
-func (d *Demand) BusySteps() int { return len(d.done) }
+// Span returns the length of the recording.
+func (d *Demand) Span() time.Duration { return time.Duration(len(d.Work)) * d.Step }
+
+// BusyWindows returns the number of windows of 100 ms with work.
+func (d *Demand) BusyWindows() (n int) {
+	for _, used := range d.windows() {
+		if used > 0 {
+			n++
+		}
+	}
+	return n
+}
 
 // Mean returns the mean demand in CPUs.
 func (d *Demand) Mean() float64 {

@@ -157,8 +157,8 @@ func (l *load) shortShare(cpus float64) float64 {
 	return float64(short) / float64(draws*len(l.sums[0]))
 }
 
-// Fill fills the node in three ways: with the cheapest limits without a burst that meet the targets of the reports, with
-// the cheapest limits with a burst, and without limits. It omits a way with limits if a report has no such limit.
+// Fill fills the node in three ways: with the cheapest limits without a burst that meet the targets of the reports and that the
+// recordings are long enough to verify, with the cheapest limits with a burst, and without limits. It omits a way with limits if a report has no such limit.
 func (n *Node) Fill(reports []*Report) []Filling {
 	var all []Filling
 	for _, way := range []struct {
@@ -167,7 +167,7 @@ func (n *Node) Fill(reports []*Report) []Filling {
 	}{{"limits", false}, {"limits with burst", true}} {
 		var limits []float64
 		for _, r := range reports {
-			fits := slices.DeleteFunc(slices.Clone(r.Outcomes), func(o Outcome) bool { return o.Sensitive > 0 || o.Burst > 0 != way.burst })
+			fits := slices.DeleteFunc(slices.Clone(r.Outcomes), func(o Outcome) bool { return o.Sensitive > 0 || o.Burst > 0 != way.burst || r.shortage(o) != nil })
 			if len(fits) == 0 {
 				break
 			}

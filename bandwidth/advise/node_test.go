@@ -104,14 +104,18 @@ func TestLimited(t *testing.T) {
 // TestFill: with bursts or without limits, a node holds more bursty containers than with limits alone.
 func TestFill(t *testing.T) {
 	d := requests(t)
-	target, err := ParseTarget("throttled<1%")
+	target, err := ParseTarget("throttled<20%")
 	if err != nil {
 		t.Fatal(err)
 	}
-	r := &Report{Target: target, Outcomes: d.TryAll(d.Options([]time.Duration{100 * ms}))}
+	r := &Report{Target: target, BusyWindows: d.BusyWindows(), Span: d.Span(), Outcomes: d.TryAll(d.Options([]time.Duration{100 * ms}))}
 	got := NewNode(16, 0.01, []*Demand{d}).Fill([]*Report{r})
 	if len(got) != 3 || got[0].Containers < 1 || got[1].Containers <= got[0].Containers || got[2].Containers <= got[0].Containers {
 		t.Errorf("%+v", got)
+	}
+	r.Target, _ = ParseTarget("throttled<1%")
+	if got := NewNode(16, 0.01, []*Demand{d}).Fill([]*Report{r}); len(got) != 1 || got[0].Name != "without limits" {
+		t.Errorf("limits by a recording that is too short: %+v", got)
 	}
 }
 

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/candor-project/candor/bandwidth/timescale"
+	"github.com/candor-project/candor/internal/interference"
 	"github.com/candor-project/candor/internal/jsonout"
 )
 
@@ -17,12 +18,15 @@ type Report struct {
 	HiddenDemand *timescale.HiddenDemand // nil: no limit throttled the group in the recording
 	Mean         float64                 // mean demand in CPUs
 	MaxThreads   int                     // maximum number of CPUs that the demand can use at once
-	BusySteps    int                     // number of steps with work
+	BusyWindows  int                     // number of windows of 100 ms with work
+	Span         time.Duration           // length of the recording
 	Hops         int                     // number of containers that handle each request in turn
 	Ancestor     *timescale.Ancestor     // ancestor with the tightest limit; nil: no ancestor has a limit
 	Phases       []timescale.Phase       // nil: the use has no phases
 	Target       Target
 	Outcomes     []Outcome
+	Interference *interference.Report       // use of its CPUs by other processes during the recording; nil: low or unknown
+	Record       func(time.Duration) string // command that records the group for a time; nil: unknown
 }
 
 // burstHelps and burstCosts are utilizations of a limit. Below burstHelps, a burst reduces delays much, according to
@@ -30,16 +34,29 @@ type Report struct {
 // TestWhereBurstsHelp in package burst computes both values from the model.
 const burstHelps, burstCosts = 0.5, 0.7
 
-// Text writes a table of the outcomes, the cheapest outcome that meets the target, and the settings for this outcome.
-func (r *Report) Text(w io.Writer) error {
-	fmt.Fprintf(w, "%s: %s CPUs on average, up to %d at once\n", r.Group, timescale.Number(r.Mean), r.MaxThreads)
+// Text writes the recommended setting with the commands for it, the use of the group and, if all is set, a table of the outcomes.
+func (r *Report) Text(w io.Writer, all bool) error {
+	r.writeAnswer(w)
+	fmt.Fprintf(w, "The recording has %s: %s CPUs on average, up to %d at once\n", timescale.Length(r.Span.Round(100*time.Millisecond)), timescale.Number(r.Mean), r.MaxThreads)
 	r.writeCaveats(w)
+	if !all {
+		return nil
+	}
+	fmt.Fprintln(w)
+	return r.writeTable(w)
+}
+
+// writeTable writes a row for each outcome.
+func (r *Report) writeTable(w io.Writer) error {
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(t, "LIMIT\tPERIOD\tBURST\tTHROTTLED\tDELAY P50\tDELAY P99\tOVERRUN\tMEETS")
 	for _, o := range r.Outcomes {
 		meets := ""
 		if r.Target.IsMetBy(o) {
 			meets = "yes"
+			if r.shortage(o) != nil {
+				meets = "too short"
+			}
 		}
 		period, burst := timescale.Length(o.Period), timescale.Length(o.Burst)
 		if o.Sensitive > 0 {
@@ -51,32 +68,7 @@ func (r *Report) Text(w io.Writer) error {
 		}
 		fmt.Fprintf(t, "%s\t%s\t%s\t%.1f %%\t%s\t%s\t%s\t%s\n", milli(o.CPUs()), period, burst, 100*o.Throttled, delay(o.P50), p99, timescale.Length(o.Overrun), meets)
 	}
-	if err := t.Flush(); err != nil {
-		return err
-	}
-	if best, ok := r.Cheapest(); ok {
-		fmt.Fprintf(w, "Cheapest with %s: %s\n%s", r.Target, best, best.howTo())
-		if r.exceedsAbove(best) {
-			fmt.Fprintf(w, "The group above, %s, has a limit of %s, which is less: raise that too\n", r.aboveName(), milli(r.aboveLimit()))
-		}
-		if short := r.Target.shortRecording(best, r.BusySteps); short != "" {
-			fmt.Fprintf(w, "The recording is short: %s\n", short)
-		}
-		if use := r.Mean / best.CPUs(); use > burstHelps {
-			pays := ""
-			if use > burstCosts {
-				pays = ", and its neighbors would pay for one"
-			}
-			fmt.Fprintf(w, "It uses %.0f %% of that on average: there is little to save up for a burst%s. For lower delays raise the limit, or start another instance\n", 100*use, pays)
-		}
-	}
-	sensitive := slices.DeleteFunc(slices.Clone(r.Outcomes), func(o Outcome) bool { return o.Sensitive == 0 })
-	best, ok := Cheapest(sensitive, r.Target)
-	if !ok {
-		return nil
-	}
-	_, err := fmt.Fprintf(w, "If its threads are as many as the CPUs that it sees: %s\n%s", best, best.howTo())
-	return err
+	return t.Flush()
 }
 
 // writeCaveats writes the reasons why the advice can be wrong or must be read with care.
@@ -86,7 +78,10 @@ func (r *Report) writeCaveats(w io.Writer) {
 		if r.Ancestor != nil && r.Ancestor.Used.Throttled > 0 {
 			of = ", or that of the group above, " + r.aboveName()
 		}
-		fmt.Fprintf(w, "It was recorded under a limit%s, throttled in %.1f %% of the periods, which hides its demand. All figures below are lower bounds; record it without a limit\n", of, 100*h.Share)
+		fmt.Fprintf(w, "It was recorded under a limit%s, throttled in %.1f %% of the periods, which hides its demand. All figures are lower bounds; record it without a limit\n", of, 100*h.Share)
+	}
+	if r.Interference != nil {
+		fmt.Fprintf(w, "During the recording, %s, which can hide its demand\n", r.Interference)
 	}
 	if r.Phases != nil {
 		fmt.Fprintf(w, "Its use changes: %s. The advice is for all of it; --from and --to select one of these times\n", timescale.PhasesText(r.Phases))
@@ -108,11 +103,9 @@ func (r *Report) exceedsAbove(o Outcome) bool {
 	return r.Ancestor != nil && r.Ancestor.Quota > 0 && o.CPUs() > r.aboveLimit()+1e-9
 }
 
-// Cheapest returns the cheapest outcome with a bandwidth. It excludes sensitive containers, because the program can need
-// more threads than a sensitive container has CPUs.
-func (r *Report) Cheapest() (Outcome, bool) {
-	return Cheapest(slices.DeleteFunc(slices.Clone(r.Outcomes), func(o Outcome) bool { return o.Sensitive > 0 }), r.Target)
-}
+// Cheapest returns the cheapest outcome with a bandwidth that meets the target, also if the recording is too short to verify it. If none
+// meets the target, ok is false, and Cheapest returns the outcome that is nearest to the target.
+func (r *Report) Cheapest() (best Outcome, ok bool) { return Cheapest(r.limited(), r.Target) }
 
 // Reports holds the advice for several groups, and optionally a node with its fillings.
 type Reports struct {
@@ -122,11 +115,15 @@ type Reports struct {
 	fillings    []Filling
 }
 
-// Fill computes how many containers of the groups fit on a node.
-func (r *Reports) Fill(n *Node) { r.node, r.fillings = n, n.Fill(r.List) }
+// Fill computes how many containers of the groups fit on a node. The node stays unknown if a recording is too short for an answer.
+func (r *Reports) Fill(n *Node) {
+	if !slices.ContainsFunc(r.List, func(report *Report) bool { return report.Shortage() != nil }) {
+		r.node, r.fillings = n, n.Fill(r.List)
+	}
+}
 
-// Text writes all reports, and the fillings of the node.
-func (r *Reports) Text(w io.Writer) error {
+// Text writes all reports, with the tables of their outcomes if all is set, and the fillings of the node.
+func (r *Reports) Text(w io.Writer, all bool) error {
 	if r.Differences != "" {
 		fmt.Fprintln(w, r.Differences)
 	}
@@ -134,7 +131,7 @@ func (r *Reports) Text(w io.Writer) error {
 		if i > 0 {
 			fmt.Fprintln(w)
 		}
-		if err := report.Text(w); err != nil {
+		if err := report.Text(w, all); err != nil {
 			return err
 		}
 	}
@@ -233,9 +230,13 @@ type (
 		Above      float64       `json:"aboveLimitMilli,omitempty"` // the tightest limit of an ancestor
 		Phases     int           `json:"phases"`                    // 1: the use has no phases
 		Target     string        `json:"target"`
+		Answer     *jsonAnswer   `json:"answer"`             // null: no setting meets the target, or the recording is too short
+		Short      string        `json:"tooShort,omitempty"` // bound that the recording is too short to verify
+		RecordFor  float64       `json:"recordForSeconds,omitempty"`
 		Outcomes   []jsonOutcome `json:"outcomes"`
-		Cheapest   *jsonOutcome  `json:"cheapest"`
-		Short      string        `json:"tooShort,omitempty"` // bounds that the recording is too short to verify
+		Cheapest   *jsonOutcome  `json:"cheapest"` // outcome of the answer
+
+		Interference *interference.Report `json:"interference,omitempty"`
 	}
 	jsonOutcome struct {
 		Limit     float64 `json:"limitMilli"`
@@ -255,16 +256,18 @@ type (
 )
 
 func (r *Report) data() jsonReport {
-	out := jsonReport{Group: r.Group, Hidden: r.HiddenDemand != nil, Mean: jsonout.Milli(r.Mean), MaxThreads: r.MaxThreads, Target: r.Target.String(), Hops: max(r.Hops, 1), Phases: max(len(r.Phases), 1)}
+	out := jsonReport{Group: r.Group, Hidden: r.HiddenDemand != nil, Mean: jsonout.Milli(r.Mean), MaxThreads: r.MaxThreads, Target: r.Target.String(), Hops: max(r.Hops, 1), Phases: max(len(r.Phases), 1), Interference: r.Interference}
 	if r.Ancestor != nil {
 		out.Above = jsonout.Milli(r.aboveLimit())
 	}
 	for _, o := range r.Outcomes {
 		out.Outcomes = append(out.Outcomes, r.json(o))
 	}
-	if best, ok := r.Cheapest(); ok {
+	if best, isKnown := r.Answer(); isKnown {
 		cheapest := r.json(best)
-		out.Cheapest, out.Short = &cheapest, r.Target.shortRecording(best, r.BusySteps)
+		out.Cheapest, out.Answer = &cheapest, r.answer(best)
+	} else if s := r.Shortage(); s != nil {
+		out.Short, out.RecordFor = s.String(), s.RecordFor().Seconds()
 	}
 	return out
 }

@@ -58,22 +58,67 @@ func (t Target) String() string {
 	return strings.Join(parts, ",")
 }
 
-// shortRecording returns a text about the first bound that the recording is too short to verify, or "" if there is no such
-// bound. works is the number of steps with work. A throttled share below 1/n needs n periods with work, and a 99th
-// percentile needs 100 works.
-func (t Target) shortRecording(o Outcome, works int) string {
+// A Shortage describes a recording that is too short to verify a bound of a target.
+//
+// A bound allows a share p of the windows with work to exceed a value: throttled<1% and delay-p99 1 %, delay-p50 one half.
+// If none of n independent windows exceeds the value, p holds with a confidence of 95 % from 1-(1-p)^n >= 0.95 on, which
+// is n = 299 for 1 %. A window is a period of the setting, and at least 100 ms long, because the work of adjacent shorter
+// windows mostly belongs to the same burst.
+type Shortage struct {
+	Bound        string // as in ParseTarget
+	Needed, Have int    // number of windows with work
+	Window       time.Duration
+	Length       time.Duration // length of a recording with the needed windows, at the rate of this recording
+}
+
+// confidence is the confidence with which a recording can verify a bound.
+const confidence = 0.95
+
+// maxWindows bounds Shortage.Needed.
+const maxWindows = 1e15
+
+// minWindow is the minimum length of a window that counts as independent of the window before.
+const minWindow = 100 * time.Millisecond
+
+// shortage returns the bound of the target for which a recording lacks most windows, or nil if the recording has enough windows for all
+// bounds. busy is the number of windows of 100 ms with work in the recording, and span the length of the recording.
+func (t Target) shortage(o Outcome, busy int, span time.Duration) *Shortage {
+	var worst *Shortage
 	for _, b := range t {
-		n, unit, needed := float64(works), "pieces of work", 100.
-		if name, _, _ := strings.Cut(b.text, "<"); name == "throttled" {
-			n, unit, needed = float64(o.Periods), "periods with work", 1/b.limit
-		} else if name == "delay-p50" {
+		s := Shortage{Bound: b.text, Needed: b.neededWindows(), Have: busy, Window: minWindow}
+		if b.isPeriodic() && o.Period >= minWindow {
+			s.Have, s.Window = int(o.Periods), o.Period
+		}
+		if s.Have >= s.Needed {
 			continue
 		}
-		if n < needed {
-			return fmt.Sprintf("%s needs at least %.0f %s, and it has %.0f. Record for longer", b.text, math.Ceil(needed), unit, n)
+		s.Length = scaled(span, float64(s.Needed)/float64(max(s.Have, 1)))
+		if worst == nil || s.Length > worst.Length {
+			worst = &s
 		}
 	}
-	return ""
+	return worst
+}
+
+// neededWindows returns the number of windows with work from which on a recording can verify the bound.
+func (b *bound) neededWindows() int {
+	share := 0.01
+	switch b.name() {
+	case "throttled":
+		share = min(b.limit, 1)
+	case "delay-p50":
+		share = 0.5
+	}
+	needed := math.Ceil(math.Log(1-confidence) / math.Log1p(-share))
+	return int(min(max(needed, 1), maxWindows))
+}
+
+// isPeriodic reports whether the bound is a share of periods, not of work.
+func (b *bound) isPeriodic() bool { return b.name() == "throttled" }
+
+func (b *bound) name() string {
+	name, _, _ := strings.Cut(b.text, "<")
+	return name
 }
 
 // IsMetBy reports whether an outcome meets all bounds.

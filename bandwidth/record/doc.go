@@ -21,6 +21,7 @@
 //	I  readings without use by any group: number of these readings, which are an interval apart
 //	X  the end of a group: number of the group
 //	C  the cost: total CPU time of the Recorder, total number of missed readings
+//	F  foreign processes used the CPUs of the recorded groups: length, JSON; absent if their use was low
 //	E  the end of the recording: no fields
 package record
 
@@ -44,13 +45,14 @@ const (
 
 // Kinds of records.
 const (
-	kindHeader = 'H'
-	kindGroup  = 'G'
-	kindTick   = 'T'
-	kindIdle   = 'I'
-	kindEnded  = 'X'
-	kindCost   = 'C'
-	kindEnd    = 'E'
+	kindHeader  = 'H'
+	kindGroup   = 'G'
+	kindTick    = 'T'
+	kindIdle    = 'I'
+	kindEnded   = 'X'
+	kindCost    = 'C'
+	kindForeign = 'F'
+	kindEnd     = 'E'
 )
 
 // Bounds of the interval between readings.

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/candor-project/candor/cgroup"
+	"github.com/candor-project/candor/internal/interference"
 )
 
 // Errors of a Reader. All other errors of Next are errors of the input.
@@ -39,8 +40,11 @@ type Use struct {
 // A Reader reads a recording. Its methods read… parse the next part of the present block.
 type Reader struct {
 	Header
-	Groups  []Group // groups read so far, by number
-	Cost    Cost    // last cost read
+	Groups []Group // groups read so far, by number
+	Cost   Cost    // last cost read
+	// Interference is the use of the groups' CPUs by other processes; nil: low, or not read yet.
+	Interference *interference.Report
+
 	in      *bufio.Reader
 	block   []byte        // present block
 	rest    []byte        // part of the block that is not read yet
@@ -137,6 +141,8 @@ func (r *Reader) readRecord(kind byte) (isTick bool, err error) {
 		return false, err
 	case kindCost:
 		return false, r.readCost()
+	case kindForeign:
+		return false, r.readInterference()
 	case kindEnd:
 		r.isEnded = true
 		return false, nil
@@ -261,6 +267,17 @@ func (r *Reader) readCost() error {
 	missed, err := r.readNumber(uint64(maxSpan))
 	r.Cost = Cost{time.Duration(cpu) * time.Microsecond, missed}
 	return err
+}
+
+func (r *Reader) readInterference() error {
+	text, err := r.readText()
+	if err != nil {
+		return err
+	}
+	if r.Interference, err = interference.Parse(text); err != nil {
+		return r.damaged("foreign processes: %v", err)
+	}
+	return nil
 }
 
 func (r *Reader) readGroupNumber() (int, error) {

@@ -14,6 +14,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/candor-project/candor/cgroup"
+	"github.com/candor-project/candor/internal/interference"
 )
 
 const ms = time.Millisecond
@@ -163,6 +164,9 @@ func FuzzReader(f *testing.F) {
 	w.Tick(20*ms, []Reading{{0, cgroup.Usage{CPU: 4 * ms, Periods: 1}}})
 	w.Ended(0)
 	w.Cost(Cost{ms, 2})
+	if err := w.Interference(foreign()); err != nil {
+		f.Fatal(err)
+	}
 	w.Close()
 	f.Add(file.Bytes())
 	f.Fuzz(func(t *testing.T, data []byte) {
@@ -224,6 +228,57 @@ func TestEndedGroups(t *testing.T) {
 	last := ticks[len(ticks)-1].total // the first reading of a group does not count
 	if last[0].CPU != 3*ms || last[1].CPU != 9*ms || last[1].Periods != 9 {
 		t.Errorf("%+v", last)
+	}
+}
+
+// foreign returns the use of the groups' CPUs by another process.
+func foreign() *interference.Report {
+	return &interference.Report{CPUs: 2, UseMilli: 460, Largest: &interference.Process{PID: 4711, Name: "make", UseMilli: 400}}
+}
+
+// TestInterference: a recording has the use of its CPUs by other processes. A failure to find it does not lose the recording.
+func TestInterference(t *testing.T) {
+	failure := errors.New("no /proc")
+	for _, c := range []struct {
+		found *interference.Report
+		err   error
+	}{{foreign(), nil}, {nil, nil}, {nil, failure}} {
+		var file bytes.Buffer
+		r, err := New(&file, ms)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := r.Add(Group{Name: "g"}, &fake{left: 5, each: cgroup.Usage{CPU: ms}, closed: new(int)}); err != nil {
+			t.Fatal(err)
+		}
+		r.OnEnd = func() (*interference.Report, error) { return c.found, c.err }
+		if err := r.Run(context.Background(), 0); !errors.Is(err, ErrAllEnded) || c.err != nil && !errors.Is(err, c.err) {
+			t.Errorf("%+v: %v", c, err)
+		}
+		again, ticks, err := all(&file)
+		if err != io.EOF || len(ticks) == 0 || !reflect.DeepEqual(again.Interference, c.found) {
+			t.Errorf("%+v, %d readings, %v; want %+v", again.Interference, len(ticks), err, c.found)
+		}
+	}
+}
+
+// TestWatchedGroups: the CPU time of a group within another target counts once.
+func TestWatchedGroups(t *testing.T) {
+	g := Groups{}
+	for _, path := range []string{"/pod", "/pod/web", "/podium"} {
+		watched := &watchedGroup{Source: &fake{left: 3, each: cgroup.Usage{CPU: 10 * ms}}, path: path}
+		for range 4 { // the last reading fails
+			watched.Read()
+		}
+		g.watched = append(g.watched, watched)
+	}
+	if got := g.used(); got != 40*ms {
+		t.Errorf("%v, want 20ms of /pod and of /podium", got)
+	}
+	for path, want := range map[string]bool{"/a/b": true, "/a": false, "/ab": false, "/": false} {
+		if isBelow(path, "/a") != want {
+			t.Errorf("%s below /a: %t", path, !want)
+		}
 	}
 }
 
@@ -329,6 +384,7 @@ func TestDamaged(t *testing.T) {
 		"a number without end": {kindIdle, 0x80},
 		"a text without end":   {kindGroup, 100, '{'},
 		"no JSON":              {kindGroup, 1, '{'},
+		"no interference":      append([]byte{kindForeign, 2}, "{}"...),
 	} {
 		var file bytes.Buffer
 		w, err := NewWriter(&file, Header{Interval: ms})

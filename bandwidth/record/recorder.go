@@ -13,6 +13,7 @@ import (
 
 	"github.com/candor-project/candor/cgroup"
 	"github.com/candor-project/candor/cpuset"
+	"github.com/candor-project/candor/internal/interference"
 	"github.com/candor-project/candor/internal/procfs"
 )
 
@@ -36,6 +37,8 @@ type Recorder struct {
 	initialCPU time.Duration // this process's CPU time at the start
 	// OnFlush, if not nil, is called each second before the Recorder writes a block, for example to add new groups.
 	OnFlush func() error
+	// OnEnd, if not nil, is called after the last reading. It returns the use of the groups' CPUs by other processes, or nil if it was low.
+	OnEnd func() (*interference.Report, error)
 }
 
 // A source is a Source with its group.
@@ -54,8 +57,8 @@ func New(out io.Writer, interval time.Duration) (*Recorder, error) {
 	if err := unix.Uname(&name); err != nil {
 		return nil, err
 	}
-	start := time.Now()
-	w, err := NewWriter(out, Header{Interval: interval, Start: start.UTC(), CPUs: onlineCPUs(), Model: procfs.CPUModel(), Kernel: unix.ByteSliceToString(name.Release[:])})
+	start, online := time.Now(), onlineCPUs()
+	w, err := NewWriter(out, Header{Interval: interval, Start: start.UTC(), CPUs: online.Count(), Model: procfs.CPUModel(), Kernel: unix.ByteSliceToString(name.Release[:])})
 	return &Recorder{w: w, interval: interval, start: start, initialCPU: processCPU()}, err
 }
 
@@ -80,7 +83,18 @@ func (r *Recorder) Run(ctx context.Context, duration time.Duration) error {
 	defer r.close()
 	err := r.record(ctx, duration)
 	r.writeCost()
-	return errors.Join(err, r.w.Close())
+	return errors.Join(err, r.writeInterference(), r.w.Close())
+}
+
+func (r *Recorder) writeInterference() error {
+	if r.OnEnd == nil {
+		return nil
+	}
+	found, err := r.OnEnd()
+	if err != nil || found == nil {
+		return err
+	}
+	return r.w.Interference(found)
 }
 
 func (r *Recorder) record(ctx context.Context, duration time.Duration) error {
@@ -177,9 +191,9 @@ func (r *Recorder) close() {
 	r.sources = nil
 }
 
-// onlineCPUs returns the number of the machine's online CPUs; 0 if unknown.
-func onlineCPUs() int {
+// onlineCPUs returns the machine's online CPUs; empty if unknown.
+func onlineCPUs() cpuset.Set {
 	text, _ := os.ReadFile("/sys/devices/system/cpu/online")
 	set, _ := cpuset.Parse(strings.TrimSpace(string(text)))
-	return set.Count()
+	return set
 }

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/candor-project/candor/cgroup"
+	"github.com/candor-project/candor/internal/interference"
 )
 
 // Groups are groups of a machine that are open for recording.
@@ -17,12 +18,17 @@ type Groups struct {
 	open     []openedGroup   // groups that no Recorder has got yet
 	known    map[string]bool // paths of the groups with processes at the last call of find; nil if find is not used
 	recorded map[string]bool // names of all groups that are recorded
+	watched  []*watchedGroup // targets; nil after OpenEvery
+
+	// Interference is the use of the targets' CPUs by other processes during Record; nil: low, or the groups are from OpenEvery.
+	Interference *interference.Report
 }
 
 // An openedGroup is a group with a source of its usage.
 type openedGroup struct {
 	Group
 	Source
+	path string
 }
 
 // A Target is a group to record. Name is the group's name in the recording, and Group its name for cgroup.OpenUsage.
@@ -37,6 +43,9 @@ func Open(tree *cgroup.Tree, targets ...Target) (*Groups, error) {
 	for _, target := range targets {
 		group, err := openGroup(tree, target)
 		if err == nil {
+			watched := &watchedGroup{Source: group.Source, path: group.path}
+			group.Source = watched
+			g.watched = append(g.watched, watched)
 			err = g.add(group, g.store)
 		}
 		if err != nil {
@@ -132,10 +141,18 @@ func (s foundSource) Close() {
 // Record records the groups with a Recorder and writes the recording to out. It closes the groups.
 func (g *Groups) Record(ctx context.Context, out io.Writer, interval, duration time.Duration) error {
 	defer g.Close()
+	var endWatch func() (*interference.Report, error)
+	if g.known == nil { // before the recorder starts, because it reads all processes
+		var err error
+		if endWatch, err = g.watch(); err != nil {
+			return err
+		}
+	}
 	r, err := New(out, interval)
 	if err != nil {
 		return err
 	}
+	r.OnEnd = endWatch
 	add := func(group openedGroup) error { return r.Add(group.Group, group.Source) }
 	for len(g.open) > 0 {
 		group := g.open[0]
@@ -180,5 +197,5 @@ func openGroup(tree *cgroup.Tree, target Target) (openedGroup, error) {
 		reader.Close()
 		return openedGroup{}, err
 	}
-	return openedGroup{group, reader}, nil
+	return openedGroup{group, reader, g.Path()}, nil
 }

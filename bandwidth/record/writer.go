@@ -2,6 +2,7 @@ package record
 
 import (
 	"encoding/binary"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"hash/crc32"
@@ -9,6 +10,7 @@ import (
 	"time"
 
 	"github.com/candor-project/candor/cgroup"
+	"github.com/candor-project/candor/internal/interference"
 )
 
 // A Writer writes a recording. It collects records in a block, and writes the block to the output in Flush.
@@ -143,6 +145,18 @@ func (w *Writer) Cost(c Cost) {
 	w.buf = append(w.buf, kindCost)
 	w.writeNumber(uint64(max(c.CPU, 0) / time.Microsecond))
 	w.writeNumber(c.Missed)
+}
+
+// Interference records the use of the groups' CPUs by other processes. A Reader that does not know this kind of record
+// refuses the recording.
+func (w *Writer) Interference(r *interference.Report) error {
+	text, err := json.Marshal(r)
+	if err != nil {
+		return err
+	}
+	w.writeIdle()
+	w.writeText(kindForeign, text)
+	return nil
 }
 
 // Flush writes the present block to the output.

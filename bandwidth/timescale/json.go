@@ -4,6 +4,7 @@ import (
 	"io"
 	"time"
 
+	"github.com/candor-project/candor/internal/interference"
 	"github.com/candor-project/candor/internal/jsonout"
 )
 
@@ -23,6 +24,8 @@ type (
 		FromSeconds     float64     `json:"fromSeconds"` // start of the summarized part
 		ToSeconds       float64     `json:"toSeconds"`
 		Groups          []jsonGroup `json:"groups"`
+
+		Interference *interference.Report `json:"interference,omitempty"`
 	}
 	jsonGroup struct {
 		Name             string       `json:"name"`
@@ -79,7 +82,7 @@ func (s *Summary) Document() *Document {
 	out := &Document{
 		Start: s.Start, IntervalSeconds: s.Interval.Seconds(), Seconds: s.Span.Seconds(), CPUs: s.CPUs, Model: s.Model, Kernel: s.Kernel,
 		FromSeconds: s.Part.From.Seconds(), ToSeconds: s.Part.clip(s.Span).Seconds(),
-		RecorderSeconds: s.CPU.Seconds(), Missed: s.Missed, Cut: s.Cut, Groups: []jsonGroup{},
+		RecorderSeconds: s.CPU.Seconds(), Missed: s.Missed, Cut: s.Cut, Groups: []jsonGroup{}, Interference: s.Interference,
 	}
 	for i := range s.Groups {
 		out.Groups = append(out.Groups, s.Groups[i].json())

@@ -9,6 +9,7 @@ import (
 
 	"github.com/candor-project/candor/bandwidth/record"
 	"github.com/candor-project/candor/cgroup"
+	"github.com/candor-project/candor/internal/interference"
 )
 
 // A Summary is the result of ReadPart.
@@ -19,6 +20,8 @@ type Summary struct {
 	Part   Part          // part that is summarized
 	Cut    bool          // the recording has no end: it is still being written, or its Recorder was killed
 	Groups []Group
+	// Interference is the use of the groups' CPUs by other processes during the whole recording; nil: low or unknown.
+	Interference *interference.Report
 }
 
 // A Group is the summary of a group.
@@ -83,7 +86,7 @@ func ReadPart(in io.Reader, part Part) (*Summary, error) {
 	if part.From >= s.Span && part.From > 0 {
 		return nil, fmt.Errorf("%w: it begins at %v, and the recording has %v", ErrNoPart, Length(part.From), Length(s.Span.Round(time.Millisecond)))
 	}
-	s.Cost = r.Cost
+	s.Cost, s.Interference = r.Cost, r.Interference
 	named := numberGroups(r.Groups)
 	for i, g := range groups {
 		if g.from >= g.at && part != (Part{}) { // the group did not exist in the part

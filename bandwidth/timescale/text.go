@@ -11,6 +11,9 @@ import (
 
 // Text writes a summary as a table with a row for each group and window length, and remarks.
 func (s *Summary) Text(w io.Writer) error {
+	if s.Interference != nil {
+		fmt.Fprintln(w, s.Interference.Warning())
+	}
 	fmt.Fprintln(w, s.about())
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(t, "GROUP\tWINDOW\tWINDOWS\tMEAN\tP50\tP99\tPEAK\tPEAK/MEAN\tBURSTINESS")

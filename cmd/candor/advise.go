@@ -1,10 +1,12 @@
 package main
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
 	"os"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -17,7 +19,8 @@ import (
 
 const adviseLong = `Recommend a CPU limit, period and burst for a container. The command reads a recording of
 candor record, and replays it with many settings in a model of the kernel's bandwidth
-control.
+control. It prints the cheapest setting that meets --target. --all adds a table of all
+settings:
 
 THROTTLED  share of the periods in which the quota ran out
 DELAY      delay of the work in comparison with no limit: median and 99th percentile
@@ -36,10 +39,13 @@ containers fit on a node: with the smallest limits that meet the target, with th
 smallest limits and a burst, and without limits. -o svg and -o png draw this result.
 
 --target takes a list, separated by commas, of targets such as throttled<1%,
-delay-p50<1ms and delay-p99<5ms.`
+delay-p50<1ms and delay-p99<5ms. A recording must be long enough to verify the target
+with a confidence of 95 %: throttled<1% and delay-p99 need 299 windows of 100 ms, or of
+a longer period, with work. If the recording is too short, the command prints how long
+to record, gives no answer and exits with code 3.`
 
 const adviseExample = `  candor advise web.usage
-  candor advise web.usage --target 'delay-p99<5ms'
+  candor advise web.usage --target 'delay-p99<5ms' --all
   candor advise node.usage --group /kubepods/pod1/web --period 100ms,1s
   candor advise web.usage --from 10m --to 15m
   candor advise web.usage --hops 4 --target 'delay-p99<20ms'
@@ -53,6 +59,7 @@ type adviseFlags struct {
 	cpus, hops    int
 	risk          float64
 	periods       []time.Duration
+	all           bool
 	output        *choice
 }
 
@@ -80,6 +87,7 @@ func newAdviseCommand() *cobra.Command {
 	flags.IntVar(&f.cpus, "node-cpus", 0, "CPUs of the node to fill (default: CPUs of the recorded machine)")
 	flags.Float64Var(&f.risk, "risk", 1, "% of time in which containers without limits may need more than the node")
 	flags.DurationSliceVar(&f.periods, "period", []time.Duration{20 * time.Millisecond, 100 * time.Millisecond, 500 * time.Millisecond}, "periods to try, 1ms to 1s")
+	flags.BoolVar(&f.all, "all", false, "also print a table of all settings")
 	f.output = outputFlag(cmd, "table", "json", "svg", "png")
 	return cmd
 }
@@ -108,22 +116,36 @@ func (f *adviseFlags) run(cmd *cobra.Command, files []string) error {
 	if len(files) > 1 || f.cpus > 0 {
 		all.Fill(advise.NewNode(demands[0].CPUs, f.risk/100, demands))
 	}
-	if err := f.write(cmd.OutOrStdout(), all); err != nil {
-		return err
+	missing := missingAnswer(files, all)
+	if f.isPicture() && missing != nil {
+		return missing
 	}
+	return cmp.Or(f.write(cmd.OutOrStdout(), all), missing)
+}
+
+// missingAnswer returns the error for the first recording without an answer: no setting meets the target, or the recording is too short.
+func missingAnswer(files []string, all *advise.Reports) error {
 	for i, r := range all.List {
-		if best, ok := r.Cheapest(); !ok {
-			return badInput("%s: nothing reaches %s; the nearest is %s: throttled %.1f %%, delay p50 %v, p99 %v", files[i], target, best, 100*best.Throttled, best.P50, best.P99)
+		if _, isKnown := r.Answer(); isKnown {
+			continue
 		}
+		if s := r.Shortage(); s != nil {
+			return undecided(fmt.Sprintf("%s: too short for an answer: %s; record for %s or longer", files[i], s, timescale.Length(s.RecordFor())))
+		}
+		best, _ := r.Cheapest()
+		return badInput("%s: nothing reaches %s; the nearest is %s: throttled %.1f %%, delay p50 %v, p99 %v", files[i], r.Target, best, 100*best.Throttled, best.P50, best.P99)
 	}
 	return nil
 }
+
+// isPicture reports whether the output format is an image.
+func (f *adviseFlags) isPicture() bool { return f.output.value == "svg" || f.output.value == "png" }
 
 // write writes the recommendations in the requested format.
 func (f *adviseFlags) write(out io.Writer, all *advise.Reports) error {
 	switch f.output.value {
 	case "table":
-		return all.Text(out)
+		return all.Text(out, f.all)
 	case "json":
 		return all.JSON(out)
 	}
@@ -177,9 +199,24 @@ func (f *adviseFlags) report(file string, s *timescale.Summary) (*advise.Report,
 		return nil, nil, err
 	}
 	r := &advise.Report{Group: shorten(errorText(g.Name), 200), HiddenDemand: g.HiddenDemand, Mean: d.Mean(), MaxThreads: d.MaxThreads(),
-		BusySteps: d.BusySteps(), Hops: f.hops, Ancestor: g.Ancestor, Phases: g.Phases()}
+		BusyWindows: d.BusyWindows(), Span: d.Span(), Hops: f.hops, Ancestor: g.Ancestor, Phases: g.Phases(), Interference: s.Interference, Record: f.recordCommand(file, g.Name)}
 	r.Outcomes = d.TryAll(d.Options(f.periods))
 	return r, d, nil
+}
+
+// recordCommand returns a function that returns the command that records a group for a time.
+func (f *adviseFlags) recordCommand(file, group string) func(time.Duration) string {
+	name := shorten(errorText(group), 200)
+	selection := "--container " + name
+	switch {
+	case strings.HasPrefix(group, "/"):
+		selection = "--cgroup " + name
+	case strings.Contains(name, " "):
+		selection = "-- " + name // the words of a command
+	}
+	return func(length time.Duration) string {
+		return fmt.Sprintf("candor record -o %s --duration %s %s", errorText(file), timescale.Length(length), selection)
+	}
 }
 
 // check returns an error for invalid flags, and for flags that exclude each other.
@@ -187,7 +224,7 @@ func (f *adviseFlags) check(cmd *cobra.Command, files int) (advise.Target, error
 	if cmd.Flags().Changed("node-cpus") && (f.cpus < 1 || f.cpus > maxNodeCPUs) {
 		return nil, badInput("--node-cpus %d: must be 1 to %d", f.cpus, maxNodeCPUs)
 	}
-	if picture := f.output.value == "svg" || f.output.value == "png"; picture && files == 1 && f.cpus == 0 {
+	if f.isPicture() && files == 1 && f.cpus == 0 {
 		return nil, badInput("-o %s: %w", f.output.value, advise.ErrNoNode)
 	}
 	if f.hops < 1 || f.hops > maxHops {

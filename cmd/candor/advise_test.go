@@ -3,6 +3,7 @@ package main
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -12,51 +13,37 @@ import (
 
 	"github.com/candor-project/candor/bandwidth/record"
 	"github.com/candor-project/candor/cgroup"
+	"github.com/candor-project/candor/internal/interference"
 )
 
-// TestAdvise: the report has the cheapest setting, the options that set it, and the hidden demand.
+// TestAdvise: the report begins with the cheapest setting and the options that set it. --all adds the table.
 func TestAdvise(t *testing.T) {
-	file := sampleRecording(t, true)
+	file := recordingOf(t, 4000, true)
 	code, out, errOut := command(t, "", "advise", file, "--period", "100ms")
-	if code != 0 || errOut != "" {
-		t.Fatalf("%d, %s", code, errOut)
+	if code != 0 || errOut != "" || !strings.HasPrefix(out, "web: use a limit of ") || strings.Contains(out, "\nLIMIT ") {
+		t.Fatalf("%d, %s\n%s", code, errOut, out)
+	}
+	code, all, _ := command(t, "", "advise", file, "--period", "100ms", "--all")
+	if code != 0 || !strings.HasPrefix(all, out+"\nLIMIT ") {
+		t.Errorf("--all: %d\n%s", code, all)
 	}
 	for _, want := range []string{
-		"web: 0.20 CPUs on average, up to 1 at once\n",
-		"It was recorded under a limit, throttled in 100.0 % of the periods, which hides its demand. All figures below are lower bounds; record it without a limit\n",
-		"\nLIMIT ", "\n1000m  -       sensitive  0.0 % ",
-		"\nCheapest with throttled<1%: a limit of ", "\n  Kubernetes: limits cpu: ", "\n  cgroup v2: cpu.max ",
+		", and class flexible. Expect throttling in 0.0 % of the periods, and delays of ", " at the 99th percentile (target: throttled<1%).\n  candor run --class flexible --cpu ",
+		"\n  Kubernetes: limits cpu: ", "\n  cgroup v2: cpu.max ", "use class sensitive instead: 1 CPU of its own, which is all that it sees\n  candor run --cpu 1\n",
+		"\nThe recording has 40s: 0.20 CPUs on average, up to 1 at once\n",
+		"\nIt was recorded under a limit, throttled in 100.0 % of the periods, which hides its demand. All figures are lower bounds; record it without a limit\n",
+		"\n1000m  -       sensitive  0.0 % ",
 	} {
-		if !strings.Contains(out, want) {
-			t.Errorf("no %q in\n%s", want, out)
+		if !strings.Contains(all, want) {
+			t.Errorf("no %q in\n%s", want, all)
 		}
 	}
-	if _, out, _ := command(t, "", "advise", file, "--group", "db", "--period", "1s"); strings.Contains(out, "hidden") || !strings.HasPrefix(out, "db: 0.01 CPUs") ||
+	if _, out, _ := command(t, "", "advise", file, "--group", "db", "--period", "1s", "--target", "throttled<10%"); strings.Contains(out, "hidden") || !strings.HasPrefix(out, "db: use a limit of ") ||
 		!strings.Contains(out, "candor.dev/period: 1s") {
 		t.Errorf("a group without a limit:\n%s", out)
 	}
-	var data struct {
-		Reports []struct {
-			HiddenDemand bool
-			Outcomes     []struct{ LimitMilli, ThrottledShare float64 }
-			Cheapest     struct {
-				LimitMilli float64
-				Meets      bool
-			}
-		}
-		NodeCPUs int
-		Fillings []struct{ Containers int }
-	}
-	_, out, _ = command(t, "", "advise", file, file, "-o", "json", "--target", "delay-p99<5ms", "--node-cpus", "8")
-	if err := json.Unmarshal([]byte(out), &data); err != nil || len(data.Reports) != 2 || data.NodeCPUs != 8 || len(data.Fillings) != 3 {
-		t.Fatalf("%v, %s", err, out)
-	}
-	if r := data.Reports[0]; !r.HiddenDemand || len(r.Outcomes) < 10 || !r.Cheapest.Meets || r.Cheapest.LimitMilli < 200 || data.Fillings[2].Containers != 40 {
-		t.Errorf("%s", out)
-	}
-	if code, out, _ := command(t, "", "advise", file, "--period", "100ms", "--from", "1s", "--to", "6s", "--hops", "3"); code != 0 ||
-		!strings.Contains(out, "\nDelays are those of a request through 3 such containers in a row, each under the limit, and of its answer on the way back\n") ||
-		!strings.Contains(out, "\nThe recording is short: throttled<1% needs at least 100 periods with work, and it has ") {
+	if code, out, _ := command(t, "", "advise", file, "--period", "100ms", "--from", "1s", "--to", "36s", "--hops", "3"); code != 0 ||
+		!strings.Contains(out, "\nDelays are those of a request through 3 such containers in a row, each under the limit, and of its answer on the way back\n") {
 		t.Errorf("--from, --to and --hops 3: %d\n%s", code, out)
 	}
 	for form, start := range map[string]string{"svg": "<?xml", "png": "\x89PNG"} {
@@ -66,6 +53,88 @@ func TestAdvise(t *testing.T) {
 	}
 	if _, out, _ := command(t, "", "advise", file, "--node-cpus", "8"); !strings.Contains(out, "\nA node of 8 CPUs, with equally many of each:\nWAY ") || !strings.Contains(out, "\nwithout limits     40          -  ") {
 		t.Errorf("a node:\n%s", out)
+	}
+}
+
+// adviceJSON are the fields of candor advise -o json that the tests use.
+type adviceJSON struct {
+	Reports []struct {
+		HiddenDemand bool
+		Outcomes     []struct{ LimitMilli, ThrottledShare float64 }
+		Cheapest     *struct {
+			LimitMilli float64
+			Meets      bool
+		}
+		Answer *struct {
+			LimitMilli                  int
+			Class                       string
+			QuotaSeconds, PeriodSeconds float64
+			SensitiveCPUs               int
+		}
+		TooShort         string
+		RecordForSeconds float64
+	}
+	NodeCPUs int
+	Fillings []struct{ Containers int }
+}
+
+// TestAdviseJSON: JSON has the same answer as the text.
+func TestAdviseJSON(t *testing.T) {
+	file := recordingOf(t, 4000, true)
+	var data adviceJSON
+	code, out, errOut := command(t, "", "advise", file, file, "-o", "json", "--period", "100ms", "--target", "delay-p99<5ms", "--node-cpus", "8")
+	if err := json.Unmarshal([]byte(out), &data); err != nil || code != 0 || len(data.Reports) != 2 || data.NodeCPUs != 8 || len(data.Fillings) != 3 {
+		t.Fatalf("%v, %d, %s, %s", err, code, errOut, out)
+	}
+	r := data.Reports[0]
+	if !r.HiddenDemand || len(r.Outcomes) < 10 || data.Fillings[2].Containers != 40 || r.Cheapest == nil || !r.Cheapest.Meets || r.Answer == nil {
+		t.Fatalf("%s", out)
+	}
+	if a := r.Answer; a.LimitMilli < 200 || float64(a.LimitMilli) != r.Cheapest.LimitMilli || a.Class != "flexible" || a.QuotaSeconds <= 0 || a.PeriodSeconds != 0.1 || a.SensitiveCPUs != 1 {
+		t.Errorf("%+v", a)
+	}
+}
+
+// TestAdviseTooShort: on a recording that is too short, candor advise gives no answer, prints how long to record, and exits with code 3.
+func TestAdviseTooShort(t *testing.T) {
+	file := sampleRecording(t, true)
+	code, out, errOut := command(t, "", "advise", file, "--period", "100ms")
+	want := "web: no answer, because the recording of 10s is too short: throttled<1% needs 299 windows of 100ms with work, and the recording has 100.\n" +
+		"Record for 40s or longer: candor record -o " + file + " --duration 40s --container web\nThe recording has 10s: "
+	if code != exitUndecided || !strings.HasPrefix(out, want) || strings.Contains(out, "candor run") || strings.Contains(out, "LIMIT ") {
+		t.Errorf("%d\n%s\nwant\n%s", code, out, want)
+	}
+	if errOut != "candor advise: "+file+": too short for an answer: throttled<1% needs 299 windows of 100ms with work, and the recording has 100; record for 40s or longer\n" {
+		t.Errorf("%s", errOut)
+	}
+	if _, out, _ := command(t, "", "advise", file, "--period", "100ms", "--all"); !strings.Contains(out, "\nLIMIT ") || !strings.Contains(out, " too short\n") {
+		t.Errorf("--all:\n%s", out)
+	}
+	var data adviceJSON
+	code, out, _ = command(t, "", "advise", file, "-o", "json", "--node-cpus", "8")
+	if err := json.Unmarshal([]byte(out), &data); err != nil || code != exitUndecided || len(data.Reports) != 1 || data.Fillings != nil {
+		t.Fatalf("%v, %d, %s", err, code, out)
+	}
+	if r := data.Reports[0]; r.Answer != nil || r.Cheapest != nil || r.TooShort == "" || r.RecordForSeconds != 40 {
+		t.Errorf("%s", out)
+	}
+	if code, out, _ := command(t, "", "advise", file, "--node-cpus", "8", "-o", "svg"); code != exitUndecided || out != "" {
+		t.Errorf("-o svg: %d, %.40s", code, out)
+	}
+}
+
+// TestRecordCommand: the command for a longer recording selects the recorded group. Names come from the recording and are untrusted.
+func TestRecordCommand(t *testing.T) {
+	for group, want := range map[string]string{
+		"web":           "--container web",
+		"/kubepods/a b": "--cgroup /kubepods/a b",
+		"sh bursts.sh":  "-- sh bursts.sh",
+		"web\x1b[2J\nx": "-- web [2J x",
+	} {
+		f := adviseFlags{}
+		if got := f.recordCommand("a.usage", group)(6 * time.Minute); got != "candor record -o a.usage --duration 6m "+want {
+			t.Errorf("%q: %q", group, got)
+		}
 	}
 }
 
@@ -80,19 +149,20 @@ func TestAdviseDifferentMachines(t *testing.T) {
 	if code != 2 || out != "" || errOut != fmt.Sprintf("candor advise: %s is of a machine with 2 CPUs, %s of one with 4: use --node-cpus N\n", a, b) {
 		t.Errorf("%d, %s%s", code, out, errOut)
 	}
-	code, out, errOut = command(t, "", "advise", a, b, "--node-cpus", "4")
+	code, out, errOut = command(t, "", "advise", a, b, "--node-cpus", "4", "--period", "100ms", "--target", "throttled<2%")
 	if code != 0 || !strings.HasPrefix(out, fmt.Sprintf("%s was recorded on Z80, %s on 6502: a second of one's CPU time is not one of the other's\n", a, b)) {
 		t.Errorf("%d, %s\n%s", code, errOut, out)
 	}
 	if !strings.Contains(out, "It was recorded under a limit, or that of the group above, /pod, throttled in 100.0 % of the periods") ||
 		!strings.Contains(out, "\nThe group above, /pod, has a limit of 100m, which is less: raise that too\n") ||
+		!strings.Contains(out, "\nDuring the recording, other processes used 23 % of the CPUs of this measurement; the largest that still runs is make (pid 4711) with 20 %, which can hide its demand\n") ||
 		!strings.Contains(out, "\nIts use changes: 0.20 CPUs until 15s, 1.00 CPUs until 30s. ") {
 		t.Errorf("parent group and phases:\n%s", out)
 	}
 }
 
 // phasedRecording writes a recording of 30 s and returns its file. The group /web below the group above uses
-// 0.2 CPUs, then 1 CPU. The group above has a limit of 100m.
+// 0.2 CPUs, then 1 CPU. The group above has a limit of 100m. Other processes use 23 % of the CPUs.
 func phasedRecording(t *testing.T, h record.Header, above string) string {
 	t.Helper()
 	const ms = time.Millisecond
@@ -114,7 +184,8 @@ func phasedRecording(t *testing.T, h record.Header, above string) string {
 		}
 		w.Tick(time.Duration(n+1)*10*ms, []record.Reading{{Group: 0, Usage: cgroup.Usage{CPU: web.CPU, Periods: n / 10, Throttled: n / 10}}, {Group: 1, Usage: web}})
 	}
-	if err := w.Close(); err != nil {
+	foreign := &interference.Report{CPUs: 2, UseMilli: 460, Largest: &interference.Process{PID: 4711, Name: "make", UseMilli: 400}}
+	if err := errors.Join(w.Interference(foreign), w.Close()); err != nil {
 		t.Fatal(err)
 	}
 	file := filepath.Join(t.TempDir(), "usage")
@@ -125,7 +196,7 @@ func phasedRecording(t *testing.T, h record.Header, above string) string {
 }
 
 // TestAdviseBadInput: bad input gives an error of a single line and exit code 2. If no setting reaches the
-// target, the table is printed too.
+// target, the report names the nearest setting.
 func TestAdviseBadInput(t *testing.T) {
 	file := sampleRecording(t, true)
 	for line, want := range map[string]string{
@@ -147,7 +218,7 @@ func TestAdviseBadInput(t *testing.T) {
 	}
 	// With a quota of 1 ms per 1 ms, a CPU that draws a slice of 5 ms uses up the quota.
 	code, out, errOut := command(t, "", "advise", file, "--period", "1ms", "--target", "throttled<0.001%")
-	if code != 2 || !strings.Contains(out, "\nLIMIT ") || !strings.HasPrefix(errOut, "candor advise: "+file+": nothing reaches throttled<0.001%; the nearest is a limit of 1000m, 1ms of each 1ms") {
+	if code != 2 || !strings.HasPrefix(out, "web: no setting meets throttled<0.001%. The nearest is a limit of 1000m, ") || !strings.HasPrefix(errOut, "candor advise: "+file+": nothing reaches throttled<0.001%; the nearest is a limit of 1000m, 1ms of each 1ms") {
 		t.Errorf("out of reach: %d, %s\n%s", code, errOut, out)
 	}
 }

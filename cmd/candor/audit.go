@@ -16,17 +16,19 @@ import (
 	"github.com/candor-project/candor/cmd/candor/internal/audit"
 	"github.com/candor-project/candor/cmd/candor/internal/helpers"
 	"github.com/candor-project/candor/cpuset"
+	"github.com/candor-project/candor/host/state"
 	"github.com/candor-project/candor/hybrid"
+	"github.com/candor-project/candor/view"
 )
 
 const auditLong = `List the containers of this machine whose CPU count differs from their limit.
 The command finds the containers of Docker, containerd, CRI-O, Podman and Candor.
 The container with the most lost time comes first.
 
-Start here: the command needs no installation, reads no state, asks no engine and
-changes nothing.
+Start here: the command needs no installation, asks no engine and changes nothing.
 
-SEES       CPUs in the widest affinity of the container's processes
+SEES       CPUs that the container sees; 1/2 if the affinity has 1 CPU, and
+           /proc/cpuinfo and /sys/devices/system/cpu/online show 2
 LIMIT      smallest CPU quota of the cgroup and the cgroups above it
 THREADS    threads of all processes
 THROTTLED  share of the periods in which the quota ran out
@@ -61,6 +63,8 @@ func newAuditCommand() *cobra.Command {
 	during := cmd.Flags().Duration("helpers", time.Second, "time to measure helpers, up to 1h; 0 disables the measurement")
 	options := cgroup.Options{ReadOnly: true}
 	driver := addGroupFlags(cmd, &options)
+	defaults, _ := defaultHostOptions()
+	stateDir := cmd.Flags().String("state-dir", defaults.StateDir, "state directory with the views of Candor ($CANDOR_STATE_DIR)")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		if *during < 0 || *during > time.Hour {
 			return badInput("--helpers %v: must be 0 to 1h", *during)
@@ -75,6 +79,7 @@ func newAuditCommand() *cobra.Command {
 		if err != nil {
 			return err
 		}
+		audit.Observe(found, state.Store{Dir: *stateDir}.ViewsDir())
 		figures, err := measureHelpers(cmd, found, *during)
 		if err != nil {
 			return err
@@ -99,8 +104,9 @@ type auditRow struct {
 	Runtime          string       `json:"runtime,omitempty"` // absent if it is unknown
 	Group            string       `json:"group"`
 	CPUs             cpuset.Set   `json:"cpus"`
-	Sees             int          `json:"sees"`
-	Limit            hybrid.Milli `json:"limitMilli"` // 0: none
+	Sees             int          `json:"sees"`                // in the affinity
+	SeesFiles        int          `json:"seesFiles,omitempty"` // in the files of /proc and /sys; absent if unknown
+	Limit            hybrid.Milli `json:"limitMilli"`          // 0: none
 	LimitedBy        string       `json:"limitedBy,omitempty"`
 	Processes        int          `json:"processes"`
 	Threads          int          `json:"threads"`
@@ -125,7 +131,7 @@ func auditRows(found []audit.Container, all bool, figures *helpers.Figures) []au
 			continue
 		}
 		row := auditRow{
-			Name: c.Name, ID: c.ID, Runtime: c.Runtime, Group: c.Group, CPUs: c.CPUs, Sees: c.Sees, Limit: c.Limit, LimitedBy: c.LimitedBy,
+			Name: c.Name, ID: c.ID, Runtime: c.Runtime, Group: c.Group, CPUs: c.CPUs, Sees: c.Sees, SeesFiles: c.SeesFiles, Limit: c.Limit, LimitedBy: c.LimitedBy,
 			Processes: c.Processes, Threads: c.Threads, Periods: c.Periods, ThrottledPeriods: c.Throttled,
 			Throttled: c.Share(), ThrottledTime: c.ThrottledTime.Seconds(), Differs: c.Differs(), Gain: c.Gain(),
 		}
@@ -148,16 +154,34 @@ func writeAudit(w io.Writer, rows []auditRow, found []audit.Container) error {
 			if r.Limit != 0 {
 				limit = r.Limit.String()
 			}
-			fmt.Fprintf(t, "%s\t%s\t%d\t%s\t%d\t%.0f%%\t%s\t%s\n", errorText(shorten(r.Name, 60)), cmp.Or(r.Runtime, "-"), r.Sees, limit,
+			fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%d\t%.0f%%\t%s\t%s\n", errorText(shorten(r.Name, 60)), cmp.Or(r.Runtime, "-"), r.seenCPUs(), limit,
 				r.Threads, 100*r.Throttled, lost(r.ThrottledTime), r.Gain)
 		}
 		if err := t.Flush(); err != nil {
 			return err
 		}
 		fmt.Fprintln(w)
+		writeSeenLegend(w, rows)
 	}
 	_, err := fmt.Fprintln(w, auditSummary(found))
 	return err
+}
+
+// seenCPUs returns the CPU counts that the container sees.
+func (r *auditRow) seenCPUs() view.Summary { return view.Summary{Affinity: r.Sees, Files: r.SeesFiles} }
+
+// writeSeenLegend explains a difference between affinity and files, if a row has one. In a container of Candor, the files of a view show the
+// CPUs of the affinity.
+func writeSeenLegend(w io.Writer, rows []auditRow) {
+	for i := range rows {
+		s := rows[i].seenCPUs()
+		if s.Affinity == s.Files || s.Files == 0 {
+			continue
+		}
+		fmt.Fprintf(w, "SEES %s: %d by the affinity (nproc), %d in /proc/cpuinfo and /sys. A container of Candor with a full view sees the same in both;\n"+
+			"if it has no view mounted, restart it to mount the view.\n\n", s, s.Affinity, s.Files)
+		return
+	}
 }
 
 // lost formats a throttled time.

@@ -11,16 +11,19 @@ import (
 )
 
 var audited = []audit.Container{
-	{Name: "default/web/app", Runtime: "containerd", Group: "/kubepods/a", CPUs: cpuset.Of(0, 1, 2, 3), Sees: 4, Limit: 1500, LimitedBy: "/kubepods",
+	{Name: "default/web/app", Runtime: "containerd", Group: "/kubepods/a", CPUs: cpuset.Of(0, 1, 2, 3), Sees: 4, SeesFiles: 4, Limit: 1500, LimitedBy: "/kubepods",
 		Processes: 1, Threads: 64, Periods: 1000, Throttled: 430, ThrottledTime: 95 * time.Minute},
-	{Name: "a\x1b[31m\nb\u202e", Group: "/x", Sees: 4, Limit: 1000, Threads: 2},
-	{Name: "log", Runtime: "docker", Group: "/docker/b", Sees: 4, Threads: 1},
+	{Name: "a\x1b[31m\nb\u202e", Group: "/x", Sees: 1, SeesFiles: 4, Limit: 1000, Threads: 2},
+	{Name: "log", Runtime: "docker", Group: "/docker/b", Sees: 4, SeesFiles: 4, Threads: 1},
 }
 
 const auditTable = `NAME             RUNTIME     SEES  LIMIT  THREADS  THROTTLED  LOST  GAIN
 default/web/app  containerd  4     1500m  64       43%        95m   likely
-a [31m b         -           4     1      2        0%         0s    maybe
+a [31m b         -           1/4   1      2        0%         0s    maybe
 log              docker      4     -      1        0%         0s    no
+
+SEES 1/4: 1 by the affinity (nproc), 4 in /proc/cpuinfo and /sys. A container of Candor with a full view sees the same in both;
+if it has no view mounted, restart it to mount the view.
 
 2 of 3 containers see a CPU count that differs from the limit, 1 would likely gain. Next: candor nri --observe (Kubernetes) plans the CPUs of each; docker run --runtime candor applies them to a container.
 `
@@ -51,7 +54,7 @@ func TestAuditJSON(t *testing.T) {
 	if err := json.Unmarshal(out.Bytes(), &rows); err != nil || len(rows) != 2 {
 		t.Fatalf("%v\n%s", err, out.String())
 	}
-	for field, want := range map[string]any{"name": "default/web/app", "sees": 4.0, "cpus": "0-3", "limitMilli": 1500.0, "threads": 64.0, "throttledShare": 0.43,
+	for field, want := range map[string]any{"name": "default/web/app", "sees": 4.0, "seesFiles": 4.0, "cpus": "0-3", "limitMilli": 1500.0, "threads": 64.0, "throttledShare": 0.43,
 		"throttledSeconds": 5700.0, "throttledPeriods": 430.0, "periods": 1000.0, "limitedBy": "/kubepods", "gain": "likely", "differs": true} {
 		if got := rows[0][field]; got != want {
 			t.Errorf("%s: %v, want %v", field, got, want)

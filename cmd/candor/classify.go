@@ -50,6 +50,10 @@ many threads it starts. From the trace, the command derives a second class. If t
 classes differ, the measured class counts. Without --cpu, the command only traces the
 program and measures nothing, which takes seconds.
 
+--annotate writes the class into the pod template of a manifest: YAML or JSON, also with
+several documents, as rendered by Helm or Kustomize. The rest of the file, such as
+comments, stays as it is. --object selects one of several objects.
+
 --profile writes a CPUProfile, a Kubernetes object that sets the class of matching pods.
 The name of the object is the name of the file without its extension.
 
@@ -62,6 +66,7 @@ const classifyExample = `  candor classify --cpu 1,1.5 -- ./solver input
   candor classify --cpu 1 --workload small='-n 100' --workload large='-n 10000' -- ./solver
   candor classify --cpu 0.5,1 --metric 'requests/s: ([0-9.]+)' --better higher -o json -- ./bench
   candor classify --cpu 2 --annotate deployment.yaml -- ./bench
+  candor classify --cpu 2 --annotate rendered.yaml --object Deployment/web -- ./bench
   candor classify --probe -- java -jar app.jar
   candor classify --cpu 2 --profile solver.yaml --labels app=solver -- ./bench
   candor classify --cpu 2 --image solver:2 -- --bench`
@@ -72,6 +77,7 @@ type classifyFlags struct {
 	workloads []string
 	margin    float64
 	annotate  string
+	object    string
 	accept    bool
 	profile   profileFlags
 	metric    string
@@ -95,6 +101,7 @@ func newClassifyCommand() *cobra.Command {
 	flags.StringArrayVar(&f.workloads, "workload", nil, "NAME=WORDS: shell words to append to the command; repeatable")
 	flags.Float64Var(&f.margin, "margin", 100*experiment.DefaultMargin, "smallest gain that counts, in percent")
 	flags.StringVar(&f.annotate, "annotate", "", "manifest (YAML) that gets the class as an annotation")
+	flags.StringVar(&f.object, "object", "", "object of --annotate, KIND/NAME or NAME, if the manifest has several")
 	flags.BoolVar(&f.accept, "accept-undecided", false, "count an undecided program as flexible")
 	f.profile.add(flags)
 	flags.StringVar(&f.metric, "metric", "", "regular expression or JSON path of the metric (default: wall time)")
@@ -268,6 +275,9 @@ func (f *classifyFlags) show(out io.Writer, c *experiment.Class) error {
 	if c.Partial {
 		text.WriteString(partialLine("the measurement was stopped, so the class can change"))
 	}
+	if c.Interference != nil {
+		fmt.Fprintln(&text, c.Interference.Warning())
+	}
 	t := tabwriter.NewWriter(&text, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(t, "WORKLOAD\tCPU\tPAIRS\tFAILED\tGAIN\t95 %\tVERDICT")
 	for i := range c.Evaluations {
@@ -427,6 +437,9 @@ func (f *profileFlags) write(text []byte) error {
 // texts returns the manifest of --annotate and the CPUProfile of --profile, with a class; nil without the
 // flag.
 func (f *classifyFlags) texts(class string) (manifest, profile []byte, err error) {
+	if f.annotate == "" && f.object != "" {
+		return nil, nil, badInput("--object is for --annotate FILE")
+	}
 	if f.annotate != "" {
 		if manifest, err = f.annotated(class); err != nil {
 			return nil, nil, err
@@ -478,8 +491,11 @@ func (f *classifyFlags) annotated(class string) ([]byte, error) {
 	if err != nil {
 		return nil, badInput("--annotate: %w", err)
 	}
-	text, err = kube.Annotate(text, kube.PodKey("class"), class)
-	if err != nil {
+	text, err = kube.Annotate(text, f.object, kube.PodKey("class"), class)
+	switch {
+	case errors.Is(err, kube.ErrSeveral):
+		return nil, badInput("--annotate %s: %w: add --object KIND/NAME", f.annotate, err)
+	case err != nil:
 		return nil, badInput("--annotate %s: %w", f.annotate, err)
 	}
 	return text, nil

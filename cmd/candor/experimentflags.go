@@ -221,7 +221,7 @@ type reportFlags struct {
 
 func (f *reportFlags) add(cmd *cobra.Command) {
 	cmd.Flags().StringVar(&f.out, "out", "", "directory for the report: box plots, Markdown, HTML and JSON")
-	f.output = choice{"table", []string{"table", "json", "markdown"}}
+	f.output = choice{"table", []string{"table", "wide", "json", "markdown"}}
 	wordFlag(cmd, &f.output, f.output.of, "output", "o", "output format")
 	must(cmd.MarkFlagDirname("out"))
 }
@@ -252,8 +252,8 @@ func (f *reportFlags) keep(r interface{ Write(io.Writer) error }) {
 type shown interface {
 	Write(out io.Writer) error // as JSON
 	Markdown(out io.Writer) error
-	Text(out io.Writer) error
-	Files() []fileio.File // for the directory of --out
+	Text(out io.Writer, width int) error // width of the terminal; 0: unlimited
+	Files() []fileio.File                // for the directory of --out
 }
 
 // finish shows the completed runs, also after an interrupt. ctx and err are the context and the error of the experiment.
@@ -282,7 +282,7 @@ func (f *reportFlags) write(out io.Writer, r shown) (err error) {
 	case "markdown":
 		err = r.Markdown(out)
 	default:
-		err = r.Text(out)
+		err = r.Text(out, tableWidth(out, &f.output))
 	}
 	if f.out == "" {
 		return err

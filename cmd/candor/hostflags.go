@@ -201,22 +201,47 @@ func oneName(_ *cobra.Command, args []string) error {
 	return nil
 }
 
-// named returns the containers with a name: the container with this ID, otherwise the containers with this name in their pods.
-// pod/container and container are short forms of namespace/pod/container.
+// named returns the containers with a name. The name can have one of these forms. If several forms match, the first one counts:
+//
+//   - an ID of Candor, or a whole ID of an engine
+//   - the engine's name; for a container in a pod namespace/pod/container, pod/container or container
+//   - a pod: namespace/pod or pod
+//   - the beginning of an ID that an engine has generated
 func named(s *host.Snapshot, name string) (meant []*host.Grant) {
-	for i := range s.Grants {
-		g := &s.Grants[i]
-		if g.ID == name {
-			return []*host.Grant{g}
+	for _, isNamed := range []func(*host.Grant) bool{
+		func(g *host.Grant) bool { return g.ID == name || isWholeID(g, name) },
+		func(g *host.Grant) bool { return strings.HasSuffix("/"+g.Engine.Name, "/"+name) },
+		func(g *host.Grant) bool {
+			in := g.Engine.DisplayName()
+			return in.Pod != "" && (name == in.Pod || name == in.Namespace+"/"+in.Pod)
+		},
+		func(g *host.Grant) bool {
+			id, isGenerated := engineID(g)
+			return isGenerated && (strings.HasPrefix(id, name) || strings.HasPrefix(g.ID, name))
+		},
+	} {
+		for i := range s.Grants {
+			if g := &s.Grants[i]; isNamed(g) {
+				meant = append(meant, g)
+			}
 		}
-		if strings.HasSuffix("/"+g.Engine.Name, "/"+name) {
-			meant = append(meant, g)
+		if meant != nil {
+			return meant
 		}
 	}
-	return meant
+	return nil
 }
 
-// nameFrom returns a unique name of a container: the name in its pod or, if another container has the same name, the ID. For
+// isWholeID reports whether name is the whole ID of a container in its engine. Candor's ID of a container of Docker is only the
+// beginning.
+func isWholeID(g *host.Grant, name string) bool {
+	id, isGenerated := engineID(g)
+	return isGenerated && (id == name || len(name) == wholeID && shortContainerID.MatchString(name) && strings.HasPrefix(name, id))
+}
+
+const wholeID = 64 // digits
+
+// nameFrom returns a unique name of a container: the engine's name or, if another container has the same name, the ID. For
 // example, a pod and its successor have the same name.
 func nameFrom(s *host.Snapshot, g *host.Grant) string {
 	if g.Engine.Name == "" || len(named(s, g.Engine.Name)) > 1 {

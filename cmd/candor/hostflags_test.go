@@ -23,7 +23,9 @@ func pods(containers ...[2]string) *host.Snapshot {
 
 func TestGrantNamed(t *testing.T) {
 	s := pods([2]string{"web", ""}, [2]string{"web-0.app-1", "default/web-0/app"}, [2]string{"web-1.app-2", "default/web-1/app"},
-		[2]string{"web-1.app-3", "default/web-1/app"}, [2]string{"log-4", "logs/web/log"}, [2]string{"app-5", "x/y/web"})
+		[2]string{"web-1.app-3", "default/web-1/app"}, [2]string{"log-4", "logs/web/log"}, [2]string{"app-5", "x/y/web"},
+		[2]string{"0123456789ab", "happy_hopper"}, [2]string{"0123ffffffff", "cache"}, [2]string{"beefbeefbeef", ""})
+	whole := "0123456789ab" + strings.Repeat("0", 52)
 	for name, want := range map[string]string{
 		"web":               "web", // an ID has precedence over a name
 		"web-0.app-1":       "web-0.app-1",
@@ -32,7 +34,15 @@ func TestGrantNamed(t *testing.T) {
 		"log":               "log-4",
 		"web/log":           "log-4",
 		"y/web":             "app-5",
-		"eb/log":            "", "default/web-0": "", "nobody": "", "/": "", "a/b/c/d": "",
+		"default/web-0":     "web-0.app-1", // a pod with a single container
+		"web-0":             "web-0.app-1",
+		"x/y":               "app-5",
+		"happy_hopper":      "0123456789ab",
+		"0123456789ab":      "0123456789ab",
+		whole:               "0123456789ab",
+		"01234":             "0123456789ab",
+		"b":                 "beefbeefbeef",
+		"eb/log":            "", "default": "", "nobody": "", "/": "", "a/b/c/d": "", "happy": "", "web-0.a": "", whole[:63] + "x": "",
 	} {
 		g, err := grantNamed(s, name)
 		if want == "" {
@@ -47,6 +57,8 @@ func TestGrantNamed(t *testing.T) {
 	}
 	for name, want := range map[string]string{
 		"app":               `"app" is the name of 3 containers: use one of default/web-0/app, web-1.app-2, web-1.app-3`,
+		"web-1":             `"web-1" is the name of 2 containers: use one of web-1.app-2, web-1.app-3`,
+		"0123":              `"0123" is the name of 2 containers: use one of happy_hopper, cache`,
 		"default/web-1/app": `"default/web-1/app" is the name of 2 containers: use one of web-1.app-2, web-1.app-3`,
 	} {
 		if g, err := grantNamed(s, name); err == nil || err.Error() != want {

@@ -22,6 +22,7 @@ import (
 	"github.com/candor-project/candor/internal/jsonout"
 	"github.com/candor-project/candor/internal/podname"
 	"github.com/candor-project/candor/spec"
+	"github.com/candor-project/candor/view"
 )
 
 const inspectLong = `Show the details of a container: the CPUs that Candor gave it, the settings in the
@@ -70,7 +71,8 @@ func (f *hostFlags) inspect(cmd *cobra.Command, name string, during time.Duratio
 	}
 	look := h.InspectContainer(g)
 	report := newInspection(g, look, snapshot.Now)
-	report.read(h, g)
+	seen := report.read(h, g)
+	report.see(&seen)
 	limits, err := h.GroupLimits(snapshot)
 	if err != nil {
 		return nil, err
@@ -162,9 +164,10 @@ func (r *helperRows) write(row func(string, string, ...any)) {
 // An inspection is the output of inspect. Its JSON form is an interface, as for grantRow.
 type inspection struct {
 	grantRow
-	Group     *groupRow           `json:"group,omitempty"` // settings in the kernel; absent without a cgroup
-	Shown     cpuset.Set          `json:"shown"`           // CPUs in the files of its view
-	LimitedBy []cpumap.GroupLimit `json:"limitedBy"`       // quotas of groups above its own
+	Group     *groupRow           `json:"group,omitempty"`  // settings in the kernel; absent without a cgroup
+	Shown     cpuset.Set          `json:"shown"`            // CPUs in the files that its programs read; empty if unknown
+	Sources   []view.Source       `json:"sources,omitzero"` // CPUs that its programs find; absent unless it runs
+	LimitedBy []cpumap.GroupLimit `json:"limitedBy"`        // quotas of groups above its own
 	Strangers []cpumap.ForeignUse `json:"strangers,omitzero"`
 	Charged   bool                `json:"charged"`           // helpers use a part of its limit now
 	Helpers   *helperRows         `json:"helpers,omitempty"` // absent if the container has no engine, or helpers were not measured
@@ -184,7 +187,7 @@ type groupRow struct {
 }
 
 func newInspection(g *host.Grant, look *host.ContainerState, now time.Duration) *inspection {
-	report := &inspection{grantRow: newGrantRow(g, look, now), Shown: look.Shown, LimitedBy: []cpumap.GroupLimit{}}
+	report := &inspection{grantRow: newGrantRow(g, look, now), LimitedBy: []cpumap.GroupLimit{}}
 	if look.Exists {
 		report.Charged = g.IsCharged(look.Settings.Quota)
 		report.Group = &groupRow{
@@ -196,6 +199,13 @@ func newInspection(g *host.Grant, look *host.ContainerState, now time.Duration) 
 		}
 	}
 	return report
+}
+
+// see sets the CPUs that the programs of the container see.
+func (r *inspection) see(o *host.Observation) {
+	r.grantRow.see(o)
+	r.Shown, _ = o.Files()
+	r.Sources = o.Sources
 }
 
 func writeInspection(w io.Writer, r *inspection) error {
@@ -229,13 +239,39 @@ func writeInspection(w io.Writer, r *inspection) error {
 	} else {
 		row("group", "none yet")
 	}
-	row("view", "%s; files show: %s", r.View, noneIfEmpty(r.Shown))
+	r.writeView(row)
 	row("on resize", "%s", errorText(r.OnResize))
 	row("burst", "%s", r.Burst)
 	row("ledger", "%s%s", r.HelperLevel, r.chargedText())
 	writeStrangers(row, r.Strangers)
 	r.Helpers.write(row)
 	return t.Flush()
+}
+
+// writeView writes the view that is set and the view that the programs see.
+func (r *inspection) writeView(row func(string, string, ...any)) {
+	if len(r.Sources) == 0 {
+		row("view", "%s is set", r.View)
+		return
+	}
+	row("view", "%s is set, %s is seen", r.View, cmp.Or(r.ViewSeen, "unknown"))
+	isAgreed := true
+	for _, s := range r.Sources {
+		isAgreed = isAgreed && (s.Role != view.Reported || s.Error == "" && s.CPUs == r.Sources[0].CPUs)
+	}
+	text := r.Summary.String()
+	if isAgreed {
+		text = cputext.CPUs(r.Shown)
+	}
+	if r.Note != "" {
+		text += ": " + errorText(r.Note)
+	}
+	row("sees", "%s", text)
+	for _, s := range r.Sources {
+		if !isAgreed && s.Role == view.Reported {
+			row("", "%s: %s", s.Name, cmp.Or(errorText(s.Error), cputext.CPUs(s.CPUs)))
+		}
+	}
 }
 
 // chargedText explains a container that looks throttled because of its helpers.
@@ -303,7 +339,7 @@ func noneIfEmpty(s cpuset.Set) string {
 type grantRow struct {
 	ID           string                `json:"id"`
 	podname.Name                       // absent for a container in no pod
-	State        string                `json:"state"`             // pending, running, held, ended, degraded
+	State        string                `json:"state"`             // pending, running, paused, held, ended, degraded
 	Degraded     []host.Difference     `json:"degraded,omitzero"` // settings that differ from the grant
 	Class        hybrid.Class          `json:"class"`
 	Policy       hybrid.Policy         `json:"policy"`
@@ -318,6 +354,8 @@ type grantRow struct {
 	Weight       hybrid.Milli          `json:"weight"`
 	Lost         cpuset.Set            `json:"lost"` // CPUs that it had, and the machine no longer has
 	View         spec.View             `json:"view"`
+	ViewSeen     spec.View             `json:"viewSeen,omitempty"` // view that its programs see; absent if unknown
+	view.Summary                       // CPUs that its programs see
 	OnResize     string                `json:"onResize"`
 	HelperLevel  spec.Helpers          `json:"helperLevel"`
 	Burst        string                `json:"burst"`         // none, kernel, quota, auto or a time
@@ -329,7 +367,7 @@ type grantRow struct {
 
 func newGrantRow(g *host.Grant, look *host.ContainerState, now time.Duration) grantRow {
 	row := grantRow{
-		ID: g.ID, Name: g.Engine.PodName(), State: look.Condition(g), Degraded: look.Differences, Class: g.Class, Policy: g.Policy, Topology: g.Topology, TopologyKept: g.TopologyMet,
+		ID: g.ID, Name: g.Engine.DisplayName(), State: look.Condition(g), Degraded: look.Differences, Class: g.Class, Policy: g.Policy, Topology: g.Topology, TopologyKept: g.TopologyMet,
 		Limit: g.Limit, Request: g.Guaranteed(), CPUs: g.CPUs, Exclusive: g.Exclusive, Quota: g.Quota, Weight: g.Weight,
 		Lost: g.Lost, View: g.View, OnResize: g.OnResize, HelperLevel: g.Helpers, Burst: g.Burst.String(), PID: g.Main.PID,
 		PIDs: append([]int{}, look.Processes...), Age: (now - g.Since).Seconds(), Command: g.Command,
@@ -340,10 +378,16 @@ func newGrantRow(g *host.Grant, look *host.ContainerState, now time.Duration) gr
 	return row
 }
 
-// read sets Command to the program's command line, and OnResize to the command instead of its file, if the caller may read them.
-func (r *grantRow) read(h *host.Host, g *host.Grant) {
+// read sets Command to the program's command line, and OnResize to the command instead of its file, if the caller may read them. It also
+// sets the CPUs that the programs see, and returns them.
+func (r *grantRow) read(h *host.Host, g *host.Grant) host.Observation {
 	r.Command, r.OnResize = h.CommandLine(g), h.OnResize(g)
+	o := observe(h, g)
+	r.see(&o)
+	return o
 }
+
+func (r *grantRow) see(o *host.Observation) { r.ViewSeen, r.Summary = o.SeenView, o.Summary() }
 
 // name returns the display name of the container without control characters.
 func (r *grantRow) name() string { return cpumap.Clean(cmp.Or(r.Name.String(), r.ID)) }

@@ -18,6 +18,7 @@ import (
 	"github.com/candor-project/candor/internal/procfs"
 	"github.com/candor-project/candor/spec"
 	"github.com/candor-project/candor/topology"
+	"github.com/candor-project/candor/view"
 )
 
 // exampleMachine is the machine of docs/reference/json.md. It has four CPUs, a sensitive program, and a flexible
@@ -64,18 +65,48 @@ func example(t *testing.T) *exampleMachine {
 			g.Command = g.Engine.Name
 		}
 		state := &host.ContainerState{
-			Exists: true, Processes: []int{4711 + i}, Shown: g.CPUs,
+			Exists: true, Processes: []int{4711 + i},
 			Settings: cgroup.Settings{CPUs: g.CPUs, Mems: cpuset.Of(0), Quota: 150 * time.Millisecond, Period: 100 * time.Millisecond, Weight: 1000},
 			Stat:     cgroup.Stat{Usage: cgroup.Usage{CPU: 12345 * time.Millisecond, Periods: 600, Throttled: 7, ThrottledTime: 210 * time.Millisecond}},
 		}
 		e.Grants, e.states = append(e.Grants, g), append(e.states, state)
-		e.rows = append(e.rows, newGrantRow(&g, state, e.Now))
+		seen := exampleObservation(g.ID, g.CPUs)
+		row := newGrantRow(&g, state, e.Now)
+		row.see(&seen)
+		e.rows = append(e.rows, row)
 		if e.report == nil {
 			e.report = newInspection(&g, state, e.Now)
+			e.report.see(&seen)
 			e.report.Strangers = foreignUsesOf(&g, map[int]float64{0: 0.03})
 		}
 	}
 	return e
+}
+
+// exampleObservation returns the observation of a container with a view.
+func exampleObservation(name string, cpus cpuset.Set) (o host.Observation) {
+	for _, s := range []view.Source{
+		{Name: view.SourceAffinity, Role: view.Reported}, {Name: "/sys/devices/system/cpu/online", Role: view.Reported, Masked: true},
+		{Name: "/proc/cpuinfo", Role: view.Reported, Masked: true}, {Name: "/proc/stat", Role: view.Machine},
+	} {
+		s.CPUs = cpus
+		if s.Role == view.Machine {
+			s.CPUs = cpuset.MustParse("0-3")
+		}
+		s.Count = s.CPUs.Count()
+		o.Sources = append(o.Sources, s)
+	}
+	o.View, o.SeenView = name, spec.ViewFull
+	return o
+}
+
+// seen returns the CPU counts that the containers see.
+func (e *exampleMachine) seen() map[string]view.Summary {
+	all := map[string]view.Summary{}
+	for _, row := range e.rows {
+		all[row.ID] = row.Summary
+	}
+	return all
 }
 
 // figures returns the figures of candor top for the last second of the example.
@@ -83,13 +114,13 @@ func (e *exampleMachine) figures() *top.Figures {
 	began := time.Unix(0, 0)
 	before := &top.Reading{At: began, CPUs: map[int]procfs.CPUTime{0: {}, 1: {}, 2: {}, 3: {}}}
 	after := &top.Reading{At: began.Add(time.Second), Map: cpumap.FromNode(e.Node), CPUs: map[int]procfs.CPUTime{}}
-	after.Map.Names = e.PodNames()
+	after.Map.Names = e.DisplayNames()
 	for cpu := range before.CPUs {
 		busy := time.Duration(cpu) * time.Second / 4
 		after.CPUs[cpu] = procfs.CPUTime{Programs: busy, Idle: time.Second - busy}
 	}
 	for i := range e.Grants {
-		c := top.Container{Grant: e.Grants[i], ContainerState: *e.states[i], At: began}
+		c := top.Container{Grant: e.Grants[i], ContainerState: *e.states[i], At: began, SeenCPUs: e.rows[i].Summary}
 		before.Containers = append(before.Containers, c)
 		c.At = began.Add(time.Second)
 		c.Stat.CPU += 600 * time.Millisecond
@@ -104,7 +135,7 @@ func (e *exampleMachine) figures() *top.Figures {
 func TestJSONShapes(t *testing.T) {
 	e := example(t)
 	m := cpumap.FromNode(e.Node)
-	m.Names, m.ForeignUses = e.PodNames(), e.report.Strangers
+	m.Names, m.ForeignUses, m.SeenCPUs = e.DisplayNames(), e.report.Strangers, e.seen()
 	shown := map[string]string{}
 	write := func(command string, do func(*bytes.Buffer) error) {
 		var raw, text bytes.Buffer

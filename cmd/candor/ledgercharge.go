@@ -133,7 +133,7 @@ func (c *charger) observe(g *host.Grant, a host.Account) {
 
 // nameOfGrant returns the name of a container for the metrics.
 func nameOfGrant(g *host.Grant) podname.Name {
-	if name := g.Engine.PodName(); name != (podname.Name{}) {
+	if name := g.Engine.DisplayName(); name != (podname.Name{}) {
 		return name
 	}
 	return podname.Name{Container: g.ID}

@@ -19,8 +19,10 @@ import (
 )
 
 const mapLong = `Show the CPU map of this machine: its sockets, NUMA nodes, L3 domains and cores, and the
-containers with their limits and the number of CPUs that they see. There are four kinds
-of CPUs:
+containers with their limits and the number of CPUs that they see. 1/2 means that the
+affinity of a container has 1 CPU, and /proc/cpuinfo and /sys/devices/system/cpu/online
+show 2. A second list shows the containers that Candor does not manage. There are four
+kinds of CPUs:
 
   exclusive   CPU of a single sensitive container
   fractional  CPU that runs fractions of limits, such as 500m of the limit 1500m
@@ -74,7 +76,8 @@ func newMapCommand() *cobra.Command {
 		}
 		defer h.Close()
 		m := cpumap.FromNode(s.Node)
-		m.Names = s.PodNames()
+		m.Names, m.SeenCPUs = s.DisplayNames(), seenBy(h, s.Grants)
+		addForeign(cmd, m, &machine.options, s.Grants)
 		if err := addGroups(m, h, s); err != nil {
 			return err
 		}
@@ -91,6 +94,14 @@ func newMapCommand() *cobra.Command {
 		return m.Text(out, textOptions(out, color.value))
 	}
 	return cmd
+}
+
+// addForeign adds the containers that Candor does not manage. It reports an error without ending the command.
+func addForeign(cmd *cobra.Command, m *cpumap.Map, options *host.Options, grants []host.Grant) {
+	var err error
+	if m.Foreign, err = foreignContainers(options, grants); err != nil {
+		fmt.Fprintln(cmd.ErrOrStderr(), "candor: cannot list the foreign containers:", errorLine(err))
+	}
 }
 
 // addGroups adds the groups that limit containers or reserve CPUs.
@@ -194,7 +205,7 @@ func mapCluster(cmd *cobra.Command, of *clusterFlags, name, form, color string) 
 // mapOf returns the map of a node with a report.
 func mapOf(n *survey.Node, names map[string]podname.Name) *cpumap.Map {
 	m := cpumap.FromNode(n.CPUs)
-	m.Names = names
+	m.Names, m.SeenCPUs = names, n.SeenCPUs
 	return m
 }
 

@@ -405,6 +405,6 @@ func (f *publishFlags) reports(counted func(host.Report)) func(host.Report) {
 // startPublishing starts a goroutine that publishes reports, if publishing is enabled.
 func (f *publishFlags) startPublishing(ctx context.Context, h *host.Host, engine *nri.Engine) {
 	if f.publisher != nil {
-		go f.publisher.Run(ctx, publish.ReportOf(h.Snapshot, engine.Policy))
+		go f.publisher.Run(ctx, publish.ReportOf(h, engine.Policy))
 	}
 }

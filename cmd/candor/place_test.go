@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"os"
 	"path/filepath"
+	"reflect"
 	"strings"
 	"testing"
 )
@@ -48,10 +49,11 @@ func TestPlaceBadInput(t *testing.T) {
 }
 
 func TestPlaceJSON(t *testing.T) {
-	apps, nodes := placeFiles(t, "name,cpu\na,1.5\nb,500m\n", `[{"name":"n","cpu":1},{"name":"m","cpu":2}]`)
+	apps, nodes := placeFiles(t, "name,cpu,disk\na,1.5,3\nb,500m,4\n", `[{"name":"n","disk":1,"cpu":1},{"name":"m","disk":10,"cpu":2}]`)
 	code, out, errOut := command(t, "", "place", "--apps", apps, "--nodes", nodes, "-o", "json")
 	var got struct {
 		Matrix  [][]int
+		Nodes   []placedNode
 		Shared  int64 `json:"sharedMilli"`
 		Used    int   `json:"nodesUsed"`
 		Optimal bool
@@ -62,5 +64,32 @@ func TestPlaceJSON(t *testing.T) {
 	}
 	if got.Used != 1 || got.Shared != 1000 || !got.Optimal || !got.Least || len(got.Matrix) != 2 || got.Matrix[0][1] != 1 || got.Matrix[1][1] != 1 {
 		t.Errorf("%s", out)
+	}
+	want := []placedNode{{"n", 0, 0, 1000, []placedResource{{"disk", 0, 1}}}, {"m", 2, 2000, 2000, []placedResource{{"disk", 7, 10}}}}
+	if !reflect.DeepEqual(got.Nodes, want) {
+		t.Errorf("%+v, want %+v", got.Nodes, want)
+	}
+}
+
+type (
+	placedNode struct {
+		Name                    string
+		Applications            int
+		UseMilli, CapacityMilli int64
+		Resources               []placedResource
+	}
+	placedResource struct {
+		Name          string
+		Use, Capacity int64
+	}
+)
+
+// TestPlaceUse: the text has the use of every resource of each node. The files can have the resources in different orders.
+func TestPlaceUse(t *testing.T) {
+	apps, nodes := placeFiles(t, "name,cpu,disk,gpu\na,1.5,3,0\nb,500m,4,0\n", "gpu,disk,name,cpu\n0,10,m,2.5\n")
+	code, out, errOut := command(t, "", "place", "--apps", apps, "--nodes", nodes)
+	const want = "\nNODE  APPLICATIONS  CPU               DISK           GPU\nm     2             2 of 2500m (80 %)  7 of 10 (70 %)  0 of 0 (-)\n\n1 of 1 nodes used"
+	if squeeze := strings.Join(strings.Fields(out), " "); code != 0 || !strings.Contains(squeeze, strings.Join(strings.Fields(want), " ")) {
+		t.Errorf("%d, %s\n%s", code, errOut, out)
 	}
 }

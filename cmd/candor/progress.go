@@ -118,6 +118,15 @@ func textOptions(out io.Writer, color string) cpumap.TextOptions {
 	return o
 }
 
+// tableWidth returns the width for tables in an output format: the width of the terminal, or 0 for all columns with -o wide and on other
+// outputs, such as a pipe.
+func tableWidth(out io.Writer, format *choice) int {
+	if format.value == "wide" {
+		return 0
+	}
+	return textOptions(out, "never").Columns
+}
+
 // localeIsUTF8 is false only if the locale has another encoding. Without a locale, as in many containers, terminals still
 // show UTF-8.
 func localeIsUTF8() bool {

@@ -8,9 +8,12 @@ import (
 	"github.com/spf13/cobra"
 )
 
-const psLong = `List the containers of this machine with their classes, limits and CPUs. Root and the
-owner of a container's first process see the command line of this process. Other users
-see only the name of its program.`
+const psLong = `List the containers of this machine with their classes, limits and CPUs. SEES is the
+number of CPUs that a container sees. 1/2 means that its affinity has 1 CPU, and
+/proc/cpuinfo and /sys/devices/system/cpu/online show 2.
+
+Root and the owner of a container's first process see the command line of this process.
+Other users see only the name of its program.`
 
 func newPsCommand() *cobra.Command {
 	cmd := &cobra.Command{
@@ -37,21 +40,25 @@ func newPsCommand() *cobra.Command {
 		if output.value == "json" {
 			return writeJSON(cmd.OutOrStdout(), rows)
 		}
-		return writeRows(cmd.OutOrStdout(), rows)
+		if err := writeRows(cmd.OutOrStdout(), rows); err != nil {
+			return err
+		}
+		writeSeenNotes(cmd.ErrOrStderr(), rows)
+		return nil
 	}
 	return cmd
 }
 
 func writeRows(w io.Writer, rows []grantRow) error {
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(t, "NAME\tCLASS\tLIMIT\tCPUS\tSTATE\tPROCS\tAGE\tCOMMAND")
+	fmt.Fprintln(t, "NAME\tCLASS\tLIMIT\tSEES\tCPUS\tSTATE\tPROCS\tAGE\tCOMMAND")
 	for i := range rows {
 		r := &rows[i]
 		limit := "-"
 		if r.Limit != 0 {
 			limit = r.Limit.String()
 		}
-		fmt.Fprintf(t, "%s\t%s\t%s\t%s%s\t%s\t%d\t%s\t%s\n", r.name(), r.Class, limit, noneIfEmpty(r.CPUs), parts(r.Fractions),
+		fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%s%s\t%s\t%d\t%s\t%s\n", r.name(), r.Class, limit, r.Summary, noneIfEmpty(r.CPUs), parts(r.Fractions),
 			r.State, len(r.PIDs), r.age(), r.command())
 	}
 	return t.Flush()

@@ -124,6 +124,7 @@ func (f *recordFlags) run(cmd *cobra.Command, args []string) error {
 	defer stop()
 	began := time.Now()
 	err = f.record(ctx, groups, file)
+	warnForeign(cmd, groups)
 	if err == nil && f.duration > 0 && ctx.Err() != nil {
 		return stoppedError(ctx, "%v of %v recorded", time.Since(began).Round(time.Second), f.duration)
 	}
@@ -202,6 +203,13 @@ func (f *recordFlags) record(ctx context.Context, groups *record.Groups, file *o
 	return errline.Join(err, file.Close())
 }
 
+// warnForeign writes a line if other processes used the CPUs of the recorded groups.
+func warnForeign(cmd *cobra.Command, groups *record.Groups) {
+	if groups != nil && groups.Interference != nil {
+		fmt.Fprintln(cmd.ErrOrStderr(), "candor:", groups.Interference.Warning())
+	}
+}
+
 // runCommand runs and records a command. candor exits with the exit code of the command.
 func (f *recordFlags) runCommand(cmd *cobra.Command, args []string) error {
 	if call := starterIn(args); call != "" {
@@ -240,6 +248,7 @@ func (f *recordFlags) runCommand(cmd *cobra.Command, args []string) error {
 	}
 	stop()
 	err = errline.Join(err, <-recorded)
+	warnForeign(cmd, groups)
 	removed := program.Remove()
 	if errors.Is(removed, cgroup.ErrBusy) { // remaining processes run on in the cgroup
 		fmt.Fprintf(cmd.ErrOrStderr(), "candor: %s\n", errorLine(removed))

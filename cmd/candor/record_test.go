@@ -11,6 +11,7 @@ import (
 
 	"github.com/candor-project/candor/bandwidth/record"
 	"github.com/candor-project/candor/cgroup"
+	"github.com/candor-project/candor/internal/interference"
 )
 
 // TestRecordBadInput: bad input gives an error of a single line and exit code 2, and no file is created.
@@ -46,6 +47,12 @@ func TestRecordBadInput(t *testing.T) {
 // is throttled, db uses 1 ms. If whole is false, the recording has no end.
 func sampleRecording(t *testing.T, whole bool) string {
 	t.Helper()
+	return recordingOf(t, 1000, whole)
+}
+
+// recordingOf writes a recording as sampleRecording does, with a given number of readings.
+func recordingOf(t *testing.T, readings int, whole bool) string {
+	t.Helper()
 	var text bytes.Buffer
 	const ms = time.Millisecond
 	w, err := record.NewWriter(&text, record.Header{Interval: 10 * ms, Start: time.Unix(1e9, 0).UTC(), CPUs: 2, Kernel: "6.18"})
@@ -58,7 +65,7 @@ func sampleRecording(t *testing.T, whole bool) string {
 			t.Fatal(err)
 		}
 	}
-	for n := range 1000 {
+	for n := range readings {
 		if n%10 < 2 {
 			web.CPU += 10 * ms
 		}
@@ -86,6 +93,20 @@ func sampleRecording(t *testing.T, whole bool) string {
 		t.Fatal(err)
 	}
 	return file
+}
+
+// TestUsageWarning: candor usage begins with the warning about other processes, which JSON also has.
+func TestUsageWarning(t *testing.T) {
+	file := phasedRecording(t, record.Header{Interval: 10 * time.Millisecond, CPUs: 2}, "/pod")
+	const want = "Warning: other processes used 23 % of the CPUs of this measurement; the largest that still runs is make (pid 4711) with 20 %\n30s from "
+	if code, out, errOut := command(t, "", "usage", file); code != 0 || !strings.HasPrefix(out, want) {
+		t.Errorf("%d, %s\n%s", code, errOut, out)
+	}
+	var data struct{ Interference interference.Report }
+	_, out, _ := command(t, "", "usage", file, "-o", "json")
+	if err := json.Unmarshal([]byte(out), &data); err != nil || data.Interference.UseMilli != 460 || data.Interference.Largest.PID != 4711 {
+		t.Errorf("%v, %s", err, out)
+	}
 }
 
 const wantUsage = `10s from 2001-09-09T01:46:40Z on, a reading every 10ms; 2 CPUs, Linux 6.18. Recording took 1 % of a CPU

@@ -28,6 +28,7 @@ import (
 	"github.com/candor-project/candor/experiment"
 	"github.com/candor-project/candor/hybrid"
 	"github.com/candor-project/candor/internal/golden"
+	"github.com/candor-project/candor/internal/interference"
 	"github.com/candor-project/candor/kube/podcpu"
 	"github.com/candor-project/candor/kube/survey"
 	"github.com/candor-project/candor/trace"
@@ -97,6 +98,8 @@ func TestRecordedJSON(t *testing.T) {
 		}
 		check(c.name, out, c.mapPaths...)
 	}
+	_, short, _ := command(t, "", "advise", sampleRecording(t, true), "-o", "json")
+	check("advise-short", short)
 	objects := testCluster(t)
 	_, fits, _ := inCluster(t, objects, "", "plan", "--cluster", "--cpu", "1500m", "-o", "json")
 	_, waits, _ := inCluster(t, objects, "", "plan", "--cluster", "--pod", "late", "-o", "json")
@@ -142,11 +145,13 @@ type recordedWriter struct {
 func recordedWriters(t *testing.T) []recordedWriter {
 	e := example(t)
 	m := cpumap.FromNode(e.Node)
-	m.Names, m.ForeignUses = e.PodNames(), e.report.Strangers
+	m.Names, m.ForeignUses, m.SeenCPUs = e.DisplayNames(), e.report.Strangers, e.seen()
+	m.SeenCPUs["web"] = full[view.Summary]()
+	m.Foreign = []cpumap.Foreign{full[cpumap.Foreign]()}
 	m.Limits, m.Reservations = []cpumap.GroupLimit{full[cpumap.GroupLimit]()}, []cpumap.Reservation{full[cpumap.Reservation]()}
 	row := full[grantRow]()
 	row.Fractions = planio.Fractions{{CPU: 1, Milli: 500}}
-	report := inspection{grantRow: row, Group: new(full[groupRow]()), LimitedBy: m.Limits, Strangers: m.ForeignUses}
+	report := inspection{grantRow: row, Group: new(full[groupRow]()), LimitedBy: m.Limits, Strangers: m.ForeignUses, Sources: []view.Source{full[view.Source]()}}
 	rows := auditRows([]audit.Container{full[audit.Container]()}, true, nil)
 	var classify classifyFlags
 	classify.output.value = "json"
@@ -155,6 +160,7 @@ func recordedWriters(t *testing.T) []recordedWriter {
 	}
 	result := full[planio.Result]()
 	result.Grant.Fractions, result.Changes[0].Fractions = row.Fractions, row.Fractions
+	e.rows[0].Note = "x"
 	figures := e.figures()
 	figures.ForeignUses = m.ForeignUses
 	return []recordedWriter{
@@ -166,6 +172,7 @@ func recordedWriters(t *testing.T) []recordedWriter {
 		{"ledger", jsonOf(full[ledgerDocument]()), []string{"unattributedMilli"}},
 		{"view", func(b *bytes.Buffer) error { return writeReport(b, full[view.Report](), "json") }, nil},
 		{"classify", func(b *bytes.Buffer) error { return classify.show(b, new(full[experiment.Class]())) }, []string{"evaluations[].runs[].values"}},
+		{"interference", jsonOf(full[interference.Report]()), nil},
 		{"setup-host", jsonOf(full[setup.Result]()), nil},
 		{"plan", func(b *bytes.Buffer) error { return result.WriteJSON(b) }, []string{"grant.fractionsMilli", "changes[].fractionsMilli"}},
 		{"plan-cluster", func(b *bytes.Buffer) error {
@@ -201,6 +208,7 @@ func recordedRuns(t *testing.T) []recordedRun {
 `
 	const machine = `{"online":"0-1","offline":"2","isolated":"","hasL3":true,"sockets":[{"id":0,"cpus":"0-1"}],
 "nodes":[{"id":0,"cpus":"0-1","distances":[10],"memory":[0]}],"l3s":[{"id":0,"cpus":"0-1"}],"cores":[{"id":0,"cpus":"0"},{"id":1,"cpus":"1"}],
+"kinds":[{"name":"performance","cpus":"0"},{"name":"efficiency","cpus":"1"}],
 "cpus":[{"id":0,"online":true,"socket":0,"node":0,"l3":0,"core":0,"capacity":1024,"maxKHz":3000000},{"id":1,"online":true,"socket":0,"node":0,"l3":0,"core":1,"capacity":512,"maxKHz":2000000},
 {"id":2,"online":false,"socket":-1,"node":-1,"l3":-1,"core":-1}]}`
 	apps, nodes := placeFiles(t, "name,cpu,memory\na,1.5,10\nb,500m,10\n", "name,cpu,memory\nn,1,20\nm,2,20\n")
@@ -219,7 +227,7 @@ func recordedRuns(t *testing.T) []recordedRun {
 		{"trace-info-run", "", []string{"trace", "info", smallCell, "-o", "json"}, []string{"containers.ends"}},
 		{"usage", "", []string{"usage", limited, "-o", "json"}, nil},
 		{"usage-above", "", []string{"usage", usage, "-o", "json"}, nil},
-		{"advise", "", []string{"advise", usage, recordingOn("Model Y"), limited, "--node-cpus", "8", "-o", "json"}, nil},
+		{"advise", "", []string{"advise", usage, recordingOn("Model Y"), limited, "--node-cpus", "8", "--target", "throttled<10%", "-o", "json"}, nil},
 		{"load", "", []string{"load", "--work", "1ms", "--rest", "10ms", "--duration", "1s", "-o", "json"}, nil},
 		{"compare", "", []string{"report", report("compare"), "-o", "json"}, []string{"runs[].values"}},
 		{"compare-image", "", []string{"report", report("compare-image"), "-o", "json"}, []string{"runs[].values"}},
@@ -327,7 +335,7 @@ func TestRecordedEnvironment(t *testing.T) {
 		"ps":    {"state-dir": "/run/lab", "config": "/run/lab/host.json", "cgroup-parent": "/lab", "cgroup-driver": "systemd"},
 		"run":   {"state-dir": "/run/lab", "config": "/run/lab/host.json", "cgroup-parent": "/lab", "cgroup-driver": "systemd"},
 		"nri":   {"state-dir": "/run/lab", "host-options": "/run/lab/host.json", "cgroup-parent": "/lab", "cgroup-driver": "systemd"},
-		"audit": {"cgroup-parent": "/lab", "cgroup-driver": "systemd"},
+		"audit": {"state-dir": "/run/lab", "cgroup-parent": "/lab", "cgroup-driver": "systemd"},
 	} {
 		cmd, _, err := root.Find([]string{line})
 		if err != nil {

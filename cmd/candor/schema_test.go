@@ -119,11 +119,12 @@ var unit = regexp.MustCompile(`(Milli|Seconds|Bytes|[sS]hare|Percent|KHz|Cores|P
 var unitless = map[string]string{
 	"CPUs and other parts of a machine, and their kernel IDs": "cpu cpus socket sockets numaNode numaNodes l3Domains core cores coresOfLargest",
 	"processes":            "pid pids processes threads serves maxThreads",
-	"numbers of things":    "count containers nodes nodesUsed nodesBound moves hops phases errors missedReadings bursts periods throttledPeriods windows sees pairs failed place asked",
+	"numbers of things":    "count containers nodes nodesUsed nodesBound moves hops phases errors missedReadings bursts periods throttledPeriods windows sees seesFiles pairs failed place asked applications",
 	"factors and weights":  "weight peakToMean burstiness ratio low high speed alone shared overcommit",
 	"simulated containers": "placed refusedView refusedCapacity refusedCapacitySensitive resubmitted submitted submittedSensitive events machines workloads seed",
 	"symbols of the paper": "s r sBound rBound",
 	"cells of a matrix":    "matrix",
+	"resources of a file":  "use capacity",
 	"traces":               "all new start removals updates atOnce jobs running memory p1 p5 p10 p25 p50 p75 p90 p95 p99 max mean ends slots span",
 }
 

@@ -139,7 +139,7 @@ func (f *simulateFlags) write(out io.Writer, r *simreport.Report) error {
 	if f.output.value == "json" {
 		return r.JSON(out)
 	}
-	return r.Text(out)
+	return r.Text(out, tableWidth(out, f.output))
 }
 
 // own stands for the default scheduler of an algorithm.
@@ -186,7 +186,7 @@ func (f *simulateFlags) add(cmd *cobra.Command) {
 	flags.StringVar(&f.gainFile, "gain", "", "file with measured speeds of workloads, to estimate the gain in speed")
 	flags.StringVar(&f.out, "out", "", "directory for figures and tables")
 	lenientFlag(cmd, &f.options)
-	f.output = outputFlag(cmd, "table", "json")
+	f.output = outputFlag(cmd, "table", "wide", "json")
 	complete(cmd, "sensitive", []string{"0.5", "0:1:0.1", "by-class", "by="})
 	must(cmd.RegisterFlagCompletionFunc("trace", completeTraces))
 }

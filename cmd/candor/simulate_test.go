@@ -79,7 +79,7 @@ func TestSimulateBadInput(t *testing.T) {
 		{[]string{"--trace", smallCell, "--size", "s>1"}, "must be bounds such as s<5%,r=0"},
 		{[]string{"--trace", smallCell, "--size", "s<1", "--machines", "3"}, "use one of them"},
 		{[]string{"--trace", smallCell, "--gain", file}, "must be workload,alone,shared,weight"},
-		{[]string{"--trace", smallCell, "-o", "svg"}, "must be one of table, json"},
+		{[]string{"--trace", smallCell, "-o", "svg"}, "must be one of table, wide, json"},
 	} {
 		code, out, errOut := command(t, "", append([]string{"simulate"}, test.args...)...)
 		if code != 2 || out != "" || !strings.Contains(errOut, test.want) || strings.Count(errOut, "\n") != 1 {

@@ -175,7 +175,8 @@ func (l *lab) start(program string, args ...string) *daemon {
 	d := &daemon{Cmd: exec.Command(program, args...)}
 	d.Stdout, d.Stderr = d, d
 	d.Env = append(os.Environ(), "PATH="+l.bin+":"+os.Getenv("PATH"))
-	d.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
+	// In a process group of its own, a daemon runs on after Ctrl-C until the test has removed the containers.
+	d.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL, Setpgid: true}
 	d.WaitDelay = time.Second // shims keep the pipe
 	if err := d.Start(); err != nil {
 		l.Fatal(err)

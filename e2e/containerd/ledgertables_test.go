@@ -1,363 +1,436 @@
 package containerd
 
 import (
-	"bufio"
 	"context"
-	"encoding/json"
+	"errors"
 	"fmt"
-	"math"
+	"io/fs"
 	"os"
 	"os/exec"
+	"os/signal"
 	"path/filepath"
 	"regexp"
 	"slices"
 	"strconv"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
 	"golang.org/x/sys/unix"
-	cri "k8s.io/cri-api/pkg/apis/runtime/v1"
 
-	"github.com/candor-project/candor/hybrid"
+	"github.com/candor-project/candor/e2e/ledgertables"
 )
 
-// The experiments of "cgroup extension for CPU resource accounting" (IPSJ SIG Technical Report, 2022) on containerd. Containers and
-// containerd run on the same CPU, in sibling groups of equal shares. The programs of this test run on another CPU.
+// The experiments of "cgroup extension for CPU resource accounting" (IPSJ SIG Technical Report, 2022). Containers, their helpers and the
+// engine run on the same CPU. The containers' parent group and the engine's group are siblings of equal shares. The programs of this test run
+// on another CPU.
 
-// ledgerPrograms are the programs of the paper. Each of them makes its helper work.
-var ledgerPrograms = []struct{ name, script string }{
-	{"yes", "yes"},
-	{"lsmod", "while :; do cat /proc/self/maps; done"}, // as much output as the paper's lsmod; this kernel has no modules
-	{"echo", "while :; do echo 1; done"},
+// ledgerImage is the image of the containers: busybox and the program stamp.
+const ledgerImage = "lab.local/ledger:1"
+
+// A ledgerEngine starts containers of an engine.
+type ledgerEngine interface {
+	// source starts a container with a quota that runs a script. The engine accounts for its helper with the method.
+	source(method ledgertables.Method, quota time.Duration, script string) *ledgerSource
+	// engineGroup is the cgroup of the engine, and of helpers without a limit.
+	engineGroup() string
 }
 
-// A ledgerCell is a measurement of one run. The key is everything but the results.
-type ledgerCell struct {
-	Experiment string
-	Containers int           // E2: number of containers, with sysbench
-	Quota      time.Duration // per 100 ms
-	Program    string
-	Column     string // none or charge
-	Run        int
-
-	Own, Helpers float64 // E1: CPUs
-	LogRate      float64 // bytes per second of the log
-	Events       float64 // E2: events per second of sysbench
+// A ledgerSource is a container whose helper works.
+type ledgerSource struct {
+	parent string // cgroup of all containers; sysbench gets its group there
+	group  string // cgroup of the container, in parent
+	helper int    // process ID of the helper; 0: threads of the engine
+	payer  string // cgroup of the helper
+	log    string
+	end    func() // stops the container, and removes it with its log
 }
 
-func (c ledgerCell) key() ledgerCell {
-	c.Own, c.Helpers, c.LogRate, c.Events = 0, 0, 0, 0
-	return c
+// isIncluded reports whether the CPU time of the container's group includes the helper's.
+func (s *ledgerSource) isIncluded() bool {
+	return s.helper != 0 && strings.HasPrefix(s.payer+"/", s.group+"/")
 }
 
-// ledgerTables measures cells and stores them in a file, so that a second run continues.
-type ledgerTables struct {
-	*lab
-	file  string
-	cells map[ledgerCell]ledgerCell
-	group string // cgroup of containerd and its shims
-	cpu   int    // CPU of containers and containerd
-	time  time.Duration
+// ledgerBench measures cells with an engine.
+type ledgerBench struct {
+	*testing.T
+	ledgerEngine
+	ctx context.Context // canceled by a signal
+	cpu int             // CPU of the containers and the engine
 }
 
-// TestLedgerTables measures the tables of docs/benchmarks/ledger.md:
+// TestLedgerTables measures the tables of docs/benchmarks/ledger.md into a directory. Cells that are in the directory are not measured again:
 //
 //	make ledger
 func TestLedgerTables(t *testing.T) {
-	file := os.Getenv("CANDOR_LEDGER_TABLES")
-	if file == "" {
-		t.Skip("CANDOR_LEDGER_TABLES=FILE measures for half an hour and more; the file keeps the measured cells")
+	dir := os.Getenv("CANDOR_LEDGER_DIR")
+	if dir == "" {
+		t.Skip("CANDOR_LEDGER_DIR=DIRECTORY measures for hours; the directory keeps the measured cells")
 	}
-	if _, err := exec.LookPath("sysbench"); err != nil {
+	settings, err := ledgertables.ParseSettings(os.Getenv("CANDOR_LEDGER_COLUMNS"), os.Getenv("CANDOR_LEDGER_RUNS"), os.Getenv("CANDOR_LEDGER_WORK"))
+	if err != nil {
 		t.Fatal(err)
 	}
-	runs := 3
-	if n, err := strconv.Atoi(os.Getenv("CANDOR_LEDGER_RUNS")); err == nil {
-		runs = n
+	store, err := ledgertables.Open(dir)
+	if err != nil {
+		t.Fatal(err)
 	}
-	b := newLedgerTables(t, file)
-	for run := range runs {
-		for _, quota := range []time.Duration{50, 33, 25, 20} {
-			for _, p := range ledgerPrograms {
-				for _, column := range []string{"none", "charge"} {
-					b.cell(ledgerCell{Experiment: "E1", Quota: quota * time.Millisecond, Program: p.name, Column: column, Run: run}, p.script)
-				}
-			}
+	defer store.Close()
+	defer func() { // also after a cell that failed
+		if file, err := store.WriteTables(settings); err != nil {
+			t.Error(err)
+		} else {
+			t.Logf("tables: %s", file)
 		}
-		for _, n := range []int{2, 3, 4, 5} {
-			quota := 100 * time.Millisecond / time.Duration(n)
-			b.cell(ledgerCell{Experiment: "E2", Containers: n, Quota: quota, Program: "dd", Column: "none", Run: run}, "")
-			for _, p := range ledgerPrograms {
-				for _, column := range []string{"none", "charge"} {
-					b.cell(ledgerCell{Experiment: "E2", Containers: n, Quota: quota, Program: p.name, Column: column, Run: run}, p.script)
-				}
-			}
-		}
+	}()
+	if os.Getenv("CANDOR_LEDGER_SUMMARY") == "" {
+		measureLedger(t, store, settings)
 	}
-	t.Logf("\n%s\n%s", b.tableE1(), b.tableE2())
 }
 
-func newLedgerTables(t *testing.T, file string) *ledgerTables {
-	b := &ledgerTables{lab: newEngine(t), file: file, cells: map[ledgerCell]ledgerCell{}, cpu: 1, time: 10 * time.Second}
-	if in, err := os.Open(file); err == nil {
-		defer in.Close()
-		for s := bufio.NewScanner(in); s.Scan(); {
-			var c ledgerCell
-			if err := json.Unmarshal(s.Bytes(), &c); err != nil {
-				t.Fatalf("%s: %v", file, err)
+// measureLedger measures the cells that the store lacks. It starts the engine of each part for this part only.
+func measureLedger(t *testing.T, store *ledgertables.Store, settings ledgertables.Settings) {
+	t.Helper()
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	settings.Columns = installedColumns(t, settings.Columns)
+	progress := ledgertables.NewProgress(settings.Plan(), store.Has)
+	for i, part := range progress.Parts() {
+		if i == 0 {
+			t.Logf("%s left", progress.Remaining())
+			refuseLeftovers(t)
+			pinProcess(t, os.Getpid(), 0)
+		}
+		t.Run(fmt.Sprintf("%s/run %d", part.Engine, part.Run+1), func(t *testing.T) {
+			b := newLedgerBench(ctx, t, part.Engine)
+			for _, c := range part.Cells {
+				start := time.Now()
+				if err := store.Add(c, b.measure(c)); err != nil {
+					t.Fatal(err)
+				}
+				t.Log(progress.Finish(c, time.Since(start)))
 			}
-			b.cells[c.key()] = c
+		})
+		if ctx.Err() != nil {
+			t.Fatal("interrupted; the next call continues with this cell")
 		}
 	}
-	b.write("nri.yaml", "version: 1\nrepairEvery: 10s\nnode: {reserved: \"0\", minShared: 10m}\n")
-	b.startPlugin()
-	b.group = fmt.Sprintf("/candor-ledger-engine-%d", os.Getpid())
-	for _, controller := range []string{"cpu", "cpuacct"} {
-		dir := filepath.Join("/sys/fs/cgroup", controller, b.group)
-		if err := os.MkdirAll(dir, 0o755); err != nil {
+}
+
+// installedColumns returns the columns whose engine is installed. It prints a line for each other engine.
+func installedColumns(t *testing.T, columns []ledgertables.Column) []ledgertables.Column {
+	t.Helper()
+	if _, err := exec.LookPath("sysbench"); err != nil {
+		t.Fatalf("%v: make test-deps installs it", err)
+	}
+	missing := map[ledgertables.Engine]error{
+		ledgertables.Containerd: nil, ledgertables.Podman: missingPodman(), ledgertables.Nerdctl: missingNerdctl(),
+	}
+	for engine, err := range missing {
+		if err != nil && slices.ContainsFunc(columns, func(c ledgertables.Column) bool { return c.Engine == engine }) {
+			t.Logf("the columns of %s are skipped: %v", engine, err)
+		}
+	}
+	return slices.DeleteFunc(slices.Clone(columns), func(c ledgertables.Column) bool { return missing[c.Engine] != nil })
+}
+
+// refuseLeftovers fails the test if containers of a killed measurement run: they would use the CPU of the next measurement.
+func refuseLeftovers(t *testing.T) {
+	t.Helper()
+	var pids []string
+	tops, err := filepath.Glob("/sys/fs/cgroup/cpu/candor-ledger-*")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, top := range tops {
+		err := filepath.WalkDir(top, func(path string, d fs.DirEntry, err error) error {
+			if err != nil || d.Name() != "cgroup.procs" {
+				return err
+			}
+			text, err := os.ReadFile(path)
+			pids = append(pids, strings.Fields(string(text))...)
+			return err
+		})
+		if err != nil && !errors.Is(err, fs.ErrNotExist) {
 			t.Fatal(err)
 		}
-		t.Cleanup(func() { _ = os.Remove(dir) }) // after the end of containerd
-		b.writeFile(filepath.Join(dir, "cgroup.procs"), strconv.Itoa(b.engine.Process.Pid))
 	}
-	b.pin(b.engine.Process.Pid, b.cpu)
-	b.pin(b.plugin.Process.Pid, 0)
-	b.pin(os.Getpid(), 0)
-	agent := b.startCharging("19475")
-	b.pin(agent.Process.Pid, 0)
+	if len(pids) > 0 {
+		t.Fatalf("processes of an earlier measurement run; kill them: %s", strings.Join(pids, " "))
+	}
+}
+
+// newLedgerBench starts an engine.
+func newLedgerBench(ctx context.Context, t *testing.T, engine ledgertables.Engine) *ledgerBench {
+	t.Helper()
+	b := &ledgerBench{T: t, ctx: ctx, cpu: 1}
+	switch engine {
+	case ledgertables.Podman:
+		b.ledgerEngine = newPodmanEngine(t)
+	case ledgertables.Nerdctl:
+		b.ledgerEngine = newNerdctlEngine(t, b.cpu)
+	default:
+		b.ledgerEngine = newCRIEngine(t, b.cpu)
+	}
 	return b
 }
 
-// writeFile writes a kernel file.
-func (b *ledgerTables) writeFile(file, value string) {
-	b.Helper()
-	if err := os.WriteFile(file, []byte(value), 0o644); err != nil {
-		b.Fatal(err)
-	}
-}
-
-// pin moves all threads of a process to a CPU.
-func (b *ledgerTables) pin(pid, cpu int) {
-	b.Helper()
-	var set unix.CPUSet
-	set.Set(cpu)
-	threads, err := os.ReadDir(fmt.Sprintf("/proc/%d/task", pid))
-	if err != nil {
-		b.Fatal(err)
-	}
-	for _, thread := range threads {
-		if tid, err := strconv.Atoi(thread.Name()); err == nil {
-			_ = unix.SchedSetaffinity(tid, &set) // it has ended
+// ledgerFiles returns the files of the image besides busybox.
+func ledgerFiles(t *testing.T) map[string]string {
+	t.Helper()
+	program := filepath.Join(builtDir(t), "stamp")
+	if _, err := os.Stat(program); err != nil {
+		if out, err := exec.Command("gcc", "-O2", "-static", "-o", program, "../ledgertables/testdata/stamp.c").CombinedOutput(); err != nil {
+			t.Fatalf("gcc: %v; make test-deps installs it\n%s", err, out)
 		}
 	}
+	return map[string]string{"/bin/stamp": program}
 }
 
-// cell measures a cell and stores it, unless the file has it.
-func (b *ledgerTables) cell(c ledgerCell, script string) {
+// measure measures a cell.
+func (b *ledgerBench) measure(c ledgertables.Cell) ledgertables.Result {
 	b.Helper()
-	if _, isMeasured := b.cells[c]; isMeasured {
-		return
-	}
-	key := c
-	if c.Experiment == "E1" {
-		b.measureE1(&c, script)
-	} else {
-		b.measureE2(&c, script)
-	}
-	b.cells[key] = c
-	line, err := json.Marshal(c)
+	column, err := ledgertables.ColumnOf(c.Column)
 	if err != nil {
 		b.Fatal(err)
 	}
-	out, err := os.OpenFile(b.file, os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o644)
-	if err == nil {
-		_, err = out.Write(append(line, '\n'))
-		out.Close()
+	script := fmt.Sprintf("stamp %d & ", ledgertables.StampMilliseconds)
+	if c.Experiment == ledgertables.E2 {
+		script += "dd if=/dev/zero of=/dev/null & "
 	}
+	for _, p := range ledgertables.Programs() {
+		if p.Name == c.Program {
+			script += p.Script
+		}
+	}
+	if c.Program == ledgertables.DD {
+		script += "wait"
+	}
+	if c.Experiment == ledgertables.E1 {
+		return b.measureE1(c, column.Method, script)
+	}
+	return b.measureE2(c, column.Method, script)
+}
+
+// start starts a container and pins its processes and its helper.
+func (b *ledgerBench) start(method ledgertables.Method, quota time.Duration, script string) *ledgerSource {
+	b.Helper()
+	s := b.source(method, quota, script)
+	for range 2 { // a process can have started another process meanwhile
+		text := b.readFile("/sys/fs/cgroup/cpu" + s.group + "/cgroup.procs")
+		for pid := range strings.FieldsSeq(text) {
+			n, err := strconv.Atoi(pid)
+			if err != nil {
+				b.Fatal(err)
+			}
+			pinProcess(b.T, n, b.cpu)
+		}
+	}
+	if s.helper != 0 {
+		pinProcess(b.T, s.helper, b.cpu)
+	}
+	return s
+}
+
+// sleep waits. A signal ends the test.
+func (b *ledgerBench) sleep(d time.Duration) {
+	b.Helper()
+	select {
+	case <-b.ctx.Done():
+		b.Fatal("interrupted")
+	case <-time.After(d):
+	}
+}
+
+// measureE1 measures a container alone: its CPU use and that of its helpers.
+func (b *ledgerBench) measureE1(c ledgertables.Cell, method ledgertables.Method, script string) (r ledgertables.Result) {
+	b.Helper()
+	s := b.start(method, c.Quota, script)
+	b.sleep(ledgertables.SettleTime)
+	tail := b.follow(s)
+	own, helpers, bytes, start := b.ownTime(s), b.helperTime(s), b.logSize(s), time.Now()
+	b.sleep(c.Work)
+	took := time.Since(start)
+	r.Own = float64(b.ownTime(s)-own) / float64(took)
+	r.Helpers = float64(b.helperTime(s)-helpers) / float64(took)
+	r.LogRate = float64(b.logSize(s)-bytes) / took.Seconds()
+	r.Delay = ledgertables.Summarize(tail.Stop())
+	s.end()
+	return r
+}
+
+var eventsPerSecond = regexp.MustCompile(`events per second:\s*([0-9.]+)`)
+
+// measureE2 measures sysbench beside other containers.
+func (b *ledgerBench) measureE2(c ledgertables.Cell, method ledgertables.Method, script string) (r ledgertables.Result) {
+	b.Helper()
+	var neighbors []*ledgerSource
+	for range c.Containers - 1 {
+		neighbors = append(neighbors, b.start(method, c.Quota, script))
+	}
+	b.sleep(ledgertables.SettleTime)
+	dirs := b.sysbenchGroup(c.Quota, neighbors[0])
+	tail := b.follow(neighbors[0])
+	cmd := exec.CommandContext(b.ctx, "sh", "-c", fmt.Sprintf("for d in %s; do echo $$ > $d/cgroup.procs; done; exec taskset -c %d sysbench cpu --threads=1 --time=%d run",
+		strings.Join(dirs, " "), b.cpu, int(c.Work.Seconds())))
+	output, err := cmd.CombinedOutput()
+	r.Delay = ledgertables.Summarize(tail.Stop())
+	// The group is not there while containers end, because Candor could take it for a container.
+	for _, dir := range dirs {
+		if err := os.Remove(dir); err != nil {
+			b.Fatal(err)
+		}
+	}
+	match := eventsPerSecond.FindSubmatch(output)
+	if err != nil || match == nil {
+		b.Fatalf("sysbench: %v\n%s", err, output)
+	}
+	if r.Events, err = strconv.ParseFloat(string(match[1]), 64); err != nil {
+		b.Fatal(err)
+	}
+	for _, s := range neighbors {
+		s.end()
+	}
+	return r
+}
+
+// sysbenchGroup creates a group beside the containers, with the shares of a container.
+func (b *ledgerBench) sysbenchGroup(quota time.Duration, neighbor *ledgerSource) (dirs []string) {
+	b.Helper()
+	name, _, _ := strings.Cut(strings.TrimPrefix(neighbor.group, neighbor.parent+"/"), "/")
+	shares := b.readFile(filepath.Join("/sys/fs/cgroup/cpu", neighbor.parent, name, "cpu.shares"))
+	path := neighbor.parent + "/sysbench"
+	dirs = makeGroup(b.T, path)
+	writeKernelFile(b.T, dirs[0]+"/cpu.shares", shares)
+	writeKernelFile(b.T, dirs[0]+"/cpu.cfs_quota_us", strconv.FormatInt(quota.Microseconds(), 10))
+	return dirs
+}
+
+// follow starts to read the delays of a log.
+func (b *ledgerBench) follow(s *ledgerSource) *ledgertables.Tail {
+	b.Helper()
+	tail, err := ledgertables.Follow(s.log)
 	if err != nil {
 		b.Fatal(err)
 	}
-	b.Logf("%+v", c)
+	return tail
 }
 
-// source starts a container with a quota.
-func (b *ledgerTables) source(c *ledgerCell, script string) *container {
+func (b *ledgerBench) logSize(s *ledgerSource) int64 {
 	b.Helper()
-	annotations := map[string]string{}
-	if c.Column == "charge" {
-		annotations["candor.dev/helpers"] = "charge"
-	}
-	p := must[*pod](b.T)(b.newPod(0, 0, annotations))
-	b.writeFile(filepath.Join("/sys/fs/cgroup/cpu", b.parent, "cpu.shares"), "1024") // as the engine's group
-	name := fmt.Sprintf("c%d", podNumber.Load())
-	p.config.LogDirectory = filepath.Join(b.path("logs"), fmt.Sprintf("default_%s_%s", p.name, p.config.Metadata.Uid), name)
-	if err := os.MkdirAll(p.config.LogDirectory, 0o755); err != nil {
-		b.Fatal(err)
-	}
-	limit := hybrid.Milli(1000 * c.Quota / (100 * time.Millisecond))
-	return must[*container](b.T)(p.run(name, limit, 100, false, "sh", "-c", script))
-}
-
-// end stops a container and removes its pod and log.
-func (b *ledgerTables) end(c *container) {
-	b.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
-	defer cancel()
-	err := c.stop()
-	if err == nil {
-		_, err = b.cri.StopPodSandbox(ctx, &cri.StopPodSandboxRequest{PodSandboxId: c.pod.id})
-	}
-	if err == nil {
-		_, err = b.cri.RemovePodSandbox(ctx, &cri.RemovePodSandboxRequest{PodSandboxId: c.pod.id})
-	}
+	info, err := os.Stat(s.log)
 	if err != nil {
 		b.Fatal(err)
 	}
-	_ = os.RemoveAll(c.config.LogDirectory) // the next cell needs the space
+	return info.Size()
 }
 
-func (b *ledgerTables) engineTime() time.Duration {
+// groupTime returns the CPU time of a group and its children.
+func (b *ledgerBench) groupTime(group string) time.Duration {
 	b.Helper()
-	text, err := os.ReadFile(filepath.Join("/sys/fs/cgroup/cpuacct", b.group, "cpuacct.usage"))
-	if err != nil {
-		b.Fatal(err)
-	}
-	n, err := strconv.ParseInt(strings.TrimSpace(string(text)), 10, 64)
+	n, err := strconv.ParseInt(strings.TrimSpace(b.readFile("/sys/fs/cgroup/cpuacct"+group+"/cpuacct.usage")), 10, 64)
 	if err != nil {
 		b.Fatal(err)
 	}
 	return time.Duration(n)
 }
 
-const settleTime = 3 * time.Second // the debt from before the first charge is paid
-
-// measureE1 measures a container alone: its CPU use and that of its helpers.
-func (b *ledgerTables) measureE1(cell *ledgerCell, script string) {
+// ownTime returns the CPU time of the container's processes.
+func (b *ledgerBench) ownTime(s *ledgerSource) time.Duration {
 	b.Helper()
-	c := b.source(cell, script)
-	time.Sleep(settleTime)
-	log := filepath.Join(c.config.LogDirectory, c.name+".log")
-	size := func() float64 {
-		info, err := os.Stat(log)
-		if err != nil {
-			b.Fatal(err)
-		}
-		return float64(info.Size())
+	own := b.groupTime(s.group)
+	if s.isIncluded() {
+		own -= threadTime(b.T, s.helper)
 	}
-	own, helpers, bytes, start := c.ownTime(), b.engineTime(), size(), time.Now()
-	time.Sleep(b.time)
-	took := time.Since(start)
-	cell.Own = float64(c.ownTime()-own) / float64(took)
-	cell.Helpers = float64(b.engineTime()-helpers) / float64(took)
-	cell.LogRate = (size() - bytes) / took.Seconds()
-	b.end(c)
+	return own
 }
 
-var eventsPerSecond = regexp.MustCompile(`events per second:\s*([0-9.]+)`)
-
-// measureE2 measures sysbench beside containers that run dd, and a program unless script is empty.
-func (b *ledgerTables) measureE2(cell *ledgerCell, script string) {
+// helperTime returns the CPU time of the engine and of the container's helper.
+func (b *ledgerBench) helperTime(s *ledgerSource) time.Duration {
 	b.Helper()
-	program := "dd if=/dev/zero of=/dev/null"
-	if script != "" {
-		program += " & " + script
+	helpers := b.groupTime(b.engineGroup())
+	if s.helper != 0 && s.payer != b.engineGroup() {
+		helpers += threadTime(b.T, s.helper)
 	}
-	var neighbors []*container
-	for range cell.Containers - 1 {
-		neighbors = append(neighbors, b.source(cell, program))
-	}
-	time.Sleep(settleTime)
-	dirs := b.sysbenchGroup(cell.Quota, neighbors[0])
-	cmd := exec.Command("sh", "-c", fmt.Sprintf("for d in %s; do echo $$ > $d/cgroup.procs; done; exec taskset -c %d sysbench cpu --threads=1 --time=%d run",
-		strings.Join(dirs, " "), b.cpu, int(b.time.Seconds())))
-	output, err := cmd.CombinedOutput()
-	match := eventsPerSecond.FindSubmatch(output)
-	if err != nil || match == nil {
-		b.Fatalf("sysbench: %v\n%s", err, output)
-	}
-	if cell.Events, err = strconv.ParseFloat(string(match[1]), 64); err != nil {
-		b.Fatal(err)
-	}
-	for _, c := range neighbors {
-		b.end(c)
-	}
-	for _, dir := range dirs {
-		if err := os.Remove(dir); err != nil {
-			b.Fatal(err)
-		}
-	}
+	return helpers
 }
 
-// sysbenchGroup creates a group beside the pods, with the shares of a pod.
-func (b *ledgerTables) sysbenchGroup(quota time.Duration, neighbor *container) (dirs []string) {
+func (b *ledgerBench) readFile(file string) string {
 	b.Helper()
-	for _, controller := range []string{"cpu", "cpuacct"} {
-		dir := filepath.Join("/sys/fs/cgroup", controller, neighbor.parent, "sysbench")
-		if err := os.MkdirAll(dir, 0o755); err != nil {
-			b.Fatal(err)
-		}
-		dirs = append(dirs, dir)
-	}
-	shares, err := os.ReadFile(filepath.Join("/sys/fs/cgroup/cpu", neighbor.parent, neighbor.pod.name, "cpu.shares"))
+	text, err := os.ReadFile(file)
 	if err != nil {
 		b.Fatal(err)
 	}
-	b.writeFile(dirs[0]+"/cpu.shares", string(shares))
-	b.writeFile(dirs[0]+"/cpu.cfs_quota_us", strconv.FormatInt(quota.Microseconds(), 10))
+	return string(text)
+}
+
+// pinProcess moves all threads of a process to a CPU. The process can have ended.
+func pinProcess(t *testing.T, pid, cpu int) {
+	t.Helper()
+	var set unix.CPUSet
+	set.Set(cpu)
+	threads, err := os.ReadDir(fmt.Sprintf("/proc/%d/task", pid))
+	if err != nil && !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, unix.ESRCH) {
+		t.Fatal(err)
+	}
+	for _, thread := range threads {
+		if tid, err := strconv.Atoi(thread.Name()); err == nil {
+			if err := unix.SchedSetaffinity(tid, &set); err != nil && !errors.Is(err, unix.ESRCH) {
+				t.Fatalf("pin thread %d of process %d to CPU %d: %v", tid, pid, cpu, err)
+			}
+		}
+	}
+}
+
+// makeGroup creates a group in the hierarchies of cpu and cpuacct, and returns its directories.
+func makeGroup(t *testing.T, path string) (dirs []string) {
+	t.Helper()
+	for _, controller := range []string{"cpu", "cpuacct"} {
+		dir := filepath.Join("/sys/fs/cgroup", controller, path)
+		if err := os.MkdirAll(dir, 0o755); err != nil {
+			t.Fatal(err)
+		}
+		dirs = append(dirs, dir)
+	}
 	return dirs
 }
 
-// spread returns the median, lowest and highest value of a figure over the runs of a cell.
-func (b *ledgerTables) spread(c ledgerCell, figure func(ledgerCell) float64) (median, low, high float64) {
-	var values []float64
-	for key, cell := range b.cells {
-		if key.Run = c.Run; key == c {
-			values = append(values, figure(cell))
-		}
+// moveProcess moves a process to a group in the hierarchies of cpu and cpuacct.
+func moveProcess(t *testing.T, pid int, path string) {
+	t.Helper()
+	for _, dir := range makeGroup(t, path) {
+		writeKernelFile(t, dir+"/cgroup.procs", strconv.Itoa(pid))
 	}
-	if len(values) == 0 {
-		return math.NaN(), math.NaN(), math.NaN()
-	}
-	slices.Sort(values)
-	return values[len(values)/2], values[0], values[len(values)-1]
 }
 
-// tableE1 returns the tables of the container alone, in percent of a CPU.
-func (b *ledgerTables) tableE1() string {
-	var out strings.Builder
-	out.WriteString("| quota | program | column | own | helpers | sum | lowest, highest sum | log, kB/s |\n| --- | --- | --- | --- | --- | --- | --- | --- |\n")
-	for _, quota := range []time.Duration{50, 33, 25, 20} {
-		for _, p := range ledgerPrograms {
-			for _, column := range []string{"none", "charge"} {
-				c := ledgerCell{Experiment: "E1", Quota: quota * time.Millisecond, Program: p.name, Column: column}
-				own, _, _ := b.spread(c, func(c ledgerCell) float64 { return 100 * c.Own })
-				helpers, _, _ := b.spread(c, func(c ledgerCell) float64 { return 100 * c.Helpers })
-				sum, low, high := b.spread(c, func(c ledgerCell) float64 { return 100 * (c.Own + c.Helpers) })
-				rate, _, _ := b.spread(c, func(c ledgerCell) float64 { return c.LogRate / 1000 })
-				fmt.Fprintf(&out, "| %d ms | `%s` | %s | %.1f | %.1f | %.1f | %.1f, %.1f | %.0f |\n", quota, p.name, column, own, helpers, sum, low, high, rate)
-			}
-		}
+func writeKernelFile(t *testing.T, file, value string) {
+	t.Helper()
+	if err := os.WriteFile(file, []byte(value), 0o644); err != nil {
+		t.Fatal(err)
 	}
-	return out.String()
 }
 
-// tableE2 returns the table of sysbench beside other containers: the ratio of its events to those beside dd alone.
-func (b *ledgerTables) tableE2() string {
-	var out strings.Builder
-	out.WriteString("| N | program | none | charge |\n| --- | --- | --- | --- |\n")
-	events := func(c ledgerCell) float64 { return c.Events }
-	for _, n := range []int{2, 3, 4, 5} {
-		quota := 100 * time.Millisecond / time.Duration(n)
-		alone, _, _ := b.spread(ledgerCell{Experiment: "E2", Containers: n, Quota: quota, Program: "dd", Column: "none"}, events)
-		for _, p := range ledgerPrograms {
-			fmt.Fprintf(&out, "| %d | `%s` |", n, p.name)
-			for _, column := range []string{"none", "charge"} {
-				median, low, high := b.spread(ledgerCell{Experiment: "E2", Containers: n, Quota: quota, Program: p.name, Column: column}, events)
-				fmt.Fprintf(&out, " %.2f (%.2f to %.2f) |", median/alone, low/alone, high/alone)
-			}
-			out.WriteString("\n")
+// newEngineGroup creates the group of an engine before the engine starts, so that the end of the test removes the group after the engine.
+func newEngineGroup(t *testing.T) string {
+	t.Helper()
+	path := fmt.Sprintf("/candor-ledger-engine-%d", os.Getpid())
+	makeGroup(t, path)
+	t.Cleanup(func() { removeLedgerGroups(t, path) })
+	return path
+}
+
+// removeLedgerGroups removes a group and the groups below it, as soon as their processes have ended.
+func removeLedgerGroups(t *testing.T, path string) {
+	t.Helper()
+	for end := time.Now().Add(20 * time.Second); ; time.Sleep(50 * time.Millisecond) {
+		err := removeGroups(path)
+		if err == nil {
+			return
+		}
+		if time.Now().After(end) {
+			t.Error(err)
+			return
 		}
 	}
-	return out.String()
 }

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"os"
 	"os/exec"
+	"regexp"
 	"strings"
 	"testing"
 	"time"
@@ -25,11 +26,11 @@ func TestObserve(t *testing.T) {
 	web := must[*container](t)(must[*pod](t)(l.newPod(500, 500, sensitivePod)).run("web", 500, 500, true))
 	huge := must[*container](t)(must[*pod](t)(l.newPod(0, 0, sensitivePod)).run("huge", 250000, 250000, true))
 	for _, want := range []string{
-		`msg="would plan" container=default/` + log.pod.name + "/log class=flexible",
-		`msg="would plan" container=default/` + web.pod.name + "/web class=sensitive limit=500m",
+		`msg="would plan" container=default/` + log.pod.name + `/log id=\S+ class=flexible`,
+		`msg="would plan" container=default/` + web.pod.name + `/web id=\S+ class=sensitive limit=500m`,
 		`msg="would refuse" container=default/` + huge.pod.name + "/huge",
 	} {
-		if output := l.plugin.output(); !strings.Contains(output, want) {
+		if output := l.plugin.output(); !regexp.MustCompile(want).MatchString(output) {
 			t.Errorf("not in the log: %s\n%s", want, output)
 		}
 	}

@@ -1,6 +1,7 @@
 package containerd
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"path/filepath"
@@ -24,6 +25,7 @@ type pod struct {
 	cpuset string       // that the client gives its containers, as a kubelet with a static policy does
 	limit  hybrid.Milli // of its group; 0: none
 	slice  string       // path of its group where systemd has made it; "": the client has
+	image  string       // of its containers; "": busybox
 }
 
 // A container is a container of a pod.
@@ -111,7 +113,7 @@ func (p *pod) run(name string, limit, request hybrid.Milli, sensitive bool, comm
 		PodSandboxId: p.id, SandboxConfig: p.config,
 		Config: &cri.ContainerConfig{
 			Metadata: &cri.ContainerMetadata{Name: name, Attempt: uint32(podNumber.Add(1))},
-			Image:    &cri.ImageSpec{Image: busybox},
+			Image:    &cri.ImageSpec{Image: cmp.Or(p.image, busybox)},
 			Command:  command,
 			LogPath:  name + ".log",
 			Labels:   map[string]string{"io.kubernetes.container.name": name, "io.kubernetes.pod.name": p.name, "io.kubernetes.pod.namespace": "default"},

@@ -79,7 +79,7 @@ func (e *Engine) admit(ctx context.Context, p *Pod, ctr *Container) (Reply, erro
 			"set cpuManagerPolicy: none in the kubelet's configuration, disable other NRI plugins that assign CPUs, or use the annotation candor.dev/preserve: \"true\"", ctr.Name, ctr.CPUs)
 	}
 	if why != "" {
-		e.log.Warn("treated as flexible", "container", a.Engine.Name, "reason", why)
+		e.log.Warn("treated as flexible", "container", a.Engine.Name, "id", a.ID, "reason", why)
 		e.metrics.Downgraded(downgradeReason(&ctr.CPU))
 	}
 	if a.Class == hybrid.Sensitive {
@@ -89,7 +89,7 @@ func (e *Engine) admit(ctx context.Context, p *Pod, ctr *Container) (Reply, erro
 	if err != nil {
 		return Reply{}, fmt.Errorf("candor: container %s: %w", ctr.Name, err)
 	}
-	e.log.Info(e.words.planned, "container", a.Engine.Name, "class", g.Class, "limit", g.Limit, "cpus", g.CPUs)
+	e.log.Info(e.words.planned, "container", a.Engine.Name, "id", a.ID, "class", g.Class, "limit", g.Limit, "cpus", g.CPUs)
 	e.warnSharedCPUs(g)
 	r, err := e.reply(g)
 	r.Env = environment(e.config.Load(), p, ctr, g)
@@ -116,12 +116,12 @@ func (e *Engine) Update(ctx context.Context, p *Pod, ctr *Container) (Reply, err
 	}
 	if g.Class == hybrid.Sensitive && limit == 0 {
 		err := fmt.Errorf("%w: a sensitive container needs a CPU limit", host.ErrBadSpec)
-		e.log.Warn(e.words.resizeRefused, "container", g.Engine.Name, "limit", "none", "reason", err)
+		e.log.Warn(e.words.resizeRefused, "container", g.Engine.Name, "id", g.ID, "limit", "none", "reason", err)
 		return Reply{}, fmt.Errorf("candor: container %s: %w", ctr.Name, err)
 	}
 	_, after, err := e.host.ResizeOf(ctx, name, g.Engine.Cgroup, limit, guarantee)
 	if err != nil {
-		e.log.Warn(e.words.resizeRefused, "container", g.Engine.Name, "limit", limit, "reason", err)
+		e.log.Warn(e.words.resizeRefused, "container", g.Engine.Name, "id", g.ID, "limit", limit, "reason", err)
 		return Reply{}, fmt.Errorf("candor: container %s: %w", ctr.Name, err)
 	}
 	if after.Limit != g.Limit {
@@ -143,16 +143,16 @@ func (e *Engine) Updated(ctx context.Context, p *Pod, ctr *Container) error {
 // notifyResize notifies a container of its new size by its configured method.
 func (e *Engine) notifyResize(ctx context.Context, g *host.Grant) {
 	if e.observes {
-		e.log.Info(e.words.resized, "container", g.Engine.Name, "limit", g.Limit, "cpus", g.CPUs)
+		e.log.Info(e.words.resized, "container", g.Engine.Name, "id", g.ID, "limit", g.Limit, "cpus", g.CPUs)
 		return
 	}
 	var out strings.Builder
 	done, err := e.host.Notify(ctx, g, &out, &out)
 	if err != nil {
-		e.log.Warn(e.words.resized+", but the program is not notified", "container", g.Engine.Name, "limit", g.Limit, "cpus", g.CPUs, "reason", err)
+		e.log.Warn(e.words.resized+", but the program is not notified", "container", g.Engine.Name, "id", g.ID, "limit", g.Limit, "cpus", g.CPUs, "reason", err)
 		return
 	}
-	e.log.Info(e.words.resized, "container", g.Engine.Name, "limit", g.Limit, "cpus", g.CPUs, "notification", done)
+	e.log.Info(e.words.resized, "container", g.Engine.Name, "id", g.ID, "limit", g.Limit, "cpus", g.CPUs, "notification", done)
 }
 
 // grant returns the grant of a container, or nil if there is none.
@@ -222,7 +222,7 @@ func (e *Engine) Sync(ctx context.Context, pods []*Pod, running []Running) error
 		a, preserved, err := e.adoptRequest(s, &r)
 		switch {
 		case err != nil: // an error of a single container does not affect the others
-			e.log.Warn("cannot adopt a running container", "container", fullName(r.Pod, r.Container), "reason", err)
+			e.log.Warn("cannot adopt a running container", "container", fullName(r.Pod, r.Container), "id", grantName(r.Pod, r.Container.Name), "reason", err)
 		case !preserved:
 			a.PID = r.Container.PID
 			all = append(all, a)
@@ -250,7 +250,7 @@ func (e *Engine) adoptRequest(s *host.Snapshot, r *Running) (a host.Allocation, 
 		return a, preserved, err
 	}
 	if why != "" {
-		e.log.Warn("treated as flexible", "container", a.Engine.Name, "reason", why)
+		e.log.Warn("treated as flexible", "container", a.Engine.Name, "id", a.ID, "reason", why)
 	}
 	if g, err := s.Grant(a.ID); err == nil {
 		e.keepGrantUnlessResized(&a, g, &r.Container.Now)

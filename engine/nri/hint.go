@@ -20,11 +20,11 @@ func (e *Engine) hint(p *Pod, ctr *Container) *hybrid.Hint {
 	switch {
 	case err != nil:
 		e.metrics.HintPassedOver(metrics.HintMalformed)
-		e.log.Warn("planned again: cannot read the hint", "container", fullName(p, ctr), "reason", err)
+		e.log.Warn("planned again: cannot read the hint", "container", fullName(p, ctr), "id", grantName(p, ctr.Name), "reason", err)
 		return nil
 	case h != nil && e.node != "" && node != e.node:
 		e.metrics.HintPassedOver(metrics.HintForeign)
-		e.log.Warn("planned again: the hint is for another node", "container", fullName(p, ctr), "hinted", node, "node", e.node)
+		e.log.Warn("planned again: the hint is for another node", "container", fullName(p, ctr), "id", grantName(p, ctr.Name), "hinted", node, "node", e.node)
 		return nil
 	}
 	return h

@@ -38,7 +38,7 @@ func (o *observer) StartContainer(ctx context.Context, pod *api.PodSandbox, c *a
 	if err == nil && (g != nil || preserved) {
 		err = o.link.StartContainer(ctx, pod, c)
 	}
-	o.logUnplanned(c, err)
+	o.logUnplanned(pod, c, err)
 	return nil
 }
 
@@ -54,18 +54,18 @@ func (o *observer) PostUpdateContainer(context.Context, *api.PodSandbox, *api.Co
 
 func (o *observer) StopContainer(ctx context.Context, pod *api.PodSandbox, c *api.Container) ([]*api.ContainerUpdate, error) {
 	_, err := o.link.StopContainer(ctx, pod, c)
-	o.logUnplanned(c, err)
+	o.logUnplanned(pod, c, err)
 	return nil, nil
 }
 
 func (o *observer) RemoveContainer(ctx context.Context, pod *api.PodSandbox, c *api.Container) error {
-	o.logUnplanned(c, o.link.RemoveContainer(ctx, pod, c))
+	o.logUnplanned(pod, c, o.link.RemoveContainer(ctx, pod, c))
 	return nil
 }
 
 // logUnplanned logs an event that the engine could not handle.
-func (o *observer) logUnplanned(c *api.Container, err error) {
+func (o *observer) logUnplanned(pod *api.PodSandbox, c *api.Container, err error) {
 	if err != nil {
-		o.log.Warn("not observed", "container", c.GetName(), "error", err)
+		o.log.Warn("not observed", "container", pod.GetNamespace()+"/"+pod.GetName()+"/"+c.GetName(), "error", err)
 	}
 }

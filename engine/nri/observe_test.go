@@ -4,6 +4,7 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 
@@ -40,7 +41,7 @@ func TestObserver(t *testing.T) {
 		ctr  *api.Container
 		want string
 	}{
-		{pod, l.container("app", "app1", 50000), `msg="would plan" container=default/web/app class=sensitive limit=500m`},
+		{pod, l.container("app", "app1", 50000), `msg="would plan" container=default/web/app id=\S+ class=sensitive limit=500m`},
 		{pod, l.container("huge", "huge1", 1000*100000), `msg="would refuse" container=default/web/huge`},
 		{bad, l.container("other", "other1", 50000), `msg="would refuse" container=default/web/other`},
 	} {
@@ -49,7 +50,7 @@ func TestObserver(t *testing.T) {
 		if a != nil || updates != nil || err != nil {
 			t.Errorf("%s: got reply %+v, %+v, %v, want an empty reply", test.ctr.Name, a, updates, err)
 		}
-		if logged := l.log.String(); !strings.Contains(logged, test.want) || strings.Count(logged, "would") != 1 {
+		if logged := l.log.String(); !regexp.MustCompile(test.want).MatchString(logged) || strings.Count(logged, "would") != 1 {
 			t.Errorf("%s: got %s; want %s", test.ctr.Name, logged, test.want)
 		}
 	}

@@ -59,7 +59,7 @@ func (e *Engine) warnUnboundPreserved(name string) {
 // warnSharedCPUs logs which preserved containers without a cpuset run on the exclusive CPUs of a container.
 func (e *Engine) warnSharedCPUs(g *host.Grant) {
 	if with := e.unbound.names(); len(with) > 0 && !g.Exclusive.IsEmpty() {
-		e.log.Warn("preserved containers without a cpuset also run on the exclusive CPUs of a container", "container", g.Engine.Name, "cpus", g.Exclusive, "preserved", shortList(with))
+		e.log.Warn("preserved containers without a cpuset also run on the exclusive CPUs of a container", "container", g.Engine.Name, "id", g.ID, "cpus", g.Exclusive, "preserved", shortList(with))
 	}
 }
 

@@ -103,5 +103,5 @@ func (e *Engine) recordStart(a host.Allocation, pid int) {
 			return
 		}
 	}
-	e.log.Warn("cannot record that a container runs", "container", a.Engine.Name, "reason", err)
+	e.log.Warn("cannot record that a container runs", "container", a.Engine.Name, "id", a.ID, "reason", err)
 }

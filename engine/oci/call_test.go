@@ -1,6 +1,8 @@
 package oci
 
 import (
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -95,4 +97,32 @@ func FuzzParse(f *testing.F) {
 			t.Errorf("%q: rebuilt as %q", args, c.without(nil))
 		}
 	})
+}
+
+// TestEngineName: the name in the engine comes from the annotations or from Docker's files. A name that no engine accepts, or that
+// equals Candor's name, is left out.
+func TestEngineName(t *testing.T) {
+	dir := t.TempDir()
+	if err := os.WriteFile(filepath.Join(dir, "config.v2.json"), []byte(`{"Name":"/web"}`), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for text, want := range map[string]string{
+		`{"mounts":[{"destination":"/etc/hostname","source":"` + dir + `/hostname"}]}`: "web",
+		`{"mounts":[{"destination":"/etc/hostname","source":"/nowhere/hostname"}]}`:    "",
+		`{"annotations":{"nerdctl/name":"box"}}`:                                       "box",
+		`{"annotations":{"nerdctl/name":"abc"}}`:                                       "", // Candor's name
+		`{"annotations":{"nerdctl/name":"a b"}}`:                                       "",
+		`{"annotations":{"nerdctl/name":"a/b"}}`:                                       "",
+		`{"annotations":{"nerdctl/name":"` + strings.Repeat("x", 513) + `"}}`:          "",
+		`{"annotations":{"io.kubernetes.cri.sandbox-namespace":"shop","io.kubernetes.cri.sandbox-name":"web-0","io.kubernetes.cri.container-name":"app"}}`: "shop/web-0/app",
+		`{}`: "", // the parent of the test is no conmon
+	} {
+		cfg, err := parseConfig([]byte(text))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := (&Call{ID: "abc"}).engineName(cfg); got != want {
+			t.Errorf("%.200s: got %q, want %q", text, got, want)
+		}
+	}
 }

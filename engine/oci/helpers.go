@@ -25,7 +25,7 @@ func (c *Call) placeHelper(ctx context.Context, h *host.Host, g *host.Grant) err
 		return nil
 	}
 	isCharged := g.Helpers >= spec.HelpersCharge
-	if g.Engine != (host.Engine{}) {
+	if g.Engine.Cgroup != "" {
 		if isCharged {
 			return nil
 		}

@@ -3,9 +3,15 @@ package oci
 import (
 	"crypto/sha256"
 	"encoding/hex"
+	"fmt"
+	"os"
 	"path/filepath"
 	"regexp"
 	"strings"
+
+	"github.com/candor-project/candor/internal/nodeproc"
+	"github.com/candor-project/candor/internal/ocibundle"
+	"github.com/candor-project/candor/internal/procfs"
 )
 
 // Name returns Candor's name of the container. For an ID that an engine has generated (64 hex digits), it is the first 12
@@ -54,4 +60,36 @@ func shorten(name string) string {
 	}
 	sum := sha256.Sum256([]byte(name))
 	return name[:longestName-9] + "-" + hex.EncodeToString(sum[:4])
+}
+
+// engineName returns the name of the container in its engine: its name in a pod, or the name in docker ps, podman ps or nerdctl ps.
+// It returns "" if the engine gives the runtime no valid name, or the same name as Candor.
+func (c *Call) engineName(cfg *config) string {
+	is := ocibundle.Config{Annotations: cfg.annotations}
+	if cfg.all.get("mounts", &is.Mounts) != nil {
+		return "" // apply refuses such a configuration
+	}
+	name := is.Name("/")
+	if name == "" {
+		name = conmonName(os.Getppid())
+	}
+	if name == c.Name() || len(name) > maxEngineName || !engineNames.MatchString(name) {
+		return ""
+	}
+	return name
+}
+
+const maxEngineName = 512 // bytes; the parts of a name in Kubernetes have up to 253
+
+// engineNames matches the names that engines accept (RestrictedNamePattern of Docker), and namespace/pod/container.
+var engineNames = regexp.MustCompile(`^[a-zA-Z0-9][a-zA-Z0-9_.-]*(/[a-zA-Z0-9][a-zA-Z0-9_.-]*/[a-zA-Z0-9][a-zA-Z0-9_.-]*)?$`)
+
+// conmonName returns the name of the container that a conmon process starts. It returns "" for another process.
+func conmonName(pid int) string {
+	dir := fmt.Sprintf("/proc/%d", pid)
+	if program, err := nodeproc.Program(dir); err != nil || program != "conmon" {
+		return ""
+	}
+	words, _ := procfs.CommandLine(dir) // an empty list after an error
+	return ocibundle.ConmonName(words)
 }

@@ -137,6 +137,7 @@ func (w *Wrapper) requestOf(c *Call, cfg *config) (a request, ours bool, err err
 	a.env, a.systemd, a.weight = spec.ValueOr(wish.Env, false), c.Systemd, has.Weight
 	if err == nil {
 		a.Engine, err = chosenGroup(cfg.groupPath)
+		a.Engine.Name = c.engineName(cfg)
 	}
 	return a, true, err
 }
@@ -154,7 +155,7 @@ type request struct {
 func (w *Wrapper) grant(ctx context.Context, h *host.Host, a request, cfg *config, own bundle) (*host.Grant, error) {
 	e := edit{groupPath: cfg.groupPath, viewDir: h.ViewDir(a.ID), env: a.env, hooks: w.hooks(started, a.ID)}
 	var err error
-	if a.Engine == (host.Engine{}) {
+	if a.Engine.Cgroup == "" {
 		e.groupPath, e.grant, err = ownGroup(ctx, h, a, cfg)
 	} else {
 		e.grant, err = engineGroup(ctx, h, a)

@@ -9,8 +9,8 @@ import (
 	"github.com/candor-project/candor/internal/podname"
 )
 
-// An Engine describes a container whose cgroup a container engine creates and removes. Candor writes the settings of
-// that cgroup. The zero value is a container of Candor.
+// An Engine describes the container of a container engine. If Cgroup is not "", the engine creates and removes the container's
+// cgroup, and Candor writes the settings of that cgroup. The zero value is a program of candor run.
 type Engine struct {
 	Cgroup string // path of the cgroup below the mount points; "": a cgroup of Candor
 	// Pod, if not "", is the id of the container's pod. When the container ends, its CPUs are held for a restart until
@@ -19,7 +19,7 @@ type Engine struct {
 	// Sandbox is the id of the container's pod sandbox. After a sandbox has failed, the pod gets another sandbox. The
 	// end of a sandbox frees the CPUs held for that sandbox only.
 	Sandbox string
-	Name    string // display name in the engine, such as default/web/app
+	Name    string // display name in the engine, such as default/web/app, or web for docker run --name web
 }
 
 // fileEngine is an Engine in the state file.
@@ -41,6 +41,9 @@ func newFileEngine(e Engine) *fileEngine {
 func (f *fileEngine) engine() (Engine, error) {
 	if f == nil {
 		return Engine{}, nil
+	}
+	if f.Cgroup == "" {
+		return Engine(*f), nil
 	}
 	return Engine(*f), cgroup.CheckPath(f.Cgroup)
 }
@@ -83,5 +86,11 @@ func (e *Engine) PodGroup() string {
 	return above
 }
 
-// PodName returns the container's name in its pod, or the zero value if it is in no pod.
-func (e *Engine) PodName() podname.Name { return podname.Parse(e.Name) }
+// DisplayName returns the name of the container in its pod, or the name that its engine displays. It returns the zero value for a
+// program of candor run.
+func (e *Engine) DisplayName() podname.Name {
+	if name := podname.Parse(e.Name); name != (podname.Name{}) {
+		return name
+	}
+	return podname.Name{Container: e.Name}
+}

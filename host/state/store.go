@@ -54,7 +54,10 @@ func (s Store) File() string { return filepath.Join(s.Dir, "state.json") }
 func (s Store) BadFile() string { return s.File() + ".bad" }
 
 // ViewDir returns the directory with the view of a container.
-func (s Store) ViewDir(name string) string { return filepath.Join(s.Dir, "views", name) }
+func (s Store) ViewDir(name string) string { return filepath.Join(s.ViewsDir(), name) }
+
+// ViewsDir returns the directory with the directories of all views.
+func (s Store) ViewsDir() string { return filepath.Join(s.Dir, "views") }
 
 // RequestFile returns the path of a container's request.
 func (s Store) RequestFile(name string) string { return filepath.Join(s.Dir, "requests", name) }

@@ -1,9 +1,11 @@
-// Package podname parses names of the form namespace/pod/container, in which engines and people name a pod's container.
+// Package podname has the names of containers: namespace/pod/container for a container of a pod, and the name in its engine for
+// another container.
 package podname
 
 import "strings"
 
-// A Name is the name of a container in a cluster. The zero value stands for a container outside of pods.
+// A Name is the name of a container. Outside of pods, it has no namespace and no pod. The zero value stands for a container
+// without a name.
 type Name struct {
 	Namespace string `json:"namespace,omitempty"`
 	Pod       string `json:"pod,omitempty"`
@@ -19,10 +21,10 @@ func Parse(text string) Name {
 	return Name{parts[0], parts[1], parts[2]}
 }
 
-// String returns namespace/pod/container, or "" for the zero value.
+// String returns namespace/pod/container, or the name of the container outside of pods. It returns "" for the zero value.
 func (n Name) String() string {
-	if n == (Name{}) {
-		return ""
+	if n.Namespace == "" && n.Pod == "" {
+		return n.Container
 	}
 	return n.Namespace + "/" + n.Pod + "/" + n.Container
 }

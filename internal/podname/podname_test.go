@@ -16,4 +16,7 @@ func TestParse(t *testing.T) {
 			t.Errorf("%q comes back as %q", text, got)
 		}
 	}
+	if got := (Name{Container: "web"}).String(); got != "web" {
+		t.Errorf("outside of pods: got %q, want web", got)
+	}
 }

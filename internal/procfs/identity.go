@@ -88,10 +88,11 @@ func NameOf(pid int) string {
 	defer f.Close()
 	text := make([]byte, 64) // TASK_COMM_LEN is 16
 	n, _ := io.ReadFull(f, text)
-	return printable(strings.TrimSuffix(string(text[:n]), "\n"))
+	return Printable(strings.TrimSuffix(string(text[:n]), "\n"))
 }
 
-func printable(name string) string {
+// Printable returns the name of a process for a message, quoted if it is not plain printable text.
+func Printable(name string) string {
 	if quoted := strconv.Quote(name); quoted != `"`+name+`"` {
 		return quoted
 	}

@@ -64,7 +64,7 @@ func TestNameOf(t *testing.T) {
 		t.Errorf("no such process: %q", got)
 	}
 	for name, want := range map[string]string{"java": "java", "a b": "a b", "é": "é", "a\x80": `"a\x80"`, "\u202eb": `"\u202eb"`, `a"b`: `"a\"b"`} {
-		if got := printable(name); got != want {
+		if got := Printable(name); got != want {
 			t.Errorf("%q: %s; want %s", name, got, want)
 		}
 	}

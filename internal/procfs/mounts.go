@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"slices"
+	"strings"
 
 	"github.com/moby/sys/mountinfo"
 
@@ -37,6 +38,38 @@ func EachMountIn(in io.Reader, limit int64, words []string, visit func(*mountinf
 		return fmt.Errorf("mountinfo: %w", err)
 	}
 	return p.err
+}
+
+// EachMountOver calls visit for every mount in a mountinfo file whose mount point is one of the given absolute paths or a directory above
+// one of them, the oldest mount first, until visit returns false. It reads the file as EachMount does, and returns the same errors.
+func EachMountOver(file string, limit int64, paths []string, visit func(*mountinfo.Info) (more bool)) error {
+	more := true
+	p := mountParser{words: []string{""}, visit: func(m *mountinfo.Info) { more = visit(m) }}
+	err := kernelfs.Lines(file, limit, func(line []byte) bool {
+		return !isOver(mountPoint(line), paths) || p.add(line) && more
+	})
+	if err != nil {
+		return err
+	}
+	return p.err
+}
+
+// mountPoint returns the fifth field of a line of a mountinfo file, the mount point. The kernel escapes blanks in all fields.
+func mountPoint(line []byte) (field []byte) {
+	for range 5 {
+		field, line, _ = bytes.Cut(line, []byte(" "))
+	}
+	return field
+}
+
+// isOver reports whether a mount point is one of the paths or a directory above one of them. An incomplete line has no mount point.
+func isOver(mountPoint []byte, paths []string) bool {
+	dir := string(mountPoint)
+	if dir == "" || dir == "/" {
+		return dir == "/"
+	}
+	below := dir + "/"
+	return slices.ContainsFunc(paths, func(path string) bool { return path == dir || strings.HasPrefix(path, below) })
 }
 
 type mountParser struct {

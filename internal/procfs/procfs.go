@@ -22,12 +22,13 @@ import (
 
 // A Stat is the content of /proc/PID/stat (proc_pid_stat(5)).
 type Stat struct {
-	Comm   string // name of the program, at most 15 bytes, untrusted
-	State  byte   // 'Z' is a zombie, 'X' dead
-	Parent int    // process ID
-	Flags  uint64 // the kernel's PF_ flags
-	Faults uint64 // page faults that needed no read from disk (minflt)
-	Start  uint64 // clock ticks since boot
+	Comm   string        // name of the program, at most 15 bytes, untrusted
+	State  byte          // 'Z' is a zombie, 'X' dead
+	Parent int           // process ID
+	Flags  uint64        // the kernel's PF_ flags
+	Faults uint64        // page faults that needed no read from disk (minflt)
+	Start  uint64        // clock ticks since boot
+	Time   time.Duration // user and system time of all threads, living and ended, in steps of 10 ms
 }
 
 // kernelThread is PF_KTHREAD.
@@ -91,6 +92,13 @@ func parseStat(text []byte) (s Stat, err error) {
 	}
 	if s.Faults, err = strconv.ParseUint(string(fields[7]), 10, 64); err != nil {
 		return s, err
+	}
+	for _, spent := range fields[11:13] { // utime, stime
+		n, err := strconv.ParseUint(string(spent), 10, 64)
+		if err != nil {
+			return Stat{}, err
+		}
+		s.Time += time.Duration(min(n, maxTicks)) * tick
 	}
 	s.Start, err = strconv.ParseUint(string(fields[19]), 10, 64)
 	return s, err

@@ -2,6 +2,7 @@ package procfs
 
 import (
 	"errors"
+	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -17,18 +18,22 @@ import (
 	"github.com/candor-project/candor/internal/kernelfs"
 )
 
-const tail = " S 1 10 10 0 -1 4194560 42 0 0 0 0 0 0 0 20 0 1 0 777 0 0"
+const tail = " S 1 10 10 0 -1 4194560 42 0 0 0 5 2 0 0 20 0 1 0 777 0 0"
 
 func TestParseStat(t *testing.T) {
 	for _, name := range []string{"web", "a b", ") S 1", "((", ""} {
 		s, err := parseStat([]byte("12 (" + name + ")" + tail))
-		if err != nil || s != (Stat{name, 'S', 1, 4194560, 42, 777}) || s.IsKernelThread() {
+		if err != nil || s != (Stat{name, 'S', 1, 4194560, 42, 777, 70 * ms}) || s.IsKernelThread() {
 			t.Errorf("%q: %+v, %v", name, s, err)
 		}
 	}
 	s, err := parseStat([]byte("2 (kthreadd) S 0 0 0 0 -1 2129984 0 0 0 0 0 0 0 0 20 0 1 0 5 0 0"))
 	if err != nil || !s.IsKernelThread() {
 		t.Errorf("kthreadd: %+v, %v", s, err)
+	}
+	long, err := parseStat([]byte("1 (x) S 1 1 1 0 -1 0 0 0 0 0 18446744073709551615 18446744073709551615 0 0 20 0 1 0 5 0 0"))
+	if err != nil || long.Time != 2*maxTicks*tick {
+		t.Errorf("a CPU time of centuries: %+v, %v", long, err)
 	}
 	for _, bad := range []string{"", "1 (x) S", "1 (x) S 1 1 1 0 -1 flags 0 0 0 0 0 0 0 0 20 0 1 0 5 0"} {
 		if s, err := parseStat([]byte(bad)); err == nil {
@@ -194,5 +199,27 @@ func TestLongCommandLine(t *testing.T) {
 func TestReaped(t *testing.T) {
 	if _, err := parseStatus([]byte(strings.Replace(status, "Threads:\t12", "Threads:\t0", 1))); !errors.Is(err, unix.ESRCH) {
 		t.Errorf("%v, want ESRCH", err)
+	}
+}
+
+// TestEachMountOver: only mounts at a path or above it are visited, and visit stops the read.
+func TestEachMountOver(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "mountinfo")
+	text := ""
+	for i, point := range []string{"/", "/sys", "/system", "/sys/devices", "/sys/devices/b", "/sys/fs", "/proc", "/sys/devices/a", "/sys/devices/a/b", `/sys\040`} {
+		text += fmt.Sprintf("%d 1 0:5 / %s rw - tmpfs t rw\n", i+2, point)
+	}
+	if err := os.WriteFile(file, []byte(text+"9 1\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for most, want := range map[int]string{10: "/ /sys /sys/devices /sys/devices/a", 2: "/ /sys"} {
+		var got []string
+		err := EachMountOver(file, 1<<20, []string{"/sys/devices/a"}, func(m *mountinfo.Info) bool {
+			got = append(got, m.Mountpoint)
+			return len(got) < most
+		})
+		if err != nil || strings.Join(got, " ") != want {
+			t.Errorf("%q, %v; want %q", got, err, want)
+		}
 	}
 }

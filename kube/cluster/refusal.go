@@ -49,6 +49,9 @@ func reason(err error) string {
 	case hybrid.CauseFraction:
 		return fmt.Sprintf("fraction does not fit (%dm)", r.Fraction)
 	case hybrid.CauseTopology:
+		if r.Threads > 0 {
+			return fmt.Sprintf("view impossible (whole-cores: %s, %d threads per core)", count(r.Wanted.CPUs(), "CPU"), r.Threads)
+		}
 		return fmt.Sprintf("view impossible (topology policy %s)", r.Topology)
 	case hybrid.CauseFlexible:
 		return "view impossible (flexible containers need the CPUs)"

@@ -15,7 +15,8 @@ import (
 type Holder struct {
 	Pod       string // UID of the pod; "" for a container outside of Kubernetes
 	Container string
-	Held      bool // the container has ended, and its CPUs are kept for a restart
+	Held      bool   // the container has ended, and its CPUs are kept for a restart
+	Sees      string // CPUs that the container sees, in the form of v1alpha1.Grant.Sees
 }
 
 // ID returns the ID of the holder's grant on a node that Node returns: POD/CONTAINER, or CONTAINER without a pod.
@@ -26,7 +27,7 @@ func (h Holder) ID() string {
 	return h.Pod + "/" + h.Container
 }
 
-// HolderOf is the inverse of Holder.ID. It does not set Held.
+// HolderOf is the inverse of Holder.ID. It sets neither Held nor Sees.
 func HolderOf(id string) Holder {
 	pod, container, isPods := strings.Cut(id, "/")
 	if !isPods {
@@ -38,7 +39,7 @@ func HolderOf(id string) Holder {
 // reportedGrant converts a grant to the format of a report.
 func reportedGrant(g *hybrid.Grant, h Holder) v1alpha1.Grant {
 	t := v1alpha1.Grant{
-		Pod: h.Pod, Container: h.Container, Held: h.Held,
+		Pod: h.Pod, Container: h.Container, Held: h.Held, Sees: h.Sees,
 		Limit: formatNonzero(g.Limit), Lost: g.Lost.String(), Immovable: g.Immovable,
 	}
 	if g.Policy != hybrid.Strict {

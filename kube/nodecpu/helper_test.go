@@ -72,10 +72,14 @@ func drawMachine(t *rapid.T) *topology.Machine {
 	if rapid.IntRange(0, 3).Draw(t, "isolated") == 0 {
 		m.Isolated = drawSubset(t, "isolated CPUs", m.Online.Minus(m.Online.Lowest(1)))
 	}
-	if rapid.IntRange(0, 3).Draw(t, "slow") == 0 {
+	if rapid.IntRange(0, 3).Draw(t, "kinds") == 0 {
+		for cpu := range m.Online.All() {
+			m.CPUs[cpu].MaxKHz = 3_800_000
+		}
 		for cpu := range drawSubset(t, "slow CPUs", m.Online).All() {
 			m.CPUs[cpu].MaxKHz = 1_800_000
 		}
+		m.Kinds = m.KindsBySpeed()
 	}
 	if spare := m.Online.Last() + 1; rapid.IntRange(0, 3).Draw(t, "offline") == 0 {
 		m.Offline.Add(spare)

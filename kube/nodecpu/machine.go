@@ -45,7 +45,8 @@ func reportedMachine(m *topology.Machine) v1alpha1.Machine {
 	return t
 }
 
-// machineOf converts the machine of a report to a topology.Machine, and validates it.
+// machineOf converts the machine of a report to a topology.Machine, and validates it. The kinds of cores follow from
+// the speeds; they have no names.
 func machineOf(t *v1alpha1.Machine) (*topology.Machine, error) {
 	m := &topology.Machine{HasL3: t.L3s != ""}
 	for _, list := range []struct {
@@ -77,7 +78,11 @@ func machineOf(t *v1alpha1.Machine) (*topology.Machine, error) {
 	if err := addCPUs(m, t.Speeds); err != nil {
 		return nil, fmt.Errorf("speeds: %w", err)
 	}
-	return m, m.Validate()
+	if err := m.Validate(); err != nil {
+		return nil, err
+	}
+	m.Kinds = m.KindsBySpeed()
+	return m, nil
 }
 
 // domainsOf parses CPU sets separated by blanks, and sorts them by their first CPUs, as in a topology.Machine.
@@ -168,35 +173,35 @@ func addCPUs(m *topology.Machine, speeds string) error {
 		place(m.Cores[i].CPUs, func(c *topology.CPU) { c.Core = i })
 	}
 	return eachSpeed(speeds, func(cpus cpuset.Set, speed int) {
-		place(cpus, func(c *topology.CPU) { c.Capacity = speed })
+		place(cpus, func(c *topology.CPU) {
+			if speed > topSpeed { // agents of older versions report frequencies in kHz
+				c.MaxKHz = speed
+			} else {
+				c.Capacity = speed
+			}
+		})
 	})
 }
 
-// reportedSpeeds formats the speed of each set of CPUs, such as "0-15:1024 16-23:512", or returns "" if all CPUs are equal.
+// topSpeed is the speed of the fastest kind of cores in a report. Each further kind has half the speed of the kind
+// before it, so that also schedulers of older versions distinguish the kinds.
+const topSpeed = 1024
+
+// reportedSpeeds formats a speed for the CPUs of each kind of cores, such as "0-15:1024 16-23:512", or returns "" if all
+// cores are of one kind. The speeds only order the kinds. The slow CPUs of a kind (topology.Machine.SlowCPUs) have nine
+// tenths of its speed, so that they remain of this kind.
 func reportedSpeeds(m *topology.Machine) string {
-	var speeds []int
-	with := map[int]*cpuset.Set{}
-	for i := range m.CPUs {
-		c := &m.CPUs[i]
-		if !c.Online {
-			continue
-		}
-		speed := c.Capacity
-		if speed == 0 {
-			speed = c.MaxKHz
-		}
-		if with[speed] == nil {
-			with[speed] = new(cpuset.Set)
-			speeds = append(speeds, speed)
-		}
-		with[speed].Add(c.ID)
-	}
-	if len(speeds) < 2 {
-		return ""
-	}
 	var told []string
-	for _, speed := range speeds {
-		told = append(told, with[speed].String()+":"+strconv.Itoa(speed))
+	add := func(cpus cpuset.Set, speed int) {
+		if !cpus.IsEmpty() {
+			told = append(told, cpus.String()+":"+strconv.Itoa(speed))
+		}
+	}
+	slow := m.SlowCPUs()
+	for i := range m.Kinds {
+		speed := max(1, topSpeed>>i)
+		add(m.Kinds[i].CPUs.Minus(slow), speed)
+		add(m.Kinds[i].CPUs.Intersect(slow), (speed*9+9)/10)
 	}
 	return strings.Join(told, " ")
 }

@@ -4,36 +4,68 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"time"
 
 	"github.com/candor-project/candor/host"
 	"github.com/candor-project/candor/hybrid"
 	"github.com/candor-project/candor/internal/podname"
 	"github.com/candor-project/candor/kube/nodecpu"
 	"github.com/candor-project/candor/kube/v1alpha1"
+	"github.com/candor-project/candor/view"
 )
 
 // errState is the error for a state of the node that cannot be read.
 var errState = errors.New("the node's state")
 
+// A Source provides the data of a report. *host.Host implements it.
+type Source interface {
+	Snapshot() (*host.Snapshot, error)
+	Observe(*host.Grant) (host.Observation, error)
+}
+
 // ReportOf returns a Report that reads snapshots of the machine's state. policy returns the default policy of sensitive containers.
-func ReportOf(snapshot func() (*host.Snapshot, error), policy func() hybrid.Policy) Report {
+func ReportOf(from Source, policy func() hybrid.Policy) Report {
 	return func() (v1alpha1.NodeCPUStatus, error) {
-		s, err := snapshot()
+		s, err := from.Snapshot()
 		if err != nil {
 			return v1alpha1.NodeCPUStatus{}, fmt.Errorf("%w: %w", errState, err)
 		}
-		status := statusOf(s)
+		status := statusOf(s, from.Observe)
 		status.Policy = policy().String()
 		return status, nil
 	}
 }
 
-func statusOf(s *host.Snapshot) v1alpha1.NodeCPUStatus {
+func statusOf(s *host.Snapshot, observe func(*host.Grant) (host.Observation, error)) v1alpha1.NodeCPUStatus {
 	holders := make(map[string]nodecpu.Holder, len(s.Grants))
+	machine := s.Node.Machine()
 	for i := range s.Grants {
-		holders[s.Grants[i].ID] = holderOf(&s.Grants[i])
+		g := &s.Grants[i]
+		h := holderOf(g)
+		if g.State == host.Running && s.Now-g.Since >= startTime {
+			if o, err := observe(g); err == nil { // an error: the container has ended
+				h.Sees = sees(g.Class, o.Summary(), machine.Online.Count())
+			}
+		}
+		holders[g.ID] = h
 	}
 	return nodecpu.Status(s.Node, func(id string) nodecpu.Holder { return holders[id] })
+}
+
+// startTime is the time after which a container is observed. A runtime mounts the view while it creates the container, and an observation
+// before that would cause another write of the report.
+const startTime = 10 * time.Second
+
+// sees returns the CPUs that a container sees, in the form of v1alpha1.Grant.Sees. online is the number of online CPUs of the machine.
+func sees(class hybrid.Class, seen view.Summary, online int) string {
+	planned := seen.Affinity
+	if class == hybrid.Flexible {
+		planned = online
+	}
+	if seen.Affinity == 0 || seen.Files == planned {
+		return ""
+	}
+	return seen.String()
 }
 
 // holderOf returns the holder of a grant. For a container without a pod, the name is the ID of the grant on this machine.

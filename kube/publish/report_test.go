@@ -2,15 +2,19 @@ package publish
 
 import (
 	"errors"
+	"io/fs"
 	"reflect"
 	"testing"
+	"time"
 
+	"github.com/candor-project/candor/cpuset"
 	"github.com/candor-project/candor/host"
 	"github.com/candor-project/candor/host/state"
 	"github.com/candor-project/candor/hybrid"
 	"github.com/candor-project/candor/kube/nodecpu"
 	"github.com/candor-project/candor/kube/v1alpha1"
 	"github.com/candor-project/candor/topology"
+	"github.com/candor-project/candor/view"
 )
 
 // snapshot returns a state with containers of pods, of candor run and of an engine.
@@ -47,12 +51,43 @@ func snapshot(t *testing.T) *host.Snapshot {
 	return s
 }
 
+// A machine is a Source with a fixed state.
+type machine struct {
+	state *host.Snapshot
+	seen  map[string]view.Summary // by ID; other containers have ended
+}
+
+func (m *machine) Snapshot() (*host.Snapshot, error) {
+	if m.state == nil {
+		return nil, errors.New("broken")
+	}
+	return m.state, nil
+}
+
+func (m *machine) Observe(g *host.Grant) (o host.Observation, err error) {
+	s, isThere := m.seen[g.ID]
+	if !isThere {
+		return o, fs.ErrNotExist
+	}
+	o.Sources = []view.Source{{Name: view.SourceAffinity, Role: view.Reported, CPUs: cpuset.Range(0, s.Affinity-1)}}
+	for _, name := range []string{"online", "cpuinfo"} {
+		file := view.Source{Name: name, Role: view.Reported}
+		if s.Files == 0 {
+			file.Error = "a file of fuse.lxcfs"
+		} else {
+			file.CPUs = cpuset.Range(0, s.Files-1)
+		}
+		o.Sources = append(o.Sources, file)
+	}
+	return o, nil
+}
+
 // TestReportOf: a report identifies the container of a pod by the pod's UID and the container's name, and any
 // other container by its ID.
 func TestReportOf(t *testing.T) {
 	state := snapshot(t)
 	policy := func() hybrid.Policy { return hybrid.BestEffort }
-	s, err := ReportOf(func() (*host.Snapshot, error) { return state, nil }, policy)()
+	s, err := ReportOf(&machine{state: state}, policy)()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -76,8 +111,46 @@ func TestReportOf(t *testing.T) {
 	if g, ok := node.Grant("uid-1/app"); !ok || g.Limit != 1500 {
 		t.Errorf("grant uid-1/app: got %+v, %v; want a limit of 1500m", g, ok)
 	}
-	_, err = ReportOf(func() (*host.Snapshot, error) { return nil, errors.New("broken") }, policy)()
+	_, err = ReportOf(&machine{}, policy)()
 	if !errors.Is(err, errState) {
 		t.Error(err)
+	}
+}
+
+// TestReportedSees: a report has the CPUs that a container sees only if they differ from the default view of its class. A container that
+// has just started is not observed.
+func TestReportedSees(t *testing.T) {
+	for _, test := range []struct {
+		id   string
+		seen view.Summary
+		age  time.Duration
+		want string
+	}{
+		{"web.app-1a2b3c4d", view.Summary{Affinity: 2, Files: 2}, time.Minute, ""},
+		{"web.app-1a2b3c4d", view.Summary{Affinity: 2, Files: 8}, time.Minute, "2/8"},
+		{"web.app-1a2b3c4d", view.Summary{Affinity: 2, Files: 8}, time.Second, ""},
+		{"web.app-1a2b3c4d", view.Summary{Affinity: 2}, time.Minute, "2/?"},
+		{"solver", view.Summary{Affinity: 5, Files: 8}, time.Minute, ""},
+		{"solver", view.Summary{Affinity: 5, Files: 5}, time.Minute, "5"},
+		{"db.app-5e6f7a8b", view.Summary{Affinity: 1, Files: 8}, time.Minute, ""}, // held
+	} {
+		m := &machine{state: snapshot(t), seen: map[string]view.Summary{test.id: test.seen}}
+		m.state.Now = time.Hour
+		for i := range m.state.Grants {
+			m.state.Grants[i].Since = time.Hour - test.age
+		}
+		s, err := ReportOf(m, func() hybrid.Policy { return hybrid.Strict })()
+		if err != nil {
+			t.Fatal(err)
+		}
+		for i, g := range s.Grants {
+			want := ""
+			if m.state.Grants[i].ID == test.id {
+				want = test.want
+			}
+			if g.Sees != want {
+				t.Errorf("%s sees %s after %v: %s reports %q, want %q", test.id, test.seen, test.age, g.Container, g.Sees, want)
+			}
+		}
 	}
 }

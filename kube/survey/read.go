@@ -19,6 +19,7 @@ import (
 	"github.com/candor-project/candor/kube/nodecpu"
 	"github.com/candor-project/candor/kube/podcpu"
 	"github.com/candor-project/candor/kube/v1alpha1"
+	"github.com/candor-project/candor/view"
 )
 
 // ErrNoDefinitions is the error for a cluster without Candor's CustomResourceDefinitions.
@@ -39,6 +40,8 @@ type Node struct {
 	Name    string
 	CPUs    *hybrid.Node // from the node's report; nil if there is no valid report
 	Problem string       // reason why CPUs is nil
+	// SeenCPUs are the CPUs that containers see, by ID, for the containers that do not see the CPUs of their class's default view.
+	SeenCPUs map[string]view.Summary
 
 	uid               types.UID
 	spec              nodeSpec
@@ -133,9 +136,21 @@ func (n *Node) addReport(c *cluster.Cluster, r *v1alpha1.NodeCPU, now time.Time)
 		n.Problem = "report of node cannot be used: " + err.Error()
 		c.NoReport(r.Name, 1, cluster.Unusable)
 	default:
-		n.CPUs, n.Problem = node, ""
+		n.CPUs, n.Problem, n.SeenCPUs = node, "", seenIn(&r.Status)
 		c.Report(r.Name, 1, node, now)
 	}
+}
+
+// seenIn returns the CPUs that containers of a report see. It skips invalid texts, which no agent writes.
+func seenIn(s *v1alpha1.NodeCPUStatus) map[string]view.Summary {
+	seen := map[string]view.Summary{}
+	for i := range s.Grants {
+		g := &s.Grants[i]
+		if summary, ok := view.ParseSummary(g.Sees); ok {
+			seen[nodecpu.Holder{Pod: g.Pod, Container: g.Container}.ID()] = summary
+		}
+	}
+	return seen
 }
 
 // addPods adds the pods to their nodes.

@@ -1,6 +1,7 @@
 package survey
 
 import (
+	"maps"
 	"testing"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -10,6 +11,7 @@ import (
 	"github.com/candor-project/candor/kube/nodecpu"
 	"github.com/candor-project/candor/kube/v1alpha1"
 	"github.com/candor-project/candor/topology"
+	"github.com/candor-project/candor/view"
 )
 
 // TestReportOfFormerNode: the survey ignores the report of a former node with the same name.
@@ -39,5 +41,16 @@ func TestReportOfFormerNode(t *testing.T) {
 		if got := s.Nodes[0]; got.Problem != test.want || (got.CPUs == nil) != (test.want != "") {
 			t.Errorf("%+v: got problem %q", test, got.Problem)
 		}
+	}
+}
+
+// TestSeen: the survey has the CPUs that containers see, and skips texts that no agent writes.
+func TestSeen(t *testing.T) {
+	got := seenIn(&v1alpha1.NodeCPUStatus{Grants: []v1alpha1.Grant{
+		{Pod: "uid-1", Container: "app", Sees: "1/2"}, {Container: "job", Sees: "3"}, {Container: "log"}, {Container: "bad", Sees: "1/2/3"},
+	}})
+	want := map[string]view.Summary{"uid-1/app": {Affinity: 1, Files: 2}, "job": {Affinity: 3, Files: 3}}
+	if !maps.Equal(got, want) {
+		t.Errorf("%v, want %v", got, want)
 	}
 }

@@ -128,8 +128,8 @@ type Machine struct {
 	// +kubebuilder:validation:MaxLength=8192
 	// +kubebuilder:validation:Pattern=`^[0-9, -]*$`
 	Cores string `json:"cores,omitempty"`
-	// Speeds distinguish fast and slow CPUs, such as "0-15:1024 16-23:512". The number is the kernel's cpu_capacity or, if missing, the
-	// maximum frequency in kHz. Empty means that all CPUs are equal.
+	// Speeds distinguish kinds of cores, such as "0-15:1024 16-23:512". A higher number means faster cores. Older agents
+	// report the kernel's cpu_capacity or, if missing, the maximum frequency in kHz. Empty means that all cores are of one kind.
 	// +kubebuilder:validation:MaxLength=16384
 	// +kubebuilder:validation:Pattern=`^[0-9,: -]*$`
 	Speeds string `json:"speeds,omitempty"`
@@ -227,6 +227,12 @@ type Grant struct {
 	Immovable bool `json:"immovable,omitempty"`
 	// Held means that the container has ended, and its CPUs are kept for a restart.
 	Held bool `json:"held,omitempty"`
+	// Sees is the number of CPUs that the container sees: "1/2" means 1 CPU by the affinity and 2 in /proc/cpuinfo and /sys, "?" is an
+	// unknown number. Empty means that a sensitive container sees its CPUs in both, and that a flexible container sees its CPUs by the
+	// affinity and the online CPUs of the machine in the files.
+	// +kubebuilder:validation:MaxLength=9
+	// +kubebuilder:validation:Pattern=`^[0-9?]+(/[0-9?]+)?$`
+	Sees string `json:"sees,omitempty"`
 }
 
 // NodeCPUList is a list of NodeCPUs.

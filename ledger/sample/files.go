@@ -8,9 +8,11 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/moby/sys/mountinfo"
 	"golang.org/x/sys/unix"
 
 	"github.com/candor-project/candor/internal/fileio"
+	"github.com/candor-project/candor/internal/procfs"
 	"github.com/candor-project/candor/ledger"
 )
 
@@ -118,67 +120,80 @@ const settlingUpdates = 5
 // after a while: a rotated log has the same link, and another inode.
 type openFiles struct {
 	known   map[string]openFile // by descriptor
-	updates int
+	used    map[fileKey]fileUse // result of uses; nil: not computed since the last change
+	updates int                 // updates that looked at the descriptors
 }
 
 type openFile struct {
 	link string
 	key  fileKey
-	mode uint16  // type of the file; 0: a socket or an anonymous file
-	use  fileUse // valid if ok is true
-	ok   bool    // the file belongs to a container, or is a log
+	mode uint16 // type of the file; 0: a socket or an anonymous file
+	// mount is the ID of the mount that the file is in; 0: not known.
+	mount uint64
+	use   fileUse // valid if ok is true
+	ok    bool    // the file belongs to a container, or is a log
 }
 
-// update inspects the changed descriptors of a process; all descriptors if again is true. owners finds the container of a log
-// of a pod and of a pipe.
-func (o *openFiles) update(pid int, again bool, owners *owners) error {
+// isSettled reports whether an update looks at the descriptors only if their number has changed.
+func (o *openFiles) isSettled() bool { return o.updates >= settlingUpdates }
+
+// update inspects the changed descriptors of a process; also those of containers and logs if again is true. owners finds the container of a log
+// of a pod and of a pipe. changed is false if update has looked at no descriptor.
+func (o *openFiles) update(pid int, again bool, owners *owners) (changed bool, err error) {
 	dirName := procDir(pid) + "/fd"
 	info, err := os.Stat(dirName)
 	if err != nil {
-		return err
+		return false, err
+	}
+	// The size of the directory is the number of descriptors since Linux 6.2, and 0 before.
+	if size := info.Size(); size > 0 && int(size) == len(o.known) && !again && o.isSettled() {
+		return false, nil
 	}
 	o.updates++
-	// The size of the directory is the number of descriptors since Linux 6.2, and 0 before.
-	if size := info.Size(); size > 0 && int(size) == len(o.known) && !again && o.updates > settlingUpdates {
-		return nil
-	}
 	dir, err := os.Open(dirName)
 	if err != nil {
-		return err
+		return false, err
 	}
 	defer dir.Close()
 	names, err := dir.Readdirnames(maxDescriptors)
 	if len(names) == 0 && err != nil {
-		return err
+		return false, err
 	}
-	next := make(map[string]openFile, len(names))
+	next, devices := make(map[string]openFile, len(names)), mountDevices{}
 	for _, name := range names {
 		link, err := os.Readlink(dirName + "/" + name)
 		if err != nil {
 			continue // closed meanwhile
 		}
 		file, isKnown := o.known[name]
-		if !isKnown || again || file.link != link {
+		if !isKnown || file.link != link || again && file.ok {
 			file = inspect(pid, name, link)
 		}
+		wasOK := file.ok
 		if file.use.container == "" { // a container can become known later
 			file.use, file.ok = owners.use(&file)
 		}
+		if file.ok && !wasOK {
+			devices.resolve(pid, &file)
+		}
 		next[name] = file
 	}
-	o.known = next
-	return nil
+	o.known, o.used = next, nil
+	return true, nil
 }
 
-// uses returns the files that belong to a container, or are logs.
+// uses returns the files that belong to a container, or are logs. The caller must not change the map.
 func (o *openFiles) uses() map[fileKey]fileUse {
-	uses := map[fileKey]fileUse{}
+	if o.used != nil {
+		return o.used
+	}
+	o.used = map[fileKey]fileUse{}
 	for _, file := range o.known {
 		if file.ok {
-			uses[file.key] = file.use
+			o.used[file.key] = file.use
 		}
 	}
-	return uses
+	return o.used
 }
 
 const maxDescriptors = 100_000
@@ -198,12 +213,39 @@ func inspect(pid int, descriptor, link string) (file openFile) {
 	}
 	var st unix.Statx_t
 	// The attributes in memory are enough, and with them the call does not wait for a file server.
-	if unix.Statx(unix.AT_FDCWD, procDir(pid)+"/fd/"+descriptor, unix.AT_STATX_DONT_SYNC, unix.STATX_TYPE|unix.STATX_INO, &st) != nil {
+	if unix.Statx(unix.AT_FDCWD, procDir(pid)+"/fd/"+descriptor, unix.AT_STATX_DONT_SYNC, unix.STATX_TYPE|unix.STATX_INO|unix.STATX_MNT_ID, &st) != nil {
 		return file
 	}
 	file.key = fileKey{uint32(pid), st.Dev_major<<20 | st.Dev_minor, st.Ino}
 	file.mode = st.Mode & unix.S_IFMT
+	if st.Mask&unix.STATX_MNT_ID != 0 { // Linux 5.8
+		file.mount = st.Mnt_id
+	}
 	return file
+}
+
+// mountDevices holds the devices of mounts by the IDs of the mounts. It saves readings of mount tables within one update.
+type mountDevices map[uint64]uint32
+
+// resolve sets the device of a log to that of the kernel's super block (s_dev). statx(2) returns another device for a regular file
+// of btrfs or overlay; for example, each subvolume of btrfs has a device of its own. For file systems without a block device, whose
+// major number is 0, resolve therefore reads the mount table.
+func (d mountDevices) resolve(pid int, file *openFile) {
+	if file.mode != unix.S_IFREG || file.key.Device>>20 != 0 || file.mount == 0 {
+		return
+	}
+	if known, exists := d[file.mount]; exists {
+		file.key.Device = known
+		return
+	}
+	line := strconv.FormatUint(file.mount, 10) + " "
+	// After an error, the device of statx is the best answer.
+	_ = procfs.EachMount(procDir(pid)+"/mountinfo", procfs.MaxHostMounts, []string{line}, func(m *mountinfo.Info) {
+		if uint64(m.ID) == file.mount {
+			file.key.Device = uint32(m.Major)<<20 | uint32(m.Minor)
+		}
+	})
+	d[file.mount] = file.key.Device
 }
 
 // use returns the use of an open file; ok is false if the file is neither a container's nor a log.

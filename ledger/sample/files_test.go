@@ -122,7 +122,7 @@ func TestInspect(t *testing.T) {
 	}
 	var open openFiles
 	for range 2 { // the second call takes the remembered descriptors
-		err := open.update(os.Getpid(), false, &owners{})
+		_, err := open.update(os.Getpid(), false, &owners{})
 		uses := open.uses()
 		want := fileKey{uint32(os.Getpid()), unix.Major(st.Dev)<<20 | unix.Minor(st.Dev), st.Ino}
 		if err != nil || uses[want] != (fileUse{id, ledger.Log, ledger.Log}) {
@@ -130,7 +130,7 @@ func TestInspect(t *testing.T) {
 		}
 	}
 	fifo.Close()
-	if err := open.update(os.Getpid(), false, &owners{}); err != nil || len(open.uses()) != 0 {
+	if _, err := open.update(os.Getpid(), false, &owners{}); err != nil || len(open.uses()) != 0 {
 		t.Errorf("after the close: got %v, %v", open.uses(), err)
 	}
 }

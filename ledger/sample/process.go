@@ -168,6 +168,8 @@ type processTable struct {
 	seen    map[int]int // number of inspections by process ID
 	helpers map[int]*process
 	inits   map[int]initProcess // by process ID
+	lastID  int                 // the ID that the kernel had allocated last at the last scan
+	idle    int                 // consecutive scans without a new process or thread
 }
 
 // An initProcess is a process that a shim started in a container: the first process, or a process of exec.
@@ -185,16 +187,20 @@ type process struct {
 const inspections = 2
 
 // scan adds the new helpers, and returns the helpers that have ended. If rescan is true, scan inspects all processes again,
-// because a process ID can be reused between two scans, and a helper can execute another program.
-func (t *processTable) scan(rescan bool) (ended []*process, err error) {
+// because a process ID can be reused between two scans, and a helper can execute another program. isIdle reports that no process
+// and no thread has started since the scan before the last one.
+func (t *processTable) scan(rescan bool) (ended []*process, isIdle bool, err error) {
 	for _, p := range t.endedHelpers(rescan) {
 		unix.Close(p.pidfd)
 		delete(t.helpers, p.PID)
 		ended = append(ended, p)
 	}
+	if isIdle = t.countIdle() >= inspections && !rescan; isIdle {
+		return ended, true, nil
+	}
 	pids, err := processIDs()
 	if err != nil {
-		return ended, err
+		return ended, false, err
 	}
 	next := make(map[int]int, len(pids))
 	var recent []int
@@ -215,7 +221,24 @@ func (t *processTable) scan(rescan bool) (ended []*process, err error) {
 		}
 	}
 	t.seen = next
-	return ended, nil
+	return ended, false, nil
+}
+
+// countIdle returns the number of consecutive scans without a new process or thread. It reads the ID that the kernel has allocated
+// last, which is the end of /proc/loadavg (proc_loadavg(5)).
+func (t *processTable) countIdle() int {
+	text, err := kernelfs.ReadPiece("/proc/loadavg")
+	words := strings.Fields(string(text))
+	if err != nil || len(words) == 0 {
+		return 0
+	}
+	last, err := strconv.Atoi(words[len(words)-1])
+	if err != nil || last != t.lastID {
+		t.lastID, t.idle = last, 0
+		return 0
+	}
+	t.idle++
+	return t.idle
 }
 
 // endedHelpers returns the helpers that have ended; with rescan also those that execute another program.

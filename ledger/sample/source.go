@@ -43,8 +43,10 @@ type account struct {
 	samples ledger.Samples // with decreasing weights
 	served  []string       // containers in the last cycle
 	sampled bool
-	isRead  bool      // an earlier cycle has read the helper
-	at      time.Time // time of the last cycle
+	// attached reports that the last attach of the sampler succeeded.
+	attached bool
+	isRead   bool      // an earlier cycle has read the helper
+	at       time.Time // time of the last cycle
 }
 
 // Times of the measurement.
@@ -111,6 +113,7 @@ type cycle struct {
 	again  bool // inspect all descriptors of daemons again
 	rescan bool // inspect all descriptors of shims again
 	known  bool // do not look for new descriptors
+	isIdle bool // no process and no thread has started lately, so shims have no new descriptors
 	isNew  bool // containers have started or ended before this cycle
 	owners *owners
 	serves map[string]bool // containers that a helper serves
@@ -132,7 +135,7 @@ func (s *Source) Read(book *ledger.Book) error {
 	if rescan {
 		s.rescanned = now
 	}
-	ended, err := s.processes.scan(rescan)
+	ended, isIdle, err := s.processes.scan(rescan)
 	if err != nil {
 		return fmt.Errorf("cannot list the processes: %w", err)
 	}
@@ -147,7 +150,7 @@ func (s *Source) Read(book *ledger.Book) error {
 	if again || s.changed {
 		s.owners = s.findOwners()
 	}
-	c := &cycle{now: now, isNew: s.changed, again: again || s.changed, rescan: rescan || s.changed, owners: s.owners, serves: map[string]bool{}}
+	c := &cycle{now: now, isIdle: isIdle && !s.changed, isNew: s.changed, again: again || s.changed, rescan: rescan || s.changed, owners: s.owners, serves: map[string]bool{}}
 	err = s.measureAll(book, c)
 	for id := range s.known {
 		if !c.serves[id] {
@@ -234,7 +237,7 @@ func (s *Source) measure(a *account, book *ledger.Book, c *cycle) error {
 		used = 0 // the time before the measurement belongs to unknown containers
 	}
 	if !c.known || !a.sampled {
-		if err := s.sample(a, float64(used)/float64(max(c.now.Sub(a.at), 1))); err != nil {
+		if err := s.sample(a, c, float64(used)/float64(max(c.now.Sub(a.at), 1))); err != nil {
 			book.AddUnattributed(a.Name, used)
 			return err
 		}
@@ -261,7 +264,13 @@ func (a *account) serve(c *cycle) (ids []string, err error) {
 	if a.Container != "" {
 		return []string{a.Container}, nil
 	}
-	err = a.files.update(a.PID, c.again && !a.isShim() || c.rescan, c.owners)
+	if c.isIdle && a.isShim() && a.files.isSettled() {
+		return a.served, nil
+	}
+	changed, err := a.files.update(a.PID, c.again && !a.isShim() || c.rescan, c.owners)
+	if err != nil || !changed {
+		return a.served, err
+	}
 	a.uses = a.files.uses()
 	for _, use := range a.uses {
 		if use.container != "" {
@@ -269,21 +278,25 @@ func (a *account) serve(c *cycle) (ids []string, err error) {
 		}
 	}
 	slices.Sort(ids)
-	return slices.Compact(ids), err
+	return slices.Compact(ids), nil
 }
 
 // sample starts or continues to sample a helper that can serve several containers. It starts to sample the shim of a pod only if the shim
 // uses at least minSampledShare CPUs. share is the CPU use of the helper, in CPUs.
-func (s *Source) sample(a *account, share float64) error {
+func (s *Source) sample(a *account, c *cycle, share float64) error {
 	if s.sampler == nil {
 		return nil
 	}
 	if !a.sampled && a.isShim() && (!a.isRead || share < minSampledShare) {
 		return nil
 	}
-	a.sampled = true // true even if attach fails, so that end detaches the threads that are attached
-	if err := s.sampler.attach(a.PID); err != nil {
-		return err
+	if !c.isIdle || !a.attached { // otherwise no thread has started
+		a.sampled = true // true even if attach fails, so that end detaches the threads that are attached
+		err := s.sampler.attach(a.PID)
+		a.attached = err == nil
+		if err != nil {
+			return err
+		}
 	}
 	return s.sampler.watch(a.PID, &a.files)
 }

@@ -2,6 +2,7 @@ package sample
 
 import (
 	"bufio"
+	"errors"
 	"fmt"
 	"io"
 	"math"
@@ -82,14 +83,49 @@ func TestSampler(t *testing.T) {
 				t.Skipf("this kernel refuses it: %v", err)
 			}
 			defer s.Close()
-			testSampler(t, s)
+			testSampler(t, s, t.TempDir())
 		})
 	}
 }
 
-func testSampler(t *testing.T, s sampler) {
-	var files []*os.File
+// TestSamplerBtrfs: BPF counts the reads of files of btrfs, whose device in statx(2) is not that of the file system.
+func TestSamplerBtrfs(t *testing.T) {
+	if os.Geteuid() != 0 {
+		t.Skip("mounts a file system: needs root")
+	}
+	s, err := newBPFSampler()
+	if err != nil {
+		t.Skipf("this kernel refuses it: %v", err)
+	}
+	defer s.Close()
+	testSampler(t, s, mountBtrfs(t))
+}
+
+// mountBtrfs mounts a new btrfs and returns a subvolume of it.
+func mountBtrfs(t *testing.T) string {
+	t.Helper()
 	dir := t.TempDir()
+	image, mount := dir+"/image", dir+"/mount"
+	if err := errors.Join(os.WriteFile(image, nil, 0o600), os.Truncate(image, 200<<20), os.Mkdir(mount, 0o700)); err != nil {
+		t.Fatal(err)
+	}
+	for _, args := range [][]string{{"mkfs.btrfs", "-q", image}, {"mount", "-o", "loop", image, mount}, {"btrfs", "subvolume", "create", mount + "/logs"}} {
+		if out, err := exec.Command(args[0], args[1:]...).CombinedOutput(); err != nil {
+			t.Skipf("no btrfs here: %s: %v: %s", args, err, out)
+		}
+		if args[0] == "mount" {
+			t.Cleanup(func() {
+				if err := unix.Unmount(mount, 0); err != nil {
+					t.Error(err)
+				}
+			})
+		}
+	}
+	return mount + "/logs"
+}
+
+func testSampler(t *testing.T, s sampler, dir string) {
+	var files []*os.File
 	for _, name := range []string{"first", "second"} {
 		f, err := os.Create(dir + "/" + name)
 		if err == nil {
@@ -106,6 +142,7 @@ func testSampler(t *testing.T, s sampler) {
 	var keys []fileKey
 	for i, f := range files {
 		file := inspect(pid, strconv.Itoa(3+i), f.Name())
+		mountDevices{}.resolve(pid, &file)
 		file.use, file.ok = fileUse{id, ledger.Log, ledger.Log}, true
 		open.known[strconv.Itoa(3+i)] = file
 		keys = append(keys, file.key)
@@ -233,7 +270,7 @@ func TestForeignNames(t *testing.T) {
 	}
 	table := processTable{here: here, seen: map[int]int{}, helpers: map[int]*process{}, inits: map[int]initProcess{}}
 	defer table.close()
-	if _, err := table.scan(false); err != nil {
+	if _, _, err := table.scan(false); err != nil {
 		t.Fatal(err)
 	}
 	found := 0
@@ -244,5 +281,18 @@ func TestForeignNames(t *testing.T) {
 	}
 	if found != 1 {
 		t.Errorf("the scan found %d of these programs, want that of root", found)
+	}
+	isIdle := false
+	for range 1000 { // other programs of this machine can start processes between two scans
+		if _, isIdle, err = table.scan(false); isIdle || err != nil {
+			break
+		}
+	}
+	if !isIdle || err != nil {
+		t.Errorf("of 1000 scans in a row, none is idle: %v", err)
+	}
+	pid := start("dockerd", 0)
+	if _, isIdle, err = table.scan(false); isIdle || err != nil || table.helpers[pid] == nil {
+		t.Errorf("the scan after idle scans does not find a new helper: idle %v, %v", isIdle, err)
 	}
 }

@@ -24,7 +24,7 @@
 // A task that sends a packet often runs the receiver's softirq itself, inside of the system call. The task causes this work, so the
 // ledger leaves the time with the task. A task counts as a sender if it is in a system call on a socket.
 //
-// If a CPU has more than 100,000 packets and softirqs per second, a random sample of its softirqs is measured, and each measured
+// If a CPU has more than 70,000 packets and softirqs per second, a random sample of its softirqs is measured, and each measured
 // softirq stands for several. The package needs root, or CAP_BPF and CAP_PERFMON, and Linux 5.15 or newer with BTF. The packets of
 // threaded NAPI are not measured.
 package softirq

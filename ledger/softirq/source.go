@@ -13,7 +13,7 @@ import (
 const Daemon = "softirq"
 
 // EventBudget is the number of packets and softirqs per second from which the softirqs of a CPU are sampled.
-const EventBudget = 100_000
+const EventBudget = 70_000
 
 // A Container is a container with the identities that the kernel uses for it.
 type Container struct {

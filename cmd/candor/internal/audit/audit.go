@@ -15,6 +15,7 @@ import (
 	"github.com/candor-project/candor/cpuset"
 	"github.com/candor-project/candor/hybrid"
 	"github.com/candor-project/candor/internal/procfs"
+	"github.com/candor-project/candor/view"
 )
 
 // A Container is a running container with its values in the kernel.
@@ -24,11 +25,14 @@ type Container struct {
 	Runtime string // docker, containerd, cri-o, podman, candor; "": unknown
 	Group   string // path of the container's cgroup below the mount point
 
-	CPUs  cpuset.Set   // cpuset of the cgroup
-	Sees  int          // number of CPUs in the widest affinity of the container's processes
-	Limit hybrid.Milli // smallest limit of the cgroup and the cgroups above; 0: no limit
+	CPUs      cpuset.Set   // cpuset of the cgroup
+	Affinity  cpuset.Set   // widest affinity of the container's processes
+	Sees      int          // number of CPUs in Affinity
+	SeesFiles int          // number of CPUs in the files of /proc and /sys; 0: unknown, or without a call of Observe
+	Limit     hybrid.Milli // smallest limit of the cgroup and the cgroups above; 0: no limit
 	// LimitedBy is the path of the cgroup with this limit. Periods, Throttled and ThrottledTime are counters of that cgroup.
 	LimitedBy     string
+	Main          int // ID of the first process
 	Processes     int
 	Threads       int
 	Periods       uint64 // periods in which the cgroup had work
@@ -75,7 +79,7 @@ func read(tree *cgroup.Tree, p place, taken map[int]bool) (*Container, error) {
 		return nil, nil
 	}
 	c := &Container{Name: known.name, ID: p.id, Runtime: known.runtime, Group: p.path, Processes: len(members.parents),
-		Threads: members.threads, Sees: members.sees}
+		Main: members.main(), Threads: members.threads, Affinity: members.widest, Sees: members.widest.Count()}
 	if c.CPUs, err = tree.CPUsAt(p.path); err != nil {
 		return nil, err
 	}
@@ -86,7 +90,17 @@ func read(tree *cgroup.Tree, p place, taken map[int]bool) (*Container, error) {
 type members struct {
 	parents map[int]int // parent of each process, by process ID
 	threads int         // threads of all processes
-	sees    int         // number of CPUs in the widest affinity
+	widest  cpuset.Set  // widest affinity
+}
+
+// main returns the first process of the container: the process with the lowest ID among those whose parents are outside of the container.
+func (m *members) main() (first int) {
+	for pid, parent := range m.parents {
+		if _, isInside := m.parents[parent]; !isInside && (first == 0 || pid < first) {
+			first = pid
+		}
+	}
+	return first
 }
 
 // processes reads the processes of a container that are not in taken, and adds them to taken.
@@ -110,9 +124,31 @@ func processes(tree *cgroup.Tree, p place, taken map[int]bool) (*members, error)
 		}
 		m.parents[pid] = status.Parent
 		m.threads += status.Threads
-		m.sees = max(m.sees, status.CPUs.Count())
+		// The list of allowed CPUs in the status can contain CPUs that are offline.
+		if cpus, err := procfs.Affinity(pid); err == nil && cpus.Count() > m.widest.Count() {
+			m.widest = cpus
+		}
 	}
 	return m, nil
+}
+
+// Observe sets Sees and SeesFiles of each container. views is the directory with the views of Candor's containers.
+func Observe(all []Container, views string) {
+	for i := range all {
+		c := &all[i]
+		o, err := view.Observe(c.Main, views)
+		if err != nil {
+			continue // the process has ended
+		}
+		o.Widen(c.Affinity)
+		s := o.Summary()
+		c.Sees, c.SeesFiles = s.Affinity, s.Files
+	}
+}
+
+// SeenCPUs returns the CPU counts that Observe has found.
+func (c *Container) SeenCPUs() view.Summary {
+	return view.Summary{Affinity: c.Sees, Files: c.SeesFiles}
 }
 
 // measure reads the limit of the container, and the throttling of the cgroup that sets this limit.

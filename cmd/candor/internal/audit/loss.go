@@ -22,9 +22,12 @@ const (
 	leastShare   = 0.01
 )
 
-// Differs reports whether the CPU count of a container differs from its limit, rounded up: 1.5 CPUs are two CPUs. A container
-// without a limit can use all CPUs that it sees.
-func (c *Container) Differs() bool { return c.Limit != 0 && c.Sees != c.Limit.CPUs() }
+// Differs reports whether a CPU count of a container, in its affinity or in its files, differs from its limit, rounded up: 1.5 CPUs are
+// two CPUs. A container without a limit can use all CPUs that it sees.
+func (c *Container) Differs() bool {
+	limit := c.Limit.CPUs()
+	return limit != 0 && (c.Sees != limit || c.SeesFiles != 0 && c.SeesFiles != limit)
+}
 
 // Share returns the share of the periods with work in which the quota ran out, 0 to 1.
 func (c *Container) Share() float64 {

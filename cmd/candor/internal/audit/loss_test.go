@@ -20,6 +20,11 @@ func TestGain(t *testing.T) {
 		{Container{Limit: 1500, Sees: 2, Threads: 64, Periods: 100, Throttled: 40}, false, No},
 		{Container{Limit: 4000, Sees: 2, Threads: 64, Periods: 100, Throttled: 40}, true, No},
 		{Container{Limit: 0, Sees: 64, Threads: 64}, false, No},
+		{Container{Limit: 1500, Sees: 2, SeesFiles: 2, Threads: 64}, false, No},
+		{Container{Limit: 1500, Sees: 2, SeesFiles: 64, Threads: 2}, true, No},
+		{Container{Limit: 1500, Sees: 2, SeesFiles: 64, Threads: 64}, true, Maybe},
+		{Container{Limit: 4000, Sees: 2, SeesFiles: 64, Threads: 64, Periods: 100, Throttled: 40}, true, No},
+		{Container{Limit: 0, Sees: 2, SeesFiles: 64, Threads: 64}, false, No},
 	} {
 		if test.c.Differs() != test.differs || test.c.Gain() != test.want {
 			t.Errorf("%+v: differs %v, gain %v; want %v, %v", test.c, test.c.Differs(), test.c.Gain(), test.differs, test.want)

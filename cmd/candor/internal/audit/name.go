@@ -1,7 +1,6 @@
 package audit
 
 import (
-	"encoding/json"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -9,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/candor-project/candor/internal/fileio"
+	"github.com/candor-project/candor/internal/ocibundle"
 	"github.com/candor-project/candor/internal/procfs"
 )
 
@@ -82,7 +82,7 @@ func watcherOf(dir, id string) *watcher {
 	program := filepath.Base(words[0])
 	switch {
 	case program == "conmon":
-		return &watcher{runtime: "podman", name: after(words, "-n"), bundle: after(words, "-b")} // conmon of CRI-O too, but CRI-O's cgroup names contain the runtime
+		return &watcher{runtime: "podman", name: ocibundle.ConmonName(words), bundle: after(words, "-b")} // conmon of CRI-O too, but CRI-O's cgroup names contain the runtime
 	case strings.HasPrefix(program, "containerd-shim"):
 		w := &watcher{runtime: "containerd"}
 		if after(words, "-namespace") == "moby" {
@@ -127,63 +127,12 @@ func (w *watcher) addTo(d *description, root string) {
 	if err != nil {
 		return
 	}
-	config, err := parseConfig(text)
+	config, err := ocibundle.Parse(text)
 	if err != nil {
 		return
 	}
-	d.sandbox = config.isSandbox()
-	if name := config.name(root); name != "" {
+	d.sandbox = config.IsSandbox()
+	if name := config.Name(root); name != "" {
 		d.name = name
 	}
-}
-
-// A config has the relevant parts of a container's config.json (OCI runtime-spec).
-type config struct {
-	Annotations map[string]string `json:"annotations"`
-	Mounts      []struct {
-		Destination string `json:"destination"`
-		Source      string `json:"source"`
-	} `json:"mounts"`
-}
-
-func parseConfig(text []byte) (c config, err error) { return c, json.Unmarshal(text, &c) }
-
-// isSandbox reports whether the container holds the namespaces of a Kubernetes pod.
-func (c *config) isSandbox() bool {
-	return c.Annotations["io.kubernetes.cri.container-type"] == "sandbox" || // containerd
-		c.Annotations["io.kubernetes.cri-o.ContainerType"] == "sandbox"
-}
-
-// name returns the container's name from its labels or annotations, or "". root is the root directory of the monitor process.
-func (c *config) name(root string) string {
-	for _, keys := range [][3]string{
-		{"io.kubernetes.cri.sandbox-namespace", "io.kubernetes.cri.sandbox-name", "io.kubernetes.cri.container-name"}, // containerd
-		{"io.kubernetes.pod.namespace", "io.kubernetes.pod.name", "io.kubernetes.container.name"},                     // CRI-O
-	} {
-		if name := c.Annotations[keys[2]]; name != "" {
-			return c.Annotations[keys[0]] + "/" + c.Annotations[keys[1]] + "/" + name
-		}
-	}
-	if name := c.Annotations["nerdctl/name"]; name != "" {
-		return name
-	}
-	for _, m := range c.Mounts {
-		if m.Destination == "/etc/hostname" { // Docker stores this file beside the container's config.v2.json
-			return dockerName(root, filepath.Join(filepath.Dir(m.Source), "config.v2.json"))
-		}
-	}
-	return ""
-}
-
-// dockerName returns the container name in a config.v2.json of Docker, or "".
-func dockerName(root, file string) string {
-	text, err := fileio.ReadInRoot(root, file, largestFile)
-	if err != nil {
-		return ""
-	}
-	var is struct{ Name string }
-	if json.Unmarshal(text, &is) != nil {
-		return ""
-	}
-	return strings.TrimPrefix(is.Name, "/")
 }

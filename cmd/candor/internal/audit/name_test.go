@@ -10,47 +10,6 @@ import (
 	"testing"
 )
 
-func TestConfigName(t *testing.T) {
-	dir := t.TempDir()
-	if err := os.WriteFile(filepath.Join(dir, "config.v2.json"), []byte(`{"Name":"/web","ID":"x"}`), 0o644); err != nil {
-		t.Fatal(err)
-	}
-	for _, test := range []struct {
-		text, name string
-		sandbox    bool
-	}{
-		{`{"annotations":{"io.kubernetes.cri.container-type":"container","io.kubernetes.cri.sandbox-namespace":"default",
-			"io.kubernetes.cri.sandbox-name":"web","io.kubernetes.cri.container-name":"app"}}`, "default/web/app", false},
-		{`{"annotations":{"io.kubernetes.cri.container-type":"sandbox"}}`, "", true},
-		{`{"annotations":{"io.kubernetes.cri-o.ContainerType":"sandbox"}}`, "", true},
-		{`{"annotations":{"io.kubernetes.pod.namespace":"a","io.kubernetes.pod.name":"b","io.kubernetes.container.name":"c"}}`, "a/b/c", false},
-		{`{"annotations":{"nerdctl/name":"box"}}`, "box", false},
-		{`{"mounts":[{"destination":"/proc","source":"proc"},{"destination":"/etc/hostname","source":"` + dir + `/hostname"}]}`, "web", false},
-		{`{"mounts":[{"destination":"/etc/hostname","source":"/nowhere/hostname"}]}`, "", false},
-		{`{}`, "", false},
-	} {
-		c, err := parseConfig([]byte(test.text))
-		if err != nil || c.name("/") != test.name || c.isSandbox() != test.sandbox {
-			t.Errorf("%s: %q, %v, %v", test.text, c.name("/"), c.isSandbox(), err)
-		}
-	}
-	for _, bad := range []string{"", "{", "[]", `{"annotations":1}`, `{"mounts":{}}`} {
-		if _, err := parseConfig([]byte(bad)); err == nil {
-			t.Errorf("%q was accepted", bad)
-		}
-	}
-}
-
-func FuzzParseConfig(f *testing.F) {
-	f.Add([]byte(`{"annotations":{"nerdctl/name":"box"},"mounts":[{"destination":"/etc/hostname","source":"/x"}]}`))
-	f.Fuzz(func(t *testing.T, text []byte) {
-		c, err := parseConfig(text)
-		if err == nil && c.isSandbox() && len(c.Annotations) == 0 {
-			t.Errorf("%q: a sandbox without annotations", text)
-		}
-	})
-}
-
 // process writes a directory like /proc/PID, with a command line and a working directory, and returns it.
 func process(t *testing.T, cwd string, words ...string) (dir string) {
 	t.Helper()

@@ -79,7 +79,7 @@ func summary(m *topology.Machine) string {
 		l3 = count(len(m.L3s), "L3 domain")
 	}
 	return count(len(m.Sockets), "socket") + " · " + count(len(m.Nodes), "NUMA node") + " · " + l3 +
-		" · " + count(len(m.Cores), "core") + " · " + count(m.Online.Count(), "CPU")
+		" · " + m.DescribeCores() + " · " + count(m.Online.Count(), "CPU")
 }
 
 // count formats a number with its noun, which gets a plural s if needed.

@@ -85,6 +85,8 @@ func irregular() *Map {
 		Offline:  cpuset.MustParse("8-9"),
 		Isolated: cpuset.MustParse("11"),
 		HasL3:    true,
+		Kinds: []topology.Kind{{Name: topology.Performance, CPUs: cpuset.MustParse("0-3")},
+			{Name: topology.Efficiency, CPUs: cpuset.MustParse("4-7,10-11")}},
 	}
 	for _, cpus := range []string{"0-1", "2-3", "4", "5", "6", "7", "10", "11"} {
 		m.Cores = append(m.Cores, topology.Domain{CPUs: cpuset.MustParse(cpus)})

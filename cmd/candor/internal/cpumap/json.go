@@ -9,6 +9,7 @@ import (
 	"github.com/candor-project/candor/hybrid"
 	"github.com/candor-project/candor/internal/jsonout"
 	"github.com/candor-project/candor/internal/podname"
+	"github.com/candor-project/candor/view"
 )
 
 // A Document is the JSON form of the map. Amounts are in milli-CPU, and CPU sets have the kernel's list format.
@@ -24,6 +25,7 @@ type Document struct {
 	Strangers  []ForeignUse        `json:"strangers"`
 	LimitedBy  []GroupLimit        `json:"limitedBy"`
 	ReservedBy []Reservation       `json:"reservedBy"`
+	Foreign    []Foreign           `json:"foreign,omitzero"` // absent if they were not searched
 }
 
 type documentMachine struct {
@@ -54,6 +56,7 @@ type documentContainer struct {
 	Fractions map[string]hybrid.Milli `json:"fractionsMilli,omitzero"` // absent for a flexible container
 	Quota     hybrid.Milli            `json:"quotaMilli,omitempty"`    // absent without a quota
 	Lost      cpuset.Set              `json:"lost"`                    // CPUs that the container had and the machine no longer has
+	view.Summary
 }
 
 // A documentCPU is an online CPU. Socket, NUMA node and core have the kernel's numbers.
@@ -82,6 +85,7 @@ func (m *Map) Document() *Document {
 		Strangers:  append([]ForeignUse{}, m.ForeignUses...),
 		LimitedBy:  append([]GroupLimit{}, m.Limits...),
 		ReservedBy: append([]Reservation{}, m.Reservations...),
+		Foreign:    m.Foreign,
 	}
 	if machine.HasL3 {
 		d.Machine.L3Domains = len(machine.L3s)
@@ -97,7 +101,7 @@ func (m *Map) Document() *Document {
 }
 
 func (m *Map) container(g *hybrid.Grant) documentContainer {
-	c := documentContainer{ID: g.ID, Name: m.Names[g.ID], Class: g.Class, Policy: g.Policy, Topology: g.Topology, Limit: g.Limit, CPUs: g.CPUs, Quota: g.Quota, Lost: g.Lost}
+	c := documentContainer{ID: g.ID, Name: m.Names[g.ID], Class: g.Class, Policy: g.Policy, Topology: g.Topology, Limit: g.Limit, CPUs: g.CPUs, Quota: g.Quota, Lost: g.Lost, Summary: m.sees(g)}
 	if g.Class == hybrid.Flexible {
 		return c
 	}

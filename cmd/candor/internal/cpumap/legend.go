@@ -59,7 +59,11 @@ type row struct {
 	grant *hybrid.Grant
 	tag   int // number in Tags
 	name  string
+	sees  string
 }
+
+// rowWidths are the widths of columns with texts of different lengths.
+type rowWidths struct{ name, sees int }
 
 // nameColumns bounds the width of the name column: a third of a narrow map, nearly half of a wide map.
 func nameColumns(columns int) int { return max(24, columns/2-16) }
@@ -68,30 +72,33 @@ func nameColumns(columns int) int { return max(24, columns/2-16) }
 func (m *Map) legend(c *canvas, columns int) {
 	tags := m.tags()
 	rows := make([]row, len(m.Grants))
-	width := len("NAME")
+	widths := rowWidths{len("NAME"), len("SEES")}
 	for i := range m.Grants {
 		g := &m.Grants[i]
-		rows[i] = row{g, tags.number[g.ID], Shorten(m.Name(g.ID), nameColumns(columns))}
-		width = max(width, Width(rows[i].name))
+		rows[i] = row{g, tags.number[g.ID], Shorten(m.Name(g.ID), nameColumns(columns)), m.sees(g).String()}
+		widths.name = max(widths.name, Width(rows[i].name))
+		widths.sees = max(widths.sees, len(rows[i].sees))
 	}
 	c.newline()
 	if len(rows) == 0 {
-		c.put(style{dim: true}, " No containers.")
+		c.put(style{dim: true}, " No containers of Candor.")
 		c.newline()
 		m.totals(c, columns)
+		m.foreign(c, columns)
 		return
 	}
-	c.put(style{dim: true}, fmt.Sprintf("   %-*s  %-9s  %6s  %4s  %s", width, "NAME", "CLASS", "LIMIT", "SEES", "CPUS"))
+	c.put(style{dim: true}, fmt.Sprintf("   %-*s  %-9s  %6s  %*s  %s", widths.name, "NAME", "CLASS", "LIMIT", widths.sees, "SEES", "CPUS"))
 	c.newline()
 	for _, r := range rows {
-		r.draw(c, width, columns)
+		r.draw(c, widths, columns)
 	}
 	m.totals(c, columns)
 	m.drawForeignUses(c, columns)
+	m.foreign(c, columns)
 }
 
 // draw writes the row of a container.
-func (r row) draw(c *canvas, nameWidth, columns int) {
+func (r row) draw(c *canvas, widths rowWidths, columns int) {
 	g := r.grant
 	c.put(style{}, " ")
 	limit := g.Limit.String()
@@ -105,8 +112,8 @@ func (r row) draw(c *canvas, nameWidth, columns int) {
 		}
 	}
 	c.put(style{}, " "+r.name)
-	c.padTo(3 + nameWidth)
-	c.put(style{}, fmt.Sprintf("  %-9s  %6s  %4d  ", g.Class, limit, g.CPUs.Count()))
+	c.padTo(3 + widths.name)
+	c.put(style{}, fmt.Sprintf("  %-9s  %6s  %*s  ", g.Class, limit, widths.sees, r.sees))
 	c.wrap(style{}, describe(g), columns)
 	c.newline()
 }
@@ -164,11 +171,13 @@ func (m *Map) totals(c *canvas, columns int) {
 	}
 }
 
-// sums returns a sentence on the CPU time of the sensitive containers, and one sentence for each group limit and each reservation.
+// sums returns a sentence on the CPU time of the sensitive containers, sentences on the CPUs that the containers see, and one sentence for
+// each group limit and each reservation.
 func (m *Map) sums() (sums []string) {
 	if total := m.total(); total != "" {
 		sums = append(sums, total)
 	}
+	sums = append(sums, m.seenSums()...)
 	for _, l := range m.Limits {
 		names := make([]string, len(l.Containers))
 		for i, id := range l.Containers {

@@ -11,21 +11,24 @@ import (
 	"github.com/candor-project/candor/hybrid"
 	"github.com/candor-project/candor/internal/podname"
 	"github.com/candor-project/candor/topology"
+	"github.com/candor-project/candor/view"
 )
 
 // A Map is the data of a drawing: a machine and the grants on it.
 type Map struct {
-	Machine *topology.Machine
-	Usable  cpuset.Set              // CPUs for containers; other online CPUs are reserved or isolated
-	Grants  []hybrid.Grant          // in order of arrival
-	Shared  hybrid.Milli            // the node's shared time
-	Names   map[string]podname.Name // names of the containers in pods, by container ID
-	Tags    *Tags                   // gives a container the same letter in every map; nil: letters in order of arrival
+	Machine  *topology.Machine
+	Usable   cpuset.Set              // CPUs for containers; other online CPUs are reserved or isolated
+	Grants   []hybrid.Grant          // in order of arrival
+	Shared   hybrid.Milli            // the node's shared time
+	Names    map[string]podname.Name // names of the containers in pods, by container ID
+	SeenCPUs map[string]view.Summary // CPU counts that containers see, by container ID
+	Tags     *Tags                   // gives a container the same letter in every map; nil: letters in order of arrival
 
 	// ForeignUses are the uses of exclusive CPUs by foreign processes.
 	ForeignUses []ForeignUse
 
 	Limits       []GroupLimit  // quotas of cgroups above the containers
+	Foreign      []Foreign     // running containers that Candor does not manage; nil if they were not searched
 	Reservations []Reservation // CPUs that foreign cgroups reserve, and that are therefore not usable
 }
 

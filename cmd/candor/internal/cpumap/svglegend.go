@@ -16,7 +16,7 @@ const (
 
 // legendHeight returns the height of the legend.
 func (d *drawing) legendHeight(m *Map) int {
-	return legendTop + max(1, len(m.Grants))*legendRow + legendTail + max(0, len(m.sums())-1)*legendRow
+	return legendTop + max(1, len(m.Grants))*legendRow + legendTail + max(0, len(m.svgSums())-1)*legendRow
 }
 
 // legend draws the table of containers.
@@ -28,7 +28,7 @@ func (d *drawing) legend(m *Map, y, width int) {
 	}
 	d.printf(`<path class="rule" d="M%d %dH%d"/>`+"\n", margin, y+7, width-margin)
 	if len(m.Grants) == 0 {
-		d.text(columns[0], y+legendRow+2, "m", "no containers")
+		d.text(columns[0], y+legendRow+2, "m", "no containers of Candor")
 	}
 	tags := m.tags()
 	for i := range m.Grants {
@@ -40,16 +40,25 @@ func (d *drawing) legend(m *Map, y, width int) {
 			limit = "none"
 		}
 		cpus := Shorten(strings.Join(describe(g), ""), (width-margin-columns[4])/7)
-		for j, text := range []string{Shorten(m.Name(g.ID), 26), g.Class.String(), limit, fmt.Sprint(g.CPUs.Count()), cpus} {
+		for j, text := range []string{Shorten(m.Name(g.ID), 26), g.Class.String(), limit, m.sees(g).String(), cpus} {
 			class := []string{"t", "m", "n", "n", "n"}[j]
 			d.text(columns[j], line, class+end(j), text)
 		}
 	}
 	y += max(1, len(m.Grants))*legendRow + 34
 	d.keys(m, y)
-	for i, sum := range m.sums() {
+	for i, sum := range m.svgSums() {
 		d.text(margin, y+26+i*legendRow, "m", Shorten(sum, (width-2*margin)/6))
 	}
+}
+
+// svgSums returns the sentences below the table.
+func (m *Map) svgSums() []string {
+	sums := m.sums()
+	if foreign := m.foreignSum(); foreign != "" {
+		sums = append(sums, foreign)
+	}
+	return sums
 }
 
 // keys draws an explanation of the fill patterns for CPUs, or parts of CPUs, without a sensitive container.

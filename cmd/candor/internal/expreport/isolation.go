@@ -90,6 +90,7 @@ func (r Isolation) verdictTable() table {
 	t := table{
 		Heading: "Is the application isolated from the stressor?",
 		Titles:  []string{"CASE", "STRESSOR", "VERDICT", "SLOWED", "MEAN", "WORST", "STUDY'S"},
+		Ranks:   []int{0, 0, 0, 3, 1, 2, 4},
 		Legend: fmt.Sprintf("Slowdowns compare with the same case alone. SLOWED: applications whose slowdown is significantly above %.0f %% (signed ranks of the pairs, one-sided, level %.2f divided by\n"+
 			"the number of applications). leaks: one or more; isolated: all are significantly below; uncertain: neither, as always with fewer than five runs. MEAN: geometric, of the\n"+
 			"applications. WORST: the largest slowdown, with its 95 %% interval. STUDY'S: the mean compared with %s alone, as in the study.",
@@ -111,6 +112,7 @@ func (r Isolation) slowdownTable() table {
 	t := table{
 		Heading: "Times",
 		Titles:  []string{"APPLICATION", "CASE", "BESIDE", "RUNS", "MEDIAN, S", "QUARTILES", "BY STRESSOR", "P", "BY ALLOCATION", "THROTTLED"},
+		Ranks:   []int{0, 0, 0, 4, 2, 6, 0, 1, 3, 5},
 		Legend: "BY STRESSOR: typical ratio of the rounds to the same case alone, with its 95 % interval from six rounds on. P: its p-value (signed-rank test of the pairs, two-sided).\n" +
 			"BY ALLOCATION: ratio of this case alone to the first case alone. THROTTLED: share of the periods in which the application's quota ran out.",
 	}
@@ -145,15 +147,15 @@ func ratio(a *experiment.Against) string {
 	return fmt.Sprintf("%s (%s)", fixed(a.Ratio), interval(a.Interval))
 }
 
-// Text writes the tables for a terminal.
-func (r Isolation) Text(w io.Writer) error {
+// Text writes the tables for a terminal of a width; 0: unlimited.
+func (r Isolation) Text(w io.Writer, width int) error {
 	var text strings.Builder
 	for _, line := range slices.Concat(partialNote(r.Stopped, r.Rounds), r.verdicts()) {
 		fmt.Fprintln(&text, line)
 	}
 	text.WriteString("\n")
 	for _, t := range r.tables() {
-		t.text(&text)
+		t.text(&text, width)
 	}
 	for _, line := range r.notes() {
 		fmt.Fprintln(&text, line)

@@ -35,7 +35,7 @@ func isolation() Isolation {
 
 func TestIsolationText(t *testing.T) {
 	var out strings.Builder
-	if err := isolation().Text(&out); err != nil {
+	if err := isolation().Text(&out, 0); err != nil {
 		t.Fatal(err)
 	}
 	text := strings.Join(strings.Fields(out.String()), " ")

@@ -26,7 +26,7 @@ func (r Report) HTML(w io.Writer) error {
 		Metrics                []metric
 		Notes                  []string
 		Report                 Report
-	}{Command: r.workloadText(), Where: r.measurementText(), Legend: legend, Notes: slices.Concat(partialNote(r.Stopped, r.Rounds), r.notes()), Report: r}
+	}{Command: r.workloadText(), Where: r.measurementText(), Legend: legend, Notes: slices.Concat(partialNote(r.Stopped, r.Rounds), warnings(r.Interference), r.notes()), Report: r}
 	for _, m := range r.Metrics {
 		figure, err := embedSVG(r.draw(m))
 		if err != nil {
@@ -49,7 +49,7 @@ func (r Isolation) HTML(w io.Writer) error {
 		Applications []application
 		Tables       []table
 		Report       Isolation
-	}{Where: r.measurementText(), Notes: slices.Concat(partialNote(r.Stopped, r.Rounds), r.notes()), Tables: r.tables(), Report: r}
+	}{Where: r.measurementText(), Notes: slices.Concat(partialNote(r.Stopped, r.Rounds), warnings(r.Interference), r.notes()), Tables: r.tables(), Report: r}
 	for i, a := range r.Applications {
 		figure, err := embedSVG(r.draw(i))
 		if err != nil {

@@ -27,13 +27,13 @@ func (p Programs) Write(w io.Writer) error {
 
 // table returns the table with a row for each program.
 func (p Programs) table() (t table) {
-	t.Titles = []string{"PROGRAM", "METRIC", "RUNS", strings.ToUpper(p.Base.String())}
+	t.Titles, t.Ranks = []string{"PROGRAM", "METRIC", "RUNS", strings.ToUpper(p.Base.String())}, []int{0, 0, 2, 1}
 	for _, s := range p.Setups {
 		title := strings.ToUpper(s.String())
 		if s.Limit != p.Base.Limit && s.Limit != 0 {
 			title += " AT " + s.Limit.String()
 		}
-		t.Titles = append(t.Titles, title)
+		t.Titles, t.Ranks = append(t.Titles, title), append(t.Ranks, 0)
 	}
 	for i := range p.Programs.Programs {
 		program := &p.Programs.Programs[i]
@@ -79,11 +79,11 @@ func (p Programs) machineText() string {
 	return fmt.Sprintf("%s; limit %v.", machineText(&p.Machine), p.Base.Limit)
 }
 
-// Text writes the table for a terminal.
-func (p Programs) Text(w io.Writer) error {
+// Text writes the table for a terminal of a width; 0: unlimited.
+func (p Programs) Text(w io.Writer, width int) error {
 	var text strings.Builder
 	t := p.table()
-	t.textRows(&text)
+	t.textRows(&text, width)
 	fmt.Fprintf(&text, "\n%s\n%s\n", p.machineText(), p.legend())
 	_, err := io.WriteString(w, strings.Map(printable, text.String()))
 	return err

@@ -32,7 +32,7 @@ func together(t *testing.T) Programs {
 func TestPrograms(t *testing.T) {
 	p := together(t)
 	var text, markdown strings.Builder
-	if err := p.Text(&text); err != nil {
+	if err := p.Text(&text, 0); err != nil {
 		t.Fatal(err)
 	}
 	lines := strings.Split(text.String(), "\n")

@@ -35,28 +35,29 @@ func (r Report) figureName(metric int) string {
 	return strings.TrimRight(fmt.Sprintf("figure-%d-%s", metric, fileNamePart(r.Metrics[metric].Name)), "-")
 }
 
-// A column is a column of a table. value returns the cell of a comparison.
+// A column is a column of a table. value returns the cell of a comparison. rank orders the columns by importance (texttable.Table).
 type column struct {
 	title string
+	rank  int
 	value func(*experiment.Comparison) string
 }
 
 var columns = []column{
-	{"SETUP", func(c *experiment.Comparison) string { return c.Setup.String() }},
-	{"LIMIT", limit},
-	{"RUNS", func(c *experiment.Comparison) string { return strconv.Itoa(c.Spread.N) }},
-	{"FAILED", func(c *experiment.Comparison) string { return strconv.Itoa(c.Failed) }},
-	{"MEDIAN", func(c *experiment.Comparison) string { return ifRuns(c, number(c.Spread.Median)) }},
-	{"QUARTILES", func(c *experiment.Comparison) string {
+	{"SETUP", 0, func(c *experiment.Comparison) string { return c.Setup.String() }},
+	{"LIMIT", 4, limit},
+	{"RUNS", 6, func(c *experiment.Comparison) string { return strconv.Itoa(c.Spread.N) }},
+	{"FAILED", 3, func(c *experiment.Comparison) string { return strconv.Itoa(c.Failed) }},
+	{"MEDIAN", 0, func(c *experiment.Comparison) string { return ifRuns(c, number(c.Spread.Median)) }},
+	{"QUARTILES", 7, func(c *experiment.Comparison) string {
 		return ifRuns(c, number(c.Spread.Quarter)+" to "+number(c.Spread.Quarter3))
 	}},
-	{"PAIRS", ifCompared(func(a *experiment.Against) string { return strconv.Itoa(a.Pairs) })},
-	{"RATIO", ifCompared(func(a *experiment.Against) string { return fixed(a.Ratio) })},
-	{"95 %", ifCompared(func(a *experiment.Against) string { return interval(a.Interval) })},
-	{"P", ifCompared(func(a *experiment.Against) string { return probability(a.P) })},
-	{"DELTA", ifCompared(func(a *experiment.Against) string { return fixed(a.Delta) })},
-	{"THROTTLED", func(c *experiment.Comparison) string { return fmt.Sprintf("%.0f %%", 100*c.Throttled) }},
-	{"OTHERS", func(c *experiment.Comparison) string { return fmt.Sprintf("%.2f", c.Others) }},
+	{"PAIRS", 9, ifCompared(func(a *experiment.Against) string { return strconv.Itoa(a.Pairs) })},
+	{"RATIO", 0, ifCompared(func(a *experiment.Against) string { return fixed(a.Ratio) })},
+	{"95 %", 0, ifCompared(func(a *experiment.Against) string { return interval(a.Interval) })},
+	{"P", 1, ifCompared(func(a *experiment.Against) string { return probability(a.P) })},
+	{"DELTA", 8, ifCompared(func(a *experiment.Against) string { return fixed(a.Delta) })},
+	{"THROTTLED", 2, func(c *experiment.Comparison) string { return fmt.Sprintf("%.0f %%", 100*c.Throttled) }},
+	{"OTHERS", 5, func(c *experiment.Comparison) string { return fmt.Sprintf("%.2f", c.Others) }},
 }
 
 // legend explains the columns.
@@ -100,7 +101,7 @@ func ifCompared(value func(*experiment.Against) string) func(*experiment.Compari
 func (r Report) table(m experiment.ReportMetric) table {
 	t := table{Heading: title(m)}
 	for _, c := range columns {
-		t.Titles = append(t.Titles, c.title)
+		t.Titles, t.Ranks = append(t.Titles, c.title), append(t.Ranks, c.rank)
 	}
 	for _, comparison := range r.Compare(m.Name) {
 		var row []string
@@ -112,8 +113,8 @@ func (r Report) table(m experiment.ReportMetric) table {
 	return t
 }
 
-// Text writes the tables for a terminal.
-func (r Report) Text(w io.Writer) error {
+// Text writes the tables for a terminal of a width; 0: unlimited.
+func (r Report) Text(w io.Writer, width int) error {
 	var text strings.Builder
 	for _, line := range slices.Concat(partialNote(r.Stopped, r.Rounds), r.verdicts()) {
 		fmt.Fprintln(&text, line)
@@ -121,7 +122,7 @@ func (r Report) Text(w io.Writer) error {
 	text.WriteString("\n")
 	for _, m := range r.Metrics {
 		t := r.table(m)
-		t.text(&text)
+		t.text(&text, width)
 	}
 	for _, line := range r.notes() {
 		fmt.Fprintln(&text, line)

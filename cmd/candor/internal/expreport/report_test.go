@@ -10,6 +10,7 @@ import (
 
 	"github.com/candor-project/candor/engine/client"
 	"github.com/candor-project/candor/experiment"
+	"github.com/candor-project/candor/internal/interference"
 )
 
 // sample returns a report with failed runs, a metric named by its pattern, and text with HTML and Markdown
@@ -34,7 +35,7 @@ func sample() Report {
 
 func TestText(t *testing.T) {
 	var out strings.Builder
-	if err := sample().Text(&out); err != nil {
+	if err := sample().Text(&out, 0); err != nil {
 		t.Fatal(err)
 	}
 	text := out.String()
@@ -63,6 +64,33 @@ func TestText(t *testing.T) {
 	}
 	if got := rows["none"]; got[3] != "8" || got[4] != "-" {
 		t.Errorf("%v, want 8 failed and no median", got)
+	}
+}
+
+// TestWarning: a warning about other processes is the first line of each report.
+func TestWarning(t *testing.T) {
+	foreign := &interference.Report{CPUs: 2, UseMilli: 460, Largest: &interference.Process{PID: 4711, Name: "<i>|", UseMilli: 400}}
+	compared, isolated := sample(), isolation()
+	compared.Interference, isolated.Interference = foreign, foreign
+	for name, r := range map[string]interface {
+		Text(io.Writer, int) error
+		Markdown(io.Writer) error
+		HTML(io.Writer) error
+	}{"compare": compared, "isolate": isolated} {
+		var text, markdown, page strings.Builder
+		if err := errors.Join(r.Text(&text, 80), r.Markdown(&markdown), r.HTML(&page)); err != nil {
+			t.Fatal(err)
+		}
+		const want = "Warning: other processes used 23 % of the CPUs of this measurement; the largest that still runs is <i>| (pid 4711) with 20 %\n"
+		if !strings.HasPrefix(text.String(), want) {
+			t.Errorf("%s: begins with %.200q", name, text.String())
+		}
+		if !strings.Contains(markdown.String(), "\n- Warning: other processes used 23") || !strings.Contains(page.String(), "<p>Warning: other processes used 23") {
+			t.Errorf("%s: no warning in\n%s\n%.2000s", name, &markdown, &page)
+		}
+		if strings.Contains(markdown.String(), "<i>|") || strings.Contains(page.String(), "<i>|") {
+			t.Errorf("%s: the name of the process is not escaped", name)
+		}
 	}
 }
 
@@ -117,12 +145,12 @@ func TestPartial(t *testing.T) {
 	report, cases := sample(), isolation()
 	report.Stopped, cases.Stopped = true, true
 	for name, r := range map[string]interface {
-		Text(w io.Writer) error
+		Text(w io.Writer, width int) error
 		Markdown(w io.Writer) error
 		HTML(w io.Writer) error
 	}{"compare": report, "isolate": cases} {
 		var text, markdown, page strings.Builder
-		if err := errors.Join(r.Text(&text), r.Markdown(&markdown), r.HTML(&page)); err != nil {
+		if err := errors.Join(r.Text(&text, 0), r.Markdown(&markdown), r.HTML(&page)); err != nil {
 			t.Fatal(err)
 		}
 		const want = "Partial result: the measurement was stopped; "

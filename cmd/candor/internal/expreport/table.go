@@ -3,7 +3,8 @@ package expreport
 import (
 	"fmt"
 	"strings"
-	"text/tabwriter"
+
+	"github.com/candor-project/candor/cmd/candor/internal/texttable"
 )
 
 // A table is a table of texts, with a heading above and a legend below.
@@ -11,13 +12,14 @@ type table struct {
 	Heading string
 	Titles  []string
 	Rows    [][]string
+	Ranks   []int // importance of the columns, as for texttable.Table
 	Legend  string
 }
 
-// text writes the table for a terminal.
-func (t *table) text(to *strings.Builder) {
+// text writes the table for a terminal of a width; 0: unlimited.
+func (t *table) text(to *strings.Builder, width int) {
 	fmt.Fprintf(to, "%s\n\n", t.Heading)
-	t.textRows(to)
+	t.textRows(to, width)
 	if t.Legend != "" {
 		fmt.Fprintf(to, "\n%s\n", t.Legend)
 	}
@@ -25,12 +27,9 @@ func (t *table) text(to *strings.Builder) {
 }
 
 // textRows writes the titles and rows.
-func (t *table) textRows(to *strings.Builder) {
-	w := tabwriter.NewWriter(to, 0, 0, 2, ' ', 0)
-	for _, row := range append([][]string{t.Titles}, t.Rows...) {
-		fmt.Fprintln(w, strings.Join(row, "\t"))
-	}
-	w.Flush()
+func (t *table) textRows(to *strings.Builder, width int) {
+	rows := texttable.Table{Titles: t.Titles, Rows: t.Rows, Ranks: t.Ranks}
+	_ = rows.Write(to, width) // into memory
 }
 
 // markdown writes the table as Markdown.

@@ -8,10 +8,20 @@ import (
 	"strings"
 
 	"github.com/candor-project/candor/experiment"
+	"github.com/candor-project/candor/internal/interference"
 )
 
-// verdicts returns a sentence for each setup except the first.
-func (r Report) verdicts() (lines []string) {
+// warnings returns a line if other processes used the CPUs of a measurement, which makes its results less certain.
+func warnings(i *interference.Report) []string {
+	if i == nil {
+		return nil
+	}
+	return []string{i.Warning()}
+}
+
+// verdicts returns a sentence for each setup except the first, after a warning about other processes.
+func (r Report) verdicts() []string {
+	lines := warnings(r.Interference)
 	metric := r.Metrics[len(r.Metrics)-1]
 	for _, c := range r.Conclusions() {
 		lines = append(lines, verdict(&c, metric))
@@ -60,8 +70,9 @@ func times(v float64) string {
 	return strconv.FormatFloat(v, 'f', 3, 64)
 }
 
-// verdicts returns a sentence for each case, the best case first.
-func (r Isolation) verdicts() (lines []string) {
+// verdicts returns a sentence for each case, the best case first, after a warning about other processes.
+func (r Isolation) verdicts() []string {
+	lines := warnings(r.Interference)
 	all := r.Conclusions()
 	slices.SortStableFunc(all, func(a, b experiment.IsolationConclusion) int {
 		return cmp.Or(cmp.Compare(len(a.Leaks), len(b.Leaks)), cmp.Compare(len(b.Isolated), len(a.Isolated)), cmp.Compare(a.Mean, b.Mean))

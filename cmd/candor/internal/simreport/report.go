@@ -10,9 +10,9 @@ import (
 	"io"
 	"strconv"
 	"strings"
-	"text/tabwriter"
 
 	"github.com/candor-project/candor/cmd/candor/internal/cpumap"
+	"github.com/candor-project/candor/cmd/candor/internal/texttable"
 	"github.com/candor-project/candor/internal/jsonout"
 	"github.com/candor-project/candor/simulate"
 )
@@ -34,33 +34,34 @@ func (r *Report) JSON(w io.Writer) error {
 	return jsonout.Write(w, r)
 }
 
-// A column is a column of a table. value returns the cell of a point.
+// A column is a column of a table. value returns the cell of a point. rank orders the columns by importance (texttable.Table).
 type column struct {
 	title string
+	rank  int
 	value func(*simulate.Result) string
 }
 
 var columns = []column{
-	{"ALGORITHM", func(r *simulate.Result) string { return r.Algorithm + stopped(r) }},
-	{"POLICY", func(r *simulate.Result) string { return r.Policy }},
-	{"SCHEDULER", func(r *simulate.Result) string { return r.Scheduler }},
-	{"SENSITIVE", func(r *simulate.Result) string { return percent(r.Sensitive, 0) }},
-	{"S", func(r *simulate.Result) string { return percent(r.S, 2) }},
-	{"S BOUND", func(r *simulate.Result) string { return percent(r.SBound, 2) }},
-	{"R", func(r *simulate.Result) string { return percent(r.R, 2) }},
-	{"R BOUND", func(r *simulate.Result) string { return percent(r.RBound, 2) }},
-	{"PLACED", func(r *simulate.Result) string { return strconv.FormatInt(r.Placed, 10) }},
-	{"NO VIEW", func(r *simulate.Result) string { return strconv.FormatInt(r.RefusedView, 10) }},
-	{"NO ROOM", func(r *simulate.Result) string { return strconv.FormatInt(r.RefusedCapacity, 10) }},
-	{"AGAIN", func(r *simulate.Result) string { return strconv.FormatInt(r.Resubmitted, 10) }},
-	{"LOAD", func(r *simulate.Result) string { return percent(r.Load, 1) }},
-	{"NODES", func(r *simulate.Result) string { return fmt.Sprintf("%.0f", r.NodesUsed) }},
-	{"MOVES", func(r *simulate.Result) string { return strconv.FormatInt(r.Moves, 10) }},
-	{"MEAN µs", func(r *simulate.Result) string { return short(1e6 * r.DecisionMean) }},
-	{"SENS. µs", func(r *simulate.Result) string { return short(1e6 * r.DecisionSensitiveMean) }},
-	{"P50 µs", func(r *simulate.Result) string { return short(1e6 * r.DecisionP50) }},
-	{"P99 µs", func(r *simulate.Result) string { return short(1e6 * r.DecisionP99) }},
-	{"EVENTS/s", func(r *simulate.Result) string { return fmt.Sprintf("%.0f", r.EventsPerSecond) }},
+	{"ALGORITHM", 0, func(r *simulate.Result) string { return r.Algorithm + stopped(r) }},
+	{"POLICY", 0, func(r *simulate.Result) string { return r.Policy }},
+	{"SCHEDULER", 0, func(r *simulate.Result) string { return r.Scheduler }},
+	{"SENSITIVE", 0, func(r *simulate.Result) string { return percent(r.Sensitive, 0) }},
+	{"S", 0, func(r *simulate.Result) string { return percent(r.S, 2) }},
+	{"S BOUND", 9, func(r *simulate.Result) string { return percent(r.SBound, 2) }},
+	{"R", 0, func(r *simulate.Result) string { return percent(r.R, 2) }},
+	{"R BOUND", 10, func(r *simulate.Result) string { return percent(r.RBound, 2) }},
+	{"PLACED", 1, func(r *simulate.Result) string { return strconv.FormatInt(r.Placed, 10) }},
+	{"NO VIEW", 4, func(r *simulate.Result) string { return strconv.FormatInt(r.RefusedView, 10) }},
+	{"NO ROOM", 5, func(r *simulate.Result) string { return strconv.FormatInt(r.RefusedCapacity, 10) }},
+	{"AGAIN", 11, func(r *simulate.Result) string { return strconv.FormatInt(r.Resubmitted, 10) }},
+	{"LOAD", 3, func(r *simulate.Result) string { return percent(r.Load, 1) }},
+	{"NODES", 2, func(r *simulate.Result) string { return fmt.Sprintf("%.0f", r.NodesUsed) }},
+	{"MOVES", 6, func(r *simulate.Result) string { return strconv.FormatInt(r.Moves, 10) }},
+	{"MEAN µs", 7, func(r *simulate.Result) string { return short(1e6 * r.DecisionMean) }},
+	{"SENS. µs", 12, func(r *simulate.Result) string { return short(1e6 * r.DecisionSensitiveMean) }},
+	{"P50 µs", 13, func(r *simulate.Result) string { return short(1e6 * r.DecisionP50) }},
+	{"P99 µs", 8, func(r *simulate.Result) string { return short(1e6 * r.DecisionP99) }},
+	{"EVENTS/s", 14, func(r *simulate.Result) string { return fmt.Sprintf("%.0f", r.EventsPerSecond) }},
 }
 
 // stopped returns a mark for a point whose simulation did not reach the end of the trace, otherwise "".
@@ -91,8 +92,8 @@ func short(v float64) string {
 // partial is the first line of a report whose simulation was stopped.
 const partial = "Partial result: the simulation was stopped before the end of the trace."
 
-// Text writes a readable table.
-func (r *Report) Text(w io.Writer) error {
+// Text writes a readable table. width is the width of the terminal; 0: all columns.
+func (r *Report) Text(w io.Writer, width int) error {
 	var b strings.Builder
 	if r.Partial {
 		fmt.Fprintln(&b, partial)
@@ -101,16 +102,14 @@ func (r *Report) Text(w io.Writer) error {
 		fmt.Fprintln(&b, line)
 	}
 	b.WriteByte('\n')
-	t := tabwriter.NewWriter(&b, 0, 0, 2, ' ', 0)
-	titles := make([]string, len(columns))
-	for i, c := range columns {
-		titles[i] = c.title
+	var t texttable.Table
+	for _, c := range columns {
+		t.Titles, t.Ranks = append(t.Titles, c.title), append(t.Ranks, c.rank)
 	}
-	fmt.Fprintln(t, strings.Join(titles, "\t"))
 	for i := range r.Points {
-		fmt.Fprintln(t, strings.Join(cells(&r.Points[i]), "\t"))
+		t.Rows = append(t.Rows, cells(&r.Points[i]))
 	}
-	if err := t.Flush(); err != nil {
+	if err := t.Write(&b, width); err != nil {
 		return err
 	}
 	for _, line := range r.after() {

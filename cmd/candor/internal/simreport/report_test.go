@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"unicode/utf8"
 
 	"github.com/candor-project/candor/cmd/candor/internal/simreport"
 	"github.com/candor-project/candor/simulate"
@@ -39,8 +40,25 @@ func text(t *testing.T, write func(io.Writer) error) string {
 	return b.String()
 }
 
+// TestNarrowText: on a terminal of 80 columns, the table has the settings of each point and its most important results.
+func TestNarrowText(t *testing.T) {
+	got := text(t, func(w io.Writer) error { return report().Text(w, 80) })
+	_, table, _ := strings.Cut(got, "\n\n")
+	for _, want := range []string{"ALGORITHM", "POLICY", "SCHEDULER", "SENSITIVE", "  S ", "  R", "\nHidden: ", ", EVENTS/s. Use -o wide for all columns.\n"} {
+		if !strings.Contains(table, want) {
+			t.Errorf("no %q in\n%s", want, table)
+		}
+	}
+	rows, _, _ := strings.Cut(table, "Hidden: ")
+	for line := range strings.Lines(rows) {
+		if n := utf8.RuneCountInString(line); n > 81 {
+			t.Errorf("%d characters: %s", n, line)
+		}
+	}
+}
+
 func TestText(t *testing.T) {
-	got := text(t, report().Text)
+	got := text(t, func(w io.Writer) error { return report().Text(w, 0) })
 	for _, want := range []string{"1.0 = 16 CPUs", "overcommit 1.5", "t = 0: placed", "seed 7", "12.5 %", "22.50 %", "1234567", "paper (stopped at 2.5 h)"} {
 		if !strings.Contains(got, want) {
 			t.Errorf("no %q in\n%s", want, got)
@@ -77,12 +95,13 @@ func TestJSON(t *testing.T) {
 // TestPartial: a stopped simulation is marked in each format.
 func TestPartial(t *testing.T) {
 	r := report()
-	if got := text(t, r.Text) + text(t, r.JSON); strings.Contains(strings.ToLower(got), "partial") {
+	table := func(w io.Writer) error { return r.Text(w, 0) }
+	if got := text(t, table) + text(t, r.JSON); strings.Contains(strings.ToLower(got), "partial") {
 		t.Errorf("a complete report is marked as partial:\n%s", got)
 	}
 	r.Partial = true
 	const want = "Partial result: the simulation was stopped"
-	if got := text(t, r.Text); !strings.HasPrefix(got, want) {
+	if got := text(t, table); !strings.HasPrefix(got, want) {
 		t.Errorf("text:\n%s", got)
 	}
 	if got := text(t, r.Markdown); !strings.HasPrefix(got, want) {
@@ -155,7 +174,7 @@ func TestPlanner(t *testing.T) {
 	r := report()
 	r.Target, r.Points[0].Machines = "s<5%,refused=0", 42
 	r.Gain = simulate.Gain{Workloads: 3, Alone: 1.7, Shared: 1.1}.Estimate(r.Points)
-	got := text(t, r.Text)
+	got := text(t, func(w io.Writer) error { return r.Text(w, 0) })
 	for _, want := range []string{"for s<5%,refused=0:", "90 % sensitive: 42", "3 measured workloads", "77.5 % of their time unshared: 1.56 times as fast"} {
 		if !strings.Contains(got, want) {
 			t.Errorf("no %q in\n%s", want, got)

@@ -67,7 +67,7 @@ func (u *UI) overview(c *canvas, f *Figures, rows int, size Size) {
 	if u.Filter != "" {
 		c.put(Style{Dim: true}, fmt.Sprintf("  No container has %q in its name, class or state.", u.Filter))
 	} else {
-		c.put(Style{Dim: true}, "  No containers.")
+		c.put(Style{Dim: true}, "  No containers of Candor. candor audit lists other containers.")
 	}
 	c.newline()
 }

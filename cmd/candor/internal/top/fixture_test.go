@@ -13,6 +13,7 @@ import (
 	"github.com/candor-project/candor/internal/podname"
 	"github.com/candor-project/candor/internal/procfs"
 	"github.com/candor-project/candor/topology"
+	"github.com/candor-project/candor/view"
 )
 
 const second = time.Second
@@ -63,6 +64,11 @@ func (w *world) add(name string, class hybrid.Class, limit hybrid.Milli) *Contai
 	}
 	c.Grant.Grant, _ = w.node.Grant(id)
 	c.Exists, c.Processes = true, []int{100 + len(w.Containers)}
+	c.SeenCPUs = view.Summary{Affinity: c.CPUs.Count(), Files: c.CPUs.Count()}
+	if class == hybrid.Flexible { // without a mounted view
+		machine := w.node.Machine()
+		c.SeenCPUs.Files = machine.Online.Count()
+	}
 	c.Settings = cgroup.Settings{CPUs: c.CPUs, Quota: 150 * time.Millisecond, Period: 100 * time.Millisecond, Weight: 1000}
 	w.Containers = append(w.Containers, c)
 	return &w.Containers[len(w.Containers)-1]
@@ -80,7 +86,7 @@ func (w *world) read(string) (*Reading, error) {
 		c := &r.Containers[i]
 		c.At, c.ThreadsAt = w.At, w.At
 		c.Grant.Grant, _ = w.node.Grant(c.ID)
-		r.Map.Names[c.ID] = c.Engine.PodName()
+		r.Map.Names[c.ID] = c.Engine.DisplayName()
 	}
 	return &r, nil
 }

@@ -24,7 +24,7 @@ func (u *UI) drawContainer(c *canvas, f *Figures, rows int) {
 		c.put(Style{Dim: true}, "  "+cpumap.Clean(r.ID))
 	}
 	c.newline()
-	for _, line := range [][2]string{{"class", r.describeState()}, {"CPUs", r.describeGrant()}, {"group", r.describeCgroup()}, {"uses", r.describeUse()}} {
+	for _, line := range [][2]string{{"class", r.describeState()}, {"CPUs", r.describeGrant()}, {"sees", r.describeSeen()}, {"group", r.describeCgroup()}, {"uses", r.describeUse()}} {
 		c.put(Style{Dim: true}, fmt.Sprintf("%-7s", line[0]))
 		c.put(Style{}, line[1])
 		c.newline()
@@ -59,6 +59,15 @@ func (r *Row) describeGrant() string {
 		fmt.Fprintf(&text, " · %dm of %d", int64(part.Milli), part.CPU)
 	}
 	return text.String()
+}
+
+// describeSeen describes the CPUs that the container sees.
+func (r *Row) describeSeen() string {
+	text := r.SeenCPUs.String()
+	if r.SeenCPUs.Note != "" {
+		text += " · " + cpumap.Clean(r.SeenCPUs.Note)
+	}
+	return text
 }
 
 // describeCgroup describes the settings of the container's cgroup.

@@ -8,6 +8,7 @@ import (
 	"github.com/candor-project/candor/hybrid"
 	"github.com/candor-project/candor/internal/jsonout"
 	"github.com/candor-project/candor/internal/podname"
+	"github.com/candor-project/candor/view"
 )
 
 // A Document is the JSON form of figures: docs/reference/json.md describes it. Unknown values are absent.
@@ -42,6 +43,7 @@ type documentContainer struct {
 	Periods          uint64        `json:"periods"`
 	ThrottledPeriods uint64        `json:"throttledPeriods"`
 	ThrottledSeconds float64       `json:"throttledSeconds"`
+	view.Summary
 }
 
 // JSON writes figures as a JSON line.
@@ -76,7 +78,7 @@ func (r *Row) document(name podname.Name) documentContainer {
 		ID: r.ID, Name: name, State: r.Condition, Class: r.Class, Limit: r.Limit, CPUs: r.CPUs,
 		Throttled: r.Throttled.number(), ThrottledAll: r.ThrottledAll.number(),
 		UsageSeconds: r.Stat.CPU.Seconds(), Periods: r.Stat.Periods,
-		ThrottledPeriods: r.Stat.Throttled, ThrottledSeconds: r.Stat.ThrottledTime.Seconds(),
+		ThrottledPeriods: r.Stat.Throttled, ThrottledSeconds: r.Stat.ThrottledTime.Seconds(), Summary: r.SeenCPUs,
 	}
 	if r.Used {
 		d.Use = new(hybrid.Milli(r.Use*1000 + 0.5))

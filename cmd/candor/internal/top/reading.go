@@ -10,8 +10,10 @@ import (
 
 	"github.com/candor-project/candor/cmd/candor/internal/cpumap"
 	"github.com/candor-project/candor/cmd/candor/internal/helpers"
+	"github.com/candor-project/candor/cpuset"
 	"github.com/candor-project/candor/host"
 	"github.com/candor-project/candor/internal/procfs"
+	"github.com/candor-project/candor/view"
 )
 
 // A Reading is a sample of the kernel's counters.
@@ -28,7 +30,8 @@ type Reading struct {
 type Container struct {
 	host.Grant
 	host.ContainerState
-	At time.Time // time of this container's sample, a little after Reading.At
+	At       time.Time    // time of this container's sample, a little after Reading.At
+	SeenCPUs view.Summary // CPUs that the container sees
 
 	Threads        []Thread // only for the opened container
 	ThreadsAt      time.Time
@@ -55,9 +58,41 @@ const maxThreads = 2000
 
 // A Source takes samples of this machine.
 type Source struct {
-	Host    *host.Host
-	Helpers *helpers.Meter
-	tags    cpumap.Tags // give a container the same letter in every sample
+	Host     *host.Host
+	Helpers  *helpers.Meter
+	tags     cpumap.Tags            // give a container the same letter in every sample
+	observed map[string]observation // by container ID
+}
+
+// An observation holds the CPU counts that a container sees. A mount table costs more time than the counters, and rarely changes.
+type observation struct {
+	view.Summary
+	cpus cpuset.Set // cpuset at the time of the observation
+	pid  int        // a process of the container at that time
+	at   time.Time
+}
+
+// maxAge is the time after which a container is observed again.
+const maxAge = 5 * time.Second
+
+// isCurrent reports whether an observation is new enough, and of the container's present cpuset and first process.
+func (o *observation) isCurrent(c *host.ContainerState, now time.Time) bool {
+	return o.cpus == c.Settings.CPUs && o.pid == c.Processes[0] && now.Sub(o.at) < maxAge
+}
+
+// observe returns the CPU counts that a container sees.
+func (s *Source) observe(g *host.Grant, c *host.ContainerState, now time.Time) observation {
+	if g.State != host.Running || len(c.Processes) == 0 {
+		return observation{}
+	}
+	if was, isKnown := s.observed[g.ID]; isKnown && was.isCurrent(c, now) {
+		return was
+	}
+	o, err := s.Host.Observe(g)
+	if err != nil {
+		return observation{} // the container has ended
+	}
+	return observation{o.Summary(), c.Settings.CPUs, c.Processes[0], now}
 }
 
 // Read samples the state and the kernel's counters. inside is the ID of the opened container, whose threads are sampled too; "" if
@@ -68,16 +103,21 @@ func (s *Source) Read(inside string) (*Reading, error) {
 		return nil, err
 	}
 	r := &Reading{Map: cpumap.FromNode(snapshot.Node), Note: snapshot.Warning()}
-	r.Map.Tags, r.Map.Names = &s.tags, snapshot.PodNames()
+	r.Map.Tags, r.Map.Names = &s.tags, snapshot.DisplayNames()
 	if r.CPUs, err = procfs.ReadCPUTimes(); err != nil {
 		return nil, err
 	}
 	r.Helpers = s.Helpers.Read()
 	r.At = time.Now()
+	all := make(map[string]observation, len(snapshot.Grants))
 	for i := range snapshot.Grants {
 		g := &snapshot.Grants[i]
-		r.Containers = append(r.Containers, Container{Grant: *g, ContainerState: *s.Host.InspectContainer(g), At: time.Now()})
+		c := Container{Grant: *g, ContainerState: *s.Host.InspectContainer(g), At: time.Now()}
+		all[g.ID] = s.observe(g, &c.ContainerState, c.At)
+		c.SeenCPUs = all[g.ID].Summary
+		r.Containers = append(r.Containers, c)
 	}
+	s.observed = all
 	r.readThreads(inside)
 	return r, nil
 }

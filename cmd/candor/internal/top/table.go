@@ -23,6 +23,7 @@ type column struct {
 var columns = []column{
 	{"CLASS", 0, 9, false, 5, func(r *Row) string { return r.Class.String() }},
 	{"LIMIT", ByLimit, 6, true, 2, func(r *Row) string { return limit(r.Limit) }},
+	{"SEES", 0, 7, true, 7, func(r *Row) string { return r.SeenCPUs.String() }},
 	{"CPUS", 0, 10, false, 6, func(r *Row) string { return cpumap.Shorten(cmp.Or(r.CPUs.String(), "none"), 10) }},
 	{"USE", ByUse, 5, true, 0, func(r *Row) string {
 		if !r.Used {

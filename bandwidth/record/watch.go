@@ -1,0 +1,79 @@
+package record
+
+import (
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/candor-project/candor/cgroup"
+	"github.com/candor-project/candor/cpuset"
+	"github.com/candor-project/candor/internal/interference"
+)
+
+// A watchedGroup is the source of a target. It records the CPU time that the group used since its first reading.
+type watchedGroup struct {
+	Source
+	path        string // of the group
+	first, last time.Duration
+	isRead      bool
+}
+
+func (g *watchedGroup) Read() (cgroup.Usage, error) {
+	u, err := g.Source.Read()
+	if err == nil {
+		if !g.isRead {
+			g.first, g.isRead = u.CPU, true
+		}
+		g.last = u.CPU
+	}
+	return u, err
+}
+
+// watch starts to watch the CPUs of the targets. The returned function ends this, and sets Interference.
+func (g *Groups) watch() (end func() (*interference.Report, error), err error) {
+	w, err := interference.Start(g.cpus())
+	if err != nil {
+		return nil, err
+	}
+	return func() (*interference.Report, error) {
+		others, span, err := w.Others(g.used())
+		if err == nil {
+			g.Interference, err = w.Report(others, span, g.contains)
+		}
+		return g.Interference, err
+	}, nil
+}
+
+// cpus returns the CPUs that the targets may use, or the online CPUs if they cannot be read.
+func (g *Groups) cpus() (all cpuset.Set) {
+	for _, watched := range g.watched {
+		cpus, err := g.tree.CPUsAt(watched.path)
+		if err != nil || cpus.IsEmpty() {
+			return onlineCPUs()
+		}
+		all.AddAll(&cpus)
+	}
+	return all
+}
+
+// used returns the CPU time of the targets. A group within another target counts once.
+func (g *Groups) used() (sum time.Duration) {
+	for _, watched := range g.watched {
+		isWithin := func(other *watchedGroup) bool { return other != watched && isBelow(watched.path, other.path) }
+		if !slices.ContainsFunc(g.watched, isWithin) {
+			sum += watched.last - watched.first
+		}
+	}
+	return sum
+}
+
+// contains reports whether a process is in a target, or has ended.
+func (g *Groups) contains(pid int) bool {
+	path, err := g.tree.PathOf(pid)
+	return err != nil || slices.ContainsFunc(g.watched, func(w *watchedGroup) bool { return path == w.path || isBelow(path, w.path) })
+}
+
+// isBelow reports whether a path is below another path.
+func isBelow(path, above string) bool {
+	return strings.HasPrefix(path, strings.TrimSuffix(above, "/")+"/")
+}

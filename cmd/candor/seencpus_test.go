@@ -1,0 +1,104 @@
+package main
+
+import (
+	"bytes"
+	"strings"
+	"testing"
+
+	"github.com/candor-project/candor/cmd/candor/internal/audit"
+	"github.com/candor-project/candor/cpuset"
+	"github.com/candor-project/candor/host"
+	"github.com/candor-project/candor/kube/survey"
+	"github.com/candor-project/candor/spec"
+	"github.com/candor-project/candor/view"
+)
+
+// withoutView returns the observation of a container with CPU 0 whose view is not mounted, on a machine with two CPUs.
+func withoutView() host.Observation {
+	o := exampleObservation("", cpuset.MustParse("0-1"))
+	o.Sources[0].CPUs, o.Sources[0].Count = cpuset.Of(0), 1
+	o.View, o.SeenView, o.Note = "", spec.ViewAffinity, "no view is mounted: restart it to mount the view"
+	return o
+}
+
+// TestInspectSees: inspect shows the view that is set and the view that is seen, and the sources if they differ.
+func TestInspectSees(t *testing.T) {
+	hidden := exampleObservation("web", cpuset.Of(0))
+	hidden.View, hidden.SeenView, hidden.Note = "", "", "its view cannot be read"
+	hidden.Sources[1].Error = "file too long\x1b"
+	for _, test := range []struct {
+		name string
+		o    host.Observation
+		want string
+	}{
+		{"a view", exampleObservation("web", cpuset.MustParse("0-1")), "view       full is set, full is seen\nsees       CPUs 0-1\n"},
+		{"no view", withoutView(), "view       full is set, affinity is seen\n" +
+			"sees       1/2: no view is mounted: restart it to mount the view\n" +
+			"           sched_getaffinity: CPU 0\n" +
+			"           /sys/devices/system/cpu/online: CPUs 0-1\n" +
+			"           /proc/cpuinfo: CPUs 0-1\n"},
+		{"unknown", hidden, "view       full is set, unknown is seen\n" +
+			"sees       1/?: its view cannot be read\n" +
+			"           sched_getaffinity: CPU 0\n" +
+			"           /sys/devices/system/cpu/online: file too long \n" +
+			"           /proc/cpuinfo: CPU 0\n"},
+		{"not running", host.Observation{}, "view       full is set\n"},
+	} {
+		g := host.Grant{State: host.Running, Spec: spec.Spec{View: spec.ViewFull}}
+		g.ID = "web"
+		report := newInspection(&g, &host.ContainerState{}, 0)
+		report.see(&test.o)
+		var text strings.Builder
+		if err := writeInspection(&text, report); err != nil {
+			t.Fatal(err)
+		}
+		if !strings.Contains(text.String(), test.want) {
+			t.Errorf("%s:\n%s\nwant\n%s", test.name, &text, test.want)
+		}
+	}
+}
+
+// TestPsSees: ps shows affinity and files where they differ, and the remedy apart from the table.
+func TestPsSees(t *testing.T) {
+	g := host.Grant{State: host.Running, Spec: spec.Spec{View: spec.ViewFull}}
+	g.ID, g.CPUs = "web", cpuset.Of(0)
+	row := newGrantRow(&g, &host.ContainerState{Processes: []int{1}, IsPaused: true}, 0)
+	o := withoutView()
+	row.see(&o)
+	var table, notes strings.Builder
+	if err := writeRows(&table, []grantRow{row}); err != nil {
+		t.Fatal(err)
+	}
+	if got := strings.Join(strings.Fields(table.String()), " "); !strings.HasPrefix(got, "NAME CLASS LIMIT SEES CPUS STATE PROCS AGE COMMAND web sensitive - 1/2 0 paused 1") {
+		t.Errorf("%s", got)
+	}
+	writeSeenNotes(&notes, []grantRow{row, {}})
+	if want := "candor: web sees 1/2: no view is mounted: restart it to mount the view\n"; notes.String() != want {
+		t.Errorf("%q, want %q", notes.String(), want)
+	}
+}
+
+// TestWithoutGrant: the containers in Candor's cgroups, and the engines' containers with a grant, are not foreign.
+func TestWithoutGrant(t *testing.T) {
+	grants := []host.Grant{{}, {Engine: host.Engine{Cgroup: "/kubepods/pod1/b"}}}
+	foreign := withoutGrant([]audit.Container{
+		{Name: "own", Runtime: "candor", Group: "/candor/own"},
+		{Name: "pod", Runtime: "containerd", Group: "/kubepods/pod1/b"},
+		{Name: "web", Runtime: "docker", Group: "/docker/a", Sees: 2, SeesFiles: 4},
+	}, grants)
+	if len(foreign) != 1 || foreign[0].Name != "web" || foreign[0].SeenCPUs() != (view.Summary{Affinity: 2, Files: 4}) {
+		t.Errorf("%+v", foreign)
+	}
+}
+
+// TestClusterSees: the map of a node in a cluster shows the CPUs from the node's report.
+func TestClusterSees(t *testing.T) {
+	n := &survey.Node{CPUs: example(t).Node, SeenCPUs: map[string]view.Summary{"web": {Affinity: 2, Files: 4}}}
+	var out bytes.Buffer
+	if err := writeNodeJSON(&out, n, nil); err != nil {
+		t.Fatal(err)
+	}
+	if text := out.String(); !strings.Contains(text, `"sees":2,"seesFiles":4`) || strings.Contains(text, "foreign") {
+		t.Error(text)
+	}
+}

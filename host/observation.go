@@ -1,0 +1,136 @@
+package host
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+
+	"github.com/candor-project/candor/cgroup"
+	"github.com/candor-project/candor/cpuset"
+	"github.com/candor-project/candor/internal/procfs"
+	"github.com/candor-project/candor/spec"
+	"github.com/candor-project/candor/view"
+)
+
+// An Observation holds the CPUs that the programs of a container see, compared with the settings of the container.
+type Observation struct {
+	view.Observation
+	// SeenView is the view that the programs have: ViewFull with the files of a view, ViewAffinity with the files of the
+	// kernel, "" with other files or if the files are unknown.
+	SeenView spec.View
+	// Note is the reason for a difference between the sources that the settings do not explain, and its remedy; ""
+	// without such a difference.
+	Note string
+}
+
+// Summary returns the CPU counts and the note.
+func (o *Observation) Summary() view.Summary {
+	s := o.Observation.Summary()
+	s.Note = o.Note
+	return s
+}
+
+// Observe returns the CPUs that the programs of a container see. It reads the affinity and the mount table of the first
+// process (view.Observe), takes no lock, and opens no file of the container. The error is cgroup.ErrNoGroup or
+// fs.ErrNotExist if the container has ended.
+func (h *Host) Observe(g *Grant) (Observation, error) {
+	cpus, _, err := h.groupOf(g).Effective()
+	if err != nil {
+		return Observation{}, err
+	}
+	return h.observeView(g, cpus)
+}
+
+// observeView observes a container with the given cpuset.
+func (h *Host) observeView(g *Grant, cpus cpuset.Set) (o Observation, err error) {
+	group, first := h.groupOf(g), g.Main.PID
+	if !g.Main.Alive() {
+		if first, err = group.FirstProcess(); errors.Is(err, cgroup.ErrTooMany) {
+			o.IsHidden = true
+			return o, nil
+		}
+	}
+	if err == nil && first == 0 { // the processes have ended, and the cgroup is about to be removed
+		err = fmt.Errorf("%s: its processes: %w", g.ID, fs.ErrNotExist)
+	}
+	if err != nil {
+		return o, err
+	}
+	if o.Observation, err = view.Observe(first, h.store.ViewsDir()); err != nil {
+		return o, fmt.Errorf("%s: %w", g.ID, err)
+	}
+	o.widen(group, cpus)
+	if o.compare(g, cpus); h.isPlan {
+		o.Note = "" // a plan changes no container
+	}
+	return o, nil
+}
+
+// maxObserved bounds the processes of a container whose affinity is read.
+const maxObserved = 64
+
+// widen finds the widest affinity of the container's processes if the first process has fewer CPUs than the cpuset. For
+// example, the first process of a container can restrict itself to a CPU.
+func (o *Observation) widen(group *cgroup.Group, cpus cpuset.Set) {
+	remaining := maxObserved
+	isWide := func() bool {
+		affinity := o.CPUs()
+		return affinity.Count() >= cpus.Count()
+	}
+	if isWide() {
+		return
+	}
+	// An error leaves the affinity of the processes that were found.
+	_, _ = group.AnyProcess(func(pid int) bool {
+		if affinity, err := procfs.Affinity(pid); err == nil {
+			o.Widen(affinity)
+		}
+		remaining--
+		return remaining == 0 || isWide()
+	})
+}
+
+// compare sets SeenView and Note.
+func (o *Observation) compare(g *Grant, cpus cpuset.Set) {
+	online, info := o.file(1), o.file(2)
+	switch {
+	case o.View != "":
+		o.SeenView = spec.ViewFull
+	case online.Error == "" && info.Error == "" && online.CPUs == info.CPUs:
+		o.SeenView = spec.ViewAffinity
+	}
+	affinity := o.CPUs()
+	files, isKnown := o.Files()
+	isFull := g.View == spec.ViewFull
+	switch {
+	case affinity.IsEmpty(), isKnown && files == affinity && affinity == cpus:
+	case isFull && o.IsHidden:
+		o.Note = "its view cannot be read: " + firstError(online, info)
+	case isFull && o.View == "" && firstError(online, info) == "":
+		o.Note = "no view is mounted: restart it to mount the view"
+	case isFull && o.View == "":
+		o.Note = "another file is mounted over a file of its view: remove that mount and restart it"
+	case isFull && files != cpus:
+		o.Note = fmt.Sprintf("its view shows CPUs %v: the next operation rewrites the view", files)
+	case affinity != cpus && affinity.SubsetOf(&cpus):
+		o.Note = fmt.Sprintf("its program has limited its own affinity to CPUs %v of %v", affinity, cpus)
+	}
+}
+
+// file returns a source by its position in Sources.
+func (o *Observation) file(i int) view.Source {
+	if i >= len(o.Sources) {
+		return view.Source{Error: "unknown"}
+	}
+	return o.Sources[i]
+}
+
+// firstError returns the error of the first source that has one.
+func firstError(sources ...view.Source) string {
+	for _, s := range sources {
+		if s.Error != "" {
+			return s.Error
+		}
+	}
+	return ""
+}

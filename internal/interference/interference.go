@@ -1,0 +1,191 @@
+// Package interference finds foreign processes that use the CPUs of a measurement. It reads the CPU times of all processes twice, at the
+// start and at the end of the measurement, so it costs the measurement nothing in between.
+package interference
+
+import (
+	"cmp"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/candor-project/candor/cpuset"
+	"github.com/candor-project/candor/internal/procfs"
+)
+
+// Threshold is the share of the CPUs of a measurement from which on other processes count as an interference.
+const Threshold = 0.1
+
+// minSpan is the minimum length of a measurement with a report. In less time, the kernel's counters are too coarse: they grow by ticks of
+// 10 ms on each CPU.
+const minSpan = time.Second
+
+// A Report describes the use of a measurement's CPUs by other processes.
+type Report struct {
+	CPUs     int      `json:"cpus"`              // number of CPUs of the measurement
+	UseMilli int      `json:"useMilli"`          // use of these CPUs by other processes, in milli-CPU, on average
+	Largest  *Process `json:"largest,omitempty"` // of these processes, the process with the highest use that still runs; nil: none
+}
+
+// A Process is a foreign process with its use.
+type Process struct {
+	PID      int    `json:"pid"`
+	Name     string `json:"name"`     // printable; quoted if it is not plain text, because each process can choose its name
+	UseMilli int    `json:"useMilli"` // in milli-CPU, on average
+}
+
+// String returns the report as a phrase for the user.
+func (r *Report) String() string {
+	text := fmt.Sprintf("other processes used %s of the CPUs of this measurement", r.percent(r.UseMilli))
+	if p := r.Largest; p != nil {
+		text += fmt.Sprintf("; the largest that still runs is %s (pid %d) with %s", p.Name, p.PID, r.percent(p.UseMilli))
+	}
+	return text
+}
+
+// percent returns a use as a share of the CPUs.
+func (r *Report) percent(useMilli int) string {
+	return fmt.Sprintf("%.0f %%", float64(useMilli)/10/float64(max(r.CPUs, 1)))
+}
+
+// Warning returns a line for the user, or "" for nil.
+func (r *Report) Warning() string {
+	if r == nil {
+		return ""
+	}
+	return "Warning: " + r.String()
+}
+
+// Bounds of a decoded report.
+const (
+	maxMilli = 1 << 40
+	maxName  = 64 // bytes; a name has 15 bytes, up to four times as many if it is quoted
+)
+
+// Parse decodes the JSON of a report from an untrusted source.
+func Parse(text []byte) (*Report, error) {
+	var r Report
+	if err := json.Unmarshal(text, &r); err != nil {
+		return nil, err
+	}
+	if r.CPUs < 1 || r.CPUs > cpuset.Max || r.UseMilli < 0 || r.UseMilli > maxMilli {
+		return nil, fmt.Errorf("a use of %d milli-CPU by other processes on %d CPUs", r.UseMilli, r.CPUs)
+	}
+	if p := r.Largest; p != nil {
+		isPlain := !strings.ContainsFunc(p.Name, func(c rune) bool { return !strconv.IsPrint(c) })
+		if p.PID < 1 || p.UseMilli < 0 || p.UseMilli > maxMilli || len(p.Name) > maxName || !isPlain {
+			return nil, errors.New("an invalid process with the largest use")
+		}
+	}
+	return &r, nil
+}
+
+// A Watch is a measurement in progress.
+type Watch struct {
+	cpus     cpuset.Set
+	start    time.Time
+	before   map[int]procfs.ProcessTime
+	programs time.Duration // CPU time of all programs on the CPUs at the start
+	self     time.Duration // CPU time of this process at the start
+}
+
+// Start starts a Watch of the CPUs of a measurement. It reads a file per process.
+func Start(cpus cpuset.Set) (*Watch, error) {
+	w := &Watch{cpus: cpus}
+	var err error
+	if w.before, err = procfs.ReadProcessTimes(); err != nil {
+		return nil, err
+	}
+	w.start, w.self = time.Now(), ownTime()
+	w.programs, err = Programs(cpus)
+	return w, err
+}
+
+// Programs returns the CPU time of all programs on some CPUs since the boot, without interrupts.
+func Programs(cpus cpuset.Set) (sum time.Duration, err error) {
+	times, err := procfs.ReadCPUTimes()
+	for cpu, t := range times {
+		if cpus.Contains(cpu) {
+			sum += t.Programs
+		}
+	}
+	return sum, err
+}
+
+// ownTime returns the CPU time of this process.
+func ownTime() time.Duration {
+	var u unix.Rusage
+	_ = unix.Getrusage(unix.RUSAGE_SELF, &u) // cannot fail for the calling process
+	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
+}
+
+// Others returns the CPU time that other processes used on the CPUs since the start, and the length of this time. measured is the CPU time
+// of the measured processes in it.
+func (w *Watch) Others(measured time.Duration) (others, span time.Duration, err error) {
+	now, err := Programs(w.cpus)
+	return max(now-w.programs-measured-(ownTime()-w.self), 0), time.Since(w.start), err
+}
+
+// Report returns the interference by a CPU time that other processes used in a span, or nil if it is below Threshold or if the span is
+// shorter than a second. isMeasured reports
+// whether a process belongs to the measurement. This process never counts as foreign.
+func (w *Watch) Report(others, span time.Duration, isMeasured func(pid int) bool) (*Report, error) {
+	r := &Report{CPUs: w.cpus.Count(), UseMilli: milli(others, span)}
+	if span < minSpan || float64(others) <= Threshold*float64(r.CPUs)*float64(span) {
+		return nil, nil
+	}
+	after, err := procfs.ReadProcessTimes()
+	if err != nil {
+		return nil, err
+	}
+	for _, p := range ranked(w.before, after) {
+		if p.PID == os.Getpid() || isMeasured(p.PID) || !w.runsHere(p.PID) {
+			continue
+		}
+		r.Largest = &Process{PID: p.PID, Name: procfs.Printable(p.Comm), UseMilli: milli(p.used, time.Since(w.start))}
+		break
+	}
+	return r, nil
+}
+
+// runsHere reports whether a process can run on the CPUs of the measurement. It is false if the process has ended.
+func (w *Watch) runsHere(pid int) bool {
+	affinity, err := procfs.Affinity(pid)
+	return err == nil && affinity.Overlaps(&w.cpus)
+}
+
+func milli(used, span time.Duration) int {
+	return int(1000 * float64(used) / float64(max(span, time.Nanosecond)))
+}
+
+// A user is a process with the CPU time that it used between two readings.
+type user struct {
+	procfs.ProcessTime
+	PID  int
+	used time.Duration
+}
+
+// maxRanked bounds the number of processes that Report inspects.
+const maxRanked = 100
+
+// ranked returns the processes that used CPU time between two readings, the highest use first. Processes with equal use are in the order
+// of their PIDs.
+func ranked(before, after map[int]procfs.ProcessTime) (list []user) {
+	for pid, now := range after {
+		used := now.Time
+		if old, isKnown := before[pid]; isKnown && old.Start == now.Start {
+			used -= old.Time
+		}
+		if used > 0 {
+			list = append(list, user{now, pid, used})
+		}
+	}
+	slices.SortFunc(list, func(a, b user) int { return cmp.Or(cmp.Compare(b.used, a.used), cmp.Compare(a.PID, b.PID)) })
+	return list[:min(len(list), maxRanked)]
+}

@@ -1,0 +1,125 @@
+package interference
+
+import (
+	"encoding/json"
+	"os"
+	"os/exec"
+	"testing"
+	"time"
+
+	"github.com/candor-project/candor/cpuset"
+	"github.com/candor-project/candor/internal/procfs"
+)
+
+const ms = time.Millisecond
+
+// TestRanked: a process counts with the CPU time since the first reading. A later process with the same PID counts in full.
+func TestRanked(t *testing.T) {
+	before := map[int]procfs.ProcessTime{
+		1: {Comm: "init", Start: 1, Time: 900 * ms}, 2: {Comm: "idle", Start: 2, Time: 500 * ms},
+		3: {Comm: "gone", Start: 3, Time: 100 * ms}, 4: {Comm: "old", Start: 4, Time: 800 * ms},
+	}
+	after := map[int]procfs.ProcessTime{
+		1: {Comm: "init", Start: 1, Time: 910 * ms}, 2: {Comm: "idle", Start: 2, Time: 500 * ms},
+		4: {Comm: "new", Start: 40, Time: 300 * ms}, 5: {Comm: "make", Start: 50, Time: 400 * ms}, 6: {Comm: "twin", Start: 50, Time: 300 * ms},
+	}
+	got := ranked(before, after)
+	want := []user{{after[5], 5, 400 * ms}, {after[4], 4, 300 * ms}, {after[6], 6, 300 * ms}, {after[1], 1, 10 * ms}}
+	if len(got) != len(want) {
+		t.Fatalf("%+v", got)
+	}
+	for i := range want {
+		if got[i] != want[i] {
+			t.Errorf("%d: %+v, want %+v", i, got[i], want[i])
+		}
+	}
+}
+
+// TestWatch: a busy process is found, and named unless it belongs to the measurement.
+func TestWatch(t *testing.T) {
+	cpus, err := procfs.Affinity(0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	one := cpuset.Of(cpus.First())
+	w, err := Start(one)
+	if err != nil {
+		t.Fatal(err)
+	}
+	busy := exec.Command("sh", "-c", "while :; do :; done")
+	if err := busy.Start(); err != nil {
+		t.Fatal(err)
+	}
+	defer busy.Wait()
+	defer busy.Process.Kill()
+	used := func() time.Duration {
+		s, err := procfs.ReadStat(busy.Process.Pid)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return s.Time
+	}
+	for end := time.Now().Add(30 * time.Second); used() < 200*ms && time.Now().Before(end); {
+		time.Sleep(10 * ms)
+	}
+	isNamed := func(isMeasured func(int) bool) (r *Report, named bool) {
+		r, err := w.Report(time.Second, time.Second, isMeasured)
+		if err != nil || r == nil || r.CPUs != 1 || r.UseMilli != 1000 {
+			t.Fatalf("%+v, %v", r, err)
+		}
+		return r, r.Largest != nil && r.Largest.PID == busy.Process.Pid
+	}
+	others := func(pid int) bool { return pid != busy.Process.Pid } // other processes of this machine can use more
+	if r, named := isNamed(others); !named || r.Largest.Name != "sh" || r.Largest.UseMilli < 1 {
+		t.Errorf("%+v", r.Largest)
+	}
+	if r, named := isNamed(func(int) bool { return true }); named || r.Largest != nil {
+		t.Errorf("a measured process: %+v", r.Largest)
+	}
+	if r, err := w.Report(100*ms, time.Second, others); r != nil || err != nil {
+		t.Errorf("at the threshold: %+v, %v", r, err)
+	}
+	if r, err := w.Report(999*ms, 999*ms, others); r != nil || err != nil {
+		t.Errorf("a short measurement: %+v, %v", r, err)
+	}
+	if got, span, err := w.Others(0); err != nil || got < 0 || span < 200*ms {
+		t.Errorf("others %v in %v, %v", got, span, err)
+	}
+	if got, _, err := w.Others(1000 * time.Hour); err != nil || got != 0 {
+		t.Errorf("others %v, %v", got, err)
+	}
+}
+
+func TestReportText(t *testing.T) {
+	r := &Report{CPUs: 2, UseMilli: 460, Largest: &Process{4711, "make", 400}}
+	if got, want := r.Warning(), "Warning: other processes used 23 % of the CPUs of this measurement; the largest that still runs is make (pid 4711) with 20 %"; got != want {
+		t.Errorf("%q", got)
+	}
+	r.Largest = nil
+	if got, want := r.String(), "other processes used 23 % of the CPUs of this measurement"; got != want {
+		t.Errorf("%q", got)
+	}
+	if got := (*Report)(nil).Warning(); got != "" {
+		t.Errorf("no interference: %q", got)
+	}
+}
+
+// TestParse: a report from a file is checked, because its texts are printed.
+func TestParse(t *testing.T) {
+	good := &Report{CPUs: 2, UseMilli: 460, Largest: &Process{os.Getpid(), procfs.Printable("a\x1b[2J"), 400}}
+	text, err := json.Marshal(good)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if r, err := Parse(text); err != nil || *r.Largest != *good.Largest || r.UseMilli != 460 {
+		t.Errorf("%s: %+v, %v", text, r, err)
+	}
+	for _, bad := range []string{
+		"", "[]", `{}`, `{"cpus":-1,"useMilli":1}`, `{"cpus":1,"useMilli":-1}`, `{"cpus":1,"useMilli":1,"largest":{}}`,
+		`{"cpus":1,"useMilli":1,"largest":{"pid":1,"name":"\u001b[2J","useMilli":1}}`, `{"cpus":1,"useMilli":1,"largest":{"pid":1,"name":"a","useMilli":-1}}`,
+	} {
+		if r, err := Parse([]byte(bad)); err == nil {
+			t.Errorf("%q: %+v", bad, r)
+		}
+	}
+}

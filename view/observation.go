@@ -1,0 +1,332 @@
+package view
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"path"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync"
+
+	"github.com/moby/sys/mountinfo"
+	"golang.org/x/sys/unix"
+
+	"github.com/candor-project/candor/cpuset"
+	"github.com/candor-project/candor/internal/kernelfs"
+	"github.com/candor-project/candor/internal/procfs"
+)
+
+// An Observation holds the CPUs that the programs of a container find in each source. Observe reads it from outside of the container.
+type Observation struct {
+	// Sources are the affinity, /sys/devices/system/cpu/online and /proc/cpuinfo with the role Reported, and /proc/stat with the role
+	// Machine, in this order.
+	Sources []Source
+	View    string // name of the view that is mounted over both files with the role Reported; "": none, or of another name in each file
+	// IsHidden reports that the content of a file with the role Reported is unknown, because the mount table is too long or not
+	// readable, or because the file of the view cannot be read. It is false if a file that is no view is mounted over the file.
+	IsHidden bool
+}
+
+// A Summary holds the CPU counts of an Observation.
+type Summary struct {
+	Affinity int    `json:"sees,omitempty"`      // CPUs of the affinity; 0: unknown
+	Files    int    `json:"seesFiles,omitempty"` // CPUs in /sys/devices/system/cpu/online and /proc/cpuinfo; 0: unknown
+	Note     string `json:"seesNote,omitempty"`  // reason for a difference that the container's settings do not explain, and the remedy
+}
+
+// String returns the counts: "2" if affinity and files agree, "1/2" if they differ, "1/?" if the files are unknown, and "-" if nothing is
+// known.
+func (s Summary) String() string {
+	text := func(n int) string {
+		if n == 0 {
+			return "?"
+		}
+		return strconv.Itoa(n)
+	}
+	switch {
+	case s.Affinity == 0 && s.Files == 0:
+		return "-"
+	case s.Affinity == s.Files:
+		return text(s.Affinity)
+	default:
+		return text(s.Affinity) + "/" + text(s.Files)
+	}
+}
+
+// ParseSummary parses the result of String. ok is false for any other text.
+func ParseSummary(text string) (s Summary, ok bool) {
+	affinity, files, differ := strings.Cut(text, "/")
+	if !differ {
+		files = affinity
+	}
+	for _, part := range []struct {
+		text string
+		to   *int
+	}{{affinity, &s.Affinity}, {files, &s.Files}} {
+		if n, err := strconv.ParseUint(part.text, 10, 16); err == nil && n <= cpuset.Max {
+			*part.to = int(n)
+		}
+	}
+	return s, s.String() == text
+}
+
+// Observe returns the CPUs that the programs in the mount namespace of a process find. views is the directory that contains the directories
+// of the views.
+//
+// Observe opens no file of the container, because a tenant can mount an unresponsive file system over any file, and the open would never
+// return. It reads the affinity of the process and at most procfs.MaxTenantMounts of its mount table. The table shows the file that is
+// mounted at each path. The kernel's own files show the online CPUs of this machine, and the files of a view show the CPUs in the directory
+// of this view. The source of any other file has an Error. Observe trusts the name of a view: a tenant with the right to mount can show its
+// own file under the name of a view.
+//
+// The error is fs.ErrNotExist if the process has ended.
+func Observe(pid int, views string) (Observation, error) {
+	if pid <= 0 {
+		return Observation{}, endedError(pid)
+	}
+	cpus, err := procfs.Affinity(pid)
+	if errors.Is(err, unix.ESRCH) {
+		return Observation{}, endedError(pid)
+	}
+	affinity := Source{Name: SourceAffinity, Role: Reported, CPUs: cpus, Count: cpus.Count()}
+	if err != nil {
+		affinity.Error = errorText(err)
+	}
+	r := mountReader{views: views, online: sync.OnceValues(machineOnline)}
+	r.table, r.err = readMountsOver(fmt.Sprintf("/proc/%d/mountinfo", pid))
+	if hasNoMounts(r.err) {
+		return Observation{}, endedError(pid)
+	}
+	return r.observe(affinity), nil
+}
+
+func endedError(pid int) error { return fmt.Errorf("process %d: %w", pid, fs.ErrNotExist) }
+
+// hasNoMounts reports whether an error of reading a mount table means that the process has ended. A process that is ending has no mount
+// namespace, for which the kernel returns EINVAL.
+func hasNoMounts(err error) bool {
+	return errors.Is(err, fs.ErrNotExist) || errors.Is(err, unix.ESRCH) || errors.Is(err, unix.EINVAL)
+}
+
+// CPUs returns the CPUs of the affinity; none if they are unknown.
+func (o *Observation) CPUs() cpuset.Set {
+	if len(o.Sources) == 0 {
+		return cpuset.Set{}
+	}
+	return o.Sources[0].CPUs
+}
+
+// Widen sets the affinity if the given affinity, of another process of the container, has more CPUs.
+func (o *Observation) Widen(cpus cpuset.Set) {
+	if len(o.Sources) > 0 && cpus.Count() > o.Sources[0].Count {
+		o.Sources[0].CPUs, o.Sources[0].Count, o.Sources[0].Error = cpus, cpus.Count(), ""
+	}
+}
+
+// Files returns the CPUs in the files with the role Reported. If the files differ, it returns the CPUs of the first file that differs from
+// the affinity. isKnown is false if the content of a file is unknown and the other file agrees with the affinity.
+func (o *Observation) Files() (cpus cpuset.Set, isKnown bool) {
+	isKnown = len(o.Sources) > 0
+	var unknown bool
+	for _, s := range o.Sources {
+		switch {
+		case s.Role != Reported || s.Name == SourceAffinity:
+		case s.Error != "":
+			unknown = true
+		case s.CPUs != o.CPUs():
+			return s.CPUs, true
+		default:
+			cpus = s.CPUs
+		}
+	}
+	if unknown {
+		return cpuset.Set{}, false
+	}
+	return cpus, isKnown
+}
+
+// Summary returns the CPU counts, without a note.
+func (o *Observation) Summary() Summary {
+	files, _ := o.Files()
+	affinity := o.CPUs()
+	return Summary{Affinity: affinity.Count(), Files: files.Count()}
+}
+
+// An observedFile is a file with CPU numbers, and its place in the kernel's file system.
+type observedFile struct {
+	path   string
+	role   Role
+	kind   string // type of the kernel's file system
+	inside string // path in the kernel's file system
+	name   string // name in the directory of a view; "": not part of a view
+}
+
+var observedFiles = []observedFile{
+	{hostOnline, Reported, "sysfs", "/devices/system/cpu/online", onlineName},
+	{hostCPUInfo, Reported, "proc", "/cpuinfo", cpuinfoName},
+	{hostStat, Machine, "proc", "/stat", ""},
+}
+
+// A mountReader determines the content of files from a mount table.
+type mountReader struct {
+	table  []*mountinfo.Info // mounts at the paths of observedFiles and above
+	err    error             // error of reading the table
+	views  string            // directory of the views
+	online func() (cpuset.Set, error)
+}
+
+// observe returns the observation of a process with the given affinity.
+func (r *mountReader) observe(affinity Source) Observation {
+	o := Observation{Sources: []Source{affinity}}
+	var views []string
+	for _, f := range observedFiles {
+		s, name, isHidden := r.read(f)
+		o.Sources = append(o.Sources, s)
+		if f.role == Reported {
+			o.IsHidden = o.IsHidden || isHidden
+			views = append(views, name)
+		}
+	}
+	if views[0] == views[1] {
+		o.View = views[0]
+	}
+	return o
+}
+
+// read returns the source of a file, and the name of its view if the file is of a view. isHidden has the meaning of Observation.IsHidden.
+func (r *mountReader) read(f observedFile) (s Source, viewName string, isHidden bool) {
+	s = Source{Name: f.path, Role: f.role}
+	if r.err != nil {
+		s.Error = "the mount table of the container cannot be read: " + errorText(r.err)
+		return s, "", true
+	}
+	m := mountAt(r.table, f.path)
+	if m == nil {
+		s.Error = "not mounted"
+		return s, "", false
+	}
+	s.Masked = m.Mountpoint == f.path
+	var err error
+	switch viewName = f.viewName(m); {
+	case m.FSType == f.kind && path.Join(m.Root, strings.TrimPrefix(f.path, m.Mountpoint)) == f.inside:
+		s.CPUs, err = r.online()
+	case viewName != "":
+		if s.CPUs, err = ReadCPUs(filepath.Join(r.views, viewName)); err != nil {
+			err, isHidden = viewError(viewName, err), true
+		}
+	default:
+		err = fmt.Errorf("a file of %.40s instead of the kernel's", m.FSType)
+	}
+	if err != nil {
+		s.CPUs, s.Error = cpuset.Set{}, errorText(err)
+	}
+	s.Count = s.CPUs.Count()
+	return s, viewName, isHidden
+}
+
+// viewError returns an error of reading a view without the path of the file, which is outside of the container.
+func viewError(name string, err error) error {
+	if errors.Is(err, ErrLeased) {
+		err = ErrLeased
+	}
+	return fmt.Errorf("view %.60s: %s", name, errorText(err))
+}
+
+// viewName returns the name of the view of which a file is mounted at the path of f; "" if there is no view. The root of such a mount is
+// /candor/views/web/online in some file system.
+func (f observedFile) viewName(m *mountinfo.Info) string {
+	dir, name := path.Split(m.Root)
+	views, container := path.Split(path.Clean(dir))
+	if m.Mountpoint != f.path || f.name == "" || name != f.name || path.Base(views) != "views" {
+		return ""
+	}
+	return container
+}
+
+// maxObservedMounts bounds the mounts at the observed files and above them. A container has one or two at each level.
+const maxObservedMounts = 256
+
+// errTooManyMounts means that a container has more mounts over the observed files than Observe inspects.
+var errTooManyMounts = fmt.Errorf("more than %d mounts over the files: %w", maxObservedMounts, kernelfs.ErrTooLong)
+
+// readMountsOver returns the mounts of a mountinfo file at the observed files and above them.
+func readMountsOver(file string) (table []*mountinfo.Info, err error) {
+	var paths []string
+	for _, f := range observedFiles {
+		paths = append(paths, f.path)
+	}
+	isLonger := false
+	err = procfs.EachMountOver(file, procfs.MaxTenantMounts, paths, func(m *mountinfo.Info) (more bool) {
+		if isLonger = len(table) == maxObservedMounts; !isLonger {
+			table = append(table, m)
+		}
+		return !isLonger
+	})
+	if err == nil && isLonger {
+		err = errTooManyMounts
+	}
+	return table, err
+}
+
+// mountAt returns the mount that contains the file at a path, as a path lookup of the kernel finds it; nil if the table has none. A later
+// mount at a directory above hides the mounts below it.
+func mountAt(table []*mountinfo.Info, file string) (at *mountinfo.Info) {
+	for range table { // a table without cycles has at most this depth
+		next := nextMount(table, at, file)
+		if next == nil {
+			break
+		}
+		at = next
+	}
+	return at
+}
+
+// nextMount returns the first mount that a lookup of the file crosses after the mount at; at is nil for the root of the process.
+func nextMount(table []*mountinfo.Info, at *mountinfo.Info, file string) (next *mountinfo.Info) {
+	for _, m := range table {
+		isNext := m != at && at != nil && m.Parent == at.ID || at == nil && isTop(table, m)
+		if isNext && isAtOrAbove(m.Mountpoint, file) && (next == nil || len(m.Mountpoint) <= len(next.Mountpoint)) {
+			next = m
+		}
+	}
+	return next
+}
+
+// isTop reports whether the parent of a mount is outside of the table: the process cannot reach it.
+func isTop(table []*mountinfo.Info, m *mountinfo.Info) bool {
+	for _, other := range table {
+		if other != m && other.ID == m.Parent {
+			return false
+		}
+	}
+	return true
+}
+
+// isAtOrAbove reports whether a mount point is the path of a file or a directory above it.
+func isAtOrAbove(mountPoint, file string) bool {
+	return mountPoint == "/" || strings.HasPrefix(file+"/", mountPoint+"/")
+}
+
+// hostOffline is the list of the possible CPUs that are offline.
+const hostOffline = "/sys/devices/system/cpu/offline"
+
+// machineOnline returns the online CPUs of this machine. A view hides the list of online CPUs from a candor process in a container, but not
+// these two lists.
+func machineOnline() (cpuset.Set, error) {
+	present, err := readCPUList(hostPresent)
+	if err != nil {
+		return cpuset.Set{}, err
+	}
+	offline, err := readCPUList(hostOffline)
+	return present.Minus(offline), err
+}
+
+func readCPUList(file string) (cpuset.Set, error) {
+	text, err := kernelfs.ReadPiece(file)
+	if err != nil {
+		return cpuset.Set{}, err
+	}
+	return cpuset.ParsePossible(string(text))
+}
