@@ -1,0 +1,92 @@
+package main
+
+import (
+	"cmp"
+	"fmt"
+	"io"
+	"strings"
+	"text/tabwriter"
+
+	"github.com/spf13/cobra"
+
+	"github.com/candor-project/candor/experiment"
+	"github.com/candor-project/candor/experiment/probe"
+	"github.com/candor-project/candor/internal/errline"
+)
+
+// A probeReport is the JSON form of a probe without a measurement.
+type probeReport struct {
+	Probe *experiment.Prediction `json:"probe"`
+}
+
+// onlyProbe traces the start of the program and measures nothing.
+func (f *classifyFlags) onlyProbe(cmd *cobra.Command, args []string) error {
+	if f.annotate != "" || f.profile.file != "" || len(f.workloads) > 0 || f.metric != "" {
+		return badInput("--annotate, --profile, --workload and --metric are for measurements: add --cpu")
+	}
+	w, err := f.workload(args)
+	if err != nil {
+		return err
+	}
+	p, err := f.watch(cmd, &w)
+	if err != nil {
+		return experimentError(err)
+	}
+	if f.output.value == "json" {
+		return writeJSON(cmd.OutOrStdout(), probeReport{p})
+	}
+	var text strings.Builder
+	writePrediction(&text, p, "")
+	_, err = io.WriteString(cmd.OutOrStdout(), text.String())
+	return err
+}
+
+func (f *classifyFlags) watch(cmd *cobra.Command, w *experiment.Workload) (p *experiment.Prediction, err error) {
+	ctx, stop := untilSignal(cmd)
+	defer stop()
+	l, err := openLab()
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errline.Join(err, l.Close()) }()
+	end := showProgress(cmd.ErrOrStderr(), func() stage { return stage{text: "the program starts"} })
+	defer end()
+	return l.Probe(ctx, w, f.probeTime)
+}
+
+// writePrediction writes the result of a probe and compares it with the measured class. measured is "" without
+// a measurement.
+func writePrediction(text *strings.Builder, p *experiment.Prediction, measured experiment.Verdict) {
+	if p == nil {
+		return
+	}
+	if measured != "" {
+		text.WriteString("\n")
+	}
+	t := tabwriter.NewWriter(text, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(t, "SEES\tTHREADS\tASKS")
+	for i := range p.Starts {
+		s := &p.Starts[i]
+		fmt.Fprintf(t, "%s\t%d\t%s\n", count(s.CPUs, "CPU", "CPUs"), s.Threads, cmp.Or(s.SourceNames(), "-"))
+	}
+	t.Flush()
+	if p.Class == experiment.Undecided {
+		fmt.Fprintf(text, "\nthe probe does not know: %s\n", p.Why)
+		return
+	}
+	fmt.Fprintf(text, "\nthe probe predicts: %s: %s\n", p.Class, p.Why)
+	if measured != "" && measured != p.Class {
+		fmt.Fprintf(text, "that is not what was measured: the class is %s\n", measured)
+	}
+}
+
+// newInternalProbeCommand returns the hidden command that becomes the program to trace.
+func newInternalProbeCommand() *cobra.Command {
+	return &cobra.Command{
+		Use:                probe.Command,
+		Hidden:             true,
+		DisableFlagParsing: true,
+		Args:               cobra.MinimumNArgs(2),
+		RunE:               func(_ *cobra.Command, args []string) error { return probe.Become(args[0], args[1:]) },
+	}
+}
