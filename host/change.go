@@ -23,7 +23,7 @@ import (
 type Allocation struct {
 	hybrid.Request // its ID is the name of the container and of its cgroup
 	spec.Spec
-	Engine Engine // for Admit and Sync: the engine's container
+	Engine Engine // for Admit and Sync: the engine's container; Allocate uses only its Name
 	// Hint, if not nil, holds the CPUs that a scheduler has planned for the container. Only Admit uses it.
 	Hint *hybrid.Hint
 	// PID is a process that waits to become the container's first process. Allocate moves it into the container's
@@ -78,7 +78,7 @@ func (h *Host) Allocate(ctx context.Context, a Allocation) (*Grant, error) {
 	if err != nil {
 		return nil, err
 	}
-	g := &Grant{Spec: a.Spec, State: Pending, Creator: creator, Since: state.SinceBoot()}
+	g := &Grant{Spec: a.Spec, Engine: Engine{Name: a.Engine.Name}, State: Pending, Creator: creator, Since: state.SinceBoot()}
 	g.Request = a.Request
 	if a.Deadline > 0 {
 		g.Deadline = g.Since + a.Deadline

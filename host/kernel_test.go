@@ -101,8 +101,17 @@ func TestReap(t *testing.T) {
 	l.nudge()
 	l.check("web") // its creator is this process
 
-	if _, err := l.Allocate(ctx, ask("later", "0.2")); err != nil {
+	later := ask("later", "0.2")
+	later.Engine.Name = "box"
+	if _, err := l.Allocate(ctx, later); err != nil {
 		t.Fatal(err)
+	}
+	s, err := l.Snapshot() // as another process reads the state
+	if err != nil {
+		t.Fatal(err)
+	}
+	if g, err := s.Grant("later"); err != nil || g.Engine.DisplayName().String() != "box" || g.Engine.Cgroup != "" {
+		t.Errorf("the name in the engine: %+v, %v", g, err)
 	}
 	late := ask("late", "0.2")
 	late.Deadline = time.Nanosecond

@@ -93,16 +93,27 @@ func (c helperCollector) Collect(to chan<- prometheus.Metric) {
 	for daemon, d := range r.Unattributed {
 		to <- prometheus.MustNewConstMetric(unattributedTime, prometheus.CounterValue, d.Seconds(), valid(daemon))
 	}
-	for _, a := range r.Accounts {
-		labels := []string{a.Name.Namespace, a.Name.Pod, a.Name.Container}
-		charged := 0.0
-		if a.IsCharged {
-			charged = 1
-		}
-		to <- prometheus.MustNewConstMetric(accountTime, prometheus.GaugeValue, a.Saved.Seconds(), labels...)
-		to <- prometheus.MustNewConstMetric(isCharged, prometheus.GaugeValue, charged, labels...)
-	}
+	collectAccounts(to, r.Accounts)
 	to <- prometheus.MustNewConstMetric(droppedTime, prometheus.CounterValue, r.Dropped.Seconds())
+}
+
+// collectAccounts writes the accounts of charged containers. The accounts of containers with the same labels add up.
+func collectAccounts(to chan<- prometheus.Metric, accounts []ChargedAccount) {
+	type sum struct{ saved, charged float64 }
+	sums := map[podname.Name]sum{}
+	for _, a := range accounts {
+		n := podname.Name{Namespace: valid(a.Name.Namespace), Pod: valid(a.Name.Pod), Container: valid(a.Name.Container)}
+		s := sums[n]
+		s.saved += a.Saved.Seconds()
+		if a.IsCharged {
+			s.charged = 1
+		}
+		sums[n] = s
+	}
+	for n, s := range sums {
+		to <- prometheus.MustNewConstMetric(accountTime, prometheus.GaugeValue, s.saved, n.Namespace, n.Pod, n.Container)
+		to <- prometheus.MustNewConstMetric(isCharged, prometheus.GaugeValue, s.charged, n.Namespace, n.Pod, n.Container)
+	}
 }
 
 // collectCredits writes the credits of containers, if packets are measured.

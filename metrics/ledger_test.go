@@ -25,7 +25,10 @@ func TestLedger(t *testing.T) {
 				{Name: podname.Name{Container: "a\xff"}, Totals: []ledger.Total{{Kind: ledger.Log, Method: ledger.Exact, Time: time.Second}}},
 			},
 			Unattributed: map[string]time.Duration{"containerd": 250 * time.Millisecond},
-			Dropped:      10 * time.Millisecond,
+			Accounts: []ChargedAccount{
+				{Name: podname.Name{Container: "b\xff"}, Saved: time.Second}, {Name: podname.Name{Container: "b?"}, Saved: time.Second, IsCharged: true},
+			},
+			Dropped: 10 * time.Millisecond,
 		}
 	})
 	families, err := m.registry.Gather()
@@ -44,6 +47,12 @@ func TestLedger(t *testing.T) {
 # HELP candor_container_credited_cpu_seconds_total CPU time that a container has paid for packets of other containers.
 # TYPE candor_container_credited_cpu_seconds_total counter
 candor_container_credited_cpu_seconds_total{container="app",namespace="default",pod="web-0"} 1.5
+# HELP candor_container_helper_account_seconds CPU time that a charged container can still use: allowed by its limit, minus its own and its helpers' CPU time. Negative: debt.
+# TYPE candor_container_helper_account_seconds gauge
+candor_container_helper_account_seconds{container="b?",namespace="",pod=""} 2
+# HELP candor_container_helper_charged 1 if a container has less CPU time than its limit now, because its helpers use the rest. It looks throttled then.
+# TYPE candor_container_helper_charged gauge
+candor_container_helper_charged{container="b?",namespace="",pod=""} 1
 # HELP candor_container_helper_cpu_seconds_total CPU time that helpers have spent for a container, by the kind of work and the method of its measurement.
 # TYPE candor_container_helper_cpu_seconds_total counter
 candor_container_helper_cpu_seconds_total{container="a?",helper="log",method="exact",namespace="",pod=""} 1

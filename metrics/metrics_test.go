@@ -233,6 +233,11 @@ func TestContainerLabels(t *testing.T) {
 	b.shows(t,
 		`candor_container_limit_cpu_cores{class="sensitive",container="app",namespace="default",pod="web"} 1`,
 		`candor_container_limit_cpu_cores{class="flexible",container="c",namespace="a\"\n",pod="b?\\"} 0.1`)
+	b.add(t, "0123456789ab", "box", hybrid.Request{Limit: 200, Class: hybrid.Flexible})
+	b.add(t, "cdef456789ab", "box", hybrid.Request{Limit: 300, Class: hybrid.Flexible}) // of another engine
+	b.shows(t,
+		`candor_container_limit_cpu_cores{class="flexible",container="box",namespace="",pod=""} 0.2`,
+		`candor_container_limit_cpu_cores{class="flexible",container="cdef456789ab",namespace="",pod=""} 0.3`)
 }
 
 // seen returns the observation of a container with an affinity, and with files that show the given CPUs.

@@ -144,7 +144,8 @@ type container struct {
 	name podname.Name
 }
 
-// running returns the running containers with unique labels: of two containers with the same name, it returns only the later.
+// running returns the running containers with unique labels. Of two containers with the same name in a pod, it returns only the
+// later. Outside of pods, the later of two containers with the same name is labeled with its ID.
 func running(grants []host.Grant) []container {
 	at := map[podname.Name]int{}
 	var all []container
@@ -156,9 +157,16 @@ func running(grants []host.Grant) []container {
 		engine := host.Engine{Name: strings.ToValidUTF8(g.Engine.Name, "?")}
 		c := container{g, engine.DisplayName()}
 		c.name.Container = cmp.Or(c.name.Container, g.ID)
-		if j, twice := at[c.name]; twice {
+		j, twice := at[c.name]
+		if twice && c.name.Pod != "" { // a pod and its successor
 			all[j] = c
 			continue
+		}
+		if twice { // two engines have containers of this name
+			c.name.Container = g.ID
+			if _, twice = at[c.name]; twice {
+				continue
+			}
 		}
 		at[c.name] = len(all)
 		all = append(all, c)

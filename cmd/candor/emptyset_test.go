@@ -19,11 +19,11 @@ func TestEmptyCPUSetText(t *testing.T) {
 	}
 	var line strings.Builder
 	r := slog.NewRecord(time.Now(), slog.LevelWarn, "machine options changed", 0)
-	r.Add("reserved", cpuset.Set{}, "usable", cpuset.Of(1))
+	r.Add("reserved", cpuset.Set{}, slog.Group("", slog.String("container", "web"), slog.String("id", "0123")), "usable", cpuset.Of(1))
 	if err := (&lineHandler{out: &line}).Handle(context.Background(), r); err != nil {
 		t.Fatal(err)
 	}
-	if want := "candor: machine options changed: reserved none, usable 1\n"; line.String() != want {
+	if want := "candor: machine options changed: reserved none, container web, id 0123, usable 1\n"; line.String() != want {
 		t.Errorf("%q, want %q", line.String(), want)
 	}
 }

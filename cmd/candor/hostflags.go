@@ -139,11 +139,19 @@ func (h *lineHandler) Handle(_ context.Context, r slog.Record) error {
 	var line strings.Builder
 	line.WriteString(r.Message)
 	separator := ": "
-	r.Attrs(func(a slog.Attr) bool {
+	var write func(slog.Attr) bool
+	write = func(a slog.Attr) bool {
+		if a.Value.Kind() == slog.KindGroup { // a group without a key, as the name and the ID of a container
+			for _, member := range a.Value.Group() {
+				write(member)
+			}
+			return true
+		}
 		fmt.Fprintf(&line, "%s%s %v", separator, a.Key, cmp.Or(a.Value.String(), "none")) // an empty set of CPUs
 		separator = ", "
 		return true
-	})
+	}
+	r.Attrs(write)
 	_, err := fmt.Fprintln(h.out, "candor:", errorLine(errors.New(line.String())))
 	return err
 }
@@ -206,7 +214,7 @@ func oneName(_ *cobra.Command, args []string) error {
 //   - an ID of Candor, or a whole ID of an engine
 //   - the engine's name; for a container in a pod namespace/pod/container, pod/container or container
 //   - a pod: namespace/pod or pod
-//   - the beginning of an ID that an engine has generated
+//   - the beginning of an ID that an engine has generated, at least minPrefix characters
 func named(s *host.Snapshot, name string) (meant []*host.Grant) {
 	for _, isNamed := range []func(*host.Grant) bool{
 		func(g *host.Grant) bool { return g.ID == name || isWholeID(g, name) },
@@ -217,7 +225,8 @@ func named(s *host.Snapshot, name string) (meant []*host.Grant) {
 		},
 		func(g *host.Grant) bool {
 			id, isGenerated := engineID(g)
-			return isGenerated && (strings.HasPrefix(id, name) || strings.HasPrefix(g.ID, name))
+			return isGenerated && len(name) >= minPrefix && !slices.Contains(s.Strays, name) &&
+				(strings.HasPrefix(id, name) || strings.HasPrefix(g.ID, name))
 		},
 	} {
 		for i := range s.Grants {
@@ -232,6 +241,10 @@ func named(s *host.Snapshot, name string) (meant []*host.Grant) {
 	return nil
 }
 
+// minPrefix is the length from which a name can be the beginning of an ID. A shorter name is more likely that of a container that
+// has ended.
+const minPrefix = 4
+
 // isWholeID reports whether name is the whole ID of a container in its engine. Candor's ID of a container of Docker is only the
 // beginning.
 func isWholeID(g *host.Grant, name string) bool {
@@ -244,7 +257,7 @@ const wholeID = 64 // digits
 // nameFrom returns a unique name of a container: the engine's name or, if another container has the same name, the ID. For
 // example, a pod and its successor have the same name.
 func nameFrom(s *host.Snapshot, g *host.Grant) string {
-	if g.Engine.Name == "" || len(named(s, g.Engine.Name)) > 1 {
+	if meant := named(s, g.Engine.Name); g.Engine.Name == "" || len(meant) != 1 || meant[0].ID != g.ID {
 		return g.ID
 	}
 	return cpumap.Clean(g.Engine.Name)

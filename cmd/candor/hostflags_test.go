@@ -41,7 +41,8 @@ func TestGrantNamed(t *testing.T) {
 		"0123456789ab":      "0123456789ab",
 		whole:               "0123456789ab",
 		"01234":             "0123456789ab",
-		"b":                 "beefbeefbeef",
+		"beef":              "beefbeefbeef",
+		"bee":               "",
 		"eb/log":            "", "default": "", "nobody": "", "/": "", "a/b/c/d": "", "happy": "", "web-0.a": "", whole[:63] + "x": "",
 	} {
 		g, err := grantNamed(s, name)

@@ -27,7 +27,7 @@ func TestRuntimeClass(t *testing.T) {
 	}
 	w.engine.kill()
 	w.startEngine()
-	for handler, want := range map[string]string{"candor": "sensitive 1500m", "candor-flexible": "flexible 1500m"} {
+	for handler, want := range map[string]string{"candor": "sensitive 1500m 2", "candor-flexible": "flexible 1500m 2"} {
 		w.handler = handler
 		p, err := w.newPod(1500, 1500, nil)
 		if err != nil {
@@ -38,7 +38,7 @@ func TestRuntimeClass(t *testing.T) {
 			t.Fatal(err)
 		}
 		rows, err := w.run(w.candor, "ps")
-		if err != nil || !strings.Contains(strings.Join(strings.Fields(rows), " "), app.id[:12]+" "+want+" ") {
+		if err != nil || !strings.Contains(strings.Join(strings.Fields(rows), " "), "default/"+p.name+"/app "+want+" ") {
 			t.Errorf("%s: want %q: %v\n%s", handler, want, err, rows)
 		}
 		if got := app.exec("busybox", "nproc"); got != "2" {

@@ -1,6 +1,7 @@
 package oci
 
 import (
+	"errors"
 	"os"
 	"path/filepath"
 	"slices"
@@ -102,8 +103,9 @@ func FuzzParse(f *testing.F) {
 // TestEngineName: the name in the engine comes from the annotations or from Docker's files. A name that no engine accepts, or that
 // equals Candor's name, is left out.
 func TestEngineName(t *testing.T) {
-	dir := t.TempDir()
-	if err := os.WriteFile(filepath.Join(dir, "config.v2.json"), []byte(`{"Name":"/web"}`), 0o600); err != nil {
+	id := strings.Repeat("0123456789abcdef", 4)
+	dir := filepath.Join(t.TempDir(), id)
+	if err := errors.Join(os.Mkdir(dir, 0o700), os.WriteFile(dir+"/config.v2.json", []byte(`{"Name":"/web","ID":"`+id+`"}`), 0o600)); err != nil {
 		t.Fatal(err)
 	}
 	for text, want := range map[string]string{

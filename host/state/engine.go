@@ -42,7 +42,7 @@ func (f *fileEngine) engine() (Engine, error) {
 	if f == nil {
 		return Engine{}, nil
 	}
-	if f.Cgroup == "" {
+	if f.Cgroup == "" && f.Pod == "" && f.Sandbox == "" { // a container in a cgroup of Candor
 		return Engine(*f), nil
 	}
 	return Engine(*f), cgroup.CheckPath(f.Cgroup)

@@ -5,6 +5,7 @@ package ocibundle
 import (
 	"encoding/json"
 	"path/filepath"
+	"regexp"
 	"strings"
 
 	"github.com/candor-project/candor/internal/fileio"
@@ -47,8 +48,10 @@ func (c *Config) Name(root string) string {
 		return name
 	}
 	for _, m := range c.Mounts {
-		if m.Destination == "/etc/hostname" { // Docker stores this file beside the container's config.v2.json
-			return dockerName(root, filepath.Join(filepath.Dir(m.Source), "config.v2.json"))
+		// Docker stores this file beside the container's config.v2.json, in a directory with the ID of the container. A user can mount
+		// another file.
+		if dir := filepath.Dir(m.Source); m.Destination == "/etc/hostname" && containerID.MatchString(filepath.Base(dir)) {
+			return dockerName(root, dir)
 		}
 	}
 	return ""
@@ -56,14 +59,16 @@ func (c *Config) Name(root string) string {
 
 const maxDockerConfig = 4 << 20 // bytes
 
-// dockerName returns the container name in a config.v2.json of Docker, or "".
-func dockerName(root, file string) string {
-	text, err := fileio.ReadInRoot(root, file, maxDockerConfig)
+var containerID = regexp.MustCompile(`^[0-9a-f]{64}$`)
+
+// dockerName returns the name in the config.v2.json of a container of Docker, or "". dir is the directory of the container.
+func dockerName(root, dir string) string {
+	text, err := fileio.ReadInRoot(root, filepath.Join(dir, "config.v2.json"), maxDockerConfig)
 	if err != nil {
 		return ""
 	}
-	var is struct{ Name string }
-	if json.Unmarshal(text, &is) != nil {
+	var is struct{ ID, Name string }
+	if json.Unmarshal(text, &is) != nil || is.ID != filepath.Base(dir) {
 		return ""
 	}
 	return strings.TrimPrefix(is.Name, "/")

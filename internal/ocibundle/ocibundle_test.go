@@ -1,15 +1,20 @@
 package ocibundle
 
 import (
+	"errors"
 	"os"
-	"path/filepath"
+	"strings"
 	"testing"
 )
 
 func TestName(t *testing.T) {
-	dir := t.TempDir()
-	if err := os.WriteFile(filepath.Join(dir, "config.v2.json"), []byte(`{"Name":"/web","ID":"x"}`), 0o644); err != nil {
-		t.Fatal(err)
+	id := strings.Repeat("0123456789abcdef", 4)
+	top := t.TempDir()
+	dir, other, foreign := top+"/"+id, top+"/"+strings.Repeat("f", 64), top+"/hosts" // other holds the file of dir
+	for _, d := range []string{dir, other, foreign} {
+		if err := errors.Join(os.Mkdir(d, 0o700), os.WriteFile(d+"/config.v2.json", []byte(`{"Name":"/web","ID":"`+id+`"}`), 0o600)); err != nil {
+			t.Fatal(err)
+		}
 	}
 	for _, test := range []struct {
 		text, name string
@@ -23,6 +28,8 @@ func TestName(t *testing.T) {
 		{`{"annotations":{"nerdctl/name":"box"}}`, "box", false},
 		{`{"mounts":[{"destination":"/proc","source":"proc"},{"destination":"/etc/hostname","source":"` + dir + `/hostname"}]}`, "web", false},
 		{`{"mounts":[{"destination":"/etc/hostname","source":"/nowhere/hostname"}]}`, "", false},
+		{`{"mounts":[{"destination":"/etc/hostname","source":"` + other + `/hostname"}]}`, "", false},
+		{`{"mounts":[{"destination":"/etc/hostname","source":"` + foreign + `/hostname"}]}`, "", false},
 		{`{}`, "", false},
 	} {
 		c, err := Parse([]byte(test.text))

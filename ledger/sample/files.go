@@ -166,7 +166,7 @@ func (o *openFiles) update(pid int, again bool, owners *owners) (changed bool, e
 			continue // closed meanwhile
 		}
 		file, isKnown := o.known[name]
-		if !isKnown || file.link != link || again && file.ok {
+		if !isKnown || file.link != link || file.mode == 0 || again && file.ok { // mode 0: a socket, or closed during the last update
 			file = inspect(pid, name, link)
 		}
 		wasOK := file.ok
