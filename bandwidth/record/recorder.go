@@ -38,7 +38,7 @@ type Recorder struct {
 	// OnFlush, if not nil, is called each second before the Recorder writes a block, for example to add new groups.
 	OnFlush func() error
 	// OnEnd, if not nil, is called after the last reading. It returns the use of the groups' CPUs by other processes, or nil if it was low.
-	OnEnd func() (*interference.Report, error)
+	OnEnd func() *interference.Report
 }
 
 // A source is a Source with its group.
@@ -83,18 +83,21 @@ func (r *Recorder) Run(ctx context.Context, duration time.Duration) error {
 	defer r.close()
 	err := r.record(ctx, duration)
 	r.writeCost()
-	return errors.Join(err, r.writeInterference(), r.w.Close())
+	failed := errors.Join(r.writeInterference(), r.w.Close())
+	if failed != nil && errors.Is(err, ErrAllEnded) {
+		return failed // callers take ErrAllEnded for a success
+	}
+	return errors.Join(err, failed)
 }
 
 func (r *Recorder) writeInterference() error {
 	if r.OnEnd == nil {
 		return nil
 	}
-	found, err := r.OnEnd()
-	if err != nil || found == nil {
-		return err
+	if found := r.OnEnd(); found != nil {
+		return r.w.Interference(found)
 	}
-	return r.w.Interference(found)
+	return nil
 }
 
 func (r *Recorder) record(ctx context.Context, duration time.Duration) error {

@@ -91,8 +91,8 @@ type Watch struct {
 	cpus     cpuset.Set
 	start    time.Time
 	before   map[int]procfs.ProcessTime
-	programs time.Duration // CPU time of all programs on the CPUs at the start
-	self     time.Duration // CPU time of this process at the start
+	programs map[int]time.Duration // CPU time of all programs at the start, by CPU
+	self     time.Duration         // CPU time of this process at the start
 }
 
 // Start starts a Watch of the CPUs of a measurement. It reads a file per process.
@@ -103,19 +103,25 @@ func Start(cpus cpuset.Set) (*Watch, error) {
 		return nil, err
 	}
 	w.start, w.self = time.Now(), ownTime()
-	w.programs, err = Programs(cpus)
-	return w, err
+	if w.programs, err = programs(cpus); err != nil {
+		return nil, err
+	}
+	return w, nil
 }
 
-// Programs returns the CPU time of all programs on some CPUs since the boot, without interrupts.
-func Programs(cpus cpuset.Set) (sum time.Duration, err error) {
+// programs returns the CPU time of all programs since the boot, without interrupts, by CPU.
+func programs(cpus cpuset.Set) (map[int]time.Duration, error) {
 	times, err := procfs.ReadCPUTimes()
+	if err != nil {
+		return nil, err
+	}
+	all := map[int]time.Duration{}
 	for cpu, t := range times {
 		if cpus.Contains(cpu) {
-			sum += t.Programs
+			all[cpu] = t.Programs
 		}
 	}
-	return sum, err
+	return all, nil
 }
 
 // ownTime returns the CPU time of this process.
@@ -128,21 +134,30 @@ func ownTime() time.Duration {
 // Others returns the CPU time that other processes used on the CPUs since the start, and the length of this time. measured is the CPU time
 // of the measured processes in it.
 func (w *Watch) Others(measured time.Duration) (others, span time.Duration, err error) {
-	now, err := Programs(w.cpus)
-	return max(now-w.programs-measured-(ownTime()-w.self), 0), time.Since(w.start), err
+	now, err := programs(w.cpus)
+	if err != nil {
+		return 0, 0, err
+	}
+	sum := -measured - (ownTime() - w.self)
+	for cpu, t := range now {
+		if before, wasOnline := w.programs[cpu]; wasOnline { // a CPU that comes online has its time since the boot
+			sum += max(t-before, 0)
+		}
+	}
+	return max(sum, 0), time.Since(w.start), nil
 }
 
 // Report returns the interference by a CPU time that other processes used in a span, or nil if it is below Threshold or if the span is
-// shorter than a second. isMeasured reports
-// whether a process belongs to the measurement. This process never counts as foreign.
-func (w *Watch) Report(others, span time.Duration, isMeasured func(pid int) bool) (*Report, error) {
+// shorter than a second. isMeasured reports whether a process belongs to the measurement. This process never counts as foreign. If the
+// processes cannot be read, Largest is nil.
+func (w *Watch) Report(others, span time.Duration, isMeasured func(pid int) bool) *Report {
 	r := &Report{CPUs: w.cpus.Count(), UseMilli: milli(others, span)}
 	if span < minSpan || float64(others) <= Threshold*float64(r.CPUs)*float64(span) {
-		return nil, nil
+		return nil
 	}
 	after, err := procfs.ReadProcessTimes()
 	if err != nil {
-		return nil, err
+		return r
 	}
 	for _, p := range ranked(w.before, after) {
 		if p.PID == os.Getpid() || isMeasured(p.PID) || !w.runsHere(p.PID) {
@@ -151,7 +166,7 @@ func (w *Watch) Report(others, span time.Duration, isMeasured func(pid int) bool
 		r.Largest = &Process{PID: p.PID, Name: procfs.Printable(p.Comm), UseMilli: milli(p.used, time.Since(w.start))}
 		break
 	}
-	return r, nil
+	return r
 }
 
 // runsHere reports whether a process can run on the CPUs of the measurement. It is false if the process has ended.
