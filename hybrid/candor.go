@@ -345,6 +345,7 @@ func (n *Node) candorResize(s int32) error {
 		n.undo(mark)
 		slot.wholeCores = false // the best-effort container continues without its topology policy
 	}
+	isSplit := slot.Topology == SingleL3 && slot.Policy == Strict && !n.meetsTopology(slot)
 	n.oldCPUs = slot.cpus()
 	n.oldFraction = n.takeFractions(s)
 	if part := slot.Limit % 1000; slot.Immovable && n.oldFraction >= 0 && part > 0 && n.load[n.oldFraction].room() >= part {
@@ -353,7 +354,23 @@ func (n *Node) candorResize(s int32) error {
 	for whole := int(slot.Limit / 1000); slot.exclusive.Count() > whole; {
 		n.take(s, n.leastUsefulCPU(s))
 	}
-	return n.candorAllocate(s)
+	err := n.candorAllocate(s)
+	if err != nil && isSplit && slot.Limit.CPUs() <= n.oldCPUs.Count() {
+		// An older version, or other kinds of cores, made the domain larger. Without more CPUs, the container may stay.
+		domain := n.l3sOf(&n.oldCPUs)
+		return n.placeByKind(s, &domain)
+	}
+	return err
+}
+
+// l3sOf returns all CPUs of the L3 domains of a set of CPUs.
+func (n *Node) l3sOf(cpus *cpuset.Set) (domain cpuset.Set) {
+	for i := range n.l3s {
+		if n.l3s[i].Overlaps(cpus) {
+			domain.AddAll(&n.l3s[i])
+		}
+	}
+	return domain
 }
 
 // leastUsefulCPU returns the exclusive CPU that the container should lose first: in the NUMA node where the

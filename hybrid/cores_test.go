@@ -2,6 +2,7 @@ package hybrid_test
 
 import (
 	"errors"
+	"slices"
 	"strings"
 	"testing"
 
@@ -124,6 +125,80 @@ func TestCoresLoseCPUs(t *testing.T) {
 	if _, err := after.PlanRepair("web"); !errors.Is(err, hybrid.ErrNoCapacity) && !errors.Is(err, hybrid.ErrViewImpossible) {
 		t.Errorf("repair: %v", err)
 	}
+}
+
+// If too few whole cores remain for the flexible containers on whole cores, the largest containers leave them, and the
+// node accepts new containers. In each case, CPU 4 is reserved, so the core of CPU 0 is not whole.
+func TestTooFewWholeCores(t *testing.T) {
+	flexible := func(id string, guarantee hybrid.Milli, policy hybrid.TopologyPolicy, cpus ...int) hybrid.Grant {
+		return hybrid.Grant{Request: hybrid.Request{ID: id, Class: hybrid.Flexible, Limit: guarantee, Topology: policy},
+			CPUs: cpuset.Of(cpus...), TopologyMet: true}
+	}
+	onCores := func(id string, guarantee hybrid.Milli) hybrid.Grant {
+		return flexible(id, guarantee, hybrid.WholeCores, 0, 1, 5)
+	}
+	prefer := flexible("b", 1200, hybrid.Prefer, 0, 1, 5)
+	inL3 := flexible("b", 1000, hybrid.SingleL3, 2, 6)
+	for _, test := range []struct {
+		name    string
+		held    string // exclusive CPUs of a sensitive container
+		grants  []hybrid.Grant
+		onCores string // containers that remain on whole cores
+		accepts bool
+	}{
+		{"enough", "2-3,6-7", []hybrid.Grant{onCores("a", 1500)}, "a", true},
+		{"more than the whole cores", "2-3,6-7", []hybrid.Grant{onCores("a", 2500)}, "", true},
+		{"the largest leaves", "2-3,6-7", []hybrid.Grant{onCores("a", 400), onCores("b", 1900), onCores("c", 300)}, "ac", true},
+		{"another container can use the other CPU", "2-3,6-7", []hybrid.Grant{onCores("a", 1500), prefer}, "a", true},
+		{"another container needs the whole core", "1,3,5,7", []hybrid.Grant{onCores("a", 1500), inL3}, "", true},
+		{"the node lacks the time, too", "1-3,6-7", []hybrid.Grant{onCores("a", 2500)}, "", false},
+		{"the node lacks the time, too, and has a core", "2-3,6-7", []hybrid.Grant{onCores("a", 3500)}, "a", false},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			m, o := parse(t, "l3:2 core:2 pu:2"), hybrid.Options{Reserved: cpuset.Of(4)}
+			for range 2 { // in both orders
+				slices.Reverse(test.grants)
+				node, err := hybrid.NewNode(m, o)
+				if err != nil {
+					t.Fatal(err)
+				}
+				held := cpuset.MustParse(test.held)
+				web := hybrid.Grant{Request: hybrid.Request{ID: "web", Limit: hybrid.Milli(1000 * held.Count())}, CPUs: held, Exclusive: held}
+				if err := node.Restore(append([]hybrid.Grant{web}, test.grants...)); err != nil {
+					t.Fatal(err)
+				}
+				s := stateOf(node, m, o)
+				if again := restoredOn(t, m, o, s.grants); again.String() != s.String() {
+					t.Errorf("restored again:\n%vbefore:\n%v", again, s)
+				}
+				for _, g := range s.grants {
+					want := g.Class == hybrid.Sensitive || g.Topology != hybrid.WholeCores || strings.Contains(test.onCores, g.ID)
+					if g.TopologyMet != want {
+						t.Errorf("policy of %s met: %v, want %v", g.ID, g.TopologyMet, want)
+					}
+				}
+				if err := s.checkRoom(); (err == nil) != test.accepts {
+					t.Errorf("room for the guarantees: %v, want %v", err, test.accepts)
+				}
+				if _, err := node.Plan(hybrid.Request{ID: "new", Class: hybrid.Flexible, Limit: 100}); (err == nil) != test.accepts {
+					t.Errorf("a new container: error %v, want accepted %v", err, test.accepts)
+				}
+			}
+		})
+	}
+}
+
+// restoredOn returns the state of a new node with the grants.
+func restoredOn(t *testing.T, m *topology.Machine, o hybrid.Options, grants []hybrid.Grant) state {
+	t.Helper()
+	node, err := hybrid.NewNode(m, o)
+	if err == nil {
+		err = node.Restore(grants)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	return stateOf(node, m, o)
 }
 
 // A resize that adds CPUs does not accept a core that has lost a CPU.

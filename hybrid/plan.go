@@ -23,8 +23,8 @@ type Grant struct {
 	// Weight is the share of the container when containers compete for a CPU, in milli-CPU: 1000 is the
 	// kernel's default (cpu.shares 1024, cpu.weight 100).
 	Weight Milli
-	// TopologyMet reports whether the CPUs meet the topology policy; it is always true for a strict
-	// container.
+	// TopologyMet reports whether the CPUs meet the topology policy. It is true for a strict container, except after a
+	// Restore on a node with other domains or fewer CPUs than before.
 	TopologyMet bool
 	// Lost is the set of the grant's CPUs that the node no longer had at Restore. PlanRepair replaces these CPUs.
 	Lost cpuset.Set

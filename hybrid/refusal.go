@@ -76,10 +76,10 @@ func (r *Refusal) Reason() string {
 	case CauseTime:
 		return r.explainTime()
 	case CauseWhole:
-		return fmt.Sprintf("needs %s; %s free of sensitive containers", r.describeMissing(), pluralWithVerb(r.Free.Count(), "CPU"))
+		return fmt.Sprintf("needs %s; %s free of sensitive containers", r.describeMissing(), cpusWithVerb(r.Free.Count()))
 	case CauseFraction:
 		return fmt.Sprintf("needs %s; %s free of sensitive containers, and the largest room on a fractional CPU is %dm",
-			r.describeMissing(), pluralWithVerb(r.Free.Count(), "CPU"), r.Room)
+			r.describeMissing(), cpusWithVerb(r.Free.Count()), r.Room)
 	case CauseTopology:
 		return r.explainDomain()
 	case CauseFlexible:
@@ -119,11 +119,11 @@ func (r *Refusal) explainDomain() string {
 // explainCores returns a clause about the cores that a container with the topology policy whole-cores lacks.
 func (r *Refusal) explainCores() string {
 	if r.Threads > 0 {
-		return fmt.Sprintf("%s not a multiple of %d threads per core", pluralWithVerb(r.Wanted.CPUs(), "CPU"), r.Threads)
+		return fmt.Sprintf("%s not a multiple of %d threads per core", cpusWithVerb(r.Wanted.CPUs()), r.Threads)
 	}
-	clause := pluralWithVerb(r.Domain, "CPU") + " on free whole cores"
+	clause := cpusWithVerb(r.Domain) + " on free whole cores"
 	if r.Partial > 0 {
-		clause += fmt.Sprintf("; %s on cores with a reserved, isolated or offline CPU", pluralWithVerb(r.Partial, "CPU"))
+		clause += fmt.Sprintf("; %s on cores with a reserved, isolated or offline CPU", cpusWithVerb(r.Partial))
 	}
 	return clause
 }
@@ -157,12 +157,12 @@ func plural(n int, noun string) string {
 	return fmt.Sprintf("%d %ss", n, noun)
 }
 
-// pluralWithVerb returns a number, a noun and the verb "is" or "are".
-func pluralWithVerb(n int, noun string) string {
+// cpusWithVerb returns a number of CPUs and the verb "is" or "are".
+func cpusWithVerb(n int) string {
 	if n == 1 {
-		return "1 " + noun + " is"
+		return "1 CPU is"
 	}
-	return plural(n, noun) + " are"
+	return plural(n, "CPU") + " are"
 }
 
 // checkRequest returns a refusal if a request is invalid or its id is taken.

@@ -38,17 +38,44 @@ func (n *Node) Restore(grants []Grant) error {
 	return nil
 }
 
-// leaveCores removes the flexible containers from the domain of whole cores if it has no core, because each core has
-// lost a CPU. Their cpusets must not be empty.
+// leaveCores removes flexible containers from the domain of whole cores if the domain lacks time or has no core, because
+// cores have lost a CPU or do not count as whole anymore. Otherwise the node would refuse all new containers. The
+// containers with the largest guarantees leave first, so that the result does not depend on the order of the containers.
+// If the time on the node does not suffice either, the containers retain their domain.
 func (n *Node) leaveCores() {
-	if n.wholeCoresDemand().count == 0 || !n.wholeCores.IsEmpty() {
+	if n.wholeCoresDemand().count == 0 {
 		return
 	}
+	_, enough := n.flexibleSet()
+	var left []int32
+	for !enough && n.wholeCoresDemand().count > 0 {
+		s := n.largestOnCores()
+		n.setDomain(s, wholeNode)
+		left = append(left, s)
+		_, enough = n.flexibleSet()
+	}
+	if enough || n.wholeCores.IsEmpty() { // without a core, the cpusets would be empty
+		return
+	}
+	for _, s := range left {
+		n.setDomain(s, int32(len(n.domains)-1))
+	}
+}
+
+// largestOnCores returns the container with the largest guarantee in the domain of whole cores; -1 if the domain has no
+// container.
+func (n *Node) largestOnCores() (largest int32) {
+	largest = -1
 	for _, s := range n.order {
-		if slot := &n.slots[s]; slot.domain != wholeNode && n.domains[slot.domain].kind == WholeCores {
-			n.setDomain(s, wholeNode)
+		slot := &n.slots[s]
+		if slot.domain == wholeNode || n.domains[slot.domain].kind != WholeCores {
+			continue
+		}
+		if largest < 0 || slot.guaranteed() > n.slots[largest].guaranteed() {
+			largest = s
 		}
 	}
+	return largest
 }
 
 // restoreOne restores a grant. On an error, s is the grant's slot, or -1 if the grant has no slot yet.

@@ -231,3 +231,46 @@ func TestRepair(t *testing.T) {
 		t.Errorf("repaired: %s", grantString(g))
 	}
 }
+
+// A strict container whose L3 domain became two domains, one for each kind of cores, can be resized if it needs no
+// additional CPU. It leaves the slower kind if the other kind has room.
+func TestResizeInSplitL3(t *testing.T) {
+	m := hybridMachine(2, 2, 4) // P cores 0-1 and 2-3, E cores 4-7
+	cpus := cpuset.Range(2, 5)
+	web := hybrid.Grant{Request: hybrid.Request{ID: "web", Limit: 4000, Topology: hybrid.SingleL3}, CPUs: cpus, Exclusive: cpus, TopologyMet: true}
+	for _, test := range []struct {
+		name  string
+		held  []string // exclusive CPUs of another container
+		limit hybrid.Milli
+		want  string // "": refused
+	}{
+		{"smaller", nil, 3000, "2-4"},
+		{"smaller, with a fraction on P cores", nil, 2500, "0,2-3"},
+		{"smaller, with a fraction, the P cores are full", []string{"0-1"}, 2500, "2-4"},
+		{"on P cores only", nil, 2000, "2-3"},
+		{"the same number of CPUs", nil, 3800, "2-5"},
+		{"larger", nil, 5000, ""},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			node := nodeWithExclusive(t, m, test.held...)
+			if err := node.Restore([]hybrid.Grant{web}); err != nil {
+				t.Fatal(err)
+			}
+			plan, err := node.PlanResize("web", test.limit, 0)
+			if test.want == "" {
+				wantRefusal(t, err, "web", hybrid.ErrViewImpossible)
+				return
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			commit(t, node, plan)
+			checkCPUs(t, node, map[string]string{"web": test.want})
+			s := stateOf(node, m, hybrid.Options{})
+			s.shrunk = true // the topology policy may not be met
+			if err := s.invariants(); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+}

@@ -30,27 +30,28 @@ var kindLists = [...]struct{ file, name string }{
 	{"sys/devices/cpu_lowpower/cpus", LowPower},
 }
 
-// readKinds reads the kernel's lists of the CPUs of each kind. known is false if the lists do not contain all online
-// CPUs. kinds is nil if all online CPUs are in a single list.
-func (t *fileReader) readKinds(online *cpuset.Set) (kinds []Kind, known bool, err error) {
+// readKinds reads the kernel's lists of the CPUs of each kind. ok is false if the lists are unusable: a list cannot be
+// read or is malformed, two lists overlap, or the lists do not contain all online CPUs. This is not an error, because
+// the kinds then follow from the speeds (KindsBySpeed). kinds is nil if all online CPUs are in a single list.
+func (t *fileReader) readKinds(online *cpuset.Set) (kinds []Kind, ok bool) {
 	var listed cpuset.Set
 	for _, list := range kindLists {
 		cpus, _, err := t.readList(list.file)
-		if err != nil {
-			return nil, false, err
-		}
-		if cpus = cpus.Intersect(*online); cpus.Overlaps(&listed) {
-			return nil, false, fmt.Errorf("%s: CPUs %v are also in the list of another kind", list.file, cpus.Intersect(listed))
+		if cpus = cpus.Intersect(*online); err != nil || cpus.Overlaps(&listed) {
+			return nil, false
 		}
 		listed.AddAll(&cpus)
 		if !cpus.IsEmpty() {
 			kinds = append(kinds, Kind{list.name, cpus})
 		}
 	}
+	if listed != *online {
+		return nil, false
+	}
 	if len(kinds) < 2 {
 		kinds = nil
 	}
-	return kinds, listed == *online, nil
+	return kinds, true
 }
 
 // KindsBySpeed derives the kinds of cores from the speeds of the CPUs: their capacities or, if the kernel reports no

@@ -59,9 +59,7 @@ func (t *fileReader) readFacts(online []byte, listed bool) (*facts, error) {
 	if err := t.readNodes(f); err != nil {
 		return nil, err
 	}
-	if f.kinds, f.kindsKnown, err = t.readKinds(&f.online); err != nil {
-		return nil, err
-	}
+	f.kinds, f.kindsKnown = t.readKinds(&f.online)
 	var onNodes cpuset.Set
 	for i := range f.nodes {
 		onNodes = onNodes.Union(f.nodes[i].cpus)

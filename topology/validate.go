@@ -7,9 +7,14 @@ import (
 	"github.com/candor-project/candor/cpuset"
 )
 
-// Validate checks the invariants of a Machine: every online CPU is in exactly one socket, NUMA node, L3 domain and
-// core and, if there are several kinds of cores, of exactly one kind; no offline CPU is in any; the lists are sorted;
-// and the indexes in CPUs agree with the sets of the domains.
+// Validate checks the invariants of a Machine:
+//
+//   - Every online CPU is in exactly one socket, NUMA node, L3 domain and core.
+//   - If there are several kinds of cores, every online CPU is of exactly one kind.
+//   - No offline CPU is in any of these sets.
+//   - The lists are sorted.
+//   - The indexes in CPUs agree with the sets of the domains.
+//
 // Domains need not nest: an L3 can span NUMA nodes, and a node can span sockets. The error names the first violation.
 //
 // The results of Read, Parse and UnmarshalJSON are valid.
