@@ -138,6 +138,29 @@ func TestNestedMoveV2Bound(t *testing.T) {
 	}
 }
 
+// TestAnyOfFirst: a search by AnyOfFirst ends after a bounded number of groups, without an error if it finds a process.
+func TestAnyOfFirst(t *testing.T) {
+	dir := memoryDir(t)
+	makeGroup(t, dir, procsFile, "7\n")
+	for i := range maxQuickGroups {
+		makeGroup(t, fmt.Sprintf("%s/%05d", dir, i), procsFile, fmt.Sprintf("%d\n", 1000+i))
+	}
+	h := &hierarchy{mount: filepath.Dir(dir), v2: true}
+	g := &Group{tree: &Tree{all: []*hierarchy{h}}, path: "/" + filepath.Base(dir)}
+	visited := 0
+	found, err := g.AnyOfFirst(func(int) bool { visited++; return false })
+	if found || !errors.Is(err, ErrTooMany) || visited != maxQuickGroups {
+		t.Errorf("no match: %v, %v, %d processes; want ErrTooMany after %d", found, err, visited, maxQuickGroups)
+	}
+	if found, err := g.AnyOfFirst(func(pid int) bool { return pid == 7 }); !found || err != nil {
+		t.Errorf("the first process: %v, %v", found, err)
+	}
+	visited = 0
+	if found, err := g.AnyProcess(func(int) bool { visited++; return false }); found || err != nil || visited != maxQuickGroups+1 {
+		t.Errorf("AnyProcess: %v, %v, %d processes; want %d", found, err, visited, maxQuickGroups+1)
+	}
+}
+
 // TestFindProcess searches a group whose only process is in a nested group.
 func TestFindProcess(t *testing.T) {
 	tr := tree(t)

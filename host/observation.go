@@ -33,55 +33,60 @@ func (o *Observation) Summary() view.Summary {
 // Observe returns the CPUs that the programs of a container see. It reads the affinity and the mount table of the first
 // process (view.Observe), takes no lock, and opens no file of the container. The error is cgroup.ErrNoGroup or
 // fs.ErrNotExist if the container has ended.
-func (h *Host) Observe(g *Grant) (Observation, error) {
-	cpus, _, err := h.groupOf(g).Effective()
-	if err != nil {
-		return Observation{}, err
-	}
-	return h.observeView(g, cpus)
-}
-
-// observeView observes a container with the given cpuset.
-func (h *Host) observeView(g *Grant, cpus cpuset.Set) (o Observation, err error) {
-	group, first := h.groupOf(g), g.Main.PID
-	if !g.Main.Alive() {
-		if first, err = group.FirstProcess(); errors.Is(err, cgroup.ErrTooMany) {
-			o.IsHidden = true
-			return o, nil
-		}
-	}
-	if err == nil && first == 0 { // the processes have ended, and the cgroup is about to be removed
-		err = fmt.Errorf("%s: its processes: %w", g.ID, fs.ErrNotExist)
-	}
+func (h *Host) Observe(g *Grant) (o Observation, err error) {
+	group := h.groupOf(g)
+	cpus, _, err := group.Effective()
 	if err != nil {
 		return o, err
 	}
-	if o.Observation, err = view.Observe(first, h.store.ViewsDir()); err != nil {
-		return o, fmt.Errorf("%s: %w", g.ID, err)
+	var first int
+	if o.Observation, first, err = h.observeFirst(g); err != nil || first == 0 {
+		return o, err
 	}
-	o.widen(group, cpus)
+	o.widen(group, first, cpus)
 	if o.compare(g, cpus); h.isPlan {
 		o.Note = "" // a plan changes no container
 	}
 	return o, nil
 }
 
+// observeFirst observes the first process of a container. first is 0, and the observation is hidden, if the process is nested too deeply.
+func (h *Host) observeFirst(g *Grant) (o view.Observation, first int, err error) {
+	first = g.Main.PID
+	if !g.Main.Alive() {
+		if first, err = h.groupOf(g).FirstProcess(); errors.Is(err, cgroup.ErrTooMany) {
+			return view.Observation{IsHidden: true}, 0, nil
+		}
+	}
+	if err == nil && first == 0 { // the processes have ended, and the cgroup is about to be removed
+		err = fmt.Errorf("%s: its processes: %w", g.ID, fs.ErrNotExist)
+	}
+	if err != nil {
+		return o, 0, err
+	}
+	if o, err = view.Observe(first, h.store.ViewsDir()); err != nil {
+		return o, 0, fmt.Errorf("%s: %w", g.ID, err)
+	}
+	return o, first, nil
+}
+
 // maxObserved bounds the processes of a container whose affinity is read.
 const maxObserved = 64
 
 // widen finds the widest affinity of the container's processes if the first process has fewer CPUs than the cpuset. For
-// example, the first process of a container can restrict itself to a CPU.
-func (o *Observation) widen(group *cgroup.Group, cpus cpuset.Set) {
+// example, the first process of a container can restrict itself to a CPU, or pin each of its threads.
+func (o *Observation) widen(group *cgroup.Group, first int, cpus cpuset.Set) {
 	remaining := maxObserved
 	isWide := func() bool {
 		affinity := o.CPUs()
 		return affinity.Count() >= cpus.Count()
 	}
+	o.WidenByThreads(first, cpus)
 	if isWide() {
 		return
 	}
 	// An error leaves the affinity of the processes that were found.
-	_, _ = group.AnyProcess(func(pid int) bool {
+	_, _ = group.AnyOfFirst(func(pid int) bool {
 		if affinity, err := procfs.Affinity(pid); err == nil {
 			o.Widen(affinity)
 		}
@@ -104,6 +109,8 @@ func (o *Observation) compare(g *Grant, cpus cpuset.Set) {
 	isFull := g.View == spec.ViewFull
 	switch {
 	case affinity.IsEmpty(), isKnown && files == affinity && affinity == cpus:
+	case isFull && (online.Error == view.ErrorRemoved || info.Error == view.ErrorRemoved):
+		o.Note = "its view was removed: restart it to mount a new one"
 	case isFull && o.IsHidden:
 		o.Note = "its view cannot be read: " + firstError(online, info)
 	case isFull && o.View == "" && firstError(online, info) == "":

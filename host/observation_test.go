@@ -7,11 +7,13 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"golang.org/x/sys/unix"
 
 	"github.com/candor-project/candor/cgroup"
 	"github.com/candor-project/candor/cpuset"
+	"github.com/candor-project/candor/internal/procfs"
 	"github.com/candor-project/candor/spec"
 	"github.com/candor-project/candor/view"
 )
@@ -34,6 +36,14 @@ func seenOn(affinity, online, cpuinfo string) (o Observation) {
 // TestCompare: the note explains a difference between the sources that the setting of the view does not explain.
 func TestCompare(t *testing.T) {
 	withView := func(o Observation) Observation { o.View = "web"; return o }
+	removed := func(o Observation) Observation {
+		for i := range o.Sources {
+			if s := &o.Sources[i]; s.Error != "" {
+				s.Error = view.ErrorRemoved
+			}
+		}
+		return o
+	}
 	hidden := func(o Observation) Observation { o.IsHidden = true; return o }
 	for _, test := range []struct {
 		name           string
@@ -55,6 +65,8 @@ func TestCompare(t *testing.T) {
 		{"an old view of as many CPUs", spec.ViewFull, withView(seenOn("0-1", "2-3", "2-3")), "0-1", spec.ViewFull, "2", "the next operation rewrites"},
 		{"an affinity of its own", spec.ViewFull, withView(seenOn("0", "0-1", "0-1")), "0-1", spec.ViewFull, "1/2", "limited its own affinity to CPUs 0 of 0-1"},
 		{"an affinity of its own, no view", spec.ViewAffinity, seenOn("0", "0-3", "0-3"), "0-1", spec.ViewAffinity, "1/4", "limited its own affinity"},
+		{"a removed view", spec.ViewFull, removed(seenOn("0-1", "?", "?")), "0-1", "", "2/?", "its view was removed: restart it to mount a new one"},
+		{"a removed file of a view", spec.ViewFull, removed(seenOn("0-1", "?", "0-1")), "0-1", "", "2/?", "its view was removed: restart it to mount a new one"},
 		{"unknown", spec.ViewFull, Observation{Observation: view.Observation{IsHidden: true}}, "0", "", "-", ""},
 	} {
 		t.Run(test.name, func(t *testing.T) {
@@ -92,6 +104,32 @@ func TestObserve(t *testing.T) {
 	}
 }
 
+// setAffinity sets the affinity of all threads of a process. A thread inherits the affinity of the thread that creates it, so that no
+// other thread can appear once all threads of a list had the affinity.
+func setAffinity(t *testing.T, pid int, mask *unix.CPUSet) {
+	t.Helper()
+	for changed := true; changed; {
+		threads, err := procfs.Threads(pid, 64)
+		if err != nil {
+			t.Fatal(err)
+		}
+		changed = false
+		for _, thread := range threads {
+			var now unix.CPUSet
+			if err := unix.SchedGetaffinity(thread.ID, &now); err != nil {
+				t.Fatal(err)
+			}
+			if now == *mask {
+				continue
+			}
+			changed = true
+			if err := unix.SchedSetaffinity(thread.ID, mask); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+}
+
 // TestObserveWidest: if the first process restricts itself to a CPU, the affinity of the other processes counts.
 func TestObserveWidest(t *testing.T) {
 	l := newLab(t)
@@ -99,9 +137,7 @@ func TestObserveWidest(t *testing.T) {
 	log := l.must(flexible("log", "0.5"), "wait")
 	var mask unix.CPUSet
 	mask.Set(log.CPUs.First())
-	if err := unix.SchedSetaffinity(log.cmd.Process.Pid, &mask); err != nil {
-		t.Fatal(err)
-	}
+	setAffinity(t, log.cmd.Process.Pid, &mask)
 	if o, err := l.Observe(log.Grant); err != nil || o.CPUs() != log.CPUs.Lowest(1) || !strings.Contains(o.Note, "limited its own affinity") {
 		t.Errorf("alone: %+v, %v; want the affinity %v", o, err, log.CPUs.Lowest(1))
 	}
@@ -111,6 +147,73 @@ func TestObserveWidest(t *testing.T) {
 	}
 	if o, err := l.Observe(log.Grant); err != nil || o.CPUs() != log.CPUs || o.Note != "" {
 		t.Errorf("beside another process: %+v, %v; want the affinity %v", o, err, log.CPUs)
+	}
+}
+
+// TestObservePinnedThreads: if the program pins each of its threads to a CPU of its own, the CPUs of all threads count.
+func TestObservePinnedThreads(t *testing.T) {
+	l := newLab(t)
+	l.needCPUs(2)
+	log := l.must(flexible("log", "0.5"), "wait")
+	pid := log.cmd.Process.Pid
+	var threads []procfs.Thread
+	for end := time.Now().Add(5 * time.Second); len(threads) < 2; time.Sleep(time.Millisecond) {
+		var err error
+		if threads, err = procfs.Threads(pid, 64); err != nil {
+			t.Fatal(err)
+		}
+		if time.Now().After(end) {
+			t.Skip("the program has a single thread")
+		}
+	}
+	var first, others unix.CPUSet
+	for cpu := range log.CPUs.All() {
+		if cpu == log.CPUs.First() {
+			first.Set(cpu)
+		} else {
+			others.Set(cpu)
+		}
+	}
+	for _, thread := range threads {
+		mask := &others
+		if thread.ID == pid {
+			mask = &first
+		}
+		if err := unix.SchedSetaffinity(thread.ID, mask); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if o, err := l.Observe(log.Grant); err != nil || o.CPUs() != log.CPUs || o.Note != "" {
+		t.Errorf("%+v, %v; want the affinity %v without a note", o, err, log.CPUs)
+	}
+}
+
+// TestReadUsageFiles: the observation of ReadUsage does not depend on the affinity that the first process sets.
+func TestReadUsageFiles(t *testing.T) {
+	l := newLab(t)
+	l.needCPUs(2)
+	r := flexible("log", "0.5")
+	r.View = spec.ViewFull
+	log := l.must(r, "wait")
+	var mask unix.CPUSet
+	mask.Set(log.CPUs.First())
+	setAffinity(t, log.cmd.Process.Pid, &mask)
+	if u, err := l.ReadUsage(log.Grant); err != nil || u.Observation.CPUs() != u.CPUs || u.Observation.Note != "" {
+		t.Errorf("%+v, %v; want the affinity %v without a note", u, err, u.CPUs)
+	}
+}
+
+// TestDegradedWhilePaused: a pause does not hide that a container is degraded.
+func TestDegradedWhilePaused(t *testing.T) {
+	g := &Grant{State: Running}
+	g.TopologyMet = true
+	s := &ContainerState{Processes: []int{1}, IsPaused: true, Differences: make([]Difference, 1)}
+	if got := s.Condition(g); got != "degraded" {
+		t.Errorf("%s, want degraded", got)
+	}
+	s.Differences = nil
+	if got := s.Condition(g); got != "paused" {
+		t.Errorf("%s, want paused", got)
 	}
 }
 

@@ -156,15 +156,15 @@ func (h *Host) InspectContainer(grant *Grant) *ContainerState {
 
 // Condition returns the state of a container for display: its grant's state, or "ended", "paused" or "degraded". A
 // container is ended if the next operation will reap it. It is degraded if it has lost CPUs, if it is strict and its
-// topology policy is not met, or if a setting differs from its grant.
+// topology policy is not met, or if a setting differs from its grant. A degraded container can also be paused.
 func (s *ContainerState) Condition(g *Grant) string {
 	switch {
 	case g.State == Running && len(s.Processes) == 0 && !g.Creator.Alive():
 		return "ended"
-	case s.IsPaused:
-		return "paused"
 	case !g.Lost.IsEmpty(), g.Policy == hybrid.Strict && !g.TopologyMet, len(s.Differences) > 0:
 		return "degraded"
+	case s.IsPaused:
+		return "paused"
 	default:
 		return string(g.State)
 	}
@@ -201,7 +201,7 @@ func (s *Snapshot) Warning() string {
 type LiveUsage struct {
 	Usage       cgroup.Usage
 	CPUs        cpuset.Set  // that its processes can use now
-	Observation Observation // zero for a container whose view is only the affinity
+	Observation Observation // of the first process, without a note; zero for a container whose view is only the affinity
 }
 
 // ReadUsage reads a container's cgroup and its first process. It takes no lock. The error is cgroup.ErrNoGroup or
@@ -213,7 +213,9 @@ func (h *Host) ReadUsage(grant *Grant) (r LiveUsage, err error) {
 	if r.Usage, err = h.tree.ReadUsage(cmp.Or(grant.Engine.Cgroup, grant.ID)); err != nil || grant.View != spec.ViewFull {
 		return r, err
 	}
-	r.Observation, err = h.observeView(grant, r.CPUs)
+	r.Observation.Observation, _, err = h.observeFirst(grant)
+	// Files compares the files with the affinity, which the first process can restrict.
+	r.Observation.Widen(r.CPUs)
 	return r, err
 }
 

@@ -125,6 +125,22 @@ func (o *Observation) Widen(cpus cpuset.Set) {
 	}
 }
 
+// minObservedThreads is the smallest bound for the threads of a process whose affinity is read.
+const minObservedThreads = 64
+
+// WidenByThreads sets the affinity to the given CPUs of the container if the threads of a process can together run on all of them. A
+// program can pin each of its threads, also the first, to a CPU of its own, for example with OMP_PROC_BIND=true. WidenByThreads reads at
+// most 64 threads, or a thread for each of the CPUs if there are more CPUs.
+func (o *Observation) WidenByThreads(pid int, cpus cpuset.Set) {
+	if len(o.Sources) == 0 || o.Sources[0].Count >= cpus.Count() {
+		return
+	}
+	all, err := procfs.ThreadAffinity(pid, max(minObservedThreads, cpus.Count()))
+	if err == nil && cpus.SubsetOf(&all) {
+		o.Widen(cpus)
+	}
+}
+
 // Files returns the CPUs in the files with the role Reported. If the files differ, it returns the CPUs of the first file that differs from
 // the affinity. isKnown is false if the content of a file is unknown and the other file agrees with the affinity.
 func (o *Observation) Files() (cpus cpuset.Set, isKnown bool) {
@@ -216,6 +232,8 @@ func (r *mountReader) read(f observedFile) (s Source, viewName string, isHidden 
 		if s.CPUs, err = ReadCPUs(filepath.Join(r.views, viewName)); err != nil {
 			err, isHidden = viewError(viewName, err), true
 		}
+	case f.isRemovedView(m):
+		err = errors.New(ErrorRemoved)
 	default:
 		err = fmt.Errorf("a file of %.40s instead of the kernel's", m.FSType)
 	}
@@ -237,7 +255,22 @@ func viewError(name string, err error) error {
 // viewName returns the name of the view of which a file is mounted at the path of f; "" if there is no view. The root of such a mount is
 // /candor/views/web/online in some file system.
 func (f observedFile) viewName(m *mountinfo.Info) string {
-	dir, name := path.Split(m.Root)
+	return f.viewOfRoot(m, m.Root)
+}
+
+// ErrorRemoved is the Error of a Source if the file of a view is mounted, and was removed from the directory of the view.
+const ErrorRemoved = "the mounted file was removed"
+
+// isRemovedView reports whether a removed file of a view is mounted at the path of f. The kernel marks the root of such a mount
+// (dentry_path).
+func (f observedFile) isRemovedView(m *mountinfo.Info) bool {
+	root, isRemoved := strings.CutSuffix(m.Root, "//deleted")
+	return isRemoved && f.viewOfRoot(m, root) != ""
+}
+
+// viewOfRoot is viewName for a mount with the given root.
+func (f observedFile) viewOfRoot(m *mountinfo.Info, root string) string {
+	dir, name := path.Split(root)
 	views, container := path.Split(path.Clean(dir))
 	if m.Mountpoint != f.path || f.name == "" || name != f.name || path.Base(views) != "views" {
 		return ""

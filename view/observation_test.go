@@ -195,6 +195,50 @@ func TestWiden(t *testing.T) {
 	}
 }
 
+// TestWidenByThreads: the threads of a process count together if they have all CPUs of the container.
+func TestWidenByThreads(t *testing.T) {
+	own, err := procfs.Affinity(os.Getpid())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if own.Count() < 2 {
+		t.Skip("needs 2 CPUs")
+	}
+	pinned := func() Observation {
+		first := own.Lowest(1)
+		return Observation{Sources: []Source{{Name: SourceAffinity, Role: Reported, CPUs: first, Count: 1}}}
+	}
+	o := pinned()
+	if o.WidenByThreads(os.Getpid(), own); o.CPUs() != own {
+		t.Errorf("CPUs %v, want %v", o.CPUs(), own)
+	}
+	more := own
+	more.Add(cpuset.Max - 1)
+	o = pinned()
+	if o.WidenByThreads(os.Getpid(), more); o.CPUs() != own.Lowest(1) {
+		t.Errorf("threads without a CPU of the container: CPUs %v, want %v", o.CPUs(), own.Lowest(1))
+	}
+	if o.WidenByThreads(0, own); o.CPUs() != own.Lowest(1) {
+		t.Errorf("no process: CPUs %v, want %v", o.CPUs(), own.Lowest(1))
+	}
+	var none Observation
+	none.WidenByThreads(os.Getpid(), own)
+}
+
+// TestObserveRemovedView: a removed file of a view has an error of its own, and any other removed file has none.
+func TestObserveRemovedView(t *testing.T) {
+	views := t.TempDir()
+	for root, want := range map[string]string{
+		"/candor/views/web/online//deleted": ErrorRemoved,
+		"/home/tenant/online//deleted":      "a file of tmpfs instead of the kernel's",
+	} {
+		o := observeMounts(t, containerMounts+strings.Replace(webOnline, "/candor/views/web/online", root, 1), views)
+		if got := o.Sources[1].Error; got != want {
+			t.Errorf("%s: %q, want %q", root, got, want)
+		}
+	}
+}
+
 func TestSummaryString(t *testing.T) {
 	for want, s := range map[string]Summary{"-": {}, "2": {Affinity: 2, Files: 2}, "1/2": {Affinity: 1, Files: 2}, "2/?": {Affinity: 2}, "?/4": {Files: 4}} {
 		if s.String() != want {

@@ -85,6 +85,7 @@ func newAuditCommand() *cobra.Command {
 			return err
 		}
 		rows := auditRows(found, *all, figures)
+		markOwn(rows, state.NewStore(*stateDir))
 		if output.value == "json" {
 			return writeJSON(cmd.OutOrStdout(), rows)
 		}
@@ -118,6 +119,7 @@ type auditRow struct {
 	Gain             audit.Gain   `json:"gain"`
 	// Helpers are the CPUs that helpers use for the container; absent if they were not measured.
 	Helpers *hybrid.Milli `json:"helpersMilli,omitempty"`
+	isOwn   bool          // a container of Candor
 }
 
 // auditRows returns the containers to list: all containers if all is true, otherwise the containers whose CPU count differs from
@@ -141,6 +143,20 @@ func auditRows(found []audit.Container, all bool, figures *helpers.Figures) []au
 		rows = append(rows, row)
 	}
 	return rows
+}
+
+// markOwn marks the containers of Candor: those in its own cgroups, and those of engines with a grant. A state that cannot be read has no
+// grants.
+func markOwn(rows []auditRow, store state.Store) {
+	granted := map[string]bool{}
+	if saved, err := store.Load(); err == nil {
+		for _, g := range saved.Grants {
+			granted[g.Engine.Cgroup] = true
+		}
+	}
+	for i := range rows {
+		rows[i].isOwn = rows[i].Runtime == "candor" || granted[rows[i].Group]
+	}
 }
 
 // writeAudit writes the table and the next step.
@@ -170,16 +186,20 @@ func writeAudit(w io.Writer, rows []auditRow, found []audit.Container) error {
 // seenCPUs returns the CPU counts that the container sees.
 func (r *auditRow) seenCPUs() view.Summary { return view.Summary{Affinity: r.Sees, Files: r.SeesFiles} }
 
-// writeSeenLegend explains a difference between affinity and files, if a row has one. In a container of Candor, the files of a view show the
-// CPUs of the affinity.
+// writeSeenLegend explains a difference between affinity and files, if a row has one. If a row is a container of Candor, in which the files
+// of a view show the CPUs of the affinity, the legend has the remedy for a missing view.
 func writeSeenLegend(w io.Writer, rows []auditRow) {
 	for i := range rows {
 		s := rows[i].seenCPUs()
 		if s.Affinity == s.Files || s.Files == 0 {
 			continue
 		}
-		fmt.Fprintf(w, "SEES %s: %d by the affinity (nproc), %d in /proc/cpuinfo and /sys. A container of Candor with a full view sees the same in both;\n"+
-			"if it has no view mounted, restart it to mount the view.\n\n", s, s.Affinity, s.Files)
+		fmt.Fprintf(w, "SEES %s: %d by the affinity (nproc), %d in /proc/cpuinfo and /sys.", s, s.Affinity, s.Files)
+		if slices.ContainsFunc(rows, func(r auditRow) bool { return r.isOwn }) {
+			fmt.Fprint(w, " A container of Candor with a full view sees the same in both;\n"+
+				"if it has no view mounted, restart it to mount the view.")
+		}
+		fmt.Fprint(w, "\n\n")
 		return
 	}
 }

@@ -8,6 +8,7 @@ import (
 
 	"github.com/candor-project/candor/cmd/candor/internal/audit"
 	"github.com/candor-project/candor/cpuset"
+	"github.com/candor-project/candor/host/state"
 )
 
 var audited = []audit.Container{
@@ -22,8 +23,7 @@ default/web/app  containerd  4     1500m  64       43%        95m   likely
 a [31m b         -           1/4   1      2        0%         0s    maybe
 log              docker      4     -      1        0%         0s    no
 
-SEES 1/4: 1 by the affinity (nproc), 4 in /proc/cpuinfo and /sys. A container of Candor with a full view sees the same in both;
-if it has no view mounted, restart it to mount the view.
+SEES 1/4: 1 by the affinity (nproc), 4 in /proc/cpuinfo and /sys.
 
 2 of 3 containers see a CPU count that differs from the limit, 1 would likely gain. Next: candor nri --observe (Kubernetes) plans the CPUs of each; docker run --runtime candor applies them to a container.
 `
@@ -40,6 +40,33 @@ func TestWriteAudit(t *testing.T) {
 		out.Reset()
 		if err := writeAudit(&out, auditRows(found, false, nil), found); err != nil || out.String() != want {
 			t.Errorf("%v\n%s; want %s", err, out.String(), want)
+		}
+	}
+}
+
+// TestWriteSeenLegend: the legend has the remedy for a missing view only if a container of Candor is listed.
+func TestWriteSeenLegend(t *testing.T) {
+	const text, remedy = "SEES 1/4: 1 by the affinity (nproc), 4 in /proc/cpuinfo and /sys.", " A container of Candor with a full view sees the same in both;\n" +
+		"if it has no view mounted, restart it to mount the view."
+	store := state.NewStore(t.TempDir())
+	saved := new(state.Saved)
+	saved.Grants = []*state.Grant{{Engine: state.Engine{Cgroup: "/kubepods/a"}}}
+	saved.Grants[0].ID = "web"
+	if err := store.Save(saved); err != nil {
+		t.Fatal(err)
+	}
+	for _, test := range []struct {
+		runtime, group, want string
+	}{
+		{"docker", "/docker/a", text + "\n\n"},
+		{"candor", "/candor/web", text + remedy + "\n\n"},
+		{"containerd", "/kubepods/a", text + remedy + "\n\n"},
+	} {
+		rows := []auditRow{{Name: "web", Runtime: test.runtime, Group: test.group, Sees: 1, SeesFiles: 4}}
+		markOwn(rows, store)
+		var out bytes.Buffer
+		if writeSeenLegend(&out, rows); out.String() != test.want {
+			t.Errorf("%s: %q, want %q", test.runtime, out.String(), test.want)
 		}
 	}
 }

@@ -71,8 +71,8 @@ func (f *hostFlags) inspect(cmd *cobra.Command, name string, during time.Duratio
 	}
 	look := h.InspectContainer(g)
 	report := newInspection(g, look, snapshot.Now)
-	seen := report.read(h, g)
-	report.see(&seen)
+	report.read(h, g)
+	report.see(&observeAll(h, []host.Grant{*g})[0])
 	limits, err := h.GroupLimits(snapshot)
 	if err != nil {
 		return nil, err
@@ -338,7 +338,7 @@ func noneIfEmpty(s cpuset.Set) string {
 // interface: docs/reference/json.md describes it, field by field.
 type grantRow struct {
 	ID           string                `json:"id"`
-	podname.Name                       // absent for a container in no pod
+	podname.Name                       // absent for a program of candor run; a container of an engine outside of pods has only `container`
 	State        string                `json:"state"`             // pending, running, paused, held, ended, degraded
 	Degraded     []host.Difference     `json:"degraded,omitzero"` // settings that differ from the grant
 	Class        hybrid.Class          `json:"class"`
@@ -378,15 +378,12 @@ func newGrantRow(g *host.Grant, look *host.ContainerState, now time.Duration) gr
 	return row
 }
 
-// read sets Command to the program's command line, and OnResize to the command instead of its file, if the caller may read them. It also
-// sets the CPUs that the programs see, and returns them.
-func (r *grantRow) read(h *host.Host, g *host.Grant) host.Observation {
+// read sets Command to the program's command line, and OnResize to the command instead of its file, if the caller may read them.
+func (r *grantRow) read(h *host.Host, g *host.Grant) {
 	r.Command, r.OnResize = h.CommandLine(g), h.OnResize(g)
-	o := observe(h, g)
-	r.see(&o)
-	return o
 }
 
+// see sets the CPUs that the programs of the container see.
 func (r *grantRow) see(o *host.Observation) { r.ViewSeen, r.Summary = o.SeenView, o.Summary() }
 
 // name returns the display name of the container without control characters.

@@ -31,11 +31,12 @@ func newPsCommand() *cobra.Command {
 			return err
 		}
 		defer h.Close()
-		rows := make([]grantRow, len(snapshot.Grants))
+		rows, seen := make([]grantRow, len(snapshot.Grants)), observeAll(h, snapshot.Grants)
 		for i := range snapshot.Grants {
 			g := &snapshot.Grants[i]
 			rows[i] = newGrantRow(g, h.InspectContainer(g), snapshot.Now)
 			rows[i].read(h, g)
+			rows[i].see(&seen[i])
 		}
 		if output.value == "json" {
 			return writeJSON(cmd.OutOrStdout(), rows)

@@ -3,6 +3,7 @@ package main
 import (
 	"fmt"
 	"io"
+	"time"
 
 	"github.com/candor-project/candor/cgroup"
 	"github.com/candor-project/candor/cmd/candor/internal/audit"
@@ -12,9 +13,14 @@ import (
 	"github.com/candor-project/candor/view"
 )
 
+// An observer observes the CPUs that a container sees. *host.Host implements it.
+type observer interface {
+	Observe(*host.Grant) (host.Observation, error)
+}
+
 // observe returns the CPUs that a running container sees. It returns a zero observation for a container that does not run, that has just
 // ended, or whose cgroup cannot be read.
-func observe(h *host.Host, g *host.Grant) host.Observation {
+func observe(h observer, g *host.Grant) host.Observation {
 	if g.State != host.Running {
 		return host.Observation{}
 	}
@@ -25,12 +31,37 @@ func observe(h *host.Host, g *host.Grant) host.Observation {
 	return o
 }
 
-// seenBy returns the CPU counts that the containers see, by ID.
-func seenBy(h *host.Host, grants []host.Grant) map[string]view.Summary {
-	seen := make(map[string]view.Summary, len(grants))
+// settling is the time in which an operation that has changed a cgroup also changes the view. While a container starts, is resized or
+// moves, the two differ for a moment, and an observation then has a note.
+const settling = 100 * time.Millisecond
+
+// observeAll observes the containers. It observes containers with a note once more after settling, because the note can be the trace of an
+// operation.
+func observeAll(h observer, grants []host.Grant) []host.Observation {
+	all := make([]host.Observation, len(grants))
+	hasNote := false
 	for i := range grants {
-		o := observe(h, &grants[i])
-		seen[grants[i].ID] = o.Summary()
+		all[i] = observe(h, &grants[i])
+		hasNote = hasNote || all[i].Note != ""
+	}
+	if !hasNote {
+		return all
+	}
+	time.Sleep(settling)
+	for i := range grants {
+		if all[i].Note != "" {
+			all[i] = observe(h, &grants[i])
+		}
+	}
+	return all
+}
+
+// seenBy returns the CPU counts that the containers see, by ID.
+func seenBy(h observer, grants []host.Grant) map[string]view.Summary {
+	seen := make(map[string]view.Summary, len(grants))
+	all := observeAll(h, grants)
+	for i := range grants {
+		seen[grants[i].ID] = all[i].Summary()
 	}
 	return seen
 }

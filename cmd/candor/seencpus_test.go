@@ -61,7 +61,7 @@ func TestInspectSees(t *testing.T) {
 // TestPsSees: ps shows affinity and files where they differ, and the remedy apart from the table.
 func TestPsSees(t *testing.T) {
 	g := host.Grant{State: host.Running, Spec: spec.Spec{View: spec.ViewFull}}
-	g.ID, g.CPUs = "web", cpuset.Of(0)
+	g.ID, g.CPUs, g.TopologyMet = "web", cpuset.Of(0), true
 	row := newGrantRow(&g, &host.ContainerState{Processes: []int{1}, IsPaused: true}, 0)
 	o := withoutView()
 	row.see(&o)
@@ -75,6 +75,38 @@ func TestPsSees(t *testing.T) {
 	writeSeenNotes(&notes, []grantRow{row, {}})
 	if want := "candor: web sees 1/2: no view is mounted: restart it to mount the view\n"; notes.String() != want {
 		t.Errorf("%q, want %q", notes.String(), want)
+	}
+}
+
+// A settlingHost has a note on the containers "moving" and "broken"; the note on "moving" is gone at the second observation.
+type settlingHost map[string]int // number of observations, by ID
+
+func (h settlingHost) Observe(g *host.Grant) (o host.Observation, err error) {
+	if h[g.ID]++; g.ID == "broken" || g.ID == "moving" && h[g.ID] == 1 {
+		return withoutView(), nil
+	}
+	return exampleObservation(g.ID, g.CPUs), nil
+}
+
+// TestObserveAll: a container with a note is observed once more, because an operation can be changing it.
+func TestObserveAll(t *testing.T) {
+	grants := make([]host.Grant, 4)
+	for i, id := range []string{"web", "moving", "broken", "pending"} {
+		grants[i].ID, grants[i].CPUs, grants[i].State = id, cpuset.Of(0), host.Running
+	}
+	grants[3].State = host.Pending
+	h := settlingHost{}
+	all := observeAll(h, grants)
+	for i, hasNote := range []bool{false, false, true, false} {
+		if (all[i].Note != "") != hasNote {
+			t.Errorf("%s: note %q", grants[i].ID, all[i].Note)
+		}
+	}
+	if h["web"] != 1 || h["moving"] != 2 || h["broken"] != 2 || h["pending"] != 0 {
+		t.Errorf("observations: %v", h)
+	}
+	if seen := seenBy(settlingHost{}, grants); seen["moving"].Note != "" || seen["broken"].Note == "" {
+		t.Errorf("%+v", seen)
 	}
 }
 

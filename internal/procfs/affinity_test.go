@@ -13,6 +13,33 @@ import (
 	"github.com/candor-project/candor/cpuset"
 )
 
+// TestThreadAffinity: the threads of a process have its CPUs together, even if its first thread has only one of them.
+func TestThreadAffinity(t *testing.T) {
+	pid := os.Getpid()
+	before, err := Affinity(pid)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var all, first unix.CPUSet
+	for cpu := range before.All() {
+		all.Set(cpu)
+	}
+	first.Set(before.First())
+	if err := unix.SchedSetaffinity(pid, &first); err != nil {
+		t.Fatal(err)
+	}
+	defer unix.SchedSetaffinity(pid, &all)
+	if cpus, err := ThreadAffinity(pid, 64); err != nil || cpus != before {
+		t.Errorf("CPUs %v, %v; want %v", cpus, err, before)
+	}
+	if cpus, err := ThreadAffinity(pid, 1); err != nil || cpus != before.Lowest(1) {
+		t.Errorf("the first thread: CPUs %v, %v; want %v", cpus, err, before.Lowest(1))
+	}
+	if _, err := ThreadAffinity(-1, 64); err == nil {
+		t.Error("no process: no error")
+	}
+}
+
 func TestAffinity(t *testing.T) {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()

@@ -8,6 +8,7 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/candor-project/candor/cpuset"
 	"github.com/candor-project/candor/internal/kernelfs"
 )
 
@@ -54,6 +55,27 @@ func Threads(pid, limit int) ([]Thread, error) {
 		threads = append(threads, thread)
 	}
 	return threads, nil
+}
+
+// ThreadAffinity returns the CPUs on which the threads of a process can run together. It reads at most limit threads, the oldest first,
+// and omits threads that end during the read. The error is fs.ErrNotExist or ESRCH if the process itself has ended.
+func ThreadAffinity(pid, limit int) (cpus cpuset.Set, err error) {
+	folder, err := os.Open(fmt.Sprintf("/proc/%d/task", pid))
+	if err != nil {
+		return cpus, err
+	}
+	defer folder.Close()
+	ids, err := folder.Readdirnames(limit)
+	if err = ignoreEOF(err); err != nil {
+		return cpus, err
+	}
+	for _, id := range ids {
+		if tid, err := strconv.Atoi(id); err == nil {
+			own, _ := Affinity(tid) // empty for a thread that has ended
+			cpus = cpus.Union(own)
+		}
+	}
+	return cpus, nil
 }
 
 func parseThread(text []byte) (t Thread, err error) {

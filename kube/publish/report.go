@@ -11,7 +11,6 @@ import (
 	"github.com/candor-project/candor/internal/podname"
 	"github.com/candor-project/candor/kube/nodecpu"
 	"github.com/candor-project/candor/kube/v1alpha1"
-	"github.com/candor-project/candor/view"
 )
 
 // errState is the error for a state of the node that cannot be read.
@@ -44,7 +43,7 @@ func statusOf(s *host.Snapshot, observe func(*host.Grant) (host.Observation, err
 		h := holderOf(g)
 		if g.State == host.Running && s.Now-g.Since >= startTime {
 			if o, err := observe(g); err == nil { // an error: the container has ended
-				h.Sees = sees(g.Class, o.Summary(), machine.Online.Count())
+				h.Sees = sees(g, &o, machine.Online.Count())
 			}
 		}
 		holders[g.ID] = h
@@ -57,9 +56,13 @@ func statusOf(s *host.Snapshot, observe func(*host.Grant) (host.Observation, err
 const startTime = 10 * time.Second
 
 // sees returns the CPUs that a container sees, in the form of v1alpha1.Grant.Sees. online is the number of online CPUs of the machine.
-func sees(class hybrid.Class, seen view.Summary, online int) string {
-	planned := seen.Affinity
-	if class == hybrid.Flexible {
+//
+// The affinity counts as the CPUs of the grant, so that the result depends on the files only. A container can restrict its affinity at any
+// time, and each change of the report causes a write.
+func sees(g *host.Grant, o *host.Observation, online int) string {
+	o.Widen(g.CPUs)
+	seen, planned := o.Summary(), g.CPUs.Count()
+	if g.Class == hybrid.Flexible {
 		planned = online
 	}
 	if seen.Affinity == 0 || seen.Files == planned {

@@ -130,6 +130,11 @@ func TestReportedSees(t *testing.T) {
 		{"web.app-1a2b3c4d", view.Summary{Affinity: 2, Files: 8}, time.Minute, "2/8"},
 		{"web.app-1a2b3c4d", view.Summary{Affinity: 2, Files: 8}, time.Second, ""},
 		{"web.app-1a2b3c4d", view.Summary{Affinity: 2}, time.Minute, "2/?"},
+		// A container can restrict its own affinity. The report does not change then.
+		{"web.app-1a2b3c4d", view.Summary{Affinity: 1, Files: 2}, time.Minute, ""},
+		{"web.app-1a2b3c4d", view.Summary{Affinity: 1, Files: 8}, time.Minute, "2/8"},
+		{"web.app-1a2b3c4d", view.Summary{Affinity: 1}, time.Minute, "2/?"},
+		{"solver", view.Summary{Affinity: 1, Files: 8}, time.Minute, ""},
 		{"solver", view.Summary{Affinity: 5, Files: 8}, time.Minute, ""},
 		{"solver", view.Summary{Affinity: 5, Files: 5}, time.Minute, "5"},
 		{"db.app-5e6f7a8b", view.Summary{Affinity: 1, Files: 8}, time.Minute, ""}, // held

@@ -141,6 +141,7 @@ func Observe(all []Container, views string) {
 			continue // the process has ended
 		}
 		o.Widen(c.Affinity)
+		o.WidenByThreads(c.Main, c.CPUs)
 		s := o.Summary()
 		c.Sees, c.SeesFiles = s.Affinity, s.Files
 	}

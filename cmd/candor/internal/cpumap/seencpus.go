@@ -55,9 +55,17 @@ func (m *Map) seenSums() (sums []string) {
 		}
 	}
 	if more := notes - maxNotes; more > 0 {
-		sums = append(sums, fmt.Sprintf("The same for %d more: candor inspect shows a container.", more))
+		sums = append(sums, moreNotes(more))
 	}
 	return sums
+}
+
+// moreNotes returns the sentence for the notes beyond maxNotes.
+func moreNotes(n int) string {
+	if n == 1 {
+		return "1 more container has a note: candor inspect shows it."
+	}
+	return fmt.Sprintf("%d more containers have a note: candor inspect shows it.", n)
 }
 
 // foreignHeading introduces the list of foreign containers.

@@ -71,7 +71,7 @@ func TestManyNotes(t *testing.T) {
 		m.Foreign = append(m.Foreign, m.Foreign[0])
 	}
 	got := text(t, m, TextOptions{})
-	if strings.Count(got, "sees 1/2: no view") != maxNotes || !strings.Contains(got, "The same for 3 more") || !strings.Contains(got, "and 2 more: candor audit --all") {
+	if strings.Count(got, "sees 1/2: no view") != maxNotes || !strings.Contains(got, "3 more containers have a note: candor inspect shows it.") || !strings.Contains(got, "and 2 more: candor audit --all") {
 		t.Error(got)
 	}
 }

@@ -72,12 +72,20 @@ type observation struct {
 	at   time.Time
 }
 
-// maxAge is the time after which a container is observed again.
-const maxAge = 5 * time.Second
+// An observation is repeated after maxAge, and an observation with a note after maxNoteAge. An operation changes the cgroup and the view
+// of a container at different moments, and an observation between them has a false note.
+const (
+	maxAge     = 5 * time.Second
+	maxNoteAge = time.Second
+)
 
 // isCurrent reports whether an observation is new enough, and of the container's present cpuset and first process.
 func (o *observation) isCurrent(c *host.ContainerState, now time.Time) bool {
-	return o.cpus == c.Settings.CPUs && o.pid == c.Processes[0] && now.Sub(o.at) < maxAge
+	limit := maxAge
+	if o.Note != "" {
+		limit = maxNoteAge
+	}
+	return o.cpus == c.Settings.CPUs && o.pid == c.Processes[0] && now.Sub(o.at) < limit
 }
 
 // observe returns the CPU counts that a container sees.

@@ -9,7 +9,8 @@ import (
 	"github.com/candor-project/candor/host"
 )
 
-// TestObservationIsCurrent: a container is observed again after some time, and if its cpuset or its first process changes.
+// TestObservationIsCurrent: a container is observed again after some time, and if its cpuset or its first process changes. An
+// observation with a note is repeated earlier.
 func TestObservationIsCurrent(t *testing.T) {
 	at := time.Unix(1000, 0)
 	o := observation{cpus: cpuset.Of(0), pid: 7, at: at}
@@ -29,5 +30,10 @@ func TestObservationIsCurrent(t *testing.T) {
 		if got := o.isCurrent(c, at.Add(test.age)); got != test.want {
 			t.Errorf("%s: %v, want %v", test.name, got, test.want)
 		}
+	}
+	o.Note = "no view is mounted"
+	c := &host.ContainerState{Processes: []int{7}, Settings: cgroup.Settings{CPUs: cpuset.Of(0)}}
+	if !o.isCurrent(c, at.Add(maxNoteAge-1)) || o.isCurrent(c, at.Add(maxNoteAge)) {
+		t.Errorf("an observation with a note must be current for %v", maxNoteAge)
 	}
 }
