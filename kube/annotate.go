@@ -3,6 +3,7 @@ package kube
 import (
 	"bytes"
 	"cmp"
+	"encoding/json"
 	"fmt"
 	"reflect"
 	"slices"
@@ -36,7 +37,13 @@ func Annotate(manifest []byte, object, key, value string) ([]byte, error) {
 		return nil, err
 	}
 	changed := slices.Concat(manifest[:edit.from], []byte(edit.text), manifest[edit.to:])
-	return changed, checkAnnotated(manifest, changed, o, key, value)
+	if json.Valid(manifest) && !json.Valid(changed) {
+		return nil, fmt.Errorf("%w: it would not be JSON any more", ErrManifest)
+	}
+	if err := checkAnnotated(manifest, changed, o, key, value); err != nil {
+		return nil, err
+	}
+	return changed, nil
 }
 
 // isJSON reports whether an object is written as JSON: in flow style, with keys in double quotes.
@@ -244,6 +251,9 @@ func (s *source) replace(old *yaml.Node, value string) (edit, error) {
 		value = "'" + value + "'"
 	case strings.HasPrefix(rest, old.Value):
 		length = len(old.Value)
+		if s.isJSON { // null, a number or a boolean
+			value = strconv.Quote(value)
+		}
 	}
 	if length == 0 || strings.ContainsAny(rest[:length], "\r\n") {
 		return edit{}, s.refuse(old, "must be a plain or quoted value on one line")

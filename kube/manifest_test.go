@@ -2,6 +2,7 @@ package kube
 
 import (
 	"bytes"
+	"encoding/json"
 	"errors"
 	"reflect"
 	"strings"
@@ -231,4 +232,15 @@ func reversed(text string) string {
 		all[i], all[j] = all[j], all[i]
 	}
 	return string(all)
+}
+
+// TestAnnotateJSON: a manifest in JSON remains JSON, also if the present value is not a string.
+func TestAnnotateJSON(t *testing.T) {
+	for _, old := range []string{"null", "true", "5", `"flexible"`} {
+		text := `{"kind": "Pod", "metadata": {"name": "web", "annotations": {"candor.dev/class": ` + old + `}}, "spec": {"containers": []}}`
+		out, err := annotate(text, "")
+		if want := strings.Replace(text, old+"}", `"sensitive"}`, 1); err != nil || out != want || !json.Valid([]byte(out)) {
+			t.Errorf("%s: %s, %v", old, out, err)
+		}
+	}
 }

@@ -1,7 +1,9 @@
 package kube
 
 import (
+	"errors"
 	"fmt"
+	"slices"
 	"strings"
 )
 
@@ -12,13 +14,20 @@ type Template struct {
 	Pod       any    // as in YAML: metadata, spec
 }
 
-// PodTemplate reads the pod template in a manifest (YAML or JSON). The manifest must contain exactly one object with pods.
+// PodTemplate reads the pod template in a manifest (YAML or JSON). The manifest must contain exactly one object with pods, or exactly one
+// of a kind of Kubernetes itself: then PodTemplate ignores the custom resources.
 func PodTemplate(manifest []byte) (t Template, err error) {
 	objects, err := podObjects(manifest)
 	if err != nil {
 		return t, err
 	}
 	o, err := selectObject(objects, "")
+	if errors.Is(err, ErrSeveral) {
+		objects = slices.DeleteFunc(objects, isCustom)
+		if len(objects) == 1 {
+			o, err = &objects[0], nil
+		}
+	}
 	if err != nil {
 		return t, err
 	}
@@ -43,3 +52,6 @@ func PodTemplate(manifest []byte) (t Template, err error) {
 	t.Pod = at
 	return t, nil
 }
+
+// isCustom reports whether an object is not of a kind of Kubernetes itself.
+func isCustom(o object) bool { return podMetadata[child(o.root, "kind").Value] == nil }
