@@ -47,12 +47,11 @@ type labWatch struct {
 	others, span time.Duration // CPU time of other programs during the runs, and length of the runs
 }
 
-// startWatch starts a watch of the lab's CPUs. If /proc cannot be read, there is no watch.
-func (l *Lab) startWatch() {
+// startWatch starts a watch of the lab's CPUs.
+func (l *Lab) startWatch() (err error) {
 	l.foreign = labWatch{}
-	if w, err := interference.Start(l.usable); err == nil {
-		l.foreign.Watch = w
-	}
+	l.foreign.Watch, err = interference.Start(l.usable)
+	return err
 }
 
 // interference returns the use of the lab's CPUs by other processes during the runs since startWatch, or nil if it is low. The processes of
@@ -61,7 +60,11 @@ func (l *Lab) interference() *interference.Report {
 	if l.foreign.Watch == nil {
 		return nil
 	}
-	return l.foreign.Report(max(l.foreign.others, 0), l.foreign.span, func(pid int) bool { return l.guard != nil && pid == l.guard.Process.Pid })
+	r, err := l.foreign.Report(max(l.foreign.others, 0), l.foreign.span, func(pid int) bool { return l.guard != nil && pid == l.guard.Process.Pid })
+	if err != nil { // only the name of the largest process is missing
+		return nil
+	}
+	return r
 }
 
 // noiseSince returns the noise between the readings before and m, without the CPU time of the workload.

@@ -18,7 +18,9 @@ func TestInterference(t *testing.T) {
 	if got := l.interference(); got != nil {
 		t.Errorf("before a watch: %v", got)
 	}
-	l.startWatch()
+	if err := l.startWatch(); err != nil {
+		t.Fatal(err)
+	}
 	run := func(took, programs, workload time.Duration) Noise {
 		before := cpuReading{at: time.Unix(1e9, 0)}
 		return l.noise(before, cpuReading{at: before.at.Add(took), busy: programs, programs: programs}, workload)
@@ -33,7 +35,9 @@ func TestInterference(t *testing.T) {
 	if got := l.interference(); got != nil {
 		t.Errorf("1 s of 10 s: %v", got)
 	}
-	l.startWatch()
+	if err := l.startWatch(); err != nil {
+		t.Fatal(err)
+	}
 	if got := l.interference(); got != nil {
 		t.Errorf("a new watch without runs: %v", got)
 	}

@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"io"
 	"slices"
-	"strings"
 	"text/tabwriter"
 	"time"
 
@@ -37,18 +36,14 @@ const burstHelps, burstCosts = 0.5, 0.7
 
 // Text writes the recommended setting with the commands for it, the use of the group and, if all is set, a table of the outcomes.
 func (r *Report) Text(w io.Writer, all bool) error {
-	var text strings.Builder
-	r.writeAnswer(&text)
-	fmt.Fprintf(&text, "The recording has %s: %s CPUs on average, up to %d at once\n", timescale.Length(r.Span.Round(100*time.Millisecond)), timescale.Number(r.Mean), r.MaxThreads)
-	r.writeCaveats(&text)
-	if all {
-		fmt.Fprintln(&text)
-		if err := r.writeTable(&text); err != nil {
-			return err
-		}
+	r.writeAnswer(w)
+	fmt.Fprintf(w, "The recording has %s: %s CPUs on average, up to %d at once\n", timescale.Length(r.Span.Round(100*time.Millisecond)), timescale.Number(r.Mean), r.MaxThreads)
+	r.writeCaveats(w)
+	if !all {
+		return nil
 	}
-	_, err := io.WriteString(w, text.String())
-	return err
+	fmt.Fprintln(w)
+	return r.writeTable(w)
 }
 
 // writeTable writes a row for each outcome.
@@ -129,26 +124,22 @@ func (r *Reports) Fill(n *Node) {
 
 // Text writes all reports, with the tables of their outcomes if all is set, and the fillings of the node.
 func (r *Reports) Text(w io.Writer, all bool) error {
-	var text strings.Builder
 	if r.Differences != "" {
-		fmt.Fprintln(&text, r.Differences)
+		fmt.Fprintln(w, r.Differences)
 	}
 	for i, report := range r.List {
 		if i > 0 {
-			fmt.Fprintln(&text)
+			fmt.Fprintln(w)
 		}
-		if err := report.Text(&text, all); err != nil {
+		if err := report.Text(w, all); err != nil {
 			return err
 		}
 	}
-	if r.node != nil {
-		fmt.Fprintln(&text)
-		if err := r.node.Text(&text, r.fillings); err != nil {
-			return err
-		}
+	if r.node == nil {
+		return nil
 	}
-	_, err := io.WriteString(w, text.String())
-	return err
+	fmt.Fprintln(w)
+	return r.node.Text(w, r.fillings)
 }
 
 // JSON encodes all reports, and the fillings of the node.

@@ -38,7 +38,7 @@ type Recorder struct {
 	// OnFlush, if not nil, is called each second before the Recorder writes a block, for example to add new groups.
 	OnFlush func() error
 	// OnEnd, if not nil, is called after the last reading. It returns the use of the groups' CPUs by other processes, or nil if it was low.
-	OnEnd func() *interference.Report
+	OnEnd func() (*interference.Report, error)
 }
 
 // A source is a Source with its group.
@@ -83,21 +83,18 @@ func (r *Recorder) Run(ctx context.Context, duration time.Duration) error {
 	defer r.close()
 	err := r.record(ctx, duration)
 	r.writeCost()
-	failed := errors.Join(r.writeInterference(), r.w.Close())
-	if failed != nil && errors.Is(err, ErrAllEnded) {
-		return failed // callers take ErrAllEnded for a success
-	}
-	return errors.Join(err, failed)
+	return errors.Join(err, r.writeInterference(), r.w.Close())
 }
 
 func (r *Recorder) writeInterference() error {
 	if r.OnEnd == nil {
 		return nil
 	}
-	if found := r.OnEnd(); found != nil {
-		return r.w.Interference(found)
+	found, err := r.OnEnd()
+	if err != nil || found == nil {
+		return err
 	}
-	return nil
+	return r.w.Interference(found)
 }
 
 func (r *Recorder) record(ctx context.Context, duration time.Duration) error {

@@ -141,9 +141,12 @@ func (s foundSource) Close() {
 // Record records the groups with a Recorder and writes the recording to out. It closes the groups.
 func (g *Groups) Record(ctx context.Context, out io.Writer, interval, duration time.Duration) error {
 	defer g.Close()
-	var endWatch func() *interference.Report
+	var endWatch func() (*interference.Report, error)
 	if g.known == nil { // before the recorder starts, because it reads all processes
-		endWatch = g.watch()
+		var err error
+		if endWatch, err = g.watch(); err != nil {
+			return err
+		}
 	}
 	r, err := New(out, interval)
 	if err != nil {

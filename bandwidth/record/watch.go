@@ -29,21 +29,19 @@ func (g *watchedGroup) Read() (cgroup.Usage, error) {
 	return u, err
 }
 
-// watch starts to watch the CPUs of the targets. The returned function ends this, and sets Interference. It is nil if /proc cannot be
-// read: the recording then has no warning.
-func (g *Groups) watch() (end func() *interference.Report) {
-	cpus := g.cpus()
-	w, err := interference.Start(cpus)
+// watch starts to watch the CPUs of the targets. The returned function ends this, and sets Interference.
+func (g *Groups) watch() (end func() (*interference.Report, error), err error) {
+	w, err := interference.Start(g.cpus())
 	if err != nil {
-		return nil
+		return nil, err
 	}
-	return func() *interference.Report {
-		// After a move to other CPUs, the use of the targets cannot be divided between the old and the new CPUs.
-		if others, span, err := w.Others(g.used()); err == nil && g.cpus() == cpus {
-			g.Interference = w.Report(others, span, g.contains)
+	return func() (*interference.Report, error) {
+		others, span, err := w.Others(g.used())
+		if err == nil {
+			g.Interference, err = w.Report(others, span, g.contains)
 		}
-		return g.Interference
-	}
+		return g.Interference, err
+	}, nil
 }
 
 // cpus returns the CPUs that the targets may use, or the online CPUs if they cannot be read.

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"path/filepath"
 	"strings"
 	"time"
 
@@ -205,49 +204,19 @@ func (f *adviseFlags) report(file string, s *timescale.Summary) (*advise.Report,
 	return r, d, nil
 }
 
-// recordCommand returns a function that returns the command that records a group again, for a time and into another file.
+// recordCommand returns a function that returns the command that records a group for a time.
 func (f *adviseFlags) recordCommand(file, group string) func(time.Duration) string {
-	extension := filepath.Ext(file)
-	again := shellWord(strings.TrimSuffix(file, extension) + "-2" + extension)
-	selection := selectionOf(group)
-	return func(length time.Duration) string {
-		return fmt.Sprintf("candor record -o %s --duration %s %s", again, timescale.Length(length), selection)
-	}
-}
-
-// selectionOf returns the arguments of candor record that select a recorded group. The name of the group is the path of a cgroup, the
-// name of a container, or the joined words of a command, whose quotes are lost. Other users can choose these names.
-func selectionOf(group string) string {
-	first, _, hasWords := strings.Cut(group, " ")
-	info, err := os.Stat(first)
-	isProgram := err == nil && info.Mode().IsRegular()
+	name := shorten(errorText(group), 200)
+	selection := "--container " + name
 	switch {
-	case strings.HasSuffix(group, "…"):
-		return "-- COMMAND"
-	case strings.HasPrefix(group, "/") && !isProgram:
-		return "--cgroup " + shellWord(group)
-	case !hasWords && !strings.Contains(first, "/"):
-		return "--container " + shellWord(group)
-	case strings.ContainsFunc(group, func(c rune) bool { return c != ' ' && isSpecial(c) }):
-		return "-- COMMAND"
-	default:
-		return "-- " + group
+	case strings.HasPrefix(group, "/"):
+		selection = "--cgroup " + name
+	case strings.Contains(name, " "):
+		selection = "-- " + name // the words of a command
 	}
-}
-
-// isSpecial reports whether a shell can treat a character specially.
-func isSpecial(c rune) bool {
-	isLetter := c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= '0' && c <= '9'
-	return !isLetter && !strings.ContainsRune("-_./:=@%+,", c)
-}
-
-// shellWord quotes a text for a shell, if necessary.
-func shellWord(text string) string {
-	text = errorText(text)
-	if text != "" && text[0] != '-' && !strings.ContainsFunc(text, isSpecial) {
-		return text
+	return func(length time.Duration) string {
+		return fmt.Sprintf("candor record -o %s --duration %s %s", errorText(file), timescale.Length(length), selection)
 	}
-	return "'" + strings.ReplaceAll(text, "'", `'\''`) + "'"
 }
 
 // check returns an error for invalid flags, and for flags that exclude each other.

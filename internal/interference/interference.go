@@ -91,8 +91,8 @@ type Watch struct {
 	cpus     cpuset.Set
 	start    time.Time
 	before   map[int]procfs.ProcessTime
-	programs map[int]time.Duration // CPU time of all programs at the start, by CPU
-	self     time.Duration         // CPU time of this process at the start
+	programs time.Duration // CPU time of all programs on the CPUs at the start
+	self     time.Duration // CPU time of this process at the start
 }
 
 // Start starts a Watch of the CPUs of a measurement. It reads a file per process.
@@ -103,25 +103,19 @@ func Start(cpus cpuset.Set) (*Watch, error) {
 		return nil, err
 	}
 	w.start, w.self = time.Now(), ownTime()
-	if w.programs, err = programs(cpus); err != nil {
-		return nil, err
-	}
-	return w, nil
+	w.programs, err = Programs(cpus)
+	return w, err
 }
 
-// programs returns the CPU time of all programs since the boot, without interrupts, by CPU.
-func programs(cpus cpuset.Set) (map[int]time.Duration, error) {
+// Programs returns the CPU time of all programs on some CPUs since the boot, without interrupts.
+func Programs(cpus cpuset.Set) (sum time.Duration, err error) {
 	times, err := procfs.ReadCPUTimes()
-	if err != nil {
-		return nil, err
-	}
-	all := map[int]time.Duration{}
 	for cpu, t := range times {
 		if cpus.Contains(cpu) {
-			all[cpu] = t.Programs
+			sum += t.Programs
 		}
 	}
-	return all, nil
+	return sum, err
 }
 
 // ownTime returns the CPU time of this process.
@@ -134,30 +128,21 @@ func ownTime() time.Duration {
 // Others returns the CPU time that other processes used on the CPUs since the start, and the length of this time. measured is the CPU time
 // of the measured processes in it.
 func (w *Watch) Others(measured time.Duration) (others, span time.Duration, err error) {
-	now, err := programs(w.cpus)
-	if err != nil {
-		return 0, 0, err
-	}
-	sum := -measured - (ownTime() - w.self)
-	for cpu, t := range now {
-		if before, wasOnline := w.programs[cpu]; wasOnline { // a CPU that comes online has its time since the boot
-			sum += max(t-before, 0)
-		}
-	}
-	return max(sum, 0), time.Since(w.start), nil
+	now, err := Programs(w.cpus)
+	return max(now-w.programs-measured-(ownTime()-w.self), 0), time.Since(w.start), err
 }
 
 // Report returns the interference by a CPU time that other processes used in a span, or nil if it is below Threshold or if the span is
-// shorter than a second. isMeasured reports whether a process belongs to the measurement. This process never counts as foreign. If the
-// processes cannot be read, Largest is nil.
-func (w *Watch) Report(others, span time.Duration, isMeasured func(pid int) bool) *Report {
+// shorter than a second. isMeasured reports
+// whether a process belongs to the measurement. This process never counts as foreign.
+func (w *Watch) Report(others, span time.Duration, isMeasured func(pid int) bool) (*Report, error) {
 	r := &Report{CPUs: w.cpus.Count(), UseMilli: milli(others, span)}
 	if span < minSpan || float64(others) <= Threshold*float64(r.CPUs)*float64(span) {
-		return nil
+		return nil, nil
 	}
 	after, err := procfs.ReadProcessTimes()
 	if err != nil {
-		return r
+		return nil, err
 	}
 	for _, p := range ranked(w.before, after) {
 		if p.PID == os.Getpid() || isMeasured(p.PID) || !w.runsHere(p.PID) {
@@ -166,7 +151,7 @@ func (w *Watch) Report(others, span time.Duration, isMeasured func(pid int) bool
 		r.Largest = &Process{PID: p.PID, Name: procfs.Printable(p.Comm), UseMilli: milli(p.used, time.Since(w.start))}
 		break
 	}
-	return r
+	return r, nil
 }
 
 // runsHere reports whether a process can run on the CPUs of the measurement. It is false if the process has ended.

@@ -17,7 +17,7 @@ type ProcessTime struct {
 	Time  time.Duration // CPU time of all its threads, living and ended, in steps of 10 ms
 }
 
-// ReadProcessTimes reads the CPU times of all processes, by PID. It omits processes that end during the read, and processes that this user cannot read.
+// ReadProcessTimes reads the CPU times of all processes, by PID. It omits processes that end during the read.
 func ReadProcessTimes() (map[int]ProcessTime, error) {
 	folder, err := os.Open("/proc")
 	if err != nil {
@@ -36,8 +36,8 @@ func ReadProcessTimes() (map[int]ProcessTime, error) {
 		}
 		s, err := ReadStat(pid)
 		switch {
-		case errors.Is(err, fs.ErrNotExist) || errors.Is(err, unix.ESRCH) || errors.Is(err, fs.ErrPermission):
-			continue // the process has ended, or is hidden from this user (hidepid in proc(5))
+		case errors.Is(err, fs.ErrNotExist) || errors.Is(err, unix.ESRCH):
+			continue
 		case err != nil:
 			return nil, err
 		}
