@@ -37,8 +37,9 @@ type Recorder struct {
 	initialCPU time.Duration // this process's CPU time at the start
 	// OnFlush, if not nil, is called each second before the Recorder writes a block, for example to add new groups.
 	OnFlush func() error
-	// OnEnd, if not nil, is called after the last reading. It returns the use of the groups' CPUs by other processes, or nil if it was low.
-	OnEnd func() (*interference.Report, error)
+	// OnEnd, if not nil, is called after the last reading. It returns the use of the groups' CPUs by other processes, or nil if it was low
+	// or is unknown.
+	OnEnd func() *interference.Report
 }
 
 // A source is a Source with its group.
@@ -90,9 +91,9 @@ func (r *Recorder) writeInterference() error {
 	if r.OnEnd == nil {
 		return nil
 	}
-	found, err := r.OnEnd()
-	if err != nil || found == nil {
-		return err
+	found := r.OnEnd()
+	if found == nil {
+		return nil
 	}
 	return r.w.Interference(found)
 }

@@ -29,19 +29,19 @@ func (g *watchedGroup) Read() (cgroup.Usage, error) {
 	return u, err
 }
 
-// watch starts to watch the CPUs of the targets. The returned function ends this, and sets Interference.
-func (g *Groups) watch() (end func() (*interference.Report, error), err error) {
-	w, err := interference.Start(g.cpus())
-	if err != nil {
-		return nil, err
+// watch starts to watch the CPUs of the targets. The returned function ends this, and sets Interference. watch returns
+// nil if /proc cannot be read: the recording has no report then.
+func (g *Groups) watch() (end func() *interference.Report) {
+	w := interference.Start(g.cpus())
+	if w == nil {
+		return nil
 	}
-	return func() (*interference.Report, error) {
-		others, span, err := w.Others(g.used())
-		if err == nil {
-			g.Interference, err = w.Report(others, span, g.contains)
+	return func() *interference.Report {
+		if others, span, err := w.Others(g.used()); err == nil {
+			g.Interference = w.Report(others, span, g.contains)
 		}
-		return g.Interference, err
-	}, nil
+		return g.Interference
+	}
 }
 
 // cpus returns the CPUs that the targets may use, or the online CPUs if they cannot be read.
