@@ -11,6 +11,8 @@ import (
 	"testing"
 	"time"
 
+	"golang.org/x/sys/unix"
+
 	"pgregory.net/rapid"
 
 	"github.com/candor-project/candor/cgroup"
@@ -255,6 +257,32 @@ func TestInterference(t *testing.T) {
 		if err != io.EOF || len(ticks) == 0 || !reflect.DeepEqual(again.Interference, want) {
 			t.Errorf("%+v, %d readings, %v; want %+v", again.Interference, len(ticks), err, want)
 		}
+	}
+}
+
+// A fullAfter is a full disk after some writes.
+type fullAfter struct{ left int }
+
+func (f *fullAfter) Write(p []byte) (int, error) {
+	if f.left--; f.left < 0 {
+		return 0, unix.ENOSPC
+	}
+	return len(p), nil
+}
+
+// TestFullAtEnd: if the end of the recording cannot be written, Run does not report a complete recording.
+func TestFullAtEnd(t *testing.T) {
+	disk := &fullAfter{left: 100}
+	r, err := New(disk, ms)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := r.Add(Group{Name: "g"}, &fake{left: 5, each: cgroup.Usage{CPU: ms}, closed: new(int)}); err != nil {
+		t.Fatal(err)
+	}
+	disk.left = 0
+	if err := r.Run(context.Background(), 0); !errors.Is(err, unix.ENOSPC) || errors.Is(err, ErrAllEnded) {
+		t.Errorf("%v, want ENOSPC only", err)
 	}
 }
 

@@ -79,12 +79,16 @@ func (r *Recorder) Add(g Group, s Source) error {
 
 // Run records for a duration (0: no time limit), or until the context is done. If OnFlush is nil, Run also ends when all
 // groups have ended, and returns ErrAllEnded. The end of the context is not an error. Run completes the recording in any
-// case, so that it has an end.
+// case, so that it has an end. If this fails, Run does not return ErrAllEnded, because the recording is incomplete.
 func (r *Recorder) Run(ctx context.Context, duration time.Duration) error {
 	defer r.close()
 	err := r.record(ctx, duration)
 	r.writeCost()
-	return errors.Join(err, r.writeInterference(), r.w.Close())
+	failed := errors.Join(r.writeInterference(), r.w.Close())
+	if failed != nil && errors.Is(err, ErrAllEnded) {
+		err = nil
+	}
+	return errors.Join(err, failed)
 }
 
 func (r *Recorder) writeInterference() error {
