@@ -16,6 +16,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/candor-project/candor/cgroup"
+	"github.com/candor-project/candor/cpuset"
 	"github.com/candor-project/candor/internal/interference"
 )
 
@@ -302,6 +303,26 @@ func TestWatchedGroups(t *testing.T) {
 	for path, want := range map[string]bool{"/a/b": true, "/a": false, "/ab": false, "/": false} {
 		if isBelow(path, "/a") != want {
 			t.Errorf("%s below /a: %t", path, !want)
+		}
+	}
+}
+
+// TestMovedGroups: a target with other CPUs than at the start is moved. A target that has ended, or whose CPUs were unknown, is not.
+func TestMovedGroups(t *testing.T) {
+	for _, c := range []struct {
+		before, after cpuset.Set
+		err           error
+		want          bool
+	}{
+		{before: cpuset.Of(0, 1), after: cpuset.Of(0, 1)},
+		{before: cpuset.Of(0, 1), after: cpuset.Of(2, 3), want: true},
+		{before: cpuset.Of(0, 1), after: cpuset.Of(0), want: true},
+		{before: cpuset.Of(0, 1), err: cgroup.ErrNoGroup},
+		{after: cpuset.Of(0)},
+	} {
+		g := Groups{watched: []*watchedGroup{{path: "/web", cpus: c.before}}}
+		if got := g.isMoved(func(string) (cpuset.Set, error) { return c.after, c.err }); got != c.want {
+			t.Errorf("%+v: %t", c, got)
 		}
 	}
 }

@@ -91,8 +91,8 @@ type Watch struct {
 	cpus     cpuset.Set
 	start    time.Time
 	before   map[int]procfs.ProcessTime
-	programs time.Duration // CPU time of all programs on the CPUs at the start
-	self     time.Duration // CPU time of this process at the start
+	programs map[int]time.Duration // CPU time of all programs at the start, by CPU
+	self     time.Duration         // CPU time of this process at the start
 }
 
 // readProcessTimes is replaced in tests.
@@ -107,21 +107,33 @@ func Start(cpus cpuset.Set) *Watch {
 		return nil
 	}
 	w.start, w.self = time.Now(), ownTime()
-	if w.programs, err = Programs(cpus); err != nil {
+	if w.programs, err = readPrograms(&cpus); err != nil {
 		return nil
 	}
 	return w
 }
 
-// Programs returns the CPU time of all programs on some CPUs since the boot, without interrupts.
-func Programs(cpus cpuset.Set) (sum time.Duration, err error) {
+// readPrograms reads the CPU time of all programs since the boot, without interrupts, for each online CPU of a set.
+func readPrograms(cpus *cpuset.Set) (map[int]time.Duration, error) {
 	times, err := procfs.ReadCPUTimes()
+	programs := make(map[int]time.Duration, len(times))
 	for cpu, t := range times {
 		if cpus.Contains(cpu) {
-			sum += t.Programs
+			programs[cpu] = t.Programs
 		}
 	}
-	return sum, err
+	return programs, err
+}
+
+// growth returns the CPU time between two readings. It counts only CPUs that were online at both, because the time of a CPU contains all
+// its use since the boot.
+func growth(before, after map[int]time.Duration) (sum time.Duration) {
+	for cpu, now := range after {
+		if old, isKnown := before[cpu]; isKnown {
+			sum += max(now-old, 0)
+		}
+	}
+	return sum
 }
 
 // ownTime returns the CPU time of this process.
@@ -134,8 +146,8 @@ func ownTime() time.Duration {
 // Others returns the CPU time that other processes used on the CPUs since the start, and the length of this time. measured is the CPU time
 // of the measured processes in it.
 func (w *Watch) Others(measured time.Duration) (others, span time.Duration, err error) {
-	now, err := Programs(w.cpus)
-	return max(now-w.programs-measured-(ownTime()-w.self), 0), time.Since(w.start), err
+	now, err := readPrograms(&w.cpus)
+	return max(growth(w.programs, now)-measured-(ownTime()-w.self), 0), time.Since(w.start), err
 }
 
 // Report returns the interference by a CPU time that other processes used in a span, or nil if it is below Threshold or if the span is

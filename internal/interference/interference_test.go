@@ -35,6 +35,15 @@ func TestRanked(t *testing.T) {
 	}
 }
 
+// TestGrowth: a CPU that comes online or goes offline between the readings does not count, nor does a counter that is reset.
+func TestGrowth(t *testing.T) {
+	before := map[int]time.Duration{0: 100 * ms, 1: 900 * ms, 2: 500 * ms}
+	after := map[int]time.Duration{0: 130 * ms, 1: 10 * ms, 3: time.Hour}
+	if got := growth(before, after); got != 30*ms {
+		t.Errorf("%v, want 30ms", got)
+	}
+}
+
 // TestWatch: a busy process is found, and named unless it belongs to the measurement.
 func TestWatch(t *testing.T) {
 	cpus, err := procfs.Affinity(0)
