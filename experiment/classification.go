@@ -126,10 +126,8 @@ func (c *Classification) Run(ctx context.Context, l *Lab) (*Class, error) {
 	if voters == 0 {
 		return nil, fmt.Errorf("%w: %s; use a limit of %d CPUs or less", ErrNoVote, class.Evaluations[0].Why, l.usable.Count()-1)
 	}
-	err := l.startWatch()
-	if err != nil {
-		return nil, err
-	}
+	var err error
+	l.startWatch()
 	defer func() { class.Interference = l.interference() }()
 	for i := range class.Evaluations {
 		if e := &class.Evaluations[i]; !e.Skipped {

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"io"
 	"slices"
+	"strings"
 	"text/tabwriter"
 	"time"
 
@@ -36,6 +37,16 @@ const burstHelps, burstCosts = 0.5, 0.7
 
 // Text writes the recommended setting with the commands for it, the use of the group and, if all is set, a table of the outcomes.
 func (r *Report) Text(w io.Writer, all bool) error {
+	var text strings.Builder
+	if err := r.writeText(&text, all); err != nil {
+		return err
+	}
+	_, err := io.WriteString(w, text.String())
+	return err
+}
+
+// writeText writes the report to a writer whose errors can be ignored.
+func (r *Report) writeText(w *strings.Builder, all bool) error {
 	r.writeAnswer(w)
 	fmt.Fprintf(w, "The recording has %s: %s CPUs on average, up to %d at once\n", timescale.Length(r.Span.Round(100*time.Millisecond)), timescale.Number(r.Mean), r.MaxThreads)
 	r.writeCaveats(w)
@@ -124,22 +135,26 @@ func (r *Reports) Fill(n *Node) {
 
 // Text writes all reports, with the tables of their outcomes if all is set, and the fillings of the node.
 func (r *Reports) Text(w io.Writer, all bool) error {
+	var text strings.Builder
 	if r.Differences != "" {
-		fmt.Fprintln(w, r.Differences)
+		fmt.Fprintln(&text, r.Differences)
 	}
 	for i, report := range r.List {
 		if i > 0 {
-			fmt.Fprintln(w)
+			fmt.Fprintln(&text)
 		}
-		if err := report.Text(w, all); err != nil {
+		if err := report.writeText(&text, all); err != nil {
 			return err
 		}
 	}
-	if r.node == nil {
-		return nil
+	if r.node != nil {
+		fmt.Fprintln(&text)
+		if err := r.node.Text(&text, r.fillings); err != nil {
+			return err
+		}
 	}
-	fmt.Fprintln(w)
-	return r.node.Text(w, r.fillings)
+	_, err := io.WriteString(w, text.String())
+	return err
 }
 
 // JSON encodes all reports, and the fillings of the node.

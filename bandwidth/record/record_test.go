@@ -11,9 +11,12 @@ import (
 	"testing"
 	"time"
 
+	"golang.org/x/sys/unix"
+
 	"pgregory.net/rapid"
 
 	"github.com/candor-project/candor/cgroup"
+	"github.com/candor-project/candor/cpuset"
 	"github.com/candor-project/candor/internal/interference"
 )
 
@@ -236,13 +239,9 @@ func foreign() *interference.Report {
 	return &interference.Report{CPUs: 2, UseMilli: 460, Largest: &interference.Process{PID: 4711, Name: "make", UseMilli: 400}}
 }
 
-// TestInterference: a recording has the use of its CPUs by other processes. A failure to find it does not lose the recording.
+// TestInterference: a recording has the use of its CPUs by other processes.
 func TestInterference(t *testing.T) {
-	failure := errors.New("no /proc")
-	for _, c := range []struct {
-		found *interference.Report
-		err   error
-	}{{foreign(), nil}, {nil, nil}, {nil, failure}} {
+	for _, want := range []*interference.Report{foreign(), nil} {
 		var file bytes.Buffer
 		r, err := New(&file, ms)
 		if err != nil {
@@ -251,14 +250,40 @@ func TestInterference(t *testing.T) {
 		if err := r.Add(Group{Name: "g"}, &fake{left: 5, each: cgroup.Usage{CPU: ms}, closed: new(int)}); err != nil {
 			t.Fatal(err)
 		}
-		r.OnEnd = func() (*interference.Report, error) { return c.found, c.err }
-		if err := r.Run(context.Background(), 0); !errors.Is(err, ErrAllEnded) || c.err != nil && !errors.Is(err, c.err) {
-			t.Errorf("%+v: %v", c, err)
+		r.OnEnd = func() *interference.Report { return want }
+		if err := r.Run(context.Background(), 0); !errors.Is(err, ErrAllEnded) {
+			t.Errorf("%+v: %v", want, err)
 		}
 		again, ticks, err := all(&file)
-		if err != io.EOF || len(ticks) == 0 || !reflect.DeepEqual(again.Interference, c.found) {
-			t.Errorf("%+v, %d readings, %v; want %+v", again.Interference, len(ticks), err, c.found)
+		if err != io.EOF || len(ticks) == 0 || !reflect.DeepEqual(again.Interference, want) {
+			t.Errorf("%+v, %d readings, %v; want %+v", again.Interference, len(ticks), err, want)
 		}
+	}
+}
+
+// A fullAfter is a full disk after some writes.
+type fullAfter struct{ left int }
+
+func (f *fullAfter) Write(p []byte) (int, error) {
+	if f.left--; f.left < 0 {
+		return 0, unix.ENOSPC
+	}
+	return len(p), nil
+}
+
+// TestFullAtEnd: if the end of the recording cannot be written, Run does not report a complete recording.
+func TestFullAtEnd(t *testing.T) {
+	disk := &fullAfter{left: 100}
+	r, err := New(disk, ms)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := r.Add(Group{Name: "g"}, &fake{left: 5, each: cgroup.Usage{CPU: ms}, closed: new(int)}); err != nil {
+		t.Fatal(err)
+	}
+	disk.left = 0
+	if err := r.Run(context.Background(), 0); !errors.Is(err, unix.ENOSPC) || errors.Is(err, ErrAllEnded) {
+		t.Errorf("%v, want ENOSPC only", err)
 	}
 }
 
@@ -278,6 +303,26 @@ func TestWatchedGroups(t *testing.T) {
 	for path, want := range map[string]bool{"/a/b": true, "/a": false, "/ab": false, "/": false} {
 		if isBelow(path, "/a") != want {
 			t.Errorf("%s below /a: %t", path, !want)
+		}
+	}
+}
+
+// TestMovedGroups: a target with other CPUs than at the start is moved. A target that has ended, or whose CPUs were unknown, is not.
+func TestMovedGroups(t *testing.T) {
+	for _, c := range []struct {
+		before, after cpuset.Set
+		err           error
+		want          bool
+	}{
+		{before: cpuset.Of(0, 1), after: cpuset.Of(0, 1)},
+		{before: cpuset.Of(0, 1), after: cpuset.Of(2, 3), want: true},
+		{before: cpuset.Of(0, 1), after: cpuset.Of(0), want: true},
+		{before: cpuset.Of(0, 1), err: cgroup.ErrNoGroup},
+		{after: cpuset.Of(0)},
+	} {
+		g := Groups{watched: []*watchedGroup{{path: "/web", cpus: c.before}}}
+		if got := g.isMoved(func(string) (cpuset.Set, error) { return c.after, c.err }); got != c.want {
+			t.Errorf("%+v: %t", c, got)
 		}
 	}
 }

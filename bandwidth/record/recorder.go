@@ -37,8 +37,9 @@ type Recorder struct {
 	initialCPU time.Duration // this process's CPU time at the start
 	// OnFlush, if not nil, is called each second before the Recorder writes a block, for example to add new groups.
 	OnFlush func() error
-	// OnEnd, if not nil, is called after the last reading. It returns the use of the groups' CPUs by other processes, or nil if it was low.
-	OnEnd func() (*interference.Report, error)
+	// OnEnd, if not nil, is called after the last reading. It returns the use of the groups' CPUs by other processes, or nil if it was low
+	// or is unknown.
+	OnEnd func() *interference.Report
 }
 
 // A source is a Source with its group.
@@ -78,21 +79,25 @@ func (r *Recorder) Add(g Group, s Source) error {
 
 // Run records for a duration (0: no time limit), or until the context is done. If OnFlush is nil, Run also ends when all
 // groups have ended, and returns ErrAllEnded. The end of the context is not an error. Run completes the recording in any
-// case, so that it has an end.
+// case, so that it has an end. If this fails, Run does not return ErrAllEnded, because the recording is incomplete.
 func (r *Recorder) Run(ctx context.Context, duration time.Duration) error {
 	defer r.close()
 	err := r.record(ctx, duration)
 	r.writeCost()
-	return errors.Join(err, r.writeInterference(), r.w.Close())
+	failed := errors.Join(r.writeInterference(), r.w.Close())
+	if failed != nil && errors.Is(err, ErrAllEnded) {
+		err = nil
+	}
+	return errors.Join(err, failed)
 }
 
 func (r *Recorder) writeInterference() error {
 	if r.OnEnd == nil {
 		return nil
 	}
-	found, err := r.OnEnd()
-	if err != nil || found == nil {
-		return err
+	found := r.OnEnd()
+	if found == nil {
+		return nil
 	}
 	return r.w.Interference(found)
 }

@@ -20,7 +20,7 @@ type Groups struct {
 	recorded map[string]bool // names of all groups that are recorded
 	watched  []*watchedGroup // targets; nil after OpenEvery
 
-	// Interference is the use of the targets' CPUs by other processes during Record; nil: low, or the groups are from OpenEvery.
+	// Interference is the use of the targets' CPUs by other processes during Record; nil: low, unknown, or the groups are from OpenEvery.
 	Interference *interference.Report
 }
 
@@ -141,12 +141,9 @@ func (s foundSource) Close() {
 // Record records the groups with a Recorder and writes the recording to out. It closes the groups.
 func (g *Groups) Record(ctx context.Context, out io.Writer, interval, duration time.Duration) error {
 	defer g.Close()
-	var endWatch func() (*interference.Report, error)
+	var endWatch func() *interference.Report
 	if g.known == nil { // before the recorder starts, because it reads all processes
-		var err error
-		if endWatch, err = g.watch(); err != nil {
-			return err
-		}
+		endWatch = g.watch()
 	}
 	r, err := New(out, interval)
 	if err != nil {

@@ -13,7 +13,8 @@ import (
 // A watchedGroup is the source of a target. It records the CPU time that the group used since its first reading.
 type watchedGroup struct {
 	Source
-	path        string // of the group
+	path        string     // of the group
+	cpus        cpuset.Set // CPUs of the group at the start; empty: unknown
 	first, last time.Duration
 	isRead      bool
 }
@@ -29,31 +30,40 @@ func (g *watchedGroup) Read() (cgroup.Usage, error) {
 	return u, err
 }
 
-// watch starts to watch the CPUs of the targets. The returned function ends this, and sets Interference.
-func (g *Groups) watch() (end func() (*interference.Report, error), err error) {
-	w, err := interference.Start(g.cpus())
-	if err != nil {
-		return nil, err
+// watch starts to watch the CPUs of the targets. The returned function ends this, and sets Interference, unless the CPUs of a target have changed. watch returns
+// nil if /proc cannot be read: the recording has no report then.
+func (g *Groups) watch() (end func() *interference.Report) {
+	w := interference.Start(g.cpus())
+	if w == nil {
+		return nil
 	}
-	return func() (*interference.Report, error) {
-		others, span, err := w.Others(g.used())
-		if err == nil {
-			g.Interference, err = w.Report(others, span, g.contains)
+	return func() *interference.Report {
+		if others, span, err := w.Others(g.used()); err == nil && !g.isMoved(g.tree.CPUsAt) {
+			g.Interference = w.Report(others, span, g.contains)
 		}
-		return g.Interference, err
-	}, nil
+		return g.Interference
+	}
 }
 
-// cpus returns the CPUs that the targets may use, or the online CPUs if they cannot be read.
+// cpus returns the CPUs that the targets may use, or the online CPUs if they cannot be read. It records the CPUs of each target.
 func (g *Groups) cpus() (all cpuset.Set) {
 	for _, watched := range g.watched {
-		cpus, err := g.tree.CPUsAt(watched.path)
-		if err != nil || cpus.IsEmpty() {
+		var err error
+		if watched.cpus, err = g.tree.CPUsAt(watched.path); err != nil || watched.cpus.IsEmpty() {
 			return onlineCPUs()
 		}
-		all.AddAll(&cpus)
+		all.AddAll(&watched.cpus)
 	}
 	return all
+}
+
+// isMoved reports whether the CPUs of a target have changed since the start. Then the CPU time of the targets is not only on the watched
+// CPUs, and the time of the other processes is unknown. A target that has ended does not count. read reads the CPUs at a path.
+func (g *Groups) isMoved(read func(path string) (cpuset.Set, error)) bool {
+	return slices.ContainsFunc(g.watched, func(w *watchedGroup) bool {
+		cpus, err := read(w.path)
+		return err == nil && !w.cpus.IsEmpty() && cpus != w.cpus
+	})
 }
 
 // used returns the CPU time of the targets. A group within another target counts once.

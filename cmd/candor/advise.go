@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -199,24 +198,9 @@ func (f *adviseFlags) report(file string, s *timescale.Summary) (*advise.Report,
 		return nil, nil, err
 	}
 	r := &advise.Report{Group: shorten(errorText(g.Name), 200), HiddenDemand: g.HiddenDemand, Mean: d.Mean(), MaxThreads: d.MaxThreads(),
-		BusyWindows: d.BusyWindows(), Span: d.Span(), Hops: f.hops, Ancestor: g.Ancestor, Phases: g.Phases(), Interference: s.Interference, Record: f.recordCommand(file, g.Name)}
+		BusyWindows: d.BusyWindows(), Span: d.Span(), Hops: f.hops, Ancestor: g.Ancestor, Phases: g.Phases(), Interference: s.Interference, Record: recordCommand(file, g.Name, s.Interval)}
 	r.Outcomes = d.TryAll(d.Options(f.periods))
 	return r, d, nil
-}
-
-// recordCommand returns a function that returns the command that records a group for a time.
-func (f *adviseFlags) recordCommand(file, group string) func(time.Duration) string {
-	name := shorten(errorText(group), 200)
-	selection := "--container " + name
-	switch {
-	case strings.HasPrefix(group, "/"):
-		selection = "--cgroup " + name
-	case strings.Contains(name, " "):
-		selection = "-- " + name // the words of a command
-	}
-	return func(length time.Duration) string {
-		return fmt.Sprintf("candor record -o %s --duration %s %s", errorText(file), timescale.Length(length), selection)
-	}
 }
 
 // check returns an error for invalid flags, and for flags that exclude each other.

@@ -100,7 +100,7 @@ func TestAdviseTooShort(t *testing.T) {
 	file := sampleRecording(t, true)
 	code, out, errOut := command(t, "", "advise", file, "--period", "100ms")
 	want := "web: no answer, because the recording of 10s is too short: throttled<1% needs 299 windows of 100ms with work, and the recording has 100.\n" +
-		"Record for 40s or longer: candor record -o " + file + " --duration 40s --container web\nThe recording has 10s: "
+		"Record for 40s or longer: candor record -o " + file + "-2 --interval 10ms --duration 40s --container web\nThe recording has 10s: "
 	if code != exitUndecided || !strings.HasPrefix(out, want) || strings.Contains(out, "candor run") || strings.Contains(out, "LIMIT ") {
 		t.Errorf("%d\n%s\nwant\n%s", code, out, want)
 	}
@@ -125,16 +125,35 @@ func TestAdviseTooShort(t *testing.T) {
 
 // TestRecordCommand: the command for a longer recording selects the recorded group. Names come from the recording and are untrusted.
 func TestRecordCommand(t *testing.T) {
+	program := filepath.Join(t.TempDir(), "solver")
+	if err := os.WriteFile(program, nil, 0o755); err != nil {
+		t.Fatal(err)
+	}
 	for group, want := range map[string]string{
-		"web":           "--container web",
-		"/kubepods/a b": "--cgroup /kubepods/a b",
-		"sh bursts.sh":  "-- sh bursts.sh",
-		"web\x1b[2J\nx": "-- web [2J x",
+		"web":                  "--container web",
+		"$(reboot)":            "--container '$(reboot)'",
+		"/kubepods/web":        "--cgroup /kubepods/web",
+		"/kubepods/$(reboot)":  "--cgroup '/kubepods/$(reboot)'",
+		"/it's":                `--cgroup '/it'\''s'`,
+		"sh bursts.sh":         "-- sh bursts.sh",
+		"/usr/bin/solver -n 5": "-- /usr/bin/solver -n 5",
+		"./solver":             "-- ./solver",
+		program:                "-- " + program,
+		"sh -c $(reboot)":      "-- COMMAND",
+		"make " + strings.Repeat("a", 94) + "…": "-- COMMAND",
+		"web\x1b[2J\nx": "-- COMMAND",
 	} {
-		f := adviseFlags{}
-		if got := f.recordCommand("a.usage", group)(6 * time.Minute); got != "candor record -o a.usage --duration 6m "+want {
+		if got := recordCommand("a.usage", group, 20*time.Millisecond)(6 * time.Minute); got != "candor record -o a-2.usage --interval 20ms --duration 6m "+want {
 			t.Errorf("%q: %q", group, got)
 		}
+	}
+	file := filepath.Join(t.TempDir(), "a b.usage")
+	second := strings.Replace(file, "b.", "b-2.", 1)
+	if err := os.WriteFile(second, nil, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	if got := recordCommand(file, "web", time.Second)(time.Minute); !strings.HasPrefix(got, "candor record -o '"+strings.Replace(file, "b.", "b-3.", 1)+"' ") {
+		t.Errorf("%s", got)
 	}
 }
 

@@ -227,7 +227,7 @@ func TestFullDisk(t *testing.T) {
 	}
 	defer full.Close()
 	for _, line := range []string{"", "help", "help run", "--help", "run --help", "setup", "completion", "completion bash --help",
-		"--version", "version", "topology --machine core:4"} {
+		"--version", "version", "topology --machine core:4", "advise --target delay-p99<1s " + recordingOf(t, 30000, true)} {
 		var errOut bytes.Buffer
 		code := run(strings.Fields(line), strings.NewReader(""), full, &errOut)
 		if want := errorPrefix(t, strings.Fields(line)) + "write /dev/full: no space left on device\n"; code != 1 || errOut.String() != want {

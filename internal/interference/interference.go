@@ -91,31 +91,49 @@ type Watch struct {
 	cpus     cpuset.Set
 	start    time.Time
 	before   map[int]procfs.ProcessTime
-	programs time.Duration // CPU time of all programs on the CPUs at the start
-	self     time.Duration // CPU time of this process at the start
+	programs map[int]time.Duration // CPU time of all programs at the start, by CPU
+	self     time.Duration         // CPU time of this process at the start
 }
 
-// Start starts a Watch of the CPUs of a measurement. It reads a file per process.
-func Start(cpus cpuset.Set) (*Watch, error) {
+// readProcessTimes is replaced in tests.
+var readProcessTimes = procfs.ReadProcessTimes
+
+// Start starts a Watch of the CPUs of a measurement. It reads a file per process. It returns nil if it cannot read /proc, because a
+// measurement is also possible without a report.
+func Start(cpus cpuset.Set) *Watch {
 	w := &Watch{cpus: cpus}
 	var err error
-	if w.before, err = procfs.ReadProcessTimes(); err != nil {
-		return nil, err
+	if w.before, err = readProcessTimes(); err != nil {
+		return nil
 	}
 	w.start, w.self = time.Now(), ownTime()
-	w.programs, err = Programs(cpus)
-	return w, err
+	if w.programs, err = readPrograms(&cpus); err != nil {
+		return nil
+	}
+	return w
 }
 
-// Programs returns the CPU time of all programs on some CPUs since the boot, without interrupts.
-func Programs(cpus cpuset.Set) (sum time.Duration, err error) {
+// readPrograms reads the CPU time of all programs since the boot, without interrupts, for each online CPU of a set.
+func readPrograms(cpus *cpuset.Set) (map[int]time.Duration, error) {
 	times, err := procfs.ReadCPUTimes()
+	programs := make(map[int]time.Duration, len(times))
 	for cpu, t := range times {
 		if cpus.Contains(cpu) {
-			sum += t.Programs
+			programs[cpu] = t.Programs
 		}
 	}
-	return sum, err
+	return programs, err
+}
+
+// growth returns the CPU time between two readings. It counts only CPUs that were online at both, because the time of a CPU contains all
+// its use since the boot.
+func growth(before, after map[int]time.Duration) (sum time.Duration) {
+	for cpu, now := range after {
+		if old, isKnown := before[cpu]; isKnown {
+			sum += max(now-old, 0)
+		}
+	}
+	return sum
 }
 
 // ownTime returns the CPU time of this process.
@@ -128,21 +146,21 @@ func ownTime() time.Duration {
 // Others returns the CPU time that other processes used on the CPUs since the start, and the length of this time. measured is the CPU time
 // of the measured processes in it.
 func (w *Watch) Others(measured time.Duration) (others, span time.Duration, err error) {
-	now, err := Programs(w.cpus)
-	return max(now-w.programs-measured-(ownTime()-w.self), 0), time.Since(w.start), err
+	now, err := readPrograms(&w.cpus)
+	return max(growth(w.programs, now)-measured-(ownTime()-w.self), 0), time.Since(w.start), err
 }
 
 // Report returns the interference by a CPU time that other processes used in a span, or nil if it is below Threshold or if the span is
-// shorter than a second. isMeasured reports
-// whether a process belongs to the measurement. This process never counts as foreign.
-func (w *Watch) Report(others, span time.Duration, isMeasured func(pid int) bool) (*Report, error) {
+// shorter than a second. isMeasured reports whether a process belongs to the measurement. This process never counts as foreign. If the
+// processes cannot be read, the report has the use without the largest process.
+func (w *Watch) Report(others, span time.Duration, isMeasured func(pid int) bool) *Report {
 	r := &Report{CPUs: w.cpus.Count(), UseMilli: milli(others, span)}
 	if span < minSpan || float64(others) <= Threshold*float64(r.CPUs)*float64(span) {
-		return nil, nil
+		return nil
 	}
-	after, err := procfs.ReadProcessTimes()
+	after, err := readProcessTimes()
 	if err != nil {
-		return nil, err
+		return r
 	}
 	for _, p := range ranked(w.before, after) {
 		if p.PID == os.Getpid() || isMeasured(p.PID) || !w.runsHere(p.PID) {
@@ -151,7 +169,7 @@ func (w *Watch) Report(others, span time.Duration, isMeasured func(pid int) bool
 		r.Largest = &Process{PID: p.PID, Name: procfs.Printable(p.Comm), UseMilli: milli(p.used, time.Since(w.start))}
 		break
 	}
-	return r, nil
+	return r
 }
 
 // runsHere reports whether a process can run on the CPUs of the measurement. It is false if the process has ended.

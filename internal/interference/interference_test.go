@@ -35,6 +35,15 @@ func TestRanked(t *testing.T) {
 	}
 }
 
+// TestGrowth: a CPU that comes online or goes offline between the readings does not count, nor does a counter that is reset.
+func TestGrowth(t *testing.T) {
+	before := map[int]time.Duration{0: 100 * ms, 1: 900 * ms, 2: 500 * ms}
+	after := map[int]time.Duration{0: 130 * ms, 1: 10 * ms, 3: time.Hour}
+	if got := growth(before, after); got != 30*ms {
+		t.Errorf("%v, want 30ms", got)
+	}
+}
+
 // TestWatch: a busy process is found, and named unless it belongs to the measurement.
 func TestWatch(t *testing.T) {
 	cpus, err := procfs.Affinity(0)
@@ -42,9 +51,9 @@ func TestWatch(t *testing.T) {
 		t.Fatal(err)
 	}
 	one := cpuset.Of(cpus.First())
-	w, err := Start(one)
-	if err != nil {
-		t.Fatal(err)
+	w := Start(one)
+	if w == nil {
+		t.Fatal("no watch")
 	}
 	busy := exec.Command("sh", "-c", "while :; do :; done")
 	if err := busy.Start(); err != nil {
@@ -63,9 +72,9 @@ func TestWatch(t *testing.T) {
 		time.Sleep(10 * ms)
 	}
 	isNamed := func(isMeasured func(int) bool) (r *Report, named bool) {
-		r, err := w.Report(time.Second, time.Second, isMeasured)
-		if err != nil || r == nil || r.CPUs != 1 || r.UseMilli != 1000 {
-			t.Fatalf("%+v, %v", r, err)
+		r = w.Report(time.Second, time.Second, isMeasured)
+		if r == nil || r.CPUs != 1 || r.UseMilli != 1000 {
+			t.Fatalf("%+v", r)
 		}
 		return r, r.Largest != nil && r.Largest.PID == busy.Process.Pid
 	}
@@ -76,17 +85,33 @@ func TestWatch(t *testing.T) {
 	if r, named := isNamed(func(int) bool { return true }); named || r.Largest != nil {
 		t.Errorf("a measured process: %+v", r.Largest)
 	}
-	if r, err := w.Report(100*ms, time.Second, others); r != nil || err != nil {
-		t.Errorf("at the threshold: %+v, %v", r, err)
+	if r := w.Report(100*ms, time.Second, others); r != nil {
+		t.Errorf("at the threshold: %+v", r)
 	}
-	if r, err := w.Report(999*ms, 999*ms, others); r != nil || err != nil {
-		t.Errorf("a short measurement: %+v, %v", r, err)
+	if r := w.Report(999*ms, 999*ms, others); r != nil {
+		t.Errorf("a short measurement: %+v", r)
 	}
 	if got, span, err := w.Others(0); err != nil || got < 0 || span < 200*ms {
 		t.Errorf("others %v in %v, %v", got, span, err)
 	}
 	if got, _, err := w.Others(1000 * time.Hour); err != nil || got != 0 {
 		t.Errorf("others %v, %v", got, err)
+	}
+}
+
+// TestUnreadableProcesses: without the list of processes, there is no new watch, and the report of a watch in progress has no names.
+func TestUnreadableProcesses(t *testing.T) {
+	w := Start(cpuset.Of(0))
+	if w == nil {
+		t.Fatal("no watch")
+	}
+	defer func() { readProcessTimes = procfs.ReadProcessTimes }()
+	readProcessTimes = func() (map[int]procfs.ProcessTime, error) { return nil, os.ErrPermission }
+	if r := w.Report(time.Second, time.Second, func(int) bool { return false }); r == nil || r.UseMilli != 1000 || r.Largest != nil {
+		t.Errorf("%+v", r)
+	}
+	if w := Start(cpuset.Of(0)); w != nil {
+		t.Errorf("%+v", w)
 	}
 }
 

@@ -17,7 +17,8 @@ type ProcessTime struct {
 	Time  time.Duration // CPU time of all its threads, living and ended, in steps of 10 ms
 }
 
-// ReadProcessTimes reads the CPU times of all processes, by PID. It omits processes that end during the read.
+// ReadProcessTimes reads the CPU times of all processes, by PID. It omits processes that end during the read, and
+// processes that /proc hides from this user (mount option hidepid).
 func ReadProcessTimes() (map[int]ProcessTime, error) {
 	folder, err := os.Open("/proc")
 	if err != nil {
@@ -28,15 +29,20 @@ func ReadProcessTimes() (map[int]ProcessTime, error) {
 	if err != nil {
 		return nil, err
 	}
+	return processTimes(names, ReadStat)
+}
+
+// processTimes reads the CPU times of the processes among the names in /proc.
+func processTimes(names []string, read func(pid int) (Stat, error)) (map[int]ProcessTime, error) {
 	times := make(map[int]ProcessTime, len(names))
 	for _, name := range names {
 		pid, err := strconv.Atoi(name)
 		if err != nil {
 			continue // not a process
 		}
-		s, err := ReadStat(pid)
+		s, err := read(pid)
 		switch {
-		case errors.Is(err, fs.ErrNotExist) || errors.Is(err, unix.ESRCH):
+		case errors.Is(err, fs.ErrNotExist) || errors.Is(err, unix.ESRCH) || errors.Is(err, fs.ErrPermission):
 			continue
 		case err != nil:
 			return nil, err

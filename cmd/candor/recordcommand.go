@@ -1,0 +1,68 @@
+package main
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/candor-project/candor/bandwidth/timescale"
+)
+
+// recordCommand returns a function that returns the command that records a group again for a time, to paste into a shell. The name of the
+// group comes from the recording and is untrusted.
+func recordCommand(file, group string, interval time.Duration) func(time.Duration) string {
+	selection := recordSelection(errorText(group))
+	return func(length time.Duration) string {
+		return fmt.Sprintf("candor record -o %s --interval %s --duration %s %s", shellWord(newName(file)), interval, timescale.Length(length), selection)
+	}
+}
+
+// recordSelection returns the arguments of candor record that select a group. The group of a recorded command has the words of the command
+// as its name, so that an absolute path can be a cgroup or a program.
+func recordSelection(group string) string {
+	isFile := func() bool {
+		i, err := os.Stat(group)
+		return err == nil && i.Mode().IsRegular()
+	}
+	hasWords := strings.Contains(group, " ")
+	switch {
+	case strings.HasSuffix(group, "…"): // a long command, shortened
+		return "-- COMMAND"
+	case strings.HasPrefix(group, "/") && !hasWords && !isFile():
+		return "--cgroup " + shellWord(group)
+	case !hasWords && !strings.Contains(group, "/"):
+		return "--container " + shellWord(group)
+	case strings.Trim(group, " ") == "" || strings.ContainsFunc(group, func(c rune) bool { return c != ' ' && isSpecial(c) }):
+		return "-- COMMAND" // the limits of its words are unknown
+	}
+	return "-- " + group
+}
+
+// newName returns a name for another recording, such as web-2.usage for web.usage, because candor record overwrites its file.
+func newName(file string) string {
+	extension := filepath.Ext(file)
+	base := strings.TrimSuffix(file, extension)
+	for n := 2; ; n++ {
+		name := fmt.Sprintf("%s-%d%s", base, n, extension)
+		if _, err := os.Lstat(name); err != nil || n == 100 {
+			return name
+		}
+	}
+}
+
+// shellWord returns a text as a single word of a shell, without control characters.
+func shellWord(text string) string {
+	text = errorText(text)
+	if text != "" && text[0] != '-' && !strings.ContainsFunc(text, isSpecial) {
+		return text
+	}
+	return "'" + strings.ReplaceAll(text, "'", `'\''`) + "'"
+}
+
+// isSpecial reports whether a character can have a meaning for a shell.
+func isSpecial(c rune) bool {
+	isPlain := c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= '0' && c <= '9' || strings.ContainsRune("-_./:=@%+,", c)
+	return !isPlain
+}
