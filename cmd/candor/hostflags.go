@@ -139,19 +139,18 @@ func (h *lineHandler) Handle(_ context.Context, r slog.Record) error {
 	var line strings.Builder
 	line.WriteString(r.Message)
 	separator := ": "
-	var write func(slog.Attr) bool
-	write = func(a slog.Attr) bool {
+	var write func(slog.Attr)
+	write = func(a slog.Attr) {
 		if a.Value.Kind() == slog.KindGroup { // a group without a key, as the name and the ID of a container
 			for _, member := range a.Value.Group() {
 				write(member)
 			}
-			return true
+			return
 		}
 		fmt.Fprintf(&line, "%s%s %v", separator, a.Key, cmp.Or(a.Value.String(), "none")) // an empty set of CPUs
 		separator = ", "
-		return true
 	}
-	r.Attrs(write)
+	r.Attrs(func(a slog.Attr) bool { write(a); return true })
 	_, err := fmt.Fprintln(h.out, "candor:", errorLine(errors.New(line.String())))
 	return err
 }
