@@ -96,7 +96,7 @@ check-prose: tools ## Vale and tools/prose: the language of comments and Markdow
 
 .PHONY: test test-deps test-short test-go test-race test-guest test-guest-all test-kubelet test-engines fuzz bench
 
-FUZZTIME   ?= 500ms
+FUZZTIME   ?= 1s
 BENCHCOUNT ?= 10
 # The tests of these packages use cgroups or daemons of this machine, or measure time: they run alone.
 SERIAL     := ./bandwidth/record ./cgroup ./cmd/candor/internal/audit ./cmd/candor/internal/load ./cmd/candor/internal/memtrim \

@@ -1,11 +1,11 @@
 #!/usr/bin/env bash
-# Runs each fuzz target of the main module: scripts/fuzz.sh [TIME [PACKAGE...]]. TIME is for each target, 500ms by default.
+# Runs each fuzz target of the main module: scripts/fuzz.sh [TIME [PACKAGE...]]. TIME is for each target, 1s by default.
 # A target fails on an input that breaks it, which go test stores in the package's testdata/fuzz, and when it executes
-# fewer than 1,000 inputs in eight times its time, because so slow a target finds nothing.
+# fewer than 1,000 inputs in four times its time, because so slow a target finds nothing.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 go=${GO:-go}
-time=${1:-500ms} least=1000
+time=${1:-1s} least=1000
 shift $(($# > 0))
 
 work=$(mktemp -d)
@@ -29,11 +29,11 @@ executions() {
 	echo "${n:-0}"
 }
 
-# check N DIR PACKAGE TARGET runs a target and records its failure. A target with too few executions runs up to seven more times,
+# check N DIR PACKAGE TARGET runs a target and records its failure. A target with too few executions runs up to three more times,
 # because the machine can have been busy.
 check() {
 	local output total=0 code
-	for try in 1 2 3 4 5 6 7 8; do
+	for try in 1 2 3 4; do
 		code=0
 		output=$(fuzz "$@") || code=$?
 		total=$((total + $(executions "$output")))
