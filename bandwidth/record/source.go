@@ -20,6 +20,9 @@ type Groups struct {
 	recorded map[string]bool // names of all groups that are recorded
 	watched  []*watchedGroup // targets; nil after OpenEvery
 
+	isWatched bool                        // Watch was called
+	endWatch  func() *interference.Report // result of watch
+
 	// Interference is the use of the targets' CPUs by other processes during Record; nil: low, unknown, or the groups are from OpenEvery.
 	Interference *interference.Report
 }
@@ -141,15 +144,12 @@ func (s foundSource) Close() {
 // Record records the groups with a Recorder and writes the recording to out. It closes the groups.
 func (g *Groups) Record(ctx context.Context, out io.Writer, interval, duration time.Duration) error {
 	defer g.Close()
-	var endWatch func() *interference.Report
-	if g.known == nil { // before the recorder starts, because it reads all processes
-		endWatch = g.watch()
-	}
+	g.Watch() // before the recorder starts
 	r, err := New(out, interval)
 	if err != nil {
 		return err
 	}
-	r.OnEnd = endWatch
+	r.OnEnd = g.endWatch
 	add := func(group openedGroup) error { return r.Add(group.Group, group.Source) }
 	for len(g.open) > 0 {
 		group := g.open[0]

@@ -30,8 +30,17 @@ func (g *watchedGroup) Read() (cgroup.Usage, error) {
 	return u, err
 }
 
-// watch starts to watch the CPUs of the targets. The returned function ends this, and sets Interference, unless the CPUs of a target have changed. watch returns
-// nil if /proc cannot be read: the recording has no report then.
+// Watch starts to watch the CPUs of the targets. It reads a file per process of the machine, which takes time. Record calls Watch, unless
+// the caller has called it before, for example before the start of the recorded program.
+func (g *Groups) Watch() {
+	if g.known != nil || g.isWatched {
+		return
+	}
+	g.isWatched, g.endWatch = true, g.watch()
+}
+
+// watch starts to watch the CPUs of the targets. The returned function ends this, and sets Interference, unless the CPUs of a
+// target have changed. watch returns nil if /proc cannot be read: the recording has no report then.
 func (g *Groups) watch() (end func() *interference.Report) {
 	w := interference.Start(g.cpus())
 	if w == nil {

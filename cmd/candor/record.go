@@ -237,6 +237,7 @@ func (f *recordFlags) runCommand(cmd *cobra.Command, args []string) error {
 	ctx, stop := context.WithCancel(cmd.Context())
 	recorded := make(chan error, 1)
 	if err == nil {
+		groups.Watch() // takes time, in which the program must not run yet
 		go func() { recorded <- f.record(ctx, groups, file) }()
 	} else {
 		recorded <- errline.Join(err, file.Close())
