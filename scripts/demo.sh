@@ -120,7 +120,7 @@ for name in $names; do
 		awk -v name="$name" '{ printf "  %-12s %.2f CPUs\n", name, ($4 - $2) / ($3 - $1) }'
 done
 
-say "5. A container grows while it runs. It is told, and counts again:"
+say "5. A container grows while it runs. Candor sends a signal, and the program counts its CPUs again:"
 show resize demo-web --cpu $grown || fail "the resize was refused"
 await "$work/demo-web.up.again" $web_pid
 show ps

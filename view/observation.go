@@ -345,8 +345,8 @@ func isAtOrAbove(mountPoint, file string) bool {
 // hostOffline is the list of the possible CPUs that are offline.
 const hostOffline = "/sys/devices/system/cpu/offline"
 
-// machineOnline returns the online CPUs of this machine. A view hides the list of online CPUs from a candor process in a container, but not
-// these two lists.
+// machineOnline returns the online CPUs of this machine: the present CPUs without the offline CPUs. If candor runs in a container with
+// a view, only the file with the online CPUs shows those of the view.
 func machineOnline() (cpuset.Set, error) {
 	present, err := readCPUList(hostPresent)
 	if err != nil {

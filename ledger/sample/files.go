@@ -227,9 +227,9 @@ func inspect(pid int, descriptor, link string) (file openFile) {
 // mountDevices holds the devices of mounts by the IDs of the mounts. It saves readings of mount tables within one update.
 type mountDevices map[uint64]uint32
 
-// resolve sets the device of a log to that of the kernel's super block (s_dev). statx(2) returns another device for a regular file
-// of btrfs or overlay; for example, each subvolume of btrfs has a device of its own. For file systems without a block device, whose
-// major number is 0, resolve therefore reads the mount table.
+// resolve sets the device of a log to the device of the kernel's super block (s_dev), which the BPF program reads. For a regular file
+// of btrfs or overlay, statx(2) returns another device: each subvolume of btrfs has its own. These file systems have no block
+// device, so their major number is 0. For this number, resolve reads the mount table.
 func (d mountDevices) resolve(pid int, file *openFile) {
 	if file.mode != unix.S_IFREG || file.key.Device>>20 != 0 || file.mount == 0 {
 		return

@@ -88,7 +88,7 @@ func TestSampler(t *testing.T) {
 	}
 }
 
-// TestSamplerBtrfs: BPF counts the reads of files of btrfs, whose device in statx(2) is not that of the file system.
+// TestSamplerBtrfs: BPF counts the reads of files on btrfs, for which statx(2) returns the device of the subvolume.
 func TestSamplerBtrfs(t *testing.T) {
 	if os.Geteuid() != 0 {
 		t.Skip("mounts a file system: needs root")
