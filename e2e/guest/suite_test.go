@@ -30,12 +30,12 @@ var (
 	allTests = suite{{dir: "topology"}, {dir: "view"}, {dir: "cgroup"}, {dir: "host", skip: stateTests}, {dir: "cmd/candor/internal/audit"}, {dir: "cmd/candor/internal/setup"}, {dir: "e2e", skip: outputTests + "|" + longTests}, {dir: "e2e/hostile", run: foreignGroupTests}}
 	// kernelTests are the packages that depend mostly on the kernel's interfaces. With another kernel or cgroup
 	// version the other packages behave the same, and they take 15 minutes on emulated CPUs.
-	kernelTests = suite{{dir: "view"}, {dir: "cgroup"}}
+	kernelTests = suite{{dir: "view"}, {dir: "cgroup", skip: boundTests}}
 	// guestOnlyTestsV1 is a test with exclusive groups of cgroup v1, which would take CPUs from other work on this
 	// machine.
 	guestOnlyTestsV1 = suite{{dir: "e2e/hostile", run: "^TestHostileExclusiveGroup$"}}
 	// systemdTests run in a guest in which systemd creates the groups.
-	systemdTests = suite{{dir: "cgroup"}, {dir: "cmd/candor/internal/setup"}, {dir: "e2e", run: "^(TestRunWithSystemd|TestUnit|TestUnitsRights)$"}}
+	systemdTests = suite{{dir: "cgroup", skip: boundTests}, {dir: "cmd/candor/internal/setup"}, {dir: "e2e", run: "^(TestRunWithSystemd|TestUnit|TestUnitsRights)$"}}
 )
 
 // foreignGroupTests are the attacks by groups of other programs, which differ between cgroup v1 and v2.
@@ -51,6 +51,9 @@ const longTests = "^(TestRunPassesThrough|TestSetupEngine|TestSetupHost|TestTopO
 // stateTests use Candor's state file, and not the kernel.
 const stateTests = "^(TestOperationCache|TestBrokenState)$"
 
+// boundTests create a thousand groups. They run with the newest kernel.
+const boundTests = "^TestSubgroupsBound$"
+
 // textTests are the tests of texts and trees alone. They do not depend on the kernel, and take 15 s on emulated CPUs.
 const textTests = "^(Fuzz|TestParse|TestTree|TestWriteTree|TestJSON)"
 
@@ -63,7 +66,7 @@ const textTests = "^(Fuzz|TestParse|TestTree|TestWriteTree|TestJSON)"
 //	CANDOR_GUEST_PACKAGES="cgroup host"   only these packages, in each guest
 //	CANDOR_GUEST_RUN=TestBurst            only these tests
 //
-// It runs as many guests at the same time as this machine has CPUs, or as go test's -parallel.
+// It runs as many guests at the same time as go test's -parallel.
 func TestGuest(t *testing.T) {
 	needGuest(t)
 	t.Parallel()

@@ -227,9 +227,9 @@ type Grant struct {
 	Immovable bool `json:"immovable,omitempty"`
 	// Held means that the container has ended, and its CPUs are kept for a restart.
 	Held bool `json:"held,omitempty"`
-	// Sees is the number of CPUs that the container sees: "1/2" means 1 CPU by the affinity and 2 in /proc/cpuinfo and /sys, "?" is an
+	// Sees is the number of CPUs that the container sees: "1/2" means 1 CPU by the grant and 2 in /proc/cpuinfo and /sys, "?" is an
 	// unknown number. Empty means that a sensitive container sees its CPUs in both, and that a flexible container sees its CPUs by the
-	// affinity and the online CPUs of the machine in the files.
+	// grant and the online CPUs of the machine in the files.
 	// +kubebuilder:validation:MaxLength=9
 	// +kubebuilder:validation:Pattern=`^[0-9?]+(/[0-9?]+)?$`
 	Sees string `json:"sees,omitempty"`
