@@ -54,6 +54,9 @@ type reported struct {
 // because the containers are charged at different times.
 const maxReadingAge = 15 * time.Millisecond
 
+// maxMetricsAge is the same time for the metrics.
+const maxMetricsAge = time.Second
+
 // scanInterval is the time between two scans for new helpers.
 const scanInterval = time.Second
 
@@ -73,9 +76,7 @@ func (c *charger) run(ctx context.Context, listener net.Listener) error {
 func (c *charger) charges(g *host.Grant) (charged, credited time.Duration) {
 	c.mutex.Lock()
 	defer c.mutex.Unlock()
-	if c.last == nil || time.Since(c.last.At) >= maxReadingAge {
-		c.last = c.meter.Read()
-	}
+	c.update(maxReadingAge)
 	if id, ok := engineID(g); ok {
 		charged = c.sinceBaseline(id, g.HasHelper) + c.packets(id, g)
 		credited = c.last.Credited(id)
@@ -84,6 +85,13 @@ func (c *charger) charges(g *host.Grant) (charged, credited time.Duration) {
 		charged += r.time
 	}
 	return charged, credited
+}
+
+// update reads the helpers' CPU time if the last reading is older than an age.
+func (c *charger) update(age time.Duration) {
+	if c.last == nil || time.Since(c.last.At) >= age {
+		c.last = c.meter.Read()
+	}
 }
 
 // sinceBaseline returns the helper CPU time of a container since the charger first saw its helpers.
@@ -144,7 +152,7 @@ func (c *charger) read() (r *helpers.Reading, totals []metrics.HelperTotals, acc
 	c.mutex.Lock()
 	defer c.mutex.Unlock()
 	c.prune()
-	c.last = c.meter.Read()
+	c.update(maxMetricsAge)
 	for _, r := range c.reported {
 		totals = append(totals, metrics.HelperTotals{Name: r.name, Totals: []ledger.Total{{Kind: ledger.External, Method: ledger.Exact, Time: r.time}}})
 	}

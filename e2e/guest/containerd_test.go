@@ -20,7 +20,7 @@ func TestContainerd(t *testing.T) {
 	all := kernels(t)
 	withContainerd(t, guest.Guest{
 		Kernel:  all[len(all)-1],
-		Machine: guest.Machine{Sockets: 2, Nodes: 2, Cores: 2, Threads: 2},
+		Machine: guest.Medium,
 		Cgroup:  2,
 	}, "TestNUMA|TestPodGroup|TestRuntime|TestBurstRaised")
 }

@@ -16,6 +16,9 @@ type Machine struct {
 // Big has two sockets with two NUMA nodes each. A NUMA node has four cores with two threads each, so Big has 32 CPUs.
 var Big = Machine{Sockets: 2, Nodes: 2, Cores: 4, Threads: 2}
 
+// Medium has two sockets with two NUMA nodes each. A NUMA node has two cores with two threads each, so Medium has 16 CPUs.
+var Medium = Machine{Sockets: 2, Nodes: 2, Cores: 2, Threads: 2}
+
 // Small has a socket with two cores of two threads each.
 var Small = Machine{Sockets: 1, Nodes: 1, Cores: 2, Threads: 2, NodeMB: 768}
 

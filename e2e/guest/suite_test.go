@@ -57,16 +57,16 @@ const boundTests = "^TestSubgroupsBound$"
 // textTests are the tests of texts and trees alone. They do not depend on the kernel, and take 15 s on emulated CPUs.
 const textTests = "^(Fuzz|TestParse|TestTree|TestWriteTree|TestJSON)"
 
-// TestGuest runs the tests of other packages on the machine pack:2 numa:2 core:4 pu:2, with each kernel of
-// the cache. It uses cgroup v2, also cgroup v1 if the kernel has its cpuset controller, and systemd with the
-// newest kernel.
+// TestGuest runs the tests of other packages with each kernel of the cache. It uses cgroup v2, also cgroup v1 if the
+// kernel has its cpuset controller, and systemd with the newest kernel. All tests run on a guest with 32 CPUs, and the
+// tests that depend on the kernel on guests with 16 CPUs: each emulated CPU takes time.
 //
 // On a machine with cgroup v1, the guest with cgroup v1 runs only the tests that need a guest.
 //
 //	CANDOR_GUEST_PACKAGES="cgroup host"   only these packages, in each guest
 //	CANDOR_GUEST_RUN=TestBurst            only these tests
 //
-// It runs as many guests at the same time as go test's -parallel.
+// It runs as many guests at the same time as this machine has CPUs, or as go test's -parallel.
 func TestGuest(t *testing.T) {
 	needGuest(t)
 	t.Parallel()
@@ -86,11 +86,11 @@ func TestGuest(t *testing.T) {
 		tested.Add(1)
 	}
 	for _, k := range slices.Backward(all) { // the newest kernel first: it takes longest
-		s := kernelTests
+		s, machine := kernelTests, guest.Medium
 		if k == newest {
-			s = allTests
+			s, machine = allTests, guest.Big
 		}
-		t.Run("v2/"+k.Release, func(t *testing.T) { v2(t, guest.Guest{Kernel: k, Machine: guest.Big, Cgroup: 2}, s) })
+		t.Run("v2/"+k.Release, func(t *testing.T) { v2(t, guest.Guest{Kernel: k, Machine: machine, Cgroup: 2}, s) })
 		if k.CpusetsV1 {
 			t.Run("v1/"+k.Release, func(t *testing.T) {
 				t.Parallel()
@@ -98,7 +98,7 @@ func TestGuest(t *testing.T) {
 				if !hasV1() {
 					s = append(slices.Clip(kernelTests), s...)
 				}
-				built.run(t, guest.Guest{Kernel: k, Machine: guest.Big, Cgroup: 1}, s)
+				built.run(t, guest.Guest{Kernel: k, Machine: guest.Medium, Cgroup: 1}, s)
 			})
 		}
 	}
@@ -120,7 +120,7 @@ func systemd(t *testing.T, k guest.Kernel) guest.Guest {
 		t.Fatal(err)
 	}
 	root := filepath.Join(cache, "systemd")
-	return guest.Guest{Kernel: k, Machine: guest.Big, Systemd: true, Files: map[string]string{"/": root}}
+	return guest.Guest{Kernel: k, Machine: guest.Medium, Systemd: true, Files: map[string]string{"/": root}}
 }
 
 func needGuest(t *testing.T) {

@@ -47,6 +47,7 @@ type account struct {
 	attached bool
 	isRead   bool      // an earlier cycle has read the helper
 	at       time.Time // time of the last cycle
+	agedAt   time.Time // time of the last cycle that read the samples
 }
 
 // Times of the measurement.
@@ -144,7 +145,7 @@ func (s *Source) Read(book *ledger.Book) error {
 	}
 	for pid, p := range s.processes.helpers {
 		if s.helpers[pid] == nil {
-			s.helpers[pid] = &account{process: p, at: now, samples: ledger.Samples{Files: map[ledger.Account]ledger.IO{}}}
+			s.helpers[pid] = &account{process: p, at: now, agedAt: now, samples: ledger.Samples{Files: map[ledger.Account]ledger.IO{}}}
 		}
 	}
 	if again || s.changed {
@@ -230,6 +231,12 @@ func (s *Source) measure(a *account, book *ledger.Book, c *cycle) error {
 		c.serves[id] = true
 		book.Open(id)
 	}
+	if c.isNew { // the samples of the API work for the start of a container do not describe the work for its output
+		a.samples.Rest = ledger.IO{}
+	}
+	if used == 0 && a.isRead { // it has no new samples and no new threads either
+		return nil
+	}
 	switch {
 	case len(a.served) > 0 && (a.Container != "" || a.isShim() && len(a.served) == 1):
 		return book.Charge(a.served[0], a.Kind, ledger.Exact, used)
@@ -241,9 +248,6 @@ func (s *Source) measure(a *account, book *ledger.Book, c *cycle) error {
 			book.AddUnattributed(a.Name, used)
 			return err
 		}
-	}
-	if c.isNew { // the samples of the API work for the start of a container do not describe the work for its output
-		a.samples.Rest = ledger.IO{}
 	}
 	return s.charge(a, book, used, c.now)
 }
@@ -312,7 +316,8 @@ func (s *Source) charge(a *account, book *ledger.Book, used time.Duration, now t
 		book.AddUnattributed(a.Name, used)
 		return err
 	}
-	a.age(math.Exp(-float64(now.Sub(a.at)) / float64(memory)))
+	a.age(math.Exp(-float64(now.Sub(a.agedAt)) / float64(memory)))
+	a.agedAt = now
 	a.add(counted)
 	per, rest := ledger.Split(used, a.samples)
 	var errs []error
