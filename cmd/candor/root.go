@@ -60,7 +60,7 @@ func newRoot() (root *cobra.Command, started *bool) {
 	add(root, groupInspect, newAuditCommand(), newLedgerCommand(), newMapCommand(), newPlanCommand(), newTopologyCommand(), newViewCommand())
 	add(root, groupMeasure, newCompareCommand(), newClassifyCommand(), newIsolateCommand(), newReportCommand(), newRecordCommand(), newUsageCommand(), newAdviseCommand(), newLoadCommand())
 	add(root, groupMany, newTraceCommand(), newSimulateCommand(), newPlaceCommand())
-	add(root, groupHost, newDoctorCommand(), newSetupCommand(), newNRICommand(), newConfigCommand())
+	add(root, groupHost, newDoctorCommand(), newSupportCommand(), newSetupCommand(), newNRICommand(), newConfigCommand())
 	add(root, "", newVersionCommand(), newInternalExecCommand(), newInternalGuardCommand(), newInternalProbeCommand(), newInternalAppCommand(), newOCIHookCommand())
 	addSynonyms(root)
 	root.SetUsageTemplate(usageTemplate)
@@ -96,6 +96,7 @@ var synonyms = map[string]struct{ aliases, similar []string }{
 	"topology": {nil, []string{"lscpu", "lstopo", "numactl"}},
 	"view":     {nil, []string{"nproc"}},
 	"compare":  {nil, []string{"bench", "benchmark"}},
+	"support":  {nil, []string{"sysdump", "report-bug", "sosreport"}},
 	"setup":    {nil, []string{"configure", "init", "install"}},
 	"nri":      {nil, []string{"agent", "daemon", "plugin"}},
 }
