@@ -60,7 +60,7 @@ func newRoot() (root *cobra.Command, started *bool) {
 	add(root, groupInspect, newAuditCommand(), newLedgerCommand(), newMapCommand(), newPlanCommand(), newTopologyCommand(), newViewCommand())
 	add(root, groupMeasure, newCompareCommand(), newClassifyCommand(), newIsolateCommand(), newReportCommand(), newRecordCommand(), newUsageCommand(), newAdviseCommand(), newLoadCommand())
 	add(root, groupMany, newTraceCommand(), newSimulateCommand(), newPlaceCommand())
-	add(root, groupHost, newSetupCommand(), newNRICommand(), newConfigCommand())
+	add(root, groupHost, newDoctorCommand(), newSupportCommand(), newSetupCommand(), newNRICommand(), newConfigCommand())
 	add(root, "", newVersionCommand(), newInternalExecCommand(), newInternalGuardCommand(), newInternalProbeCommand(), newInternalAppCommand(), newOCIHookCommand())
 	addSynonyms(root)
 	root.SetUsageTemplate(usageTemplate)
@@ -90,11 +90,13 @@ var synonyms = map[string]struct{ aliases, similar []string }{
 	"release":  {[]string{"rm", "stop", "kill"}, []string{"remove", "delete", "free"}},
 	"run":      {nil, []string{"create", "exec", "start"}},
 	"resize":   {nil, []string{"limit", "scale", "set", "update"}},
-	"audit":    {nil, []string{"check", "scan"}},
+	"audit":    {nil, []string{"scan"}},
+	"doctor":   {nil, []string{"check", "diagnose", "preflight"}},
 	"map":      {nil, []string{"cpus", "draw"}},
 	"topology": {nil, []string{"lscpu", "lstopo", "numactl"}},
 	"view":     {nil, []string{"nproc"}},
 	"compare":  {nil, []string{"bench", "benchmark"}},
+	"support":  {nil, []string{"sysdump", "report-bug", "sosreport"}},
 	"setup":    {nil, []string{"configure", "init", "install"}},
 	"nri":      {nil, []string{"agent", "daemon", "plugin"}},
 }

@@ -16,6 +16,7 @@ import (
 	"github.com/candor-project/candor/bandwidth/advise"
 	"github.com/candor-project/candor/bandwidth/timescale"
 	"github.com/candor-project/candor/cmd/candor/internal/cpumap"
+	"github.com/candor-project/candor/cmd/candor/internal/doctor"
 	"github.com/candor-project/candor/cmd/candor/internal/load"
 	"github.com/candor-project/candor/cmd/candor/internal/planio"
 	"github.com/candor-project/candor/cmd/candor/internal/setup"
@@ -41,6 +42,7 @@ var jsonCommands = map[string][]document{
 	"audit":        {{"", []auditRow{}}},
 	"classify":     {{"", experiment.Class{}}, {"--probe", probeReport{}}},
 	"compare":      {{"", experiment.Report{}}},
+	"doctor":       {{"", doctor.Report{}}},
 	"inspect":      {{"", inspection{}}},
 	"isolate":      {{"", experiment.IsolationReport{}}},
 	"ledger show":  {{"", ledgerDocument{}}},

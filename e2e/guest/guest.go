@@ -28,6 +28,7 @@ type Guest struct {
 	Cgroup  int    // cgroup version: 2, or 1 if the kernel has the cpuset controller of v1
 	Init    string // path of a static build of e2e/guest/init on the host
 	Systemd bool   // systemd is PID 1 and starts Init as a service; Files must contain systemd
+	Boot    string // additional parameters for the kernel, separated by blanks
 
 	Files    map[string]string // path in the guest -> file or directory on the host; the path "/" stands for a complete root file system
 	Texts    map[string]string // path in the guest -> content of the file

@@ -79,5 +79,8 @@ func (g *Guest) commandLine() string {
 	} else {
 		args = append(args, "rdinit=/init")
 	}
+	if g.Boot != "" {
+		args = append(args, g.Boot)
+	}
 	return strings.Join(args, " ")
 }

@@ -42,17 +42,14 @@ var knownRoots = []string{kubeletRoot, microK8sRoot, "/var/lib/k0s/kubelet"}
 // container or have another program file; unclear reports these.
 func findKubelets(root string) (found []kubelet, unclear error) {
 	proc := filepath.Join(root, "proc")
-	entries, err := os.ReadDir(proc)
-	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+	processes, err := processFolders(proc)
+	if err != nil {
 		return nil, err
 	}
 	here := nodeproc.Own(proc)
 	var doubts []error
-	for _, entry := range entries {
-		if _, err := strconv.Atoi(entry.Name()); err != nil {
-			continue
-		}
-		k, err := kubeletOf(&here, filepath.Join(proc, entry.Name()))
+	for _, dir := range processes {
+		k, err := kubeletOf(&here, dir)
 		if err != nil {
 			doubts = append(doubts, err)
 		} else if k != nil {
@@ -60,6 +57,20 @@ func findKubelets(root string) (found []kubelet, unclear error) {
 		}
 	}
 	return found, joinFew(doubts)
+}
+
+// processFolders returns the directories of all processes in procfs. A missing procfs has none.
+func processFolders(proc string) (folders []string, err error) {
+	entries, err := os.ReadDir(proc)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return nil, err
+	}
+	for _, entry := range entries {
+		if _, err := strconv.Atoi(entry.Name()); err == nil {
+			folders = append(folders, filepath.Join(proc, entry.Name()))
+		}
+	}
+	return folders, nil
 }
 
 // joinFew joins a bounded number of errors, so that the line does not grow with the processes of the node.

@@ -90,17 +90,26 @@ func (r *runtimeProcess) hasValidator() bool {
 
 // configFile returns the configuration file in containerd's command line.
 func configFile(proc string, words []string) (string, error) {
-	file := containerdFile
+	return absIn(proc, option(words, containerdFile, "--config", "-config", "-c", "--c"))
+}
+
+// option returns the value of an option with the given names in a command line, the last of several, or a default value.
+func option(words []string, value string, names ...string) string {
 	for i, word := range words {
-		flag, value, whole := strings.Cut(word, "=")
+		flag, given, whole := strings.Cut(word, "=")
 		switch {
-		case flag != "--config" && flag != "-config" && flag != "-c" && flag != "--c":
+		case !slices.Contains(names, flag):
 		case whole:
-			file = value
+			value = given
 		case i+1 < len(words):
-			file = words[i+1]
+			value = words[i+1]
 		}
 	}
+	return value
+}
+
+// absIn returns a path of a process's command line as an absolute path, given the process's directory in procfs.
+func absIn(proc, file string) (string, error) {
 	if filepath.IsAbs(file) {
 		return file, nil
 	}
@@ -129,19 +138,11 @@ type containerdConfig struct {
 // file system. A section in two files is an error, and so is a file that has changed since containerd started, because the
 // configuration in effect is then unknown.
 func readValidator(top, file string, began time.Time) (found *validator, err error) {
-	done := map[string]bool{}
-	for pending := []string{file}; len(pending) > 0; pending = pending[1:] {
-		name := pending[0]
-		if done[name] {
-			continue
+	err = eachContainerdFile(top, file, func(name string, text []byte, modified time.Time) ([]string, error) {
+		if modified.After(began.Add(slack)) {
+			return nil, errors.New("has changed since containerd started; restart containerd")
 		}
-		if done[name] = true; len(done) > mostFiles {
-			return nil, fmt.Errorf("%s imports more than %d files", file, mostFiles)
-		}
-		config, err := readContainerd(top, name, began)
-		if errors.Is(err, fs.ErrNotExist) && name == containerdFile {
-			return nil, nil // without a file, containerd uses its defaults
-		}
+		config, err := parseContainerd(text)
 		if err != nil {
 			return nil, err
 		}
@@ -151,31 +152,48 @@ func readValidator(top, file string, began time.Time) (found *validator, err err
 			}
 			found, v.file = v, name
 		}
-		more, err := imports(top, name, config.Imports)
-		if err != nil {
-			return nil, err
-		}
-		pending = append(pending, more...)
+		return config.Imports, nil
+	})
+	if err != nil {
+		return nil, err
 	}
 	return found, nil
 }
 
+// eachContainerdFile calls visit for a configuration file of containerd and for its imports, in containerd's order. top is the root
+// of containerd's file system. visit returns the imports of the file. If the default file is missing, containerd uses its defaults.
+func eachContainerdFile(top, file string, visit func(name string, text []byte, modified time.Time) (more []string, err error)) error {
+	done := map[string]bool{}
+	for pending := []string{file}; len(pending) > 0; pending = pending[1:] {
+		name := pending[0]
+		if done[name] {
+			continue
+		}
+		if done[name] = true; len(done) > mostFiles {
+			return fmt.Errorf("%s imports more than %d files", file, mostFiles)
+		}
+		text, modified, err := readIn(top, name)
+		if errors.Is(err, fs.ErrNotExist) && name == containerdFile {
+			return nil
+		}
+		var patterns []string
+		if err == nil {
+			patterns, err = visit(name, text, modified)
+		}
+		if err != nil {
+			return fmt.Errorf("%s: %w", name, withoutPath(err))
+		}
+		more, err := imports(top, name, patterns)
+		if err != nil {
+			return err
+		}
+		pending = append(pending, more...)
+	}
+	return nil
+}
+
 // slack is the precision of the times of the kernel and of file systems.
 const slack = time.Second
-
-func readContainerd(top, name string, began time.Time) (c containerdConfig, err error) {
-	text, modified, err := readIn(top, name)
-	if err == nil && modified.After(began.Add(slack)) {
-		return c, fmt.Errorf("%s has changed since containerd started; restart containerd", name)
-	}
-	if err == nil {
-		c, err = parseContainerd(text)
-	}
-	if err != nil {
-		return c, fmt.Errorf("%s: %w", name, withoutPath(err))
-	}
-	return c, nil
-}
 
 // readIn reads a file in the file system of containerd.
 func readIn(top, name string) (text []byte, modified time.Time, err error) {

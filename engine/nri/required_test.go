@@ -20,11 +20,7 @@ const (
 func (m *machine) containerd(words ...string) *runtimeProcess {
 	m.Helper()
 	m.process("9", append([]string{"/usr/bin/containerd"}, words...)...)
-	text, err := os.ReadFile("/proc/self/stat")
-	if err != nil {
-		m.Fatal(err)
-	}
-	m.write("proc/9/stat", string(text))
+	m.stat("9")
 	return &runtimeProcess{pid: 9, name: "containerd", version: "v2.4.2"}
 }
 

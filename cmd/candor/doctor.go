@@ -1,0 +1,146 @@
+package main
+
+import (
+	"cmp"
+	"fmt"
+	"io"
+	"os"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/candor-project/candor/cgroup"
+	"github.com/candor-project/candor/cmd/candor/internal/doctor"
+	"github.com/candor-project/candor/cmd/candor/internal/texttable"
+	"github.com/candor-project/candor/kube/apiserver"
+)
+
+const doctorLong = `Check whether Candor works on this machine: kernel, cgroups, container runtime, kubelet,
+engines, programs that also manage CPUs, and Candor itself. For each finding that needs an
+action, the command prints the next step. It only reads, and needs no setup.
+
+A check has the status ok, warning (Candor works with a restriction), failed (Candor does
+not work yet) or unknown (the check could not read a file; most often it needs root).
+The exit code is 1 if a check failed.`
+
+const doctorExample = `  candor doctor
+  candor doctor --for kubernetes
+  candor doctor --check nri-enabled -o json | jq -r '.checks[].status'`
+
+func newDoctorCommand() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:     "doctor",
+		Short:   "Check whether Candor works on this machine",
+		Long:    doctorLong,
+		Example: doctorExample,
+		Args:    noArgs,
+	}
+	output := outputFlag(cmd, "table", "wide", "json")
+	use := &choice{of: doctor.Uses()}
+	wordFlag(cmd, use, use.of, "for", "", "way to use Candor (default: all)")
+	only := cmd.Flags().StringSlice("check", nil, "`ID` of a check to run, such as nri-enabled (default: all checks)")
+	complete(cmd, "check", doctor.IDs())
+	kubeconfig := cmd.Flags().String("kubeconfig", os.Getenv("KUBECONFIG"), "kubeconfig file, to check the versions in the cluster ($KUBECONFIG)")
+	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
+		if err := checkDoctorIDs(*only); err != nil {
+			return err
+		}
+		s, err := newSystem(*kubeconfig)
+		if err != nil {
+			return err
+		}
+		s.For = doctor.Use(use.value)
+		r := doctor.Run(s, *only)
+		if output.value == "json" {
+			err = writeJSON(cmd.OutOrStdout(), r)
+		} else {
+			err = writeDoctor(cmd.OutOrStdout(), &r, output)
+		}
+		if err == nil && r.Status == doctor.Failed {
+			err = &exitError{code: exitFailure}
+		}
+		return err
+	}
+	return cmd
+}
+
+// checkDoctorIDs refuses ids of unknown checks.
+func checkDoctorIDs(ids []string) error {
+	for _, id := range ids {
+		if !slices.Contains(doctor.IDs(), id) {
+			return badInput("--check %.60q: must be one of %s", id, strings.Join(doctor.IDs(), ", "))
+		}
+	}
+	return nil
+}
+
+// newSystem returns this machine with the paths of the environment. A kubeconfig of "" gives no access to an API server.
+func newSystem(kubeconfig string) (*doctor.System, error) {
+	s := doctor.New("/")
+	options, driver := defaultHostOptions()
+	s.StateDir, s.Config, s.Cgroup, s.Version = options.StateDir, options.Config, options.Cgroup, versionString()
+	s.Cgroup.Driver = cgroup.Driver(driver)
+	if kubeconfig == "" {
+		return s, nil
+	}
+	client, err := apiserver.New(apiserver.Options{Kubeconfig: kubeconfig, Product: "candor/" + versionString(), Patience: time.Second})
+	if err != nil {
+		return nil, badInput("--kubeconfig: %s", strings.TrimPrefix(err.Error(), apiserver.ErrBadOptions.Error()+": "))
+	}
+	s.Cluster = client
+	return s, nil
+}
+
+// writeDoctor writes the rows as a table. Without -o wide, the next steps are below the table, because they are long.
+func writeDoctor(w io.Writer, r *doctor.Report, output *choice) error {
+	isWide := output.value == "wide"
+	t := texttable.Table{Titles: []string{"STATUS", "GROUP", "CHECK", "FOUND"}, Ranks: []int{0, 1, 0, 0}}
+	if isWide {
+		t.Titles, t.Ranks = append(t.Titles, "NEXT STEP"), nil
+	}
+	for _, row := range r.Checks {
+		cells := []string{string(row.Status), row.Group, row.ID, row.Found}
+		if isWide {
+			cells = append(cells, cmp.Or(row.Next, "-"))
+		}
+		t.Rows = append(t.Rows, cells)
+	}
+	if err := t.Write(w, tableWidth(w, output)); err != nil {
+		return err
+	}
+	if !isWide {
+		writeNextSteps(w, r)
+	}
+	_, err := fmt.Fprintln(w, "\n"+doctorSummary(r))
+	return err
+}
+
+// writeNextSteps writes the next step of each row that has one.
+func writeNextSteps(w io.Writer, r *doctor.Report) {
+	title := "\nNext steps:\n"
+	for _, row := range r.Checks {
+		if row.Next != "" {
+			fmt.Fprintf(w, "%s  %s: %s\n", title, row.ID, row.Next)
+			title = ""
+		}
+	}
+}
+
+// doctorSummary returns the numbers of rows by status, and the checks that could not read a file.
+func doctorSummary(r *doctor.Report) string {
+	number := map[doctor.Status]int{}
+	for _, row := range r.Checks {
+		number[row.Status]++
+	}
+	text := fmt.Sprintf("%s: %d ok, %s, %d failed", count(len(r.Checks), "check", "checks"), number[doctor.OK],
+		count(number[doctor.Warning], "warning", "warnings"), number[doctor.Failed])
+	if unread := r.Unread(); len(unread) > 0 {
+		text += fmt.Sprintf(", %d could not be read: %s", len(unread), strings.Join(unread, ", "))
+		if !r.Root {
+			text += "; root can read more"
+		}
+	}
+	return text + "."
+}

@@ -1,0 +1,57 @@
+package doctor
+
+import (
+	"os"
+	"strings"
+
+	"github.com/candor-project/candor/cmd/candor/internal/setup/engine"
+)
+
+// hasDocker and hasPodman report whether an engine is installed.
+func (s *System) hasDocker() bool {
+	return s.program("dockerd") != "" || s.exists("run/docker.sock") || s.exists(engine.Docker.File)
+}
+
+func (s *System) hasPodman() bool { return s.program("podman") != "" }
+
+func dockerRuntimes(s *System) finding {
+	return s.engineRuntimes(engine.Docker, "Docker", s.hasDocker(), s.hasPodman())
+}
+
+func podmanRuntimes(s *System) finding {
+	return s.engineRuntimes(engine.Podman, "Podman", s.hasPodman(), s.hasDocker())
+}
+
+// engineRuntimes checks that an engine has Candor's runtimes, and that their programs exist. hasOther reports that another engine is
+// installed: then this engine is not needed.
+func (s *System) engineRuntimes(e engine.Engine, name string, isInstalled, hasOther bool) finding {
+	if !isInstalled {
+		if s.wants(UseDocker) && !hasOther {
+			return fail("install Docker or Podman", "neither Docker nor Podman is installed")
+		}
+		return pass("%s is not installed", name)
+	}
+	found, err := engine.FindRuntimes(e, s.path(e.File))
+	if err != nil {
+		return s.unreadable(err, Failed, "correct "+e.File)
+	}
+	next := "candor setup " + e.Name
+	if e.Name == engine.Docker.Name {
+		next += " && systemctl reload docker"
+	}
+	if len(found) == 0 {
+		if s.wants(UseDocker) && !hasOther {
+			return fail(next, "%s has no runtime candor", e.File)
+		}
+		return warn(next, "%s has no runtime candor", e.File)
+	}
+	var names []string
+	for _, r := range found {
+		info, err := os.Stat(s.path(r.Path))
+		if err != nil || !info.Mode().IsRegular() || info.Mode()&0o111 == 0 {
+			return fail("install candor there (make install), or repeat "+next, "the program of the runtime %s, %s, is missing or cannot be executed", r.Name, r.Path)
+		}
+		names = append(names, r.Name)
+	}
+	return pass("%s: %s", e.File, strings.Join(names, ", "))
+}

@@ -1,0 +1,211 @@
+package doctor
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/candor-project/candor/engine/nri"
+)
+
+// A foundRuntimes is the result of the search for container runtimes.
+type foundRuntimes struct {
+	all     []nri.Runtime
+	unclear error // processes whose program cannot be read
+}
+
+// runtimes returns the container runtimes that run, else those that are installed.
+func (s *System) runtimes() *foundRuntimes {
+	if s.facts.runtimes != nil {
+		return s.facts.runtimes
+	}
+	found := new(foundRuntimes)
+	found.all, found.unclear = nri.FindRuntimes(s.Root)
+	if len(found.all) == 0 && found.unclear == nil {
+		for name, program := range map[string]string{nri.Containerd: "containerd", nri.CRIO: "crio"} {
+			if path := s.program(program); path != "" {
+				found.all = append(found.all, nri.InstalledRuntime(s.Root, name, path))
+			}
+		}
+		slices.SortFunc(found.all, func(a, b nri.Runtime) int { return strings.Compare(a.Name, b.Name) })
+	}
+	s.facts.runtimes = found
+	return found
+}
+
+// eachRuntime returns the worst finding of a check about all runtimes. Without a runtime, the check fails if the checks are for its use. If
+// the checks are for all uses, a failed check is only a warning on a machine that is not meant for candor nri.
+func (s *System) eachRuntime(check func(*nri.Runtime) finding) (worst finding) {
+	found := s.runtimes()
+	if len(found.all) == 0 {
+		switch {
+		case found.unclear != nil:
+			return finding{Unknown, found.unclear.Error(), "run candor doctor as root"}
+		case s.wants(byNRI...):
+			return fail("install and start containerd 2 or CRI-O", "no containerd and no CRI-O runs or is installed")
+		}
+		return pass("no containerd and no CRI-O")
+	}
+	defer func() {
+		if s.For == "" && worst.status == Failed && !s.usesNRI() {
+			worst.status = Warning
+		}
+	}()
+	for i := range found.all {
+		f := check(&found.all[i])
+		switch {
+		case i == 0 || rank(f.status) > rank(worst.status):
+			worst = f
+		case f.status == worst.status:
+			worst.found += "; " + f.found
+		}
+	}
+	return worst
+}
+
+// usesNRI reports whether this machine is likely meant for candor nri: it has a kubelet, or candor nri itself.
+func (s *System) usesNRI() bool {
+	agents, unclear := nri.Agents(s.Root)
+	return len(s.kubelets().all) > 0 || s.exists(s.NRI) || len(agents) > 0 || unclear != nil
+}
+
+// nameOf returns the name of a runtime with its configuration file.
+func nameOf(r *nri.Runtime) string { return fmt.Sprintf("%s (%s)", r.Name, r.File) }
+
+// ofConfig returns the result of a check about the configuration of all runtimes. The check fails for a configuration that cannot be
+// read.
+func (s *System) ofConfig(check func(*nri.Runtime) finding) finding {
+	return s.eachRuntime(func(r *nri.Runtime) finding {
+		if r.Err != nil {
+			return s.unreadable(r.Err, Failed, "correct the configuration of "+r.Name)
+		}
+		return check(r)
+	})
+}
+
+// ociRuntime finds runc or crun, which mount the files of the view over /proc/cpuinfo and /sys.
+func ociRuntime(s *System) finding {
+	for _, name := range []string{"runc", "crun"} {
+		path := s.program(name)
+		if path == "" {
+			continue
+		}
+		v, text, err := s.programVersion(path)
+		switch {
+		case err != nil:
+			return s.unreadable(err, Unknown, "run "+name+" --version")
+		case name == "runc" && v.before(1, 1):
+			return warn("install runc 1.1 or newer", "runc %s: Candor's mounts over /proc/cpuinfo are tested with runc 1.1 and newer", text)
+		}
+		return pass("%s %s", name, text)
+	}
+	if s.wants(UseDocker) {
+		return fail("install runc or crun in /usr/bin, or set CANDOR_RUNTIME to the path of a runtime", "no runc and no crun")
+	}
+	return pass("no runc and no crun in the usual directories")
+}
+
+// runtimeVersion finds runtimes without NRI 1.0: containerd before 1.7, CRI-O before 1.26.
+func runtimeVersion(s *System) finding {
+	return s.eachRuntime(func(r *nri.Runtime) finding {
+		v, text, err := s.programVersion(r.Program)
+		switch {
+		case err != nil:
+			return s.unreadable(err, Unknown, "run "+r.Name+" --version")
+		case r.Name == nri.Containerd && v.before(1, 7):
+			return fail("install containerd 2", "containerd %s has no NRI", text)
+		case r.Name == nri.CRIO && v.before(1, 26):
+			return fail("install CRI-O 1.34 or newer", "CRI-O %s has no NRI", text)
+		}
+		return pass("%s %s", r.Name, text)
+	})
+}
+
+// nriRemedy is the configuration that enables NRI, by runtime.
+var nriRemedy = map[string]string{
+	nri.Containerd: "set disable = false in [plugins.'io.containerd.nri.v1.nri'] of %s, and restart containerd",
+	nri.CRIO:       "set enable_nri = true in [crio.nri] of %s, and restart CRI-O",
+}
+
+func nriEnabled(s *System) finding {
+	return s.ofConfig(func(r *nri.Runtime) finding {
+		remedy := fmt.Sprintf(nriRemedy[r.Name], r.File)
+		switch {
+		case r.NoConnections:
+			return fail("remove disable_connections = true (CRI-O: nri_disable_connections) from "+r.File+", and restart the runtime",
+				"%s accepts no connections of NRI plugins", nameOf(r))
+		case r.Changed != "":
+			return warn("restart "+r.Name, "%s has changed since %s started, so the settings in effect are not known", r.Changed, r.Name)
+		case r.Enabled != nil && *r.Enabled:
+			return pass("%s: on", nameOf(r))
+		case r.Enabled != nil:
+			return fail(remedy, "%s: NRI is off", nameOf(r))
+		}
+		// The default depends on the version: containerd 2 has NRI on, containerd 1.7 off.
+		v, text, err := s.programVersion(r.Program)
+		switch {
+		case r.Name == nri.Containerd && v.before(2, 0):
+			return fail(remedy, "%s: NRI is off by default in containerd %s", nameOf(r), text)
+		case err != nil:
+			return s.unreadable(err, Unknown, "see the check runtime-version")
+		}
+		return pass("%s: default of %s", nameOf(r), text)
+	})
+}
+
+func nriSocket(s *System) finding {
+	return s.ofConfig(func(r *nri.Runtime) finding {
+		remedy := fmt.Sprintf("start %s with NRI on; if it has another socket, use candor nri --socket PATH", r.Name)
+		info, err := os.Stat(s.path(r.Socket))
+		switch {
+		case errors.Is(err, fs.ErrNotExist) && r.PID == 0:
+			return fail(remedy, "%s does not run", r.Name)
+		case errors.Is(err, fs.ErrNotExist):
+			return fail(remedy, "%s is missing", r.Socket)
+		case err != nil:
+			return s.unreadable(err, Failed, remedy)
+		case info.Mode().Type() != fs.ModeSocket:
+			return fail(remedy, "%s is no socket", r.Socket)
+		case r.Socket != nri.DefaultSocket:
+			return warn("use candor nri --socket "+r.Socket+" (chart: nriSocket)", "%s: not the default path %s", r.Socket, nri.DefaultSocket)
+		}
+		return pass("%s", r.Socket)
+	})
+}
+
+// leastTimeout is the shortest time limit under which the plugin can answer: it waits nri.Patience for the state's lock, and then plans.
+const leastTimeout = 2 * time.Second
+
+func nriTimeout(s *System) finding {
+	return s.ofConfig(func(r *nri.Runtime) finding {
+		switch {
+		case r.RequestTimeout == 0:
+			return pass("%s: the default, %v", nameOf(r), leastTimeout)
+		case r.RequestTimeout < leastTimeout:
+			return warn("set plugin_request_timeout (CRI-O: nri_plugin_request_timeout) to 2s or more",
+				"%s: %v, but candor nri waits up to %v for the state's lock, and then plans", nameOf(r), r.RequestTimeout, nri.Patience)
+		}
+		return pass("%s: %v", nameOf(r), r.RequestTimeout)
+	})
+}
+
+// nriRequired finds a containerd that starts containers without the plugin.
+func nriRequired(s *System) finding {
+	return s.ofConfig(func(r *nri.Runtime) finding {
+		v, text, _ := s.programVersion(r.Program) // an unknown version can have the setting
+		switch {
+		case r.Name == nri.CRIO:
+			return pass("CRI-O has no such setting: a container that starts while the plugin is away gets its CPUs later")
+		case v.before(2, 2):
+			return pass("containerd %s has no such setting: a container that starts while the plugin is away gets its CPUs later", text)
+		case slices.Contains(r.Required, "candor"):
+			return pass("%s: candor is required", nameOf(r))
+		}
+		return warn("add default_validator with required_plugins = [\"candor\"] to refuse such containers instead (containerd 2.2 and newer)",
+			"%s: a container that starts while the plugin is away runs on all CPUs until the plugin is back", nameOf(r))
+	})
+}

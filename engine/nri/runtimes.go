@@ -1,0 +1,320 @@
+package nri
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/containerd/nri/pkg/api"
+	"github.com/pelletier/go-toml/v2"
+
+	"github.com/candor-project/candor/internal/nodeproc"
+	"github.com/candor-project/candor/internal/procfs"
+)
+
+// DefaultSocket is the default path of the NRI socket of containerd and CRI-O.
+const DefaultSocket = api.DefaultSocketPath
+
+// Names of container runtimes.
+const (
+	Containerd = "containerd"
+	CRIO       = "cri-o"
+)
+
+const (
+	crioFile   = "/etc/crio/crio.conf"
+	crioFolder = "/etc/crio/crio.conf.d"
+)
+
+// A Runtime is a container runtime of this node that can have NRI plugins, and the part of its configuration that concerns them.
+type Runtime struct {
+	Name    string // Containerd or CRIO
+	PID     int    // 0: the runtime does not run
+	Program string // path of its program in this process's file system
+	File    string // main configuration file, in the runtime's file system
+	Changed string // configuration file that has changed since the runtime started, or ""
+	// Err is the error of reading the configuration, or nil. With an error, the following fields have the values of the files before
+	// the error.
+	Err error
+
+	Enabled        *bool         // NRI is on or off; nil: the configuration does not say so
+	Socket         string        // path of the NRI socket
+	PluginDir      string        // directory of the plugins that the runtime starts itself
+	NoConnections  bool          // plugins cannot connect to the socket
+	RequestTimeout time.Duration // time limit for an answer of a plugin; 0: the default, 2 s
+	Required       []string      // plugins without which containerd refuses containers
+	SystemdCgroup  bool          // the runtime creates cgroups through systemd
+}
+
+// FindRuntimes returns the container runtimes that run on this node. A process counts only if root of the node runs it from a program
+// file containerd or crio, outside of pods and containers. FindRuntimes omits the containerd that Docker starts for itself. root is the
+// root directory of the file system, "/". unclear reports, in one line of bounded length, processes whose program file cannot be read.
+func FindRuntimes(root string) (found []Runtime, unclear error) {
+	proc := filepath.Join(root, "proc")
+	processes, err := processFolders(proc)
+	if err != nil {
+		return nil, err
+	}
+	here := nodeproc.Own(proc)
+	var doubts []error
+	for _, dir := range processes {
+		r, err := runtimeOf(&here, dir)
+		if err != nil {
+			doubts = append(doubts, err)
+		} else if r != nil {
+			found = append(found, *r)
+		}
+	}
+	return found, joinFew(doubts)
+}
+
+// runtimeOf returns the container runtime that a process runs, given its directory in procfs, or nil.
+func runtimeOf(here *nodeproc.Viewpoint, dir string) (*Runtime, error) {
+	id, at, ok := here.Locate(dir)
+	if !ok || at.InPod || at.Container != "" || id.Comm != "containerd" && id.Comm != "crio" {
+		return nil, nil
+	}
+	pid, _ := strconv.Atoi(filepath.Base(dir))
+	program, err := nodeproc.Program(dir)
+	if err != nil {
+		return nil, fmt.Errorf("cannot read the program file of process %d (%s): %w", pid, id.Comm, withoutPath(err))
+	}
+	words, err := procfs.CommandLine(dir)
+	if err != nil || program != id.Comm {
+		return nil, nil //nolint:nilerr // the process has ended, or has another program
+	}
+	began, err := procfs.Began(dir)
+	if err != nil {
+		return nil, nil //nolint:nilerr // the process has ended
+	}
+	r := &Runtime{Name: Containerd, PID: pid, Program: filepath.Join(dir, "exe"), Socket: DefaultSocket}
+	top := filepath.Join(dir, "root")
+	if id.Comm == "crio" {
+		r.readCRIO(top, dir, words, began)
+		return r, nil
+	}
+	if r.File, r.Err = configFile(dir, words); r.Err != nil {
+		return r, nil //nolint:nilerr // r has the error
+	}
+	if strings.HasSuffix(r.File, "/containerd/containerd.toml") { // written by dockerd
+		return nil, nil
+	}
+	r.readContainerd(top, began)
+	return r, nil
+}
+
+// InstalledRuntime returns a runtime that does not run, with the configuration in its default files. program is the path of its program
+// in this process's file system.
+func InstalledRuntime(root, name, program string) Runtime {
+	r := Runtime{Name: name, Program: program, File: containerdFile, Socket: DefaultSocket}
+	never := time.Now().Add(time.Hour) // a runtime that does not run has read no file
+	if name == CRIO {
+		r.readCRIO(root, "", nil, never)
+	} else {
+		r.readContainerd(root, never)
+	}
+	return r
+}
+
+// A criSection is the section of containerd's configuration with the OCI runtimes.
+type criSection struct {
+	Containerd struct {
+		Default  string `toml:"default_runtime_name"`
+		Runtimes map[string]struct {
+			Options map[string]any `toml:"options"`
+		} `toml:"runtimes"`
+	} `toml:"containerd"`
+}
+
+// systemd reports the setting SystemdCgroup of the default runtime, and whether the section has it.
+func (c *criSection) systemd() (value, isSet bool) {
+	name := c.Containerd.Default
+	if name == "" {
+		name = "runc"
+	}
+	value, isSet = c.Containerd.Runtimes[name].Options["SystemdCgroup"].(bool)
+	return value, isSet
+}
+
+// A containerdNRI has the settings of containerd's configuration for NRI and for cgroups. containerd 1.7 has the section CRI, containerd
+// 2 the section CRIRuntime.
+type containerdNRI struct {
+	Imports  []string `toml:"imports"`
+	Disabled []string `toml:"disabled_plugins"`
+	Plugins  struct {
+		NRI struct {
+			Disable        *bool      `toml:"disable"`
+			Socket         string     `toml:"socket_path"`
+			PluginDir      string     `toml:"plugin_path"`
+			NoConnections  bool       `toml:"disable_connections"`
+			RequestTimeout string     `toml:"plugin_request_timeout"`
+			Validator      *validator `toml:"default_validator"`
+		} `toml:"io.containerd.nri.v1.nri"`
+		CRI        criSection `toml:"io.containerd.grpc.v1.cri"`
+		CRIRuntime criSection `toml:"io.containerd.cri.v1.runtime"`
+	} `toml:"plugins"`
+}
+
+// readContainerd reads r.File and its imports. A setting of a later file overrides that of an earlier file.
+func (r *Runtime) readContainerd(top string, began time.Time) {
+	r.PluginDir = "/opt/nri/plugins"
+	r.Err = eachContainerdFile(top, r.File, func(name string, text []byte, modified time.Time) ([]string, error) {
+		if modified.After(began.Add(slack)) {
+			r.Changed = name
+		}
+		var c containerdNRI
+		if err := toml.Unmarshal(text, &c); err != nil {
+			return nil, fmt.Errorf("cannot parse containerd's TOML: %s", strings.ReplaceAll(err.Error(), "\n", " "))
+		}
+		return c.Imports, r.addContainerd(&c)
+	})
+}
+
+func (r *Runtime) addContainerd(c *containerdNRI) error {
+	n := &c.Plugins.NRI
+	if n.Disable != nil {
+		enabled := !*n.Disable
+		r.Enabled = &enabled
+	}
+	if slices.Contains(c.Disabled, "io.containerd.nri.v1.nri") {
+		r.Enabled = new(bool)
+	}
+	r.NoConnections = r.NoConnections || n.NoConnections
+	if n.Validator != nil {
+		r.Required = nil
+		if n.Validator.Enable {
+			r.Required = n.Validator.Required
+		}
+	}
+	for _, cri := range []*criSection{&c.Plugins.CRI, &c.Plugins.CRIRuntime} {
+		if systemd, isSet := cri.systemd(); isSet {
+			r.SystemdCgroup = systemd
+		}
+	}
+	return r.setNRI(n.Socket, n.PluginDir, "plugin_request_timeout", n.RequestTimeout)
+}
+
+// setNRI sets the values that a file has: "" is no value. timeout is the name of the setting for limit.
+func (r *Runtime) setNRI(socket, pluginDir, timeout, limit string) (err error) {
+	if socket != "" {
+		r.Socket = socket
+	}
+	if pluginDir != "" {
+		r.PluginDir = pluginDir
+	}
+	if limit != "" {
+		if r.RequestTimeout, err = time.ParseDuration(limit); err != nil {
+			return fmt.Errorf("%s %.40q: must be a time such as 2s", timeout, limit)
+		}
+	}
+	return nil
+}
+
+// A crioConfig has the settings of CRI-O's configuration for NRI and for cgroups.
+type crioConfig struct {
+	CRIO struct {
+		Runtime struct {
+			CgroupManager string `toml:"cgroup_manager"`
+		} `toml:"runtime"`
+		NRI struct {
+			Enable         *bool  `toml:"enable_nri"`
+			Socket         string `toml:"nri_listen"`
+			PluginDir      string `toml:"nri_plugin_dir"`
+			NoConnections  bool   `toml:"nri_disable_connections"`
+			RequestTimeout string `toml:"nri_plugin_request_timeout"`
+		} `toml:"nri"`
+	} `toml:"crio"`
+}
+
+// readCRIO reads CRI-O's configuration: a file, and then the files of a directory in the order of their names. proc is the directory of
+// the process in procfs, and words its command line; both are empty for a runtime that does not run.
+func (r *Runtime) readCRIO(top, proc string, words []string, began time.Time) {
+	r.Name, r.PluginDir, r.SystemdCgroup = CRIO, "/opt/nri/plugins", true
+	var folder string
+	if r.File, r.Err = absIn(proc, option(words, crioFile, "--config", "-c")); r.Err == nil {
+		folder, r.Err = absIn(proc, option(words, crioFolder, "--config-dir", "-d"))
+	}
+	if r.Err != nil {
+		return
+	}
+	names := []string{r.File}
+	more, err := filepath.Glob(filepath.Join(top, folder, "*"))
+	if err != nil || len(more) > mostFiles {
+		r.Err = fmt.Errorf("%s: more than %d files, or a name with special characters", folder, mostFiles)
+		return
+	}
+	for _, name := range more {
+		names = append(names, strings.TrimPrefix(name, filepath.Clean(top)))
+	}
+	for _, name := range names {
+		if r.Err = r.readCRIOFile(top, name, began); r.Err != nil {
+			return
+		}
+	}
+}
+
+func (r *Runtime) readCRIOFile(top, name string, began time.Time) error {
+	text, modified, err := readIn(top, name)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("%s: %w", name, withoutPath(err))
+	}
+	if modified.After(began.Add(slack)) {
+		r.Changed = name
+	}
+	var c crioConfig
+	if err := toml.Unmarshal(text, &c); err != nil {
+		return fmt.Errorf("%s: cannot parse CRI-O's TOML: %s", name, strings.ReplaceAll(err.Error(), "\n", " "))
+	}
+	n := &c.CRIO.NRI
+	if n.Enable != nil {
+		r.Enabled = n.Enable
+	}
+	if manager := c.CRIO.Runtime.CgroupManager; manager != "" {
+		r.SystemdCgroup = manager == "systemd"
+	}
+	r.NoConnections = r.NoConnections || n.NoConnections
+	if err := r.setNRI(n.Socket, n.PluginDir, "nri_plugin_request_timeout", n.RequestTimeout); err != nil {
+		return fmt.Errorf("%s: %w", name, err)
+	}
+	return nil
+}
+
+// Agents returns the process IDs of the candor nri that root of the node runs outside of pods and containers. unclear reports, in one
+// line of bounded length, processes with this name whose program file cannot be read.
+func Agents(root string) (pids []int, unclear error) {
+	proc := filepath.Join(root, "proc")
+	processes, err := processFolders(proc)
+	if err != nil {
+		return nil, err
+	}
+	here := nodeproc.Own(proc)
+	var doubts []error
+	for _, dir := range processes {
+		id, at, ok := here.Locate(dir)
+		if !ok || at.InPod || at.Container != "" || id.Comm != pluginName {
+			continue
+		}
+		words, err := procfs.CommandLine(dir)
+		if err != nil || !slices.Contains(words, "nri") {
+			continue
+		}
+		pid, _ := strconv.Atoi(filepath.Base(dir))
+		program, err := nodeproc.Program(dir)
+		switch {
+		case err != nil:
+			doubts = append(doubts, fmt.Errorf("cannot read the program file of process %d (%s): %w", pid, pluginName, withoutPath(err)))
+		case program == pluginName && pid != os.Getpid():
+			pids = append(pids, pid)
+		}
+	}
+	return pids, joinFew(doubts)
+}
