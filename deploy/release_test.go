@@ -4,6 +4,8 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -117,6 +119,41 @@ func TestReleaseRefusals(t *testing.T) {
 		if _, err := os.Stat(filepath.Join(dir, "dist.new")); err == nil {
 			t.Errorf("changed %s: the refused release has written dist.new", file)
 		}
+	}
+}
+
+var (
+	versionHeading = regexp.MustCompile(`^\[(Unreleased|[0-9]+\.[0-9]+\.[0-9]+(?:-[0-9A-Za-z.-]+)?)\](?: - 20[0-9]{2}-[01][0-9]-[0-3][0-9])?$`)
+	kindHeadings   = []string{"Added", "Changed", "Deprecated", "Removed", "Fixed", "Security"}
+)
+
+// TestChangelog: CHANGELOG.md has the form of keepachangelog.com: a section for each version with its date, the newest first, and in
+// it the kinds of changes. Each version has a link.
+func TestChangelog(t *testing.T) {
+	text := readFile(t, "../CHANGELOG.md")
+	versions, kinds := 0, map[string]bool{}
+	for line := range strings.Lines(text) {
+		line = strings.TrimSuffix(line, "\n")
+		if kind, isKind := strings.CutPrefix(line, "### "); isKind {
+			if !slices.Contains(kindHeadings, kind) || kinds[kind] {
+				t.Errorf("%q: must be one of %q, once a version", line, kindHeadings)
+			}
+			kinds[kind] = true
+		}
+		heading, isVersion := strings.CutPrefix(line, "## ")
+		if !isVersion {
+			continue
+		}
+		versions, kinds = versions+1, map[string]bool{}
+		match := versionHeading.FindStringSubmatch(heading)
+		if match == nil || (match[1] == "Unreleased") != (versions == 1) || (heading == "[Unreleased]") != (match[1] == "Unreleased") {
+			t.Errorf("%q: must be [Unreleased] first, then a version and its date, such as [0.2.0] - 2026-12-01", line)
+		} else if !strings.Contains(text, "\n["+match[1]+"]: https://") {
+			t.Errorf("%q has no link", line)
+		}
+	}
+	if versions == 0 {
+		t.Error("no versions")
 	}
 }
 
