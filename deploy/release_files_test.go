@@ -60,8 +60,7 @@ func run(t *testing.T, dir, program string, args ...string) string {
 	cmd.Dir = dir
 	out, err := cmd.Output()
 	if err != nil {
-		var exit *exec.ExitError
-		if errors.As(err, &exit) {
+		if exit, ok := errors.AsType[*exec.ExitError](err); ok {
 			out = append(out, exit.Stderr...)
 		}
 		t.Fatalf("%s %q: %v\n%s", program, args, err, out)
