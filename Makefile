@@ -6,10 +6,14 @@ PREFIX  ?= /usr/local
 DESTDIR ?=
 UNITDIR ?= $(PREFIX)/lib/systemd/system
 VERSION := $(shell git -c safe.directory='*' describe --tags --always --dirty 2>/dev/null)
-LDFLAGS := -X main.version=$(VERSION)
+COMMIT  := $(shell git -c safe.directory='*' rev-parse HEAD 2>/dev/null)
+DATE    := $(shell git -c safe.directory='*' show -s --format=%cI HEAD 2>/dev/null)
+LDFLAGS := -X main.version=$(VERSION) -X main.commit=$(COMMIT) -X main.date=$(DATE)
 
-.DEFAULT_GOAL := build
-.PHONY: build demo docs-images install clean FORCE
+.DEFAULT_GOAL := all
+.PHONY: all build share demo docs-images install uninstall clean FORCE
+
+all: build share ## build everything that make install copies
 
 build: bin/candor ## build bin/candor
 
@@ -17,6 +21,12 @@ build: bin/candor ## build bin/candor
 bin/candor: FORCE
 	@$(GO) version 2>/dev/null | grep -Eq ' go(1\.(2[1-9]|[3-9][0-9])|[2-9])' || { echo "candor: Go 1.21 or newer is required, which downloads the version in go.mod; use https://go.dev/dl, or golang-go of Debian 13, bookworm-backports or Ubuntu 24.04"; exit 1; }
 	CGO_ENABLED=0 $(GO) build -buildvcs=false -trimpath -ldflags '$(LDFLAGS)' -o $@ ./cmd/candor
+
+# Generated again if bin/candor has changed: go build also touches a current binary.
+share: build ## write the man pages and shell completions to bin/share
+	@sum=$$(sha256sum bin/candor) && [ "$$sum" = "$$(cat bin/share/.built 2>/dev/null)" ] || { \
+	rm -rf bin/share && CGO_ENABLED=0 $(GO) run -buildvcs=false -trimpath -tags generate -ldflags '$(LDFLAGS)' ./cmd/candor generate bin/share && \
+	echo "$$sum" >bin/share/.built; }
 
 KUBERNETES := v1.37.1
 
@@ -30,19 +40,58 @@ demo: build ## show programs that see their own CPUs, on this machine (root)
 docs-images: build ## redraw the pictures of the docs
 	bin/candor plan --machine 'pack:2 numa:1 l3:1 core:4 pu:2' -o svg docs/examples/map.jsonl >docs/images/map.svg
 
-install: build ## install candor, its OCI runtime links, the systemd unit and shell completions
-	install -D -m 755 bin/candor $(DESTDIR)$(PREFIX)/bin/candor
-	ln -sf candor $(DESTDIR)$(PREFIX)/bin/candor-runc
-	ln -sf candor $(DESTDIR)$(PREFIX)/bin/candor-flexible-runc
-	install -d $(DESTDIR)$(UNITDIR)
-	sed 's:/usr/local/bin:$(PREFIX)/bin:' deploy/systemd/candor-nri.service >$(DESTDIR)$(UNITDIR)/candor-nri.service
-	install -d $(DESTDIR)$(PREFIX)/share/bash-completion/completions $(DESTDIR)$(PREFIX)/share/zsh/site-functions $(DESTDIR)$(PREFIX)/share/fish/vendor_completions.d
-	bin/candor completion bash >$(DESTDIR)$(PREFIX)/share/bash-completion/completions/candor
-	bin/candor completion zsh >$(DESTDIR)$(PREFIX)/share/zsh/site-functions/_candor
-	bin/candor completion fish >$(DESTDIR)$(PREFIX)/share/fish/vendor_completions.d/candor.fish
+install: export PREFIX := $(PREFIX)
+install: export DESTDIR := $(DESTDIR)
+install: export UNITDIR := $(UNITDIR)
+install: ## copy what make has built: candor, its OCI runtime links, the systemd unit, man pages and shell completions
+	@scripts/install.sh install
+
+uninstall: export PREFIX := $(PREFIX)
+uninstall: export DESTDIR := $(DESTDIR)
+uninstall: export UNITDIR := $(UNITDIR)
+uninstall: ## remove what make install has copied
+	@scripts/install.sh uninstall
+
+# --- release ---
+
+REGISTRY ?= ghcr.io/candor-project
+RELEASE_TOOLS = cd tools/release && $(GO) build -o ../../bin/tools/release/
+
+.PHONY: release release-check release-tools push sign github-release chart-readme check-workflows test-release
+
+release-check: ## check that VERSION can be released: make release-check VERSION=v0.2.0
+	@scripts/release.sh --check '$(VERSION)'
+
+release-tools: ## build the tools of tools/release
+	@$(RELEASE_TOOLS) tool ./image
+
+release: release-check release-tools ## write binaries, packages, images and the chart of VERSION to dist: make release VERSION=v0.2.0
+	@REGISTRY='$(REGISTRY)' KUBERNETES='$(KUBERNETES)' scripts/release.sh '$(VERSION)'
+
+push: ## push the images and the chart in dist to the REGISTRY of make release
+	@scripts/push.sh images chart
+
+sign: ## sign the pushed images and the chart with cosign, without a key
+	@scripts/push.sh sign
+
+github-release: ## create the release on GitHub with the files in dist (gh)
+	@scripts/push.sh github
+
+chart-readme: release-tools ## write the README of the chart
+	@bin/tools/release/helm-docs --chart-search-root deploy/helm --log-level warning
+
+check-workflows: release-tools ## actionlint
+	@bin/tools/release/actionlint
+
+test-release: test-deps release-tools ## build a release twice, then test its files, packages, images and chart (root, 15 minutes)
+	@$(RELEASE_TOOLS) ./registry
+	$(GO) test -C tools/release -count=1 ./image
+	$(GO) test -count=1 -tags generate -run 'TestGenerate|TestMarkdown' ./cmd/candor
+	CANDOR_RELEASE=$(CURDIR)/bin/release-test $(GO) test -count=1 -timeout=60m -v -run 'TestRelease' ./deploy
+	cd e2e/containerd && CANDOR_RELEASE=$(CURDIR)/bin/release-test $(GO) test -count=1 -timeout=20m -v -run 'TestRelease' .
 
 clean: ## remove the built files
-	rm -rf bin
+	rm -rf bin dist dist.new
 
 # --- checks: format, vet, linters, language ---
 
@@ -80,6 +129,7 @@ check-format: ## gofmt
 
 check-vet: ## go vet, in all modules, and the packages with files for arm64
 	@set -e; for module in $(MODULES); do echo "go vet: $$module"; (cd $$module && $(GO) vet ./...); done
+	@echo "go vet: generate"; $(GO) vet -tags generate ./cmd/candor
 	@echo "go vet: arm64"; GOARCH=arm64 $(GO) vet $$(git -c safe.directory='*' ls-files '*_arm64*.go' | sed 's:[^/]*$$::; s:^:./:' | sort -u)
 
 check-lint: tools ## golangci-lint, in all modules; .golangci.yml configures it

@@ -76,7 +76,7 @@ func render(t *testing.T, more string) string {
 	meta := read[document](t, filepath.Join(chart, "Chart.yaml"))
 	data := document{
 		"Values":  values,
-		"Chart":   document{"Name": meta["name"], "Version": meta["version"], "AppVersion": meta["appVersion"]},
+		"Chart":   document{"Name": meta["name"], "Version": meta["version"], "AppVersion": meta["appVersion"], "Annotations": meta["annotations"]},
 		"Release": document{"Name": "candor", "Namespace": "candor-system", "Service": "Helm"},
 	}
 	all := template.New("").Option("missingkey=error")

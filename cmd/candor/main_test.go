@@ -2,8 +2,11 @@ package main
 
 import (
 	"bytes"
+	"encoding/json"
 	"io"
 	"os"
+	"reflect"
+	"runtime"
 	"slices"
 	"strings"
 	"testing"
@@ -88,6 +91,34 @@ func TestVersion(t *testing.T) {
 	_, want, _ := command(t, "", "version")
 	if code, out, errOut := command(t, "", "--version"); code != 0 || out != want || errOut != "" || !strings.HasPrefix(out, "candor ") {
 		t.Errorf("%d, %q, %q; want %q", code, out, errOut, want)
+	}
+}
+
+// TestVersionJSON: the report has the versions of this candor, and the values of the linker before those of the build.
+func TestVersionJSON(t *testing.T) {
+	oldCommit, oldDate := commit, date
+	t.Cleanup(func() { commit, date = oldCommit, oldDate })
+	commit, date = "0123456789abcdef", "2026-11-27T10:00:00+02:00"
+	code, out, errOut := command(t, "", "version", "-o", "json")
+	if code != 0 || errOut != "" {
+		t.Fatalf("%d, %q", code, errOut)
+	}
+	var got versionReport
+	if err := json.Unmarshal([]byte(out), &got); err != nil {
+		t.Fatalf("%v in\n%s", err, out)
+	}
+	want := versionReport{
+		Version: versionString(), Commit: "0123456789abcdef", Date: "2026-11-27T08:00:00Z",
+		Go: runtime.Version(), OS: runtime.GOOS, Arch: runtime.GOARCH, APIVersions: []string{"candor.dev/v1alpha1"},
+	}
+	want.State.Reads, want.State.Writes = []int{1, 2}, 2
+	if !reflect.DeepEqual(got, want) {
+		t.Errorf("got %+v, want %+v", got, want)
+	}
+	for text, want := range map[string]string{"": "", "yesterday": "yesterday", "2026-01-01T00:00:00Z": "2026-01-01T00:00:00Z"} {
+		if got := utc(text); got != want {
+			t.Errorf("utc(%q) = %q, want %q", text, got, want)
+		}
 	}
 }
 

@@ -35,6 +35,9 @@ const (
 	groupHost    = "host"
 )
 
+// buildCommands create the commands that only programs of the build have. Releases have none.
+var buildCommands []func() *cobra.Command
+
 // newRoot returns the command tree, and a flag that becomes true when the work of a subcommand starts: an earlier error is
 // bad input.
 func newRoot() (root *cobra.Command, started *bool) {
@@ -61,6 +64,9 @@ func newRoot() (root *cobra.Command, started *bool) {
 	add(root, groupMeasure, newCompareCommand(), newClassifyCommand(), newIsolateCommand(), newReportCommand(), newRecordCommand(), newUsageCommand(), newAdviseCommand(), newLoadCommand())
 	add(root, groupMany, newTraceCommand(), newSimulateCommand(), newPlaceCommand())
 	add(root, groupHost, newDoctorCommand(), newSupportCommand(), newSetupCommand(), newNRICommand(), newConfigCommand())
+	for _, newCommand := range buildCommands {
+		add(root, "", newCommand())
+	}
 	add(root, "", newVersionCommand(), newInternalExecCommand(), newInternalGuardCommand(), newInternalProbeCommand(), newInternalAppCommand(), newOCIHookCommand())
 	addSynonyms(root)
 	root.SetUsageTemplate(usageTemplate)

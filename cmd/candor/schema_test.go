@@ -59,6 +59,7 @@ var jsonCommands = map[string][]document{
 	"topology":     {{"", topology.Document{}}},
 	"trace info":   {{"", trace.Summary{}}},
 	"usage":        {{"", timescale.Document{}}},
+	"version":      {{"", versionReport{}}},
 	"view":         {{"", view.Report{}}},
 }
 
@@ -127,6 +128,7 @@ var unitless = map[string]string{
 	"symbols of the paper": "s r sBound rBound",
 	"cells of a matrix":    "matrix",
 	"resources of a file":  "use capacity",
+	"versions of files":    "reads writes",
 	"traces":               "all new start removals updates atOnce jobs running memory p1 p5 p10 p25 p50 p75 p90 p95 p99 max mean ends slots span",
 }
 

@@ -31,6 +31,7 @@ type workload struct {
 type podSpec struct {
 	HostPID    bool `yaml:"hostPID"`
 	Containers []struct {
+		Image           string
 		Args            []string
 		Env             []struct{ Name, Value string }
 		SecurityContext securityContext `yaml:"securityContext"`
@@ -60,7 +61,11 @@ type securityContext struct {
 // metrics port is a free port of this machine.
 func (l *lab) chart() (config string, annotations map[string]string, spec podSpec) {
 	l.Helper()
-	text, err := os.ReadFile("../../deploy/helm/testdata/default.yaml")
+	file := "../../deploy/helm/testdata/default.yaml"
+	if l.manifests != "" {
+		file = l.manifests
+	}
+	text, err := os.ReadFile(file)
 	if err != nil {
 		l.Fatal(err)
 	}
@@ -150,13 +155,17 @@ func (l *lab) startChart() *charted {
 	for _, e := range spec.Containers[0].Env {
 		environment = append(environment, &cri.KeyValue{Key: e.Name, Value: []byte(e.Value)})
 	}
+	image := candorImage
+	if l.manifests != "" {
+		image = spec.Containers[0].Image
+	}
 	p := l.podIn(ctx, annotations, security(&spec).NamespaceOptions)
 	log := fmt.Sprintf("candor-%d.log", podNumber.Add(1))
 	r, err := l.cri.CreateContainer(ctx, &cri.CreateContainerRequest{
 		PodSandboxId: p.id, SandboxConfig: p.config,
 		Config: &cri.ContainerConfig{
 			Metadata: &cri.ContainerMetadata{Name: "candor", Attempt: uint32(podNumber.Add(1))},
-			Image:    &cri.ImageSpec{Image: candorImage},
+			Image:    &cri.ImageSpec{Image: image},
 			Command:  []string{"/candor"}, Args: spec.Containers[0].Args,
 			Envs:    environment,
 			Mounts:  l.mounts(&spec, config),

@@ -36,10 +36,12 @@ type lab struct {
 	files   map[string]string // of the containers' image, besides busybox
 	parent  string            // group of the pods' groups
 	handler string            // of the pods' RuntimeClass; "" is containerd's own
-	conn    *grpc.ClientConn
-	cri     cri.RuntimeServiceClient
-	engine  *daemon
-	plugin  *daemon
+	// manifests is a file with the rendered chart. If it is empty, startChart runs the chart's defaults with the lab's image.
+	manifests string
+	conn      *grpc.ClientConn
+	cri       cri.RuntimeServiceClient
+	engine    *daemon
+	plugin    *daemon
 }
 
 // A criRuntime is a runtime that labs can start.

@@ -15,8 +15,12 @@ import (
 )
 
 const (
-	stateVersion = 2
-	maxUptime    = 1 << 42 // milliseconds: 139 years
+	// Version is the version of the state files that Candor writes. Candor reads the versions from OldestVersion to Version.
+	Version = 2
+	// OldestVersion is the lowest version of the state files that Candor reads.
+	OldestVersion = 1
+
+	maxUptime = 1 << 42 // milliseconds: 139 years
 
 	// MaxSize is the largest size of a state file in bytes. A grant takes about 400.
 	MaxSize = 16 << 20
@@ -96,7 +100,7 @@ type fileRequest struct {
 // decodeState decodes a state file. It refuses unknown fields, trailing data, and values that Candor never writes.
 func decodeState(data []byte) (State, error) {
 	s, version, err := decodeGrants(data)
-	if err == nil && (version == 1 || version == stateVersion) {
+	if err == nil && OldestVersion <= version && version <= Version {
 		return s, nil
 	}
 	var head struct{ Version int }
@@ -104,12 +108,12 @@ func decodeState(data []byte) (State, error) {
 		return State{}, fmt.Errorf("not a state: %w", err)
 	}
 	switch {
-	case head.Version == 1 || head.Version == stateVersion:
+	case OldestVersion <= head.Version && head.Version <= Version:
 		return State{}, err
-	case head.Version > stateVersion:
-		return State{}, fmt.Errorf("version %d: %w; this Candor reads versions up to %d", head.Version, ErrNewer, stateVersion)
+	case head.Version > Version:
+		return State{}, fmt.Errorf("version %d: %w; this Candor reads versions up to %d", head.Version, ErrNewer, Version)
 	default:
-		return State{}, fmt.Errorf("version %d: must be 1 to %d", head.Version, stateVersion)
+		return State{}, fmt.Errorf("version %d: must be %d to %d", head.Version, OldestVersion, Version)
 	}
 }
 
@@ -168,7 +172,7 @@ type fileLabel struct {
 }
 
 func encodeLabel(g *Grant) []byte {
-	return append(compactJSON(fileLabel{stateVersion, g.Main, newFileRequest(g), newFileEngine(g.Engine)}), '\n')
+	return append(compactJSON(fileLabel{Version, g.Main, newFileRequest(g), newFileEngine(g.Engine)}), '\n')
 }
 
 // decodeLabel decodes a request file into g.
@@ -177,8 +181,8 @@ func decodeLabel(data []byte, g *Grant) error {
 	if err := fileio.DecodeStrict(data, &label); err != nil {
 		return err
 	}
-	if label.Version < 1 || label.Version > stateVersion {
-		return fmt.Errorf("version %d: must be 1 to %d", label.Version, stateVersion)
+	if label.Version < 1 || label.Version > Version {
+		return fmt.Errorf("version %d: must be 1 to %d", label.Version, Version)
 	}
 	var err error
 	if g.Engine, err = label.Engine.engine(); err != nil {

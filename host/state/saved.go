@@ -119,7 +119,7 @@ func (s *Saved) Encode() []byte {
 // encodeLines encodes a state with one line per grant.
 func encodeLines(boot string, lines []string) []byte {
 	const end = "\n]}\n"
-	head := fmt.Sprintf(`{"version":%d,"boot":%s,"grants":[`, stateVersion, compactJSON(boot))
+	head := fmt.Sprintf(`{"version":%d,"boot":%s,"grants":[`, Version, compactJSON(boot))
 	size := len(head) + len(end)
 	for _, line := range lines {
 		size += len(line) + len(",\n")

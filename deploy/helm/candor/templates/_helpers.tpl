@@ -154,3 +154,14 @@ profiles:
 {{- define "candor.metricsScheme" -}}
 {{- with .Values.metrics.webConfig }}{{ if and .secret .scheme }}, scheme: {{ .scheme }}{{ end }}{{ end }}
 {{- end }}
+{{- /*
+The image of candor or candor-scheduler. A released chart names it by its digest, in an annotation of Chart.yaml: --reuse-values
+retains the values of the earlier chart, but not its annotations.
+*/ -}}
+{{- define "candor.image" -}}
+{{- $image := .image -}}
+{{- if $image.digest }}{{ $image.repository }}@{{ $image.digest }}
+{{- else if $image.tag }}{{ $image.repository }}:{{ $image.tag }}
+{{- else }}{{ with index .chart.Annotations (printf "candor.dev/%s-digest" .name) }}{{ $image.repository }}@{{ . }}{{ else }}{{ $image.repository }}:{{ .chart.AppVersion }}{{ end }}
+{{- end }}
+{{- end }}

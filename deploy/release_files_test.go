@@ -1,0 +1,329 @@
+package deploy
+
+import (
+	"archive/tar"
+	"compress/gzip"
+	"debug/elf"
+	"encoding/json"
+	"errors"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+)
+
+const (
+	testVersion = "v0.0.1-test.1"
+	// testRegistry is the registry of the images in the chart. TestReleaseRegistry of e2e/containerd starts it.
+	testRegistry = "127.0.0.1:15543/candor"
+	// maxBinary is the maximum size of candor in bytes: 28 MiB.
+	maxBinary = 28 << 20
+)
+
+// releaseFolder is the directory in which make test-release builds its releases.
+func releaseFolder(t *testing.T) string {
+	t.Helper()
+	dir := os.Getenv("CANDOR_RELEASE")
+	if dir == "" {
+		t.Skip("builds a release twice: make test-release runs it")
+	}
+	return dir
+}
+
+// release builds a release of the last commit in a new clone, and returns its dist.
+func release(t *testing.T, dir string) string {
+	t.Helper()
+	if err := os.RemoveAll(dir); err != nil {
+		t.Fatal(err)
+	}
+	run(t, "", "git", "-c", "safe.directory=*", "clone", "--quiet", "..", dir)
+	file := filepath.Join(dir, "CHANGELOG.md")
+	text := readFile(t, file)
+	section := "## [" + testVersion[1:] + "] - 2026-01-01\n\n### Added\n\n- A test.\n\n"
+	before, after, found := strings.Cut(text, "## [Unreleased]\n")
+	if !found {
+		t.Fatal("CHANGELOG.md has no section Unreleased")
+	}
+	writeFile(t, file, before+"## [Unreleased]\n\n"+section+after, 0o644)
+	commitAll(t, dir)
+	run(t, dir, "make", "release", "VERSION="+testVersion, "REGISTRY="+testRegistry, "MAKEFLAGS=")
+	return filepath.Join(dir, "dist")
+}
+
+// run runs a program in a directory, with a fixed time for commits, and returns its output.
+func run(t *testing.T, dir, program string, args ...string) string {
+	t.Helper()
+	cmd := exec.Command(program, args...)
+	cmd.Dir = dir
+	out, err := cmd.Output()
+	if err != nil {
+		if exit, ok := errors.AsType[*exec.ExitError](err); ok {
+			out = append(out, exit.Stderr...)
+		}
+		t.Fatalf("%s %q: %v\n%s", program, args, err, out)
+	}
+	return string(out)
+}
+
+func readFile(t *testing.T, file string) string {
+	t.Helper()
+	text, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(text)
+}
+
+// TestReleaseFiles builds a release in two directories. All files are equal, and have the content of a release.
+func TestReleaseFiles(t *testing.T) {
+	dir := releaseFolder(t)
+	t.Setenv("GIT_AUTHOR_DATE", "2026-01-01T00:00:00Z")
+	t.Setenv("GIT_COMMITTER_DATE", "2026-01-01T00:00:00Z")
+	dist, again := release(t, filepath.Join(dir, "a")), release(t, filepath.Join(dir, "other", "directory"))
+	files := tree(t, dist)
+	if other := tree(t, again); !slices.Equal(files, other) {
+		t.Fatalf("two runs write\n%q and\n%q", files, other)
+	}
+	for _, want := range []string{
+		"candor-linux-amd64", "candor-linux-arm64", "candor-linux-amd64.cdx.json", "candor-scheduler-linux-arm64.cdx.json",
+		"candor_0.0.1-test.1_amd64.deb", "candor_0.0.1-test.1_arm64.deb", "candor-0.0.1-test.1.x86_64.rpm", "candor-0.0.1-test.1.aarch64.rpm",
+		"candor-0.0.1-test.1.tgz", "candor-image.tar", "candor-scheduler-image.tar", "images.txt", "RELEASE_NOTES.md", "SHA256SUMS",
+	} {
+		if !slices.Contains(files, "/"+want) {
+			t.Errorf("dist lacks %s", want)
+		}
+	}
+	for _, name := range files[1:] {
+		if readFile(t, dist+name) != readFile(t, again+name) {
+			t.Errorf("%s differs between two runs", name)
+		}
+	}
+	run(t, dist, "sha256sum", "--check", "--strict", "--quiet", "SHA256SUMS")
+	if notes := readFile(t, filepath.Join(dist, "RELEASE_NOTES.md")); notes != "### Added\n\n- A test.\n\n" && notes != "### Added\n\n- A test.\n" {
+		t.Errorf("the notes are %q", notes)
+	}
+	for _, arch := range []string{"amd64", "arm64"} {
+		for _, program := range []string{"candor", "candor-scheduler"} {
+			checkBinary(t, filepath.Join(dist, program+"-linux-"+arch))
+		}
+	}
+	t.Run("packages", func(t *testing.T) { checkPackages(t, dist) })
+	t.Run("dpkg", func(t *testing.T) { checkInstallation(t, dist) })
+	t.Run("images", func(t *testing.T) { checkImages(t, dist) })
+}
+
+// checkBinary checks that a program is static, without symbols and build ID, and that its list of modules has the version.
+func checkBinary(t *testing.T, file string) {
+	t.Helper()
+	info, err := os.Stat(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if strings.HasPrefix(info.Name(), "candor-linux-") && info.Size() > maxBinary {
+		t.Errorf("%s has %d bytes, want at most %d", info.Name(), info.Size(), maxBinary)
+	}
+	program, err := elf.Open(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer program.Close()
+	for _, s := range []string{".interp", ".symtab", ".debug_info", ".dynamic"} {
+		if program.Section(s) != nil {
+			t.Errorf("%s has a section %s", info.Name(), s)
+		}
+	}
+	var list struct {
+		BOMFormat string `json:"bomFormat"`
+		Metadata  struct {
+			Component struct{ Version string }
+		}
+		Components []any
+	}
+	if err := json.Unmarshal([]byte(readFile(t, file+".cdx.json")), &list); err != nil {
+		t.Fatal(err)
+	}
+	if list.BOMFormat != "CycloneDX" || list.Metadata.Component.Version != testVersion || len(list.Components) < 20 {
+		t.Errorf("%s.cdx.json: format %q, version %q, %d components", info.Name(), list.BOMFormat, list.Metadata.Component.Version, len(list.Components))
+	}
+}
+
+// checkPackages checks the files of the packages, and that lintian reports no error.
+func checkPackages(t *testing.T, dist string) {
+	deb, rpm := filepath.Join(dist, "candor_0.0.1-test.1_amd64.deb"), filepath.Join(dist, "candor-0.0.1-test.1.x86_64.rpm")
+	list := run(t, "", "dpkg-deb", "--contents", deb)
+	for _, want := range []string{
+		" ./usr/bin/candor\n", " ./usr/bin/candor-runc -> candor\n", " ./usr/bin/candor-flexible-runc -> candor\n", " ./etc/candor/nri.yaml\n",
+		" ./usr/lib/systemd/system/candor-nri.service\n", " ./usr/share/man/man1/candor-run.1.gz\n", " ./usr/share/doc/candor/copyright\n",
+		" ./usr/share/bash-completion/completions/candor\n", " ./usr/share/zsh/vendor-completions/_candor\n", " ./usr/share/doc/candor/LICENSE\n",
+	} {
+		if !strings.Contains(list, want) {
+			t.Errorf("the deb lacks %q in\n%s", want, list)
+		}
+	}
+	if got := run(t, "", "dpkg-deb", "--info", deb, "conffiles"); got != "/etc/candor/nri.yaml\n" {
+		t.Errorf("conffiles of the deb: %q", got)
+	}
+	if got := run(t, "", "dpkg-deb", "--field", deb, "Version"); got != "0.0.1~test.1-1\n" {
+		t.Errorf("version of the deb: %q", got)
+	}
+	if _, err := exec.LookPath("rpm"); err != nil {
+		t.Logf("%v: the rpm is not read", err)
+	} else {
+		list := run(t, "", "rpm", "--query", "--package", "--list", rpm)
+		for _, want := range []string{"/usr/bin/candor\n", "/usr/share/licenses/candor/LICENSE\n", "/usr/share/zsh/site-functions/_candor\n", "/usr/share/man/man1/candor.1.gz\n"} {
+			if !strings.Contains(list, want) {
+				t.Errorf("the rpm lacks %q in\n%s", want, list)
+			}
+		}
+		if got := run(t, "", "rpm", "--query", "--package", "--configfiles", rpm); got != "/etc/candor/nri.yaml\n" {
+			t.Errorf("configuration files of the rpm: %q", got)
+		}
+		if got := run(t, "", "rpm", "--query", "--package", "--scripts", rpm); !strings.Contains(got, "candor uninstall") {
+			t.Errorf("scripts of the rpm:\n%s", got)
+		}
+	}
+	if _, err := exec.LookPath("lintian"); err != nil {
+		t.Logf("%v: the deb is not checked", err)
+	} else if out, _ := exec.Command("lintian", "--allow-root", "--tag-display-limit=0", deb).CombinedOutput(); strings.Contains("\n"+string(out), "\nE: ") {
+		t.Errorf("lintian reports\n%s", out)
+	}
+}
+
+// checkInstallation installs, removes and purges the deb in a directory, with dpkg and the package's scripts. The scripts do not
+// call systemctl there.
+func checkInstallation(t *testing.T, dist string) {
+	if os.Getuid() != 0 {
+		t.Skip("dpkg needs root")
+	}
+	deb := filepath.Join(dist, "candor_0.0.1-test.1_"+strings.TrimSpace(run(t, "", "dpkg", "--print-architecture"))+".deb")
+	root := t.TempDir()
+	for _, dir := range []string{"var/lib/dpkg/info", "var/lib/dpkg/updates", "usr/local/bin"} {
+		if err := os.MkdirAll(filepath.Join(root, dir), 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	writeFile(t, filepath.Join(root, "var/lib/dpkg/status"), "", 0o644)
+	writeFile(t, filepath.Join(root, "etc/hostname"), "", 0o644) // dpkg removes directories that are empty
+	dpkg := func(args ...string) (string, error) {
+		cmd := exec.Command("dpkg", append([]string{"--root=" + root, "--force-script-chrootless", "--log=/dev/null"}, args...)...)
+		out, err := cmd.CombinedOutput()
+		return string(out), err
+	}
+	files := func() (list []string) {
+		for _, name := range tree(t, root) {
+			if !strings.HasPrefix(name, "/var") {
+				list = append(list, name)
+			}
+		}
+		return list
+	}
+	before := files()
+	handMade := filepath.Join(root, "usr/local/bin/candor")
+	writeFile(t, handMade, "", 0o755)
+	if out, err := dpkg("--install", deb); err == nil || !strings.Contains(out, "/usr/local/bin/candor is not of a package") {
+		t.Errorf("over make install: %v\n%s", err, out)
+	}
+	if err := os.Remove(handMade); err != nil {
+		t.Fatal(err)
+	}
+	if now := files(); !slices.Equal(now, before) {
+		t.Errorf("the refused package has left %q", now)
+	}
+	config := filepath.Join(root, "etc/candor/nri.yaml")
+	for _, step := range []struct {
+		args      []string
+		hasConfig bool
+	}{{[]string{"--install", deb}, true}, {[]string{"--install", deb}, true}, {[]string{"--remove", "candor"}, true}, {[]string{"--purge", "candor"}, false}} {
+		out, err := dpkg(step.args...)
+		if _, statErr := os.Stat(config); err != nil || (statErr == nil) != step.hasConfig {
+			t.Fatalf("dpkg %q: %v, %v\n%s", step.args, err, statErr, out)
+		}
+		if step.hasConfig {
+			writeFile(t, config, "version: 1\n# changed\n", 0o644)
+		}
+	}
+	if now := files(); !slices.Equal(now, before) {
+		t.Errorf("dpkg --purge leaves %q, want %q", now, before)
+	}
+}
+
+// checkImages checks that images.txt, the archives and the chart name the same digests.
+func checkImages(t *testing.T, dist string) {
+	references := strings.Fields(readFile(t, filepath.Join(dist, "images.txt")))
+	if len(references) != 2 {
+		t.Fatalf("%q, want 2 images", references)
+	}
+	chartFile := filepath.Join(dist, "candor-0.0.1-test.1.tgz")
+	args := []string{"template", "candor", chartFile, "--set", "publish=true,scheduler.enabled=true,ledger.enabled=true"}
+	rendered := run(t, "", findHelm(t), args...)
+	for i, program := range []string{"candor", "candor-scheduler"} {
+		prefix := testRegistry + "/" + program + ":" + testVersion + "@"
+		digest := strings.TrimPrefix(references[i], prefix)
+		if !strings.HasPrefix(references[i], prefix) {
+			t.Errorf("images.txt has %s, want %s…", references[i], prefix)
+		}
+		index := fromTar(t, filepath.Join(dist, program+"-image.tar"), "index.json")
+		if !strings.Contains(index, `"`+digest+`"`) {
+			t.Errorf("%s-image.tar has another digest than %s:\n%s", program, digest, index)
+		}
+		if want := `image: "` + testRegistry + "/" + program + "@" + digest + `"`; !strings.Contains(rendered, want) {
+			t.Errorf("the chart lacks %s", want)
+		}
+	}
+	if other := run(t, "", findHelm(t), append(args, "--set", "image.tag=v9")...); !strings.Contains(other, testRegistry+`/candor:v9"`) {
+		t.Error("image.tag does not replace the digest")
+	}
+	for name, want := range map[string]string{
+		"candor/Chart.yaml": "\nversion: 0.0.1-test.1\n", "candor/values.yaml": "repository: " + testRegistry + "/candor-scheduler\n",
+		"candor/README.md": "## Values", "candor/crds/candor.dev_nodecpus.yaml": "NodeCPU",
+	} {
+		if text := fromTar(t, chartFile, name); !strings.Contains(text, want) {
+			t.Errorf("%s of the chart lacks %q", name, want)
+		}
+	}
+}
+
+// fromTar returns the text of a file in a tar archive, which can be compressed (.tgz).
+func fromTar(t *testing.T, archive, name string) string {
+	t.Helper()
+	file, err := os.Open(archive)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer file.Close()
+	var in io.Reader = file
+	if strings.HasSuffix(archive, ".tgz") {
+		if in, err = gzip.NewReader(file); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for files := tar.NewReader(in); ; {
+		header, err := files.Next()
+		if err != nil {
+			t.Fatalf("%s: no %s: %v", archive, name, err)
+		}
+		if header.Name == name {
+			text, err := io.ReadAll(files)
+			if err != nil {
+				t.Fatal(err)
+			}
+			return string(text)
+		}
+	}
+}
+
+// TestReleaseReadme: the README of the chart is that of its values.
+func TestReleaseReadme(t *testing.T) {
+	releaseFolder(t)
+	copied := t.TempDir()
+	if err := os.CopyFS(copied, os.DirFS(chart)); err != nil {
+		t.Fatal(err)
+	}
+	run(t, "..", "bin/tools/release/helm-docs", "--chart-search-root", copied, "--log-level", "warning")
+	if readFile(t, filepath.Join(copied, "README.md")) != readFile(t, filepath.Join(chart, "README.md")) {
+		t.Error("README.md of the chart is not current: run make chart-readme")
+	}
+}

@@ -1,0 +1,182 @@
+package deploy
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// releaseTree writes a repository with the release script, a changelog and a commit.
+func releaseTree(t *testing.T, changelog string) string {
+	t.Helper()
+	dir := t.TempDir()
+	for _, name := range []string{"scripts/release.sh", "scripts/push.sh"} {
+		text, err := os.ReadFile(filepath.Join("..", name))
+		if err != nil {
+			t.Fatal(err)
+		}
+		writeFile(t, filepath.Join(dir, name), string(text), 0o755)
+	}
+	writeFile(t, filepath.Join(dir, "CHANGELOG.md"), changelog, 0o644)
+	writeFile(t, filepath.Join(dir, ".gitignore"), "/dist/\n", 0o644)
+	commitAll(t, dir)
+	return dir
+}
+
+func writeFile(t *testing.T, file, text string, mode os.FileMode) {
+	t.Helper()
+	if err := os.MkdirAll(filepath.Dir(file), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(file, []byte(text), mode); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func commitAll(t *testing.T, dir string) {
+	t.Helper()
+	for _, args := range [][]string{{"init", "-q"}, {"add", "-A"}, {"-c", "user.name=t", "-c", "user.email=t@example.org", "commit", "-q", "-m", "t"}} {
+		cmd := exec.Command("git", append([]string{"-C", dir}, args...)...)
+		cmd.Env = append(os.Environ(), "GIT_CONFIG_GLOBAL=/dev/null", "GIT_CONFIG_SYSTEM=/dev/null")
+		if out, err := cmd.CombinedOutput(); err != nil {
+			t.Fatalf("git %q: %v\n%s", args, err, out)
+		}
+	}
+}
+
+const changelog = `# Changelog
+
+## [Unreleased]
+
+## [1.2.3] - 2026-11-27
+
+### Added
+
+- A feature.
+
+## [1.2.2] - 2026-11-01
+
+## [1.2.1]
+
+- No date.
+
+[Unreleased]: https://example.org
+`
+
+// releaseLine runs the release script and returns its only line.
+func releaseLine(t *testing.T, dir string, args ...string) (string, error) {
+	t.Helper()
+	cmd := exec.Command(filepath.Join(dir, "scripts/release.sh"), args...)
+	cmd.Env = append(os.Environ(), "GO=/no/such/go", "REGISTRY=registry.example", "KUBERNETES=v1.0.0")
+	out, err := cmd.CombinedOutput()
+	if strings.Count(string(out), "\n") > 1 {
+		t.Errorf("release.sh %q prints several lines:\n%s", args, out)
+	}
+	return strings.TrimSpace(string(out)), err
+}
+
+// TestReleaseRefusals: a version that is not semantic, a version without a section in CHANGELOG.md, and a changed source tree are
+// refused with one line, before anything is written.
+func TestReleaseRefusals(t *testing.T) {
+	dir := releaseTree(t, changelog)
+	if line, err := releaseLine(t, dir, "--check", "v1.2.3"); err != nil || line != "" {
+		t.Errorf("v1.2.3: %q, %v", line, err)
+	}
+	for version, want := range map[string]string{
+		"":               `VERSION "": must be a semantic version such as v0.2.0`,
+		"1.2.3":          `VERSION "1.2.3": must be a semantic version`,
+		"v1.2":           "must be a semantic version",
+		"v01.2.3":        "must be a semantic version",
+		"v1.2.3-01":      "must be a semantic version",
+		"v1.2.3-":        "must be a semantic version",
+		"v1.2.3-a..b":    "must be a semantic version",
+		"v1.2.3+build":   "must be a semantic version", // + is not valid in tags of images
+		"v1.2.3\nv1.2.4": "must be a semantic version",
+		"017ff25e-dirty": `run make release VERSION=v0.2.0`,
+		"v9.9.9":         `CHANGELOG.md has no section "## [9.9.9] - `,
+		"v1.2.3-rc.1":    `CHANGELOG.md has no section "## [1.2.3-rc.1] - `,
+		"v1.2.1":         `CHANGELOG.md has no section "## [1.2.1] - `, // without a date
+		"v1.2.2":         "CHANGELOG.md: the section 1.2.2 is empty",
+		"v112.3":         "must be a semantic version",
+	} {
+		for _, args := range [][]string{{"--check", version}, {version}} {
+			line, err := releaseLine(t, dir, args...)
+			if err == nil || !strings.HasPrefix(line, "make release: ") || !strings.Contains(strings.ReplaceAll(line, "\n", " "), want) {
+				t.Errorf("%q: %q, %v; want %q", args, line, err, want)
+			}
+		}
+	}
+	for _, file := range []string{"CHANGELOG.md", "new file"} {
+		dir := releaseTree(t, changelog)
+		writeFile(t, filepath.Join(dir, file), changelog+"\n", 0o644)
+		if line, err := releaseLine(t, dir, "v1.2.3"); err == nil || !strings.Contains(line, "1 changed files, such as ") || !strings.Contains(line, file) {
+			t.Errorf("changed %s: %q, %v", file, line, err)
+		}
+		if _, err := os.Stat(filepath.Join(dir, "dist.new")); err == nil {
+			t.Errorf("changed %s: the refused release has written dist.new", file)
+		}
+	}
+}
+
+var (
+	versionHeading = regexp.MustCompile(`^\[(Unreleased|[0-9]+\.[0-9]+\.[0-9]+(?:-[0-9A-Za-z.-]+)?)\](?: - 20[0-9]{2}-[01][0-9]-[0-3][0-9])?$`)
+	kindHeadings   = []string{"Added", "Changed", "Deprecated", "Removed", "Fixed", "Security"}
+)
+
+// TestChangelog: CHANGELOG.md has the form of keepachangelog.com: a section for each version with its date, the newest first, and in
+// it the kinds of changes. Each version has a link.
+func TestChangelog(t *testing.T) {
+	text := readFile(t, "../CHANGELOG.md")
+	versions, kinds := 0, map[string]bool{}
+	for line := range strings.Lines(text) {
+		line = strings.TrimSuffix(line, "\n")
+		if kind, isKind := strings.CutPrefix(line, "### "); isKind {
+			if !slices.Contains(kindHeadings, kind) || kinds[kind] {
+				t.Errorf("%q: must be one of %q, once a version", line, kindHeadings)
+			}
+			kinds[kind] = true
+		}
+		heading, isVersion := strings.CutPrefix(line, "## ")
+		if !isVersion {
+			continue
+		}
+		versions, kinds = versions+1, map[string]bool{}
+		match := versionHeading.FindStringSubmatch(heading)
+		if match == nil || (match[1] == "Unreleased") != (versions == 1) || (heading == "[Unreleased]") != (match[1] == "Unreleased") {
+			t.Errorf("%q: must be [Unreleased] first, then a version and its date, such as [0.2.0] - 2026-12-01", line)
+		} else if !strings.Contains(text, "\n["+match[1]+"]: https://") {
+			t.Errorf("%q has no link", line)
+		}
+	}
+	if versions == 0 {
+		t.Error("no versions")
+	}
+}
+
+// TestPushRefusals: nothing is pushed from a missing, half-written or changed dist.
+func TestPushRefusals(t *testing.T) {
+	dir := releaseTree(t, changelog)
+	push := func(want string, args ...string) {
+		t.Helper()
+		cmd := exec.Command(filepath.Join(dir, "scripts/push.sh"), args...)
+		cmd.Env = append(os.Environ(), "GO=/no/such/go")
+		out, err := cmd.CombinedOutput()
+		if err == nil || strings.Count(string(out), "\n") != 1 || !strings.Contains(string(out), want) {
+			t.Errorf("push.sh %q: %v, %q; want %q", args, err, out, want)
+		}
+	}
+	push("no argument: must be images, chart, sign or github")
+	push(`argument "all": must be images`, "images", "all")
+	push("no dist/SHA256SUMS: run make release first", "images")
+	writeFile(t, filepath.Join(dir, "dist/candor"), "program", 0o644)
+	push("no dist/SHA256SUMS: run make release first", "images")
+	const sum = "9ddf9d6d0a3e2b3c5d9d6a4f1a5e2b3c5d9d6a4f1a5e2b3c5d9d6a4f1a5e2b3c  "
+	writeFile(t, filepath.Join(dir, "dist/SHA256SUMS"), sum+"candor\n", 0o644)
+	push("dist differs from its SHA256SUMS (candor: FAILED", "images", "chart")
+	writeFile(t, filepath.Join(dir, "dist/extra"), "", 0o644)
+	push("dist has other files than its SHA256SUMS, such as extra: run make release again", "images")
+}

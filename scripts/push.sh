@@ -1,0 +1,74 @@
+#!/usr/bin/env bash
+# Publishes the files of dist/: scripts/push.sh images|chart|sign|github..., called by make push, sign and github-release.
+#
+# It refuses a dist/ that is incomplete or differs from its SHA256SUMS. The credentials of the registry are those of docker login
+# (~/.docker/config.json). PLAIN_HTTP=1 pushes to a registry without TLS.
+set -euo pipefail
+export LC_ALL=C
+cd "$(dirname "$0")/.."
+
+fail() { echo "make push: $*" >&2; exit 1; }
+stage=$(mktemp -d)
+trap 'rm -rf "$stage"' EXIT
+
+# check fails unless SHA256SUMS lists exactly the files of dist, with their content.
+check() {
+	[ -f dist/SHA256SUMS ] || fail "no dist/SHA256SUMS: run make release first"
+	diff <(cut -c67- dist/SHA256SUMS) <(cd dist && find . -type f ! -name SHA256SUMS -printf '%P\n' | sort) >"$stage/diff" ||
+		fail "dist has other files than its SHA256SUMS, such as $(sed -n 's/^[<>] //p' "$stage/diff" | head -1): run make release again"
+	(cd dist && sha256sum --check --strict --quiet SHA256SUMS) >"$stage/diff" 2>&1 ||
+		fail "dist differs from its SHA256SUMS ($(head -1 "$stage/diff")): run make release again"
+	read -r first <dist/images.txt
+	registry=${first%/candor:*} version=${first#*/candor:}
+	version=${version%@*}
+}
+
+images() {
+	local reference program pushed
+	while read -r reference; do
+		program=${reference#"$registry/"}
+		program=${program%%:*}
+		mkdir "$stage/$program"
+		tar -C "$stage/$program" -xf "dist/$program-image.tar"
+		pushed=$(bin/tools/release/image push "$stage/$program" "${reference%@*}") || exit 1
+		[ "${pushed#*@}" = "${reference#*@}" ] || fail "pushed $pushed, want the digest ${reference#*@}"
+		echo "$pushed"
+	done <dist/images.txt
+}
+
+# chart pushes the chart to REGISTRY/charts/candor.
+chart() {
+	local helm
+	helm=$(scripts/helm.sh)
+	"$helm" push "dist/candor-${version#v}.tgz" "oci://$registry/charts" ${PLAIN_HTTP:+--plain-http} >"$stage/log" 2>&1 ||
+		fail "cannot push the chart to $registry: $(tail -1 "$stage/log")"
+	echo "$registry/charts/candor@$(sed -n 's/^Digest: //p' "$stage/log")" | tee "$stage/chart"
+}
+
+# sign signs the images and the chart with the identity of the workflow. A chart that is not pushed yet is an error.
+sign() {
+	local reference
+	while read -r reference; do
+		cosign sign --yes "${reference%%:v*}@${reference#*@}"
+	done <dist/images.txt
+	cosign sign --yes "$registry/charts/candor:${version#v}"
+}
+
+github() {
+	local files prerelease=
+	mapfile -t files < <(find dist -maxdepth 1 -type f ! -name RELEASE_NOTES.md | sort)
+	[[ $version != *-* ]] || prerelease=--prerelease
+	gh release create "$version" --verify-tag --title "$version" --notes-file dist/RELEASE_NOTES.md $prerelease "${files[@]}"
+}
+
+[ $# -gt 0 ] || fail "no argument: must be images, chart, sign or github"
+for step; do
+	case $step in
+	images | chart | sign | github) ;;
+	*) fail "argument \"$step\": must be images, chart, sign or github" ;;
+	esac
+done
+check
+for step; do
+	"$step"
+done
