@@ -55,7 +55,8 @@ uninstall: ## remove what make install has copied
 # --- release ---
 
 REGISTRY ?= ghcr.io/candor-project
-RELEASE_TOOLS = cd tools/release && $(GO) build -o ../../bin/tools/release/
+# The lists of modules have the hash of their generator, so the tools must not depend on their directory.
+RELEASE_TOOLS = cd tools/release && CGO_ENABLED=0 $(GO) build -trimpath -buildvcs=false -o ../../bin/tools/release/
 
 .PHONY: release release-check release-tools push sign github-release chart-readme check-workflows test-release
 
