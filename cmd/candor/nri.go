@@ -147,6 +147,11 @@ func (f *nriFlags) run(cmd *cobra.Command) error {
 	if err := h.Claim(); err != nil {
 		return hostError(err)
 	}
+	release, err := h.HoldAgent()
+	if err != nil {
+		return hostError(err)
+	}
+	defer release()
 	return f.serve(ctx, hup, h, config, counted)
 }
 

@@ -60,7 +60,7 @@ func newRoot() (root *cobra.Command, started *bool) {
 	add(root, groupInspect, newAuditCommand(), newLedgerCommand(), newMapCommand(), newPlanCommand(), newTopologyCommand(), newViewCommand())
 	add(root, groupMeasure, newCompareCommand(), newClassifyCommand(), newIsolateCommand(), newReportCommand(), newRecordCommand(), newUsageCommand(), newAdviseCommand(), newLoadCommand())
 	add(root, groupMany, newTraceCommand(), newSimulateCommand(), newPlaceCommand())
-	add(root, groupHost, newSetupCommand(), newNRICommand(), newConfigCommand())
+	add(root, groupHost, newSetupCommand(), newNRICommand(), newConfigCommand(), newUninstallCommand())
 	add(root, "", newVersionCommand(), newInternalExecCommand(), newInternalGuardCommand(), newInternalProbeCommand(), newInternalAppCommand(), newOCIHookCommand())
 	addSynonyms(root)
 	root.SetUsageTemplate(usageTemplate)
@@ -97,6 +97,8 @@ var synonyms = map[string]struct{ aliases, similar []string }{
 	"compare":  {nil, []string{"bench", "benchmark"}},
 	"setup":    {nil, []string{"configure", "init", "install"}},
 	"nri":      {nil, []string{"agent", "daemon", "plugin"}},
+
+	"uninstall": {nil, []string{"deinstall", "purge", "teardown"}},
 }
 
 // addSynonyms adds the synonyms to the subcommands of the root.

@@ -56,6 +56,7 @@ var jsonCommands = map[string][]document{
 	"top":          {{"", top.Document{}}},
 	"topology":     {{"", topology.Document{}}},
 	"trace info":   {{"", trace.Summary{}}},
+	"uninstall":    {{"", uninstallReport{}}},
 	"usage":        {{"", timescale.Document{}}},
 	"view":         {{"", view.Report{}}},
 }
