@@ -35,16 +35,6 @@ const setupHostExample = `  # Print the changes without applying them
   candor setup host --disable-leases
   candor setup host --undo`
 
-func newSetupCommand() *cobra.Command {
-	cmd := &cobra.Command{
-		Use:   "setup",
-		Short: "Configure this machine and its container engines",
-	}
-	cmd.AddCommand(newSetupHostCommand())
-	cmd.AddCommand(newSetupEngineCommands()...)
-	return cmd
-}
-
 func newSetupHostCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:     "host",

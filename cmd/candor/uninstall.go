@@ -13,7 +13,6 @@ import (
 
 	"github.com/candor-project/candor/cmd/candor/internal/setup"
 	"github.com/candor-project/candor/cmd/candor/internal/setup/engine"
-	"github.com/candor-project/candor/cmd/candor/internal/texttable"
 	"github.com/candor-project/candor/host"
 	"github.com/candor-project/candor/internal/errline"
 	"github.com/candor-project/candor/view"
@@ -50,7 +49,7 @@ func newUninstallCommand() *cobra.Command {
 		}
 		defer done()
 		u := &uninstall{machine: s, service: &setup.Service{Unit: setup.ServiceUnit}, stateDir: machine.options.StateDir}
-		u.report.Changes, u.report.DryRun = []uninstallChange{}, *dry
+		u.report = changeReport{Changes: []changeRow{}, DryRun: *dry}
 		err = u.run(cmd.Context(), *dry)
 		if err != nil && len(u.report.Changes) == 0 {
 			return uninstallError(err)
@@ -58,7 +57,7 @@ func newUninstallCommand() *cobra.Command {
 		if output.value == "json" {
 			return errline.Join(uninstallError(err), writeJSON(cmd.OutOrStdout(), u.report))
 		}
-		return errline.Join(uninstallError(err), u.report.write(cmd.OutOrStdout()))
+		return errline.Join(uninstallError(err), u.write(cmd.OutOrStdout()))
 	}
 	return cmd
 }
@@ -71,26 +70,12 @@ func uninstallError(err error) error {
 	return hostError(err)
 }
 
-// An uninstallChange is a value that candor uninstall changes.
-type uninstallChange struct {
-	What   string `json:"what"`
-	Before string `json:"before"` // "": no value
-	After  string `json:"after"`
-}
-
-// An uninstallReport lists the changes that were made or planned.
-type uninstallReport struct {
-	Changes []uninstallChange `json:"changes"`
-	Notes   []string          `json:"notes,omitempty"`
-	DryRun  bool              `json:"dryRun"`
-}
-
 // An uninstall is one call of candor uninstall.
 type uninstall struct {
 	machine  *setup.Setup
 	service  *setup.Service
 	stateDir string
-	report   uninstallReport
+	report   changeReport
 }
 
 // run stops the service first, because it would adopt the containers again. The setups follow, so that no new container
@@ -116,14 +101,7 @@ func (u *uninstall) run(ctx context.Context, dry bool) error {
 	return nil
 }
 
-func (u *uninstall) add(what, before, after string) {
-	for _, c := range u.report.Changes {
-		if c.What == what && c.After == after { // a second attempt
-			return
-		}
-	}
-	u.report.Changes = append(u.report.Changes, uninstallChange{what, before, after})
-}
+func (u *uninstall) add(what, before, after string) { u.report.add(what, before, after) }
 
 // stopService stops candor nri. An agent outside of this service is an error, before the first change.
 func (u *uninstall) stopService(dry bool) error {
@@ -161,31 +139,24 @@ func (u *uninstall) undoEngines(dry bool) error {
 		if err != nil {
 			return err
 		}
-		if change.Nothing() {
-			continue
+		if !change.Nothing() {
+			u.add("setup "+s.Engine.Name+" "+change.File, stateDone, "undone")
+			u.report.Notes = append(u.report.Notes, s.Engine.Name+": "+s.Engine.Then)
 		}
-		after := ""
-		if !change.Gone && len(change.After) > 0 {
-			after = "without the runtimes"
-		}
-		u.add(change.File, "runtimes of candor", after)
-		u.report.Notes = append(u.report.Notes, s.Engine.Name+": "+s.Engine.Then)
 	}
 	return nil
 }
 
 // engineSetups returns the setups of all engines, for the files that were set up before or else the usual files.
 func engineSetups() ([]*engine.Setup, error) {
-	var all []*engine.Setup
-	for _, e := range []engine.Engine{engine.Docker, engine.Podman, engine.Containerd} {
-		s := &engine.Setup{Engine: e, File: e.File, Record: engineRecord(e)}
+	all := plainEngineSetups()
+	for _, s := range all {
 		if err := s.UseRecordedFile(); err != nil {
 			return nil, err
 		}
 		if err := findRuntimes(s, true); err != nil {
 			return nil, err
 		}
-		all = append(all, s)
 	}
 	return all, nil
 }
@@ -230,24 +201,11 @@ func (u *uninstall) giveBack(ctx context.Context, dry bool) error {
 	}
 }
 
-// write writes the changes as a table, and the notes below it.
-func (r *uninstallReport) write(w io.Writer) error {
-	if len(r.Changes) == 0 {
-		fmt.Fprintln(w, "Nothing to remove.")
-	} else {
-		t := texttable.Table{Titles: []string{"WHAT", "BEFORE", "AFTER"}}
-		for _, c := range r.Changes {
-			t.Rows = append(t.Rows, []string{c.What, orDash(c.Before), orDash(c.After)})
-		}
-		if err := t.Write(w, 0); err != nil {
-			return err
-		}
+// write writes the changes as a table, and the remaining files below it.
+func (u *uninstall) write(w io.Writer) error {
+	if err := u.report.write(w, "Nothing to remove."); err != nil || u.report.DryRun {
+		return err
 	}
-	for _, note := range r.Notes {
-		fmt.Fprintln(w, "Note:", note+".")
-	}
-	if dir := filepath.Dir(host.DefaultConfig); !r.DryRun {
-		fmt.Fprintf(w, "The files in %s and the program files remain.\n", dir)
-	}
-	return nil
+	_, err := fmt.Fprintf(w, "The files in %s and the program files remain.\n", filepath.Dir(host.DefaultConfig))
+	return err
 }

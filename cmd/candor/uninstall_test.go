@@ -14,20 +14,31 @@ import (
 // TestUninstallReport: the table has a row for each change, and the notes below it.
 func TestUninstallReport(t *testing.T) {
 	for _, c := range []struct {
-		report uninstallReport
+		report changeReport
 		want   string
 	}{
-		{uninstallReport{DryRun: true}, "Nothing to remove.\n"},
-		{uninstallReport{}, "Nothing to remove.\nThe files in /etc/candor and the program files remain.\n"},
-		{uninstallReport{
-			Changes: []uninstallChange{{"web cpus", "0-1", "0-3"}, {"web quota", "", "200ms per 100ms"}},
+		{changeReport{DryRun: true}, "Nothing to remove.\n"},
+		{changeReport{}, "Nothing to remove.\nThe files in /etc/candor and the program files remain.\n"},
+		{changeReport{
+			Changes: []changeRow{{"web cpus", "0-1", "0-3"}, {"web quota", "", "200ms per 100ms"}},
 			Notes:   []string{"docker: systemctl reload docker"}, DryRun: true,
 		}, "WHAT       BEFORE  AFTER\nweb cpus   0-1     0-3\nweb quota  -       200ms per 100ms\nNote: docker: systemctl reload docker.\n"},
 	} {
 		var out strings.Builder
-		if err := c.report.write(&out); err != nil || out.String() != c.want {
+		if err := (&uninstall{report: c.report}).write(&out); err != nil || out.String() != c.want {
 			t.Errorf("%+v: %v\n%s\nwant\n%s", c.report, err, &out, c.want)
 		}
+	}
+}
+
+// TestChangeReport: a change that a second attempt finds again is listed once.
+func TestChangeReport(t *testing.T) {
+	var r changeReport
+	r.add("web view", "0-1", "0-3")
+	r.add("web view", "0-1", "0-3")
+	r.add("log view", "0-1", "0-3")
+	if len(r.Changes) != 2 {
+		t.Errorf("changes %v", r.Changes)
 	}
 }
 
@@ -45,7 +56,7 @@ func TestUninstallService(t *testing.T) {
 		t.Skip(err)
 	}
 	defer h.Close()
-	want := []uninstallChange{{"candor-nri.service", "active, enabled", "inactive, disabled"}}
+	want := []changeRow{{"candor-nri.service", "active, enabled", "inactive, disabled"}}
 	for _, dry := range []bool{true, false} {
 		u := &uninstall{machine: &setup.Setup{Host: h}, service: &setup.Service{Unit: setup.ServiceUnit, Systemctl: systemctl, Booted: dir}}
 		if err := u.stopService(dry); err != nil || len(u.report.Changes) != 1 || u.report.Changes[0] != want[0] {
