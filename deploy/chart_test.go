@@ -40,9 +40,10 @@ metrics: {port: 9000, recordHistogram: 100ms, webConfig: {secret: candor-metrics
 tolerations: []
 nodeSelector: {pool: batch}
 `,
-	"observe": "observe: true",
-	"ledger":  "ledger: {enabled: true}",
-	"charge":  "ledger: {enabled: true, charge: true}",
+	"observe":  "observe: true",
+	"giveback": "giveBack: true",
+	"ledger":   "ledger: {enabled: true}",
+	"charge":   "ledger: {enabled: true, charge: true}",
 	"publish": `
 publish: true
 schedulers: [system:kube-scheduler]
@@ -283,7 +284,7 @@ func TestHelm(t *testing.T) {
 	if out, err := exec.Command(program, "template", "candor", chart, "--set", "metrics.prot=9000").CombinedOutput(); err == nil || !strings.Contains(string(out), "prot") {
 		t.Errorf("unknown value metrics.prot: got %v, want an error\n%s", err, out)
 	}
-	for _, invalid := range []string{"config.metrics=9464", "config.stateDir=/run/other", "config.publish=true", "config.recordHistogram=1s", "config.metricsWebConfig=/x", "metrics.webConfig.scheme=https", "metrics.recordHistogram=2s", "observe=true,publish=true", "scheduler.enabled=true"} {
+	for _, invalid := range []string{"config.metrics=9464", "config.stateDir=/run/other", "config.publish=true", "config.recordHistogram=1s", "config.metricsWebConfig=/x", "metrics.webConfig.scheme=https", "metrics.recordHistogram=2s", "observe=true,publish=true", "observe=true,giveBack=true", "scheduler.enabled=true"} {
 		if out, err := exec.Command(program, "template", "candor", chart, "--set", invalid).CombinedOutput(); err == nil {
 			t.Errorf("%s: helm accepts a value without effect:\n%s", invalid, out)
 		}

@@ -43,7 +43,7 @@ func (h *Host) Admit(ctx context.Context, a Allocation, room hybrid.Milli) (*Gra
 	h.tops.learn(a.Engine.Cgroup)
 	err = h.operateOn(ctx, scope{g.ID, g.Engine.Pod}, func(op *operation) error {
 		op.subject, op.hint = g.ID, a.Hint
-		err := op.withRollback(func() error { return op.admit(g, room) })
+		err := op.withRollback(func() error { return op.admit(g, room, a.EngineRequest) })
 		op.reportHint(g, err)
 		return err
 	})
@@ -65,7 +65,7 @@ func (a *Allocation) checkEngine() error {
 	return err
 }
 
-func (op *operation) admit(g *Grant, room hybrid.Milli) error {
+func (op *operation) admit(g *Grant, room hybrid.Milli, request *EngineRequest) error {
 	if k := op.groups[g.ID]; k != nil && k.populated {
 		return &hybrid.Refusal{ID: g.ID, Kind: hybrid.ErrIDTaken, Text: "a container of that name still runs; end it first"}
 	}
@@ -88,7 +88,10 @@ func (op *operation) admit(g *Grant, room hybrid.Milli) error {
 		return err
 	}
 	op.info[g.ID] = g
-	return op.store.SaveRequest(g)
+	if err := op.store.SaveRequest(g); err != nil {
+		return err
+	}
+	return op.saveEngineRequest(g, request)
 }
 
 // removeFromNode removes an old container from the node. The container to admit takes over its name.
@@ -251,6 +254,7 @@ func (h *Host) RecordRunning(ctx context.Context, a *Allocation, pid int) error 
 			return nil
 		}
 		g.State, g.Deadline, g.Main = Running, 0, main
+		op.learnWeightScale(g)
 		return nil
 	})
 }
@@ -307,6 +311,7 @@ func (h *Host) ConfirmOCIStart(ctx context.Context, name string, pid int) error 
 			return err
 		}
 		g.State, g.Deadline, g.Main = Running, 0, first
+		op.learnWeightScale(g)
 		return op.store.SaveRequest(g)
 	})
 }

@@ -254,7 +254,7 @@ func (op *operation) removeStaleFiles() {
 	if (op.scope != scope{}) && len(op.ended) == 0 {
 		return
 	}
-	for _, dir := range []string{"views", "requests", "commands"} {
+	for _, dir := range []string{"views", "requests", "commands", "engine-requests"} {
 		entries, _ := os.ReadDir(filepath.Join(op.store.Dir, dir))
 		for _, entry := range entries {
 			if op.info[entry.Name()] != nil {

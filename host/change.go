@@ -26,6 +26,9 @@ type Allocation struct {
 	Engine Engine // for Admit and Sync: the engine's container; Allocate uses only its Name
 	// Hint, if not nil, holds the CPUs that a scheduler has planned for the container. Only Admit uses it.
 	Hint *hybrid.Hint
+	// EngineRequest, if not nil, holds the CPU settings that the engine requested. nil: the request has the limit and the
+	// guarantee, as the kubelet converts them.
+	EngineRequest *EngineRequest
 	// PID is a process that waits to become the container's first process. Allocate moves it into the container's
 	// cgroup, and kills it if the allocation fails halfway. If PID is 0, the caller creates the cgroup later, and the
 	// grant is pending until then. For Sync, PID is the first running process, or 0 if it is unknown.
@@ -91,7 +94,13 @@ func (h *Host) Allocate(ctx context.Context, a Allocation) (*Grant, error) {
 	}
 	err = h.operate(ctx, func(op *operation) error {
 		op.subject = a.ID
-		if err := op.withRollback(func() error { return op.placeWithin(g, nil) }); err != nil {
+		err := op.withRollback(func() error {
+			if err := op.placeWithin(g, nil); err != nil {
+				return err
+			}
+			return op.saveEngineRequest(g, a.EngineRequest)
+		})
+		if err != nil {
 			return err
 		}
 		op.info[a.ID] = g
@@ -176,7 +185,7 @@ func (h *Host) ReleaseOwn(ctx context.Context, name string, started bool) error 
 	if err != nil {
 		return err
 	}
-	return h.operate(ctx, func(op *operation) error {
+	isInUse, err := h.operateIfInUse(ctx, scope{}, func(op *operation) error {
 		op.notStarted = !started
 		if g := op.info[name]; g == nil || g.Creator != self {
 			return nil
@@ -184,6 +193,26 @@ func (h *Host) ReleaseOwn(ctx context.Context, name string, started bool) error 
 		op.subject = name
 		return op.release(name, false)
 	})
+	if err == nil && !isInUse {
+		err = h.removeLeftover(name)
+	}
+	return err
+}
+
+// ReleaseEnded releases a container that its OCI runtime has deleted. Unlike Release, it creates no state if there is
+// none.
+func (h *Host) ReleaseEnded(ctx context.Context, name string) error {
+	isInUse, err := h.operateIfInUse(ctx, scope{}, func(op *operation) error {
+		if op.info[name] == nil {
+			return nil
+		}
+		op.subject = name
+		return op.release(name, false)
+	})
+	if err == nil && !isInUse {
+		err = h.removeLeftover(name)
+	}
+	return err
 }
 
 func (op *operation) release(name string, kill bool) error {
@@ -311,7 +340,7 @@ func (h *Host) BundleDir(name string) string { return filepath.Join(h.store.Dir,
 
 // SweepBundles removes the bundles of containers that do not exist, for example after a creator was killed.
 func (h *Host) SweepBundles(ctx context.Context) error {
-	return h.operate(ctx, func(op *operation) error {
+	_, err := h.operateIfInUse(ctx, scope{}, func(op *operation) error {
 		entries, err := os.ReadDir(op.BundleDir(""))
 		if err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return err
@@ -329,4 +358,5 @@ func (h *Host) SweepBundles(ctx context.Context) error {
 		}
 		return nil
 	})
+	return err
 }

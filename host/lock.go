@@ -33,11 +33,21 @@ func (e *lateError) Unwrap() error { return e.err }
 // takeLock waits for the lock, at most for the duration patience. Waiters are served in order of arrival. A free lock
 // is taken even if ctx is done.
 func takeLock(ctx context.Context, name string, patience time.Duration) (*lock, error) {
+	return takeLockAt(ctx, name, os.O_CREATE, patience)
+}
+
+// takeExistingLock is like takeLock, but does not create the lock. The error is fs.ErrNotExist if there is no lock, or if
+// another process has removed the lock meanwhile.
+func takeExistingLock(ctx context.Context, name string, patience time.Duration) (*lock, error) {
+	return takeLockAt(ctx, name, 0, patience)
+}
+
+func takeLockAt(ctx context.Context, name string, create int, patience time.Duration) (*lock, error) {
 	watch := stopwatch{time.Now()}
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
 	for {
-		file, err := os.OpenFile(name, os.O_RDWR|os.O_CREATE|unix.O_NOFOLLOW, 0o600)
+		file, err := os.OpenFile(name, os.O_RDWR|create|unix.O_NOFOLLOW, 0o600)
 		if err != nil {
 			return nil, fmt.Errorf("state lock: %w", err)
 		}

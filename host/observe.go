@@ -96,7 +96,40 @@ type scope struct{ name, pod string }
 
 // operateOn runs an operation like operate, but only on the containers in a scope.
 func (h *Host) operateOn(ctx context.Context, s scope, change func(*operation) error) error {
-	return h.reportLate(outsideViews(func() error { return h.runLocked(ctx, s, change) }))
+	return h.reportLate(outsideViews(func() error { return h.runLocked(ctx, s, h.createLock, change) }))
+}
+
+// createLock takes the lock of the state, and creates the state if there is none.
+func (h *Host) createLock(ctx context.Context) (*lock, error) {
+	if err := h.store.Prepare(); err != nil {
+		return nil, err
+	}
+	return takeLock(ctx, h.store.LockFile(), h.lockTimeout)
+}
+
+// operateIfInUse runs an operation like operateOn, but only on an existing state. It serves processes that remain from
+// the time before GiveBack, such as a candor run process whose program goes on: their operations must not adopt
+// containers again. isInUse is false if there is no state.
+func (h *Host) operateIfInUse(ctx context.Context, s scope, change func(*operation) error) (isInUse bool, err error) {
+	if !h.planOnly && !h.store.IsInUse() {
+		return false, nil
+	}
+	hasLock := true
+	take := func(ctx context.Context) (*lock, error) {
+		lock, err := takeExistingLock(ctx, h.store.LockFile(), h.lockTimeout)
+		if errors.Is(err, fs.ErrNotExist) {
+			hasLock = false
+		}
+		return lock, err
+	}
+	if h.planOnly {
+		take = h.createLock
+	}
+	err = h.reportLate(outsideViews(func() error { return h.runLocked(ctx, s, take, change) }))
+	if !hasLock {
+		return false, nil
+	}
+	return true, err
 }
 
 // assumedGroup returns the cgroup of a container outside the operation's scope without reading it. It returns nil if

@@ -62,8 +62,9 @@ func (h *Host) operate(ctx context.Context, change func(*operation) error) error
 	return h.operateOn(ctx, scope{}, change)
 }
 
-// runLocked runs an operation under the lock, and retries it without the CPUs of stuck containers (stuckError).
-func (h *Host) runLocked(ctx context.Context, s scope, change func(*operation) error) error {
+// runLocked runs an operation under the lock, and retries it without the CPUs of stuck containers (stuckError). take
+// takes the lock.
+func (h *Host) runLocked(ctx context.Context, s scope, take func(context.Context) (*lock, error), change func(*operation) error) error {
 	if err := h.CheckPlanOnly(); err != nil {
 		return err
 	}
@@ -71,11 +72,8 @@ func (h *Host) runLocked(ctx context.Context, s scope, change func(*operation) e
 	if _, err := h.machine.get(); err != nil {
 		return err
 	}
-	if err := h.store.Prepare(); err != nil {
-		return err
-	}
 	watch := stopwatch{time.Now()}
-	lock, err := takeLock(ctx, h.store.LockFile(), h.lockTimeout)
+	lock, err := take(ctx)
 	if err != nil {
 		return err
 	}

@@ -227,6 +227,7 @@ func (h *Host) ConfirmStart(ctx context.Context, a Allocation, pid int) error {
 		}
 		if g := op.info[a.ID]; g != nil {
 			g.Main = main
+			op.learnWeightScale(g)
 		}
 		return nil
 	})

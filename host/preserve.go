@@ -95,7 +95,7 @@ func (h *Host) EndPreserve(ctx context.Context, name string) error {
 	if _, err := os.Lstat(h.store.PreservedFile(name)); errors.Is(err, fs.ErrNotExist) {
 		return nil
 	}
-	return h.operate(ctx, func(op *operation) error {
+	_, err := h.operateIfInUse(ctx, scope{}, func(op *operation) error {
 		entries, _ := os.ReadDir(filepath.Dir(op.store.PreservedFile(name)))
 		for _, entry := range entries {
 			if p, ok := op.store.LoadPreserved(entry.Name()); ok && p.By.Alive() {
@@ -107,6 +107,7 @@ func (h *Host) EndPreserve(ctx context.Context, name string) error {
 		}
 		return op.renew() // flexible containers get the CPUs back
 	})
+	return err
 }
 
 // withPreserved adds the preserved CPUs to the reserved CPUs of the options, unless no usable CPU would remain.

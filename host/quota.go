@@ -277,7 +277,7 @@ func (c *control) Lease(ctx context.Context, names []string) (time.Duration, err
 		s.name = names[0]
 	}
 	until := (state.SinceBoot() + leaseDuration).Truncate(time.Millisecond)
-	err := c.operateOn(ctx, s, func(op *operation) error {
+	_, err := c.operateIfInUse(ctx, s, func(op *operation) error {
 		for _, name := range names {
 			if g := op.info[name]; g != nil {
 				g.Lease = c.lease(g, until)

@@ -150,6 +150,9 @@ func (m *Metrics) Synchronized() {
 	m.ready.Store(true)
 }
 
+// GivenBack records that the agent has given all containers back and is idle (candor nri --give-back).
+func (m *Metrics) GivenBack() { m.ready.Store(true) }
+
 // Observing records that the plugin only plans (candor nri --observe).
 func (m *Metrics) Observing() { m.observing.Set(1) }
 

@@ -55,6 +55,7 @@ type nriFlags struct {
 	format  choice
 
 	observe   bool
+	giveBack  bool
 	stateDir  string // value of --state-dir, or observeDir
 	metrics   string // address from --metrics
 	metricsAt string // address of the metrics server; "": no server
@@ -80,6 +81,7 @@ func newNRICommand() *cobra.Command {
 	}
 	flags := cmd.Flags()
 	flags.BoolVar(&f.observe, "observe", false, "plan only and log each grant; default state directory: "+observeDir+"")
+	flags.BoolVar(&f.giveBack, "give-back", false, "give all containers back to the runtime, remove the state and stay idle")
 	flags.StringVar(&f.config, "config", "", "configuration file (default: none; pods without annotations are flexible)")
 	flags.StringVar(&f.socket, "socket", api.DefaultSocketPath, "NRI socket of the runtime")
 	flags.StringVar(&f.options.StateDir, "state-dir", os.Getenv("CANDOR_STATE_DIR"), "state directory; overrides the configuration ($CANDOR_STATE_DIR)")
@@ -102,6 +104,9 @@ func (f *nriFlags) run(cmd *cobra.Command) error {
 	hup := make(chan os.Signal, 1)
 	signal.Notify(hup, syscall.SIGHUP)
 	defer signal.Stop(hup)
+	if f.observe && f.giveBack {
+		return badInput("--give-back: not with --observe, which changes nothing")
+	}
 	config, err := f.load()
 	if err != nil {
 		return nriError(err)
@@ -141,12 +146,20 @@ func (f *nriFlags) run(cmd *cobra.Command) error {
 			return &exitError{exitBadInput, err}
 		}
 	}
+	if f.giveBack {
+		return f.runGiveBack(ctx, h, counted)
+	}
 	if err := f.applyOptions(h, config, log); err != nil {
 		return hostError(err)
 	}
 	if err := h.Claim(); err != nil {
 		return hostError(err)
 	}
+	release, err := h.HoldAgent()
+	if err != nil {
+		return hostError(err)
+	}
+	defer release()
 	return f.serve(ctx, hup, h, config, counted)
 }
 
@@ -246,6 +259,9 @@ func (f *nriFlags) checkKubelet(log *slog.Logger) error {
 	}
 	if err != nil && f.observe {
 		log.Warn("would refuse to start", "reason", err)
+		return nil
+	}
+	if f.giveBack { // the kubelet can manage the CPUs already
 		return nil
 	}
 	if err != nil {

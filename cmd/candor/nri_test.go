@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"fmt"
 	"io"
 	"log/slog"
@@ -9,10 +10,12 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/candor-project/candor/cgroup"
 	"github.com/candor-project/candor/engine/nri"
 	"github.com/candor-project/candor/host"
+	"github.com/candor-project/candor/metrics"
 )
 
 // TestReloadIsAtomic: a configuration that the machine cannot satisfy, or that needs a restart, is refused.
@@ -152,4 +155,26 @@ func TestNRIMetricsTaken(t *testing.T) {
 	if _, err := os.Stat(options); err == nil {
 		t.Error("the host options were written")
 	}
+}
+
+// TestNRIGiveBack: without containers, an agent with --give-back is ready at once, stays idle until it is stopped, and
+// leaves no state.
+func TestNRIGiveBack(t *testing.T) {
+	dir := t.TempDir()
+	h, err := host.Open(host.Options{StateDir: filepath.Join(dir, "state"), Cgroup: cgroup.Options{ReadOnly: true, Parent: "/candor-no-such-group"}})
+	if err != nil {
+		t.Skip(err)
+	}
+	defer h.Close()
+	f := &nriFlags{}
+	f.options.Log = slog.New(slog.NewTextHandler(io.Discard, nil))
+	ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+	defer cancel()
+	if err := f.runGiveBack(ctx, h, metrics.New("test")); err != nil || ctx.Err() == nil {
+		t.Errorf("%v, context %v", err, ctx.Err())
+	}
+	if h.IsInUse() {
+		t.Error("a state remains")
+	}
+	refusesLine(t, "candor nri: --give-back: not with --observe", "nri", "--observe", "--give-back")
 }

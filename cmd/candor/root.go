@@ -63,7 +63,7 @@ func newRoot() (root *cobra.Command, started *bool) {
 	add(root, groupInspect, newAuditCommand(), newLedgerCommand(), newMapCommand(), newPlanCommand(), newTopologyCommand(), newViewCommand())
 	add(root, groupMeasure, newCompareCommand(), newClassifyCommand(), newIsolateCommand(), newReportCommand(), newRecordCommand(), newUsageCommand(), newAdviseCommand(), newLoadCommand())
 	add(root, groupMany, newTraceCommand(), newSimulateCommand(), newPlaceCommand())
-	add(root, groupHost, newDoctorCommand(), newSupportCommand(), newSetupCommand(), newNRICommand(), newConfigCommand())
+	add(root, groupHost, newDoctorCommand(), newSupportCommand(), newSetupCommand(), newNRICommand(), newConfigCommand(), newUninstallCommand())
 	for _, newCommand := range buildCommands {
 		add(root, "", newCommand())
 	}
@@ -105,6 +105,8 @@ var synonyms = map[string]struct{ aliases, similar []string }{
 	"support":  {nil, []string{"sysdump", "report-bug", "sosreport"}},
 	"setup":    {nil, []string{"configure", "init", "install"}},
 	"nri":      {nil, []string{"agent", "daemon", "plugin"}},
+
+	"uninstall": {nil, []string{"deinstall", "purge", "teardown"}},
 }
 
 // addSynonyms adds the synonyms to the subcommands of the root.

@@ -35,16 +35,6 @@ const setupHostExample = `  # Print the changes without applying them
   candor setup host --disable-leases
   candor setup host --undo`
 
-func newSetupCommand() *cobra.Command {
-	cmd := &cobra.Command{
-		Use:   "setup",
-		Short: "Configure this machine and its container engines",
-	}
-	cmd.AddCommand(newSetupHostCommand())
-	cmd.AddCommand(newSetupEngineCommands()...)
-	return cmd
-}
-
 func newSetupHostCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:     "host",
@@ -194,7 +184,7 @@ func newSetupEngineCommand(e engine.Engine) *cobra.Command {
 		if s.File, err = filepath.Abs(s.File); err != nil { // the path is recorded, and the next command may run in another directory
 			return err
 		}
-		s.Record = filepath.Join(filepath.Dir(cmp.Or(os.Getenv("CANDOR_CONFIG"), host.DefaultConfig)), "setup-"+e.Name+".json")
+		s.Record = engineRecord(e)
 		do := s.Apply
 		if *undo {
 			do = s.Undo
@@ -209,6 +199,11 @@ func newSetupEngineCommand(e engine.Engine) *cobra.Command {
 		return writeEngineChange(cmd.OutOrStdout(), change, e, *dry)
 	}
 	return cmd
+}
+
+// engineRecord returns the file with the former configuration of an engine.
+func engineRecord(e engine.Engine) string {
+	return filepath.Join(filepath.Dir(cmp.Or(os.Getenv("CANDOR_CONFIG"), host.DefaultConfig)), "setup-"+e.Name+".json")
 }
 
 // findRuntimes finds the links under whose names candor is an OCI runtime. For an undo, the links can be

@@ -85,6 +85,7 @@ func (e *Engine) admit(ctx context.Context, p *Pod, ctr *Container) (Reply, erro
 	if a.Class == hybrid.Sensitive {
 		a.Hint = e.hint(p, ctr)
 	}
+	a.EngineRequest = &host.EngineRequest{QuotaUs: ctr.Quota, PeriodUs: ctr.Period, Shares: ctr.Shares}
 	g, err := e.host.Admit(ctx, a, milliOf(p.Shares))
 	if err != nil {
 		return Reply{}, fmt.Errorf("candor: container %s: %w", ctr.Name, err)

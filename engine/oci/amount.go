@@ -6,6 +6,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/candor-project/candor/host"
 )
 
 // An amount holds the CPU settings in linux.resources or in an update.
@@ -13,13 +15,19 @@ type amount struct {
 	Quota  int64  // microseconds per period; 0: unset, -1: no limit
 	Period uint64 // microseconds; 0: unset
 	Burst  *int64 // microseconds; nil: unset
+	Shares int64  // cpu.shares; 0: unset
 	CPUs   string
 	Mems   string
 	Weight string // for a warning; "": unset, or the value that engines give every container
+
+	UnifiedWeight int64 // cpu.weight of linux.resources.unified; 0: unset
 }
 
 // unifiedKeys are the files of cgroup v2 in linux.resources.unified that Candor sets itself.
 var unifiedKeys = []string{"cpuset.cpus", "cpuset.mems", "cpu.max", "cpu.max.burst", "cpu.weight", "cpu.weight.nice"}
+
+// The kernel's highest values of cpu.shares and cpu.weight.
+const maxShares, maxUnifiedWeight = 262144, 10000
 
 // amountIn reads the amount from linux.resources: first cpu, then unified, which takes precedence because runtimes write
 // unified last.
@@ -38,6 +46,7 @@ func amountIn(resources object) (a amount, err error) {
 		}
 	}
 	a.Weight = weightOf(strconv.FormatUint(shares, 10))
+	a.Shares = int64(min(shares, maxShares))
 	var unified map[string]string
 	if err := resources.get("unified", &unified); err != nil {
 		return a, fmt.Errorf("linux.resources.%w", err)
@@ -57,6 +66,9 @@ func (a *amount) overrule(unified map[string]string) (err error) {
 		if value, is := unified[key]; is {
 			a.Weight = fmt.Sprintf("%s %.20q", key, value)
 		}
+	}
+	if weight, err := strconv.ParseInt(strings.TrimSpace(unified["cpu.weight"]), 10, 64); err == nil {
+		a.UnifiedWeight = min(max(weight, 1), maxUnifiedWeight)
 	}
 	if burst, is := unified["cpu.max.burst"]; is {
 		micros, err := strconv.ParseInt(strings.TrimSpace(burst), 10, 64)
@@ -131,5 +143,33 @@ func (a *amount) period(otherwise time.Duration) time.Duration {
 		return time.Hour
 	default:
 		return time.Duration(a.Period) * time.Microsecond
+	}
+}
+
+// engineRequest returns the settings that the engine requested, for candor uninstall.
+func (a *amount) engineRequest() *host.EngineRequest {
+	return &host.EngineRequest{
+		QuotaUs: a.Quota, PeriodUs: int64(min(a.Period, 1e12)), BurstUs: a.burst().Microseconds(),
+		Shares: a.Shares, Weight: a.UnifiedWeight,
+	}
+}
+
+// change changes the settings that the engine requested to those of an update. Settings that the update lacks stay.
+func (a *amount) change(r *host.EngineRequest) {
+	next := a.engineRequest()
+	if next.QuotaUs != 0 {
+		r.QuotaUs = next.QuotaUs
+	}
+	if next.PeriodUs != 0 {
+		r.PeriodUs = next.PeriodUs
+	}
+	if a.Burst != nil {
+		r.BurstUs = next.BurstUs
+	}
+	if next.Shares != 0 {
+		r.Shares = next.Shares
+	}
+	if next.Weight != 0 {
+		r.Weight = next.Weight
 	}
 }

@@ -28,7 +28,7 @@ func HasEnded(event string) bool { return event == stopped }
 // the CPUs that the user has chosen. state is the runtime's description of the container (runtime-spec, "State").
 func Hook(ctx context.Context, h *host.Host, event, name string, cpus cpuset.Set, state io.Reader) error {
 	if event == stopped {
-		err := h.Release(ctx, name, false)
+		err := h.ReleaseEnded(ctx, name)
 		if errors.As(err, new(*hybrid.Refusal)) { // the grant was reaped, or there was none
 			err = nil
 		}

@@ -135,6 +135,7 @@ func (w *Wrapper) requestOf(c *Call, cfg *config) (a request, ours bool, err err
 	}
 	a.Allocation, err = wish.allocation(c.Name(), cfg, w.Class)
 	a.env, a.systemd, a.weight = spec.ValueOr(wish.Env, false), c.Systemd, has.Weight
+	a.EngineRequest = has.engineRequest()
 	if err == nil {
 		a.Engine, err = chosenGroup(cfg.groupPath)
 		a.Engine.Name = c.engineName(cfg)

@@ -47,6 +47,7 @@ func (w *Wrapper) update(c *Call, real string) (code int, err error) {
 		}
 		return code, err
 	}
+	c.warn(h.UpdateEngineRequest(ctx, before.ID, u.change))
 	if after != before {
 		_, err := h.Notify(ctx, after, io.Discard, io.Discard)
 		c.warn(err)
@@ -63,6 +64,10 @@ func (w *Wrapper) findGrant(c *Call) (*host.Host, *host.Grant, error) {
 	h, err := w.open(c)
 	if err != nil {
 		return nil, nil, err
+	}
+	if !h.IsInUse() { // after candor uninstall
+		h.Close()
+		return nil, nil, nil
 	}
 	s, err := h.Snapshot()
 	if err == nil && slices.Contains(s.Strays, c.Name()) { // the state was lost: Reconcile adopts the container
@@ -106,7 +111,11 @@ func (c *Call) updateOf(g *host.Grant) (u update, err error) {
 func (c *Call) readUpdate() (u update, err error) {
 	file := c.value("resources", "r")
 	if file == "" {
-		u.CPUs, u.Mems, u.Weight = c.value("cpuset-cpus"), c.value("cpuset-mems"), weightOf(c.value("cpu-share", "cpu-shares"))
+		shares := c.value("cpu-share", "cpu-shares")
+		u.CPUs, u.Mems, u.Weight = c.value("cpuset-cpus"), c.value("cpuset-mems"), weightOf(shares)
+		if n, err := strconv.ParseUint(shares, 10, 64); err == nil { // the runtime refuses other values
+			u.Shares = int64(min(n, maxShares))
+		}
 		return u, errline.Join(microseconds(c, "cpu-quota", &u.Quota, strconv.ParseInt),
 			microseconds(c, "cpu-period", &u.Period, strconv.ParseUint), u.readBurst(c))
 	}

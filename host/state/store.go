@@ -32,6 +32,9 @@ import (
 //	state.json.bad  the last state that could not be read
 //	requests/NAME   the request of a container, for adoption after the state is lost
 //	commands/NAME   the command of --on-resize, mode 0600
+//	engine-requests/NAME  the settings that the container's engine requested, if the grant does not determine them
+//	weight-scales.json    how the runtimes convert cpu.shares to cpu.weight
+//	agent           locked by candor nri while it runs
 //	views/NAME/     the files of a container's view
 //	preserved/NAME  CPUs of a container that Candor does not manage
 //	bundles/NAME/   the bundle that an OCI runtime reads instead of the engine's bundle
@@ -205,7 +208,7 @@ func (s Store) ShownCPUs(name string) (cpuset.Set, error) { return view.ReadCPUs
 
 // RemoveFiles removes the files of a container that has ended.
 func (s Store) RemoveFiles(name string) error {
-	for _, file := range []string{s.RequestFile(name), s.commandFile(name)} {
+	for _, file := range []string{s.RequestFile(name), s.commandFile(name), s.engineRequestFile(name)} {
 		if err := os.Remove(file); err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return err
 		}

@@ -12,14 +12,17 @@ import (
 // ErrBadReport is the error for an invalid report, which no agent writes.
 var ErrBadReport = errors.New("bad report")
 
-// ErrNoReport is the error for a NodeCPU whose agent has not reported yet.
+// ErrNoReport is the error for a NodeCPU whose agent has not reported yet, or has given the node's containers back.
 var ErrNoReport = errors.New("no report yet")
 
 // Node converts a report to a node, which makes the same plans as the reporting agent. The grants have the IDs from Holder.ID. The error is
-// ErrNoReport if the report is empty. It is ErrBadReport if the report contradicts itself or has CPUs that the machine does not have.
+// ErrNoReport if the report is empty or has the phase GivenBack. It is ErrBadReport if the report contradicts itself or has CPUs that the machine does not have.
 func Node(s *v1alpha1.NodeCPUStatus) (*hybrid.Node, error) {
 	if s.Counter == 0 && s.Machine.Online == "" {
 		return nil, ErrNoReport
+	}
+	if s.Phase == v1alpha1.GivenBack {
+		return nil, fmt.Errorf("%w: Candor has given the node's containers back (giveBack of the chart)", ErrNoReport)
 	}
 	node, err := emptyNode(s)
 	if err == nil {

@@ -35,6 +35,15 @@ func ReportOf(from Source, policy func() hybrid.Policy) Report {
 	}
 }
 
+// WithPhase returns a Report with the phase that phase returns.
+func (r Report) WithPhase(phase func() string) Report {
+	return func() (v1alpha1.NodeCPUStatus, error) {
+		status, err := r()
+		status.Phase = phase()
+		return status, err
+	}
+}
+
 func statusOf(s *host.Snapshot, observe func(*host.Grant) (host.Observation, error)) v1alpha1.NodeCPUStatus {
 	holders := make(map[string]nodecpu.Holder, len(s.Grants))
 	machine := s.Node.Machine()

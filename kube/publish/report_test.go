@@ -159,3 +159,14 @@ func TestReportedSees(t *testing.T) {
 		}
 	}
 }
+
+// TestWithPhase: the phase of a report is read for each report.
+func TestWithPhase(t *testing.T) {
+	phase := ""
+	report := ReportOf(&machine{state: snapshot(t)}, func() hybrid.Policy { return hybrid.Strict }).WithPhase(func() string { return phase })
+	for _, phase = range []string{"", v1alpha1.GivenBack} {
+		if s, err := report(); err != nil || s.Phase != phase || s.Machine.Online == "" {
+			t.Errorf("phase %q: %q, %v", phase, s.Phase, err)
+		}
+	}
+}

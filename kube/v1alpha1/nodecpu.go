@@ -40,6 +40,9 @@ func (n *NodeCPU) NodeUID() types.UID {
 	return ""
 }
 
+// GivenBack is the phase of a node whose containers Candor has given back to their runtime.
+const GivenBack = "GivenBack"
+
 // NodeCPUStatus is the last report of a node.
 //
 // +kubebuilder:validation:XValidation:rule="self.counter >= oldSelf.counter",message="the counter of a report is not less than the previous counter"
@@ -53,6 +56,11 @@ type NodeCPUStatus struct {
 	// Fingerprint is a hash of the UIDs of the pods in the report.
 	// +kubebuilder:validation:Pattern=`^[0-9a-f]{16}$`
 	Fingerprint string `json:"fingerprint"`
+
+	// Phase is "GivenBack" after the agent has given all containers of the node back to their runtime. Candor then allocates no CPUs on
+	// the node. Empty means that the agent allocates CPUs.
+	// +kubebuilder:validation:Enum=GivenBack
+	Phase string `json:"phase,omitempty"`
 
 	// Machine is the topology of the node.
 	Machine Machine `json:"machine"`

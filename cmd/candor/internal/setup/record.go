@@ -75,6 +75,16 @@ func (s *Setup) load() (*record, error) {
 	return r, err
 }
 
+// Recorded returns the CPUs that the setup has reserved, and the number of its other changes that are in force. isDone is
+// false if the machine is not set up.
+func (s *Setup) Recorded() (reserved cpuset.Set, changes int, isDone bool, err error) {
+	r, err := s.load()
+	if err != nil || r == nil {
+		return reserved, 0, false, err
+	}
+	return r.Reserved, len(r.Fences), true, nil
+}
+
 func decode(text []byte) (*record, error) {
 	r := new(record)
 	if err := fileio.DecodeStrict(text, r); err != nil {

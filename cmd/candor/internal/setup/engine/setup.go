@@ -136,6 +136,24 @@ func (s *Setup) has(text []byte) (bool, error) {
 	return has, err
 }
 
+// IsDone reports whether the configuration contains any of the runtimes.
+func (s *Setup) IsDone() (bool, error) {
+	text, _, err := s.read()
+	if err != nil {
+		return false, err
+	}
+	return s.has(text)
+}
+
+// UseRecordedFile sets File to the file of the first setup, if there is a record.
+func (s *Setup) UseRecordedFile() error {
+	r, err := s.readRecord()
+	if err == nil && r != nil {
+		s.File = r.File
+	}
+	return err
+}
+
 // Undo removes the runtimes, but not the user's later changes. If dry is true, it only returns the change.
 func (s *Setup) Undo(dry bool) (Change, error) {
 	old, err := s.load()
@@ -252,6 +270,15 @@ func (s *Setup) unchanged(c *Change) error {
 
 // load reads the record; nil if there is none.
 func (s *Setup) load() (*record, error) {
+	r, err := s.readRecord()
+	if err == nil && r != nil && r.File != s.File {
+		return nil, fmt.Errorf("%w %s: %s was set up before: undo that first with --undo", ErrBadFile, s.File, r.File)
+	}
+	return r, err
+}
+
+// readRecord is like load, but accepts the record of another file.
+func (s *Setup) readRecord() (*record, error) {
 	text, err := fileio.Read(s.Record, 2*maxFile)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
@@ -262,9 +289,6 @@ func (s *Setup) load() (*record, error) {
 	}
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w: correct the file, or remove it", s.Record, err)
-	}
-	if r.File != s.File {
-		return nil, fmt.Errorf("%w %s: %s was set up before: undo that first with --undo", ErrBadFile, s.File, r.File)
 	}
 	return r, nil
 }

@@ -1,0 +1,162 @@
+package main
+
+import (
+	"errors"
+	"slices"
+
+	"github.com/spf13/cobra"
+
+	"github.com/candor-project/candor/cmd/candor/internal/setup"
+	"github.com/candor-project/candor/cmd/candor/internal/setup/engine"
+	"github.com/candor-project/candor/internal/errline"
+)
+
+const setupNodeLong = `Do the setups that fit this machine: add Candor's OCI runtimes to Docker and Podman, if
+they are installed; enable NRI in containerd 1.7, which has it off by default; and start
+and enable candor-nri.service, if it and containerd or CRI-O are installed. The command
+does not reload or restart an engine; it prints the command for that.
+
+--undo stops and disables the service and restores the files.`
+
+const setupNodeExample = `  candor setup node --dry-run
+  candor setup node
+  candor setup node --undo`
+
+func newSetupNodeCommand() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:     "node",
+		Short:   "Do the setups that fit this machine",
+		Long:    setupNodeLong,
+		Example: setupNodeExample,
+		Args:    noArgs,
+	}
+	output := outputFlag(cmd, "table", "json")
+	undo := cmd.Flags().Bool("undo", false, "stop the service and restore the engines' files")
+	dry := cmd.Flags().Bool("dry-run", false, "print the changes without applying them")
+	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
+		n := &nodeSetup{service: &setup.Service{Unit: setup.ServiceUnit}, report: changeReport{Changes: []changeRow{}, DryRun: *dry}}
+		do := n.apply
+		if *undo {
+			do = n.undo
+		}
+		err := do(*dry)
+		if errors.Is(err, engine.ErrBadFile) {
+			err = &exitError{exitBadInput, err}
+		}
+		if err != nil && len(n.report.Changes) == 0 {
+			return err
+		}
+		if output.value == "json" {
+			return errline.Join(err, writeJSON(cmd.OutOrStdout(), n.report))
+		}
+		return errline.Join(err, n.report.write(cmd.OutOrStdout(), "Nothing to change."))
+	}
+	return cmd
+}
+
+// A nodeSetup is one call of candor setup node. Each step can be repeated: after a failure, the next call does the rest.
+type nodeSetup struct {
+	service *setup.Service
+	report  changeReport
+}
+
+// engines returns the setups of engines that fit this machine.
+func (n *nodeSetup) engines() (fitting []*engine.Setup, err error) {
+	for _, s := range plainEngineSetups() {
+		switch s.Engine.Name {
+		case engine.Containerd.Name: // candor nri serves containerd
+			continue
+		case engine.NRI.Name:
+			if v, ok := containerdVersion(); !ok || v.hasNRIOn() || !v.hasNRI() {
+				continue
+			}
+		default:
+			if !isInstalled(s.Engine.Name) {
+				continue
+			}
+			if err := findRuntimes(s, false); err != nil {
+				return nil, err
+			}
+		}
+		if err := s.UseRecordedFile(); err != nil {
+			return nil, err
+		}
+		fitting = append(fitting, s)
+	}
+	return fitting, nil
+}
+
+func (n *nodeSetup) apply(dry bool) error {
+	engines, err := n.engines()
+	if err != nil {
+		return err
+	}
+	for _, s := range engines {
+		change, err := s.Apply(dry)
+		if err != nil {
+			return err
+		}
+		n.addEngine(s, &change, stateNotDone, stateDone)
+	}
+	return n.startService(dry)
+}
+
+func (n *nodeSetup) addEngine(s *engine.Setup, change *engine.Change, before, after string) {
+	if change.Nothing() {
+		return
+	}
+	n.report.add("setup "+s.Engine.Name+" "+change.File, before, after)
+	n.report.Notes = append(n.report.Notes, s.Engine.Name+": "+s.Engine.Then)
+}
+
+// startService starts the service if the machine has a runtime that the service serves.
+func (n *nodeSetup) startService(dry bool) error {
+	state, err := n.service.State()
+	if err != nil || !state.IsOff() || state == (setup.ServiceState{}) {
+		return err
+	}
+	if !slices.ContainsFunc([]string{"containerd", "crio"}, isInstalled) {
+		return nil
+	}
+	if !dry {
+		if err := n.service.On(); err != nil {
+			return err
+		}
+	}
+	n.report.add(n.service.Unit, state.String(), "active, enabled")
+	return nil
+}
+
+func (n *nodeSetup) undo(dry bool) error {
+	state, err := n.service.State()
+	if err != nil {
+		return err
+	}
+	if !state.IsOff() {
+		if !dry {
+			if err := n.service.Off(); err != nil {
+				return err
+			}
+		}
+		n.report.add(n.service.Unit, state.String(), "inactive, disabled")
+	}
+	setups := plainEngineSetups()
+	for _, s := range slices.Backward(setups) {
+		if s.Engine.Name == engine.Containerd.Name {
+			continue
+		}
+		err := s.UseRecordedFile()
+		if err == nil {
+			err = findRuntimes(s, true)
+		}
+		if err != nil {
+			return err
+		}
+		change, err := s.Undo(dry)
+		if err != nil {
+			return err
+		}
+		n.addEngine(s, &change, stateDone, "undone")
+	}
+	return nil
+}

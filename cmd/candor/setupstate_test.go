@@ -1,0 +1,133 @@
+package main
+
+import (
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/candor-project/candor/cmd/candor/internal/setup"
+	"github.com/candor-project/candor/cmd/candor/internal/setup/engine"
+)
+
+// installFake puts programs that print a text in $PATH, which has no other programs then.
+func installFake(t *testing.T, programs map[string]string) (dir string) {
+	t.Helper()
+	dir = t.TempDir()
+	for name, text := range programs {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte("#!/bin/sh\necho '"+text+"'\n"), 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	t.Setenv("PATH", dir)
+	t.Setenv("CANDOR_CONFIG", filepath.Join(dir, "host.json"))
+	return dir
+}
+
+func TestContainerdVersion(t *testing.T) {
+	for text, want := range map[string]string{
+		"containerd github.com/containerd/containerd v1.7.24 88bf19b": "1.7",
+		"containerd github.com/containerd/containerd 1.6.20~ds1 1.6":  "1.6",
+		"containerd github.com/containerd/containerd/v2 v2.4.2 abc":   "2.4",
+		"containerd": "",
+	} {
+		installFake(t, map[string]string{"containerd": text})
+		v, ok := containerdVersion()
+		if ok != (want != "") || ok && v.String() != want {
+			t.Errorf("%q: %v %v, want %q", text, v, ok, want)
+		}
+	}
+	installFake(t, nil)
+	if v, ok := containerdVersion(); ok {
+		t.Errorf("without containerd: %v", v)
+	}
+}
+
+// TestNRIRow: the state of NRI depends on the version of containerd and on its configuration.
+func TestNRIRow(t *testing.T) {
+	for _, c := range []struct{ version, config, want string }{
+		{"v2.4.2", "version = 3\n", stateNotNeeded},
+		{"1.7.24", "version = 2\n", stateNotDone},
+		{"1.7.24", "version = 2\n[plugins.\"io.containerd.nri.v1.nri\"]\ndisable = false\n", stateNotNeeded},
+		{"1.7.24", "a = [", stateUnknown},
+		{"1.6.20", "version = 2\n", stateNotDone},
+		{"", "", stateNotInstalled},
+	} {
+		programs := map[string]string{"containerd": "containerd x " + c.version}
+		if c.version == "" {
+			programs = nil
+		}
+		dir := installFake(t, programs)
+		s := &engine.Setup{Engine: engine.NRI, File: filepath.Join(dir, "config.toml"), Record: filepath.Join(dir, "setup-nri.json")}
+		if err := os.WriteFile(s.File, []byte(c.config), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		if row := nriRow(s); row.Setup != "nri" || row.State != c.want {
+			t.Errorf("containerd %q with %q: %+v, want %s", c.version, c.config, row, c.want)
+		}
+	}
+}
+
+// TestSetupRows: candor setup lists all setups; on a machine without engines and systemd none is done.
+func TestSetupRows(t *testing.T) {
+	dir := installFake(t, nil)
+	rows := setupRows(&setup.Service{Unit: setup.ServiceUnit, Booted: filepath.Join(dir, "none")})
+	var names []string
+	for _, r := range rows {
+		names = append(names, r.Setup)
+	}
+	if want := []string{"host", "docker", "podman", "containerd", "nri", "service"}; !slices.Equal(names, want) {
+		t.Errorf("setups %v, want %v", names, want)
+	}
+	if rows[0].State != stateNotDone || rows[5].State != stateNotInstalled {
+		t.Errorf("host %+v, service %+v", rows[0], rows[5])
+	}
+	refusesLine(t, `candor setup: unknown command "no-such-setup"; `, "setup", "no-such-setup")
+}
+
+// TestSetupNode: on a machine without engines and systemd there is nothing to do.
+func TestSetupNode(t *testing.T) {
+	dir := installFake(t, nil)
+	for _, undo := range []bool{false, true} {
+		n := &nodeSetup{service: &setup.Service{Unit: setup.ServiceUnit, Booted: filepath.Join(dir, "none")}}
+		do := n.apply
+		if undo {
+			do = n.undo
+		}
+		if err := do(true); err != nil || len(n.report.Changes) != 0 {
+			t.Errorf("undo %v: %+v, %v", undo, n.report, err)
+		}
+	}
+}
+
+// TestSetupNodeService: the service starts if a runtime for it is installed, and the undo stops it.
+func TestSetupNodeService(t *testing.T) {
+	off := "LoadState=loaded\nActiveState=inactive\nUnitFileState=disabled"
+	for _, c := range []struct {
+		programs map[string]string
+		calls    string
+	}{
+		{map[string]string{"crio": ""}, "enable start"},
+		{nil, ""},
+	} {
+		dir := installFake(t, c.programs)
+		script := "#!/bin/sh\necho $1 >>" + dir + "/calls\n[ $1 = show ] && echo '" + off + "'\nexit 0\n"
+		if err := os.WriteFile(filepath.Join(dir, "systemctl"), []byte(script), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		service := &setup.Service{Unit: setup.ServiceUnit, Systemctl: filepath.Join(dir, "systemctl"), Booted: dir}
+		n := &nodeSetup{service: service}
+		if err := n.startService(true); err != nil {
+			t.Error(err)
+		}
+		if err := (&nodeSetup{service: service}).startService(false); err != nil {
+			t.Error(err)
+		}
+		text, _ := os.ReadFile(dir + "/calls")
+		calls := strings.Join(strings.Fields(strings.ReplaceAll(string(text), "show", "")), " ")
+		if calls != c.calls || (len(n.report.Changes) == 1) != (c.calls != "") {
+			t.Errorf("with %v: calls %q, want %q; dry run %v", c.programs, calls, c.calls, n.report.Changes)
+		}
+	}
+}

@@ -1,0 +1,147 @@
+package e2e
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+)
+
+// uninstallKinds are the flags of containers, each of which runs once under Candor's runtime and once under runc.
+var uninstallKinds = [][]string{
+	{"--cpus", "0.1"},
+	{"--cpus", "0.12", "--cpu-shares", "512"},
+	{"--cpu-period", "50000", "--cpu-quota", "6789"},
+	{"--cpu-shares", "2048"},
+	{},
+}
+
+// TestUninstallDocker: after candor uninstall, the kernel's files of a container equal those of the same container without
+// Candor, also if candor uninstall was killed at a random point before. The containers go on, and nothing remains.
+func TestUninstallDocker(t *testing.T) {
+	d := newDocker(t)
+	moments := rand.New(rand.NewPCG(3, 3))
+	for round := range uninstallRounds() {
+		pairs := d.startPairs(round)
+		d.does("update", "--cpus", "0.15", pairs[0][0])
+		d.does("update", "--cpus", "0.15", pairs[0][1])
+		planned := d.ok("uninstall", "--dry-run")
+		if !strings.Contains(planned, "state ") {
+			t.Fatalf("the dry run lists no state:\n%s", planned)
+		}
+		killed := d.candor("uninstall")
+		if err := killed.Start(); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(time.Duration(moments.IntN(60)) * time.Millisecond) // a random point
+		killed.Process.Kill()
+		killed.Wait()
+		if got := do(t, d.candor("uninstall")); got.code != 0 {
+			t.Fatalf("round %d: %+v", round, got)
+		}
+		for i, pair := range pairs {
+			given, plain := d.kernelFiles(pair[0]), d.kernelFiles(pair[1])
+			if given != plain {
+				t.Errorf("round %d: container %v has\n%s\nwithout Candor\n%s", round, uninstallKinds[i%len(uninstallKinds)], given, plain)
+			}
+			if sees := d.sees(pair[0]); sees != d.sees(pair[1]) {
+				t.Errorf("round %d: container %d sees %s, without Candor %s", round, i, sees, d.sees(pair[1]))
+			}
+		}
+		for _, pair := range pairs {
+			d.does("rm", "-f", pair[0], pair[1])
+		}
+		if left, _ := os.ReadDir(d.state); len(left) > 0 {
+			t.Errorf("round %d: the state directory has %v after the end of the containers", round, left)
+		}
+		if exists, err := d.tree.EngineGroup("parent", d.parent).Exists(); err != nil || exists {
+			t.Errorf("round %d: the parent cgroup exists: %v, %v", round, exists, err)
+		}
+	}
+}
+
+// uninstallRounds returns the number of rounds, 3 by default (CANDOR_UNINSTALL_ROUNDS).
+func uninstallRounds() int {
+	if n, err := strconv.Atoi(os.Getenv("CANDOR_UNINSTALL_ROUNDS")); err == nil {
+		return n
+	}
+	return 3
+}
+
+// startPairs starts two containers of each kind under Candor's runtimes, and each beside the same container under runc.
+func (d *docker) startPairs(round int) (pairs [][2]string) {
+	d.Helper()
+	start := func(name, runtime string, flags []string) string {
+		d.does(append(append([]string{"run", "-d", "--name", name, "--runtime", runtime}, flags...), "box", "sleep", "9999")...)
+		return name
+	}
+	for i, flags := range slices.Concat(uninstallKinds, uninstallKinds) {
+		runtime := "candor"
+		if i >= len(uninstallKinds) {
+			runtime = "candor-flexible"
+		}
+		name := fmt.Sprintf("r%d-%d", round, i)
+		pairs = append(pairs, [2]string{start(name, runtime, flags), start(name+"-plain", "runc", flags)})
+	}
+	return pairs
+}
+
+// kernelFiles returns the content of the CPU files of a container's cgroup. On v2, cpuset.cpus can differ with the same
+// effect, because the kernel can refuse an empty list for a cgroup with processes.
+func (d *docker) kernelFiles(name string) string {
+	d.Helper()
+	membership, err := os.ReadFile("/proc/" + d.does("inspect", "--format", "{{.State.Pid}}", name) + "/cgroup")
+	if err != nil {
+		d.Fatal(err)
+	}
+	var all strings.Builder
+	for line := range strings.Lines(string(membership)) {
+		parts := strings.SplitN(strings.TrimSpace(line), ":", 3)
+		files := map[string][]string{
+			"":       {"cpuset.cpus.effective", "cpuset.mems.effective", "cpu.max", "cpu.max.burst", "cpu.weight"},
+			"cpuset": {"cpuset.cpus", "cpuset.mems"},
+			"cpu":    {"cpu.cfs_quota_us", "cpu.cfs_period_us", "cpu.cfs_burst_us", "cpu.shares"},
+		}
+		for controller := range strings.SplitSeq(parts[1], ",") {
+			for _, file := range files[controller] {
+				found, _ := filepath.Glob(filepath.Join("/sys/fs/cgroup", parts[1], parts[2], file))
+				for _, path := range found {
+					text, err := os.ReadFile(path)
+					fmt.Fprintf(&all, "%s: %s (%v)\n", file, strings.TrimSpace(string(text)), err)
+				}
+			}
+		}
+	}
+	return all.String()
+}
+
+// TestUninstallRun: programs of candor run go on after candor uninstall with all CPUs, and their end leaves nothing.
+func TestUninstallRun(t *testing.T) {
+	l := newLab(t)
+	web := l.start([]string{"--cpu", "0.5", "--name", "web"}, "sleep")
+	if got := do(t, l.candor("uninstall")); got.code != 0 || !strings.Contains(got.out, "state "+l.state) {
+		t.Fatalf("%+v", got)
+	}
+	if cpus, _, err := l.tree.Group("web").IsConfined(); err != nil || cpus {
+		t.Errorf("web is confined: %v, %v", cpus, err)
+	}
+	if web.cmd.ProcessState != nil {
+		t.Error("web has ended")
+	}
+	web.cmd.Process.Signal(os.Interrupt)
+	web.end()
+	if names, err := l.tree.Groups(); err != nil || len(names) > 0 {
+		t.Errorf("groups %v, %v", names, err)
+	}
+	if _, err := os.Stat(l.state); !os.IsNotExist(err) {
+		t.Errorf("the state directory: %v", err)
+	}
+	if got := do(t, l.candor("uninstall")); got.code != 0 || !strings.HasPrefix(got.out, "Nothing to remove.") {
+		t.Errorf("again: %+v", got)
+	}
+}

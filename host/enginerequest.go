@@ -1,0 +1,141 @@
+package host
+
+import (
+	"cmp"
+	"context"
+	"time"
+
+	"github.com/candor-project/candor/cgroup"
+	"github.com/candor-project/candor/host/state"
+	"github.com/candor-project/candor/hybrid"
+)
+
+// A container's engine has requested a quota, a period, a burst and cpu.shares. Most requests follow from the grant. The
+// state stores only the other requests, such as docker run --cpu-shares.
+
+// EngineRequest holds the CPU settings that an engine requested for a container.
+type EngineRequest = state.EngineRequest
+
+// requestFromGrant returns the request that follows from a grant: the limit as a quota, and in a pod cpu.shares as the
+// kubelet computes them. A program of candor run has no engine; its request is its limit and its burst.
+func requestFromGrant(g *Grant) EngineRequest {
+	r := EngineRequest{QuotaUs: g.Limit.Quota(g.Period).Microseconds(), PeriodUs: g.Period.Microseconds()}
+	switch {
+	case g.Engine.Pod != "" && g.Class == hybrid.Sensitive:
+		r.Shares = kubeletShares(g.Limit)
+	case g.Engine.Pod != "":
+		r.Shares = kubeletShares(guaranteeOf(g))
+	case g.Engine == Engine{} && g.Limit != 0:
+		unlimited := *g
+		unlimited.Quota = g.Limit // the grant has no quota if the cpuset enforces the limit
+		r.BurstUs = kernelBurst(&unlimited).Microseconds()
+	}
+	return r.Normal()
+}
+
+// kubeletShares converts a request for CPU time to cpu.shares (MilliCPUToShares in pkg/kubelet/cm of Kubernetes).
+// hybrid.NoGuarantee gives the minimum.
+func kubeletShares(m hybrid.Milli) int64 {
+	const minShares, maxShares = 2, 262144
+	return min(max(int64(m)*1024/1000, minShares), maxShares)
+}
+
+// saveEngineRequest stores the request of a new container, if it differs from the request that follows from its grant.
+// A nil request counts as equal.
+func (op *operation) saveEngineRequest(g *Grant, r *EngineRequest) error {
+	if r != nil {
+		normal := r.Normal()
+		if r = &normal; normal == requestFromGrant(g) {
+			r = nil
+		}
+	}
+	return op.store.SaveEngineRequest(g, r)
+}
+
+// engineRequestOf returns the request of a container. The grant has the limit and the guarantee of the last resize, and
+// the stored request can be older.
+func engineRequestOf(s state.Store, g *Grant) EngineRequest {
+	derived := requestFromGrant(g)
+	r, ok := s.LoadEngineRequest(g)
+	if !ok {
+		return derived
+	}
+	if milliOf(r.QuotaUs, r.PeriodUs) != g.Limit {
+		r.QuotaUs = g.Limit.Quota(time.Duration(r.PeriodUs) * time.Microsecond).Microseconds()
+		r.BurstUs = min(r.BurstUs, r.QuotaUs)
+	}
+	if g.Engine.Pod != "" && !isSharesOf(r.Shares, g) {
+		r.Shares = derived.Shares
+	}
+	return r
+}
+
+// milliOf converts a quota to milli-CPU, rounded to the nearest value; 0: no quota.
+func milliOf(quotaUs, periodUs int64) hybrid.Milli {
+	if quotaUs == 0 {
+		return 0
+	}
+	return hybrid.Milli((quotaUs*1000 + periodUs/2) / periodUs)
+}
+
+// isSharesOf reports whether the grant of a pod's container can come from a request with these cpu.shares. A sensitive
+// container has the same request and limit.
+func isSharesOf(shares int64, g *Grant) bool {
+	if g.Class == hybrid.Sensitive {
+		return shares == 0 || shares == kubeletShares(g.Limit)
+	}
+	if shares <= 2 {
+		return guaranteeOf(g) == hybrid.NoGuarantee
+	}
+	return hybrid.Milli((shares*1000+1023)/1024) == guaranteeOf(g)
+}
+
+// guaranteeOf returns the guarantee of a flexible container, which defaults to the limit.
+func guaranteeOf(g *Grant) hybrid.Milli { return cmp.Or(g.Guarantee, g.Limit) }
+
+// UpdateEngineRequest changes the stored request of a container after its engine has updated it. It does nothing for an
+// unknown container.
+func (h *Host) UpdateEngineRequest(ctx context.Context, name string, change func(*EngineRequest)) error {
+	return h.operateOn(ctx, scope{name: name}, func(op *operation) error {
+		g := op.info[name]
+		if g == nil {
+			return nil
+		}
+		r := engineRequestOf(op.store, g)
+		change(&r)
+		return op.saveEngineRequest(g, &r)
+	})
+}
+
+// learnWeightScale records how the runtime of a container that has just started converts cpu.shares. The cgroup still
+// has the weight that the runtime has written, unless another operation was faster. A failure has no consequence but
+// another weight after candor uninstall.
+func (op *operation) learnWeightScale(g *Grant) {
+	k := op.groups[g.ID]
+	if op.tree.Version() != 2 || k == nil || k.isAssumed || k.unreadable != nil {
+		return
+	}
+	weight := int64(g.Weight)
+	// Packages engine/nri and engine/oci round differently.
+	scale, ok := cgroup.WeightScaleOf(op.tree.KernelWeight(k.settings.Weight), max((weight*1024+500)/1000, 2), max(weight*1024/1000, 2))
+	scales := op.store.LoadWeightScales()
+	if known := scales.Of(g); ok && *known != scale {
+		*known = scale
+		if err := op.store.SaveWeightScales(scales); err != nil {
+			op.log.Info("cannot record the weight scale of a runtime", "error", err)
+		}
+	}
+}
+
+// engineSettings returns the settings that an engine's request gives a container's cgroup without Candor.
+func (h *Host) engineSettings(g *Grant) cgroup.EngineSettings {
+	r, scales := engineRequestOf(h.store, g), h.store.LoadWeightScales()
+	us := func(n int64) time.Duration { return time.Duration(n) * time.Microsecond }
+	s := cgroup.EngineSettings{Burst: us(r.BurstUs)}
+	s.Quota, s.Period = us(r.QuotaUs), us(r.PeriodUs)
+	s.Weight = h.tree.RuntimeWeight(r.Shares, *scales.Of(g))
+	if r.Weight != 0 && h.tree.Version() == 2 {
+		s.Weight = r.Weight
+	}
+	return s
+}
