@@ -13,7 +13,7 @@ import (
 	"github.com/candor-project/candor/internal/procfs"
 )
 
-// ErrAgentRuns means that a candor nri process uses the state.
+// ErrAgentRuns means that a process of candor nri uses the state.
 var ErrAgentRuns = errors.New("candor nri runs")
 
 // agentFile is the file that each candor nri process locks while it runs.
@@ -40,7 +40,7 @@ func (h *Host) HoldAgent() (release func(), err error) {
 	return func() { file.Close() }, nil
 }
 
-// CheckNoAgent returns ErrAgentRuns if a candor nri process uses the state. An agent of an earlier version holds no
+// CheckNoAgent returns ErrAgentRuns if a process of candor nri uses the state. An agent of an earlier version holds no
 // mark; a grant of a pod names it.
 func (h *Host) CheckNoAgent() error {
 	file, err := os.OpenFile(h.agentFile(), os.O_RDWR|unix.O_NOFOLLOW, 0)

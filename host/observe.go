@@ -108,7 +108,7 @@ func (h *Host) createLock(ctx context.Context) (*lock, error) {
 }
 
 // operateIfInUse runs an operation like operateOn, but only on an existing state. It serves processes that remain from
-// the time before GiveBack, such as a candor run process whose program goes on: their operations must not adopt
+// the time before GiveBack, such as processes of candor run whose programs go on: their operations must not adopt
 // containers again. isInUse is false if there is no state.
 func (h *Host) operateIfInUse(ctx context.Context, s scope, change func(*operation) error) (isInUse bool, err error) {
 	if !h.planOnly && !h.store.IsInUse() {
