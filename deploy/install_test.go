@@ -151,8 +151,8 @@ func destination(t *testing.T) string {
 	return dest
 }
 
-// TestInstall: another user installs from a source tree that nobody can write, without a build. Two installations and a removal
-// leave the directories and files from before.
+// TestInstall: make install works for another user from a read-only source tree, and builds nothing. After two installations and
+// a removal, DESTDIR has the same directories and files as before.
 func TestInstall(t *testing.T) {
 	source, dest := checkout(t), destination(t)
 	before, sourceBefore := tree(t, dest), tree(t, source)

@@ -41,6 +41,12 @@ var knownRoots = []string{kubeletRoot, microK8sRoot, "/var/lib/k0s/kubelet"}
 // other than root, and of inner PID namespaces. It also omits processes that have the command line of a kubelet, but run in a
 // container or have another program file; unclear reports these.
 func findKubelets(root string) (found []kubelet, unclear error) {
+	return findProcesses(root, kubeletOf)
+}
+
+// findProcesses calls of for the directory of each process below root/proc, and returns the results that are not nil. unclear
+// joins the first errors of these calls.
+func findProcesses[T any](root string, of func(here *nodeproc.Viewpoint, dir string) (*T, error)) (found []T, unclear error) {
 	proc := filepath.Join(root, "proc")
 	processes, err := processFolders(proc)
 	if err != nil {
@@ -49,11 +55,11 @@ func findKubelets(root string) (found []kubelet, unclear error) {
 	here := nodeproc.Own(proc)
 	var doubts []error
 	for _, dir := range processes {
-		k, err := kubeletOf(&here, dir)
+		v, err := of(&here, dir)
 		if err != nil {
 			doubts = append(doubts, err)
-		} else if k != nil {
-			found = append(found, *k)
+		} else if v != nil {
+			found = append(found, *v)
 		}
 	}
 	return found, joinFew(doubts)

@@ -56,22 +56,7 @@ type Runtime struct {
 // file containerd or crio, outside of pods and containers. FindRuntimes omits the containerd that Docker starts for itself. root is the
 // root directory of the file system, "/". unclear reports, in one line of bounded length, processes whose program file cannot be read.
 func FindRuntimes(root string) (found []Runtime, unclear error) {
-	proc := filepath.Join(root, "proc")
-	processes, err := processFolders(proc)
-	if err != nil {
-		return nil, err
-	}
-	here := nodeproc.Own(proc)
-	var doubts []error
-	for _, dir := range processes {
-		r, err := runtimeOf(&here, dir)
-		if err != nil {
-			doubts = append(doubts, err)
-		} else if r != nil {
-			found = append(found, *r)
-		}
-	}
-	return found, joinFew(doubts)
+	return findProcesses(root, runtimeOf)
 }
 
 // runtimeOf returns the container runtime that a process runs, given its directory in procfs, or nil.
@@ -288,33 +273,27 @@ func (r *Runtime) readCRIOFile(top, name string, began time.Time) error {
 	return nil
 }
 
-// Agents returns the process IDs of the candor nri that root of the node runs outside of pods and containers. unclear reports, in one
-// line of bounded length, processes with this name whose program file cannot be read.
-func Agents(root string) (pids []int, unclear error) {
-	proc := filepath.Join(root, "proc")
-	processes, err := processFolders(proc)
-	if err != nil {
-		return nil, err
+// Agents returns the process IDs of the NRI plugins, candor nri, that root of the node runs outside of pods and containers. unclear
+// reports, in one line of bounded length, processes with this name whose program file cannot be read.
+func Agents(root string) (pids []int, unclear error) { return findProcesses(root, agentOf) }
+
+// agentOf returns the process ID if a process is candor nri, given its directory in procfs, or nil.
+func agentOf(here *nodeproc.Viewpoint, dir string) (*int, error) {
+	id, at, ok := here.Locate(dir)
+	if !ok || at.InPod || at.Container != "" || id.Comm != pluginName {
+		return nil, nil
 	}
-	here := nodeproc.Own(proc)
-	var doubts []error
-	for _, dir := range processes {
-		id, at, ok := here.Locate(dir)
-		if !ok || at.InPod || at.Container != "" || id.Comm != pluginName {
-			continue
-		}
-		words, err := procfs.CommandLine(dir)
-		if err != nil || !slices.Contains(words, "nri") {
-			continue
-		}
-		pid, _ := strconv.Atoi(filepath.Base(dir))
-		program, err := nodeproc.Program(dir)
-		switch {
-		case err != nil:
-			doubts = append(doubts, fmt.Errorf("cannot read the program file of process %d (%s): %w", pid, pluginName, withoutPath(err)))
-		case program == pluginName && pid != os.Getpid():
-			pids = append(pids, pid)
-		}
+	words, err := procfs.CommandLine(dir)
+	if err != nil || !slices.Contains(words, "nri") {
+		return nil, nil //nolint:nilerr // the process has ended
 	}
-	return pids, joinFew(doubts)
+	pid, _ := strconv.Atoi(filepath.Base(dir))
+	program, err := nodeproc.Program(dir)
+	switch {
+	case err != nil:
+		return nil, fmt.Errorf("cannot read the program file of process %d (%s): %w", pid, pluginName, withoutPath(err))
+	case program != pluginName || pid == os.Getpid():
+		return nil, nil
+	}
+	return &pid, nil
 }

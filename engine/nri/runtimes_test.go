@@ -126,7 +126,7 @@ func TestReadKubelets(t *testing.T) {
 	}
 }
 
-// TestAgents: only a candor nri of root outside of pods is an agent of the node.
+// TestAgents: an agent of the node is a process of candor nri that root runs outside of pods.
 func TestAgents(t *testing.T) {
 	m := newMachine(t)
 	m.process("20", "/usr/bin/candor", "nri")
