@@ -122,13 +122,16 @@ func (r *removal) isForeignAgent(h *host.Host) bool {
 
 // undoEngines undoes the recorded setups of engines, except those of the named engines.
 func undoEngines(cmd *cobra.Command, except []string) error {
-	setups, err := engineSetups()
-	if err != nil {
-		return uninstallError(err)
-	}
-	for _, s := range setups {
+	for _, s := range plainEngineSetups() {
 		if _, err := os.Stat(s.Record); err != nil || slices.Contains(except, s.Engine.Name) {
 			continue
+		}
+		err := s.UseRecordedFile()
+		if err == nil {
+			err = findRuntimes(s, true)
+		}
+		if err != nil {
+			return uninstallError(err)
 		}
 		change, err := s.Undo(false)
 		if err != nil {
