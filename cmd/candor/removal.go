@@ -113,7 +113,7 @@ func shownNames(s *host.Snapshot, ids []string) string {
 	return strings.Join(names, ", ")
 }
 
-// isForeignAgent reports whether a candor nri process runs that is not of the service, such as in a pod of the chart.
+// isForeignAgent reports whether another agent than that of the service runs, such as in a pod of the chart.
 func (r *removal) isForeignAgent(h *host.Host) bool {
 	service, err := r.service.State()
 	isOff := err == nil && slices.Contains([]string{"inactive", "failed"}, cmp.Or(service.Active, "inactive"))
