@@ -84,7 +84,10 @@ chart-readme: release-tools ## write the README of the chart
 check-workflows: release-tools ## actionlint
 	@bin/tools/release/actionlint
 
+# The packages are read with rpm and lintian, which no other test needs.
 test-release: test-deps release-tools ## build a release twice, then test its files, packages, images and chart (root; first build: 25 minutes)
+	@command -v rpm >/dev/null && command -v lintian >/dev/null || \
+		{ echo "apt-get install rpm lintian"; apt-get -qq update && DEBIAN_FRONTEND=noninteractive apt-get -qq -y install --no-install-recommends rpm lintian >/dev/null; }
 	@$(RELEASE_TOOLS) ./registry
 	$(GO) test -C tools/release -count=1 ./image
 	$(GO) test -count=1 -tags generate -run 'TestGenerate|TestMarkdown' ./cmd/candor

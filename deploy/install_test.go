@@ -183,6 +183,41 @@ func TestInstall(t *testing.T) {
 	}
 }
 
+// TestInstallOver: a new version removes the files of the installed version that it does not have, and removes the unit from a former
+// directory. make uninstall then leaves nothing of both versions.
+func TestInstallOver(t *testing.T) {
+	source, dest := checkout(t), destination(t)
+	before := tree(t, dest)
+	install := func(args ...string) []string {
+		t.Helper()
+		if out, err := makeIn(t, source, uint32(os.Getuid()), append(args, "DESTDIR="+dest)...); err != nil || out != "" {
+			t.Fatalf("make %q: %v\n%s", args, err, out)
+		}
+		return tree(t, dest)
+	}
+	const page, unit, newPage = "/usr/local/share/man/man1/candor-run.1", "/usr/local/lib/systemd/system/candor-nri.service", "/usr/local/share/man/man8/candor-new.8"
+	if files := install("install"); !slices.Contains(files, page) || !slices.Contains(files, unit) {
+		t.Errorf("the first version: %q", files)
+	}
+	setWritable(t, source, true)
+	if err := os.Remove(filepath.Join(source, "bin/share/man/man1/candor-run.1")); err != nil {
+		t.Fatal(err)
+	}
+	writeFile(t, filepath.Join(source, "bin/share/man/man8/candor-new.8"), ".TH new\n", 0o644)
+	files := install("install", "UNITDIR=/etc/systemd/system")
+	if slices.Contains(files, page) || slices.Contains(files, unit) {
+		t.Errorf("files of the first version remain: %q", files)
+	}
+	for _, want := range []string{newPage, "/etc/systemd/system/candor-nri.service", "/usr/local/bin/candor", "/usr/local/bin/other"} {
+		if !slices.Contains(files, want) {
+			t.Errorf("the second version lacks %s: %q", want, files)
+		}
+	}
+	if after := install("uninstall"); !slices.Equal(after, before) {
+		t.Errorf("make uninstall leaves\n%q, want\n%q", after, before)
+	}
+}
+
 // TestInstallPrefix: the unit starts the program of the prefix, and the default unit directory follows the prefix.
 func TestInstallPrefix(t *testing.T) {
 	source, dest := checkout(t), filepath.Join(sharedDir(t), "new", "dest")
@@ -235,6 +270,7 @@ func TestInstallRefusals(t *testing.T) {
 			t.Fatal(err)
 		}
 		refuse("is damaged: must have lines such as file ", "uninstall")
+		refuse("is damaged: must have lines such as file ", "install")
 	}
 	setWritable(t, source, true)
 	if err := os.Remove(filepath.Join(source, "bin/candor")); err != nil {

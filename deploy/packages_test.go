@@ -13,29 +13,38 @@ import (
 	"github.com/candor-project/candor/engine/nri"
 )
 
-// runScript runs a script of the packages and returns the calls of systemctl and candor. In hasUninstall, candor has the command
-// uninstall. The script sees a running systemd, and root as the root directory for the files that it checks.
-func runScript(t *testing.T, name, root string, hasSystemd, hasUninstall bool, args ...string) (calls []string, output string, err error) {
+// A scriptRun is a call of a script of the packages on a machine.
+type scriptRun struct {
+	root      string // root directory for the files that the script checks; default: an empty directory
+	noSystemd bool
+	removal   string // output of candor internal-removal
+	failing   string // program, or first argument of a program, that fails with a line
+}
+
+// run runs a script and returns the calls of systemctl and candor.
+func (r scriptRun) run(t *testing.T, name string, args ...string) (calls []string, output string, err error) {
 	t.Helper()
 	dir := t.TempDir()
 	log := filepath.Join(dir, "calls")
-	write := func(name, text string) {
+	if r.root == "" {
+		r.root = t.TempDir()
+	}
+	stub := func(program string) {
 		t.Helper()
-		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o755); err != nil {
-			t.Fatal(err)
-		}
+		text := "#!/bin/sh\necho " + program + " \"$@\" >>" + log + "\n"
+		text += "case '" + r.failing + "' in " + program + " | $1) echo " + r.failing + " failed >&2; exit 1 ;; esac\n"
+		text += "[ \"$1\" != internal-removal ] || echo '" + r.removal + "'\n"
+		writeFile(t, filepath.Join(dir, program), text, 0o755)
 	}
-	write("systemctl", "#!/bin/sh\necho systemctl \"$@\" >>"+log+"\n")
-	write("candor", "#!/bin/sh\nif [ \"$1\" = help ]; then exit "+map[bool]string{true: "0", false: "2"}[hasUninstall]+"; fi\necho candor \"$@\" >>"+log+"\n")
-	text, err := os.ReadFile(filepath.Join("packages", name))
-	if err != nil {
-		t.Fatal(err)
-	}
+	stub("systemctl")
+	stub("candor")
 	running := filepath.Join(dir, "no-systemd")
-	if hasSystemd {
+	if !r.noSystemd {
 		running = dir
 	}
-	write(name, strings.NewReplacer("/run/systemd/system", running, "${DPKG_ROOT:-}/etc", root+"/etc", "${DPKG_ROOT:-}$file", root+"$file").Replace(string(text)))
+	text := strings.NewReplacer("/run/systemd/system", running, "/usr/bin/candor", dir+"/candor", "${DPKG_ROOT:-}/etc", r.root+"/etc", "${DPKG_ROOT:-}$file", r.root+"$file").
+		Replace(readFile(t, filepath.Join("packages", name)))
+	writeFile(t, filepath.Join(dir, name), text, 0o755)
 	cmd := exec.Command("sh", append([]string{filepath.Join(dir, name)}, args...)...)
 	cmd.Env = []string{"PATH=" + dir + ":/usr/bin:/bin"}
 	out, err := cmd.CombinedOutput()
@@ -45,48 +54,83 @@ func runScript(t *testing.T, name, root string, hasSystemd, hasUninstall bool, a
 	return calls, string(out), err
 }
 
+// Calls of the scripts.
+const (
+	callReload    = "systemctl daemon-reload"
+	callRestart   = "systemctl try-restart candor-nri.service"
+	callDisable   = "systemctl disable --now candor-nri.service"
+	callRemoval   = "candor internal-removal"
+	callUninstall = "candor uninstall"
+)
+
 // TestPackageScripts: an installation enables and starts nothing, an upgrade restarts a running service, and a removal gives the
 // containers their CPUs back. Debian passes words, RPM the number of versions that remain.
 func TestPackageScripts(t *testing.T) {
-	const reload, restart, disable, uninstall = "systemctl daemon-reload", "systemctl try-restart candor-nri.service",
-		"systemctl disable --now candor-nri.service", "candor uninstall"
 	for line, want := range map[string][]string{
-		"postinst configure":       {reload},
-		"postinst configure 0.1.0": {reload, restart},
-		"postinst 1":               {reload},
-		"postinst 2":               {reload, restart},
+		"postinst configure":       {callReload},
+		"postinst configure 0.1.0": {callReload, callRestart},
+		"postinst abort-remove":    {callReload},
+		"postinst 1":               {callReload},
+		"postinst 2":               {callReload, callRestart},
 		"preinst install":          nil,
 		"preinst upgrade 0.1.0":    nil,
 		"preinst 1":                nil,
 		"prerm upgrade 0.2.0":      nil,
 		"prerm 1":                  nil,
-		"prerm remove":             {uninstall, disable},
-		"prerm 0":                  {uninstall, disable},
-		"postrm remove":            {reload},
-		"postrm upgrade 0.2.0":     {reload},
-		"postrm 0":                 {reload},
+		"prerm remove":             {callRemoval, callUninstall, callDisable},
+		"prerm 0":                  {callRemoval, callUninstall, callDisable},
+		"postrm remove":            {callReload},
+		"postrm upgrade 0.2.0":     {callReload},
+		"postrm 0":                 {callReload},
 	} {
 		args := strings.Fields(line)
-		calls, out, err := runScript(t, args[0], t.TempDir(), true, true, args[1:]...)
-		if err != nil || out != "" || !slices.Equal(calls, want) {
-			t.Errorf("%s: %q, %v, %q; want %q", line, calls, err, out, want)
-		}
-		for _, call := range calls {
-			if strings.Contains(call, " enable ") || strings.Contains(call, " start ") {
-				t.Errorf("%s calls %s", line, call)
+		check := func(r scriptRun, want []string) {
+			t.Helper()
+			calls, out, err := r.run(t, args[0], args[1:]...)
+			if err != nil || out != "" || !slices.Equal(calls, want) {
+				t.Errorf("%s, %+v: %q, %v, %q; want %q", line, r, calls, err, out, want)
+			}
+			for _, call := range calls {
+				if strings.Contains(call, " enable ") || strings.Contains(call, " start ") {
+					t.Errorf("%s calls %s", line, call)
+				}
 			}
 		}
-		var withoutSystemd []string
-		if slices.Contains(want, uninstall) {
-			withoutSystemd = []string{uninstall}
-		}
-		calls, out, err = runScript(t, args[0], t.TempDir(), false, true, args[1:]...)
-		if err != nil || out != "" || !slices.Equal(calls, withoutSystemd) {
-			t.Errorf("%s without systemd: %q, %v, %q; want %q", line, calls, err, out, withoutSystemd)
-		}
+		without := func(omitted func(call string) bool) []string { return slices.DeleteFunc(slices.Clone(want), omitted) }
+		check(scriptRun{removal: "uninstall"}, want)
+		check(scriptRun{}, without(func(call string) bool { return call == callUninstall })) // Candor is not in use
+		check(scriptRun{removal: "uninstall", noSystemd: true}, without(func(call string) bool { return strings.HasPrefix(call, "systemctl") }))
 	}
-	if calls, out, err := runScript(t, "prerm", t.TempDir(), true, false, "remove"); err != nil || out != "" || !slices.Equal(calls, []string{disable}) {
-		t.Errorf("without candor uninstall: %q, %v, %q", calls, err, out)
+}
+
+// TestPackageFailures: a removal stops before its first change if candor refuses it. A failing systemctl fails no script, because
+// the package would then be half configured, or could not be removed.
+func TestPackageFailures(t *testing.T) {
+	for _, c := range []struct {
+		line, failing string
+		calls         []string
+		output        string
+		fails         bool
+	}{
+		{"prerm remove", "internal-removal", []string{callRemoval}, "internal-removal failed\n", true},
+		{"prerm 0", "internal-removal", []string{callRemoval}, "internal-removal failed\n", true},
+		{"prerm remove", "uninstall", []string{callRemoval, callUninstall}, "uninstall failed\n", true},
+		{"prerm remove", "systemctl", []string{callRemoval, callUninstall, callDisable},
+			"systemctl failed\ncandor: candor-nri was not stopped and disabled; run systemctl disable --now candor-nri\n", false},
+		{"prerm upgrade 0.2.0", "candor", nil, "", false},
+		{"postinst configure", "systemctl", []string{callReload}, "systemctl failed\ncandor: systemd has not read the new unit; run systemctl daemon-reload\n", false},
+		{"postinst configure 0.1.0", "try-restart", []string{callReload, callRestart},
+			"try-restart failed\ncandor: candor-nri did not restart; see systemctl status candor-nri\n", false},
+		{"postinst 2", "try-restart", []string{callReload, callRestart},
+			"try-restart failed\ncandor: candor-nri did not restart; see systemctl status candor-nri\n", false},
+		{"postrm remove", "systemctl", []string{callReload}, "systemctl failed\ncandor: systemd has not forgotten the unit; run systemctl daemon-reload\n", false},
+	} {
+		args := strings.Fields(c.line)
+		r := scriptRun{removal: "uninstall", failing: c.failing}
+		calls, out, err := r.run(t, args[0], args[1:]...)
+		if (err != nil) != c.fails || out != c.output || !slices.Equal(calls, c.calls) {
+			t.Errorf("%s with a failing %s: %q, %v, %q; want %q, %q", c.line, c.failing, calls, err, out, c.calls, c.output)
+		}
 	}
 }
 
@@ -101,12 +145,12 @@ func TestPackageOverInstallation(t *testing.T) {
 			t.Fatal(err)
 		}
 		for _, arg := range []string{"install", "upgrade", "1", "2"} {
-			_, out, err := runScript(t, "preinst", root, true, true, arg)
+			_, out, err := scriptRun{root: root}.run(t, "preinst", arg)
 			if err == nil || strings.Count(out, "\n") != 1 || !strings.Contains(out, file+" is not of a package; run make uninstall") {
 				t.Errorf("preinst %s with %s: %v, %q", arg, file, err, out)
 			}
 		}
-		if _, out, err := runScript(t, "preinst", root, true, true, "abort-upgrade"); err != nil || out != "" {
+		if _, out, err := (scriptRun{root: root}).run(t, "preinst", "abort-upgrade"); err != nil || out != "" {
 			t.Errorf("preinst abort-upgrade: %v, %q", err, out)
 		}
 	}
@@ -123,14 +167,14 @@ func TestPackagePurge(t *testing.T) {
 		t.Fatal(err)
 	}
 	for arg, want := range map[string]bool{"remove": true, "upgrade": true, "0": true} {
-		if _, out, err := runScript(t, "postrm", root, true, true, arg); err != nil || out != "" {
+		if _, out, err := (scriptRun{root: root}).run(t, "postrm", arg); err != nil || out != "" {
 			t.Errorf("postrm %s: %v, %q", arg, err, out)
 		}
 		if _, err := os.Stat(config); (err == nil) != want {
 			t.Errorf("postrm %s: %v", arg, err)
 		}
 	}
-	if _, out, err := runScript(t, "postrm", root, true, true, "purge"); err != nil || out != "" {
+	if _, out, err := (scriptRun{root: root}).run(t, "postrm", "purge"); err != nil || out != "" {
 		t.Errorf("postrm purge: %v, %q", err, out)
 	}
 	if left := tree(t, root); !slices.Equal(left, []string{"", "/etc"}) {

@@ -77,12 +77,17 @@ func readFile(t *testing.T, file string) string {
 	return string(text)
 }
 
-// TestReleaseFiles builds a release in two directories. All files are equal, and have the content of a release.
+// TestReleaseFiles builds a release in two directories, the second time with other environment variables. All files are equal, and
+// have the content of a release.
 func TestReleaseFiles(t *testing.T) {
 	dir := releaseFolder(t)
 	t.Setenv("GIT_AUTHOR_DATE", "2026-01-01T00:00:00Z")
 	t.Setenv("GIT_COMMITTER_DATE", "2026-01-01T00:00:00Z")
-	dist, again := release(t, filepath.Join(dir, "a")), release(t, filepath.Join(dir, "other", "directory"))
+	dist := release(t, filepath.Join(dir, "a"))
+	for _, name := range []string{"CANDOR_STATE_DIR", "CANDOR_CONFIG", "CANDOR_CGROUP_PARENT", "CANDOR_CGROUP_DRIVER", "XDG_RUNTIME_DIR", "KUBECONFIG", "NODE_NAME"} {
+		t.Setenv(name, "/planted")
+	}
+	again := release(t, filepath.Join(dir, "other", "directory"))
 	files := tree(t, dist)
 	if other := tree(t, again); !slices.Equal(files, other) {
 		t.Fatalf("two runs write\n%q and\n%q", files, other)
@@ -91,6 +96,7 @@ func TestReleaseFiles(t *testing.T) {
 		"candor-linux-amd64", "candor-linux-arm64", "candor-linux-amd64.cdx.json", "candor-scheduler-linux-arm64.cdx.json",
 		"candor_0.0.1-test.1_amd64.deb", "candor_0.0.1-test.1_arm64.deb", "candor-0.0.1-test.1.x86_64.rpm", "candor-0.0.1-test.1.aarch64.rpm",
 		"candor-0.0.1-test.1.tgz", "candor-image.tar", "candor-scheduler-image.tar", "images.txt", "RELEASE_NOTES.md", "SHA256SUMS",
+		"candor-nri.service",
 	} {
 		if !slices.Contains(files, "/"+want) {
 			t.Errorf("dist lacks %s", want)
@@ -112,6 +118,7 @@ func TestReleaseFiles(t *testing.T) {
 	}
 	t.Run("packages", func(t *testing.T) { checkPackages(t, dist) })
 	t.Run("dpkg", func(t *testing.T) { checkInstallation(t, dist) })
+	t.Run("chroot", func(t *testing.T) { checkChroot(t, dist) })
 	t.Run("images", func(t *testing.T) { checkImages(t, dist) })
 }
 
@@ -150,7 +157,8 @@ func checkBinary(t *testing.T, file string) {
 	}
 }
 
-// checkPackages checks the files of the packages, and that lintian reports no error.
+// checkPackages checks the files of the packages with dpkg and rpm, and that lintian reports no error. make test-release installs these
+// programs.
 func checkPackages(t *testing.T, dist string) {
 	deb, rpm := filepath.Join(dist, "candor_0.0.1-test.1_amd64.deb"), filepath.Join(dist, "candor-0.0.1-test.1.x86_64.rpm")
 	list := run(t, "", "dpkg-deb", "--contents", deb)
@@ -169,26 +177,21 @@ func checkPackages(t *testing.T, dist string) {
 	if got := run(t, "", "dpkg-deb", "--field", deb, "Version"); got != "0.0.1~test.1-1\n" {
 		t.Errorf("version of the deb: %q", got)
 	}
-	if _, err := exec.LookPath("rpm"); err != nil {
-		t.Logf("%v: the rpm is not read", err)
-	} else {
-		list := run(t, "", "rpm", "--query", "--package", "--list", rpm)
-		for _, want := range []string{"/usr/bin/candor\n", "/usr/share/licenses/candor/LICENSE\n", "/usr/share/zsh/site-functions/_candor\n", "/usr/share/man/man1/candor.1.gz\n"} {
-			if !strings.Contains(list, want) {
-				t.Errorf("the rpm lacks %q in\n%s", want, list)
-			}
-		}
-		if got := run(t, "", "rpm", "--query", "--package", "--configfiles", rpm); got != "/etc/candor/nri.yaml\n" {
-			t.Errorf("configuration files of the rpm: %q", got)
-		}
-		if got := run(t, "", "rpm", "--query", "--package", "--scripts", rpm); !strings.Contains(got, "candor uninstall") {
-			t.Errorf("scripts of the rpm:\n%s", got)
+	list = run(t, "", "rpm", "--query", "--package", "--list", rpm)
+	for _, want := range []string{"/usr/bin/candor\n", "/usr/share/licenses/candor/LICENSE\n", "/usr/share/zsh/site-functions/_candor\n", "/usr/share/man/man1/candor.1.gz\n"} {
+		if !strings.Contains(list, want) {
+			t.Errorf("the rpm lacks %q in\n%s", want, list)
 		}
 	}
-	if _, err := exec.LookPath("lintian"); err != nil {
-		t.Logf("%v: the deb is not checked", err)
-	} else if out, _ := exec.Command("lintian", "--allow-root", "--tag-display-limit=0", deb).CombinedOutput(); strings.Contains("\n"+string(out), "\nE: ") {
-		t.Errorf("lintian reports\n%s", out)
+	if got := run(t, "", "rpm", "--query", "--package", "--configfiles", rpm); got != "/etc/candor/nri.yaml\n" {
+		t.Errorf("configuration files of the rpm: %q", got)
+	}
+	if got := run(t, "", "rpm", "--query", "--package", "--scripts", rpm); !strings.Contains(got, "candor uninstall") {
+		t.Errorf("scripts of the rpm:\n%s", got)
+	}
+	// lintian exits with 2 for an error in the package, and with 1 if it cannot check the package.
+	if out, err := exec.Command("lintian", "--allow-root", "--fail-on", "error", "--tag-display-limit=0", deb).CombinedOutput(); err != nil {
+		t.Errorf("lintian: %v\n%s", err, out)
 	}
 }
 
@@ -198,19 +201,12 @@ func checkInstallation(t *testing.T, dist string) {
 	if os.Getuid() != 0 {
 		t.Skip("dpkg needs root")
 	}
-	deb := filepath.Join(dist, "candor_0.0.1-test.1_"+strings.TrimSpace(run(t, "", "dpkg", "--print-architecture"))+".deb")
-	root := t.TempDir()
-	for _, dir := range []string{"var/lib/dpkg/info", "var/lib/dpkg/updates", "usr/local/bin"} {
-		if err := os.MkdirAll(filepath.Join(root, dir), 0o755); err != nil {
-			t.Fatal(err)
-		}
+	deb, root := ownDeb(t, dist), dpkgRoot(t)
+	if err := os.MkdirAll(filepath.Join(root, "usr/local/bin"), 0o755); err != nil {
+		t.Fatal(err)
 	}
-	writeFile(t, filepath.Join(root, "var/lib/dpkg/status"), "", 0o644)
-	writeFile(t, filepath.Join(root, "etc/hostname"), "", 0o644) // dpkg removes directories that are empty
 	dpkg := func(args ...string) (string, error) {
-		cmd := exec.Command("dpkg", append([]string{"--root=" + root, "--force-script-chrootless", "--log=/dev/null"}, args...)...)
-		out, err := cmd.CombinedOutput()
-		return string(out), err
+		return dpkgIn(root, append([]string{"--force-script-chrootless"}, args...)...)
 	}
 	files := func() (list []string) {
 		for _, name := range tree(t, root) {
@@ -247,6 +243,62 @@ func checkInstallation(t *testing.T, dist string) {
 	}
 	if now := files(); !slices.Equal(now, before) {
 		t.Errorf("dpkg --purge leaves %q, want %q", now, before)
+	}
+}
+
+// ownDeb returns the deb for this machine.
+func ownDeb(t *testing.T, dist string) string {
+	t.Helper()
+	return filepath.Join(dist, "candor_0.0.1-test.1_"+strings.TrimSpace(run(t, "", "dpkg", "--print-architecture"))+".deb")
+}
+
+// dpkgRoot returns a directory in which dpkg can install packages.
+func dpkgRoot(t *testing.T) string {
+	t.Helper()
+	root := t.TempDir()
+	for _, dir := range []string{"var/lib/dpkg/info", "var/lib/dpkg/updates"} {
+		if err := os.MkdirAll(filepath.Join(root, dir), 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	writeFile(t, filepath.Join(root, "var/lib/dpkg/status"), "", 0o644)
+	writeFile(t, filepath.Join(root, "etc/hostname"), "", 0o644) // dpkg removes directories that are empty
+	return root
+}
+
+func dpkgIn(root string, args ...string) (string, error) {
+	out, err := exec.Command("dpkg", append([]string{"--root=" + root, "--log=/dev/null"}, args...)...).CombinedOutput()
+	return string(out), err
+}
+
+// checkChroot installs and removes the deb in a root directory without /proc and cgroups, as the build of an image can be. dpkg runs
+// the package's scripts, and they run candor, in this root directory. A state there prevents the removal, with a line.
+func checkChroot(t *testing.T, dist string) {
+	busybox, err := exec.LookPath("busybox")
+	if os.Getuid() != 0 || err != nil {
+		t.Skipf("needs root and busybox: %v", err)
+	}
+	root := dpkgRoot(t)
+	writeFile(t, filepath.Join(root, "bin/sh"), readFile(t, busybox), 0o755)
+	writeFile(t, filepath.Join(root, "bin/rm"), readFile(t, busybox), 0o755)
+	lock := filepath.Join(root, "run/candor/lock")
+	for _, isInUse := range []bool{false, true} {
+		if out, err := dpkgIn(root, "--install", ownDeb(t, dist)); err != nil {
+			t.Fatalf("%v\n%s", err, out)
+		}
+		if isInUse {
+			writeFile(t, lock, "", 0o600)
+			if out, err := dpkgIn(root, "--remove", "candor"); err == nil || !strings.Contains(out, "candor internal-removal: ") {
+				t.Errorf("with a state: %v\n%s", err, out)
+			}
+			if err := os.Remove(lock); err != nil {
+				t.Fatal(err)
+			}
+		}
+		out, err := dpkgIn(root, "--purge", "candor")
+		if _, statErr := os.Stat(filepath.Join(root, "usr/bin/candor")); err != nil || !os.IsNotExist(statErr) {
+			t.Errorf("%v, %v\n%s", err, statErr, out)
+		}
 	}
 }
 

@@ -180,3 +180,81 @@ func TestPushRefusals(t *testing.T) {
 	writeFile(t, filepath.Join(dir, "dist/extra"), "", 0o644)
 	push("dist has other files than its SHA256SUMS, such as extra: run make release again", "images")
 }
+
+// pushTree writes a repository with a dist of a single image and the chart, and with stubs of the programs that push.sh calls. Each
+// stub appends its arguments to the file calls. The stub of helm also appends the time of the chart's file.
+func pushTree(t *testing.T) string {
+	t.Helper()
+	dir := releaseTree(t, changelog)
+	digest := "@sha256:" + strings.Repeat("1", 64)
+	for name, text := range map[string]string{
+		"dist/images.txt":          "registry.example/candor:v1.2.3" + digest + "\n",
+		"chart/candor/Chart.yaml":  "name: candor\n",
+		"chart/image/index.json":   "{}\n",
+		"scripts/helm.sh":          "echo \"$PWD/stubs/helm\"\n",
+		"stubs/helm":               "echo helm \"$1 $(basename \"$2\") $3 $4 $(date -r \"$2\" +%s)\" >>calls\necho Digest: sha256:" + strings.Repeat("2", 64) + "\n",
+		"stubs/cosign":             "echo cosign \"$@\" >>calls\n",
+		"bin/tools/release/image":  "for last; do :; done\necho image \"$@\" | sed \"s:$TMPDIR:TMP:g; s:tmp[.][^/]*:STAGE:\" >>calls\necho ${last%:*}" + digest + "\n",
+		"chart/candor/values.yaml": "",
+	} {
+		if !strings.HasPrefix(name, "chart/") && !strings.HasPrefix(name, "dist/") {
+			text = "#!/bin/sh\n" + text
+		}
+		writeFile(t, filepath.Join(dir, name), text, 0o755)
+	}
+	run(t, dir, "touch", "-d", "@1764201600", "chart/candor/Chart.yaml")
+	run(t, dir, "tar", "-C", "chart", "-czf", "dist/candor-1.2.3.tgz", "candor")
+	run(t, dir, "tar", "-C", "chart/image", "-cf", "dist/candor-image.tar", "index.json")
+	run(t, dir, "sh", "-c", "cd dist && sha256sum candor-1.2.3.tgz candor-image.tar images.txt >SHA256SUMS")
+	return dir
+}
+
+// runPush runs push.sh in such a repository, and returns its output and the calls of programs.
+func runPush(t *testing.T, dir string, env []string, steps ...string) (calls, output string, err error) {
+	t.Helper()
+	cmd := exec.Command(filepath.Join(dir, "scripts/push.sh"), steps...)
+	cmd.Env = append(os.Environ(), "PATH="+filepath.Join(dir, "stubs")+":"+os.Getenv("PATH"), "TMPDIR="+t.TempDir())
+	cmd.Env = append(cmd.Env, env...)
+	out, err := cmd.CombinedOutput()
+	text, _ := os.ReadFile(filepath.Join(dir, "calls"))
+	return string(text), string(out), err
+}
+
+// TestPushChart: the chart is pushed with the time of its content, which helm writes into the manifest, and is signed by the digest of
+// this push. A chart of another dist is not signed.
+func TestPushChart(t *testing.T) {
+	const image, chart = "registry.example/candor@sha256:", "registry.example/charts/candor@sha256:"
+	ones, twos := strings.Repeat("1", 64), strings.Repeat("2", 64)
+	dir := pushTree(t)
+	if calls, out, err := runPush(t, dir, nil, "sign"); err == nil || out != "make push: the chart of dist is not pushed: run make push first\n" || calls != "" {
+		t.Errorf("sign without a push: %v, %q, %q", err, out, calls)
+	}
+	calls, out, err := runPush(t, dir, nil, "images", "chart")
+	if want := "image push TMP/STAGE/candor registry.example/candor:v1.2.3\nhelm push candor-1.2.3.tgz oci://registry.example/charts  1764201600\n"; err != nil || calls != want {
+		t.Errorf("push: %v, %q, %q; want %q", err, out, calls, want)
+	}
+	if want := image + ones + "\n" + chart + twos + "\n"; out != want {
+		t.Errorf("push prints %q, want %q", out, want)
+	}
+	if err := os.Remove(filepath.Join(dir, "calls")); err != nil {
+		t.Fatal(err)
+	}
+	calls, out, err = runPush(t, dir, nil, "sign")
+	if want := "cosign sign --yes " + image + ones + "\ncosign sign --yes " + chart + twos + "\n"; err != nil || calls != want {
+		t.Errorf("sign: %v, %q, %q; want %q", err, out, calls, want)
+	}
+	writeFile(t, filepath.Join(dir, "dist/candor-1.2.3.tgz"), "another chart", 0o644)
+	run(t, dir, "sh", "-c", "cd dist && sha256sum candor-1.2.3.tgz candor-image.tar images.txt >SHA256SUMS")
+	if _, out, err := runPush(t, dir, nil, "sign"); err == nil || !strings.Contains(out, "the chart of dist is not pushed") {
+		t.Errorf("sign after another release: %v, %q", err, out)
+	}
+}
+
+// TestPushPlainHTTP: PLAIN_HTTP=1 applies to the images and to the chart.
+func TestPushPlainHTTP(t *testing.T) {
+	calls, out, err := runPush(t, pushTree(t), []string{"PLAIN_HTTP=1"}, "images", "chart")
+	want := "image push --plain-http TMP/STAGE/candor registry.example/candor:v1.2.3\nhelm push candor-1.2.3.tgz oci://registry.example/charts --plain-http 1764201600\n"
+	if err != nil || calls != want {
+		t.Errorf("%v, %q, %q; want %q", err, out, calls, want)
+	}
+}

@@ -12,7 +12,7 @@ import (
 
 var (
 	pinnedAction = regexp.MustCompile(`^[\w-]+/[\w-]+@[0-9a-f]{40} # v[0-9]+\.[0-9]+\.[0-9]+$`)
-	makeCommand  = regexp.MustCompile(`^(?:sudo [^;&|]* )?make ([a-z-]+)(?: VERSION="\$VERSION")?$`)
+	makeCommand  = regexp.MustCompile("^(?:sudo [^;&|\n`()]* )?make ([a-z-]+)(?: VERSION=\"\\$VERSION\")?$")
 	makeTarget   = regexp.MustCompile(`(?m)^([a-z-]+):.* ## `)
 )
 
@@ -67,6 +67,26 @@ func TestWorkflows(t *testing.T) {
 			if _, action, uses := strings.Cut(line, "uses: "); uses && !pinnedAction.MatchString(strings.TrimSpace(action)) {
 				t.Errorf("%s: %q is not pinned by the hash of a commit, with the version as a comment", file, strings.TrimSpace(line))
 			}
+		}
+	}
+}
+
+// TestMakeCommand: a step that calls more than a target is none of makeCommand.
+func TestMakeCommand(t *testing.T) {
+	for step, isTarget := range map[string]bool{
+		"make check":                               true,
+		`make release VERSION="$VERSION"`:          true,
+		`sudo --preserve-env env "P=$PATH" make x`: true,
+		"sudo rm -r /\nmake check":                 false,
+		"sudo true; make check":                    false,
+		"sudo true && make check":                  false,
+		"sudo $(curl example.org) make check":      false,
+		"make check\ntrue":                         false,
+		"make check || true":                       false,
+		"curl example.org | sh":                    false,
+	} {
+		if got := makeCommand.MatchString(step); got != isTarget {
+			t.Errorf("%q: %v, want %v", step, got, isTarget)
 		}
 	}
 }

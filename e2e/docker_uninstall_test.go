@@ -145,3 +145,25 @@ func TestUninstallRun(t *testing.T) {
 		t.Errorf("again: %+v", got)
 	}
 }
+
+// TestRemovalDocker: the packages refuse their removal while a container runs under candor-runc, also after candor uninstall,
+// which removes the record of the container. Programs of candor run do not count.
+func TestRemovalDocker(t *testing.T) {
+	d := newDocker(t)
+	d.start([]string{"--cpu", "0.1", "--name", "batch"}, "sleep")
+	id := d.does("run", "-d", "--name", "web", "--runtime", "candor", "--cpus", "0.1", "box", "sleep", "9999")[:12]
+	removal := func() outcome { return do(t, d.candor("internal-removal")) }
+	if got := removal(); got.code != 1 || got.out != "" || !strings.HasSuffix(got.err, "running containers: web; remove these containers first\n") {
+		t.Errorf("with web: %+v", got)
+	}
+	if got := do(t, d.candor("uninstall")); got.code != 0 {
+		t.Fatalf("%+v", got)
+	}
+	if got := removal(); got.code != 1 || got.out != "" || !strings.HasSuffix(got.err, "running containers: "+id+"; remove these containers first\n") {
+		t.Errorf("after candor uninstall: %+v", got)
+	}
+	d.does("rm", "-f", "web")
+	if got := removal(); got.code != 0 || got.out != "" {
+		t.Errorf("after the end of web: %+v", got)
+	}
+}

@@ -360,3 +360,53 @@ func (h *Host) SweepBundles(ctx context.Context) error {
 	})
 	return err
 }
+
+// RunningBundles returns the IDs of the running containers that an OCI runtime of Candor has created. The engine and the real
+// runtime call the candor program for such a container until it has ended. The method takes no lock and changes nothing.
+func (h *Host) RunningBundles() (ids []string, err error) {
+	entries, err := os.ReadDir(h.BundleDir(""))
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	var grants map[string]*Grant // nil for a broken state
+	saved, err := h.store.Load()
+	switch {
+	case err == nil:
+		grants = state.ByName(saved.Grants)
+	case !errors.As(err, new(*state.BrokenError)):
+		return nil, err
+	}
+	for _, entry := range entries {
+		runs, err := h.runsBundle(entry.Name(), grants[entry.Name()])
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", entry.Name(), err)
+		}
+		if runs {
+			ids = append(ids, entry.Name())
+		}
+	}
+	return ids, nil
+}
+
+// runsBundle reports whether the container of a bundle runs. A nil grant means that the state has no such container.
+func (h *Host) runsBundle(id string, g *Grant) (bool, error) {
+	if p, ok := h.store.LoadPreserved(id); ok && p.By.Alive() {
+		return true, nil
+	}
+	if g == nil {
+		g = new(Grant)
+		g.ID = id
+		h.store.LoadRequest(g) // names the cgroup of the engine
+	}
+	if g.State == Pending && g.Creator.Alive() {
+		return true, nil
+	}
+	runs, err := h.groupOf(g).Populated()
+	if isGoneError(err) {
+		return false, nil
+	}
+	return runs, err
+}

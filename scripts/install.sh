@@ -3,7 +3,8 @@
 # It builds nothing and writes nothing to the source tree, so that root can install from the checkout of another user.
 #
 # The list of the installed files and of the directories that did not exist before is PREFIX/share/candor/files. uninstall
-# removes these files, and the directories that are empty then.
+# removes these files, and the directories that are empty then. install removes the files of an earlier version that the new
+# version does not have.
 set -euo pipefail
 export LC_ALL=C
 
@@ -43,16 +44,26 @@ missing_directories() {
 	echo "directory $directory"
 }
 
+# check_list fails if the list of an installation has lines that install has not written.
+check_list() {
+	! grep -qvE '^(file|directory) /' "$root$list" && ! grep -qE '/\.\.(/|$)' "$root$list" ||
+		fail "$root$list is damaged: must have lines such as file $PREFIX/bin/candor"
+}
+
+write_list() {
+	sed '/^$/d' | sort -u >"$root$list.new"
+	mv "$root$list.new" "$root$list"
+}
+
 install_all() {
 	[ -x bin/candor ] && [ -e bin/share/.built ] || fail "bin/candor or bin/share is missing: run make first, as the owner of the source tree"
 	[[ $PREFIX$UNITDIR != *[[:space:]]* ]] || fail "PREFIX and UNITDIR must have no spaces"
-	# An earlier installation has created the directories of its list. The list is written first, so that uninstall can
-	# remove an interrupted installation.
-	local entries
-	entries=$(
-		if [ -e "$root$list" ]; then
-			grep '^directory ' "$root$list" || true
-		fi
+	local old= new stale
+	if [ -e "$root$list" ]; then
+		check_list
+		old=$(cat "$root$list")
+	fi
+	new=$(
 		missing_directories "$list"
 		files | while read -r _ _ target; do
 			missing_directories "$target"
@@ -60,9 +71,16 @@ install_all() {
 		done
 		echo "file $list"
 	)
+	# The list has the old and the new files until the end, so that uninstall can remove an interrupted installation.
 	mkdir -p "$root$(dirname "$list")"
-	sort -u <<<"$entries" >"$root$list.new"
-	mv "$root$list.new" "$root$list"
+	write_list <<<"$old"$'\n'"$new"
+	copy_files
+	stale=$(comm -23 <(grep '^file ' <<<"$old" | sort -u) <(sort -u <<<"$new"))
+	remove_files <<<"$stale"
+	{ grep '^directory ' <<<"$old" || true; echo "$new"; } | write_list
+}
+
+copy_files() {
 	files | while read -r mode source target; do
 		mkdir -p "$root$(dirname "$target")"
 		case $mode in
@@ -77,15 +95,19 @@ install_all() {
 	done
 }
 
-uninstall_all() {
-	[ -e "$root$list" ] || fail "no $root$list: set PREFIX and DESTDIR as in make install"
-	! grep -qvE '^(file|directory) /' "$root$list" && ! grep -qE '/\.\.(/|$)' "$root$list" ||
-		fail "$root$list is damaged: must have lines such as file $PREFIX/bin/candor"
-	local entries
-	entries=$(cat "$root$list")
-	sed -n 's/^file //p' <<<"$entries" | while read -r path; do
+# remove_files removes the files of the lines of a list.
+remove_files() {
+	sed -n 's/^file //p' | while read -r path; do
 		rm -f "$root$path"
 	done
+}
+
+uninstall_all() {
+	[ -e "$root$list" ] || fail "no $root$list: set PREFIX and DESTDIR as in make install"
+	check_list
+	local entries
+	entries=$(cat "$root$list")
+	remove_files <<<"$entries"
 	# The longest paths first: a directory after its content.
 	sed -n 's/^directory //p' <<<"$entries" | sort -r | while read -r path; do
 		[ ! -d "$root$path" ] || rmdir --ignore-fail-on-non-empty "$root$path/"

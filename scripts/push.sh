@@ -2,7 +2,8 @@
 # Publishes the files of dist/: scripts/push.sh images|chart|sign|github..., called by make push, sign and github-release.
 #
 # It refuses a dist/ that is incomplete or differs from its SHA256SUMS. The credentials of the registry are those of docker login
-# (~/.docker/config.json). PLAIN_HTTP=1 pushes to a registry without TLS.
+# (~/.docker/config.json). PLAIN_HTTP=1 pushes to a registry without TLS. bin/pushed-chart stores the hash of SHA256SUMS and the
+# reference of the pushed chart with its digest, which sign needs: a tag can move.
 set -euo pipefail
 export LC_ALL=C
 cd "$(dirname "$0")/.."
@@ -30,28 +31,42 @@ images() {
 		program=${program%%:*}
 		mkdir "$stage/$program"
 		tar -C "$stage/$program" -xf "dist/$program-image.tar"
-		pushed=$(bin/tools/release/image push "$stage/$program" "${reference%@*}") || exit 1
+		pushed=$(bin/tools/release/image push ${PLAIN_HTTP:+--plain-http} "$stage/$program" "${reference%@*}") || exit 1
 		[ "${pushed#*@}" = "${reference#*@}" ] || fail "pushed $pushed, want the digest ${reference#*@}"
 		echo "$pushed"
 	done <dist/images.txt
 }
 
-# chart pushes the chart to REGISTRY/charts/candor.
+# chart pushes the chart to REGISTRY/charts/candor. helm writes the time of the file into the manifest. The time in the archive makes
+# the digest depend only on the content of dist.
 chart() {
-	local helm
+	local helm name=candor-${version#v}.tgz digest
 	helm=$(scripts/helm.sh)
-	"$helm" push "dist/candor-${version#v}.tgz" "oci://$registry/charts" ${PLAIN_HTTP:+--plain-http} >"$stage/log" 2>&1 ||
+	cp "dist/$name" "$stage/$name"
+	tar -C "$stage" -xzf "$stage/$name" candor/Chart.yaml
+	touch -r "$stage/candor/Chart.yaml" "$stage/$name"
+	TZ=UTC "$helm" push "$stage/$name" "oci://$registry/charts" ${PLAIN_HTTP:+--plain-http} >"$stage/log" 2>&1 ||
 		fail "cannot push the chart to $registry: $(tail -1 "$stage/log")"
-	echo "$registry/charts/candor@$(sed -n 's/^Digest: //p' "$stage/log")" | tee "$stage/chart"
+	digest=$(sed -n 's/^Digest: //p' "$stage/log")
+	[[ $digest =~ ^sha256:[0-9a-f]{64}$ ]] || fail "helm push has printed no digest: $(tail -1 "$stage/log")"
+	mkdir -p bin
+	echo "$(dist_sum) $registry/charts/candor@$digest" >bin/pushed-chart
+	echo "$registry/charts/candor@$digest"
 }
+
+dist_sum() { sha256sum <dist/SHA256SUMS | cut -d' ' -f1; }
 
 # sign signs the images and the chart with the identity of the workflow. A chart that is not pushed yet is an error.
 sign() {
-	local reference
+	local reference sum= chart=
+	if [ -e bin/pushed-chart ]; then
+		read -r sum chart <bin/pushed-chart
+	fi
+	[ "$sum" = "$(dist_sum)" ] || fail "the chart of dist is not pushed: run make push first"
 	while read -r reference; do
 		cosign sign --yes "${reference%%:v*}@${reference#*@}"
 	done <dist/images.txt
-	cosign sign --yes "$registry/charts/candor:${version#v}"
+	cosign sign --yes "$chart"
 }
 
 github() {

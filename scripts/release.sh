@@ -170,6 +170,7 @@ shared_files
 packages
 images
 chart
+cp deploy/systemd/candor-nri.service "$out/" # for the static binary
 notes >"$out/RELEASE_NOTES.md"
 (cd "$out" && find . -type f ! -name SHA256SUMS -printf '%P\n' | sort | xargs sha256sum >SHA256SUMS)
 rm -rf dist

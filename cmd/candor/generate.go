@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -28,6 +29,7 @@ func newGenerateCommand() *cobra.Command {
 
 // generate writes man pages and completions of a new command tree below a directory.
 func generate(dir string) error {
+	defer clearEnvironment()()
 	for _, sub := range []string{"man/man1", "bash-completion/completions", "zsh/site-functions", "fish/vendor_completions.d"} {
 		if err := os.MkdirAll(filepath.Join(dir, sub), 0o755); err != nil {
 			return err
@@ -50,6 +52,22 @@ func generate(dir string) error {
 		Path:             filepath.Join(dir, "man/man1"),
 		CommandSeparator: "-",
 	})
+}
+
+// clearEnvironment unsets all environment variables except SOURCE_DATE_EPOCH until restore is called. Variables such as $KUBECONFIG
+// are defaults of flags, which the man pages show.
+func clearEnvironment() (restore func()) {
+	variables := os.Environ()
+	os.Clearenv()
+	set := func(all []string) {
+		for _, variable := range all {
+			name, value, _ := strings.Cut(variable, "=")
+			os.Setenv(name, value) //nolint:errcheck // a variable of the environment is valid
+		}
+	}
+	isEpoch := func(variable string) bool { return strings.HasPrefix(variable, "SOURCE_DATE_EPOCH=") }
+	set(slices.DeleteFunc(slices.Clone(variables), func(variable string) bool { return !isEpoch(variable) }))
+	return func() { set(variables) }
 }
 
 // prepareMan converts the help texts of a command and its subcommands to Markdown, which package doc expects.

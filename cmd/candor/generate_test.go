@@ -9,14 +9,23 @@ import (
 	"testing"
 )
 
-// TestGenerate: each command has a man page with its help, and hidden commands have none. Two runs write the same files.
+// TestGenerate: each command has a man page with its help, and hidden commands have none. Two runs write the same files, with other
+// environment variables too, which are defaults of flags.
 func TestGenerate(t *testing.T) {
 	t.Setenv("SOURCE_DATE_EPOCH", "1764201600")
 	dirs := [2]string{t.TempDir(), t.TempDir()}
-	for _, dir := range dirs {
+	for i, dir := range dirs {
+		if i == 1 {
+			for _, name := range defaultVariables {
+				t.Setenv(name, "/planted")
+			}
+		}
 		if err := generate(dir); err != nil {
 			t.Fatal(err)
 		}
+	}
+	if got := os.Getenv("KUBECONFIG"); got != "/planted" {
+		t.Errorf("KUBECONFIG is %q afterwards", got)
 	}
 	for _, c := range visibleCommands() {
 		name := strings.ReplaceAll(c.CommandPath(), " ", "-")
@@ -51,6 +60,11 @@ func TestGenerate(t *testing.T) {
 			t.Errorf("%s: no completion script", name)
 		}
 	}
+}
+
+// defaultVariables are the environment variables that are defaults of flags.
+var defaultVariables = []string{
+	"CANDOR_STATE_DIR", "CANDOR_CONFIG", "CANDOR_CGROUP_PARENT", "CANDOR_CGROUP_DRIVER", "XDG_RUNTIME_DIR", "KUBECONFIG", "NODE_NAME",
 }
 
 func readText(t *testing.T, file string) string {

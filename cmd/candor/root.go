@@ -67,7 +67,7 @@ func newRoot() (root *cobra.Command, started *bool) {
 	for _, newCommand := range buildCommands {
 		add(root, "", newCommand())
 	}
-	add(root, "", newVersionCommand(), newInternalExecCommand(), newInternalGuardCommand(), newInternalProbeCommand(), newInternalAppCommand(), newOCIHookCommand())
+	add(root, "", newVersionCommand(), newInternalExecCommand(), newInternalGuardCommand(), newInternalProbeCommand(), newInternalAppCommand(), newOCIHookCommand(), newInternalRemovalCommand())
 	addSynonyms(root)
 	root.SetUsageTemplate(usageTemplate)
 	root.SetHelpCommand(newHelpCommand())

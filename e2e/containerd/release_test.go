@@ -49,11 +49,16 @@ func TestReleaseRegistry(t *testing.T) {
 	}
 	l.startRegistry()
 	references := strings.Fields(must[string](t)(readText(filepath.Join(source, "dist/images.txt"))))
-	for range 2 {
-		pushed := strings.Fields(l.runIn(source, "scripts/push.sh", "images", "chart"))
+	chart := ""
+	for _, built := range []string{source, filepath.Join(folder, "other", "directory"), source} { // two builds of a release
+		pushed := strings.Fields(l.runIn(built, "scripts/push.sh", "images", "chart"))
 		if len(pushed) != 3 || digestOf(pushed[0]) != digestOf(references[0]) || digestOf(pushed[1]) != digestOf(references[1]) {
 			t.Fatalf("make push prints %q, want the digests of %q", pushed, references)
 		}
+		if chart != "" && pushed[2] != chart {
+			t.Errorf("the chart of %s is %s, want %s as of another build", built, pushed[2], chart)
+		}
+		chart = pushed[2]
 	}
 	l.pull(releaseRegistry + "/candor/candor@" + digestOf(references[0]))
 

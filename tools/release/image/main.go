@@ -2,7 +2,7 @@
 // static binary. Equal binaries and an equal SOURCE_DATE_EPOCH give an equal digest.
 //
 //	image build LAYOUT NAME VERSION COMMIT ARCH=FILE...  write an OCI layout and print the digest of its index
-//	image push LAYOUT REFERENCE                          push the index of a layout and print its reference with the digest
+//	image push [--plain-http] LAYOUT REFERENCE           push the index of a layout and print its reference with the digest
 package main
 
 import (
@@ -46,8 +46,10 @@ func run(args []string) (string, error) {
 		return build(args[1], args[2], args[3], args[4], args[5:])
 	case len(args) == 3 && args[0] == "push":
 		return push(args[1], args[2])
+	case len(args) == 4 && args[0] == "push" && args[1] == "--plain-http":
+		return push(args[2], args[3], name.Insecure)
 	}
-	return "", errors.New("arguments: must be build LAYOUT NAME VERSION COMMIT ARCH=FILE... or push LAYOUT REFERENCE")
+	return "", errors.New("arguments: must be build LAYOUT NAME VERSION COMMIT ARCH=FILE... or push [--plain-http] LAYOUT REFERENCE")
 }
 
 // build writes the index of a program's images to a new layout, and returns the digest of the index.
@@ -58,8 +60,7 @@ func build(dir, program, version, commit string, binaries []string) (string, err
 	}
 	created := time.Unix(seconds, 0).UTC()
 	labels := map[string]string{
-		"org.opencontainers.image.title":    program,
-		"org.opencontainers.image.version":  version,
+		"org.opencontainers.image.title": program, "org.opencontainers.image.version": version,
 		"org.opencontainers.image.revision": commit,
 		"org.opencontainers.image.created":  created.Format(time.RFC3339),
 		"org.opencontainers.image.source":   source,
@@ -72,8 +73,8 @@ func build(dir, program, version, commit string, binaries []string) (string, err
 		if err != nil {
 			return "", fmt.Errorf("%s: %w", binary, err)
 		}
-		platform := v1.Descriptor{Platform: &v1.Platform{OS: "linux", Architecture: arch}}
-		index = mutate.AppendManifests(index, mutate.IndexAddendum{Add: image, Descriptor: platform})
+		platform := &v1.Platform{OS: "linux", Architecture: arch}
+		index = mutate.AppendManifests(index, mutate.IndexAddendum{Add: image, Descriptor: v1.Descriptor{Platform: platform}})
 	}
 	index = mutate.Annotations(index, labels).(v1.ImageIndex)
 	path, err := layout.Write(dir, empty.Index)
@@ -122,16 +123,16 @@ func newImage(program, file, arch string, created time.Time, labels map[string]s
 }
 
 // push pushes the index of a layout that build has written. The credentials are those of docker login.
-func push(dir, reference string) (string, error) {
-	ref, err := name.ParseReference(reference)
+func push(dir, reference string, options ...name.Option) (string, error) {
+	ref, err := name.ParseReference(reference, options...)
 	if err != nil {
 		return "", err
 	}
+	var manifest *v1.IndexManifest
 	all, err := layout.ImageIndexFromPath(dir)
-	if err != nil {
-		return "", err
+	if err == nil {
+		manifest, err = all.IndexManifest()
 	}
-	manifest, err := all.IndexManifest()
 	if err != nil {
 		return "", err
 	}

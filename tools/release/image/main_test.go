@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"io"
 	"log"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -66,18 +67,34 @@ func read(t *testing.T, file string) string {
 	return string(text)
 }
 
-// quietRegistry starts a registry in memory and returns its address.
-func quietRegistry(t *testing.T) string {
+// quietRegistry starts a registry in memory, on an IP address of this machine, and returns its address. It has no TLS.
+func quietRegistry(t *testing.T, ip string) string {
 	t.Helper()
-	server := httptest.NewServer(registry.New(registry.Logger(log.New(io.Discard, "", 0))))
+	server := httptest.NewUnstartedServer(registry.New(registry.Logger(log.New(io.Discard, "", 0))))
+	server.Listener.Close()
+	server.Listener = must(net.Listen("tcp", ip+":0"))
+	server.Start()
 	t.Cleanup(server.Close)
 	return strings.TrimPrefix(server.URL, "http://")
+}
+
+// TestPushPlainHTTP: only with --plain-http, an image is pushed without TLS to a registry whose address is not of this machine or a
+// private network. 127.0.0.1 counts as such an address, but not 127.0.0.2.
+func TestPushPlainHTTP(t *testing.T) {
+	dir, digest := built(t)
+	address := quietRegistry(t, "127.0.0.2")
+	if out, err := run([]string{"push", dir, address + "/candor:v1"}); err == nil {
+		t.Errorf("without --plain-http: %q", out)
+	}
+	if out, err := run([]string{"push", "--plain-http", dir, address + "/candor:v1"}); err != nil || out != address+"/candor@"+digest {
+		t.Errorf("%q, %v", out, err)
+	}
 }
 
 // TestPush: a pushed index has the digest of the build, an image for each architecture, and OCI media types only.
 func TestPush(t *testing.T) {
 	dir, digest := built(t)
-	address := quietRegistry(t)
+	address := quietRegistry(t, "127.0.0.1")
 	for range 2 {
 		pushed, err := run([]string{"push", dir, address + "/test/candor:v1.2.3"})
 		if want := address + "/test/candor@" + digest; err != nil || pushed != want {
@@ -138,6 +155,7 @@ func TestRefusals(t *testing.T) {
 	}{
 		{nil, "must be build "},
 		{[]string{"push", dir}, "must be build "},
+		{[]string{"push", "--http", dir, address + "/candor:1"}, "must be build "},
 		{[]string{"push", dir, "Not A Reference"}, "could not parse reference"},
 		{[]string{"push", t.TempDir(), address + "/candor:1"}, "index.json"},
 		{[]string{"push", dir, address + "/candor:1"}, "cannot push " + address + "/candor:1: "},

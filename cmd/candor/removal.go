@@ -1,0 +1,155 @@
+package main
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/candor-project/candor/cmd/candor/internal/setup"
+	"github.com/candor-project/candor/cmd/candor/internal/setup/engine"
+	"github.com/candor-project/candor/host"
+	"github.com/candor-project/candor/host/state"
+)
+
+// removalUninstall is the output of candor internal-removal if the caller must run candor uninstall.
+const removalUninstall = "uninstall"
+
+// newInternalRemovalCommand returns the command that the packages of Candor call before their removal (deploy/packages/prerm).
+// It fails while containers use the program as their OCI runtime. It prints "uninstall" if Candor is in use on this machine.
+// Otherwise it only undoes the setups of engines, because the build of an image has no state and often no cgroups.
+func newInternalRemovalCommand() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:    "internal-removal",
+		Hidden: true,
+		Args:   cobra.NoArgs,
+	}
+	machine := addHostFlags(cmd)
+	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
+		r := &removal{
+			machine:  machine,
+			service:  &setup.Service{Unit: setup.ServiceUnit},
+			isInUse:  state.NewStore(machine.options.StateDir).IsInUse(),
+			isChroot: isChroot("/proc/1/root/", "/"),
+		}
+		return r.run(cmd)
+	}
+	return cmd
+}
+
+// A removal is one call of candor internal-removal.
+type removal struct {
+	machine  *hostFlags
+	service  *setup.Service
+	isInUse  bool // there is a state
+	isChroot bool // the visible cgroups can belong to a system with another root directory
+}
+
+func (r *removal) run(cmd *cobra.Command) error {
+	h, err := r.machine.open(cmd)
+	if err != nil {
+		if r.isInUse {
+			return err
+		}
+		return undoEngines(cmd, nil)
+	}
+	defer h.Close()
+	if err := r.checkRuntimeUse(h); err != nil {
+		return err
+	}
+	_, err = os.Stat(filepath.Join(filepath.Dir(r.machine.options.Config), setup.Record))
+	switch {
+	case r.isForeignAgent(h):
+		fmt.Fprintln(cmd.ErrOrStderr(), "candor: another candor nri manages this machine; its containers keep their CPUs")
+		return undoEngines(cmd, []string{engine.NRI.Name}) // the agent needs NRI
+	case r.isInUse, err == nil && !r.isChroot:
+		_, err := fmt.Fprintln(cmd.OutOrStdout(), removalUninstall)
+		return err
+	default:
+		return undoEngines(cmd, nil)
+	}
+}
+
+// checkRuntimeUse fails while containers use the program as their OCI runtime: without it, their engine cannot stop them. After
+// candor uninstall, there is no record of such containers. Then those count whose cgroup has the name of an engine's container.
+func (r *removal) checkRuntimeUse(h *host.Host) error {
+	ids, err := h.RunningBundles()
+	if err != nil {
+		return err
+	}
+	s, err := h.Snapshot()
+	switch {
+	case err != nil: // a state that cannot be read: the IDs are sufficient
+		s = new(host.Snapshot)
+	case !r.isInUse && !r.isChroot && s.Owner == "":
+		ids = append(ids, slices.DeleteFunc(s.Strays, func(name string) bool { return !shortContainerID.MatchString(name) })...)
+	}
+	if len(ids) == 0 {
+		return nil
+	}
+	return fmt.Errorf("cannot remove the program: candor-runc is the OCI runtime of running containers: %s; remove these containers first",
+		shownNames(s, ids))
+}
+
+// shownNames returns the display names of containers as a list, at most 5.
+func shownNames(s *host.Snapshot, ids []string) string {
+	const most = 5
+	var names []string
+	for _, id := range ids[:min(len(ids), most)] {
+		name := id
+		if g, err := s.Grant(id); err == nil {
+			name = nameFrom(s, g)
+		}
+		names = append(names, name)
+	}
+	if more := len(ids) - most; more > 0 {
+		names = append(names, fmt.Sprintf("%d more", more))
+	}
+	return strings.Join(names, ", ")
+}
+
+// isForeignAgent reports whether another agent than that of the service runs, such as in a pod of the chart.
+func (r *removal) isForeignAgent(h *host.Host) bool {
+	service, err := r.service.State()
+	isOff := err == nil && slices.Contains([]string{"inactive", "failed"}, cmp.Or(service.Active, "inactive"))
+	return isOff && errors.Is(h.CheckNoAgent(), host.ErrAgentRuns)
+}
+
+// undoEngines undoes the recorded setups of engines, except those of the named engines.
+func undoEngines(cmd *cobra.Command, except []string) error {
+	for _, s := range plainEngineSetups() {
+		if _, err := os.Stat(s.Record); err != nil || slices.Contains(except, s.Engine.Name) {
+			continue
+		}
+		err := s.UseRecordedFile()
+		if err == nil {
+			err = findRuntimes(s, true)
+		}
+		if err != nil {
+			return uninstallError(err)
+		}
+		change, err := s.Undo(false)
+		if err != nil {
+			return uninstallError(err)
+		}
+		if !change.Nothing() {
+			fmt.Fprintf(cmd.ErrOrStderr(), "candor: undid setup %s in %s; now: %s\n", s.Engine.Name, change.File, s.Engine.Then)
+		}
+	}
+	return nil
+}
+
+// isChroot reports whether the root directory of this process is not that of the first process, or cannot be compared.
+func isChroot(ofFirst, own string) bool {
+	first, err := os.Stat(ofFirst)
+	if err != nil {
+		return true
+	}
+	here, err := os.Stat(own)
+	return err != nil || !os.SameFile(first, here)
+}
