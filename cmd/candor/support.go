@@ -19,7 +19,6 @@ import (
 	"github.com/candor-project/candor/cmd/candor/internal/support"
 	"github.com/candor-project/candor/host"
 	"github.com/candor-project/candor/host/state"
-	"github.com/candor-project/candor/internal/fileio"
 )
 
 const supportLong = `Write an archive for the report of a problem: the checks of candor doctor, the CPU map,
@@ -99,7 +98,7 @@ func (f *hostFlags) support(cmd *cobra.Command, log string) (*support.Contents, 
 		}
 		return err
 	})
-	add("nri.json", func() (err error) { c.NRI, err = fileio.Read(doctor.DefaultNRIConfig, 1<<20); return err })
+	add("nri.json", func() (err error) { c.NRI, err = support.ReadNRI(doctor.DefaultNRIConfig); return err })
 	add("state.json", func() (err error) { c.State, err = state.NewStore(f.options.StateDir).Load(); return err })
 	add("map.json", func() (err error) { c.Map, err = f.supportMap(cmd); return err })
 	return c, nil
