@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
@@ -144,11 +145,12 @@ func undoEngines(cmd *cobra.Command, except []string) error {
 	return nil
 }
 
-// isChroot reports whether the root directory of this process is not that of the first process, or cannot be compared.
+// isChroot reports whether the root directory of this process is not that of the first process. A chroot without procfs has no
+// directory of the first process. Without the right to read it, for example in a container, the directories count as equal.
 func isChroot(ofFirst, own string) bool {
 	first, err := os.Stat(ofFirst)
 	if err != nil {
-		return true
+		return !errors.Is(err, fs.ErrPermission)
 	}
 	here, err := os.Stat(own)
 	return err != nil || !os.SameFile(first, here)

@@ -42,7 +42,7 @@ func clusterVersions(s *System) finding {
 		return finding{Unknown, err.Error(), "kubectl get crd nodecpus.candor.dev"}
 	}
 	if len(missing) > 0 {
-		return warn("kubectl apply --server-side -f deploy/helm/candor/crds", "the CRD nodecpus.candor.dev is older than this candor: it lacks %s",
+		return warn("helm show crds CHART | kubectl apply --server-side -f - (docs/install.md)", "the CRD nodecpus.candor.dev is older than this candor: it lacks %s",
 			strings.Join(missing[:min(len(missing), 5)], ", "))
 	}
 	var same, other []string
