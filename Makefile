@@ -85,14 +85,14 @@ check-workflows: release-tools ## actionlint
 	@bin/tools/release/actionlint
 
 # The packages are read with rpm and lintian, which no other test needs.
-test-release: test-deps release-tools ## build a release twice, then test its files, packages, images and chart (root; first build: 25 minutes)
+test-release: test-deps release-tools ## build a release twice, then test its files, packages, images, chart and docs/install.md (root; first build: 25 minutes)
 	@command -v rpm >/dev/null && command -v lintian >/dev/null || \
 		{ echo "apt-get install rpm lintian"; apt-get -qq update && DEBIAN_FRONTEND=noninteractive apt-get -qq -y install --no-install-recommends rpm lintian >/dev/null; }
 	@$(RELEASE_TOOLS) ./registry
 	$(GO) test -C tools/release -count=1 ./image
 	$(GO) test -count=1 -tags generate -run 'TestGenerate|TestMarkdown' ./cmd/candor
 	dir=$$(mktemp -d) && trap 'rm -rf "$$dir"' EXIT && export CANDOR_RELEASE="$$dir" && \
-		$(GO) test -count=1 -timeout=60m -v -run TestRelease ./deploy && \
+		$(GO) test -count=1 -timeout=60m -v -run TestRelease ./deploy && $(GO) test -count=1 -timeout=10m -v -run TestRelease ./e2e && \
 		cd e2e/containerd && $(GO) test -count=1 -timeout=20m -v -run TestRelease .
 
 clean: ## remove the built files
@@ -224,7 +224,7 @@ test-hostile: test-deps ## run the heavy attacks of e2e/hostile and e2e/containe
 
 .PHONY: e2e-kubernetes
 
-e2e-kubernetes: ## test CRDs, policies, reports and candor-scheduler with kube-apiserver and etcd (first build: 6 minutes, 3 GB of build cache)
+e2e-kubernetes: ## test CRDs, policies, reports, helm upgrade and candor-scheduler with kube-apiserver and etcd (first build: 6 minutes, 3 GB of build cache)
 	cd kube/scheduler && $(GO) vet ./...
 	apiserver=$$(scripts/kubernetes.sh kube-apiserver) && etcd=$$(scripts/kubernetes.sh etcd) && \
 		export CANDOR_APISERVER=$$apiserver CANDOR_ETCD=$$etcd && $(GO) test -count=1 -timeout 20m -v ./e2e/kubernetes && \

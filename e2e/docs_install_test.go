@@ -7,58 +7,56 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/candor-project/candor/internal/docblock"
 )
 
-// installBlock returns the commands of the first block below a heading of docs/install.md, and their output.
-func installBlock(t *testing.T, heading string) (commands []string, output string) {
+const installPage = "../docs/install.md"
+
+// installBlocks returns the blocks of commands below a heading of docs/install.md.
+func installBlocks(t *testing.T, heading string) []docblock.Block {
 	t.Helper()
-	page, err := os.ReadFile("../docs/install.md")
+	blocks, err := docblock.Blocks(installPage, heading)
 	if os.IsNotExist(err) && os.Getenv("CANDOR_IN_GUEST") != "" {
 		t.Skip("no documents in the guest")
 	}
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, section, _ := strings.Cut(string(page), "\n### "+heading+"\n")
-	_, block, _ := strings.Cut(section, "```\n")
-	block, _, isBlock := strings.Cut(block, "```\n")
-	if !isBlock {
-		t.Fatalf("docs/install.md has no block below %q", heading)
-	}
-	for line := range strings.Lines(block) {
-		if command, isCommand := strings.CutPrefix(line, "# "); isCommand {
-			commands = append(commands, strings.TrimSuffix(command, "\n"))
-		} else {
-			output += line
-		}
-	}
-	return commands, output
+	return blocks
 }
 
-// runBlock runs such commands in a directory, with the programs of a second directory first in the PATH. All commands must succeed,
-// but the doctor can find defects of this machine. The last command prints the output of the block.
-func (l *lab) runBlock(dir, programs string, commands []string, output string) {
-	l.Helper()
-	for i, command := range commands {
+// runBlock runs the commands of a block. All commands must succeed, but the doctor can find defects of this machine. The last command
+// prints the output of the block, if the block shows an output.
+func runBlock(t *testing.T, block docblock.Block, run func(command string) outcome) {
+	t.Helper()
+	for i, command := range block.Commands {
+		got := run(command)
+		isDoctor := strings.HasPrefix(command, "candor doctor ") && got.code == 1 && strings.Contains(got.out, " failed")
+		isWrong := i == len(block.Commands)-1 && block.Output != "" && got.out != block.Output
+		if got.code != 0 && !isDoctor || isWrong {
+			t.Fatalf("%s: %+v, want the output %q", command, got, block.Output)
+		}
+	}
+}
+
+// shellIn returns a function for runBlock: it runs commands in a directory, with the programs of a second directory first in the PATH.
+func (l *lab) shellIn(dir, programs string) func(command string) outcome {
+	return func(command string) outcome {
 		cmd := exec.Command("sh", "-c", command)
 		cmd.Dir = dir
-		cmd.Env = l.candor().Env
-		cmd.Env = append(cmd.Env, "PATH="+programs+":"+os.Getenv("PATH"))
-		got := do(l.T, cmd)
-		isDoctor := strings.HasPrefix(command, "candor doctor ") && got.code == 1 && strings.Contains(got.out, " failed")
-		if got.code != 0 && !isDoctor || i == len(commands)-1 && got.out != output {
-			l.Fatalf("%s: %+v, want the output %q", command, got, output)
-		}
+		cmd.Env = append(l.candor().Env, "PATH="+programs+":"+os.Getenv("PATH"))
+		return do(l.T, cmd)
 	}
 }
 
-// TestInstallDocs runs the commands of docs/install.md for the static binary and for Docker. The commands for packages need their
-// distribution; TestReleaseFiles of deploy installs the deb.
+// TestInstallDocs runs the commands of docs/install.md for the static binary and for Docker. TestReleaseInstallDocs runs those for
+// packages, and TestReleaseInstallDocs of e2e/containerd those for Kubernetes.
 func TestInstallDocs(t *testing.T) {
 	d := newDocker(t)
 	d.need(2)
 
-	commands, output := installBlock(t, "Static binary")
+	block := installBlocks(t, "### Static binary")[0]
 	binaries := d.in("local")
 	if err := os.Mkdir(binaries, 0o755); err != nil {
 		t.Fatal(err)
@@ -66,12 +64,12 @@ func TestInstallDocs(t *testing.T) {
 	if got := do(t, exec.Command("cp", os.Getenv("CANDOR_BIN"), d.in("candor-linux-amd64"))); got.code != 0 {
 		t.Fatalf("%+v", got)
 	}
-	for i := range commands {
-		commands[i] = strings.ReplaceAll(commands[i], "/usr/local/bin", binaries)
+	for i := range block.Commands {
+		block.Commands[i] = strings.ReplaceAll(block.Commands[i], "/usr/local/bin", binaries)
 	}
-	d.runBlock(d.dir, binaries, commands, output)
+	runBlock(t, block, d.shellIn(d.dir, binaries))
 
-	commands, output = installBlock(t, "Docker and Podman")
+	block = installBlocks(t, "### Docker and Podman")[0]
 	d.does("tag", "box", "debian")
 	client, err := exec.LookPath("docker")
 	if err != nil {
@@ -90,5 +88,5 @@ func TestInstallDocs(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	d.runBlock(d.dir, programs, commands, output)
+	runBlock(t, block, d.shellIn(d.dir, programs))
 }

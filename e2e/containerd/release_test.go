@@ -30,16 +30,16 @@ const hostsConfig = `server = "http://ADDRESS"
   capabilities = ["pull", "resolve"]
 `
 
-// TestReleaseRegistry pushes a release to a registry. containerd pulls the image by its digest, and the pod of the chart in the
-// registry gives containers their CPUs.
-func TestReleaseRegistry(t *testing.T) {
+// newReleaseLab starts an engine that reads from the registry of a release, and the registry. It returns the source tree of the release
+// too. It skips the test without a release.
+func newReleaseLab(t *testing.T) (l *lab, source string) {
+	t.Helper()
 	folder := os.Getenv("CANDOR_RELEASE")
 	if folder == "" {
 		t.Skip("needs a release: make test-release builds one")
 	}
-	source := filepath.Join(folder, "a")
 	hosts := t.TempDir()
-	l := newEngine(t, "[plugins.'io.containerd.cri.v1.images'.registry]\n  config_path = \""+hosts+"\"\n")
+	l = newEngine(t, "[plugins.'io.containerd.cri.v1.images'.registry]\n  config_path = \""+hosts+"\"\n")
 	if err := os.MkdirAll(filepath.Join(hosts, releaseRegistry), 0o755); err != nil {
 		t.Fatal(err)
 	}
@@ -48,9 +48,23 @@ func TestReleaseRegistry(t *testing.T) {
 		t.Fatal(err)
 	}
 	l.startRegistry()
+	return l, filepath.Join(folder, "a")
+}
+
+// pullCandor pulls the image of candor that a release names in images.txt.
+func (l *lab) pullCandor(source string) {
+	l.Helper()
+	references := strings.Fields(must[string](l)(readText(filepath.Join(source, "dist/images.txt"))))
+	l.pull(releaseRegistry + "/candor/candor@" + digestOf(references[0]))
+}
+
+// TestReleaseRegistry pushes a release to a registry. containerd pulls the image by its digest, and the pod of the chart in the
+// registry gives containers their CPUs.
+func TestReleaseRegistry(t *testing.T) {
+	l, source := newReleaseLab(t)
 	references := strings.Fields(must[string](t)(readText(filepath.Join(source, "dist/images.txt"))))
 	chart := ""
-	for _, built := range []string{source, filepath.Join(folder, "other", "directory"), source} { // two builds of a release
+	for _, built := range []string{source, filepath.Join(filepath.Dir(source), "other", "directory"), source} { // two builds of a release
 		pushed := strings.Fields(l.runIn(built, "scripts/push.sh", "images", "chart"))
 		if len(pushed) != 3 || digestOf(pushed[0]) != digestOf(references[0]) || digestOf(pushed[1]) != digestOf(references[1]) {
 			t.Fatalf("make push prints %q, want the digests of %q", pushed, references)
@@ -60,7 +74,7 @@ func TestReleaseRegistry(t *testing.T) {
 		}
 		chart = pushed[2]
 	}
-	l.pull(releaseRegistry + "/candor/candor@" + digestOf(references[0]))
+	l.pullCandor(source)
 
 	rendered := l.runIn(source, "sh", "-c", "$(scripts/helm.sh) template candor oci://"+releaseRegistry+
 		"/candor/charts/candor --version 0.0.1-test.1 --plain-http --namespace candor-system")
