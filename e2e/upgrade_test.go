@@ -24,14 +24,12 @@ func buildPrevious(t *testing.T) string {
 	}
 	dir := t.TempDir()
 	git := func(args ...string) outcome {
-		return do(t, exec.Command("git", append([]string{"-c", "safe.directory=*"}, args...)...))
+		return do(t, exec.Command("git", append([]string{"-c", "safe.directory=*", "-C", ".."}, args...)...))
 	}
 	if got := git("cat-file", "-e", previousRelease+"^{commit}"); got.code != 0 {
 		t.Skipf("the history of git lacks the previous release, %s", previousRelease)
 	}
-	// The whole tree, also when the test runs in a directory below its top.
-	tree, archive := previousRelease+"^{tree}", filepath.Join(dir, "source.tar")
-	if got := git("archive", "--output="+archive, tree); got.code != 0 {
+	if got := git("archive", "--output="+filepath.Join(dir, "source.tar"), previousRelease); got.code != 0 {
 		t.Fatalf("git archive: %+v", got)
 	}
 	bin := filepath.Join(dir, "candor")

@@ -40,6 +40,11 @@ const pageScenario = `
 A failed cell is measured a second time. A cell without the programs of the engine is *not measured*; [Run the
 tests](testing.md#compatibility) describes their installation.
 
+## arm64
+
+The tests run ` + "`candor version`, `candor plan` and `candor topology`" + ` for arm64 under QEMU, and compare their output
+with that of amd64. No cell of this page is measured on arm64.
+
 ## Versions
 
 `
