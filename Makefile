@@ -266,6 +266,16 @@ topology-gain: build ## measure the gain of a topology policy for nginx on sever
 bench-sim: build ## measure docs/benchmarks/simulate.md: decisions, the paper's sweep, a month (BENCHSIM="sweep month" selects some)
 	@scripts/bench-sim.sh $(BENCHSIM)
 
+# --- compatibility ---
+
+.PHONY: matrix
+
+MATRIX_DIR ?= .matrix
+
+# A new call measures the cells without a result. A named cell is measured again.
+matrix: test-deps ## measure docs/compatibility.md: under an hour (root; CELLS="host guest-6.12-v2/runc" selects cells)
+	@$(GO) run ./e2e/compatibility/measure -dir '$(MATRIX_DIR)' $(CELLS)
+
 # --- ledger ---
 
 .PHONY: ledger ledger-tables

@@ -39,7 +39,7 @@ func maxQuota(g *Grant) time.Duration {
 // A present quota of 0 (no quota) is never leased, because only a grant without a quota can have it.
 func isLeased(g *Grant, current cgroup.Settings) bool {
 	lease := g.Lease
-	if lease.Max == 0 { // of an earlier version, which only raised quotas
+	if lease.Max == 0 { // only raises the quota
 		lease.Min, lease.Max = quotaOf(g), maxQuota(g)
 	}
 	return current.Period == g.Period && current.Quota != quotaOf(g) && current.Quota > 0 &&
@@ -288,15 +288,17 @@ func (c *control) Lease(ctx context.Context, names []string) (time.Duration, err
 	return leaseDuration, err
 }
 
-// lease returns a lease of this process for a container.
+// lease returns a lease of this process for a container. A lease that only raises the quota has no bounds, because its
+// bounds follow from the grant. Earlier versions can read such a lease.
 func (c *control) lease(g *Grant, until time.Duration) state.Lease {
-	l := state.Lease{To: c.self, Until: until, Min: quotaOf(g), Max: quotaOf(g)}
-	if g.Quota == 0 {
+	l := state.Lease{To: c.self, Until: until}
+	if c.charges == nil {
+		return l
+	}
+	if l.Max = quotaOf(g); g.Quota == 0 {
 		l.Max = g.Limit.Quota(g.Period)
 	}
-	if c.charges != nil {
-		l.Min, l.Frozen = min(bandwidth.MinQuota, l.Max), true
-	}
+	l.Min, l.Frozen = min(bandwidth.MinQuota, l.Max), true
 	if isRaised(g) {
 		l.Max = maxQuota(g)
 	}

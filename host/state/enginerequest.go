@@ -124,7 +124,7 @@ func (s Store) SaveWeightScales(w WeightScales) error {
 func (s Store) Remove() error {
 	for _, name := range []string{
 		"state.json", ".state.json", "state.json.bad", "requests", "commands", "engine-requests", "views", "preserved",
-		"bundles", "kept", "weight-scales.json", ".weight-scales.json", "agent", "lock",
+		"bundles", "kept", "engine-names.json", ".engine-names.json", "weight-scales.json", ".weight-scales.json", "agent", "lock",
 	} {
 		if err := os.RemoveAll(filepath.Join(s.Dir, name)); err != nil {
 			return fmt.Errorf("state: %w", err)

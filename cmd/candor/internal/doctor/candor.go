@@ -72,7 +72,21 @@ func stateReadable(s *System) finding {
 	case store.IsPlan():
 		return warn("use another --state-dir for containers that run", "%s holds the plans of candor nri --observe", s.StateDir)
 	}
-	return pass("%s: %d containers", s.StateDir, len(saved.Grants))
+	return pass("%s: %d containers%s", s.StateDir, len(saved.Grants), features(&saved.State))
+}
+
+// features describes the features that earlier versions of candor cannot read from the state.
+func features(s *state.State) (text string) {
+	for _, f := range s.UsedFeatures() {
+		var users []string
+		for _, g := range s.Grants {
+			if g.Uses(f) {
+				users = append(users, g.ID)
+			}
+		}
+		text += fmt.Sprintf("; a candor without the feature %s refuses the state, because %d containers use it, such as %s", f, len(users), users[0])
+	}
+	return text
 }
 
 // The least free space for the state directory. A state of 1,000 containers takes 0.4 MB, and the file exists twice while it is replaced.

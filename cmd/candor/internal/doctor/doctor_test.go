@@ -147,6 +147,7 @@ var failings = map[string]failing{
 	"all reserved":          {"host-options", writes("etc/candor/host.json", `{"reserved":"0-3"}`), Failed, "no CPU remains"},
 	"bad nri.yaml":          {"nri-config", writes("etc/candor/nri.yaml", "version: 1\nreserve: 1\n"), Failed, "unknown field"},
 	"newer state":           {"state", writes("run/candor/state.json", `{"version":99}`), Failed, "newer"},
+	"unknown feature":       {"state", writes("run/candor/state.json", `{"version":3,"features":["turbo"],"boot":"b","grants":[]}`), Failed, `feature "turbo": written by a newer`},
 	"broken state":          {"state", writes("run/candor/state.json", `{`), Warning, "state.json"},
 	"state of a preview":    {"state", writes("run/candor/plan-options.json", `{}`), Warning, "holds the plans"},
 	"file as state":         {"state", func(f *fixture) { f.remove("run/candor"); f.write("run/candor", "") }, Failed, "is no directory"},
@@ -249,6 +250,7 @@ func TestOtherMachines(t *testing.T) {
 		"AppArmor, without a node": {"apparmor", writes("sys/module/apparmor/parameters/enabled", "Y\n"), OK, "on"},
 		"no state":                 {"state", func(f *fixture) { f.remove("run/candor") }, OK, "does not exist yet"},
 		"state of others":          {"state", writes("run/candor/state.json", stateFile), OK, "0 containers"},
+		"state with a feature":     {"state", writes("run/candor/state.json", stateWithFeature), OK, "without the feature helpers refuses the state, because 1 containers use it, such as web"},
 		"no kubelet":               {"kubelet-cpu-manager", func(f *fixture) { f.remove("var/lib/kubelet") }, OK, "no kubelet runs"},
 		"no engines":               {"docker-runtimes", func(f *fixture) { f.remove("usr/bin"); f.remove("etc/docker") }, OK, "not installed"},
 		"Docker's containerd": {"runtime-version", func(f *fixture) {
