@@ -114,7 +114,7 @@ func hostError(err error) error {
 		return nil
 	case errors.As(err, &program):
 		return &exitError{program.Code, err}
-	case errors.As(err, &refusal), isOneOf(err, host.ErrBadSpec, host.ErrPopulated, host.ErrInside, host.ErrBadOptions,
+	case errors.As(err, &refusal), isOneOf(err, host.ErrBadSpec, host.ErrPopulated, host.ErrInside, host.ErrBadOptions, host.ErrGivingBack,
 		state.ErrBadDir, cgroup.ErrNotDelegated, cgroup.ErrOwned):
 		return &exitError{exitBadInput, err}
 	default:
