@@ -118,6 +118,7 @@ func TestReleaseFiles(t *testing.T) {
 	}
 	t.Run("packages", func(t *testing.T) { checkPackages(t, dist) })
 	t.Run("dpkg", func(t *testing.T) { checkInstallation(t, dist) })
+	t.Run("chroot", func(t *testing.T) { checkChroot(t, dist) })
 	t.Run("images", func(t *testing.T) { checkImages(t, dist) })
 }
 
@@ -200,19 +201,12 @@ func checkInstallation(t *testing.T, dist string) {
 	if os.Getuid() != 0 {
 		t.Skip("dpkg needs root")
 	}
-	deb := filepath.Join(dist, "candor_0.0.1-test.1_"+strings.TrimSpace(run(t, "", "dpkg", "--print-architecture"))+".deb")
-	root := t.TempDir()
-	for _, dir := range []string{"var/lib/dpkg/info", "var/lib/dpkg/updates", "usr/local/bin"} {
-		if err := os.MkdirAll(filepath.Join(root, dir), 0o755); err != nil {
-			t.Fatal(err)
-		}
+	deb, root := ownDeb(t, dist), dpkgRoot(t)
+	if err := os.MkdirAll(filepath.Join(root, "usr/local/bin"), 0o755); err != nil {
+		t.Fatal(err)
 	}
-	writeFile(t, filepath.Join(root, "var/lib/dpkg/status"), "", 0o644)
-	writeFile(t, filepath.Join(root, "etc/hostname"), "", 0o644) // dpkg removes directories that are empty
 	dpkg := func(args ...string) (string, error) {
-		cmd := exec.Command("dpkg", append([]string{"--root=" + root, "--force-script-chrootless", "--log=/dev/null"}, args...)...)
-		out, err := cmd.CombinedOutput()
-		return string(out), err
+		return dpkgIn(root, append([]string{"--force-script-chrootless"}, args...)...)
 	}
 	files := func() (list []string) {
 		for _, name := range tree(t, root) {
@@ -249,6 +243,62 @@ func checkInstallation(t *testing.T, dist string) {
 	}
 	if now := files(); !slices.Equal(now, before) {
 		t.Errorf("dpkg --purge leaves %q, want %q", now, before)
+	}
+}
+
+// ownDeb returns the deb for this machine.
+func ownDeb(t *testing.T, dist string) string {
+	t.Helper()
+	return filepath.Join(dist, "candor_0.0.1-test.1_"+strings.TrimSpace(run(t, "", "dpkg", "--print-architecture"))+".deb")
+}
+
+// dpkgRoot returns a directory in which dpkg can install packages.
+func dpkgRoot(t *testing.T) string {
+	t.Helper()
+	root := t.TempDir()
+	for _, dir := range []string{"var/lib/dpkg/info", "var/lib/dpkg/updates"} {
+		if err := os.MkdirAll(filepath.Join(root, dir), 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	writeFile(t, filepath.Join(root, "var/lib/dpkg/status"), "", 0o644)
+	writeFile(t, filepath.Join(root, "etc/hostname"), "", 0o644) // dpkg removes directories that are empty
+	return root
+}
+
+func dpkgIn(root string, args ...string) (string, error) {
+	out, err := exec.Command("dpkg", append([]string{"--root=" + root, "--log=/dev/null"}, args...)...).CombinedOutput()
+	return string(out), err
+}
+
+// checkChroot installs and removes the deb in a root directory without /proc and cgroups, as the build of an image can be. dpkg runs
+// the package's scripts, and they run candor, in this root directory. A state there prevents the removal, with a line.
+func checkChroot(t *testing.T, dist string) {
+	busybox, err := exec.LookPath("busybox")
+	if os.Getuid() != 0 || err != nil {
+		t.Skipf("needs root and busybox: %v", err)
+	}
+	root := dpkgRoot(t)
+	writeFile(t, filepath.Join(root, "bin/sh"), readFile(t, busybox), 0o755)
+	writeFile(t, filepath.Join(root, "bin/rm"), readFile(t, busybox), 0o755)
+	lock := filepath.Join(root, "run/candor/lock")
+	for _, isInUse := range []bool{false, true} {
+		if out, err := dpkgIn(root, "--install", ownDeb(t, dist)); err != nil {
+			t.Fatalf("%v\n%s", err, out)
+		}
+		if isInUse {
+			writeFile(t, lock, "", 0o600)
+			if out, err := dpkgIn(root, "--remove", "candor"); err == nil || !strings.Contains(out, "candor internal-removal: ") {
+				t.Errorf("with a state: %v\n%s", err, out)
+			}
+			if err := os.Remove(lock); err != nil {
+				t.Fatal(err)
+			}
+		}
+		out, err := dpkgIn(root, "--purge", "candor")
+		if _, statErr := os.Stat(filepath.Join(root, "usr/bin/candor")); err != nil || !os.IsNotExist(statErr) {
+			t.Errorf("%v, %v\n%s", err, statErr, out)
+		}
 	}
 }
 

@@ -14,6 +14,7 @@ import (
 	"github.com/candor-project/candor/cgroup"
 	"github.com/candor-project/candor/cmd/candor/internal/doctor"
 	"github.com/candor-project/candor/cmd/candor/internal/texttable"
+	"github.com/candor-project/candor/host"
 	"github.com/candor-project/candor/kube/apiserver"
 )
 
@@ -42,17 +43,22 @@ func newDoctorCommand() *cobra.Command {
 	wordFlag(cmd, use, use.of, "for", "", "way to use Candor (default: all)")
 	only := cmd.Flags().StringSlice("check", nil, "`ID` of a check to run, such as nri-enabled (default: all checks)")
 	complete(cmd, "check", doctor.IDs())
-	kubeconfig := cmd.Flags().String("kubeconfig", os.Getenv("KUBECONFIG"), "kubeconfig file, to check the versions in the cluster ($KUBECONFIG)")
+	kubeconfig := cmd.Flags().String("kubeconfig", "", "kubeconfig file, to check the versions in the cluster (default: $KUBECONFIG)")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		if err := checkDoctorIDs(*only); err != nil {
 			return err
 		}
-		s, err := newSystem(*kubeconfig)
-		if err != nil {
+		options, driver := defaultHostOptions()
+		if dir, err := nodeStateDir(doctor.DefaultNRIConfig); err == nil { // the check nri-config has the error
+			options.StateDir = cmp.Or(os.Getenv("CANDOR_STATE_DIR"), dir)
+		}
+		s := newSystem(&options, driver)
+		s.For = doctor.Use(use.value)
+		if err := connectTo(s, *kubeconfig); err != nil {
 			return err
 		}
-		s.For = doctor.Use(use.value)
 		r := doctor.Run(s, *only)
+		var err error
 		if output.value == "json" {
 			err = writeJSON(cmd.OutOrStdout(), r)
 		} else {
@@ -76,21 +82,43 @@ func checkDoctorIDs(ids []string) error {
 	return nil
 }
 
-// newSystem returns this machine with the paths of the environment. A kubeconfig of "" gives no access to an API server.
-func newSystem(kubeconfig string) (*doctor.System, error) {
+// newSystem returns this machine with the paths of options, without access to an API server.
+func newSystem(options *host.Options, driver string) *doctor.System {
 	s := doctor.New("/")
-	options, driver := defaultHostOptions()
 	s.StateDir, s.Config, s.Cgroup, s.Version = options.StateDir, options.Config, options.Cgroup, versionString()
 	s.Cgroup.Driver = cgroup.Driver(driver)
-	if kubeconfig == "" {
-		return s, nil
+	return s
+}
+
+// connectTo gives a system the API server of a kubeconfig. An invalid file is an error. If kubeconfig is "", the system has the file of
+// $KUBECONFIG, and only the check that needs it reads it.
+func connectTo(s *doctor.System, kubeconfig string) error {
+	options := apiserver.Options{Kubeconfig: kubeconfig, Product: "candor/" + versionString(), Patience: time.Second}
+	inherited := os.Getenv("KUBECONFIG")
+	switch {
+	case kubeconfig != "":
+		client, err := apiserver.New(options)
+		if err != nil {
+			return badInput("--kubeconfig: %s", withoutBadOptions(err))
+		}
+		s.Connect = func() (*apiserver.Client, error) { return client, nil }
+	case inherited != "":
+		options.Kubeconfig = inherited
+		s.Connect = func() (*apiserver.Client, error) {
+			client, err := apiserver.New(options)
+			if err != nil {
+				return nil, fmt.Errorf("$KUBECONFIG: %s", withoutBadOptions(err))
+			}
+			return client, nil
+		}
 	}
-	client, err := apiserver.New(apiserver.Options{Kubeconfig: kubeconfig, Product: "candor/" + versionString(), Patience: time.Second})
-	if err != nil {
-		return nil, badInput("--kubeconfig: %s", strings.TrimPrefix(err.Error(), apiserver.ErrBadOptions.Error()+": "))
-	}
-	s.Cluster = client
-	return s, nil
+	return nil
+}
+
+// withoutBadOptions returns the text of an error about a kubeconfig without the words that every such error has.
+func withoutBadOptions(err error) string {
+	text := strings.TrimPrefix(err.Error(), apiserver.ErrBadOptions.Error()+": ")
+	return strings.TrimPrefix(text, "--kubeconfig ")
 }
 
 // writeDoctor writes the rows as a table. Without -o wide, the next steps are below the table, because they are long.

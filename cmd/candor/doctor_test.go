@@ -3,6 +3,8 @@ package main
 import (
 	"bytes"
 	"encoding/json"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -47,6 +49,32 @@ func TestDoctorSelection(t *testing.T) {
 		}
 		if !slices.Equal(ids, want) || (code == exitFailure) != (r.Status == doctor.Failed) {
 			t.Errorf("%s: %q, code %d, status %s", line, ids, code, r.Status)
+		}
+	}
+}
+
+// TestDoctorInheritedKubeconfig: a bad file of $KUBECONFIG makes one row unknown, and the other checks run.
+func TestDoctorInheritedKubeconfig(t *testing.T) {
+	t.Setenv("CANDOR_STATE_DIR", t.TempDir()+"/state")
+	for name, text := range map[string]string{
+		"none": "",
+		"exec": "apiVersion: v1\nkind: Config\ncurrent-context: c\ncontexts: [{name: c, context: {cluster: c, user: u}}]\n" +
+			"clusters: [{name: c, cluster: {server: 'https://127.0.0.1:1'}}]\nusers: [{name: u, user: {exec: {apiVersion: client.authentication.k8s.io/v1, command: none}}}]\n",
+	} {
+		file := filepath.Join(t.TempDir(), name)
+		if text != "" {
+			if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+				t.Fatal(err)
+			}
+		}
+		t.Setenv("KUBECONFIG", file)
+		code, out, errOut := command(t, "", "doctor", "-o", "json", "--check", "state,cluster-versions")
+		var r doctor.Report
+		if err := json.Unmarshal([]byte(out), &r); err != nil || errOut != "" || code != 0 || len(r.Checks) != 2 {
+			t.Fatalf("%s: code %d, %v, %q, %q", name, code, err, out, errOut)
+		}
+		if row := r.Checks[1]; row.Status != doctor.Unknown || row.Next == "" || !strings.HasPrefix(row.Found, "$KUBECONFIG: ") {
+			t.Errorf("%s: %+v", name, row)
 		}
 	}
 }

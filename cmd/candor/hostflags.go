@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"log/slog"
 	"os"
 	"slices"
@@ -16,6 +17,7 @@ import (
 
 	"github.com/candor-project/candor/cgroup"
 	"github.com/candor-project/candor/cmd/candor/internal/cpumap"
+	"github.com/candor-project/candor/engine/nri"
 	"github.com/candor-project/candor/host"
 	"github.com/candor-project/candor/host/launch"
 	"github.com/candor-project/candor/host/state"
@@ -57,6 +59,37 @@ func addGroupFlags(cmd *cobra.Command, o *cgroup.Options) (driver *choice) {
 		"parent cgroup (default: /candor or candor.slice; $CANDOR_CGROUP_PARENT)")
 	wordFlag(cmd, driver, driver.of, "cgroup-driver", "", "cgroup driver ($CANDOR_CGROUP_DRIVER)")
 	return driver
+}
+
+// nodeStateDir returns the state directory of candor nri without flags: stateDir in its configuration, else the default. A missing file is
+// no error. Users with a state directory of their own get that directory, because candor nri runs as root.
+func nodeStateDir(config string) (string, error) {
+	usual := host.DefaultStateDir()
+	if os.Geteuid() != 0 && os.Getenv("XDG_RUNTIME_DIR") != "" {
+		return usual, nil
+	}
+	c, err := nri.LoadConfig(config)
+	if errors.Is(err, fs.ErrNotExist) {
+		return usual, nil
+	}
+	if err != nil {
+		return usual, err
+	}
+	return cmp.Or(c.StateDir, usual), nil
+}
+
+// useNodeStateDir sets the state directory of a command that concerns candor nri: that of --state-dir or $CANDOR_STATE_DIR, else that of
+// candor nri with a configuration file.
+func (f *hostFlags) useNodeStateDir(cmd *cobra.Command, config string) error {
+	if cmd.Flags().Changed("state-dir") || os.Getenv("CANDOR_STATE_DIR") != "" {
+		return nil
+	}
+	dir, err := nodeStateDir(config)
+	if err != nil {
+		return badInput("cannot read stateDir: %w; correct the file, or use --state-dir", err)
+	}
+	f.options.StateDir = dir
+	return nil
 }
 
 // arguments returns the flags with which another process uses the same state and cgroups.

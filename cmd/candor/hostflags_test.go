@@ -1,9 +1,14 @@
 package main
 
 import (
+	"errors"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/spf13/cobra"
 
 	"github.com/candor-project/candor/host"
 	"github.com/candor-project/candor/hybrid"
@@ -99,6 +104,44 @@ func TestPodRow(t *testing.T) {
 	for _, want := range []string{"name       default/web-0/app\n", "id         web-0.app-1\n"} {
 		if !strings.Contains(report.String(), want) {
 			t.Errorf("inspect lacks %q:\n%s", want, &report)
+		}
+	}
+}
+
+// TestUseNodeStateDir: the flag and the environment override stateDir of candor nri, and stateDir overrides the default.
+func TestUseNodeStateDir(t *testing.T) {
+	t.Setenv("XDG_RUNTIME_DIR", "")
+	for name, test := range map[string]struct{ config, variable, flag, want string }{
+		"no file":             {"", "", "", host.DefaultStateDir()},
+		"no stateDir":         {"version: 1\n", "", "", host.DefaultStateDir()},
+		"stateDir":            {"version: 1\nstateDir: /run/other\n", "", "", "/run/other"},
+		"variable":            {"version: 1\nstateDir: /run/other\n", "/run/v", "", "/run/v"},
+		"flag":                {"version: 1\nstateDir: /run/other\n", "", "/run/f", "/run/f"},
+		"flag, invalid file":  {"version: 9\n", "", "/run/f", "/run/f"},
+		"invalid file":        {"version: 9\n", "", "", ""},
+		"invalid file, value": {"version: 1\nstateDir: run\n", "", "", ""},
+	} {
+		t.Setenv("CANDOR_STATE_DIR", test.variable)
+		config := filepath.Join(t.TempDir(), "nri.yaml")
+		if test.config != "" {
+			if err := os.WriteFile(config, []byte(test.config), 0o600); err != nil {
+				t.Fatal(err)
+			}
+		}
+		cmd := &cobra.Command{}
+		f := addHostFlags(cmd)
+		if test.flag != "" {
+			if err := cmd.Flags().Set("state-dir", test.flag); err != nil {
+				t.Fatal(err)
+			}
+		}
+		err := f.useNodeStateDir(cmd, config)
+		var exit *exitError
+		switch {
+		case test.want != "" && (err != nil || f.options.StateDir != test.want):
+			t.Errorf("%s: %s, %v, want %s", name, f.options.StateDir, err, test.want)
+		case test.want == "" && (!errors.As(err, &exit) || exit.code != exitBadInput || !strings.Contains(err.Error(), "use --state-dir") || !strings.Contains(err.Error(), config)):
+			t.Errorf("%s: %v", name, err)
 		}
 	}
 }

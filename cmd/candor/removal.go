@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
@@ -113,7 +114,7 @@ func shownNames(s *host.Snapshot, ids []string) string {
 	return strings.Join(names, ", ")
 }
 
-// isForeignAgent reports whether a candor nri process runs that is not of the service, such as in a pod of the chart.
+// isForeignAgent reports whether another agent than that of the service runs, such as in a pod of the chart.
 func (r *removal) isForeignAgent(h *host.Host) bool {
 	service, err := r.service.State()
 	isOff := err == nil && slices.Contains([]string{"inactive", "failed"}, cmp.Or(service.Active, "inactive"))
@@ -122,13 +123,16 @@ func (r *removal) isForeignAgent(h *host.Host) bool {
 
 // undoEngines undoes the recorded setups of engines, except those of the named engines.
 func undoEngines(cmd *cobra.Command, except []string) error {
-	setups, err := engineSetups()
-	if err != nil {
-		return uninstallError(err)
-	}
-	for _, s := range setups {
+	for _, s := range plainEngineSetups() {
 		if _, err := os.Stat(s.Record); err != nil || slices.Contains(except, s.Engine.Name) {
 			continue
+		}
+		err := s.UseRecordedFile()
+		if err == nil {
+			err = findRuntimes(s, true)
+		}
+		if err != nil {
+			return uninstallError(err)
 		}
 		change, err := s.Undo(false)
 		if err != nil {
@@ -141,11 +145,12 @@ func undoEngines(cmd *cobra.Command, except []string) error {
 	return nil
 }
 
-// isChroot reports whether the root directory of this process is not that of the first process, or cannot be compared.
+// isChroot reports whether the root directory of this process is not that of the first process. A chroot without procfs has no
+// directory of the first process. Without the right to read it, for example in a container, the directories count as equal.
 func isChroot(ofFirst, own string) bool {
 	first, err := os.Stat(ofFirst)
 	if err != nil {
-		return true
+		return !errors.Is(err, fs.ErrPermission)
 	}
 	here, err := os.Stat(own)
 	return err != nil || !os.SameFile(first, here)

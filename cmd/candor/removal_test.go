@@ -27,9 +27,7 @@ func removalLab(t *testing.T) string {
 // useState creates an empty state. The test needs the right to create cgroups, but creates none.
 func useState(t *testing.T, dir string) {
 	t.Helper()
-	if os.Geteuid() != 0 {
-		t.Skip("needs root")
-	}
+	openRemovalHost(t, dir).Close()
 	store := state.NewStore(dir)
 	if err := store.Prepare(); err != nil {
 		t.Fatal(err)
@@ -37,6 +35,16 @@ func useState(t *testing.T, dir string) {
 	if err := os.WriteFile(store.LockFile(), nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
+}
+
+// openRemovalHost opens the machine as candor internal-removal does.
+func openRemovalHost(t *testing.T, dir string) *host.Host {
+	t.Helper()
+	h, err := host.Open(host.Options{StateDir: dir, Cgroup: cgroup.Options{Parent: "/candor-test-removal", Driver: cgroup.Cgroupfs}})
+	if err != nil {
+		t.Skipf("needs root and writable cgroups: %v", err)
+	}
+	return h
 }
 
 // TestRemovalWithoutState: on a machine without a state, nothing is left to do, also if no cgroups can be created as in the build of
@@ -116,10 +124,7 @@ func TestRemovalRefused(t *testing.T) {
 func TestRemovalBesideAgent(t *testing.T) {
 	dir := removalLab(t)
 	useState(t, dir)
-	h, err := host.Open(host.Options{StateDir: dir, Cgroup: cgroup.Options{Parent: "/candor-test-removal", Driver: cgroup.Cgroupfs}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	h := openRemovalHost(t, dir)
 	defer h.Close()
 	release, err := h.HoldAgent()
 	if err != nil {

@@ -8,6 +8,7 @@ import (
 
 	"github.com/candor-project/candor/cmd/candor/internal/setup"
 	"github.com/candor-project/candor/cmd/candor/internal/setup/engine"
+	"github.com/candor-project/candor/engine/nri"
 	"github.com/candor-project/candor/internal/errline"
 )
 
@@ -34,7 +35,7 @@ func newSetupNodeCommand() *cobra.Command {
 	undo := cmd.Flags().Bool("undo", false, "stop the service and restore the engines' files")
 	dry := cmd.Flags().Bool("dry-run", false, "print the changes without applying them")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
-		n := &nodeSetup{service: &setup.Service{Unit: setup.ServiceUnit}, report: changeReport{Changes: []changeRow{}, DryRun: *dry}}
+		n := &nodeSetup{root: "/", service: &setup.Service{Unit: setup.ServiceUnit}, report: changeReport{Changes: []changeRow{}, DryRun: *dry}}
 		do := n.apply
 		if *undo {
 			do = n.undo
@@ -56,6 +57,7 @@ func newSetupNodeCommand() *cobra.Command {
 
 // A nodeSetup is one call of candor setup node. Each step can be repeated: after a failure, the next call does the rest.
 type nodeSetup struct {
+	root    string // root directory in which the command looks for container runtimes
 	service *setup.Service
 	report  changeReport
 }
@@ -67,7 +69,11 @@ func (n *nodeSetup) engines() (fitting []*engine.Setup, err error) {
 		case engine.Containerd.Name: // candor nri serves containerd
 			continue
 		case engine.NRI.Name:
-			if v, ok := containerdVersion(); !ok || v.hasNRIOn() || !v.hasNRI() {
+			isFitting, err := n.needsNRI(s)
+			if err != nil {
+				return nil, err
+			}
+			if !isFitting {
 				continue
 			}
 		default:
@@ -84,6 +90,16 @@ func (n *nodeSetup) engines() (fitting []*engine.Setup, err error) {
 		fitting = append(fitting, s)
 	}
 	return fitting, nil
+}
+
+// needsNRI reports whether the containerd of this machine reads the file of a setup and has NRI off by default.
+func (n *nodeSetup) needsNRI(s *engine.Setup) (bool, error) {
+	r, release, err := containerdOf(n.root, s.Engine.File)
+	if err != nil || r == nil {
+		return false, err
+	}
+	isEnabled := r.Enabled != nil && *r.Enabled
+	return r.File == s.Engine.File && release.HasNRI() && !release.HasNRIOn() && !isEnabled, nil
 }
 
 func (n *nodeSetup) apply(dry bool) error {
@@ -115,8 +131,8 @@ func (n *nodeSetup) startService(dry bool) error {
 	if err != nil || !state.IsOff() || state == (setup.ServiceState{}) {
 		return err
 	}
-	if !slices.ContainsFunc([]string{"containerd", "crio"}, isInstalled) {
-		return nil
+	if runtimes, unclear := nri.ReadRuntimes(n.root); len(runtimes) == 0 {
+		return unclear
 	}
 	if !dry {
 		if err := n.service.On(); err != nil {

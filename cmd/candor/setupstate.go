@@ -5,8 +5,6 @@ import (
 	"fmt"
 	"io"
 	"os/exec"
-	"regexp"
-	"strconv"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -14,6 +12,8 @@ import (
 	"github.com/candor-project/candor/cmd/candor/internal/setup"
 	"github.com/candor-project/candor/cmd/candor/internal/setup/engine"
 	"github.com/candor-project/candor/cmd/candor/internal/texttable"
+	"github.com/candor-project/candor/engine/nri"
+	"github.com/candor-project/candor/internal/program"
 )
 
 const setupLong = `Configure this machine and its container engines. Without a subcommand, the command
@@ -41,7 +41,7 @@ func newSetupCommand() *cobra.Command {
 	}
 	output := outputFlag(cmd, "table", "json")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
-		rows := setupRows(&setup.Service{Unit: setup.ServiceUnit})
+		rows := setupRows("/", &setup.Service{Unit: setup.ServiceUnit})
 		if output.value == "json" {
 			return writeJSON(cmd.OutOrStdout(), rows)
 		}
@@ -72,11 +72,11 @@ type setupRow struct {
 	Details string `json:"details,omitempty"`
 }
 
-// setupRows reads the state of all setups.
-func setupRows(service *setup.Service) []setupRow {
+// setupRows reads the state of all setups. root is the root directory in which it looks for container runtimes.
+func setupRows(root string, service *setup.Service) []setupRow {
 	rows := []setupRow{hostSetupRow()}
 	for _, s := range plainEngineSetups() {
-		rows = append(rows, engineSetupRow(s))
+		rows = append(rows, engineSetupRow(s, root))
 	}
 	return append(rows, serviceRow(service))
 }
@@ -103,7 +103,7 @@ func plainEngineSetups() (all []*engine.Setup) {
 	return all
 }
 
-func engineSetupRow(s *engine.Setup) setupRow {
+func engineSetupRow(s *engine.Setup, root string) setupRow {
 	name := s.Engine.Name
 	err := s.UseRecordedFile()
 	if err == nil {
@@ -119,7 +119,7 @@ func engineSetupRow(s *engine.Setup) setupRow {
 	case isDone:
 		return setupRow{name, stateDone, s.File}
 	case name == engine.NRI.Name:
-		return nriRow(s)
+		return nriRow(s, root)
 	case !isInstalled(name):
 		return setupRow{name, stateNotInstalled, ""}
 	default:
@@ -128,17 +128,22 @@ func engineSetupRow(s *engine.Setup) setupRow {
 }
 
 // nriRow returns the state of NRI if Candor has not enabled it.
-func nriRow(s *engine.Setup) setupRow {
+func nriRow(s *engine.Setup, root string) setupRow {
 	name := s.Engine.Name
-	version, isKnown := containerdVersion()
-	if !isKnown {
+	containerd, release, err := containerdOf(root, s.Engine.File)
+	switch {
+	case err != nil:
+		return setupRow{name, stateUnknown, errorLine(err)}
+	case containerd == nil:
 		return setupRow{name, stateNotInstalled, "no containerd"}
-	}
-	if version.hasNRIOn() {
-		return setupRow{name, stateNotNeeded, fmt.Sprintf("containerd %v has NRI on by default", version)}
-	}
-	if !version.hasNRI() {
-		return setupRow{name, stateNotDone, fmt.Sprintf("containerd %v has no NRI: install 1.7 or later", version)}
+	case release.HasNRIOn():
+		return setupRow{name, stateNotNeeded, fmt.Sprintf("containerd %v has NRI on by default", release)}
+	case !release.HasNRI():
+		return setupRow{name, stateNotDone, fmt.Sprintf("containerd %v has no NRI: install 1.7 or later", release)}
+	case containerd.Enabled != nil && *containerd.Enabled:
+		return setupRow{name, stateNotNeeded, containerd.File + " enables NRI"}
+	case containerd.File != s.Engine.File:
+		return setupRow{name, stateNotDone, fmt.Sprintf("containerd %v uses %s: enable NRI there by hand", release, containerd.File)}
 	}
 	isEnabled, err := s.IsEnabled()
 	switch {
@@ -147,7 +152,7 @@ func nriRow(s *engine.Setup) setupRow {
 	case isEnabled:
 		return setupRow{name, stateNotNeeded, s.File + " enables NRI"}
 	default:
-		return setupRow{name, stateNotDone, fmt.Sprintf("containerd %v has NRI off by default", version)}
+		return setupRow{name, stateNotDone, fmt.Sprintf("containerd %v has NRI off by default", release)}
 	}
 }
 
@@ -175,31 +180,26 @@ func isInstalled(name string) bool {
 	return err == nil
 }
 
-// A containerdRelease is a version of containerd.
-type containerdRelease struct{ major, minor int }
+// releaseLimit bounds containerd --version.
+const releaseLimit = 2 * time.Second
 
-func (v containerdRelease) String() string { return fmt.Sprintf("%d.%d", v.major, v.minor) }
-
-func (v containerdRelease) hasNRI() bool   { return v.major > 1 || v.major == 1 && v.minor >= 7 }
-func (v containerdRelease) hasNRIOn() bool { return v.major >= 2 }
-
-var versionPattern = regexp.MustCompile(`\bv?([0-9]{1,4})\.([0-9]{1,4})\.[0-9]+`)
-
-// containerdVersion returns the version of the containerd in $PATH.
-func containerdVersion() (v containerdRelease, ok bool) {
-	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Second)
+// containerdOf returns the containerd that candor nri serves on a machine with a root directory, and its release: the containerd that
+// runs, else the installed one. Of several, that with the given configuration file counts. Without a containerd, r is nil.
+func containerdOf(root, file string) (r *nri.Runtime, release nri.Release, err error) {
+	found, unclear := nri.ReadRuntimes(root)
+	for i := range found {
+		if f := &found[i]; f.Name == nri.Containerd && (r == nil || f.File == file) {
+			r = f
+		}
+	}
+	if r == nil {
+		return nil, release, unclear
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), releaseLimit)
 	defer cancel()
-	text, err := exec.CommandContext(ctx, "containerd", "--version").Output()
-	if err != nil {
-		return v, false
-	}
-	match := versionPattern.FindSubmatch(text)
-	if match == nil {
-		return v, false
-	}
-	v.major, _ = strconv.Atoi(string(match[1]))
-	v.minor, _ = strconv.Atoi(string(match[2]))
-	return v, true
+	release.Name = r.Name
+	release.Version, _, err = program.ReadVersion(ctx, r.Program)
+	return r, release, err
 }
 
 // A changeRow is a value that a command changes.

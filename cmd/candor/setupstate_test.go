@@ -25,46 +25,70 @@ func installFake(t *testing.T, programs map[string]string) (dir string) {
 	return dir
 }
 
-func TestContainerdVersion(t *testing.T) {
-	for text, want := range map[string]string{
-		"containerd github.com/containerd/containerd v1.7.24 88bf19b": "1.7",
-		"containerd github.com/containerd/containerd 1.6.20~ds1 1.6":  "1.6",
-		"containerd github.com/containerd/containerd/v2 v2.4.2 abc":   "2.4",
-		"containerd": "",
-	} {
-		installFake(t, map[string]string{"containerd": text})
-		v, ok := containerdVersion()
-		if ok != (want != "") || ok && v.String() != want {
-			t.Errorf("%q: %v %v, want %q", text, v, ok, want)
+// machineDir returns a root directory with programs in usr/bin that print a text.
+func machineDir(t *testing.T, programs map[string]string) (root string) {
+	t.Helper()
+	root = t.TempDir()
+	for _, dir := range []string{"usr/bin", "etc/containerd"} {
+		if err := os.MkdirAll(filepath.Join(root, dir), 0o755); err != nil {
+			t.Fatal(err)
 		}
 	}
-	installFake(t, nil)
-	if v, ok := containerdVersion(); ok {
-		t.Errorf("without containerd: %v", v)
+	for name, text := range programs {
+		if err := os.WriteFile(filepath.Join(root, "usr/bin", name), []byte("#!/bin/sh\necho '"+text+"'\n"), 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return root
+}
+
+// TestContainerdOf: a containerd in $PATH outside of the usual directories, or that other users can write, does not run.
+func TestContainerdOf(t *testing.T) {
+	installFake(t, map[string]string{"containerd": "containerd x v2.4.2"})
+	if r, _, err := containerdOf(machineDir(t, nil), engine.NRI.File); r != nil || err != nil {
+		t.Errorf("containerd in $PATH: %+v, %v", r, err)
+	}
+	root := machineDir(t, map[string]string{"containerd": "containerd x v1.7.35"})
+	if r, release, err := containerdOf(root, engine.NRI.File); err != nil || r.File != engine.NRI.File || release.String() != "1.7" {
+		t.Errorf("%+v, %v, %v", r, release, err)
+	}
+	if err := os.Chmod(filepath.Join(root, "usr/bin/containerd"), 0o777); err != nil {
+		t.Fatal(err)
+	}
+	if _, _, err := containerdOf(root, engine.NRI.File); err == nil || !strings.Contains(err.Error(), "other users can write") {
+		t.Errorf("writable containerd: %v", err)
 	}
 }
 
 // TestNRIRow: the state of NRI depends on the version of containerd and on its configuration.
 func TestNRIRow(t *testing.T) {
-	for _, c := range []struct{ version, config, want string }{
-		{"v2.4.2", "version = 3\n", stateNotNeeded},
-		{"1.7.24", "version = 2\n", stateNotDone},
-		{"1.7.24", "version = 2\n[plugins.\"io.containerd.nri.v1.nri\"]\ndisable = false\n", stateNotNeeded},
-		{"1.7.24", "a = [", stateUnknown},
-		{"1.6.20", "version = 2\n", stateNotDone},
-		{"", "", stateNotInstalled},
+	for _, c := range []struct {
+		version, config, want string
+		needs                 bool
+	}{
+		{"v2.4.2", "version = 3\n", stateNotNeeded, false},
+		{"1.7.24", "version = 2\n", stateNotDone, true},
+		{"1.7.24", "version = 2\n[plugins.\"io.containerd.nri.v1.nri\"]\ndisable = false\n", stateNotNeeded, false},
+		{"1.7.24", "a = [", stateUnknown, true}, // the setup refuses the file
+		{"1.6.20", "version = 2\n", stateNotDone, false},
+		{"none", "version = 2\n", stateUnknown, false},
+		{"", "", stateNotInstalled, false},
 	} {
 		programs := map[string]string{"containerd": "containerd x " + c.version}
 		if c.version == "" {
 			programs = nil
 		}
-		dir := installFake(t, programs)
-		s := &engine.Setup{Engine: engine.NRI, File: filepath.Join(dir, "config.toml"), Record: filepath.Join(dir, "setup-nri.json")}
+		root := machineDir(t, programs)
+		s := &engine.Setup{Engine: engine.NRI, File: filepath.Join(root, engine.NRI.File), Record: filepath.Join(root, "setup-nri.json")}
 		if err := os.WriteFile(s.File, []byte(c.config), 0o644); err != nil {
 			t.Fatal(err)
 		}
-		if row := nriRow(s); row.Setup != "nri" || row.State != c.want {
+		if row := nriRow(s, root); row.Setup != "nri" || row.State != c.want {
 			t.Errorf("containerd %q with %q: %+v, want %s", c.version, c.config, row, c.want)
+		}
+		n := &nodeSetup{root: root}
+		if needs, err := n.needsNRI(s); needs != c.needs || err != nil && c.want != stateUnknown {
+			t.Errorf("containerd %q with %q: needs NRI: %v, %v", c.version, c.config, needs, err)
 		}
 	}
 }
@@ -72,7 +96,7 @@ func TestNRIRow(t *testing.T) {
 // TestSetupRows: candor setup lists all setups; on a machine without engines and systemd none is done.
 func TestSetupRows(t *testing.T) {
 	dir := installFake(t, nil)
-	rows := setupRows(&setup.Service{Unit: setup.ServiceUnit, Booted: filepath.Join(dir, "none")})
+	rows := setupRows(dir, &setup.Service{Unit: setup.ServiceUnit, Booted: filepath.Join(dir, "none")})
 	var names []string
 	for _, r := range rows {
 		names = append(names, r.Setup)
@@ -90,7 +114,7 @@ func TestSetupRows(t *testing.T) {
 func TestSetupNode(t *testing.T) {
 	dir := installFake(t, nil)
 	for _, undo := range []bool{false, true} {
-		n := &nodeSetup{service: &setup.Service{Unit: setup.ServiceUnit, Booted: filepath.Join(dir, "none")}}
+		n := &nodeSetup{root: dir, service: &setup.Service{Unit: setup.ServiceUnit, Booted: filepath.Join(dir, "none")}}
 		do := n.apply
 		if undo {
 			do = n.undo
@@ -111,17 +135,18 @@ func TestSetupNodeService(t *testing.T) {
 		{map[string]string{"crio": ""}, "enable start"},
 		{nil, ""},
 	} {
-		dir := installFake(t, c.programs)
+		root := machineDir(t, c.programs)
+		dir := installFake(t, nil)
 		script := "#!/bin/sh\necho $1 >>" + dir + "/calls\n[ $1 = show ] && echo '" + off + "'\nexit 0\n"
 		if err := os.WriteFile(filepath.Join(dir, "systemctl"), []byte(script), 0o755); err != nil {
 			t.Fatal(err)
 		}
 		service := &setup.Service{Unit: setup.ServiceUnit, Systemctl: filepath.Join(dir, "systemctl"), Booted: dir}
-		n := &nodeSetup{service: service}
+		n := &nodeSetup{root: root, service: service}
 		if err := n.startService(true); err != nil {
 			t.Error(err)
 		}
-		if err := (&nodeSetup{service: service}).startService(false); err != nil {
+		if err := (&nodeSetup{root: root, service: service}).startService(false); err != nil {
 			t.Error(err)
 		}
 		text, _ := os.ReadFile(dir + "/calls")

@@ -13,13 +13,11 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/candor-project/candor/cgroup"
 	"github.com/candor-project/candor/cmd/candor/internal/cpumap"
 	"github.com/candor-project/candor/cmd/candor/internal/doctor"
 	"github.com/candor-project/candor/cmd/candor/internal/support"
 	"github.com/candor-project/candor/host"
 	"github.com/candor-project/candor/host/state"
-	"github.com/candor-project/candor/internal/fileio"
 )
 
 const supportLong = `Write an archive for the report of a problem: the checks of candor doctor, the CPU map,
@@ -70,13 +68,8 @@ func newSupportCommand() *cobra.Command {
 
 // support reads the contents of the archive. A part that cannot be read is missing in the archive.
 func (f *hostFlags) support(cmd *cobra.Command, log string) (*support.Contents, error) {
-	system, err := newSystem("")
-	if err != nil {
-		return nil, err
-	}
-	system.StateDir, system.Config, system.Cgroup = f.options.StateDir, f.options.Config, f.options.Cgroup
-	system.Cgroup.Driver = cgroup.Driver(f.driver.value)
-	report := doctor.Run(system, nil)
+	noDir := f.useNodeStateDir(cmd, doctor.DefaultNRIConfig)
+	report := doctor.Run(newSystem(&f.options, f.driver.value), nil)
 	c := &support.Contents{Candor: versionString(), Created: time.Now(), Doctor: &report, Missing: map[string]string{}}
 	c.Host, _ = os.Hostname()
 	add := func(part string, read func() error) {
@@ -99,9 +92,16 @@ func (f *hostFlags) support(cmd *cobra.Command, log string) (*support.Contents, 
 		}
 		return err
 	})
-	add("nri.json", func() (err error) { c.NRI, err = fileio.Read(doctor.DefaultNRIConfig, 1<<20); return err })
-	add("state.json", func() (err error) { c.State, err = state.NewStore(f.options.StateDir).Load(); return err })
-	add("map.json", func() (err error) { c.Map, err = f.supportMap(cmd); return err })
+	add("nri.json", func() (err error) { c.NRI, err = support.ReadNRI(doctor.DefaultNRIConfig); return err })
+	for part, read := range map[string]func() error{
+		"state.json": func() (err error) { c.State, err = state.NewStore(f.options.StateDir).Load(); return err },
+		"map.json":   func() (err error) { c.Map, err = f.supportMap(cmd); return err },
+	} {
+		if noDir != nil {
+			read = func() error { return noDir }
+		}
+		add(part, read)
+	}
 	return c, nil
 }
 

@@ -11,6 +11,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/candor-project/candor/cmd/candor/internal/doctor"
 	"github.com/candor-project/candor/cmd/candor/internal/setup"
 	"github.com/candor-project/candor/cmd/candor/internal/setup/engine"
 	"github.com/candor-project/candor/host"
@@ -43,6 +44,9 @@ func newUninstallCommand() *cobra.Command {
 	output := outputFlag(cmd, "table", "json")
 	dry := cmd.Flags().Bool("dry-run", false, "print the changes without applying them")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
+		if err := machine.useNodeStateDir(cmd, doctor.DefaultNRIConfig); err != nil {
+			return err
+		}
 		s, done, err := machine.openSetup(cmd, *dry)
 		if err != nil {
 			return err

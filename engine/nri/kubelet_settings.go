@@ -23,6 +23,7 @@ type KubeletSettings struct {
 	Policy       string       // policy of the CPU manager: none, static, …
 	PolicyFrom   string       // file or flag with the policy; "": the default
 	CgroupDriver string       // "": not set
+	Endpoint     string       // path of the runtime's CRI socket, in the form of Runtime.Endpoint; "": not set
 	Reserved     hybrid.Milli // CPU time that the kubelet gives to no pod
 	ReservedCPUs cpuset.Set   // reservedSystemCPUs; empty: not set
 }
@@ -77,6 +78,9 @@ func (k *kubelet) settings() (s KubeletSettings, unclear error) {
 	if driver := k.flag("cgroup-driver"); driver != "" {
 		s.CgroupDriver = driver
 	}
+	if address := k.flag("container-runtime-endpoint"); address != "" {
+		s.Endpoint = socketPath(address)
+	}
 	for _, name := range []string{"system-reserved", "kube-reserved"} {
 		for pair := range strings.SplitSeq(k.flag(name), ",") {
 			if key, value, _ := strings.Cut(pair, "="); key == "cpu" {
@@ -104,6 +108,7 @@ func (k *kubelet) addSettings(s *KubeletSettings, file string, reserved map[stri
 	}
 	var config struct {
 		CgroupDriver string            `yaml:"cgroupDriver"`
+		Endpoint     string            `yaml:"containerRuntimeEndpoint"`
 		System       map[string]string `yaml:"systemReserved"`
 		Kube         map[string]string `yaml:"kubeReserved"`
 		CPUs         string            `yaml:"reservedSystemCPUs"`
@@ -113,6 +118,9 @@ func (k *kubelet) addSettings(s *KubeletSettings, file string, reserved map[stri
 	}
 	if config.CgroupDriver != "" {
 		s.CgroupDriver = config.CgroupDriver
+	}
+	if config.Endpoint != "" {
+		s.Endpoint = socketPath(config.Endpoint)
 	}
 	for name, value := range map[string]string{"system-reserved": config.System["cpu"], "kube-reserved": config.Kube["cpu"], "cpus": config.CPUs} {
 		if value != "" {

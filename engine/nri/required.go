@@ -1,6 +1,7 @@
 package nri
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -11,10 +12,9 @@ import (
 	"strings"
 	"time"
 
-	"github.com/pelletier/go-toml/v2"
-
 	"github.com/candor-project/candor/internal/fileio"
 	"github.com/candor-project/candor/internal/procfs"
+	"github.com/candor-project/candor/internal/program"
 )
 
 // containerd can refuse containers while the plugin is not connected, if NRI's default validator (since containerd 2.2) requires the
@@ -22,7 +22,6 @@ import (
 
 const (
 	containerdFile = "/etc/containerd/config.toml" // default of containerd's command line
-	validatorSince = "2.2"
 	validatorLines = `[plugins.'io.containerd.nri.v1.nri'.default_validator] enable = true, required_plugins = ["` + pluginName + `"]`
 	mostFiles      = 100
 )
@@ -55,7 +54,7 @@ func (r *runtimeProcess) required(root string) (active bool, file string, err er
 		return false, "", fmt.Errorf("the runtime is %s; see its manual for NRI's default validator (CRI-O 1.34 has none)", r.name)
 	}
 	if !r.hasValidator() {
-		return false, "", fmt.Errorf("containerd %s has no required_plugins; use %s or newer", r.version, validatorSince)
+		return false, "", fmt.Errorf("containerd %s has no required_plugins; use %v or newer", r.version, requiredSince)
 	}
 	if r.pid <= 0 {
 		return false, "", errors.New("cannot see the runtime's process; run candor nri in the host's pid namespace")
@@ -72,20 +71,21 @@ func (r *runtimeProcess) required(root string) (active bool, file string, err er
 	if err != nil {
 		return false, "", err
 	}
-	v, err := readValidator(filepath.Join(proc, "root"), file, began)
-	if err != nil {
-		return false, "", err
+	in := Runtime{File: file}
+	in.readContainerd(filepath.Join(proc, "root"), began)
+	switch {
+	case in.Err != nil:
+		return false, "", in.Err
+	case in.Changed != "": // the configuration in effect is unknown
+		return false, "", fmt.Errorf("%s: has changed since containerd started; restart containerd", in.Changed)
 	}
-	if v == nil {
-		return false, file, nil
-	}
-	return v.Enable && slices.Contains(v.Required, pluginName), v.file, nil
+	return slices.Contains(in.Required, pluginName), cmp.Or(in.merged.validatorFile, file), nil
 }
 
+// hasValidator reports whether the runtime is known to have the default validator.
 func (r *runtimeProcess) hasValidator() bool {
-	var major, minor int
-	n, _ := fmt.Sscanf(strings.TrimPrefix(r.version, "v"), "%d.%d", &major, &minor)
-	return n == 2 && (major > 2 || major == 2 && minor >= 2)
+	v, _ := program.ParseVersion(r.version)
+	return v != program.Version{} && Release{Containerd, v}.HasRequired()
 }
 
 // configFile returns the configuration file in containerd's command line.
@@ -115,49 +115,6 @@ func absIn(proc, file string) (string, error) {
 	}
 	cwd, err := os.Readlink(filepath.Join(proc, "cwd"))
 	return filepath.Join(cwd, file), err
-}
-
-// A validator is the section of containerd's configuration for NRI's default validator.
-type validator struct {
-	Enable   bool     `toml:"enable"`
-	Required []string `toml:"required_plugins"`
-	file     string   // the file that contains it
-}
-
-// A containerdConfig has the relevant parts of a configuration file of containerd.
-type containerdConfig struct {
-	Imports []string `toml:"imports"`
-	Plugins struct {
-		NRI struct {
-			Validator *validator `toml:"default_validator"`
-		} `toml:"io.containerd.nri.v1.nri"`
-	} `toml:"plugins"`
-}
-
-// readValidator finds the validator's section in a file and in its imports; nil if there is none. top is the root of containerd's
-// file system. A section in two files is an error, and so is a file that has changed since containerd started, because the
-// configuration in effect is then unknown.
-func readValidator(top, file string, began time.Time) (found *validator, err error) {
-	err = eachContainerdFile(top, file, func(name string, text []byte, modified time.Time) ([]string, error) {
-		if modified.After(began.Add(slack)) {
-			return nil, errors.New("has changed since containerd started; restart containerd")
-		}
-		config, err := parseContainerd(text)
-		if err != nil {
-			return nil, err
-		}
-		if v := config.Plugins.NRI.Validator; v != nil {
-			if found != nil {
-				return nil, fmt.Errorf("section default_validator is in %s and in %s; remove one section", found.file, name)
-			}
-			found, v.file = v, name
-		}
-		return config.Imports, nil
-	})
-	if err != nil {
-		return nil, err
-	}
-	return found, nil
 }
 
 // eachContainerdFile calls visit for a configuration file of containerd and for its imports, in containerd's order. top is the root
@@ -208,13 +165,6 @@ func readIn(top, name string) (text []byte, modified time.Time, err error) {
 	}
 	text, err = fileio.ReadOpen(f, largestFile)
 	return text, info.ModTime(), err
-}
-
-func parseContainerd(text []byte) (c containerdConfig, err error) {
-	if err := toml.Unmarshal(text, &c); err != nil {
-		return c, fmt.Errorf("cannot parse containerd's TOML: %s", strings.ReplaceAll(err.Error(), "\n", " "))
-	}
-	return c, nil
 }
 
 // withoutPath removes the path from an error, because this process opens the file under another path than the user knows.

@@ -61,7 +61,11 @@ func TestRequired(t *testing.T) {
 		"imported in a cycle": {files: map[string]string{usualFile: "imports = ['a.toml']\n", "etc/containerd/a.toml": "imports = ['/" + usualFile + "']\n" + validatorOn},
 			active: true, file: "/etc/containerd/a.toml"},
 		"set in two files": {files: map[string]string{usualFile: "imports = ['a.toml']\n" + validatorOn, "etc/containerd/a.toml": validatorOn},
-			why: "is in /" + usualFile + " and in /etc/containerd/a.toml"},
+			active: true, file: "/etc/containerd/a.toml"},
+		"plugins in another file": {files: map[string]string{usualFile: "imports = ['a.toml']\n" + validatorOn,
+			"etc/containerd/a.toml": "[plugins.'io.containerd.nri.v1.nri'.default_validator]\nrequired_plugins = ['topo']\n"}, file: "/etc/containerd/a.toml"},
+		"off in another file": {files: map[string]string{usualFile: "imports = ['a.toml']\n" + validatorOn,
+			"etc/containerd/a.toml": "[plugins.'io.containerd.nri.v1.nri'.default_validator]\nenable = false\n"}, file: "/etc/containerd/a.toml"},
 		"no TOML": {files: map[string]string{usualFile: "[a\n"}, why: "/" + usualFile + ": cannot parse containerd's TOML"},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -16,6 +16,7 @@ import (
 
 	"github.com/candor-project/candor/internal/nodeproc"
 	"github.com/candor-project/candor/internal/procfs"
+	"github.com/candor-project/candor/internal/program"
 )
 
 // DefaultSocket is the default path of the NRI socket of containerd and CRI-O.
@@ -50,6 +51,32 @@ type Runtime struct {
 	RequestTimeout time.Duration // time limit for an answer of a plugin; 0: the default, 2 s
 	Required       []string      // plugins without which containerd refuses containers
 	SystemdCgroup  bool          // the runtime creates cgroups through systemd
+	Endpoint       string        // path of its CRI socket, without unix:// and with /run instead of /var/run
+
+	merged containerdMerge
+}
+
+// A containerdMerge has the settings of containerd's files that apply together.
+type containerdMerge struct {
+	isDisabled    bool // a file has NRI in disabled_plugins
+	disable       *bool
+	validator     validator
+	validatorFile string // last file with a setting of the validator, or ""
+}
+
+// ReadRuntimes returns the container runtimes that run on this node (FindRuntimes has the conditions). While none runs, it returns those
+// whose program is in a usual directory, by name. root is the root directory of the file system, "/".
+func ReadRuntimes(root string) (found []Runtime, unclear error) {
+	found, unclear = FindRuntimes(root)
+	if len(found) > 0 || unclear != nil {
+		return found, unclear
+	}
+	for _, r := range []struct{ name, program string }{{Containerd, "containerd"}, {CRIO, "crio"}} {
+		if path := program.Find(root, r.program); path != "" {
+			found = append(found, InstalledRuntime(root, r.name, path))
+		}
+	}
+	return found, nil
 }
 
 // FindRuntimes returns the container runtimes that run on this node. A process counts only if root of the node runs it from a program
@@ -66,12 +93,12 @@ func runtimeOf(here *nodeproc.Viewpoint, dir string) (*Runtime, error) {
 		return nil, nil
 	}
 	pid, _ := strconv.Atoi(filepath.Base(dir))
-	program, err := nodeproc.Program(dir)
+	file, err := nodeproc.Program(dir)
 	if err != nil {
 		return nil, fmt.Errorf("cannot read the program file of process %d (%s): %w", pid, id.Comm, withoutPath(err))
 	}
 	words, err := procfs.CommandLine(dir)
-	if err != nil || program != id.Comm {
+	if err != nil || file != id.Comm {
 		return nil, nil //nolint:nilerr // the process has ended, or has another program
 	}
 	began, err := procfs.Began(dir)
@@ -91,13 +118,14 @@ func runtimeOf(here *nodeproc.Viewpoint, dir string) (*Runtime, error) {
 		return nil, nil
 	}
 	r.readContainerd(top, began)
+	r.setEndpoint(option(words, "", "--address", "-address", "-a", "--a"))
 	return r, nil
 }
 
-// InstalledRuntime returns a runtime that does not run, with the configuration in its default files. program is the path of its program
+// InstalledRuntime returns a runtime that does not run, with the configuration in its default files. file is the path of its program
 // in this process's file system.
-func InstalledRuntime(root, name, program string) Runtime {
-	r := Runtime{Name: name, Program: program, File: containerdFile, Socket: DefaultSocket}
+func InstalledRuntime(root, name, file string) Runtime {
+	r := Runtime{Name: name, Program: file, File: containerdFile, Socket: DefaultSocket}
 	never := time.Now().Add(time.Hour) // a runtime that does not run has read no file
 	if name == CRIO {
 		r.readCRIO(root, "", nil, never)
@@ -127,62 +155,123 @@ func (c *criSection) systemd() (value, isSet bool) {
 	return value, isSet
 }
 
-// A containerdNRI has the settings of containerd's configuration for NRI and for cgroups. containerd 1.7 has the section CRI, containerd
-// 2 the section CRIRuntime.
-type containerdNRI struct {
+// A validator is the section of containerd's configuration for NRI's default validator.
+type validator struct {
+	Enable   *bool    `toml:"enable"`
+	Required []string `toml:"required_plugins"`
+}
+
+// A containerdConfig has the settings of a configuration file of containerd for NRI and for cgroups. containerd 1.7 has the section CRI,
+// containerd 2 the section CRIRuntime.
+type containerdConfig struct {
 	Imports  []string `toml:"imports"`
 	Disabled []string `toml:"disabled_plugins"`
-	Plugins  struct {
+	GRPC     struct {
+		Address string `toml:"address"`
+	} `toml:"grpc"`
+	Plugins struct {
 		NRI struct {
-			Disable        *bool      `toml:"disable"`
-			Socket         string     `toml:"socket_path"`
-			PluginDir      string     `toml:"plugin_path"`
-			NoConnections  bool       `toml:"disable_connections"`
-			RequestTimeout string     `toml:"plugin_request_timeout"`
-			Validator      *validator `toml:"default_validator"`
+			Disable        *bool     `toml:"disable"`
+			Socket         string    `toml:"socket_path"`
+			PluginDir      string    `toml:"plugin_path"`
+			NoConnections  *bool     `toml:"disable_connections"`
+			RequestTimeout string    `toml:"plugin_request_timeout"`
+			Validator      validator `toml:"default_validator"`
 		} `toml:"io.containerd.nri.v1.nri"`
 		CRI        criSection `toml:"io.containerd.grpc.v1.cri"`
 		CRIRuntime criSection `toml:"io.containerd.cri.v1.runtime"`
 	} `toml:"plugins"`
 }
 
-// readContainerd reads r.File and its imports. A setting of a later file overrides that of an earlier file.
+// readContainerd reads r.File and its imports. A setting of a later file overrides that of an earlier file, but disabled_plugins of all
+// files add up (mergeConfig in cmd/containerd/server/config, containerd 2.4).
 func (r *Runtime) readContainerd(top string, began time.Time) {
 	r.PluginDir = "/opt/nri/plugins"
+	r.setEndpoint("/run/containerd/containerd.sock")
 	r.Err = eachContainerdFile(top, r.File, func(name string, text []byte, modified time.Time) ([]string, error) {
 		if modified.After(began.Add(slack)) {
 			r.Changed = name
 		}
-		var c containerdNRI
-		if err := toml.Unmarshal(text, &c); err != nil {
-			return nil, fmt.Errorf("cannot parse containerd's TOML: %s", strings.ReplaceAll(err.Error(), "\n", " "))
+		c, err := parseContainerd(text)
+		if err != nil {
+			return nil, err
 		}
-		return c.Imports, r.addContainerd(&c)
+		return c.Imports, r.addContainerd(name, &c)
 	})
 }
 
-func (r *Runtime) addContainerd(c *containerdNRI) error {
+func parseContainerd(text []byte) (c containerdConfig, err error) {
+	if err := toml.Unmarshal(text, &c); err != nil {
+		return c, fmt.Errorf("cannot parse containerd's TOML: %s", strings.ReplaceAll(err.Error(), "\n", " "))
+	}
+	return c, nil
+}
+
+// addContainerd adds the settings of a file with a name.
+func (r *Runtime) addContainerd(name string, c *containerdConfig) error {
 	n := &c.Plugins.NRI
-	if n.Disable != nil {
-		enabled := !*n.Disable
-		r.Enabled = &enabled
+	r.addDisabled(n.Disable, c.Disabled)
+	r.addValidator(name, &n.Validator)
+	if n.NoConnections != nil {
+		r.NoConnections = *n.NoConnections
 	}
-	if slices.Contains(c.Disabled, "io.containerd.nri.v1.nri") {
-		r.Enabled = new(bool)
-	}
-	r.NoConnections = r.NoConnections || n.NoConnections
-	if n.Validator != nil {
-		r.Required = nil
-		if n.Validator.Enable {
-			r.Required = n.Validator.Required
-		}
-	}
+	r.setEndpoint(c.GRPC.Address)
 	for _, cri := range []*criSection{&c.Plugins.CRI, &c.Plugins.CRIRuntime} {
 		if systemd, isSet := cri.systemd(); isSet {
 			r.SystemdCgroup = systemd
 		}
 	}
 	return r.setNRI(n.Socket, n.PluginDir, "plugin_request_timeout", n.RequestTimeout)
+}
+
+// addDisabled adds the settings with which a file enables or disables NRI.
+func (r *Runtime) addDisabled(disable *bool, plugins []string) {
+	m := &r.merged
+	m.isDisabled = m.isDisabled || slices.Contains(plugins, "io.containerd.nri.v1.nri")
+	if disable != nil {
+		m.disable = disable
+	}
+	if m.isDisabled {
+		r.Enabled = new(bool)
+	} else if m.disable != nil {
+		enabled := !*m.disable
+		r.Enabled = &enabled
+	}
+}
+
+// addValidator adds the settings of NRI's default validator in a file with a name.
+func (r *Runtime) addValidator(name string, v *validator) {
+	m := &r.merged
+	if v.Enable == nil && v.Required == nil {
+		return
+	}
+	m.validatorFile = name
+	if v.Enable != nil {
+		m.validator.Enable = v.Enable
+	}
+	if v.Required != nil {
+		m.validator.Required = v.Required
+	}
+	r.Required = nil
+	if on := m.validator.Enable; on != nil && *on {
+		r.Required = m.validator.Required
+	}
+}
+
+// setEndpoint sets the CRI socket from a path or a URL: "" is no value.
+func (r *Runtime) setEndpoint(address string) {
+	if address != "" {
+		r.Endpoint = socketPath(address)
+	}
+}
+
+// socketPath returns the path in the address of a CRI socket. /var/run is a link to /run.
+func socketPath(address string) string {
+	path := filepath.Clean(strings.TrimPrefix(strings.TrimPrefix(address, "unix://"), "unix:"))
+	if rest, isRun := strings.CutPrefix(path, "/var/run/"); isRun {
+		return "/run/" + rest
+	}
+	return path
 }
 
 // setNRI sets the values that a file has: "" is no value. timeout is the name of the setting for limit.
@@ -204,6 +293,9 @@ func (r *Runtime) setNRI(socket, pluginDir, timeout, limit string) (err error) {
 // A crioConfig has the settings of CRI-O's configuration for NRI and for cgroups.
 type crioConfig struct {
 	CRIO struct {
+		API struct {
+			Listen string `toml:"listen"`
+		} `toml:"api"`
 		Runtime struct {
 			CgroupManager string `toml:"cgroup_manager"`
 		} `toml:"runtime"`
@@ -211,7 +303,7 @@ type crioConfig struct {
 			Enable         *bool  `toml:"enable_nri"`
 			Socket         string `toml:"nri_listen"`
 			PluginDir      string `toml:"nri_plugin_dir"`
-			NoConnections  bool   `toml:"nri_disable_connections"`
+			NoConnections  *bool  `toml:"nri_disable_connections"`
 			RequestTimeout string `toml:"nri_plugin_request_timeout"`
 		} `toml:"nri"`
 	} `toml:"crio"`
@@ -221,6 +313,7 @@ type crioConfig struct {
 // the process in procfs, and words its command line; both are empty for a runtime that does not run.
 func (r *Runtime) readCRIO(top, proc string, words []string, began time.Time) {
 	r.Name, r.PluginDir, r.SystemdCgroup = CRIO, "/opt/nri/plugins", true
+	r.setEndpoint("/run/crio/crio.sock")
 	var folder string
 	if r.File, r.Err = absIn(proc, option(words, crioFile, "--config", "-c")); r.Err == nil {
 		folder, r.Err = absIn(proc, option(words, crioFolder, "--config-dir", "-d"))
@@ -242,6 +335,7 @@ func (r *Runtime) readCRIO(top, proc string, words []string, began time.Time) {
 			return
 		}
 	}
+	r.setEndpoint(option(words, "", "--listen"))
 }
 
 func (r *Runtime) readCRIOFile(top, name string, began time.Time) error {
@@ -266,7 +360,10 @@ func (r *Runtime) readCRIOFile(top, name string, began time.Time) error {
 	if manager := c.CRIO.Runtime.CgroupManager; manager != "" {
 		r.SystemdCgroup = manager == "systemd"
 	}
-	r.NoConnections = r.NoConnections || n.NoConnections
+	if n.NoConnections != nil {
+		r.NoConnections = *n.NoConnections
+	}
+	r.setEndpoint(c.CRIO.API.Listen)
 	if err := r.setNRI(n.Socket, n.PluginDir, "nri_plugin_request_timeout", n.RequestTimeout); err != nil {
 		return fmt.Errorf("%s: %w", name, err)
 	}
@@ -288,11 +385,11 @@ func agentOf(here *nodeproc.Viewpoint, dir string) (*int, error) {
 		return nil, nil //nolint:nilerr // the process has ended
 	}
 	pid, _ := strconv.Atoi(filepath.Base(dir))
-	program, err := nodeproc.Program(dir)
+	file, err := nodeproc.Program(dir)
 	switch {
 	case err != nil:
 		return nil, fmt.Errorf("cannot read the program file of process %d (%s): %w", pid, pluginName, withoutPath(err))
-	case program != pluginName || pid == os.Getpid():
+	case file != pluginName || pid == os.Getpid():
 		return nil, nil
 	}
 	return &pid, nil

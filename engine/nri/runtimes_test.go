@@ -1,15 +1,15 @@
 package nri
 
 import (
+	"fmt"
 	"os"
 	"reflect"
 	"strings"
 	"testing"
 	"time"
 
-	"github.com/pelletier/go-toml/v2"
-
 	"github.com/candor-project/candor/cpuset"
+	"github.com/candor-project/candor/internal/program"
 )
 
 // TestFindRuntimes: the runtime of a process of root has the settings of its files; a later file overrides an earlier one.
@@ -22,19 +22,31 @@ func TestFindRuntimes(t *testing.T) {
 		want  Runtime
 	}{
 		"defaults": {nil, []string{"/usr/bin/containerd"},
-			Runtime{Name: Containerd, File: "/etc/containerd/config.toml", Socket: DefaultSocket, PluginDir: "/opt/nri/plugins"}},
+			Runtime{Name: Containerd, File: "/etc/containerd/config.toml", Socket: DefaultSocket, PluginDir: "/opt/nri/plugins", Endpoint: "/run/containerd/containerd.sock"}},
 		"import": {map[string]string{"etc/containerd/config.toml": imports,
 			"etc/containerd/conf.d/x.toml": "[plugins.'io.containerd.nri.v1.nri']\ndisable = false\nplugin_request_timeout = '3s'\n"},
 			[]string{"/usr/bin/containerd"},
-			Runtime{Name: Containerd, File: "/etc/containerd/config.toml", Socket: "/run/a.sock", PluginDir: "/opt/nri/plugins", Enabled: &on, RequestTimeout: 3 * time.Second}},
+			Runtime{Name: Containerd, File: "/etc/containerd/config.toml", Socket: "/run/a.sock", PluginDir: "/opt/nri/plugins", Endpoint: "/run/containerd/containerd.sock", Enabled: &on, RequestTimeout: 3 * time.Second}},
 		"default runtime": {map[string]string{"srv/c.toml": "[plugins.'io.containerd.grpc.v1.cri'.containerd]\ndefault_runtime_name = 'crun'\n" +
 			"[plugins.'io.containerd.grpc.v1.cri'.containerd.runtimes.crun.options]\nSystemdCgroup = true\n" + validatorOnly},
 			[]string{"/usr/bin/containerd", "--config", "c.toml"},
-			Runtime{Name: Containerd, File: "/srv/c.toml", Socket: DefaultSocket, PluginDir: "/opt/nri/plugins", SystemdCgroup: true, Required: []string{"topo"}}},
+			Runtime{Name: Containerd, File: "/srv/c.toml", Socket: DefaultSocket, PluginDir: "/opt/nri/plugins", Endpoint: "/run/containerd/containerd.sock", SystemdCgroup: true, Required: []string{"topo"}}},
 		"CRI-O": {map[string]string{"etc/crio/crio.conf": "[crio.nri]\nenable_nri = true\nnri_listen = '/run/c.sock'\n[crio.runtime]\ncgroup_manager = 'cgroupfs'\n",
 			"etc/crio/crio.conf.d/1": "[crio.nri]\nenable_nri = false\nnri_plugin_dir = '/p'\nnri_disable_connections = true\nnri_plugin_request_timeout = '1s'\n"},
 			[]string{"/usr/bin/crio"},
-			Runtime{Name: CRIO, File: "/etc/crio/crio.conf", Socket: "/run/c.sock", PluginDir: "/p", Enabled: &off, NoConnections: true, RequestTimeout: time.Second}},
+			Runtime{Name: CRIO, File: "/etc/crio/crio.conf", Socket: "/run/c.sock", PluginDir: "/p", Enabled: &off, NoConnections: true, RequestTimeout: time.Second, Endpoint: "/run/crio/crio.sock"}},
+		"disabled plugin": {map[string]string{"etc/containerd/config.toml": "imports = ['conf.d/*.toml']\ndisabled_plugins = ['io.containerd.nri.v1.nri']\n",
+			"etc/containerd/conf.d/x.toml": "disabled_plugins = []\n[plugins.'io.containerd.nri.v1.nri']\ndisable = false\n"},
+			[]string{"/usr/bin/containerd"},
+			Runtime{Name: Containerd, File: "/etc/containerd/config.toml", Socket: DefaultSocket, PluginDir: "/opt/nri/plugins", Enabled: &off, Endpoint: "/run/containerd/containerd.sock"}},
+		"connections": {map[string]string{"etc/containerd/config.toml": "imports = ['x.toml']\n[plugins.'io.containerd.nri.v1.nri']\ndisable_connections = true\n",
+			"etc/containerd/x.toml": "[plugins.'io.containerd.nri.v1.nri']\ndisable_connections = false\n[grpc]\naddress = '/var/run/x.sock'\n"},
+			[]string{"/usr/bin/containerd"},
+			Runtime{Name: Containerd, File: "/etc/containerd/config.toml", Socket: DefaultSocket, PluginDir: "/opt/nri/plugins", Endpoint: "/run/x.sock"}},
+		"address": {nil, []string{"/usr/bin/containerd", "-a", "/run/k3s/containerd/containerd.sock"},
+			Runtime{Name: Containerd, File: "/etc/containerd/config.toml", Socket: DefaultSocket, PluginDir: "/opt/nri/plugins", Endpoint: "/run/k3s/containerd/containerd.sock"}},
+		"CRI-O's socket": {map[string]string{"etc/crio/crio.conf": "[crio.api]\nlisten = '/run/a.sock'\n"}, []string{"/usr/bin/crio", "--listen=unix:///run/b.sock"},
+			Runtime{Name: CRIO, File: "/etc/crio/crio.conf", Socket: DefaultSocket, PluginDir: "/opt/nri/plugins", SystemdCgroup: true, Endpoint: "/run/b.sock"}},
 	} {
 		m := newMachine(t)
 		for file, text := range test.files {
@@ -52,7 +64,7 @@ func TestFindRuntimes(t *testing.T) {
 		if got.PID != 9 || !strings.HasSuffix(got.Program, "proc/9/exe") {
 			t.Errorf("%s: process %d, program %s", name, got.PID, got.Program)
 		}
-		got.PID, got.Program = 0, ""
+		got.PID, got.Program, got.merged = 0, "", containerdMerge{}
 		if !reflect.DeepEqual(got, test.want) {
 			t.Errorf("%s: got\n%+v\nwant\n%+v", name, got, test.want)
 		}
@@ -113,6 +125,13 @@ func TestReadKubelets(t *testing.T) {
 			m.write("etc/k.yaml", file+"reservedSystemCPUs: 0,1\n")
 			m.process("7", "/usr/bin/kubelet", "--config=/etc/k.yaml")
 		}, []KubeletSettings{{PID: "7", Dir: "/var/lib/kubelet", Policy: "none", PolicyFrom: "/etc/k.yaml", CgroupDriver: "systemd", Reserved: 2000, ReservedCPUs: cpuset.MustParse("0-1")}}, ""},
+		"endpoint": {func(m *machine) {
+			m.write("etc/k.yaml", file+"containerRuntimeEndpoint: unix:///var/run/crio/crio.sock\n")
+			m.process("7", "/usr/bin/kubelet", "--config=/etc/k.yaml")
+		}, []KubeletSettings{{PID: "7", Dir: "/var/lib/kubelet", Policy: "none", PolicyFrom: "/etc/k.yaml", CgroupDriver: "systemd", Reserved: 1250, Endpoint: "/run/crio/crio.sock"}}, ""},
+		"endpoint of a flag": {func(m *machine) {
+			m.process("7", "/usr/bin/kubelet", "--container-runtime-endpoint", "unix:///run/containerd/containerd.sock")
+		}, []KubeletSettings{{PID: "7", Dir: "/var/lib/kubelet", Policy: "none", Endpoint: "/run/containerd/containerd.sock"}}, ""},
 		"unreadable": {func(m *machine) { m.write("var/lib/k0s", "") }, nil, "/var/lib/k0s/kubelet/config.yaml: not a directory"},
 		"bad amount": {func(m *machine) { m.process("7", "/usr/bin/kubelet", "--kube-reserved=cpu=x") },
 			[]KubeletSettings{{PID: "7", Dir: "/var/lib/kubelet", Policy: "none"}}, `kube-reserved: CPU amount "x"`},
@@ -156,11 +175,48 @@ func FuzzRuntimeConfig(f *testing.F) {
 		if err := r.readCRIOFile(dir, "/c", time.Now()); err != nil && strings.Contains(err.Error(), "\n") {
 			t.Errorf("%q: %v", text, err)
 		}
-		var c containerdNRI
-		if toml.Unmarshal(text, &c) == nil {
-			if err := r.addContainerd(&c); err != nil && strings.Contains(err.Error(), "\n") {
+		if c, err := parseContainerd(text); err == nil {
+			if err := r.addContainerd("/c", &c); err != nil && strings.Contains(err.Error(), "\n") {
 				t.Errorf("%q: %v", text, err)
 			}
 		}
 	})
+}
+
+// TestReadRuntimes: while no runtime runs, the installed runtimes count.
+func TestReadRuntimes(t *testing.T) {
+	m := newMachine(t)
+	for _, name := range []string{"containerd", "crio"} {
+		m.write("usr/bin/"+name, "")
+		if err := os.Chmod(m.root+"/usr/bin/"+name, 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	found, unclear := ReadRuntimes(m.root)
+	if unclear != nil || len(found) != 2 || found[0].Name != Containerd || found[1].Name != CRIO || found[0].PID != 0 || found[0].Program != m.root+"/usr/bin/containerd" {
+		t.Errorf("%+v, %v", found, unclear)
+	}
+	m.containerd()
+	if found, unclear = ReadRuntimes(m.root); unclear != nil || len(found) != 1 || found[0].PID != 9 {
+		t.Errorf("%+v, %v", found, unclear)
+	}
+}
+
+func TestRelease(t *testing.T) {
+	for text, want := range map[string]string{
+		"containerd 1.6.20": "false false false",
+		"containerd 1.7.35": "true false false",
+		"containerd 2.1.9":  "true true false",
+		"containerd 2.2.0":  "true true true",
+		"containerd ?":      "true true true",
+		"cri-o 1.25.0":      "false false false",
+		"cri-o 1.34.0":      "true true false",
+	} {
+		name, version, _ := strings.Cut(text, " ")
+		v, _ := program.ParseVersion(version)
+		r := Release{name, v}
+		if got := fmt.Sprint(r.HasNRI(), r.HasNRIOn(), r.HasRequired()); got != want {
+			t.Errorf("%s: NRI, on, required: %s, want %s", text, got, want)
+		}
+	}
 }

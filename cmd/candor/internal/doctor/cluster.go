@@ -12,30 +12,42 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/candor-project/candor/kube/apiserver"
 	"github.com/candor-project/candor/kube/v1alpha1"
 )
 
 // clusterLimit bounds the requests to the API server together.
 const clusterLimit = 700 * time.Millisecond
 
+// A cluster is the cluster of the kubeconfig.
+type cluster struct{ client *apiserver.Client }
+
 // clusterVersions compares this candor with the agents, the scheduler and the CRDs of the cluster.
 func clusterVersions(s *System) finding {
-	if s.Cluster == nil {
-		return pass("not checked: no access to the API server (--kubeconfig)")
+	if s.Connect == nil {
+		if s.wants(UseKubernetes) || len(s.kubelets().all) > 0 {
+			return finding{Unknown, "no kubeconfig, so the versions in the cluster are not known", "candor doctor --kubeconfig FILE"}
+		}
+		return pass("no kubelet and no kubeconfig: this machine is no node")
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), clusterLimit)
+	client, err := s.Connect()
+	if err != nil {
+		return finding{Unknown, err.Error(), "candor doctor --kubeconfig FILE"}
+	}
+	ctx, cancel := s.context(clusterLimit)
 	defer cancel()
-	missing, err := s.missingFields(ctx)
+	c := cluster{client}
+	missing, err := c.missingFields(ctx)
 	if err != nil {
 		return finding{Unknown, err.Error(), "kubectl get crd nodecpus.candor.dev"}
 	}
 	if len(missing) > 0 {
-		return warn("kubectl apply --server-side -f deploy/helm/candor/crds", "the CRD nodecpus.candor.dev is older than this candor: it lacks %s",
+		return warn("helm show crds CHART | kubectl apply --server-side -f - (docs/install.md)", "the CRD nodecpus.candor.dev is older than this candor: it lacks %s",
 			strings.Join(missing[:min(len(missing), 5)], ", "))
 	}
 	var same, other []string
 	for _, w := range []struct{ kind, name string }{{"daemonsets", "candor"}, {"deployments", "candor-scheduler"}} {
-		versions, err := s.workloads(ctx, w.kind, w.name)
+		versions, err := c.workloads(ctx, w.kind, w.name)
 		if err != nil {
 			return finding{Unknown, err.Error(), "kubectl get " + w.kind + " -A -l app.kubernetes.io/name=" + w.name}
 		}
@@ -54,14 +66,14 @@ func clusterVersions(s *System) finding {
 }
 
 // workloads returns the versions of the chart's workloads of a kind.
-func (s *System) workloads(ctx context.Context, kind, name string) (versions []string, err error) {
+func (c cluster) workloads(ctx context.Context, kind, name string) (versions []string, err error) {
 	var list struct {
 		Items []struct {
 			Metadata metav1.ObjectMeta `json:"metadata"`
 		} `json:"items"`
 	}
 	selector := url.QueryEscape("app.kubernetes.io/name=" + name)
-	if err := s.Cluster.Get(ctx, "/apis/apps/v1/"+kind+"?limit=100&labelSelector="+selector, &list); err != nil {
+	if err := c.client.Get(ctx, "/apis/apps/v1/"+kind+"?limit=100&labelSelector="+selector, &list); err != nil {
 		return nil, err
 	}
 	for _, item := range list.Items {
@@ -77,7 +89,7 @@ type crdSchema struct {
 }
 
 // missingFields returns the fields of this candor's NodeCPU that the cluster's CRD lacks. The API server drops such fields.
-func (s *System) missingFields(ctx context.Context) ([]string, error) {
+func (c cluster) missingFields(ctx context.Context) ([]string, error) {
 	var crd struct {
 		Spec struct {
 			Versions []struct {
@@ -89,7 +101,7 @@ func (s *System) missingFields(ctx context.Context) ([]string, error) {
 			} `json:"versions"`
 		} `json:"spec"`
 	}
-	if err := s.Cluster.Get(ctx, "/apis/apiextensions.k8s.io/v1/customresourcedefinitions/nodecpus.candor.dev", &crd); err != nil {
+	if err := c.client.Get(ctx, "/apis/apiextensions.k8s.io/v1/customresourcedefinitions/nodecpus.candor.dev", &crd); err != nil {
 		return nil, err
 	}
 	for i := range crd.Spec.Versions {

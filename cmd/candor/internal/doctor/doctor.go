@@ -3,12 +3,13 @@
 //
 // The checks write nothing, start no service and need no state of Candor. Every path is read below the root directory of a
 // [System], so that a test can give a directory with the files of another machine. Every read has a bound. To find versions, a check
-// runs a program with --version, if only root can write the program's file.
+// runs a program with --version, if root or the caller owns the program's file, and no other user can write it.
 package doctor
 
 import (
 	"slices"
 	"strings"
+	"time"
 	"unicode"
 )
 
@@ -144,6 +145,7 @@ func IDs() (ids []string) {
 // Run runs the checks that apply to s.For, or all checks if s.For is "". If only is not empty, it runs the checks with these ids
 // instead.
 func Run(s *System, only []string) Report {
+	s.facts.deadline = time.Now().Add(runLimit)
 	r := Report{Status: OK, For: s.For, Root: s.isRoot(), Checks: []Row{}}
 	for _, c := range checks {
 		switch {

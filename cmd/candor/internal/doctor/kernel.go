@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/candor-project/candor/internal/cputext"
+	"github.com/candor-project/candor/internal/program"
 )
 
 func kernelVersion(s *System) finding {
@@ -15,8 +16,8 @@ func kernelVersion(s *System) finding {
 	if err != nil {
 		return s.unreadable(err, Failed, "mount procfs on /proc")
 	}
-	v, _ := parseVersion(text)
-	if v.before(6, 2) {
+	v, _ := program.ParseVersion(text)
+	if v.Before(6, 2) {
 		return warn("if programs pin their threads, use Linux 6.2 or newer; Candor does not move the fraction of a container with such threads",
 			"Linux %s: a change of a cpuset resets the affinity that threads have set for themselves", text)
 	}
@@ -78,7 +79,7 @@ func cpuBurst(s *System) finding {
 		}
 	}
 	text, _ := s.kernelText("proc/sys/kernel/osrelease")
-	if v, _ := parseVersion(text); v.before(5, 14) {
+	if v, _ := program.ParseVersion(text); v.Before(5, 14) {
 		return warn("use Linux 5.14 or newer for --burst; limits work without it", "Linux %s has no burst", text)
 	}
 	return pass("Linux %s has it; no group has a quota file yet", text)

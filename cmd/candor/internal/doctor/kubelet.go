@@ -62,7 +62,10 @@ func kubeletDriver(s *System) finding {
 		if len(runtimes.all) == 0 {
 			return pass("%s: no runtime to compare with", kubeletName(k))
 		}
-		r := &runtimes.all[0]
+		r, doubt := s.runtimeOf(k)
+		if doubt != "" {
+			return finding{Unknown, doubt, endpointRemedy}
+		}
 		if r.Err != nil {
 			return finding{Unknown, r.Err.Error(), "see the check nri-enabled"}
 		}

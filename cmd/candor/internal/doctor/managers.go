@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/candor-project/candor/engine/nri"
@@ -39,13 +40,13 @@ func (s *System) unit(name, next, effect string) finding {
 
 // draDriver finds the sockets of dra-driver-cpu, whose driver has the name dra.cpu.
 func draDriver(s *System) finding {
-	for _, pattern := range []string{"var/lib/kubelet/plugins_registry/dra.cpu*.sock", "var/lib/kubelet/plugins/dra.cpu/*.sock"} {
-		if found, _ := filepath.Glob(s.path(pattern)); len(found) > 0 {
+	for _, at := range []struct{ dir, pattern string }{{"var/lib/kubelet/plugins_registry", "dra.cpu*.sock"}, {"var/lib/kubelet/plugins/dra.cpu", "*.sock"}} {
+		if found := s.match(at.dir, at.pattern); found != "" {
 			return warn("use dra-driver-cpu or Candor on a node, and remove the other: kubectl delete its DaemonSet and this socket",
-				"dra-driver-cpu has a socket, %s, and writes cpusets too", strings.TrimPrefix(found[0], strings.TrimSuffix(s.Root, "/")))
+				"dra-driver-cpu has a socket, %s, and writes cpusets too", found)
 		}
 	}
-	if _, err := os.ReadDir(s.path("var/lib/kubelet/plugins_registry")); err != nil && !errors.Is(err, fs.ErrNotExist) {
+	if _, err := s.names("var/lib/kubelet/plugins_registry"); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return s.unreadable(err, Unknown, "list /var/lib/kubelet/plugins_registry")
 	}
 	return pass("no socket of dra-driver-cpu")
@@ -67,7 +68,7 @@ func tuned(s *System) finding {
 func irqbalance(s *System) finding {
 	const effect = "it can move interrupts to the exclusive CPUs of containers"
 	const next = "exclude the CPUs of containers with IRQBALANCE_BANNED_CPULIST, or stop it if interrupts do not matter"
-	if found, _ := filepath.Glob(s.path("run/irqbalance/irqbalance*.sock")); len(found) > 0 {
+	if s.match("run/irqbalance", "irqbalance*.sock") != "" {
 		return warn(next, "irqbalance has a socket: %s", effect)
 	}
 	return s.unit("irqbalance.service", next, effect)
@@ -78,14 +79,14 @@ func irqbalance(s *System) finding {
 func nriPlugins(s *System) finding {
 	return s.ofConfig(func(r *nri.Runtime) finding {
 		const next = "remove plugins that assign CPUs, such as the topology-aware and the balloons policy of nri-plugins; the runtime's log lists the plugins"
-		files, err := os.ReadDir(s.path(r.PluginDir))
+		files, err := s.names(r.PluginDir)
 		if err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return s.unreadable(err, Unknown, "list "+r.PluginDir)
 		}
 		var names []string
-		for _, f := range files {
-			if !f.IsDir() && len(names) < 5 {
-				names = append(names, f.Name())
+		for _, name := range files {
+			if info, err := os.Stat(s.path(filepath.Join(r.PluginDir, name))); len(names) < 5 && err == nil && !info.IsDir() {
+				names = append(names, strconv.Quote(name))
 			}
 		}
 		if len(names) > 0 {

@@ -1,12 +1,12 @@
 package doctor
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io/fs"
 	"os"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/candor-project/candor/engine/nri"
@@ -20,24 +20,52 @@ type foundRuntimes struct {
 
 // runtimes returns the container runtimes that run, else those that are installed.
 func (s *System) runtimes() *foundRuntimes {
-	if s.facts.runtimes != nil {
-		return s.facts.runtimes
+	if s.facts.runtimes == nil {
+		s.facts.runtimes = new(foundRuntimes)
+		s.facts.runtimes.all, s.facts.runtimes.unclear = nri.ReadRuntimes(s.Root)
 	}
-	found := new(foundRuntimes)
-	found.all, found.unclear = nri.FindRuntimes(s.Root)
-	if len(found.all) == 0 && found.unclear == nil {
-		for name, program := range map[string]string{nri.Containerd: "containerd", nri.CRIO: "crio"} {
-			if path := s.program(program); path != "" {
-				found.all = append(found.all, nri.InstalledRuntime(s.Root, name, path))
-			}
-		}
-		slices.SortFunc(found.all, func(a, b nri.Runtime) int { return strings.Compare(a.Name, b.Name) })
-	}
-	s.facts.runtimes = found
-	return found
+	return s.facts.runtimes
 }
 
-// eachRuntime returns the worst finding of a check about all runtimes. Without a runtime, the check fails if the checks are for its use. If
+// usedRuntimes returns the runtimes that the checks are about: those of the kubelets, or all runtimes on a machine without a kubelet and
+// for the use nri. doubt is not "" if it is not known which of several runtimes a kubelet uses, or if its runtime was not found.
+func (s *System) usedRuntimes() (used []*nri.Runtime, doubt string) {
+	found := s.runtimes().all
+	kubelets := s.kubelets().all
+	if s.For == UseNRI || len(kubelets) == 0 {
+		for i := range found {
+			used = append(used, &found[i])
+		}
+		return used, ""
+	}
+	for i := range kubelets {
+		r, unknown := s.runtimeOf(&kubelets[i])
+		doubt = cmp.Or(doubt, unknown)
+		if r != nil && !slices.Contains(used, r) {
+			used = append(used, r)
+		}
+	}
+	return used, doubt
+}
+
+// runtimeOf returns the runtime that a kubelet uses. If it is not known, doubt is the reason.
+func (s *System) runtimeOf(k *nri.KubeletSettings) (r *nri.Runtime, doubt string) {
+	found := s.runtimes().all
+	for i := range found {
+		if found[i].Endpoint == k.Endpoint || k.Endpoint == "" && len(found) == 1 {
+			return &found[i], ""
+		}
+	}
+	if k.Endpoint != "" {
+		return nil, fmt.Sprintf("%s uses the runtime at %s, and no containerd or CRI-O with this socket was found", kubeletName(k), k.Endpoint)
+	}
+	return nil, kubeletName(k) + " names no containerRuntimeEndpoint, and this machine has several runtimes"
+}
+
+// endpointRemedy is the next step if the runtime of a kubelet is not known.
+const endpointRemedy = "set containerRuntimeEndpoint in the kubelet's configuration to the socket of its runtime"
+
+// eachRuntime returns the worst finding of a check about the runtimes. Without a runtime, the check fails if the checks are for its use. If
 // the checks are for all uses, a failed check is only a warning on a machine that is not meant for candor nri.
 func (s *System) eachRuntime(check func(*nri.Runtime) finding) (worst finding) {
 	found := s.runtimes()
@@ -50,13 +78,17 @@ func (s *System) eachRuntime(check func(*nri.Runtime) finding) (worst finding) {
 		}
 		return pass("no containerd and no CRI-O")
 	}
+	used, doubt := s.usedRuntimes()
+	if doubt != "" {
+		return finding{Unknown, doubt, endpointRemedy}
+	}
 	defer func() {
 		if s.For == "" && worst.status == Failed && !s.usesNRI() {
 			worst.status = Warning
 		}
 	}()
-	for i := range found.all {
-		f := check(&found.all[i])
+	for i, r := range used {
+		f := check(r)
 		switch {
 		case i == 0 || rank(f.status) > rank(worst.status):
 			worst = f
@@ -98,7 +130,7 @@ func ociRuntime(s *System) finding {
 		switch {
 		case err != nil:
 			return s.unreadable(err, Unknown, "run "+name+" --version")
-		case name == "runc" && v.before(1, 1):
+		case name == "runc" && v.Before(1, 1):
 			return warn("install runc 1.1 or newer", "runc %s: Candor's mounts over /proc/cpuinfo are tested with runc 1.1 and newer", text)
 		}
 		return pass("%s %s", name, text)
@@ -112,13 +144,13 @@ func ociRuntime(s *System) finding {
 // runtimeVersion finds runtimes without NRI 1.0: containerd before 1.7, CRI-O before 1.26.
 func runtimeVersion(s *System) finding {
 	return s.eachRuntime(func(r *nri.Runtime) finding {
-		v, text, err := s.programVersion(r.Program)
+		release, text, err := s.release(r)
 		switch {
 		case err != nil:
 			return s.unreadable(err, Unknown, "run "+r.Name+" --version")
-		case r.Name == nri.Containerd && v.before(1, 7):
+		case !release.HasNRI() && r.Name == nri.Containerd:
 			return fail("install containerd 2", "containerd %s has no NRI", text)
-		case r.Name == nri.CRIO && v.before(1, 26):
+		case !release.HasNRI():
 			return fail("install CRI-O 1.34 or newer", "CRI-O %s has no NRI", text)
 		}
 		return pass("%s %s", r.Name, text)
@@ -146,10 +178,10 @@ func nriEnabled(s *System) finding {
 			return fail(remedy, "%s: NRI is off", nameOf(r))
 		}
 		// The default depends on the version: containerd 2 has NRI on, containerd 1.7 off.
-		v, text, err := s.programVersion(r.Program)
+		release, text, err := s.release(r)
 		switch {
-		case r.Name == nri.Containerd && v.before(2, 0):
-			return fail(remedy, "%s: NRI is off by default in containerd %s", nameOf(r), text)
+		case !release.HasNRIOn():
+			return fail(remedy, "%s: NRI is off by default in %s %s", nameOf(r), r.Name, text)
 		case err != nil:
 			return s.unreadable(err, Unknown, "see the check runtime-version")
 		}
@@ -196,11 +228,11 @@ func nriTimeout(s *System) finding {
 // nriRequired finds a containerd that starts containers without the plugin.
 func nriRequired(s *System) finding {
 	return s.ofConfig(func(r *nri.Runtime) finding {
-		v, text, _ := s.programVersion(r.Program) // an unknown version can have the setting
+		release, text, _ := s.release(r) // an unknown version can have the setting
 		switch {
 		case r.Name == nri.CRIO:
 			return pass("CRI-O has no such setting: a container that starts while the plugin is away gets its CPUs later")
-		case v.before(2, 2):
+		case !release.HasRequired():
 			return pass("containerd %s has no such setting: a container that starts while the plugin is away gets its CPUs later", text)
 		case slices.Contains(r.Required, "candor"):
 			return pass("%s: candor is required", nameOf(r))

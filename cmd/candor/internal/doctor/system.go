@@ -5,13 +5,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
-	"os/exec"
 	"path/filepath"
-	"regexp"
 	"slices"
-	"strconv"
 	"time"
 
 	"github.com/moby/sys/mountinfo"
@@ -22,6 +20,7 @@ import (
 	"github.com/candor-project/candor/host"
 	"github.com/candor-project/candor/internal/kernelfs"
 	"github.com/candor-project/candor/internal/procfs"
+	"github.com/candor-project/candor/internal/program"
 	"github.com/candor-project/candor/kube/apiserver"
 	"github.com/candor-project/candor/topology"
 )
@@ -34,8 +33,9 @@ type System struct {
 	Config   string // options of the machine
 	NRI      string // configuration of candor nri
 	Cgroup   cgroup.Options
-	Version  string            // version of this candor
-	Cluster  *apiserver.Client // nil: no access to an API server
+	Version  string // version of this candor
+	// Connect returns a client of the API server. If it is nil, there is no kubeconfig.
+	Connect func() (*apiserver.Client, error)
 
 	uid       int // effective user
 	freeSpace func(dir string) (bytes, inodes uint64, err error)
@@ -49,12 +49,14 @@ type facts struct {
 	runtimes *foundRuntimes
 	kubelets *foundKubelets
 	versions map[string]printed // by program
+	deadline time.Time          // of all checks
 }
 
-// A printed is the output of a program with --version.
+// A printed is the version that a program prints with --version.
 type printed struct {
-	text string
-	err  error
+	version program.Version
+	text    string
+	err     error
 }
 
 // New returns the system with a root directory, "/" for this machine.
@@ -68,8 +70,12 @@ func New(root string) *System {
 // DefaultNRIConfig is the configuration of candor nri that the systemd unit names.
 const DefaultNRIConfig = "/etc/candor/nri.yaml"
 
-// timeLimit bounds a program that prints its version. All checks together take less than 2 s.
-const timeLimit = 400 * time.Millisecond
+// Bounds of the checks.
+const (
+	programLimit = 400 * time.Millisecond  // for a program that prints its version
+	runLimit     = 1500 * time.Millisecond // for the programs and requests of all checks
+	maxNames     = 1000                    // names that are read of a directory
+)
 
 func (s *System) isRoot() bool { return s.uid == 0 }
 
@@ -180,87 +186,70 @@ func (s *System) options() (host.NodeOptions, error) {
 	return options, err
 }
 
-// programDirs are the usual directories of programs.
-var programDirs = []string{"usr/local/sbin", "usr/local/bin", "usr/sbin", "usr/bin", "sbin", "bin"}
-
 // program returns the path of a program in a usual directory, or "".
-func (s *System) program(name string) string {
-	for _, dir := range programDirs {
-		path := s.path(filepath.Join(dir, name))
-		if info, err := os.Stat(path); err == nil && info.Mode().IsRegular() && info.Mode()&0o111 != 0 {
-			return path
-		}
+func (s *System) program(name string) string { return program.Find(s.Root, name) }
+
+// context returns a context for a step of a check with a time limit. The deadline of all checks bounds it too.
+func (s *System) context(limit time.Duration) (context.Context, context.CancelFunc) {
+	end := time.Now().Add(limit)
+	if all := s.facts.deadline; !all.IsZero() && all.Before(end) {
+		end = all
 	}
-	return ""
+	return context.WithDeadline(context.Background(), end)
 }
 
-// A version is the version of a program or of the kernel. The zero value is an unknown version.
-type version struct{ major, minor int }
-
-func (v version) before(major, minor int) bool {
-	return v != version{} && (v.major < major || v.major == major && v.minor < minor)
-}
-
-var versionForm = regexp.MustCompile(`(?:^|\s)v?((\d{1,4})\.(\d{1,4})[^\s,]*)`)
-
-// parseVersion returns the first version in a text, and its part of the text.
-func parseVersion(text string) (v version, part string) {
-	match := versionForm.FindStringSubmatch(text)
-	if match == nil {
-		return v, ""
-	}
-	v.major, _ = strconv.Atoi(match[2])
-	v.minor, _ = strconv.Atoi(match[3])
-	return v, match[1]
-}
-
-// output returns the first 4 KiB that a program prints. It runs the program only if root or this user owns its file, and no other user
-// can write the file.
-func (s *System) output(program string, args ...string) (string, error) {
-	var stat unix.Stat_t
-	if err := unix.Stat(program, &stat); err != nil {
-		return "", &fs.PathError{Op: "stat", Path: program, Err: err}
-	}
-	if int(stat.Uid) != 0 && int(stat.Uid) != s.uid || stat.Mode&0o022 != 0 {
-		return "", fmt.Errorf("%s: other users can write this program, so candor does not run it", program)
-	}
-	ctx, cancel := context.WithTimeout(context.Background(), timeLimit)
+// output returns the first 4 KiB that a program prints. program.Output has the conditions.
+func (s *System) output(file string, args ...string) (string, error) {
+	ctx, cancel := s.context(programLimit)
 	defer cancel()
-	var out limitedBuffer
-	cmd := exec.CommandContext(ctx, program, args...)
-	cmd.Stdout, cmd.Env, cmd.WaitDelay = &out, []string{"PATH=/usr/sbin:/usr/bin:/sbin:/bin"}, timeLimit/10
-	if err := cmd.Run(); err != nil {
-		return "", fmt.Errorf("%s: %w", program, err)
-	}
-	return out.String(), nil
+	return program.Output(ctx, file, args...)
 }
 
 // programVersion returns the version that a program prints with --version.
-func (s *System) programVersion(program string) (v version, text string, err error) {
-	out, isKnown := s.facts.versions[program]
+func (s *System) programVersion(file string) (program.Version, string, error) {
+	out, isKnown := s.facts.versions[file]
 	if !isKnown {
-		out.text, out.err = s.output(program, "--version")
+		ctx, cancel := s.context(programLimit)
+		defer cancel()
+		out.version, out.text, out.err = program.ReadVersion(ctx, file)
 		if s.facts.versions == nil {
 			s.facts.versions = map[string]printed{}
 		}
-		s.facts.versions[program] = out
+		s.facts.versions[file] = out
 	}
-	if out.err != nil {
-		return v, "", out.err
-	}
-	if v, text = parseVersion(out.text); text == "" {
-		return v, "", fmt.Errorf("%s --version prints no version: %.40q", program, out.text)
-	}
-	return v, text, nil
+	return out.version, out.text, out.err
 }
 
-// A limitedBuffer keeps the first bytes that are written to it.
-type limitedBuffer struct{ bytes.Buffer }
+// release returns the release of a runtime, and its version as text.
+func (s *System) release(r *nri.Runtime) (nri.Release, string, error) {
+	v, text, err := s.programVersion(r.Program)
+	return nri.Release{Name: r.Name, Version: v}, text, err
+}
 
-func (b *limitedBuffer) Write(p []byte) (int, error) {
-	const limit = 4 << 10
-	b.Buffer.Write(p[:min(len(p), max(limit-b.Len(), 0))])
-	return len(p), nil
+// names returns the names of the files and directories in a directory, at most maxNames in the order of the file system.
+func (s *System) names(dir string) ([]string, error) {
+	f, err := os.Open(s.path(dir))
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	names, err := f.Readdirnames(maxNames)
+	if errors.Is(err, io.EOF) {
+		err = nil
+	}
+	slices.Sort(names)
+	return names, err
+}
+
+// match returns the first file in a directory whose name matches a pattern of filepath.Match, or "".
+func (s *System) match(dir, pattern string) string {
+	names, _ := s.names(dir)
+	for _, name := range names {
+		if ok, _ := filepath.Match(pattern, name); ok {
+			return filepath.Join("/", dir, name)
+		}
+	}
+	return ""
 }
 
 // freeSpace returns the free space of the file system that holds a directory.

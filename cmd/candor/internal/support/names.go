@@ -2,6 +2,7 @@ package support
 
 import (
 	"bytes"
+	_ "embed" // words.txt
 	"encoding/json"
 	"fmt"
 	"maps"
@@ -9,13 +10,14 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"syscall"
 
 	"github.com/candor-project/candor/cmd/candor/internal/doctor"
 	"github.com/candor-project/candor/internal/jsonout"
 )
 
 // A names replaces names by other texts, a name by the same text in the whole archive. It replaces each text that is not known to be
-// harmless, so that a new field cannot disclose a name. If isOn is false, it only removes the commands of on-resize.
+// harmless, so that a new field or message cannot disclose a name. If isOn is false, it only removes the commands of on-resize.
 type names struct {
 	isOn bool
 	of   map[string]string // replacement by name
@@ -23,14 +25,41 @@ type names struct {
 
 func newNames(isOn bool) *names { return &names{isOn, map[string]string{}} }
 
-// harmless are fields whose values are words of Candor, amounts or lists of CPUs.
+// harmless are fields whose values are words of Candor, amounts or lists of CPUs, unless an invalid configuration has other values.
 var harmless = wordSet(`class policy topology state phase pool view viewSeen runtime algorithm minShared helpers helperLevel burst burstBy
 	onResize imageSettings limit request cpu period env preserve movable repairEvery headStart publish recordHistogram
 	cpus exclusive fractional shared usable reserved online offline isolated lost time level`)
 
-// common are names of groups that every machine can have.
+// common are names of groups, and elements of paths, that every machine can have.
 var common = wordSet(`candor candor.slice system.slice user.slice machine.slice init.scope kubepods kubepods.slice besteffort burstable
-	kubepods-besteffort.slice kubepods-burstable.slice docker default kube-system`)
+	kubepods-besteffort.slice kubepods-burstable.slice docker default kube-system
+	dev etc home lib opt proc run root srv sys tmp usr var bin sbin local fs cgroup self unified cpu cpuset cpu,cpuacct
+	containerd config.toml conf.d crio crio.conf crio.conf.d kubelet config.yaml nri nri.sock nri.yaml host.json state.json containerd.service`)
+
+// vocabulary are the words of candor's own texts in lower case, of errors of the kernel and of Go's standard library. No other word remains
+// in a sentence of an anonymized archive.
+var vocabulary = newVocabulary()
+
+//go:embed words.txt
+var words string
+
+func newVocabulary() map[string]bool {
+	set := wordSet(words)
+	maps.Copy(set, wordSet(strings.ToLower(libraryWords)))
+	for _, w := range slices.Collect(maps.Keys(common)) {
+		set[strings.ToLower(w)] = true
+	}
+	for number := syscall.Errno(1); number < 134; number++ {
+		maps.Copy(set, wordSet(strings.ToLower(number.Error())))
+	}
+	return set
+}
+
+// libraryWords are words in errors of libraries.
+const libraryWords = `open read write stat lstat readlink openat mkdir rename fork exec exit status signal killed terminated context canceled
+	deadline exceeded EOF unexpected invalid character looking for beginning of value after object key array top-level string number unmarshal
+	cannot into Go type yaml line column mapping values are not allowed in this did find expected unknown field toml dial tcp unix lookup timeout
+	DEBUG INFO WARN ERROR connection refused reset by peer tls certificate i/o use of closed network file already exists does exist`
 
 func wordSet(text string) map[string]bool {
 	set := map[string]bool{}
@@ -67,7 +96,7 @@ func (n *names) value(key string, v any) any {
 		out := make(map[string]any, len(v))
 		for _, k := range slices.Sorted(maps.Keys(v)) {
 			name := k
-			if key == "namespaces" {
+			if key == "namespaces" || !vocabulary[strings.ToLower(k)] { // a configuration with an unknown field
 				name = n.alias(k)
 			}
 			out[name] = n.value(k, v[k])
@@ -82,8 +111,11 @@ func (n *names) value(key string, v any) any {
 		if key == "onResize" {
 			v = withoutCommand(v)
 		}
-		if !n.isOn || harmless[key] {
+		switch {
+		case !n.isOn:
 			return v
+		case harmless[key]:
+			return n.text(v)
 		}
 		return n.path(v)
 	default:
@@ -99,31 +131,73 @@ func withoutCommand(method string) string {
 	return method
 }
 
+const punctuation = ".:@"
+
 var (
 	quoted = regexp.MustCompile(`"[^"]*"`)
-	word   = regexp.MustCompile(`[A-Za-z0-9_.:@-]+`)
+	word   = regexp.MustCompile(`[\p{L}\p{M}\p{N}_.:@-]+`)
+	// plain matches amounts, versions and lists of CPUs. A number has at most 8 digits: longer numbers can be account numbers.
+	plain = regexp.MustCompile(`^v?[0-9]{1,8}(\.[0-9]{1,8}){0,2}(ns|µs|us|ms|s|m|h|%)?$|^[0-9]{1,4}(-[0-9]{1,4})?(,[0-9]{1,4}(-[0-9]{1,4})?){0,200}$|` +
+		`^[0-9]{1,2}\.[0-9]{1,3}\.[0-9]{1,4}-[0-9]{1,4}(-amd64|-arm64|-generic)$`)
+	// release matches a version with a suffix, such as that of a kernel.
+	release = regexp.MustCompile(`^(v?[0-9]{1,4}\.[0-9]{1,4}\.[0-9]{1,4}-)(.+)$`)
+	// address matches words with addresses of the protocols IP version 4 and 6 and Ethernet.
+	address = regexp.MustCompile(`[0-9]+(\.[0-9]+){3}|^[0-9A-Fa-f]*:[0-9A-Fa-f]*:[0-9A-Fa-f:.]*$`)
+	// instant matches a time of slog's handlers (RFC 3339).
+	instant = regexp.MustCompile(`^[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9:.]{8,18}(Z|[+-][0-9]{2}:[0-9]{2})$`)
 )
 
-// text replaces the known names and all quoted texts in a sentence.
+// text replaces all quoted texts in a sentence, and all words that are known names or are not in the vocabulary.
 func (n *names) text(sentence string) string {
 	if !n.isOn {
 		return sentence
 	}
-	sentence = quoted.ReplaceAllStringFunc(sentence, func(q string) string { return `"` + n.alias(strings.Trim(q, `"`)) + `"` })
+	sentence = quoted.ReplaceAllStringFunc(sentence, func(q string) string { return `"` + n.quoted(strings.Trim(q, `"`)) + `"` })
 	return word.ReplaceAllStringFunc(sentence, n.word)
 }
 
-// word replaces a word that is a known name, or the known names between its punctuation.
-func (n *names) word(text string) string {
-	if to := n.of[text]; to != "" {
-		return to
+// quoted replaces a quoted text. A path retains its common elements.
+func (n *names) quoted(text string) string {
+	if strings.HasPrefix(text, "/") {
+		return n.path(text)
 	}
-	const punctuation = ".:@"
-	i := strings.LastIndexAny(text, punctuation)
-	if i < 0 {
+	return n.alias(text)
+}
+
+// word replaces a word, or the words between its punctuation.
+func (n *names) word(text string) string {
+	core := strings.Trim(text, punctuation+"-_")
+	switch {
+	case n.of[text] != "":
+		return n.of[text]
+	case address.MatchString(text):
+		return n.alias(text)
+	case core != text && core != "":
+		i := strings.Index(text, core)
+		return text[:i] + n.word(core) + text[i+len(core):]
+	case core == "", vocabulary[strings.ToLower(text)], plain.MatchString(text), n.isAlias(text):
 		return text
 	}
-	return n.word(text[:i]) + text[i:i+1] + n.word(text[i+1:])
+	if match := release.FindStringSubmatch(text); match != nil {
+		return match[1] + n.word(match[2])
+	}
+	if i := strings.LastIndexAny(text, punctuation); i >= 0 {
+		return n.word(text[:i]) + text[i:i+1] + n.word(text[i+1:])
+	}
+	return n.alias(text)
+}
+
+// aliasForm matches replacements of names.
+var aliasForm = regexp.MustCompile(`^name-([0-9]{1,9})$`)
+
+// isAlias reports whether a text is a replacement that the archive has.
+func (n *names) isAlias(text string) bool {
+	match := aliasForm.FindStringSubmatch(text)
+	if match == nil {
+		return false
+	}
+	number, _ := strconv.Atoi(match[1])
+	return number <= len(n.of)
 }
 
 // doctor replaces the names in the texts of a report.
@@ -152,7 +226,7 @@ func (n *names) log(text []byte) []byte {
 			line = logLine{{"msg", "(line omitted)"}}
 		}
 		for i := range line {
-			if a := &line[i]; a.key != "msg" && !harmless[a.key] && !isPlain(a.key, a.value) {
+			if a := &line[i]; named[a.key] {
 				a.value = n.path(a.value)
 			}
 		}
@@ -161,26 +235,21 @@ func (n *names) log(text []byte) []byte {
 	var out bytes.Buffer
 	for _, line := range lines { // the names of all lines are known now
 		for i, a := range line {
-			if a.key == "msg" {
+			if !named[a.key] && !plain.MatchString(a.value) && !instant.MatchString(a.value) {
 				a.value = n.text(a.value)
 			}
 			if i > 0 {
 				out.WriteByte(' ')
 			}
-			fmt.Fprintf(&out, "%s=%s", quoteIfNeeded(a.key), quoteIfNeeded(a.value))
+			fmt.Fprintf(&out, "%s=%s", quoteIfNeeded(n.text(a.key)), quoteIfNeeded(a.value))
 		}
 		out.WriteByte('\n')
 	}
 	return out.Bytes()
 }
 
-// named are attributes whose values are names, even if they are numbers.
-var named = wordSet("container id pod namespace name group cgroup node sandbox")
-
-var plain = regexp.MustCompile(`^[0-9.]{1,8}(ns|µs|ms|s|m|h|%)?$|^[0-9]{1,4}([,-][0-9]{1,4}){0,200}$`)
-
-// isPlain reports whether the value of an attribute is an amount or a list of CPUs.
-func isPlain(key, value string) bool { return !named[key] && plain.MatchString(value) }
+// named are attributes whose values are names, even if they are numbers or words of the vocabulary.
+var named = wordSet("container id pod namespace name group cgroup node hinted sandbox preserved")
 
 func quoteIfNeeded(text string) string {
 	if text == "" || strings.ContainsAny(text, " =\"\n\t") {

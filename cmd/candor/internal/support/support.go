@@ -19,6 +19,7 @@ import (
 	"github.com/candor-project/candor/host"
 	"github.com/candor-project/candor/host/state"
 	"github.com/candor-project/candor/hybrid"
+	"github.com/candor-project/candor/internal/fileio"
 	"github.com/candor-project/candor/internal/jsonout"
 	"github.com/candor-project/candor/topology"
 )
@@ -39,7 +40,7 @@ type Contents struct {
 	Topology *topology.Machine
 	State    *state.Saved
 	Options  *host.NodeOptions
-	NRI      []byte // configuration of candor nri (YAML)
+	NRI      []byte // configuration of candor nri, as JSON (ReadNRI)
 	Log      []byte // log of candor nri, as text or JSON lines
 	// Missing has the parts that could not be read, by the name of their file, with the reason.
 	Missing map[string]string
@@ -90,6 +91,26 @@ type archive struct {
 	err     error
 }
 
+// maxNRI bounds the configuration of candor nri, in bytes.
+const maxNRI = 1 << 20
+
+// ReadNRI returns a configuration of candor nri as JSON. The configuration need not be valid, but it must be YAML with keys of text. The
+// error is a single line with the file.
+func ReadNRI(file string) ([]byte, error) {
+	text, err := fileio.Read(file, maxNRI)
+	if err != nil {
+		return nil, err
+	}
+	var v map[string]any
+	if err = yaml.Unmarshal(text, &v); err == nil {
+		text, err = json.Marshal(v)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("%s: %s: candor config check has the details", file, strings.ReplaceAll(err.Error(), "\n", " "))
+	}
+	return text, nil
+}
+
 // writeAll writes the files. The files with fields come first, because they have the names that the texts of the other files can contain.
 func (a *archive) writeAll(c *Contents) {
 	a.names.alias(c.Host)
@@ -107,7 +128,7 @@ func (a *archive) writeAll(c *Contents) {
 		a.json("host.json", c.Options)
 	}
 	if c.NRI != nil {
-		a.yaml("nri.json", c.NRI)
+		a.raw("nri.json", c.NRI)
 	}
 	if c.Log != nil {
 		a.write("nri.log", a.names.log(c.Log))
@@ -180,17 +201,6 @@ func (a *archive) raw(name string, text []byte) {
 		return
 	}
 	a.write(name, a.encoded(a.names.value("", v)))
-}
-
-// yaml writes YAML as JSON after its names were replaced. A text that is no YAML with keys of text is omitted.
-func (a *archive) yaml(name string, text []byte) {
-	var v map[string]any
-	if err := yaml.Unmarshal(text, &v); err != nil {
-		return
-	}
-	if text, err := json.Marshal(v); err == nil {
-		a.raw(name, text)
-	}
 }
 
 func (a *archive) fail(name string, err error) {
