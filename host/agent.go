@@ -49,11 +49,12 @@ func (h *Host) HoldAgent() (release func(), err error) {
 // agentPatience is the time that an agent waits for a GiveBack.
 const agentPatience = 10 * time.Second
 
-// excludeAgents locks out all agents until release is called. The error is ErrAgentRuns if an agent runs.
+// excludeAgents locks out all agents until release is called. The error is ErrAgentRuns if an agent runs, and ErrGivingBack
+// during another GiveBack.
 func (h *Host) excludeAgents() (release func(), err error) {
 	file, err := h.lockAgentFile(unix.LOCK_EX, 0)
 	if errors.Is(err, unix.EWOULDBLOCK) {
-		err = agentError(holder(file))
+		err = lockedError(file)
 		file.Close()
 	}
 	if err != nil {
@@ -92,7 +93,18 @@ func (h *Host) lockAgentFile(how int, patience time.Duration) (*os.File, error) 
 	}
 }
 
-// CheckNoAgent returns ErrAgentRuns if a process of candor nri uses the state. It changes nothing.
+// lockedError returns the reason why the agent file cannot be locked exclusively: agents have a shared lock, a GiveBack has
+// an exclusive lock.
+func lockedError(file *os.File) error {
+	process := holder(file)
+	if errors.Is(flock(file, unix.LOCK_SH|unix.LOCK_NB), unix.EWOULDBLOCK) {
+		return fmt.Errorf("%w by %s; wait for its end", ErrGivingBack, process)
+	}
+	return agentError(process)
+}
+
+// CheckNoAgent returns ErrAgentRuns if a process of candor nri uses the state, and ErrGivingBack during a GiveBack. It changes
+// nothing.
 func (h *Host) CheckNoAgent() error {
 	file, err := os.OpenFile(h.agentFile(), os.O_RDWR|unix.O_NOFOLLOW, 0)
 	switch {
@@ -102,7 +114,7 @@ func (h *Host) CheckNoAgent() error {
 	default:
 		defer file.Close()
 		if err := flock(file, unix.LOCK_EX|unix.LOCK_NB); errors.Is(err, unix.EWOULDBLOCK) {
-			return agentError(holder(file))
+			return lockedError(file)
 		} else if err != nil {
 			return fmt.Errorf("agent lock: %w", err)
 		}

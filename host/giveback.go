@@ -25,7 +25,7 @@ import (
 var ErrGivingBack = errors.New("the containers of this machine are being given back to their engines")
 
 func (h *Host) givingBackError() error {
-	return fmt.Errorf("%w (%s); complete this with candor uninstall, or cancel it with candor nri", ErrGivingBack, h.store.Dir)
+	return fmt.Errorf("%w (%s); complete this with candor uninstall, or cancel it by a start of candor nri", ErrGivingBack, h.store.Dir)
 }
 
 // isGivingBack reports whether a GiveBack has begun and has not been completed or canceled.
@@ -69,7 +69,7 @@ type GiveBack struct {
 }
 
 // StartGiveBack prepares a GiveBack. It changes no container. With dry, no attempt changes anything, and agents can run. The
-// error is ErrAgentRuns if an agent runs. The caller must call Close.
+// error is ErrAgentRuns if an agent runs, and ErrGivingBack during another GiveBack. The caller must call Close.
 func (h *Host) StartGiveBack(dry bool) (*GiveBack, error) {
 	if err := h.CheckPlanOnly(); err != nil {
 		return nil, err
@@ -137,6 +137,11 @@ func (b *giveBackAttempt) run(ctx context.Context) error {
 			return err
 		}
 		defer lock.release()
+	}
+	if err := b.checkOwner(); err != nil {
+		return err
+	}
+	if !b.isDry {
 		if err := b.store.MarkGiveBack(boot); err != nil {
 			return err
 		}
@@ -178,9 +183,6 @@ func (b *giveBackAttempt) remove(ctx context.Context) error {
 
 // load reads the grants, and finds the containers that are missing from the state.
 func (b *giveBackAttempt) load(boot string) error {
-	if err := b.checkOwner(); err != nil {
-		return err
-	}
 	saved, err := b.store.Load()
 	switch {
 	case errors.As(err, new(*state.BrokenError)):

@@ -343,7 +343,7 @@ func TestAgentMark(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := l.StartGiveBack(false); !errors.Is(err, ErrAgentRuns) {
+	if _, err := l.StartGiveBack(false); !errors.Is(err, ErrAgentRuns) || errors.Is(err, ErrGivingBack) {
 		t.Errorf("beside an agent: %v", err)
 	}
 	if b, err := l.StartGiveBack(true); err != nil {
@@ -358,6 +358,12 @@ func TestAgentMark(t *testing.T) {
 	}
 	if _, err := l.lockAgentFile(unix.LOCK_SH, 0); !errors.Is(err, unix.EWOULDBLOCK) {
 		t.Errorf("beside a GiveBack: %v", err)
+	}
+	if _, err := l.StartGiveBack(false); !errors.Is(err, ErrGivingBack) {
+		t.Errorf("a second GiveBack: %v", err)
+	}
+	if err := l.CheckNoAgent(); !errors.Is(err, ErrGivingBack) {
+		t.Errorf("no agent beside a GiveBack: %v", err)
 	}
 	held := make(chan error)
 	go func() {
