@@ -169,7 +169,36 @@ func TestChargeDocker(t *testing.T) {
 	if got := d.does("exec", "writer", "busybox", "echo", "there"); got != "there" {
 		t.Errorf("exec printed %q", got)
 	}
+	const charged = `use a part of its limit" container=writer`
+	before := strings.Count(agent.log(), charged)
+	d.does("restart", "-t", "0", "writer")
+	d.waitFor("the charge after the restart", func() bool { return strings.Count(agent.log(), charged) > before })
 	d.does("rm", "-f", "writer")
+}
+
+// TestChargeDockerLosesNoLine: the rotated log of a charged container of Docker has each line.
+func TestChargeDockerLosesNoLine(t *testing.T) {
+	d := newDocker(t)
+	agent := d.startCharging("19485")
+	const lines = 100000
+	d.does("run", "-d", "--name", "count", "--network", "none", "--runtime", "candor", "--cpus", "0.5", "-e", "CANDOR_HELPERS=charge",
+		"--log-opt", "max-size=500k", "--log-opt", "max-file=100", "box", "sh", "-c", fmt.Sprintf(`i=0; while [ $i -lt %d ]; do i=$((i+1)); echo $i; done`, lines))
+	if code := d.does("wait", "count"); code != "0" {
+		t.Fatalf("the container ended with code %s", code)
+	}
+	i := 0
+	for line := range strings.Lines(d.does("logs", "count")) {
+		if i++; strings.TrimSpace(line) != strconv.Itoa(i) {
+			t.Fatalf("line %d: %q", i, line)
+		}
+	}
+	if i != lines {
+		t.Errorf("%d lines, want %d", i, lines)
+	}
+	if !strings.Contains(agent.log(), `use a part of its limit" container=count`) {
+		t.Error("the container was not charged")
+	}
+	d.does("rm", "-f", "count")
 }
 
 // TestChargePodman: conmon serves a single container, so its exact CPU time is charged. yes needs the freezer. In a cgroup of the

@@ -125,6 +125,7 @@ type control struct {
 	observe  func(*Grant, Account)      // receives new accounts, if not nil
 	accounts map[string]Account         // last accounts, by ID
 	grants   map[string]*Grant          // grants of the last call of Groups
+	kernels  map[string]*kernelGroup    // their cgroups that could be read
 	seen     stateStamp                 // the state at the last call of Groups
 
 	mustEndLeases bool // a GiveBack has begun, and the last call of Groups returned no groups
@@ -203,9 +204,15 @@ func (c *control) Groups() ([]quota.Group, error) {
 		return nil, err
 	}
 	var groups []quota.Group
-	c.grants = map[string]*Grant{}
+	before, kernels := c.grants, c.kernels
+	c.grants, c.kernels = map[string]*Grant{}, map[string]*kernelGroup{}
 	for _, g := range loaded.Grants {
 		if !c.selects(g) {
+			continue
+		}
+		if k := kernels[g.ID]; k != nil && !k.isClosed && isSameButLease(before[g.ID], g) {
+			c.grants[g.ID], c.kernels[g.ID] = g, k
+			groups = append(groups, quota.Group{Name: g.ID})
 			continue
 		}
 		group, err := c.group(g)
@@ -220,6 +227,17 @@ func (c *control) Groups() ([]quota.Group, error) {
 	}
 	c.closeFreezers()
 	return groups, nil
+}
+
+// isSameButLease reports whether two grants are equal except for their leases. Most states that the loop reads differ only in
+// its own leases.
+func isSameButLease(g, h *Grant) bool {
+	if g == h {
+		return true
+	}
+	other := *g
+	other.Lease = h.Lease
+	return other.Equal(h)
 }
 
 func (c *control) group(g *Grant) (quota.Group, error) {
@@ -245,7 +263,7 @@ func (c *control) group(g *Grant) (quota.Group, error) {
 		kernel.freezer = c.freezer(g)
 		group.CanFreeze = kernel.freezer != nil
 	}
-	group.Kernel = kernel
+	group.Kernel, c.kernels[g.ID] = kernel, kernel
 	return group, nil
 }
 
@@ -378,11 +396,16 @@ type kernelGroup struct {
 	usage *cgroup.UsageReader
 	units *pendingUnits
 	// freezer belongs to control, which closes it when the container is no longer charged; nil: none.
-	freezer *cgroup.Freezer
+	freezer  *cgroup.Freezer
+	isClosed bool
 }
 
 func (g *kernelGroup) Read() (cgroup.Usage, error) { return g.usage.Read() }
-func (g *kernelGroup) Close()                      { g.usage.Close() }
+
+func (g *kernelGroup) Close() {
+	g.usage.Close()
+	g.isClosed = true
+}
 
 // Freeze freezes or thaws the processes of the cgroup.
 func (g *kernelGroup) Freeze(frozen bool) error {

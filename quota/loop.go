@@ -16,7 +16,7 @@ type Group struct {
 	LogName slog.Attr  // names the group in the log
 	CPUs    cpuset.Set // CPUs of the group; groups with equal CPUs share the idle time of these CPUs
 	InForce Limit      // quota in the kernel
-	Kernel  Kernel     // nil: the group cannot be read now
+	Kernel  Kernel     // nil: the group is the same as before, or cannot be read now
 }
 
 // A Kernel reads and writes the files of a group.
@@ -33,7 +33,8 @@ type Kernel interface {
 type Host interface {
 	// Changed reports whether the result of Groups has changed since the last call of Groups.
 	Changed() bool
-	// Groups returns all groups with their present kernel values. The Loop closes the Kernel of each group.
+	// Groups returns all groups with their present kernel values. The Loop closes the Kernel of each group. A group that has
+	// not changed since the last call can have no Kernel, unless the Loop has closed its last Kernel.
 	Groups() ([]Group, error)
 	// Lease records in Candor's state that the quotas of the groups can differ from their limits for the returned time.
 	// While a lease lasts, no operation of Candor restores the quotas.
@@ -67,6 +68,7 @@ type lease struct {
 const (
 	maxSleep       = time.Second            // maximum sleep; then the Loop checks for new groups
 	renewalTime    = 10 * time.Second       // a lease that ends within this time is renewed
+	jointTime      = 30 * time.Second       // then the leases that end within this time are renewed too, so that renewals are rare
 	leaseMargin    = time.Second            // a lease counts as ended this time before its end
 	leaseTimeout   = 10 * time.Second       // timeout of Host.Lease
 	refusalPause   = time.Minute            // time without changes after a refusal of Host.Lease or of the kernel
@@ -168,16 +170,11 @@ func (l *Loop) requestLease(ctx context.Context) {
 	if l.isLeasePending {
 		return
 	}
-	var names []string
 	at := now()
-	for _, m := range l.members {
-		if m.leaseEnd < at+renewalTime && at >= m.pausedUntil && (m.isPaying() || m.needsHeadroom && l.share(m, at) > 0) {
-			names = append(names, m.Name)
-		}
-	}
-	if names == nil {
+	if l.lacksLease(at, renewalTime) == nil {
 		return
 	}
+	names := l.lacksLease(at, jointTime)
 	l.isLeasePending = true
 	go func() {
 		ctx, cancel := context.WithTimeout(ctx, leaseTimeout)
@@ -185,6 +182,16 @@ func (l *Loop) requestLease(ctx context.Context) {
 		span, err := l.host.Lease(ctx, names)
 		l.leases <- lease{names, at + span, err}
 	}()
+}
+
+// lacksLease returns the names of the members that need a lease, and whose present lease ends within a time.
+func (l *Loop) lacksLease(at, within time.Duration) (names []string) {
+	for _, m := range l.members {
+		if m.leaseEnd < at+within && at >= m.pausedUntil && (m.isPaying() || m.needsHeadroom && l.share(m, at) > 0) {
+			names = append(names, m.Name)
+		}
+	}
+	return names
 }
 
 // receiveLease processes the result of requestLease, if the result is available.
