@@ -138,7 +138,7 @@ check-vet: ## go vet, in all modules, and the packages with files for arm64
 	@echo "go vet: arm64"; GOARCH=arm64 $(GO) vet $$(git -c safe.directory='*' ls-files '*_arm64*.go' | sed 's:[^/]*$$::; s:^:./:' | sort -u)
 
 check-lint: tools ## golangci-lint, in all modules; .golangci.yml configures it
-	@set -e; for module in $(MODULES); do echo "golangci-lint: $$module"; (cd $$module && $(CURDIR)/bin/tools/golangci-lint run --timeout 15m); done
+	@set -e; for module in $(MODULES); do echo "golangci-lint: $$module"; (cd $$module && $(CURDIR)/bin/tools/golangci-lint run --allow-serial-runners --timeout 15m); done
 
 check-words: ## count unclear words and long sentences in comments and Markdown
 	@$(GO) run -C tools ./prose "$(CURDIR)"
