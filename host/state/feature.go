@@ -9,7 +9,7 @@ import (
 )
 
 // A Feature is a use of Candor that version 2 of the state file cannot express. While a container uses a feature, Candor
-// writes version 3, which names the features in use. A Candor that does not know one of them refuses the state and names
+// writes version 3, which names the features in use. A candor process that does not know one of them refuses the state and names
 // it.
 type Feature string
 
