@@ -204,7 +204,7 @@ func (p compatPodman) begin(name string, milli int, isFlexible bool) string {
 	class := map[bool]string{false: "sensitive", true: "flexible"}[isFlexible]
 	id := p.does("run", "-d", "--network=none", "--ulimit=nofile=1024:1024", "--ulimit=nproc=1024:1024",
 		"--annotation=candor.dev/class="+class, "--name="+name, cpusFlag(milli), "box", "sleep", "9999")
-	p.Cleanup(func() { p.podman("rm", "-f", "-t=0", id) })
+	p.Cleanup(func() { p.podman.podman("rm", "-f", "-t=0", id) })
 	return id[:12]
 }
 
@@ -222,8 +222,11 @@ func (w compatRuntime) begin(name string, milli int, isFlexible bool) string {
 		}
 	})
 	program := map[bool]string{false: "candor-runc", true: "candor-flexible-runc"}[isFlexible]
-	// pivot_root is impossible if the root is the initramfs.
-	for _, args := range [][]string{{"create", "--no-pivot", "--bundle", w.dir, name}, {"start", name}} {
+	create := []string{"create", "--bundle", w.dir}
+	if w.driver == cgroup.Systemd { // a guest whose root is the initramfs, so that pivot_root is impossible
+		create = append(create, "--no-pivot")
+	}
+	for _, args := range [][]string{append(create, name), {"start", name}} {
 		if got := do(w.T, w.call(program, args...)); got.code != 0 {
 			w.failed(args, got)
 		}

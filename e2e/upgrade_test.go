@@ -74,6 +74,7 @@ func TestUpgrade(t *testing.T) {
 		}
 		u.check(round)
 	}
+	u.refuse()
 	u.does("rm", "-f", "web", "log")
 	for _, name := range []string{"job", "old"} {
 		do(t, u.candor("release", name, "--kill"))
@@ -192,5 +193,28 @@ func (u *upgrade) check(round int) {
 	}
 	if table := u.ok("ps"); !strings.Contains(table, "\nweb ") {
 		u.Errorf("round %d: candor ps lacks the name of Docker:\n%s", round, table)
+	}
+}
+
+// refuse uses a feature that the previous release does not know: it refuses the state, and changes nothing. After the end of
+// the feature, it reads the state again.
+func (u *upgrade) refuse() {
+	u.Helper()
+	nothing := append([]string{"run", "--class", "flexible"}, play("exit", "0")...)
+	u.start([]string{"--class", "flexible", "--cpu", "20m", "--helpers", "charge", "--name", "charged"}, "sleep")
+	file := filepath.Join(u.state, "state.json")
+	before, err := os.ReadFile(file)
+	if err != nil || !strings.HasPrefix(string(before), `{"version":3,"features":["helpers"],`) {
+		u.Errorf("with a feature: %v, state %.60s", err, before)
+	}
+	if got := do(u.T, u.with(u.binaries[1], nothing...)); got.code == 0 || !strings.Contains(got.err, "version 3: written by a newer Candor") {
+		u.Errorf("the previous release does not refuse the feature: %+v", got)
+	}
+	if after, err := os.ReadFile(file); err != nil || string(after) != string(before) {
+		u.Errorf("the previous release has changed the state: %v\n%s", err, after)
+	}
+	u.ok("release", "charged", "--kill")
+	if got := do(u.T, u.with(u.binaries[1], nothing...)); got.code != 0 {
+		u.Errorf("after the end of the feature: %+v", got)
 	}
 }

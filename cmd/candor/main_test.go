@@ -14,7 +14,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/candor-project/candor/cgroup"
-	"github.com/candor-project/candor/host/state"
 )
 
 // command runs a command line of candor with in as standard input.
@@ -112,7 +111,7 @@ func TestVersionJSON(t *testing.T) {
 		Version: versionString(), Commit: "0123456789abcdef", Date: "2026-11-27T08:00:00Z",
 		Go: runtime.Version(), OS: runtime.GOOS, Arch: runtime.GOARCH, APIVersions: []string{"candor.dev/v1alpha1"},
 	}
-	want.State.Reads, want.State.Writes, want.State.Features = []int{1, 2, 3}, 2, []state.Feature{"helpers"}
+	want.State.Reads, want.State.Writes, want.State.Features = []int{1, 2, 3}, 2, []string{"helpers"}
 	if !reflect.DeepEqual(got, want) {
 		t.Errorf("got %+v, want %+v", got, want)
 	}

@@ -31,9 +31,9 @@ type versionReport struct {
 	// Versions of the state file that this candor reads, and the version that it writes while no container uses a feature
 	// of Features. For these features it writes the highest version of Reads, which the release before it cannot read.
 	State struct {
-		Reads    []int           `json:"reads"`
-		Writes   int             `json:"writes"`
-		Features []state.Feature `json:"features"`
+		Reads    []int    `json:"reads"`
+		Writes   int      `json:"writes"`
+		Features []string `json:"features"`
 	} `json:"state"`
 	// Versions of the custom resources that candor reads and writes, such as candor.dev/v1alpha1.
 	APIVersions []string `json:"apiVersions"`
@@ -73,7 +73,10 @@ func newVersionReport() versionReport {
 	for v := state.OldestVersion; v <= state.FeatureVersion; v++ {
 		r.State.Reads = append(r.State.Reads, v)
 	}
-	r.State.Writes, r.State.Features = state.Version, state.Features
+	r.State.Writes = state.Version
+	for _, f := range state.Features {
+		r.State.Features = append(r.State.Features, string(f))
+	}
 	if info, ok := debug.ReadBuildInfo(); ok {
 		for _, s := range info.Settings {
 			switch {

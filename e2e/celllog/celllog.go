@@ -17,41 +17,44 @@ import (
 // A Log is an open file of results. Only one process can open a file.
 type Log struct{ file *os.File }
 
-// Open opens a file, and creates the file and its directory if necessary. It returns the complete lines of the file, and removes a last
-// line without an end, which a killed process has left.
-func Open(name string) (l *Log, lines []byte, err error) {
+// Open opens a file, and creates the file and its directory if necessary. It passes the complete lines of the file to parse. If parse
+// returns nil, Open removes a last line without an end, which a killed process has left. Otherwise, the file does not change.
+func Open(name string, parse func(lines []byte) error) (*Log, error) {
 	if err := os.MkdirAll(filepath.Dir(name), 0o755); err != nil {
-		return nil, nil, err
+		return nil, err
 	}
 	file, err := os.OpenFile(name, os.O_RDWR|os.O_CREATE, 0o644)
 	if err != nil {
-		return nil, nil, err
+		return nil, err
 	}
-	l = &Log{file}
-	if lines, err = l.read(); err != nil {
+	l := &Log{file}
+	if err := l.read(parse); err != nil {
 		file.Close()
-		return nil, nil, err
+		return nil, err
 	}
-	return l, lines, nil
+	return l, nil
 }
 
-func (l *Log) read() ([]byte, error) {
+func (l *Log) read(parse func(lines []byte) error) error {
 	if err := unix.Flock(int(l.file.Fd()), unix.LOCK_EX|unix.LOCK_NB); err != nil {
 		if errors.Is(err, unix.EWOULDBLOCK) {
-			return nil, fmt.Errorf("%s: another process measures into this directory", l.file.Name())
+			return fmt.Errorf("%s: another process measures into this directory", l.file.Name())
 		}
-		return nil, fmt.Errorf("lock %s: %w", l.file.Name(), err)
+		return fmt.Errorf("lock %s: %w", l.file.Name(), err)
 	}
 	text, err := io.ReadAll(l.file)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	complete := text[:bytes.LastIndexByte(text, '\n')+1]
+	if err := parse(complete); err != nil {
+		return fmt.Errorf("%s: %w", l.file.Name(), err)
+	}
 	if err := l.file.Truncate(int64(len(complete))); err != nil {
-		return nil, err
+		return err
 	}
 	_, err = l.file.Seek(0, io.SeekEnd)
-	return complete, err
+	return err
 }
 
 // Add appends a record as a line. After Add, the record survives a crash.

@@ -1,6 +1,7 @@
 package celllog
 
 import (
+	"errors"
 	"os"
 	"path/filepath"
 	"strings"
@@ -10,14 +11,16 @@ import (
 // TestLog: complete lines remain, a line without an end is removed, and the file has a single owner.
 func TestLog(t *testing.T) {
 	name := filepath.Join(t.TempDir(), "new", "cells.jsonl")
-	l, lines, err := Open(name)
-	if err != nil || len(lines) > 0 || l.Name() != name {
+	var lines string
+	read := func(text []byte) error { lines = string(text); return nil }
+	l, err := Open(name, read)
+	if err != nil || lines != "" || l.Name() != name {
 		t.Fatalf("%v, %q", err, lines)
 	}
 	if err := l.Add(map[string]int{"a": 1}); err != nil {
 		t.Fatal(err)
 	}
-	if _, _, err := Open(name); err == nil || !strings.Contains(err.Error(), "another process measures") {
+	if _, err := Open(name, read); err == nil || !strings.Contains(err.Error(), "another process measures") {
 		t.Errorf("a second owner: %v", err)
 	}
 	l.Close()
@@ -29,16 +32,24 @@ func TestLog(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if l, lines, err = Open(name); err != nil || string(lines) != "{\"a\":1}\n" {
+	holds := func(want string) {
+		t.Helper()
+		if text, err := os.ReadFile(name); err != nil || string(text) != want {
+			t.Errorf("%v, %q, want %q", err, text, want)
+		}
+	}
+	if _, err := Open(name, func([]byte) error { return errors.New("bad line") }); err == nil || err.Error() != name+": bad line" {
+		t.Errorf("refused lines: %v", err)
+	}
+	holds("{\"a\":1}\n{\"b\"")
+	if l, err = Open(name, read); err != nil || lines != "{\"a\":1}\n" {
 		t.Fatalf("%v, %q", err, lines)
 	}
 	defer l.Close()
 	if err := l.Add(2); err != nil {
 		t.Fatal(err)
 	}
-	if text, err := os.ReadFile(name); err != nil || string(text) != "{\"a\":1}\n2\n" {
-		t.Errorf("%v, %q", err, text)
-	}
+	holds("{\"a\":1}\n2\n")
 	if err := l.Add(func() {}); err == nil {
 		t.Error("a function was stored")
 	}

@@ -89,9 +89,10 @@ func TestParse(t *testing.T) {
 func TestPage(t *testing.T) {
 	results := map[string]Result{}
 	for i, c := range Cells() {
-		if i%3 == 0 {
+		switch i % 3 {
+		case 0:
 			results[c.String()] = Result{Cell: c.String(), Answer: Yes, With: "Linux 6.18, runc 1.1", Date: "2026-11-27"}
-		} else if i%3 == 1 {
+		case 1:
 			results[c.String()] = Result{Cell: c.String(), Answer: "a reason", Date: "2026-11-27"}
 		}
 	}

@@ -41,17 +41,21 @@ func (m *Measurement) Open() error {
 		return err
 	}
 	m.measured = ReadPage(string(page))
-	var lines []byte
-	if m.log, lines, err = celllog.Open(m.Results); err != nil {
+	if m.log, err = celllog.Open(m.Results, m.read); err != nil {
 		return err
 	}
-	if m.work, err = os.MkdirTemp("", "candor-compatibility-"); err != nil {
-		return err
-	}
+	m.work, err = os.MkdirTemp("", "candor-compatibility-")
+	return err
+}
+
+// read reads the lines of the file with the results.
+func (m *Measurement) read(lines []byte) error {
+	number := 0
 	for line := range bytes.Lines(lines) {
+		number++
 		var r Result
 		if err := json.Unmarshal(line, &r); err != nil {
-			return fmt.Errorf("%s: %w", m.Results, err)
+			return fmt.Errorf("line %d: %w", number, err)
 		}
 		m.measured[r.Cell] = r
 	}

@@ -3,7 +3,6 @@ package compatibility
 import (
 	"fmt"
 	"maps"
-	"slices"
 	"strings"
 )
 
@@ -125,5 +124,5 @@ func rows(page string) (rows [][]string) {
 			rows = append(rows, strings.Split(text, " | "))
 		}
 	}
-	return slices.Clip(rows)
+	return rows
 }

@@ -28,15 +28,14 @@ const (
 )
 
 // Open reads the cells of a directory, which it creates if necessary. Only one process can open a directory.
-func Open(dir string) (*Store, error) {
-	log, lines, err := celllog.Open(filepath.Join(dir, cellsName))
+func Open(dir string) (s *Store, err error) {
+	s = new(Store)
+	s.log, err = celllog.Open(filepath.Join(dir, cellsName), func(lines []byte) (err error) {
+		s.cells, err = parseCells(lines)
+		return err
+	})
 	if err != nil {
 		return nil, err
-	}
-	s := &Store{log: log}
-	if s.cells, err = parseCells(lines); err != nil {
-		log.Close()
-		return nil, fmt.Errorf("%s: %w", log.Name(), err)
 	}
 	return s, nil
 }
