@@ -171,10 +171,10 @@ func (l *Loop) requestLease(ctx context.Context) {
 		return
 	}
 	at := now()
-	if l.lacksLease(at, renewalTime) == nil {
+	if l.membersLackingLease(at, renewalTime) == nil {
 		return
 	}
-	names := l.lacksLease(at, jointTime)
+	names := l.membersLackingLease(at, jointTime)
 	l.isLeasePending = true
 	go func() {
 		ctx, cancel := context.WithTimeout(ctx, leaseTimeout)
@@ -184,10 +184,10 @@ func (l *Loop) requestLease(ctx context.Context) {
 	}()
 }
 
-// lacksLease returns the names of the members that need a lease, and whose present lease ends within a time.
-func (l *Loop) lacksLease(at, within time.Duration) (names []string) {
+// membersLackingLease returns the names of the members that need a lease, and whose present lease has less than the remaining time.
+func (l *Loop) membersLackingLease(at, remaining time.Duration) (names []string) {
 	for _, m := range l.members {
-		if m.leaseEnd < at+within && at >= m.pausedUntil && (m.isPaying() || m.needsHeadroom && l.share(m, at) > 0) {
+		if m.leaseEnd < at+remaining && at >= m.pausedUntil && (m.isPaying() || m.needsHeadroom && l.share(m, at) > 0) {
 			names = append(names, m.Name)
 		}
 	}
@@ -209,10 +209,10 @@ func (l *Loop) receiveLease() {
 	for _, name := range result.names {
 		switch m := l.members[name]; {
 		case m == nil:
-		case result.err != nil:
-			m.pausedUntil = now() + refusalPause
-		default:
+		case result.err == nil:
 			m.leaseEnd = result.end
+		case m.leaseEnd < now()+renewalTime: // otherwise the present lease lasts, and the Loop asks again later
+			m.pausedUntil = now() + refusalPause
 		}
 	}
 }

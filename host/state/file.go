@@ -105,8 +105,8 @@ type fileRequest struct {
 func decodeState(data []byte) (State, error) {
 	s, head, err := decodeGrants(data)
 	if err != nil {
-		head = fileHead{}
-		if bad := json.Unmarshal(data, &head); bad != nil {
+		var bad error
+		if head, bad = decodeHead(data); bad != nil {
 			return State{}, fmt.Errorf("not a state: %w", bad)
 		}
 	}
@@ -117,6 +117,18 @@ func decodeState(data []byte) (State, error) {
 		return State{}, err
 	}
 	return s, nil
+}
+
+// decodeHead decodes the head of a state whose grants cannot be decoded. The features of a later version can have another form.
+func decodeHead(data []byte) (head fileHead, err error) {
+	var only struct {
+		Version int `json:"version"`
+	}
+	if err := json.Unmarshal(data, &only); err != nil || only.Version > FeatureVersion {
+		return fileHead{Version: only.Version}, err
+	}
+	err = json.Unmarshal(data, &head)
+	return head, err
 }
 
 func decodeGrants(data []byte) (s State, head fileHead, err error) {

@@ -152,6 +152,7 @@ func TestDecodeStateRefuses(t *testing.T) {
 	for _, test := range []struct{ old, new, want string }{
 		{`"version":1`, `"version":0`, "version 0: must be 1 to 3"},
 		{`"version":1,`, ``, "version 0: must be 1"},
+		{`"version":1`, `"version":4,"features":{}`, "version 4: written by a newer"},
 		{`"version":1`, `"version":4`, "version 4: written by a newer Candor; this Candor reads versions up to 3 with the feature helpers"},
 		{`"version":1`, `"version":3,"features":["helpers","turbo"]`, `version 3, feature "turbo": written by a newer Candor`},
 		{`"version":1`, `"version":4,"features":["turbo"],"speed":1`, `version 4, feature "turbo": written by a newer Candor`},

@@ -75,7 +75,7 @@ func (s *Saved) Next(boot string, grants []*Grant) (next *Saved, isChanged bool,
 		if next.lines[i], next.Grants[i], err = encodeGrant(g); err != nil {
 			return nil, false, fmt.Errorf("state of %s: %w", g.ID, err)
 		}
-		isChanged = isChanged || from != i || next.lines[i] != s.line(from)
+		isChanged = isChanged || from != i || next.lines[i] != s.line(from) || g.Engine.isName() && g.Engine != s.Grants[from].Engine
 	}
 	if !isChanged && s.text != nil { // the same state can have another text
 		isChanged = !bytes.Equal(next.Encode(), s.text)
@@ -91,7 +91,7 @@ func (s *Saved) line(i int) string {
 	return s.lines[i]
 }
 
-// Equal reports whether two grants have the same text in the state file.
+// Equal reports whether two grants have the same text in the state file, and the same name in engine-names.json.
 func (g *Grant) Equal(h *Grant) bool {
 	return SameGrant(&g.Grant, &h.Grant) && g.Immovable == h.Immovable &&
 		g.Spec == h.Spec && g.Engine == h.Engine &&

@@ -158,9 +158,7 @@ func (s Store) Save(next *Saved) error {
 	if len(text) > MaxSize {
 		return fmt.Errorf("state %s: %d bytes, more than %d: too many containers", s.File(), len(text), MaxSize)
 	}
-	if err := s.saveEngineNames(next.Grants); err != nil {
-		return err
-	}
+	_ = s.saveEngineNames(next.Grants) // only for display: a failure must not refuse an operation, and the next Save tries again
 	file, err := fileio.ReplaceOpen(s.File(), text)
 	if err != nil {
 		return fmt.Errorf("state: %w", err)

@@ -1,6 +1,7 @@
 package doctor
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -85,10 +86,10 @@ func features(s *state.State) (text string) {
 		var users []string
 		for _, g := range s.Grants {
 			if g.Uses(f) {
-				users = append(users, g.ID)
+				users = append(users, cmp.Or(g.Engine.DisplayName().String(), g.ID))
 			}
 		}
-		text += fmt.Sprintf("; a candor without the feature %s refuses the state, because %d containers use it, such as %s", f, len(users), users[0])
+		text += fmt.Sprintf("; a candor without the feature %s refuses the state; containers that use it: %d, such as %s", f, len(users), users[0])
 	}
 	return text
 }

@@ -156,6 +156,7 @@ func TestSetupText(t *testing.T) {
 	for text, want := range map[string]string{
 		"2xcpuset":                  "2 simultaneous copies, each: exclusive CPUs, as many as the limit rounded up; a CFS quota if the limit has a fraction",
 		"candor+topology=single-l3": "candor run --cpu --topology single-l3",
+		"2xnone":                    "2 simultaneous copies, each: no limit",
 	} {
 		s, err := experiment.ParseSetup(text, 1500)
 		if err != nil {

@@ -62,7 +62,7 @@ func title(m experiment.ReportMetric) string {
 func setupText(s experiment.Setup) (by, visible string) {
 	switch s.Kind {
 	case experiment.None:
-		return "no limit", "all"
+		by, visible = "no limit", "all"
 	case experiment.Quota:
 		by, visible = "CFS quota, as with docker run --cpus", "all"
 	case experiment.QuotaThreads:
