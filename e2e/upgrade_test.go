@@ -49,9 +49,12 @@ type upgrade struct {
 	scratch  int                   // programs so far
 }
 
-// TestUpgrade swaps the previous release and this candor 20 times, and kills their operations with SIGKILL at random
+// TestReleaseUpgrade swaps the previous release and this candor 20 times, and kills their operations with SIGKILL at random
 // times. The cpusets of running containers do not change, and both read the state that the other has written.
-func TestUpgrade(t *testing.T) {
+func TestReleaseUpgrade(t *testing.T) {
+	if os.Getenv("CANDOR_RELEASE") == "" {
+		t.Skip("make test-release builds the previous release")
+	}
 	previous := buildPrevious(t)
 	u := &upgrade{docker: newDocker(t), binaries: [2]string{os.Getenv("CANDOR_BIN"), previous}, granted: map[string]cpuset.Set{}}
 	u.need(2)

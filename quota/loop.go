@@ -91,19 +91,16 @@ func (l *Loop) Run(ctx context.Context) error {
 	defer s.close()
 	l.refresh()
 	for ctx.Err() == nil {
-		next, wake := l.next(), now()+maxSleep
-		if next != nil {
+		wake := now() + maxSleep
+		if next := l.next(); next != nil {
 			wake = min(wake, next.wakeTime)
 		}
 		s.sleepUntil(wake)
 		if l.host.Changed() {
 			l.refresh()
-			next = l.next()
 		}
 		l.receiveLease()
-		if next != nil && next.wakeTime <= now() && ctx.Err() == nil {
-			l.control(next)
-		}
+		l.controlDue(ctx)
 		l.requestLease(ctx)
 	}
 	if l.isLeasePending { // wait for Host.Lease, which can be changing Candor's state
@@ -114,6 +111,17 @@ func (l *Loop) Run(ctx context.Context) error {
 	}
 	l.releaseAll()
 	return nil
+}
+
+// controlDue controls the members whose wake time has come, at most each of them once.
+func (l *Loop) controlDue(ctx context.Context) {
+	for range len(l.members) {
+		next := l.next()
+		if next == nil || next.wakeTime > now() || ctx.Err() != nil {
+			return
+		}
+		l.control(next)
+	}
 }
 
 // next returns the member with the earliest wake time.

@@ -121,14 +121,16 @@ func decodeState(data []byte) (State, error) {
 
 // decodeHead decodes the head of a state whose grants cannot be decoded. The features of a later version can have another form.
 func decodeHead(data []byte) (head fileHead, err error) {
+	if err = json.Unmarshal(data, &head); err == nil {
+		return head, nil
+	}
 	var only struct {
 		Version int `json:"version"`
 	}
-	if err := json.Unmarshal(data, &only); err != nil || only.Version > FeatureVersion {
-		return fileHead{Version: only.Version}, err
+	if json.Unmarshal(data, &only) == nil && only.Version > FeatureVersion {
+		return fileHead{Version: only.Version}, nil
 	}
-	err = json.Unmarshal(data, &head)
-	return head, err
+	return fileHead{}, err
 }
 
 func decodeGrants(data []byte) (s State, head fileHead, err error) {
