@@ -309,7 +309,8 @@ func checkImages(t *testing.T, dist string) {
 		t.Fatalf("%q, want 2 images", references)
 	}
 	chartFile := filepath.Join(dist, "candor-0.0.1-test.1.tgz")
-	args := []string{"template", "candor", chartFile, "--set", "publish=true,scheduler.enabled=true,ledger.enabled=true"}
+	// helm that is built by go install takes the cluster for Kubernetes 1.20.
+	args := []string{"template", "candor", chartFile, "--kube-version", "1.30.0", "--set", "publish=true,scheduler.enabled=true,ledger.enabled=true"}
 	rendered := run(t, "", findHelm(t), args...)
 	for i, program := range []string{"candor", "candor-scheduler"} {
 		prefix := testRegistry + "/" + program + ":" + testVersion + "@"

@@ -45,7 +45,8 @@ func (l *lab) shellIn(dir, programs string) func(command string) outcome {
 	return func(command string) outcome {
 		cmd := exec.Command("sh", "-c", command)
 		cmd.Dir = dir
-		cmd.Env = append(l.candor().Env, "PATH="+programs+":"+os.Getenv("PATH"))
+		cmd.Env = l.candor().Env
+		cmd.Env = append(cmd.Env, "PATH="+programs+":"+os.Getenv("PATH"))
 		return do(l.T, cmd)
 	}
 }

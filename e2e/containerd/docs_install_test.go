@@ -79,7 +79,7 @@ var releasedChart = regexp.MustCompile(`oci://\S+/charts/candor --version \S+`)
 
 // templateOf returns the command that renders the chart of a command helm install, from the registry of the test.
 func templateOf(install string) string {
-	command := strings.Replace(install, "helm install ", "$(scripts/helm.sh) template ", 1)
+	command := strings.Replace(install, "helm install ", helmTemplate, 1)
 	return releasedChart.ReplaceAllLiteralString(command, "oci://"+releaseRegistry+"/candor/charts/candor --version 0.0.1-test.1 --plain-http")
 }
 

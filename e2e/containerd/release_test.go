@@ -24,6 +24,9 @@ storage: {filesystem: {rootdirectory: DIR/registry}}
 http: {addr: ADDRESS}
 `
 
+// helmTemplate renders a chart. helm that is built by go install takes the cluster for Kubernetes 1.20.
+const helmTemplate = "$(scripts/helm.sh) template --kube-version 1.30.0 "
+
 // hostsConfig makes containerd read from the registry without TLS.
 const hostsConfig = `server = "http://ADDRESS"
 [host."http://ADDRESS"]
@@ -76,7 +79,7 @@ func TestReleaseRegistry(t *testing.T) {
 	}
 	l.pullCandor(source)
 
-	rendered := l.runIn(source, "sh", "-c", "$(scripts/helm.sh) template candor oci://"+releaseRegistry+
+	rendered := l.runIn(source, "sh", "-c", helmTemplate+"candor oci://"+releaseRegistry+
 		"/candor/charts/candor --version 0.0.1-test.1 --plain-http --namespace candor-system")
 	l.write("manifests.yaml", rendered)
 	l.manifests = l.path("manifests.yaml")
