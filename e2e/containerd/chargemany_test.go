@@ -63,7 +63,11 @@ func TestChargeMany(t *testing.T) {
 		t.Logf("%d containers with a limit of %v: %.3f of %.3f CPUs", number, limit, used, want)
 		return used > 0.85*want && used < 1.15*want
 	}
-	if !holds() && !holds() && !holds() {
+	isHeld := false
+	for range 3 {
+		isHeld = isHeld || holds()
+	}
+	if !isHeld {
 		t.Errorf("%d containers and their helpers do not use %.3f CPUs\n%s", number, want, agent.output())
 	}
 	for _, c := range all {
