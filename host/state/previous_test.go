@@ -20,7 +20,7 @@ import (
 )
 
 // previousState and the types below are the state file of the release before this one, as its parser has recorded it
-// (commit 414655b, host/state.go). They never change. TestUpgrade of package e2e runs that release itself.
+// (commit 414655b, host/state.go). They never change. TestReleaseUpgrade of package e2e runs that release itself.
 type previousState struct {
 	Version int             `json:"version"`
 	Boot    string          `json:"boot"`
