@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"slices"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -124,25 +125,75 @@ type control struct {
 	observe  func(*Grant, Account)      // receives new accounts, if not nil
 	accounts map[string]Account         // last accounts, by ID
 	grants   map[string]*Grant          // grants of the last call of Groups
-	seen     unix.Stat_t                // the state file at the last read
+	seen     stateStamp                 // the state at the last call of Groups
+
+	mustEndLeases bool // a GiveBack has begun, and the last call of Groups returned no groups
 }
 
-// Changed reports whether the state file has been replaced. The file is never written in place.
+// A stateStamp changes when the state file is replaced, and when a GiveBack begins or is canceled. The file is never written
+// in place.
+type stateStamp struct {
+	inode        uint64
+	time         unix.Timespec
+	isGivingBack bool
+}
+
+// Changed reports whether the state has changed. After the start of a GiveBack, the loop has restored all quotas when it
+// calls Changed again: then Changed ends the leases.
 func (c *control) Changed() bool {
-	now := c.stat()
-	return now.Ino != c.seen.Ino || now.Mtim != c.seen.Mtim
+	if c.mustEndLeases {
+		c.closeFreezers()
+		c.mustEndLeases = c.endLeases() != nil
+	}
+	return c.stamp() != c.seen
 }
 
-func (c *control) stat() (s unix.Stat_t) {
+func (c *control) stamp() stateStamp {
+	var s unix.Stat_t
 	if unix.Stat(c.store.File(), &s) != nil {
-		return unix.Stat_t{}
+		s = unix.Stat_t{}
 	}
-	return s
+	return stateStamp{s.Ino, s.Mtim, c.isGivingBack()}
+}
+
+// endLeases removes the leases of this process from the state, so that a GiveBack need not wait for their ends.
+func (c *control) endLeases() error {
+	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+	defer cancel()
+	lock, err := takeExistingLock(ctx, c.store.LockFile(), time.Second)
+	if errors.Is(err, fs.ErrNotExist) { // the GiveBack is complete
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	defer lock.release()
+	saved, err := c.store.Load()
+	if err != nil {
+		return err
+	}
+	grants := slices.Clone(saved.Grants)
+	for i, g := range grants {
+		if g.Lease.To == c.self {
+			own := *g
+			own.Lease = state.Lease{}
+			grants[i] = &own
+		}
+	}
+	next, isChanged, err := saved.Next(saved.Boot, grants)
+	if err != nil || !isChanged {
+		return err
+	}
+	return c.store.Save(next)
 }
 
 // Groups returns the cgroups of the selected containers.
 func (c *control) Groups() ([]quota.Group, error) {
-	c.seen = c.stat() // before Load, so that Changed notices later writes
+	c.seen = c.stamp() // before Load, so that Changed notices later writes
+	if c.seen.isGivingBack {
+		c.grants, c.mustEndLeases = nil, true
+		return nil, nil
+	}
 	loaded, err := c.store.Load()
 	if err != nil {
 		return nil, err
@@ -277,7 +328,7 @@ func (c *control) Lease(ctx context.Context, names []string) (time.Duration, err
 		s.name = names[0]
 	}
 	until := (state.SinceBoot() + leaseDuration).Truncate(time.Millisecond)
-	_, err := c.operateIfInUse(ctx, s, func(op *operation) error {
+	isInUse, err := c.operateIfInUse(ctx, s, func(op *operation) error {
 		for _, name := range names {
 			if g := op.info[name]; g != nil {
 				g.Lease = c.lease(g, until)
@@ -285,6 +336,9 @@ func (c *control) Lease(ctx context.Context, names []string) (time.Duration, err
 		}
 		return nil
 	})
+	if err == nil && !isInUse {
+		err = ErrGivingBack
+	}
 	return leaseDuration, err
 }
 

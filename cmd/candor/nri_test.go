@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"log/slog"
@@ -157,8 +158,23 @@ func TestNRIMetricsTaken(t *testing.T) {
 	}
 }
 
-// TestNRIGiveBack: without containers, an agent with --give-back is ready at once, stays idle until it is stopped, and
-// leaves no state.
+// A cancelingLog cancels a context when a text is logged.
+type cancelingLog struct {
+	strings.Builder
+	text   string
+	cancel context.CancelFunc
+}
+
+func (l *cancelingLog) Write(p []byte) (int, error) {
+	l.Builder.Write(p)
+	if strings.Contains(l.String(), l.text) {
+		l.cancel()
+	}
+	return len(p), nil
+}
+
+// TestNRIGiveBack: an agent with --give-back waits for the end of its predecessor. Without containers, it is ready at once, stays
+// idle until it is stopped, and leaves no state.
 func TestNRIGiveBack(t *testing.T) {
 	dir := t.TempDir()
 	h, err := host.Open(host.Options{StateDir: filepath.Join(dir, "state"), Cgroup: cgroup.Options{ReadOnly: true, Parent: "/candor-no-such-group"}})
@@ -166,12 +182,28 @@ func TestNRIGiveBack(t *testing.T) {
 		t.Skip(err)
 	}
 	defer h.Close()
-	f := &nriFlags{}
-	f.options.Log = slog.New(slog.NewTextHandler(io.Discard, nil))
-	ctx, cancel := context.WithTimeout(t.Context(), time.Second)
-	defer cancel()
-	if err := f.runGiveBack(ctx, h, metrics.New("test")); err != nil || ctx.Err() == nil {
-		t.Errorf("%v, context %v", err, ctx.Err())
+	run := func(awaited string) string {
+		t.Helper()
+		f := &nriFlags{}
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		defer cancel()
+		log := &cancelingLog{text: awaited, cancel: cancel}
+		f.options.Log = slog.New(slog.NewTextHandler(log, nil))
+		if err := f.runGiveBack(ctx, h, metrics.New("test")); err != nil || !errors.Is(ctx.Err(), context.Canceled) {
+			t.Errorf("%v, context %v, log:\n%s", err, ctx.Err(), log)
+		}
+		return log.String()
+	}
+	release, err := h.HoldAgent()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if log := run("cannot give all containers back yet"); !strings.Contains(log, host.ErrAgentRuns.Error()) || strings.Contains(log, "given back:") {
+		t.Errorf("beside the predecessor, the log is:\n%s", log)
+	}
+	release()
+	if log := run("all containers are given back"); strings.Contains(log, "cannot") {
+		t.Errorf("the log is:\n%s", log)
 	}
 	if h.IsInUse() {
 		t.Error("a state remains")

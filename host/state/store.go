@@ -34,7 +34,8 @@ import (
 //	commands/NAME   the command of --on-resize, mode 0600
 //	engine-requests/NAME  the settings that the container's engine requested, if the grant does not determine them
 //	weight-scales.json    how the runtimes convert cpu.shares to cpu.weight
-//	agent           locked by candor nri while it runs
+//	agent           locked by candor nri while it runs, and by candor uninstall
+//	giving-back     marks a state whose containers are being given back
 //	views/NAME/     the files of a container's view
 //	preserved/NAME  CPUs of a container that Candor does not manage
 //	bundles/NAME/   the bundle that an OCI runtime reads instead of the engine's bundle
