@@ -99,11 +99,6 @@ func isGivingBack(store state.Store) bool {
 	return err == nil && store.IsGivingBack(boot)
 }
 
-func isGivingBack(store state.Store) bool {
-	boot, err := procfs.BootID()
-	return err == nil && store.IsGivingBack(boot)
-}
-
 // The least free space for the state directory. A state of 1,000 containers takes 0.4 MB, and the file exists twice while it is replaced.
 // The files of a view take about 40 KB for 32 CPUs.
 const (
