@@ -6,6 +6,8 @@ import (
 	"io/fs"
 	"time"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/candor-project/candor/cgroup"
 	"github.com/candor-project/candor/host/state"
 	"github.com/candor-project/candor/internal/procfs"
@@ -76,7 +78,12 @@ func (b *giveBackAttempt) giveBackView(g *Grant, group *cgroup.Group, _ bool) er
 	if !b.isDry {
 		wide := *g
 		wide.CPUs = b.online
-		if err := b.views.write(b.store, &wide, false); err != nil {
+		err := b.views.write(b.store, &wide, false)
+		if errors.Is(err, unix.ENOSPC) { // the wider files are larger, and only the removal of the state frees space
+			b.log.Warn("a container still sees its former CPUs, because the state directory has no space", logName(g.ID, &g.Engine), "cpus", shown)
+			return nil
+		}
+		if err != nil {
 			return err
 		}
 	}
