@@ -20,7 +20,7 @@ const earlierRelease = "414655b"
 // helmValues are arguments of helm install, which charts of both versions accept.
 var helmValues = map[string]string{
 	"default":   "",
-	"scheduler": "--set 'publish=true,scheduler.enabled=true,sensitiveOnlyIn={spark},metrics.recordHistogram=100ms'",
+	"scheduler": "--set 'publish=true,scheduler.enabled=true,sensitiveOnlyIn={spark,default},metrics.recordHistogram=100ms'",
 }
 
 // earlierChart returns a directory with the chart of the previous version.
