@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"testing"
 	"time"
@@ -33,6 +34,15 @@ const hostsConfig = `server = "http://ADDRESS"
   capabilities = ["pull", "resolve"]
 `
 
+// pullConfig makes containerd read registries as in the files of HOSTS, and unpack pulled images for its snapshotter in labs.
+const pullConfig = `[plugins.'io.containerd.cri.v1.images'.registry]
+  config_path = "HOSTS"
+[[plugins.'io.containerd.transfer.v1.local'.unpack_config]]
+  platform = "linux/ARCH"
+  snapshotter = "native"
+  differ = "walking"
+`
+
 // newReleaseLab starts an engine that reads from the registry of a release, and the registry. It returns the source tree of the release
 // too. It skips the test without a release.
 func newReleaseLab(t *testing.T) (l *lab, source string) {
@@ -42,7 +52,7 @@ func newReleaseLab(t *testing.T) (l *lab, source string) {
 		t.Skip("needs a release: make test-release builds one")
 	}
 	hosts := t.TempDir()
-	l = newEngine(t, "[plugins.'io.containerd.cri.v1.images'.registry]\n  config_path = \""+hosts+"\"\n")
+	l = newEngine(t, strings.NewReplacer("HOSTS", hosts, "ARCH", runtime.GOARCH).Replace(pullConfig))
 	if err := os.MkdirAll(filepath.Join(hosts, releaseRegistry), 0o755); err != nil {
 		t.Fatal(err)
 	}

@@ -20,7 +20,7 @@ const earlierRelease = "414655b"
 // helmValues are arguments of helm install, which charts of both versions accept.
 var helmValues = map[string]string{
 	"default":   "",
-	"scheduler": "--set 'publish=true,scheduler.enabled=true,sensitiveOnlyIn={spark},metrics.recordHistogram=100ms'",
+	"scheduler": "--set 'publish=true,scheduler.enabled=true,sensitiveOnlyIn={spark,default},metrics.recordHistogram=100ms'",
 }
 
 // earlierChart returns a directory with the chart of the previous version.
@@ -52,13 +52,13 @@ func TestHelmInstall(t *testing.T) {
 	c.runBlock(installPage, "### Kubernetes", current, "")
 	c.checkObjects()
 	c.checkCRDs(current)
-	c.checkFields()
 
 	c.runBlock(deployPage, "## Remove Candor", current, "")
 	if left := c.objects(); len(left) > 0 {
 		t.Errorf("after the removal, the cluster has %v", left)
 	}
 	c.checkCRDs(current) // helm retains them
+	c.checkFields()
 }
 
 // checkFields checks that the API server knows all fields of the rendered charts in deploy/helm/testdata.
