@@ -34,6 +34,8 @@ func TestMain(m *testing.M) {
 		asUser(arg)
 	case "contained":
 		contained(arg)
+	case "memory":
+		holdMemory(arg)
 	default:
 		child(mode)
 	}

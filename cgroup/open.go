@@ -31,8 +31,10 @@ type Tree struct {
 	reaper             *hierarchy   // hierarchy that can kill or freeze all processes of a group: v2, or v1's freezer; or nil
 	all                []*hierarchy // cpu, cpuset, acct and reaper, without duplicates
 	foreignHierarchies []*hierarchy // other hierarchies: container runtimes create groups in them, Candor does not
+	memory             *hierarchy   // hierarchy of the memory controller, in all or in foreignHierarchies; or nil
 	bus                *bus         // connection to systemd; nil unless the driver is Systemd
-	open               openFiles
+	open               openFiles    // files with CPU lists
+	memoryOpen         openFiles    // files of the memory controller
 	deadline           atomic.Int64 // deadline from SetDeadline, as Unix time in nanoseconds; 0: none
 
 	parentUndo atomic.Pointer[steps] // steps of RestoreParent
@@ -81,6 +83,7 @@ func (t *Tree) Driver() Driver { return t.driver }
 // Close closes the cached files, and the connection to systemd if there is one.
 func (t *Tree) Close() error {
 	t.KeepOpen(0)
+	t.KeepMemoryOpen(0)
 	if t.bus != nil {
 		t.bus.close()
 	}
@@ -152,6 +155,7 @@ func (t *Tree) chooseHierarchies(found []hierarchy) error {
 			t.all = append(t.all, h)
 		}
 	}
+	t.memory = byController(found, "memory")
 	for i := range found {
 		if !slices.Contains(t.all, &found[i]) {
 			t.foreignHierarchies = append(t.foreignHierarchies, &found[i])

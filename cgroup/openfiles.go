@@ -30,15 +30,25 @@ type openFile struct {
 }
 
 // cachedFiles holds the names of the files that the cache accepts. Candor reads these files of every container and pod.
-var cachedFiles = map[string]bool{cpusFile: true, cpusFile + ".effective": true, "cpuset.effective_cpus": true}
+var cachedFiles = map[string]bool{
+	cpusFile: true, cpusFile + ".effective": true, "cpuset.effective_cpus": true,
+	memoryStat: true, memoryV1.limit: true, memoryV1.usage: true, memswV1.limit: true, memswV1.usage: true,
+	maxV2.limit: true, maxV2.usage: true, highV2.limit: true, swapV2.limit: true, swapV2.usage: true,
+}
 
 // KeepOpen sets the maximum number of open files with CPU lists that t caches. It is for long-running processes. Caching never changes
 // the result: if a group was removed or recreated, t opens the group's file again. A limit of 0 closes all cached files; Close does
 // the same.
 func (t *Tree) KeepOpen(limit int) { t.open.setLimit(limit) }
 
+// KeepMemoryOpen is like KeepOpen, for the files that ReadMemory reads. A group needs about 5 files, and each group above it about 3.
+func (t *Tree) KeepMemoryOpen(limit int) { t.memoryOpen.setLimit(limit) }
+
 // CloseUnused closes the cached files that were not used in the last two intervals between its calls.
-func (t *Tree) CloseUnused() { t.open.closeUnused() }
+func (t *Tree) CloseUnused() {
+	t.open.closeUnused()
+	t.memoryOpen.closeUnused()
+}
 
 func (o *openFiles) setLimit(limit int) {
 	o.mutex.Lock()
@@ -137,25 +147,28 @@ func openCached(path, file string) *openFile {
 	return &openFile{fd: fd}
 }
 
-// maxListLength bounds the length of a CPU list in bytes. The longest list names every second CPU below cpuset.Max.
-const maxListLength = 8192
+// maxCachedLength bounds the length of a cached file in bytes. The longest CPU list names every second CPU below cpuset.Max.
+const maxCachedLength = 8192
 
-// read returns the content of a file with a CPU list, without the final newline. It uses the cache if possible.
-func (o *openFiles) read(dir, file string) (content []byte, err error) {
+// read returns the content of a file with a CPU list or a number, without the final newline. It uses the cache if possible.
+func (o *openFiles) read(dir, file string) ([]byte, error) { return o.readSized(dir, file, 512) }
+
+// readSized is like read, for a file of about size bytes at most.
+func (o *openFiles) readSized(dir, file string, size int) (content []byte, err error) {
 	if kernelfs.IsInjected() {
 		return readOne(dir, file)
 	}
 	done, err := o.use(dir, file, false, func(fd int) error {
-		content = make([]byte, 512)
+		content = make([]byte, size)
 		n, err := unix.Pread(fd, content, 0)
 		if err == nil && n == len(content) {
-			content = make([]byte, maxListLength)
+			content = make([]byte, maxCachedLength)
 			n, err = unix.Pread(fd, content, 0)
 		}
 		content = content[:max(n, 0)]
 		return err
 	})
-	if !done || err != nil {
+	if !done || err != nil || len(content) == maxCachedLength {
 		return readOne(dir, file)
 	}
 	return bytes.TrimSuffix(content, []byte("\n")), nil

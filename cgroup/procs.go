@@ -42,7 +42,10 @@ func processesError(err error) error {
 }
 
 // groupDirsOf returns the folders of the groups that a process is in, one for each hierarchy of t.all in the same order.
-func (t *Tree) groupDirsOf(pid int) ([]string, error) {
+func (t *Tree) groupDirsOf(pid int) ([]string, error) { return t.groupDirsIn(t.all, pid) }
+
+// groupDirsIn is like groupDirsOf, for the given hierarchies.
+func (t *Tree) groupDirsIn(hierarchies []*hierarchy, pid int) ([]string, error) {
 	file := t.proc + "/" + strconv.Itoa(pid) + "/cgroup"
 	text, err := kernelfs.Read(file)
 	if isEnded(err) {
@@ -55,8 +58,8 @@ func (t *Tree) groupDirsOf(pid int) ([]string, error) {
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", file, err)
 	}
-	dirs := make([]string, len(t.all))
-	for i, h := range t.all {
+	dirs := make([]string, len(hierarchies))
+	for i, h := range hierarchies {
 		path, ok := h.membership(groups)
 		if !ok {
 			return nil, fmt.Errorf("%s: no entry for the hierarchy mounted at %s", file, h.mount)

@@ -14,7 +14,26 @@
 //
 // /proc/stat is not part of a view, because it consists of counters. The counters in a plain file would stop, and a live copy would need a
 // daemon that answers every read. The content of a view changes only at a resize, so plain files suffice. Programs that read possible,
-// present or /proc/stat (Node's os.cpus, sysconf's _SC_NPROCESSORS_CONF) get the machine's CPU count, with or without a view.
+// present or /proc/stat (Node's os.cpus, sysconf's _SC_NPROCESSORS_CONF) get the machine's CPU count, with or without a view. StatCounters
+// computes the counters of a container, for a copy that a daemon rewrites.
+//
+// # Memory
+//
+// A memory view (MemoryFiles) is a copy of /proc/meminfo and /proc/swaps with the memory of a container. Its values come from the memory
+// controller (cgroup.Memory): MemTotal is the lowest limit, and the parts are the counters of memory.stat. testdata/meminfo-rules.md has
+// the rule of each field. A field that has no meaning for a container is 0, so that a container never sees the machine's use. A container
+// without a limit has no memory view (LimitsMemory).
+//
+// These values change all the time, so the files are rewritten while programs read them. Text, lengths, offsets and widths are constant
+// except for the digits, and MemTotal changes only with the limit. A read beside a write can mix two versions. Most copies of the kernel
+// move aligned words of 8 bytes or more, and no number of up to 8 digits crosses the end of such a word. Therefore every line of a mixed
+// read still has a single number. Larger numbers change through a version in between if their digits could fall apart (bridge).
+//
+// A memory view changes neither the answer of sysinfo(2), which glibc's sysconf(_SC_PHYS_PAGES) and busybox's free use, nor
+// /sys/devices/system/node/node*/meminfo.
+//
+// A Refresher rewrites the files while programs read them. Without a Refresher, the files stay readable and MemTotal stays right, but the
+// other values get old.
 //
 // # Updates
 //
@@ -26,8 +45,8 @@
 // # Leases
 //
 // Root in the container owns the files and can take a lease on them (fcntl F_SETLEASE). The kernel then delays an open for writing until
-// the lease is broken, 45 s by default. Open does not wait, but returns ErrLeased. While a process has the files open for writing (type
-// Files), the kernel grants no lease.
+// the lease is broken, 45 s by default. Open does not wait, but returns ErrLeased. While a process has the files open for writing (types
+// Files and MemoryFiles), the kernel grants no lease.
 //
-// The package does not depend on limits or containers, and writes no cgroup file.
+// The package does not depend on containers, and writes no cgroup file.
 package view

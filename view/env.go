@@ -4,6 +4,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/candor-project/candor/cgroup"
 )
 
 // A Variable is an environment variable from which a runtime takes its CPU count.
@@ -40,10 +42,27 @@ var Variables = []Variable{
 func Env(environ []string, cpus int) []string {
 	environ = slices.Clip(environ)
 	for _, v := range Variables {
-		matches := func(entry string) bool { return strings.HasPrefix(entry, v.Name+"=") }
-		if !slices.ContainsFunc(environ, matches) {
+		if !hasVariable(environ, v.Name) {
 			environ = append(environ, v.Name+"="+strconv.Itoa(cpus))
 		}
 	}
 	return environ
+}
+
+// MemoryEnv returns environ with GOMEMLIMIT added: 90 % of a memory limit in bytes, as Go's garbage collector keeps the memory of a program
+// near this value, and the rest of the container needs some memory too. A GOMEMLIMIT that environ contains keeps its value. For a limit of
+// cgroup.NoMemoryLimit, MemoryEnv returns environ unchanged. environ itself does not change.
+//
+// MemoryEnv is opt-in: a container with programs in several languages can need another share for Go.
+func MemoryEnv(environ []string, limit int64) []string {
+	const name = "GOMEMLIMIT"
+	environ = slices.Clip(environ)
+	if limit == cgroup.NoMemoryLimit || limit <= 0 || hasVariable(environ, name) {
+		return environ
+	}
+	return append(environ, name+"="+strconv.FormatInt(limit/10*9, 10))
+}
+
+func hasVariable(environ []string, name string) bool {
+	return slices.ContainsFunc(environ, func(entry string) bool { return strings.HasPrefix(entry, name+"=") })
 }

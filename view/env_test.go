@@ -1,8 +1,15 @@
 package view
 
 import (
+	"fmt"
+	"os"
+	"os/exec"
+	"runtime/debug"
 	"slices"
+	"strings"
 	"testing"
+
+	"github.com/candor-project/candor/cgroup"
 )
 
 func TestEnv(t *testing.T) {
@@ -29,3 +36,42 @@ func TestEnv(t *testing.T) {
 		})
 	}
 }
+
+func TestEnvMemory(t *testing.T) {
+	for _, test := range []struct {
+		environ []string
+		limit   int64
+		want    []string
+	}{
+		{nil, 512 * mib, []string{"GOMEMLIMIT=483183819"}},
+		{[]string{"A=b", "GOMEMLIMIT_X=1", "GOMEMLIMIT"}, 1000, []string{"A=b", "GOMEMLIMIT_X=1", "GOMEMLIMIT", "GOMEMLIMIT=900"}},
+		{[]string{"GOMEMLIMIT=off"}, 512 * mib, []string{"GOMEMLIMIT=off"}},
+		{[]string{"GOMEMLIMIT="}, 512 * mib, []string{"GOMEMLIMIT="}},
+		{[]string{"A=b"}, cgroup.NoMemoryLimit, []string{"A=b"}},
+		{[]string{"A=b"}, 0, []string{"A=b"}},
+		{nil, 1 << 62, []string{"GOMEMLIMIT=4150517416584649110"}},
+	} {
+		environ := append(make([]string, 0, 20), test.environ...)
+		if got := MemoryEnv(environ, test.limit); !slices.Equal(got, test.want) {
+			t.Errorf("%q, limit %d: %q, want %q", test.environ, test.limit, got, test.want)
+		}
+		if spare := environ[len(environ):cap(environ)]; spare[0] != "" {
+			t.Errorf("the caller's slice changed: %q", spare[0])
+		}
+	}
+}
+
+// TestEnvMemoryGo: Go accepts the value.
+func TestEnvMemoryGo(t *testing.T) {
+	if os.Getenv(memoryEnvChild) != "" {
+		fmt.Println(debug.SetMemoryLimit(-1))
+		os.Exit(0)
+	}
+	cmd := exec.Command("/proc/self/exe", "-test.run=^TestEnvMemoryGo$")
+	cmd.Env = MemoryEnv([]string{memoryEnvChild + "=1"}, 512*mib)
+	if out, err := cmd.CombinedOutput(); err != nil || strings.TrimSpace(string(out)) != "483183819" {
+		t.Errorf("%q, %v", out, err)
+	}
+}
+
+const memoryEnvChild = "CANDOR_VIEW_MEMORY_ENV"

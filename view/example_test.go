@@ -1,9 +1,11 @@
 package view_test
 
 import (
+	"context"
 	"fmt"
 	"os"
 
+	"github.com/candor-project/candor/cgroup"
 	"github.com/candor-project/candor/cpuset"
 	"github.com/candor-project/candor/view"
 )
@@ -55,4 +57,70 @@ func ExampleReadSources() {
 		fmt.Println(source.Name, source.Count)
 	}
 	fmt.Println("the view equals the limit:", report.IsTrue)
+}
+
+// MemoryBinds returns the mounts that show a memory view.
+func ExampleMemoryBinds() {
+	for _, bind := range view.MemoryBinds("/run/candor/views/web") {
+		fmt.Println(bind.Source, "over", bind.Target)
+	}
+	// Output:
+	// /run/candor/views/web/meminfo over /proc/meminfo
+	// /run/candor/views/web/swaps over /proc/swaps
+}
+
+// MemoryEnv adds the variable of Go's runtime for a limit of 512 MiB. The values of the user remain.
+func ExampleMemoryEnv() {
+	const limit = 512 << 20
+	fmt.Println(view.MemoryEnv([]string{"A=b"}, limit))
+	fmt.Println(view.MemoryEnv([]string{"GOMEMLIMIT=100MiB"}, limit))
+	// Output:
+	// [A=b GOMEMLIMIT=483183819]
+	// [GOMEMLIMIT=100MiB]
+}
+
+// A Refresher rewrites the memory view of a container while programs read it.
+func ExampleRefresher() {
+	tree, err := cgroup.Open(cgroup.Options{ReadOnly: true})
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return
+	}
+	defer tree.Close()
+	tree.KeepMemoryOpen(1000)
+	machine, err := view.ReadMachineMemory()
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return
+	}
+	files, err := view.OpenMemory("/run/example/web") // only its owner can write to /run/example
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return
+	}
+	defer files.Close()
+	refresh := func() error {
+		memory, err := tree.ReadMemory("/engine/web")
+		if err != nil {
+			return err
+		}
+		return files.Write(memory, machine)
+	}
+	if err := refresh(); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return
+	}
+	r, err := view.NewRefresher(view.RefreshOptions{OnError: func(name string, err error) { fmt.Fprintln(os.Stderr, name, err) }})
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return
+	}
+	defer r.Close()
+	if err := r.Add("web", files.Files(), refresh); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return
+	}
+	if err := r.Run(context.Background()); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+	}
 }

@@ -332,8 +332,8 @@ func checkOwner(f *os.File, kind uint32) error {
 	return nil
 }
 
-// Remove removes a view and its directory. Bind mounts of the files remain valid and keep their content. Remove returns nil for a missing
-// view.
+// Remove removes a view, its memory view and its directory. Bind mounts of the files remain valid and keep their content. Remove returns
+// nil for a missing view.
 func Remove(dir string) error {
 	d, err := openDir(dir)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -343,7 +343,7 @@ func Remove(dir string) error {
 		return fmt.Errorf("view: %w", err)
 	}
 	defer d.Close()
-	for _, name := range []string{onlineName, cpuinfoName} {
+	for _, name := range []string{onlineName, cpuinfoName, meminfoName, swapsName} {
 		if err := unix.Unlinkat(int(d.Fd()), name, 0); err != nil && err != unix.ENOENT {
 			return fmt.Errorf("view: %w", &fs.PathError{Op: "remove", Path: filepath.Join(dir, name), Err: err})
 		}

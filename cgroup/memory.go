@@ -1,0 +1,338 @@
+package cgroup
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"math"
+	"path/filepath"
+	"strconv"
+
+	"github.com/candor-project/candor/internal/errline"
+)
+
+// NoMemoryLimit is the value of a limit of memory or swap that a group does not have.
+const NoMemoryLimit = math.MaxInt64
+
+var (
+	// ErrNoMemory means that the kernel, or the group, does not offer the memory controller.
+	ErrNoMemory = errors.New("no memory controller")
+	// ErrNoSwapLimit means that the kernel does not limit the swap of groups: it has no swap, or was started with swapaccount=0.
+	ErrNoSwapLimit = errors.New("the kernel does not limit swap")
+	// ErrMemoryInUse means that the processes of a group use more memory than a limit, and that the kernel cannot reclaim the rest.
+	ErrMemoryInUse = errors.New("the group uses more memory")
+)
+
+// A Memory is the memory of a group and its nested groups: the limits that apply to the group, and its use. Sizes are in bytes.
+//
+// The kernel updates the counters in batches for each CPU, and this package reads several files. So the parts of Stat can add up to more
+// than Usage.
+type Memory struct {
+	Bound MemoryBound // lowest memory limit among the group and the groups above it
+	// Free is the memory that the group can still allocate before the kernel reclaims memory: the lowest difference of limit and use
+	// among the group and the groups above it. It is NoMemoryLimit if none of these groups has a limit.
+	Free  int64
+	Usage int64 // memory in use, including page cache and kernel memory
+
+	// SwapLimit is the swap that the group can use in addition to its memory, or NoMemoryLimit. It can be more than the machine has.
+	SwapLimit int64
+	SwapFree  int64 // swap that the group can still use under SwapLimit, or NoMemoryLimit
+	SwapUsage int64
+
+	Stat MemoryStat
+}
+
+// A MemoryBound is the memory limit of a group, and thus an upper bound for the memory of every group nested in the group.
+type MemoryBound struct {
+	// Path is the path of the group below the mount point. It is "" if there is no limit, or if the kernel does not show the group:
+	// then hierarchical_memory_limit in memory.stat of v1 has the limit.
+	Path  string
+	File  string // kernel file that has the limit: memory.limit_in_bytes or memory.stat on v1, memory.max or memory.high on v2
+	Limit int64  // NoMemoryLimit: no limit
+}
+
+// A MemoryStat holds the parts of a group's memory in bytes, from the kernel's memory.stat. The names of the kernel's counters are in
+// include/linux/mmzone.h. Parts that this version of cgroup does not count are 0: v1 does not count slabs, kernel stacks, page tables and
+// per-CPU memory apart.
+type MemoryStat struct {
+	Anon       int64 // NR_ANON_MAPPED
+	File       int64 // NR_FILE_PAGES: page cache with Shmem and SwapCached
+	Shmem      int64 // NR_SHMEM
+	SwapCached int64 // NR_SWAPCACHE
+	Mapped     int64 // NR_FILE_MAPPED
+	Dirty      int64 // NR_FILE_DIRTY
+	Writeback  int64 // NR_WRITEBACK
+
+	ActiveAnon, InactiveAnon, ActiveFile, InactiveFile, Unevictable int64 // LRU lists; Shmem is on the lists of anonymous memory
+
+	AnonHuge, ShmemHuge, FileHuge int64 // parts of Anon, Shmem and File in transparent huge pages
+
+	SlabReclaimable, SlabUnreclaimable, KernelStack, PageTables, SecPageTables, Percpu, Vmalloc int64
+
+	Zswap, Zswapped int64 // compressed size and original size of the pages in zswap
+}
+
+// A memoryRecord holds the parsed values of a memory.stat file.
+type memoryRecord struct {
+	MemoryStat
+	swap int64 // v1; on v2 memory.swap.current has the value
+	// Lowest limits among the group and the groups above it, on v1. 0: the file does not have the key.
+	memoryLimit, memswLimit int64
+}
+
+// A memoryKey is the field of a memoryRecord for a key of a memory.stat file.
+type memoryKey func(*memoryRecord) *int64
+
+// parseMemoryStat parses the content of a memory.stat file. It skips unknown keys, because new kernels add keys.
+func parseMemoryStat(content []byte, keys map[string]memoryKey) (r memoryRecord, err error) {
+	for line := range bytes.Lines(content) {
+		line = bytes.TrimSuffix(line, []byte("\n"))
+		key, value, _ := bytes.Cut(line, []byte(" "))
+		n, err := parseBytes(value)
+		if err != nil {
+			return memoryRecord{}, parseError(line)
+		}
+		if field, ok := keys[string(key)]; ok {
+			*field(&r) = n
+		}
+	}
+	return r, nil
+}
+
+// parseBytes parses a size in bytes. "max", and a size that stands for no limit on v1, is NoMemoryLimit.
+func parseBytes(text []byte) (int64, error) {
+	if string(text) == "max" {
+		return NoMemoryLimit, nil
+	}
+	n, err := strconv.ParseUint(string(text), 10, 64)
+	if err != nil {
+		return 0, err
+	}
+	// v1 shows the largest number of pages (PAGE_COUNTER_MAX), in bytes: MaxInt64, rounded down to the page size.
+	const largest = 1 << 62
+	if n >= largest {
+		return NoMemoryLimit, nil
+	}
+	return int64(n), nil
+}
+
+// readBytes reads a file with a size in bytes.
+func readBytes(dir, file string) (int64, error) { return new(openFiles).readBytes(dir, file) }
+
+// readBytes is like the function readBytes, with the cache.
+func (o *openFiles) readBytes(dir, file string) (int64, error) {
+	content, err := o.read(dir, file)
+	if err != nil {
+		return 0, err
+	}
+	n, err := parseBytes(content)
+	if err != nil {
+		return 0, badContent(dir, file, content)
+	}
+	return n, nil
+}
+
+// memoryStat is the file with the parts of a group's memory.
+const memoryStat = "memory.stat"
+
+// readMemoryStat reads memory.stat with the cache.
+func (o *openFiles) readMemoryStat(dir string, keys map[string]memoryKey) (memoryRecord, error) {
+	content, err := o.readSized(dir, memoryStat, 4096)
+	if err != nil {
+		return memoryRecord{}, err
+	}
+	stat, err := parseMemoryStat(content, keys)
+	if err != nil {
+		return stat, fmt.Errorf("read %s/%s: %w", dir, memoryStat, err)
+	}
+	return stat, nil
+}
+
+// A memoryReader reads the memory of the groups of a hierarchy.
+type memoryReader struct {
+	*hierarchy
+	open *openFiles
+}
+
+// ReadMemory reads the memory of a group. group is the name of one of Candor's groups, as for Tree.Group, or the path of a foreign group,
+// as for Tree.EngineGroup. The error for a missing group is ErrNoGroup. If a group of v2 does not have the memory controller, the result
+// is the memory of the nearest group above that has the controller, because the kernel counts the group's memory there.
+func (t *Tree) ReadMemory(group string) (Memory, error) {
+	g := t.groupAt(group)
+	h, err := g.memoryHierarchy()
+	if err != nil {
+		return Memory{}, err
+	}
+	m, err := memoryReader{h, &t.memoryOpen}.read(h.pathOf(g.dir(h)))
+	return m, g.wrapMemory(err)
+}
+
+// memoryHierarchy returns the hierarchy of the memory controller, or an error of the group or ErrNoMemory.
+func (g *Group) memoryHierarchy() (*hierarchy, error) {
+	switch {
+	case g.err != nil:
+		return nil, g.err
+	case g.tree.memory == nil:
+		return nil, fmt.Errorf("cgroup %s: %w", g.name, ErrNoMemory)
+	}
+	return g.tree.memory, nil
+}
+
+// wrapMemory adds the group's name to an error of the memory controller. If the group is missing in the hierarchy of this controller, the
+// error is ErrNoGroup.
+func (g *Group) wrapMemory(err error) error {
+	switch {
+	case err == nil:
+		return nil
+	case isGone(err):
+		if ok, _ := isGroup(g.dir(g.tree.memory)); !ok {
+			err = ErrNoGroup
+		}
+	}
+	return fmt.Errorf("cgroup %s: %w", g.name, err)
+}
+
+// read reads the memory of the group at path.
+func (r memoryReader) read(path string) (Memory, error) {
+	if r.v2 {
+		return r.readV2(path)
+	}
+	return r.readV1(path)
+}
+
+// limitFiles names a kind of limit: the kernel files that have a group's limit and its use, in bytes.
+type limitFiles struct{ limit, usage string }
+
+// lowestLimit returns the lowest limit of a kind among the group at path and the groups above it, the nearest of several equal limits. It
+// also returns the lowest difference of limit and use. It omits limits below atLeast, which do not apply to the group: the kernel of v1 can
+// have groups whose limits do not apply to nested groups (memory.use_hierarchy). If atLeast is NoMemoryLimit, it reads no file.
+func (r memoryReader) lowestLimit(path string, files limitFiles, atLeast int64) (bound MemoryBound, free int64, err error) {
+	bound, free = MemoryBound{Limit: NoMemoryLimit}, NoMemoryLimit
+	if atLeast == NoMemoryLimit {
+		return bound, free, nil
+	}
+	for ; ; path = filepath.Dir(path) {
+		dir := filepath.Join(r.mount, path)
+		limit, err := r.open.readBytes(dir, files.limit)
+		switch {
+		case isGone(err): // v2: the group lacks the controller, or is the root group; or the kernel does not limit swap
+		case err != nil:
+			return bound, free, err
+		case limit != NoMemoryLimit && limit >= atLeast:
+			usage, err := r.open.readBytes(dir, files.usage)
+			if err != nil {
+				return bound, free, err
+			}
+			free = min(free, max(limit-usage, 0))
+			if limit < bound.Limit {
+				bound = MemoryBound{path, files.limit, limit}
+			}
+		}
+		if path == "/" {
+			return bound, free, nil
+		}
+	}
+}
+
+// MinMemoryLimit is the lowest memory limit in bytes that SetMemoryLimits accepts: 4 MiB. Less memory does not suffice to start a program,
+// and the kernel would kill the program of a container at once.
+const MinMemoryLimit = 4 << 20
+
+// MemoryLimits are the limits of a group's memory and swap, in bytes. The kernel rounds them down to whole pages.
+type MemoryLimits struct {
+	Memory int64 // MinMemoryLimit or more, or NoMemoryLimit
+	// Swap is the limit of the swap that the group can use in addition to its memory, 0 or more, or NoMemoryLimit. On v1 the kernel limits
+	// the sum of memory and swap, so a limit of swap needs a limit of memory there.
+	Swap int64
+}
+
+func (l MemoryLimits) check(v2 bool) error {
+	switch {
+	case l.Memory < MinMemoryLimit:
+		return fmt.Errorf("memory limit of %d bytes: must be %d (4 MiB) or more", l.Memory, MinMemoryLimit)
+	case l.Swap < 0:
+		return fmt.Errorf("swap limit of %d bytes: must be 0 or more", l.Swap)
+	case l.Swap != NoMemoryLimit && l.Memory == NoMemoryLimit && !v2:
+		return errors.New("a swap limit needs a memory limit on cgroup v1, which limits the sum of both")
+	}
+	return nil
+}
+
+// MemoryLimits returns the limits of the group itself. The limits of the groups above can be lower; see ReadMemory.
+func (g *Group) MemoryLimits() (MemoryLimits, error) {
+	h, err := g.memoryHierarchy()
+	if err != nil {
+		return MemoryLimits{}, err
+	}
+	limits, err := h.readMemoryLimits(g.dir(h))
+	return limits, g.wrapMemory(err)
+}
+
+// SetMemoryLimits sets the limits of the group's memory and swap. It returns a function that restores the former limits. On an error the
+// limits do not change. If the group uses more memory than the limit, and the kernel cannot reclaim the rest, the error is ErrMemoryInUse.
+// The error of a swap limit on a kernel without such limits is ErrNoSwapLimit.
+//
+// SetMemoryLimits does not update a unit of systemd: systemd can overwrite the limits of a unit's group later.
+func (g *Group) SetMemoryLimits(next MemoryLimits) (undo func() error, err error) {
+	h, err := g.memoryHierarchy()
+	if err != nil {
+		return nil, err
+	}
+	if err := next.check(h.v2); err != nil {
+		return nil, fmt.Errorf("cgroup %s: %w", g.name, err)
+	}
+	undo, err = h.setMemoryLimits(g.dir(h), next)
+	return undo, g.wrapMemory(err)
+}
+
+// readMemoryLimits reads the limits of the group in dir.
+func (h *hierarchy) readMemoryLimits(dir string) (MemoryLimits, error) {
+	if h.v2 {
+		return readMemoryLimitsV2(dir)
+	}
+	return readMemoryLimitsV1(dir)
+}
+
+// setMemoryLimits sets the limits of the group in dir. undo restores the former limits. On an error setMemoryLimits has restored them.
+func (h *hierarchy) setMemoryLimits(dir string, next MemoryLimits) (undo func() error, err error) {
+	before, err := h.readMemoryLimits(dir)
+	if err != nil {
+		return nil, err
+	}
+	if err := h.writeMemoryLimits(dir, before, next); err != nil {
+		return nil, errline.Join(err, h.restoreMemoryLimits(dir, before))
+	}
+	return func() error { return h.restoreMemoryLimits(dir, before) }, nil
+}
+
+// restoreMemoryLimits restores former limits of the group in dir. It does nothing if the group is missing.
+func (h *hierarchy) restoreMemoryLimits(dir string, before MemoryLimits) error {
+	now, err := h.readMemoryLimits(dir)
+	if err == nil {
+		err = h.writeMemoryLimits(dir, now, before)
+	}
+	if err != nil && !isGone(err) {
+		return undoError(err)
+	}
+	return nil
+}
+
+// writeMemoryLimits writes the limits that differ between now and next, which it rounds down to whole pages as the kernel does.
+func (h *hierarchy) writeMemoryLimits(dir string, now, next MemoryLimits) error {
+	next = MemoryLimits{wholePages(next.Memory), wholePages(next.Swap)}
+	if h.v2 {
+		return writeMemoryLimitsV2(dir, now, next)
+	}
+	return writeMemoryLimitsV1(dir, now, next)
+}
+
+// writeBytes writes a size in bytes to a file, or none if the size is NoMemoryLimit. It writes nothing if now has the size already.
+func writeBytes(dir, file string, now, size int64, none string) error {
+	switch size {
+	case now:
+		return nil
+	case NoMemoryLimit:
+		return write(dir, file, none)
+	}
+	return writeInt(dir, file, size)
+}

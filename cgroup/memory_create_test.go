@@ -1,0 +1,92 @@
+package cgroup
+
+import (
+	"os"
+	"slices"
+	"strings"
+	"testing"
+
+	"golang.org/x/sys/unix"
+)
+
+// TestAddMemory limits the memory of one of Candor's groups, and undoes that.
+func TestAddMemory(t *testing.T) {
+	tr := tree(t)
+	h := tr.memory
+	if h == nil {
+		t.Skip("the memory controller is not mounted here")
+	}
+	a, _ := two(t, tr)
+	before := map[string]string{} // controllers of the groups above, on v2
+	if h.v2 {
+		if offered, err := read(h.mount, "cgroup.controllers"); err != nil || !slices.Contains(strings.Fields(string(offered)), "memory") {
+			t.Skip("v2 does not offer the memory controller here")
+		}
+		enabled, err := read(h.mount, subtreeFile)
+		must(t, err)
+		before[h.mount] = string(enabled)
+	}
+	for _, mode := range []string{"sleep", ""} {
+		g, pid := group(t, tr, "web", Settings{CPUs: a}, mode)
+		inMemory := func() string {
+			dirs, err := tr.groupDirsIn([]*hierarchy{h}, pid)
+			must(t, err)
+			return dirs[0]
+		}
+		origin := ""
+		if pid != 0 {
+			origin = inMemory()
+		}
+		undo, err := g.AddMemory(pid)
+		must(t, err)
+		want := MemoryLimits{64 * mib, NoMemoryLimit}
+		if _, err := g.SetMemoryLimits(want); err != nil {
+			t.Error(err)
+		}
+		if got, err := g.MemoryLimits(); err != nil || got != want {
+			t.Errorf("%+v, %v; want %+v", got, err, want)
+		}
+		if m, err := tr.ReadMemory("web"); err != nil || m.Bound != (MemoryBound{h.pathOf(g.dir(h)), m.Bound.File, 64 * mib}) {
+			t.Errorf("%+v, %v", m, err)
+		}
+		if pid != 0 && inMemory() != g.dir(h) {
+			t.Errorf("the process is in %s", inMemory())
+		}
+		again, err := g.AddMemory(pid) // changes nothing
+		must(t, err)
+		must(t, again())
+		if pid != 0 && inMemory() != g.dir(h) {
+			t.Errorf("the process is in %s", inMemory())
+		}
+		_, err = g.SetMemoryLimits(MemoryLimits{NoMemoryLimit, NoMemoryLimit})
+		must(t, err)
+		must(t, undo())
+		if pid != 0 && inMemory() != origin {
+			t.Errorf("the process is in %s, was in %s", inMemory(), origin)
+		}
+		if _, err := os.Stat(g.dir(h) + "/" + memoryV1.limit); !h.v2 && !os.IsNotExist(err) {
+			t.Errorf("the group remains in the hierarchy of the controller: %v", err)
+		}
+		for dir, want := range before {
+			if has, err := read(dir, subtreeFile); err != nil || string(has) != want {
+				t.Errorf("%s has the controllers %q, %v; want %q", dir, has, err, want)
+			}
+		}
+		_, err = g.AddMemory(pid)
+		must(t, err)
+		must(t, g.Kill(unix.SIGKILL))
+		must(t, g.Remove())
+		if _, err := os.Stat(g.dir(h)); !os.IsNotExist(err) {
+			t.Errorf("Remove leaves a folder: %v", err)
+		}
+	}
+	if _, err := tr.Group("none").AddMemory(1 << 30); err == nil || strings.Contains(err.Error(), "\n") {
+		t.Errorf("no process: %v", err)
+	}
+	if _, err := os.Stat(tr.Group("none").dir(h)); !os.IsNotExist(err) {
+		t.Errorf("a failed AddMemory leaves a folder: %v", err)
+	}
+	if _, err := tr.EngineGroup("web", "/kubepods/web").AddMemory(0); err == nil {
+		t.Error("a group of an engine has no error")
+	}
+}

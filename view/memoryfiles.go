@@ -1,0 +1,190 @@
+package view
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/candor-project/candor/cgroup"
+	"github.com/candor-project/candor/internal/errline"
+	"github.com/candor-project/candor/internal/kernelfs"
+)
+
+// Names of the files of a memory view in the view's directory, and the files of the kernel that they replace.
+const (
+	meminfoName = "meminfo"
+	swapsName   = "swaps"
+	hostMeminfo = "/proc/meminfo"
+	hostSwaps   = "/proc/swaps"
+)
+
+// MemoryFiles are the open files of a memory view: meminfo and swaps. While they are open for writing, no process can take a lease on
+// them. MemoryFiles are not safe for concurrent use.
+type MemoryFiles struct {
+	meminfo, swaps numbersFile
+}
+
+// OpenMemory opens the files of a memory view for writing, and creates missing files, readable by all users. It creates the directory if it
+// is missing, but not its parent. As Open, it refuses symbolic links, special files and files of another user, and returns ErrLeased
+// instead of waiting.
+func OpenMemory(dir string) (*MemoryFiles, error) {
+	d, err := makeDir(dir)
+	if err != nil {
+		return nil, fmt.Errorf("view: %w", err)
+	}
+	defer d.Close()
+	return openMemory(d, unix.O_CREAT|unix.O_NONBLOCK)
+}
+
+// OpenMemoryExisting is like OpenMemory, but returns fs.ErrNotExist instead of creating files.
+func OpenMemoryExisting(dir string) (*MemoryFiles, error) {
+	d, err := openDir(dir)
+	if err != nil {
+		return nil, fmt.Errorf("view: %w", err)
+	}
+	defer d.Close()
+	return openMemory(d, unix.O_NONBLOCK)
+}
+
+func openMemory(d *os.File, flags int) (*MemoryFiles, error) {
+	meminfo, err := openFile(d, meminfoName, flags)
+	if err != nil {
+		return nil, fmt.Errorf("view: %w", err)
+	}
+	swaps, err := openFile(d, swapsName, flags)
+	if err != nil {
+		meminfo.Close()
+		return nil, fmt.Errorf("view: %w", err)
+	}
+	return &MemoryFiles{
+		meminfo: numbersFile{file: meminfo, render: renderMeminfo},
+		swaps:   numbersFile{file: swaps, render: renderSwaps},
+	}, nil
+}
+
+// Close closes the files. It does not remove the view.
+func (f *MemoryFiles) Close() {
+	f.meminfo.file.Close()
+	f.swaps.file.Close()
+}
+
+// Write writes the memory of a container. It rewrites each changed file in place: the offset and the width of every number stay, and
+// MemTotal changes only if the limit or the machine's memory changes. It does not write an unchanged file.
+//
+// If the container has no limit, because its limit was removed after its start, MemTotal is the memory of the machine.
+func (f *MemoryFiles) Write(m cgroup.Memory, machine MachineMemory) error {
+	figures := newMemory(m, machine)
+	err := f.meminfo.write(figures.meminfoValues())
+	return errline.Join(err, f.swaps.write(figures.swapsValues()))
+}
+
+// WriteMachine writes the machine's present memory, for a container that has the view still mounted when Candor is removed. A field that the
+// machine's kernel does not have is 0.
+func (f *MemoryFiles) WriteMachine() error {
+	text, err := kernelfs.ReadLong(hostMeminfo, maxMeminfo)
+	if err != nil {
+		return fmt.Errorf("view: is /proc mounted? %w", err)
+	}
+	values, err := parseMachine(text)
+	if err != nil {
+		return fmt.Errorf("view: %s: %w", hostMeminfo, err)
+	}
+	size, free := values[fieldIndex("SwapTotal")], values[fieldIndex("SwapFree")]
+	return errline.Join(f.meminfo.write(values), f.swaps.write([]int64{size, size - free}))
+}
+
+// maxMeminfo bounds the length of the machine's /proc/meminfo in bytes. It is less than 2 kB.
+const maxMeminfo = 64 << 10
+
+// parseMachine returns the values of meminfoFields in a /proc/meminfo of the kernel.
+func parseMachine(text []byte) ([]int64, error) {
+	values := make([]int64, len(meminfoFields))
+	for line := range bytes.Lines(text) {
+		name, rest, _ := bytes.Cut(line, []byte(":"))
+		number, _, _ := bytes.Cut(bytes.TrimSpace(rest), []byte(" "))
+		n, err := strconv.ParseInt(string(number), 10, 64)
+		if err != nil || n < 0 {
+			return nil, fmt.Errorf("cannot parse %.60q", line)
+		}
+		if i := fieldIndex(string(name)); i >= 0 {
+			values[i] = min(n, maxTotal)
+		}
+	}
+	total, free := fieldIndex("SwapTotal"), fieldIndex("SwapFree")
+	values[free] = min(values[free], values[total])
+	if values[fieldIndex("MemTotal")] == 0 {
+		return nil, errors.New("no MemTotal")
+	}
+	return values, nil
+}
+
+// fieldIndex returns the index of a field in meminfoFields, or -1.
+func fieldIndex(name string) int {
+	return slices.IndexFunc(meminfoFields, func(f meminfoField) bool { return f.name == name })
+}
+
+// MemoryBinds returns the bind mounts of the memory view in dir.
+func MemoryBinds(dir string) []Bind {
+	return []Bind{
+		{filepath.Join(dir, meminfoName), hostMeminfo, "/proc"},
+		{filepath.Join(dir, swapsName), hostSwaps, "/proc"},
+	}
+}
+
+// A numbersFile is a file whose text depends on a list of numbers, with a constant length, and constant offsets and widths of the numbers.
+type numbersFile struct {
+	file   *os.File
+	render func(values []int64) []byte
+	values []int64 // last written; nil: none since the file was opened
+	length int     // of the file in bytes, at least the length of the text
+}
+
+// write replaces the whole content of the file by a single pwrite, or by two if the numbers need a bridge. It does nothing if the values
+// are unchanged.
+func (f *numbersFile) write(values []int64) error {
+	if slices.Equal(values, f.values) {
+		return nil
+	}
+	if f.values == nil {
+		stat, err := f.file.Stat()
+		if err != nil {
+			return fmt.Errorf("view: %w", err)
+		}
+		f.length = int(stat.Size())
+	}
+	if between := bridge(f.values, values); between != nil {
+		if err := f.put(between); err != nil {
+			return err
+		}
+	}
+	if err := f.put(values); err != nil {
+		return err
+	}
+	f.values = values
+	return nil
+}
+
+func (f *numbersFile) put(values []int64) error {
+	text := f.render(values)
+	if more := f.length - len(text); more > 0 { // a file with more lines, from another release of Candor
+		text = append(text[:len(text)-1], bytes.Repeat([]byte(" "), more)...)
+		text = append(text, '\n')
+	}
+	if err := kernelfs.FaultOf(kernelfs.WriteAccess, f.file.Name()); err != nil {
+		return fmt.Errorf("view: %w", &fs.PathError{Op: "write", Path: f.file.Name(), Err: err})
+	}
+	if _, err := f.file.WriteAt(text, 0); err != nil {
+		return fmt.Errorf("view: %w", err)
+	}
+	return nil
+}
+
+// Files returns the files that a Refresher watches.
+func (f *MemoryFiles) Files() []*os.File { return []*os.File{f.meminfo.file, f.swaps.file} }

@@ -1,0 +1,163 @@
+package view
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+	"time"
+
+	"github.com/candor-project/candor/cpuset"
+)
+
+// A StatSample is a measurement of the CPU time of a container.
+type StatSample struct {
+	Time time.Duration // since the start of the machine, such as CLOCK_BOOTTIME
+	CPUs cpuset.Set    // CPUs of the container, never empty
+	// User and System are the CPU time of the container's cgroup since its creation. If their sum is lower than in the sample before, the
+	// cgroup was recreated.
+	User, System time.Duration
+	PerCPU       []time.Duration // CPU time by CPU ID; nil if the kernel does not report it (v2)
+}
+
+// A StatCounter holds the counters of a CPU, or of all CPUs.
+type StatCounter struct {
+	User   time.Duration `json:"user"`
+	System time.Duration `json:"system"`
+	Idle   time.Duration `json:"idle"`
+}
+
+// StatCounters are the counters of a container's /proc/stat. They never decrease: not if CPUs leave and come back, not if the cgroup is
+// recreated, and not if another process continues with the stored JSON. The zero value is ready for the first sample.
+//
+// Between two samples, each CPU of the container has the elapsed time: the CPU time that the container used there, and idle time for the
+// rest. So the share of busy time that programs compute from the lines is the container's own use. Without numbers by CPU, all CPUs have
+// an equal part. A CPU that leaves the container keeps its counters until it comes back.
+type StatCounters struct {
+	Time   time.Duration       `json:"time"` // of the last sample
+	User   time.Duration       `json:"user"`
+	System time.Duration       `json:"system"`
+	PerCPU []time.Duration     `json:"perCPU,omitempty"`
+	CPUs   map[int]StatCounter `json:"cpus"` // by CPU ID
+	All    StatCounter         `json:"all"`  // sum of all changes of CPUs
+
+	// PendingUser and PendingSystem are CPU time beyond the elapsed time of the container's CPUs, which the next samples get. It comes from
+	// counters that the kernel updates late.
+	PendingUser   time.Duration `json:"pendingUser"`
+	PendingSystem time.Duration `json:"pendingSystem"`
+}
+
+const (
+	// statTick is the unit of /proc/stat: USER_HZ is 100 on all architectures. It is also the first idle time of a CPU, because some
+	// programs divide by the sum of the first counters that they read.
+	statTick    = 10 * time.Millisecond
+	statPending = 10 * time.Second // bound of the pending CPU time
+)
+
+// Update adds a sample. The first sample only sets the time and the use from which the next sample counts. Update ignores a sample without
+// CPUs.
+func (c *StatCounters) Update(s StatSample) {
+	if s.CPUs.IsEmpty() {
+		return
+	}
+	if c.CPUs == nil {
+		c.CPUs = map[int]StatCounter{}
+		c.All.Idle = statTick
+		c.Time, c.User, c.System, c.PerCPU = s.Time, s.User, s.System, slices.Clone(s.PerCPU)
+	}
+	elapsed := max(s.Time-c.Time, 0)
+	user, system := c.used(s)
+	busy := c.distribute(s, elapsed, user+system)
+	var given time.Duration
+	for _, part := range busy {
+		given += part
+	}
+	userShare := 0.0
+	if user+system > 0 {
+		userShare = float64(user) / float64(user+system)
+	}
+	var givenUser time.Duration
+	for cpu, part := range busy {
+		partUser := min(time.Duration(float64(part)*userShare), part)
+		givenUser += partUser
+		c.add(cpu, StatCounter{User: partUser, System: part - partUser, Idle: elapsed - part})
+	}
+	c.PendingUser = min(max(user-givenUser, 0), statPending)
+	c.PendingSystem = min(max(system-(given-givenUser), 0), statPending)
+	c.Time = max(c.Time, s.Time)
+	c.User, c.System, c.PerCPU = s.User, s.System, slices.Clone(s.PerCPU)
+}
+
+// used returns the CPU time since the last sample, with the pending time.
+func (c *StatCounters) used(s StatSample) (user, system time.Duration) {
+	user, system = max(s.User-c.User, 0), max(s.System-c.System, 0)
+	if s.User+s.System < c.User+c.System { // another cgroup
+		user, system = max(s.User, 0), max(s.System, 0)
+		c.PerCPU = nil
+	}
+	return user + c.PendingUser, system + c.PendingSystem
+}
+
+// distribute divides CPU time among the CPUs of a sample, at most the elapsed time for each CPU.
+func (c *StatCounters) distribute(s StatSample, elapsed, used time.Duration) map[int]time.Duration {
+	busy := make(map[int]time.Duration, s.CPUs.Count())
+	for cpu := range s.CPUs.All() {
+		part := time.Duration(0)
+		if cpu < len(s.PerCPU) {
+			part = s.PerCPU[cpu]
+			if cpu < len(c.PerCPU) {
+				part -= c.PerCPU[cpu]
+			}
+		}
+		part = min(max(part, 0), elapsed, used)
+		busy[cpu] = part
+		used -= part
+	}
+	// The rest was used on CPUs that have left the container, or the kernel does not report CPUs.
+	leastRoomFirst := func(a, b int) int { return cmp.Or(cmp.Compare(busy[b], busy[a]), cmp.Compare(a, b)) }
+	remaining := s.CPUs.Count()
+	for _, cpu := range slices.SortedFunc(maps.Keys(busy), leastRoomFirst) {
+		part := min(used/time.Duration(remaining), elapsed-busy[cpu])
+		busy[cpu] += part
+		used -= part
+		remaining--
+	}
+	return busy
+}
+
+func (c *StatCounters) add(cpu int, change StatCounter) {
+	now, isKnown := c.CPUs[cpu]
+	if !isKnown {
+		now.Idle = statTick
+	}
+	c.CPUs[cpu] = now.plus(change)
+	c.All = c.All.plus(change)
+}
+
+func (c StatCounter) plus(d StatCounter) StatCounter {
+	return StatCounter{c.User + d.User, c.System + d.System, c.Idle + d.Idle}
+}
+
+// AppendStat appends the text of a container's /proc/stat with the lines of the given CPUs. The text has a constant length for a number of
+// CPUs, and constant offsets and widths of the numbers. bootTime is the machine's btime in seconds, which programs need to compute the
+// start of processes. The counters of interrupts, context switches and forks are 0, because a cgroup does not count them.
+func (c *StatCounters) AppendStat(out []byte, cpus cpuset.Set, bootTime int64) []byte {
+	out = append(out, "cpu     "...)
+	out = c.All.append(out)
+	for cpu := range cpus.All() {
+		out = fmt.Appendf(out, "%-7s", "cpu"+strconv.Itoa(cpu)) // with the newline before: 8 bytes
+		out = c.CPUs[cpu].append(out)
+	}
+	return fmt.Appendf(out, "intr 0\nctxt 0\nbtime %d\nprocesses 0\nprocs_running 1\nprocs_blocked 0\nsoftirq 0 0 0 0 0 0 0 0 0 0 0\n", bootTime)
+}
+
+// append appends the numbers of a line: user, nice, system, idle, and six numbers that are 0. Every number ends at a multiple of 8 bytes,
+// if the line starts with a name of 8 bytes: see "Memory" in the package comment.
+func (c StatCounter) append(out []byte) []byte {
+	out = appendRight(out, int64(c.User/statTick), 16)
+	out = append(out, "       0"...)
+	out = appendRight(out, int64(c.System/statTick), 16)
+	out = appendRight(out, int64(c.Idle/statTick), 16)
+	return append(out, "     0 0 0 0 0 0\n"...)
+}
