@@ -138,7 +138,7 @@ check-vet: ## go vet, in all modules, and the packages with files for arm64
 	@echo "go vet: arm64"; GOARCH=arm64 $(GO) vet $$(git -c safe.directory='*' ls-files '*_arm64*.go' | sed 's:[^/]*$$::; s:^:./:' | sort -u)
 
 check-lint: tools ## golangci-lint, in all modules; .golangci.yml configures it
-	@set -e; for module in $(MODULES); do echo "golangci-lint: $$module"; (cd $$module && $(CURDIR)/bin/tools/golangci-lint run --timeout 15m); done
+	@set -e; for module in $(MODULES); do echo "golangci-lint: $$module"; (cd $$module && $(CURDIR)/bin/tools/golangci-lint run --allow-serial-runners --timeout 15m); done
 
 check-words: ## count unclear words and long sentences in comments and Markdown
 	@$(GO) run -C tools ./prose "$(CURDIR)"
@@ -265,6 +265,16 @@ topology-gain: build ## measure the gain of a topology policy for nginx on sever
 
 bench-sim: build ## measure docs/benchmarks/simulate.md: decisions, the paper's sweep, a month (BENCHSIM="sweep month" selects some)
 	@scripts/bench-sim.sh $(BENCHSIM)
+
+# --- compatibility ---
+
+.PHONY: matrix
+
+MATRIX_DIR ?= .matrix
+
+# A new call measures the cells without a result. A named cell is measured again.
+matrix: test-deps ## measure docs/compatibility.md: under an hour (root; CELLS="host guest-6.12-v2/runc" selects cells)
+	@$(GO) run ./e2e/compatibility/measure -dir '$(MATRIX_DIR)' $(CELLS)
 
 # --- ledger ---
 

@@ -14,15 +14,14 @@ import (
 	"github.com/candor-project/candor/cpuset"
 )
 
-// EngineSettings are the settings that an engine gives the group of a container without Candor. They have no CPUs and no memory nodes: the
-// group then has those of the group above.
-type EngineSettings struct {
+// CPUSettings are the settings of a group's cpu controller.
+type CPUSettings struct {
 	CPULimits
 	Burst time.Duration
 }
 
-// EngineSettings reads the present settings of the group.
-func (g *Group) EngineSettings() (s EngineSettings, err error) {
+// CPUSettings reads the present settings of the group.
+func (g *Group) CPUSettings() (s CPUSettings, err error) {
 	if g.err != nil {
 		return s, g.err
 	}
@@ -30,10 +29,10 @@ func (g *Group) EngineSettings() (s EngineSettings, err error) {
 	if err != nil {
 		return s, g.wrap(err)
 	}
-	return newEngineSettings(now), nil
+	return newCPUSettings(now), nil
 }
 
-func newEngineSettings(now cpuState) (s EngineSettings) {
+func newCPUSettings(now cpuState) (s CPUSettings) {
 	s.Period, s.Burst = time.Duration(now.period)*time.Microsecond, time.Duration(now.burst)*time.Microsecond
 	s.Weight = now.weight
 	if now.quota != noQuota {
@@ -42,7 +41,7 @@ func newEngineSettings(now cpuState) (s EngineSettings) {
 	return s
 }
 
-func (s EngineSettings) kernel() (k cpuState) {
+func (s CPUSettings) kernel() (k cpuState) {
 	k.quota, k.period, k.burst, k.weight = noQuota, s.Period.Microseconds(), s.Burst.Microseconds(), s.Weight
 	if s.Quota != 0 {
 		k.quota = s.Quota.Microseconds()
@@ -86,7 +85,7 @@ func (g *Group) isConfined(file string) (bool, error) {
 //
 // On v2 the list of CPUs becomes empty, as without Candor. If the kernel refuses that for a group with processes, the list has all possible
 // CPUs of the machine, with the same effect.
-func (g *Group) GiveBack(s EngineSettings) error {
+func (g *Group) GiveBack(s CPUSettings) error {
 	if g.err != nil {
 		return g.err
 	}
@@ -116,6 +115,10 @@ func (g *Group) GiveBack(s EngineSettings) error {
 	}
 	return g.wrap(err)
 }
+
+// HasUnreachableUnit reports whether systemd can have created the group, and this process cannot change the properties of the unit, as in
+// a pod without systemd's bus. At its next reload, systemd then writes the former settings again.
+func (g *Group) HasUnreachableUnit() bool { return g.tree.bus == nil && g.isUnit() }
 
 // giveBackUnit resets the properties of the group's systemd unit, if there is a unit, and waits until systemd has written the files.
 func (g *Group) giveBackUnit(next cpuState) error {

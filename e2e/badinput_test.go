@@ -102,7 +102,7 @@ func TestBadCommand(t *testing.T) {
 		{[]string{"release", "a", "b"}, 2, "must be 1, the NAME of a container"},
 		{[]string{"inspect", "nobody"}, 2, "candor ps lists them"},
 		{[]string{"inspect", "no/body"}, 2, "candor ps lists them"},
-		{[]string{"ps", "-o", "yaml"}, 2, "must be one of table, json"},
+		{[]string{"ps", "-o", "yaml"}, 2, "must be one of table, wide, json"},
 		{[]string{"internal-exec", "1"}, 2, "an internal command"},
 	} {
 		t.Run(nameOf(line.args), func(t *testing.T) { l.refuses(t, l.candor(line.args...), line.code, line.message) })

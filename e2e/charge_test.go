@@ -153,23 +153,54 @@ func TestChargeDocker(t *testing.T) {
 	agent := d.startCharging("19481")
 	d.does("run", "-d", "--name", "writer", "--network", "none", "--runtime", "candor", "--cpus", "0.5", "-e", "CANDOR_HELPERS=charge", "box", "sh", "-c", echoLoop)
 	id := d.does("inspect", "-f", "{{.Id}}", "writer")
-	pid, err := strconv.Atoi(d.does("inspect", "-f", "{{.State.Pid}}", "writer"))
-	if err != nil {
-		t.Fatal(err)
+	holds := func(when string) {
+		t.Helper()
+		pid, err := strconv.Atoi(d.does("inspect", "-f", "{{.State.Pid}}", "writer"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		d.settled(agent, "writer")
+		own, helpers := d.sumOfUse(id[:12], d.daemon.Process.Pid, parentOf(t, pid))
+		t.Logf("%s: own %.3f, helpers %.3f, sum %.3f CPUs", when, own, helpers, own+helpers)
+		if sum := own + helpers; sum < 0.38 || sum > 0.6 {
+			t.Errorf("%s: own %.3f, helpers %.3f CPUs: want the sum 0.5\n%s", when, own, helpers, agent.log())
+		}
 	}
-	d.settled(agent, "writer")
-	own, helpers := d.sumOfUse(id[:12], d.daemon.Process.Pid, parentOf(t, pid))
-	t.Logf("own %.3f, helpers %.3f, sum %.3f CPUs", own, helpers, own+helpers)
-	if sum := own + helpers; sum < 0.38 || sum > 0.6 {
-		t.Errorf("own %.3f, helpers %.3f CPUs: want the sum 0.5\n%s", own, helpers, agent.log())
-	}
+	holds("at the start")
 	if text := d.ok("inspect", id[:12], "--during", "0s"); !strings.Contains(text, "charged: helpers use") {
 		t.Errorf("inspect does not say that the container is charged:\n%s", text)
 	}
 	if got := d.does("exec", "writer", "busybox", "echo", "there"); got != "there" {
 		t.Errorf("exec printed %q", got)
 	}
+	d.does("restart", "-t", "0", "writer")
+	holds("after a restart")
 	d.does("rm", "-f", "writer")
+}
+
+// TestChargeDockerLosesNoLine: the rotated log of a charged container of Docker has each line.
+func TestChargeDockerLosesNoLine(t *testing.T) {
+	d := newDocker(t)
+	agent := d.startCharging("19485")
+	const lines = 400000
+	d.does("run", "-d", "--name", "count", "--network", "none", "--runtime", "candor", "--cpus", "0.5", "-e", "CANDOR_HELPERS=charge",
+		"--log-opt", "max-size=1m", "--log-opt", "max-file=100", "box", "sh", "-c", fmt.Sprintf(`i=0; while [ $i -lt %d ]; do i=$((i+1)); echo $i; done`, lines))
+	if code := d.does("wait", "count"); code != "0" {
+		t.Fatalf("the container ended with code %s", code)
+	}
+	i := 0
+	for line := range strings.Lines(d.does("logs", "count")) {
+		if i++; strings.TrimSpace(line) != strconv.Itoa(i) {
+			t.Fatalf("line %d: %q", i, line)
+		}
+	}
+	if i != lines {
+		t.Errorf("%d lines, want %d", i, lines)
+	}
+	if !strings.Contains(agent.log(), `use a part of its limit" container=count`) {
+		t.Error("the container was not charged")
+	}
+	d.does("rm", "-f", "count")
 }
 
 // TestChargePodman: conmon serves a single container, so its exact CPU time is charged. yes needs the freezer. In a cgroup of the

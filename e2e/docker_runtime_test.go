@@ -26,7 +26,12 @@ func newWrapped(t *testing.T) *wrapped { return newWrappedOver(t, "exec runc \"$
 // newWrappedOver returns a wrapped whose real runtime is a script that calls runc.
 func newWrappedOver(t *testing.T, real string) *wrapped {
 	t.Helper()
-	l := newLab(t)
+	return newWrappedIn(t, newLab(t), real)
+}
+
+// newWrappedIn returns a wrapped in a lab.
+func newWrappedIn(t *testing.T, l *lab, real string) *wrapped {
+	t.Helper()
 	for _, program := range []string{"runc", "busybox"} {
 		if _, err := exec.LookPath(program); err != nil {
 			t.Skipf("needs runc and busybox: %v", err)

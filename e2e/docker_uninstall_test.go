@@ -10,6 +10,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"golang.org/x/sys/unix"
 )
 
 // uninstallKinds are the flags of containers, each of which runs once under Candor's runtime and once under runc.
@@ -30,9 +32,13 @@ func TestUninstallDocker(t *testing.T) {
 		pairs := d.startPairs(round)
 		d.does("update", "--cpus", "0.15", pairs[0][0])
 		d.does("update", "--cpus", "0.15", pairs[0][1])
+		config, err := os.ReadFile(d.in("daemon.json"))
+		if err != nil || !strings.Contains(string(config), "candor-runc") {
+			t.Fatalf("daemon.json: %s, %v", config, err)
+		}
 		planned := d.ok("uninstall", "--dry-run")
-		if !strings.Contains(planned, "state ") {
-			t.Fatalf("the dry run lists no state:\n%s", planned)
+		if !strings.Contains(planned, "state "+d.state) || !strings.Contains(planned, "is not the state directory of candor-nri.service") {
+			t.Fatalf("the dry run prints:\n%s", planned)
 		}
 		killed := d.candor("uninstall")
 		if err := killed.Start(); err != nil {
@@ -43,6 +49,9 @@ func TestUninstallDocker(t *testing.T) {
 		killed.Wait()
 		if got := do(t, d.candor("uninstall")); got.code != 0 {
 			t.Fatalf("round %d: %+v", round, got)
+		}
+		if after, err := os.ReadFile(d.in("daemon.json")); err != nil || string(after) != string(config) { // the state is not that of the service
+			t.Errorf("round %d: daemon.json is %s, %v", round, after, err)
 		}
 		for i, pair := range pairs {
 			given, plain := d.kernelFiles(pair[0]), d.kernelFiles(pair[1])
@@ -120,6 +129,46 @@ func (d *docker) kernelFiles(name string) string {
 	return all.String()
 }
 
+// TestUndoDocker: after candor setup docker --undo, the engine retains the runtimes until it restarts, also after a reload. Then
+// a container that was created with the runtime candor cannot start, and can be removed.
+func TestUndoDocker(t *testing.T) {
+	d := newDocker(t)
+	d.does("run", "-d", "--name", "web", "--runtime", "candor", "--cpus", "0.1", "box", "sleep", "9999")
+	if got := do(t, d.candor("setup", "docker", "--undo", "--file", d.in("daemon.json"))); got.code != 0 || !strings.Contains(got.out, "Now: systemctl restart docker") {
+		t.Fatalf("%+v", got)
+	}
+	reloads := d.reloads()
+	d.daemon.Process.Signal(unix.SIGHUP)
+	for deadline := time.Now().Add(time.Minute); d.reloads() == reloads; time.Sleep(10 * time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatal("the Docker engine does not reload")
+		}
+	}
+	const format = "{{json .Runtimes}}"
+	if runtimes := d.does("info", "--format", format); !strings.Contains(runtimes, `"candor"`) {
+		t.Errorf("after a reload, the engine has the runtimes %s", runtimes)
+	}
+	d.down()
+	d.up()
+	if runtimes := d.does("info", "--format", format); strings.Contains(runtimes, "candor") {
+		t.Errorf("after a restart, the engine has the runtimes %s", runtimes)
+	}
+	if got := do(t, d.docker("start", "web")); got.code == 0 || !strings.Contains(got.err, "candor") {
+		t.Errorf("start: %+v", got)
+	}
+	d.does("rm", "-f", "web")
+}
+
+// reloads returns how often the engine has read its configuration again.
+func (d *docker) reloads() int {
+	d.Helper()
+	text, err := os.ReadFile(d.in("log"))
+	if err != nil {
+		d.Fatal(err)
+	}
+	return strings.Count(string(text), "Reloaded configuration")
+}
+
 // TestUninstallRun: programs of candor run go on after candor uninstall with all CPUs, and their end leaves nothing.
 func TestUninstallRun(t *testing.T) {
 	l := newLab(t)
@@ -130,8 +179,8 @@ func TestUninstallRun(t *testing.T) {
 	if cpus, _, err := l.tree.Group("web").IsConfined(); err != nil || cpus {
 		t.Errorf("web is confined: %v, %v", cpus, err)
 	}
-	if web.cmd.ProcessState != nil {
-		t.Error("web has ended")
+	if runs, err := l.tree.Group("web").Populated(); err != nil || !runs {
+		t.Errorf("web runs: %v, %v", runs, err)
 	}
 	web.cmd.Process.Signal(os.Interrupt)
 	web.end()

@@ -10,8 +10,9 @@ import (
 	"github.com/candor-project/candor/cgroup"
 )
 
-// TestRunWithSystemd: if systemd manages the groups, containers are its scopes.
-func TestRunWithSystemd(t *testing.T) {
+// newSystemdLab creates a lab whose groups systemd creates. It skips the test on a machine without systemd.
+func newSystemdLab(t *testing.T) *lab {
+	t.Helper()
 	if os.Geteuid() != 0 {
 		t.Skip("makes cgroups: needs root")
 	}
@@ -27,6 +28,13 @@ func TestRunWithSystemd(t *testing.T) {
 	}
 	l := &lab{T: t, state: t.TempDir() + "/state", parent: slice, driver: cgroup.Systemd, tree: tree, usable: usable}
 	t.Cleanup(l.clear)
+	return l
+}
+
+// TestRunWithSystemd: if systemd manages the groups, containers are its scopes.
+func TestRunWithSystemd(t *testing.T) {
+	l := newSystemdLab(t)
+	tree := l.tree
 	l.need(4)
 
 	l.start([]string{"--class", "flexible", "--name", "log"}, "sleep")

@@ -6,6 +6,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -16,32 +17,94 @@ import (
 // ErrAgentRuns means that a process of candor nri uses the state.
 var ErrAgentRuns = errors.New("candor nri runs")
 
-// agentFile is the file that each candor nri process locks while it runs.
+// agentFile is the file that each candor nri process locks while it runs. A GiveBack locks it exclusively.
 func (h *Host) agentFile() string { return filepath.Join(h.store.Dir, "agent") }
 
 // HoldAgent marks this process as an agent (candor nri) until release is called or the process ends. Several processes
-// can hold the mark, such as an agent and its successor.
+// can hold the mark, such as an agent and its successor. HoldAgent waits a few seconds for a GiveBack of another process;
+// then the error is ErrGivingBack. It cancels a give-back that was interrupted: the next operation restores all grants.
 func (h *Host) HoldAgent() (release func(), err error) {
 	if h.planOnly {
 		return func() {}, nil
 	}
-	if err := h.store.Prepare(); err != nil {
-		return nil, err
-	}
-	file, err := os.OpenFile(h.agentFile(), os.O_RDWR|os.O_CREATE|unix.O_NOFOLLOW, 0o600)
-	if err == nil {
-		if err = flock(file, unix.LOCK_SH|unix.LOCK_NB); err != nil {
-			file.Close()
-		}
+	file, err := h.lockAgentFile(unix.LOCK_SH, agentPatience)
+	if errors.Is(err, unix.EWOULDBLOCK) {
+		err = fmt.Errorf("%w: %s has the lock %s; start candor nri later", ErrGivingBack, holder(file), file.Name())
+		file.Close()
 	}
 	if err != nil {
-		return nil, fmt.Errorf("agent lock: %w", err)
+		return nil, err
+	}
+	isCanceled, err := h.store.UnmarkGiveBack()
+	if err != nil {
+		file.Close()
+		return nil, err
+	}
+	if isCanceled {
+		h.log.Warn("canceled a give-back that was interrupted: all containers get their CPUs again")
 	}
 	return func() { file.Close() }, nil
 }
 
-// CheckNoAgent returns ErrAgentRuns if a process of candor nri uses the state. An agent of an earlier version holds no
-// mark; a grant of a pod names it.
+// agentPatience is the time that an agent waits for a GiveBack.
+const agentPatience = 10 * time.Second
+
+// excludeAgents locks out all agents until release is called. The error is ErrAgentRuns if an agent runs, and ErrGivingBack
+// during another GiveBack.
+func (h *Host) excludeAgents() (release func(), err error) {
+	file, err := h.lockAgentFile(unix.LOCK_EX, 0)
+	if errors.Is(err, unix.EWOULDBLOCK) {
+		err = lockedError(file)
+		file.Close()
+	}
+	if err != nil {
+		return nil, err
+	}
+	if err := h.checkOlderAgent(); err != nil {
+		file.Close()
+		return nil, err
+	}
+	return func() { file.Close() }, nil
+}
+
+// lockAgentFile creates and locks the agent file. With the error unix.EWOULDBLOCK it returns the open file too.
+func (h *Host) lockAgentFile(how int, patience time.Duration) (*os.File, error) {
+	const pause = 20 * time.Millisecond
+	for end := time.Now().Add(patience); ; {
+		if err := h.store.Prepare(); err != nil {
+			return nil, err
+		}
+		file, err := os.OpenFile(h.agentFile(), os.O_RDWR|os.O_CREATE|unix.O_NOFOLLOW, 0o600)
+		if err != nil {
+			return nil, fmt.Errorf("agent lock: %w", err)
+		}
+		switch err = flock(file, how|unix.LOCK_NB); {
+		case err == nil && isAt(file, h.agentFile()):
+			return file, nil
+		case errors.Is(err, unix.EWOULDBLOCK) && time.Now().After(end):
+			return file, err
+		case errors.Is(err, unix.EWOULDBLOCK):
+			time.Sleep(pause)
+		case err != nil:
+			file.Close()
+			return nil, fmt.Errorf("agent lock: %w", err)
+		}
+		file.Close() // busy, or removed by a GiveBack
+	}
+}
+
+// lockedError returns the reason why the agent file cannot be locked exclusively: agents have a shared lock, a GiveBack has
+// an exclusive lock.
+func lockedError(file *os.File) error {
+	process := holder(file)
+	if errors.Is(flock(file, unix.LOCK_SH|unix.LOCK_NB), unix.EWOULDBLOCK) {
+		return fmt.Errorf("%w by %s; wait for its end", ErrGivingBack, process)
+	}
+	return agentError(process)
+}
+
+// CheckNoAgent returns ErrAgentRuns if a process of candor nri uses the state, and ErrGivingBack during a GiveBack. It changes
+// nothing.
 func (h *Host) CheckNoAgent() error {
 	file, err := os.OpenFile(h.agentFile(), os.O_RDWR|unix.O_NOFOLLOW, 0)
 	switch {
@@ -51,11 +114,16 @@ func (h *Host) CheckNoAgent() error {
 	default:
 		defer file.Close()
 		if err := flock(file, unix.LOCK_EX|unix.LOCK_NB); errors.Is(err, unix.EWOULDBLOCK) {
-			return agentError(holder(file))
+			return lockedError(file)
 		} else if err != nil {
 			return fmt.Errorf("agent lock: %w", err)
 		}
 	}
+	return h.checkOlderAgent()
+}
+
+// checkOlderAgent returns ErrAgentRuns if an agent of an earlier version runs. It holds no mark; a grant of a pod names it.
+func (h *Host) checkOlderAgent() error {
 	loaded, err := h.store.Load()
 	if errors.As(err, new(*state.BrokenError)) {
 		return nil

@@ -22,9 +22,9 @@ func requestFromGrant(g *Grant) EngineRequest {
 	r := EngineRequest{QuotaUs: g.Limit.Quota(g.Period).Microseconds(), PeriodUs: g.Period.Microseconds()}
 	switch {
 	case g.Engine.Pod != "" && g.Class == hybrid.Sensitive:
-		r.Shares = kubeletShares(g.Limit)
+		r.Shares = KubeletShares(g.Limit)
 	case g.Engine.Pod != "":
-		r.Shares = kubeletShares(guaranteeOf(g))
+		r.Shares = KubeletShares(guaranteeOf(g))
 	case g.Engine == Engine{} && g.Limit != 0:
 		unlimited := *g
 		unlimited.Quota = g.Limit // the grant has no quota if the cpuset enforces the limit
@@ -33,9 +33,9 @@ func requestFromGrant(g *Grant) EngineRequest {
 	return r.Normal()
 }
 
-// kubeletShares converts a request for CPU time to cpu.shares (MilliCPUToShares in pkg/kubelet/cm of Kubernetes).
+// KubeletShares converts a request for CPU time to cpu.shares (MilliCPUToShares in pkg/kubelet/cm of Kubernetes).
 // hybrid.NoGuarantee gives the minimum.
-func kubeletShares(m hybrid.Milli) int64 {
+func KubeletShares(m hybrid.Milli) int64 {
 	const minShares, maxShares = 2, 262144
 	return min(max(int64(m)*1024/1000, minShares), maxShares)
 }
@@ -60,7 +60,7 @@ func engineRequestOf(s state.Store, g *Grant) EngineRequest {
 	if !ok {
 		return derived
 	}
-	if milliOf(r.QuotaUs, r.PeriodUs) != g.Limit {
+	if hybrid.MilliOf(r.QuotaUs, r.PeriodUs) != g.Limit {
 		r.QuotaUs = g.Limit.Quota(time.Duration(r.PeriodUs) * time.Microsecond).Microseconds()
 		r.BurstUs = min(r.BurstUs, r.QuotaUs)
 	}
@@ -70,19 +70,11 @@ func engineRequestOf(s state.Store, g *Grant) EngineRequest {
 	return r
 }
 
-// milliOf converts a quota to milli-CPU, rounded to the nearest value; 0: no quota.
-func milliOf(quotaUs, periodUs int64) hybrid.Milli {
-	if quotaUs == 0 {
-		return 0
-	}
-	return hybrid.Milli((quotaUs*1000 + periodUs/2) / periodUs)
-}
-
 // isSharesOf reports whether the grant of a pod's container can come from a request with these cpu.shares. A sensitive
 // container has the same request and limit.
 func isSharesOf(shares int64, g *Grant) bool {
 	if g.Class == hybrid.Sensitive {
-		return shares == 0 || shares == kubeletShares(g.Limit)
+		return shares == 0 || shares == KubeletShares(g.Limit)
 	}
 	if shares <= 2 {
 		return guaranteeOf(g) == hybrid.NoGuarantee
@@ -127,11 +119,11 @@ func (op *operation) learnWeightScale(g *Grant) {
 	}
 }
 
-// engineSettings returns the settings that an engine's request gives a container's cgroup without Candor.
-func (h *Host) engineSettings(g *Grant) cgroup.EngineSettings {
+// settingsOfRequest returns the settings that an engine's request gives a container's cgroup without Candor.
+func (h *Host) settingsOfRequest(g *Grant) cgroup.CPUSettings {
 	r, scales := engineRequestOf(h.store, g), h.store.LoadWeightScales()
 	us := func(n int64) time.Duration { return time.Duration(n) * time.Microsecond }
-	s := cgroup.EngineSettings{Burst: us(r.BurstUs)}
+	s := cgroup.CPUSettings{Burst: us(r.BurstUs)}
 	s.Quota, s.Period = us(r.QuotaUs), us(r.PeriodUs)
 	s.Weight = h.tree.RuntimeWeight(r.Shares, *scales.Of(g))
 	if r.Weight != 0 && h.tree.Version() == 2 {

@@ -40,8 +40,20 @@ func TestDiskFull(t *testing.T) {
 	l.must(flexible("log", "0"), "wait")
 	l.must(ask("web", "0.5"), "wait")
 	l.check("log", "web")
-	fill := filepath.Join(dir, "fill")
-	full, err := os.Create(fill)
+	file := filepath.Join(dir, "fill")
+	fill(t, file)
+	l.refuses("log", "web")
+	if err := os.Remove(file); err != nil {
+		t.Fatal(err)
+	}
+	l.must(ask("db", "1"), "wait")
+	l.check("log", "web", "db")
+}
+
+// fill fills the file system with a file.
+func fill(t *testing.T, name string) {
+	t.Helper()
+	full, err := os.Create(name)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -51,12 +63,6 @@ func TestDiskFull(t *testing.T) {
 	if !errors.Is(err, unix.ENOSPC) {
 		t.Fatal(err)
 	}
-	l.refuses("log", "web")
-	if err := os.Remove(fill); err != nil {
-		t.Fatal(err)
-	}
-	l.must(ask("db", "1"), "wait")
-	l.check("log", "web", "db")
 }
 
 // TestSaveFails: if the state file cannot be replaced, an operation fails and restores the settings in the

@@ -1,7 +1,6 @@
 package host
 
 import (
-	"context"
 	"errors"
 	"os"
 	"path/filepath"
@@ -9,14 +8,11 @@ import (
 	"testing"
 	"time"
 
-	"golang.org/x/sys/unix"
-
 	"github.com/candor-project/candor/cgroup"
 	"github.com/candor-project/candor/cpuset"
 	"github.com/candor-project/candor/host/state"
 	"github.com/candor-project/candor/hybrid"
 	"github.com/candor-project/candor/spec"
-	"github.com/candor-project/candor/view"
 )
 
 // TestRequestFromGrant: the engine's request follows from the limit, the guarantee and the period.
@@ -75,9 +71,9 @@ func TestEngineRequestOf(t *testing.T) {
 }
 
 // givenBack returns the settings of a cgroup of the lab, and whether its CPUs are those of the cgroup above.
-func (l *lab) givenBack(name string) (s cgroup.EngineSettings, isWide bool) {
+func (l *lab) givenBack(name string) (s cgroup.CPUSettings, isWide bool) {
 	l.Helper()
-	s, err := l.tree.Group(name).EngineSettings()
+	s, err := l.tree.Group(name).CPUSettings()
 	if err != nil {
 		l.Fatal(err)
 	}
@@ -88,6 +84,36 @@ func (l *lab) givenBack(name string) (s cgroup.EngineSettings, isWide bool) {
 	return s, !cpus && !mems
 }
 
+// giveBack runs an attempt of a GiveBack. The error contains the reasons of containers that wait.
+func (l *lab) giveBack(dry bool) ([]SettingChange, error) {
+	l.Helper()
+	b, err := l.StartGiveBack(dry)
+	if err != nil {
+		l.Fatal(err)
+	}
+	defer b.Close()
+	result, err := b.Try(ctx)
+	return result.Changes, errors.Join(err, result.Waiting)
+}
+
+// isPlain fails unless a program of candor run has the given quota, the default weight and all CPUs.
+func (l *lab) isPlain(name string, quota time.Duration) {
+	l.Helper()
+	s, isWide := l.givenBack(name)
+	want := cgroup.CPULimits{Quota: quota, Period: 100 * time.Millisecond, Weight: l.tree.RuntimeWeight(0, "")}
+	if !isWide || s.CPULimits != want || s.Burst != 0 {
+		l.Errorf("%s has %+v (CPUs of the parent %v), want %+v", name, s, isWide, want)
+	}
+}
+
+// isRemoved fails if the state directory exists.
+func (l *lab) isRemoved() {
+	l.Helper()
+	if _, err := os.Stat(l.store.Dir); !os.IsNotExist(err) {
+		l.Errorf("the state directory: %v", err)
+	}
+}
+
 // TestGiveBack: programs of candor run go on with all CPUs, their limit as a quota and the default weight; a dry run
 // lists the same changes and makes none; the state is removed.
 func TestGiveBack(t *testing.T) {
@@ -95,7 +121,7 @@ func TestGiveBack(t *testing.T) {
 	l.needCPUs(2)
 	web := l.must(ask("web", "1"), "wait")
 	log := l.must(flexible("log", "0.5"), "wait")
-	planned, err := l.GiveBack(ctx, true)
+	planned, err := l.giveBack(true)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -107,25 +133,14 @@ func TestGiveBack(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer view.Close()
-	changes, err := l.GiveBack(ctx, false)
-	if err != nil {
-		t.Fatal(err)
+	changes, err := l.giveBack(false)
+	if err != nil || !slices.Equal(changes, planned) {
+		t.Errorf("%v: changed\n%v\nplanned\n%v", err, changes, planned)
 	}
-	if !slices.Equal(changes, planned) {
-		t.Errorf("changed\n%v\nplanned\n%v", changes, planned)
-	}
-	for _, c := range []struct {
-		*tenant
-		quota time.Duration
-	}{{web, 100 * time.Millisecond}, {log, 50 * time.Millisecond}} {
-		s, isWide := l.givenBack(c.ID)
-		want := cgroup.CPULimits{Quota: c.quota, Period: 100 * time.Millisecond, Weight: l.tree.RuntimeWeight(0, "")}
-		if !isWide || s.CPULimits != want || s.Burst != 0 {
-			t.Errorf("%s has %+v (CPUs of the parent %v), want %+v", c.ID, s, isWide, want)
-		}
-		if !c.Main.Alive() {
-			t.Errorf("%s has ended", c.ID)
-		}
+	l.isPlain("web", 100*time.Millisecond)
+	l.isPlain("log", 50*time.Millisecond)
+	if !web.Main.Alive() || !log.Main.Alive() {
+		t.Error("a program has ended")
 	}
 	machine, err := l.machine.get()
 	if err != nil {
@@ -136,13 +151,21 @@ func TestGiveBack(t *testing.T) {
 	if shown, err := cpuset.Parse(trimmed(text[:n])); err != nil || shown != machine.Online {
 		t.Errorf("the view shows %q (%v), want %v", text[:n], err, machine.Online)
 	}
-	if _, err := os.Stat(l.store.Dir); !os.IsNotExist(err) {
-		t.Errorf("the state directory: %v", err)
-	}
-	if again, err := l.GiveBack(ctx, false); err != nil || len(again) != 0 {
+	l.isRemoved()
+	if again, err := l.giveBack(false); err != nil || len(again) != 0 {
 		t.Errorf("again: %v, %v", again, err)
 	}
-	// The candor run process of a program that ends later removes its cgroup, and makes no state.
+}
+
+// TestEndAfterGiveBack: a program that ends after a GiveBack has its cgroup removed, by its candor run process or the hook
+// of its runtime. Both make no state.
+func TestEndAfterGiveBack(t *testing.T) {
+	l := newLab(t)
+	l.needCPUs(2)
+	web, log := l.must(ask("web", "1"), "wait"), l.must(flexible("log", "0.5"), "wait")
+	if _, err := l.giveBack(false); err != nil {
+		t.Fatal(err)
+	}
 	log.stop()
 	if err := l.ReleaseOwn(ctx, "log", true); err != nil {
 		t.Error(err)
@@ -150,9 +173,7 @@ func TestGiveBack(t *testing.T) {
 	if names, err := l.tree.Groups(); err != nil || !slices.Equal(names, []string{"web"}) {
 		t.Errorf("groups %v, %v", names, err)
 	}
-	if _, err := os.Stat(l.store.Dir); !os.IsNotExist(err) {
-		t.Errorf("after the end of log, the state directory: %v", err)
-	}
+	l.isRemoved()
 	web.stop()
 	if err := l.ReleaseEnded(ctx, "web"); err != nil {
 		t.Error(err)
@@ -201,7 +222,8 @@ func TestGiveBackEngine(t *testing.T) {
 	if err := e.tree.Group("gone1").Remove(); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := l.GiveBack(ctx, false); err != nil {
+	l.nudge() // finds the cgroups
+	if _, err := l.giveBack(false); err != nil {
 		t.Fatal(err)
 	}
 	for group, want := range map[string]struct {
@@ -211,16 +233,14 @@ func TestGiveBackEngine(t *testing.T) {
 		"log1": {50 * time.Millisecond, 256}, "web1": {100 * time.Millisecond, 1024}, "odd1": {12345 * time.Microsecond, 125},
 	} {
 		g := e.tree.Group(group)
-		s, err := g.EngineSettings()
+		s, err := g.CPUSettings()
 		cpus, mems, err2 := g.IsConfined()
 		weight := l.tree.RuntimeWeight(want.shares, cgroup.LinearWeights)
 		if err != nil || err2 != nil || s.Quota != want.quota || s.Weight != weight || cpus || mems {
 			t.Errorf("%s has %+v, confined %v %v, %v, %v; want %v and weight %d", group, s, cpus, mems, err, err2, want, weight)
 		}
 	}
-	if _, err := os.Stat(l.store.Dir); !os.IsNotExist(err) {
-		t.Errorf("the state directory: %v", err)
-	}
+	l.isRemoved()
 }
 
 func (l *lab) mustAdmit(a Allocation) *Grant {
@@ -230,119 +250,4 @@ func (l *lab) mustAdmit(a Allocation) *Grant {
 		l.Fatal(err)
 	}
 	return g
-}
-
-// TestGiveBackStarting: a container whose cgroup its runtime is about to create keeps its record, and the next GiveBack
-// completes the work.
-func TestGiveBackStarting(t *testing.T) {
-	l := newLab(t)
-	e := newEngine(l)
-	web := l.mustAdmit(e.ask(flexible("web", "0.5"), "web1"))
-	if _, err := l.GiveBack(ctx, false); !errors.Is(err, ErrStarting) {
-		t.Errorf("error %v, want %v", err, ErrStarting)
-	}
-	if s := e.state("web"); s != Pending {
-		t.Errorf("web is %v", s)
-	}
-	e.run("web1", settingsOf(web))
-	if changes, err := l.GiveBack(ctx, false); err != nil {
-		t.Errorf("%v, %v", changes, err)
-	}
-	if l.IsInUse() {
-		t.Error("the state remains")
-	}
-}
-
-// TestGiveBackCut: a GiveBack that ends at any write is completed by the next one.
-func TestGiveBackCut(t *testing.T) {
-	l := newLab(t)
-	l.needCPUs(2)
-	web := l.must(ask("web", "1"), "wait")
-	l.must(flexible("log", "0.5"), "wait")
-	for cut := range 2 { // after the first batch: its record is gone, its files remain
-		b := &giveBack{Host: l.Host, online: cpuset.Of(0)}
-		if err := b.load(); err != nil {
-			t.Fatal(err)
-		}
-		batch := b.batches()[0]
-		if err := b.giveBackBatch(batch); err != nil {
-			t.Fatal(err)
-		}
-		if cut == 0 {
-			continue // killed before the state is saved
-		}
-		b.grants = b.grants[1:]
-		if err := b.save(); err != nil {
-			t.Fatal(err)
-		}
-	}
-	if _, err := l.GiveBack(ctx, false); err != nil {
-		t.Fatal(err)
-	}
-	for name, quota := range map[string]time.Duration{"web": 100 * time.Millisecond, "log": 50 * time.Millisecond} {
-		if s, isWide := l.givenBack(name); !isWide || s.Quota != quota {
-			t.Errorf("%s has %+v, CPUs of the parent %v", name, s, isWide)
-		}
-	}
-	if l.IsInUse() || !web.Main.Alive() {
-		t.Errorf("state in use %v, web alive %v", l.IsInUse(), web.Main.Alive())
-	}
-}
-
-// TestGiveBackLeased: while a process in the container holds a lease on its view, its record remains.
-func TestGiveBackLeased(t *testing.T) {
-	l := newLab(t)
-	l.must(ask("web", "0.5"), "wait")
-	l.views.close("web") // as if the candor run process had ended
-	fd, err := unix.Open(filepath.Join(l.ViewDir("web"), "cpuinfo"), unix.O_RDONLY|unix.O_CLOEXEC, 0)
-	if err == nil {
-		_, err = unix.FcntlInt(uintptr(fd), unix.F_SETLEASE, unix.F_RDLCK)
-	}
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err := l.GiveBack(ctx, false); !errors.Is(err, view.ErrLeased) {
-		t.Errorf("error %v", err)
-	}
-	unix.Close(fd)
-	if !l.IsInUse() {
-		t.Fatal("the state is gone")
-	}
-	if _, err := l.GiveBack(ctx, false); err != nil || l.IsInUse() {
-		t.Errorf("%v, in use %v", err, l.IsInUse())
-	}
-}
-
-// TestAgentMark: GiveBack is refused while an agent runs.
-func TestAgentMark(t *testing.T) {
-	l := newLab(t)
-	if err := l.CheckNoAgent(); err != nil {
-		t.Fatal(err)
-	}
-	release, err := l.HoldAgent()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := l.CheckNoAgent(); !errors.Is(err, ErrAgentRuns) {
-		t.Errorf("beside an agent: %v", err)
-	}
-	release()
-	if err := l.CheckNoAgent(); err != nil {
-		t.Errorf("after the agent: %v", err)
-	}
-}
-
-// TestOperateIfInUse: an operation of a process from the time before GiveBack changes nothing and makes no state.
-func TestOperateIfInUse(t *testing.T) {
-	l := newLab(t)
-	called := false
-	isInUse, err := l.operateIfInUse(context.Background(), scope{}, func(*operation) error { called = true; return nil })
-	if isInUse || err != nil || called || l.IsInUse() {
-		t.Errorf("without a state: in use %v, %v, called %v, state %v", isInUse, err, called, l.IsInUse())
-	}
-	l.nudge()
-	isInUse, err = l.operateIfInUse(context.Background(), scope{}, func(*operation) error { called = true; return nil })
-	if !isInUse || err != nil || !called {
-		t.Errorf("with a state: in use %v, %v, called %v", isInUse, err, called)
-	}
 }

@@ -93,13 +93,23 @@ type Host struct {
 	isPlan            bool // the state holds planned grants
 }
 
-// DefaultStateDir returns /run/candor for root, and candor in $XDG_RUNTIME_DIR for other users. A reboot removes both
+// SystemStateDir is the default state directory of root, and of candor nri.
+const SystemStateDir = "/run/candor"
+
+// DefaultStateDir returns SystemStateDir for root, and candor in $XDG_RUNTIME_DIR for other users. A reboot removes both
 // directories, as it removes cgroups.
 func DefaultStateDir() string {
 	if user := os.Getenv("XDG_RUNTIME_DIR"); os.Geteuid() != 0 && filepath.IsAbs(user) {
 		return filepath.Join(user, "candor")
 	}
-	return "/run/candor"
+	return SystemStateDir
+}
+
+// IsSameStateDir reports whether two paths lead to the same state directory. The directory can be missing.
+func IsSameStateDir(a, b string) bool {
+	realA, errA := realPath(a)
+	realB, errB := realPath(b)
+	return errA == nil && errB == nil && realA == realB
 }
 
 // Open finds the cgroups and the state. It changes nothing, except that it creates the directory of a plan (PlanOnly).

@@ -108,8 +108,8 @@ func (h *Host) createLock(ctx context.Context) (*lock, error) {
 }
 
 // operateIfInUse runs an operation like operateOn, but only on an existing state. It serves processes that remain from
-// the time before GiveBack, such as processes of candor run whose programs go on: their operations must not adopt
-// containers again. isInUse is false if there is no state.
+// the time before a GiveBack, such as processes of candor run whose programs go on: their operations must not adopt
+// containers again. isInUse is false if there is no state, or if a GiveBack has begun.
 func (h *Host) operateIfInUse(ctx context.Context, s scope, change func(*operation) error) (isInUse bool, err error) {
 	if !h.planOnly && !h.store.IsInUse() {
 		return false, nil
@@ -126,7 +126,7 @@ func (h *Host) operateIfInUse(ctx context.Context, s scope, change func(*operati
 		take = h.createLock
 	}
 	err = h.reportLate(outsideViews(func() error { return h.runLocked(ctx, s, take, change) }))
-	if !hasLock {
+	if !hasLock || errors.Is(err, ErrGivingBack) {
 		return false, nil
 	}
 	return true, err

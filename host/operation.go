@@ -78,6 +78,9 @@ func (h *Host) runLocked(ctx context.Context, s scope, take func(context.Context
 		return err
 	}
 	defer lock.release()
+	if h.isGivingBack() {
+		return h.givingBackError()
+	}
 	defer h.limitWaits(ctx)()
 	report := Report{Wait: watch.lap()}
 	var stuck []*stuckError

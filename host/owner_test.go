@@ -58,6 +58,15 @@ func TestTwoStates(t *testing.T) {
 		"allocate": func() error { _, err := other.Allocate(ctx, ask("db", "0.5")); return err }(),
 		"release":  other.Release(ctx, "web", true),
 		"nothing":  other.Reconcile(ctx),
+		"give back": func() error {
+			b, err := other.StartGiveBack(false)
+			if err != nil {
+				return err
+			}
+			defer b.Close()
+			_, err = b.Try(ctx)
+			return err
+		}(),
 	} {
 		if !errors.Is(err, cgroup.ErrOwned) || !strings.Contains(err.Error(), l.store.Dir) {
 			t.Errorf("%s: %v", what, err)
@@ -71,7 +80,7 @@ func TestTwoStates(t *testing.T) {
 	if s, err := other.Snapshot(); err != nil || s.Owner != "" {
 		t.Errorf("without containers: %+v, %v", s, err)
 	}
-	if err := other.Reconcile(ctx); err != nil {
+	if err := other.Reconcile(ctx); err != nil { // the GiveBack has left no mark
 		t.Errorf("without containers: %v", err)
 	}
 }
@@ -90,6 +99,9 @@ func TestRealPath(t *testing.T) {
 	for _, path := range []string{dir + "/run/candor", dir + "/var/candor", "run/../var/candor", dir + "//run/candor/"} {
 		if got, err := realPath(path); got != real+"/run/candor" || err != nil {
 			t.Errorf("%s: %s, %v", path, got, err)
+		}
+		if !IsSameStateDir(path, real+"/run/candor") || IsSameStateDir(path, real+"/run/candor-2") {
+			t.Errorf("%s: not the same directory as %s/run/candor, or the same as candor-2", path, real)
 		}
 	}
 	if got, err := realPath("/no/such/state"); got != "/no/such/state" || err != nil {

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"slices"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -39,7 +40,7 @@ func maxQuota(g *Grant) time.Duration {
 // A present quota of 0 (no quota) is never leased, because only a grant without a quota can have it.
 func isLeased(g *Grant, current cgroup.Settings) bool {
 	lease := g.Lease
-	if lease.Max == 0 { // of an earlier version, which only raised quotas
+	if lease.Max == 0 { // only raises the quota
 		lease.Min, lease.Max = quotaOf(g), maxQuota(g)
 	}
 	return current.Period == g.Period && current.Quota != quotaOf(g) && current.Quota > 0 &&
@@ -124,25 +125,76 @@ type control struct {
 	observe  func(*Grant, Account)      // receives new accounts, if not nil
 	accounts map[string]Account         // last accounts, by ID
 	grants   map[string]*Grant          // grants of the last call of Groups
-	seen     unix.Stat_t                // the state file at the last read
+	kernels  map[string]*kernelGroup    // their cgroups that could be read
+	seen     stateStamp                 // the state at the last call of Groups
+
+	mustEndLeases bool // a GiveBack has begun, and the last call of Groups returned no groups
 }
 
-// Changed reports whether the state file has been replaced. The file is never written in place.
+// A stateStamp changes when the state file is replaced, and when a GiveBack begins or is canceled. The file is never written
+// in place.
+type stateStamp struct {
+	inode        uint64
+	time         unix.Timespec
+	isGivingBack bool
+}
+
+// Changed reports whether the state has changed. After the start of a GiveBack, the loop has restored all quotas when it
+// calls Changed again: then Changed ends the leases.
 func (c *control) Changed() bool {
-	now := c.stat()
-	return now.Ino != c.seen.Ino || now.Mtim != c.seen.Mtim
+	if c.mustEndLeases {
+		c.closeFreezers()
+		c.mustEndLeases = c.endLeases() != nil
+	}
+	return c.stamp() != c.seen
 }
 
-func (c *control) stat() (s unix.Stat_t) {
+func (c *control) stamp() stateStamp {
+	var s unix.Stat_t
 	if unix.Stat(c.store.File(), &s) != nil {
-		return unix.Stat_t{}
+		s = unix.Stat_t{}
 	}
-	return s
+	return stateStamp{s.Ino, s.Mtim, c.isGivingBack()}
+}
+
+// endLeases removes the leases of this process from the state, so that a GiveBack need not wait for their ends.
+func (c *control) endLeases() error {
+	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+	defer cancel()
+	lock, err := takeExistingLock(ctx, c.store.LockFile(), time.Second)
+	if errors.Is(err, fs.ErrNotExist) { // the GiveBack is complete
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	defer lock.release()
+	saved, err := c.store.Load()
+	if err != nil {
+		return err
+	}
+	grants := slices.Clone(saved.Grants)
+	for i, g := range grants {
+		if g.Lease.To == c.self {
+			own := *g
+			own.Lease = state.Lease{}
+			grants[i] = &own
+		}
+	}
+	next, isChanged, err := saved.Next(saved.Boot, grants)
+	if err != nil || !isChanged {
+		return err
+	}
+	return c.store.Save(next)
 }
 
 // Groups returns the cgroups of the selected containers.
 func (c *control) Groups() ([]quota.Group, error) {
-	c.seen = c.stat() // before Load, so that Changed notices later writes
+	c.seen = c.stamp() // before Load, so that Changed notices later writes
+	if c.seen.isGivingBack {
+		c.grants, c.mustEndLeases = nil, true
+		return nil, nil
+	}
 	loaded, err := c.store.Load()
 	if err != nil {
 		return nil, err
@@ -152,9 +204,15 @@ func (c *control) Groups() ([]quota.Group, error) {
 		return nil, err
 	}
 	var groups []quota.Group
-	c.grants = map[string]*Grant{}
+	before, kernels := c.grants, c.kernels
+	c.grants, c.kernels = map[string]*Grant{}, map[string]*kernelGroup{}
 	for _, g := range loaded.Grants {
 		if !c.selects(g) {
+			continue
+		}
+		if k := kernels[g.ID]; k != nil && !k.isClosed && isSameButLease(before[g.ID], g) {
+			c.grants[g.ID], c.kernels[g.ID] = g, k
+			groups = append(groups, quota.Group{Name: g.ID})
 			continue
 		}
 		group, err := c.group(g)
@@ -169,6 +227,17 @@ func (c *control) Groups() ([]quota.Group, error) {
 	}
 	c.closeFreezers()
 	return groups, nil
+}
+
+// isSameButLease reports whether two grants are equal except for their leases. Most states that the loop reads differ only in
+// its own leases.
+func isSameButLease(g, h *Grant) bool {
+	if g == h {
+		return true
+	}
+	other := *g
+	other.Lease = h.Lease
+	return other.Equal(h)
 }
 
 func (c *control) group(g *Grant) (quota.Group, error) {
@@ -194,7 +263,7 @@ func (c *control) group(g *Grant) (quota.Group, error) {
 		kernel.freezer = c.freezer(g)
 		group.CanFreeze = kernel.freezer != nil
 	}
-	group.Kernel = kernel
+	group.Kernel, c.kernels[g.ID] = kernel, kernel
 	return group, nil
 }
 
@@ -277,7 +346,7 @@ func (c *control) Lease(ctx context.Context, names []string) (time.Duration, err
 		s.name = names[0]
 	}
 	until := (state.SinceBoot() + leaseDuration).Truncate(time.Millisecond)
-	_, err := c.operateIfInUse(ctx, s, func(op *operation) error {
+	isInUse, err := c.operateIfInUse(ctx, s, func(op *operation) error {
 		for _, name := range names {
 			if g := op.info[name]; g != nil {
 				g.Lease = c.lease(g, until)
@@ -285,18 +354,23 @@ func (c *control) Lease(ctx context.Context, names []string) (time.Duration, err
 		}
 		return nil
 	})
+	if err == nil && !isInUse {
+		err = ErrGivingBack
+	}
 	return leaseDuration, err
 }
 
-// lease returns a lease of this process for a container.
+// lease returns a lease of this process for a container. A lease that only raises the quota has no bounds, because its
+// bounds follow from the grant. Earlier versions can read such a lease.
 func (c *control) lease(g *Grant, until time.Duration) state.Lease {
-	l := state.Lease{To: c.self, Until: until, Min: quotaOf(g), Max: quotaOf(g)}
-	if g.Quota == 0 {
+	l := state.Lease{To: c.self, Until: until}
+	if c.charges == nil {
+		return l
+	}
+	if l.Max = quotaOf(g); g.Quota == 0 {
 		l.Max = g.Limit.Quota(g.Period)
 	}
-	if c.charges != nil {
-		l.Min, l.Frozen = min(bandwidth.MinQuota, l.Max), true
-	}
+	l.Min, l.Frozen = min(bandwidth.MinQuota, l.Max), true
 	if isRaised(g) {
 		l.Max = maxQuota(g)
 	}
@@ -322,11 +396,16 @@ type kernelGroup struct {
 	usage *cgroup.UsageReader
 	units *pendingUnits
 	// freezer belongs to control, which closes it when the container is no longer charged; nil: none.
-	freezer *cgroup.Freezer
+	freezer  *cgroup.Freezer
+	isClosed bool
 }
 
 func (g *kernelGroup) Read() (cgroup.Usage, error) { return g.usage.Read() }
-func (g *kernelGroup) Close()                      { g.usage.Close() }
+
+func (g *kernelGroup) Close() {
+	g.usage.Close()
+	g.isClosed = true
+}
 
 // Freeze freezes or thaws the processes of the cgroup.
 func (g *kernelGroup) Freeze(frozen bool) error {

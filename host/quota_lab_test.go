@@ -33,7 +33,9 @@ func (idleHost) Idle() (map[int]time.Duration, error) {
 func (h idleHost) Groups() ([]quota.Group, error) {
 	groups, err := h.control.Groups()
 	for i := range groups {
-		groups[i].Kernel = &watched{groups[i].Kernel, h.watch}
+		if groups[i].Kernel != nil {
+			groups[i].Kernel = &watched{groups[i].Kernel, h.watch}
+		}
 	}
 	return groups, err
 }

@@ -50,7 +50,8 @@ func TestRaise(t *testing.T) {
 		t.Errorf("used %v in %v, up to %v between two looks: more than %v", cpu, span, r.gap, most)
 	}
 	s, err := r.store.Load()
-	if err != nil || s.Grants[0].Lease.To != r.self {
+	// Without bounds and Frozen, the previous release reads the lease.
+	if err != nil || s.Grants[0].Lease != (state.Lease{To: r.self, Until: s.Grants[0].Lease.Until}) {
 		t.Errorf("lease %+v, %v", s.Grants, err)
 	}
 	if logged := r.log.String(); strings.Contains(logged, "differ from the grant") {
@@ -266,6 +267,49 @@ func TestMaxQuota(t *testing.T) {
 			t.Error("released, and the state is the same")
 		}
 	}
+}
+
+// TestUnchangedGroups: after a lease, the loop does not open the cgroups again. It opens a cgroup again after a change of
+// the grant, and after it has closed the cgroup.
+func TestUnchangedGroups(t *testing.T) {
+	l := newLab(t)
+	l.needCPUs(2)
+	self, err := state.OwnProcess()
+	if err != nil {
+		t.Fatal(err)
+	}
+	l.must(bursting("web", "0.5", spec.BurstQuota), "wait")
+	c := &control{Host: l.Host, selects: isRaised, self: self}
+	var last quota.Kernel
+	for _, step := range []struct {
+		name    string
+		do      func() error
+		isFresh bool
+	}{
+		{"first call", func() error { return nil }, true},
+		{"lease", func() error { _, err := c.Lease(ctx, []string{"web"}); return err }, false},
+		{"resize", func() error { _, _, err := l.Resize(ctx, "web", 400, 0); return err }, true},
+		{"close", func() error { last.Close(); return nil }, true},
+		{"later lease", func() error { _, err := c.Lease(ctx, []string{"web"}); return err }, false},
+	} {
+		if err := step.do(); err != nil {
+			t.Fatal(err)
+		}
+		if step.name != "close" && !c.Changed() {
+			t.Errorf("%s: the state is the same", step.name)
+		}
+		groups, err := c.Groups()
+		if err != nil || len(groups) != 1 || groups[0].Name != "web" || groups[0].Kernel != nil != step.isFresh {
+			t.Fatalf("%s: %+v, %v", step.name, groups, err)
+		}
+		if step.isFresh {
+			last = groups[0].Kernel
+		}
+		if g := c.grants["web"]; step.name == "lease" && (g == nil || g.Lease.To != self) {
+			t.Errorf("%s: the grant is %+v", step.name, g)
+		}
+	}
+	last.Close()
 }
 
 func sensitive(a Allocation) Allocation {

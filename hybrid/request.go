@@ -2,6 +2,7 @@ package hybrid
 
 import (
 	"fmt"
+	"math"
 	"strconv"
 	"strings"
 	"time"
@@ -225,6 +226,15 @@ func (m Milli) CPUs() int { return int((m + 999) / 1000) }
 // Quota returns the CPU time that the amount permits in a period, rounded down to nanoseconds. The kernel takes
 // microseconds; the caller truncates or rounds the result.
 func (m Milli) Quota(period time.Duration) time.Duration { return time.Duration(m) * period / 1000 }
+
+// MilliOf converts a quota to an amount, both as microseconds. It rounds to the nearest value, because engines round the
+// quota, and returns 0 without a quota or period, and at least 1 otherwise. Amounts above MaxLimit give MaxLimit + 1.
+func MilliOf(quotaUs, periodUs int64) Milli {
+	if quotaUs <= 0 || periodUs <= 0 {
+		return 0
+	}
+	return max(Milli(min(math.Round(float64(quotaUs)*1000/float64(periodUs)), float64(MaxLimit+1))), 1)
+}
 
 // ParseMilli parses an amount of CPU in Kubernetes' notation: "3500m", "3.5" or "4". It rejects more
 // than three decimals, signs, exponents and amounts above MaxLimit. It accepts zero.

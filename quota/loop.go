@@ -16,7 +16,7 @@ type Group struct {
 	LogName slog.Attr  // names the group in the log
 	CPUs    cpuset.Set // CPUs of the group; groups with equal CPUs share the idle time of these CPUs
 	InForce Limit      // quota in the kernel
-	Kernel  Kernel     // nil: the group cannot be read now
+	Kernel  Kernel     // nil: the group is the same as before, or cannot be read now
 }
 
 // A Kernel reads and writes the files of a group.
@@ -33,7 +33,8 @@ type Kernel interface {
 type Host interface {
 	// Changed reports whether the result of Groups has changed since the last call of Groups.
 	Changed() bool
-	// Groups returns all groups with their present kernel values. The Loop closes the Kernel of each group.
+	// Groups returns all groups with their present kernel values. The Loop closes the Kernel of each group. A group that has
+	// not changed since the last call can have no Kernel, unless the Loop has closed its last Kernel.
 	Groups() ([]Group, error)
 	// Lease records in Candor's state that the quotas of the groups can differ from their limits for the returned time.
 	// While a lease lasts, no operation of Candor restores the quotas.
@@ -67,6 +68,7 @@ type lease struct {
 const (
 	maxSleep       = time.Second            // maximum sleep; then the Loop checks for new groups
 	renewalTime    = 10 * time.Second       // a lease that ends within this time is renewed
+	jointTime      = 30 * time.Second       // then the leases that end within this time are renewed too, so that renewals are rare
 	leaseMargin    = time.Second            // a lease counts as ended this time before its end
 	leaseTimeout   = 10 * time.Second       // timeout of Host.Lease
 	refusalPause   = time.Minute            // time without changes after a refusal of Host.Lease or of the kernel
@@ -89,19 +91,16 @@ func (l *Loop) Run(ctx context.Context) error {
 	defer s.close()
 	l.refresh()
 	for ctx.Err() == nil {
-		next, wake := l.next(), now()+maxSleep
-		if next != nil {
+		wake := now() + maxSleep
+		if next := l.next(); next != nil {
 			wake = min(wake, next.wakeTime)
 		}
 		s.sleepUntil(wake)
 		if l.host.Changed() {
 			l.refresh()
-			next = l.next()
 		}
 		l.receiveLease()
-		if next != nil && next.wakeTime <= now() && ctx.Err() == nil {
-			l.control(next)
-		}
+		l.controlDue(ctx)
 		l.requestLease(ctx)
 	}
 	if l.isLeasePending { // wait for Host.Lease, which can be changing Candor's state
@@ -112,6 +111,17 @@ func (l *Loop) Run(ctx context.Context) error {
 	}
 	l.releaseAll()
 	return nil
+}
+
+// controlDue controls the members whose wake time has come, at most each of them once.
+func (l *Loop) controlDue(ctx context.Context) {
+	for range len(l.members) {
+		next := l.next()
+		if next == nil || next.wakeTime > now() || ctx.Err() != nil {
+			return
+		}
+		l.control(next)
+	}
 }
 
 // next returns the member with the earliest wake time.
@@ -168,16 +178,11 @@ func (l *Loop) requestLease(ctx context.Context) {
 	if l.isLeasePending {
 		return
 	}
-	var names []string
 	at := now()
-	for _, m := range l.members {
-		if m.leaseEnd < at+renewalTime && at >= m.pausedUntil && (m.isPaying() || m.needsHeadroom && l.share(m, at) > 0) {
-			names = append(names, m.Name)
-		}
-	}
-	if names == nil {
+	if l.membersLackingLease(at, renewalTime) == nil {
 		return
 	}
+	names := l.membersLackingLease(at, jointTime)
 	l.isLeasePending = true
 	go func() {
 		ctx, cancel := context.WithTimeout(ctx, leaseTimeout)
@@ -185,6 +190,16 @@ func (l *Loop) requestLease(ctx context.Context) {
 		span, err := l.host.Lease(ctx, names)
 		l.leases <- lease{names, at + span, err}
 	}()
+}
+
+// membersLackingLease returns the names of the members that need a lease, and whose present lease has less than the remaining time.
+func (l *Loop) membersLackingLease(at, remaining time.Duration) (names []string) {
+	for _, m := range l.members {
+		if m.leaseEnd < at+remaining && at >= m.pausedUntil && (m.isPaying() || m.needsHeadroom && l.share(m, at) > 0) {
+			names = append(names, m.Name)
+		}
+	}
+	return names
 }
 
 // receiveLease processes the result of requestLease, if the result is available.
@@ -202,10 +217,10 @@ func (l *Loop) receiveLease() {
 	for _, name := range result.names {
 		switch m := l.members[name]; {
 		case m == nil:
-		case result.err != nil:
-			m.pausedUntil = now() + refusalPause
-		default:
+		case result.err == nil:
 			m.leaseEnd = result.end
+		case m.leaseEnd < now()+renewalTime: // otherwise the present lease lasts, and the Loop asks again later
+			m.pausedUntil = now() + refusalPause
 		}
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -282,6 +283,45 @@ func TestPoolUsesRecentIdleTime(t *testing.T) {
 		h.idle = c.idle
 		if got := l.share(m, c.at); abs(got-c.want) > 1e-6 {
 			t.Errorf("after %v: %v CPUs, want %v", c.at, got, c.want)
+		}
+	}
+}
+
+// A leaseHost records the names of the leases.
+type leaseHost struct {
+	*modelHost
+	names chan []string
+}
+
+func (h *leaseHost) Lease(_ context.Context, names []string) (time.Duration, error) {
+	h.names <- names
+	return time.Minute, nil
+}
+
+// TestJointLease: a member whose lease is about to end causes a lease for all members that need a new one soon.
+func TestJointLease(t *testing.T) {
+	for _, c := range []struct {
+		remaining map[string]time.Duration // remaining time of the leases by name
+		want      []string
+	}{
+		{map[string]time.Duration{"a": -time.Hour}, []string{"a"}},
+		{map[string]time.Duration{"a": 5 * time.Second, "b": 20 * time.Second, "c": 50 * time.Second, "idle": 0}, []string{"a", "b"}},
+		{map[string]time.Duration{"a": 20 * time.Second, "b": 50 * time.Second, "idle": 0}, nil},
+	} {
+		h := &leaseHost{names: make(chan []string, 1)}
+		l := New(h, slog.New(slog.DiscardHandler))
+		for name, remaining := range c.remaining {
+			l.members[name] = &member{Group: Group{Name: name}, leaseEnd: now() + remaining, needsLease: name != "idle"}
+		}
+		l.requestLease(context.Background())
+		var got []string
+		if l.isLeasePending {
+			got = <-h.names
+			<-l.leases
+		}
+		slices.Sort(got)
+		if !slices.Equal(got, c.want) {
+			t.Errorf("%v: leases for %v, want %v", c.remaining, got, c.want)
 		}
 	}
 }

@@ -21,6 +21,7 @@ type member struct {
 	lastRefusal   string        // last refusal of the kernel, so that it is logged once
 	pausedUntil   time.Duration // no change before this time
 	isFrozen      bool          // the processes are frozen
+	runsUntil     time.Duration // not frozen before this time
 }
 
 // update sets a member from the Host's group. It resets the state if the limit has changed.
@@ -61,6 +62,7 @@ func (l *Loop) control(m *member) {
 	if m.CanRaise() {
 		s.Headroom = time.Duration(l.share(m, at) * float64(m.Period))
 	}
+	m.state.CanFreeze = m.CanFreeze && at >= m.runsUntil
 	var a Action
 	m.state, a = m.state.Next(s)
 	m.needsHeadroom, m.needsLease, m.wakeTime = a.NeedsHeadroom, a.NeedsLease, a.Wake
@@ -94,7 +96,7 @@ func (l *Loop) write(m *member, quota Limit) bool {
 	return true
 }
 
-// freeze freezes or thaws a member. After a refusal, the Loop no longer freezes the member.
+// freeze freezes or thaws a member. After a refusal, the Loop does not freeze the member for refusalPause.
 func (l *Loop) freeze(m *member, frozen bool) {
 	err := m.Kernel.Freeze(frozen)
 	switch {
@@ -105,7 +107,7 @@ func (l *Loop) freeze(m *member, frozen bool) {
 		l.drop(m, err)
 		return
 	}
-	m.state.CanFreeze, m.CanFreeze = false, false
+	m.runsUntil = now() + refusalPause
 	l.warnOnce(m, "processes not frozen: the limit does not hold for the helpers of this container", err)
 }
 

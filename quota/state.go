@@ -45,7 +45,7 @@ const (
 	tick         = 100 * time.Millisecond // all groups without raise and debt are read at multiples of this time
 	slowTick     = 500 * time.Millisecond // the same for groups with savings of a quota or more
 	quietTick    = time.Second            // the same for such groups with few charges
-	quietDivisor = 100                    // charges of less than quota/quietDivisor are few
+	quietDivisor = 10                     // charges of less than quota/quietDivisor are few
 )
 
 // A Sample is a reading of a group's counters and of its headroom (see burst.Reading). Counters count from the creation of

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Builds container engines from their Go modules into a cache, once, and prints the cache directory. Distributions lack these
-# versions: CRI-O, Docker (engine, command line, compose), runc and nerdctl. containerd is the build of the other tests. The
-# first build takes long, so CI does not run it.
+# versions: CRI-O, Docker (engine, command line, compose), runc, nerdctl and containerd 1.7. containerd 2 is the build of the
+# other tests. The first build takes long, so CI does not run it. Arguments select programs, such as containerd-1.7.
 set -euo pipefail
 
 crio=v1.34.0
@@ -10,6 +10,8 @@ dockerd=v2.0.0-beta.24
 docker=v29.9.3+incompatible
 compose=v5.5.1
 nerdctl=v2.2.2
+containerd17=v1.7.35
+only=" $* "
 
 cache=${CANDOR_ENGINES:-${XDG_CACHE_HOME:-$HOME/.cache}/candor/engines}
 containerd=${CANDOR_GUEST_CACHE:-${XDG_CACHE_HOME:-$HOME/.cache}/candor-guest}/containerd
@@ -18,10 +20,12 @@ export CGO_ENABLED=0 GOWORK=off GOFLAGS="${GOFLAGS:-} -mod=mod"
 # build PROGRAM VERSION FUNCTION runs the function in a temporary directory and moves the program to the cache, unless
 # the cache has this version.
 build() {
+	[ "$only" = "  " ] || [[ $only == *" $1 "* ]] || return 0
 	[ "$(cat "$cache/$1.version" 2>/dev/null)" != "$2" ] || return 0
 	echo "building $1 $2 into $cache" >&2
 	mkdir "$work/$1"
 	(cd "$work/$1" && "$3" "$2" >&2)
+	rm -rf "${cache:?}/$1"
 	mv "$work/$1/$1" "$cache/"
 	echo "$2" >"$cache/$1.version"
 }
@@ -95,6 +99,15 @@ build_nerdctl() {
 	(cd source && go build -ldflags "-X github.com/containerd/nerdctl/v2/pkg/version.Version=$1" -o ../nerdctl ./cmd/nerdctl)
 }
 
+# containerd 1.7 is a directory with its programs, because containerd 2 has programs of the same names.
+build_containerd17() {
+	local program module=github.com/containerd/containerd
+	needs "$module" "$1"
+	for program in containerd containerd-shim-runc-v2 ctr; do
+		go build -ldflags "-X $module/version.Version=$1" -o "containerd-1.7/$program" "$module/cmd/$program"
+	done
+}
+
 mkdir -p "$cache"
 work=$(mktemp -d "$cache/work.XXXXXX")
 trap 'rm -rf "$work"' EXIT
@@ -105,6 +118,7 @@ build dockerd "$dockerd" build_dockerd
 build docker-compose "$compose" build_compose
 build nerdctl "$nerdctl" build_nerdctl
 build docker "$docker" build_docker
+build containerd-1.7 "$containerd17" build_containerd17
 ln -sf "$containerd"/* "$cache/"
 mkdir -p "$cache/config/cli-plugins" # of the docker command line
 ln -sf ../../docker-compose "$cache/config/cli-plugins/docker-compose"

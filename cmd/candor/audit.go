@@ -6,8 +6,8 @@ import (
 	"io"
 	"maps"
 	"slices"
+	"strconv"
 	"strings"
-	"text/tabwriter"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -15,6 +15,7 @@ import (
 	"github.com/candor-project/candor/cgroup"
 	"github.com/candor-project/candor/cmd/candor/internal/audit"
 	"github.com/candor-project/candor/cmd/candor/internal/helpers"
+	"github.com/candor-project/candor/cmd/candor/internal/texttable"
 	"github.com/candor-project/candor/cpuset"
 	"github.com/candor-project/candor/host/state"
 	"github.com/candor-project/candor/hybrid"
@@ -59,7 +60,7 @@ func newAuditCommand() *cobra.Command {
 		Args:    noArgs,
 	}
 	all := cmd.Flags().Bool("all", false, "also list containers without a mismatch or without a limit")
-	output := outputFlag(cmd, "table", "json")
+	output := outputFlag(cmd, "table", "wide", "json")
 	during := cmd.Flags().Duration("helpers", time.Second, "time to measure helpers, up to 1h; 0 disables the measurement")
 	options := cgroup.Options{ReadOnly: true}
 	driver := addGroupFlags(cmd, &options)
@@ -89,10 +90,11 @@ func newAuditCommand() *cobra.Command {
 		if output.value == "json" {
 			return writeJSON(cmd.OutOrStdout(), rows)
 		}
-		if err := writeAudit(cmd.OutOrStdout(), rows, found); err != nil {
+		out, width := cmd.OutOrStdout(), tableWidth(cmd.OutOrStdout(), output)
+		if err := writeAudit(out, width, rows, found); err != nil {
 			return err
 		}
-		return writeBusyHelpers(cmd.OutOrStdout(), busyHelpers(found, figures), figures.Problems())
+		return writeBusyHelpers(out, width, busyHelpers(found, figures), figures.Problems())
 	}
 	return cmd
 }
@@ -160,20 +162,18 @@ func markOwn(rows []auditRow, store state.Store) {
 }
 
 // writeAudit writes the table and the next step.
-func writeAudit(w io.Writer, rows []auditRow, found []audit.Container) error {
+func writeAudit(w io.Writer, width int, rows []auditRow, found []audit.Container) error {
 	if len(rows) > 0 {
-		t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
-		fmt.Fprintln(t, "NAME\tRUNTIME\tSEES\tLIMIT\tTHREADS\tTHROTTLED\tLOST\tGAIN")
+		t := texttable.Table{
+			Titles: []string{"NAME", "RUNTIME", "SEES", "LIMIT", "THREADS", "THROTTLED", "LOST", "GAIN"},
+			Ranks:  []int{0, 3, 0, 0, 4, 1, 2, 0},
+		}
 		for i := range rows {
 			r := &rows[i]
-			limit := "-"
-			if r.Limit != 0 {
-				limit = r.Limit.String()
-			}
-			fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%d\t%.0f%%\t%s\t%s\n", errorText(shorten(r.Name, 60)), cmp.Or(r.Runtime, "-"), r.seenCPUs(), limit,
-				r.Threads, 100*r.Throttled, lost(r.ThrottledTime), r.Gain)
+			t.Rows = append(t.Rows, []string{errorText(shorten(r.Name, 60)), cmp.Or(r.Runtime, "-"), r.seenCPUs().String(), limitCell(r.Limit),
+				strconv.Itoa(r.Threads), fmt.Sprintf("%.0f%%", 100*r.Throttled), lost(r.ThrottledTime), string(r.Gain)})
 		}
-		if err := t.Flush(); err != nil {
+		if err := t.Write(w, width); err != nil {
 			return err
 		}
 		fmt.Fprintln(w)
@@ -288,9 +288,9 @@ func busyHelpers(found []audit.Container, figures *helpers.Figures) []busyHelper
 }
 
 // writeBusyHelpers writes the table of busy helpers and the remedies, then the problems of the measurement.
-func writeBusyHelpers(w io.Writer, list []busyHelper, problems []string) error {
+func writeBusyHelpers(w io.Writer, width int, list []busyHelper, problems []string) error {
 	if len(list) > 0 {
-		if err := writeHelperTable(w, list); err != nil {
+		if err := writeHelperTable(w, width, list); err != nil {
 			return err
 		}
 	}
@@ -300,17 +300,16 @@ func writeBusyHelpers(w io.Writer, list []busyHelper, problems []string) error {
 	return nil
 }
 
-func writeHelperTable(w io.Writer, list []busyHelper) error {
+func writeHelperTable(w io.Writer, width int, list []busyHelper) error {
 	fmt.Fprintf(w, "\nHelpers use more than %.0f %% of these limits, in CPUs:\n\n", 100*minBusyShare)
-	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(t, "NAME\tRUNTIME\tLIMIT\tHELPERS\tSHARE\tWORK")
+	t := texttable.Table{Titles: []string{"NAME", "RUNTIME", "LIMIT", "HELPERS", "SHARE", "WORK"}, Ranks: []int{0, 2, 1, 0, 0, 3}}
 	runtimes := map[string]bool{}
 	for _, c := range list {
 		runtimes[c.Runtime] = true
-		fmt.Fprintf(t, "%s\t%s\t%s\t%.3f\t%.0f%%\t%s\n", errorText(shorten(c.Name, 60)), cmp.Or(c.Runtime, "-"), limit(c.Limit), c.used,
-			100*helperShare(c.Container, c.used), c.kinds)
+		t.Rows = append(t.Rows, []string{errorText(shorten(c.Name, 60)), cmp.Or(c.Runtime, "-"), limit(c.Limit), fmt.Sprintf("%.3f", c.used),
+			fmt.Sprintf("%.0f%%", 100*helperShare(c.Container, c.used)), c.kinds})
 	}
-	if err := t.Flush(); err != nil {
+	if err := t.Write(w, width); err != nil {
 		return err
 	}
 	fmt.Fprintln(w)

@@ -30,7 +30,7 @@ SEES 1/4: 1 by the affinity (nproc), 4 in /proc/cpuinfo and /sys.
 
 func TestWriteAudit(t *testing.T) {
 	var out bytes.Buffer
-	if err := writeAudit(&out, auditRows(audited, true, nil), audited); err != nil || out.String() != auditTable {
+	if err := writeAudit(&out, 0, auditRows(audited, true, nil), audited); err != nil || out.String() != auditTable {
 		t.Errorf("%v\n%s", err, out.String())
 	}
 	for want, found := range map[string][]audit.Container{
@@ -38,7 +38,7 @@ func TestWriteAudit(t *testing.T) {
 		"1 container runs here, and the CPU count of each equals its limit.\n": audited[2:],
 	} {
 		out.Reset()
-		if err := writeAudit(&out, auditRows(found, false, nil), found); err != nil || out.String() != want {
+		if err := writeAudit(&out, 0, auditRows(found, false, nil), found); err != nil || out.String() != want {
 			t.Errorf("%v\n%s; want %s", err, out.String(), want)
 		}
 	}

@@ -9,8 +9,8 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
-	"text/tabwriter"
 	"time"
 
 	"github.com/google/renameio/v2"
@@ -18,6 +18,7 @@ import (
 	"github.com/spf13/pflag"
 	"golang.org/x/sys/unix"
 
+	"github.com/candor-project/candor/cmd/candor/internal/texttable"
 	"github.com/candor-project/candor/experiment"
 	"github.com/candor-project/candor/host/launch"
 	"github.com/candor-project/candor/hybrid"
@@ -106,7 +107,7 @@ func newClassifyCommand() *cobra.Command {
 	flags.BoolVar(&f.probe, "probe", false, "trace the program's start; without --cpu, only trace")
 	flags.DurationVar(&f.probeTime, "probe-for", experiment.DefaultProbeTime, "time after which the trace of a start ends")
 	f.addCommon(cmd)
-	f.output = choice{"table", []string{"table", "json"}}
+	f.output = choice{"table", []string{"table", "wide", "json"}}
 	wordFlag(cmd, &f.output, f.output.of, "output", "o", "output format")
 	return cmd
 }
@@ -276,10 +277,24 @@ func (f *classifyFlags) show(out io.Writer, c *experiment.Class) error {
 	if c.Interference != nil {
 		fmt.Fprintln(&text, c.Interference.Warning())
 	}
-	t := tabwriter.NewWriter(&text, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(t, "WORKLOAD\tCPU\tPAIRS\tFAILED\tGAIN\t95 %\tVERDICT")
-	for i := range c.Evaluations {
-		e := &c.Evaluations[i]
+	if err := evaluationTable(c.Evaluations).Write(&text, tableWidth(out, &f.output)); err != nil {
+		return err
+	}
+	fmt.Fprintf(&text, "\nclass: %s", c.Class)
+	if !c.Decided && c.Class == experiment.Flexible {
+		text.WriteString(" (undecided, and counted as flexible)")
+	}
+	text.WriteString("\n")
+	writePrediction(&text, c.Probe, c.Class)
+	_, err := io.WriteString(out, text.String())
+	return err
+}
+
+// evaluationTable returns a table of evaluations.
+func evaluationTable(all []experiment.Evaluation) *texttable.Table {
+	t := &texttable.Table{Titles: []string{"WORKLOAD", "CPU", "PAIRS", "FAILED", "GAIN", "95 %", "VERDICT"}, Ranks: []int{0, 0, 2, 3, 0, 1, 0}}
+	for i := range all {
+		e := &all[i]
 		gain, interval, verdict := "-", "-", string(e.Verdict)
 		if e.Pairs > 0 {
 			gain = fmt.Sprintf("%.3f", e.Ratio)
@@ -293,17 +308,9 @@ func (f *classifyFlags) show(out io.Writer, c *experiment.Class) error {
 		if e.Why != "" {
 			verdict += ": " + e.Why
 		}
-		fmt.Fprintf(t, "%s\t%v\t%d\t%d\t%s\t%s\t%s\n", e.Workload, e.Limit, e.Pairs, e.Failed, gain, interval, verdict)
+		t.Rows = append(t.Rows, []string{e.Workload, e.Limit.String(), strconv.Itoa(e.Pairs), strconv.Itoa(e.Failed), gain, interval, verdict})
 	}
-	t.Flush()
-	fmt.Fprintf(&text, "\nclass: %s", c.Class)
-	if !c.Decided && c.Class == experiment.Flexible {
-		text.WriteString(" (undecided, and counted as flexible)")
-	}
-	text.WriteString("\n")
-	writePrediction(&text, c.Probe, c.Class)
-	_, err := io.WriteString(out, text.String())
-	return err
+	return t
 }
 
 // profileFlags are the flags of candor classify for a CPUProfile.

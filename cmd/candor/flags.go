@@ -205,6 +205,14 @@ func amount(m hybrid.Milli) string {
 	return m.String()
 }
 
+// limitCell formats a limit for a table; 0 means none.
+func limitCell(m hybrid.Milli) string {
+	if m == 0 {
+		return "-"
+	}
+	return m.String()
+}
+
 // limit formats a limit; 0 means none.
 func limit(m hybrid.Milli) string {
 	if m == 0 {

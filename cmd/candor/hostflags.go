@@ -92,6 +92,16 @@ func (f *hostFlags) useNodeStateDir(cmd *cobra.Command, config string) error {
 	return nil
 }
 
+// isServiceState reports whether a state directory is that of candor-nri.service with a configuration file. For an invalid file, the
+// default directory counts.
+func isServiceState(dir, config string) bool {
+	service := host.SystemStateDir
+	if c, err := nri.LoadConfig(config); err == nil {
+		service = cmp.Or(c.StateDir, service)
+	}
+	return host.IsSameStateDir(cmp.Or(dir, host.DefaultStateDir()), service)
+}
+
 // arguments returns the flags with which another process uses the same state and cgroups.
 func (f *hostFlags) arguments() []string {
 	arguments := []string{"--state-dir", f.options.StateDir, "--config", f.options.Config, "--cgroup-driver", f.driver.value}
@@ -147,7 +157,7 @@ func hostError(err error) error {
 		return nil
 	case errors.As(err, &program):
 		return &exitError{program.Code, err}
-	case errors.As(err, &refusal), isOneOf(err, host.ErrBadSpec, host.ErrPopulated, host.ErrInside, host.ErrBadOptions,
+	case errors.As(err, &refusal), isOneOf(err, host.ErrBadSpec, host.ErrPopulated, host.ErrInside, host.ErrBadOptions, host.ErrGivingBack,
 		state.ErrBadDir, cgroup.ErrNotDelegated, cgroup.ErrOwned):
 		return &exitError{exitBadInput, err}
 	default:

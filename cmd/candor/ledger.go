@@ -8,7 +8,6 @@ import (
 	"maps"
 	"slices"
 	"strings"
-	"text/tabwriter"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -16,6 +15,7 @@ import (
 	"github.com/candor-project/candor/cgroup"
 	"github.com/candor-project/candor/cmd/candor/internal/audit"
 	"github.com/candor-project/candor/cmd/candor/internal/helpers"
+	"github.com/candor-project/candor/cmd/candor/internal/texttable"
 	"github.com/candor-project/candor/hybrid"
 	"github.com/candor-project/candor/ledger"
 	"github.com/candor-project/candor/ledger/softirq"
@@ -74,7 +74,7 @@ root.
 		Example: "  candor ledger show\n  candor ledger show --during 10s -o json",
 		Args:    noArgs,
 	}
-	output := outputFlag(cmd, "table", "json")
+	output := outputFlag(cmd, "table", "wide", "json")
 	packets := softirqFlag(cmd)
 	during := cmd.Flags().Duration("during", 2*time.Second, "time to measure, 100ms to 1h")
 	options := cgroup.Options{ReadOnly: true}
@@ -89,7 +89,7 @@ root.
 		if err := m.next(); err != nil {
 			return err
 		}
-		return m.show(cmd, *during, output.value == "json")
+		return m.show(cmd, *during, output)
 	}
 	return cmd
 }
@@ -106,7 +106,7 @@ nothing and needs root.
 		Example: "  candor ledger watch\n  candor ledger watch --interval 1s -n 60 -o json > minute.jsonl",
 		Args:    noArgs,
 	}
-	output := outputFlag(cmd, "table", "json")
+	output := outputFlag(cmd, "table", "wide", "json")
 	packets := softirqFlag(cmd)
 	interval := cmd.Flags().Duration("interval", 2*time.Second, "time between two tables, 100ms to 1h")
 	readings := cmd.Flags().IntP("readings", "n", 0, "number of tables to print before the exit; 0: print until Ctrl-C")
@@ -122,23 +122,23 @@ nothing and needs root.
 			return err
 		}
 		defer m.Close()
-		return m.watch(cmd, *interval, *readings, output.value == "json")
+		return m.watch(cmd, *interval, *readings, output)
 	}
 	return cmd
 }
 
 // show writes the report of a single measurement. A signal ends the measurement early.
-func (m *ledgerMeter) show(cmd *cobra.Command, during time.Duration, asJSON bool) error {
+func (m *ledgerMeter) show(cmd *cobra.Command, during time.Duration, output *choice) error {
 	ctx, stop := untilSignal(cmd)
 	defer stop()
 	report, err := m.measure(ctx, during)
 	if err != nil {
 		return err
 	}
-	if asJSON {
-		err = writeJSON(cmd.OutOrStdout(), report.document())
+	if out := cmd.OutOrStdout(); output.value == "json" {
+		err = writeJSON(out, report.document())
 	} else {
-		err = report.writeTable(cmd.OutOrStdout())
+		err = report.writeTable(out, tableWidth(out, output))
 	}
 	if err == nil && report.Partial {
 		return stoppedError(ctx, "%.1f s of %v measured", report.During, during)
@@ -148,7 +148,7 @@ func (m *ledgerMeter) show(cmd *cobra.Command, during time.Duration, asJSON bool
 
 // watch writes a report at each interval. It ends after the given number of reports; 0 means no end. A signal ends the last interval
 // early. Without a number, the reports so far are complete, and the last interval is not reported.
-func (m *ledgerMeter) watch(cmd *cobra.Command, interval time.Duration, readings int, asJSON bool) error {
+func (m *ledgerMeter) watch(cmd *cobra.Command, interval time.Duration, readings int, output *choice) error {
 	if err := m.next(); err != nil {
 		return err
 	}
@@ -163,13 +163,13 @@ func (m *ledgerMeter) watch(cmd *cobra.Command, interval time.Duration, readings
 		if report.Partial && readings == 0 {
 			return stoppedError(ctx, "%s done", count(n, "measurement", "measurements"))
 		}
-		if asJSON {
+		if output.value == "json" {
 			err = writeJSONLine(out, report.document())
 		} else {
 			if n > 0 {
 				fmt.Fprintln(out)
 			}
-			err = report.writeTable(out)
+			err = report.writeTable(out, tableWidth(out, output))
 		}
 		if err != nil {
 			return err
@@ -332,25 +332,12 @@ func newLedgerReport(before, after *ledgerReading) *ledgerReport {
 	return r
 }
 
-func (r *ledgerReport) writeTable(w io.Writer) error {
+// writeTable writes the table for a terminal of a width (tableWidth).
+func (r *ledgerReport) writeTable(w io.Writer, width int) error {
 	if r.Partial {
 		fmt.Fprint(w, partialLine(fmt.Sprintf("the measurement covers %.1f s", r.During)))
 	}
-	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
-	header, blank := "", ""
-	if r.hasPackets {
-		header, blank = "RX\tCREDIT\t", "\t\t"
-	}
-	fmt.Fprintf(t, "NAME\tLIMIT\tOWN\tLOG\tSHIM\tEXEC\t%sREAD\tMETHOD\n", header)
-	for i := range r.Containers {
-		c := &r.Containers[i]
-		fmt.Fprintf(t, "%s\t%s\t%.3f\t%s\t%s\t%s\t%s%s\t%s\n", errorText(shorten(c.Name, 60)), limit(c.Limit), c.Own,
-			c.use(ledger.Log), c.use(ledger.Shim), c.use(ledger.Exec), c.packets(r.hasPackets), c.use(ledger.Read), c.methods())
-	}
-	for _, daemon := range slices.Sorted(maps.Keys(r.Unattributed)) {
-		fmt.Fprintf(t, "(%s)\t\t%.3f\t\t\t\t%s\tunattributed\n", daemon, r.Unattributed[daemon], blank)
-	}
-	if err := t.Flush(); err != nil {
+	if err := r.table().Write(w, width); err != nil {
 		return err
 	}
 	if len(r.Containers) == 0 {
@@ -361,6 +348,31 @@ func (r *ledgerReport) writeTable(w io.Writer) error {
 	}
 	return nil
 }
+
+func (r *ledgerReport) table() *texttable.Table {
+	t := &texttable.Table{Titles: []string{"NAME", "LIMIT", "OWN", "LOG", "SHIM", "EXEC"}, Ranks: []int{0, 3, 0, 0, 1, 4}}
+	if r.hasPackets {
+		t.Titles, t.Ranks = append(t.Titles, "RX", "CREDIT"), append(t.Ranks, 2, 5)
+	}
+	t.Titles, t.Ranks = append(t.Titles, "READ", "METHOD"), append(t.Ranks, 6, 7)
+	for i := range r.Containers {
+		c := &r.Containers[i]
+		row := []string{errorText(shorten(c.Name, 60)), limit(c.Limit), inCPUs(c.Own), c.use(ledger.Log), c.use(ledger.Shim), c.use(ledger.Exec)}
+		if r.hasPackets {
+			row = append(row, c.packets()...)
+		}
+		t.Rows = append(t.Rows, append(row, c.use(ledger.Read), c.methods()))
+	}
+	for _, daemon := range slices.Sorted(maps.Keys(r.Unattributed)) {
+		row := make([]string, len(t.Titles))
+		row[0], row[2], row[len(row)-1] = "("+daemon+")", inCPUs(r.Unattributed[daemon]), "unattributed"
+		t.Rows = append(t.Rows, row)
+	}
+	return t
+}
+
+// inCPUs formats a CPU use.
+func inCPUs(use float64) string { return fmt.Sprintf("%.3f", use) }
 
 // use formats the CPU use of a kind of work.
 func (c *ledgerRow) use(kind ledger.Kind) string {
@@ -373,18 +385,15 @@ func (c *ledgerRow) use(kind ledger.Kind) string {
 	if !known {
 		return "-"
 	}
-	return fmt.Sprintf("%.3f", sum)
+	return inCPUs(sum)
 }
 
-// packets formats the columns of packets, each with a tab, if packets are measured.
-func (c *ledgerRow) packets(isMeasured bool) string {
-	switch {
-	case !isMeasured:
-		return ""
-	case c.Credit == nil:
-		return "-\t-\t"
+// packets formats the cells of packets.
+func (c *ledgerRow) packets() []string {
+	if c.Credit == nil {
+		return []string{"-", "-"}
 	}
-	return fmt.Sprintf("%s\t%.3f\t", c.use(ledger.RX), *c.Credit)
+	return []string{c.use(ledger.RX), inCPUs(*c.Credit)}
 }
 
 // methods lists the methods of the container's charges.

@@ -40,7 +40,7 @@ func TestLedgerTable(t *testing.T) {
 		total(ledger.Log, ledger.BPF, 600), total(ledger.Shim, ledger.Exact, 100), total(ledger.Read, ledger.BPF, 200),
 	}, 1040*time.Millisecond, 1500*time.Millisecond))
 	var out bytes.Buffer
-	if err := r.writeTable(&out); err != nil || out.String() != ledgerTable {
+	if err := r.writeTable(&out, 0); err != nil || out.String() != ledgerTable {
 		t.Errorf("%v, got\n%s\nwant\n%s", err, out.String(), ledgerTable)
 	}
 	if len(r.Containers) != 2 || r.Containers[0].Charged != 0.35 {
@@ -68,7 +68,7 @@ func TestLedgerTableOfPackets(t *testing.T) {
 	}
 	r := newLedgerReport(reading(start, 0, 0, 0), reading(start.Add(time.Second), 50*time.Millisecond, 110*time.Millisecond, 105*time.Millisecond))
 	var out bytes.Buffer
-	if err := r.writeTable(&out); err != nil || out.String() != packetTable {
+	if err := r.writeTable(&out, 0); err != nil || out.String() != packetTable {
 		t.Errorf("%v, got\n%s\nwant\n%s", err, out.String(), packetTable)
 	}
 	if web := r.Containers[0]; web.Charged != 0.16 || web.Credit == nil || *web.Credit != 0 || r.Containers[2].Credit != nil {
@@ -96,7 +96,7 @@ func TestLedgerJSON(t *testing.T) {
 		t.Errorf("%v, %s", err, &out)
 	}
 	out.Reset()
-	if err := r.writeTable(&out); err != nil || !strings.HasPrefix(out.String(), "Partial result: the measurement covers 2.0 s.\nNAME ") {
+	if err := r.writeTable(&out, 0); err != nil || !strings.HasPrefix(out.String(), "Partial result: the measurement covers 2.0 s.\nNAME ") {
 		t.Errorf("%v, %s", err, &out)
 	}
 }
@@ -123,7 +123,7 @@ func TestBusyHelpers(t *testing.T) {
 		"web":  {{Kind: ledger.Log, Method: ledger.BPF, CPUs: 0.3}, {Kind: ledger.Shim, Method: ledger.Exact, CPUs: 0.05}},
 	}}
 	var out bytes.Buffer
-	if err := writeBusyHelpers(&out, busyHelpers(found, figures), figures.Problems()); err != nil || out.String() != busyTable {
+	if err := writeBusyHelpers(&out, 0, busyHelpers(found, figures), figures.Problems()); err != nil || out.String() != busyTable {
 		t.Errorf("%v, got\n%s\nwant\n%s", err, out.String(), busyTable)
 	}
 	rows := auditRows(found, false, figures)
@@ -131,7 +131,7 @@ func TestBusyHelpers(t *testing.T) {
 		t.Errorf("without --all: got %+v, want sys and web", rows)
 	}
 	out.Reset()
-	if err := writeBusyHelpers(&out, busyHelpers(found, nil), (*helpers.Figures)(nil).Problems()); err != nil || out.Len() != 0 {
+	if err := writeBusyHelpers(&out, 0, busyHelpers(found, nil), (*helpers.Figures)(nil).Problems()); err != nil || out.Len() != 0 {
 		t.Errorf("without a measurement: %v, %q", err, out.String())
 	}
 }

@@ -98,26 +98,31 @@ func newNRICommand() *cobra.Command {
 	return cmd
 }
 
+// check checks the flags and loads the configuration.
+func (f *nriFlags) check() (config *nri.Config, web *metrics.WebConfig, err error) {
+	if f.observe && f.giveBack {
+		return nil, nil, badInput("--give-back: not with --observe, which changes nothing")
+	}
+	if config, err = f.load(); err == nil {
+		err = nri.CheckSocket(f.socket)
+	}
+	if err != nil {
+		return nil, nil, nriError(err)
+	}
+	if err := f.checkHistogram(config); err != nil {
+		return nil, nil, err
+	}
+	web, err = f.loadWebConfig(config)
+	return config, web, err
+}
+
 // run sets up the plugin and runs it until SIGTERM or SIGINT.
 func (f *nriFlags) run(cmd *cobra.Command) error {
 	// This is first, because a SIGHUP during the start would otherwise end the plugin.
 	hup := make(chan os.Signal, 1)
 	signal.Notify(hup, syscall.SIGHUP)
 	defer signal.Stop(hup)
-	if f.observe && f.giveBack {
-		return badInput("--give-back: not with --observe, which changes nothing")
-	}
-	config, err := f.load()
-	if err != nil {
-		return nriError(err)
-	}
-	if err := nri.CheckSocket(f.socket); err != nil {
-		return nriError(err)
-	}
-	if err := f.checkHistogram(config); err != nil {
-		return err
-	}
-	web, err := f.loadWebConfig(config)
+	config, web, err := f.check()
 	if err != nil {
 		return err
 	}
@@ -149,17 +154,17 @@ func (f *nriFlags) run(cmd *cobra.Command) error {
 	if f.giveBack {
 		return f.runGiveBack(ctx, h, counted)
 	}
+	release, err := h.HoldAgent() // first, because no operation is possible during a give-back
+	if err != nil {
+		return hostError(err)
+	}
+	defer release()
 	if err := f.applyOptions(h, config, log); err != nil {
 		return hostError(err)
 	}
 	if err := h.Claim(); err != nil {
 		return hostError(err)
 	}
-	release, err := h.HoldAgent()
-	if err != nil {
-		return hostError(err)
-	}
-	defer release()
 	return f.serve(ctx, hup, h, config, counted)
 }
 

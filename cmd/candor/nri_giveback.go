@@ -9,6 +9,7 @@ import (
 
 	"github.com/candor-project/candor/host"
 	"github.com/candor-project/candor/hybrid"
+	"github.com/candor-project/candor/internal/errline"
 	"github.com/candor-project/candor/kube/publish"
 	"github.com/candor-project/candor/kube/v1alpha1"
 	"github.com/candor-project/candor/metrics"
@@ -21,26 +22,14 @@ const giveBackPause = 5 * time.Second
 // connected to the runtime, so new containers start without Candor.
 func (f *nriFlags) runGiveBack(ctx context.Context, h *host.Host, counted *metrics.Metrics) error {
 	log := f.options.Log
-	var done atomic.Bool
+	var phase atomic.Value
+	phase.Store(v1alpha1.GivingBack)
 	if f.publisher != nil {
-		phase := func() string {
-			if done.Load() {
-				return v1alpha1.GivenBack
-			}
-			return ""
-		}
 		report := publish.ReportOf(h, func() hybrid.Policy { return hybrid.Strict })
-		go f.publisher.Run(ctx, report.WithPhase(phase))
+		go f.publisher.Run(ctx, report.WithPhase(func() string { return phase.Load().(string) }))
 	}
 	for {
-		err := h.CheckNoAgent() // the predecessor of this agent
-		if err == nil {
-			var changes []host.SettingChange
-			changes, err = h.GiveBack(ctx, false)
-			for _, c := range changes {
-				log.Info("given back", "container", c.Container, "setting", c.Setting, "before", c.Before, "after", c.After)
-			}
-		}
+		err := f.giveBackAll(ctx, h)
 		if err == nil {
 			break
 		}
@@ -51,7 +40,7 @@ func (f *nriFlags) runGiveBack(ctx context.Context, h *host.Host, counted *metri
 		case <-time.After(giveBackPause):
 		}
 	}
-	done.Store(true)
+	phase.Store(v1alpha1.GivenBack)
 	if f.publisher != nil {
 		f.publisher.Changed()
 	}
@@ -60,4 +49,18 @@ func (f *nriFlags) runGiveBack(ctx context.Context, h *host.Host, counted *metri
 	_, _ = daemon.SdNotify(false, daemon.SdNotifyReady)
 	<-ctx.Done()
 	return nil
+}
+
+// giveBackAll makes one attempt to give all containers back. It fails while the predecessor of this agent runs.
+func (f *nriFlags) giveBackAll(ctx context.Context, h *host.Host) error {
+	b, err := h.StartGiveBack(false)
+	if err != nil {
+		return err
+	}
+	defer b.Close()
+	result, err := b.Try(ctx)
+	for _, c := range result.Changes {
+		f.options.Log.Info("given back", "container", c.Container, "setting", c.Setting, "before", c.Before, "after", c.After)
+	}
+	return errline.Join(err, result.Waiting)
 }

@@ -2,19 +2,28 @@ package main
 
 import (
 	"context"
+	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"log/slog"
 	"net"
+	"net/http"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
 	"github.com/candor-project/candor/cgroup"
 	"github.com/candor-project/candor/engine/nri"
 	"github.com/candor-project/candor/host"
+	"github.com/candor-project/candor/internal/apitest"
+	"github.com/candor-project/candor/kube/publish"
+	"github.com/candor-project/candor/kube/v1alpha1"
 	"github.com/candor-project/candor/metrics"
 )
 
@@ -157,24 +166,119 @@ func TestNRIMetricsTaken(t *testing.T) {
 	}
 }
 
-// TestNRIGiveBack: without containers, an agent with --give-back is ready at once, stays idle until it is stopped, and
-// leaves no state.
-func TestNRIGiveBack(t *testing.T) {
-	dir := t.TempDir()
-	h, err := host.Open(host.Options{StateDir: filepath.Join(dir, "state"), Cgroup: cgroup.Options{ReadOnly: true, Parent: "/candor-no-such-group"}})
+// A cancelingLog cancels a context when a text is logged.
+type cancelingLog struct {
+	strings.Builder
+	text   string
+	cancel context.CancelFunc
+}
+
+func (l *cancelingLog) Write(p []byte) (int, error) {
+	l.Builder.Write(p)
+	if strings.Contains(l.String(), l.text) {
+		l.cancel()
+	}
+	return len(p), nil
+}
+
+// openEmptyHost opens this machine read-only, with a state of its own and without containers.
+func openEmptyHost(t *testing.T) *host.Host {
+	t.Helper()
+	h, err := host.Open(host.Options{StateDir: filepath.Join(t.TempDir(), "state"), Cgroup: cgroup.Options{ReadOnly: true, Parent: "/candor-no-such-group"}})
 	if err != nil {
 		t.Skip(err)
 	}
-	defer h.Close()
-	f := &nriFlags{}
-	f.options.Log = slog.New(slog.NewTextHandler(io.Discard, nil))
-	ctx, cancel := context.WithTimeout(t.Context(), time.Second)
-	defer cancel()
-	if err := f.runGiveBack(ctx, h, metrics.New("test")); err != nil || ctx.Err() == nil {
-		t.Errorf("%v, context %v", err, ctx.Err())
+	t.Cleanup(func() { h.Close() })
+	return h
+}
+
+// TestNRIGiveBack: an agent with --give-back waits for the end of its predecessor. Without containers, it is ready at once, stays
+// idle until it is stopped, and leaves no state.
+func TestNRIGiveBack(t *testing.T) {
+	h := openEmptyHost(t)
+	run := func(awaited string) string {
+		t.Helper()
+		f := &nriFlags{}
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		defer cancel()
+		log := &cancelingLog{text: awaited, cancel: cancel}
+		f.options.Log = slog.New(slog.NewTextHandler(log, nil))
+		if err := f.runGiveBack(ctx, h, metrics.New("test")); err != nil || !errors.Is(ctx.Err(), context.Canceled) {
+			t.Errorf("%v, context %v, log:\n%s", err, ctx.Err(), log)
+		}
+		return log.String()
+	}
+	release, err := h.HoldAgent()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if log := run("cannot give all containers back yet"); !strings.Contains(log, host.ErrAgentRuns.Error()) || strings.Contains(log, "given back:") {
+		t.Errorf("beside the predecessor, the log is:\n%s", log)
+	}
+	release()
+	if log := run("all containers are given back"); strings.Contains(log, "cannot") {
+		t.Errorf("the log is:\n%s", log)
 	}
 	if h.IsInUse() {
 		t.Error("a state remains")
 	}
 	refusesLine(t, "candor nri: --give-back: not with --observe", "nri", "--observe", "--give-back")
+}
+
+// TestNRIGiveBackPhases: the reports have the phase GivingBack until all containers are given back, then GivenBack.
+func TestNRIGiveBackPhases(t *testing.T) {
+	h := openEmptyHost(t)
+	phases := make(chan string, 100)
+	server := apitest.Serve(t, func(w http.ResponseWriter, r *http.Request) { // the Node and the NodeCPU
+		n := v1alpha1.NodeCPU{ObjectMeta: metav1.ObjectMeta{UID: "u", OwnerReferences: []metav1.OwnerReference{{UID: "u"}}}}
+		if r.Method == http.MethodPut {
+			if err := json.NewDecoder(r.Body).Decode(&n); err != nil {
+				t.Error(err)
+			}
+			phases <- n.Status.Phase
+		}
+		if err := json.NewEncoder(w).Encode(n); err != nil {
+			t.Error(err)
+		}
+	})
+	kubeconfig := apitest.Write(t, t.TempDir(), "kubeconfig", apitest.Kubeconfig(server.URL, apitest.Trust(server), "token: x"))
+	run := func(awaited string) (seen []string) {
+		t.Helper()
+		f := &nriFlags{}
+		f.options.Log = slog.New(slog.DiscardHandler)
+		counted := metrics.New("test")
+		var err error
+		f.publisher, err = publish.New(publish.Options{Node: "node", Kubeconfig: kubeconfig, Version: "test", Log: f.options.Log, OnReport: counted})
+		if err != nil {
+			t.Fatal(err)
+		}
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		defer cancel()
+		ended := make(chan error, 1)
+		go func() { ended <- f.runGiveBack(ctx, h, counted) }()
+		for len(seen) == 0 || seen[len(seen)-1] != awaited {
+			select {
+			case phase := <-phases:
+				seen = append(seen, phase)
+			case <-ctx.Done():
+				t.Fatalf("the phases are %q, without %q", seen, awaited)
+			}
+		}
+		cancel()
+		if err := <-ended; err != nil {
+			t.Error(err)
+		}
+		return seen
+	}
+	release, err := h.HoldAgent()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if seen := run(v1alpha1.GivingBack); len(seen) != 1 {
+		t.Errorf("beside the predecessor, the phases are %q", seen)
+	}
+	release()
+	if seen := run(v1alpha1.GivenBack); slices.Contains(seen, "") {
+		t.Errorf("the phases are %q", seen)
+	}
 }

@@ -1,11 +1,12 @@
 package main
 
 import (
-	"fmt"
 	"io"
-	"text/tabwriter"
+	"strconv"
 
 	"github.com/spf13/cobra"
+
+	"github.com/candor-project/candor/cmd/candor/internal/texttable"
 )
 
 const psLong = `List the containers of this machine with their classes, limits and CPUs. SEES is the
@@ -13,7 +14,9 @@ number of CPUs that a container sees. 1/2 means that its affinity has 1 CPU, and
 /proc/cpuinfo and /sys/devices/system/cpu/online show 2.
 
 Root and the owner of a container's first process see the command line of this process.
-Other users see only the name of its program.`
+Other users see only the name of its program.
+
+On a narrow terminal, the table is shortened. -o wide prints all columns.`
 
 func newPsCommand() *cobra.Command {
 	cmd := &cobra.Command{
@@ -24,7 +27,7 @@ func newPsCommand() *cobra.Command {
 		Args:    noArgs,
 	}
 	machine := addHostFlags(cmd)
-	output := outputFlag(cmd, "table", "json")
+	output := outputFlag(cmd, "table", "wide", "json")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		h, snapshot, err := machine.snapshot(cmd)
 		if err != nil {
@@ -41,7 +44,7 @@ func newPsCommand() *cobra.Command {
 		if output.value == "json" {
 			return writeJSON(cmd.OutOrStdout(), rows)
 		}
-		if err := writeRows(cmd.OutOrStdout(), rows); err != nil {
+		if err := writeRows(cmd.OutOrStdout(), tableWidth(cmd.OutOrStdout(), output), rows); err != nil {
 			return err
 		}
 		writeSeenNotes(cmd.ErrOrStderr(), rows)
@@ -50,17 +53,17 @@ func newPsCommand() *cobra.Command {
 	return cmd
 }
 
-func writeRows(w io.Writer, rows []grantRow) error {
-	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(t, "NAME\tCLASS\tLIMIT\tSEES\tCPUS\tSTATE\tPROCS\tAGE\tCOMMAND")
+// writeRows writes the table for a terminal of a width (tableWidth).
+func writeRows(w io.Writer, width int, rows []grantRow) error {
+	t := texttable.Table{
+		Titles:    []string{"NAME", "CLASS", "LIMIT", "SEES", "CPUS", "STATE", "PROCS", "AGE", "COMMAND"},
+		Ranks:     []int{0, 1, 0, 0, 0, 0, 4, 3, 2},
+		LastWidth: 15,
+	}
 	for i := range rows {
 		r := &rows[i]
-		limit := "-"
-		if r.Limit != 0 {
-			limit = r.Limit.String()
-		}
-		fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%s%s\t%s\t%d\t%s\t%s\n", r.name(), r.Class, limit, r.Summary, noneIfEmpty(r.CPUs), parts(r.Fractions),
-			r.State, len(r.PIDs), r.age(), r.command())
+		t.Rows = append(t.Rows, []string{r.name(), r.Class.String(), limitCell(r.Limit), r.Summary.String(), noneIfEmpty(r.CPUs) + parts(r.Fractions),
+			r.State, strconv.Itoa(len(r.PIDs)), r.age(), r.command()})
 	}
-	return t.Flush()
+	return t.Write(w, width)
 }

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"cmp"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -12,6 +11,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/candor-project/candor/cmd/candor/internal/doctor"
 	"github.com/candor-project/candor/cmd/candor/internal/setup"
 	"github.com/candor-project/candor/cmd/candor/internal/setup/engine"
 	"github.com/candor-project/candor/host"
@@ -31,16 +31,23 @@ func newInternalRemovalCommand() *cobra.Command {
 		Args:   cobra.NoArgs,
 	}
 	machine := addHostFlags(cmd)
-	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
-		r := &removal{
-			machine:  machine,
-			service:  &setup.Service{Unit: setup.ServiceUnit},
-			isInUse:  state.NewStore(machine.options.StateDir).IsInUse(),
-			isChroot: isChroot("/proc/1/root/", "/"),
-		}
-		return r.run(cmd)
-	}
+	cmd.RunE = func(cmd *cobra.Command, _ []string) error { return runRemoval(cmd, machine, doctor.DefaultNRIConfig) }
 	return cmd
+}
+
+// runRemoval runs candor internal-removal. config is the configuration of candor nri, which can name the state directory. If
+// the file is invalid, the removal fails before its first change: the containers of an unknown state would keep Candor's CPUs.
+func runRemoval(cmd *cobra.Command, machine *hostFlags, config string) error {
+	if err := machine.useNodeStateDir(cmd, config); err != nil {
+		return err
+	}
+	r := &removal{
+		machine:  machine,
+		service:  &setup.Service{Unit: setup.ServiceUnit},
+		isInUse:  state.NewStore(machine.options.StateDir).IsInUse(),
+		isChroot: isChroot("/proc/1/root/", "/"),
+	}
+	return r.run(cmd)
 }
 
 // A removal is one call of candor internal-removal.
@@ -94,12 +101,11 @@ func (r *removal) checkRuntimeUse(h *host.Host) error {
 		return nil
 	}
 	return fmt.Errorf("cannot remove the program: candor-runc is the OCI runtime of running containers: %s; remove these containers first",
-		shownNames(s, ids))
+		shownNames(s, ids, 5))
 }
 
-// shownNames returns the display names of containers as a list, at most 5.
-func shownNames(s *host.Snapshot, ids []string) string {
-	const most = 5
+// shownNames returns the display names of containers as a list, at most as many as most.
+func shownNames(s *host.Snapshot, ids []string, most int) string {
 	var names []string
 	for _, id := range ids[:min(len(ids), most)] {
 		name := id
@@ -117,8 +123,7 @@ func shownNames(s *host.Snapshot, ids []string) string {
 // isForeignAgent reports whether another agent than that of the service runs, such as in a pod of the chart.
 func (r *removal) isForeignAgent(h *host.Host) bool {
 	service, err := r.service.State()
-	isOff := err == nil && slices.Contains([]string{"inactive", "failed"}, cmp.Or(service.Active, "inactive"))
-	return isOff && errors.Is(h.CheckNoAgent(), host.ErrAgentRuns)
+	return err == nil && !service.IsRunning() && errors.Is(h.CheckNoAgent(), host.ErrAgentRuns)
 }
 
 // undoEngines undoes the recorded setups of engines, except those of the named engines.
@@ -127,19 +132,12 @@ func undoEngines(cmd *cobra.Command, except []string) error {
 		if _, err := os.Stat(s.Record); err != nil || slices.Contains(except, s.Engine.Name) {
 			continue
 		}
-		err := s.UseRecordedFile()
-		if err == nil {
-			err = findRuntimes(s, true)
-		}
-		if err != nil {
-			return uninstallError(err)
-		}
-		change, err := s.Undo(false)
+		change, err := undoSetup(s, false)
 		if err != nil {
 			return uninstallError(err)
 		}
 		if !change.Nothing() {
-			fmt.Fprintf(cmd.ErrOrStderr(), "candor: undid setup %s in %s; now: %s\n", s.Engine.Name, change.File, s.Engine.Then)
+			fmt.Fprintf(cmd.ErrOrStderr(), "candor: undid setup %s in %s; now: %s\n", s.Engine.Name, change.File, s.Engine.ThenUndo)
 		}
 	}
 	return nil

@@ -6,6 +6,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/spf13/cobra"
+
 	"github.com/candor-project/candor/cgroup"
 	"github.com/candor-project/candor/cmd/candor/internal/setup/engine"
 	"github.com/candor-project/candor/cpuset"
@@ -136,6 +138,47 @@ func TestRemovalBesideAgent(t *testing.T) {
 	}
 }
 
+// TestRemovalStateDir: the state directory is stateDir in the configuration of candor nri. If the file is invalid, the removal is
+// refused with a line, and the setup of an engine remains.
+func TestRemovalStateDir(t *testing.T) {
+	other := removalLab(t)
+	useState(t, other)
+	t.Setenv("CANDOR_STATE_DIR", "")
+	t.Setenv("XDG_RUNTIME_DIR", "")
+	dir := filepath.Dir(other)
+	config := filepath.Join(dir, "nri.yaml")
+	s := &engine.Setup{Engine: engine.Docker, File: filepath.Join(dir, "daemon.json"), Record: engineRecord(engine.Docker)}
+	if err := findRuntimes(s, true); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := s.Apply(false); err != nil {
+		t.Fatal(err)
+	}
+	for text, want := range map[string]string{
+		"version: 1\nstateDir: " + other + "\n": "uninstall\n",
+		"version: 9\n":                          "",
+	} {
+		if err := os.WriteFile(config, []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		var out, errOut strings.Builder
+		cmd := &cobra.Command{}
+		machine := addHostFlags(cmd)
+		cmd.SetOut(&out)
+		cmd.SetErr(&errOut)
+		err := runRemoval(cmd, machine, config)
+		if (err == nil) != (want != "") || out.String() != want || errOut.String() != "" {
+			t.Errorf("%q: %v, %q, %q", text, err, &out, &errOut)
+		}
+		if want == "" && (exitCode(err, true) != exitBadInput || !strings.Contains(errorLine(err), config)) {
+			t.Errorf("%q: exit %d, %v", text, exitCode(err, true), err)
+		}
+		if isDone, err := s.IsDone(); err != nil || !isDone {
+			t.Errorf("%q: the setup of Docker is done: %v, %v", text, isDone, err)
+		}
+	}
+}
+
 func TestShownNames(t *testing.T) {
 	for _, c := range []struct {
 		ids  []string
@@ -145,7 +188,7 @@ func TestShownNames(t *testing.T) {
 		{[]string{"a", "b", "c", "d", "e"}, "a, b, c, d, e"},
 		{[]string{"a", "b", "c", "d", "e", "f", "g"}, "a, b, c, d, e, 2 more"},
 	} {
-		if got := shownNames(new(host.Snapshot), c.ids); got != c.want {
+		if got := shownNames(new(host.Snapshot), c.ids, 5); got != c.want {
 			t.Errorf("%q: %q, want %q", c.ids, got, c.want)
 		}
 	}

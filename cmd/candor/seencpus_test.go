@@ -66,7 +66,7 @@ func TestPsSees(t *testing.T) {
 	o := withoutView()
 	row.see(&o)
 	var table, notes strings.Builder
-	if err := writeRows(&table, []grantRow{row}); err != nil {
+	if err := writeRows(&table, 0, []grantRow{row}); err != nil {
 		t.Fatal(err)
 	}
 	if got := strings.Join(strings.Fields(table.String()), " "); !strings.HasPrefix(got, "NAME CLASS LIMIT SEES CPUS STATE PROCS AGE COMMAND web sensitive - 1/2 0 paused 1") {

@@ -196,7 +196,11 @@ func newSetupEngineCommand(e engine.Engine) *cobra.Command {
 		if err != nil {
 			return err
 		}
-		return writeEngineChange(cmd.OutOrStdout(), change, e, *dry)
+		then := e.Then
+		if *undo {
+			then = e.ThenUndo
+		}
+		return writeEngineChange(cmd.OutOrStdout(), change, then, *dry)
 	}
 	return cmd
 }
@@ -213,6 +217,7 @@ func findRuntimes(s *engine.Setup, undo bool) error {
 	if err != nil {
 		return err
 	}
+	s.Runtimes = nil
 	for _, r := range []engine.Runtime{{Name: "candor", Path: "candor-runc"}, {Name: "candor-flexible", Path: "candor-flexible-runc"}} {
 		r.Path = filepath.Join(filepath.Dir(self), r.Path)
 		if _, err := os.Stat(r.Path); err != nil && !undo {
@@ -224,7 +229,7 @@ func findRuntimes(s *engine.Setup, undo bool) error {
 }
 
 // writeEngineChange shows the change and the next step.
-func writeEngineChange(w io.Writer, c engine.Change, e engine.Engine, dry bool) error {
+func writeEngineChange(w io.Writer, c engine.Change, then string, dry bool) error {
 	if c.Nothing() {
 		_, err := fmt.Fprintf(w, "%s: nothing to change.\n", c.File)
 		return err
@@ -234,7 +239,7 @@ func writeEngineChange(w io.Writer, c engine.Change, e engine.Engine, dry bool) 
 		text += "The file is removed.\n"
 	}
 	if !dry {
-		text += "Now: " + e.Then + ".\n"
+		text += "Now: " + then + ".\n"
 	}
 	_, err := io.WriteString(w, text)
 	return err

@@ -112,17 +112,9 @@ func (n *nodeSetup) apply(dry bool) error {
 		if err != nil {
 			return err
 		}
-		n.addEngine(s, &change, stateNotDone, stateDone)
+		n.report.addEngine(s, &change, stateNotDone, stateDone, s.Engine.Then)
 	}
 	return n.startService(dry)
-}
-
-func (n *nodeSetup) addEngine(s *engine.Setup, change *engine.Change, before, after string) {
-	if change.Nothing() {
-		return
-	}
-	n.report.add("setup "+s.Engine.Name+" "+change.File, before, after)
-	n.report.Notes = append(n.report.Notes, s.Engine.Name+": "+s.Engine.Then)
 }
 
 // startService starts the service if the machine has a runtime that the service serves.
@@ -144,35 +136,16 @@ func (n *nodeSetup) startService(dry bool) error {
 }
 
 func (n *nodeSetup) undo(dry bool) error {
-	state, err := n.service.State()
-	if err != nil {
+	if err := n.report.stopService(n.service, dry); err != nil {
 		return err
 	}
-	if !state.IsOff() {
-		if !dry {
-			if err := n.service.Off(); err != nil {
-				return err
-			}
-		}
-		n.report.add(n.service.Unit, state.String(), "inactive, disabled")
-	}
-	setups := plainEngineSetups()
-	for _, s := range slices.Backward(setups) {
+	for _, s := range slices.Backward(plainEngineSetups()) {
 		if s.Engine.Name == engine.Containerd.Name {
 			continue
 		}
-		err := s.UseRecordedFile()
-		if err == nil {
-			err = findRuntimes(s, true)
-		}
-		if err != nil {
+		if err := n.report.undoEngine(s, dry); err != nil {
 			return err
 		}
-		change, err := s.Undo(dry)
-		if err != nil {
-			return err
-		}
-		n.addEngine(s, &change, stateDone, "undone")
 	}
 	return nil
 }

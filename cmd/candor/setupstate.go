@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"fmt"
-	"io"
 	"os/exec"
 	"time"
 
@@ -200,47 +199,4 @@ func containerdOf(root, file string) (r *nri.Runtime, release nri.Release, err e
 	release.Name = r.Name
 	release.Version, _, err = program.ReadVersion(ctx, r.Program)
 	return r, release, err
-}
-
-// A changeRow is a value that a command changes.
-type changeRow struct {
-	What   string `json:"what"`
-	Before string `json:"before"` // "": no value
-	After  string `json:"after"`
-}
-
-// A changeReport lists the changes that were made or planned.
-type changeReport struct {
-	Changes []changeRow `json:"changes"`
-	Notes   []string    `json:"notes,omitempty"`
-	DryRun  bool        `json:"dryRun"`
-}
-
-// add adds a change. A change that a second attempt finds again is listed once.
-func (r *changeReport) add(what, before, after string) {
-	for _, c := range r.Changes {
-		if c.What == what && c.After == after {
-			return
-		}
-	}
-	r.Changes = append(r.Changes, changeRow{what, before, after})
-}
-
-// write writes the changes as a table, and the notes below it. nothing is the text for no change.
-func (r *changeReport) write(w io.Writer, nothing string) error {
-	if len(r.Changes) == 0 {
-		fmt.Fprintln(w, nothing)
-	} else {
-		t := texttable.Table{Titles: []string{"WHAT", "BEFORE", "AFTER"}}
-		for _, c := range r.Changes {
-			t.Rows = append(t.Rows, []string{c.What, orDash(c.Before), orDash(c.After)})
-		}
-		if err := t.Write(w, 0); err != nil {
-			return err
-		}
-	}
-	for _, note := range r.Notes {
-		fmt.Fprintln(w, "Note:", note+".")
-	}
-	return nil
 }

@@ -2,11 +2,12 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"os"
 	"path/filepath"
+	"strconv"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -14,9 +15,10 @@ import (
 	"github.com/candor-project/candor/cmd/candor/internal/doctor"
 	"github.com/candor-project/candor/cmd/candor/internal/setup"
 	"github.com/candor-project/candor/cmd/candor/internal/setup/engine"
+	"github.com/candor-project/candor/engine/nri"
 	"github.com/candor-project/candor/host"
 	"github.com/candor-project/candor/internal/errline"
-	"github.com/candor-project/candor/view"
+	"github.com/candor-project/candor/internal/kernelfs"
 )
 
 const uninstallLong = `Stop Candor on this machine and give the containers back to their engines. The command
@@ -25,7 +27,11 @@ CPU quota, weight and burst that its engine requested, and the CPUs of the cgrou
 The files of a view show the CPUs of the machine. Then the command removes the state.
 
 Containers and programs of candor run go on. The program files and /etc/candor remain.
-If the command is interrupted or fails for some containers, run it again.`
+If the command is interrupted or fails for some containers, run it again. Until then,
+Candor starts and changes no containers.
+
+If --state-dir or $CANDOR_STATE_DIR names another state than that of candor-nri.service,
+the command only gives the containers of that state back and removes the state.`
 
 const uninstallExample = `  # Print the changes without applying them
   candor uninstall --dry-run
@@ -52,16 +58,21 @@ func newUninstallCommand() *cobra.Command {
 			return err
 		}
 		defer done()
-		u := &uninstall{machine: s, service: &setup.Service{Unit: setup.ServiceUnit}, stateDir: machine.options.StateDir}
-		u.report = changeReport{Changes: []changeRow{}, DryRun: *dry}
+		u := &uninstall{
+			machine: s, service: &setup.Service{Unit: setup.ServiceUnit}, engines: plainEngineSetups, root: "/",
+			stateDir: machine.options.StateDir, isOther: !isServiceState(machine.options.StateDir, doctor.DefaultNRIConfig),
+		}
 		err = u.run(cmd.Context(), *dry)
+		if *dry || len(u.report.Changes) == 0 { // nothing was changed
+			err = uninstallError(err)
+		}
 		if err != nil && len(u.report.Changes) == 0 {
-			return uninstallError(err)
+			return err
 		}
 		if output.value == "json" {
-			return errline.Join(uninstallError(err), writeJSON(cmd.OutOrStdout(), u.report))
+			return errline.Join(err, writeJSON(cmd.OutOrStdout(), u.report))
 		}
-		return errline.Join(uninstallError(err), u.write(cmd.OutOrStdout()))
+		return errline.Join(err, u.write(cmd.OutOrStdout()))
 	}
 	return cmd
 }
@@ -78,91 +89,104 @@ func uninstallError(err error) error {
 type uninstall struct {
 	machine  *setup.Setup
 	service  *setup.Service
+	engines  func() []*engine.Setup
+	root     string // root directory in which the command looks for container runtimes
 	stateDir string
+	isOther  bool // the state is not that of the service, so that the service and the setups do not change
 	report   changeReport
 }
 
-// run stops the service first, because it would adopt the containers again. The setups follow, so that no new container
-// starts with Candor. The state is last: it names the containers for another call.
+// run first makes a dry run of all steps before the containers: a file that cannot be restored then prevents all changes. The
+// service stops first, because it would adopt the containers again. The setups follow, so that no new container starts with
+// Candor. From the first change on, an error of a step does not prevent the give-back of the containers.
 func (u *uninstall) run(ctx context.Context, dry bool) error {
-	if err := u.stopService(dry); err != nil {
-		return err
-	}
-	if err := u.undoEngines(dry); err != nil {
-		return err
-	}
-	if err := u.undoHost(dry); err != nil {
-		return err
-	}
+	u.report = changeReport{Changes: []changeRow{}, DryRun: dry}
 	_, err := os.Stat(u.stateDir)
 	hasState := err == nil && u.machine.Host.IsInUse()
-	if err := u.giveBack(ctx, dry); err != nil {
-		return err
-	}
-	if hasState {
-		u.add("state "+u.stateDir, "present", "")
-	}
-	return nil
-}
-
-func (u *uninstall) add(what, before, after string) { u.report.add(what, before, after) }
-
-// stopService stops candor nri. An agent outside of this service is an error, before the first change.
-func (u *uninstall) stopService(dry bool) error {
-	state, err := u.service.State()
-	if err != nil {
-		return err
-	}
-	if state.IsOff() || state.Active != "active" {
-		if err := u.machine.Host.CheckNoAgent(); err != nil {
-			return err
-		}
-	}
-	if state.IsOff() {
-		return nil
-	}
+	u.warn()
+	err = errline.Join(u.checkAgent(), u.stopService(true), u.undoSetups(true))
 	if !dry {
-		if err := u.service.Off(); err != nil {
-			return err
-		}
-		if err := u.machine.Host.CheckNoAgent(); err != nil {
-			return err
-		}
-	}
-	u.add(u.service.Unit, state.String(), "inactive, disabled")
-	return nil
-}
-
-func (u *uninstall) undoEngines(dry bool) error {
-	setups, err := engineSetups()
-	if err != nil {
-		return err
-	}
-	for _, s := range setups {
-		change, err := s.Undo(dry)
+		u.report.Changes = []changeRow{}
 		if err != nil {
 			return err
 		}
-		if !change.Nothing() {
-			u.add("setup "+s.Engine.Name+" "+change.File, stateDone, "undone")
-			u.report.Notes = append(u.report.Notes, s.Engine.Name+": "+s.Engine.Then)
+		if err := u.stopService(false); err != nil {
+			return err
 		}
 	}
-	return nil
+	b, failed := u.machine.Host.StartGiveBack(dry)
+	if failed != nil {
+		return errline.Join(err, failed)
+	}
+	defer b.Close()
+	if !dry {
+		err = u.undoSetups(false)
+	}
+	failed = u.giveBack(ctx, b, dry)
+	if hasState && (dry || failed == nil) {
+		u.report.add("state "+u.stateDir, "present", "")
+	}
+	return errline.Join(err, failed)
 }
 
-// engineSetups returns the setups of all engines, for the files that were set up before or else the usual files.
-func engineSetups() ([]*engine.Setup, error) {
-	all := plainEngineSetups()
-	for _, s := range all {
-		if err := s.UseRecordedFile(); err != nil {
-			return nil, err
-		}
-		if err := findRuntimes(s, true); err != nil {
-			return nil, err
+// maxRecreated bounds the names in the note about containers of candor-runc.
+const maxRecreated = 100
+
+// warn adds notes about the effects that the command cannot prevent.
+func (u *uninstall) warn() {
+	if u.isOther {
+		u.report.addNote(u.stateDir + " is not the state directory of " + u.service.Unit + ": the service and the setups do not change")
+		return
+	}
+	runtimes, _ := nri.ReadRuntimes(u.root) // candor doctor reports runtimes that cannot be read
+	for i := range runtimes {
+		if isRequired, file := runtimes[i].RequiresPlugin(); isRequired {
+			u.report.addNote("containerd refuses new pods without candor nri: remove candor from required_plugins in " + file +
+				", then systemctl restart containerd")
 		}
 	}
-	return all, nil
+	ids, err := u.machine.Host.RunningBundles()
+	if err != nil {
+		u.report.addNote("the containers of candor-runc are not known: " + errorLine(err))
+	}
+	if len(ids) == 0 {
+		return
+	}
+	s, err := u.machine.Host.Snapshot()
+	if err != nil { // a state that cannot be read: the IDs are sufficient
+		s = new(host.Snapshot)
+	}
+	u.report.addNote("containers of candor-runc cannot start again without this runtime: recreate them with another runtime: " +
+		shownNames(s, ids, maxRecreated))
+}
+
+// checkAgent returns host.ErrAgentRuns if an agent outside of the service uses the state, such as in a pod.
+func (u *uninstall) checkAgent() error {
+	if !u.isOther {
+		if state, err := u.service.State(); err != nil || state.IsRunning() {
+			return err
+		}
+	}
+	return u.machine.Host.CheckNoAgent()
+}
+
+func (u *uninstall) stopService(dry bool) error {
+	if u.isOther {
+		return nil
+	}
+	return u.report.stopService(u.service, dry)
+}
+
+// undoSetups undoes all setups. After an error, it goes on with the next setup.
+func (u *uninstall) undoSetups(dry bool) error {
+	if u.isOther {
+		return nil
+	}
+	var errs []error
+	for _, s := range u.engines() {
+		errs = append(errs, u.report.undoEngine(s, dry))
+	}
+	return errline.Join(append(errs, u.undoHost(dry))...)
 }
 
 func (u *uninstall) undoHost(dry bool) error {
@@ -172,42 +196,63 @@ func (u *uninstall) undoHost(dry bool) error {
 	}
 	result, err := u.machine.Undo(dry)
 	for _, c := range result.Changes {
-		u.add(fmt.Sprintf("%s %s", c.At, c.Kind), c.Before, c.After)
+		u.report.add(fmt.Sprintf("%s %s", c.At, c.Kind), c.Before, c.After)
 	}
-	u.report.Notes = append(u.report.Notes, result.Notes...)
+	for _, note := range result.Notes {
+		u.report.addNote(note)
+	}
 	return err
 }
 
-// The kernel breaks the lease on a file after 45 s (lease-break-time), and a view has two files.
-const (
-	leasePause    = time.Second
-	leasePatience = 100 * time.Second
-)
+// giveBackRetry is the time between two attempts to give all containers back.
+const giveBackRetry = time.Second
 
-// giveBack gives all containers back. It waits for containers that are being started and for leases on views.
-func (u *uninstall) giveBack(ctx context.Context, dry bool) error {
-	for end := time.Now().Add(leasePatience); ; {
-		changes, err := u.machine.Host.GiveBack(ctx, dry)
-		for _, c := range changes {
-			u.add(c.Container+" "+string(c.Setting), c.Before, c.After)
+// giveBack gives all containers back. It waits for containers that are being started, and for leases on views and quotas.
+func (u *uninstall) giveBack(ctx context.Context, b *host.GiveBack, dry bool) error {
+	for end := time.Now().Add(giveBackPatience(leaseBreakTime)); ; {
+		result, err := b.Try(ctx)
+		for _, c := range result.Changes {
+			u.report.add(c.Container+" "+string(c.Setting), c.Before, c.After)
 		}
-		if dry && errors.Is(err, host.ErrStarting) {
-			return nil
+		if dry {
+			if result.Waiting != nil {
+				u.report.addNote("not complete: " + errorLine(result.Waiting))
+			}
+			return err
 		}
-		if !isOneOf(err, view.ErrLeased, host.ErrStarting) || time.Now().After(end) {
+		if err = errline.Join(err, result.Waiting); result.Waiting == nil || time.Now().After(end) {
 			return err
 		}
 		select {
-		case <-time.After(leasePause):
+		case <-time.After(giveBackRetry):
 		case <-ctx.Done():
 			return err
 		}
 	}
 }
 
+// leaseBreakTime is the file with the seconds after which the kernel breaks a lease that its owner does not end.
+const leaseBreakTime = "/proc/sys/fs/lease-break-time"
+
+// giveBackPatience returns how long the command waits for containers. A view has two files, and the kernel can have to break
+// the lease on each of them. The limits are the longest wait for a start or for the lease of a quota, and a time that is too
+// long for the removal of a package.
+func giveBackPatience(file string) time.Duration {
+	const least, most = 80 * time.Second, 10 * time.Minute
+	text, err := kernelfs.Read(file)
+	if err != nil {
+		return least
+	}
+	seconds, err := strconv.ParseInt(strings.TrimSpace(string(text)), 10, 32)
+	if err != nil {
+		return least
+	}
+	return min(max(2*time.Duration(seconds)*time.Second+10*time.Second, least), most)
+}
+
 // write writes the changes as a table, and the remaining files below it.
 func (u *uninstall) write(w io.Writer) error {
-	if err := u.report.write(w, "Nothing to remove."); err != nil || u.report.DryRun {
+	if err := u.report.write(w, "Nothing to remove."); err != nil || u.report.DryRun || u.isOther {
 		return err
 	}
 	_, err := fmt.Fprintf(w, "The files in %s and the program files remain.\n", filepath.Dir(host.DefaultConfig))

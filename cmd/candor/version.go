@@ -28,10 +28,12 @@ type versionReport struct {
 	Go      string `json:"go"`
 	OS      string `json:"os"`
 	Arch    string `json:"arch"`
-	// Versions of the state file that this candor reads, and the version that it writes.
+	// Versions of the state file that this candor reads, and the version that it writes while no container uses a feature
+	// of Features. For these features it writes the highest version of Reads, which the release before it cannot read.
 	State struct {
-		Reads  []int `json:"reads"`
-		Writes int   `json:"writes"`
+		Reads    []int    `json:"reads"`
+		Writes   int      `json:"writes"`
+		Features []string `json:"features"`
 	} `json:"state"`
 	// Versions of the custom resources that candor reads and writes, such as candor.dev/v1alpha1.
 	APIVersions []string `json:"apiVersions"`
@@ -40,7 +42,8 @@ type versionReport struct {
 const versionLong = `Print the version of candor.
 
 -o json adds the commit, its date, the versions of the state file that this candor reads
-and writes, and the API versions of its custom resources.`
+and writes, the features that need a newer version of the file, and the API versions of
+its custom resources.`
 
 func newVersionCommand() *cobra.Command {
 	cmd := &cobra.Command{
@@ -67,10 +70,13 @@ func newVersionReport() versionReport {
 		Go: runtime.Version(), OS: runtime.GOOS, Arch: runtime.GOARCH,
 		APIVersions: []string{v1alpha1.GroupVersion.String()},
 	}
-	for v := state.OldestVersion; v <= state.Version; v++ {
+	for v := state.OldestVersion; v <= state.FeatureVersion; v++ {
 		r.State.Reads = append(r.State.Reads, v)
 	}
 	r.State.Writes = state.Version
+	for _, f := range state.Features {
+		r.State.Features = append(r.State.Features, string(f))
+	}
 	if info, ok := debug.ReadBuildInfo(); ok {
 		for _, s := range info.Settings {
 			switch {

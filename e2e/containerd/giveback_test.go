@@ -77,7 +77,7 @@ func (c *container) settingsText() string {
 	if err != nil {
 		c.Fatal(err)
 	}
-	s, err := group.EngineSettings()
+	s, err := group.CPUSettings()
 	if err != nil {
 		c.Fatal(err)
 	}

@@ -36,9 +36,9 @@ func TestContainerdWithSystemd(t *testing.T) {
 	withContainerd(t, g, "TestSystemdCgroup")
 }
 
-// withContainerd boots a guest that has containerd and runc, and runs tests of e2e/containerd there. None of
-// them may be skipped.
-func withContainerd(t *testing.T, g guest.Guest, tests string) {
+// withContainerd boots a guest that has containerd and runc, and runs tests of e2e/containerd there, with more environment variables.
+// None of the tests may be skipped.
+func withContainerd(t *testing.T, g guest.Guest, tests string, env ...string) {
 	t.Helper()
 	built := build(t)
 	goTool(t, "build", "-o", built.dir+"/", "./cmd/candor")
@@ -55,7 +55,7 @@ func withContainerd(t *testing.T, g guest.Guest, tests string) {
 	g.Commands = []report.Command{{
 		Name:  "containerd",
 		Args:  []string{"/guest/containerd.test", "-test.v=test2json", "-test.run=" + pattern},
-		Env:   []string{"CANDOR_IN_GUEST=1", "CANDOR_BIN=/usr/bin/candor", "CANDOR_GUEST_CACHE=/guest/cache"},
+		Env:   append(env, "CANDOR_IN_GUEST=1", "CANDOR_BIN=/usr/bin/candor", "CANDOR_GUEST_CACHE=/guest/cache"),
 		Limit: 13 * time.Minute,
 	}}
 	g.Texts = map[string]string{"/etc/hosts": "127.0.0.1 localhost\n", "/etc/resolv.conf": ""} // containerd copies them into its pods
@@ -65,13 +65,7 @@ func withContainerd(t *testing.T, g guest.Guest, tests string) {
 	g.Files["/guest/containerd.test"] = filepath.Join(built.dir, "containerd.test")
 	g.Files["/guest/cache/containerd"] = filepath.Join(cache, "containerd")
 	g.Files["/guest/cache/busybox"] = filepath.Join(cache, "busybox")
-	runc, err := probes.Linked("runc")
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, file := range runc {
-		g.Files[file] = file
-	}
+	addRunc(t, g.Files)
 	for _, r := range run(t, &g) {
 		relay(t, r)
 		if bytes.Contains(r.Output, []byte("--- SKIP")) {
@@ -79,4 +73,16 @@ func withContainerd(t *testing.T, g guest.Guest, tests string) {
 		}
 	}
 	t.Logf("%s: %.0f s of CPU time", g.Machine, g.CPUTime.Seconds())
+}
+
+// addRunc adds runc with its libraries to the files of a guest.
+func addRunc(t *testing.T, files map[string]string) {
+	t.Helper()
+	runc, err := probes.Linked("runc")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, file := range runc {
+		files[file] = file
+	}
 }

@@ -98,7 +98,7 @@ func class(requested hybrid.Class, ctr *CPU) (possible hybrid.Class, why string)
 		return requested, ""
 	case limit == 0:
 		return hybrid.Flexible, "it has no CPU limit"
-	case ctr.Shares != 0 && ctr.Shares != sharesOf(limit):
+	case ctr.Shares != 0 && ctr.Shares != host.KubeletShares(limit):
 		return hybrid.Flexible, fmt.Sprintf("its CPU request of %v is not its limit, %v", ctr.request(), limit)
 	default:
 		return requested, ""
@@ -152,11 +152,6 @@ func milliOf(shares int64) hybrid.Milli {
 		return 0
 	}
 	return hybrid.Milli((shares*1000 + sharesPerCPU - 1) / sharesPerCPU)
-}
-
-// sharesOf converts an amount of CPU to shares, as Kubernetes does.
-func sharesOf(m hybrid.Milli) int64 {
-	return min(max(int64(m)*sharesPerCPU/1000, leastShares), mostShares)
 }
 
 // grantName returns the name of a container on this machine: the name stays the same when the container restarts, and differs

@@ -97,7 +97,7 @@ func TestBadAllocations(t *testing.T) {
 func TestSharesAndQuotaRoundTrip(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		m := hybrid.Milli(rapid.Int64Range(10, 255000).Draw(t, "milli"))
-		cpu := CPU{Quota: int64(m) * 100, Period: 100000, Shares: sharesOf(m)}
+		cpu := CPU{Quota: int64(m) * 100, Period: 100000, Shares: host.KubeletShares(m)}
 		if cpu.limit() != m || cpu.request() != m {
 			t.Errorf("%v: limit %v, request %v", m, cpu.limit(), cpu.request())
 		}

@@ -1,7 +1,6 @@
 package nri
 
 import (
-	"cmp"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -79,7 +78,8 @@ func (r *runtimeProcess) required(root string) (active bool, file string, err er
 	case in.Changed != "": // the configuration in effect is unknown
 		return false, "", fmt.Errorf("%s: has changed since containerd started; restart containerd", in.Changed)
 	}
-	return slices.Contains(in.Required, pluginName), cmp.Or(in.merged.validatorFile, file), nil
+	active, file = in.RequiresPlugin()
+	return active, file, nil
 }
 
 // hasValidator reports whether the runtime is known to have the default validator.

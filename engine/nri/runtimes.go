@@ -1,6 +1,7 @@
 package nri
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -54,6 +55,12 @@ type Runtime struct {
 	Endpoint       string        // path of its CRI socket, without unix:// and with /run instead of /var/run
 
 	merged containerdMerge
+}
+
+// RequiresPlugin reports whether the runtime refuses new containers while candor nri is away, and returns the configuration file
+// with the setting, or with its place.
+func (r *Runtime) RequiresPlugin() (isRequired bool, file string) {
+	return slices.Contains(r.Required, pluginName), cmp.Or(r.merged.validatorFile, r.File)
 }
 
 // A containerdMerge has the settings of containerd's files that apply together.

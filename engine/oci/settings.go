@@ -3,7 +3,6 @@ package oci
 import (
 	"fmt"
 	"maps"
-	"math"
 	"slices"
 	"strings"
 
@@ -95,7 +94,7 @@ func (w *settings) allocation(name string, c *config, byName hybrid.Class) (host
 	}
 	a.ID = name
 	a.Period = spec.ValueOr(w.Period, has.period(bandwidth.DefaultPeriod))
-	a.Limit = milliOf(has.Quota, has.period(bandwidth.DefaultPeriod).Microseconds())
+	a.Limit = hybrid.MilliOf(has.Quota, has.period(bandwidth.DefaultPeriod).Microseconds())
 	a.Class = spec.ValueOr(w.Class, byName)
 	switch {
 	case a.Class == hybrid.Flexible || a.Limit != 0:
@@ -119,13 +118,4 @@ func (w *settings) allocation(name string, c *config, byName hybrid.Class) (host
 		a.Command = state.ProgramName(c.args[0])
 	}
 	return a, a.Check()
-}
-
-// milliOf converts a quota to milli-CPU, rounded to the nearest value because engines round the quota. Without a quota it
-// returns 0.
-func milliOf(quota, period int64) hybrid.Milli {
-	if quota <= 0 || period <= 0 {
-		return 0
-	}
-	return max(hybrid.Milli(min(math.Round(float64(quota)*1000/float64(period)), float64(hybrid.MaxLimit+1))), 1)
 }

@@ -202,7 +202,7 @@ func (u *update) limit(g *host.Grant) hybrid.Milli {
 	case u.Quota < 0:
 		return 0
 	default:
-		return milliOf(u.Quota, cmp.Or(u.period(g.Period), g.Period).Microseconds())
+		return hybrid.MilliOf(u.Quota, cmp.Or(u.period(g.Period), g.Period).Microseconds())
 	}
 }
 

@@ -30,8 +30,9 @@ type fileEngine struct {
 	Name    string `json:"name,omitempty"`
 }
 
+// newFileEngine returns nil for an engine without a cgroup, whose name is stored in engine-names.json.
 func newFileEngine(e Engine) *fileEngine {
-	if e == (Engine{}) {
+	if e.isName() {
 		return nil
 	}
 	f := fileEngine(e)
@@ -42,7 +43,7 @@ func (f *fileEngine) engine() (Engine, error) {
 	if f == nil {
 		return Engine{}, nil
 	}
-	if f.Cgroup == "" && f.Pod == "" && f.Sandbox == "" { // a container in a cgroup of Candor
+	if f.Cgroup == "" && f.Pod == "" && f.Sandbox == "" { // a container in a cgroup of Candor, in the state of a former build
 		return Engine(*f), nil
 	}
 	return Engine(*f), cgroup.CheckPath(f.Cgroup)

@@ -118,18 +118,3 @@ func (s Store) LoadWeightScales() (w WeightScales) {
 func (s Store) SaveWeightScales(w WeightScales) error {
 	return fileio.Replace(s.weightScaleFile(), append(compactJSON(w), '\n'))
 }
-
-// Remove removes all files of the state, the lock last, and then the directory. The caller must hold the lock. If the
-// directory has other files or is a mount point, it remains.
-func (s Store) Remove() error {
-	for _, name := range []string{
-		"state.json", ".state.json", "state.json.bad", "requests", "commands", "engine-requests", "views", "preserved",
-		"bundles", "kept", "weight-scales.json", ".weight-scales.json", "agent", "lock",
-	} {
-		if err := os.RemoveAll(filepath.Join(s.Dir, name)); err != nil {
-			return fmt.Errorf("state: %w", err)
-		}
-	}
-	_ = os.Remove(s.Dir) // fails for a directory with other files and for a mount point
-	return nil
-}

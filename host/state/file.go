@@ -15,8 +15,11 @@ import (
 )
 
 const (
-	// Version is the version of the state files that Candor writes. Candor reads the versions from OldestVersion to Version.
+	// Version is the version of the state files that Candor writes while no container uses a Feature. The release before
+	// this one reads it too. Candor reads the versions from OldestVersion to FeatureVersion.
 	Version = 2
+	// FeatureVersion is the version of the state files that Candor writes while a container uses a Feature.
+	FeatureVersion = 3
 	// OldestVersion is the lowest version of the state files that Candor reads.
 	OldestVersion = 1
 
@@ -47,11 +50,12 @@ func ByName(grants []*Grant) map[string]*Grant {
 	return by
 }
 
-// fileState is version 2 of the state file. Version 1 has no engines.
+// fileState is version 3 of the state file. Version 2 has no features, and its grants have no helpers, hasHelper and
+// bounds of leases. Version 1 also has no engines.
 type fileState struct {
-	Version int         `json:"version"`
-	Boot    string      `json:"boot"`
-	Grants  []fileGrant `json:"grants"`
+	fileHead
+	Boot   string      `json:"boot"`
+	Grants []fileGrant `json:"grants"`
 }
 
 type fileGrant struct {
@@ -99,28 +103,40 @@ type fileRequest struct {
 
 // decodeState decodes a state file. It refuses unknown fields, trailing data, and values that Candor never writes.
 func decodeState(data []byte) (State, error) {
-	s, version, err := decodeGrants(data)
-	if err == nil && OldestVersion <= version && version <= Version {
-		return s, nil
+	s, head, err := decodeGrants(data)
+	if err != nil {
+		var bad error
+		if head, bad = decodeHead(data); bad != nil {
+			return State{}, fmt.Errorf("not a state: %w", bad)
+		}
 	}
-	var head struct{ Version int }
-	if err := json.Unmarshal(data, &head); err != nil {
-		return State{}, fmt.Errorf("not a state: %w", err)
+	if bad := head.check(); bad != nil {
+		return State{}, bad
 	}
-	switch {
-	case OldestVersion <= head.Version && head.Version <= Version:
+	if err != nil {
 		return State{}, err
-	case head.Version > Version:
-		return State{}, fmt.Errorf("version %d: %w; this Candor reads versions up to %d", head.Version, ErrNewer, Version)
-	default:
-		return State{}, fmt.Errorf("version %d: must be %d to %d", head.Version, OldestVersion, Version)
 	}
+	return s, nil
 }
 
-func decodeGrants(data []byte) (s State, version int, err error) {
+// decodeHead decodes the head of a state whose grants cannot be decoded. The features of a later version can have another form.
+func decodeHead(data []byte) (head fileHead, err error) {
+	if err = json.Unmarshal(data, &head); err == nil {
+		return head, nil
+	}
+	var only struct {
+		Version int `json:"version"`
+	}
+	if json.Unmarshal(data, &only) == nil && only.Version > FeatureVersion {
+		return fileHead{Version: only.Version}, nil
+	}
+	return fileHead{}, err
+}
+
+func decodeGrants(data []byte) (s State, head fileHead, err error) {
 	var file fileState
 	if err := fileio.DecodeStrict(data, &file); err != nil {
-		return s, 0, err
+		return s, head, err
 	}
 	s.Boot = file.Boot
 	taken := map[string]bool{}
@@ -130,7 +146,7 @@ func decodeGrants(data []byte) (s State, version int, err error) {
 			err = errors.New("named twice")
 		}
 		if err != nil {
-			return s, file.Version, fmt.Errorf("grant %d (%.64q): %w", i, file.Grants[i].Name, err)
+			return s, head, fmt.Errorf("grant %d (%.64q): %w", i, file.Grants[i].Name, err)
 		}
 		taken[g.ID] = true
 		if g.Command != file.Grants[i].Request.Command {
@@ -138,7 +154,7 @@ func decodeGrants(data []byte) (s State, version int, err error) {
 		}
 		s.Grants = append(s.Grants, &g)
 	}
-	return s, file.Version, nil
+	return s, file.fileHead, nil
 }
 
 func newFileGrant(g *Grant) fileGrant {

@@ -150,9 +150,13 @@ func TestDecodeStateRefuses(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, test := range []struct{ old, new, want string }{
-		{`"version":1`, `"version":0`, "version 0: must be 1 to 2"},
+		{`"version":1`, `"version":0`, "version 0: must be 1 to 3"},
 		{`"version":1,`, ``, "version 0: must be 1"},
-		{`"version":1`, `"version":3`, "newer"},
+		{`"version":1`, `"version":4,"features":{}`, "version 4: written by a newer"},
+		{`"version":1`, `"version":4`, "version 4: written by a newer Candor; this Candor reads versions up to 3 with the feature helpers"},
+		{`"version":1`, `"version":3,"features":["helpers","turbo"]`, `version 3, feature "turbo": written by a newer Candor`},
+		{`"version":1`, `"version":4,"features":["turbo"],"speed":1`, `version 4, feature "turbo": written by a newer Candor`},
+		{`"version":1`, `"version":3,"features":"helpers"`, "not a state"},
 		{`"version":1`, `"version":-1`, "version -1"},
 		{`"version":1`, `"version":"1"`, "not a state"},
 		{`"boot"`, `"boots"`, "unknown field"},
@@ -194,7 +198,8 @@ func TestDecodeStateRefuses(t *testing.T) {
 func FuzzDecodeState(f *testing.F) {
 	f.Add([]byte(goodState))
 	f.Add([]byte(`{"version":1,"boot":"","grants":[]}`))
-	f.Add([]byte(`{"version":3}`))
+	f.Add([]byte(`{"version":4}`))
+	f.Add([]byte(strings.Replace(goodState, `"version":1`, `"version":3,"features":["helpers"]`, 1)))
 	f.Add([]byte(strings.Replace(goodState, `"onResize":`, `"helpers":"charge","onResize":`, 1)))
 	f.Add([]byte(strings.Replace(goodState, `"onResize":`, `"helpers":"hide","onResize":`, 1)))
 	f.Fuzz(func(t *testing.T, data []byte) {

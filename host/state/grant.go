@@ -84,11 +84,11 @@ func WithLost(now, saved hybrid.Grant) hybrid.Grant {
 type Lease struct {
 	To       Process
 	Until    time.Duration // time since boot
-	Min, Max time.Duration // bounds of the quota, as CPU time per period; both 0: an earlier version has written the lease
+	Min, Max time.Duration // bounds of the quota, as CPU time per period; both 0: the process only raises the quota
 	Frozen   bool          // the process can freeze the container
 }
 
-// fileLease is a Lease in the state file. A lease of an earlier version has no bounds.
+// fileLease is a Lease in the state file. Version 2 of the file has neither bounds nor frozen.
 type fileLease struct {
 	To     Process `json:"to"`
 	Until  int64   `json:"untilMs"`
@@ -127,5 +127,5 @@ func (l Lease) IsHeld() bool { return l.Until > SinceBoot() && l.To.Alive() }
 // helpers.
 func (g *Grant) IsCharged(quota time.Duration) bool {
 	limit := g.Limit.Quota(g.Period).Truncate(time.Microsecond)
-	return g.Lease.IsHeld() && g.Lease.Min < limit && quota > 0 && quota < limit
+	return g.Lease.IsHeld() && g.Lease.Max > 0 && g.Lease.Min < limit && quota > 0 && quota < limit
 }

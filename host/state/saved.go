@@ -75,7 +75,7 @@ func (s *Saved) Next(boot string, grants []*Grant) (next *Saved, isChanged bool,
 		if next.lines[i], next.Grants[i], err = encodeGrant(g); err != nil {
 			return nil, false, fmt.Errorf("state of %s: %w", g.ID, err)
 		}
-		isChanged = isChanged || from != i || next.lines[i] != s.line(from)
+		isChanged = isChanged || from != i || next.lines[i] != s.line(from) || g.Engine.isName() && g.Engine != s.Grants[from].Engine
 	}
 	if !isChanged && s.text != nil { // the same state can have another text
 		isChanged = !bytes.Equal(next.Encode(), s.text)
@@ -91,7 +91,7 @@ func (s *Saved) line(i int) string {
 	return s.lines[i]
 }
 
-// Equal reports whether two grants have the same text in the state file.
+// Equal reports whether two grants have the same text in the state file, and the same name in engine-names.json.
 func (g *Grant) Equal(h *Grant) bool {
 	return SameGrant(&g.Grant, &h.Grant) && g.Immovable == h.Immovable &&
 		g.Spec == h.Spec && g.Engine == h.Engine &&
@@ -113,13 +113,18 @@ func (s *Saved) Encode() []byte {
 	for i := range s.Grants {
 		lines[i] = s.line(i)
 	}
-	return encodeLines(s.Boot, lines)
+	head := fileHead{Version: Version}
+	if head.Features = s.UsedFeatures(); len(head.Features) > 0 {
+		head.Version = FeatureVersion
+	}
+	return encodeLines(head, s.Boot, lines)
 }
 
 // encodeLines encodes a state with one line per grant.
-func encodeLines(boot string, lines []string) []byte {
+func encodeLines(file fileHead, boot string, lines []string) []byte {
 	const end = "\n]}\n"
-	head := fmt.Sprintf(`{"version":%d,"boot":%s,"grants":[`, Version, compactJSON(boot))
+	fields := compactJSON(file)
+	head := fmt.Sprintf(`%s,"boot":%s,"grants":[`, fields[:len(fields)-1], compactJSON(boot))
 	size := len(head) + len(end)
 	for _, line := range lines {
 		size += len(line) + len(",\n")
@@ -134,7 +139,7 @@ func encodeLines(boot string, lines []string) []byte {
 	return append(text, end...)
 }
 
-// encodeGrant returns the encoded text of a grant, and the grant as it would read back.
+// encodeGrant returns the encoded text of a grant, and the grant as Store.Load would return it.
 func encodeGrant(g *Grant) (line string, read *Grant, err error) {
 	f := newFileGrant(g)
 	text := compactJSON(f)
@@ -145,6 +150,9 @@ func encodeGrant(g *Grant) (line string, read *Grant, err error) {
 		}
 	}
 	decoded, err := f.grant()
+	if g.Engine.isName() {
+		decoded.Engine.Name = storedName(g.Engine.Name)
+	}
 	return string(text), &decoded, err
 }
 

@@ -6,7 +6,7 @@
 // process to change a quota for a short time.
 //
 // The package does not lock the directory and does not read cgroups; package host does. The package reads states of the
-// previous file version, and refuses states of later versions.
+// previous file versions, and refuses states of later versions and states with an unknown [Feature].
 package state
 
 import (
@@ -33,8 +33,10 @@ import (
 //	requests/NAME   the request of a container, for adoption after the state is lost
 //	commands/NAME   the command of --on-resize, mode 0600
 //	engine-requests/NAME  the settings that the container's engine requested, if the grant does not determine them
+//	engine-names.json     names in the engine of the containers in Candor's cgroups
 //	weight-scales.json    how the runtimes convert cpu.shares to cpu.weight
-//	agent           locked by candor nri while it runs
+//	agent           locked by candor nri while it runs, and by candor uninstall
+//	giving-back     marks a state whose containers are being given back
 //	views/NAME/     the files of a container's view
 //	preserved/NAME  CPUs of a container that Candor does not manage
 //	bundles/NAME/   the bundle that an OCI runtime reads instead of the engine's bundle
@@ -144,6 +146,7 @@ func (s Store) Load() (*Saved, error) {
 	if err != nil {
 		return nil, &BrokenError{s.File(), err}
 	}
+	s.addEngineNames(loaded.Grants)
 	next := &Saved{State: loaded, text: data}
 	s.cache.replace(last, next)
 	return next, nil
@@ -155,6 +158,7 @@ func (s Store) Save(next *Saved) error {
 	if len(text) > MaxSize {
 		return fmt.Errorf("state %s: %d bytes, more than %d: too many containers", s.File(), len(text), MaxSize)
 	}
+	_ = s.saveEngineNames(next.Grants) // only for display: a failure must not refuse an operation, and the next Save tries again
 	file, err := fileio.ReplaceOpen(s.File(), text)
 	if err != nil {
 		return fmt.Errorf("state: %w", err)
@@ -200,7 +204,11 @@ func (s Store) SaveRequest(g *Grant) error {
 // LoadRequest reads the request file of a container into g. known is false if there is no readable request file.
 func (s Store) LoadRequest(g *Grant) (known bool) {
 	data, err := fileio.ReadNoLink(s.RequestFile(g.ID), 1<<16)
-	return err == nil && decodeLabel(data, g) == nil
+	if err != nil || decodeLabel(data, g) != nil {
+		return false
+	}
+	s.addEngineNames([]*Grant{g})
+	return true
 }
 
 // ShownCPUs returns the CPUs that a container's view shows. The error is fs.ErrNotExist if it has no view.

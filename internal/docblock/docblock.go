@@ -18,7 +18,8 @@ type Block struct {
 }
 
 // Blocks returns the code blocks with commands in a section of a page, in their order. The section starts after its heading, such as
-// "### Docker and Podman", and ends at the next heading. A section without such a block is an error.
+// "### Docker and Podman", and ends at the next heading. A section without such a block, or with a block that has no end, is an
+// error.
 func Blocks(file, heading string) (blocks []Block, err error) {
 	lines, err := section(file, heading)
 	if err != nil {
@@ -37,6 +38,9 @@ func Blocks(file, heading string) (blocks []Block, err error) {
 		case block != nil:
 			block.add(line)
 		}
+	}
+	if block != nil {
+		return nil, fmt.Errorf("%s: a code block below %q has no end", file, heading)
 	}
 	if len(blocks) == 0 {
 		return nil, fmt.Errorf("%s: no block of commands below %q", file, heading)

@@ -41,6 +41,12 @@ func TestBlocks(t *testing.T) {
 			t.Errorf("%s: %q, %v; want %q, %q", c.heading, got, err, c.want, c.failure)
 		}
 	}
+	if err := os.WriteFile(file, []byte("### First\n\n```\n# one\n```\n\n```\n# two\n"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	if got, err := Blocks(file, "### First"); err == nil || !strings.Contains(err.Error(), "has no end") {
+		t.Errorf("a block without an end: %q, %v", got, err)
+	}
 	if _, err := Blocks(file+".none", "### First"); !os.IsNotExist(err) {
 		t.Errorf("no file: %v", err)
 	}

@@ -16,13 +16,17 @@ var ErrBadReport = errors.New("bad report")
 var ErrNoReport = errors.New("no report yet")
 
 // Node converts a report to a node, which makes the same plans as the reporting agent. The grants have the IDs from Holder.ID. The error is
-// ErrNoReport if the report is empty or has the phase GivenBack. It is ErrBadReport if the report contradicts itself or has CPUs that the machine does not have.
+// ErrNoReport if the report is empty or has a phase. It is ErrBadReport if the report contradicts itself or has CPUs that the machine does not have.
 func Node(s *v1alpha1.NodeCPUStatus) (*hybrid.Node, error) {
 	if s.Counter == 0 && s.Machine.Online == "" {
 		return nil, ErrNoReport
 	}
-	if s.Phase == v1alpha1.GivenBack {
+	switch s.Phase {
+	case "":
+	case v1alpha1.GivenBack:
 		return nil, fmt.Errorf("%w: Candor has given the node's containers back (giveBack of the chart)", ErrNoReport)
+	default: // GivingBack
+		return nil, fmt.Errorf("%w: Candor gives the node's containers back (giveBack of the chart)", ErrNoReport)
 	}
 	node, err := emptyNode(s)
 	if err == nil {

@@ -72,10 +72,11 @@ func TestLost(t *testing.T) {
 // TestInvalidReports: Node refuses a report that no agent writes, with an error of a single line.
 func TestInvalidReports(t *testing.T) {
 	for want, change := range map[string]func(*v1alpha1.NodeCPUStatus){
-		"containers back":           func(s *v1alpha1.NodeCPUStatus) { s.Phase = v1alpha1.GivenBack },
-		"no report yet":             func(s *v1alpha1.NodeCPUStatus) { *s = v1alpha1.NodeCPUStatus{} },
-		"machine: no online CPU":    func(s *v1alpha1.NodeCPUStatus) { s.Machine.Online = "" },
-		"machine: online: CPU list": func(s *v1alpha1.NodeCPUStatus) { s.Machine.Online = "0-9999" },
+		"has given":                   func(s *v1alpha1.NodeCPUStatus) { s.Phase = v1alpha1.GivenBack },
+		"no report yet: Candor gives": func(s *v1alpha1.NodeCPUStatus) { s.Phase = v1alpha1.GivingBack },
+		"no report yet":               func(s *v1alpha1.NodeCPUStatus) { *s = v1alpha1.NodeCPUStatus{} },
+		"machine: no online CPU":      func(s *v1alpha1.NodeCPUStatus) { s.Machine.Online = "" },
+		"machine: online: CPU list":   func(s *v1alpha1.NodeCPUStatus) { s.Machine.Online = "0-9999" },
 		"are in no socket": func(s *v1alpha1.NodeCPUStatus) {
 			s.Machine.Cores = ""
 			s.Machine.Sockets = "0-7"

@@ -164,7 +164,7 @@ func TestReportedSees(t *testing.T) {
 func TestWithPhase(t *testing.T) {
 	phase := ""
 	report := ReportOf(&machine{state: snapshot(t)}, func() hybrid.Policy { return hybrid.Strict }).WithPhase(func() string { return phase })
-	for _, phase = range []string{"", v1alpha1.GivenBack} {
+	for _, phase = range []string{"", v1alpha1.GivingBack, v1alpha1.GivenBack} {
 		if s, err := report(); err != nil || s.Phase != phase || s.Machine.Online == "" {
 			t.Errorf("phase %q: %q, %v", phase, s.Phase, err)
 		}

@@ -40,8 +40,11 @@ func (n *NodeCPU) NodeUID() types.UID {
 	return ""
 }
 
-// GivenBack is the phase of a node whose containers Candor has given back to their runtime.
-const GivenBack = "GivenBack"
+// Phases of a node on which Candor allocates no CPUs any more (candor nri --give-back).
+const (
+	GivingBack = "GivingBack" // the agent is giving the containers back to their runtime
+	GivenBack  = "GivenBack"  // all containers are given back
+)
 
 // NodeCPUStatus is the last report of a node.
 //
@@ -57,9 +60,9 @@ type NodeCPUStatus struct {
 	// +kubebuilder:validation:Pattern=`^[0-9a-f]{16}$`
 	Fingerprint string `json:"fingerprint"`
 
-	// Phase is "GivenBack" after the agent has given all containers of the node back to their runtime. Candor then allocates no CPUs on
-	// the node. Empty means that the agent allocates CPUs.
-	// +kubebuilder:validation:Enum=GivenBack
+	// Phase is "GivingBack" while the agent gives the containers of the node back to their runtime, and "GivenBack" after that. Candor
+	// then allocates no CPUs on the node. Empty means that the agent allocates CPUs.
+	// +kubebuilder:validation:Enum=GivingBack;GivenBack
 	Phase string `json:"phase,omitempty"`
 
 	// Machine is the topology of the node.

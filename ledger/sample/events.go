@@ -20,7 +20,8 @@ type sampler interface {
 	detach(pid int)
 	// watch counts the reads and writes of these open files of a process, and no longer those of its other files.
 	watch(pid int, open *openFiles) error
-	read(pid int) (counts, error)
+	// read returns the samples of a process. Calls with the same time can use one reading of the kernel's counters.
+	read(pid int, at time.Time) (counts, error)
 	Close() error
 }
 

@@ -10,6 +10,7 @@ import (
 	"runtime"
 	"strconv"
 	"sync/atomic"
+	"time"
 	"unsafe"
 
 	"golang.org/x/sys/unix"
@@ -75,7 +76,7 @@ func (s *registerSampler) watch(pid int, open *openFiles) error {
 	return nil
 }
 
-func (s *registerSampler) read(pid int) (counts, error) {
+func (s *registerSampler) read(pid int, _ time.Time) (counts, error) {
 	p := s.processes[pid]
 	for _, r := range p.threads {
 		r.drain(p.count)

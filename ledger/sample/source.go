@@ -311,7 +311,7 @@ func (s *Source) charge(a *account, book *ledger.Book, used time.Duration, now t
 		book.AddUnattributed(a.Name, used)
 		return nil
 	}
-	counted, err := s.sampler.read(a.PID)
+	counted, err := s.sampler.read(a.PID, now)
 	if err != nil {
 		book.AddUnattributed(a.Name, used)
 		return err

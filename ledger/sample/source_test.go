@@ -164,7 +164,7 @@ func testSampler(t *testing.T, s sampler, dir string) {
 		if err := s.attach(pid); err != nil {
 			t.Fatal(err)
 		}
-		if c, err = s.read(pid); err != nil {
+		if c, err = s.read(pid, time.Now()); err != nil {
 			t.Fatal(err)
 		}
 		now, err := cpuTime(pid)
@@ -183,7 +183,7 @@ func testSampler(t *testing.T, s sampler, dir string) {
 	if err := s.watch(pid, &openFiles{}); err != nil {
 		t.Fatal(err)
 	}
-	if c, err := s.read(pid); err != nil || len(c.files) != 0 {
+	if c, err := s.read(pid, time.Now()); err != nil || len(c.files) != 0 {
 		t.Errorf("after the end of the watch: %v, %v", c, err)
 	}
 	s.detach(pid)

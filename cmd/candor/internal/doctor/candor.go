@@ -1,6 +1,7 @@
 package doctor
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -12,6 +13,7 @@ import (
 	"github.com/candor-project/candor/engine/nri"
 	"github.com/candor-project/candor/host"
 	"github.com/candor-project/candor/host/state"
+	"github.com/candor-project/candor/internal/procfs"
 )
 
 func hostOptions(s *System) finding {
@@ -69,10 +71,32 @@ func stateReadable(s *System) finding {
 		return warn("none: the next operation moves the file away and rebuilds the state from the running containers", "%v", err)
 	case err != nil:
 		return s.unreadable(err, Failed, "correct the file, or end all containers and remove it")
+	case isGivingBack(store):
+		return fail("run candor uninstall to complete this, or start candor nri to cancel it",
+			"%s: the containers are being given back to their engines: Candor starts and changes no container", s.StateDir)
 	case store.IsPlan():
 		return warn("use another --state-dir for containers that run", "%s holds the plans of candor nri --observe", s.StateDir)
 	}
-	return pass("%s: %d containers", s.StateDir, len(saved.Grants))
+	return pass("%s: %d containers%s", s.StateDir, len(saved.Grants), features(&saved.State))
+}
+
+// features describes the features that earlier versions of candor cannot read from the state.
+func features(s *state.State) (text string) {
+	for _, f := range s.UsedFeatures() {
+		var users []string
+		for _, g := range s.Grants {
+			if g.Uses(f) {
+				users = append(users, cmp.Or(g.Engine.DisplayName().String(), g.ID))
+			}
+		}
+		text += fmt.Sprintf("; a candor without the feature %s refuses the state; containers that use it: %d, such as %s", f, len(users), users[0])
+	}
+	return text
+}
+
+func isGivingBack(store state.Store) bool {
+	boot, err := procfs.BootID()
+	return err == nil && store.IsGivingBack(boot)
 }
 
 // The least free space for the state directory. A state of 1,000 containers takes 0.4 MB, and the file exists twice while it is replaced.

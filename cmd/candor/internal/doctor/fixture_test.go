@@ -28,6 +28,10 @@ const (
 	dockerFile = `{"runtimes": {"candor": {"path": "/usr/local/bin/candor-runc"}, "other": {"path": "/usr/bin/other"}}}`
 	socketLine = "0000000000000000: 00000003 00000000 00000000 0001 03 %d /run/nri/nri.sock\n"
 	stateFile  = `{"version":2,"boot":"b","grants":[]}`
+
+	stateWithFeature = `{"version":3,"features":["helpers"],"boot":"b","grants":[{"name":"web","state":"running","creator":{"pid":1,"start":2},
+		"main":{"pid":3,"start":4},"sinceMs":5,"request":{"class":"sensitive","policy":"strict","limit":1000,"topology":"prefer","periodUs":100000,
+		"view":"full","onResize":"none","helpers":"charge","command":"x"},"cpus":"0","exclusive":"0","quota":1000,"weight":1000,"wishKept":true}]}`
 )
 
 func newFixture(t *testing.T) *fixture {

@@ -229,12 +229,13 @@ func nriTimeout(s *System) finding {
 func nriRequired(s *System) finding {
 	return s.ofConfig(func(r *nri.Runtime) finding {
 		release, text, _ := s.release(r) // an unknown version can have the setting
+		isRequired, _ := r.RequiresPlugin()
 		switch {
 		case r.Name == nri.CRIO:
 			return pass("CRI-O has no such setting: a container that starts while the plugin is away gets its CPUs later")
 		case !release.HasRequired():
 			return pass("containerd %s has no such setting: a container that starts while the plugin is away gets its CPUs later", text)
-		case slices.Contains(r.Required, "candor"):
+		case isRequired:
 			return pass("%s: candor is required", nameOf(r))
 		}
 		return warn("add default_validator with required_plugins = [\"candor\"] to refuse such containers instead (containerd 2.2 and newer)",

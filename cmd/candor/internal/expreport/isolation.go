@@ -186,7 +186,7 @@ func (r Isolation) Markdown(w io.Writer) error {
 // notes returns lines on failed runs and on other activity of the machine.
 func (r Isolation) notes() (notes []string) {
 	if failed, why := r.Failures(); failed > 0 {
-		notes = append(notes, fmt.Sprintf("%d runs failed; the first: %s", failed, why))
+		notes = append(notes, fmt.Sprintf("%s failed; the first: %s", plural(failed, "run"), why))
 	}
 	return append(notes, fmt.Sprintf("Other processes used %.2f CPUs (median).", r.Others()))
 }

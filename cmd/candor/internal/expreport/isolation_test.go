@@ -46,7 +46,7 @@ func TestIsolationText(t *testing.T) {
 		"pinned io uncertain 0 of 1 1.000", // an application has no successful runs
 		"route <b> pinned alone 10 3.045 3.022 to 3.067 - - 1.489 (1.483 to 1.495) 0 %",
 		"route <b> pinned cpu 10 3.045 3.022 to 3.067 1.000 (1.000 to 1.000) 1.0000 - 0 %",
-		"1 runs failed; the first: none alone, together: exit code 1: <b>no</b>",
+		"1 run failed; the first: none alone, together: exit code 1: <b>no</b>",
 	} {
 		if !strings.Contains(text, want) {
 			t.Errorf("no %q in\n%s", want, out.String())

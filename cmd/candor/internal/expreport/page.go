@@ -23,10 +23,12 @@ func (r Report) HTML(w io.Writer) error {
 	}
 	data := struct {
 		Command, Where, Legend string
+		Verdicts, Notes        []string
+		Setups                 table
 		Metrics                []metric
-		Notes                  []string
 		Report                 Report
-	}{Command: r.workloadText(), Where: r.measurementText(), Legend: legend, Notes: slices.Concat(partialNote(r.Stopped, r.Rounds), warnings(r.Interference), r.notes()), Report: r}
+	}{Command: r.workloadText(), Where: r.measurementText(), Legend: legend, Verdicts: slices.Concat(partialNote(r.Stopped, r.Rounds), r.verdicts()),
+		Notes: r.notes(), Setups: r.setupTable(), Report: r}
 	for _, m := range r.Metrics {
 		figure, err := embedSVG(r.draw(m))
 		if err != nil {
@@ -44,12 +46,12 @@ func (r Isolation) HTML(w io.Writer) error {
 		Figure        template.HTML
 	}
 	data := struct {
-		Where        string
-		Notes        []string
-		Applications []application
-		Tables       []table
-		Report       Isolation
-	}{Where: r.measurementText(), Notes: slices.Concat(partialNote(r.Stopped, r.Rounds), warnings(r.Interference), r.notes()), Tables: r.tables(), Report: r}
+		Where           string
+		Verdicts, Notes []string
+		Applications    []application
+		Tables          []table
+		Report          Isolation
+	}{Where: r.measurementText(), Verdicts: slices.Concat(partialNote(r.Stopped, r.Rounds), r.verdicts()), Notes: r.notes(), Tables: r.tables(), Report: r}
 	for i, a := range r.Applications {
 		figure, err := embedSVG(r.draw(i))
 		if err != nil {

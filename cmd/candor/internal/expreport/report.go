@@ -113,6 +113,16 @@ func (r Report) table(m experiment.ReportMetric) table {
 	return t
 }
 
+// setupTable returns the table that explains the setups.
+func (r Report) setupTable() table {
+	t := table{Titles: []string{"SETUP", "LIMIT BY", "VISIBLE CPUS"}, IsWords: true}
+	for _, s := range r.Setups {
+		by, visible := setupText(s)
+		t.Rows = append(t.Rows, []string{s.String(), by, visible})
+	}
+	return t
+}
+
 // Text writes the tables for a terminal of a width; 0: unlimited.
 func (r Report) Text(w io.Writer, width int) error {
 	var text strings.Builder
@@ -136,7 +146,7 @@ func (r Report) Text(w io.Writer, width int) error {
 func (r Report) notes() (notes []string) {
 	for i, s := range r.Setups {
 		if failed, why := r.Failures(i); failed > 0 {
-			notes = append(notes, fmt.Sprintf("%d rounds of %v failed; the first: %s", failed, s, why))
+			notes = append(notes, fmt.Sprintf("%s of %v failed; the first: %s", rounds(failed), s, why))
 		}
 	}
 	return notes

@@ -85,7 +85,7 @@ func TestWarning(t *testing.T) {
 		if !strings.HasPrefix(text.String(), want) {
 			t.Errorf("%s: begins with %.200q", name, text.String())
 		}
-		if !strings.Contains(markdown.String(), "\n- Warning: other processes used 23") || !strings.Contains(page.String(), "<p>Warning: other processes used 23") {
+		if !strings.Contains(markdown.String(), "\n- Warning: other processes used 23") || !strings.Contains(page.String(), ">Warning: other processes used 23") {
 			t.Errorf("%s: no warning in\n%s\n%.2000s", name, &markdown, &page)
 		}
 		if strings.Contains(markdown.String(), "<i>|") || strings.Contains(page.String(), "<i>|") {
@@ -114,6 +114,57 @@ func TestMarkup(t *testing.T) {
 	}
 	if n := strings.Count(page.String(), "<tr>"); n < 24+2*3 {
 		t.Errorf("%d rows in the page", n)
+	}
+}
+
+// TestPage: the page begins with the verdicts, explains the setups, names the rounds for warm-up, and counts in words.
+func TestPage(t *testing.T) {
+	r := sample()
+	r.Runs = append(r.Runs, experiment.Run{Setup: 1, Round: -1, Values: map[string]float64{"time": 9}}, experiment.Run{Setup: 0, Round: 7, Failure: "killed"})
+	var page strings.Builder
+	if err := r.HTML(&page); err != nil {
+		t.Fatal(err)
+	}
+	verdict, table := strings.Index(page.String(), `<p class="verdict">candor has better rate`), strings.Index(page.String(), "<table")
+	if verdict < 0 || verdict > table {
+		t.Errorf("the verdict is at %d, the first table at %d", verdict, table)
+	}
+	for _, want := range []string{
+		"<td>quota</td><td>CFS quota, as with docker run --cpus</td><td>all</td>", "<td>none</td><td>no limit</td><td>all</td>",
+		"<td>candor</td><td>candor run --cpu</td><td>the CPUs of its cpuset, by affinity and by files</td>",
+		"<td>warm-up</td>", "<p>1 round of quota failed; the first: killed</p>", "<p>8 rounds of none failed; the first: exit code 1",
+	} {
+		if !strings.Contains(page.String(), want) {
+			t.Errorf("no %s in\n%s", want, page.String())
+		}
+	}
+	if strings.Contains(page.String(), "<td>-1</td>") {
+		t.Error("the page has a round -1")
+	}
+	if open, wide := strings.Count(page.String(), "<table"), strings.Count(page.String(), `<div class="wide"><table`); open != wide {
+		t.Errorf("%d of %d tables can be wider than the page", open-wide, open)
+	}
+}
+
+// TestSetupText: each kind of setup is explained.
+func TestSetupText(t *testing.T) {
+	for _, kind := range experiment.Kinds {
+		if by, visible := setupText(experiment.Setup{Kind: kind, Limit: 1500, Threads: 2}); by == "" || visible == "" {
+			t.Errorf("%s: %q, %q", kind, by, visible)
+		}
+	}
+	for text, want := range map[string]string{
+		"2xcpuset":                  "2 simultaneous copies, each: exclusive CPUs, as many as the limit rounded up; a CFS quota if the limit has a fraction",
+		"candor+topology=single-l3": "candor run --cpu --topology single-l3",
+		"2xnone":                    "2 simultaneous copies, each: no limit",
+	} {
+		s, err := experiment.ParseSetup(text, 1500)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if by, _ := setupText(s); by != want {
+			t.Errorf("%s: %q, want %q", text, by, want)
+		}
 	}
 }
 

@@ -14,6 +14,7 @@ type table struct {
 	Rows    [][]string
 	Ranks   []int // importance of the columns, as for texttable.Table
 	Legend  string
+	IsWords bool // the cells are sentences, which a page can break
 }
 
 // text writes the table for a terminal of a width; 0: unlimited.

@@ -55,12 +55,7 @@ func verdict(c *experiment.Conclusion, m experiment.ReportMetric) string {
 	}
 }
 
-func rounds(n int) string {
-	if n == 1 {
-		return "1 round"
-	}
-	return fmt.Sprintf("%d rounds", n)
-}
+func rounds(n int) string { return plural(n, "round") }
 
 // times formats a factor with two decimals, or with three if two would show 1.
 func times(v float64) string {

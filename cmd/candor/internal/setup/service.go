@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"slices"
 	"strings"
 )
 
@@ -35,9 +36,15 @@ func (s ServiceState) String() string {
 	return s.Active + ", " + s.Enabled
 }
 
+// IsRunning reports whether a process of the service can run: also while the service starts, reloads, stops or waits for its
+// next start.
+func (s ServiceState) IsRunning() bool {
+	return !slices.Contains([]string{"", "inactive", "failed"}, s.Active)
+}
+
 // IsOff reports whether the service does not run now and does not start at the next boot.
 func (s ServiceState) IsOff() bool {
-	return s == ServiceState{} || (s.Active == "inactive" || s.Active == "failed") && s.Enabled != "enabled"
+	return s == ServiceState{} || !s.IsRunning() && s.Enabled != "enabled"
 }
 
 // State reads the state of the service.

@@ -27,22 +27,25 @@ func fakeService(t *testing.T, show, failing string) (s *Service, calls func() s
 
 func TestServiceState(t *testing.T) {
 	for _, c := range []struct {
-		show  string
-		want  string
-		isOff bool
+		show             string
+		want             string
+		isRunning, isOff bool
 	}{
-		{"LoadState=loaded\nActiveState=active\nUnitFileState=enabled\n", "active, enabled", false},
-		{"UnitFileState=disabled\nLoadState=loaded\nActiveState=inactive\n", "inactive, disabled", true},
-		{"LoadState=loaded\nActiveState=failed\nUnitFileState=disabled\n", "failed, disabled", true},
-		{"LoadState=loaded\nActiveState=inactive\nUnitFileState=enabled\n", "inactive, enabled", false},
-		{"LoadState=loaded\nActiveState=active\nUnitFileState=\n", "active, static", false},
-		{"LoadState=not-found\nActiveState=inactive\n", "", true},
-		{"", "", true},
+		{"LoadState=loaded\nActiveState=active\nUnitFileState=enabled\n", "active, enabled", true, false},
+		{"LoadState=loaded\nActiveState=activating\nUnitFileState=enabled\n", "activating, enabled", true, false},
+		{"LoadState=loaded\nActiveState=reloading\nUnitFileState=disabled\n", "reloading, disabled", true, false},
+		{"LoadState=loaded\nActiveState=deactivating\nUnitFileState=disabled\n", "deactivating, disabled", true, false},
+		{"UnitFileState=disabled\nLoadState=loaded\nActiveState=inactive\n", "inactive, disabled", false, true},
+		{"LoadState=loaded\nActiveState=failed\nUnitFileState=disabled\n", "failed, disabled", false, true},
+		{"LoadState=loaded\nActiveState=inactive\nUnitFileState=enabled\n", "inactive, enabled", false, false},
+		{"LoadState=loaded\nActiveState=active\nUnitFileState=\n", "active, static", true, false},
+		{"LoadState=not-found\nActiveState=inactive\n", "", false, true},
+		{"", "", false, true},
 	} {
 		s, _ := fakeService(t, c.show, "")
 		state, err := s.State()
-		if err != nil || state.String() != c.want || state.IsOff() != c.isOff {
-			t.Errorf("%q: %q, off %v, %v; want %q, off %v", c.show, state, state.IsOff(), err, c.want, c.isOff)
+		if err != nil || state.String() != c.want || state.IsRunning() != c.isRunning || state.IsOff() != c.isOff {
+			t.Errorf("%q: %q, running %v, off %v, %v; want %+v", c.show, state, state.IsRunning(), state.IsOff(), err, c)
 		}
 	}
 	s := &Service{Unit: ServiceUnit, Booted: filepath.Join(t.TempDir(), "none")}

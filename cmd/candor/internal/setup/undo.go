@@ -2,6 +2,7 @@ package setup
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 
@@ -53,7 +54,10 @@ func (s *Setup) Undo(dry bool) (Result, error) {
 	if err := s.save(nil); err != nil {
 		return result, err
 	}
-	return result, s.Host.Reconcile(context.Background()) // flexible containers get the CPUs
+	if err := s.Host.Reconcile(context.Background()); !errors.Is(err, host.ErrGivingBack) { // flexible containers get the CPUs
+		return result, err
+	}
+	return result, nil
 }
 
 // undoFences restores the former values of the record's confinements. It returns the confinements whose values it could not restore,

@@ -18,6 +18,9 @@ type Table struct {
 	// Ranks orders the columns by importance. A column of rank 0 is always shown. Of the other columns, Write hides the column with the
 	// highest rank first. nil: all columns are always shown.
 	Ranks []int
+	// LastWidth is the smallest width to which Write cuts the cells of the last column before it hides columns. A cut cell ends with
+	// "…". 0: the cells are never cut.
+	LastWidth int
 }
 
 // gap is the number of spaces between two columns.
@@ -27,11 +30,16 @@ const gap = 2
 // wider than the terminal is written with these columns.
 func (t *Table) Write(w io.Writer, width int) error {
 	shown := t.shown(width)
+	last, room := len(t.Titles)-1, t.roomOfLast(width, shown)
 	out := tabwriter.NewWriter(w, 0, 0, gap, ' ', 0)
 	for _, row := range append([][]string{t.Titles}, t.Rows...) {
 		var cells []string
 		for _, column := range shown {
-			cells = append(cells, row[column])
+			cell := row[column]
+			if column == last {
+				cell = cut(cell, room)
+			}
+			cells = append(cells, cell)
 		}
 		fmt.Fprintln(out, strings.Join(cells, "\t"))
 	}
@@ -56,7 +64,7 @@ func (t *Table) shown(width int) (columns []int) {
 	total := -gap
 	for column := range t.Titles {
 		columns = append(columns, column)
-		total += t.width(column) + gap
+		total += t.leastWidth(column) + gap
 	}
 	for width > 0 && total > width && len(t.Ranks) == len(t.Titles) {
 		last := slices.MaxFunc(columns, func(a, b int) int { return t.Ranks[a] - t.Ranks[b] })
@@ -64,9 +72,42 @@ func (t *Table) shown(width int) (columns []int) {
 			break
 		}
 		columns = slices.DeleteFunc(columns, func(column int) bool { return column == last })
-		total -= t.width(last) + gap
+		total -= t.leastWidth(last) + gap
 	}
 	return columns
+}
+
+// roomOfLast returns the width for the cells of the last column beside the other shown columns.
+func (t *Table) roomOfLast(width int, shown []int) int {
+	last := len(t.Titles) - 1
+	room := t.width(last)
+	if width == 0 || t.LastWidth == 0 {
+		return room
+	}
+	left := width
+	for _, column := range shown {
+		if column != last {
+			left -= t.width(column) + gap
+		}
+	}
+	return max(min(room, left), t.leastWidth(last))
+}
+
+// cut shortens a cell to a width.
+func cut(cell string, width int) string {
+	if utf8.RuneCountInString(cell) <= width {
+		return cell
+	}
+	return string([]rune(cell)[:width-1]) + "…"
+}
+
+// leastWidth returns the width of a column if its cells are cut as far as possible.
+func (t *Table) leastWidth(column int) int {
+	width := t.width(column)
+	if column == len(t.Titles)-1 && t.LastWidth > 0 {
+		width = min(width, max(t.LastWidth, utf8.RuneCountInString(t.Titles[column])))
+	}
+	return width
 }
 
 // width returns the width of a column in characters.

@@ -29,6 +29,23 @@ func TestWrite(t *testing.T) {
 	}
 }
 
+func TestLastWidth(t *testing.T) {
+	table := Table{Titles: []string{"NAME", "AGE", "COMMAND"}, Rows: [][]string{{"web", "3s", "nginx -g daemöns"}, {"db", "9h", "postgres"}}, Ranks: []int{0, 1, 2}, LastWidth: 9}
+	const hidden = ". Use -o wide for all columns.\n"
+	for width, want := range map[int]string{
+		0:  "NAME  AGE  COMMAND\nweb   3s   nginx -g daemöns\ndb    9h   postgres\n",
+		27: "NAME  AGE  COMMAND\nweb   3s   nginx -g daemöns\ndb    9h   postgres\n",
+		26: "NAME  AGE  COMMAND\nweb   3s   nginx -g daemö…\ndb    9h   postgres\n",
+		20: "NAME  AGE  COMMAND\nweb   3s   nginx -g…\ndb    9h   postgres\n",
+		19: "NAME  AGE\nweb   3s\ndb    9h\nHidden: COMMAND" + hidden,
+	} {
+		var out strings.Builder
+		if err := table.Write(&out, width); err != nil || out.String() != want {
+			t.Errorf("width %d: %v\n%s\nwant\n%s", width, err, &out, want)
+		}
+	}
+}
+
 // TestFits: no row is wider than the terminal if the columns of rank 0 are not, and a column is hidden only if all columns do not fit.
 func TestFits(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {

@@ -10,7 +10,9 @@ import (
 	"slices"
 )
 
-// Docker has its runtimes in daemon.json, which it reads again on a reload.
+// Docker has its runtimes in daemon.json, which it reads again on a reload. A reload adds runtimes, but does not remove the
+// runtimes and the default runtime that daemon.json no longer has (reloadPlatform in daemon/reload_unix.go of Docker 20.10
+// and 25).
 var Docker = Engine{
 	Name:   "docker",
 	File:   "/etc/docker/daemon.json",
@@ -19,6 +21,7 @@ var Docker = Engine{
 	has:    hasDocker,
 	remove: removeFromDocker,
 
+	ThenUndo: "systemctl restart docker (after a reload, it still has the runtimes)",
 	canStart: (*Setup).canStart,
 }
 

@@ -10,8 +10,8 @@ import (
 	"github.com/pelletier/go-toml/v2"
 )
 
-// NRI enables the plugin interface of containerd before 2.0, where it is off by default. It is not in Candor's list of
-// runtimes, but its file and its undo are the same as those of a runtime.
+// NRI enables the plugin interface of containerd before 2.0, where it is off by default. It is no runtime, but containerd's
+// configuration file is edited and restored as for a runtime.
 var NRI = Engine{
 	Name:   "nri",
 	File:   "/etc/containerd/config.toml",
@@ -19,6 +19,8 @@ var NRI = Engine{
 	add:    enableNRI,
 	has:    hasEnabledNRI,
 	remove: disableNRI,
+
+	ThenUndo: "systemctl restart containerd",
 }
 
 const nriPlugin = "io.containerd.nri.v1.nri"

@@ -38,7 +38,8 @@ type Setup struct {
 type Engine struct {
 	Name string // docker, podman, containerd
 	File string // default path of the configuration
-	Then string // instruction to the user that makes the engine read the file
+	// Then is the instruction to the user that makes the engine read the file after Apply, ThenUndo after Undo.
+	Then, ThenUndo string
 
 	// add returns the configuration with the runtimes added. An error means that the configuration is not valid for this.
 	add func(text []byte, s *Setup) ([]byte, error)

@@ -19,6 +19,7 @@ var Podman = Engine{
 	has:    hasBlock,
 	remove: removeBlock,
 
+	ThenUndo: "nothing: podman reads it at each start",
 	defaults: [][]string{{"engine", "runtime"}},
 }
 
@@ -32,6 +33,7 @@ var Containerd = Engine{
 	has:    hasBlock,
 	remove: removeBlock,
 
+	ThenUndo: "systemctl restart containerd",
 	defaults: [][]string{{"plugins", criPlugin, "containerd", "default_runtime_name"}, {"plugins", criRuntime, "containerd", "default_runtime_name"}},
 }
 

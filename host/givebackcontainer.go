@@ -1,0 +1,219 @@
+package host
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/candor-project/candor/cgroup"
+	"github.com/candor-project/candor/host/state"
+	"github.com/candor-project/candor/internal/procfs"
+)
+
+// giveBackSettings gives a container's cgroup the settings of its engine, and returns the processes that Candor has moved.
+func (b *giveBackAttempt) giveBackSettings(g *Grant, group *cgroup.Group, isStray bool) error {
+	populated, err := group.Populated()
+	if err != nil && !isGoneError(err) {
+		return err
+	}
+	switch {
+	case !isStray && b.isStarting(g, populated):
+		return ErrStarting
+	case !populated:
+		return b.giveBackEnded(g, group)
+	case g.Lease.IsHeld() && !b.isDry:
+		return fmt.Errorf("process %d (%s) %w", g.Lease.To.PID, procfs.NameOf(g.Lease.To.PID), errQuotaLeased)
+	}
+	if err := b.returnProcesses(g, group); err != nil {
+		return err
+	}
+	wanted, err := group.CPUSettings()
+	if err != nil {
+		return err
+	}
+	if !isStray {
+		wanted = b.settingsOfRequest(g)
+	}
+	return b.giveBackGroup(displayName(g), group, wanted)
+}
+
+// isStarting reports whether a runtime still creates the cgroup of a container, and would write Candor's settings to it.
+// An OCI runtime wrapper (Creator) lives until the container exists; the mark of the state makes it fail before that. For a
+// container of a pod, only the time limits the start, because the runtime starts it and candor nri has ended.
+func (b *giveBackAttempt) isStarting(g *Grant, populated bool) bool {
+	switch {
+	case g.State != Pending, !populated && hasEnded(g, false):
+		return false
+	case g.Engine.Pod == "" && g.Creator.Alive():
+		return true
+	default:
+		return state.SinceBoot() < g.Since+b.startTime
+	}
+}
+
+// giveBackEnded removes Candor's cgroup of a container without processes. A container of a pod can be held for a restart:
+// the next container then starts without Candor.
+func (b *giveBackAttempt) giveBackEnded(g *Grant, group *cgroup.Group) error {
+	if b.isDry || g.Engine.Cgroup != "" {
+		return nil
+	}
+	if err := group.Remove(); err != nil && !errors.Is(err, cgroup.ErrBusy) {
+		return err
+	}
+	return nil
+}
+
+// giveBackView makes the files of a container's view show the machine's CPUs. It rewrites files that cannot be read.
+func (b *giveBackAttempt) giveBackView(g *Grant, group *cgroup.Group, _ bool) error {
+	shown, err := b.store.ShownCPUs(g.ID)
+	if errors.Is(err, fs.ErrNotExist) || err == nil && shown == b.online {
+		return nil
+	}
+	if populated, err := group.Populated(); !populated && (err == nil || isGoneError(err)) {
+		return nil // no process can read the view
+	}
+	if !b.isDry {
+		wide := *g
+		wide.CPUs = b.online
+		err := b.views.write(b.store, &wide, false)
+		if errors.Is(err, unix.ENOSPC) { // the wider files are larger, and only the removal of the state frees space
+			b.log.Warn("a container still sees its former CPUs, because the state directory has no space", logName(g.ID, &g.Engine), "cpus", shown)
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+	}
+	b.add(displayName(g), SettingView, shown.String(), b.online.String())
+	return nil
+}
+
+// returnProcesses moves frozen processes back to the container's cgroup, and helpers back to their own cgroups.
+func (b *giveBackAttempt) returnProcesses(g *Grant, group *cgroup.Group) error {
+	if g.Lease.Frozen {
+		b.add(displayName(g), SettingFreezer, "charged", "")
+	}
+	if group.HasHelpers() {
+		b.add(displayName(g), SettingHelpers, "placed", "")
+	}
+	if b.isDry {
+		return nil
+	}
+	freezer, err := b.tree.OpenFreezer(usageName(g))
+	switch {
+	case errors.Is(err, cgroup.ErrNoFreezer), isGoneError(err): // no process of Candor can have frozen it
+	case err != nil:
+		return err
+	default:
+		if err := freezer.Close(); err != nil {
+			return err
+		}
+	}
+	return group.ReturnHelpers()
+}
+
+// giveBackGroup gives a cgroup the settings of its engine.
+func (b *giveBackAttempt) giveBackGroup(name string, group *cgroup.Group, wanted cgroup.CPUSettings) error {
+	before, err := group.CPUSettings()
+	if err != nil {
+		return err
+	}
+	cpusBefore, memsBefore, err := group.Effective()
+	if err != nil {
+		return err
+	}
+	hasFewerCPUs, hasFewerMems, err := group.IsConfined()
+	if err != nil {
+		return err
+	}
+	if !b.isDry {
+		if err := group.GiveBack(wanted); err != nil {
+			return err
+		}
+		b.unreachable = b.unreachable || group.HasUnreachableUnit()
+	}
+	cpus, mems, err := group.EffectiveAbove()
+	if err != nil {
+		return err
+	}
+	if hasFewerCPUs {
+		b.add(name, SettingCPUs, cpusBefore.String(), cpus.String())
+	}
+	if hasFewerMems {
+		b.add(name, SettingMems, memsBefore.String(), mems.String())
+	}
+	b.addLimits(name, &before, &wanted)
+	return nil
+}
+
+// addLimits adds the changes of the cpu controller's settings.
+func (b *giveBackAttempt) addLimits(name string, before, after *cgroup.CPUSettings) {
+	b.add(name, SettingQuota, limitsText(&before.CPULimits), limitsText(&after.CPULimits))
+	b.add(name, SettingBurst, durationText(before.Burst), durationText(after.Burst))
+	b.add(name, SettingWeight, fmt.Sprint(before.Weight), fmt.Sprint(after.Weight))
+}
+
+// limitsText formats a quota with its period, or "" for no quota.
+func limitsText(l *cgroup.CPULimits) string {
+	if l.Quota == 0 {
+		return ""
+	}
+	return fmt.Sprintf("%v per %v", l.Quota, l.Period)
+}
+
+func durationText(d time.Duration) string {
+	if d == 0 {
+		return ""
+	}
+	return d.String()
+}
+
+// giveBackPod gives a pod's cgroup the quota and weight of the kubelet.
+func (b *giveBackAttempt) giveBackPod(path string) error {
+	group := b.tree.EngineGroup("pod", path)
+	record, err := readPodRecord(group)
+	if err != nil || record == (podRecord{}) {
+		return err
+	}
+	current, err := group.CPULimits()
+	if err != nil {
+		return err
+	}
+	op := &operation{Host: b.Host}
+	wanted := record.kubeletLimits(current, op.liftedQuota(current.Period), 0)
+	b.add(path, SettingPod, podText(&current), podText(&wanted))
+	if b.isDry {
+		return nil
+	}
+	if wanted != current {
+		if err := group.SetCPULimits(wanted); err != nil {
+			return err
+		}
+	}
+	return group.RemoveAnnotation()
+}
+
+func podText(l *cgroup.CPULimits) string {
+	if l.Quota == 0 {
+		return fmt.Sprintf("weight %d", l.Weight)
+	}
+	return fmt.Sprintf("quota %v, weight %d", l.Quota, l.Weight)
+}
+
+// add adds a change, unless both values are equal.
+func (b *giveBackAttempt) add(name string, setting Setting, before, after string) {
+	if before != after {
+		b.changes = append(b.changes, SettingChange{name, setting, before, after})
+	}
+}
+
+// displayName returns the name of a container in its engine, or its ID.
+func displayName(g *Grant) string {
+	if name := g.Engine.DisplayName().String(); name != "" {
+		return name
+	}
+	return g.ID
+}

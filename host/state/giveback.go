@@ -1,0 +1,62 @@
+package state
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+
+	"golang.org/x/sys/unix"
+)
+
+// giveBackFile marks a state whose containers are being given back to their engines. It is a symbolic link to the kernel's
+// id of the boot: a link is created as a whole, and takes no block on a full tmpfs.
+func (s Store) giveBackFile() string { return filepath.Join(s.Dir, "giving-back") }
+
+// MarkGiveBack marks the state for IsGivingBack. The mark counts until the next boot, or until UnmarkGiveBack or Remove. On
+// a file system without a free inode there is no mark, and no error: Remove is the way to free it.
+func (s Store) MarkGiveBack(boot string) error {
+	if s.IsGivingBack(boot) {
+		return nil
+	}
+	err := os.Remove(s.giveBackFile()) // of another boot
+	if err == nil || errors.Is(err, fs.ErrNotExist) {
+		err = os.Symlink(boot, s.giveBackFile())
+	}
+	if err != nil && !errors.Is(err, unix.ENOSPC) {
+		return fmt.Errorf("state: %w", err)
+	}
+	return nil
+}
+
+// IsGivingBack reports whether MarkGiveBack has marked the state in this boot.
+func (s Store) IsGivingBack(boot string) bool {
+	marked, err := os.Readlink(s.giveBackFile())
+	return err == nil && marked == boot
+}
+
+// UnmarkGiveBack removes the mark. existed reports whether there was a mark.
+func (s Store) UnmarkGiveBack() (existed bool, err error) {
+	err = os.Remove(s.giveBackFile())
+	if errors.Is(err, fs.ErrNotExist) {
+		return false, nil
+	}
+	return err == nil, err
+}
+
+// Remove removes all files of the state, and then the directory. The caller must hold the lock. The requests of the engines
+// outlive the names of the containers, so that a second call after an interruption finds no container without its request.
+// If the directory has other files or is a mount point, it remains.
+func (s Store) Remove() error {
+	for _, name := range []string{
+		"state.json", ".state.json", "state.json.bad", "requests", "commands", "engine-requests", "views", "preserved",
+		"bundles", "kept", "engine-names.json", ".engine-names.json", "weight-scales.json", ".weight-scales.json", "agent", "giving-back", "lock",
+	} {
+		if err := os.RemoveAll(filepath.Join(s.Dir, name)); err != nil {
+			return fmt.Errorf("state: %w", err)
+		}
+	}
+	_ = os.Remove(s.Dir) // fails for a directory with other files and for a mount point
+	return nil
+}
