@@ -273,7 +273,7 @@ bench-sim: build ## measure docs/benchmarks/simulate.md: decisions, the paper's 
 MATRIX_DIR ?= .matrix
 
 # A new call measures the cells without a result. A named cell is measured again.
-matrix: test-deps ## measure docs/compatibility.md: under an hour (root; CELLS="host guest-6.12-v2/runc" selects cells)
+matrix: test-deps ## measure docs/compatibility.md: about a minute for each cell (root; CELLS="host guest-6.12-v2/runc" selects cells)
 	@$(GO) run ./e2e/compatibility/measure -dir '$(MATRIX_DIR)' $(CELLS)
 
 # --- ledger ---
