@@ -29,6 +29,9 @@ func (g *Group) AddMemory(pid int) (undo func() error, err error) {
 		return nil, err
 	}
 	if h.v2 {
+		if unix.Access(g.dir(h), unix.F_OK) != nil {
+			return nil, fmt.Errorf("cgroup %s: %w", g.name, ErrNoGroup)
+		}
 		undo, err = g.enableMemoryV2(h)
 	} else {
 		undo, err = g.enterMemoryV1(h, pid)
