@@ -174,6 +174,7 @@ func TestChargeDocker(t *testing.T) {
 		t.Errorf("exec printed %q", got)
 	}
 	d.does("restart", "-t", "0", "writer")
+	time.Sleep(3 * time.Second) // the agent finds the new helpers after a second, and does not charge their work before
 	holds("after a restart")
 	d.does("rm", "-f", "writer")
 }
