@@ -86,8 +86,9 @@ check-workflows: release-tools ## actionlint
 
 # The packages are read with rpm and lintian, which no other test needs.
 test-release: test-deps release-tools ## build a release twice, then test its files, packages, images, chart and docs/install.md (root; first build: 25 minutes)
-	@command -v rpm >/dev/null && command -v lintian >/dev/null || \
-		{ echo "apt-get install rpm lintian"; apt-get -qq update && DEBIAN_FRONTEND=noninteractive apt-get -qq -y install --no-install-recommends rpm lintian >/dev/null; }
+	@command -v rpm >/dev/null && command -v lintian >/dev/null && command -v qemu-aarch64-static >/dev/null || \
+		{ echo "apt-get install rpm lintian qemu-user-static"; apt-get -qq update && \
+		DEBIAN_FRONTEND=noninteractive apt-get -qq -y install --no-install-recommends rpm lintian qemu-user-static >/dev/null; }
 	@$(RELEASE_TOOLS) ./registry
 	$(GO) test -C tools/release -count=1 ./image
 	$(GO) test -count=1 -tags generate -run 'TestGenerate|TestMarkdown' ./cmd/candor

@@ -1,5 +1,5 @@
 // Package cgroup creates and changes the cgroups of Candor's containers, on cgroup v1, v2 and hosts with both. It is the only package
-// that writes to a cgroup. The package handles CPUs, quotas and weights, and does not depend on limits, classes or plans. It stores no
+// that writes to a cgroup. The package handles CPUs, quotas, weights and memory, and does not depend on classes or plans. It stores no
 // state, because the kernel's files hold the values of every group.
 //
 // "Group" means cgroup in this package. A group's folder is its directory in the mounted cgroup file system; on v1 a group has a folder
@@ -10,8 +10,8 @@
 // group. On v1 a cpuset loses a CPU for good when the CPU goes offline. Therefore the package restores the cpuset of the parent group
 // from the group above the parent group. To confine Candor, confine the group above.
 //
-// The package also reads the quotas above Candor's parent group (bound.go), and the exclusive CPUs of the groups beside the parent group
-// (exclusive.go). If a creation fails, the package removes the groups that it created, and restores the groups that it changed
+// The package also reads the quotas above Candor's parent group (cpu.go), and the exclusive CPUs of the groups beside the parent group
+// (cpuset.go). If a creation fails, the package removes the groups that it created, and restores the groups that it changed
 // (parent.go).
 //
 // A refusal by the kernel is a *WriteError with the file, the value and the kernel's reason. The package does not write a value that a

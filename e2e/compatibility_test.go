@@ -11,8 +11,6 @@ import (
 	"testing"
 	"time"
 
-	"golang.org/x/sys/unix"
-
 	"github.com/candor-project/candor/cgroup"
 	"github.com/candor-project/candor/e2e/compatibility"
 )
@@ -38,6 +36,7 @@ type compat struct {
 // TestCompatibility measures a cell of docs/compatibility.md with candor-runc: make matrix.
 func TestCompatibility(t *testing.T) {
 	cell := compatibility.Selected(t)
+	compatibility.Step(t, compatibility.Start)
 	c := newCompat(t, cell)
 	c.need(2)
 	compatibility.Step(t, compatibility.Sensitive)
@@ -71,7 +70,7 @@ func newCompat(t *testing.T, cell compatibility.Cell) *compat {
 		d := newDocker(t)
 		version := d.does("version", "--format", "{{.Server.Version}}")
 		cell.Engine.CheckVersion(t, version)
-		compatibility.With(t, kernelOf(t, d.lab), "Docker "+version, firstLine(t, "runc", "--version"))
+		compatibility.RecordVersions(t, kernelOf(t, d.lab), "Docker "+version, firstLine(t, "runc", "--version"))
 		return &compat{d.lab, compatDocker{d}}
 	case strings.HasPrefix(name, "podman-"):
 		runtime := name[strings.LastIndex(name, "-")+1:]
@@ -83,11 +82,11 @@ func newCompat(t *testing.T, cell compatibility.Cell) *compat {
 		p := newPodman(t)
 		version := firstLine(t, "podman", "--version")
 		cell.Engine.CheckVersion(t, strings.TrimPrefix(version, "podman version "))
-		compatibility.With(t, kernelOf(t, p.lab), version, firstLine(t, runtime, "--version"))
+		compatibility.RecordVersions(t, kernelOf(t, p.lab), version, firstLine(t, runtime, "--version"))
 		return &compat{p.lab, compatPodman{p}}
 	default: // runc or crun
 		w := newWrappedIn(t, compatLab(t), fmt.Sprintf("exec %s \"$@\"", name))
-		compatibility.With(t, kernelOf(t, w.lab), firstLine(t, name, "--version"))
+		compatibility.RecordVersions(t, kernelOf(t, w.lab), firstLine(t, name, "--version"))
 		return &compat{w.lab, compatRuntime{w}}
 	}
 }
@@ -104,11 +103,7 @@ func compatLab(t *testing.T) *lab {
 // kernelOf describes the kernel of this machine.
 func kernelOf(t *testing.T, l *lab) string {
 	t.Helper()
-	var name unix.Utsname
-	if err := unix.Uname(&name); err != nil {
-		t.Fatal(err)
-	}
-	text := fmt.Sprintf("Linux %s, cgroup v%d", unix.ByteSliceToString(name.Release[:]), l.tree.Version())
+	text := compatibility.Kernel(t, l.tree.Version())
 	if l.driver == cgroup.Systemd {
 		text += " with systemd"
 	}
@@ -140,7 +135,15 @@ func (c *compat) isSensitive(id string, limit, cpus int) {
 	if want := fmt.Sprintf("%d %d %s", cpus, cpus, r.CPUs); sees != want {
 		c.Fatalf("the container sees %q, want %q", sees, want)
 	}
-	c.honest()
+	c.holds()
+}
+
+// holds ends the test unless the state of Candor is that of the kernel.
+func (c *compat) holds() {
+	c.Helper()
+	if c.honest(); c.Failed() {
+		c.FailNow()
+	}
 }
 
 // isFlexible checks the limit and the kernel's quota of a flexible container.
@@ -152,7 +155,7 @@ func (c *compat) isFlexible(id string, limit int) {
 	if err != nil || r.State != "running" || r.Class != "flexible" || r.Limit != limit || has.Quota != want || has.Period != 100*time.Millisecond {
 		c.Fatalf("%+v with %+v in the kernel, %v; want a limit of %d", r, has, err, limit)
 	}
-	c.honest()
+	c.holds()
 }
 
 // killOperations kills operations of candor at random times. The containers keep their CPUs.
@@ -171,9 +174,17 @@ func (c *compat) killOperations(ids ...string) {
 		cmd.Process.Kill()
 		cmd.Wait()
 	}
-	// The operation can report the difference that a killed operation has left.
-	if got := do(c.T, c.candor(append([]string{"run", "--class", "flexible"}, play("exit", "0")...)...)); got.code != 0 {
-		c.Fatalf("after killed operations: %+v", got)
+	// The programs of killed operations end later. The next operation can report the difference that a killed operation has left.
+	for end := time.Now().Add(time.Minute); ; time.Sleep(100 * time.Millisecond) {
+		if got := do(c.T, c.candor(append([]string{"run", "--class", "flexible"}, play("exit", "0")...)...)); got.code != 0 {
+			c.Fatalf("after killed operations: %+v", got)
+		}
+		if len(c.ps()) == len(ids) {
+			break
+		}
+		if time.Now().After(end) {
+			c.Fatalf("a minute after killed operations, candor ps has %+v", c.ps())
+		}
 	}
 	for after, id := c.ps(), 0; id < len(ids); id++ {
 		if was, is := before[ids[id]], after[ids[id]]; was.CPUs != is.CPUs || was.PID != is.PID {
@@ -187,7 +198,17 @@ type compatDocker struct{ *docker }
 
 func (d compatDocker) begin(name string, milli int, isFlexible bool) string {
 	runtime := map[bool]string{false: "candor", true: "candor-flexible"}[isFlexible]
-	return d.does("run", "-d", "--network=none", "--runtime="+runtime, "--name="+name, cpusFlag(milli), "box", "sleep", "9999")[:12]
+	return startedID(d.T, do(d.T, d.docker.docker("run", "-d", "--network=none", "--runtime="+runtime, "--name="+name, cpusFlag(milli), "box", "sleep", "9999")))
+}
+
+// startedID returns the ID of a container that a command has started, as Candor shortens it. Otherwise it ends the test with the error of the
+// engine alone, which is the reason in docs/compatibility.md.
+func startedID(t *testing.T, got outcome) string {
+	t.Helper()
+	if got.code != 0 || len(got.out) < 12 {
+		t.Fatalf("exit %d %s", got.code, strings.TrimSpace(got.err))
+	}
+	return got.out[:12]
 }
 
 func (d compatDocker) resize(id string, milli int)     { d.does("update", cpusFlag(milli), id) }
@@ -202,10 +223,10 @@ type compatPodman struct{ *podman }
 
 func (p compatPodman) begin(name string, milli int, isFlexible bool) string {
 	class := map[bool]string{false: "sensitive", true: "flexible"}[isFlexible]
-	id := p.does("run", "-d", "--network=none", "--ulimit=nofile=1024:1024", "--ulimit=nproc=1024:1024",
-		"--annotation=candor.dev/class="+class, "--name="+name, cpusFlag(milli), "box", "sleep", "9999")
+	id := startedID(p.T, p.podman.podman("run", "-d", "--network=none", "--ulimit=nofile=1024:1024", "--ulimit=nproc=1024:1024",
+		"--annotation=candor.dev/class="+class, "--name="+name, cpusFlag(milli), "box", "sleep", "9999"))
 	p.Cleanup(func() { p.podman.podman("rm", "-f", "-t=0", id) })
-	return id[:12]
+	return id
 }
 
 func (p compatPodman) resize(id string, milli int)     { p.does("update", cpusFlag(milli), id) }
@@ -246,7 +267,7 @@ func (w compatRuntime) call(program string, args ...string) *exec.Cmd {
 func (w compatRuntime) failed(args []string, got outcome) {
 	w.Helper()
 	text, _ := os.ReadFile(filepath.Join(w.dir, "out"))
-	w.Fatalf("candor-runc %s: exit %d %s", strings.Join(args, " "), got.code, text)
+	w.Fatalf("candor-runc %s: exit %d %s", args[0], got.code, bytes.TrimSpace(text))
 }
 
 func (w compatRuntime) resize(id string, milli int) {

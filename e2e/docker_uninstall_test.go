@@ -50,7 +50,7 @@ func TestUninstallDocker(t *testing.T) {
 		if got := do(t, d.candor("uninstall")); got.code != 0 {
 			t.Fatalf("round %d: %+v", round, got)
 		}
-		if after, err := os.ReadFile(d.in("daemon.json")); err != nil || string(after) != string(config) { // the state is not that of the service
+		if after, err := os.ReadFile(d.in("daemon.json")); err != nil || string(after) != string(config) { // the state of this test does not belong to the service
 			t.Errorf("round %d: daemon.json is %s, %v", round, after, err)
 		}
 		for i, pair := range pairs {

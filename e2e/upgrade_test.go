@@ -11,31 +11,18 @@ import (
 	"time"
 
 	"github.com/candor-project/candor/cpuset"
+	"github.com/candor-project/candor/e2e/previous"
 )
 
-// previousRelease is the commit of the release before this one. A tag replaces it.
-const previousRelease = "414655b"
-
-// buildPrevious builds candor of the previous release from the history of git, and returns its path.
+// buildPrevious builds candor of the previous release, and returns its path.
 func buildPrevious(t *testing.T) string {
 	t.Helper()
-	if os.Getenv("CANDOR_IN_GUEST") != "" {
-		t.Skip("no compiler in the guest")
-	}
-	dir := t.TempDir()
-	git := func(args ...string) outcome {
-		return do(t, exec.Command("git", append([]string{"-c", "safe.directory=*", "-C", ".."}, args...)...))
-	}
-	if got := git("cat-file", "-e", previousRelease+"^{commit}"); got.code != 0 {
-		t.Skipf("the history of git lacks the previous release, %s", previousRelease)
-	}
-	if got := git("archive", "--output="+filepath.Join(dir, "source.tar"), previousRelease); got.code != 0 {
-		t.Fatalf("git archive: %+v", got)
-	}
-	bin := filepath.Join(dir, "candor")
-	script := `cd "$1" && mkdir source && tar -xf source.tar -C source && cd source && CGO_ENABLED=0 go build -trimpath -buildvcs=false -o "$2" ./cmd/candor`
-	if got := do(t, exec.Command("sh", "-c", script, "sh", dir, bin)); got.code != 0 {
-		t.Fatalf("build of %s: %+v", previousRelease, got)
+	bin := filepath.Join(t.TempDir(), "candor")
+	build := exec.Command("go", "build", "-trimpath", "-buildvcs=false", "-o", bin, "./cmd/candor")
+	build.Dir = previous.Sources(t, "..", ".")
+	build.Env = append(os.Environ(), "CGO_ENABLED=0")
+	if got := do(t, build); got.code != 0 {
+		t.Fatalf("build of %s: %+v", previous.Release, got)
 	}
 	return bin
 }
@@ -47,6 +34,8 @@ type upgrade struct {
 	random   *rand.Rand
 	granted  map[string]cpuset.Set // of the containers, by ID
 	scratch  int                   // programs so far
+	killed   int                   // operations that a signal ended
+	finished int                   // operations that ended before the signal
 }
 
 // TestReleaseUpgrade swaps the previous release and this candor 20 times, and kills their operations with SIGKILL at random
@@ -55,8 +44,8 @@ func TestReleaseUpgrade(t *testing.T) {
 	if os.Getenv("CANDOR_RELEASE") == "" {
 		t.Skip("make test-release builds the previous release")
 	}
-	previous := buildPrevious(t)
-	u := &upgrade{docker: newDocker(t), binaries: [2]string{os.Getenv("CANDOR_BIN"), previous}, granted: map[string]cpuset.Set{}}
+	old := buildPrevious(t)
+	u := &upgrade{docker: newDocker(t), binaries: [2]string{os.Getenv("CANDOR_BIN"), old}, granted: map[string]cpuset.Set{}}
 	u.need(2)
 	seed := rand.Uint64()
 	t.Logf("seed %d", seed)
@@ -76,6 +65,9 @@ func TestReleaseUpgrade(t *testing.T) {
 			u.engineOperations()
 		}
 		u.check(round)
+	}
+	if t.Logf("%d operations killed, %d finished", u.killed, u.finished); u.killed < 20 || u.finished == 0 {
+		t.Error("the signals come too late or too early")
 	}
 	u.refuse()
 	u.does("rm", "-f", "web", "log")
@@ -144,7 +136,11 @@ func (u *upgrade) kill(cmd *exec.Cmd) {
 	}
 	time.Sleep(time.Duration(u.random.Int64N(int64(50 * time.Millisecond))))
 	cmd.Process.Kill()
-	cmd.Wait()
+	if cmd.Wait(); cmd.ProcessState.Exited() {
+		u.finished++
+	} else {
+		u.killed++
+	}
 }
 
 // engineOperations lets Docker call the runtime: an update, a new container, and a restart, which retains the CPUs.

@@ -74,7 +74,7 @@ func TestBrokenState(t *testing.T) {
 func TestNewerState(t *testing.T) {
 	l := newLab(t)
 	l.must(ask("web", "0.5"), "wait")
-	newer := []byte(`{"version": 4, "cpus": "in a way that nobody knows yet"}`)
+	newer := []byte(`{"version": 4, "cpus": "in a later form"}`)
 	if err := os.WriteFile(l.store.File(), newer, 0o644); err != nil {
 		t.Fatal(err)
 	}

@@ -19,10 +19,10 @@
 //
 // # Memory
 //
-// A memory view (MemoryFiles) is a copy of /proc/meminfo and /proc/swaps with the memory of a container. Its values come from the memory
-// controller (cgroup.Memory): MemTotal is the lowest limit, and the parts are the counters of memory.stat. testdata/meminfo-rules.md has
-// the rule of each field. A field that has no meaning for a container is 0, so that a container never sees the machine's use. A container
-// without a limit has no memory view (LimitsMemory).
+// No command uses memory views yet. A memory view (MemoryFiles) is a copy of /proc/meminfo and /proc/swaps with the memory of a container.
+// Its values come from the memory controller (cgroup.Memory): MemTotal is the lowest limit, and the parts are the counters of memory.stat.
+// testdata/meminfo-rules.md has the rule of each field. A field that has no meaning for a container is 0, so that a container never sees
+// the machine's use. A container without a limit has no memory view (LimitsMemory).
 //
 // These values change all the time, so the files are rewritten while programs read them. Text, lengths, offsets and widths are constant
 // except for the digits, and MemTotal changes only with the limit. A read beside a write can mix two versions. Most copies of the kernel

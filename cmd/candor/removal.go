@@ -143,7 +143,7 @@ func undoEngines(cmd *cobra.Command, except []string) error {
 	return nil
 }
 
-// isChroot reports whether the root directory of this process is not that of the first process. A chroot without procfs has no
+// isChroot reports whether this process has another root directory than the first process. A chroot without procfs has no
 // directory of the first process. Without the right to read it, for example in a container, the directories count as equal.
 func isChroot(ofFirst, own string) bool {
 	first, err := os.Stat(ofFirst)

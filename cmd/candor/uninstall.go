@@ -60,7 +60,7 @@ func newUninstallCommand() *cobra.Command {
 		defer done()
 		u := &uninstall{
 			machine: s, service: &setup.Service{Unit: setup.ServiceUnit}, engines: plainEngineSetups, root: "/",
-			stateDir: machine.options.StateDir, isOther: !isServiceState(machine.options.StateDir, doctor.DefaultNRIConfig),
+			stateDir: machine.options.StateDir, isService: isServiceState(machine.options.StateDir, doctor.DefaultNRIConfig),
 		}
 		err = u.run(cmd.Context(), *dry)
 		if *dry || len(u.report.Changes) == 0 { // nothing was changed
@@ -87,13 +87,13 @@ func uninstallError(err error) error {
 
 // An uninstall is one call of candor uninstall.
 type uninstall struct {
-	machine  *setup.Setup
-	service  *setup.Service
-	engines  func() []*engine.Setup
-	root     string // root directory in which the command looks for container runtimes
-	stateDir string
-	isOther  bool // the state is not that of the service, so that the service and the setups do not change
-	report   changeReport
+	machine   *setup.Setup
+	service   *setup.Service
+	engines   func() []*engine.Setup
+	root      string // root directory in which the command looks for container runtimes
+	stateDir  string
+	isService bool // the state belongs to the service; otherwise the service and the setups do not change
+	report    changeReport
 }
 
 // run first makes a dry run of all steps before the containers: a file that cannot be restored then prevents all changes. The
@@ -134,7 +134,7 @@ const maxRecreated = 100
 
 // warn adds notes about the effects that the command cannot prevent.
 func (u *uninstall) warn() {
-	if u.isOther {
+	if !u.isService {
 		u.report.addNote(u.stateDir + " is not the state directory of " + u.service.Unit + ": the service and the setups do not change")
 		return
 	}
@@ -162,7 +162,7 @@ func (u *uninstall) warn() {
 
 // checkAgent returns host.ErrAgentRuns if an agent outside of the service uses the state, such as in a pod.
 func (u *uninstall) checkAgent() error {
-	if !u.isOther {
+	if u.isService {
 		if state, err := u.service.State(); err != nil || state.IsRunning() {
 			return err
 		}
@@ -171,7 +171,7 @@ func (u *uninstall) checkAgent() error {
 }
 
 func (u *uninstall) stopService(dry bool) error {
-	if u.isOther {
+	if !u.isService {
 		return nil
 	}
 	return u.report.stopService(u.service, dry)
@@ -179,7 +179,7 @@ func (u *uninstall) stopService(dry bool) error {
 
 // undoSetups undoes all setups. After an error, it goes on with the next setup.
 func (u *uninstall) undoSetups(dry bool) error {
-	if u.isOther {
+	if !u.isService {
 		return nil
 	}
 	var errs []error
@@ -252,7 +252,7 @@ func giveBackPatience(file string) time.Duration {
 
 // write writes the changes as a table, and the remaining files below it.
 func (u *uninstall) write(w io.Writer) error {
-	if err := u.report.write(w, "Nothing to remove."); err != nil || u.report.DryRun || u.isOther {
+	if err := u.report.write(w, "Nothing to remove."); err != nil || u.report.DryRun || !u.isService {
 		return err
 	}
 	_, err := fmt.Fprintf(w, "The files in %s and the program files remain.\n", filepath.Dir(host.DefaultConfig))

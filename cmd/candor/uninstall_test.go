@@ -88,9 +88,9 @@ func newUninstallLab(t *testing.T, active string) *uninstallLab {
 		}
 	}
 	l := &uninstallLab{t, &uninstall{
-		machine:  &setup.Setup{Host: h, Config: filepath.Join(dir, "host.json")},
-		service:  &setup.Service{Unit: setup.ServiceUnit, Systemctl: filepath.Join(dir, "systemctl"), Booted: dir},
-		root:     filepath.Join(dir, "root"),
+		machine: &setup.Setup{Host: h, Config: filepath.Join(dir, "host.json")},
+		service: &setup.Service{Unit: setup.ServiceUnit, Systemctl: filepath.Join(dir, "systemctl"), Booted: dir},
+		root:    filepath.Join(dir, "root"), isService: true,
 		stateDir: filepath.Join(dir, "state"),
 	}, dir}
 	l.engines = func() []*engine.Setup {
@@ -207,11 +207,11 @@ func TestUninstallLateFailure(t *testing.T) {
 	l.check("late", slices.Concat([]string{"candor-nri.service"}, uninstallSetups[1:], uninstallState), true, true, false, false)
 }
 
-// TestUninstallOtherState: with a state that is not that of the service, neither the service nor the setups change.
+// TestUninstallOtherState: the removal of another state than the state of the service changes neither the service nor the setups.
 func TestUninstallOtherState(t *testing.T) {
 	for _, dry := range []bool{true, false} {
 		l := newUninstallLab(t, "active")
-		l.isOther = true
+		l.isService = false
 		if err := l.run(t.Context(), dry); err != nil {
 			t.Error(err)
 		}
@@ -225,11 +225,11 @@ func TestUninstallOtherState(t *testing.T) {
 	}
 }
 
-// TestUninstallBesideAgent: an agent that is not of the service prevents all changes.
+// TestUninstallBesideAgent: an agent outside of the service prevents all changes.
 func TestUninstallBesideAgent(t *testing.T) {
 	for _, c := range []struct {
 		active    string
-		isStopped bool // the agent can be that of the service, until the service is stopped
+		isStopped bool // the service is stopped first, because the agent can belong to it
 		changes   []string
 	}{{"inactive", false, nil}, {"failed", false, nil}, {"activating", true, []string{"candor-nri.service"}}} {
 		l := newUninstallLab(t, c.active)

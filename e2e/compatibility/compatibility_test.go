@@ -44,43 +44,43 @@ func outputOf(lines ...string) string {
 }
 
 const (
-	withLine = "    x_test.go:1: compatibility: with Linux 6.18, Docker 20.10.24"
-	stepOne  = "    x_test.go:2: compatibility: step " + Sensitive
-	stepEnd  = "    x_test.go:9: compatibility: step " + End
+	versionLine = "    x_test.go:1: compatibility: versions Linux 6.18, Docker 20.10.24"
+	stepOne     = "    x_test.go:2: compatibility: step " + Sensitive
+	stepEnd     = "    x_test.go:9: compatibility: step " + End
 )
 
 // TestParse: the answer is yes only for a test that passed to its end. A failed test gives its first message in the last step.
 func TestParse(t *testing.T) {
 	const versions = "Linux 6.18, Docker 20.10.24"
 	for name, c := range map[string]struct {
-		output             string
-		answer, with, skip string
+		output                 string
+		answer, versions, skip string
 	}{
-		"passed":           {outputOf(withLine, stepOne, "    lab_test.go:7: seen", stepEnd, "--- PASS: TestCompatibility (2.00s)", "PASS"), Yes, versions, ""},
-		"passed early":     {outputOf(withLine, stepOne, "--- PASS: TestCompatibility (2.00s)"), Sensitive + ": the test ended early", versions, ""},
-		"failed":           {outputOf(withLine, stepOne, "    lab_test.go:7: docker run: exit 1", "        candor: no | capacity", "    lab_test.go:8: engine:", "--- FAIL: TestCompatibility (2.00s)"), Sensitive + ": docker run: exit 1 candor: no / capacity", versions, ""},
+		"passed":           {outputOf(versionLine, stepOne, "    lab_test.go:7: seen", stepEnd, "--- PASS: TestCompatibility (2.00s)", "PASS"), Yes, versions, ""},
+		"passed early":     {outputOf(versionLine, stepOne, "--- PASS: TestCompatibility (2.00s)"), Sensitive + ": the test ended early", versions, ""},
+		"failed":           {outputOf(versionLine, stepOne, "    lab_test.go:7: docker run: exit 1", "        candor: no | capacity", "    lab_test.go:8: engine:", "--- FAIL: TestCompatibility (2.00s)"), Sensitive + ": docker run: exit 1 candor: no / capacity", versions, ""},
 		"failed at end":    {outputOf(stepOne, "    lab_test.go:7: a message", stepEnd, "    lab_test.go:8: groups left", "--- FAIL: TestCompatibility (2.00s)"), End + ": groups left", "", ""},
 		"timeout":          {outputOf(stepOne, "panic: test timed out after 7m0s", "	running tests:", "x_test.go:3 +0x1"), Sensitive + ": panic: test timed out after 7m0s", "", ""},
 		"killed":           {outputOf(stepOne), Sensitive + ": the test ended early", "", ""},
-		"known reason":     {outputOf(withLine, "    x_test.go:4: compatibility: no containerd 1.6.20 has no NRI", "--- SKIP: TestCompatibility (0.10s)"), "containerd 1.6.20 has no NRI", versions, ""},
+		"known reason":     {outputOf(versionLine, "    x_test.go:4: compatibility: unsupported containerd 1.6.20 has no NRI", "--- SKIP: TestCompatibility (0.10s)"), "containerd 1.6.20 has no NRI", versions, ""},
 		"skipped":          {outputOf("    x_test.go:4: needs Docker", "--- SKIP: TestCompatibility (0.00s)"), "", "", "needs Docker"},
 		"does not start":   {outputOf("    x_test.go:4: waited a minute", "        log", "--- FAIL: TestCompatibility (60.00s)"), "", "", "waited a minute log"},
 		"nothing":          {"", "", "", "the test ended early"},
-		"passed in guest":  {outputOf("=== RUN   TestCompatibility/TestCompatibility", "    relay_test.go:46: === RUN   TestCompatibility", "        x_test.go:1: compatibility: with Linux 6.18, Docker 20.10.24", "        x_test.go:9: compatibility: step "+End, "        --- PASS: TestCompatibility (9.00s)", "    --- PASS: TestCompatibility/TestCompatibility (0.00s)", "--- PASS: TestCompatibility (60.00s)"), Yes, versions, ""},
+		"passed in guest":  {outputOf("=== RUN   TestCompatibility/TestCompatibility", "    relay_test.go:46: === RUN   TestCompatibility", "        x_test.go:1: compatibility: versions Linux 6.18, Docker 20.10.24", "        x_test.go:9: compatibility: step "+End, "        --- PASS: TestCompatibility (9.00s)", "    --- PASS: TestCompatibility/TestCompatibility (0.00s)", "--- PASS: TestCompatibility (60.00s)"), Yes, versions, ""},
 		"failed in guest":  {outputOf("    relay_test.go:50: === RUN   TestCompatibility", "        x_test.go:2: compatibility: step "+Resize, "        lab_test.go:7: no", "        --- FAIL: TestCompatibility (9.00s)", "    --- FAIL: TestCompatibility/TestCompatibility (0.00s)", "--- FAIL: TestCompatibility (60.00s)"), Resize + ": no", "", ""},
 		"skipped in guest": {outputOf("    relay_test.go:48: === RUN   TestCompatibility", "        x_test.go:2: needs runc", "        --- SKIP: TestCompatibility (9.00s)", "    --- SKIP: TestCompatibility/TestCompatibility (0.00s)", "--- PASS: TestCompatibility (60.00s)"), "", "", "needs runc"},
 		"long": {outputOf(stepOne, "    lab_test.go:7: "+strings.Repeat("é", maxReason), "--- FAIL: TestCompatibility (2.00s)"),
 			Sensitive + ": " + strings.Repeat("é", (maxReason-len(Sensitive)-2)/2) + "…", "", ""},
 	} {
-		answer, with, err := Parse(c.output)
+		answer, found, err := Parse(c.output)
 		skip := ""
 		if reason := new(NotMeasuredError); errors.As(err, &reason) {
 			skip = reason.Reason
 		} else if err != nil {
 			t.Errorf("%s: %v", name, err)
 		}
-		if answer != c.answer || with != c.with || skip != c.skip {
-			t.Errorf("%s:\n got %q, %q, %q\nwant %q, %q, %q", name, answer, with, skip, c.answer, c.with, c.skip)
+		if answer != c.answer || found != c.versions || skip != c.skip {
+			t.Errorf("%s:\n got %q, %q, %q\nwant %q, %q, %q", name, answer, found, skip, c.answer, c.versions, c.skip)
 		}
 	}
 }
@@ -91,7 +91,7 @@ func TestPage(t *testing.T) {
 	for i, c := range Cells() {
 		switch i % 3 {
 		case 0:
-			results[c.String()] = Result{Cell: c.String(), Answer: Yes, With: "Linux 6.18, runc 1.1", Date: "2026-11-27"}
+			results[c.String()] = Result{Cell: c.String(), Answer: Yes, Versions: "Linux 6.18, runc 1.1", Date: "2026-11-27"}
 		case 1:
 			results[c.String()] = Result{Cell: c.String(), Answer: "a reason", Date: "2026-11-27"}
 		}

@@ -115,7 +115,7 @@ func (m *Measurement) measure(ctx context.Context, c Cell) (r Result, err error)
 			return r, err
 		}
 		r = Result{Cell: c.String(), Date: time.Now().UTC().Format(time.DateOnly)}
-		if r.Answer, r.With, err = Parse(output); err != nil {
+		if r.Answer, r.Versions, err = Parse(output); err != nil {
 			return r, err
 		}
 		if r.Answer == Yes {

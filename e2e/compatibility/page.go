@@ -34,15 +34,15 @@ const pageScenario = `
 3. The engine resizes both containers in place, to 1000m and 200m. The first container then sees 1 CPU.
 4. SIGKILL kills ` + "`candor nri`" + `, or with candor-runc several operations of candor. The containers keep their
    CPUs, and the next operation finds the same state.
-5. Both containers end. No cgroup and no grant remains.
+5. Both containers end. No grant remains, and with candor-runc no cgroup remains either.
 
-A failed cell is measured a second time. A cell without the programs of the engine is *not measured*; [Run the
-tests](testing.md#compatibility) describes their installation.
+A failed cell is measured a second time, and the second answer counts. A cell is *not measured* if there is no test for it,
+or if the programs of the engine were not installed; [Run the tests](testing.md#compatibility) describes the installation.
 
 ## arm64
 
-The tests run ` + "`candor version`, `candor plan` and `candor topology`" + ` for arm64 under QEMU, and compare their output
-with that of amd64. No cell of this page is measured on arm64.
+A test runs ` + "`candor version`, `candor plan` and `candor topology`" + ` for arm64 under QEMU. Plans and topologies are the
+same as on amd64. No cell of this page is measured on arm64.
 
 ## Versions
 
@@ -82,7 +82,7 @@ func versions(results map[string]Result) string {
 	table.WriteString("| cell | versions | date |\n| --- | --- | --- |\n")
 	for _, c := range Cells() {
 		if r, ok := results[c.String()]; ok {
-			fmt.Fprintf(&table, "| `%s` | %s | %s |\n", c, r.With, r.Date)
+			fmt.Fprintf(&table, "| `%s` | %s | %s |\n", c, r.Versions, r.Date)
 		}
 	}
 	return table.String()
@@ -94,7 +94,7 @@ func ReadPage(page string) map[string]Result {
 	for _, row := range rows(page) {
 		name := strings.Trim(row[0], "`")
 		if c, err := ParseCells([]string{name}); err == nil && len(c) == 1 && len(row) == 3 {
-			results[name] = Result{Cell: name, With: row[1], Date: row[2]}
+			results[name] = Result{Cell: name, Versions: row[1], Date: row[2]}
 		}
 	}
 	answers := map[string]string{}

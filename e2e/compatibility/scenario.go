@@ -7,6 +7,8 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+
+	"golang.org/x/sys/unix"
 )
 
 // Variable is the environment variable with the name of the cell that a test measures.
@@ -31,6 +33,7 @@ func Selected(t *testing.T) Cell {
 
 // The steps of the scenario.
 const (
+	Start     = "the start of the engine with Candor"
 	Sensitive = "a sensitive container with 1500m"
 	Flexible  = "a flexible container with 300m"
 	Resize    = "a resize"
@@ -44,13 +47,13 @@ func Step(t *testing.T, step string) {
 	t.Log(mark + "step " + step)
 }
 
-// With records the versions with which a cell is measured.
-func With(t *testing.T, versions ...string) {
+// RecordVersions records the versions with which a cell is measured.
+func RecordVersions(t *testing.T, versions ...string) {
 	t.Helper()
-	t.Log(mark + "with " + strings.Join(versions, ", "))
+	t.Log(mark + "versions " + strings.Join(versions, ", "))
 }
 
-// CheckVersion skips the test if the engine reports a version that is not that of the cell.
+// CheckVersion skips the test if the engine reports another version than the version of the cell.
 func (e Engine) CheckVersion(t *testing.T, version string) {
 	t.Helper()
 	if !strings.HasPrefix(version, e.Version) && !strings.HasPrefix(version, "v"+e.Version) {
@@ -58,18 +61,28 @@ func (e Engine) CheckVersion(t *testing.T, version string) {
 	}
 }
 
-// No ends the test: the cell cannot work, for a known reason.
-func No(t *testing.T, format string, args ...any) {
+// Kernel describes the kernel of this machine with the version of the cgroups that Candor uses.
+func Kernel(t *testing.T, cgroup int) string {
 	t.Helper()
-	t.Skip(mark + "no " + fmt.Sprintf(format, args...))
+	var name unix.Utsname
+	if err := unix.Uname(&name); err != nil {
+		t.Fatal(err)
+	}
+	return fmt.Sprintf("Linux %s, cgroup v%d", unix.ByteSliceToString(name.Release[:]), cgroup)
+}
+
+// Unsupported ends the test: the cell cannot work, for a known reason.
+func Unsupported(t *testing.T, format string, args ...any) {
+	t.Helper()
+	t.Skip(mark + "unsupported " + fmt.Sprintf(format, args...))
 }
 
 // A Result is the result of a cell.
 type Result struct {
-	Cell   string `json:"cell"`
-	Answer string `json:"answer"` // "yes", or the reason
-	With   string `json:"with"`   // versions
-	Date   string `json:"date"`   // of the measurement, as 2026-11-27
+	Cell     string `json:"cell"`
+	Answer   string `json:"answer"`   // "yes", or the reason
+	Versions string `json:"versions"` // of the kernel, the engine and the OCI runtime
+	Date     string `json:"date"`     // of the measurement, as 2026-11-27
 }
 
 // Yes is the answer of a cell that works.
@@ -90,28 +103,28 @@ var (
 const maxReason = 160
 
 // Parse returns the answer and the versions in the output of a test with -test.v. A guest's test contains the output of another test.
-func Parse(output string) (answer, with string, err error) {
+func Parse(output string) (answer, versions string, err error) {
 	var p parser
 	for line := range strings.Lines(output) {
-		if p.read(strings.TrimRight(line, "\n")); p.no != "" {
-			return shorten(p.no), p.with, nil
+		if p.read(strings.TrimRight(line, "\n")); p.unsupported != "" {
+			return shorten(p.unsupported), p.versions, nil
 		}
 	}
 	switch {
 	case p.outcome == "PASS" && p.step == End:
-		return Yes, p.with, nil
-	case p.outcome == "SKIP", p.step == "": // in the latter case, the engine did not start
-		return "", p.with, &NotMeasuredError{shorten(cmp.Or(p.reason, "the test ended early"))}
+		return Yes, p.versions, nil
+	case p.outcome == "SKIP", p.step == "": // in the latter case, the test did not begin
+		return "", p.versions, &NotMeasuredError{shorten(cmp.Or(p.reason, "the test ended early"))}
 	}
-	return shorten(p.step + ": " + cmp.Or(p.reason, "the test ended early")), p.with, nil
+	return shorten(p.step + ": " + cmp.Or(p.reason, "the test ended early")), p.versions, nil
 }
 
 // A parser reads the lines of a test.
 type parser struct {
-	step, with, no string
-	outcome        string // PASS, FAIL or SKIP; "": the test did not end
-	reason         string // first message of the step
-	isOpen         bool   // the next lines can belong to the message
+	step, versions, unsupported string
+	outcome                     string // PASS, FAIL or SKIP; "": the test did not end
+	reason                      string // first message of the step
+	isOpen                      bool   // the next lines can belong to the message
 }
 
 func (p *parser) read(line string) {
@@ -124,10 +137,10 @@ func (p *parser) read(line string) {
 		switch kind, value, _ := strings.Cut(text, " "); kind {
 		case "step":
 			p.step, p.reason = value, "" // messages of earlier steps are no errors
-		case "with":
-			p.with = value
-		case "no":
-			p.no = value
+		case "versions":
+			p.versions = value
+		case "unsupported":
+			p.unsupported = value
 		}
 		return
 	}

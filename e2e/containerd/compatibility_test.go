@@ -10,7 +10,6 @@ import (
 	"testing"
 	"time"
 
-	"golang.org/x/sys/unix"
 	cri "k8s.io/cri-api/pkg/apis/runtime/v1"
 
 	"github.com/candor-project/candor/e2e/compatibility"
@@ -20,6 +19,7 @@ import (
 // TestCompatibility measures a cell of docs/compatibility.md with candor nri: make matrix.
 func TestCompatibility(t *testing.T) {
 	cell := compatibility.Selected(t)
+	compatibility.Step(t, compatibility.Start)
 	switch cell.Engine.Name {
 	case "containerd-1.6":
 		measureWithoutNRI(t, cell.Engine)
@@ -144,12 +144,7 @@ func (l *lab) recordVersions(e compatibility.Engine) {
 		l.Fatal(err)
 	}
 	runc, _, _ := strings.Cut(string(out), "\n")
-	var name unix.Utsname
-	if err := unix.Uname(&name); err != nil {
-		l.Fatal(err)
-	}
-	kernel := fmt.Sprintf("Linux %s, cgroup v%d", unix.ByteSliceToString(name.Release[:]), l.allPods().Version())
-	compatibility.With(l.T, kernel, l.name+" "+v.RuntimeVersion, runc)
+	compatibility.RecordVersions(l.T, compatibility.Kernel(l.T, l.allPods().Version()), l.name+" "+v.RuntimeVersion, runc)
 }
 
 // containerd17 is containerd 1.7, which scripts/engines.sh builds. NRI is off by default.
@@ -228,5 +223,5 @@ func measureWithoutNRI(t *testing.T, e compatibility.Engine) {
 	if status != "failed" || !strings.Contains(found, "has no NRI") {
 		t.Fatalf("candor doctor: %s: %s", status, found)
 	}
-	compatibility.No(t, "candor doctor: %s", found)
+	compatibility.Unsupported(t, "candor doctor: %s", found)
 }

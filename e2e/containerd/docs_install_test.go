@@ -8,7 +8,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"regexp"
 	"strings"
 	"testing"
 	"time"
@@ -74,13 +73,10 @@ func (l *lab) runDoctor(dist, command string) {
 	}
 }
 
-// releasedChart is the chart of a release in the commands of the documents.
-var releasedChart = regexp.MustCompile(`oci://\S+/charts/candor --version \S+`)
-
 // templateOf returns the command that renders the chart of a command helm install, from the registry of the test.
 func templateOf(install string) string {
 	command := strings.Replace(install, "helm install ", helmTemplate, 1)
-	return releasedChart.ReplaceAllLiteralString(command, "oci://"+releaseRegistry+"/candor/charts/candor --version 0.0.1-test.1 --plain-http")
+	return docblock.Chart.ReplaceAllLiteralString(command, "oci://"+releaseRegistry+"/candor/charts/candor --version 0.0.1-test.1 --plain-http")
 }
 
 // runPod runs the pod of a command kubectl run with the CRI calls of a kubelet, and returns its output. Its image is busybox.
@@ -112,13 +108,13 @@ func (l *lab) runPod(command string) string {
 	if err != nil || len(overrides.Spec.Containers) != 1 {
 		l.Fatalf("%s: %v, %+v", command, err, overrides)
 	}
-	of := overrides.Spec.Containers[0]
-	limit, err := hybrid.ParseMilli(of.Resources.Limits["cpu"])
+	program := overrides.Spec.Containers[0]
+	limit, err := hybrid.ParseMilli(program.Resources.Limits["cpu"])
 	if err != nil {
 		l.Fatalf("%s: %v", command, err)
 	}
 	p := must[*pod](l)(l.newPod(limit, limit, annotations)) // the API server sets the missing request to the limit
-	c := must[*container](l)(p.run(of.Name, limit, limit, true, of.Command...))
+	c := must[*container](l)(p.run(program.Name, limit, limit, true, program.Command...))
 	if err := c.ended(); err != nil {
 		l.Fatal(err)
 	}

@@ -40,7 +40,7 @@ func compatGuest(t *testing.T, m compatibility.Machine) guest.Guest {
 		case m.Systemd:
 			g = systemd(t, k)
 		case m.Cgroup == 1 && !k.CpusetsV1:
-			compatibility.No(t, "Linux %s has no cpuset controller on cgroup v1", k.Release)
+			compatibility.Unsupported(t, "Linux %s has no cpuset controller on cgroup v1", k.Release)
 		}
 		g.Machine = guest.Machine{Sockets: 1, Nodes: 1, Cores: 4, Threads: 1, NodeMB: 1536}
 		return g

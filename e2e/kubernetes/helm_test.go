@@ -10,7 +10,6 @@ import (
 	"os/exec"
 	"path/filepath"
 	"reflect"
-	"regexp"
 	"strings"
 	"testing"
 
@@ -68,9 +67,6 @@ func (c *helmCluster) run(command string) string {
 	return string(out)
 }
 
-// releasedChart is the chart of a release in the commands of the documents.
-var releasedChart = regexp.MustCompile(`oci://\S+/charts/candor --version \S+`)
-
 // runBlock runs the first block of a section with a chart in a directory instead of the chart of a release, and with additional
 // arguments of helm install. The cluster has no node: the doctor is omitted, and the API server only checks the pod.
 func (c *helmCluster) runBlock(page, heading, chart, values string) {
@@ -80,7 +76,7 @@ func (c *helmCluster) runBlock(page, heading, chart, values string) {
 		c.Fatal(err)
 	}
 	for _, command := range blocks[0].Commands {
-		command = releasedChart.ReplaceAllLiteralString(command, chart)
+		command = docblock.Chart.ReplaceAllLiteralString(command, chart)
 		switch {
 		case strings.Contains(command, "doctor"):
 		case strings.HasPrefix(command, "kubectl run "):

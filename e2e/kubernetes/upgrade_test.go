@@ -1,42 +1,22 @@
 package kubernetes
 
 import (
-	"bytes"
 	"encoding/json"
 	"net/http"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"reflect"
 	"strings"
 	"testing"
 
+	"github.com/candor-project/candor/e2e/previous"
 	"github.com/candor-project/candor/kube/v1alpha1"
 )
-
-// earlierRelease is the previous version. Until there is a tag, it is the last commit before the first release.
-const earlierRelease = "414655b"
 
 // helmValues are arguments of helm install, which charts of both versions accept.
 var helmValues = map[string]string{
 	"default":   "",
 	"scheduler": "--set 'publish=true,scheduler.enabled=true,sensitiveOnlyIn={spark,default},metrics.recordHistogram=100ms'",
-}
-
-// earlierChart returns a directory with the chart of the previous version.
-func earlierChart(t *testing.T) string {
-	t.Helper()
-	archive, err := exec.Command("git", "-c", "safe.directory=*", "-C", "../..", "archive", earlierRelease, chartDir).Output()
-	if err != nil {
-		t.Skipf("needs the commit %s, such as by git fetch --unshallow: %v", earlierRelease, err)
-	}
-	dir := t.TempDir()
-	unpack := exec.Command("tar", "-x", "-C", dir)
-	unpack.Stdin = bytes.NewReader(archive)
-	if out, err := unpack.CombinedOutput(); err != nil {
-		t.Fatalf("%v\n%s", err, out)
-	}
-	return filepath.Join(dir, chartDir)
 }
 
 // TestHelmInstall: the commands of docs/install.md install the chart, and those of docs/deploy.md remove it. The API server accepts the
@@ -90,7 +70,7 @@ func (c *helmCluster) checkFields() {
 // CRDs, and roll it back. After the rollback, all objects equal those of the previous version, and its agents can report.
 func TestHelmUpgrade(t *testing.T) {
 	needPlane(t)
-	earlier, current := earlierChart(t), currentChart(t)
+	earlier, current := filepath.Join(previous.Sources(t, "../..", chartDir), chartDir), currentChart(t)
 	for name, values := range helmValues {
 		t.Run(name, func(t *testing.T) {
 			c := newHelmCluster(t)
@@ -99,7 +79,7 @@ func TestHelmUpgrade(t *testing.T) {
 			before := c.checkObjects()
 			c.checkCRDs(earlier)
 			if publishes && c.reported(v1alpha1.GivenBack) != "" {
-				t.Errorf("the CRD of %s already stores the phase", earlierRelease)
+				t.Errorf("the CRD of %s already stores the phase", previous.Release)
 			}
 
 			c.runBlock(installPage, "### Upgrade the chart", current, "")

@@ -35,7 +35,7 @@ func ProgramName(command string) string {
 // storedCommand returns the part of a command that the state can hold: the program's name. The name of a pod's
 // container is no command line and is stored unchanged.
 func storedCommand(command string, e Engine) string {
-	if !e.isName() && command == e.Name {
+	if !e.isNameOnly() && command == e.Name {
 		return command
 	}
 	return ProgramName(command)

@@ -32,7 +32,7 @@ type fileEngine struct {
 
 // newFileEngine returns nil for an engine without a cgroup, whose name is stored in engine-names.json.
 func newFileEngine(e Engine) *fileEngine {
-	if e.isName() {
+	if e.isNameOnly() {
 		return nil
 	}
 	f := fileEngine(e)

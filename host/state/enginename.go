@@ -23,8 +23,8 @@ type engineNamesFile struct {
 
 func (s Store) engineNamesFile() string { return filepath.Join(s.Dir, "engine-names.json") }
 
-// isName reports whether e holds nothing but a name: the container has a cgroup of Candor.
-func (e *Engine) isName() bool { return *e == Engine{Name: e.Name} }
+// isNameOnly reports whether e holds nothing but a name: the container has a cgroup of Candor.
+func (e *Engine) isNameOnly() bool { return *e == Engine{Name: e.Name} }
 
 // storedName returns a name as it reads back from engine-names.json.
 func storedName(name string) string {
@@ -52,7 +52,7 @@ func (s Store) addEngineNames(grants []*Grant) {
 func (s Store) saveEngineNames(grants []*Grant) error {
 	file := engineNamesFile{map[string]string{}}
 	for _, g := range grants {
-		if name := storedName(g.Engine.Name); name != "" && g.Engine.isName() {
+		if name := storedName(g.Engine.Name); name != "" && g.Engine.isNameOnly() {
 			file.Names[g.ID] = name
 		}
 	}

@@ -75,7 +75,7 @@ func (s *Saved) Next(boot string, grants []*Grant) (next *Saved, isChanged bool,
 		if next.lines[i], next.Grants[i], err = encodeGrant(g); err != nil {
 			return nil, false, fmt.Errorf("state of %s: %w", g.ID, err)
 		}
-		isChanged = isChanged || from != i || next.lines[i] != s.line(from) || g.Engine.isName() && g.Engine != s.Grants[from].Engine
+		isChanged = isChanged || from != i || next.lines[i] != s.line(from) || g.Engine.isNameOnly() && g.Engine != s.Grants[from].Engine
 	}
 	if !isChanged && s.text != nil { // the same state can have another text
 		isChanged = !bytes.Equal(next.Encode(), s.text)
@@ -150,7 +150,7 @@ func encodeGrant(g *Grant) (line string, read *Grant, err error) {
 		}
 	}
 	decoded, err := f.grant()
-	if g.Engine.isName() {
+	if g.Engine.isNameOnly() {
 		decoded.Engine.Name = storedName(g.Engine.Name)
 	}
 	return string(text), &decoded, err

@@ -1,7 +1,19 @@
 // Package cputext formats numbers and sets of CPUs for people.
 package cputext
 
-import "github.com/candor-project/candor/cpuset"
+import (
+	"fmt"
+
+	"github.com/candor-project/candor/cpuset"
+)
+
+// Count formats a number with its noun: "1 round", "2 rounds".
+func Count(n int, noun string) string {
+	if n == 1 {
+		return "1 " + noun
+	}
+	return fmt.Sprintf("%d %ss", n, noun)
+}
 
 // List formats a set with its noun: "CPU 3", "CPUs 0-3", "no CPUs".
 func List(s cpuset.Set, singular, plural string) string {

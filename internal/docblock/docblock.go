@@ -17,6 +17,9 @@ type Block struct {
 	Output string
 }
 
+// Chart matches the chart of a release in the arguments of helm.
+var Chart = regexp.MustCompile(`oci://\S+/charts/candor --version \S+`)
+
 // Blocks returns the code blocks with commands in a section of a page, in their order. The section starts after its heading, such as
 // "### Docker and Podman", and ends at the next heading. A section without such a block, or with a block that has no end, is an
 // error.

@@ -3,6 +3,7 @@ package cpumap
 import (
 	"fmt"
 
+	"github.com/candor-project/candor/internal/cputext"
 	"github.com/candor-project/candor/topology"
 )
 
@@ -76,16 +77,8 @@ func newBlock(m *topology.Machine, cpu *topology.CPU) block {
 func summary(m *topology.Machine) string {
 	l3 := "L3 unknown"
 	if m.HasL3 {
-		l3 = count(len(m.L3s), "L3 domain")
+		l3 = cputext.Count(len(m.L3s), "L3 domain")
 	}
-	return count(len(m.Sockets), "socket") + " · " + count(len(m.Nodes), "NUMA node") + " · " + l3 +
-		" · " + m.DescribeCores() + " · " + count(m.Online.Count(), "CPU")
-}
-
-// count formats a number with its noun, which gets a plural s if needed.
-func count(n int, noun string) string {
-	if n == 1 {
-		return "1 " + noun
-	}
-	return fmt.Sprintf("%d %ss", n, noun)
+	return cputext.Count(len(m.Sockets), "socket") + " · " + cputext.Count(len(m.Nodes), "NUMA node") + " · " + l3 +
+		" · " + m.DescribeCores() + " · " + cputext.Count(m.Online.Count(), "CPU")
 }

@@ -13,6 +13,7 @@ import (
 	"github.com/candor-project/candor/engine/nri"
 	"github.com/candor-project/candor/host"
 	"github.com/candor-project/candor/host/state"
+	"github.com/candor-project/candor/internal/cputext"
 	"github.com/candor-project/candor/internal/procfs"
 )
 
@@ -77,7 +78,7 @@ func stateReadable(s *System) finding {
 	case store.IsPlan():
 		return warn("use another --state-dir for containers that run", "%s holds the plans of candor nri --observe", s.StateDir)
 	}
-	return pass("%s: %d containers%s", s.StateDir, len(saved.Grants), features(&saved.State))
+	return pass("%s: %s%s", s.StateDir, cputext.Count(len(saved.Grants), "container"), features(&saved.State))
 }
 
 // features describes the features that earlier versions of candor cannot read from the state.
@@ -89,7 +90,7 @@ func features(s *state.State) (text string) {
 				users = append(users, cmp.Or(g.Engine.DisplayName().String(), g.ID))
 			}
 		}
-		text += fmt.Sprintf("; a candor without the feature %s refuses the state; containers that use it: %d, such as %s", f, len(users), users[0])
+		text += fmt.Sprintf("; the feature %s is in use (containers: %d, such as %s): releases without this feature refuse the state", f, len(users), users[0])
 	}
 	return text
 }

@@ -262,7 +262,7 @@ func TestOtherMachines(t *testing.T) {
 		"AppArmor, without a node": {"apparmor", writes("sys/module/apparmor/parameters/enabled", "Y\n"), OK, "on"},
 		"no state":                 {"state", func(f *fixture) { f.remove("run/candor") }, OK, "does not exist yet"},
 		"state of others":          {"state", writes("run/candor/state.json", stateFile), OK, "0 containers"},
-		"state with a feature":     {"state", writes("run/candor/state.json", stateWithFeature), OK, "without the feature helpers refuses the state; containers that use it: 1, such as web"},
+		"state with a feature":     {"state", writes("run/candor/state.json", stateWithFeature), OK, "the feature helpers is in use (containers: 1, such as web): releases without this feature refuse the state"},
 		"no kubelet":               {"kubelet-cpu-manager", func(f *fixture) { f.remove("var/lib/kubelet") }, OK, "no kubelet runs"},
 		"no engines":               {"docker-runtimes", func(f *fixture) { f.remove("usr/bin"); f.remove("etc/docker") }, OK, "not installed"},
 		"Docker's containerd": {"runtime-version", func(f *fixture) {

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/candor-project/candor/experiment"
+	"github.com/candor-project/candor/internal/cputext"
 	"github.com/candor-project/candor/internal/figure"
 	"github.com/candor-project/candor/internal/fileio"
 )
@@ -186,7 +187,7 @@ func (r Isolation) Markdown(w io.Writer) error {
 // notes returns lines on failed runs and on other activity of the machine.
 func (r Isolation) notes() (notes []string) {
 	if failed, why := r.Failures(); failed > 0 {
-		notes = append(notes, fmt.Sprintf("%s failed; the first: %s", plural(failed, "run"), why))
+		notes = append(notes, fmt.Sprintf("%s failed; the first: %s", cputext.Count(failed, "run"), why))
 	}
 	return append(notes, fmt.Sprintf("Other processes used %.2f CPUs (median).", r.Others()))
 }

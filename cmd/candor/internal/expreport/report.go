@@ -117,8 +117,8 @@ func (r Report) table(m experiment.ReportMetric) table {
 func (r Report) setupTable() table {
 	t := table{Titles: []string{"SETUP", "LIMIT BY", "VISIBLE CPUS"}, IsWords: true}
 	for _, s := range r.Setups {
-		by, visible := setupText(s)
-		t.Rows = append(t.Rows, []string{s.String(), by, visible})
+		enforcement, visible := setupText(s)
+		t.Rows = append(t.Rows, []string{s.String(), enforcement, visible})
 	}
 	return t
 }

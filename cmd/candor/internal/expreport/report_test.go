@@ -149,8 +149,8 @@ func TestPage(t *testing.T) {
 // TestSetupText: each kind of setup is explained.
 func TestSetupText(t *testing.T) {
 	for _, kind := range experiment.Kinds {
-		if by, visible := setupText(experiment.Setup{Kind: kind, Limit: 1500, Threads: 2}); by == "" || visible == "" {
-			t.Errorf("%s: %q, %q", kind, by, visible)
+		if enforcement, visible := setupText(experiment.Setup{Kind: kind, Limit: 1500, Threads: 2}); enforcement == "" || visible == "" {
+			t.Errorf("%s: %q, %q", kind, enforcement, visible)
 		}
 	}
 	for text, want := range map[string]string{
@@ -162,8 +162,8 @@ func TestSetupText(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if by, _ := setupText(s); by != want {
-			t.Errorf("%s: %q, want %q", text, by, want)
+		if enforcement, _ := setupText(s); enforcement != want {
+			t.Errorf("%s: %q, want %q", text, enforcement, want)
 		}
 	}
 }

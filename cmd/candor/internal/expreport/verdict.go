@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/candor-project/candor/experiment"
+	"github.com/candor-project/candor/internal/cputext"
 	"github.com/candor-project/candor/internal/interference"
 )
 
@@ -55,7 +56,7 @@ func verdict(c *experiment.Conclusion, m experiment.ReportMetric) string {
 	}
 }
 
-func rounds(n int) string { return plural(n, "round") }
+func rounds(n int) string { return cputext.Count(n, "round") }
 
 // times formats a factor with two decimals, or with three if two would show 1.
 func times(v float64) string {

@@ -38,14 +38,6 @@ func printable(c rune) rune {
 	return ' '
 }
 
-// plural returns a number and a noun, with an s for other numbers than 1.
-func plural(n int, noun string) string {
-	if n == 1 {
-		return "1 " + noun
-	}
-	return fmt.Sprintf("%d %ss", n, noun)
-}
-
 // title returns a metric's name and unit, and whether lower or higher values are better.
 func title(m experiment.ReportMetric) string {
 	unit, better := "", "lower is better"
@@ -59,28 +51,28 @@ func title(m experiment.ReportMetric) string {
 }
 
 // setupText returns how a setup enforces the limit, and which CPUs the program sees.
-func setupText(s experiment.Setup) (by, visible string) {
+func setupText(s experiment.Setup) (enforcement, visible string) {
 	switch s.Kind {
 	case experiment.None:
-		by, visible = "no limit", "all"
+		enforcement, visible = "no limit", "all"
 	case experiment.Quota:
-		by, visible = "CFS quota, as with docker run --cpus", "all"
+		enforcement, visible = "CFS quota, as with docker run --cpus", "all"
 	case experiment.QuotaThreads:
-		by, visible = "CFS quota", fmt.Sprintf("all, but the program is asked to start %d threads", s.Threads)
+		enforcement, visible = "CFS quota", fmt.Sprintf("all, but the program is asked to start %d threads", s.Threads)
 	case experiment.Cpuset:
-		by, visible = "exclusive CPUs, as many as the limit rounded up; a CFS quota if the limit has a fraction", "the exclusive CPUs, by affinity"
+		enforcement, visible = "exclusive CPUs, as many as the limit rounded up; a CFS quota if the limit has a fraction", "the exclusive CPUs, by affinity"
 	case experiment.SharedFraction:
 		return "two simultaneous copies, each with the limit; their fractions are on the same CPU", "the CPUs of its copy, by affinity"
 	case experiment.Candor:
-		by, visible = "candor run --cpu", "the CPUs of its cpuset, by affinity and by files"
+		enforcement, visible = "candor run --cpu", "the CPUs of its cpuset, by affinity and by files"
 		if s.Topology != hybrid.Prefer {
-			by += " --topology " + s.Topology.String()
+			enforcement += " --topology " + s.Topology.String()
 		}
 	}
 	if s.Copies > 1 {
-		by = fmt.Sprintf("%d simultaneous copies, each: %s", s.Copies, by)
+		enforcement = fmt.Sprintf("%d simultaneous copies, each: %s", s.Copies, enforcement)
 	}
-	return by, visible
+	return enforcement, visible
 }
 
 // machineText describes a machine.
