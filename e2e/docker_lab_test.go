@@ -124,9 +124,13 @@ func (d *docker) does(args ...string) string {
 func boxArchive(t *testing.T, dir string) string {
 	t.Helper()
 	root := filepath.Join(dir, "box")
-	script := `mkdir -p "$1/bin" && cp "$(command -v busybox)" "$1/bin/busybox" &&
+	busybox, err := exec.LookPath("busybox") // command -v of busybox's own shell prints no path
+	if err != nil {
+		t.Fatal(err)
+	}
+	script := `mkdir -p "$1/bin" && cp "$2" "$1/bin/busybox" &&
 for name in sh nproc sleep cat grep; do ln -s busybox "$1/bin/$name"; done && tar -C "$1" -cf "$1.tar" .`
-	if got := do(t, exec.Command("sh", "-c", script, "sh", root)); got.code != 0 {
+	if got := do(t, exec.Command("sh", "-c", script, "sh", root, busybox)); got.code != 0 {
 		t.Fatalf("image: %+v", got)
 	}
 	return root + ".tar"

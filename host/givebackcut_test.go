@@ -316,7 +316,7 @@ func TestGiveBackRaised(t *testing.T) {
 	if took := time.Since(start); took > leaseDuration/2 {
 		t.Errorf("the lease ended after %v", took)
 	}
-	time.Sleep(2 * time.Second) // the loop notices that the state is gone
+	r.stop()
 	if s, _ := r.givenBack("web"); s.Quota != 50*time.Millisecond {
 		t.Errorf("quota %v", s.Quota)
 	}

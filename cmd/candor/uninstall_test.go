@@ -33,7 +33,7 @@ func TestUninstallReport(t *testing.T) {
 		}, "WHAT       BEFORE  AFTER\nweb cpus   0-1     0-3\nweb quota  -       200ms per 100ms\nNote: docker: systemctl reload docker.\n"},
 	} {
 		var out strings.Builder
-		if err := (&uninstall{report: c.report}).write(&out); err != nil || out.String() != c.want {
+		if err := (&uninstall{report: c.report, isService: true}).write(&out); err != nil || out.String() != c.want {
 			t.Errorf("%+v: %v\n%s\nwant\n%s", c.report, err, &out, c.want)
 		}
 	}

@@ -100,7 +100,7 @@ var (
 )
 
 // maxReason bounds a reason, in bytes.
-const maxReason = 160
+const maxReason = 200
 
 // Parse returns the answer and the versions in the output of a test with -test.v. A guest's test contains the output of another test.
 func Parse(output string) (answer, versions string, err error) {
