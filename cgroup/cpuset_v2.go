@@ -24,7 +24,7 @@ func (t *Tree) moveV2(dir, file string, next cpuset.Set) error {
 	return m.moveBelow(dir)
 }
 
-// A nestedMoveV2 is a change from old to next in the nested groups that have the set old.
+// A nestedMoveV2 changes the set of nested groups from old to next. Groups with another set stay unchanged.
 type nestedMoveV2 struct {
 	tree            *Tree
 	file            string

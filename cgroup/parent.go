@@ -253,7 +253,7 @@ type step struct{ dir, file, value string }
 // steps are in the order of the changes. run executes them in reverse order.
 type steps []step
 
-// run undoes all changes. It does not remove groups and controllers that another program uses by now.
+// run undoes all changes. It keeps groups and controllers that another program has started to use.
 func (s steps) run() error {
 	var errs []error
 	for _, step := range slices.Backward(s) {

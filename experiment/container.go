@@ -29,8 +29,8 @@ func (i *Image) String() string {
 	return strings.Join(append(append([]string{i.Engine.Name, "run"}, i.Flags...), i.Name), " ")
 }
 
-// A container is an instance of a workload in an image. The engine creates it through Candor's OCI runtime. An
-// oci.Override assigns the container to the lab and gives the container the allocation of the setup.
+// A container runs a workload from a container image. The engine creates it through Candor's OCI runtime. An oci.Override assigns the
+// container to the lab and gives the container the allocation of the setup.
 type container struct {
 	lab      *Lab
 	image    *Image

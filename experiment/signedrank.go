@@ -37,9 +37,8 @@ func TwoSided(differences []float64) float64 {
 	return min(2*min(SignedRank(differences, 0), SignedRank(negate(differences), 0)), 1)
 }
 
-// PairedInterval returns the confidence interval of the typical difference: all margins that the two-sided test does
-// not reject at the level 1-confidence. It is false if there are too few differences for this confidence: 95 % needs
-// six.
+// PairedInterval returns the confidence interval of the typical difference: all margins that the two-sided test does not reject at the
+// level 1-confidence. The second result is false if there are too few differences for this confidence: 95 % needs six.
 func PairedInterval(differences []float64, confidence float64) (Interval, bool) {
 	n := len(differences)
 	all := averages(n)

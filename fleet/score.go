@@ -43,8 +43,8 @@ func (f *Fleet) shareForOrder(id NodeID) uint64 {
 // is rounded, often equals the best score in the group.
 const omittedShareBits = 8
 
-// shareScore returns the score of a node for an order that compares the free share after the placement: the smallest is the best in the
-// order Most, otherwise the largest.
+// shareScore returns the score of a node for the orders that compare the free share after the placement. Most prefers the smallest free
+// share, the other orders the largest.
 func (f *Fleet) shareScore(id NodeID) score {
 	k, share := f.kindForQuery(id), f.weightedShare(id)
 	if f.options.Order == Most {

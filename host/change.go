@@ -294,8 +294,8 @@ func (h *Host) Reconcile(ctx context.Context) error {
 	})
 }
 
-// ReapplyAfterEngineWrite writes a container's grant again after its engine has written the cgroup, as an update does.
-// It does not report the engine's settings as drift.
+// ReapplyAfterEngineWrite writes a container's grant again after its engine has written the cgroup, for example for an update of the
+// container. It does not report the engine's settings as drift.
 func (h *Host) ReapplyAfterEngineWrite(ctx context.Context, name string) error {
 	return h.operateOn(ctx, scope{name: name}, func(op *operation) error {
 		op.rewritten = name

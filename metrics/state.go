@@ -138,7 +138,7 @@ func collectDegraded(all []host.Degraded, grants []host.Grant, to chan<- prometh
 	}
 }
 
-// A container is a running container with its labels.
+// A container is a grant of a running container, with the name for its labels.
 type container struct {
 	*host.Grant
 	name podname.Name

@@ -48,8 +48,8 @@ const (
 	quietDivisor = 10                     // charges of less than quota/quietDivisor are few
 )
 
-// A Sample is a reading of a group's counters and of its headroom (see burst.Reading). Counters count from the creation of
-// the group, or from the start of the measurement.
+// A Sample is a reading of a group's counters and of its headroom (see burst.Reading). A counter starts at the creation of the group or of
+// the measurement, so only differences between two Samples have a meaning.
 type Sample struct {
 	At        time.Duration // time of the reading, on the clock of the kernel's timers
 	Used      time.Duration // CPU time of the group

@@ -316,7 +316,8 @@ func mountAt(table []*mountinfo.Info, file string) (at *mountinfo.Info) {
 	return at
 }
 
-// nextMount returns the first mount that a lookup of the file crosses after the mount at; at is nil for the root of the process.
+// nextMount returns the next mount that a path lookup of the file enters after the mount at. If at is nil, the lookup starts at the root
+// directory of the process.
 func nextMount(table []*mountinfo.Info, at *mountinfo.Info, file string) (next *mountinfo.Info) {
 	for _, m := range table {
 		isNext := m != at && at != nil && m.Parent == at.ID || at == nil && isTop(table, m)

@@ -97,8 +97,8 @@ func (h *hop) returnAnswers(nextHop *hop) {
 	}
 }
 
-// passTime returns when the container passes on an answer that it receives at the time at. This is the same time, or the
-// end of the halt if the container is halted. isKnown is false if the end of the halt is not known yet.
+// passTime returns the time at which the container passes on an answer that it receives at a given time. This is the same time, or the end
+// of the halt if the container is halted. isKnown is false if the end of the halt is not known yet.
 func (h *hop) passTime(at time.Duration) (passed time.Duration, isKnown bool) {
 	for !h.halts.isEmpty() && h.halts.first().end <= at { // later answers cannot need these halts, because answers arrive in order
 		h.halts.pop()

@@ -45,7 +45,7 @@ func newSimulateCommand() *cobra.Command {
 	var f simulateFlags
 	cmd := &cobra.Command{
 		Use:     "simulate --trace TRACE",
-		Short:   "Simulate the allocation on a whole cluster by a trace",
+		Short:   "Replay a trace to simulate the allocation on a whole cluster",
 		Long:    simulateLong,
 		Example: simulateExample,
 		Args: func(_ *cobra.Command, args []string) error {
@@ -173,7 +173,7 @@ func (f *simulateFlags) add(cmd *cobra.Command) {
 	flags := cmd.Flags()
 	flags.SortFlags = false
 	flags.StringVar(&f.trace, "trace", "", "trace to replay")
-	flags.Float64Var(&f.cores, "cores-of-largest", 16, "CPUs of the largest machine, if the trace has CPUs as fractions of this machine")
+	flags.Float64Var(&f.cores, "cores-of-largest", 16, "CPUs of the largest machine, for traces with CPUs as fractions of this machine")
 	flags.Float64Var(&f.overcommit, "overcommit", 1, "overcommit factor: multiplies each machine's CPU count")
 	flags.IntVar(&f.machines, "machines", 0, "number of machines with the trace's mix; 0: the trace's machines")
 	f.sensitive = sensitiveFlag{"0.5", []simulate.Selection{{Share: 0.5}}}

@@ -101,7 +101,7 @@ func newTraceInfoCommand() *cobra.Command {
 		},
 	}
 	output := outputFlag(cmd, "table", "json", "svg")
-	cores := cmd.Flags().Float64("cores-of-largest", 16, "CPUs of the largest machine, if the trace has CPUs as fractions of this machine")
+	cores := cmd.Flags().Float64("cores-of-largest", 16, "CPUs of the largest machine, for traces with CPUs as fractions of this machine")
 	lenientFlag(cmd, &o)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		if !(*cores > 0 && *cores <= 1e5) {

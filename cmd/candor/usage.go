@@ -67,7 +67,7 @@ func newUsageCommand() *cobra.Command {
 func addPartFlags(cmd *cobra.Command) *timescale.Part {
 	part := &timescale.Part{}
 	cmd.Flags().DurationVar(&part.From, "from", 0, "start of the analyzed part, as the time since the recording's start")
-	cmd.Flags().DurationVar(&part.To, "to", 0, "end of the analyzed part, as --from; 0: the recording's end")
+	cmd.Flags().DurationVar(&part.To, "to", 0, "end of the analyzed part, since the recording's start; 0: the recording's end")
 	return part
 }
 

@@ -130,7 +130,8 @@ func (k *kubelet) addSettings(s *KubeletSettings, file string, reserved map[stri
 	return nil
 }
 
-// setReserved sets the reserved CPU time. As in the kubelet, a list of CPUs replaces the amounts.
+// setReserved sets the reserved CPU time. As in the kubelet, reservedSystemCPUs replaces the CPU amounts of systemReserved and
+// kubeReserved.
 func (s *KubeletSettings) setReserved(reserved map[string]string) error {
 	if list := reserved["cpus"]; list != "" {
 		cpus, err := cpuset.Parse(list)

@@ -34,7 +34,8 @@ func (p *Plugin) Reserve(_ context.Context, cycle fwk.CycleState, _ *v1.Pod, nod
 	return nil
 }
 
-// Unreserve ends the reservation of Reserve, unless the pod is bound nevertheless.
+// Unreserve ends the reservation that Reserve has made. It keeps the reservation of a bound pod, because a binding can succeed although its
+// call has failed.
 func (p *Plugin) Unreserve(_ context.Context, cycle fwk.CycleState, pod *v1.Pod, _ string) {
 	p.cluster.Cancel(string(pod.UID))
 	cycle.Delete(grantsKey)

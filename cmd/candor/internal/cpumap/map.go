@@ -204,7 +204,7 @@ func addGrant(cells map[int]*cell, g *hybrid.Grant, of part) {
 	}
 }
 
-// tags returns the numbers of the containers after an update for the present grants.
+// tags updates the numbers of the containers for the present grants, and returns them.
 func (m *Map) tags() *Tags {
 	if m.Tags == nil {
 		m.Tags = &Tags{}
