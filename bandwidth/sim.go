@@ -14,8 +14,8 @@ type Sim struct {
 	now    time.Duration
 }
 
-// New returns a Sim of groups without work on a number of CPUs, with one group per setting. The bandwidths of the
-// settings must pass Check, and their phases must not be negative.
+// New returns a Sim with the given number of CPUs and a group for each setting. The groups have no work yet. The bandwidths of the settings
+// must pass Check, and their phases must not be negative.
 func New(k Kernel, cpus int, settings ...Setting) *Sim {
 	s := &Sim{Kernel: k, cpus: float64(cpus)}
 	for _, setting := range settings {

@@ -56,8 +56,9 @@ func (g *Group) helperDirs() (dirs []string) {
 	return dirs
 }
 
-// PlaceHelper moves a helper of the container to the group, so that the helper and the container share the quota and the weight. The error
-// is ErrNoPlacement if the machine does not allow it, and ErrNoGroup for a missing group. On an error the helper is in its former group.
+// PlaceHelper moves a helper of the container to a group nested in g (helperBase), so that the helper and the container share the quota and
+// the weight. The error is ErrNoPlacement if the machine does not allow it, and ErrNoGroup for a missing group. On an error the helper is
+// in its former group.
 func (g *Group) PlaceHelper(pid int) error {
 	if g.err != nil {
 		return g.err

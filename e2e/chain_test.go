@@ -40,7 +40,7 @@ const chainEvery = 730 * ms
 var chainBandwidth = bandwidth.Bandwidth{Quota: 22 * ms, Period: 100 * ms}
 
 func (c chain) String() string {
-	return fmt.Sprintf("%d in a chain, each %v of %v", c.hops, chainBandwidth.Quota, chainBandwidth.Period)
+	return fmt.Sprintf("%d in a chain, each %v per %v", c.hops, chainBandwidth.Quota, chainBandwidth.Period)
 }
 
 // predict returns the prediction of candor advise --hops for a recording of a server without a limit, in

@@ -37,7 +37,7 @@ func (c crowd) String() string {
 	if c.Quota == 0 {
 		return fmt.Sprintf("%d without limits", c.instances)
 	}
-	return fmt.Sprintf("%d, each %v of %v", c.instances, c.Quota, c.Period)
+	return fmt.Sprintf("%d, each %v per %v", c.instances, c.Quota, c.Period)
 }
 
 // every returns the interval between the bursts of an instance.

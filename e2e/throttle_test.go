@@ -207,7 +207,7 @@ func throttlingRounds(t *testing.T) (rounds int, all bool) {
 }
 
 func (h throttling) String() string {
-	name := fmt.Sprintf("%s; %v of %v", h.name, h.Quota, h.Period)
+	name := fmt.Sprintf("%s; %v per %v", h.name, h.Quota, h.Period)
 	if h.Burst > 0 {
 		name += fmt.Sprintf(", burst %v", h.Burst)
 	}

@@ -2,7 +2,7 @@ package experiment
 
 import "math"
 
-// A Slowdown is the cost of a stressor for an application in a case.
+// A Slowdown is the cost of a stressor, or of the allocation alone, for an application in a case.
 type Slowdown struct {
 	App, Case, Stressor int // indices in the report; Stressor -1: no stressor
 	Spread              Spread
@@ -13,7 +13,7 @@ type Slowdown struct {
 	gains               []float64
 }
 
-// Slowdowns returns the slowdowns of each application in each case: first alone, then beside each stressor.
+// Slowdowns returns, for each application in each case, a Slowdown without a stressor, and then a Slowdown for each stressor.
 func (r *IsolationReport) Slowdowns() (all []Slowdown) {
 	for app := range r.Applications {
 		for c := range r.Cases {

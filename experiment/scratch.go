@@ -20,7 +20,8 @@ type scratch struct {
 	dir  string // "": no folder
 }
 
-// scratch returns the folder of a place. Without a folder, dir is "".
+// scratch returns the scratch folder of the lab at this place. It follows the symbolic link beside the state directory. If there is no
+// folder, dir is "".
 func (p place) scratch() scratch {
 	s := scratch{link: p.dir + scratchSuffix}
 	if dir, err := os.Readlink(s.link); err == nil && filepath.Base(dir) == filepath.Base(p.dir) { // the name shows that the lab created it

@@ -11,14 +11,14 @@
 //
 // Each node is a hybrid.Node, the allocator that also runs on real nodes, so the fleet's results are those of a real node. A node has room
 // for a container if it has the CPU time and the amounts of further resources that the container requests, and no other container with the
-// same Spread. Every order considers only nodes with room that also have the CPUs for the container's view.
+// same Spread. Every order ignores nodes without room, and nodes with too few CPUs for the container's view.
 //
 // # Index
 //
-// A B+ tree holds the nodes, sorted by a key that is similar for similar nodes (btree.go). A block of the tree has up to 16 children:
-// smaller blocks or, in a leaf block, nodes. A block stores a row for each child. The row holds the best free CPU time among the nodes
-// below the child, and likewise the best of each other value. A row gives a lower bound on the scores of these nodes; a lower score is
-// better. A best-first search opens the blocks in the order of their bounds:
+// A B+ tree holds the nodes, sorted by a key (btree.go). Nodes with similar scores have keys close to each other. A block of the tree has
+// up to 16 children: smaller blocks or, in a leaf block, nodes. A block stores a row for each child. For each value that the score depends
+// on, such as the free CPU time, the row holds the best value among the nodes below the child. A row gives a lower bound on the scores of
+// these nodes; a lower score is better. A best-first search opens the blocks in the order of their bounds:
 //
 //	block ── row: best values below a child ── … ── leaf block ── row: values of a node
 //	          │                                                    │

@@ -44,7 +44,7 @@ func (f *Fleet) shareForOrder(id NodeID) uint64 {
 const omittedShareBits = 8
 
 // shareScore returns the score of a node for the orders that compare the free share after the placement. Most prefers the smallest free
-// share, the other orders the largest.
+// share, the other orders prefer the largest. In all of them, a lower score is better.
 func (f *Fleet) shareScore(id NodeID) score {
 	k, share := f.kindForQuery(id), f.weightedShare(id)
 	if f.options.Order == Most {

@@ -60,7 +60,7 @@ func lcm(a, b int64, exact bool) (int64, bool) {
 	return int64(low), true
 }
 
-// weigh returns the weighted sum of amounts.
+// weigh returns the weighted sum of cpu and the amounts of the further resources.
 func (w *weigher) weigh(cpu int64, amounts []int64) int64 {
 	sum := cpu * w.cpu
 	for i, amount := range amounts {

@@ -80,9 +80,9 @@ func isHelper(pid int) bool {
 	return len(args) > 1 && args[1] == HelperCommand && isCandor(pid)
 }
 
-// restore restores the grants of the state to a new node, and adopts running containers without a grant. If the grants
-// contradict the running containers, the grants win. If the grants contradict each other, restore drops the state and
-// adopts all running containers.
+// restore builds op.node, the allocator's model of this machine, from the grants of the state. It also adopts running containers without a
+// grant. If the present CPUs of an adopted container conflict with the grants, the grants stay, and the container gets other CPUs
+// (placeStray). If the grants contradict each other, restore drops the state and adopts all running containers.
 func (op *operation) restore() error {
 	grants := op.loaded.Grants
 	orphans := op.orphans()
@@ -124,7 +124,7 @@ type noNodeError struct{ error }
 
 func (e noNodeError) Unwrap() error { return e.error }
 
-// restoreAll restores grants unchanged to a new node.
+// restoreAll builds op.node from grants, without a change of their CPUs.
 func (op *operation) restoreAll(grants []*Grant) error {
 	node, b := op.emptyNode, op.basis
 	if op.emptyNode = nil; node == nil {

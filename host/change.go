@@ -116,8 +116,8 @@ func (h *Host) Allocate(ctx context.Context, a Allocation) (*Grant, error) {
 	return g, nil
 }
 
-// Release ends a container's grant. If processes of the container run, it kills them if kill is set, and returns
-// ErrPopulated otherwise.
+// Release ends a container's grant. With kill, it first kills the container's processes. Without kill, it returns ErrPopulated if processes
+// still run. It refuses to kill a container of an engine, and to release an engine's container that runs (ErrEngineOwned).
 func (h *Host) Release(ctx context.Context, name string, kill bool) error {
 	isKilled := false
 	if kill {
@@ -172,7 +172,8 @@ func (h *Host) kill(ctx context.Context, name string) (isKilled bool, err error)
 // ErrEngineOwned means that a container engine creates and ends the container, so that Release does not end it.
 var ErrEngineOwned = errors.New("belongs to a container engine")
 
-// engineOwnedError returns the error for the release of a container whose processes still run. It is also ErrPopulated.
+// engineOwnedError returns the refusal to release a container that its engine must end. The error wraps ErrBadSpec, ErrEngineOwned and
+// ErrPopulated.
 func engineOwnedError(name string) error {
 	return fmt.Errorf("%w: %s %w, and its %w; end the container with its engine (docker stop, kubectl delete pod)", ErrBadSpec, name, ErrEngineOwned, ErrPopulated)
 }

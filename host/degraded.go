@@ -37,7 +37,8 @@ type Degraded struct {
 	Since     time.Time
 }
 
-// The pause before a refused setting is written again doubles with each refusal.
+// After each refusal, Candor waits twice as long before it writes the setting again: firstRetry after the first refusal, and at most
+// maxRetry.
 const (
 	firstRetry = time.Second
 	maxRetry   = 5 * time.Minute

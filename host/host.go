@@ -221,7 +221,7 @@ func (h *Host) Clear(ctx context.Context) error {
 // that run for a long time and call CloseUnused regularly.
 func (h *Host) KeepOpen(limit int) { h.tree.KeepOpen(limit) }
 
-// CloseUnused closes the files of KeepOpen that have not been read in the last two intervals between calls.
+// CloseUnused closes the files of KeepOpen that were not read since the call before the previous call of CloseUnused.
 func (h *Host) CloseUnused() { h.tree.CloseUnused() }
 
 // Aliases of the types of package state that operations take and return.

@@ -228,9 +228,8 @@ func engineID(path string) string {
 	return name[strings.LastIndexByte(name, '-')+1:]
 }
 
-// A podRecord is stored as an annotation of a pod's cgroup. It holds the kubelet's settings and the weight that Candor
-// has written since. A value in the cgroup that is neither that weight nor a lifted quota is a new value of the
-// kubelet.
+// A podRecord is stored in an extended attribute of a pod's cgroup. It holds the kubelet's settings and the weight that Candor has written
+// since. If the cgroup has this weight, or the quota of liftedQuota, Candor has written the value. Any other value comes from the kubelet.
 type podRecord struct {
 	quota                time.Duration // per period of the cgroup; 0: none
 	weight, candorWeight int64

@@ -240,7 +240,7 @@ func placeholders(cpus cpuset.Set) (all []hybrid.Grant) {
 	return all
 }
 
-// refusedByStuck adds the stuck containers to a refusal.
+// refusedByStuck adds the errors of the stuck containers (op.stuck) to the text of a refusal.
 func (op *operation) refusedByStuck(refusal error) error {
 	err := refusal
 	for _, stuck := range op.stuck {

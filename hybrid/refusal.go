@@ -12,7 +12,7 @@ import (
 // details in the Refusal. Commit returns ErrStalePlan.
 var (
 	ErrNoCapacity     = errors.New("no capacity")         // the node has too little CPU time
-	ErrViewImpossible = errors.New("view impossible")     // enough CPU time, but the view cannot equal the limit
+	ErrViewImpossible = errors.New("view impossible")     // enough CPU time, but no CPUs for a view of the limit, rounded up, or for the topology policy
 	ErrUnknownID      = errors.New("id unknown")          // no container has the id
 	ErrIDTaken        = errors.New("id taken")            // a container of the node has the id
 	ErrBadRequest     = errors.New("bad request")         // invalid limit, guarantee, class, policy or topology policy
@@ -321,8 +321,8 @@ func gcd(a, b int) int {
 // isDomain reports whether a topology policy confines a container to a domain.
 func (w TopologyPolicy) isDomain() bool { return w == SingleNUMA || w == SingleL3 || w == WholeCores }
 
-// maxFree returns the highest number of CPUs that a domain of the policy's kind has in the set free. If heldCPUs is
-// not empty, only the domain of these CPUs counts.
+// maxFree returns how many CPUs of the set free lie in the same domain of the policy's kind, for the domain with the most of them. If
+// heldCPUs is not empty, only the domain of these CPUs counts.
 func (n *Node) maxFree(policy TopologyPolicy, free, heldCPUs *cpuset.Set) int {
 	domains := n.numas
 	switch policy {

@@ -21,7 +21,7 @@ const (
 	Flexible
 )
 
-// A Policy selects the treatment of a sensitive container whose view cannot equal its limit.
+// A Policy selects the treatment of a sensitive container that would see more CPUs than its limit, rounded up.
 type Policy uint8
 
 const (

@@ -79,8 +79,8 @@ func (n *Node) clearOne(domain *cpuset.Set) bool {
 	}
 }
 
-// makeHole moves a fraction off a fractional CPU of a domain so that a fraction of the given size fits on this CPU. It
-// moves the smallest fraction that suffices, and reports whether it succeeded.
+// makeHole moves another container's fraction from a fractional CPU of the domain to another fractional CPU, so that a fraction of the
+// given size fits on the first CPU. It moves the smallest fraction that suffices, and reports whether it succeeded.
 func (n *Node) makeHole(domain *cpuset.Set, fraction Milli) bool {
 	best, bestTo := int32(-1), -1
 	fractional := n.fractional.Set()

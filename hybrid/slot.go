@@ -206,8 +206,8 @@ func (n *Node) unlink(s int32) {
 	n.order = slices.Delete(n.order, i, i+1)
 }
 
-// A tally holds sums over the open fractional CPUs, so that the shared time of an arrangement takes little time to
-// compute. Summary defines the terms open, lone and multi.
+// A tally holds sums and sorted amounts of the fractional CPUs, so that the shared time of an arrangement can be computed quickly. Summary
+// defines the terms open, lone and multi.
 type tally struct {
 	open, multi  int32         // number of open fractional CPUs, and of multi CPUs among them
 	room         Milli         // free time on the open CPUs

@@ -32,8 +32,8 @@ type Annotations struct {
 const maxSize = 64 << 10
 
 // Parse parses a pod's annotations. It ignores annotations of other domains and the scheduler's hint. An unknown setting, an invalid value,
-// or more than 64 KiB of Candor annotations is an error. The error has a bounded length, names the annotation, and is always the same for
-// the same annotations.
+// or more than 64 KiB of Candor annotations is an error. For an unknown setting or an invalid value, the error names the annotation. The
+// error has a bounded length, and is always the same for the same annotations.
 func Parse(annotations map[string]string) (Annotations, error) {
 	var a Annotations
 	var keys []string

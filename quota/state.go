@@ -115,8 +115,8 @@ func (s State) Next(m Sample) (State, Action) {
 	s.updateFrozen(m)
 	a.Frozen = s.Frozen
 	a.NeedsHeadroom = s.raise.NeedsHeadroom(s.Setting.Setting, s.reading(m))
-	// A container whose quota another process can raise is leased all the time, so that the other process does not raise the
-	// quota.
+	// Another process could raise the quota of a charged container that requests raises. A permanent lease prevents this, because a process
+	// leaves out the containers that another process has leased.
 	a.NeedsLease = a.NeedsHeadroom || s.isPaying() || s.IsCharged && s.CanRaise()
 	a.Wake = s.wake(m, isKnown)
 	return s, a

@@ -24,11 +24,11 @@ table() {
 	fi
 }
 
-table 'Programs' TestThrottling 'program; quota of period | throttled periods of a burst | CPU time of a burst, ms | until its last thread ends, ms'
-table 'A server with on/off clients' TestThrottledServer 'server; quota of period | throttled periods | completed calls | mean duration of a call, ms'
+table 'Programs' TestThrottling 'program; quota per period | throttled periods of a burst | CPU time of a burst, ms | until its last thread ends, ms'
+table 'A server with on/off clients' TestThrottledServer 'server; quota per period | throttled periods | completed calls | mean duration of a call, ms'
 table 'nginx at the recommended limit' TestAdvised 'limit | throttled, % of the periods | delay of a call, ms'
-table 'Several programs on the same CPUs' TestMultiplexing 'instances; quota of period | duration of a burst, ms | throttled periods of a burst'
-table 'A chain of servers' TestChain 'servers; quota of period | mean delay of a call, ms | longest delay, ms'
+table 'Several programs on the same CPUs' TestMultiplexing 'instances; quota per period | duration of a burst, ms | throttled periods of a burst'
+table 'A chain of servers' TestChain 'servers; quota per period | mean delay of a call, ms | longest delay, ms'
 printf '\nA day in the model\n\n'
 "${GO:-go}" test ./bandwidth -run '^$' -bench Day | sed -n '/^Benchmark/p'
 exit "$failed"

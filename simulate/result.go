@@ -5,7 +5,7 @@ import "time"
 // A Result is the result of a point. The names of its JSON fields are stable. Each submission of a container ends in one of three ways:
 //
 //	submitted ─┬─ placed on a node
-//	           ├─ refused for the view      (RefusedView: a node has room, but no node has the CPUs for a view that equals the limit)
+//	           ├─ refused for the view      (RefusedView: a node has room, but no node has the CPUs for a view of the limit, rounded up)
 //	           └─ refused for the capacity  (RefusedCapacity: no node has room)
 //
 // If a machine is removed or shrinks, the containers that lose their node are submitted again (Resubmitted). Shares are between 0 and 1.

@@ -74,7 +74,8 @@ func (c *compact) readSubmit(e *Event, tag byte) bool {
 	return true
 }
 
-// newShape reads a new shape. Only the first maxShapes shapes are stored; later shapes are in every Submit.
+// newShape reads a shape that a Submit contains. The first maxShapes shapes get a number, by which later Submits refer to them. A Submit
+// with any other shape contains the shape itself.
 func (c *compact) newShape(s *shape, number uint64) bool {
 	cpu, memory := c.uvarint(), c.uvarint()
 	rest := c.raw[c.at:]

@@ -40,7 +40,7 @@ func TestParts(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer r.Close()
-	if got := text(r); !strings.Contains(got, "not modeled: 3 ends of what started before the first part") {
+	if got := text(r); !strings.Contains(got, "not modeled: 3 ends of tasks that started before the first part") {
 		t.Error(got)
 	}
 }

@@ -62,7 +62,7 @@ func (g *google) schedule(e *Event, slot uint32, known bool) (bool, error) {
 		return false, t.rowError("started twice", "task %d of job %d runs", e.Task, e.Job)
 	}
 	if unknown { // true for 13 of the 132,982 tasks that run at the start
-		g.notes.add("ran at the start on machines that were not there", t.place())
+		g.notes.add("tasks that ran at the start on unknown machines", t.place())
 	}
 	return g.start(e)
 }
@@ -114,7 +114,7 @@ func (g *google) end(e *Event, slot uint32, known bool) (bool, error) {
 	t := g.tasks
 	switch {
 	case !known && g.middle:
-		g.notes.add("ends of what started before the first part", t.place())
+		g.notes.add("ends of tasks that started before the first part", t.place())
 		return false, nil
 	case !known:
 		return false, t.rowError("an end without a start", "task %d of job %d", e.Task, e.Job)

@@ -21,7 +21,7 @@ func (r *Reports) Plot() (*figure.Plot, error) {
 // number of containers. For each filling, a vertical line shows the number of containers.
 func (n *Node) plot(fillings []Filling) *figure.Plot {
 	p := figure.New()
-	p.Title = fmt.Sprintf("A node of %d CPUs, with equally many of each\nhow many it holds, and how often they need more than it has", n.CPUs)
+	p.Title = fmt.Sprintf("A node of %d CPUs, with the same number of containers for each recording\nhow many containers fit, and how often they need more CPUs than the node has", n.CPUs)
 	p.X.Label, p.Y.Label = "containers", "% of the windows of 100 ms"
 	p.Y.Max = 1
 	curve := figure.Stroke{Color: figure.Colors[0], Width: 1.5}

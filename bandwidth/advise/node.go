@@ -157,8 +157,9 @@ func (l *load) shortShare(cpus float64) float64 {
 	return float64(short) / float64(draws*len(l.sums[0]))
 }
 
-// Fill fills the node in three ways: with the cheapest limits without a burst that meet the targets of the reports and that the
-// recordings are long enough to verify, with the cheapest limits with a burst, and without limits. It omits a way with limits if a report has no such limit.
+// Fill fills the node in three variants: with the lowest limits without a burst, with the lowest limits with a burst, and without limits.
+// The limits must meet the targets of the reports, and the recordings must be long enough to verify this. Fill omits a variant if a report
+// has no such limit.
 func (n *Node) Fill(reports []*Report) []Filling {
 	var all []Filling
 	for _, way := range []struct {
@@ -184,9 +185,9 @@ func (n *Node) Fill(reports []*Report) []Filling {
 
 // Text writes fillings as a table.
 func (n *Node) Text(w io.Writer, fillings []Filling) error {
-	fmt.Fprintf(w, "A node of %d CPUs, with equally many of each:\n", n.CPUs)
+	fmt.Fprintf(w, "A node of %d CPUs, with the same number of containers for each recording:\n", n.CPUs)
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(t, "WAY\tCONTAINERS\tRESERVED\tSHORT OF CPU")
+	fmt.Fprintln(t, "VARIANT\tCONTAINERS\tRESERVED\tSHORT OF CPU")
 	for _, f := range fillings {
 		reserved := "-"
 		if f.Reserved > 0 {

@@ -48,7 +48,7 @@ func (r *Report) Text(w io.Writer, all bool) error {
 // writeText writes the report to a writer whose errors can be ignored.
 func (r *Report) writeText(w *strings.Builder, all bool) error {
 	r.writeAnswer(w)
-	fmt.Fprintf(w, "The recording has %s: %s CPUs on average, up to %d at once\n", timescale.Length(r.Span.Round(100*time.Millisecond)), timescale.Number(r.Mean), r.MaxThreads)
+	fmt.Fprintf(w, "The recording lasts %s. The container used %s CPUs on average, and at most %d at once\n", timescale.Length(r.Span.Round(100*time.Millisecond)), timescale.Number(r.Mean), r.MaxThreads)
 	r.writeCaveats(w)
 	if !all {
 		return nil

@@ -33,7 +33,7 @@ func ParseTarget(text string) (Target, error) {
 		quantity := quantities[name]
 		limit, err := parseBound(name, value)
 		if !found || quantity == nil || err != nil || !(limit > 0) || math.IsInf(limit, 1) {
-			return nil, fmt.Errorf("target %.60q: must be throttled<1%%, delay-p50<1ms or delay-p99<5ms, or several by comma", part)
+			return nil, fmt.Errorf("target %.60q: must be throttled<1%%, delay-p50<1ms or delay-p99<5ms, or several, separated by commas", part)
 		}
 		t = append(t, bound{part, quantity, limit})
 	}

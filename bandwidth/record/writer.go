@@ -80,8 +80,8 @@ type Reading struct {
 	cgroup.Usage
 }
 
-// Tick records the readings at a time since the start of the recording. The readings must be in ascending order of the
-// groups' numbers.
+// Tick records readings that were taken at the time at, measured from the start of the recording. The readings must be in ascending order
+// of the groups' numbers.
 func (w *Writer) Tick(at time.Duration, readings []Reading) {
 	changed := 0
 	for i := range readings {

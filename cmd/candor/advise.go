@@ -18,30 +18,32 @@ import (
 
 const adviseLong = `Recommend a CPU limit, period and burst for a container. The command reads a recording of
 candor record, and replays it with many settings in a model of the kernel's bandwidth
-control. It prints the cheapest setting that meets --target. --all adds a table of all
-settings:
+control. It prints the setting with the lowest limit that meets --target. --all adds a
+table of all settings:
 
 THROTTLED  share of the periods in which the quota ran out
 DELAY      delay of the work in comparison with no limit: median and 99th percentile
 OVERRUN    longest time for which a burst lets the container exceed its limit without a
            break; other containers on its CPUs may have to wait that long
 
-Each row of the table is a setting. The first rows have a limit with a quota. The last
-rows have exclusive CPUs (class sensitive), for a program that starts as many threads as
-it has CPUs.
+Each row of the table is a setting. The first rows enforce a limit with a quota, on CPUs
+that containers share. The last rows give the container exclusive CPUs instead (class
+sensitive), and assume that the program starts as many threads as it sees CPUs.
 
 With --hops N, the delay is the delay of a request that passes through N such containers,
 and whose answer returns through all of them.
 
-With several recordings, or with --node-cpus, the report also shows how many such
-containers fit on a node: with the smallest limits that meet the target, with the
-smallest limits and a burst, and without limits. -o svg and -o png draw this result.
+With several recordings, or with --node-cpus, the report also shows how many of the
+recorded containers fit on a node, the same number for each recording. It compares the
+lowest limits that meet the target without a burst, the lowest limits that meet it with
+a burst, and no limits. -o svg and -o png draw this result.
 
 --target takes a list, separated by commas, of targets such as throttled<1%,
 delay-p50<1ms and delay-p99<5ms. A recording must be long enough to verify the target
-with a confidence of 95 %: throttled<1% and delay-p99 need 299 windows of 100 ms, or of
-a longer period, with work. If the recording is too short, the command prints how long
-to record, gives no answer and exits with code 3.`
+with a confidence of 95 %: throttled<1% and delay-p99 need 299 windows in which the
+container had work. A window is 100 ms, or the period of the setting if that is longer.
+If the recording is too short, the command prints how long to record, gives no answer
+and exits with code 3.`
 
 const adviseExample = `  candor advise web.usage
   candor advise web.usage --target 'delay-p99<5ms' --all

@@ -30,7 +30,7 @@ func TestAdvise(t *testing.T) {
 	for _, want := range []string{
 		", and class flexible. Expect throttling in 0.0 % of the periods, and delays of ", " at the 99th percentile (target: throttled<1%).\n  candor run --class flexible --cpu ",
 		"\n  Kubernetes: limits cpu: ", "\n  cgroup v2: cpu.max ", "use class sensitive instead: 1 CPU of its own, which is all that it sees\n  candor run --cpu 1\n",
-		"\nThe recording has 40s: 0.20 CPUs on average, up to 1 at once\n",
+		"\nThe recording lasts 40s. The container used 0.20 CPUs on average, and at most 1 at once\n",
 		"\nIt was recorded under a limit, throttled in 100.0 % of the periods, which hides its demand. All figures are lower bounds; record it without a limit\n",
 		"\n1000m  -       sensitive  0.0 % ",
 	} {
@@ -51,7 +51,7 @@ func TestAdvise(t *testing.T) {
 			t.Errorf("-o %s: %d, %s, %.20q", form, code, errOut, out)
 		}
 	}
-	if _, out, _ := command(t, "", "advise", file, "--node-cpus", "8"); !strings.Contains(out, "\nA node of 8 CPUs, with equally many of each:\nWAY ") || !strings.Contains(out, "\nwithout limits     40          -  ") {
+	if _, out, _ := command(t, "", "advise", file, "--node-cpus", "8"); !strings.Contains(out, "\nA node of 8 CPUs, with the same number of containers for each recording:\nVARIANT ") || !strings.Contains(out, "\nwithout limits     40          -  ") {
 		t.Errorf("a node:\n%s", out)
 	}
 }
@@ -100,7 +100,7 @@ func TestAdviseTooShort(t *testing.T) {
 	file := sampleRecording(t, true)
 	code, out, errOut := command(t, "", "advise", file, "--period", "100ms")
 	want := "web: no answer, because the recording of 10s is too short: throttled<1% needs 299 windows of 100ms with work, and the recording has 100.\n" +
-		"Record for 40s or longer: candor record -o " + file + "-2 --interval 10ms --duration 40s --container web\nThe recording has 10s: "
+		"Record for 40s or longer: candor record -o " + file + "-2 --interval 10ms --duration 40s --container web\nThe recording lasts 10s. "
 	if code != exitUndecided || !strings.HasPrefix(out, want) || strings.Contains(out, "candor run") || strings.Contains(out, "LIMIT ") {
 		t.Errorf("%d\n%s\nwant\n%s", code, out, want)
 	}

@@ -30,7 +30,7 @@ Start here: the command needs no installation, asks no engine and changes nothin
 
 SEES       CPUs that the container sees; 1/2 if the affinity has 1 CPU, and
            /proc/cpuinfo and /sys/devices/system/cpu/online show 2
-LIMIT      smallest CPU quota of the cgroup and the cgroups above it
+LIMIT      smallest CPU quota of the container's cgroup and its ancestors
 THREADS    threads of all processes
 THROTTLED  share of the periods in which the quota ran out
 LOST       CPU time lost to throttling since the cgroup was created

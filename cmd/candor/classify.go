@@ -28,7 +28,8 @@ import (
 	"github.com/candor-project/candor/kube/profile"
 )
 
-const classifyLong = `Classify a program by measurement: is it faster if it sees only the CPUs of its limit?
+const classifyLong = `Classify a program by measurement: is it faster if it sees only as many CPUs as its limit
+allows?
 
 A sensitive program is faster with exclusive CPUs than with a quota of the same size,
 because it starts a thread for each CPU that it sees. A flexible program is not.
@@ -37,21 +38,21 @@ The command measures each combination of a workload and a limit in pairs of runs
 run with a quota, and one run with the same quota on exclusive CPUs, whose number is the
 limit rounded up. After 8, 12, 18, 26 and 40 pairs, an exact statistical test checks the
 results, and the measurement stops when the test decides. The combination is sensitive
-if the exclusive CPUs gain more than --margin, and flexible if they gain less. The
-program is sensitive if more than half of its combinations are. Without a decision after
-40 pairs, a combination is undecided. If undecided combinations could change the class,
-the command writes no class and exits with code 3. --accept-undecided then counts the
-program as flexible.
+if the program is faster on exclusive CPUs by more than --margin, and flexible if it gains
+less. The program is sensitive if more than half of its combinations are. Without a
+decision after 40 pairs, a combination is undecided. If undecided combinations could
+change the class, the command writes no class and exits with code 3. --accept-undecided
+then counts the program as flexible.
 
 With --probe, the command also traces two starts of the program, with all CPUs visible
 and with a single CPU. The trace shows where the program reads the CPU count and how
 many threads it starts. From the trace, the command derives a second class. If the two
 classes differ, the measured class counts. Without --cpu, the command only traces the
-program and measures nothing, which takes seconds.
+program. This takes a few seconds.
 
---annotate writes the class into the pod template of a manifest: YAML or JSON, also with
-several documents, as rendered by Helm or Kustomize. The rest of the file, such as
-comments, stays as it is. --object selects one of several objects.
+--annotate writes the class into the pod template of a manifest. The manifest is YAML or
+JSON, and can have several documents, like the output of Helm or Kustomize. The rest of
+the file, such as comments, stays as it is. --object selects one of several objects.
 
 --profile writes a CPUProfile, a Kubernetes object that sets the class of matching pods.
 The name of the object is the name of the file without its extension.
@@ -99,7 +100,7 @@ func newClassifyCommand() *cobra.Command {
 	flags.StringVar(&f.cpus, "cpu", "", "limits to measure, such as 0.5,1,1500m")
 	flags.StringArrayVar(&f.workloads, "workload", nil, "NAME=WORDS: shell words to append to the command; repeatable")
 	flags.Float64Var(&f.margin, "margin", 100*experiment.DefaultMargin, "smallest gain that counts, in percent")
-	flags.StringVar(&f.annotate, "annotate", "", "manifest (YAML) that gets the class as an annotation")
+	flags.StringVar(&f.annotate, "annotate", "", "manifest (YAML or JSON) that gets the class as an annotation")
 	flags.StringVar(&f.object, "object", "", "object of --annotate, KIND/NAME or NAME, if the manifest has several")
 	flags.BoolVar(&f.accept, "accept-undecided", false, "count an undecided program as flexible")
 	f.profile.add(flags)

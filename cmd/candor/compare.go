@@ -20,15 +20,16 @@ const compareLong = `Run a program under several setups of the same CPU limit an
 setups are:
 
   none             no limit
-  quota            a quota of the limit; the program sees all CPUs (docker run --cpus)
+  quota            a quota equal to the limit; the program sees all CPUs, as with
+                   docker run --cpus
   quota+threads=N  as quota, with N threads (default: the limit rounded up): N replaces
                    {threads} in the arguments; without {threads}, OMP_NUM_THREADS is N
   cpuset           exclusive CPUs, whose number is the limit rounded up, and the quota
   shared-fraction  two instances at the same time: each has exclusive CPUs for the
                    integer part of the limit, and both run on the same additional CPU
                    for the fraction of the limit (0.5 of 1.5)
-  candor           candor run: exclusive CPUs, a fraction of one more CPU, and a CPU
-                   count that matches; candor+topology=single-l3 adds a topology policy
+  candor           as candor run: exclusive CPUs, a fraction of one more CPU, and only
+                   these CPUs visible; candor+topology=single-l3 adds a topology policy
   2xquota          two instances of the setup quota at the same time, each with the
                    limit; every setup accepts such a factor
 

@@ -43,7 +43,7 @@ func newDoctorCommand() *cobra.Command {
 	wordFlag(cmd, use, use.of, "for", "", "way to use Candor (default: all)")
 	only := cmd.Flags().StringSlice("check", nil, "`ID` of a check to run, such as nri-enabled (default: all checks)")
 	complete(cmd, "check", doctor.IDs())
-	kubeconfig := cmd.Flags().String("kubeconfig", "", "kubeconfig file, to check the versions in the cluster (default: $KUBECONFIG)")
+	kubeconfig := cmd.Flags().String("kubeconfig", "", "kubeconfig, to check Candor's versions in the cluster (default: $KUBECONFIG)")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		if err := checkDoctorIDs(*only); err != nil {
 			return err

@@ -97,7 +97,7 @@ type words struct {
 // wordsFlag adds a flag that takes a list of words.
 func wordsFlag(cmd *cobra.Command, w *words, of, values []string, name, usage string) {
 	*w = words{values, of}
-	cmd.Flags().Var(w, name, usage+" ["+strings.Join(of, "|")+", by comma]")
+	cmd.Flags().Var(w, name, usage+" ["+strings.Join(of, "|")+"; several: separated by commas]")
 	complete(cmd, name, of)
 }
 
@@ -131,7 +131,7 @@ const sensitiveForms = "must be shares from 0 to 1 such as 0.5 or 0.1,0.5, a ran
 // maxShares bounds the number of shares in a range.
 const maxShares = 1001
 
-// Set reads a list by comma.
+// Set reads a list, separated by commas.
 func (s *sensitiveFlag) Set(text string) error {
 	s.text, s.selections = text, nil
 	for part := range strings.SplitSeq(text, ",") {

@@ -251,10 +251,10 @@ func writeInspection(w io.Writer, r *inspection) error {
 // writeView writes the view that is set and the view that the programs see.
 func (r *inspection) writeView(row func(string, string, ...any)) {
 	if len(r.Sources) == 0 {
-		row("view", "%s is set", r.View)
+		row("view", "%s", r.View)
 		return
 	}
-	row("view", "%s is set, %s is seen", r.View, cmp.Or(r.ViewSeen, "unknown"))
+	row("view", "%s (the program sees: %s)", r.View, cmp.Or(r.ViewSeen, "unknown"))
 	isAgreed := true
 	for _, s := range r.Sources {
 		isAgreed = isAgreed && (s.Role != view.Reported || s.Error == "" && s.CPUs == r.Sources[0].CPUs)

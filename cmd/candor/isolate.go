@@ -27,7 +27,7 @@ The command runs each application alone and beside each stressor, in these cases
   pinned        separate CPUs for the application and the stressor
   candor        CPUs of its own for the application (class sensitive), the other CPUs
                 for the stressor (class flexible)
-  candor+burst  common CPUs for both (class flexible); the application may spend its
+  candor+burst  the same CPUs for both (class flexible); the application may spend its
                 unused quota later (--burst auto)
 
 The slowdown compares the run time beside the stressor with the run time alone in the

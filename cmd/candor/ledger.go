@@ -39,7 +39,7 @@ func newLedgerCommand() *cobra.Command {
 	return cmd
 }
 
-const ledgerColumns = `LIMIT   smallest CPU quota of the container's cgroup and the cgroups above it
+const ledgerColumns = `LIMIT   smallest CPU quota of the container's cgroup and its ancestors
 OWN     CPUs that the container's processes use
 LOG     CPUs that the engine uses to copy the container's output to its log
 SHIM    CPUs that the shim uses
@@ -49,7 +49,8 @@ RX      CPUs that other containers and the host use for the container's packets
 CREDIT  CPUs that the container uses for packets of other containers (--softirq)
 READ    CPUs that the engine uses for readers of the log, such as docker logs; the
         container does not cause this work
-METHOD  how the command assigns CPU time of the helpers to the container
+METHOD  how the command finds the part of the helpers' CPU time that belongs to the
+        container
         exact:      the helper works for this container alone
         bpf:        by samples of the system calls of the engine, which works for
                     several containers
@@ -197,10 +198,10 @@ type ledgerReading struct {
 
 // softirqFlag adds the flag --softirq.
 func softirqFlag(cmd *cobra.Command) *bool {
-	return cmd.Flags().Bool("softirq", false, "also measure received packets; this costs CPU time for each packet")
+	return cmd.Flags().Bool("softirq", false, "also measure the CPU time of received packets, at a cost for each packet")
 }
 
-// addPackets makes a meter also measure received packets.
+// addPackets makes a meter also measure the CPU time of received packets.
 func addPackets(m *helpers.Meter, tree *cgroup.Tree) error {
 	host, err := audit.HostNetwork()
 	if err == nil {

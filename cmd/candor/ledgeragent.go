@@ -23,15 +23,17 @@ import (
 	"github.com/candor-project/candor/metrics"
 )
 
-const ledgerAgentLong = `Measure the helpers of container engines and serve the totals as Prometheus metrics
-until SIGTERM. The agent must run as user 0 in the PID namespace of the host. It needs no
+const ledgerAgentLong = `Measure the CPU time of helpers and serve the totals as Prometheus metrics until SIGTERM.
+A helper is a process outside of a container that works for it, such as the container's
+shim. The agent must run as user 0 in the PID namespace of the host. It needs no
 capabilities other than CAP_BPF, CAP_PERFMON and CAP_SYS_PTRACE.
 
-Without --charge, the agent changes nothing. With --charge, it counts the CPU time of a
-container's helpers against the container's limit, if the level of the container's
-accounting is charge (annotation candor.dev/helpers, or option helpers in host.json). For
-this purpose, the agent lowers the container's quota. On cgroup v1, it also freezes the
-container for up to a second at a time if the kernel's lowest quota is too high.`
+Without --charge, the agent changes nothing. With --charge, it counts the CPU time of
+helpers against the limits of the containers that have the setting helpers: charge
+(candor run --helpers charge, annotation candor.dev/helpers, or option helpers in
+host.json). For this purpose, the agent lowers the quota of such a container. On cgroup
+v1, it also freezes the container for up to a second at a time if the kernel's lowest
+quota is too high.`
 
 // ledgerAgentFlags are the flags of candor ledger agent.
 type ledgerAgentFlags struct {

@@ -313,9 +313,9 @@ func newLedgerChargeCommand() *cobra.Command {
 		Use:   "charge --to NAME --us N",
 		Short: "Charge CPU time of another program to a container",
 		Long: `Charge a container for CPU time that another program has spent on its behalf. The command
-reports the CPU time to the agent (candor ledger agent --charge). If the level of the
-container's accounting is charge, the CPU time counts against the limit of the container.
-Only root can charge.`,
+reports the CPU time to the agent (candor ledger agent --charge). The CPU time counts
+against the limit only if the container has the setting helpers: charge, for example by
+candor run --helpers charge. Only root can charge.`,
 		Example: "  candor ledger charge --to web --us 1500 --source my-log-driver",
 		Args:    noArgs,
 	}

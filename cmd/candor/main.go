@@ -1,5 +1,5 @@
-// Command candor gives containers the CPUs that they see. Most files hold a subcommand: its flags, a call of the package
-// that does the work, and the output.
+// Command candor lets containers see as many CPUs as their limit, rounded up. Most files hold a subcommand: its flags, a call of the
+// package that does the work, and the output.
 package main
 
 import (

@@ -56,7 +56,7 @@ func newMapCommand() *cobra.Command {
 	var of clusterFlags
 	of.add(cmd, "show the nodes of a Kubernetes cluster instead of this machine", false)
 	node := cmd.Flags().String("node", "", "show only this node of the cluster")
-	during := cmd.Flags().Duration("sample", 200*time.Millisecond, "time to sample foreign use of exclusive CPUs; 0 disables it")
+	during := cmd.Flags().Duration("sample", 200*time.Millisecond, "time to sample programs outside of Candor on exclusive CPUs; 0 disables it")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		if *during < 0 || *during > time.Minute {
 			return badInput("--sample %v: must be 0 to 1m", *during)

@@ -80,7 +80,7 @@ func newNRICommand() *cobra.Command {
 		[]string{string(cgroup.Auto), string(cgroup.Cgroupfs), string(cgroup.Systemd)},
 	}
 	flags := cmd.Flags()
-	flags.BoolVar(&f.observe, "observe", false, "plan only and log each grant; default state directory: "+observeDir+"")
+	flags.BoolVar(&f.observe, "observe", false, "plan only and log each grant; default state directory: "+observeDir)
 	flags.BoolVar(&f.giveBack, "give-back", false, "give all containers back to the runtime, remove the state and stay idle")
 	flags.StringVar(&f.config, "config", "", "configuration file (default: none; pods without annotations are flexible)")
 	flags.StringVar(&f.socket, "socket", api.DefaultSocketPath, "NRI socket of the runtime")

@@ -42,7 +42,7 @@ func (f *podFlags) add(cmd *cobra.Command) {
 	flags := cmd.Flags()
 	flags.StringVarP(&f.file, "filename", "f", "", "manifest of the pod or its workload; - reads standard input")
 	flags.StringVar(&f.pod, "pod", "", "name of a pending pod in the cluster")
-	flags.Var(&f.cpu, "cpu", "CPU limit, to plan a pod with a single container, such as 1.5")
+	flags.Var(&f.cpu, "cpu", "CPU limit of a planned pod with a single container, such as 1.5")
 	flags.Var(&f.request, "request", "CPU request of the container (default: the limit)")
 	flags.StringVar(&f.memory, "memory", "", "memory request, such as 512Mi")
 	wordFlag(cmd, &f.class, classWords, "class", "", "class of the container, unless an annotation sets it")

@@ -13,7 +13,7 @@ const reportLong = `Show a report that candor compare or candor isolate wrote as
 tables, or with --out writes pictures and pages. It measures nothing.
 
 From several reports of candor compare, the command makes a single table and picture.
-They have a row per program, with the gain of each setup over the baseline. The baseline
+Both have a row per program, with the gain of each setup over the baseline. The baseline
 must be the same in all reports. A report of candor isolate must be the only FILE.`
 
 func newReportCommand() *cobra.Command {

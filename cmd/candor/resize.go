@@ -29,7 +29,7 @@ func newResizeCommand() *cobra.Command {
 	machine := addHostFlags(cmd)
 	var size, guarantee hybrid.Milli
 	cmd.Flags().Var((*milliFlag)(&size), "cpu", "new limit, such as 2, 1.5 or 1500m; 0: no limit (flexible only)")
-	cmd.Flags().Var((*milliFlag)(&guarantee), "request", "new guarantee of a flexible container (default: the old --request, or the limit)")
+	cmd.Flags().Var((*milliFlag)(&guarantee), "request", "new guarantee of a flexible container (default: old --request, else new limit)")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		if !cmd.Flags().Changed("cpu") {
 			return missing("--cpu", "the new limit, such as 2, 1.5 or 1500m")

@@ -7,8 +7,9 @@ import (
 	"github.com/spf13/cobra"
 )
 
-const rootLong = `Candor gives containers the CPUs that they see: a program with a limit of 3.5 CPUs
-sees 4 CPUs and gets the time of 3.5 CPUs. On 3 of these CPUs, no other container runs.
+const rootLong = `Candor lets a container see as many CPUs as its limit, rounded up: a program with a limit
+of 3.5 CPUs sees 4 CPUs and gets the time of 3.5 CPUs. On 3 of these CPUs, no other
+container runs.
 
 Start with candor audit, which lists the containers of this machine whose CPU count
 differs from their limit. It changes nothing.`
@@ -43,7 +44,7 @@ var buildCommands []func() *cobra.Command
 func newRoot() (root *cobra.Command, started *bool) {
 	root = &cobra.Command{
 		Use:           "candor COMMAND",
-		Short:         "Give containers the CPUs that they see",
+		Short:         "Let containers see as many CPUs as their limit",
 		Long:          rootLong,
 		Example:       rootExample,
 		SilenceUsage:  true, // errors are a single line

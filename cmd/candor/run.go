@@ -19,7 +19,7 @@ import (
 	"github.com/candor-project/candor/spec"
 )
 
-const runLong = `Run a program that sees the CPUs of its limit.
+const runLong = `Run a program that sees as many CPUs as its limit, rounded up.
 
 A sensitive program (the default) sizes itself by the CPUs that it sees. It gets whole
 CPUs that no other container of Candor uses. For a limit such as 1.5, it also gets a
@@ -41,7 +41,7 @@ const runExample = `  candor run --cpu 1.5 -- nproc
 func newRunCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:     "run [--cpu N] [flags] -- COMMAND [ARG]...",
-		Short:   "Run a program that sees the CPUs of its limit",
+		Short:   "Run a program that sees as many CPUs as its limit",
 		Long:    runLong,
 		Example: runExample,
 		Args: func(_ *cobra.Command, args []string) error {
@@ -101,7 +101,7 @@ func addRunFlags(cmd *cobra.Command) *runFlags {
 	f.Var((*milliFlag)(&a.Limit), "cpu", "limit, such as 2, 1.5 or 1500m; optional for flexible programs")
 	f.Var((*milliFlag)(&a.Guarantee), "request", "guarantee of a flexible program (default: its limit)")
 	wordFlag(cmd, &a.Class, classWords, "class", "", "class: sensitive programs count CPUs, flexible programs share them")
-	wordFlag(cmd, &a.Policy, policyWords, "policy", "", "strict refuses if the view cannot equal the limit; best-effort starts anyway")
+	wordFlag(cmd, &a.Policy, policyWords, "policy", "", "strict refuses more visible CPUs than the limit, rounded up; best-effort allows")
 	wordFlag(cmd, &a.Topology, topologyWords, "topology", "", "topology policy; prefer selects CPUs close together if possible")
 	f.DurationVar(&a.Period, "period", bandwidth.DefaultPeriod, "period of the quota, 1ms to 1s")
 	wordFlag(cmd, &a.Burst, spec.BurstWords, "burst", "", "mechanism to spend unused quota later, or a kernel burst buffer such as 20ms")

@@ -31,18 +31,18 @@ func TestInspectSees(t *testing.T) {
 		o    host.Observation
 		want string
 	}{
-		{"a view", exampleObservation("web", cpuset.MustParse("0-1")), "view       full is set, full is seen\nsees       CPUs 0-1\n"},
-		{"no view", withoutView(), "view       full is set, affinity is seen\n" +
+		{"a view", exampleObservation("web", cpuset.MustParse("0-1")), "view       full (the program sees: full)\nsees       CPUs 0-1\n"},
+		{"no view", withoutView(), "view       full (the program sees: affinity)\n" +
 			"sees       1/2: no view is mounted: restart it to mount the view\n" +
 			"           sched_getaffinity: CPU 0\n" +
 			"           /sys/devices/system/cpu/online: CPUs 0-1\n" +
 			"           /proc/cpuinfo: CPUs 0-1\n"},
-		{"unknown", hidden, "view       full is set, unknown is seen\n" +
+		{"unknown", hidden, "view       full (the program sees: unknown)\n" +
 			"sees       1/?: its view cannot be read\n" +
 			"           sched_getaffinity: CPU 0\n" +
 			"           /sys/devices/system/cpu/online: file too long \n" +
 			"           /proc/cpuinfo: CPU 0\n"},
-		{"not running", host.Observation{}, "view       full is set\n"},
+		{"not running", host.Observation{}, "view       full\n"},
 	} {
 		g := host.Grant{State: host.Running, Spec: spec.Spec{View: spec.ViewFull}}
 		g.ID = "web"

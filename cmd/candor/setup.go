@@ -19,9 +19,10 @@ import (
 	"github.com/candor-project/candor/internal/errline"
 )
 
-const setupHostLong = `Confine processes outside of Candor (services, sessions, other engines) to the reserved
-CPUs, which no container gets. Without this command, such processes also run on the
-exclusive CPUs of containers. candor map and inspect show this use.
+const setupHostLong = `Confine processes outside of Candor (services, sessions, other engines and their
+containers) to the reserved CPUs. Candor gives these CPUs to no container. Without this
+command, the processes outside of Candor also run on the exclusive CPUs of containers.
+candor map and inspect show this use.
 
 With systemd, the command sets AllowedCPUs= of the top-level units. On other cgroup v2
 machines, it makes Candor's cgroup a partition. On cgroup v1, it removes all CPUs except
@@ -46,7 +47,7 @@ func newSetupHostCommand() *cobra.Command {
 	machine := addHostFlags(cmd)
 	output := outputFlag(cmd, "table", "json")
 	reserved := cmd.Flags().String("reserved", "", "CPUs for other programs, such as 0-1 (default: the stored list of this machine)")
-	leases := cmd.Flags().Bool("disable-leases", false, "forbid file leases (fcntl), because a lease can delay an update of a view")
+	leases := cmd.Flags().Bool("disable-leases", false, "forbid file leases (fcntl), which can delay updates of the files with CPU counts")
 	undo := cmd.Flags().Bool("undo", false, "restore the values from before the first setup")
 	dry := cmd.Flags().Bool("dry-run", false, "print the changes without applying them")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {

@@ -12,7 +12,7 @@ import (
 	"github.com/candor-project/candor/internal/errline"
 )
 
-const setupNodeLong = `Do the setups that fit this machine: add Candor's OCI runtimes to Docker and Podman, if
+const setupNodeLong = `Run the setups that this machine needs: add Candor's OCI runtimes to Docker and Podman, if
 they are installed; enable NRI in containerd 1.7, which has it off by default; and start
 and enable candor-nri.service, if it and containerd or CRI-O are installed. The command
 does not reload or restart an engine; it prints the command for that.
@@ -26,7 +26,7 @@ const setupNodeExample = `  candor setup node --dry-run
 func newSetupNodeCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:     "node",
-		Short:   "Do the setups that fit this machine",
+		Short:   "Run the setups that this machine needs",
 		Long:    setupNodeLong,
 		Example: setupNodeExample,
 		Args:    noArgs,

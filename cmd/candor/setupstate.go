@@ -16,8 +16,8 @@ import (
 )
 
 const setupLong = `Configure this machine and its container engines. Without a subcommand, the command
-lists all setups and their state, and changes nothing. candor setup node does the setups
-that fit this machine.`
+lists all setups and their state, and changes nothing. candor setup node runs the setups
+that this machine needs.`
 
 const setupExample = `  # List the setups of this machine and their state
   candor setup
@@ -87,7 +87,7 @@ func hostSetupRow() setupRow {
 	case err != nil:
 		return setupRow{"host", stateUnknown, errorLine(err)}
 	case !isDone:
-		return setupRow{"host", stateNotDone, "foreign processes run on all CPUs"}
+		return setupRow{"host", stateNotDone, "programs outside of Candor run on all CPUs"}
 	case changes == 0:
 		return setupRow{"host", stateNotDone, fmt.Sprintf("reserved %s; a reboot has ended the confinement", noneIfEmpty(reserved))}
 	}

@@ -18,7 +18,8 @@ import (
 
 const simulateLong = `Simulate the allocation on a whole cluster. The command replays a trace, in which some
 containers are sensitive (they get CPUs of their own) and the others are flexible (they
-share CPUs). It shows the shared time, the rejects, the load and the decision times.
+share CPUs). It shows the shared time S, the rejects R, the load of the machines, and how
+long the allocator takes for a decision.
 
 S  shared time: percentage of the sensitive containers' CPU time that is on CPUs which
    other containers can also use
@@ -173,13 +174,13 @@ func (f *simulateFlags) add(cmd *cobra.Command) {
 	flags := cmd.Flags()
 	flags.SortFlags = false
 	flags.StringVar(&f.trace, "trace", "", "trace to replay")
-	flags.Float64Var(&f.cores, "cores-of-largest", 16, "CPUs of the largest machine, for traces with CPUs as fractions of this machine")
+	flags.Float64Var(&f.cores, "cores-of-largest", 16, "CPUs of the trace's largest machine, for traces with CPU relative to it")
 	flags.Float64Var(&f.overcommit, "overcommit", 1, "overcommit factor: multiplies each machine's CPU count")
-	flags.IntVar(&f.machines, "machines", 0, "number of machines with the trace's mix; 0: the trace's machines")
+	flags.IntVar(&f.machines, "machines", 0, "number of machines, in the trace's proportions; 0: the trace's machines")
 	f.sensitive = sensitiveFlag{"0.5", []simulate.Selection{{Share: 0.5}}}
 	flags.Var(&f.sensitive, "sensitive", "sensitive share (0.5), list of shares, FROM:TO:STEP, by-class or by=FILE")
 	wordsFlag(cmd, &f.algorithms, algorithmWords, algorithmWords, "algorithm", "allocation algorithm; paper: Algorithm 1 of Bacou et al., SCC 2019")
-	wordsFlag(cmd, &f.policies, policyWords, policyWords[:1], "policy", "strict refuses if the view cannot equal the limit; best-effort does not")
+	wordsFlag(cmd, &f.policies, policyWords, policyWords[:1], "policy", "strict refuses more visible CPUs than the limit, rounded up; best-effort allows")
 	wordsFlag(cmd, &f.schedulers, schedulerWords, []string{own}, "scheduler", "ranking of nodes (docs/reference/ranking.md); own: the algorithm's ranking")
 	flags.Uint64Var(&f.seed, "seed", 1, "seed of the choice of sensitive containers")
 	flags.StringVar(&f.size, "size", "", "find the fewest machines that meet a target, such as 's<5%,r=0'")

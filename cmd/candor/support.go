@@ -26,7 +26,7 @@ archive has no arguments and no environment of containers. --anonymize also repl
 names of containers, pods, namespaces, cgroups and this machine.
 
 With the files topology.json and plan.jsonl of the archive, candor plan replays the
-containers of this machine on another machine. The command changes nothing else.`
+containers of this machine on another machine. The command writes only the archive.`
 
 const supportExample = `  candor support
   candor support --anonymize --file problem.tar.gz

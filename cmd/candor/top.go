@@ -16,9 +16,9 @@ import (
 	"github.com/candor-project/candor/cmd/candor/internal/top"
 )
 
-const topLong = `Show live CPU use: the load and the containers of each CPU and, for each container, its
-CPU time, this time as a percentage of its limit, and the percentage of the periods in
-which its quota ran out.
+const topLong = `Show live CPU use. For each CPU, the command shows the load and the containers. For each
+container, it shows the CPU time, also as a percentage of the limit, and the percentage
+of the periods in which the quota ran out.
 
 Keys sort (c, u, t, n, l), filter (/), open a container (enter), pause (p), change
 the interval (+, -), explain (?) and quit (q).

@@ -7,12 +7,18 @@ import (
 const topologyLong = `Show the CPU topology of a machine: sockets, NUMA nodes, L3 domains, cores and
 logical CPUs.
 
-Without --machine, the command shows this machine. --machine accepts a file, a directory,
-or a description in hwloc's notation. A description lists the levels of the machine, from
-the largest to the smallest. The number after a level is the number of these parts in each
-part of the level before: "pack:2 numa:2 core:4 pu:2" is a machine with 2 sockets, 2 NUMA
-nodes in each socket, 4 cores in each NUMA node and 2 CPUs in each core. CPUs have the numbers that Linux
-usually gives them: first the first CPU of each core, then the second CPU of each core.`
+Without --machine, the command shows this machine. --machine accepts a JSON file of
+candor topology -o json, a directory with a copy of /sys, or a description in hwloc's
+notation.
+
+A description lists the levels of the machine, from the largest to the smallest, each with
+the number of its units in a unit of the level before. The description
+
+  "pack:2 numa:2 core:4 pu:2"
+
+is a machine with 2 sockets, 2 NUMA nodes in each socket, 4 cores in each NUMA node and 2
+CPUs in each core. The CPUs are numbered as on most Linux machines: the first CPU of every
+core has a lower number than the second CPU of any core.`
 
 const topologyExample = `  candor topology
   candor topology --machine "pack:2 numa:2 l3:2 core:4 pu:2"

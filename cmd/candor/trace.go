@@ -23,20 +23,21 @@ const traceSpecs = `TRACE is one of
   csv:FILE              CSV in the format of docs/reference/trace-formats.md
   kubectl:DIR           nodes.json and pods.json from kubectl get -o json
   synthetic             generated cluster: synthetic:machines=12500,days=29,seed=1
-  semi-real:DIR         Google ClusterData 2011, of which DIR has only the first parts;
-                        candor generates the rest of the month from
+  semi-real:DIR         first files of Google ClusterData 2011; candor generates the rest
+                        of the 29 days from the table of jobs
                         DIR/jobs_2011_imputed.csv
   azure:FILE            Azure vmtable.csv of 2017; options describe the machines, which
                         the file does not contain:
                         azure:vmtable.csv.gz,machines=1000,cores=16,memory=112
   FILE.ctrace           compact file from candor trace import
 
-By default, a container starts when it starts in the source. With ,start=submitted
-(google2011, openb, kubectl), a container starts when it is submitted, even if it then
-waits or never starts in the source.`
+By default, each container starts at the time at which it started in the recorded
+cluster. If ,start=submitted is appended to TRACE (google2011, openb, kubectl), each
+container starts at its submission, even if it waited in the recorded cluster or never
+started there.`
 
-const traceInfoLong = `Summarize cluster traces side by side: machines, containers, their requests and times,
-and the load.
+const traceInfoLong = `Summarize cluster traces side by side: the machines, the containers with their requests,
+arrivals and durations, and the requested CPU divided by the capacity.
 
 ` + traceSpecs
 
@@ -45,8 +46,8 @@ const traceInfoExample = `  candor trace info google2011:/data/google2011
   candor trace info -o svg synthetic:days=1 > day.svg
   candor trace info -o json month.ctrace | jq .loadShare`
 
-const traceImportLong = `Convert a trace to a compact file of a few bytes per event, which replays without
-parsing. The command writes the whole file or no file.
+const traceImportLong = `Convert a trace to a compact file of a few bytes per event. candor replays such a file
+without parsing text. The command writes the whole file or no file.
 
 ` + traceSpecs
 
@@ -101,7 +102,7 @@ func newTraceInfoCommand() *cobra.Command {
 		},
 	}
 	output := outputFlag(cmd, "table", "json", "svg")
-	cores := cmd.Flags().Float64("cores-of-largest", 16, "CPUs of the largest machine, for traces with CPUs as fractions of this machine")
+	cores := cmd.Flags().Float64("cores-of-largest", 16, "CPUs of the trace's largest machine, for traces with CPU relative to it")
 	lenientFlag(cmd, &o)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		if !(*cores > 0 && *cores <= 1e5) {

@@ -23,15 +23,16 @@ import (
 
 const uninstallLong = `Stop Candor on this machine and give the containers back to their engines. The command
 stops and disables candor-nri.service and undoes candor setup. Every container gets the
-CPU quota, weight and burst that its engine requested, and the CPUs of the cgroup above.
-The files of a view show the CPUs of the machine. Then the command removes the state.
+CPU quota, weight and burst that its engine requested, and the CPUs of the cgroup that
+contains its cgroup. The files of a view then show the CPUs of the machine. At the end,
+the command removes the state.
 
 Containers and programs of candor run go on. The program files and /etc/candor remain.
 If the command is interrupted or fails for some containers, run it again. Until then,
 Candor starts and changes no containers.
 
-If --state-dir or $CANDOR_STATE_DIR names another state than that of candor-nri.service,
-the command only gives the containers of that state back and removes the state.`
+If --state-dir or $CANDOR_STATE_DIR names a state directory that candor-nri.service does
+not use, the command only gives back the containers of this state and removes it.`
 
 const uninstallExample = `  # Print the changes without applying them
   candor uninstall --dry-run

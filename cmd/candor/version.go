@@ -12,8 +12,8 @@ import (
 	"github.com/candor-project/candor/kube/v1alpha1"
 )
 
-// The linker sets these variables in builds of the Makefile. They are empty in builds of go install and go build, which
-// take them from the build information.
+// When make builds candor, the linker sets these variables. go install and go build leave them empty; candor then takes the values from the
+// build information.
 var (
 	version = ""
 	commit  = "" // hash of the commit in hexadecimal

@@ -24,8 +24,8 @@ With --cpu or another flag of candor run, the command creates a new container, a
 candor run does. If COMMAND is given, the report goes to standard error, and COMMAND
 then runs in the same container.
 
-With --check, the exit code is 1 if the view does not equal the limit, and COMMAND does
-not run then.`
+With --check, the exit code is 1 if the report finds a CPU count that differs from the
+limit, rounded up to whole CPUs. COMMAND then does not run.`
 
 const viewExample = `  candor view
   candor view --cpu 1.5
@@ -43,7 +43,7 @@ func newViewCommand() *cobra.Command {
 		Args:    cobra.ArbitraryArgs,
 	}
 	output := outputFlag(cmd, "table", "json")
-	check := cmd.Flags().Bool("check", false, "exit with code 1 if the view does not equal the limit")
+	check := cmd.Flags().Bool("check", false, "exit with code 1 if a reported CPU count is not the limit, rounded up")
 	f := addRunFlags(cmd)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		inside := false
@@ -66,8 +66,8 @@ func viewInside(f *runFlags, cmd *cobra.Command, form string, check bool, args [
 	return f.run(cmd, append([]string{"/proc/self/exe", "view", "-o", form, fmt.Sprintf("--check=%t", check), "--"}, args...))
 }
 
-// viewHere reports the CPUs that this process sees, and then executes the command in args, if any. With check, a view that does not
-// equal the limit is an error.
+// viewHere reports the CPUs that this process sees, and then executes the command in args, if any. With check, a CPU count that differs
+// from the limit, rounded up, is an error.
 func viewHere(cmd *cobra.Command, form string, check bool, args []string) error {
 	out, path := cmd.OutOrStdout(), ""
 	if len(args) > 0 {

@@ -32,7 +32,7 @@ func Machines() []Machine {
 			guest.Name, guest.Title = fmt.Sprintf("guest-%s-v%d", release, cgroup), fmt.Sprintf("Linux %s, cgroup v%d", release, cgroup)
 			machines = append(machines, guest)
 		}
-		guest.Name, guest.Title, guest.Systemd = "guest-"+release+"-systemd", "Linux "+release+", systemd", true
+		guest.Name, guest.Title, guest.Systemd = "guest-"+release+"-systemd", "Linux "+release+", cgroup v2 with systemd", true
 		machines = append(machines, guest)
 	}
 	return machines

@@ -137,7 +137,7 @@ func open(t *testing.T, dir, script string) (m *Measurement, output *bytes.Buffe
 	return m, output
 }
 
-// TestRun: a cell that fails is measured twice, and the second answer counts. The next measurement continues.
+// TestRun: a cell that fails is measured twice, and the second result counts. The next measurement continues.
 func TestRun(t *testing.T) {
 	dir := t.TempDir()
 	script := `echo "    x_test.go:1: compatibility: step ` + End + `"

@@ -16,9 +16,10 @@ This page lists the kernels and the container engines with which Candor was meas
 
 ## Measured cells
 
-A cell is *yes* if all steps of the [scenario](#scenario) succeeded. Otherwise, it has the reason. *host* is the machine
-of the measurement, and the other columns are virtual machines. The rows with NRI use the plugin
-[candor nri](kubernetes.md). The other rows use the OCI runtime [candor-runc](docker.md).
+A cell is *yes* if all steps of the [scenario](#scenario) succeeded. Otherwise, it shows the failed step with its error,
+a missing feature of the kernel or the engine, or *not measured*. *host* is the machine of the measurement, and the
+other columns are virtual machines. The rows with NRI use the plugin [candor nri](kubernetes.md). The other rows use the
+OCI runtime [candor-runc](docker.md).
 
 `
 
@@ -32,12 +33,13 @@ const pageScenario = `
 2. A flexible container with a limit of 300m has a quota of 30 ms per 100 ms, and none of the exclusive CPUs of the
    first container.
 3. The engine resizes both containers in place, to 1000m and 200m. The first container then sees 1 CPU.
-4. SIGKILL kills ` + "`candor nri`" + `, or with candor-runc several operations of candor. The containers keep their
-   CPUs, and the next operation finds the same state.
+4. The test kills ` + "`candor nri`" + ` with SIGKILL. In the rows with candor-runc, it kills several candor processes during their
+   operations. The containers keep their CPUs, and the next operation finds the same state.
 5. Both containers end. No grant remains, and with candor-runc no cgroup remains either.
 
-A failed cell is measured a second time, and the second answer counts. A cell is *not measured* if there is no test for it,
-or if the programs of the engine were not installed; [Run the tests](testing.md#compatibility) describes the installation.
+A failed cell is measured a second time, and the second result counts. A cell is *not measured* if there is no test for
+it, or if the programs of the engine were not installed; [Run the tests](testing.md#compatibility) describes the
+installation.
 
 ## arm64
 

@@ -20,7 +20,7 @@ type retainedFile struct {
 // files.
 func (s Store) RetainedFile(name string) string { return filepath.Join(s.Dir, "kept", name) }
 
-// Retain stores the grant of a deleted container until a time since boot.
+// Retain stores the grant of a deleted container. Retained returns the grant up to the time until, measured since boot.
 func (s Store) Retain(boot string, until time.Duration, g *Grant) error {
 	text, err := fileio.JSONText(retainedFile{boot, until.Milliseconds(), newFileGrant(g)})
 	if err == nil {
@@ -32,7 +32,7 @@ func (s Store) Retain(boot string, until time.Duration, g *Grant) error {
 	return err
 }
 
-// Retained returns the grants that are retained at a time since boot. It removes files that have expired, that belong
+// Retained returns the grants that are still retained at the time now, measured since boot. It removes files that have expired, that belong
 // to another boot, or that cannot be read.
 func (s Store) Retained(boot string, now time.Duration) []Grant {
 	var retained []Grant

@@ -13,7 +13,7 @@ import (
 // cpuset list of a machine with thousands of CPUs: about ten kilobytes.
 const MaxSize = 1 << 20
 
-// ErrTooLong reports a file beyond its bound.
+// ErrTooLong reports a file that is longer than the maximum of the call.
 var ErrTooLong = errors.New("file too long")
 
 // Read returns the content of a file of at most MaxSize bytes, or ErrTooLong for a longer file. It makes the system calls itself,

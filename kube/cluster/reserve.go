@@ -45,7 +45,7 @@ func (c *Cluster) add(n *node, r *reservation) {
 	}
 }
 
-// grantsOf returns the grants of a pod's lasting containers on current.
+// grantsOf returns the grants that the pod's lasting containers, which do not run to completion, have on n.current.
 func (n *node) grantsOf(p *Pod) []hybrid.Grant {
 	var grants []hybrid.Grant
 	for i := range p.lasting {

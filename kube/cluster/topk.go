@@ -8,8 +8,8 @@ import (
 	"github.com/candor-project/candor/hybrid"
 )
 
-// A top-k search finds the best of thousands of nodes and evaluates only a few of them. It computes a lower bound of each rank from a small
-// copy of the node's state, and evaluates the nodes in the order of these bounds.
+// A top-k search finds the best of thousands of nodes and evaluates only a few of them. It computes a lower bound on the rank of each node
+// from a small copy of the node's state, and evaluates the nodes in the order of these bounds.
 
 // A NodeRef is a reference to a node, with a copy of its outline. The copy makes a loop over thousands of nodes fast, because such a loop
 // mostly waits for memory. A NodeRef is not safe for concurrent use.
@@ -49,8 +49,8 @@ func (s *NodeRef) copy(n *node) {
 	s.copied, s.version, s.outline = n.changes.Load(), versions.Add(1), n.outline
 }
 
-// bound computes a lower bound of the node's rank for a pod from the copy, and whether the bound is the exact rank. ok is false if the copy
-// is not sufficient, so that the node must be evaluated.
+// bound computes a lower bound on the node's rank for p from the copy of the outline in the NodeRef. isKnown reports whether the bound is
+// the exact rank. ok is false if the copy does not suffice, so that the node must be evaluated.
 func (s *NodeRef) bound(p *Pod) (lowerBound fleet.Rank, isKnown, ok bool) {
 	if !s.isOpen || !p.IsSimple() {
 		return 0, false, false

@@ -116,8 +116,8 @@ func (n *node) fitsAfterDeletions(p *Pod, deleted map[string]bool) bool {
 	return refusal == nil
 }
 
-// copyWith returns a copy of the node without the pods in without and with the pods in others. It also returns the kinds of reservations
-// that have no room on the copy.
+// copyWith returns a copy of the node. The copy lacks the pods whose UIDs are in without, and has the pods of others in addition. copyWith
+// also returns the kinds of reservations that have no room on the copy.
 func (n *node) copyWith(without map[string]bool, others []*Pod) (scratch *hybrid.Node, blocked blockedKinds) {
 	scratch = copyOf(n.base, without)
 	blocked = n.placeReservations(scratch, without)

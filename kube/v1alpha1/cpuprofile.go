@@ -46,7 +46,7 @@ type CPUProfileSpec struct {
 	// Class is "sensitive" for containers that size themselves by the CPUs they see, or "flexible" for others.
 	// +kubebuilder:validation:Enum=sensitive;flexible
 	Class string `json:"class,omitempty"`
-	// Policy is "strict" to refuse a sensitive container whose view cannot equal its limit, or "best-effort" to place it anyway.
+	// Policy is "strict" to refuse a sensitive container that would see more CPUs than its limit, rounded up, or "best-effort" to accept it.
 	// +kubebuilder:validation:Enum=strict;"best-effort"
 	Policy string `json:"policy,omitempty"`
 	// Topology is the topology policy: the placement preference of a container among NUMA nodes, L3 caches and cores.

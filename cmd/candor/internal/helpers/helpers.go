@@ -227,7 +227,8 @@ func (f *Figures) Find(id string) (whole string) {
 	return find(f.Containers, id)
 }
 
-// find returns the only key that is an ID, or that begins with it. It returns "" if no key or more than one does.
+// find returns the key that equals id, or else the only key that begins with id. It returns "" if no key, or more than one key, begins with
+// id, or if id equals no key and has fewer than ShortID digits.
 func find[T any](containers map[string]T, id string) (whole string) {
 	if _, exists := containers[id]; exists {
 		return id

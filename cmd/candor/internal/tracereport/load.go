@@ -34,7 +34,7 @@ func writeLoad(w io.Writer, title string, points []trace.LoadPoint, ascii bool) 
 		}
 		b.WriteRune(levels[level])
 	}
-	_, err := fmt.Fprintf(w, "\nrequested CPU / capacity of %s, from 0: %.1f to %.1f %%\n%s\n",
+	_, err := fmt.Fprintf(w, "\nrequested CPU / capacity of %s over time: %.1f to %.1f %% (bars start at 0)\n%s\n",
 		title, 100*least, 100*most, b.String())
 	return err
 }

@@ -83,10 +83,10 @@ func rows(summaries []*trace.Summary) []row {
 		row{"  cores: p10 p50 p75 p90 p99", func(s *trace.Summary) string { return requests(s.RequestHeld, s.Containers.Start) }},
 		row{"new containers", func(s *trace.Summary) string { return count(s.Containers.New) }},
 		row{"  cores: p10 p50 p75 p90 p99", func(s *trace.Summary) string { return requests(s.RequestNew, s.Containers.New) }},
-		row{"  an hour: mean, p5 p50 p95", func(s *trace.Summary) string { return hourly(s.Arrivals) }},
+		row{"  per hour: mean, p5 p50 p95", func(s *trace.Summary) string { return hourly(s.Arrivals) }},
 		row{"most containers at once", func(s *trace.Summary) string { return count(s.Containers.AtOnce) }},
 		row{"new jobs", func(s *trace.Summary) string { return count(s.Jobs) }},
-		row{"  an hour: mean, p5 p50 p95", func(s *trace.Summary) string { return hourly(s.JobArrivals) }},
+		row{"  per hour: mean, p5 p50 p95", func(s *trace.Summary) string { return hourly(s.JobArrivals) }},
 		row{"requested CPU / capacity", func(s *trace.Summary) string { return fmt.Sprintf("%.1f %%", 100*s.LoadMean) }},
 	)
 	return append(list, classRows(summaries)...)
