@@ -155,8 +155,8 @@ func (t *Tree) SetConfinement(f Confinement, value string) error {
 	return err
 }
 
-// writeCPUs writes a group's CPUs. "" means the CPUs of the group above. If the group has processes, the kernel can refuse an empty list;
-// then writeCPUs writes all possible CPUs of the machine, which has the same effect.
+// writeCPUs writes a group's CPUs. "" means the CPUs of the group's parent. If the group has processes, the kernel can refuse an empty
+// list; then writeCPUs writes all possible CPUs of the machine, which has the same effect.
 func (t *Tree) writeCPUs(dir, value string) error {
 	err := write(dir, cpusFile, value+"\n") // with a newline, because write(2) of 0 bytes changes nothing
 	if value != "" || !errors.Is(err, unix.ENOSPC) {

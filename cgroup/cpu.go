@@ -149,7 +149,7 @@ type Bound struct {
 	Quota, Period time.Duration
 }
 
-// Bound returns the tightest bound among a group and the groups above it, or a zero Bound if they have no quota. The error for a missing
+// Bound returns the tightest bound among a group and its ancestors, or a zero Bound if none of them has a quota. The error for a missing
 // group is ErrNoGroup.
 func (t *Tree) Bound(path string) (Bound, error) {
 	if err := t.checkExists(path); err != nil {
@@ -159,14 +159,14 @@ func (t *Tree) Bound(path string) (Bound, error) {
 	return Tightest(bounds), err
 }
 
-// Above returns the tightest bound among the groups above a group, or a zero Bound if they have no quota.
+// Above returns the tightest bound among a group's ancestors, or a zero Bound if none of them has a quota.
 func (g *Group) Above() (Bound, error) {
 	bounds, err := g.BoundsAbove()
 	return Tightest(bounds), err
 }
 
-// BoundsAbove returns the quotas of the groups above a group, the nearest group first. Neither the group nor the groups above it need
-// exist. BoundsAbove omits groups outside this process's cgroup namespace, because they are not visible.
+// BoundsAbove returns the quotas of a group's ancestors, the parent first. Neither the group nor its ancestors need exist. BoundsAbove
+// omits groups outside this process's cgroup namespace, because they are not visible.
 func (g *Group) BoundsAbove() ([]Bound, error) {
 	if g.err != nil {
 		return nil, g.err
@@ -174,7 +174,7 @@ func (g *Group) BoundsAbove() ([]Bound, error) {
 	return g.tree.boundsFrom(filepath.Dir(g.Path()))
 }
 
-// BoundsOfParent returns the quotas of Candor's parent group and of the groups above the parent group, the nearest group first.
+// BoundsOfParent returns the quotas of Candor's parent group and of its ancestors, the parent group first.
 func (t *Tree) BoundsOfParent() ([]Bound, error) { return t.boundsFrom(t.cpu.pathOf(t.cpu.parent)) }
 
 // Path returns the path of the group, relative to the mount point of the cpu controller.
@@ -195,7 +195,7 @@ func (b Bound) cfsBandwidth() cfsBandwidth {
 	return cfsBandwidth{quota: b.Quota.Microseconds(), period: b.Period.Microseconds()}
 }
 
-// boundsFrom returns the quotas of the group at path and of the groups above it, the nearest group first.
+// boundsFrom returns the quotas of the group at path and of its ancestors, the group itself first.
 func (t *Tree) boundsFrom(path string) (bounds []Bound, err error) {
 	for ; ; path = filepath.Dir(path) {
 		b, err := t.cpu.readBandwidth(filepath.Join(t.cpu.mount, path))

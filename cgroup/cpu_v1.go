@@ -72,9 +72,9 @@ func setBandwidthV1(dir string, now, next cfsBandwidth) error {
 	return nil
 }
 
-// setLimitV1 changes the quota and the period, which are in two files. A group above can forbid a higher ratio of quota to period.
-// Therefore the order of the two writes ensures that the ratio between them does not exceed the larger of the old and the new ratio. A
-// nested group can forbid a lower ratio; then setLimitV1 removes the quota before the two writes.
+// setLimitV1 changes the quota and the period, which are in two files. The limit of an ancestor can forbid a higher ratio of quota to
+// period. Therefore the order of the two writes ensures that the ratio between them does not exceed the larger of the old and the new
+// ratio. A nested group can forbid a lower ratio; then setLimitV1 removes the quota before the two writes.
 func setLimitV1(dir string, now, next cfsBandwidth) error {
 	quota := func() error { return changeV1(dir, quotaV1, now.quota, next.quota) }
 	period := func() error { return changeV1(dir, periodV1, now.period, next.period) }

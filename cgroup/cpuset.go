@@ -228,8 +228,8 @@ type Reservation struct {
 }
 
 // Reservations returns the CPUs that Candor's groups cannot have because they are exclusive to foreign groups. On v1 these groups have
-// cpuset.cpu_exclusive; on v2 they are partitions (cpuset.cpus.partition). Reservations reads the siblings of Candor's parent group and
-// of each group above the parent group.
+// cpuset.cpu_exclusive; on v2 they are partitions (cpuset.cpus.partition). Reservations reads the siblings of Candor's parent group and of
+// each ancestor of the parent group.
 func (t *Tree) Reservations() ([]Reservation, error) {
 	h := t.cpuset
 	var all []Reservation
@@ -308,8 +308,8 @@ func (t *Tree) exclusivesV1(dir, file string) (found []Reservation, err error) {
 	return found, err
 }
 
-// excludeReservedV1 returns the part of a resource that the group in dir can have: the set of the group above without the exclusive sets of
-// siblings. above is the set of the group above, and now is the group's present set.
+// excludeReservedV1 returns the part of a resource that the group in dir can have: above, the set of its parent, without the exclusive sets
+// of the group's siblings. now is the group's present set.
 func (t *Tree) excludeReservedV1(dir, file string, above, now cpuset.Set) (cpuset.Set, error) {
 	if above.SubsetOf(&now) { // the group has everything, so no sibling can have an exclusive part
 		return above, nil

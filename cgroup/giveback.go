@@ -49,7 +49,7 @@ func (s CPUSettings) kernel() (k cpuState) {
 	return k
 }
 
-// IsConfined reports whether the group has fewer CPUs or memory nodes than the group above.
+// IsConfined reports whether the group has fewer CPUs, or fewer memory nodes, than its parent.
 func (g *Group) IsConfined() (cpus, mems bool, err error) {
 	if g.err != nil {
 		return false, false, g.err
@@ -60,7 +60,7 @@ func (g *Group) IsConfined() (cpus, mems bool, err error) {
 	return cpus, mems, g.wrap(err)
 }
 
-// EffectiveAbove returns the CPUs and memory nodes that the processes of the group above can use.
+// EffectiveAbove returns the CPUs and memory nodes that processes in the group's parent can use.
 func (g *Group) EffectiveAbove() (cpus, mems cpuset.Set, err error) {
 	if g.err != nil {
 		return cpus, mems, g.err
@@ -79,9 +79,9 @@ func (g *Group) isConfined(file string) (bool, error) {
 	return !above.SubsetOf(&now), err
 }
 
-// GiveBack gives a group the settings of its engine, and the CPUs and memory nodes of the group above. It writes only values that differ.
-// If systemd has created the group, the properties of the unit change first, because systemd writes them to the kernel's files at each
-// reload. A second call completes a call that was interrupted at any point.
+// GiveBack gives a group the settings of its engine, and the CPUs and memory nodes of its parent. It writes only values that differ. If
+// systemd has created the group, the properties of the unit change first, because systemd writes them to the kernel's files at each reload.
+// A second call completes a call that was interrupted at any point.
 //
 // On v2 the list of CPUs becomes empty, as without Candor. If the kernel refuses that for a group with processes, the list has all possible
 // CPUs of the machine, with the same effect.
@@ -144,8 +144,8 @@ func (g *Group) giveBackUnit(next cpuState) error {
 	return err
 }
 
-// inherit gives the group and its nested groups the CPUs or memory nodes of the group above. On v2 it changes the nested groups first, so
-// that a second call finds the nested groups that an interrupted call has left.
+// inherit gives the group and its nested groups the CPUs or memory nodes of the group's parent. On v2 it changes the nested groups first,
+// so that a second call finds the nested groups that an interrupted call has left.
 func (g *Group) inherit(file string) error {
 	t, dir := g.tree, g.dir(g.tree.cpuset)
 	now, err := t.readSet(dir, file)

@@ -248,7 +248,7 @@ func (g *Group) refuseForeign() error {
 // usesSystemd reports whether the group is a scope that this package created through systemd.
 func (g *Group) usesSystemd() bool { return g.tree.driver == Systemd && g.path == "" }
 
-// parentDir returns the folder of the group above, in the hierarchy of the cpuset controller.
+// parentDir returns the folder of the group's parent in the hierarchy of the cpuset controller.
 func (g *Group) parentDir() string { return filepath.Dir(g.dir(g.tree.cpuset)) }
 
 // EnginePath returns the path of the group that a runtime creates for linux.cgroupsPath in the OCI configuration of a container.

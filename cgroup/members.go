@@ -167,7 +167,7 @@ func visitProcesses(dir string, visit func(pid int) (more bool)) error {
 		return visit(pid)
 	})
 	if errors.Is(err, unix.EOPNOTSUPP) {
-		return nil // a v2 group in threaded mode: its processes are in the group above
+		return nil // a v2 group in threaded mode: its processes are in an ancestor
 	}
 	if err == nil {
 		err = bad

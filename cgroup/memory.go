@@ -33,9 +33,9 @@ var (
 // The kernel updates the counters in batches for each CPU, and this package reads several files. So the parts of Stat can add up to more
 // than Usage.
 type Memory struct {
-	Bound MemoryBound // lowest memory limit among the group and the groups above it
-	// Free is the memory that the group can still allocate before the kernel reclaims memory: the lowest difference of limit and use
-	// among the group and the groups above it. It is NoMemoryLimit if none of these groups has a limit.
+	Bound MemoryBound // lowest memory limit among the group and its ancestors
+	// Free is the memory that the group can still allocate before the kernel reclaims memory: the lowest difference of limit and use among the
+	// group and its ancestors. It is NoMemoryLimit if none of these groups has a limit.
 	Free  int64
 	Usage int64 // memory in use, including page cache and kernel memory
 
@@ -81,7 +81,7 @@ type MemoryStat struct {
 type memoryRecord struct {
 	MemoryStat
 	swap int64 // v1; on v2 memory.swap.current has the value
-	// Lowest limits among the group and the groups above it, on v1. 0: the file does not have the key.
+	// Lowest limits among the group and its ancestors, on v1. 0: the file does not have the key.
 	memoryLimit, memswLimit int64
 }
 
@@ -160,8 +160,8 @@ type memoryReader struct {
 }
 
 // ReadMemory reads the memory of a group. group is the name of one of Candor's groups, as for Tree.Group, or the path of a foreign group,
-// as for Tree.EngineGroup. The error for a missing group is ErrNoGroup. If a group of v2 does not have the memory controller, the result
-// is the memory of the nearest group above that has the controller, because the kernel counts the group's memory there.
+// as for Tree.EngineGroup. The error for a missing group is ErrNoGroup. If a group of v2 does not have the memory controller, the result is
+// the memory of the nearest ancestor that has the controller, because the kernel counts the group's memory there.
 func (t *Tree) ReadMemory(group string) (Memory, error) {
 	g := t.groupAt(group)
 	h, err := g.memoryHierarchy()
@@ -208,9 +208,10 @@ func (r memoryReader) read(path string) (Memory, error) {
 // limitFiles names a kind of limit: the kernel files that have a group's limit and its use, in bytes.
 type limitFiles struct{ limit, usage string }
 
-// lowestLimit returns the lowest limit of a kind among the group at path and the groups above it, the nearest of several equal limits. It
-// also returns the lowest difference of limit and use. It omits limits below atLeast, which do not apply to the group: the kernel of v1 can
-// have groups whose limits do not apply to nested groups (memory.use_hierarchy). If atLeast is NoMemoryLimit, it reads no file.
+// lowestLimit returns the lowest limit of a kind among the group at path and its ancestors. Of several equal limits, it returns the limit
+// of the nearest group. It also returns the lowest difference of limit and use. It omits limits below atLeast, which do not apply to the
+// group: on v1, the limit of a group without memory.use_hierarchy does not apply to its nested groups. If atLeast is NoMemoryLimit,
+// lowestLimit reads no file.
 func (r memoryReader) lowestLimit(path string, files limitFiles, atLeast int64) (bound MemoryBound, free int64, err error) {
 	bound, free = MemoryBound{Limit: NoMemoryLimit}, NoMemoryLimit
 	if atLeast == NoMemoryLimit {
@@ -263,7 +264,7 @@ func (l MemoryLimits) check(v2 bool) error {
 	return nil
 }
 
-// MemoryLimits returns the limits of the group itself. The limits of the groups above can be lower; see ReadMemory.
+// MemoryLimits returns the limits of the group itself. The limits of its ancestors can be lower; see ReadMemory.
 func (g *Group) MemoryLimits() (MemoryLimits, error) {
 	h, err := g.memoryHierarchy()
 	if err != nil {

@@ -76,7 +76,7 @@ func (r memoryReader) readV2(path string) (m Memory, err error) {
 	return m, err
 }
 
-// nearestV2 returns the nearest group above the group at path that has the memory controller, and its memory.stat. The error is ErrNoMemory
+// nearestV2 returns the nearest ancestor of the group at path that has the memory controller, and its memory.stat. The error is ErrNoMemory
 // if no group has the controller.
 func (r memoryReader) nearestV2(path string) (nearest string, stat memoryRecord, err error) {
 	if _, err := read(r.mount+path, "cgroup.controllers"); err != nil {

@@ -147,8 +147,8 @@ func (h *hierarchy) pathOf(dir string) string {
 	return strings.TrimPrefix(dir, h.mount)
 }
 
-// CPUsAt returns the CPUs that the processes of a group may use. If the group does not have the cpuset controller, CPUsAt returns the
-// CPUs of the nearest group above that has this controller.
+// CPUsAt returns the CPUs that the processes of a group may use. If the group does not have the cpuset controller, CPUsAt returns the CPUs
+// of the nearest ancestor that has this controller.
 func (t *Tree) CPUsAt(path string) (cpuset.Set, error) {
 	if err := t.checkExists(path); err != nil {
 		return cpuset.Set{}, err

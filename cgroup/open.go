@@ -229,7 +229,7 @@ func (t *Tree) checkWritable() error {
 	return nil
 }
 
-// existingAncestor returns the folder of Candor's parent group if the group exists, else of the nearest existing group above.
+// existingAncestor returns the folder of Candor's parent group if this group exists, else of its nearest existing ancestor.
 func (h *hierarchy) existingAncestor() string {
 	dir := h.parent
 	for dir != h.mount {

@@ -41,7 +41,7 @@ var cachedFiles = map[string]bool{
 // the same.
 func (t *Tree) KeepOpen(limit int) { t.open.setLimit(limit) }
 
-// KeepMemoryOpen is like KeepOpen, for the files that ReadMemory reads. A group needs about 5 files, and each group above it about 3.
+// KeepMemoryOpen is like KeepOpen, for the files that ReadMemory reads. A group needs about 5 files, and each of its ancestors about 3.
 func (t *Tree) KeepMemoryOpen(limit int) { t.memoryOpen.setLimit(limit) }
 
 // CloseUnused closes the cached files that were not used since the call before the previous call of CloseUnused. The caller calls it at

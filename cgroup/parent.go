@@ -14,8 +14,8 @@ import (
 	"github.com/candor-project/candor/internal/errline"
 )
 
-// Effective returns the CPUs and memory nodes that Candor's groups can have. On v1 it reads the group above Candor's parent group,
-// because v1 does not give a CPU that was offline back to the parent group; Refresh does.
+// Effective returns the CPUs and memory nodes that Candor's groups can have. On v1 it reads the parent of Candor's parent group, because v1
+// does not give a CPU that was offline back to the parent group; Refresh does.
 func (t *Tree) Effective() (cpus, mems cpuset.Set, err error) {
 	h := t.cpuset
 	dir := h.existingAncestor()
@@ -39,7 +39,7 @@ func (t *Tree) Effective() (cpus, mems cpuset.Set, err error) {
 }
 
 // availableToParentV1 removes the exclusive sets of foreign groups from cpus and mems, because Candor's parent group cannot have them.
-// above is the folder of an existing group above the parent group; cpus and mems are the sets of that group.
+// above is the folder of an existing ancestor of the parent group; cpus and mems are the sets of that ancestor.
 func (t *Tree) availableToParentV1(above string, cpus, mems cpuset.Set) (cpuset.Set, cpuset.Set, error) {
 	part, _, _ := strings.Cut(strings.TrimPrefix(t.cpuset.parent, above+"/"), "/")
 	dir := above + "/" + part
@@ -65,7 +65,7 @@ func (t *Tree) readEffectiveSets(dir string) (cpus, mems cpuset.Set, err error) 
 	return cpus, mems, err
 }
 
-// Refresh gives Candor's parent group the CPUs and memory nodes of the group above. Only v1 needs this, after a CPU came back online.
+// Refresh gives Candor's parent group the CPUs and memory nodes of its own parent. Only v1 needs this, after a CPU came back online.
 // Refresh does nothing if the parent group does not exist. Create, SetCPUs and Apply call Refresh when they need it.
 func (t *Tree) Refresh() error {
 	h := t.cpuset
@@ -134,8 +134,8 @@ func (t *Tree) makeParent() (undo steps, err error) {
 	return undo, err
 }
 
-// parentRetries bounds the attempts to create Candor's parent group while another program removes a group above it. A failed candor
-// process with another parent group can cause this, because it removes the groups that it created above its parent group.
+// parentRetries bounds the attempts to create Candor's parent group while another program removes an ancestor of the parent group. A failed
+// candor process with another parent group can cause this, because it removes the ancestors of its parent group that it created.
 const parentRetries = 10
 
 func (t *Tree) tryParent() (undo steps, err error) {
@@ -184,8 +184,8 @@ func (t *Tree) makePath(h *hierarchy) (undo steps, err error) {
 	return undo, t.enableV2(h, dir, &undo)
 }
 
-// inheritExistingV1 gives an existing group the CPUs and memory nodes of the group above, if the group in dir is Candor's parent group
-// or has an empty cpuset. A group with an empty cpuset has no processes, and no group below it can have CPUs.
+// inheritExistingV1 gives an existing group the CPUs and memory nodes of its parent, if the group in dir is Candor's parent group or has an
+// empty cpuset. A group with an empty cpuset has no processes, and no group below it can have CPUs.
 func (t *Tree) inheritExistingV1(dir string) (undo []step, err error) {
 	if dir != t.cpuset.parent {
 		cpus, err := t.readSet(dir, cpusFile)
@@ -246,7 +246,7 @@ func delegationError(err error) error {
 		"run as root, or choose a delegated group with --cgroup-parent: %w", ErrNotDelegated, err)
 }
 
-// A step undoes one change to Candor's parent group or to a group above the parent group. It writes a value to a file of the group in dir
+// A step undoes one change to Candor's parent group or to an ancestor of the parent group. It writes a value to a file of the group in dir
 // or, if file is "", removes the group. If a candor process fails, its steps restore the groups of the machine.
 type step struct{ dir, file, value string }
 
@@ -293,10 +293,10 @@ func usesControllersV2(dir string) bool {
 	return err != nil
 }
 
-// recordParent stores the steps that undo the changes of the last Create to Candor's parent group and the groups above.
+// recordParent stores the steps that undo the changes of the last Create to Candor's parent group and its ancestors.
 func (t *Tree) recordParent(undo steps) { t.parentUndo.Store(&undo) }
 
-// RestoreParent undoes the changes of the last Create to Candor's parent group and the groups above. It removes the groups that Create
+// RestoreParent undoes the changes of the last Create to Candor's parent group and its ancestors. It removes the groups that Create
 // created, disables the controllers that Create enabled, and restores a changed cpuset. Groups and controllers in use stay. RestoreParent
 // is for a container whose program did not start. The caller must have removed the container's group, and must hold the lock of the state
 // so that no other run creates groups meanwhile.

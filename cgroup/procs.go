@@ -30,7 +30,7 @@ func attach(dir string, pid int) error {
 		return fmt.Errorf("process %d has ended: %w", pid, err)
 	case errors.Is(err, unix.EACCES), errors.Is(err, unix.EPERM):
 		return fmt.Errorf("process %d, or the group it is in: %w to this user: %w", pid, ErrNotDelegated, err)
-	case errors.Is(err, unix.EOPNOTSUPP): // v2: the group above has processes, so this group can have only threads
+	case errors.Is(err, unix.EOPNOTSUPP): // v2: the parent of this group has processes, so this group can have only threads
 		return processesError(err)
 	}
 	return err

@@ -207,8 +207,8 @@ func (g *Group) writeFreezer(file, freezeValue, thawValue string, done func(dir 
 	}
 }
 
-// Frozen reports whether the group itself is frozen, for example by docker pause, as opposed to a group above it. If the machine has no
-// freezer, Frozen returns false.
+// Frozen reports whether the group itself is frozen, for example by docker pause, as opposed to an ancestor of the group. If the machine
+// has no freezer, Frozen returns false.
 func (g *Group) Frozen() (bool, error) {
 	h := g.tree.reaper
 	if h == nil {

@@ -178,9 +178,8 @@ func engineOwnedError(name string) error {
 	return fmt.Errorf("%w: %s %w, and its %w; end the container with its engine (docker stop, kubectl delete pod)", ErrBadSpec, name, ErrEngineOwned, ErrPopulated)
 }
 
-// ReleaseOwn ends a grant that this process has created. If another process has already released the grant, there is no
-// error. If the program was not started, ReleaseOwn also undoes Candor's changes of the cgroups above the container's
-// cgroup.
+// ReleaseOwn ends a grant that this process has created. If another process has already released the grant, there is no error. If the
+// program was not started, ReleaseOwn also undoes Candor's changes of the ancestors of the container's cgroup.
 func (h *Host) ReleaseOwn(ctx context.Context, name string, started bool) error {
 	self, err := state.OwnProcess()
 	if err != nil {

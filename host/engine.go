@@ -89,8 +89,8 @@ func (op *operation) mustHold(g *Grant, populated bool) bool {
 	return !populated && g.State == Running && g.Engine.Pod != ""
 }
 
-// isPodGone reports whether the pod of a held grant has been removed. The cgroup above the container's disappears with
-// the pod, even if no event reaches Candor.
+// isPodGone reports whether the pod of a held grant has been removed. The parent of the container's cgroup disappears with the pod, even if
+// no event reaches Candor.
 func (op *operation) isPodGone(g *Grant, populated bool) bool {
 	if populated || g.State != Held || g.Engine.Cgroup == "" {
 		return false

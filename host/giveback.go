@@ -94,9 +94,9 @@ type GiveBackResult struct {
 	Waiting error
 }
 
-// Try gives every container the quota, period, burst and weight that its engine requested, and the CPUs and memory nodes of
-// the cgroup above. A program of candor run gets its limit as a quota. Views show the machine's CPUs. If all containers are
-// given back, Try removes the state, and Candor's parent cgroup if it is empty.
+// Try gives every container the quota, period, burst and weight that its engine requested, and the CPUs and memory nodes of the parent of
+// its cgroup. A program of candor run gets its limit as a quota. Views show the machine's CPUs. If all containers are given back, Try
+// removes the state, and Candor's parent cgroup if it is empty.
 //
 // A container that ends meanwhile is no error. The error names the containers that failed for another reason than those of
 // Waiting. Then, and with Waiting, the state remains for another attempt. If ctx is done, Try stops before the next change.

@@ -11,10 +11,10 @@ import (
 	"github.com/candor-project/candor/hybrid"
 )
 
-// A cgroup above the containers can have a quota: CPUQuota= of a systemd slice, or the limit of the container that
-// runs Candor. All processes below that cgroup share the quota, so it limits the capacity as the number of CPUs does.
-// Candor refuses a strict sensitive container if the limits and guarantees below the cgroup would exceed the quota.
-// The sum counts the limits of sensitive containers and the guarantees of flexible containers.
+// An ancestor of the containers' cgroups can have a quota: CPUQuota= of a systemd slice, or the limit of the container that runs Candor.
+// All processes below that cgroup share the quota, so it limits the capacity as the number of CPUs does. Candor refuses a strict sensitive
+// container if the limits and guarantees below the cgroup would exceed the quota. The sum counts the limits of sensitive containers and the
+// guarantees of flexible containers.
 //
 // The kernel does not divide such a quota. A container that uses more than its guarantee can cause throttling of its
 // neighbors, and a warning reports that.
@@ -31,8 +31,8 @@ func limitOf(b cgroup.Bound) hybrid.Milli {
 	return hybrid.Milli(1000 * b.Quota.Microseconds() / b.Period.Microseconds())
 }
 
-// boundsOf returns the quotas above a container's cgroup, the nearest first. It leaves out the quota of a pod's
-// cgroup: the kubelet computes that quota from the limits of the pod's containers, and Candor lifts it (podgroup.go).
+// boundsOf returns the quotas of the ancestors of a container's cgroup, the nearest first. It leaves out the quota of a pod's cgroup: the
+// kubelet computes that quota from the limits of the pod's containers, and Candor lifts it (podgroup.go).
 func (h *Host) boundsOf(g *Grant) ([]cgroup.Bound, error) {
 	path := g.Engine.Cgroup
 	if g.Engine.Pod != "" {
@@ -53,8 +53,8 @@ func (h *Host) isBelow(g *Grant, path string) bool {
 	return path == "/" || strings.HasPrefix(groupPath, path+"/")
 }
 
-// placeWithin places a container and checks its grant against the quotas of the cgroups above it. On an error the
-// caller undoes the placement (withRollback).
+// placeWithin places a container and checks its grant against the quotas of its cgroup's ancestors. On an error the caller undoes the
+// placement (withRollback).
 func (op *operation) placeWithin(g, held *Grant) error {
 	if err := op.place(g, held); err != nil {
 		return err
@@ -131,8 +131,8 @@ func (op *operation) checkQuotaV1(g *Grant, bounds []cgroup.Bound) error {
 	return nil
 }
 
-// warnOvercommit warns of the nearest cgroup above a container if the containers below that cgroup can use more than
-// its quota.
+// warnOvercommit warns if the containers below an ancestor of the container's cgroup can use more than the ancestor's quota. It warns of
+// the nearest such ancestor.
 func (op *operation) warnOvercommit(g *Grant, bounds []cgroup.Bound) {
 	for _, b := range bounds {
 		if sum := maxUse(g) + op.sumBelow(b, g, maxUse); sum > limitOf(b) {
@@ -173,8 +173,8 @@ func cpuText(m hybrid.Milli) string {
 	return m.String() + " CPUs"
 }
 
-// GroupLimits returns the limits of three kinds of cgroups, ordered by path: Candor's parent cgroup, the cgroups above
-// it, and the cgroups above the containers of engines. It leaves out limits that allow all CPUs of the node or more.
+// GroupLimits returns the limits of three kinds of cgroups, ordered by path: Candor's parent cgroup, its ancestors, and the ancestors of
+// the cgroups of engines' containers. It leaves out limits that allow all CPUs of the node or more.
 func (h *Host) GroupLimits(s *Snapshot) ([]GroupLimit, error) {
 	bounds, err := h.tree.BoundsOfParent()
 	if err != nil {

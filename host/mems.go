@@ -10,8 +10,8 @@ import (
 	"github.com/candor-project/candor/topology"
 )
 
-// Mems returns the memory nodes for the CPUs of a grant: for each NUMA node of these CPUs, the nearest node that the
-// group above the container's group allows.
+// Mems returns the memory nodes for the CPUs of a grant: for each NUMA node of these CPUs, the nearest node that the parent of the
+// container's cgroup allows.
 func (h *Host) Mems(g *Grant) (cpuset.Set, error) {
 	machine, err := h.machine.get()
 	if err != nil {
@@ -24,8 +24,8 @@ func (h *Host) Mems(g *Grant) (cpuset.Set, error) {
 	return memsOf(machine, &g.CPUs, &allowed), nil
 }
 
-// mems returns the memory nodes that an operation writes to the group of g. It is like Mems without an error: if the
-// group above disappears during the operation, the container ends too, and the result does not matter.
+// mems returns the memory nodes that an operation writes to the group of g. Unlike Mems, it returns no error: if the parent of the cgroup
+// disappears during the operation, the container ends too, and the result does not matter.
 func (op *operation) mems(g *Grant) cpuset.Set {
 	allowed, err := op.allowedMems(g)
 	if err != nil {
@@ -34,8 +34,8 @@ func (op *operation) mems(g *Grant) cpuset.Set {
 	return memsOf(op.node.Machine(), &g.CPUs, &allowed)
 }
 
-// allowedMems returns the memory nodes of the group above the container's group. If that group does not exist yet or
-// has an empty cpuset (possible on v1), the next group above counts.
+// allowedMems returns the memory nodes of the parent of the container's cgroup. If the parent does not exist yet or has an empty cpuset
+// (possible on v1), the next ancestor counts.
 func (h *Host) allowedMems(g *Grant) (cpuset.Set, error) {
 	for path := g.Engine.Cgroup; path != ""; {
 		if path = filepath.Dir(path); cgroup.CheckPath(path) != nil {

@@ -94,7 +94,7 @@ func (op *operation) planBeside(retained []hybrid.Grant, r hybrid.Request) (hybr
 		return hybrid.Grant{}, false
 	}
 	for i := range retained {
-		_ = node.Restore(retained[i : i+1]) // refused if another container has these CPUs by now
+		_ = node.Restore(retained[i : i+1]) // refused if another container has got these CPUs in the meantime
 	}
 	plan, err := op.planHinted(node, r)
 	if err != nil || plan.Moves > 0 {

@@ -80,8 +80,8 @@ func (op *operation) settleRest(targets []target) error {
 // settleGroup writes the settings of a cgroup, except its CPUs.
 func (op *operation) settleGroup(t *target, g *group) error {
 	defer op.restoreParts(t, g)
-	// A refusal for an engine's container is no error: the engine can have lowered the limit of the cgroup above. The
-	// CPUs are already written then, and the container keeps running.
+	// A refusal for an engine's container is no error: the engine can have lowered the limit of the cgroup's parent. The CPUs are already
+	// written then, and the container keeps running.
 	mustHave := op.isSubject(t.name) && (!g.isEngineOwned() || op.resized == t.name)
 	wanted := t.settings
 	if !mustHave {

@@ -70,13 +70,14 @@ func (op *operation) tolerateRefusal(w write, granted cpuset.Set, refused error)
 	return nil
 }
 
-// staysWithParent reports whether an engine's flexible container lacks CPUs because the cgroup above it lacks them.
+// staysWithParent reports whether an engine's flexible container lacks CPUs because the parent of its cgroup lacks them.
 func (op *operation) staysWithParent(w write, g *group, refused error) bool {
 	grant := op.info[w.group]
 	return grant != nil && g.isEngineOwned() && grant.Class == hybrid.Flexible && errors.Is(refused, cgroup.ErrUnavailable)
 }
 
-// takePart gives a container, if staysWithParent is true for it, those of its CPUs that the cgroup above has.
+// takePart does nothing unless staysWithParent is true for the container. It then gives the container those of its CPUs that the parent of
+// its cgroup has.
 func (op *operation) takePart(w write, g *group, refused error) {
 	if !op.staysWithParent(w, g, refused) {
 		return

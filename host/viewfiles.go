@@ -78,7 +78,7 @@ func (v *openViews) awaitLease(s state.Store, name string) {
 	case err != nil:
 	case v.files[name] == nil && f.IsCurrent():
 		v.put(name, f)
-	default: // the container has new files by now
+	default: // the container already has new files
 		f.Close()
 	}
 }

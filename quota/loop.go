@@ -106,7 +106,7 @@ func (l *Loop) Run(ctx context.Context) error {
 	if l.isLeasePending { // wait for Host.Lease, which can be changing Candor's state
 		<-l.leases
 	}
-	if l.host.Changed() { // release removed groups, whose names can belong to other containers by now
+	if l.host.Changed() { // refresh releases the removed groups, because new containers can have their names
 		l.refresh()
 	}
 	l.releaseAll()

@@ -75,8 +75,8 @@ func (l *Loop) control(m *member) {
 	l.host.Observe(m.Name, &m.state)
 }
 
-// write writes a member's quota. If the kernel refuses the quota, for example because a group above has a lower quota,
-// write pauses the changes of the member. It reports whether the member still exists.
+// write writes a member's quota. If the kernel refuses the quota, for example because an ancestor of the group has a lower quota, write
+// pauses the changes of the member. It reports whether the member still exists.
 func (l *Loop) write(m *member, quota Limit) bool {
 	err := m.Kernel.SetQuota(quota)
 	switch {

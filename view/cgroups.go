@@ -17,7 +17,7 @@ import (
 // A group is the cgroup of a process in the hierarchy of a controller.
 type group struct {
 	version int      // cgroup version of the hierarchy: 1 or 2
-	dirs    []string // directories of the cgroup and of the cgroups above it that the process can see, in this order
+	dirs    []string // directories of the cgroup and of its ancestors that the process can see, in this order
 }
 
 // errNoController means that this machine does not have a controller.
@@ -98,7 +98,7 @@ func observeCPUSet(root fs.FS, table []*mountinfo.Info) Source {
 	if g.version == 1 {
 		name = "cpuset.effective_cpus"
 	}
-	// On version 2 a cgroup without the controller does not have the file; then the nearest cgroup above with the file applies.
+	// On version 2 a cgroup without the controller does not have the file; then the nearest ancestor with the file applies.
 	for _, dir := range g.dirs {
 		s.Path = path.Join(dir, name)
 		text, err := fs.ReadFile(root, strings.TrimPrefix(s.Path, "/"))
@@ -118,7 +118,7 @@ func observeCPUSet(root fs.FS, table []*mountinfo.Info) Source {
 	return s
 }
 
-// observeQuota reads the tightest quota among the process's cgroup and the cgroups above it.
+// observeQuota reads the tightest quota among the process's cgroup and its ancestors.
 func observeQuota(root fs.FS, table []*mountinfo.Info) Source {
 	s := Source{Name: SourceQuota, Role: Grant}
 	g, err := findGroup(root, table, "cpu")

@@ -167,7 +167,7 @@ type inspection struct {
 	Group     *groupRow           `json:"group,omitempty"`  // settings in the kernel; absent without a cgroup
 	Shown     cpuset.Set          `json:"shown"`            // CPUs in the files that its programs read; empty if unknown
 	Sources   []view.Source       `json:"sources,omitzero"` // CPUs that its programs find; absent unless it runs
-	LimitedBy []cpumap.GroupLimit `json:"limitedBy"`        // quotas of groups above its own
+	LimitedBy []cpumap.GroupLimit `json:"limitedBy"`        // quotas of the ancestors of its cgroup
 	Strangers []cpumap.ForeignUse `json:"strangers,omitzero"`
 	Charged   bool                `json:"charged"`           // helpers use a part of its limit now
 	Helpers   *helperRows         `json:"helpers,omitempty"` // absent if the container has no engine, or helpers were not measured
@@ -282,7 +282,8 @@ func (r *inspection) chargedText() string {
 	return "; charged: helpers use a part of the limit, so the quota is lower (candor ledger show)"
 }
 
-// limitedBy names the groups above the container that limit it, with the number of other containers that share the limit.
+// limitedBy names the ancestors of the container's cgroup that limit the container, with the number of other containers that share the
+// limit.
 func (r *inspection) limitedBy() (text string) {
 	for _, l := range r.LimitedBy {
 		text += ", " + l.String()

@@ -154,9 +154,9 @@ func untilInterrupt(signals <-chan os.Signal, do func(context.Context) error) (i
 	}
 }
 
-// release releases a program's CPUs. Earlier signals were meant for the program and are dropped. If a signal arrives
-// while release waits for the lock, release gives up, and the next operation releases the CPUs. If the program has not
-// started, release also undoes Candor's changes of the cgroups above the program's cgroup.
+// release releases a program's CPUs. Earlier signals were meant for the program and are dropped. If a signal arrives while release waits
+// for the lock, release gives up, and the next operation releases the CPUs. If the program has not started, release also undoes Candor's
+// changes of the ancestors of the program's cgroup.
 func release(h *host.Host, signals <-chan os.Signal, name string, p Program, started bool) {
 	for len(signals) > 0 {
 		<-signals

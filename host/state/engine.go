@@ -72,8 +72,8 @@ func (s Store) Requests() []*Grant {
 // The grants determine the settings of the pods' cgroups. Candor therefore writes these settings after the state file.
 // The next operation that inspects the pod retries a failed write: Reconcile at the latest.
 
-// PodGroup returns the path of the cgroup of a container's pod. It returns "" if the name of the cgroup above the
-// container's does not contain the pod's id, because that cgroup can hold other containers.
+// PodGroup returns the path of the cgroup of a container's pod. It returns "" if the name of the parent of the container's cgroup does not
+// contain the pod's id, because this parent can hold other containers.
 func (e *Engine) PodGroup() string {
 	above := filepath.Dir(e.Cgroup)
 	base, isSlice := strings.CutSuffix(filepath.Base(above), ".slice")

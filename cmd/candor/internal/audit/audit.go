@@ -29,7 +29,7 @@ type Container struct {
 	Affinity  cpuset.Set   // widest affinity of the container's processes
 	Sees      int          // number of CPUs in Affinity
 	SeesFiles int          // number of CPUs in the files of /proc and /sys; 0: unknown, or without a call of Observe
-	Limit     hybrid.Milli // smallest limit of the cgroup and the cgroups above; 0: no limit
+	Limit     hybrid.Milli // smallest limit of the cgroup and its ancestors; 0: no limit
 	// LimitedBy is the path of the cgroup with this limit. Periods, Throttled and ThrottledTime are counters of that cgroup.
 	LimitedBy     string
 	Main          int // ID of the first process

@@ -73,7 +73,7 @@ func find(tree *cgroup.Tree) ([]place, error) {
 	return places, nil
 }
 
-// innermostFirst returns the given cgroups and all cgroups above them, the deepest first. A container's cgroup may be above the
+// innermostFirst returns the given cgroups and all their ancestors, the deepest first. A container's cgroup may be an ancestor of the
 // cgroups of its processes.
 func innermostFirst(paths []string) []string {
 	seen := map[string]bool{"/": true}

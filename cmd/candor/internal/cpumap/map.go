@@ -27,12 +27,12 @@ type Map struct {
 	// ForeignUses are the uses of exclusive CPUs by foreign processes.
 	ForeignUses []ForeignUse
 
-	Limits       []GroupLimit  // quotas of cgroups above the containers
+	Limits       []GroupLimit  // quotas of ancestors of the containers' cgroups
 	Foreign      []Foreign     // running containers that Candor does not manage; nil if they were not searched
 	Reservations []Reservation // CPUs that foreign cgroups reserve, and that are therefore not usable
 }
 
-// A GroupLimit is the quota of a cgroup above containers, which share this quota.
+// A GroupLimit is the quota of an ancestor of containers' cgroups. The containers share this quota.
 type GroupLimit struct {
 	Group      string       `json:"group"`
 	Limit      hybrid.Milli `json:"limitMilli"`
