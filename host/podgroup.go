@@ -192,8 +192,8 @@ func (op *operation) podLimits(original cgroup.CPULimits, running []*Grant, hasO
 	return wanted
 }
 
-// inspectMembers inspects a pod's cgroup for foreign processes and cgroups. The pod's containers, its sandbox, and the
-// engine's helpers of both are not foreign.
+// inspectMembers searches a pod's cgroup for foreign processes and cgroups. The pod's containers, its sandbox, and the engine's helpers of
+// the containers and the sandbox are not foreign.
 func (op *operation) inspectMembers(p *pod) error {
 	nested, processes, err := p.group.Members()
 	if err != nil {

@@ -41,7 +41,7 @@ func newInspectCommand() *cobra.Command {
 	}
 	machine := addHostFlags(cmd)
 	output := outputFlag(cmd, "table", "json")
-	during := cmd.Flags().Duration("during", 250*time.Millisecond, "time to sample programs outside of Candor and helpers; 0 disables the sampling")
+	during := cmd.Flags().Duration("during", 250*time.Millisecond, "time to sample helpers and programs outside of Candor; 0 disables the sampling")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		if *during < 0 || *during > time.Hour {
 			return badInput("--during %v: must be 0 to 1h", *during)
