@@ -108,7 +108,8 @@ func (h *hierarchy) weightOf(kernel int64) int {
 	return int((kernel*defaultWeight + normal/2) / normal)
 }
 
-// SameWeight reports whether the kernel stores the same value for two weights. The kernel's steps are coarser: multiples of 10 on v2.
+// SameWeight reports whether the kernel stores the same value for two weights. The kernel's scale is coarser: on v2, a step is 10 units of
+// Settings.Weight.
 func (t *Tree) SameWeight(a, b int) bool { return t.cpu.kernelWeight(a) == t.cpu.kernelWeight(b) }
 
 func (h *hierarchy) writeWeight(dir string, weight int64) error {

@@ -227,8 +227,8 @@ func lowerNestedV1(dir string, top cfsBandwidth) (isLowered bool, err error) {
 	return isLowered, nil
 }
 
-// raiseNestedV1 raises the nested groups that have the whole bandwidth of the group in dir, either by their own setting or because
-// lowerNestedV1 has lowered them. Other nested groups keep their quota. before and after are the bandwidths of the group in dir.
+// raiseNestedV1 raises the quotas of the nested groups whose bandwidth equals the bandwidth of the group in dir: by their own setting, or
+// because lowerNestedV1 has lowered it. Other nested groups keep their quotas. before and after are the bandwidths of the group in dir.
 func raiseNestedV1(dir string, before, after cfsBandwidth) error {
 	nested, err := subgroups(dir)
 	if err != nil {

@@ -74,7 +74,7 @@ func (g *Group) isUnit() bool {
 	return g.err == nil && (strings.HasSuffix(g.path, ".scope") || strings.HasSuffix(g.path, ".slice"))
 }
 
-// apply sets the properties of the unit to the group's present values. now are these values.
+// apply sets the properties of the unit to the group's present values, and returns these values.
 func (u *PendingUnitUpdate) apply() (now state, err error) {
 	g := u.Group
 	if now, err = g.state(); err != nil {

@@ -25,8 +25,8 @@ type Group struct {
 	err  error  // error of CheckName or CheckPath, which every method returns
 }
 
-// Group returns Candor's group of a name. The group need not exist. If CheckName refuses the name, every method of the group returns
-// the error of CheckName.
+// Group returns Candor's group with the given name. The group need not exist. If CheckName refuses the name, every method of the group
+// returns the error of CheckName.
 func (t *Tree) Group(name string) *Group {
 	g := &Group{tree: t, name: name, base: t.baseOf(name)}
 	if err := CheckName(name); err != nil {
@@ -277,8 +277,8 @@ func EnginePath(cgroupsPath string) (string, error) {
 // change the group's CPUs.
 var ErrOwnGroup = errors.New("groups there are Candor's own; choose another parent group (docker run --cgroup-parent, cgroupRoot of the kubelet), or none")
 
-// CheckEngineGroup returns ErrOwnGroup if a runtime could create one of these groups for a linux.cgroupsPath: Candor's parent group, a
-// group below or above it, or a child of another state's parent group.
+// CheckEngineGroup returns ErrOwnGroup if a runtime could create one of these groups for a linux.cgroupsPath: Candor's parent group, an
+// ancestor or descendant of this group, or a child of another state's parent group.
 func (t *Tree) CheckEngineGroup(cgroupsPath string) error {
 	ownPath := t.cpuset.pathOf(t.cpuset.parent)
 	for _, path := range t.runtimePaths(cgroupsPath) {
@@ -300,7 +300,7 @@ func (t *Tree) CheckEngineGroup(cgroupsPath string) error {
 	return nil
 }
 
-// isWithin reports whether a clean path equals the parameter above, or is below it.
+// isWithin reports whether a clean path equals the path above, or is below this path.
 func isWithin(path, above string) bool {
 	return path == above || above == "/" || strings.HasPrefix(path, above+"/")
 }

@@ -397,7 +397,7 @@ func (g *Group) enableMemoryV2(h *hierarchy) (undo func() error, err error) {
 }
 
 // disableMemoryV2 disables the memory controller for the groups below dirs, except where such a group has limits, which the kernel would
-// drop, or has the controller enabled for its own children (EBUSY). A group in dirs is above the next one.
+// drop, or has the controller enabled for its own children (EBUSY). Each group in dirs is an ancestor of the next group in dirs.
 func disableMemoryV2(dirs []string) error {
 	var errs []error
 	for _, dir := range slices.Backward(dirs) {

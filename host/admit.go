@@ -20,8 +20,8 @@ import (
 // the same name, the new container takes over these CPUs. The error is ErrIDTaken if a container of that name still
 // runs.
 //
-// room is the CPU time that all grants of the pod can reserve together. Admit first frees CPUs held for ended
-// containers until the new container fits into room (0: all such CPUs). An init container and its successor thus do not
+// room is the CPU time that all grants of the pod can reserve together. Admit first frees CPUs that the pod holds for ended containers,
+// until the new container fits into room. If room is 0, Admit frees all such CPUs. Therefore an init container and its successor do not
 // count twice. On an error nothing has changed.
 func (h *Host) Admit(ctx context.Context, a Allocation, room hybrid.Milli) (*Grant, error) {
 	err := a.checkEngine()
@@ -94,7 +94,7 @@ func (op *operation) admit(g *Grant, room hybrid.Milli, request *EngineRequest) 
 	return op.saveEngineRequest(g, request)
 }
 
-// removeFromNode removes an old container from the node. The container to admit takes over its name.
+// removeFromNode removes an ended container from the node, because the container to admit has the same name.
 func (op *operation) removeFromNode(name string) error {
 	plan, err := op.node.PlanRelease(name)
 	if err == nil {
@@ -190,7 +190,8 @@ func (op *operation) planHinted(node *hybrid.Node, r hybrid.Request) (*hybrid.Pl
 	return plan, err
 }
 
-// reportHint resets the reported outcome of a hint if the container was refused (err), and logs a missed hint.
+// reportHint logs a hint that the new plan did not follow. If the container was refused (err), it resets the outcome of the hint in the
+// Report.
 func (op *operation) reportHint(g *Grant, err error) {
 	switch {
 	case err != nil:
@@ -204,8 +205,8 @@ func (op *operation) reportHint(g *Grant, err error) {
 // pid (0: not checked). If so, the container can start, and RecordRunning can follow later: every later change of the
 // grant finds the cgroup and updates it.
 //
-// It does not wait. While another operation runs, it returns false, because that operation can have read the cgroups
-// before the engine created this cgroup.
+// MatchesGrant does not wait for the lock. While another operation runs, it returns false, because this operation can have read the cgroups
+// before the engine created the cgroup of the container.
 func (h *Host) MatchesGrant(a *Allocation, pid int) bool {
 	lock, free := tryLock(h.store.LockFile())
 	if !free {

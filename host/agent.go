@@ -20,9 +20,9 @@ var ErrAgentRuns = errors.New("candor nri runs")
 // agentFile is the file that each candor nri process locks while it runs. A GiveBack locks it exclusively.
 func (h *Host) agentFile() string { return filepath.Join(h.store.Dir, "agent") }
 
-// HoldAgent marks this process as an agent (candor nri) until release is called or the process ends. Several processes
-// can hold the mark, such as an agent and its successor. HoldAgent waits a few seconds for a GiveBack of another process;
-// then the error is ErrGivingBack. It cancels a give-back that was interrupted: the next operation restores all grants.
+// HoldAgent marks this process as an agent (candor nri) until release is called or the process ends. Several processes can hold the mark,
+// such as an agent and its successor. HoldAgent waits a few seconds for the end of a GiveBack of another process. After this time, the
+// error is ErrGivingBack. HoldAgent cancels a GiveBack that was interrupted, so that the next operation restores all grants.
 func (h *Host) HoldAgent() (release func(), err error) {
 	if h.planOnly {
 		return func() {}, nil
@@ -122,7 +122,8 @@ func (h *Host) CheckNoAgent() error {
 	return h.checkOlderAgent()
 }
 
-// checkOlderAgent returns ErrAgentRuns if an agent of an earlier version runs. It holds no mark; a grant of a pod names it.
+// checkOlderAgent returns ErrAgentRuns if an agent of an earlier version runs. Such an agent does not lock the agent file, but the grants
+// of pods name the agent as their creator.
 func (h *Host) checkOlderAgent() error {
 	loaded, err := h.store.Load()
 	if errors.As(err, new(*state.BrokenError)) {

@@ -72,8 +72,8 @@ func printable(r rune) rune {
 	return r
 }
 
-// OnResize returns the method by which candor notifies a container's program of a new size. Callers without the right
-// to read its command get a reference to the file that holds the command.
+// OnResize returns the method by which candor notifies a container's program of a new size. For the method exec, callers without the right
+// to read the command get a reference to the file that holds the command.
 func (h *Host) OnResize(g *Grant) string {
 	if shown, err := h.store.ShownOnResize(g); err == nil {
 		return shown

@@ -15,11 +15,11 @@ import (
 	"github.com/candor-project/candor/view"
 )
 
-// A GiveBack is the end of Candor on a machine: all containers continue with the settings of their engines. It first marks
-// the state. From then on, the operations of other processes change nothing (ErrGivingBack), and the loops of package quota
-// end their leases. All records of the containers remain until every container is given back; then GiveBack removes the
-// whole state. If candor is killed at any point, the next GiveBack therefore finds the same records, and writes the same
-// settings again. It needs no space on the file system of the state.
+// A GiveBack ends the use of Candor on a machine: all containers continue with the settings of their engines. The GiveBack first marks the
+// state. From then on, the operations of other processes change nothing (ErrGivingBack), and the loops of package quota end their leases.
+// All records of the containers remain until every container is given back; then GiveBack removes the whole state. If candor is killed at
+// any point, the next GiveBack therefore finds the same records, and writes the same settings again. A GiveBack needs no space on the file
+// system of the state.
 
 // ErrGivingBack means that candor uninstall has begun to give all containers back. No operation can change a container.
 var ErrGivingBack = errors.New("the containers of this machine are being given back to their engines")
@@ -52,8 +52,8 @@ const (
 var (
 	// ErrStarting means that the runtime of a container is about to create its cgroup.
 	ErrStarting = errors.New("is being started; repeat the command")
-	// errQuotaLeased means that another process changes the quota of a container. It notices the mark of the state within
-	// seconds, and otherwise its lease ends within leaseDuration.
+	// errQuotaLeased means that another process has a lease on the quota of a container. This process detects the mark of the state within
+	// seconds and ends its lease. Otherwise the lease ends within leaseDuration.
 	errQuotaLeased = errors.New("changes the quota; repeat the command")
 )
 
@@ -68,8 +68,8 @@ type GiveBack struct {
 	release   func()
 }
 
-// StartGiveBack prepares a GiveBack. It changes no container. With dry, no attempt changes anything, and agents can run. The
-// error is ErrAgentRuns if an agent runs, and ErrGivingBack during another GiveBack. The caller must call Close.
+// StartGiveBack prepares a GiveBack. It changes no container. If dry is set, the calls of Try change nothing either, and agents can run
+// meanwhile. The error is ErrAgentRuns if an agent runs, and ErrGivingBack during another GiveBack. The caller must call Close.
 func (h *Host) StartGiveBack(dry bool) (*GiveBack, error) {
 	if err := h.CheckPlanOnly(); err != nil {
 		return nil, err
@@ -98,8 +98,9 @@ type GiveBackResult struct {
 // its cgroup. A program of candor run gets its limit as a quota. Views show the machine's CPUs. If all containers are given back, Try
 // removes the state, and Candor's parent cgroup if it is empty.
 //
-// A container that ends meanwhile is no error. The error names the containers that failed for another reason than those of
-// Waiting. Then, and with Waiting, the state remains for another attempt. If ctx is done, Try stops before the next change.
+// A container that ends meanwhile is no error. The error names the containers that failed and for which another attempt need not help; the
+// other failed containers are in Waiting. If a container has failed, the state remains for another attempt. If ctx is done, Try stops
+// before the next change.
 func (b *GiveBack) Try(ctx context.Context) (GiveBackResult, error) {
 	a := &giveBackAttempt{Host: b.host, isDry: b.isDry, startTime: b.startTime}
 	err := outsideViews(func() error { return a.run(ctx) })

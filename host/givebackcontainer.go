@@ -40,9 +40,9 @@ func (b *giveBackAttempt) giveBackSettings(g *Grant, group *cgroup.Group, isStra
 	return b.giveBackGroup(displayName(g), group, wanted)
 }
 
-// isStarting reports whether a runtime still creates the cgroup of a container, and would write Candor's settings to it.
-// An OCI runtime wrapper (Creator) lives until the container exists; the mark of the state makes it fail before that. For a
-// container of a pod, only the time limits the start, because the runtime starts it and candor nri has ended.
+// isStarting reports whether a runtime still creates the cgroup of a container, and would write Candor's settings to it. An OCI runtime
+// wrapper (Creator) lives until the container exists; the mark of the state makes it fail before that. For a container of a pod, candor nri
+// has ended and the runtime starts the container, so only startTime bounds the start.
 func (b *giveBackAttempt) isStarting(g *Grant, populated bool) bool {
 	switch {
 	case g.State != Pending, !populated && hasEnded(g, false):

@@ -115,8 +115,8 @@ func (op *operation) checkGuarantees(g *Grant, bounds []cgroup.Bound) error {
 	return nil
 }
 
-// checkQuotaV1 refuses, on cgroup v1, a quota above the quota of a parent, because the kernel would refuse it with a
-// bare EINVAL.
+// checkQuotaV1 refuses, on cgroup v1, a quota that exceeds the quota of an ancestor of the container's cgroup. The kernel would refuse such
+// a quota too, but with a bare EINVAL.
 func (op *operation) checkQuotaV1(g *Grant, bounds []cgroup.Bound) error {
 	if op.tree.Version() == 2 {
 		return nil
@@ -143,8 +143,7 @@ func (op *operation) warnOvercommit(g *Grant, bounds []cgroup.Bound) {
 	}
 }
 
-// sumBelow adds up the results of the function figure for the containers below a cgroup, except the container of the
-// parameter without.
+// sumBelow returns the sum of the results of figure for the containers below the cgroup of b. It omits the container of the grant without.
 func (op *operation) sumBelow(b cgroup.Bound, without *Grant, figure func(*Grant) hybrid.Milli) (sum hybrid.Milli) {
 	for _, other := range op.info {
 		if other.ID != without.ID && op.isBelow(other, b.Path) {

@@ -30,8 +30,8 @@ type lateError struct {
 func (e *lateError) Error() string { return e.err.Error() }
 func (e *lateError) Unwrap() error { return e.err }
 
-// takeLock waits for the lock, at most for the duration patience. Waiters are served in order of arrival. A free lock
-// is taken even if ctx is done.
+// takeLock takes the lock, and waits for it at most for the duration patience. Waiting processes get the lock in the order of their
+// arrival. takeLock takes a free lock even if ctx is done.
 func takeLock(ctx context.Context, name string, patience time.Duration) (*lock, error) {
 	return takeLockAt(ctx, name, os.O_CREATE, patience)
 }
@@ -130,7 +130,7 @@ func holder(file *os.File) string {
 	}
 	inode := fmt.Sprintf("%02x:%02x:%d", unix.Major(stat.Dev), unix.Minor(stat.Dev), stat.Ino)
 	name := unknown
-	// The length is bounded because every user can add locks to this list.
+	// The read of /proc/locks is bounded (maxLocks), because every user can add locks to this list.
 	_ = kernelfs.Lines("/proc/locks", maxLocks, func(line []byte) (more bool) {
 		// 1: FLOCK  ADVISORY  WRITE 1234 00:1a:5678 0 EOF
 		f := strings.Fields(string(line))

@@ -317,7 +317,7 @@ func (h *Host) SetOptions(o NodeOptions) error {
 	return SaveOptions(h.config, o)
 }
 
-// SaveOptions writes a machine's options. The next operation follows them.
+// SaveOptions writes a machine's options. The next operation applies the new options.
 func SaveOptions(file string, o NodeOptions) error {
 	if err := fileio.MakeDirs(filepath.Dir(file)); err != nil {
 		return fmt.Errorf("host options: %w", err)

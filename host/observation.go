@@ -132,7 +132,7 @@ func (o *Observation) file(i int) view.Source {
 	return o.Sources[i]
 }
 
-// firstError returns the error of the first source that has one.
+// firstError returns the error of the first source with an error.
 func firstError(sources ...view.Source) string {
 	for _, s := range sources {
 		if s.Error != "" {

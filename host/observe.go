@@ -90,8 +90,8 @@ func hasEnded(g *Grant, populated bool) bool {
 // share these CPUs. An operation on all containers, such as Reconcile, also checks all other settings, and whether
 // containers have ended.
 
-// A scope selects the containers that an operation serves: the container with a name, and with pod all containers of
-// the pod. The zero value selects all containers.
+// A scope selects the containers that an operation serves: the container with the given name and, if pod is set, all containers of the pod.
+// The zero value selects all containers.
 type scope struct{ name, pod string }
 
 // operateOn runs an operation like operate, but only on the containers in a scope.

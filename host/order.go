@@ -85,7 +85,7 @@ func (s *sequence) write(i int, cpus cpuset.Set) {
 	s.writes = append(s.writes, write{i, s.moves[i].group, cpus})
 }
 
-// jump moves the cgroups that keep none of their CPUs (jumpers) to their new CPUs.
+// jump moves the jumpers, which are the cgroups that keep none of their CPUs, to their new CPUs. It parks a cgroup if necessary.
 func (s *sequence) jump(jumpers []int) (clean bool) {
 	clean = true
 	parked := map[int]bool{}
@@ -124,7 +124,7 @@ func (s *sequence) findFree(jumpers []int) (at int, found bool) {
 	return 0, false
 }
 
-// parking returns those old and new CPUs of the cgroups that are not exclusive.
+// parking returns the CPUs on which a cgroup can be parked: the old and new CPUs of all cgroups, except the exclusive CPUs.
 func (s *sequence) parking() cpuset.Set {
 	var all cpuset.Set
 	for _, m := range s.moves {

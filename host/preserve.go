@@ -16,9 +16,9 @@ import (
 	"github.com/candor-project/candor/internal/errline"
 )
 
-// Preserve treats CPUs as reserved while a process lives (pid 0: this process). It serves containers whose user has
-// chosen their CPUs. Flexible containers leave these CPUs. The error is ErrBadSpec if a sensitive container has some
-// of the CPUs, or if no CPU would remain.
+// Preserve treats CPUs as reserved while the process pid lives (pid 0: this process). It serves containers whose user has chosen the CPUs.
+// Flexible containers of Candor leave these CPUs. The error is ErrBadSpec if a sensitive container has some of the CPUs, or if no CPU would
+// remain.
 func (h *Host) Preserve(ctx context.Context, name string, cpus cpuset.Set, pid int) error {
 	if err := cgroup.CheckName(name); err != nil {
 		return fmt.Errorf("%w: %w", ErrBadSpec, err)
@@ -55,7 +55,7 @@ func (op *operation) preserve(name string, next state.Preserved) error {
 	return errline.Join(err, os.Remove(op.store.PreservedFile(name)))
 }
 
-// renew restores the grants to a node that respects the present preserved CPUs.
+// renew builds op.node again from the grants, with the present preserved CPUs as reserved CPUs.
 func (op *operation) renew() error {
 	if err := op.restoreAll(op.wholeGrants()); err != nil {
 		return err
@@ -89,8 +89,8 @@ func (op *operation) checkPreserve(name string, cpus cpuset.Set) error {
 	return nil
 }
 
-// EndPreserve removes the preserved CPUs of a container that has ended, and those of all other dead processes. A
-// living process keeps its CPUs, because it can be a successor with the same name.
+// EndPreserve removes the preserved CPUs of a container that has ended, and of all other containers whose process has ended. The preserved
+// CPUs of a living process remain, because the process can belong to a successor with the same name.
 func (h *Host) EndPreserve(ctx context.Context, name string) error {
 	if _, err := os.Lstat(h.store.PreservedFile(name)); errors.Is(err, fs.ErrNotExist) {
 		return nil

@@ -148,7 +148,8 @@ func (op *operation) settleParts(name string, g *group, wanted cgroup.Settings) 
 	}
 }
 
-// withoutRefused returns the wanted settings, with the present value for each part whose retry time has not come.
+// withoutRefused returns the wanted settings. Each part that the kernel has refused and whose retry time has not come has its present value
+// instead.
 func (op *operation) withoutRefused(name string, current, wanted cgroup.Settings) cgroup.Settings {
 	if !op.Host.degraded.contains(name) {
 		return wanted
@@ -163,7 +164,7 @@ func (op *operation) withoutRefused(name string, current, wanted cgroup.Settings
 	return next
 }
 
-// restoreParts removes the records of degraded settings of a cgroup that are in force again.
+// restoreParts removes the records of those degraded settings of a cgroup that the kernel has now.
 func (op *operation) restoreParts(t *target, g *group) {
 	// During undo the target is the former state, not the grant.
 	if op.isUndoing || !op.Host.degraded.contains(t.name) || g.unreadable != nil {
@@ -182,8 +183,8 @@ func (op *operation) restoreParts(t *target, g *group) {
 	}
 }
 
-// ignoreRemoved returns the error of a write to a cgroup, or nil if the cgroup has been removed. A container can end
-// during the operation of another container, and systemd removes its cgroup at once. The next operation reaps it.
+// ignoreRemoved returns the error of a write to a cgroup, or nil if the cgroup has been removed. A container can end during the operation
+// of another container, and systemd then removes the cgroup at once. The next operation reaps the ended container.
 func (op *operation) ignoreRemoved(name string, err error) error {
 	isNew := op.newcomer != nil && op.newcomer.name == name
 	if isNew || !isGoneError(err) {

@@ -238,7 +238,7 @@ type BusySample struct {
 	Own  cgroup.Stat
 }
 
-// SampleForeign measures for the given time how much other processes use a container's exclusive CPUs. ForeignUse
+// SampleForeign measures, for the given time, how much processes outside of the container use the container's exclusive CPUs. ForeignUse
 // defines the result.
 func (h *Host) SampleForeign(ctx context.Context, g *Grant, during time.Duration) (map[int]float64, error) {
 	if g.Exclusive.IsEmpty() {
@@ -261,9 +261,8 @@ func (h *Host) SampleForeign(ctx context.Context, g *Grant, during time.Duration
 	return ForeignUse(g, &before, &after), nil
 }
 
-// ForeignUse returns how much other processes used a container's exclusive CPUs between two samples, by CPU id. Each
-// value is a fraction of the time, 0 to 1. The kernel counts in ticks of some milliseconds, so that short samples are
-// imprecise.
+// ForeignUse returns how much processes outside of the container used the container's exclusive CPUs between two samples, by CPU id. Each
+// value is a share of the time, 0 to 1. The kernel counts in ticks of some milliseconds, so that short samples are imprecise.
 //
 // Cgroup v2 has no usage by CPU. ForeignUse then returns the sum at CPU -1 if all CPUs of the container are exclusive,
 // and nil otherwise.
@@ -307,7 +306,7 @@ func sample(group *cgroup.Group) (BusySample, error) {
 	return s, err
 }
 
-// parseBusy parses /proc/stat: user, nice and system time by CPU. It leaves out interrupts, because they belong to no
+// parseBusy parses /proc/stat: user, nice and system time by CPU. It leaves out the time of interrupts, because an interrupt belongs to no
 // process.
 func parseBusy(stat string) (map[int]time.Duration, error) {
 	times, err := procfs.ParseCPUTimes(stat)

@@ -137,7 +137,7 @@ func (op *operation) isPaused(t *target, g *group, exclusive cpuset.Set) bool {
 // container for which other CPUs fit. The operation is planned again, and none of the stuck CPUs (operation.avoid)
 // becomes exclusive. Such a plan moves no fraction of other containers.
 
-// stuckName begins the ids of placeholders. It contains a space, so no container has such a name.
+// The id of each placeholder starts with stuckName. The ids contain a space, so no container has the same id.
 const stuckName = "stuck containers"
 
 // planAround plans a sensitive container that gets none of the CPUs in op.avoid as exclusive CPUs.
@@ -153,7 +153,7 @@ func (op *operation) planAround(r hybrid.Request) (*hybrid.Plan, error) {
 	return op.planAt(plan, r)
 }
 
-// planAt plans on the node the same CPUs as the plan of a trial node. It refuses a plan that moves fractions.
+// planAt plans the request on op.node with the CPUs that the plan trial of a trial node has. It refuses a trial plan that moves fractions.
 func (op *operation) planAt(trial *hybrid.Plan, r hybrid.Request) (*hybrid.Plan, error) {
 	if trial.Moves > 0 {
 		return nil, op.refusedByStuck(&hybrid.Refusal{ID: r.ID, Kind: hybrid.ErrViewImpossible, Text: "it needs a move of other containers' fractions"})
@@ -202,10 +202,9 @@ func (op *operation) resizeAround(name string, limit, guarantee hybrid.Milli) er
 	})
 }
 
-// trialNode returns a node with all sensitive containers except the named container. In its place the node holds base,
-// a grant with only the exclusive CPUs of that container, or nothing if the limit of base is 0. Placeholders occupy
-// those CPUs of op.avoid that are shared, so that no plan makes these CPUs exclusive. The real node checks the needs of
-// the flexible containers.
+// trialNode returns a node with all sensitive containers except the container without. If the limit of base is not 0, the node also has
+// base, a grant with only the exclusive CPUs of this container. Placeholders occupy those CPUs of op.avoid that are shared, so that no plan
+// makes these CPUs exclusive. The real node checks the needs of the flexible containers.
 func (op *operation) trialNode(without string, base hybrid.Grant) (*hybrid.Node, error) {
 	options := op.basis.options
 	options.MinShared = 0

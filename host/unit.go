@@ -20,8 +20,8 @@ type pendingUnits struct {
 	mu    sync.Mutex
 	all   map[string]cgroup.PendingUnitUpdate
 	ready chan struct{} // has an element if there are updates
-	// files is held during an update of systemd units. systemd then writes cgroup files, which Candor restores;
-	// meanwhile SetQuota waits.
+	// files is locked during an update of systemd units, so that SetQuota waits. In this time, systemd writes cgroup files, and Candor
+	// restores them.
 	files sync.Mutex
 }
 
@@ -45,7 +45,7 @@ func (u *pendingUnits) wake() {
 	}
 }
 
-// take removes and returns the update of the first container by name. ok is false if there is none.
+// take removes and returns the update of the container whose name sorts first. ok is false if there is no update.
 func (u *pendingUnits) take() (name string, first cgroup.PendingUnitUpdate, ok bool) {
 	u.mu.Lock()
 	defer u.mu.Unlock()

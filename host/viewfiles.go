@@ -9,9 +9,9 @@ import (
 	"github.com/candor-project/candor/view"
 )
 
-// Root in a container can take a lease on the files of its view (fcntl F_SETLEASE). A lease makes the open for a
-// rewrite fail or wait. The kernel grants no lease while the file is open for writing. Processes that run for a long
-// time, candor run and candor nri, therefore hold the files open.
+// Root in a container can take a lease on the files of its view (fcntl F_SETLEASE). While a process has a lease on a file, Candor cannot
+// open this file for a rewrite without waiting. The kernel grants no lease while the file is open for writing. Processes that run for a
+// long time, candor run and candor nri, therefore hold the files open.
 
 // openViews holds the views that this process keeps open.
 type openViews struct {

@@ -68,7 +68,7 @@ func (n *Node) Quote(r *Request) (q Quote, err error) {
 	return q, err
 }
 
-// seesLimit reports whether the view of a container equals its limit.
+// seesLimit reports whether a container sees as many CPUs as its limit, rounded up.
 func (n *Node) seesLimit(s int32) bool {
 	cpus := n.slots[s].cpus()
 	return cpus.Count() == n.slots[s].Limit.CPUs()

@@ -74,8 +74,8 @@ func (p *packer) bestFit(from int) bool {
 	return true
 }
 
-// tightest returns the bin with the least room that still suffices for the size; -1 if there is none. It ignores bins
-// whose room does not exceed the value above.
+// tightest returns the bin with the least room among the bins with room for the size and with more room than above; -1 if there is no such
+// bin.
 func (p *packer) tightest(size, above int32) int {
 	best := -1
 	for b, room := range p.room {
@@ -137,14 +137,14 @@ func (p *packer) itemIn(bin int32) int32 {
 	return -1
 }
 
-// An affinity is the number of items of a bin that are now on the same CPU.
+// An affinity is the number of items of a bin whose present CPU is cpu.
 type affinity struct {
 	bin   int32
 	cpu   int16
 	items int16
 }
 
-// affinities returns the affinities of all bins, in descending order of their number of items.
+// affinities returns the affinities of all bins with all CPUs, the affinity with the most items first.
 func (p *packer) affinities(items []item) []affinity {
 	list := p.affinityList[:0]
 	for i := range p.items {

@@ -65,7 +65,7 @@ func (c Cause) String() string { return nameOf(c, causeNames) }
 func (r *Refusal) Error() string { return fmt.Sprintf("%s: %v: %s", r.ID, r.Kind, r.Reason()) }
 func (r *Refusal) Unwrap() error { return r.Kind }
 
-// Explain returns the refusal as a single step. The CPUs of the step are those that are available to the container.
+// Explain returns the refusal as a single step. The step has the CPUs that are available to the container.
 func (r *Refusal) Explain() []Step {
 	return []Step{{r.Cause.String(), r.Free, r.Reason()}}
 }

@@ -15,7 +15,7 @@ import (
 type Class uint8
 
 const (
-	// Sensitive containers (the paper's C1) get a view that equals their limit.
+	// Sensitive containers (the paper's C1) see as many CPUs as their limit, rounded up.
 	Sensitive Class = iota
 	// Flexible containers (C2) share CPUs under a quota.
 	Flexible
@@ -27,7 +27,7 @@ type Policy uint8
 const (
 	// Strict refuses the container (the paper's principle-hard).
 	Strict Policy = iota
-	// BestEffort places the container with a view that is wider than its limit.
+	// BestEffort places the container with more visible CPUs than its limit, rounded up.
 	BestEffort
 )
 

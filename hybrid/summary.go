@@ -303,8 +303,8 @@ func (s *Summary) Figures() Figures {
 	return f
 }
 
-// nextLentLoads returns the loads of the two CPUs that are lent next, or lower bounds on the loads, and the room on the lent
-// CPUs. known is false if the summary has too few loads to tell which CPUs are lent.
+// nextLentLoads returns the loads of the two CPUs that are lent next, or lower bounds on the loads, and the room on the lent CPUs. known is
+// false if the summary has too few loads to identify the lent CPUs.
 func (s *Summary) nextLentLoads() (next, second uint16, room Milli, known bool) {
 	lent, lone := Milli(s.lent), int(s.lone)
 	for i := range lone {

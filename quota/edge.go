@@ -75,12 +75,12 @@ func (e *edge) probe(now time.Duration) time.Duration {
 	return min(next, e.next(now, e.low+e.width+slack))
 }
 
-// nextAfter returns the next moment that follows the end of the window by distance.
+// nextAfter returns the next moment at the given distance after the end of the window.
 func (e *edge) nextAfter(now, distance time.Duration) time.Duration {
 	return e.next(now, e.low+e.width+distance)
 }
 
-// nextBefore returns the next moment that precedes the start of the window by distance.
+// nextBefore returns the next moment at the given distance before the start of the window.
 func (e *edge) nextBefore(now, distance time.Duration) time.Duration {
 	return e.next(now, e.low-distance)
 }

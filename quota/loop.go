@@ -42,7 +42,7 @@ type Host interface {
 	// Charges returns the CPU time that was charged and credited to a group. The totals never decrease while Groups
 	// returns the group.
 	Charges(name string) (charged, credited time.Duration)
-	// Observe receives the state of a group after each reading, when the action is done.
+	// Observe receives the state of a group from the Loop after each reading, when the action is done.
 	Observe(name string, s *State)
 	// Idle returns the idle time of each CPU since the boot, by CPU ID.
 	Idle() (map[int]time.Duration, error)
@@ -192,7 +192,7 @@ func (l *Loop) requestLease(ctx context.Context) {
 	}()
 }
 
-// membersLackingLease returns the names of the members that need a lease, and whose present lease has less than the remaining time.
+// membersLackingLease returns the names of the members that need a lease and whose present lease ends in less than the time remaining.
 func (l *Loop) membersLackingLease(at, remaining time.Duration) (names []string) {
 	for _, m := range l.members {
 		if m.leaseEnd < at+remaining && at >= m.pausedUntil && (m.isPaying() || m.needsHeadroom && l.share(m, at) > 0) {

@@ -250,8 +250,8 @@ func (s *State) isLate(now time.Duration, quota Limit, isKnown bool) bool {
 // IsFreezing reports whether the group is frozen from time to time instead of getting a lower quota.
 func (s *State) IsFreezing() bool { return s.isFreezing }
 
-// isPaying reports whether the group pays for charges or debt: its quota is or must be below the limit, or isFreezing is
-// true.
+// isPaying reports whether the group pays for charges or debt. This is so if the quota is below the limit, if it must be lowered below the
+// limit, or if isFreezing is true.
 func (s *State) isPaying() bool {
 	return s.isLow || s.hasChanged && s.InForce < s.base() || s.isFreezing
 }

@@ -85,8 +85,8 @@ func (f *MemoryFiles) Write(m cgroup.Memory, machine MachineMemory) error {
 	return errline.Join(err, f.swaps.write(figures.swapsValues()))
 }
 
-// WriteMachine writes the machine's present memory, for a container that has the view still mounted when Candor is removed. A field that the
-// machine's kernel does not have is 0.
+// WriteMachine writes the machine's present memory. It is for a container that still has the view mounted when Candor is removed. A field
+// that the machine's kernel does not have is 0.
 func (f *MemoryFiles) WriteMachine() error {
 	text, err := kernelfs.ReadLong(hostMeminfo, maxMeminfo)
 	if err != nil {

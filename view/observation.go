@@ -278,13 +278,14 @@ func (f observedFile) viewOfRoot(m *mountinfo.Info, root string) string {
 	return container
 }
 
-// maxObservedMounts bounds the mounts at the observed files and above them. A container has one or two at each level.
+// maxObservedMounts bounds the mounts at the observed files and at their parent directories. A container usually has one or two mounts at
+// each of these paths.
 const maxObservedMounts = 256
 
 // errTooManyMounts means that a container has more mounts over the observed files than Observe inspects.
 var errTooManyMounts = fmt.Errorf("more than %d mounts over the files: %w", maxObservedMounts, kernelfs.ErrTooLong)
 
-// readMountsOver returns the mounts of a mountinfo file at the observed files and above them.
+// readMountsOver returns the mounts of a mountinfo file at the observed files and at their parent directories.
 func readMountsOver(file string) (table []*mountinfo.Info, err error) {
 	var paths []string
 	for _, f := range observedFiles {
@@ -304,7 +305,7 @@ func readMountsOver(file string) (table []*mountinfo.Info, err error) {
 }
 
 // mountAt returns the mount that contains the file at a path, as a path lookup of the kernel finds it; nil if the table has none. A later
-// mount at a directory above hides the mounts below it.
+// mount at a parent directory hides the earlier mounts below this directory.
 func mountAt(table []*mountinfo.Info, file string) (at *mountinfo.Info) {
 	for range table { // a table without cycles has at most this depth
 		next := nextMount(table, at, file)
@@ -346,8 +347,8 @@ func isAtOrAbove(mountPoint, file string) bool {
 // hostOffline is the list of the possible CPUs that are offline.
 const hostOffline = "/sys/devices/system/cpu/offline"
 
-// machineOnline returns the online CPUs of this machine: the present CPUs without the offline CPUs. If candor runs in a container with
-// a view, only the file with the online CPUs shows those of the view.
+// machineOnline returns the online CPUs of this machine: the present CPUs without the offline CPUs. The two files that machineOnline reads
+// are not part of a view, so it returns the CPUs of the machine also in a container with a view.
 func machineOnline() (cpuset.Set, error) {
 	present, err := readCPUList(hostPresent)
 	if err != nil {

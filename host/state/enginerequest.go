@@ -89,7 +89,7 @@ func (s Store) LoadEngineRequest(g *Grant) (r EngineRequest, ok bool) {
 	return file.Request, file.Cgroup == g.Engine.Cgroup
 }
 
-// WeightScales are the conversions from cpu.shares to cpu.weight that the runtimes of this machine were seen to use.
+// WeightScales are the conversions from cpu.shares to cpu.weight that Candor has observed on this machine, by the runtime.
 type WeightScales struct {
 	NRI cgroup.WeightScale `json:"nri,omitempty"` // runtime of the containers of pods
 	OCI cgroup.WeightScale `json:"oci,omitempty"` // runtime of Docker, Podman and nerdctl

@@ -19,7 +19,7 @@ const FeatureHelpers Feature = "helpers"
 // Features lists the features that this Candor knows.
 var Features = []Feature{FeatureHelpers}
 
-// Uses reports whether a container uses a feature, and whether the state file has to name the feature therefore.
+// Uses reports whether a container uses a feature, so that the state file must name the feature.
 func (g *Grant) Uses(f Feature) bool {
 	return f == FeatureHelpers && (g.Helpers != spec.HelpersShow || g.HasHelper || g.Lease.Max != 0 || g.Lease.Frozen)
 }

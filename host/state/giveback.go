@@ -14,8 +14,8 @@ import (
 // id of the boot: a link is created as a whole, and takes no block on a full tmpfs.
 func (s Store) giveBackFile() string { return filepath.Join(s.Dir, "giving-back") }
 
-// MarkGiveBack marks the state for IsGivingBack. The mark counts until the next boot, or until UnmarkGiveBack or Remove. On
-// a file system without a free inode there is no mark, and no error: Remove is the way to free it.
+// MarkGiveBack marks the state for IsGivingBack. The mark counts until the next boot, or until UnmarkGiveBack or Remove. On a file system
+// without a free inode, MarkGiveBack sets no mark and returns no error, because only Remove can free inodes there.
 func (s Store) MarkGiveBack(boot string) error {
 	if s.IsGivingBack(boot) {
 		return nil
@@ -45,9 +45,9 @@ func (s Store) UnmarkGiveBack() (existed bool, err error) {
 	return err == nil, err
 }
 
-// Remove removes all files of the state, and then the directory. The caller must hold the lock. The requests of the engines
-// outlive the names of the containers, so that a second call after an interruption finds no container without its request.
-// If the directory has other files or is a mount point, it remains.
+// Remove removes all files of the state, and then the directory. The caller must hold the lock. It removes the files that name containers
+// before the requests of the engines. So if Remove is interrupted, the next GiveBack finds no container without its request. If the
+// directory has other files or is a mount point, the directory remains.
 func (s Store) Remove() error {
 	for _, name := range []string{
 		"state.json", ".state.json", "state.json.bad", "requests", "commands", "engine-requests", "views", "preserved",

@@ -57,8 +57,8 @@ func (g *Grant) VisibleCPUs() int {
 	return n
 }
 
-// WithLost returns the grant now with its lost CPUs added, and with the exclusive CPUs and fractions that the saved
-// grant has there. The state keeps the lost CPUs, so that the container gets them back when they return.
+// WithLost returns the present grant (now) with its lost CPUs added. A lost CPU is exclusive, or has a fraction, as in the saved grant. The
+// state keeps the lost CPUs, so that the container gets them back when the machine has them again.
 func WithLost(now, saved hybrid.Grant) hybrid.Grant {
 	if now.Lost.IsEmpty() {
 		return now
@@ -75,10 +75,10 @@ func WithLost(now, saved hybrid.Grant) hybrid.Grant {
 	return now
 }
 
-// Between operations, the loop of package quota in candor run, candor nri and candor ledger agent can change the quota of a
-// container for a short time, and can freeze the container. The grant carries a lease then, and an operation does not reset
-// a quota within the lease. If the process has died or has not renewed the lease in time, the next operation resets the
-// quota as it resets a foreign write, and thaws the container.
+// Between operations, the loop of package quota in candor run, candor nri and candor ledger agent can change the quota of a container for a
+// short time, and can freeze the container. In this time, the grant has a lease, and an operation does not reset a quota that the lease
+// permits. If the process has died or has not renewed the lease in time, the next operation resets the quota, as after a write by a foreign
+// process, and thaws the container.
 
 // A Lease allows a process to change the quota of a container. The zero value allows nothing.
 type Lease struct {

@@ -24,7 +24,7 @@ func New(patience time.Duration) *Cluster {
 	return &Cluster{patience: patience, nodes: map[string]*node{}, pods: map[string]*reservation{}}
 }
 
-// node returns the node with a name, and adds it if it is unknown. The caller holds c.mu.
+// node returns the node with the given name, and adds the node if it is unknown. The caller holds c.mu.
 func (c *Cluster) node(name string) *node {
 	n := c.nodes[name]
 	if n == nil {
@@ -45,14 +45,14 @@ func (c *Cluster) counter() *atomic.Uint64 {
 	return first
 }
 
-// lookup returns the node with a name, or nil if it is unknown.
+// lookup returns the node with the given name, or nil if the node is unknown.
 func (c *Cluster) lookup(name string) *node {
 	c.mu.RLock()
 	defer c.mu.RUnlock()
 	return c.nodes[name]
 }
 
-// lookupOrNew returns the node with a name. For an unknown name it returns a new node, which it does not add to the cluster.
+// lookupOrNew returns the node with the given name. For an unknown name, it returns a new node, and does not add this node to the cluster.
 func (c *Cluster) lookupOrNew(name string) *node {
 	if n := c.lookup(name); n != nil {
 		return n
@@ -87,7 +87,7 @@ func (c *Cluster) Report(name string, version uint64, report *hybrid.Node, now t
 	n.rebuild()
 }
 
-// lockNode returns the node with a name, locked, and adds it if it is unknown.
+// lockNode locks and returns the node with the given name. It adds the node if it is unknown.
 func (c *Cluster) lockNode(name string) *node {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -71,8 +71,8 @@ func (n *node) isClosed() bool {
 	return slices.ContainsFunc(n.reserved, func(r *reservation) bool { return r.isHeld && r.isBlocked })
 }
 
-// withHeld returns the UIDs in without, plus the UID of p if the node holds room for p, because a pod's own hold must not count against the
-// pod.
+// withHeld returns the set without. If the node holds room for p, it adds the UID of p to the set, because the hold of a pod must not count
+// against the same pod.
 func (n *node) withHeld(without map[string]bool, p *Pod) map[string]bool {
 	if !n.holdsRoomFor(p) {
 		return without

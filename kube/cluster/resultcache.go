@@ -76,14 +76,14 @@ type ResultCache struct {
 	lastUse uint64 // value of ResultCaches.count at the last use
 }
 
-// A cachedRank is a node's rank, or a lower bound of it. It is valid for a single version of a NodeRef.
+// A cachedRank is a node's rank, or a lower bound on the rank. It is valid for a single version of a NodeRef.
 type cachedRank struct {
 	rank    fleet.Rank
 	version uint64 // twice the version of the NodeRef, plus 1 if the rank is exact
 }
 
-// bound returns the rank of a node, or a lower bound of the rank, and whether this is the exact rank. It updates the NodeRef first if the
-// node has changed.
+// bound returns the rank of a node, or a lower bound on the rank. The second result is true for the exact rank. If the node has changed,
+// bound first updates the NodeRef.
 func (a *ResultCache) bound(number int, s *NodeRef, p *Pod) (fleet.Rank, bool) {
 	if s.copied != s.changes.Load() {
 		s.read()

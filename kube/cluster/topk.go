@@ -25,7 +25,7 @@ type NodeRef struct {
 
 var versions atomic.Uint64
 
-// NodeRef returns a reference to the node with a name, and adds the node if it is unknown.
+// NodeRef returns a reference to the node with the given name, and adds the node if it is unknown.
 func (c *Cluster) NodeRef(name string, a Amounts) NodeRef {
 	s := NodeRef{Amounts: a, cluster: c}
 	s.copy(c.lockNode(name))
@@ -149,7 +149,7 @@ func (r *TopK) Stop() {
 // An entryHeap is a min-heap of nodes, ordered by the lower bounds of their ranks.
 type entryHeap []heapItem
 
-// A heapItem is a node in the heap with a lower bound of its rank.
+// A heapItem is a node in the heap with a lower bound on its rank.
 type heapItem struct {
 	rank    fleet.Rank
 	entry   int32

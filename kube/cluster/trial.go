@@ -106,7 +106,7 @@ func (c *Cluster) deletedPodsLocked(n *node, present, except map[string]bool) ma
 	return deleted
 }
 
-// fitsAfterDeletions reports whether a pod fits once the deleted pods have left the node. It is false if there are no deleted pods.
+// fitsAfterDeletions reports whether a pod fits once the deleted pods have left the node. It returns false if there are no deleted pods.
 func (n *node) fitsAfterDeletions(p *Pod, deleted map[string]bool) bool {
 	if len(deleted) == 0 {
 		return false
