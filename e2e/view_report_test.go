@@ -71,7 +71,7 @@ func TestViewInside(t *testing.T) {
 
 	got := do(t, l.candor(append([]string{"view", "--cpu", sizes.limit.String()}, play("sees")...)...))
 	n := strconv.Itoa(sizes.view())
-	if want := strings.Join([]string{n, n, n}, " ") + "\n"; got.code != 0 || got.out != want || !strings.Contains(got.err, "\nThe view equals the limit: yes.") {
+	if want := strings.Join([]string{n, n, n}, " ") + "\n"; got.code != 0 || got.out != want || !strings.Contains(got.err, "\nThe CPU counts match the limit: yes.") {
 		t.Errorf("exit %d, output %q, error output %q; want output %q", got.code, got.out, got.err, want)
 	}
 	if got := do(t, l.candor(append([]string{"view", "--cpu", sizes.limit.String()}, play("exit", "7")...)...)); got.code != 7 {
@@ -79,7 +79,7 @@ func TestViewInside(t *testing.T) {
 	}
 	for class, want := range map[string]int{"sensitive": 0, "flexible": 1} { // a flexible container sees the cpuset of all CPUs
 		args := []string{"view", "--cpu", sizes.limit.String(), "--class", class, "--check"}
-		if got := do(t, l.candor(args...)); got.code != want || got.err != "" || !strings.Contains(got.out, "The view equals the limit:") {
+		if got := do(t, l.candor(args...)); got.code != want || got.err != "" || !strings.Contains(got.out, "The CPU counts match the limit:") {
 			t.Errorf("%s: %+v, want exit code %d", class, got, want)
 		}
 		if got := do(t, l.candor(append(args, play("exit", "7")...)...)); got.code != 7*(1-want)+want {

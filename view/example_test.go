@@ -56,7 +56,7 @@ func ExampleReadSources() {
 	for _, source := range report.Sources {
 		fmt.Println(source.Name, source.Count)
 	}
-	fmt.Println("the view equals the limit:", report.IsTrue)
+	fmt.Println("the CPU counts match the limit:", report.IsTrue)
 }
 
 // MemoryBinds returns the mounts that show a memory view.

@@ -28,7 +28,7 @@ type Role string
 
 // Roles.
 const (
-	Reported Role = "told"    // programs choose their number of threads by this source, so its count should equal the limit
+	Reported Role = "told"    // programs choose their number of threads by this source, so its count should equal the limit, rounded up
 	Grant    Role = "grant"   // the kernel enforces the CPUs or the quota of this source
 	Machine  Role = "machine" // the source shows the whole machine in every container (see the package comment)
 )

@@ -57,7 +57,7 @@ func newLoadCommand() *cobra.Command {
 	flags.DurationVar(&f.clients.On, "on", 60*time.Millisecond, "mean time for which a client sends")
 	flags.DurationVar(&f.clients.Off, "off", 600*time.Millisecond, "mean pause of a client; 0s disables the pauses")
 	flags.Float64Var(&f.clients.Rate, "rate", 0, "calls per second and client; 0: as many as possible")
-	flags.Uint64Var(&f.clients.Seed, "seed", 1, "seed of the random times")
+	flags.Uint64Var(&f.clients.Seed, "seed", 1, "seed of the random durations")
 	flags.DurationVar(&f.length, "duration", 30*time.Second, "length of the load, 1s to 24h")
 	flags.StringVar(&f.hdr, "hdr", "", "file for the histogram in the format of HdrHistogram, in ms")
 	f.output = outputFlag(cmd, "table", "json")

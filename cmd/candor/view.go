@@ -138,12 +138,12 @@ func remark(s view.Source) string {
 	return s.Path
 }
 
-// verdict describes whether the view matches the limit.
+// verdict reports whether the CPU counts match the limit, rounded up.
 func verdict(r view.Report) string {
 	limit, cpus := hybrid.Milli(r.LimitMilli), count(r.CPUs, "CPU", "CPUs")
 	if r.IsTrue {
-		return fmt.Sprintf("\nThe view equals the limit: yes. The limit is %s, the view is %s.\n", limit, cpus)
+		return fmt.Sprintf("\nThe CPU counts match the limit: yes. For a limit of %s, programs should see %s.\n", limit, cpus)
 	}
-	return fmt.Sprintf("\nThe view equals the limit: no. The limit is %s, a view of %s, but\n  %s\n",
+	return fmt.Sprintf("\nThe CPU counts match the limit: no. For a limit of %s, programs should see %s, but\n  %s\n",
 		limit, cpus, strings.Join(r.Reasons, "\n  "))
 }

@@ -34,7 +34,7 @@ cgroup cpuset      ?             /sys/x permission denied
 cgroup quota       1500m         /sys/cpu.max
 /proc/stat         32     0-31   the machine's count, in every container
 
-The view equals the limit: yes. The limit is 1500m, the view is 2 CPUs.
+The CPU counts match the limit: yes. For a limit of 1500m, programs should see 2 CPUs.
 `)
 	r.Sources, r.LimitMilli, r.CPUs, r.IsTrue = r.Sources[:1], 1000, 1, false
 	r.Sources = append(r.Sources, view.Source{Name: view.SourceQuota, Role: view.Grant})
@@ -43,7 +43,7 @@ The view equals the limit: yes. The limit is 1500m, the view is 2 CPUs.
 sched_getaffinity  2      17-18
 cgroup quota       none
 
-The view equals the limit: no. The limit is 1, a view of 1 CPU, but
+The CPU counts match the limit: no. For a limit of 1, programs should see 1 CPU, but
   sched_getaffinity reports 2
   that too
 `)
