@@ -85,7 +85,7 @@ func newPlanCommand() *cobra.Command {
 	flags.SortFlags = false
 	flags.StringVar(&f.machine, "machine", "this", machineUsage)
 	wordFlag(cmd, &f.algorithm, algorithmWords, "algorithm", "", "allocation algorithm; paper: Algorithm 1 of Bacou et al., SCC 2019")
-	wordFlag(cmd, &f.policy, policyWords, "policy", "", "strict refuses more visible CPUs than the limit, rounded up; best-effort allows")
+	wordFlag(cmd, &f.policy, policyWords, "policy", "", "strict refuses a container that would see more CPUs than its limit, rounded up")
 	flags.Var(textFlag{&f.reserved, "LIST"}, "reserved", "CPUs that no container gets, such as 0-1,8")
 	flags.Var(&f.minShared, "min-shared", "CPU time that only flexible containers can get, such as 500m")
 	flags.BoolVar(&f.explain, "explain", false, `print the reasons: more lines, or a list "explain" in JSON`)

@@ -101,7 +101,7 @@ func addRunFlags(cmd *cobra.Command) *runFlags {
 	f.Var((*milliFlag)(&a.Limit), "cpu", "limit, such as 2, 1.5 or 1500m; optional for flexible programs")
 	f.Var((*milliFlag)(&a.Guarantee), "request", "guarantee of a flexible program (default: its limit)")
 	wordFlag(cmd, &a.Class, classWords, "class", "", "class: sensitive programs count CPUs, flexible programs share them")
-	wordFlag(cmd, &a.Policy, policyWords, "policy", "", "strict refuses more visible CPUs than the limit, rounded up; best-effort allows")
+	wordFlag(cmd, &a.Policy, policyWords, "policy", "", "strict refuses a container that would see more CPUs than its limit, rounded up")
 	wordFlag(cmd, &a.Topology, topologyWords, "topology", "", "topology policy; prefer selects CPUs close together if possible")
 	f.DurationVar(&a.Period, "period", bandwidth.DefaultPeriod, "period of the quota, 1ms to 1s")
 	wordFlag(cmd, &a.Burst, spec.BurstWords, "burst", "", "mechanism to spend unused quota later, or a kernel burst buffer such as 20ms")

@@ -180,7 +180,7 @@ func (f *simulateFlags) add(cmd *cobra.Command) {
 	f.sensitive = sensitiveFlag{"0.5", []simulate.Selection{{Share: 0.5}}}
 	flags.Var(&f.sensitive, "sensitive", "sensitive share (0.5), list of shares, FROM:TO:STEP, by-class or by=FILE")
 	wordsFlag(cmd, &f.algorithms, algorithmWords, algorithmWords, "algorithm", "allocation algorithm; paper: Algorithm 1 of Bacou et al., SCC 2019")
-	wordsFlag(cmd, &f.policies, policyWords, policyWords[:1], "policy", "strict refuses more visible CPUs than the limit, rounded up; best-effort allows")
+	wordsFlag(cmd, &f.policies, policyWords, policyWords[:1], "policy", "strict refuses a container that would see more CPUs than its limit, rounded up")
 	wordsFlag(cmd, &f.schedulers, schedulerWords, []string{own}, "scheduler", "ranking of nodes (docs/reference/ranking.md); own: the algorithm's ranking")
 	flags.Uint64Var(&f.seed, "seed", 1, "seed of the choice of sensitive containers")
 	flags.StringVar(&f.size, "size", "", "find the fewest machines that meet a target, such as 's<5%,r=0'")
