@@ -154,7 +154,7 @@ func (a *amount) engineRequest() *host.EngineRequest {
 	}
 }
 
-// change changes the settings that the engine requested to those of an update. Settings that the update lacks stay.
+// change replaces the settings that the engine requested by the settings of an update. Settings that are missing from the update stay.
 func (a *amount) change(r *host.EngineRequest) {
 	next := a.engineRequest()
 	if next.QuotaUs != 0 {

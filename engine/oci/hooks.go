@@ -20,8 +20,8 @@ const (
 	stopped   = "stopped"   // the container is deleted
 )
 
-// HasEnded reports whether an event is the end of a container. The hook of this event must not fail, because runc 1.5 would not
-// delete the container. The next operation notices the end in any case.
+// HasEnded reports whether an event is the end of a container. The hook of this event must not fail, because runc 1.5 would not delete the
+// container. The next operation detects the end of the container in any case.
 func HasEnded(event string) bool { return event == stopped }
 
 // Hook handles an event of the named container, for which the real runtime has called candor. For the event preserved, cpus are

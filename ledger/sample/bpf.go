@@ -132,8 +132,8 @@ func (s *bpfSampler) countFiles() (n int) {
 	return n
 }
 
-// A snapshot is the content of a BPF hash map. A reading costs one or two system calls, whereas a lookup of each key costs a
-// system call a key.
+// A snapshot is the content of a BPF hash map. A reading costs one or two system calls, whereas lookups would cost a system call for each
+// key.
 type snapshot[K comparable, V any] struct {
 	values map[K]V
 	keys   []K // buffers of read

@@ -15,10 +15,10 @@ import (
 // A sampler counts the work of processes in samples of their CPU time.
 type sampler interface {
 	method() ledger.Method
-	// attach samples the threads of a process. It is called again and again, because threads start and end.
+	// attach samples the threads of a process. The caller repeats the call, because threads start and end.
 	attach(pid int) error
 	detach(pid int)
-	// watch counts the reads and writes of these open files of a process, and no longer those of its other files.
+	// watch counts the reads and writes of the given open files of a process. It ends the count for all other files of the process.
 	watch(pid int, open *openFiles) error
 	// read returns the samples of a process. Calls with the same time can use one reading of the kernel's counters.
 	read(pid int, at time.Time) (counts, error)

@@ -112,8 +112,8 @@ func parsePodContainer(text []byte) (p podContainer, ok bool) {
 	return p, p.pod != "" && p.container != ""
 }
 
-// settlingUpdates is the number of updates that look at each descriptor. While a helper starts, it opens and closes files, and the
-// number of descriptors can stay the same. Later updates look at the descriptors only if their number has changed.
+// settlingUpdates is the number of updates that inspect each descriptor. While a helper starts, it opens and closes files, and the number
+// of descriptors can stay the same. Later updates inspect the descriptors only if their number has changed.
 const settlingUpdates = 5
 
 // An openFiles finds the files of containers that a helper has open. It inspects a descriptor again only if its link changes, or
@@ -134,11 +134,11 @@ type openFile struct {
 	ok    bool    // the file belongs to a container, or is a log
 }
 
-// isSettled reports whether an update looks at the descriptors only if their number has changed.
+// isSettled reports whether an update inspects the descriptors only if their number has changed.
 func (o *openFiles) isSettled() bool { return o.updates >= settlingUpdates }
 
-// update inspects the changed descriptors of a process; also those of containers and logs if again is true. owners finds the container of a log
-// of a pod and of a pipe. changed is false if update has looked at no descriptor.
+// update inspects the changed descriptors of a process. If again is true, it also inspects the unchanged descriptors of containers and
+// logs. owners finds the container of a log of a pod and of a pipe. changed is false if update has inspected no descriptor.
 func (o *openFiles) update(pid int, again bool, owners *owners) (changed bool, err error) {
 	dirName := procDir(pid) + "/fd"
 	info, err := os.Stat(dirName)
