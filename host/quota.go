@@ -86,8 +86,15 @@ func (h *Host) RaiseQuotas(ctx context.Context, isOwn func(*Grant) bool) error {
 	return quota.New(&control{Host: h, selects: selects, self: self}, h.log).Run(ctx)
 }
 
-// Charges returns the CPU time that was charged and credited to a container. The totals never decrease.
-type Charges func(g *Grant) (charged, credited time.Duration)
+// A Charger measures the helpers of containers. ChargeHelpers calls its methods from a single goroutine.
+type Charger interface {
+	// Charges returns the CPU time that was charged and credited to a container. The totals never decrease.
+	Charges(g *Grant) (charged, credited time.Duration)
+	// IsIdle reports whether no helper uses clearly more CPU time than before the last call of IsIdle.
+	IsIdle() bool
+	// Observe receives each new account.
+	Observe(g *Grant, a Account)
+}
 
 // An Account is the state of a charged container.
 type Account struct {
@@ -102,13 +109,13 @@ func (a *Account) IsCharged() bool { return a.Frozen || a.Quota > 0 && a.Quota <
 
 // ChargeHelpers adjusts quotas until ctx is done, so that the own CPU time of a container and its charges together stay
 // within its limit. It serves the containers with the level charge, and raises their quotas if they request it. It
-// takes over the leases of other processes for these containers. observe gets each new account.
-func (h *Host) ChargeHelpers(ctx context.Context, charges Charges, observe func(*Grant, Account)) error {
+// takes over the leases of other processes for these containers.
+func (h *Host) ChargeHelpers(ctx context.Context, charger Charger) error {
 	self, err := state.OwnProcess()
 	if err != nil {
 		return err
 	}
-	c := &control{Host: h, selects: isCharged, self: self, charges: charges, freezers: map[string]*cgroup.Freezer{}, observe: observe, accounts: map[string]Account{}}
+	c := &control{Host: h, selects: isCharged, self: self, charger: charger, freezers: map[string]*cgroup.Freezer{}, accounts: map[string]Account{}}
 	err = quota.New(c, h.log).Run(ctx)
 	c.grants = nil
 	c.closeFreezers()
@@ -120,9 +127,8 @@ type control struct {
 	*Host
 	selects  func(*Grant) bool
 	self     Process
-	charges  Charges                    // nil: no helpers are charged
+	charger  Charger                    // nil: no helpers are charged
 	freezers map[string]*cgroup.Freezer // of charged containers, by cgroup (usageName); nil: the container cannot be frozen
-	observe  func(*Grant, Account)      // receives new accounts, if not nil
 	accounts map[string]Account         // last accounts, by ID
 	grants   map[string]*Grant          // grants of the last call of Groups
 	kernels  map[string]*kernelGroup    // their cgroups that could be read
@@ -246,7 +252,7 @@ func (c *control) group(g *Grant) (quota.Group, error) {
 		limit = g.Limit.Quota(g.Period)
 	}
 	group := quota.Group{Name: g.ID, LogName: logName(g.ID, &g.Engine), CPUs: g.CPUs}
-	group.Setting = quota.Setting{IsUnlimited: g.Quota == 0, IsCharged: c.charges != nil}
+	group.Setting = quota.Setting{IsUnlimited: g.Quota == 0, IsCharged: c.charger != nil}
 	group.Setting.Setting = burst.Setting{Quota: limit.Truncate(time.Microsecond), Period: g.Period}
 	if isRaised(g) {
 		group.MaxQuota = maxQuota(g)
@@ -259,7 +265,7 @@ func (c *control) group(g *Grant) (quota.Group, error) {
 	if kernel.usage, err = c.tree.OpenUsage(usageName(g)); err != nil {
 		return group, err
 	}
-	if c.charges != nil {
+	if c.charger != nil {
 		kernel.freezer = c.freezer(g)
 		group.CanFreeze = kernel.freezer != nil
 	}
@@ -314,16 +320,19 @@ func usageName(g *Grant) string {
 // Charges returns the charges of a container.
 func (c *control) Charges(name string) (charged, credited time.Duration) {
 	g := c.grants[name]
-	if c.charges == nil || g == nil {
+	if c.charger == nil || g == nil {
 		return 0, 0
 	}
-	return c.charges(g)
+	return c.charger.Charges(g)
 }
 
-// Observe passes the account of a container to c.observe, and logs when helpers start to reduce its CPU time.
+// IsIdle reports whether the charges of quiet containers have hardly changed. Without a charger no container waits.
+func (c *control) IsIdle() bool { return c.charger != nil && c.charger.IsIdle() }
+
+// Observe passes the account of a container to the charger, and logs when helpers start to reduce its CPU time.
 func (c *control) Observe(name string, s *quota.State) {
 	g := c.grants[name]
-	if c.observe == nil || g == nil {
+	if c.charger == nil || g == nil {
 		return
 	}
 	a := Account{Saved: s.Saved, Limit: s.Quota, Frozen: s.IsFreezing()}
@@ -335,7 +344,7 @@ func (c *control) Observe(name string, s *quota.State) {
 		c.log.Info("charged: helpers of the container use a part of its limit", logName(name, &g.Engine), "limit", a.Limit, "quota", a.Quota, "frozen", a.Frozen)
 	}
 	c.accounts[name] = a
-	c.observe(g, a)
+	c.charger.Observe(g, a)
 }
 
 // Lease records in the state that this process may change the quotas of the named containers for leaseDuration, and returns this
@@ -364,7 +373,7 @@ func (c *control) Lease(ctx context.Context, names []string) (time.Duration, err
 // bounds follow from the grant. Earlier versions can read such a lease.
 func (c *control) lease(g *Grant, until time.Duration) state.Lease {
 	l := state.Lease{To: c.self, Until: until}
-	if c.charges == nil {
+	if c.charger == nil {
 		return l
 	}
 	if l.Max = quotaOf(g); g.Quota == 0 {

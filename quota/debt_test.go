@@ -226,3 +226,31 @@ func TestNothingChangesWithoutLease(t *testing.T) {
 		t.Errorf("the debt asks for no lease: %+v, saved %v", a, s.Saved)
 	}
 }
+
+// TestCanWait: a charged group can wait when it has been quiet for maxQuietAge, and not with charges or debt.
+func TestCanWait(t *testing.T) {
+	for _, c := range []struct {
+		name    string
+		charged float64 // CPUs of the helpers
+		burst   time.Duration
+		until   time.Duration
+		want    bool
+	}{
+		{"idle", 0, 0, 6 * time.Second, true},
+		{"few charges", 0.02, 0, 6 * time.Second, true},
+		{"started lately", 0, 0, 4 * time.Second, false},
+		{"many charges", 0.1, 0, 6 * time.Second, false},
+		{"debt", 0.6, 0, 6 * time.Second, false},
+		{"raised quota", 0, 150 * ms, 6 * time.Second, false},
+	} {
+		s := State{}
+		s.Quota, s.Period, s.MaxQuota, s.IsCharged = 50*ms, 100*ms, c.burst, true
+		var a Action
+		for at := time.Duration(0); at < c.until; at = a.Wake {
+			s, a = s.Next(Sample{At: at, Charged: time.Duration(c.charged * float64(at)), Periods: uint64(at / (100 * ms)), IsLeased: true})
+		}
+		if a.CanWait != c.want {
+			t.Errorf("%s: got %v, want %v", c.name, a.CanWait, c.want)
+		}
+	}
+}

@@ -3,6 +3,7 @@ package quota
 import (
 	"context"
 	"log/slog"
+	"sync"
 	"time"
 
 	"github.com/candor-project/candor/cgroup"
@@ -42,6 +43,9 @@ type Host interface {
 	// Charges returns the CPU time that was charged and credited to a group. The totals never decrease while Groups
 	// returns the group.
 	Charges(name string) (charged, credited time.Duration)
+	// IsIdle reports whether no helper uses clearly more CPU time than before the last call of IsIdle. Then the charges of quiet
+	// groups have hardly changed.
+	IsIdle() bool
 	// Observe receives the state of a group from the Loop after each reading, when the action is done.
 	Observe(name string, s *State)
 	// Idle returns the idle time of each CPU since the boot, by CPU ID.
@@ -113,12 +117,18 @@ func (l *Loop) Run(ctx context.Context) error {
 	return nil
 }
 
-// controlDue controls the members whose wake time has come, at most each of them once.
+// controlDue controls the members whose wake time has come, at most each of them once. Quiet members wait while all helpers are idle.
 func (l *Loop) controlDue(ctx context.Context) {
+	isIdle := sync.OnceValue(l.host.IsIdle)
 	for range len(l.members) {
 		next := l.next()
-		if next == nil || next.wakeTime > now() || ctx.Err() != nil {
+		at := now()
+		if next == nil || next.wakeTime > at || ctx.Err() != nil {
 			return
+		}
+		if next.canWait && at-next.state.last.At < maxQuietAge && isIdle() {
+			next.wakeTime = nextMultiple(at, quietTick)
+			continue
 		}
 		l.control(next)
 	}

@@ -138,6 +138,8 @@ func (h *modelHost) Charges(string) (charged, credited time.Duration) {
 
 func (h *modelHost) Observe(string, *State) {}
 
+func (h *modelHost) IsIdle() bool { return false }
+
 func (h *modelHost) Lease(context.Context, []string) (time.Duration, error) {
 	h.lock.Lock()
 	defer h.lock.Unlock()
@@ -360,5 +362,43 @@ func TestLoopCannotFreeze(t *testing.T) {
 	})
 	if tries != 1 || strings.Count(log, "processes not frozen") != 1 {
 		t.Errorf("%d tries, log %q", tries, log)
+	}
+}
+
+// An idleHost returns isIdle.
+type idleHost struct {
+	*modelHost
+	isIdle bool
+}
+
+func (h *idleHost) IsIdle() bool { return h.isIdle }
+
+// TestQuietMembersWait: while all helpers are idle, the loop does not read quiet members, but each of them once in maxQuietAge.
+func TestQuietMembersWait(t *testing.T) {
+	for _, c := range []struct {
+		canWait, isIdle bool
+		age             time.Duration // age of the last reading
+		want            bool
+	}{
+		{canWait: true, isIdle: true, age: time.Second},
+		{canWait: true, isIdle: true, age: maxQuietAge, want: true},
+		{canWait: true, isIdle: false, age: time.Second, want: true},
+		{canWait: false, isIdle: true, age: time.Second, want: true},
+	} {
+		h := &idleHost{modelHost: &modelHost{modelKernel: newModelKernel()}, isIdle: c.isIdle}
+		l := New(h, slog.New(slog.DiscardHandler))
+		groups, err := h.Groups()
+		if err != nil {
+			t.Fatal(err)
+		}
+		start := now()
+		m := &member{canWait: c.canWait, wakeTime: start}
+		m.update(groups[0])
+		m.state.last.At = start - c.age
+		l.members["web"] = m
+		l.controlDue(context.Background())
+		if isRead := m.state.last.At >= start; isRead != c.want || m.wakeTime <= start {
+			t.Errorf("%+v: read %v, next reading after %v", c, isRead, m.wakeTime-start)
+		}
 	}
 }

@@ -15,6 +15,7 @@ type member struct {
 	overuse       float64       // State.Overuse at the last reading of the member's pool
 	needsHeadroom bool          // NeedsHeadroom of the last action
 	needsLease    bool          // NeedsLease of the last action
+	canWait       bool          // CanWait of the last action
 	wakeTime      time.Duration // time of the next reading
 	quotaReadAt   time.Duration // time of the last reading of the quota in the kernel
 	leaseEnd      time.Duration // end of the last lease
@@ -65,7 +66,7 @@ func (l *Loop) control(m *member) {
 	m.state.CanFreeze = m.CanFreeze && at >= m.runsUntil
 	var a Action
 	m.state, a = m.state.Next(s)
-	m.needsHeadroom, m.needsLease, m.wakeTime = a.NeedsHeadroom, a.NeedsLease, a.Wake
+	m.needsHeadroom, m.needsLease, m.canWait, m.wakeTime = a.NeedsHeadroom, a.NeedsLease, a.CanWait, a.Wake
 	if a.Write && !l.write(m, a.Quota) {
 		return
 	}

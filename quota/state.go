@@ -46,6 +46,7 @@ const (
 	slowTick     = 500 * time.Millisecond // the same for groups with savings of a quota or more
 	quietTick    = time.Second            // the same for such groups with few charges
 	quietDivisor = 10                     // charges of less than quota/quietDivisor are few
+	maxQuietAge  = 5 * time.Second        // maximum age of such a group's reading while all helpers are idle
 )
 
 // A Sample is a reading of a group's counters and of its headroom (see burst.Reading). A counter starts at the creation of the group or of
@@ -76,6 +77,7 @@ type State struct {
 
 	edge              edge
 	hasLast           bool          // last is valid
+	startedAt         time.Duration // time of the first reading
 	last              Sample        // last reading
 	step              Sample        // reading at the last decision
 	edgeAt            time.Duration // time of the last reading that found a new period
@@ -91,6 +93,7 @@ type Action struct {
 	Frozen        bool          // the processes must be frozen now, or must run
 	NeedsHeadroom bool          // the group was throttled lately or is raised, and has savings to use headroom
 	NeedsLease    bool          // the quota will differ from the limit, or differs
+	CanWait       bool          // the group has savings and few charges: its next reading can wait while all helpers are idle
 	Wake          time.Duration // time of the next reading
 }
 
@@ -119,6 +122,8 @@ func (s State) Next(m Sample) (State, Action) {
 	// leaves out the containers that another process has leased.
 	a.NeedsLease = a.NeedsHeadroom || s.isPaying() || s.IsCharged && s.CanRaise()
 	a.Wake = s.wake(m, isKnown)
+	// A new group does not wait, because its helpers are found in the first seconds.
+	a.CanWait = !a.NeedsLease && !s.CanRaise() && s.isQuiet() && m.At-s.startedAt >= maxQuietAge
 	return s, a
 }
 
@@ -144,7 +149,7 @@ func (s State) start(m Sample) State {
 	}
 	return State{
 		Setting: s.Setting, InForce: inForce, edge: newEdge(s.Period, m.At), raise: burst.NewRaise(s.Setting.Setting, m.At),
-		hasLast: true, last: m, step: m, edgeAt: m.At,
+		hasLast: true, startedAt: m.At, last: m, step: m, edgeAt: m.At,
 	}
 }
 
@@ -282,13 +287,18 @@ func (s *State) wake(m Sample, isKnown bool) (at time.Duration) {
 // times, so that they cause a single wake-up.
 func (s *State) calmWake(m Sample) time.Duration {
 	switch {
-	case s.Saved < s.Quota:
-		return nextMultiple(m.At, tick)
-	case s.trend.Charged(s.Period) >= s.Quota/quietDivisor:
+	case s.isQuiet():
+		return nextMultiple(m.At, quietTick)
+	case s.Saved >= s.Quota:
 		return nextMultiple(m.At, slowTick)
 	default:
-		return nextMultiple(m.At, quietTick)
+		return nextMultiple(m.At, tick)
 	}
+}
+
+// isQuiet reports whether the group has savings of a quota or more, and few charges.
+func (s *State) isQuiet() bool {
+	return s.Saved >= s.Quota && s.trend.Charged(s.Period) < s.Quota/quietDivisor
 }
 
 // nextMultiple returns the first multiple of a time after now.

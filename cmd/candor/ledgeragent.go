@@ -86,8 +86,9 @@ func (f *ledgerAgentFlags) run(cmd *cobra.Command) error {
 		return &exitError{exitBadInput, err}
 	}
 	defer tree.Close()
-	a := &ledgerAgent{meter: helpers.Open(), tree: tree, log: slog.New(slog.NewTextHandler(cmd.ErrOrStderr(), nil))}
-	defer a.meter.Close()
+	meter := helpers.Open()
+	defer meter.Close()
+	a := &ledgerAgent{meter: meter, activity: meter.Activity(), tree: tree, log: slog.New(slog.NewTextHandler(cmd.ErrOrStderr(), nil))}
 	if *f.softirq {
 		if err := addPackets(a.meter, tree); err != nil {
 			return err
@@ -100,7 +101,7 @@ func (f *ledgerAgentFlags) run(cmd *cobra.Command) error {
 		return err
 	}
 	defer wait()
-	a.next()
+	a.nextIfDue()
 	if err := metrics.NewLedger(versionString(), a.reading).Serve(ctx, address, web, a.log); err != nil {
 		return &exitError{exitBadInput, err}
 	}
@@ -168,17 +169,19 @@ func needsRootForHelpers() error {
 
 // A ledgerAgent measures the helpers in a loop. Scrapes read the last measurement.
 type ledgerAgent struct {
-	meter *helpers.Meter
-	tree  *cgroup.Tree
-	log   *slog.Logger
-	names containerNames
+	meter    *helpers.Meter
+	activity *helpers.Activity
+	tree     *cgroup.Tree
+	log      *slog.Logger
+	names    containerNames
 	// charger is nil without --charge. Otherwise only the charger reads the meter.
 	charger *charger
 	// failure is the error of the last measurement, or "": an error is logged once.
 	failure string
 
-	mutex sync.Mutex // of the following field
-	last  *metrics.HelperReading
+	mutex  sync.Mutex // of the following fields, and held during a measurement
+	last   *metrics.HelperReading
+	waited int // consecutive intervals without a measurement
 }
 
 // containerNames are the names of containers by their IDs. A reading of the names reads files of each container, so readings are
@@ -245,13 +248,35 @@ func (a *ledgerAgent) loop(ctx context.Context, interval time.Duration) {
 		case <-ctx.Done():
 			return
 		case <-tick.C:
-			a.next()
+			a.nextIfDue()
 		}
 	}
 }
 
-// next takes the next measurement. After an error, the totals of the other helpers are still right.
+// maxWaited is the maximum number of consecutive intervals without a measurement while all helpers are idle.
+const maxWaited = 4
+
+// nextIfDue takes the next measurement if the helpers use clearly more CPU time than before, or if the last measurement is old.
+func (a *ledgerAgent) nextIfDue() {
+	a.mutex.Lock()
+	defer a.mutex.Unlock()
+	if !a.rises() && a.waited < maxWaited {
+		a.waited++
+		return
+	}
+	a.next()
+}
+
+func (a *ledgerAgent) rises() bool {
+	if a.charger == nil {
+		return a.activity.Rises()
+	}
+	return a.charger.rises(a.activity)
+}
+
+// next takes the next measurement. After an error, the totals of the other helpers are still right. The caller must hold a.mutex.
 func (a *ledgerAgent) next() {
+	a.waited = 0
 	last := &metrics.HelperReading{}
 	var r *helpers.Reading
 	if a.charger == nil {
@@ -275,8 +300,6 @@ func (a *ledgerAgent) next() {
 		last.Containers = append(last.Containers, metrics.HelperTotals{
 			Name: a.names.name(id), Totals: totals, Credited: r.Credits[id], HasRX: r.Credits != nil})
 	}
-	a.mutex.Lock()
-	defer a.mutex.Unlock()
 	a.last = last
 }
 
@@ -299,9 +322,12 @@ func (a *ledgerAgent) readNames() map[string]podname.Name {
 	return names
 }
 
-// reading returns the last measurement for a scrape.
+// reading returns the last measurement for a scrape. It is at most an interval old.
 func (a *ledgerAgent) reading() *metrics.HelperReading {
 	a.mutex.Lock()
 	defer a.mutex.Unlock()
+	if a.waited > 0 {
+		a.next()
+	}
 	return a.last
 }

@@ -37,11 +37,15 @@ type charger struct {
 	mutex    sync.Mutex // of the meter and of the following fields
 	last     *helpers.Reading
 	reported map[string]*reported // by the container's ID in the state
+	// hasReport is true if a charge was reported after the last call of IsIdle.
+	hasReport bool
 	// baselines are the charges when the charger first saw the helpers of a container: a conmon can be older than the agent.
 	baselines map[string]time.Duration
 	received  map[string]*received // CPU time of packets by the container's ID
 	accounts  map[string]metrics.ChargedAccount
 	prunedAt  time.Time
+
+	activity *helpers.Activity
 }
 
 // reported is the CPU time that other programs have reported for a container.
@@ -62,18 +66,18 @@ const scanInterval = time.Second
 
 func newCharger(h *host.Host, m *helpers.Meter, log *slog.Logger) *charger {
 	m.SetScanInterval(scanInterval)
-	return &charger{host: h, meter: m, log: log, reported: map[string]*reported{}, baselines: map[string]time.Duration{}, received: map[string]*received{}, accounts: map[string]metrics.ChargedAccount{}, prunedAt: time.Now()}
+	return &charger{host: h, meter: m, log: log, reported: map[string]*reported{}, baselines: map[string]time.Duration{}, received: map[string]*received{}, accounts: map[string]metrics.ChargedAccount{}, prunedAt: time.Now(), activity: m.Activity()}
 }
 
 // run charges until ctx is done, and answers the connections of a listener.
 func (c *charger) run(ctx context.Context, listener net.Listener) error {
 	defer listener.Close()
 	go c.serve(listener)
-	return c.host.ChargeHelpers(ctx, c.charges, c.observe)
+	return c.host.ChargeHelpers(ctx, c)
 }
 
-// charges returns the CPU time that counts against a container's limit, and the CPU time that is credited to it, so far.
-func (c *charger) charges(g *host.Grant) (charged, credited time.Duration) {
+// Charges returns the CPU time that counts against a container's limit, and the CPU time that is credited to it, so far.
+func (c *charger) Charges(g *host.Grant) (charged, credited time.Duration) {
 	c.mutex.Lock()
 	defer c.mutex.Unlock()
 	c.update(maxReadingAge)
@@ -85,6 +89,22 @@ func (c *charger) charges(g *host.Grant) (charged, credited time.Duration) {
 		charged += r.time
 	}
 	return charged, credited
+}
+
+// rises returns a.Rises() for an Activity of the charger's meter.
+func (c *charger) rises(a *helpers.Activity) bool {
+	c.mutex.Lock()
+	defer c.mutex.Unlock()
+	return a.Rises()
+}
+
+// IsIdle reports whether no helper uses clearly more CPU time than before the last call, and no charge was reported since then.
+func (c *charger) IsIdle() bool {
+	c.mutex.Lock()
+	defer c.mutex.Unlock()
+	hadReport := c.hasReport
+	c.hasReport = false
+	return !c.activity.Rises() && !hadReport
 }
 
 // update reads the helpers' CPU time if the last reading is older than an age.
@@ -132,8 +152,8 @@ func (c *charger) packets(id string, g *host.Grant) time.Duration {
 	return r.charged
 }
 
-// observe stores the account of a container for the metrics.
-func (c *charger) observe(g *host.Grant, a host.Account) {
+// Observe stores the account of a container for the metrics.
+func (c *charger) Observe(g *host.Grant, a host.Account) {
 	c.mutex.Lock()
 	defer c.mutex.Unlock()
 	c.accounts[g.ID] = metrics.ChargedAccount{Name: nameOfGrant(g), Saved: a.Saved, IsCharged: a.IsCharged()}
@@ -284,6 +304,7 @@ func (c *charger) receive(connection net.Conn) error {
 		c.reported[g.ID] = &reported{name: nameOfGrant(g)}
 	}
 	c.reported[g.ID].time += time.Duration(r.Microseconds) * time.Microsecond
+	c.hasReport = true
 	c.log.Debug("charge reported", "container", g.ID, "us", r.Microseconds, "source", r.Source)
 	return nil
 }

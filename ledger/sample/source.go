@@ -23,9 +23,10 @@ type Source struct {
 	known     map[string]bool   // containers in the book
 	changed   bool              // the set of containers has changed
 	owners    *owners
-	inspected time.Time // time of the last inspection of all descriptors of daemons
-	rescanned time.Time // time of the last inspection of all processes
-	scanned   time.Time // time of the last scan
+	used      time.Duration // CPU time of all helpers that Read has measured
+	inspected time.Time     // time of the last inspection of all descriptors of daemons
+	rescanned time.Time     // time of the last inspection of all processes
+	scanned   time.Time     // time of the last scan
 	// ScanInterval is the minimum time between two scans for new processes and descriptors. Read calls in between only read the CPU
 	// times and the samples of the known helpers.
 	ScanInterval time.Duration
@@ -106,6 +107,18 @@ func (s *Source) Helpers() []Helper {
 		list = append(list, h)
 	}
 	return list
+}
+
+// Used returns the CPU time of all known helpers since Open, without the time before their first measurement. It reads only their CPU
+// clocks, so it costs much less than Read.
+func (s *Source) Used() time.Duration {
+	used := s.used
+	for pid, a := range s.helpers {
+		if total, err := cpuTime(pid); err == nil && a.isRead {
+			used += total - a.time
+		}
+	}
+	return used
 }
 
 // A cycle is a call of Read.
@@ -220,6 +233,9 @@ func (s *Source) measure(a *account, book *ledger.Book, c *cycle) error {
 	used, err := a.advance()
 	if err != nil {
 		return err
+	}
+	if a.isRead {
+		s.used += used
 	}
 	defer func() { a.at, a.isRead = c.now, true }()
 	if !c.known {

@@ -10,6 +10,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strconv"
+	"strings"
 	"syscall"
 	"testing"
 	"time"
@@ -213,6 +214,31 @@ func TestCPUTime(t *testing.T) {
 	}
 	if got, err := cpuTime(cmd.Process.Pid); !hasGone(err) {
 		t.Errorf("ended process: got %v, %v", got, err)
+	}
+}
+
+// TestUsed: the CPU time of the helpers grows without a reading, and a reading does not change it.
+func TestUsed(t *testing.T) {
+	pid := os.Getpid()
+	s := &Source{helpers: map[int]*account{pid: {process: &process{Helper: Helper{PID: pid, Kind: ledger.Log, Container: strings.Repeat("a", 64)}}}}}
+	var book ledger.Book
+	read := func() {
+		if err := s.measureAll(&book, &cycle{now: time.Now(), serves: map[string]bool{}}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if got := s.Used(); got != 0 {
+		t.Errorf("before the first reading: got %v", got)
+	}
+	read()
+	before := s.Used()
+	for start := time.Now(); time.Since(start) < 20*time.Millisecond; {
+	}
+	grown := s.Used()
+	read()
+	after := s.Used()
+	if before > 10*time.Millisecond || grown-before < 10*time.Millisecond || after < grown || after-grown > 10*time.Millisecond {
+		t.Errorf("got %v, then %v, after a reading %v", before, grown, after)
 	}
 }
 
