@@ -8,7 +8,7 @@
 //
 // Candor's groups are the children of Candor's parent group: "/candor", or the group that Options.Parent names. Candor owns the parent
 // group. On v1 a cpuset loses a CPU for good when the CPU goes offline. Therefore the package restores the cpuset of the parent group from
-// the parent group's own parent. To confine Candor, confine that group.
+// the group above. To limit Candor to some CPUs, limit that upper group, not the parent group.
 //
 // The package also reads the quotas above Candor's parent group (cpu.go), and the exclusive CPUs of the groups beside the parent group
 // (cpuset.go). If a creation fails, the package removes the groups that it created, and restores the groups that it changed

@@ -182,7 +182,8 @@ func (t *Tree) confinementDir(f Confinement) (string, error) {
 	return t.cpuset.mount + f.At, nil
 }
 
-// topGroup returns the path of the group directly below the root group that is Candor's parent group or contains this parent group.
+// topGroup returns the path of the top-level group, directly below the root group, that contains Candor's parent group. It is the parent
+// group itself if that group is directly below the root group.
 func (t *Tree) topGroup() string {
 	path := strings.TrimPrefix(t.cpuset.parent, t.cpuset.mount+"/")
 	top, _, _ := strings.Cut(path, "/")

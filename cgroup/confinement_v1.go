@@ -14,7 +14,7 @@ import (
 	"github.com/candor-project/candor/internal/procfs"
 )
 
-// othersSuffixV1 is appended to topGroup for the name of a new group, to which the processes of the root group move.
+// othersSuffixV1 ends the name of the new group to which the processes of the root group move. The name begins with topGroup.
 const othersSuffixV1 = "-others"
 
 // confinementsV1 returns the changes of Confinements on v1. They first shrink the other groups from the bottom up, because v1 refuses to
@@ -102,7 +102,7 @@ func (t *Tree) confineProcessesV1(dir, cpus string) error {
 // CPU or memory node, and the kernel refuses to move others.
 func moveAll(source, target string) error {
 	var failed error
-	for range 100 { // each pass leaves fewer processes, because a child starts in the group of its parent
+	for range 100 { // each pass leaves fewer processes: children of moved processes start in the target
 		pids, err := processesIn(source)
 		if err != nil {
 			return err

@@ -73,8 +73,8 @@ func setBandwidthV1(dir string, now, next cfsBandwidth) error {
 }
 
 // setLimitV1 changes the quota and the period, which are in two files. The limit of an ancestor can forbid a higher ratio of quota to
-// period. Therefore the order of the two writes ensures that the ratio between them does not exceed the larger of the old and the new
-// ratio. A nested group can forbid a lower ratio; then setLimitV1 removes the quota before the two writes.
+// period. Therefore setLimitV1 orders the two writes so that the ratio after the first write does not exceed the larger of the old and the
+// new ratio. A nested group can forbid a lower ratio; then setLimitV1 removes the quota before the two writes.
 func setLimitV1(dir string, now, next cfsBandwidth) error {
 	quota := func() error { return changeV1(dir, quotaV1, now.quota, next.quota) }
 	period := func() error { return changeV1(dir, periodV1, now.period, next.period) }
@@ -92,8 +92,8 @@ func setLimitV1(dir string, now, next cfsBandwidth) error {
 	if !errors.Is(err, unix.EINVAL) || now.quota == noQuota || next.quota == noQuota || !bothGrow && !bothShrink {
 		return err
 	}
-	// A nested group forbids the ratio between the two writes. Remove the quota first, which the kernel always allows: without a quota,
-	// the group has the bandwidth of its parent.
+	// A nested group forbids the ratio after the first write. Remove the quota first, which the kernel always allows: without a quota, the
+	// group has the bandwidth of its parent.
 	for _, step := range []struct {
 		file  string
 		value int64

@@ -308,8 +308,8 @@ func (t *Tree) exclusivesV1(dir, file string) (found []Reservation, err error) {
 	return found, err
 }
 
-// excludeReservedV1 returns the part of a resource that the group in dir can have: above, the set of its parent, without the exclusive sets
-// of the group's siblings. now is the group's present set.
+// excludeReservedV1 returns the CPUs or memory nodes that the group in dir can have: the set of the group's parent (above) minus the
+// exclusive sets of the group's siblings. now is the group's present set.
 func (t *Tree) excludeReservedV1(dir, file string, above, now cpuset.Set) (cpuset.Set, error) {
 	if above.SubsetOf(&now) { // the group has everything, so no sibling can have an exclusive part
 		return above, nil

@@ -155,7 +155,7 @@ func (t *Tree) inheritableV1(dir, file string, now cpuset.Set) (cpuset.Set, erro
 // errNoSwap means that swapV1 cannot make a change, so that the caller must use moveV1.
 var errNoSwap = errors.New("no swap: moveV1 decides")
 
-// swapV1 replaces the CPUs of a group with as few system calls as possible: the start of a container with exclusive CPUs takes these
+// swapV1 changes the CPUs of a group in as few system calls as possible, because the start of a container with exclusive CPUs takes these
 // CPUs from hundreds of groups. If swapV1 returns false, nothing has changed, and the caller must use moveV1, which makes the change or
 // returns the error.
 func (t *Tree) swapV1(dir string, next cpuset.Set) (done bool) {
@@ -191,9 +191,9 @@ func swapOpenV1(fd int, dir string, next cpuset.Set) error {
 	if old == next {
 		return nil
 	}
-	// If the group only shrinks, nested groups need no change: the kernel refuses the write if a nested group has a CPU outside next. If
-	// the group gets a new CPU, moveV1 must move its nested groups. A nested group that is created from now on has a subset of old, so
-	// the write fails if the nested group has a CPU outside next.
+	// If the group gets a new CPU, moveV1 must change its nested groups. If the group only shrinks, one write suffices: the kernel refuses
+	// the write if a nested group has a CPU outside next. This also holds for nested groups that are created from now on, because they have
+	// subsets of old.
 	if !next.SubsetOf(&old) {
 		if nested, err := subgroups(dir); err != nil || len(nested) > 0 {
 			return errNoSwap
@@ -227,8 +227,9 @@ func lowerNestedV1(dir string, top cfsBandwidth) (isLowered bool, err error) {
 	return isLowered, nil
 }
 
-// raiseNestedV1 raises the quotas of the nested groups whose bandwidth equals the bandwidth of the group in dir: by their own setting, or
-// because lowerNestedV1 has lowered it. Other nested groups keep their quotas. before and after are the bandwidths of the group in dir.
+// raiseNestedV1 raises the quotas of the nested groups whose bandwidth equals the former bandwidth of the group in dir. A nested group can
+// have this bandwidth because lowerNestedV1 has lowered it, or as its own setting. Other nested groups keep their quotas. before and after
+// are the bandwidths of the group in dir.
 func raiseNestedV1(dir string, before, after cfsBandwidth) error {
 	nested, err := subgroups(dir)
 	if err != nil {

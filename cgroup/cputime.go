@@ -105,10 +105,9 @@ func (g *Group) Fingerprint() (string, error) {
 	return text.String(), nil
 }
 
-// PodWeight converts a weight, of which 1000 stands for a request of one CPU, to the value that the kubelet writes for a pod with such a
-// request. The value is 1024 cpu.shares per CPU, or 39 cpu.weight per CPU on v2, both rounded down. Candor uses this scale for pods,
-// because the groups of other pods have weights on this scale. (Source: MilliCPUToShares and getCPUWeight in pkg/kubelet/cm of
-// Kubernetes 1.37.)
+// PodWeight converts a weight on a scale of 1000 per requested CPU to the value that the kubelet writes for a pod with this request. The
+// value is 1024 cpu.shares per CPU, or 39 cpu.weight per CPU on v2, both rounded down. Candor uses this scale for pods, because the groups
+// of other pods have weights on this scale. (Source: MilliCPUToShares and getCPUWeight in pkg/kubelet/cm of Kubernetes 1.37.)
 func (t *Tree) PodWeight(weight int) int64 {
 	weight = min(weight, defaultWeight*maxShares) // so that the product does not overflow
 	shares := min(max(int64(weight)*defaultShares/defaultWeight, minShares), maxShares)
@@ -118,7 +117,8 @@ func (t *Tree) PodWeight(weight int) int64 {
 	return minWeight + (shares-minShares)*(maxWeight-minWeight)/(maxShares-minShares)
 }
 
-// Members returns the names of the children of the group, and the number of processes in the group without its nested groups.
+// Members returns the names of the group's children, and the number of processes directly in the group. Processes of nested groups do not
+// count.
 func (g *Group) Members() (nested []string, processes int, err error) {
 	if g.err != nil {
 		return nil, 0, g.err

@@ -123,7 +123,8 @@ func (g *Group) Enter(pid int) error {
 	return g.wrap(err)
 }
 
-// enter moves a process into the group with the folders dirs. On an error it moves the process back to the folders origin.
+// enter moves a process into the group with the folders dirs. On an error it moves the process back to its former folders (origin). dirs
+// and origin have a folder for each hierarchy, in the same order.
 func (t *Tree) enter(dirs []string, pid int, origin []string) error {
 	for i, dir := range dirs {
 		err := attach(dir, pid)

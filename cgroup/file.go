@@ -118,7 +118,7 @@ func subgroups(dir string) ([]string, error) {
 	if err := unix.Stat(dir, &st); err != nil {
 		return nil, &fs.PathError{Op: "stat", Path: dir, Err: err}
 	}
-	if st.Nlink == 2 { // links: the entry in the parent, and "."; each subfolder would add a link, so this saves four calls
+	if st.Nlink == 2 { // only the links from the parent and ".": no subfolder, which saves four calls
 		return nil, nil
 	}
 	folder, err := os.Open(dir)

@@ -95,7 +95,7 @@ func (g *Group) GiveBack(s CPUSettings) error {
 	}
 	next := s.kernel()
 	if idle, err := readInt(g.dir(g.tree.cpu), "cpu.idle"); err == nil && idle == 1 {
-		next.weight = now.weight // the kernel refuses a weight then
+		next.weight = now.weight // the kernel refuses a weight for an idle group
 	}
 	cpus, mems, err := g.IsConfined()
 	if err != nil {
@@ -116,8 +116,8 @@ func (g *Group) GiveBack(s CPUSettings) error {
 	return g.wrap(err)
 }
 
-// HasUnreachableUnit reports whether systemd can have created the group, and this process cannot change the properties of the unit, as in
-// a pod without systemd's bus. At its next reload, systemd then writes the former settings again.
+// HasUnreachableUnit reports whether the group can belong to a systemd unit whose properties this process cannot change, for example in a
+// pod without systemd's bus. At its next reload, systemd then writes the former settings again.
 func (g *Group) HasUnreachableUnit() bool { return g.tree.bus == nil && g.isUnit() }
 
 // giveBackUnit resets the properties of the group's systemd unit, if there is a unit, and waits until systemd has written the files.
@@ -144,8 +144,8 @@ func (g *Group) giveBackUnit(next cpuState) error {
 	return err
 }
 
-// inherit gives the group and its nested groups the CPUs or memory nodes of the group's parent. On v2 it changes the nested groups first,
-// so that a second call finds the nested groups that an interrupted call has left.
+// inherit gives the group and its nested groups the CPUs or memory nodes of the group's parent. On v2 it changes the nested groups before
+// the group. After an interruption, a second call thus still finds the unchanged nested groups: their set equals the set of the group.
 func (g *Group) inherit(file string) error {
 	t, dir := g.tree, g.dir(g.tree.cpuset)
 	now, err := t.readSet(dir, file)

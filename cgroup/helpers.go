@@ -23,7 +23,7 @@ import (
 //
 // A helper is no process of the container: the methods of Group do not list, count or kill a helper. A group whose last process has ended
 // can be removed while a helper runs. Before the removal, ReturnHelpers moves the helper to the group that the helper has in the cpuset
-// hierarchy. No file records this group, so a killed candor process loses nothing.
+// hierarchy. The kernel stores this group, so Candor needs no record that a killed candor process could lose.
 
 // helperBase is the name of the nested group. Only processes that are absent from the group's cpuset folder count as helpers, so a
 // container that creates this nested group itself cannot hide a process in it.
@@ -126,8 +126,8 @@ func (g *Group) HasHelpers() bool {
 	return g.err == nil && slices.ContainsFunc(g.helperDirs(), func(dir string) bool { ok, err := isGroup(dir); return ok && err == nil })
 }
 
-// returnProcesses moves the processes of a folder in the cpu or cpuacct hierarchy to the group with the path of their cpuset group. If the
-// hierarchy lacks this path, they move to the root group.
+// returnProcesses moves the processes of a folder in the cpu or cpuacct hierarchy to another group of this hierarchy: the group with the
+// same path as the process's cpuset group. If there is no such group, the process moves to the root group.
 func (t *Tree) returnProcesses(dir string) error {
 	pids, err := processesIn(dir)
 	if isGone(err) {

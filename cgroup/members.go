@@ -155,7 +155,7 @@ func (w *processWalk) walk(dir string) error {
 // path.
 func isTooDeep(err error) bool { return errors.Is(err, unix.ENAMETOOLONG) }
 
-// visitProcesses calls visit for the processes of a group without its nested groups, until visit returns false.
+// visitProcesses calls visit for the processes directly in a group, until visit returns false. It omits the processes of nested groups.
 func visitProcesses(dir string, visit func(pid int) (more bool)) error {
 	var bad error
 	err := kernelfs.Lines(dir+"/"+procsFile, maxList, func(line []byte) (more bool) {
@@ -175,7 +175,7 @@ func visitProcesses(dir string, visit func(pid int) (more bool)) error {
 	return err
 }
 
-// processesIn returns the processes of a group without its nested groups, at most MaxProcesses.
+// processesIn returns the processes directly in a group, at most MaxProcesses.
 func processesIn(dir string) (pids []int, err error) {
 	err = visitProcesses(dir, func(pid int) (more bool) {
 		pids = append(pids, pid)
@@ -184,7 +184,7 @@ func processesIn(dir string) (pids []int, err error) {
 	return pids, err
 }
 
-// anyProcess reports whether match returns true for a process of a group without its nested groups.
+// anyProcess reports whether match returns true for any process directly in a group. Processes of nested groups do not count.
 func anyProcess(dir string, match func(pid int) bool) (found bool, err error) {
 	err = visitProcesses(dir, func(pid int) (more bool) { found = match(pid); return !found })
 	return found, err

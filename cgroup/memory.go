@@ -16,7 +16,7 @@ import (
 	"github.com/candor-project/candor/internal/errline"
 )
 
-// NoMemoryLimit is the value of a limit of memory or swap that a group does not have.
+// NoMemoryLimit means that a group has no limit of its memory or swap.
 const NoMemoryLimit = math.MaxInt64
 
 var (
@@ -24,7 +24,7 @@ var (
 	ErrNoMemory = errors.New("no memory controller")
 	// ErrNoSwapLimit means that the kernel does not limit the swap of groups: it has no swap, or was started with swapaccount=0.
 	ErrNoSwapLimit = errors.New("the kernel does not limit swap")
-	// ErrMemoryInUse means that the processes of a group use more memory than a limit, and that the kernel cannot reclaim the rest.
+	// ErrMemoryInUse means that the processes of a group use more memory than a limit, and that the kernel cannot reclaim the excess.
 	ErrMemoryInUse = errors.New("the group uses more memory")
 )
 
@@ -209,9 +209,9 @@ func (r memoryReader) read(path string) (Memory, error) {
 type limitFiles struct{ limit, usage string }
 
 // lowestLimit returns the lowest limit of a kind among the group at path and its ancestors. Of several equal limits, it returns the limit
-// of the nearest group. It also returns the lowest difference of limit and use. It omits limits below atLeast, which do not apply to the
-// group: on v1, the limit of a group without memory.use_hierarchy does not apply to its nested groups. If atLeast is NoMemoryLimit,
-// lowestLimit reads no file.
+// of the nearest group. It also returns the lowest difference of limit and use. It omits limits below atLeast, because they do not apply to
+// the group at path: on v1, the limit of a group without memory.use_hierarchy does not apply to its nested groups. If atLeast is
+// NoMemoryLimit, lowestLimit reads no file.
 func (r memoryReader) lowestLimit(path string, files limitFiles, atLeast int64) (bound MemoryBound, free int64, err error) {
 	bound, free = MemoryBound{Limit: NoMemoryLimit}, NoMemoryLimit
 	if atLeast == NoMemoryLimit {
@@ -275,8 +275,8 @@ func (g *Group) MemoryLimits() (MemoryLimits, error) {
 }
 
 // SetMemoryLimits sets the limits of the group's memory and swap. It returns a function that restores the former limits. On an error the
-// limits do not change. If the group uses more memory than the limit, and the kernel cannot reclaim the rest, the error is ErrMemoryInUse.
-// The error of a swap limit on a kernel without such limits is ErrNoSwapLimit.
+// limits do not change. If the group uses more memory than the limit, and the kernel cannot reclaim the excess, the error is
+// ErrMemoryInUse. The error of a swap limit on a kernel without such limits is ErrNoSwapLimit.
 //
 // SetMemoryLimits does not update a unit of systemd: systemd can overwrite the limits of a unit's group later.
 func (g *Group) SetMemoryLimits(next MemoryLimits) (undo func() error, err error) {
@@ -346,7 +346,7 @@ func writeBytes(dir, file string, now, size int64, none string) error {
 // AddMemory gives one of Candor's groups the memory controller, so that SetMemoryLimits can limit the memory of its processes. The group
 // must exist. On v1, AddMemory creates the group's folder in the hierarchy of the controller and moves the process pid there; pid 0 means
 // no process. On v2, it enables the controller for Candor's groups; the process is in the group already. Memory that the process has
-// allocated before stays in its former group.
+// already allocated still counts in the process's former group.
 //
 // undo reverts these changes, except for a controller that another group uses. Remove also removes the folder on v1. On an error AddMemory
 // has reverted its changes.
@@ -396,8 +396,9 @@ func (g *Group) enableMemoryV2(h *hierarchy) (undo func() error, err error) {
 	return undo, nil
 }
 
-// disableMemoryV2 disables the memory controller for the groups below dirs, except where such a group has limits, which the kernel would
-// drop, or has the controller enabled for its own children (EBUSY). Each group in dirs is an ancestor of the next group in dirs.
+// disableMemoryV2 disables the memory controller for the children of each group in dirs. The controller stays enabled if a child has
+// limits, because the kernel would drop these limits, or if a child has enabled the controller for its own children (EBUSY). Each group in
+// dirs is an ancestor of the next group in dirs.
 func disableMemoryV2(dirs []string) error {
 	var errs []error
 	for _, dir := range slices.Backward(dirs) {

@@ -48,7 +48,7 @@ func (r memoryReader) readV1(path string) (m Memory, err error) {
 	if m.Bound, m.Free, err = r.lowestLimit(path, memoryV1, stat.memoryLimit); err != nil {
 		return m, err
 	}
-	// A limit of an ancestor that the mount, or the cgroup namespace, does not show.
+	// An ancestor that the mount or the cgroup namespace hides has a lower limit.
 	if stat.memoryLimit != 0 && stat.memoryLimit < m.Bound.Limit {
 		m.Bound = MemoryBound{File: memoryStat, Limit: stat.memoryLimit}
 		m.Free = min(m.Free, max(stat.memoryLimit-m.Usage, 0))

@@ -5,8 +5,8 @@ import (
 	"path/filepath"
 )
 
-// Files of the memory controller on v2. Above memory.high the kernel slows processes down and reclaims their memory, so that a group with a
-// lower memory.high than memory.max does not get more memory for long.
+// Files of the memory controller on v2. Above memory.high the kernel slows processes down and reclaims their memory. So a group whose
+// memory.high is lower than its memory.max does not use more than memory.high for long.
 var (
 	maxV2  = limitFiles{"memory.max", "memory.current"}
 	highV2 = limitFiles{"memory.high", "memory.current"}

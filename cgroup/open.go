@@ -216,7 +216,7 @@ func checkParent(parent string) (string, error) {
 // checkWritable returns ErrNotDelegated if this user cannot create groups. It changes nothing.
 func (t *Tree) checkWritable() error {
 	if t.driver == Systemd {
-		return nil // systemd creates the groups, and checks the right itself
+		return nil // systemd creates the groups, and checks the permission itself
 	}
 	for _, h := range t.all {
 		dir := h.existingAncestor()

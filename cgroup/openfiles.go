@@ -44,7 +44,7 @@ func (t *Tree) KeepOpen(limit int) { t.open.setLimit(limit) }
 // KeepMemoryOpen is like KeepOpen, for the files that ReadMemory reads. A group needs about 5 files, and each of its ancestors about 3.
 func (t *Tree) KeepMemoryOpen(limit int) { t.memoryOpen.setLimit(limit) }
 
-// CloseUnused closes the cached files that were not used since the call before the previous call of CloseUnused. The caller calls it at
+// CloseUnused closes the cached files that were not used in the last two intervals between calls of CloseUnused. The caller calls it at
 // regular intervals.
 func (t *Tree) CloseUnused() {
 	t.open.closeUnused()

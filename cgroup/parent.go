@@ -184,8 +184,8 @@ func (t *Tree) makePath(h *hierarchy) (undo steps, err error) {
 	return undo, t.enableV2(h, dir, &undo)
 }
 
-// inheritExistingV1 gives an existing group the CPUs and memory nodes of its parent, if the group in dir is Candor's parent group or has an
-// empty cpuset. A group with an empty cpuset has no processes, and no group below it can have CPUs.
+// inheritExistingV1 gives the existing group in dir the CPUs and memory nodes of its parent, if the group is Candor's parent group or has
+// an empty cpuset. A group with an empty cpuset has no processes, and no group below it can have CPUs.
 func (t *Tree) inheritExistingV1(dir string) (undo []step, err error) {
 	if dir != t.cpuset.parent {
 		cpus, err := t.readSet(dir, cpusFile)

@@ -116,7 +116,7 @@ func (g *Group) returnProcessesV1() error {
 }
 
 const (
-	warmTime     = 100 * time.Millisecond // a container runtime moves the container's process within this time after the request
+	warmTime     = 100 * time.Millisecond // a container runtime moves the container's process within this time after the engine's request
 	warmInterval = 5 * time.Millisecond   // less than a grace period
 )
 
