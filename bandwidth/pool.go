@@ -113,8 +113,8 @@ func (p *pool) replenish() {
 	p.lastRuntime = p.runtime
 }
 
-// distribute gives throttled CPUs the runtime that they lack to have 1 ns, which unthrottles them, until the pool is
-// empty. They draw more at the next tick.
+// distribute gives each throttled CPU enough runtime for a balance of 1 ns, which unthrottles the CPU, until the pool is empty. The CPUs
+// draw more at the next tick.
 func (p *pool) distribute() {
 	for i := range p.cpus {
 		c := &p.cpus[i]

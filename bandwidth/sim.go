@@ -180,9 +180,8 @@ func (s *Sim) setScarceRates(remaining, weights float64) {
 	}
 }
 
-// Set changes the bandwidth of a group that has a quota, as a write to the group's kernel files does. The group gets
-// another quota at once, and each CPU loses its runtime or its debt (negative runtime). The period and the phase do not
-// change: b must have the group's period.
+// Set changes the bandwidth of a group that has a quota, as a write to the group's kernel files does. Set adds a quota to the pool at once,
+// and each CPU loses its runtime or its debt (negative runtime). The period and the phase do not change: b must have the group's period.
 func (s *Sim) Set(group int, b Bandwidth) {
 	g := s.groups[group]
 	g.pool.setBandwidth(b)

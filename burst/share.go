@@ -13,9 +13,9 @@ const reserveShare = 0.05
 // Shares divides the spare time of CPUs among the members that need headroom, in proportion to their limits. cpus is the
 // number of CPUs, and idle the number of idle CPUs. The result is in CPUs, by index of the member.
 //
-// The spare time is the idle time plus the overuse, without the reserve. If less than the reserve is idle, the spare time
-// is a part of the present overuse instead: half of the overuse if no CPU is idle, and more in proportion to the idle
-// CPUs.
+// The spare time is the idle time plus the overuse, without the reserve. If less than the reserve is idle, the spare time is a part of the
+// present overuse instead. This part grows in proportion to the idle time, from half of the overuse (no CPU is idle) to the whole overuse
+// (the reserve is idle).
 func Shares(cpus, idle float64, members []Member) []float64 {
 	overuse, limitSum := 0.0, 0.0
 	for _, m := range members {

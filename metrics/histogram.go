@@ -221,8 +221,8 @@ func (h *Histograms) sample(now time.Duration) {
 	}
 }
 
-// add ends the present window at the read that is nearest to the window's end. It counts a window of more than 1.5 times the
-// length in late instead of the histograms, because the use within the length is unknown.
+// add ends the present window at the read that is nearest to the window's end. If the window lasted more than 1.5 times its length, add
+// counts it with the counter late instead of in the histograms, because the use within the length is unknown.
 func (s *series) add(now time.Duration, u *cgroup.Usage, late prometheus.Counter) {
 	took := now - s.start
 	if took < s.length-s.slack {

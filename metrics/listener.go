@@ -26,8 +26,8 @@ const (
 
 // A boundedListener limits the number of connections that wait for a request, and of connections that answer a request. It
 // never waits for a client to leave. At the limit it closes a connection of the network with the most connections in this
-// state: the connection that has been in this state for the longest time. So a client with one address only displaces its
-// own connections, idle connections do not end an answer, and unread answers do not block requests.
+// state: the connection that has been in this state for the longest time. So a client with a single address displaces only its own
+// connections. Idle connections do not end an answer, and unread answers do not block requests.
 type boundedListener struct {
 	net.Listener
 	maxWaiting, maxAnswering int

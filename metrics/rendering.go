@@ -28,7 +28,7 @@ type renderer struct {
 
 	mu      sync.Mutex
 	next    *rendering // waits for its start; nil: none
-	last    *rendering // the last rendering, only during the rest after it in a flood
+	last    *rendering // last rendering; set only in a flood, during the rest after this rendering
 	running bool
 }
 

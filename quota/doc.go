@@ -9,8 +9,8 @@
 // A group earns the CPU time that its limit allows. It pays for its own CPU time, and for the CPU time that helpers spend for
 // it (package ledger). It gets back the CPU time that it paid for other groups. While the account is positive, the quota can
 // be raised above the limit for a throttled group (package burst). While the account is negative, the group has debt, and
-// its quota is below the limit. Where the lowest quota of the kernel, 1 ms, is too high, the group is frozen from time to
-// time instead. So on average, the CPU time of the group and of its helpers does not exceed the limit.
+// its quota is below the limit. If the quota would have to be below the kernel's minimum, 1 ms, the group is frozen from time to time
+// instead. So on average, the CPU time of the group and of its helpers does not exceed the limit.
 //
 // The method [State.Next] makes the decisions. Its input is a reading of the group's counters. Its output is a new state, and
 // the action to execute. It uses no clock and no files, so that it runs on the model of package bandwidth and on a kernel. A

@@ -34,8 +34,8 @@ type Kernel interface {
 type Host interface {
 	// Changed reports whether the result of Groups has changed since the last call of Groups.
 	Changed() bool
-	// Groups returns all groups with their present kernel values. The Loop closes the Kernel of each group. A group that has
-	// not changed since the last call can have no Kernel, unless the Loop has closed its last Kernel.
+	// Groups returns all groups with their present kernel values. The Loop closes the Kernel of each group. For a group that has not
+	// changed since the last call, Kernel may be nil, unless the Loop has closed the group's last Kernel.
 	Groups() ([]Group, error)
 	// Lease records in Candor's state that the quotas of the groups can differ from their limits for the returned time.
 	// While a lease lasts, no operation of Candor restores the quotas.
@@ -43,8 +43,8 @@ type Host interface {
 	// Charges returns the CPU time that was charged and credited to a group. The totals never decrease while Groups
 	// returns the group.
 	Charges(name string) (charged, credited time.Duration)
-	// IsIdle reports whether no helper uses clearly more CPU time than before the last call of IsIdle. Then the charges of quiet
-	// groups have hardly changed.
+	// IsIdle reports whether the helpers' CPU use since the last call of IsIdle is not clearly higher than before that call. Then the
+	// charges of quiet groups have hardly changed.
 	IsIdle() bool
 	// Observe receives the state of a group from the Loop after each reading, when the action is done.
 	Observe(name string, s *State)
@@ -72,7 +72,7 @@ type lease struct {
 const (
 	maxSleep       = time.Second            // maximum sleep; then the Loop checks for new groups
 	renewalTime    = 10 * time.Second       // a lease that ends within this time is renewed
-	jointTime      = 30 * time.Second       // then the leases that end within this time are renewed too, so that renewals are rare
+	jointTime      = 30 * time.Second       // a renewal includes all leases that end within this time, so that renewals are rare
 	leaseMargin    = time.Second            // a lease counts as ended this time before its end
 	leaseTimeout   = 10 * time.Second       // timeout of Host.Lease
 	refusalPause   = time.Minute            // time without changes after a refusal of Host.Lease or of the kernel
@@ -202,7 +202,7 @@ func (l *Loop) requestLease(ctx context.Context) {
 	}()
 }
 
-// membersLackingLease returns the names of the members that need a lease and whose present lease ends in less than the time remaining.
+// membersLackingLease returns the names of the members that need a lease and whose present lease ends within the given time (remaining).
 func (l *Loop) membersLackingLease(at, remaining time.Duration) (names []string) {
 	for _, m := range l.members {
 		if m.leaseEnd < at+remaining && at >= m.pausedUntil && (m.isPaying() || m.needsHeadroom && l.share(m, at) > 0) {

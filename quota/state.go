@@ -18,9 +18,9 @@ const Unlimited Limit = math.MaxInt64
 // A Setting holds the limit of a group, and the allowed deviations from it.
 type Setting struct {
 	burst.Setting
-	IsUnlimited bool // the kernel has no quota while the group has no debt, because its CPUs equal the limit
+	IsUnlimited bool // the group has no quota in the kernel while it has no debt, because its number of CPUs equals the limit
 	IsCharged   bool // the CPU time of helpers counts against the limit, so the quota can be lowered
-	CanFreeze   bool // the processes can be frozen where the lowest quota is too high
+	CanFreeze   bool // the processes can be frozen if even the kernel's lowest quota is too high
 }
 
 // base returns the quota of a group without savings and debt.
@@ -42,11 +42,11 @@ const (
 	minLowering          = 500 * time.Microsecond // the same, as CPU time: each write leaks the CPU time between the edge and the write
 	maxDebtTime          = 10 * time.Second       // maximum debt, as the time in which the limit allows this CPU time
 
-	tick         = 100 * time.Millisecond // all groups without raise and debt are read at multiples of this time
-	slowTick     = 500 * time.Millisecond // the same for groups with savings of a quota or more
-	quietTick    = time.Second            // the same for such groups with few charges
+	tick         = 100 * time.Millisecond // a calm group (see calmWake) is read at multiples of this time
+	slowTick     = 500 * time.Millisecond // the same for a calm group with savings of a quota or more
+	quietTick    = time.Second            // the same for a calm group that is also quiet (see isQuiet)
 	quietDivisor = 10                     // charges of less than quota/quietDivisor are few
-	maxQuietAge  = 5 * time.Second        // maximum age of such a group's reading while all helpers are idle
+	maxQuietAge  = 5 * time.Second        // maximum age of a quiet group's reading while all helpers are idle
 )
 
 // A Sample is a reading of a group's counters and of its headroom (see burst.Reading). A counter starts at the creation of the group or of
@@ -90,7 +90,7 @@ type State struct {
 type Action struct {
 	Write         bool // write Quota now
 	Quota         Limit
-	Frozen        bool          // the processes must be frozen now, or must run
+	Frozen        bool          // true: the processes must be frozen now; false: they must run
 	NeedsHeadroom bool          // the group was throttled lately or is raised, and has savings to use headroom
 	NeedsLease    bool          // the quota will differ from the limit, or differs
 	CanWait       bool          // the group has savings and few charges: its next reading can wait while all helpers are idle
@@ -283,8 +283,8 @@ func (s *State) wake(m Sample, isKnown bool) (at time.Duration) {
 	return at
 }
 
-// calmWake returns the time of the next reading of a group without raise and debt. All these groups are read at the same
-// times, so that they cause a single wake-up.
+// calmWake returns the time of the next reading of a calm group: its quota cannot be raised, and it does not pay for charges or debt
+// (isPaying). All calm groups are read at the same times, so that they cause a single wake-up.
 func (s *State) calmWake(m Sample) time.Duration {
 	switch {
 	case s.isQuiet():
@@ -304,9 +304,8 @@ func (s *State) isQuiet() bool {
 // nextMultiple returns the first multiple of a time after now.
 func nextMultiple(now, of time.Duration) time.Duration { return now - mod(now, of) + of }
 
-// A throttle lowers the quota of a group whose helpers use a part of its limit. Where even the lowest quota of the kernel is
-// too high, it freezes the group instead. For example, a program that only writes uses 1 ms of CPU time, and its helper 120
-// ms.
+// A throttle lowers the quota of a group whose helpers use a part of its limit. If even the kernel's lowest quota is too high, it freezes
+// the group instead. For example, a program that only writes uses 1 ms of CPU time, and its helper 120 ms.
 type throttle struct {
 	isLow      bool          // the quota must be below the limit
 	isFreezing bool          // the group is frozen from time to time instead

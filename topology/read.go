@@ -27,15 +27,16 @@ func ReadHost() (*Machine, error) { return Read(os.DirFS("/")) }
 //   - All CPUs without a package number form a socket.
 //   - A CPU that is in no NUMA node's CPU list belongs to the node that is named in the CPU's directory. If the
 //     kernel reports no nodes at all, all CPUs belong to node 0.
-//   - All CPUs of a NUMA node without an L3 form an L3 domain.
+//   - In each NUMA node, the CPUs without an L3 form an L3 domain.
 //   - If the lists of performance and efficiency cores are missing, unreadable, malformed or inconsistent, the speeds
 //     of the CPUs determine the kinds of cores (Machine.KindsBySpeed).
 //
 // Read omits NUMA nodes without online CPUs.
 //
 // Read returns an error if files contradict each other, such as a CPU in two nodes, or two CPUs that report
-// different CPUs for their core. It also returns an error if another file is malformed or longer than the
-// kernel writes it, or if the number of an online CPU is too large for a cpuset.Set. The error names the file.
+// different CPUs for their core. It also returns an error if a file is malformed or longer than the kernel writes it, or if the number of
+// an online CPU is too large for a cpuset.Set. The error names the file. Only the lists of performance and efficiency cores never cause an
+// error.
 func Read(fsys fs.FS) (*Machine, error) {
 	for range attempts {
 		m, steady, err := readOnce(fsys)

@@ -30,18 +30,17 @@ func (e *SyntaxError) Error() string {
 // number of a level is its count in each object of the previous level. For example, "pack:2 numa:2 l3:2 core:4 pu:2"
 // has 2 sockets, 2 NUMA nodes per socket, 2 L3 domains per node, 4 cores per L3 domain and 2 CPUs per core: 64 CPUs.
 //
-// The levels are package (or socket), numanode (or node), l3, core and pu. The levels machine, group, die, l1, l2,
-// l4 and l5 only multiply the count. A name can be abbreviated to two or more letters, in upper or lower case. Parse
-// accepts the NUMA nodes of hwloc 2, too: "pack:2 [numa] core:4" has a node in each object of the previous level.
+// The levels are package (or socket), numanode (or node), l3, core and pu. The levels machine, group, die, l1, l2, l4 and l5 only multiply
+// the number of objects in the levels after them. A name can be abbreviated to two or more letters, in upper or lower case. Parse accepts
+// the NUMA nodes of hwloc 2, too: "pack:2 [numa] core:4" has a node in each object of the previous level.
 //
 // The package level can precede or follow the numa level. The level pu must be last, and core must come after all
 // levels except pu, l1 and l2. Without pu, a core has a single CPU. Without core, each CPU is a core. Without package
 // or numa, there is a single socket or node. Without l3, the machine has no L3. Parse ignores attributes such as
 // "(memory=16GB)", except for "indexes=", which is an error.
 //
-// The CPUs have the numbers that they have on most Linux machines, unlike in hwloc: first the first CPUs of all
-// cores, then the second CPUs. All CPUs are online. Distances are 10 (local), 12 (same socket) and 21. Errors are of
-// type *SyntaxError.
+// Unlike in hwloc, the CPUs are numbered as on most Linux machines: the first CPU of each core, then the second CPU of each core. All CPUs
+// are online. Distances are 10 (local), 12 (same socket) and 21. Errors are of type *SyntaxError.
 func Parse(description string) (*Machine, error) {
 	levels, err := parseLevels(description)
 	if err == nil {

@@ -162,8 +162,8 @@ func readQuota(root fs.FS, version int, dir string) (milli int, file string, err
 	return milli, file, err
 }
 
-// parseQuota parses "QUOTA PERIOD" in microseconds. It returns the quota in milli-CPU, rounded to the nearest and at least
-// 1. It returns 0 for the quotas "max" and "-1", which mean no limit.
+// parseQuota parses "QUOTA PERIOD" in microseconds. It returns the quota in milli-CPU, rounded to the nearest integer, but at least 1. It
+// returns 0 for the quotas "max" and "-1", which mean no limit.
 func parseQuota(text string) (milli int, err error) {
 	fields := strings.Fields(text)
 	if len(fields) != 2 {

@@ -49,9 +49,9 @@ func Env(environ []string, cpus int) []string {
 	return environ
 }
 
-// MemoryEnv returns environ with GOMEMLIMIT added: 90 % of a memory limit in bytes, as Go's garbage collector keeps the memory of a program
-// near this value, and the rest of the container needs some memory too. A GOMEMLIMIT that environ contains keeps its value. For a limit of
-// cgroup.NoMemoryLimit, MemoryEnv returns environ unchanged. environ itself does not change.
+// MemoryEnv returns environ with GOMEMLIMIT added: 90 % of limit, a memory limit in bytes. Go's garbage collector keeps the memory of a
+// program near GOMEMLIMIT, and the rest of the container needs some memory too. A GOMEMLIMIT that environ contains keeps its value. For a
+// limit of cgroup.NoMemoryLimit, MemoryEnv returns environ unchanged. environ itself does not change.
 //
 // MemoryEnv is opt-in: a container with programs in several languages can need another share for Go.
 func MemoryEnv(environ []string, limit int64) []string {

@@ -23,9 +23,9 @@ type Observation struct {
 	// Sources are the affinity, /sys/devices/system/cpu/online and /proc/cpuinfo with the role Reported, and /proc/stat with the role
 	// Machine, in this order.
 	Sources []Source
-	View    string // name of the view that is mounted over both files with the role Reported; "": none, or of another name in each file
+	View    string // name of the view that is mounted over both files with the role Reported; "": not the same view over both
 	// IsHidden reports that the content of a file with the role Reported is unknown, because the mount table is too long or not
-	// readable, or because the file of the view cannot be read. It is false if a file that is no view is mounted over the file.
+	// readable, or because the file of the view cannot be read. It is false if the mounted file does not belong to a view.
 	IsHidden bool
 }
 
@@ -118,7 +118,7 @@ func (o *Observation) CPUs() cpuset.Set {
 	return o.Sources[0].CPUs
 }
 
-// Widen sets the affinity if the given affinity, of another process of the container, has more CPUs.
+// Widen replaces the affinity by the affinity of another process of the container, if the other affinity has more CPUs.
 func (o *Observation) Widen(cpus cpuset.Set) {
 	if len(o.Sources) > 0 && cpus.Count() > o.Sources[0].Count {
 		o.Sources[0].CPUs, o.Sources[0].Count, o.Sources[0].Error = cpus, cpus.Count(), ""
@@ -244,7 +244,8 @@ func (r *mountReader) read(f observedFile) (s Source, viewName string, isHidden 
 	return s, viewName, isHidden
 }
 
-// viewError returns an error of reading a view without the path of the file, which is outside of the container.
+// viewError returns an error of reading a view. It removes the path of the file from the error, because the path is outside of the
+// container.
 func viewError(name string, err error) error {
 	if errors.Is(err, ErrLeased) {
 		err = ErrLeased
@@ -317,8 +318,8 @@ func mountAt(table []*mountinfo.Info, file string) (at *mountinfo.Info) {
 	return at
 }
 
-// nextMount returns the next mount that a path lookup of the file enters after the mount at. If at is nil, the lookup starts at the root
-// directory of the process.
+// nextMount returns the next mount that a path lookup of the file enters after it has entered the mount in at. If at is nil, the lookup
+// starts at the root directory of the process.
 func nextMount(table []*mountinfo.Info, at *mountinfo.Info, file string) (next *mountinfo.Info) {
 	for _, m := range table {
 		isNext := m != at && at != nil && m.Parent == at.ID || at == nil && isTop(table, m)
@@ -329,7 +330,7 @@ func nextMount(table []*mountinfo.Info, at *mountinfo.Info, file string) (next *
 	return next
 }
 
-// isTop reports whether the parent of a mount is outside of the table: the process cannot reach it.
+// isTop reports whether the parent of a mount is missing in the table, because the process cannot reach the parent.
 func isTop(table []*mountinfo.Info, m *mountinfo.Info) bool {
 	for _, other := range table {
 		if other != m && other.ID == m.Parent {

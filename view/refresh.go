@@ -26,7 +26,8 @@ type RefreshOptions struct {
 	// Idle is the maximum age of every other file, and thus of the first read after a pause; 0: DefaultIdle. With a negative Idle, only
 	// reads lead to a refresh, and the first read after a pause can have any age.
 	Idle time.Duration
-	// OnError, if non-nil, is called with the error of a refresh. The Refresher goes on, and tries again when the view is due the next time.
+	// OnError, if non-nil, is called with the error of a refresh. The Refresher continues, and tries again when the view is due the next
+	// time.
 	OnError func(name string, err error)
 }
 
@@ -81,9 +82,9 @@ func NewRefresher(o RefreshOptions) (*Refresher, error) {
 // Close closes the inotify instance, after which Run returns an error. The files stay as they are.
 func (r *Refresher) Close() { r.events.Close() }
 
-// Add adds a view, or replaces the view of the same name. refresh rewrites its files; it must not call methods of the Refresher. The files
-// must stay open until Remove returns, and must not be files of another view. Add does not refresh the view, because the caller has just
-// written it.
+// Add adds a view, or replaces the view of the same name. refresh rewrites the files of the view, and must not call methods of the
+// Refresher. The files must stay open until Remove returns, and must not be files of another view. Add does not refresh the view, because
+// the caller has just written it.
 func (r *Refresher) Add(name string, files []*os.File, refresh func() error) error {
 	r.mutex.Lock()
 	defer r.mutex.Unlock()
@@ -199,8 +200,8 @@ func (r *Refresher) handle(events []byte, now time.Time) {
 		wd := int32(binary.NativeEndian.Uint32(events))
 		nameLength := int(binary.NativeEndian.Uint32(events[12:]))
 		events = events[min(unix.SizeofInotifyEvent+nameLength, len(events)):]
-		// The event, or an IN_IGNORED, has ended the watch. If the watch was restored before the kernel ended it, only an IN_IGNORED comes.
-		// Then the refresh restores the watch again.
+		// The watch has ended: an event ends it (IN_ONESHOT), and the kernel then reports IN_IGNORED. If the Refresher restored the watch
+		// before the kernel ended it, IN_IGNORED is the only report of the end. In both cases, the refresh restores the watch.
 		v := r.watches[wd]
 		if v == nil {
 			continue

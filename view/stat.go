@@ -31,9 +31,10 @@ type StatCounter struct {
 // StatCounters are the counters of a container's /proc/stat. They never decrease: not if CPUs leave and come back, not if the cgroup is
 // recreated, and not if another process continues with the stored JSON. The zero value is ready for the first sample.
 //
-// Between two samples, each CPU of the container has the elapsed time: the CPU time that the container used there, and idle time for the
-// rest. So the share of busy time that programs compute from the lines is the container's own use. Without numbers by CPU, all CPUs have
-// an equal part. A CPU that leaves the container keeps its counters until it comes back.
+// Between two samples, the counters of each CPU of the container grow by the elapsed time: by the CPU time that the container used on this
+// CPU, and by idle time for the rest. So the share of busy time that programs compute from the lines is the container's own use. If the
+// kernel does not report CPU time by CPU, all CPUs get an equal part of the container's CPU time. A CPU that leaves the container keeps its
+// counters until it comes back.
 type StatCounters struct {
 	Time   time.Duration       `json:"time"` // of the last sample
 	User   time.Duration       `json:"user"`
@@ -42,8 +43,8 @@ type StatCounters struct {
 	CPUs   map[int]StatCounter `json:"cpus"` // by CPU ID
 	All    StatCounter         `json:"all"`  // sum of all changes of CPUs
 
-	// PendingUser and PendingSystem are CPU time beyond the elapsed time of the container's CPUs, which the next samples get. It comes from
-	// counters that the kernel updates late.
+	// PendingUser and PendingSystem are the CPU time that exceeds the elapsed time of the container's CPUs, because the kernel updates some
+	// counters late. Update counts this time with the next samples.
 	PendingUser   time.Duration `json:"pendingUser"`
 	PendingSystem time.Duration `json:"pendingSystem"`
 }
@@ -114,7 +115,7 @@ func (c *StatCounters) distribute(s StatSample, elapsed, used time.Duration) map
 		busy[cpu] = part
 		used -= part
 	}
-	// The rest was used on CPUs that have left the container, or the kernel does not report CPUs.
+	// The remaining CPU time was used on CPUs that have left the container, or the kernel does not report CPU time by CPU.
 	leastRoomFirst := func(a, b int) int { return cmp.Or(cmp.Compare(busy[b], busy[a]), cmp.Compare(a, b)) }
 	remaining := s.CPUs.Count()
 	for _, cpu := range slices.SortedFunc(maps.Keys(busy), leastRoomFirst) {
@@ -139,9 +140,9 @@ func (c StatCounter) plus(d StatCounter) StatCounter {
 	return StatCounter{c.User + d.User, c.System + d.System, c.Idle + d.Idle}
 }
 
-// AppendStat appends the text of a container's /proc/stat with the lines of the given CPUs. The text has a constant length for a number of
-// CPUs, and constant offsets and widths of the numbers. bootTime is the machine's btime in seconds, which programs need to compute the
-// start of processes. The counters of interrupts, context switches and forks are 0, because a cgroup does not count them.
+// AppendStat appends the text of a container's /proc/stat with the lines of the given CPUs. The length of the text depends only on the
+// number of CPUs, and the offsets and widths of the numbers are constant. bootTime is the machine's btime in seconds, which programs need
+// to compute the start of processes. The counters of interrupts, context switches and forks are 0, because a cgroup does not count them.
 func (c *StatCounters) AppendStat(out []byte, cpus cpuset.Set, bootTime int64) []byte {
 	out = append(out, "cpu     "...)
 	out = c.All.append(out)

@@ -10,8 +10,8 @@ import (
 	"github.com/candor-project/candor/bandwidth/timescale"
 )
 
-// Answer returns the recommended setting: the cheapest outcome with a bandwidth that meets the target and that the recording is long
-// enough to verify. isKnown is false if there is no such outcome; Shortage and Cheapest then give the reason.
+// Answer returns the recommended setting. This is the cheapest outcome that has a bandwidth, meets the target, and can be verified with a
+// recording of this length. isKnown is false if there is no such outcome; Shortage and Cheapest then give the reason.
 //
 // Sensitive containers are excluded, because the program can need more threads than a sensitive container has CPUs.
 func (r *Report) Answer() (best Outcome, isKnown bool) {
@@ -22,8 +22,8 @@ func (r *Report) Answer() (best Outcome, isKnown bool) {
 	return Cheapest(verified, r.Target)
 }
 
-// Shortage returns the reason if only a longer recording can give an answer, else nil: outcomes meet the target, but the recording is too
-// short to verify them. Of these outcomes, it describes the outcome that needs the shortest recording.
+// Shortage returns nil if there is an answer, or if no outcome meets the target. Otherwise the recording is too short to verify the
+// outcomes that meet the target, and Shortage describes the outcome that needs the shortest recording.
 func (r *Report) Shortage() *Shortage {
 	if _, isKnown := r.Answer(); isKnown {
 		return nil

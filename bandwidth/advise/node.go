@@ -120,9 +120,9 @@ func (n *Node) newLoad() *load {
 	return l
 }
 
-// momentsOf returns the moments for a recording with a number of windows: all windows, or for a longer recording a random
-// window from each of equal parts. The windows must not have equal distances, because then the result could be wrong for a
-// program that is busy at regular times, such as once a minute.
+// momentsOf returns the moments for a recording with a number of windows: all windows or, if there are more than maxMoments, a random
+// window from each of several equal parts. The windows must not have equal distances, because then the result could be wrong for a program
+// that is busy at regular times, such as once a minute.
 func momentsOf(windows int) (list []int) {
 	random := rand.New(rand.NewPCG(3, 4))
 	stride := (windows + maxMoments - 1) / maxMoments

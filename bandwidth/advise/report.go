@@ -114,8 +114,8 @@ func (r *Report) exceedsAbove(o Outcome) bool {
 	return r.Ancestor != nil && r.Ancestor.Quota > 0 && o.CPUs() > r.aboveLimit()+1e-9
 }
 
-// Cheapest returns the cheapest outcome with a bandwidth that meets the target, also if the recording is too short to verify it. If none
-// meets the target, ok is false, and Cheapest returns the outcome that is nearest to the target.
+// Cheapest returns the cheapest outcome that has a bandwidth and meets the target, even if the recording is too short to verify this. If
+// none meets the target, ok is false, and Cheapest returns the outcome that is nearest to the target.
 func (r *Report) Cheapest() (best Outcome, ok bool) { return Cheapest(r.limited(), r.Target) }
 
 // Reports holds the advice for several groups, and optionally a node with its fillings.

@@ -60,9 +60,9 @@ func (t Target) String() string {
 
 // A Shortage describes a recording that is too short to verify a bound of a target.
 //
-// A bound allows a share p of the windows with work to exceed a value: throttled<1% and delay-p99 1 %, delay-p50 one half.
-// If none of n independent windows exceeds the value, p holds with a confidence of 95 % from 1-(1-p)^n >= 0.95 on, which
-// is n = 299 for 1 %. A window is a period of the setting, and at least 100 ms long, because the work of adjacent shorter
+// A bound allows a share p of the windows with work to exceed a value: p is 1 % for throttled<1% and for delay-p99, and one half for
+// delay-p50. If none of n independent windows exceeds the value, the bound holds with a confidence of 1-(1-p)^n. For a confidence of 95 %
+// and p = 1 %, n must be at least 299. A window is a period of the setting, and at least 100 ms long, because the work of adjacent shorter
 // windows mostly belongs to the same burst.
 type Shortage struct {
 	Bound        string // as in ParseTarget
@@ -80,8 +80,8 @@ const maxWindows = 1e15
 // minWindow is the minimum length of a window that counts as independent of the window before.
 const minWindow = 100 * time.Millisecond
 
-// shortage returns the bound of the target for which a recording lacks most windows, or nil if the recording has enough windows for all
-// bounds. busy is the number of windows of 100 ms with work in the recording, and span the length of the recording.
+// shortage returns the bound of the target that needs the longest recording, or nil if the recording has enough windows for all bounds.
+// busy is the number of windows of 100 ms with work in the recording, and span the length of the recording.
 func (t Target) shortage(o Outcome, busy int, span time.Duration) *Shortage {
 	var worst *Shortage
 	for _, b := range t {
@@ -100,7 +100,7 @@ func (t Target) shortage(o Outcome, busy int, span time.Duration) *Shortage {
 	return worst
 }
 
-// neededWindows returns the number of windows with work from which on a recording can verify the bound.
+// neededWindows returns the minimum number of windows with work that a recording needs to verify the bound.
 func (b *bound) neededWindows() int {
 	share := 0.01
 	switch b.name() {

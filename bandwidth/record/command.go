@@ -25,8 +25,7 @@ type Command struct {
 }
 
 // Prepare starts a program in a new group of the tree, and stops the program before its first instruction; Run continues
-// it. The group has no quota, and the CPUs that this process can use. Prepare locks the calling goroutine to its thread
-// until Run.
+// it. The group has no quota. Its CPUs are the CPUs that this process can use. Prepare locks the calling goroutine to its thread until Run.
 func Prepare(tree *cgroup.Tree, path string, args []string) (*Command, error) {
 	cpus, err := usableCPUs(tree)
 	if err != nil {

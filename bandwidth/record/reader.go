@@ -25,7 +25,7 @@ var (
 // A Tick holds the use of the groups between the previous Tick and At. It stands for a reading, or for several consecutive
 // readings without any use.
 type Tick struct {
-	At       time.Duration // time of the last of these readings since the start of the recording
+	At       time.Duration // time of the last of these readings, measured from the start of the recording
 	Readings int           // number of readings
 	Uses     []Use         // only groups with use; valid until the next call of Next
 	Ended    []int         // numbers of the groups that have ended; valid until the next call of Next

@@ -64,8 +64,8 @@ func (g *Groups) store(group openedGroup) error {
 	return nil
 }
 
-// add calls found for an open group. Before, it opens the group's ancestor with the tightest limit, and calls found for
-// this ancestor.
+// add calls found for an open group. Before that call, it opens the group's ancestor with the tightest limit, and calls found for this
+// ancestor.
 func (g *Groups) add(group openedGroup, found func(openedGroup) error) error {
 	err := g.addAncestor(group.Above, found)
 	if err == nil {

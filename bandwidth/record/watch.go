@@ -39,8 +39,8 @@ func (g *Groups) Watch() {
 	g.isWatched, g.endWatch = true, g.watch()
 }
 
-// watch starts to watch the CPUs of the targets. The returned function ends this, and sets Interference, unless the CPUs of a
-// target have changed. watch returns nil if /proc cannot be read: the recording has no report then.
+// watch starts to watch the CPUs of the targets. The returned function ends the watch, and sets and returns Interference. If the CPUs of a
+// target have changed, it does not set Interference. watch returns nil if /proc cannot be read; then the recording has no report.
 func (g *Groups) watch() (end func() *interference.Report) {
 	w := interference.Start(g.cpus())
 	if w == nil {

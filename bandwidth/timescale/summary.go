@@ -177,8 +177,8 @@ func EachStep(in io.Reader, part Part, group int, visit func(cpus float64, n int
 	return err
 }
 
-// gather reads a recording to its end. It calls newGroup for each group, and adds the group's use within the part to the
-// returned gatherer. span is the length of the recording, and cut reports whether the recording has no end.
+// gather reads a recording to its end. It calls newGroup for each group, and adds the group's use within the part to the gatherer that
+// newGroup returns. span is the length of the recording, and cut reports whether the recording has no end.
 func gather(r *record.Reader, part Part, newGroup func(number int, start time.Duration) *gatherer) (span time.Duration, cut bool, err error) {
 	var groups []*gatherer
 	for {

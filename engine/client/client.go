@@ -75,7 +75,7 @@ func Find(ctx context.Context, name string) (*Engine, error) {
 // runtimeProgram is the name under which candor acts as an OCI runtime.
 const runtimeProgram = "candor-runc"
 
-// findRuntime finds Candor's runtime: for Docker by the name from candor setup, for other engines beside this program or in
+// findRuntime finds Candor's runtime: for Docker by the name from candor setup, for other engines in the directory of this program or in
 // PATH.
 func (e *Engine) findRuntime(ctx context.Context) error {
 	if e.Name == "docker" {
@@ -242,7 +242,8 @@ func (e *Engine) ask(ctx context.Context, args ...string) (string, error) {
 	return e.askHolding(ctx, nil, args...)
 }
 
-// askHolding calls the engine like ask. The call has the file held, if not nil, open until it ends.
+// askHolding calls the engine like ask. If held is not nil, the engine's command inherits this file, so the file stays open until the
+// command ends.
 func (e *Engine) askHolding(ctx context.Context, held *os.File, args ...string) (string, error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, patience, fmt.Errorf("no answer in %v", patience))
 	defer cancel()
@@ -283,7 +284,7 @@ func (e *Engine) output(cmd *exec.Cmd) (string, error) {
 	return out.String(), err
 }
 
-// FirstLine returns the first line of an engine's error message without its prefix.
+// FirstLine returns the first line of an engine's error message, without prefixes such as "Error: ".
 func FirstLine(text []byte) string {
 	line, _, _ := strings.Cut(strings.TrimSpace(string(text)), "\n")
 	for _, prefix := range []string{"docker: ", "Error response from daemon: ", "Error: "} {

@@ -65,7 +65,7 @@ func checkStates(root string) (unclear, err error) {
 	return unclear, nil
 }
 
-// flag returns the value of a flag as pflag reads it, the last of several; "" if the flag is not given.
+// flag returns the value of a flag. As in pflag, the last value counts if there are several. The result is "" if the flag is not given.
 func (k *kubelet) flag(name string) (value string) {
 	for i, word := range k.words {
 		if word == endOfFlags {

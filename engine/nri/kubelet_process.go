@@ -15,8 +15,8 @@ import (
 )
 
 // Any process can call itself kubelet, so findKubelets accepts only processes that root of the node runs outside of pods and
-// containers (package nodeproc). A kubelet in a cgroup without a container ID, as on Talos (/podruntime/kubelet), is accepted. A
-// local user can run a set-user-ID program that sets all its user IDs to 0, through a link whose name becomes comm. Only
+// containers (package nodeproc). A kubelet in a cgroup without a container ID, as on Talos (/podruntime/kubelet), is accepted. A local user
+// can start a set-user-ID program through a link, whose name becomes comm, and the program can set all its user IDs to 0. Only
 // /proc/PID/exe shows the real program, so a process with an unreadable exe is not accepted.
 
 // A kubelet describes a running kubelet. For a kubelet that does not run, only root and dir, its default directory, are set.
@@ -44,7 +44,7 @@ func findKubelets(root string) (found []kubelet, unclear error) {
 	return findProcesses(root, kubeletOf)
 }
 
-// findProcesses calls of for the directory of each process below root/proc, and returns the results that are not nil. unclear
+// findProcesses calls the function of with the directory of each process below root/proc, and returns the results that are not nil. unclear
 // joins the first errors of these calls.
 func findProcesses[T any](root string, of func(here *nodeproc.Viewpoint, dir string) (*T, error)) (found []T, unclear error) {
 	proc := filepath.Join(root, "proc")

@@ -28,10 +28,10 @@ type KubeletSettings struct {
 	ReservedCPUs cpuset.Set   // reservedSystemCPUs; empty: not set
 }
 
-// ReadKubelets returns the settings of the kubelets that root of the node runs (CheckKubelet has the conditions). While no kubelet runs,
-// it returns the settings in the state file and the configuration file of each usual directory that has such a file, because a kubelet
-// can start with them. root is the root directory of the file system, "/". unclear reports, in one line of bounded length, files that
-// cannot be read and processes that only resemble a kubelet.
+// ReadKubelets returns the settings of the kubelets that root of the node runs (see CheckKubelet). While no kubelet runs, it returns the
+// settings in the state file and the configuration file of each usual directory that has such a file, because a kubelet can start with
+// them. root is the root directory of the file system, "/". unclear reports, in one line of bounded length, files that cannot be read and
+// processes that only resemble a kubelet.
 func ReadKubelets(root string) (found []KubeletSettings, unclear error) {
 	kubelets, unclear := findKubelets(root)
 	if len(kubelets) == 0 {
@@ -94,8 +94,8 @@ func (k *kubelet) settings() (s KubeletSettings, unclear error) {
 	return s, errline.Join(unclear, s.setReserved(reserved))
 }
 
-// addSettings adds the settings of a configuration file. reserved has the amounts by the name of their flag, and the list of CPUs as
-// cpus.
+// addSettings adds the settings of a configuration file. It adds the reserved amounts to the map reserved, under the names of their flags,
+// and the list of CPUs under the key "cpus".
 func (k *kubelet) addSettings(s *KubeletSettings, file string, reserved map[string]string) error {
 	f, err := fileio.OpenInRoot(k.root, file, 0)
 	if err != nil {

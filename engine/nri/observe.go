@@ -29,8 +29,8 @@ func (o *observer) CreateContainer(ctx context.Context, pod *api.PodSandbox, c *
 	return nil, nil, nil
 }
 
-// StartContainer handles planned and preserved containers only, because a container that Candor would refuse starts as
-// well.
+// StartContainer handles planned and preserved containers only. Other containers are containers that Candor would refuse; under an observer
+// they start too.
 func (o *observer) StartContainer(ctx context.Context, pod *api.PodSandbox, c *api.Container) error {
 	p := podOf(pod)
 	g, err := o.grant(grantName(p, c.GetName()))

@@ -103,8 +103,8 @@ func (p *plugin) UpdateContainer(ctx context.Context, pod *api.PodSandbox, c *ap
 	return []*api.ContainerUpdate{u}, nil
 }
 
-// PostUpdateContainer handles the event that the runtime has written the reply to an update into the cgroup. An operation since
-// the reply can have moved the container, so the written values can be old.
+// PostUpdateContainer handles the event that the runtime has written the reply to an update into the cgroup. Another operation can have
+// moved the container after the reply, so the written values can be outdated.
 func (p *plugin) PostUpdateContainer(ctx context.Context, pod *api.PodSandbox, c *api.Container) error {
 	return p.Engine.Updated(ctx, podOf(pod), existing(c))
 }

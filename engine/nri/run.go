@@ -21,8 +21,8 @@ const (
 	pluginIndex  = "50"             // the order among plugins; two digits, as NRI wants it
 )
 
-// Patience bounds the wait of an event for the state's lock. By NRI's default, the runtime waits 2 s for a plugin. Then it goes
-// on without the plugin, or refuses the container (NRI 0.12.5 and later).
+// Patience bounds the wait of an event for the state's lock. By NRI's default, the runtime waits 2 s for a plugin. Then it continues
+// without the plugin, or refuses the container (NRI 0.12.5 and later).
 const Patience = 1500 * time.Millisecond
 
 // ErrBadSocket means that the socket path is invalid.

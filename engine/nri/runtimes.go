@@ -57,13 +57,13 @@ type Runtime struct {
 	merged containerdMerge
 }
 
-// RequiresPlugin reports whether the runtime refuses new containers while candor nri is away, and returns the configuration file
-// with the setting, or with its place.
+// RequiresPlugin reports whether the runtime refuses new containers while candor nri is away, and returns the configuration file that has
+// the setting, or in which the setting belongs.
 func (r *Runtime) RequiresPlugin() (isRequired bool, file string) {
 	return slices.Contains(r.Required, pluginName), cmp.Or(r.merged.validatorFile, r.File)
 }
 
-// A containerdMerge has the settings of containerd's files that apply together.
+// A containerdMerge holds the settings that addContainerd merges from several of containerd's files.
 type containerdMerge struct {
 	isDisabled    bool // a file has NRI in disabled_plugins
 	disable       *bool
@@ -71,8 +71,8 @@ type containerdMerge struct {
 	validatorFile string // last file with a setting of the validator, or ""
 }
 
-// ReadRuntimes returns the container runtimes that run on this node (FindRuntimes has the conditions). While none runs, it returns those
-// whose program is in a usual directory, by name. root is the root directory of the file system, "/".
+// ReadRuntimes returns the container runtimes that run on this node (see FindRuntimes). If no runtime runs, it returns the installed
+// runtimes: their programs are in a usual directory. root is the root directory of the file system, "/".
 func ReadRuntimes(root string) (found []Runtime, unclear error) {
 	found, unclear = FindRuntimes(root)
 	if len(found) > 0 || unclear != nil {

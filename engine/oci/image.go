@@ -64,9 +64,9 @@ func takesCPUsByTopology(policy hybrid.TopologyPolicy, class hybrid.Class) bool 
 // kernel runs a timer in each period.
 const minImagePeriod = 10 * time.Millisecond
 
-// mayHavePeriod reports whether an image can set its period: a period below the kernel's default, if the engine's user has not
-// set another period. The period must not be longer, because a container with a longer period runs on more CPUs for longer
-// before it is throttled.
+// mayHavePeriod reports whether an image may choose its period. If the period of the engine's user is the kernel's default, the image may
+// choose a shorter period, but at least minImagePeriod. Otherwise it may only repeat the user's period. It must not choose a longer period,
+// because a container with a longer period runs on more CPUs for longer before it is throttled.
 func (a *amount) mayHavePeriod(image *settings) bool {
 	users := a.period(bandwidth.DefaultPeriod)
 	return *image.Period == users || users == bandwidth.DefaultPeriod && *image.Period < users && *image.Period >= minImagePeriod

@@ -19,7 +19,7 @@ import (
 	"github.com/candor-project/candor/internal/procfs"
 )
 
-// Threshold is the share of the CPUs of a measurement from which on other processes count as an interference.
+// Threshold is a share of the CPUs of a measurement. Other processes count as an interference if they use more than this share.
 const Threshold = 0.1
 
 // minSpan is the minimum length of a measurement with a report. In less time, the kernel's counters are too coarse: they grow by ticks of
@@ -30,7 +30,7 @@ const minSpan = time.Second
 type Report struct {
 	CPUs     int      `json:"cpus"`              // number of CPUs of the measurement
 	UseMilli int      `json:"useMilli"`          // use of these CPUs by other processes, in milli-CPU, on average
-	Largest  *Process `json:"largest,omitempty"` // of these processes, the process with the highest use that still runs; nil: none
+	Largest  *Process `json:"largest,omitempty"` // of the other processes that still run, the process with the highest use; nil: none
 }
 
 // A Process is a foreign process with its use.
@@ -144,7 +144,7 @@ func ownTime() time.Duration {
 }
 
 // Others returns the CPU time that other processes used on the CPUs since the start, and the length of this time. measured is the CPU time
-// of the measured processes in it.
+// of the measured processes in this time.
 func (w *Watch) Others(measured time.Duration) (others, span time.Duration, err error) {
 	now, err := readPrograms(&w.cpus)
 	return max(growth(w.programs, now)-measured-(ownTime()-w.self), 0), time.Since(w.start), err

@@ -196,9 +196,9 @@ func parseStatus(text []byte) (Status, error) {
 const MaxCommandLine = 64 << 10
 
 // CommandLine returns the words of a process's command line, given its folder, such as /proc/1. A kernel thread has
-// none. The process can change the words, and can make the read wait (see CommandText): call CommandLine only for processes
-// of trusted users, which EffectiveUser finds. If the command line is longer than MaxCommandLine, CommandLine returns the words that
-// are complete before this bound.
+// none. The process can change the words, and can make the read wait (see CommandText): call CommandLine only for processes of trusted
+// users (see EffectiveUser). If the command line is longer than MaxCommandLine, CommandLine returns the words that are complete before this
+// bound.
 func CommandLine(dir string) ([]string, error) {
 	text, isWhole, err := kernelfs.ReadStart(dir+"/cmdline", MaxCommandLine)
 	if err != nil || len(text) == 0 {

@@ -44,7 +44,7 @@ func (v Version) String() string { return fmt.Sprintf("%d.%d", v.Major, v.Minor)
 
 var versionForm = regexp.MustCompile(`(?:^|\s)v?((\d{1,4})\.(\d{1,4})[^\s,]*)`)
 
-// ParseVersion returns the first version in a text, and its part of the text.
+// ParseVersion returns the first version in a text, and the part of the text that contains this version.
 func ParseVersion(text string) (v Version, part string) {
 	match := versionForm.FindStringSubmatch(text)
 	if match == nil {
@@ -55,7 +55,8 @@ func ParseVersion(text string) (v Version, part string) {
 	return v, match[1]
 }
 
-// ReadVersion returns the version that a program prints with --version. Output has the conditions.
+// ReadVersion returns the version that a program prints with --version. Like Output, it runs the program only if root or the caller owns
+// its file, and no other user can write the file.
 func ReadVersion(ctx context.Context, file string) (v Version, part string, err error) {
 	out, err := Output(ctx, file, "--version")
 	if err != nil {
@@ -82,8 +83,8 @@ func Output(ctx context.Context, file string, args ...string) (string, error) {
 	if err := onlyCallerWrites(fd); err != nil {
 		return "", fmt.Errorf("%s: %w", file, err)
 	}
-	// The program runs from the open file: another file with this path has not been checked. In the new process, the file has
-	// descriptor 3, the first after the standard files.
+	// Execute the open file, which was checked. The path can lead to another file by now. In the new process, the file has descriptor 3,
+	// the first after the standard files.
 	cmd := exec.CommandContext(ctx, "/proc/self/fd/3", args...)
 	cmd.Args[0], cmd.ExtraFiles = file, []*os.File{opened}
 	var out limitedBuffer
@@ -97,7 +98,7 @@ func Output(ctx context.Context, file string, args ...string) (string, error) {
 	return out.String(), nil
 }
 
-// onlyCallerWrites returns an error for a file that another user than root and the caller owns or can write.
+// onlyCallerWrites returns an error for a file that a user other than root and the caller owns or can write.
 func onlyCallerWrites(fd int) error {
 	var stat unix.Stat_t
 	if err := unix.Fstat(fd, &stat); err != nil {
