@@ -121,8 +121,8 @@ func (h *hierarchy) writeWeight(dir string, weight int64) error {
 
 // SetQuota changes the quota of a group until the caller restores it; 0 removes the quota. The burst becomes the lower of burst and quota,
 // because Linux refuses a quota below the burst. The period does not change. On v1, a lower quota also lowers the quotas of nested groups
-// that exceed it, and a higher quota also raises the quotas of nested groups that equal the former quota. SetQuota does not change the
-// systemd unit: the unit keeps the quota to which the caller later returns. Cgroup v1 refuses a quota that exceeds the quota of an ancestor
+// that exceed it. A higher quota also raises the quotas of nested groups that equal the former quota. SetQuota does not change the systemd
+// unit: the unit keeps the quota to which the caller later returns. Cgroup v1 refuses a quota that exceeds the quota of an ancestor
 // (EINVAL).
 func (g *Group) SetQuota(quota, burst time.Duration) error {
 	if g.err != nil {

@@ -21,8 +21,8 @@ const freezerName = "candor-freezer"
 
 // A Freezer stops the processes of a group for short times. It needs the freezer controller of cgroup v1: in the hierarchy of this
 // controller, it moves the processes to a nested group of their group, and freezes the nested group. The group itself stays thawed, so that
-// a container engine can still change and remove the group, and execute a program in the container (runc refuses this for a frozen
-// container).
+// a container engine can still change and remove the group, and execute a program in the container. (runc executes no program in a frozen
+// container.)
 //
 // On v2, the nested group would be visible to the container in /proc/self/cgroup, and programs search for their limits at this path.
 // Therefore a Freezer refuses v2.

@@ -277,8 +277,8 @@ func EnginePath(cgroupsPath string) (string, error) {
 // change the group's CPUs.
 var ErrOwnGroup = errors.New("groups there are Candor's own; choose another parent group (docker run --cgroup-parent, cgroupRoot of the kubelet), or none")
 
-// CheckEngineGroup returns ErrOwnGroup if a runtime could create one of these groups for a linux.cgroupsPath: Candor's parent group, an
-// ancestor or descendant of this group, or a child of another state's parent group.
+// CheckEngineGroup returns ErrOwnGroup if a runtime could create a forbidden group for a linux.cgroupsPath. The forbidden groups are
+// Candor's parent group, its ancestors and descendants, and the children of another state's parent group.
 func (t *Tree) CheckEngineGroup(cgroupsPath string) error {
 	ownPath := t.cpuset.pathOf(t.cpuset.parent)
 	for _, path := range t.runtimePaths(cgroupsPath) {

@@ -58,7 +58,7 @@ type MemoryBound struct {
 
 // A MemoryStat holds the parts of a group's memory in bytes, from the kernel's memory.stat. The names of the kernel's counters are in
 // include/linux/mmzone.h. Parts that this version of cgroup does not count are 0: v1 does not count slabs, kernel stacks, page tables and
-// per-CPU memory apart.
+// per-CPU memory separately.
 type MemoryStat struct {
 	Anon       int64 // NR_ANON_MAPPED
 	File       int64 // NR_FILE_PAGES: page cache with Shmem and SwapCached
@@ -160,8 +160,8 @@ type memoryReader struct {
 }
 
 // ReadMemory reads the memory of a group. group is the name of one of Candor's groups, as for Tree.Group, or the path of a foreign group,
-// as for Tree.EngineGroup. The error for a missing group is ErrNoGroup. If a group of v2 does not have the memory controller, the result is
-// the memory of the nearest ancestor that has the controller, because the kernel counts the group's memory there.
+// as for Tree.EngineGroup. The error for a missing group is ErrNoGroup. If a group of v2 does not have the memory controller, the kernel
+// counts the group's memory in the nearest ancestor that has the controller. The result is then the memory of this ancestor.
 func (t *Tree) ReadMemory(group string) (Memory, error) {
 	g := t.groupAt(group)
 	h, err := g.memoryHierarchy()
@@ -210,7 +210,7 @@ type limitFiles struct{ limit, usage string }
 
 // lowestLimit returns the lowest limit of a kind among the group at path and its ancestors. Of several equal limits, it returns the limit
 // of the nearest group. It also returns the lowest difference of limit and use. It omits limits below atLeast, because they do not apply to
-// the group at path: on v1, the limit of a group without memory.use_hierarchy does not apply to its nested groups. If atLeast is
+// the group at path. On v1, the limit of a group without memory.use_hierarchy does not apply to its nested groups. If atLeast is
 // NoMemoryLimit, lowestLimit reads no file.
 func (r memoryReader) lowestLimit(path string, files limitFiles, atLeast int64) (bound MemoryBound, free int64, err error) {
 	bound, free = MemoryBound{Limit: NoMemoryLimit}, NoMemoryLimit

@@ -74,8 +74,8 @@ func (a *basicAuth) guard(w http.ResponseWriter, r *http.Request, next http.Hand
 	}
 }
 
-// check returns the status code for the name and the password of a request: 200 if they are right, 401 if they are wrong, 429 while
-// another guess of the client's network is pending.
+// check returns the status code for the name and the password of a request: 200 if they are right, 401 if they are wrong. It returns 429
+// while another guess of the client's network is pending.
 func (a *basicAuth) check(r *http.Request) int {
 	user, password, given := r.BasicAuth()
 	if !given {

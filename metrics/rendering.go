@@ -19,21 +19,21 @@ import (
 // A renderer renders the metrics as text, once for all scrapes that wait at the same time. A scrape gets a rendering that
 // started after its request, so that the values are not older than the request.
 //
-// After a rendering, the renderer rests for four times the duration of the rendering, at most maxRest. So rendering takes at most a
-// fifth of a CPU, independent of the clients; only a rendering of over 250 ms takes more. In a flood of scrapes, scrapes during the
-// rest get the last rendering.
+// After a rendering, the renderer pauses for four times the duration of the rendering, at most maxRest. So rendering takes at most a fifth
+// of a CPU, independent of the clients; only a rendering of over 250 ms takes more. In a flood of scrapes, scrapes during the pause get the
+// last rendering.
 type renderer struct {
 	gatherer prometheus.Gatherer
 	log      *slog.Logger
 
 	mu      sync.Mutex
 	next    *rendering // waits for its start; nil: none
-	last    *rendering // last rendering; set only in a flood, during the rest after this rendering
+	last    *rendering // last rendering; set only in a flood, during the pause after this rendering
 	running bool
 }
 
 const (
-	maxRest = time.Second // longest rest between two renderings
+	maxRest = time.Second // longest pause between two renderings
 	flood   = 8           // a flood is at least this number of scrapes for a rendering
 )
 
@@ -98,7 +98,7 @@ func (r *renderer) run() {
 	}
 }
 
-// nextRendering ends the rest after the last rendering. It returns the rendering that starts now; nil ends the renderer's goroutine.
+// nextRendering ends the pause after the last rendering. It returns the rendering that starts now; nil ends the renderer's goroutine.
 func (r *renderer) nextRendering() *rendering {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -193,8 +193,9 @@ func (c *container) collect(r *host.LiveUsage, to chan<- prometheus.Metric) {
 	count(throttledTime, r.Usage.ThrottledTime.Seconds())
 }
 
-// viewMismatch returns 1 if the size of the container's cpuset differs from the limit, rounded up, or if its view is full and the files
-// in the container show other CPUs than its cpuset; else 0. isKnown is false if the cpuset is right and candor cannot read the view.
+// viewMismatch returns 1 if the size of the container's cpuset differs from the limit, rounded up. It also returns 1 if the container's
+// view is full and the files in the container show other CPUs than the cpuset. Otherwise it returns 0. isKnown is false if the cpuset is
+// right and candor cannot read the view.
 func viewMismatch(g *host.Grant, r *host.LiveUsage) (differs float64, isKnown bool) {
 	files, _ := r.Observation.Files() // without CPUs for a file that is no view
 	switch {

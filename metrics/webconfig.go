@@ -19,9 +19,9 @@ import (
 )
 
 // A WebConfig is a web configuration file of Prometheus exporters (github.com/prometheus/exporter-toolkit): TLS, client
-// certificates, basic auth, headers and a rate limit. nil means no configuration. The toolkit parses the TLS part. Its own
-// handler is not used: it would ask the kubelet's health checks for a password, read the file at each request, and refuse
-// all requests while the file has an error.
+// certificates, basic auth, headers and a rate limit. nil means no configuration. The toolkit parses the TLS part. The toolkit's own
+// handler is not used. It would ask the kubelet's health checks for a password, read the file at each request, and refuse all requests
+// while the file has an error.
 type WebConfig struct {
 	tls        *tls.Config // nil: plain HTTP
 	clientCert bool        // a client needs a certificate

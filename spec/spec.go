@@ -1,7 +1,7 @@
-// Package spec defines the settings of a container besides its CPUs: the CFS period, the burst, the memory nodes, the view (the
-// sources in which the program finds its CPU count), the notification of the program after a resize, and the accounting of its helpers. Flags,
-// annotations, images and the state file have the same settings. Packages kube and host share the settings through this package,
-// so that neither package imports the other.
+// Package spec defines the settings of a container besides its CPUs. The settings are the CFS period, the burst, the memory nodes, the
+// view, the notification of the program after a resize, and the accounting of its helpers. The view is the set of sources in which the
+// program finds its CPU count. Flags, annotations, images and the state file have the same settings. Packages kube and host share the
+// settings through this package, so that neither package imports the other.
 package spec
 
 import (

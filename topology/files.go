@@ -14,8 +14,8 @@ import (
 )
 
 const (
-	// maxFile exceeds the size of every kernel file that the package reads: a mask of 8192 CPUs has
-	// 2.3 KB, and a command line has at most 4 KB on most architectures.
+	// maxFile exceeds the size of every kernel file that the package reads. A mask of 8192 CPUs has 2.3 KB, and a command line has at most
+	// 4 KB on most architectures.
 	maxFile = 64 << 10
 	// maxEntries is the maximum number of entries of a directory, enough for 8192 CPUs and the files of their
 	// drivers.

@@ -123,8 +123,8 @@ func isSlower(speed, than int, isCapacity bool) bool {
 	return int64(speed)*5 <= int64(than)*4 && than-speed > 500_000
 }
 
-// SlowCPUs returns the CPUs of the L3 domains that are more than 5 % slower than another L3 domain with CPUs of the same
-// kind, such as the E cores outside of the L3 cache on Meteor Lake. It is empty if all cores are of one kind.
+// SlowCPUs compares the L3 domains of each kind of core. It returns the CPUs that are more than 5 % slower than the CPUs of the same kind
+// in another domain, such as the E cores outside of the L3 cache on Meteor Lake. The result is empty if all cores are of one kind.
 func (m *Machine) SlowCPUs() (slow cpuset.Set) {
 	for i := range m.Kinds {
 		fastest := m.speedOf(&m.Kinds[i].CPUs)
@@ -176,8 +176,8 @@ func kindPrefix(name string) string {
 	}
 }
 
-// DescribeCores returns the number of cores and, on machines with several kinds of cores, the number of each kind, such
-// as "24 cores (8 P, 16 E)" or "8 cores of 2 kinds".
+// DescribeCores returns the number of cores, such as "8 cores". On a machine with several kinds of cores, the text also describes the
+// kinds: "24 cores (8 P, 16 E)" or "8 cores of 2 kinds".
 func (m *Machine) DescribeCores() string {
 	total := plural(len(m.Cores), "core")
 	if len(m.Kinds) == 0 {
@@ -199,8 +199,8 @@ func (m *Machine) DescribeCores() string {
 }
 
 // PartialCores returns the online CPUs of the cores that have an offline CPU. The kernel does not list the offline
-// CPUs of a core, so PartialCores infers them: on a machine with offline CPUs, a core is partial if another core of
-// its kind has more online CPUs. If SMT is off, each core has a single online CPU, and no core is partial.
+// CPUs of a core, so PartialCores infers them. On a machine with offline CPUs, a core is partial if another core of its kind has more
+// online CPUs. If SMT is off, each core has a single online CPU, and no core is partial.
 func (m *Machine) PartialCores() (partial cpuset.Set) {
 	if m.Offline.IsEmpty() {
 		return partial

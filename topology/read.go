@@ -34,8 +34,8 @@ func ReadHost() (*Machine, error) { return Read(os.DirFS("/")) }
 // Read omits NUMA nodes without online CPUs.
 //
 // Read returns an error if files contradict each other, such as a CPU in two nodes, or two CPUs that report
-// different CPUs for their core. It also returns an error if a file is malformed or longer than the kernel writes it, or if the number of
-// an online CPU is too large for a cpuset.Set. The error names the file. Only the lists of performance and efficiency cores never cause an
+// different CPUs for their core. Other errors are a malformed file, a file that is longer than the kernel writes it, and an online CPU
+// whose number is too large for a cpuset.Set. The error names the file. Only the lists of performance and efficiency cores never cause an
 // error.
 func Read(fsys fs.FS) (*Machine, error) {
 	for range attempts {

@@ -116,7 +116,7 @@ func domainLabel(l layer, d Domain) string {
 	return l.name + " " + strconv.Itoa(d.ID)
 }
 
-// A speed holds the ranges of the values by which fast and slow CPUs differ.
+// A speed holds the ranges of the capacity and of the maximum frequency of several CPUs.
 type speed struct{ capacity, maxKHz valueRange }
 
 // A valueRange is the range of the known values of several CPUs; 0 to 0 if all values are unknown.

@@ -26,9 +26,9 @@
 //
 // These values change all the time, so the files are rewritten while programs read them. Only digits change: the other text, the length of
 // a file, and the offset and width of each number are constant. MemTotal changes only with the limit. A read during a write can mix two
-// versions. When the kernel copies the content, it mostly moves aligned words of 8 bytes or more, and no number of up to 8 digits crosses
-// the end of such a word. Therefore every line of a mixed read still has a single number. If the digits of a larger number could fall
-// apart, the package writes an intermediate version first (bridge).
+// versions. When the kernel copies the content, it mostly moves aligned words of 8 bytes or more. No number of up to 8 digits crosses the
+// end of such a word. Therefore every line of a mixed read still has a single number. If the digits of a larger number could fall apart,
+// the package writes an intermediate version first (bridge).
 //
 // A memory view changes neither the answer of sysinfo(2), which glibc's sysconf(_SC_PHYS_PAGES) and busybox's free use, nor
 // /sys/devices/system/node/node*/meminfo.

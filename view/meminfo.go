@@ -171,9 +171,9 @@ func (f *memory) meminfoValues() []int64 {
 	return values
 }
 
-// Lengths of the lines of meminfo in bytes, with the newline. The first line has the kernel's format. In every other line the name is
-// followed by 4 more spaces, so that the last 8 digits of every number are in an aligned word of 8 bytes: see "Memory" in the package
-// comment. The length of the file is less than 4,096 bytes, because some programs (libuv) do not read more.
+// Lengths of the lines of meminfo in bytes, with the newline. The first line has the kernel's format. In every other line, 4 more spaces
+// follow the name. So the last 8 digits of every number are in an aligned word of 8 bytes (see "Memory" in the package comment). The length
+// of the file is less than 4,096 bytes, because some programs (libuv) do not read more.
 const (
 	firstLineLength = 28
 	lineLength      = 32

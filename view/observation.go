@@ -24,8 +24,8 @@ type Observation struct {
 	// Machine, in this order.
 	Sources []Source
 	View    string // name of the view that is mounted over both files with the role Reported; "": not the same view over both
-	// IsHidden reports that the content of a file with the role Reported is unknown, because the mount table is too long or not
-	// readable, or because the file of the view cannot be read. It is false if the mounted file does not belong to a view.
+	// IsHidden reports that the content of a file with the role Reported is unknown. The reason is that the mount table is too long or not
+	// readable, or that the file of the view cannot be read. It is false if the mounted file does not belong to a view.
 	IsHidden bool
 }
 

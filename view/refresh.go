@@ -34,8 +34,8 @@ type RefreshOptions struct {
 // A Refresher rewrites the files of views while programs read them. It uses inotify, which reports the opens and reads of a file also
 // through a read-only bind mount in another mount namespace.
 //
-// A reader cannot make a Refresher busy: between two refreshes of a view, at most one event for each of its files wakes the Refresher,
-// because each watch ends with its first event (IN_ONESHOT) and the next refresh restores it. Without readers and with a negative Idle, a
+// A reader cannot make a Refresher busy. Between two refreshes of a view, at most one event for each of its files wakes the Refresher: a
+// watch ends with its first event (IN_ONESHOT), and the next refresh restores the watch. Without readers and with a negative Idle, a
 // Refresher does not wake up at all.
 //
 // The methods are safe for concurrent use.

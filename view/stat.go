@@ -28,11 +28,11 @@ type StatCounter struct {
 	Idle   time.Duration `json:"idle"`
 }
 
-// StatCounters are the counters of a container's /proc/stat. They never decrease: not if CPUs leave and come back, not if the cgroup is
-// recreated, and not if another process continues with the stored JSON. The zero value is ready for the first sample.
+// StatCounters are the counters of a container's /proc/stat. They never decrease, even if CPUs leave and come back, the cgroup is
+// recreated, or another process continues with the stored JSON. The zero value is ready for the first sample.
 //
-// Between two samples, the counters of each CPU of the container grow by the elapsed time: by the CPU time that the container used on this
-// CPU, and by idle time for the rest. So the share of busy time that programs compute from the lines is the container's own use. If the
+// Between two samples, the counters of each CPU of the container grow by the elapsed time. This is the CPU time that the container used on
+// this CPU, and idle time for the rest. So the share of busy time that programs compute from the lines is the container's own use. If the
 // kernel does not report CPU time by CPU, all CPUs get an equal part of the container's CPU time. A CPU that leaves the container keeps its
 // counters until it comes back.
 type StatCounters struct {

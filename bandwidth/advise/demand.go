@@ -35,8 +35,8 @@ const (
 	maxSteps = 1 << 25 // almost four days at 10 ms
 )
 
-// ErrUnfit means that a recording is not suitable for advice: the recording is damaged, too long or without CPU time, its interval is
-// too long, or the replay has too few CPUs.
+// ErrUnfit means that a recording is not suitable for advice. The recording is damaged, too long or without CPU time, its interval is too
+// long, or the replay has too few CPUs.
 var ErrUnfit = errors.New("no advice from this recording")
 
 // NewDemand returns a Demand without steps. step is the length of its steps, and cpus the machine's number of CPUs.

@@ -157,9 +157,9 @@ func (l *load) shortShare(cpus float64) float64 {
 	return float64(short) / float64(draws*len(l.sums[0]))
 }
 
-// Fill fills the node in three variants: with the lowest limits without a burst, with the lowest limits with a burst, and without limits.
-// The limits must meet the targets of the reports, and the recordings must be long enough to verify this. Fill omits a variant if a report
-// has no such limit.
+// Fill fills the node in three variants: with the lowest limits and no burst, with the lowest limits and a burst, and without limits. The
+// limits must meet the targets of the reports, and the recordings must be long enough to verify this. Fill omits a variant if a report has
+// no such limit.
 func (n *Node) Fill(reports []*Report) []Filling {
 	var all []Filling
 	for _, way := range []struct {

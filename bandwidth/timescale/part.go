@@ -33,8 +33,8 @@ func (p Part) share(from, to time.Duration) float64 {
 	return 0
 }
 
-// scale returns a share of a usage. It does not scale the numbers of periods, because a period cannot be divided: it
-// keeps the numbers if the share is at least one half, and sets them to 0 otherwise.
+// scale returns a share of a usage. It does not scale the numbers of periods, because a period cannot be divided. It keeps these numbers if
+// the share is at least one half, and sets them to 0 otherwise.
 func scale(u cgroup.Usage, share float64) cgroup.Usage {
 	if share == 1 {
 		return u

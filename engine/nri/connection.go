@@ -141,8 +141,8 @@ func (w *kubeletWatch) check(log *slog.Logger, root string) {
 	w.reported = found
 }
 
-// recheck calls check if a kubelet's state file in a usual directory contains a policy other than none, because a kubelet can start
-// or change its policy after the plugin has started. Without such a file, recheck only reads a few files.
+// recheck calls check if a kubelet's state file in a usual directory contains a policy other than none. A kubelet can start or change its
+// policy after the plugin has started. Without such a file, recheck only reads a few files.
 func (w *kubeletWatch) recheck(log *slog.Logger, root string) {
 	if _, err := checkStates(root); err != nil {
 		w.check(log, root)

@@ -29,9 +29,9 @@ type KubeletSettings struct {
 }
 
 // ReadKubelets returns the settings of the kubelets that root of the node runs (see CheckKubelet). While no kubelet runs, it returns the
-// settings in the state file and the configuration file of each usual directory that has such a file, because a kubelet can start with
-// them. root is the root directory of the file system, "/". unclear reports, in one line of bounded length, files that cannot be read and
-// processes that only resemble a kubelet.
+// settings in the files of each usual directory, because a kubelet can start with them. These files are the state file and the
+// configuration file. root is the root directory of the file system, "/". unclear reports, in one line of bounded length, files that cannot
+// be read and processes that only resemble a kubelet.
 func ReadKubelets(root string) (found []KubeletSettings, unclear error) {
 	kubelets, unclear := findKubelets(root)
 	if len(kubelets) == 0 {

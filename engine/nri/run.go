@@ -87,8 +87,8 @@ func (e *Engine) reportEnding(socket string, end *ending, wait time.Duration) {
 	e.log.Warn("waiting for the runtime", "socket", socket, "reason", end.err, "check", remedyFor(end.err))
 }
 
-// maxOpenFiles returns the number of files with CPU lists to keep open: half of the files that this process can open, and at most
-// as many as hundreds of containers and their pods need. The kernel uses 4 to 5 KB for each.
+// maxOpenFiles returns the number of files with CPU lists to keep open. It is half of the number of files that this process can open, but
+// at most the number that hundreds of containers and their pods need. The kernel uses 4 to 5 KB for each.
 func maxOpenFiles() int {
 	var limit unix.Rlimit
 	if err := unix.Getrlimit(unix.RLIMIT_NOFILE, &limit); err != nil {

@@ -66,7 +66,7 @@ func Replace(name string, data []byte) error {
 }
 
 // ReplaceOpen replaces a file as Replace does, and returns the new file open. A caller can later compare the inode number to see whether
-// the file was replaced again: while a file is open, the kernel gives its inode number to no other file.
+// the file was replaced again. While a file is open, the kernel gives its inode number to no other file.
 func ReplaceOpen(name string, data []byte) (*os.File, error) {
 	temp := filepath.Join(filepath.Dir(name), "."+filepath.Base(name))
 	f, err := writeSynced(temp, data)

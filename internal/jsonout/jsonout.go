@@ -1,8 +1,8 @@
 // Package jsonout writes the JSON output of all commands in the same form.
 //
-// A command that writes a single value indents it by two spaces, on a terminal and in a pipe: a saved output is readable, and
-// two outputs can be compared line by line. A command that can write several values writes each value on a line (JSON Lines),
-// so that a reader can process a value before the next one exists.
+// A command that writes a single value indents it by two spaces, on a terminal and in a pipe. So a saved output is readable, and two
+// outputs can be compared line by line. A command that can write several values writes each value on a line (JSON Lines), so that a reader
+// can process a value before the next one exists.
 package jsonout
 
 import (

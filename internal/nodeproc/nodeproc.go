@@ -1,7 +1,7 @@
 // Package nodeproc recognizes processes that root of the node runs outside of pods and containers, such as a kubelet or a
-// container engine. Any process can choose its comm, its argv and the name of its file. The package therefore uses facts that
-// only root of the node can cause: all user IDs are 0 in this user namespace, the process is not in a nested PID namespace,
-// and its cgroup is neither a pod's nor a container's.
+// container engine. Any process can choose its comm, its argv and the name of its file. The package therefore uses facts that only root of
+// the node can cause. All user IDs are 0 in this user namespace, the process is not in a nested PID namespace, and its cgroup is neither a
+// pod's nor a container's.
 package nodeproc
 
 import (

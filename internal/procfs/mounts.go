@@ -41,7 +41,8 @@ func EachMountIn(in io.Reader, limit int64, words []string, visit func(*mountinf
 }
 
 // EachMountOver calls visit for every mount in a mountinfo file whose mount point is one of the given absolute paths or a directory above
-// one of them, the oldest mount first, until visit returns false. It reads the file as EachMount does, and returns the same errors.
+// one of them. The oldest mount is first. EachMountOver stops when visit returns false. It reads the file as EachMount does, and returns
+// the same errors.
 func EachMountOver(file string, limit int64, paths []string, visit func(*mountinfo.Info) (more bool)) error {
 	more := true
 	p := mountParser{words: []string{""}, visit: func(m *mountinfo.Info) { more = visit(m) }}
