@@ -21,8 +21,8 @@ import (
 // runs.
 //
 // room is the CPU time that all grants of the pod can reserve together. Admit first frees CPUs that the pod holds for ended containers,
-// until the new container fits into room. If room is 0, Admit frees all such CPUs. Therefore an init container and its successor do not
-// count twice. On an error nothing has changed.
+// until the new container fits into room. If room is 0, Admit frees all such CPUs. So an init container that has ended does not count any
+// more when its successor starts. On an error nothing has changed.
 func (h *Host) Admit(ctx context.Context, a Allocation, room hybrid.Milli) (*Grant, error) {
 	err := a.checkEngine()
 	if err == nil {
@@ -107,8 +107,8 @@ func (op *operation) removeFromNode(name string) error {
 	return err
 }
 
-// releaseHeld ends held containers of g's pod until g and the remaining containers fit into room, the longest held
-// first. If room is 0, it ends all held containers of the pod.
+// releaseHeld ends held containers of g's pod until g and the remaining containers fit into room. It begins with the container that has
+// been held for the longest time. If room is 0, it ends all held containers of the pod.
 func (op *operation) releaseHeld(g *Grant, room hybrid.Milli) error {
 	if g.Engine.Pod == "" {
 		return nil
@@ -285,8 +285,8 @@ func (h *Host) OCIPath(name string) (path string, systemd bool) {
 	return h.tree.OCIPath(name), h.tree.Driver() == cgroup.Systemd
 }
 
-// ExpectMoves speeds up moves between cgroups for a short time, because a runtime is about to move a container's first
-// process. It does not wait itself, and does nothing on a host that only plans.
+// ExpectMoves speeds up moves between cgroups for a short time, because a runtime is about to move a container's first process. It returns
+// at once, and does nothing on a host that only plans.
 func (h *Host) ExpectMoves() {
 	if !h.planOnly {
 		_ = h.tree.WarmMoves()

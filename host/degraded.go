@@ -82,7 +82,7 @@ func (d *degradedSettings) isDue(name string, s Setting, wanted any) bool {
 	return r == nil || r.wanted != wanted || !time.Now().Before(r.retry)
 }
 
-// add records a refusal. isNew is true if no refusal of this setting was recorded, or a refusal with another error.
+// add records a refusal. isNew is true if this setting had no recorded refusal, or if the recorded refusal had another error.
 func (d *degradedSettings) add(name string, s Setting, wanted any, err error) (isNew bool) {
 	d.mu.Lock()
 	defer d.mu.Unlock()

@@ -148,8 +148,8 @@ func (op *operation) settleParts(name string, g *group, wanted cgroup.Settings) 
 	}
 }
 
-// withoutRefused returns the wanted settings. Each part that the kernel has refused and whose retry time has not come has its present value
-// instead.
+// withoutRefused returns the wanted settings. If the kernel has refused a part of the settings, this part has its present value until its
+// retry time has come.
 func (op *operation) withoutRefused(name string, current, wanted cgroup.Settings) cgroup.Settings {
 	if !op.Host.degraded.contains(name) {
 		return wanted

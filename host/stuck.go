@@ -202,9 +202,9 @@ func (op *operation) resizeAround(name string, limit, guarantee hybrid.Milli) er
 	})
 }
 
-// trialNode returns a node with all sensitive containers except the container without. If the limit of base is not 0, the node also has
-// base, a grant with only the exclusive CPUs of this container. Placeholders occupy those CPUs of op.avoid that are shared, so that no plan
-// makes these CPUs exclusive. The real node checks the needs of the flexible containers.
+// trialNode returns a node with all sensitive containers except the container with the name in "without". If the limit of base is not 0,
+// the node also has base, a grant with only the exclusive CPUs of this container. Placeholders occupy those CPUs of op.avoid that are
+// shared, so that no plan makes these CPUs exclusive. The real node checks the needs of the flexible containers.
 func (op *operation) trialNode(without string, base hybrid.Grant) (*hybrid.Node, error) {
 	options := op.basis.options
 	options.MinShared = 0
