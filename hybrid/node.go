@@ -144,8 +144,8 @@ func (n *Node) Options() Options { return n.options }
 // Capacity returns the CPU time of the usable CPUs.
 func (n *Node) Capacity() Milli { return n.total }
 
-// Free returns the CPU time that is available to further containers of a class. The node refuses a request for more
-// with ErrNoCapacity. The result is negative on a node that has lost too many CPUs.
+// Free returns the CPU time that is available to further containers of a class. The node refuses a request for more CPU time than this with
+// ErrNoCapacity. The result is negative on a node that has lost too many CPUs.
 func (n *Node) Free(class Class) Milli {
 	if class == Flexible {
 		return n.total - n.sensitive - n.flexible.need

@@ -77,9 +77,9 @@ func (n *Node) isFixed(it *item) bool {
 	return it.isPinned || n.slots[it.slot].fractions() > 1
 }
 
-// applyPacking moves the items to the CPUs of their bins in the packer's solution. The parameter alone is the number of
-// items, from the first on, that get a bin of their own after the packed bins. applyPacking reports whether the moves
-// are permitted and within the budget; on failure nothing has changed.
+// applyPacking moves the items to the CPUs of their bins in the packer's solution. The first items get bins of their own after the packed
+// bins; the parameter "alone" is the number of these items. applyPacking reports whether the moves are permitted and within the budget; on
+// failure nothing has changed.
 func (n *Node) applyPacking(alone, budget int, domain *cpuset.Set) bool {
 	p := &n.scratch.pack
 	for i := range alone {
@@ -262,7 +262,7 @@ func (l *itemList) minBins() int32 {
 		if i+1 < l.count && l.size[i+1] == l.size[i] {
 			continue
 		}
-		// Ignore smaller items. A large item counts as a full bin if its bin has no room for this item.
+		// The smaller items after item i do not count. The bin of a large item counts as full if it has no room for item i.
 		for ; joined < large && l.size[large-1-joined] <= 1000-l.size[i]; joined++ {
 			sum += l.size[large-1-joined]
 		}

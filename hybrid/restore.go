@@ -158,7 +158,7 @@ func (n *Node) isWholeCores(set *cpuset.Set) bool {
 	return !n.partial.Overlaps(set) && n.hasUsableCores(set)
 }
 
-// hasUsableCores reports whether the usable CPUs of a set are all usable CPUs of their cores. A container on whole
+// hasUsableCores reports whether a set has all usable CPUs of a core, for each core of which it has a usable CPU. A container on whole
 // cores retains its CPUs if a core loses a CPU.
 func (n *Node) hasUsableCores(set *cpuset.Set) bool {
 	usable := set.Intersect(n.usable)
