@@ -12,8 +12,8 @@ import "github.com/candor-project/candor/hybrid"
 // weights of the other resources by the fraction, and raises the weight of CPU by a part of the fraction (repeatedPart).
 
 // repeatedPart returns the part of a fraction that increases the weight of CPU. With the whole fraction, too few nodes retain room for the
-// largest containers: in the replay of Google's cell of 2011, with 10 to 100 % of the containers sensitive, 0.5 % less CPU time was placed
-// in the mean, and at most 1.1 % less.
+// largest containers. This cost 0.5 % of the placed CPU time in the mean, and at most 1.1 %. The figures are from replays of Google's cell
+// of 2011, with 10 to 100 % of the containers sensitive.
 func repeatedPart(fraction int64) int64 { return fraction / 4 }
 
 // wholeShare is the share that stands for the whole capacity of a resource.

@@ -74,7 +74,7 @@ func (d *degradedSettings) find(name string, s Setting) *refusedSetting {
 	return nil
 }
 
-// isDue reports whether a value can be written: it has not been refused, or its retry time has come.
+// isDue reports whether the operation should write a value: the kernel has not refused the value, or its retry time has come.
 func (d *degradedSettings) isDue(name string, s Setting, wanted any) bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()

@@ -249,8 +249,7 @@ func (b *giveBackAttempt) batches() (all []batch) {
 	return all
 }
 
-// giveBackBatch gives the containers of a batch back. The error is the error of ctx; other errors go to b.waiting and
-// b.failures.
+// giveBackBatch gives the containers of a batch back. It returns only the error of ctx; other errors go to b.waiting and b.failures.
 func (b *giveBackAttempt) giveBackBatch(ctx context.Context, some batch) error {
 	isComplete := true
 	for _, g := range some.containers {

@@ -13,7 +13,8 @@ import (
 	"github.com/candor-project/candor/internal/procfs"
 )
 
-// giveBackSettings gives a container's cgroup the settings of its engine, and returns the processes that Candor has moved.
+// giveBackSettings moves processes that Candor has moved back to their former cgroups (returnProcesses). Then it gives the container's
+// cgroup the settings of its engine.
 func (b *giveBackAttempt) giveBackSettings(g *Grant, group *cgroup.Group, isStray bool) error {
 	populated, err := group.Populated()
 	if err != nil && !isGoneError(err) {

@@ -52,7 +52,7 @@ func (op *operation) repairPods(grants []*Grant) {
 	}
 }
 
-// A pod is a pod's cgroup and its containers.
+// A pod holds the cgroup of a Kubernetes pod, and the pod's containers.
 type pod struct {
 	path          string // path of the pod's cgroup
 	group         *cgroup.Group

@@ -101,7 +101,7 @@ type Account struct {
 	Saved  time.Duration // CPU time that the container can still use; negative: debt
 	Limit  time.Duration // CPU time per period that the limit allows
 	Quota  time.Duration // CPU time per period that the container has now; 0: no quota
-	Frozen bool          // the processes are frozen from time to time, because the lowest quota of the kernel is too high
+	Frozen bool          // the processes are frozen from time to time, because even the kernel's lowest quota allows too much
 }
 
 // IsCharged reports whether the container has less CPU time than its limit because of its helpers.

@@ -108,7 +108,7 @@ type settingPart struct {
 	copy func(to *cgroup.Settings, from cgroup.Settings)
 }
 
-// settingParts are in an order that the kernel accepts: no burst exceeds its quota.
+// settingParts lists the parts in an order of writes that the kernel accepts: a burst never exceeds its quota.
 var settingParts = []settingPart{
 	{SettingMems, func(to *cgroup.Settings, from cgroup.Settings) { to.Mems = from.Mems }},
 	{SettingQuota, func(to *cgroup.Settings, from cgroup.Settings) {

@@ -153,7 +153,8 @@ func (op *operation) planAround(r hybrid.Request) (*hybrid.Plan, error) {
 	return op.planAt(plan, r)
 }
 
-// planAt plans the request on op.node with the CPUs that the plan trial of a trial node has. It refuses a trial plan that moves fractions.
+// planAt plans the request on op.node with the CPUs of trial, which is a plan of a trial node. It refuses a trial plan that moves
+// fractions.
 func (op *operation) planAt(trial *hybrid.Plan, r hybrid.Request) (*hybrid.Plan, error) {
 	if trial.Moves > 0 {
 		return nil, op.refusedByStuck(&hybrid.Refusal{ID: r.ID, Kind: hybrid.ErrViewImpossible, Text: "it needs a move of other containers' fractions"})

@@ -374,9 +374,9 @@ func (n *Node) l3sOf(cpus *cpuset.Set) (domain cpuset.Set) {
 	return domain
 }
 
-// leastUsefulCPU returns the exclusive CPU that the container should lose first: in the NUMA node where the
-// container has the fewest exclusive CPUs, there in the L3 domain with the fewest, and there in the core with
-// the fewest. Of equal CPUs, it returns the CPU with the highest id.
+// leastUsefulCPU returns the exclusive CPU that the container should lose first. It chooses the NUMA node where the container has the
+// fewest exclusive CPUs. By the same rule, it then chooses an L3 domain in this node, and a core in this domain. Of equal CPUs, it returns
+// the CPU with the highest id.
 func (n *Node) leastUsefulCPU(s int32) int {
 	heldCPUs := n.slots[s].exclusive.Set()
 	best, bestKey := -1, [3]int{}

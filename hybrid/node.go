@@ -9,9 +9,9 @@ import (
 	"github.com/candor-project/candor/topology"
 )
 
-// A Node holds the CPUs of a machine and the containers that they belong to. A process can have thousands of nodes
-// from NewLike, so a Node is small: the data of plans is in the shared scratch, and the fields that every operation
-// uses come first, in few cache lines.
+// A Node holds the CPUs of a machine and the containers that they belong to. A process can have thousands of nodes from NewLike, so a Node
+// is small: all nodes share the scratch, which holds the data of plans. The fields that every operation uses come first, in few cache
+// lines.
 type Node struct {
 	*layout
 	*scratch // shared by all nodes from NewLike

@@ -215,11 +215,10 @@ func (n *Node) packAllBut(alone, bins int) bool {
 	return p.solve(alone, n.packTries())
 }
 
-// The functions below compute an upper bound on the limit of a sensitive container that fits on the node after any
-// number of moves. Fractions on CPUs are items in bins, so a lower bound on the number of bins applies to every
-// arrangement. This lower bound is L2 of Martello and Toth ("Lower bounds and a reduction procedure for the bin packing
-// problem", 1990): each item above half a bin needs a bin of its own, and the small items need the remaining room of
-// these bins and further bins.
+// The functions below compute an upper bound on the limit of a sensitive container that fits on the node after any number of moves.
+// Fractions on CPUs are items in bins, so a lower bound on the number of bins applies to every arrangement. This lower bound is L2 of
+// Martello and Toth ("Lower bounds and a reduction procedure for the bin packing problem", 1990): each item above half a bin needs a bin of
+// its own. The small items fill the remaining room of these bins, and need further bins for the rest.
 
 // boundItems is the maximum number of fractions for which maxStrictLimit computes the bound.
 const boundItems = 48

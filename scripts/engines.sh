@@ -75,8 +75,8 @@ build_dockerd() {
 		-o dockerd github.com/moby/moby/v2/cmd/dockerd
 }
 
-# In the source of Docker's command line, go.mod is named vendor.mod. The build replaces the required version of swarmkit, because not every
-# module proxy has it.
+# In the source of Docker's command line, go.mod is named vendor.mod. The build uses the engine's version of swarmkit, because not every
+# module proxy has the version that the command line requires.
 build_docker() {
 	local swarmkit=github.com/moby/swarmkit/v2
 	copy "github.com/docker/cli@$1"

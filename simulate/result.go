@@ -34,8 +34,8 @@ type Result struct {
 
 	Timing
 
-	// SBound is a lower bound on S for the containers that were placed: the value of S if all containers could be rearranged at any moment
-	// over the CPUs of all nodes.
+	// SBound is a lower bound on S for the containers that were placed. It is the value of S if the containers could use the CPUs of all
+	// nodes together, and could be rearranged at any moment.
 	SBound float64 `json:"sBound"`
 	// RBound is the unavoidable part of R. It counts a refusal for the view only if a machine with the CPUs of all nodes could not have
 	// given the running containers and the refused container their views.

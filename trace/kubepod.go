@@ -104,9 +104,9 @@ func (k *kubectl) checkPodFits(c capacity) error {
 	return nil
 }
 
-// requests returns the total request of a pod, as kube-scheduler computes it. It is the higher of two values, plus the pod's overhead: the
-// sum of all containers and sidecars, and the largest sum of an init container and the sidecars before this init container. asks reports
-// whether any container requests CPU.
+// requests returns the total request of a pod, as kube-scheduler computes it. One value is the sum of all containers and sidecars. The
+// other is the largest sum of an init container and the sidecars before this init container. The request is the higher value plus the pod's
+// overhead. asks reports whether any container requests CPU.
 func (o *kubePodObject) requests() (sum capacity, asks bool, err error) {
 	var cpu, memory, initCPU, initMemory int64
 	add := func(r kubeResources, isInit bool) {
