@@ -3,17 +3,17 @@ package fleet
 import "github.com/candor-project/candor/hybrid"
 
 // The alignment of a node with a container is the score of Tetris (Grandl et al., "Multi-Resource Packing for Cluster Schedulers", SIGCOMM
-// 2014). It is the sum, over the resources, of the share of the node that the container requests times the share that is free after the
-// placement. The node with the highest alignment is the best, because a node should not run out of one resource while much of another is
-// free.
+// 2014). For each resource, it multiplies the share of the node that the container requests by the share that is free after the placement.
+// The alignment is the sum of these products. The node with the highest alignment is the best, because a node should not run out of one
+// resource while much of another is free.
 //
-// The rest of a CPU with a fraction of a sensitive container should stay idle, because any other use of the CPU makes the fraction's time
-// shared. Such CPU time stays idle on a node whose other resources run out first. So the fraction reduces the weights of the other
-// resources, and a part of the fraction (repeatedPart) increases the weight of CPU.
+// If a CPU runs a fraction of a sensitive container, the rest of the CPU's time should stay idle. Any other use of the CPU makes the
+// fraction's time shared. The rest stays idle on a node whose other resources run out first. To prefer such nodes, the aligner lowers the
+// weights of the other resources by the fraction, and raises the weight of CPU by a part of the fraction (repeatedPart).
 
 // repeatedPart returns the part of a fraction that increases the weight of CPU. With the whole fraction, too few nodes retain room for the
-// largest containers: in the replay of Google's cell of 2011, with 10 to 100 % of the containers sensitive, 0.5 % less CPU time was placed
-// in the mean, and at most 1.1 % less.
+// largest containers. This cost 0.5 % of the placed CPU time in the mean, and at most 1.1 %. The figures are from replays of Google's cell
+// of 2011, with 10 to 100 % of the containers sensitive.
 func repeatedPart(fraction int64) int64 { return fraction / 4 }
 
 // wholeShare is the share that stands for the whole capacity of a resource.
@@ -107,8 +107,8 @@ func (p *aligner) setBound(resources int) {
 
 // setPairBound does the work of setBound for CPU and one further resource. The alignment is a weighted sum of the two free shares. corner
 // bounds the sum by the highest free share of each resource. neighbors uses features that hold the highest weighted sum of a node for
-// several fixed ratios of the two weights. It combines the features with the next smaller and the next larger ratio, and is usually lower.
-// For a single node, only corner is exact, because the weighted sums in features are rounded.
+// several fixed ratios of the two weights. neighbors combines the features with the next smaller and the next larger ratio, and is usually
+// lower than corner. For a single node, only corner is exact, because the weighted sums in features are rounded.
 func (p *aligner) setPairBound(cpu, other int64) {
 	p.corner = [2]term{{featureCPUShare, cpu}, {featureShare1, other}}
 	if other < 0 {
@@ -139,8 +139,8 @@ func (p *aligner) valueFor(shares []int32) int64 {
 	return clampAlignment(sum)
 }
 
-// upperBound returns an upper bound on the alignment of the nodes of a row. A node with the highest free share of a resource seldom has the
-// highest of another, so featureShareSum, the highest sum of the free shares, limits the terms, too.
+// upperBound returns an upper bound on the alignment of the nodes of a row. A single node seldom has the highest free share of several
+// resources. So the highest sum of the free shares (featureShareSum) limits the terms, too.
 func (p *aligner) upperBound(r *row) int64 {
 	if p.isPair {
 		return clampAlignment(p.base + min(sumOf(&p.corner, r), sumOf(&p.neighbors, r)))

@@ -10,8 +10,9 @@ import (
 // best; mean shares are rounded down to multiples of 2^-40.
 //
 // In every order, a node comes last if fractions would have to move to make room for a sensitive container, or if the container's view
-// would be wider than needed. The best of such nodes is the node that may make room for the largest container or, if this size is unknown,
-// the node with the most free CPU time.
+// would be wider than needed. Among such nodes, the best is the node that may make room for the largest strict sensitive container. This
+// size is known only under the algorithm Candor, and applies only to such containers without a confining topology policy. In all other
+// cases, the best is the node with the most free CPU time.
 type Order uint8
 
 const (

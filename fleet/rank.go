@@ -2,8 +2,8 @@ package fleet
 
 import "github.com/candor-project/candor/hybrid"
 
-// A caller that stores its nodes itself, such as a Kubernetes scheduler plugin, can use Query, Scale and Rank to order the nodes as a fleet
-// with the order Candor does.
+// Query, Scale and Rank are for callers that store the nodes themselves, such as a Kubernetes scheduler plugin. They rank nodes as a fleet
+// in the order Candor does.
 
 // A Rank is the quality of a node for a Query: less is better. Ranks of nodes of different sizes are comparable.
 type Rank uint64

@@ -6,7 +6,7 @@ import "github.com/candor-project/candor/hybrid"
 // is the best.
 type score uint64
 
-// The constant never is the score of a node that cannot take the container.
+// A node that cannot take the container has the score "never", which is worse than every other score.
 const never score = 1<<64 - 1
 
 // scoreOf returns a node's score in the fleet's order from the quote for the container.
@@ -68,8 +68,8 @@ func (f *Fleet) kindForQuery(id NodeID) *kind {
 const minIndirectScore score = 1 << 63
 
 // indirectScoreOf returns the score of a node on which fractions would have to move, or on which the view would be wider than needed. In
-// every order such nodes come last. The best is the node that may make room for the largest container or, if this size is unknown, the node
-// with the most free CPU time.
+// every order such nodes come last. The best of them has the highest MaxSensitive, which bounds the limit of a strict sensitive container
+// that fits. If this figure does not apply to the request (byMaxStrictLimit), the best has the most free CPU time for the request's class.
 func (f *Fleet) indirectScoreOf(id NodeID) score {
 	s, q := &f.summaries[id], &f.query
 	if q.byMaxStrictLimit {

@@ -2,7 +2,7 @@ package fleet
 
 import "math/bits"
 
-// maxResources is the maximum number of further resources of a fleet.
+// maxResources is the maximum number of resources of a fleet besides CPU.
 const maxResources = 15
 
 // shareBits is the number of fraction bits of a mean free share. The share is rounded to this number of bits, so that nodes of different

@@ -21,8 +21,8 @@ import (
 // runs.
 //
 // room is the CPU time that all grants of the pod can reserve together. Admit first frees CPUs that the pod holds for ended containers,
-// until the new container fits into room. If room is 0, Admit frees all such CPUs. Therefore an init container and its successor do not
-// count twice. On an error nothing has changed.
+// until the new container fits into room. If room is 0, Admit frees all such CPUs. So the pod needs no room for an ended init container
+// beside its successor. On an error nothing has changed.
 func (h *Host) Admit(ctx context.Context, a Allocation, room hybrid.Milli) (*Grant, error) {
 	err := a.checkEngine()
 	if err == nil {
@@ -53,7 +53,7 @@ func (h *Host) Admit(ctx context.Context, a Allocation, room hybrid.Milli) (*Gra
 	return g, nil
 }
 
-// checkEngine checks an allocation for a container of an engine.
+// checkEngine returns an error if an allocation is invalid for a container of an engine.
 func (a *Allocation) checkEngine() error {
 	err := a.Check()
 	if err == nil {
@@ -107,8 +107,8 @@ func (op *operation) removeFromNode(name string) error {
 	return err
 }
 
-// releaseHeld ends held containers of g's pod until g and the remaining containers fit into room, the longest held
-// first. If room is 0, it ends all held containers of the pod.
+// releaseHeld ends held containers of g's pod until g and the remaining containers fit into room. It begins with the container that has
+// been held for the longest time. If room is 0, it ends all held containers of the pod.
 func (op *operation) releaseHeld(g *Grant, room hybrid.Milli) error {
 	if g.Engine.Pod == "" {
 		return nil
@@ -201,9 +201,9 @@ func (op *operation) reportHint(g *Grant, err error) {
 	}
 }
 
-// MatchesGrant reports whether the cgroup of an admitted container has the settings of its grant and contains process
-// pid (0: not checked). If so, the container can start, and RecordRunning can follow later: every later change of the
-// grant finds the cgroup and updates it.
+// MatchesGrant reports whether the cgroup of an admitted container has the settings of its grant and, if pid is not 0, contains this
+// process. If so, the container can start, and RecordRunning can follow later: every later change of the grant finds the cgroup and updates
+// it.
 //
 // MatchesGrant does not wait for the lock. While another operation runs, it returns false, because this operation can have read the cgroups
 // before the engine created the cgroup of the container.
@@ -285,8 +285,8 @@ func (h *Host) OCIPath(name string) (path string, systemd bool) {
 	return h.tree.OCIPath(name), h.tree.Driver() == cgroup.Systemd
 }
 
-// ExpectMoves speeds up moves between cgroups for a short time, because a runtime is about to move a container's first
-// process. It does not wait itself, and does nothing on a host that only plans.
+// ExpectMoves speeds up moves between cgroups for a short time, because a runtime is about to move a container's first process. It returns
+// at once, and does nothing on a host that only plans.
 func (h *Host) ExpectMoves() {
 	if !h.planOnly {
 		_ = h.tree.WarmMoves()

@@ -222,7 +222,7 @@ func (op *operation) adoptedGrant(name string, current cgroup.Settings, others c
 	g.ID = name
 	g.HasHelper = op.tree.Group(name).HasHelpers()
 	known := op.store.LoadRequest(&g)
-	if known { // an earlier version may have stored arguments
+	if known { // the request file of an earlier version can hold program arguments
 		if err := op.store.SaveHidingCommand(&g); err != nil {
 			op.log.Warn("cannot save a container's request", logName(name, &g.Engine), "error", err)
 		}
@@ -285,11 +285,10 @@ func fractionalCPU(cpus, others cpuset.Set) int {
 	return cpus.Last()
 }
 
-// HelperCommand is the hidden subcommand of candor that becomes the program. candor run starts the helper before it
-// takes the lock, usually in a new mount namespace. The helper waits on a socket while candor creates the cgroup and
-// moves the helper into it. If candor is killed, the socket closes without an order, the helper ends, and an empty
-// cgroup remains. The socket also closes when the helper executes the program; if that fails, the helper writes a byte
-// first.
+// HelperCommand is the hidden subcommand of candor that becomes the program. candor run starts the helper before it takes the lock, usually
+// in a new mount namespace. The helper waits on a socket while candor creates the cgroup and moves the helper into it. If candor is killed,
+// the socket closes without an order, the helper ends, and an empty cgroup remains. The socket also closes when the helper executes the
+// program. If the program cannot be executed, the helper writes a byte before the socket closes.
 const HelperCommand = "internal-exec"
 
 // isCandor reports whether a process executes this candor binary, as helpers do. A command line alone proves nothing,

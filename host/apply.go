@@ -22,14 +22,14 @@ type target struct {
 	settings cgroup.Settings
 }
 
-// targets returns the settings that the cgroups of the grants must get. A missing cgroup is a target only if it is the
-// newcomer's, which this operation creates.
+// targets returns the settings that the cgroups of the grants must get. A missing cgroup is a target only if this operation creates it
+// (newcomer).
 func (op *operation) targets(grants []*Grant) []target {
 	var targets []target
 	for _, g := range grants {
 		k := op.groups[g.ID]
 		isNew := op.newcomer != nil && op.newcomer.name == g.ID
-		// A container all of whose CPUs are lost stays where the kernel put it.
+		// If a container has lost all of its CPUs, it stays on the CPUs to which the kernel has moved it.
 		if !isNew && k == nil || g.CPUs.IsEmpty() {
 			continue
 		}
@@ -45,8 +45,8 @@ func (op *operation) targets(grants []*Grant) []target {
 	return targets
 }
 
-// settings translates a grant into cgroup settings. A present quota that the grant's lease allows stays, unless the
-// operation resizes the container.
+// settings translates a grant into cgroup settings. If the grant's lease allows the present quota, the quota remains, unless the operation
+// resizes the container.
 func (op *operation) settings(g *Grant) cgroup.Settings {
 	s := op.Host.settings(g)
 	if k := op.groups[g.ID]; k != nil && g.ID != op.resized && isLeased(g, k.settings) {

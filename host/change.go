@@ -26,8 +26,8 @@ type Allocation struct {
 	Engine Engine // for Admit and Sync: the engine's container; Allocate uses only its Name
 	// Hint, if not nil, holds the CPUs that a scheduler has planned for the container. Only Admit uses it.
 	Hint *hybrid.Hint
-	// EngineRequest, if not nil, holds the CPU settings that the engine requested. nil: the request has the limit and the
-	// guarantee, as the kubelet converts them.
+	// EngineRequest, if not nil, holds the CPU settings that the engine requested. If it is nil, the settings follow from the limit and the
+	// guarantee, with the kubelet's conversion.
 	EngineRequest *EngineRequest
 	// PID is a process that waits to become the container's first process. Allocate moves it into the container's
 	// cgroup, and kills it if the allocation fails halfway. If PID is 0, the caller creates the cgroup later, and the
@@ -303,10 +303,9 @@ func (h *Host) ReapplyAfterEngineWrite(ctx context.Context, name string) error {
 	})
 }
 
-// WithGrantLocked calls the function do with a container's grant, while it holds the lock. It is meant for callers that
-// write the container's cgroup beside Candor, as an OCI runtime does at an update. All cgroups match their grants
-// before do is called, and Candor restores the granted settings afterwards. The error never comes from do; if do was
-// not called, it gives the reason.
+// WithGrantLocked calls the function do with a container's grant, while it holds the lock. It is meant for callers that write the
+// container's cgroup beside Candor, as an OCI runtime does at an update. All cgroups match their grants before do is called, and Candor
+// restores the granted settings afterwards. The error comes from Candor's own work, before or after the call of do.
 func (h *Host) WithGrantLocked(ctx context.Context, name string, do func(*Grant)) error {
 	isDone := false
 	return h.operate(ctx, func(op *operation) error {

@@ -46,8 +46,9 @@ func (h *Host) CommandLine(g *Grant) string {
 	}
 }
 
-// firstProcess returns the first process of a container: the process that Candor or the engine has started, or, if it is not
-// known or has ended, the first process in the container's cgroup. It returns the zero value if there is none.
+// firstProcess returns the process of a container that Candor or the engine has started. If this process is unknown or has ended,
+// firstProcess returns the first process in the container's cgroup. If it finds no such process, it returns g.Main, which can be zero or a
+// process that has ended.
 func (h *Host) firstProcess(g *Grant) Process {
 	if g.Main.PID != 0 && g.Main.Alive() {
 		return g.Main
@@ -63,8 +64,8 @@ func (h *Host) firstProcess(g *Grant) Process {
 	return first
 }
 
-// printable replaces the NUL between words, and every other nonprinting character, by a space. Terminals could obey
-// such a character.
+// printable replaces the NUL between words, and every other nonprinting character, by a space. A terminal can interpret such a character as
+// a command.
 func printable(r rune) rune {
 	if !unicode.IsPrint(r) {
 		return ' '

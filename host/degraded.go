@@ -74,7 +74,7 @@ func (d *degradedSettings) find(name string, s Setting) *refusedSetting {
 	return nil
 }
 
-// isDue reports whether a value can be written: it has not been refused, or its retry time has come.
+// isDue reports whether the operation should write a value: the kernel has not refused the value, or its retry time has come.
 func (d *degradedSettings) isDue(name string, s Setting, wanted any) bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -82,7 +82,7 @@ func (d *degradedSettings) isDue(name string, s Setting, wanted any) bool {
 	return r == nil || r.wanted != wanted || !time.Now().Before(r.retry)
 }
 
-// add records a refusal. isNew is true if no refusal of this setting was recorded, or a refusal with another error.
+// add records a refusal. isNew is true if this setting had no recorded refusal, or if the recorded refusal had another error.
 func (d *degradedSettings) add(name string, s Setting, wanted any, err error) (isNew bool) {
 	d.mu.Lock()
 	defer d.mu.Unlock()

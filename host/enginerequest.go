@@ -52,8 +52,8 @@ func (op *operation) saveEngineRequest(g *Grant, r *EngineRequest) error {
 	return op.store.SaveEngineRequest(g, r)
 }
 
-// engineRequestOf returns the request of a container. The grant has the limit and the guarantee of the last resize, and
-// the stored request can be older.
+// engineRequestOf returns the request of a container. The stored request can be older than the last resize, so the limit and the guarantee
+// come from the grant.
 func engineRequestOf(s state.Store, g *Grant) EngineRequest {
 	derived := requestFromGrant(g)
 	r, ok := s.LoadEngineRequest(g)
@@ -99,9 +99,9 @@ func (h *Host) UpdateEngineRequest(ctx context.Context, name string, change func
 	})
 }
 
-// learnWeightScale records how the runtime of a container that has just started converts cpu.shares. The cgroup still
-// has the weight that the runtime has written, unless another operation was faster. A failure has no consequence but
-// another weight after candor uninstall.
+// learnWeightScale records how the runtime of a container that has just started converts cpu.shares. The cgroup still has the weight that
+// the runtime has written, unless another operation was faster. If this fails, candor uninstall can give the container another cpu.weight
+// than its runtime would. Nothing else depends on the record.
 func (op *operation) learnWeightScale(g *Grant) {
 	k := op.groups[g.ID]
 	if op.tree.Version() != 2 || k == nil || k.isAssumed || k.unreadable != nil {

@@ -52,12 +52,13 @@ const (
 var (
 	// ErrStarting means that the runtime of a container is about to create its cgroup.
 	ErrStarting = errors.New("is being started; repeat the command")
-	// errQuotaLeased means that another process has a lease on the quota of a container. This process detects the mark of the state within
-	// seconds and ends its lease. Otherwise the lease ends within leaseDuration.
+	// errQuotaLeased means that another process has a lease on the quota of a container. The other process detects the mark of the state
+	// within seconds and ends its lease. If it does not, the lease ends within leaseDuration.
 	errQuotaLeased = errors.New("changes the quota; repeat the command")
 )
 
-// startTime bounds the time from the plan for a container of a pod to its cgroup, after candor nri has ended.
+// startTime bounds the start of a pod's container after candor nri has ended. A GiveBack does not wait for a grant that has been pending
+// for more time.
 const startTime = 10 * time.Second
 
 // A GiveBack gives all containers of this machine back to their engines. No candor nri can start while it is open.
@@ -86,7 +87,7 @@ func (h *Host) StartGiveBack(dry bool) (*GiveBack, error) {
 // Close permits agents again.
 func (b *GiveBack) Close() { b.release() }
 
-// A GiveBackResult is the result of an attempt.
+// A GiveBackResult holds the changes of a call of Try, and the containers for which the caller should call Try again.
 type GiveBackResult struct {
 	Changes []SettingChange
 	// Waiting, if not nil, names the containers that another attempt can soon give back: containers that are being started,
@@ -98,8 +99,8 @@ type GiveBackResult struct {
 // its cgroup. A program of candor run gets its limit as a quota. Views show the machine's CPUs. If all containers are given back, Try
 // removes the state, and Candor's parent cgroup if it is empty.
 //
-// A container that ends meanwhile is no error. The error names the containers that failed and for which another attempt need not help; the
-// other failed containers are in Waiting. If a container has failed, the state remains for another attempt. If ctx is done, Try stops
+// A container that ends meanwhile is no error. If a container failed for a reason that soon ends by itself, Waiting names the container.
+// The error names all other failed containers. If a container has failed, the state remains for another attempt. If ctx is done, Try stops
 // before the next change.
 func (b *GiveBack) Try(ctx context.Context) (GiveBackResult, error) {
 	a := &giveBackAttempt{Host: b.host, isDry: b.isDry, startTime: b.startTime}
@@ -116,8 +117,8 @@ type giveBackAttempt struct {
 	grants    []*Grant
 	strays    []*Grant // running containers of Candor's own cgroups that are missing from the state
 	changes   []SettingChange
-	waiting   []error // reasons that soon end
-	failures  []error // other reasons
+	waiting   []error // errors whose reasons soon end by themselves
+	failures  []error // all other errors
 
 	unreachable bool // systemd can restore the former settings of a container (cgroup.Group.HasUnreachableUnit)
 }
@@ -146,7 +147,7 @@ func (b *giveBackAttempt) run(ctx context.Context) error {
 		if err := b.store.MarkGiveBack(boot); err != nil {
 			return err
 		}
-		if err := b.tree.Refresh(); err != nil { // on v1, CPUs that were offline
+		if err := b.tree.Refresh(); err != nil { // on v1, so that the parent cgroup gets CPUs that were offline
 			return err
 		}
 	}
@@ -176,7 +177,7 @@ func (b *giveBackAttempt) remove(ctx context.Context) error {
 	if err := b.store.Remove(); err != nil {
 		return err
 	}
-	if err := b.tree.Remove(); err != nil && !errors.Is(err, cgroup.ErrBusy) { // programs that go on keep the parent cgroup
+	if err := b.tree.Remove(); err != nil && !errors.Is(err, cgroup.ErrBusy) { // programs that still run keep the parent cgroup
 		return err
 	}
 	return nil
@@ -248,8 +249,7 @@ func (b *giveBackAttempt) batches() (all []batch) {
 	return all
 }
 
-// giveBackBatch gives the containers of a batch back. The error is the error of ctx; other errors go to b.waiting and
-// b.failures.
+// giveBackBatch gives the containers of a batch back. It returns only the error of ctx; other errors go to b.waiting and b.failures.
 func (b *giveBackAttempt) giveBackBatch(ctx context.Context, some batch) error {
 	isComplete := true
 	for _, g := range some.containers {
@@ -287,7 +287,8 @@ func (b *giveBackAttempt) fail(name string, err error) {
 	}
 }
 
-// isGone reports whether an error means that a container has ended meanwhile: its cgroup is missing, and not only a file.
+// isGone reports whether an error means that a container has ended meanwhile. If only a file is missing and the cgroup has processes, the
+// container has not ended.
 func isGone(group *cgroup.Group, err error) bool {
 	if !isGoneError(err) {
 		return false

@@ -13,7 +13,8 @@ import (
 	"github.com/candor-project/candor/internal/procfs"
 )
 
-// giveBackSettings gives a container's cgroup the settings of its engine, and returns the processes that Candor has moved.
+// giveBackSettings moves processes that Candor has moved back to their former cgroups (returnProcesses). Then it gives the container's
+// cgroup the settings of its engine.
 func (b *giveBackAttempt) giveBackSettings(g *Grant, group *cgroup.Group, isStray bool) error {
 	populated, err := group.Populated()
 	if err != nil && !isGoneError(err) {
@@ -41,8 +42,8 @@ func (b *giveBackAttempt) giveBackSettings(g *Grant, group *cgroup.Group, isStra
 }
 
 // isStarting reports whether a runtime still creates the cgroup of a container, and would write Candor's settings to it. An OCI runtime
-// wrapper (Creator) lives until the container exists; the mark of the state makes it fail before that. For a container of a pod, candor nri
-// has ended and the runtime starts the container, so only startTime bounds the start.
+// wrapper (Creator) lives until the container exists. If the state is marked before that, the wrapper fails. For a container of a pod,
+// candor nri has ended and the runtime starts the container, so only startTime bounds the start.
 func (b *giveBackAttempt) isStarting(g *Grant, populated bool) bool {
 	switch {
 	case g.State != Pending, !populated && hasEnded(g, false):

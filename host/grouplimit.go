@@ -143,7 +143,8 @@ func (op *operation) warnOvercommit(g *Grant, bounds []cgroup.Bound) {
 	}
 }
 
-// sumBelow returns the sum of the results of figure for the containers below the cgroup of b. It omits the container of the grant without.
+// sumBelow returns the sum of the results of figure for the containers below the cgroup of b. The container of the grant "without" does not
+// count.
 func (op *operation) sumBelow(b cgroup.Bound, without *Grant, figure func(*Grant) hybrid.Milli) (sum hybrid.Milli) {
 	for _, other := range op.info {
 		if other.ID != without.ID && op.isBelow(other, b.Path) {

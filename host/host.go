@@ -221,7 +221,8 @@ func (h *Host) Clear(ctx context.Context) error {
 // that run for a long time and call CloseUnused regularly.
 func (h *Host) KeepOpen(limit int) { h.tree.KeepOpen(limit) }
 
-// CloseUnused closes the files of KeepOpen that were not read since the call before the previous call of CloseUnused.
+// CloseUnused closes the files of KeepOpen that were read neither since the previous call of CloseUnused, nor between that call and the
+// call before it.
 func (h *Host) CloseUnused() { h.tree.CloseUnused() }
 
 // Aliases of the types of package state that operations take and return.

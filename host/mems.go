@@ -63,8 +63,8 @@ func memsOf(m *topology.Machine, cpus, allowed *cpuset.Set) (mems cpuset.Set) {
 	return mems
 }
 
-// nearestMems returns the allowed memory node nearest to the NUMA node with the index node. The kernel lists only nodes
-// with memory in a cpuset, so an allowed node has memory, even if it got the memory after the topology was read.
+// nearestMems returns the allowed memory node that is nearest to the NUMA node m.Nodes[node]. The kernel lists only nodes with memory in a
+// cpuset, so an allowed node has memory, even if it got the memory after the topology was read.
 func nearestMems(m *topology.Machine, node int, allowed *cpuset.Set) cpuset.Set {
 	if id := m.Nodes[node].ID; allowed.Contains(id) {
 		return cpuset.Of(id)

@@ -18,8 +18,7 @@ type Observation struct {
 	// SeenView is the view that the programs have: ViewFull with the files of a view, ViewAffinity with the files of the
 	// kernel, "" with other files or if the files are unknown.
 	SeenView spec.View
-	// Note is the reason for a difference between the sources that the settings do not explain, and its remedy; ""
-	// without such a difference.
+	// Note gives the reason and the remedy if the sources differ and the settings do not explain the difference. Otherwise, Note is "".
 	Note string
 }
 
@@ -50,7 +49,8 @@ func (h *Host) Observe(g *Grant) (o Observation, err error) {
 	return o, nil
 }
 
-// observeFirst observes the first process of a container. first is 0, and the observation is hidden, if the process is nested too deeply.
+// observeFirst observes the first process of a container. If the process is in a cgroup that is nested too deeply, first is 0 and the
+// observation has IsHidden set.
 func (h *Host) observeFirst(g *Grant) (o view.Observation, first int, err error) {
 	first = g.Main.PID
 	if !g.Main.Alive() {

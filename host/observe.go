@@ -67,8 +67,8 @@ func readSettings(kernel *cgroup.Group) (*group, error) {
 	return g, err
 }
 
-// hasEnded reports whether a container has ended, given whether its cgroup has processes. A container with processes
-// has not ended, and a living creator can still start processes.
+// hasEnded reports whether a container has ended. populated reports whether its cgroup has processes. A living creator can still start
+// processes in a container without processes.
 func hasEnded(g *Grant, populated bool) bool {
 	switch {
 	case populated || g.State == Held:
@@ -107,9 +107,9 @@ func (h *Host) createLock(ctx context.Context) (*lock, error) {
 	return takeLock(ctx, h.store.LockFile(), h.lockTimeout)
 }
 
-// operateIfInUse runs an operation like operateOn, but only on an existing state. It serves processes that remain from
-// the time before a GiveBack, such as processes of candor run whose programs go on: their operations must not adopt
-// containers again. isInUse is false if there is no state, or if a GiveBack has begun.
+// operateIfInUse runs an operation like operateOn, but only on an existing state. It serves processes that remain from the time before a
+// GiveBack, such as candor run processes whose programs still run: their operations must not adopt containers again. isInUse is false if
+// there is no state, or if a GiveBack has begun.
 func (h *Host) operateIfInUse(ctx context.Context, s scope, change func(*operation) error) (isInUse bool, err error) {
 	if !h.planOnly && !h.store.IsInUse() {
 		return false, nil

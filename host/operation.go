@@ -86,8 +86,8 @@ func (h *Host) runLocked(ctx context.Context, s scope, take func(context.Context
 	var stuck []*stuckError
 	for {
 		err := h.tryOperation(s, stuck, change, &report)
-		// A container that cannot leave its CPUs does not refuse another container: the next attempt plans without
-		// those CPUs.
+		// A container that cannot leave its CPUs must not cause the refusal of another container. The next attempt plans without those
+		// CPUs.
 		if next := new(stuckError); errors.As(err, &next) && isNewStuck(next, stuck) {
 			stuck = append(stuck, next)
 			continue
@@ -188,7 +188,7 @@ func (op *operation) load() error {
 		}
 		op.saved = new(state.Saved)
 	}
-	if err := op.dropArguments(); err != nil { // a failure does not refuse another container
+	if err := op.dropArguments(); err != nil { // a failure must not make the operation fail
 		op.log.Warn("cannot drop all program arguments that an earlier version stored", "error", err)
 	}
 	op.loaded = op.saved.State
@@ -331,9 +331,9 @@ func (h *Host) limitWaits(ctx context.Context) (done func()) {
 	return func() { h.tree.SetDeadline(before) }
 }
 
-// remove removes the cgroup of a container that has ended. If the kernel does not release the cgroup within a brief
-// time, the next operation retries it, because this operation holds the lock. An operation waits longer only for its
-// own container, and only if its context has no deadline.
+// remove removes the cgroup of a container that has ended. The operation holds the lock, so it waits only briefly until the kernel releases
+// the cgroup. After that time, it leaves the removal to the next operation. It waits longer only for its own container, and only if its
+// context has no deadline.
 func (op *operation) remove(name string, remove func() error) (removed bool, err error) {
 	end := op.tree.SetDeadline(time.Time{})
 	defer op.tree.SetDeadline(end)

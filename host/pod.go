@@ -140,7 +140,7 @@ func (op *operation) matchRunning(a *Allocation) (stray []*Grant, err error) {
 	}
 	adopted := op.adoptedGrant(a.ID, k.settings, op.otherCPUs(a.ID))
 	recordMain(&adopted, a.PID)
-	adopted.Request = a.Request // the request, not the settings that the engine chose
+	adopted.Request = a.Request // the request from the caller replaces the settings that the kernel has
 	if err := op.node.Restore([]hybrid.Grant{adopted.Grant}); err != nil {
 		return []*Grant{&adopted}, nil //nolint:nilerr // the caller plans the container again
 	}
@@ -162,7 +162,8 @@ func (op *operation) updateKnown(g *Grant, a *Allocation) error {
 	if k := op.groups[g.ID]; k != nil && k.populated {
 		g.State, g.Deadline = Running, 0
 	}
-	// A container adopted by this operation has the kernel's limit: its request can be older than its last resize.
+	// If this operation has adopted the container, its limit comes from the kernel. The request can be older than the container's last
+	// resize, so it does not change this limit.
 	if g.Limit == a.Limit && !needsOtherGuarantee(g, a) || op.before[g.ID] == nil {
 		return nil
 	}

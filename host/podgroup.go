@@ -52,7 +52,7 @@ func (op *operation) repairPods(grants []*Grant) {
 	}
 }
 
-// A pod is a pod's cgroup and its containers.
+// A pod holds the cgroup of a Kubernetes pod, and the pod's containers.
 type pod struct {
 	path          string // path of the pod's cgroup
 	group         *cgroup.Group
@@ -160,11 +160,10 @@ func (op *operation) pendingGrowth(path string, grants []*Grant, period time.Dur
 	return (limitIn(grants) - limitIn(op.loaded.Grants)).Quota(period)
 }
 
-// podLimits returns the limits that a pod's cgroup needs for its running containers. It lifts the quota if all
-// containers have a limit and the sum of the limits fits into the pod's quota. A lower quota stays, because it is the
-// pod's own limit. hasOwnWeight reports that the present weight is Candor's. Then podLimits always sets the weight: the
-// kubelet does not write a weight that it finds in the file already, so its intended weight can differ from the
-// recorded weight.
+// podLimits returns the limits that a pod's cgroup needs for its running containers. It lifts the quota if all containers have a limit and
+// the sum of the limits fits into the pod's quota. A lower quota stays, because it is the pod's own limit. If the present weight is
+// Candor's (hasOwnWeight), podLimits always sets the weight, because the recorded weight of the kubelet can be out of date. The kubelet
+// writes no weight that the file already has. If its new weight equals Candor's weight, Candor therefore cannot detect the change.
 func (op *operation) podLimits(original cgroup.CPULimits, running []*Grant, hasOwnWeight bool) cgroup.CPULimits {
 	wanted := original
 	var limits time.Duration

@@ -90,7 +90,7 @@ func (h *Host) RaiseQuotas(ctx context.Context, isOwn func(*Grant) bool) error {
 type Charger interface {
 	// Charges returns the CPU time that was charged and credited to a container. The totals never decrease.
 	Charges(g *Grant) (charged, credited time.Duration)
-	// IsIdle reports whether no helper uses clearly more CPU time than before the last call of IsIdle.
+	// IsIdle reports whether the CPU use of the helpers since the last call of IsIdle is not clearly higher than before that call.
 	IsIdle() bool
 	// Observe receives each new account.
 	Observe(g *Grant, a Account)
@@ -101,7 +101,7 @@ type Account struct {
 	Saved  time.Duration // CPU time that the container can still use; negative: debt
 	Limit  time.Duration // CPU time per period that the limit allows
 	Quota  time.Duration // CPU time per period that the container has now; 0: no quota
-	Frozen bool          // the processes are frozen from time to time, because the lowest quota of the kernel is too high
+	Frozen bool          // the processes are frozen from time to time, because even the kernel's lowest quota allows too much
 }
 
 // IsCharged reports whether the container has less CPU time than its limit because of its helpers.
@@ -145,8 +145,8 @@ type stateStamp struct {
 	isGivingBack bool
 }
 
-// Changed reports whether the state has changed. After the start of a GiveBack, the loop has restored all quotas when it
-// calls Changed again: then Changed ends the leases.
+// Changed reports whether the state has changed. During a GiveBack, Groups returns no groups, so the loop restores all quotas. The next
+// call of Changed then ends the leases.
 func (c *control) Changed() bool {
 	if c.mustEndLeases {
 		c.closeFreezers()
@@ -163,7 +163,7 @@ func (c *control) stamp() stateStamp {
 	return stateStamp{s.Ino, s.Mtim, c.isGivingBack()}
 }
 
-// endLeases removes the leases of this process from the state, so that a GiveBack need not wait for their ends.
+// endLeases removes the leases of this process from the state, so that a GiveBack need not wait until they expire.
 func (c *control) endLeases() error {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
 	defer cancel()

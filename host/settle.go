@@ -108,7 +108,7 @@ type settingPart struct {
 	copy func(to *cgroup.Settings, from cgroup.Settings)
 }
 
-// settingParts are in an order that the kernel accepts: no burst exceeds its quota.
+// settingParts lists the parts in an order of writes that the kernel accepts: a burst never exceeds its quota.
 var settingParts = []settingPart{
 	{SettingMems, func(to *cgroup.Settings, from cgroup.Settings) { to.Mems = from.Mems }},
 	{SettingQuota, func(to *cgroup.Settings, from cgroup.Settings) {
@@ -148,8 +148,8 @@ func (op *operation) settleParts(name string, g *group, wanted cgroup.Settings) 
 	}
 }
 
-// withoutRefused returns the wanted settings. Each part that the kernel has refused and whose retry time has not come has its present value
-// instead.
+// withoutRefused returns the wanted settings. If the kernel has refused a part of the settings, this part has its present value until its
+// retry time has come.
 func (op *operation) withoutRefused(name string, current, wanted cgroup.Settings) cgroup.Settings {
 	if !op.Host.degraded.contains(name) {
 		return wanted

@@ -153,7 +153,8 @@ func (op *operation) planAround(r hybrid.Request) (*hybrid.Plan, error) {
 	return op.planAt(plan, r)
 }
 
-// planAt plans the request on op.node with the CPUs that the plan trial of a trial node has. It refuses a trial plan that moves fractions.
+// planAt plans the request on op.node with the CPUs of trial, which is a plan of a trial node. It refuses a trial plan that moves
+// fractions.
 func (op *operation) planAt(trial *hybrid.Plan, r hybrid.Request) (*hybrid.Plan, error) {
 	if trial.Moves > 0 {
 		return nil, op.refusedByStuck(&hybrid.Refusal{ID: r.ID, Kind: hybrid.ErrViewImpossible, Text: "it needs a move of other containers' fractions"})
@@ -202,9 +203,9 @@ func (op *operation) resizeAround(name string, limit, guarantee hybrid.Milli) er
 	})
 }
 
-// trialNode returns a node with all sensitive containers except the container without. If the limit of base is not 0, the node also has
-// base, a grant with only the exclusive CPUs of this container. Placeholders occupy those CPUs of op.avoid that are shared, so that no plan
-// makes these CPUs exclusive. The real node checks the needs of the flexible containers.
+// trialNode returns a node with all sensitive containers except the container with the name in "without". If the limit of base is not 0,
+// the node also has base, a grant with only the exclusive CPUs of this container. Placeholders occupy those CPUs of op.avoid that are
+// shared, so that no plan makes these CPUs exclusive. The real node checks the needs of the flexible containers.
 func (op *operation) trialNode(without string, base hybrid.Grant) (*hybrid.Node, error) {
 	options := op.basis.options
 	options.MinShared = 0

@@ -216,9 +216,9 @@ func (n *Node) giveBest(s int32, free *cpuset.Set, count int) (last int) {
 	return last
 }
 
-// placeFraction puts a fraction on the CPU where the node's shared time is lowest. The candidates are the CPU
-// in the parameter alone, which has no fraction (-1: no such CPU), and the fractional CPUs of the domain. If two
-// CPUs lead to the same shared time, isNearer decides.
+// placeFraction puts a fraction on the CPU where the node's shared time is lowest. The candidates are the fractional CPUs of the domain
+// and, if the parameter "alone" is not -1, the CPU with this id, which has no fraction. If two CPUs lead to the same shared time, isNearer
+// decides.
 func (n *Node) placeFraction(s int32, fraction Milli, alone int, domain *cpuset.Set) bool {
 	best, bestCost := -1, impossible
 	if alone >= 0 {
@@ -356,7 +356,8 @@ func (n *Node) candorResize(s int32) error {
 	}
 	err := n.candorAllocate(s)
 	if err != nil && isSplit && slot.Limit.CPUs() <= n.oldCPUs.Count() {
-		// An older version, or other kinds of cores, made the domain larger. Without more CPUs, the container may stay.
+		// The L3 domain of the container was larger before: an older version of Candor, or other kinds of cores, formed it. A container
+		// that needs no more CPUs than before may stay in all of its present L3 domains.
 		domain := n.l3sOf(&n.oldCPUs)
 		return n.placeByKind(s, &domain)
 	}
@@ -373,9 +374,9 @@ func (n *Node) l3sOf(cpus *cpuset.Set) (domain cpuset.Set) {
 	return domain
 }
 
-// leastUsefulCPU returns the exclusive CPU that the container should lose first: in the NUMA node where the
-// container has the fewest exclusive CPUs, there in the L3 domain with the fewest, and there in the core with
-// the fewest. Of equal CPUs, it returns the CPU with the highest id.
+// leastUsefulCPU returns the exclusive CPU that the container should lose first. It chooses the NUMA node where the container has the
+// fewest exclusive CPUs. By the same rule, it then chooses an L3 domain in this node, and a core in this domain. Of equal CPUs, it returns
+// the CPU with the highest id.
 func (n *Node) leastUsefulCPU(s int32) int {
 	heldCPUs := n.slots[s].exclusive.Set()
 	best, bestKey := -1, [3]int{}
@@ -404,7 +405,7 @@ func (n *Node) resizeCores(s int32) error {
 	if missing := count - slot.exclusive.Count(); missing != 0 {
 		free, heldCPUs := n.available(), slot.exclusive.Set()
 		picked, lastPicked, ok := n.pickCores(&free, &heldCPUs, missing)
-		if !ok || shrinks { // if the container shrinks, its cores have no subset of the right size, and exclusive CPUs never move
+		if !ok || shrinks { // a container that shrinks cannot get other cores instead, because exclusive CPUs never move
 			return ErrViewImpossible
 		}
 		n.giveWhole(s, &picked)

@@ -10,8 +10,8 @@ import (
 //
 // The L3 domains of a layout can be parts of the machine's L3 domains:
 //
-//   - An L3 domain that spans NUMA nodes (sub-NUMA clustering) counts as a domain in each NUMA node,
-//     because remote memory costs more than a remote cache.
+//   - An L3 domain that spans NUMA nodes (sub-NUMA clustering) counts as a domain in each NUMA node, because access
+//     to the memory of another node costs more than access to a cache from another node.
 //   - An L3 domain with several kinds of CPUs (performance and efficiency cores) counts as a domain
 //     for each kind, because the threads of a program would run at different speeds and wait for each other.
 //   - If the kernel reports no L3 caches, an L3 domain is the intersection of a socket and a NUMA node.

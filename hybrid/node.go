@@ -9,9 +9,9 @@ import (
 	"github.com/candor-project/candor/topology"
 )
 
-// A Node holds the CPUs of a machine and the containers that they belong to. A process can have thousands of nodes
-// from NewLike, so a Node is small: the data of plans is in the shared scratch, and the fields that every operation
-// uses come first, in few cache lines.
+// A Node holds the CPUs of a machine and the containers that they belong to. A process can have thousands of nodes from NewLike, so a Node
+// is small: all nodes share the scratch, which holds the data of plans. The fields that every operation uses come first, in few cache
+// lines.
 type Node struct {
 	*layout
 	*scratch // shared by all nodes from NewLike
@@ -144,8 +144,8 @@ func (n *Node) Options() Options { return n.options }
 // Capacity returns the CPU time of the usable CPUs.
 func (n *Node) Capacity() Milli { return n.total }
 
-// Free returns the CPU time that is available to further containers of a class. The node refuses a request for more
-// with ErrNoCapacity. The result is negative on a node that has lost too many CPUs.
+// Free returns the CPU time that is available to further containers of a class. The node refuses a request for more CPU time than this with
+// ErrNoCapacity. The result is negative on a node that has lost too many CPUs.
 func (n *Node) Free(class Class) Milli {
 	if class == Flexible {
 		return n.total - n.sensitive - n.flexible.need

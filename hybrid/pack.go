@@ -170,12 +170,11 @@ func (p *packer) affinities(items []item) []affinity {
 	return list
 }
 
-// A search that finds no packing usually uses all of its tries. exceedsBound proves most of these instances
-// infeasible at once: nine in ten on full nodes of Google's trace of 2011, if all containers are sensitive. It
-// computes a lower bound on the number of bins with the dual feasible functions u(k) of Fekete and Schepers ("New
-// classes of fast lower bounds for bin packing problems", 2001). A function u(k) assigns a weight to each item so
-// that the items of a bin never weigh more than 1 in total. For example, u(3) gives each item above a quarter of a
-// bin a weight of at least a third, because no bin holds four of these items.
+// A search that finds no packing usually uses all of its tries. exceedsBound proves most of these instances infeasible at once: nine in ten
+// on full nodes in a replay of Google's trace of 2011 in which all containers are sensitive. It computes a lower bound on the number of
+// bins with the dual feasible functions u(k) of Fekete and Schepers ("New classes of fast lower bounds for bin packing problems", 2001). A
+// function u(k) assigns a weight to each item so that the items of a bin never weigh more than 1 in total. For example, u(3) gives each
+// item above a quarter of a bin a weight of at least a third, because no bin holds four of these items.
 
 // weighings is the number of functions that exceedsBound tries. Function k helps with items above 1/(k+1) of a bin.
 const weighings = 12

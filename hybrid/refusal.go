@@ -291,8 +291,8 @@ func (n *Node) lacksCPUs(r *Refusal, s int32) {
 	}
 }
 
-// threadsPerCore returns the number of CPUs per whole core: of the cores that are free or, if none is free, of all
-// cores. If the cores have different numbers of CPUs, it returns the greatest common divisor. It is at least 1.
+// threadsPerCore returns how many CPUs a whole core has. It inspects the free whole cores or, if no whole core is free, all whole cores. If
+// the cores have different numbers of CPUs, it returns the greatest common divisor. It is at least 1.
 func (n *Node) threadsPerCore(free *cpuset.Set) int {
 	inAny, inFree := 0, 0
 	whole := n.wholeCores.Set().Intersect(*free)
@@ -321,8 +321,8 @@ func gcd(a, b int) int {
 // isDomain reports whether a topology policy confines a container to a domain.
 func (w TopologyPolicy) isDomain() bool { return w == SingleNUMA || w == SingleL3 || w == WholeCores }
 
-// maxFree returns how many CPUs of the set free lie in the same domain of the policy's kind, for the domain with the most of them. If
-// heldCPUs is not empty, only the domain of these CPUs counts.
+// maxFree counts the CPUs of the set free in each domain of the policy's kind, and returns the highest count. If heldCPUs is not empty,
+// only the domain of these CPUs counts.
 func (n *Node) maxFree(policy TopologyPolicy, free, heldCPUs *cpuset.Set) int {
 	domains := n.numas
 	switch policy {

@@ -77,9 +77,9 @@ func (n *Node) isFixed(it *item) bool {
 	return it.isPinned || n.slots[it.slot].fractions() > 1
 }
 
-// applyPacking moves the items to the CPUs of their bins in the packer's solution. The parameter alone is the number of
-// items, from the first on, that get a bin of their own after the packed bins. applyPacking reports whether the moves
-// are permitted and within the budget; on failure nothing has changed.
+// applyPacking moves the items to the CPUs of their bins in the packer's solution. The first items get bins of their own after the packed
+// bins; the parameter "alone" is the number of these items. applyPacking reports whether the moves are permitted and within the budget; on
+// failure nothing has changed.
 func (n *Node) applyPacking(alone, budget int, domain *cpuset.Set) bool {
 	p := &n.scratch.pack
 	for i := range alone {
@@ -215,11 +215,10 @@ func (n *Node) packAllBut(alone, bins int) bool {
 	return p.solve(alone, n.packTries())
 }
 
-// The functions below compute an upper bound on the limit of a sensitive container that fits on the node after any
-// number of moves. Fractions on CPUs are items in bins, so a lower bound on the number of bins applies to every
-// arrangement. This lower bound is L2 of Martello and Toth ("Lower bounds and a reduction procedure for the bin packing
-// problem", 1990): each item above half a bin needs a bin of its own, and the small items need the remaining room of
-// these bins and further bins.
+// The functions below compute an upper bound on the limit of a sensitive container that fits on the node after any number of moves.
+// Fractions on CPUs are items in bins, so a lower bound on the number of bins applies to every arrangement. This lower bound is L2 of
+// Martello and Toth ("Lower bounds and a reduction procedure for the bin packing problem", 1990): each item above half a bin needs a bin of
+// its own. The small items fill the remaining room of these bins, and need further bins for the rest.
 
 // boundItems is the maximum number of fractions for which maxStrictLimit computes the bound.
 const boundItems = 48
@@ -262,7 +261,7 @@ func (l *itemList) minBins() int32 {
 		if i+1 < l.count && l.size[i+1] == l.size[i] {
 			continue
 		}
-		// Ignore smaller items. A large item counts as a full bin if its bin has no room for this item.
+		// The smaller items after item i do not count. The bin of a large item counts as full if it has no room for item i.
 		for ; joined < large && l.size[large-1-joined] <= 1000-l.size[i]; joined++ {
 			sum += l.size[large-1-joined]
 		}

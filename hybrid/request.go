@@ -139,7 +139,7 @@ type Request struct {
 	// limit, so the field must be 0 or the limit.
 	Guarantee Milli
 
-	Topology TopologyPolicy `json:"Wish"` // the name in saved overrides of containers
+	Topology TopologyPolicy `json:"Wish"` // former name of the field, which saved overrides of containers have
 	// Immovable forbids moves of the container's fraction.
 	Immovable bool
 }

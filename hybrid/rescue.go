@@ -102,8 +102,8 @@ func (n *Node) makeHole(domain *cpuset.Set, fraction Milli) bool {
 	return true
 }
 
-// clearCores moves fractions off cores of a domain without exclusive CPUs until whole free cores with the given number
-// of CPUs are available there. It reports whether it succeeded. If not, nothing has changed.
+// clearCores moves fractions off cores of a domain until whole free cores with the given number of CPUs are available there. It leaves
+// cores with an exclusive CPU unchanged. It reports whether it succeeded. If not, nothing has changed.
 func (n *Node) clearCores(s int32, count int, domain *cpuset.Set) bool {
 	if n.options.RescueMoves < 0 {
 		return false

@@ -38,10 +38,10 @@ func (n *Node) Restore(grants []Grant) error {
 	return nil
 }
 
-// leaveCores removes flexible containers from the domain of whole cores if the domain lacks time or has no core, because
-// cores have lost a CPU or do not count as whole anymore. Otherwise the node would refuse all new containers. The
-// containers with the largest guarantees leave first, so that the result does not depend on the order of the containers.
-// If the time on the node does not suffice either, the containers retain their domain.
+// leaveCores removes flexible containers from the domain of whole cores if the domain lacks time or has no core. This happens if cores have
+// lost a CPU or do not count as whole anymore. Without leaveCores, the node would refuse all new containers. The containers with the
+// largest guarantees leave first, so that the result does not depend on the order of the containers. If the time on the node does not
+// suffice either, the containers retain their domain.
 func (n *Node) leaveCores() {
 	if n.wholeCoresDemand().count == 0 {
 		return
@@ -158,7 +158,7 @@ func (n *Node) isWholeCores(set *cpuset.Set) bool {
 	return !n.partial.Overlaps(set) && n.hasUsableCores(set)
 }
 
-// hasUsableCores reports whether the usable CPUs of a set are all usable CPUs of their cores. A container on whole
+// hasUsableCores reports whether a set has all usable CPUs of a core, for each core of which it has a usable CPU. A container on whole
 // cores retains its CPUs if a core loses a CPU.
 func (n *Node) hasUsableCores(set *cpuset.Set) bool {
 	usable := set.Intersect(n.usable)

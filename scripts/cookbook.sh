@@ -94,7 +94,7 @@ save() {
 	"$@" | tee "$out/$file"
 }
 
-# unless_dry runs a command that prepares a measurement, and nothing if DRY_RUN is set.
+# unless_dry runs a command that prepares a measurement, unless DRY_RUN is set.
 unless_dry() { [ -n "$dry" ] || "$@"; }
 
 program_jvm() {

@@ -75,8 +75,8 @@ build_dockerd() {
 		-o dockerd github.com/moby/moby/v2/cmd/dockerd
 }
 
-# The go.mod of Docker's command line has another name. The build uses the engine's swarmkit, because not every proxy has the
-# command line's version.
+# In the source of Docker's command line, go.mod is named vendor.mod. The build uses the engine's version of swarmkit, because not every
+# module proxy has the version that the command line requires.
 build_docker() {
 	local swarmkit=github.com/moby/swarmkit/v2
 	copy "github.com/docker/cli@$1"
@@ -90,7 +90,7 @@ build_compose() {
 	go build -ldflags "-X github.com/docker/compose/v5/internal.Version=$1" -o docker-compose github.com/docker/compose/v5/cmd
 }
 
-# nerdctl without its test dependencies: that module is not available.
+# build_nerdctl replaces nerdctl's test module (mod/tigron) with an empty module, because the test module is not available.
 build_nerdctl() {
 	copy "github.com/containerd/nerdctl/v2@$1"
 	mkdir -p source/mod/tigron

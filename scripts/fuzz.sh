@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# Runs each fuzz target of the main module: scripts/fuzz.sh [TIME [PACKAGE...]]. TIME is for each target, 1s by default.
-# A target fails on an input that breaks it, which go test stores in the package's testdata/fuzz, and when it executes
-# fewer than 1,000 inputs in four times its time, because so slow a target finds nothing.
+# Runs each fuzz target of the main module: scripts/fuzz.sh [TIME [PACKAGE...]]. TIME is for each target, 1s by default. A target fails if
+# go test finds an input that breaks it; go test stores this input in the package's testdata/fuzz. A target also fails if it executes fewer
+# than 1,000 inputs in four times its time, because such a slow target finds nothing.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 go=${GO:-go}
@@ -10,13 +10,13 @@ shift $(($# > 0))
 
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
-# Each run starts with the seeds alone. With the inputs of earlier runs, loading them would take all the time.
+# Each run starts with the seeds alone. If it also had the inputs of earlier runs, loading these inputs would take all the time.
 cache=$work/cache
 failures=()
 
-# fuzz N DIR PACKAGE TARGET runs a target of the program N and prints its output.
-# go test minimizes each input that reaches new code, by default for up to a minute, and executes nothing else meanwhile.
-# Without a bound on it, one large seed uses up all the time.
+# fuzz N DIR PACKAGE TARGET runs a target of the program N and prints its output. go test minimizes each input that reaches new code, by
+# default for up to a minute, and executes nothing else meanwhile. Without a bound on this minimization, a large seed uses up all the time
+# of the target.
 fuzz() {
 	(cd "$2" && exec "$work/$1.test" -test.run='^$' -test.fuzz="^$4\$" -test.fuzztime="$time" -test.fuzzminimizetime=20x \
 		-test.fuzzcachedir="$cache/$3" </dev/null 2>&1)

@@ -32,7 +32,7 @@ code=0
 "$gotestsum" --no-color --format=pkgname-and-test-fails --format-icons=text --hide-summary=all \
 	--rerun-fails=1 --rerun-fails-max-failures=5 --rerun-fails-report="$report" $whole --packages="${packages[*]}" -- "${flags[@]}" || code=$?
 
-# failed COUNT prints the tests that failed so many times, each once: "PACKAGE TEST", without the parents of failed subtests.
+# failed COUNT prints the tests that failed COUNT times, one line "PACKAGE TEST" for each test. It omits the parents of failed subtests.
 failed() {
 	sed -n "s/: [0-9]* runs, $1 failures\$//; T; s/\.\(Test\|Fuzz\|Example\)/ \1/p" "$report" | awk '
 		{ names[NR] = $0 }

@@ -2,8 +2,8 @@
 # Publishes the files of dist/: scripts/push.sh images|chart|sign|github..., called by make push, sign and github-release.
 #
 # It refuses a dist/ that is incomplete or differs from its SHA256SUMS. The credentials of the registry are those of docker login
-# (~/.docker/config.json). PLAIN_HTTP=1 pushes to a registry without TLS. bin/pushed-chart stores the hash of SHA256SUMS and the
-# reference of the pushed chart with its digest, which sign needs: a tag can move.
+# (~/.docker/config.json). PLAIN_HTTP=1 pushes to a registry without TLS. bin/pushed-chart stores the hash of SHA256SUMS and the reference
+# of the pushed chart with its digest. sign needs the digest, because a tag can move.
 set -euo pipefail
 export LC_ALL=C
 cd "$(dirname "$0")/.."

@@ -60,7 +60,7 @@ export CGO_ENABLED=0
 mkdir -p bin
 exec 9>bin/release.lock
 flock -n 9 || fail "another make release runs in this source tree"
-# An interrupted run leaves dist.new: dist is either complete or the earlier release.
+# The script writes dist.new and renames it at the end. So an interrupted run does not change dist, which still holds the earlier release.
 out=$PWD/dist.new
 stage=$(mktemp -d)
 trap 'rm -rf "$stage"' EXIT

@@ -77,8 +77,8 @@ install_packages() {
 	services_again
 }
 
-# no_services prevents packages from starting their services (nginx), until services_again: invoke-rc.d(8) calls policy-rc.d. An
-# existing policy stays in force.
+# Until services_again, no_services prevents packages such as nginx from starting their services. It installs a policy-rc.d, which
+# invoke-rc.d(8) asks for permission. An existing policy stays in force.
 policy=/usr/sbin/policy-rc.d
 no_services() {
 	[ ! -e "$policy" ] || return 0

@@ -9,7 +9,7 @@ out=$(mktemp)
 trap 'rm -f "$out"' EXIT
 failed=0
 
-# table TITLE TEST COLUMNS
+# table TITLE TEST COLUMNS runs a test and prints its rows as a Markdown table with these columns.
 table() {
 	printf '\n%s (%s, rounds: %s)\n\n' "$1" "$2" "$ROUNDS"
 	status=0

@@ -25,7 +25,7 @@ half=$((cpus / nodes / 2))
 
 dir=$(mktemp -d)
 trap 'rm -rf "$dir"' EXIT
-chmod 755 "$dir" # nginx's workers are somebody else
+chmod 755 "$dir" # nginx's workers run as another user
 head -c 4096 /dev/zero | tr '\0' x >"$dir/page"
 cat >"$dir/nginx.conf" <<-END
 	daemon off;

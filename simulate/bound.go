@@ -60,9 +60,9 @@ func (b *cellBound) minSharedOf(t fleet.Totals) int64 {
 	return b.minShared(int64(t.Capacity - t.Sensitive - t.Guaranteed))
 }
 
-// minCPUs returns a lower bound on the number of CPUs that the running sensitive containers and a further container with this limit need,
-// if the view of each container equals its limit. It is the number of whole CPUs plus a lower bound on the bins of a bin packing of the
-// fractions: the bound L2 of Martello and Toth ("Knapsack Problems", 1990, section 8.3).
+// minCPUs returns a lower bound on the number of CPUs with which all running sensitive containers, and a further container with this limit,
+// can have views equal to their limits. The result is the number of whole CPUs, plus a lower bound on the CPUs that hold the fractions (bin
+// packing). This bound is L2 of Martello and Toth ("Knapsack Problems", 1990, section 8.3).
 func (b *cellBound) minCPUs(limit int64) int64 {
 	b.add(limit, 1)
 	defer b.add(limit, -1)

@@ -31,8 +31,8 @@ func (s *durationSum) add(d time.Duration) {
 // mean returns the mean duration in seconds.
 func (s *durationSum) mean() float64 { return ratio(s.time.Seconds(), float64(s.n)) }
 
-// A step is a bucket of the histogram of durations. From each power of two to the next, there are 1<<stepBits steps, so a step is at most
-// 1/32 as wide as its durations. Below 32 ns, a step is 1 ns wide.
+// A step is a bucket of the histogram of durations. From each power of two to the next, there are 1<<stepBits steps, so the width of a step
+// is at most 1/32 of the durations in the step. Below 32 ns, a step is 1 ns wide.
 const stepBits = 5
 
 func stepOf(d time.Duration) int {

@@ -32,7 +32,7 @@ func (i *integral) meanOver(micros trace.Micros) float64 {
 	return (float64(i.high)*(1<<64) + float64(i.low)) / float64(micros)
 }
 
-// advance advances the meter to a time. t holds the totals of the fleet since the previous time.
+// advance advances the meter to a time. t holds the totals of the fleet, which have not changed since the previous time.
 func (m *meter) advance(to trace.Micros, t fleet.Totals, b *cellBound) {
 	if !m.hasStarted {
 		m.hasStarted, m.start, m.now = true, to, to

@@ -25,7 +25,7 @@ type Result struct {
 	R float64 `json:"r"`
 
 	Placed          int64 `json:"placed"`          // number of decisions that found a node
-	RefusedView     int64 `json:"refusedView"`     // number of sensitive containers for which a node had room, but no node the CPUs for the view
+	RefusedView     int64 `json:"refusedView"`     // number of sensitive containers: a node had room, but no node had the CPUs for the view
 	RefusedCapacity int64 `json:"refusedCapacity"` // number of containers for which no node had room
 	Resubmitted     int64 `json:"resubmitted"`     // number of containers that were submitted again, because their machine was removed or shrank
 
@@ -34,8 +34,8 @@ type Result struct {
 
 	Timing
 
-	// SBound is a lower bound on S for the containers that were placed: the value of S if all containers could be rearranged at any moment
-	// over the CPUs of all nodes.
+	// SBound is a lower bound on S for the containers that were placed. It is the value of S if the containers could use the CPUs of all
+	// nodes together, and could be rearranged at any moment.
 	SBound float64 `json:"sBound"`
 	// RBound is the unavoidable part of R. It counts a refusal for the view only if a machine with the CPUs of all nodes could not have
 	// given the running containers and the refused container their views.

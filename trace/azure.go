@@ -21,8 +21,8 @@ const (
 	azureMemory     = 10
 )
 
-// azureMinLife is the time between two samples of the source. A VM that is in a single sample has equal times of creation and deletion, so
-// this is the minimum lifetime of a VM.
+// azureMinLife is the time between two samples of the source, and the minimum lifetime of a VM. In the source, a VM that is in a single
+// sample has equal times of creation and deletion. The reader extends every shorter lifetime to azureMinLife.
 const azureMinLife = 300 * Second
 
 // azureClasses are the categories of the virtual machines.

@@ -13,9 +13,9 @@ import (
 //	block                        of kind 'T': JSON of a compactTail
 //	uint64 offset of the last block; "ctrace\n\x00"
 //
-// A block consists of a kind ('E' or 'T'), three uint32 (the stored size, the decoded size, the number of events), a CRC-32C of all this
-// and of the stored bytes, and the stored bytes. The stored bytes of events are compressed with zstd; the tail is not compressed. Numbers
-// are little-endian.
+// A block consists of a header and the stored bytes. The header has a kind ('E' or 'T'), three uint32 (the stored size, the decoded size,
+// the number of events), and a CRC-32C of these values and the stored bytes. The stored bytes of events are compressed with zstd; the tail
+// is not compressed. Numbers are little-endian.
 //
 // An event consists of a tag and varints. The low 3 bits of the tag are the kind. Depending on the kind, the higher bits are a bit for a
 // new shape, a bit for AtStart, or the reason. The varints depend on the kind, too:

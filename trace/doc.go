@@ -11,9 +11,9 @@
 // A container lasts from a [Submit] to its [End], or to the end of the trace. A task that is resubmitted after an eviction or a failure is
 // another container with the same Job and Task. Event.Container is the number of the slot that the container occupies from its Submit to
 // its End. Slots are reused, the last released slot first. So a replay can store the containers in a slice whose length is the maximum
-// number of simultaneous containers, such as 140,000 in a cell (Google's word for a cluster) of 12,500 machines, instead of the 48 million
-// containers of a month. Job and Task identify a container for decisions that must be the same in every replay, such as hash(seed, job,
-// task).
+// number of simultaneous containers. In a cell (Google's word for a cluster) of 12,500 machines, these are about 140,000 containers,
+// although a month has 48 million. Job and Task identify a container for decisions that must be the same in every replay, such as a random
+// choice by hash(seed, job, task).
 //
 // A machine that returns after a removal has the same number, Event.Machine, as before. Numbers are dense, in the order of first
 // appearance. The removal of a machine does not end containers in the stream: the replay decides about the containers that it has placed

@@ -16,7 +16,7 @@ func (t Micros) Seconds() float64 { return float64(t) / float64(Second) }
 // Kind is the kind of an event.
 type Kind uint8
 
-// The kinds of events.
+// The kinds of events. After the colon, each comment lists the fields of Event that the kind sets besides Time, Kind and Flags.
 const (
 	MachineAdd    Kind = 1 + iota // a machine is added: Machine, CPU, Memory
 	MachineRemove                 // the machine is removed: Machine

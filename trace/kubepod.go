@@ -75,7 +75,7 @@ func (k *kubectl) addPod() error {
 	return nil
 }
 
-// needsResources reports whether a pod runs, or waits for a node and k.submits is set.
+// needsResources reports whether a pod has a node and has not ended. If k.submits is set, a pod that waits for a node counts, too.
 func (k *kubectl) needsResources(o *kubePodObject) (bool, error) {
 	name, node := o.name(), o.Spec.NodeName
 	switch o.Status.Phase {
@@ -104,8 +104,9 @@ func (k *kubectl) checkPodFits(c capacity) error {
 	return nil
 }
 
-// requests returns the total request of a pod, as kube-scheduler computes it: the sum of containers and sidecars, or the largest sum of an
-// init container and the sidecars before it if that is more, plus the overhead. asks reports whether any container requests CPU.
+// requests returns the total request of a pod, as kube-scheduler computes it. One value is the sum of all containers and sidecars. The
+// other is the largest sum of an init container and the sidecars before this init container. The request is the higher value plus the pod's
+// overhead. asks reports whether any container requests CPU.
 func (o *kubePodObject) requests() (sum capacity, asks bool, err error) {
 	var cpu, memory, initCPU, initMemory int64
 	add := func(r kubeResources, isInit bool) {

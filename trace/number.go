@@ -2,9 +2,9 @@ package trace
 
 import "hash/fnv"
 
-// JobNumber returns Event.Job for the name of a job in the source. If the name is a number, this is the number itself, otherwise a hash of
-// the name. A number with a leading 0 or more than 19 digits counts as a name, so that different names only get the same number by a hash
-// collision.
+// JobNumber returns Event.Job for the name of a job in the source. If the name is a number, Event.Job is this number, otherwise it is a
+// hash of the name. A number with a leading 0 or with more than 19 digits is hashed, too. So two different names get the same Event.Job
+// only by a hash collision.
 func JobNumber(name []byte) uint64 {
 	if n, ok := parseUint(name); ok && (len(name) == 1 || name[0] != '0') {
 		return n

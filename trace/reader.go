@@ -41,7 +41,7 @@ type Count struct {
 type SyntaxError struct {
 	File    string
 	Line    int64  // from 1; 0 if the file has no lines
-	Problem string // kind of the error, by which a Report counts
+	Problem string // kind of the error; a Report counts the errors of each kind
 	Detail  string // the invalid text and the accepted forms
 }
 

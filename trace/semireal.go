@@ -14,7 +14,7 @@ const semiRealEnd = 2_506_136 * Second
 // Parameters of the semi-real month that the data do not contain.
 const (
 	longAge   = 2000 * Second // a container that is older than this at the end of the parts counts as long
-	lasting   = 0.62          // share of long containers that are replaced when they end; this value keeps the load as in the parts
+	lasting   = 0.62          // share of long containers that are replaced when they end; with this value, the load remains as in the parts
 	taskScale = 1.6           // factor for the tasks of a job: the job table has only 15.9 of 25.4 million tasks
 	taskLeast = 0.34          // minimum share of a job's duration for which a task runs
 )

@@ -113,8 +113,8 @@ func (r *synthetic) drawFirst() {
 	r.rng.Shuffle(len(r.first), func(i, j int) { r.first[i], r.first[j] = r.first[j], r.first[i] })
 }
 
-// planLong plans the next job with long containers of a class. The mean time until this job is such that as many containers arrive as end
-// without a restart. tasks is the size of the previous job.
+// planLong plans the next job with long containers of a class. On average, as many long containers arrive as end without a resubmission. So
+// the mean time until the next job is the number of tasks of the previous job (tasks), divided by the rate of these ends.
 func (r *synthetic) planLong(now Micros, class int, tasks uint32) {
 	k := &cellClasses[class]
 	perSecond := k.running * (1 - k.short) * r.scale / k.longLife * (1 - k.longEnds[Evicted])

@@ -12,7 +12,7 @@ type population struct {
 	slots   slots
 	rng     *rand.Rand
 	cell    *[2][4]cellShapes
-	turns   [2][4][33]evenSequence // for draw, by population, class and bits.Len of the job's number of tasks; index 0 is for this number itself
+	turns   [2][4][33]evenSequence // for draw, by population, class and bits.Len of the job's number of tasks; index 0: for size
 	times   [4][33]evenSequence    // for the durations of jobs, by class and bits.Len of the number of tasks
 	live    []member               // by slot
 	waiting pool[member]           // containers that will be resubmitted

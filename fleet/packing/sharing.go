@@ -44,8 +44,8 @@ func (p *problem) sharedBound(nodes int) int64 {
 // wholeCPUs returns the number of CPUs of a node, rounded up.
 func wholeCPUs(milli int64) int64 { return (milli + 999) / 1000 }
 
-// nodesBound returns a lower bound on the number of nodes of every allocation. For each resource, it counts how many of the largest nodes
-// have the capacity for the total demand.
+// nodesBound returns a lower bound on the number of nodes of every allocation. For each resource, it counts how many nodes, the largest
+// first, are needed until their capacities cover the total demand.
 func (p *problem) nodesBound() int {
 	bound := 0
 	for r := range p.resources {

@@ -60,8 +60,8 @@ func (s *Solution) writeUses(out io.Writer, apps, nodes List) error {
 	return w.Flush()
 }
 
-// WriteMatrix writes the allocation as a matrix with a row per application and a column per node. Below it, it writes the use of each node
-// and a line with the number of used nodes, the shared time and the quality of the allocation.
+// WriteMatrix writes the allocation as a matrix with a row per application and a column per node. Below the matrix, it writes the use of
+// each node and a line with the number of used nodes, the shared time and the quality of the allocation.
 func (s *Solution) WriteMatrix(out io.Writer, apps, nodes List, goal Goal) error {
 	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
 	for n := range nodes.Items {

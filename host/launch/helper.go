@@ -83,7 +83,7 @@ func (h *helper) start(order startOrder) error {
 	return errline.Join(err, unix.Shutdown(int(h.orders.Fd()), unix.SHUT_WR))
 }
 
-// hasFailed reports, after the helper has ended, whether it could not execute the program.
+// hasFailed reports whether the helper could not execute the program. The helper must have ended.
 func (h *helper) hasFailed() bool {
 	n, _, err := unix.Recvfrom(int(h.orders.Fd()), make([]byte, 1), unix.MSG_DONTWAIT)
 	return err == nil && n > 0

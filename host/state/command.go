@@ -43,8 +43,8 @@ func storedCommand(command string, e Engine) string {
 
 func (s Store) commandFile(name string) string { return filepath.Join(s.Dir, "commands", name) }
 
-// commandReference returns the value of OnResize that runs the command file of a container. Earlier versions, which do
-// not know command files, run the file as the shell command in this value.
+// commandReference returns the value of OnResize that runs the command file of a container. The value is also a shell command that runs the
+// file, so it has the same effect in earlier versions, which do not know command files.
 func (s Store) commandReference(name string) string {
 	return "exec:sh '" + strings.ReplaceAll(s.commandFile(name), "'", `'\''`) + "'"
 }

@@ -64,10 +64,10 @@ func (s Store) Requests() []*Grant {
 	return grants
 }
 
-// The kubelet sets the quota of a pod's cgroup to the sum of the limits, and its weight to the sum of the requests.
-// Candor limits each container separately, so the pod's quota would only throttle some of them: those without a quota,
-// with another period or with a burst. The weight of a container counts only inside its pod. The pod's weight counts
-// against other pods, so it must be the sum of Candor's weights.
+// The kubelet sets the quota of a pod's cgroup to the sum of the limits, and its weight to the sum of the requests. Candor limits each
+// container separately and does not need the pod's quota. The quota would throttle containers without a quota, with another period or with
+// a burst, so Candor lifts it. The weight of a container counts only inside its pod. The pod's weight counts against other pods, so it must
+// be the sum of Candor's weights.
 //
 // The grants determine the settings of the pods' cgroups. Candor therefore writes these settings after the state file.
 // The next operation that inspects the pod retries a failed write: Reconcile at the latest.

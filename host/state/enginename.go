@@ -11,10 +11,10 @@ import (
 	"github.com/candor-project/candor/internal/fileio"
 )
 
-// The state file has no name of a container that an engine runs in a cgroup of Candor, such as web for docker run --name
-// web: earlier versions refuse a state with such a name. A file of its own, engine-names.json, holds these names by the
-// IDs of the containers. An engine generates these IDs, so another container cannot have the ID later. The names are for
-// display only: without the file, Candor displays the IDs.
+// If an engine runs a container in a cgroup of Candor, the container has a name in the engine, such as web for docker run --name web.
+// Earlier versions refuse a state file with such a name. Therefore a separate file, engine-names.json, holds these names by the IDs of the
+// containers. An engine generates these IDs, so another container cannot have the ID later. The names are for display only: without the
+// file, Candor displays the IDs.
 
 // engineNamesFile is the content of engine-names.json.
 type engineNamesFile struct {

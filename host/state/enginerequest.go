@@ -12,9 +12,9 @@ import (
 	"github.com/candor-project/candor/internal/fileio"
 )
 
-// An EngineRequest holds the CPU settings that a container engine requested for a container, in the units of OCI's
-// linux.resources.cpu. candor uninstall gives the container these settings back. The state stores them only if they
-// differ from the settings that follow from the grant, in engine-requests/NAME.
+// An EngineRequest holds the CPU settings that a container engine requested for a container, in the units of OCI's linux.resources.cpu.
+// candor uninstall gives the container these settings back. The state stores them in engine-requests/NAME, but only if they differ from the
+// settings that follow from the grant.
 type EngineRequest struct {
 	QuotaUs  int64 `json:"quotaUs,omitempty"` // per period; 0: no quota
 	PeriodUs int64 `json:"periodUs"`
@@ -89,7 +89,7 @@ func (s Store) LoadEngineRequest(g *Grant) (r EngineRequest, ok bool) {
 	return file.Request, file.Cgroup == g.Engine.Cgroup
 }
 
-// WeightScales are the conversions from cpu.shares to cpu.weight that Candor has observed on this machine, by the runtime.
+// WeightScales are the conversions from cpu.shares to cpu.weight that Candor has observed on this machine, one for each kind of runtime.
 type WeightScales struct {
 	NRI cgroup.WeightScale `json:"nri,omitempty"` // runtime of the containers of pods
 	OCI cgroup.WeightScale `json:"oci,omitempty"` // runtime of Docker, Podman and nerdctl

@@ -75,10 +75,10 @@ func WithLost(now, saved hybrid.Grant) hybrid.Grant {
 	return now
 }
 
-// Between operations, the loop of package quota in candor run, candor nri and candor ledger agent can change the quota of a container for a
-// short time, and can freeze the container. In this time, the grant has a lease, and an operation does not reset a quota that the lease
-// permits. If the process has died or has not renewed the lease in time, the next operation resets the quota, as after a write by a foreign
-// process, and thaws the container.
+// Between operations, candor run, candor nri and candor ledger agent can change the quota of a container for a short time, and can freeze
+// the container (package quota). In this time, the grant has a lease, and an operation does not reset a quota that the lease permits. If
+// the process has died or has not renewed the lease in time, the next operation thaws the container and resets the quota. It treats the
+// quota like a write by a foreign process.
 
 // A Lease allows a process to change the quota of a container. The zero value allows nothing.
 type Lease struct {

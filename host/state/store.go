@@ -33,7 +33,7 @@ import (
 //	requests/NAME   the request of a container, for adoption after the state is lost
 //	commands/NAME   the command of --on-resize, mode 0600
 //	engine-requests/NAME  the settings that the container's engine requested, if the grant does not determine them
-//	engine-names.json     names in the engine of the containers in Candor's cgroups
+//	engine-names.json     names that engines have given to the containers in Candor's cgroups
 //	weight-scales.json    how the runtimes convert cpu.shares to cpu.weight
 //	agent           locked by candor nri while it runs, and by candor uninstall
 //	giving-back     marks a state whose containers are being given back
