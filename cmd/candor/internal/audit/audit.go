@@ -28,7 +28,7 @@ type Container struct {
 	CPUs      cpuset.Set   // cpuset of the cgroup
 	Affinity  cpuset.Set   // widest affinity of the container's processes
 	Sees      int          // number of CPUs in Affinity
-	SeesFiles int          // number of CPUs in the files of /proc and /sys; 0: unknown, or without a call of Observe
+	SeesFiles int          // number of CPUs in the files of /proc and /sys; 0: unknown, or Observe was not called
 	Limit     hybrid.Milli // smallest limit of the cgroup and its ancestors; 0: no limit
 	// LimitedBy is the path of the cgroup with this limit. Periods, Throttled and ThrottledTime are counters of that cgroup.
 	LimitedBy     string

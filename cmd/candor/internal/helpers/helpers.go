@@ -37,7 +37,7 @@ func Open() *Meter {
 	}
 	m := &Meter{source: sample.Open()}
 	for range 2 {
-		_ = m.source.Read(&m.book) // the next reading has the error again
+		_ = m.source.Read(&m.book) // the next reading returns the error again
 		time.Sleep(warmUp)
 	}
 	return m
@@ -63,9 +63,9 @@ func (m *Meter) Close() {
 // SetScanInterval sets the minimum time between two scans for new helpers, for readings at a high rate.
 func (m *Meter) SetScanInterval(d time.Duration) { m.source.ScanInterval = d }
 
-// Charged returns the CPU time of the helpers that a container causes, since the measurement started. Figures.Find explains id. known is
-// false if the container has no helpers. If isPlaced is true, sum omits the CPU time of a placed helper, which is in the container's
-// cgroup. packets is the CPU time of received packets, which is not in sum.
+// Charged returns the CPU time that a container has caused in helpers since the measurement started. Figures.Find explains id. known is
+// false if the container has no helpers. If isPlaced is true, sum omits the CPU time of a placed helper, because the CPU time of the
+// container's cgroup already includes it. packets is the CPU time of received packets, which is not in sum.
 func (r *Reading) Charged(id string, isPlaced bool) (sum, packets time.Duration, known bool) {
 	whole := find(r.Totals, id)
 	for _, t := range r.Totals[whole] {
@@ -167,7 +167,7 @@ type Figures struct {
 	Failure      error              // Reading.Failure
 }
 
-// Problems describes CPU time that is missing in the containers, a line for each reason.
+// Problems describes CPU time that is missing in the figures of the containers, a line for each reason.
 func (f *Figures) Problems() (lines []string) {
 	if f != nil && f.Refusal != nil {
 		lines = append(lines, fmt.Sprintf("The CPU time of containerd and dockerd is not divided among containers: %v", f.Refusal))
@@ -248,8 +248,8 @@ func find[T any](containers map[string]T, id string) (whole string) {
 	return whole
 }
 
-// Charged returns the CPU use of the helpers that a container causes: without the work for readers of its log. Find explains id. known is
-// false if the container has no helpers, or is not measured.
+// Charged returns the CPU use that a container causes in helpers. It omits the work for readers of the container's log. Find explains id.
+// known is false if the container has no helpers, or is not measured.
 func (f *Figures) Charged(id string) (cpus float64, known bool) {
 	whole := f.Find(id)
 	if whole == "" {
