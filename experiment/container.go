@@ -60,8 +60,8 @@ func (l *Lab) create(w *Workload, s *Setup) (*container, error) {
 	return c, nil
 }
 
-// finish starts the container and waits for its end. The run's time is the engine's time from the container's start
-// to its end, without the engine's own overhead. A container that cannot start is an error, not a failed run.
+// finish starts the container and waits for its end. The run's time is the time from the container's start to its end, as the engine
+// recorded it, without the engine's own overhead. A container that cannot start is an error, not a failed run.
 func (c *container) finish(ctx context.Context, w *Workload) (r Run, err error) {
 	timed, cancel := context.WithTimeout(ctx, w.Timeout)
 	defer cancel()

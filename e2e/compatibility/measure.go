@@ -75,7 +75,7 @@ func (m *Measurement) Missing() (cells []Cell) {
 	return cells
 }
 
-// Run measures cells, and writes the page after each of them. A cell whose engine is not installed has no result, which is no error.
+// Run measures cells, and writes the page after each of them. A missing engine is no error: the cell gets no result.
 func (m *Measurement) Run(ctx context.Context, cells []Cell) error {
 	for i, c := range cells {
 		start := time.Now()

@@ -102,7 +102,8 @@ var (
 // maxReason bounds a reason, in bytes.
 const maxReason = 200
 
-// Parse returns the answer and the versions in the output of a test with -test.v. A guest's test contains the output of another test.
+// Parse returns the answer and the versions in the output of a test with -test.v. The output of a guest's test contains the output of
+// another test.
 func Parse(output string) (answer, versions string, err error) {
 	var p parser
 	for line := range strings.Lines(output) {

@@ -24,7 +24,7 @@ type Meter struct {
 	source  *sample.Source
 	book    ledger.Book
 	packets *softirq.Source // nil: packets are not measured
-	rx      ledger.Book     // for packets only, because a source ends containers in its book
+	rx      ledger.Book     // book for packets only: each source removes ended containers from its own book
 }
 
 // warmUp is the time in which Open finds the busy shims. A source samples the shim of a pod only if it is busy.
@@ -86,7 +86,8 @@ func (r *Reading) Credited(id string) time.Duration { return r.Credits[find(r.To
 // Refusal returns the reason why the CPU time of daemons cannot be divided, or nil.
 func (m *Meter) Refusal() error { return m.source.Refusal }
 
-// A Reading holds the CPU time of the helpers since the measurement started, or since the helper started.
+// A Reading holds the CPU time of the helpers. For daemons, it is the time since the measurement started; for helpers of a single
+// container, the time since the helper started.
 type Reading struct {
 	At           time.Time
 	Totals       map[string][]ledger.Total // by container ID

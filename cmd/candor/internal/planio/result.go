@@ -34,7 +34,7 @@ type Grant struct {
 	Quota     int64      `json:"quotaMilli,omitempty"`    // absent without a quota
 }
 
-// A Change holds the new CPUs of another container whose CPUs change by the operation. For a flexible container, only CPUs is set.
+// A Change holds the new CPUs of another container whose CPUs the operation changes. For a flexible container, only CPUs is set.
 type Change struct {
 	ID        string      `json:"id"`
 	CPUs      cpuset.Set  `json:"cpus"`

@@ -84,11 +84,11 @@ func (s *Setup) Apply(keep cpuset.Set) (Result, error) {
 // A plan holds the planned changes, and the record before and after them.
 type plan struct {
 	*Setup
-	options host.NodeOptions // present options of the host
+	options host.NodeOptions // current options of the host
 	keep    cpuset.Set
-	fences  []cgroup.Confinement // Before is the present value
+	fences  []cgroup.Confinement // the field Before of each is the current value
 	old     *record              // nil: there is none
-	new     *record              // Before is the value from before the first setup
+	new     *record              // its former values are from before the first setup
 }
 
 func (s *Setup) plan(keep cpuset.Set) (*plan, error) {
