@@ -6,14 +6,14 @@ import (
 	"sort"
 )
 
-// The test, the interval and the estimate of this file describe the same order: the averages of all pairs of
-// differences (Walsh averages), including each difference with itself. n differences have n(n+1)/2 averages.
+// The test, the interval and the estimate of this file use the same sorted list: the averages of all pairs of differences (Walsh averages),
+// including each difference with itself. n differences have n(n+1)/2 averages.
 //
 //	test       number of averages above the margin, which is Wilcoxon's sum of the positive ranks
 //	interval   the margins that the test does not reject
 //	estimate   the median of the averages (Hodges and Lehmann, "Estimates of location based on rank tests", 1963)
 //
-// Therefore the 95 % interval excludes a margin exactly if the two-sided test rejects this margin at 5 %.
+// Therefore the 95 % interval excludes a margin if the two-sided test rejects this margin at 5 %, and contains the margin otherwise.
 //
 // gonum/stat and golang.org/x/perf/benchmath have tests of independent samples, such as Mann-Whitney's, but no
 // signed-rank test of pairs.
@@ -65,7 +65,7 @@ func HodgesLehmann(differences []float64) float64 {
 // averages returns the number of averages of n differences.
 func averages(n int) int { return n * (n + 1) / 2 }
 
-// averagesUpTo returns the number of averages that are at most v. It is linear in the number of differences.
+// averagesUpTo returns the number of averages that are at most v. Its time is linear in the number of differences.
 func averagesUpTo(sorted []float64, v float64) (count int) {
 	last := len(sorted) - 1
 	for first := range sorted {

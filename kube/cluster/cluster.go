@@ -15,7 +15,7 @@ type Cluster struct {
 
 	mu       sync.RWMutex // acquired before the mutex of a node
 	nodes    map[string]*node
-	pods     map[string]*reservation // by UID; includes pods with all their containers in the report of their node
+	pods     map[string]*reservation // by UID; also pods whose containers are all in the report of their node
 	counters []atomic.Uint64         // unused counters for new nodes
 }
 

@@ -16,7 +16,7 @@ type reservation struct {
 	isBound bool // the pod is bound to the node; protected by the mutexes of cluster and node
 
 	acceptedVersion uint64 // lowest known version of the pod after its kubelet accepted the pod; 0: not accepted
-	missedVersion   uint64 // version of the last report that lacked a container of the pod that the previous report had; 0: none
+	missedVersion   uint64 // version of the last report from which a container of the pod had disappeared; 0: none
 
 	// The mutex of the node protects the following fields.
 	pod       *Pod

@@ -68,8 +68,8 @@ func (t *Trial) Fits(p *Pod, present map[string]bool) *Refusal {
 	return orWaiting(refusal, blocked.hasClaims)
 }
 
-// orWaiting replaces a refusal by errWaiting if blocked is true (the node has claims), because claims are the most frequent reason of such
-// a refusal.
+// orWaiting replaces a refusal that is not final by errWaiting if blocked is true (the node has claims), because claims are the most
+// frequent reason of such a refusal.
 func orWaiting(refusal *Refusal, blocked bool) *Refusal {
 	if refusal != nil && !refusal.Final && blocked {
 		return errWaiting
