@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// A Trend estimates the helper CPU time that a container causes, relative to time and to its own CPU time. The zero value is
-// a container without helpers.
+// A Trend estimates the helper CPU time that a container causes, relative to the elapsed time and to the container's own CPU time. The zero
+// value is a container without helpers.
 type Trend struct{ span, own, charged float64 } // sums in nanoseconds; older parts count less
 
 const (
@@ -28,7 +28,7 @@ func (t *Trend) Add(own, charged, span time.Duration) {
 // IsCharged reports whether the helpers have worked for the container lately.
 func (t *Trend) IsCharged() bool { return t.charged >= 1 }
 
-// Charged returns the CPU time that the helpers use in a time span.
+// Charged estimates the CPU time that the helpers use in a time span.
 func (t *Trend) Charged(span time.Duration) time.Duration {
 	if t.span <= 0 {
 		return 0

@@ -27,7 +27,7 @@ type Source struct {
 	inspected time.Time     // time of the last inspection of all descriptors of daemons
 	rescanned time.Time     // time of the last inspection of all processes
 	scanned   time.Time     // time of the last scan
-	// ScanInterval is the minimum time between two scans for new processes and descriptors. Read calls in between only read the CPU
+	// ScanInterval is the minimum time between two scans for new processes and descriptors. Between two scans, Read only reads the CPU
 	// times and the samples of the known helpers.
 	ScanInterval time.Duration
 }
@@ -109,8 +109,8 @@ func (s *Source) Helpers() []Helper {
 	return list
 }
 
-// Used returns the CPU time of all known helpers since Open, without the time before their first measurement. It reads only their CPU
-// clocks, so it costs much less than Read.
+// Used returns the CPU time that all helpers have used since their first measurement. It reads only the CPU clocks of the known helpers, so
+// it costs much less than Read.
 func (s *Source) Used() time.Duration {
 	used := s.used
 	for pid, a := range s.helpers {
@@ -247,7 +247,7 @@ func (s *Source) measure(a *account, book *ledger.Book, c *cycle) error {
 		c.serves[id] = true
 		book.Open(id)
 	}
-	if c.isNew { // the samples of the API work for the start of a container do not describe the work for its output
+	if c.isNew { // samples from the start of a container (API work) do not describe the work for its output
 		a.samples.Rest = ledger.IO{}
 	}
 	if used == 0 && a.isRead { // it has no new samples and no new threads either

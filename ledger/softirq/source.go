@@ -12,7 +12,7 @@ import (
 // Daemon is the name under which the book counts the time without an owner.
 const Daemon = "softirq"
 
-// EventBudget is the number of packets and softirqs per second from which the softirqs of a CPU are sampled.
+// EventBudget is the number of packets and softirqs per second above which only a sample of a CPU's softirqs is measured.
 const EventBudget = 70_000
 
 // A Container is a container with the identities that the kernel uses for it.
@@ -168,7 +168,7 @@ type containers struct {
 	ids    map[string]bool
 	owners map[uint32][]string // sorted IDs by network namespace
 	payers map[uint64]string   // ID by cgroup
-	// foreign namespaces and cgroups belonged to no container when the containers were listed.
+	// foreignOwners and foreignPayers are the namespaces and cgroups that belonged to no container when the containers were listed.
 	foreignOwners map[uint32]bool
 	foreignPayers map[uint64]bool
 	listed        time.Time
