@@ -13,7 +13,7 @@ import (
 type Machine struct {
 	Name  string // part of the name of a cell
 	Title string
-	// Kernel, if not "", is the beginning of the release of a guest's kernel, such as "6.12."; "": the machine itself.
+	// Kernel is the beginning of the release of a guest's kernel, such as "6.12."; "": no guest, but the machine itself.
 	Kernel  string
 	Cgroup  int  // version of the cgroups in a guest
 	Systemd bool // systemd creates the cgroups in a guest

@@ -30,7 +30,7 @@ type Measurement struct {
 	measured map[string]Result
 }
 
-// cellLimit bounds the time of a cell, which contains a boot of a guest.
+// cellLimit bounds the time of a cell, including the boot of a guest.
 const cellLimit = 8 * time.Minute
 
 // Open reads the results of earlier measurements: those of the page, and those of the file, which are newer. Close ends the

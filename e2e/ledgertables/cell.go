@@ -89,7 +89,7 @@ func Quotas() []time.Duration {
 	return []time.Duration{50 * time.Millisecond, 33 * time.Millisecond, 25 * time.Millisecond, 20 * time.Millisecond}
 }
 
-// Sizes returns the numbers of containers of E2. sysbench runs in one of them.
+// Sizes returns the numbers of containers of E2. In each case, sysbench runs in one of the containers.
 func Sizes() []int { return []int{2, 3, 4, 5} }
 
 // The experiments.
@@ -115,7 +115,7 @@ type Result struct {
 	Helpers float64 // E1: CPUs that the engine and the helpers use
 	LogRate float64 // E1: bytes per second of the log
 	Events  float64 // E2: events per second of sysbench
-	Delay   Delay   // of the lines in the log; E2: of the first container beside sysbench
+	Delay   Delay   // delay of the lines in the log; in E2, in the log of the first container beside sysbench
 }
 
 // String describes the cell in a line of the progress, such as "E2 N=3 yes B_podman run 1".

@@ -63,7 +63,7 @@ func FindStamps(piece []byte) (written []time.Duration, rest int) {
 	}
 }
 
-// maxDigits is the number of digits of the highest int64. A longer number is no stamp.
+// maxDigits is more than the number of digits of the highest int64 (19). A number of this length is no stamp.
 const maxDigits = 20
 
 // markerStart returns the length of the longest suffix of a piece that is a prefix of marker.
@@ -99,7 +99,7 @@ const (
 	pieceSize    = 1 << 20
 )
 
-// Follow starts to read the stamps of a log, from its present end. Only stamps that are written after the call count.
+// Follow starts to read the stamps of a log, from its current end. Only stamps that are written after the call count.
 func Follow(log string) (*Tail, error) {
 	file, err := os.Open(log)
 	if err != nil {

@@ -86,7 +86,7 @@ func read(tree *cgroup.Tree, p place, taken map[int]bool) (*Container, error) {
 	return c, c.measure(tree)
 }
 
-// members holds facts about the processes of a container, of which at most cgroup.MaxProcesses are read.
+// members holds facts about the processes of a container, at most cgroup.MaxProcesses of them.
 type members struct {
 	parents map[int]int // parent of each process, by process ID
 	threads int         // threads of all processes

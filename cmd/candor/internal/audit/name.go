@@ -22,7 +22,7 @@ type description struct {
 const (
 	shortID     = 12      // number of digits of an ID that engines show
 	largestFile = 4 << 20 // maximum number of bytes to read from a runtime's file
-	maxWatchers = 100     // number of possible monitor processes that are inspected for a container
+	maxWatchers = 100     // maximum number of possible monitor processes to inspect for a container
 )
 
 // describe returns the description of a container. The monitor process (shim or conmon) is the parent of the container's first

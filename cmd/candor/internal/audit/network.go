@@ -35,7 +35,7 @@ func Networks(tree *cgroup.Tree) ([]softirq.Container, error) {
 	return all, nil
 }
 
-// maxParents is the number of processes of a container whose parents are read to find the monitor.
+// maxParents bounds the processes of a container for which readNetwork reads the parent process, to find the monitor.
 const maxParents = 64
 
 // readNetwork reads a container. It returns nil as read does, and updates taken in the same way.

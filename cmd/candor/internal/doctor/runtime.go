@@ -48,7 +48,7 @@ func (s *System) usedRuntimes() (used []*nri.Runtime, doubt string) {
 	return used, doubt
 }
 
-// runtimeOf returns the runtime that a kubelet uses. If it is not known, doubt is the reason.
+// runtimeOf returns the runtime that a kubelet uses. If the runtime is not known, doubt is the reason.
 func (s *System) runtimeOf(k *nri.KubeletSettings) (r *nri.Runtime, doubt string) {
 	found := s.runtimes().all
 	for i := range found {

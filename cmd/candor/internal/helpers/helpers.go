@@ -1,6 +1,6 @@
-// Package helpers computes the CPU use of the helpers of containers: processes outside of a container, such as dockerd, that
-// work for it. A Meter reads the totals; Between computes the uses between two readings. top, audit, inspect and ledger
-// show them.
+// Package helpers computes the CPU use of the helpers of containers: processes outside of a container, such as dockerd, that work for the
+// container. A Meter reads the totals; Between computes the uses between two readings. The commands top, audit, inspect and ledger show
+// these uses.
 package helpers
 
 import (
@@ -27,7 +27,7 @@ type Meter struct {
 	rx      ledger.Book     // book for packets only: each source removes ended containers from its own book
 }
 
-// warmUp is the time in which Open finds the busy shims. A source samples the shim of a pod only if it is busy.
+// warmUp is the time in which Open finds the busy shims. A source samples the shim of a pod only if the shim is busy.
 const warmUp = 100 * time.Millisecond
 
 // Open starts to measure; it returns nil for users other than root.
@@ -282,7 +282,7 @@ func PlacedUse(all []sample.Helper, id, cgroup string, uses []Use) (cpus float64
 	return cpus
 }
 
-// Measure returns the uses during a time; nil for users other than root. The error is ctx.Err().
+// Measure returns the uses in a time span of the given length; nil for users other than root. The error is ctx.Err().
 func Measure(ctx context.Context, during time.Duration) (*Figures, error) {
 	m := Open()
 	defer m.Close()

@@ -163,8 +163,8 @@ func (op *Op) milli(field string) (hybrid.Milli, error) {
 	return m, nil
 }
 
-// guarantee returns the guarantee of a flexible container for package hybrid. It returns NoGuarantee for a request of 0, and 0 without a
-// request. The two values differ only for a container with a limit, but a later resize can set a limit.
+// guarantee returns the guarantee of a flexible container in the form of hybrid.Request.Guarantee: NoGuarantee for a request of 0, and 0
+// without a request. The two values differ only for a container with a limit, but a later resize can set a limit.
 func (op *Op) guarantee() (hybrid.Milli, error) {
 	g, err := op.milli("request")
 	if _, asked := op.values["request"]; asked && err == nil && g == 0 {

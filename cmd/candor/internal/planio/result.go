@@ -139,7 +139,7 @@ func explain(steps []hybrid.Step) []Step {
 	return list
 }
 
-// state returns the present state of the session's node.
+// state returns the current state of the session's node.
 func (s *Session) state() *State {
 	p := s.Node.Pools()
 	return &State{

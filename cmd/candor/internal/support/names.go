@@ -16,8 +16,8 @@ import (
 	"github.com/candor-project/candor/internal/jsonout"
 )
 
-// A names replaces names by other texts. A name has the same replacement in the whole archive. It replaces each text that is not known to
-// be harmless, so that a new field or message cannot disclose a name. If isOn is false, it only removes the commands of on-resize.
+// A names replaces names by other texts. A name has the same replacement in the whole archive. A names replaces each text that is not known
+// to be harmless, so that a new field or message cannot disclose a name. If isOn is false, a names only removes the commands of on-resize.
 type names struct {
 	isOn bool
 	of   map[string]string // replacement by name

@@ -171,7 +171,7 @@ func (a *archive) planOf(s *state.Saved) []byte {
 			op["cpu"] = g.Limit.String()
 		}
 		if g.Class == hybrid.Flexible && g.Guarantee != 0 {
-			op["request"] = max(g.Guarantee, 0).String() // NoGuarantee
+			op["request"] = max(g.Guarantee, 0).String() // NoGuarantee is negative
 		}
 		if err := jsonout.WriteLine(&lines, op); err != nil {
 			a.err = err
