@@ -44,7 +44,7 @@ func (l *Lab) create(w *Workload, s *Setup) (*container, error) {
 	if err := l.place.noteEngine(&w.Image.Engine); err != nil {
 		return nil, err
 	}
-	leash, _ := l.leash.(*os.File) // the engine's process inherits the leash, so that the guard waits for its end
+	leash, _ := l.leash.(*os.File) // the engine's process inherits the leash, so that the guard waits for the end of this process
 	id, err := w.Image.Engine.Create(context.Background(), client.Container{
 		Image: w.Image.Name, Args: w.args(s.threads(l.usable.Count())), Env: w.variables(s), Label: l.place.label(), Flags: w.Image.Flags,
 	}, leash)

@@ -67,7 +67,7 @@ func IsIsolation(data []byte) bool {
 	return json.Unmarshal(data, &header) == nil && header.Kind == isolationKind
 }
 
-// ReadIsolation reads the file of a report. It returns false if the file has another type of report.
+// ReadIsolation reads the file of a report. isIsolation is false if the file has another type of report.
 func ReadIsolation(file string) (r *IsolationReport, isIsolation bool, err error) {
 	data, err := fileio.Read(file, maxReport)
 	if err != nil || !IsIsolation(data) {

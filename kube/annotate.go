@@ -122,7 +122,7 @@ func (s *source) refuseAlias(n *yaml.Node) error {
 	return s.refuse(n, "must be written out instead of the alias *"+n.Value)
 }
 
-// editFor returns the edit that sets the annotation: a replacement of its present value, or an insertion of the missing mappings and keys.
+// editFor returns the edit that sets the annotation: a replacement of its current value, or an insertion of the missing mappings and keys.
 func (s *source) editFor(o *object, key, value string) (edit, error) {
 	at := o.root
 	path := append(slices.Clone(o.path), "annotations")
@@ -148,7 +148,7 @@ func (s *source) editFor(o *object, key, value string) (edit, error) {
 }
 
 // insert returns the edit that inserts the annotation, nested in the missing mappings, before the first key of a mapping. If aboveComments
-// is set, it inserts the annotation above the comments of this key, so that they stay with the key.
+// is set, it inserts the annotation above the comments of this key, so that these comments stay with the key.
 func (s *source) insert(at *yaml.Node, aboveComments bool, mappings []string, key, value string) (edit, error) {
 	switch {
 	case at.Kind == yaml.AliasNode:

@@ -93,12 +93,12 @@ func (r *reservation) place(n *hybrid.Node) {
 	}
 }
 
-// resizeGrant resizes the grant of a container on n to its present request, and reports whether n has such a grant. If n has no room, the
+// resizeGrant resizes the grant of a container on n to its current request, and reports whether n has such a grant. If n has no room, the
 // container keeps its grant. Such a container does not block its reservation, because it runs on the real node with the same grant.
 func resizeGrant(n *hybrid.Node, request *hybrid.Request) (isThere bool) {
 	if _, isThere = n.Grant(request.ID); isThere {
 		if plan, err := n.PlanResize(request.ID, request.Limit, request.Guarantee); err == nil {
-			_ = n.Commit(plan) // cannot fail: the plan is from the present state
+			_ = n.Commit(plan) // cannot fail: the plan is from the current state
 		}
 	}
 	return isThere

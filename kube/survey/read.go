@@ -25,7 +25,7 @@ import (
 // ErrNoDefinitions is the error for a cluster without Candor's CustomResourceDefinitions.
 var ErrNoDefinitions = errors.New("the cluster does not know NodeCPUs: install Candor's definitions: kubectl apply --server-side -f deploy/helm/candor/crds")
 
-// A Survey is the state of a cluster when Read read it.
+// A Survey is the state of a cluster at the time of a call of Read.
 type Survey struct {
 	Nodes []Node // by name
 

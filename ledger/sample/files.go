@@ -121,7 +121,7 @@ const settlingUpdates = 5
 type openFiles struct {
 	known   map[string]openFile // by descriptor
 	used    map[fileKey]fileUse // result of uses; nil: not computed since the last change
-	updates int                 // updates that looked at the descriptors
+	updates int                 // updates that inspected the descriptors
 }
 
 type openFile struct {

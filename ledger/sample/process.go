@@ -353,7 +353,7 @@ func processIDs() ([]int, error) {
 	return pids, nil
 }
 
-// hasGone reports whether an error means that a process, or a file of it, is gone.
+// hasGone reports whether an error means that a process, or a file of the process, no longer exists.
 func hasGone(err error) bool {
 	return errors.Is(err, fs.ErrNotExist) || errors.Is(err, unix.ESRCH)
 }

@@ -94,7 +94,7 @@ func (s *registerSampler) Close() error {
 	return nil
 }
 
-// attach opens a ring for each new thread, and closes those of ended threads.
+// attach opens a ring for each new thread, and closes the rings of ended threads.
 func (p *registerProcess) attach(pid int) error {
 	return p.threads.update(pid, openRing, func(r *ring) {
 		r.drain(p.count)

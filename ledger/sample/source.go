@@ -56,7 +56,7 @@ const (
 	inspectEvery = 10 * time.Second // all descriptors of daemons are inspected again
 	rescanEvery  = time.Minute      // all processes, and the descriptors of shims, are inspected again
 	memory       = 5 * time.Second  // a sample counts 1/e after this time
-	// minSampledShare is the share of a CPU from which the shim of a pod is sampled. A shim without output uses less.
+	// minSampledShare is the lowest CPU use, in CPUs, for which the shim of a pod is sampled. A shim without output uses less.
 	minSampledShare = 0.001
 )
 
@@ -228,7 +228,7 @@ func readLogs(id string, bundles map[string]int) string {
 	return ""
 }
 
-// measure books the CPU time of a helper since the last call, and adds the containers that the helper serves to serves.
+// measure books the CPU time of a helper since the last call, and adds the containers that the helper serves to c.serves.
 func (s *Source) measure(a *account, book *ledger.Book, c *cycle) error {
 	used, err := a.advance()
 	if err != nil {

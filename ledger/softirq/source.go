@@ -52,7 +52,7 @@ type account struct {
 // counters are sums over all CPUs since the start. Times are in nanoseconds.
 type counters struct {
 	unowned  uint64 // time of softirqs without a packet, except sent
-	sent     uint64 // the same for softirqs that interrupt a system call on a socket
+	sent     uint64 // time of softirqs without a packet that interrupt a system call on a socket
 	overflow uint64 // time of accounts for which the map has no space
 	packets  uint64
 	softirqs uint64 // number of measured softirqs
@@ -188,7 +188,7 @@ func (s *Source) refresh(accounts map[account]uint64, now time.Time) error {
 	}
 	found, err := s.options.Find()
 	if err != nil {
-		s.places.listed = now // so that after an error not each Read calls Find
+		s.places.listed = now // after an error, the next calls of Read must not call Find at once
 		return fmt.Errorf("cannot list the containers that receive packets: %w", err)
 	}
 	s.places = newContainers(found, s.options.Host)
