@@ -115,7 +115,8 @@ func sweep() error {
 	left, err := filepath.Glob(filepath.Join(filepath.Dir(host.DefaultStateDir()), placeName+"*"))
 	var errs []error
 	for _, dir := range left {
-		number, _, _ := strings.Cut(strings.TrimPrefix(filepath.Base(dir), placeName), ".") // a file beside the directory, such as engineFile, has a suffix
+		// A file beside the directory, such as engineFile, has a suffix.
+		number, _, _ := strings.Cut(strings.TrimPrefix(filepath.Base(dir), placeName), ".")
 		pid, bad := strconv.Atoi(number)
 		if bad == nil && unix.Kill(pid, 0) == unix.ESRCH {
 			errs = append(errs, placeOf(pid).clear())

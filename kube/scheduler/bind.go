@@ -71,7 +71,7 @@ func (p *Plugin) checkBindOrder() error {
 }
 
 // hintOf returns the value of the hint annotation: the node, and the CPUs that are reserved there for sensitive containers. It returns
-// false if there are none.
+// false if no CPUs are reserved there.
 func hintOf(cycle fwk.CycleState, node string) (string, bool) {
 	data, err := cycle.Read(grantsKey)
 	if err != nil {

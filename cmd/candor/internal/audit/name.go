@@ -82,7 +82,8 @@ func watcherOf(dir, id string) *watcher {
 	program := filepath.Base(words[0])
 	switch {
 	case program == "conmon":
-		return &watcher{runtime: "podman", name: ocibundle.ConmonName(words), bundle: after(words, "-b")} // CRI-O uses conmon too, but addTo prefers the runtime from the cgroup's name
+		// CRI-O uses conmon too, but addTo prefers the runtime from the cgroup's name.
+		return &watcher{runtime: "podman", name: ocibundle.ConmonName(words), bundle: after(words, "-b")}
 	case strings.HasPrefix(program, "containerd-shim"):
 		w := &watcher{runtime: "containerd"}
 		if after(words, "-namespace") == "moby" {
