@@ -8,7 +8,7 @@ type Slowdown struct {
 	Spread              Spread
 	Throttled           float64  // share of the quota's periods in which the application was throttled
 	ByStressor          *Against // compared with the application alone in the same case; nil without a stressor
-	ByAllocation        *Against // cost of the allocation: alone, compared with alone in the first case; nil in the first case or with a stressor
+	ByAllocation        *Against // cost of the allocation: alone, compared with alone in the first case; nil in this case or with a stressor
 	Total               *Against // compared with the application alone in the first case, as in the study; nil without a stressor
 	gains               []float64
 }

@@ -33,8 +33,7 @@ type Measurement struct {
 // cellLimit bounds the time of a cell, including the boot of a guest.
 const cellLimit = 8 * time.Minute
 
-// Open reads the results of earlier measurements: those of the page, and those of the file, which are newer. Close ends the
-// measurement.
+// Open reads the results of earlier measurements: the results on the page, and the newer results in the file. Close ends the measurement.
 func (m *Measurement) Open() error {
 	page, err := os.ReadFile(m.Page)
 	if err != nil && !errors.Is(err, os.ErrNotExist) {

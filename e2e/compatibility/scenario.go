@@ -114,7 +114,7 @@ func Parse(output string) (answer, versions string, err error) {
 	switch {
 	case p.outcome == "PASS" && p.step == End:
 		return Yes, p.versions, nil
-	case p.outcome == "SKIP", p.step == "": // in the latter case, the test did not begin
+	case p.outcome == "SKIP", p.step == "": // without a step, the test did not begin
 		return "", p.versions, &NotMeasuredError{shorten(cmp.Or(p.reason, "the test ended early"))}
 	}
 	return shorten(p.step + ": " + cmp.Or(p.reason, "the test ended early")), p.versions, nil

@@ -18,7 +18,7 @@ import (
 
 // Bind binds the pod to its node, and adds annotations to the pod in the same call: the API server copies a binding's annotations into the
 // pod. The annotations contain a hint with the reserved CPUs, and the pod's settings, so that the node's own defaults do not apply. If a
-// pod needs no annotations, Bind leaves it to the next binder.
+// pod needs no annotations, Bind leaves the pod to the next binder.
 func (p *Plugin) Bind(ctx context.Context, cycle fwk.CycleState, pod *v1.Pod, node string) *fwk.Status {
 	s := stateOf(cycle)
 	if s == nil {
