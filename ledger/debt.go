@@ -48,9 +48,9 @@ func (t *Trend) OwnShare() float64 {
 // together use the limit (CPU time per period). saved is the account of the container: the CPU time that the limit has
 // allowed, minus the own CPU time and the charges; negative: debt. The result can exceed the limit, and can be 0.
 //
-// Charges can be proportional to the container's own work, as for a program that writes to its log, or independent of it, as
-// for received packets. So Quota computes both, and returns the larger result. Both are the same if the container uses its
-// whole quota and the account is 0.
+// Charges can be proportional to the container's own work, as for a program that writes to its log, or independent of it, as for received
+// packets. So Quota computes a result for each of these two cases, and returns the larger result. The results are equal if the container
+// uses its whole quota and the account is 0.
 func (t *Trend) Quota(limit, period, saved time.Duration) time.Duration {
 	total := float64(limit)
 	if saved > 0 {

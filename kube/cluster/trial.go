@@ -78,7 +78,7 @@ func orWaiting(refusal *Refusal, blocked bool) *Refusal {
 }
 
 // deletedPods returns the UIDs of the pods in the node's report that have been deleted. These are the leaving pods, and the node's pods
-// that are in neither present nor except: the caller can know about a deletion before the cluster.
+// that are in neither present nor except: the caller can know about a deletion before the cluster does.
 func (c *Cluster) deletedPods(n *node, present, except map[string]bool) map[string]bool {
 	c.mu.RLock()
 	defer c.mu.RUnlock()

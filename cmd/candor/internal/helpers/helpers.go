@@ -265,8 +265,7 @@ func (f *Figures) Charged(id string) (cpus float64, known bool) {
 }
 
 // PlacedUse returns the CPU use of the helpers that are placed in the cgroup of a container, given all helpers and the uses of the
-// container. The CPU time of its cgroup includes the time of these helpers. A placed helper serves one container, so its
-// method is exact.
+// container. The CPU time of this cgroup includes the time of these helpers. A placed helper serves one container, so its method is exact.
 func PlacedUse(all []sample.Helper, id, cgroup string, uses []Use) (cpus float64) {
 	i := slices.IndexFunc(all, func(h sample.Helper) bool {
 		return h.Container == id && strings.HasPrefix(h.Cgroup, cgroup+"/")

@@ -164,7 +164,7 @@ func (op *Op) milli(field string) (hybrid.Milli, error) {
 }
 
 // guarantee returns the guarantee of a flexible container in the form of hybrid.Request.Guarantee: NoGuarantee for a request of 0, and 0
-// without a request. The two values differ only for a container with a limit, but a later resize can set a limit.
+// without a request. The two values have different effects only for a container with a limit, but a later resize can set a limit.
 func (op *Op) guarantee() (hybrid.Milli, error) {
 	g, err := op.milli("request")
 	if _, asked := op.values["request"]; asked && err == nil && g == 0 {

@@ -214,7 +214,7 @@ func (n *names) doctor(r *doctor.Report) doctor.Report {
 // A logLine is a line of a log: attributes, in their order.
 type logLine []struct{ key, value string }
 
-// log replaces the names in a log. Of a line that is neither slog's text nor JSON, nothing remains.
+// log replaces the names in a log. It replaces a line that is neither slog's text nor JSON by "(line omitted)".
 func (n *names) log(text []byte) []byte {
 	if !n.isOn {
 		return text
