@@ -204,7 +204,7 @@ func (c *Classification) evaluate(ctx context.Context, l *Lab, e *Evaluation, nu
 	}
 }
 
-// better returns 1 if lower values of the deciding metric are better, else -1.
+// better returns 1 if lower values of the metric to compare are better, else -1.
 func (c *Classification) better(w *Workload) float64 {
 	for i := range w.Metrics {
 		if w.Metrics[i].Name == c.Metric && w.Metrics[i].HigherIsBetter {

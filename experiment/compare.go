@@ -18,10 +18,11 @@ type Comparison struct {
 // Confidence is the confidence of the intervals of a report. 1-Confidence is the level of its two-sided tests.
 const Confidence = 0.95
 
-// MinPairs is the lowest number of pairs with an interval and a significant difference: the p-value of n pairs is at least 2/2^n.
+// MinPairs is the lowest number of pairs for which there is an interval and a difference can be significant: the p-value of n pairs is at
+// least 2/2^n, which is 0.031 for six pairs.
 const MinPairs = 6
 
-// Against compares two setups. The interval excludes 1 exactly if P is at most 1-Confidence.
+// Against compares two setups. The interval excludes 1 if P is at most 1-Confidence, and contains 1 otherwise.
 type Against struct {
 	Pairs    int      // rounds with a run of both setups
 	Ratio    float64  // typical ratio of the pairs (HodgesLehmann of the logarithms); below 1: less than the first setup

@@ -28,7 +28,7 @@ type IsolationReport struct {
 	Rounds       int            `json:"rounds"` // rounds that were requested
 	Seed         uint64         `json:"seed"`
 	Stopped      bool           `json:"stopped"`           // the isolation ended early
-	Partial      bool           `json:"partial,omitempty"` // as Stopped, under the name of all commands
+	Partial      bool           `json:"partial,omitempty"` // same as Stopped, under the name that all commands use
 	Runs         []IsolationRun `json:"runs"`              // in the order in which they ran
 	// Interference is the use of the measurement's CPUs by other processes; nil: at most 10 %.
 	Interference *interference.Report `json:"interference,omitempty"`
@@ -67,7 +67,7 @@ func IsIsolation(data []byte) bool {
 	return json.Unmarshal(data, &header) == nil && header.Kind == isolationKind
 }
 
-// ReadIsolation reads the file of a report. It returns false if the file has another type of report.
+// ReadIsolation reads the file of a report. isIsolation is false if the file has another type of report.
 func ReadIsolation(file string) (r *IsolationReport, isIsolation bool, err error) {
 	data, err := fileio.Read(file, maxReport)
 	if err != nil || !IsIsolation(data) {

@@ -8,8 +8,8 @@ type Slowdown struct {
 	Spread              Spread
 	Throttled           float64  // share of the quota's periods in which the application was throttled
 	ByStressor          *Against // compared with the application alone in the same case; nil without a stressor
-	ByAllocation        *Against // alone, compared with alone in the first case: cost of the allocation; nil in the first case or beside a stressor
-	Total               *Against // compared with alone in the first case, as in the study; nil without a stressor
+	ByAllocation        *Against // cost of the allocation: alone, compared with alone in the first case; nil in this case or with a stressor
+	Total               *Against // compared with the application alone in the first case, as in the study; nil without a stressor
 	gains               []float64
 }
 
@@ -66,7 +66,7 @@ type IsolationVerdict struct {
 	Verdict        IsolationWord
 	Slowed, Apps   int       // applications with a significant slowdown above the margin, and applications with at least one pair of runs
 	Mean           float64   // slowdown by the stressor: geometric mean of the applications' ratios; 0: no data
-	Total          float64   // the same, compared with alone in the first case, as in the study
+	Total          float64   // like Mean, but compared with the applications alone in the first case, as in the study
 	Worst          *Slowdown // the application with the largest slowdown
 	Load           Load
 }
@@ -77,7 +77,7 @@ type IsolationWord string
 // The outcomes of an IsolationVerdict.
 const (
 	Isolated  IsolationWord = "isolated"  // every application is slowed down by less than the margin
-	Leaks     IsolationWord = "leaks"     // at least one application is slowed down by more
+	Leaks     IsolationWord = "leaks"     // at least one application is slowed down by more than the margin
 	Uncertain IsolationWord = "uncertain" // the runs are not sufficient for a verdict
 )
 

@@ -115,7 +115,8 @@ func sweep() error {
 	left, err := filepath.Glob(filepath.Join(filepath.Dir(host.DefaultStateDir()), placeName+"*"))
 	var errs []error
 	for _, dir := range left {
-		number, _, _ := strings.Cut(strings.TrimPrefix(filepath.Base(dir), placeName), ".") // files of the lab beside its directory have another suffix
+		// A file beside the directory, such as engineFile, has a suffix.
+		number, _, _ := strings.Cut(strings.TrimPrefix(filepath.Base(dir), placeName), ".")
 		pid, bad := strconv.Atoi(number)
 		if bad == nil && unix.Kill(pid, 0) == unix.ESRCH {
 			errs = append(errs, placeOf(pid).clear())
@@ -162,7 +163,7 @@ func (l *Lab) startGuard() error {
 		return fmt.Errorf("start guard: %w", err)
 	}
 	l.leash = leash
-	if _, err := io.ReadFull(ready, make([]byte, len(guardReady))); err != nil { // before this line, signals still end the guard
+	if _, err := io.ReadFull(ready, make([]byte, len(guardReady))); err != nil { // until the guard has written this line, signals end it
 		return fmt.Errorf("start guard: %w", err)
 	}
 	return nil
@@ -171,8 +172,8 @@ func (l *Lab) startGuard() error {
 // guardReady is the line that a guard writes as soon as it ignores signals.
 const guardReady = "ready\n"
 
-// RunGuard waits until the leash is closed, which the end of the lab's process also causes, then clears the place. It
-// ignores the signals that end a whole service or CI job.
+// RunGuard waits until the leash is closed, and then clears the place. The end of the lab's process closes the leash too. RunGuard ignores
+// the signals that end a whole service or CI job.
 func RunGuard(dir, parent string, leash io.Reader) error {
 	signal.Ignore(syscall.SIGHUP, syscall.SIGINT, syscall.SIGTERM)
 	fmt.Print(guardReady)

@@ -1,4 +1,4 @@
-# $1: size of the sockets' buffers in bytes. In a network namespace of its own.
+# Usage: network.sh BYTES, in a network namespace of its own. BYTES is the size of the sockets' buffers.
 set -e
 ip link set lo up
 unshare --net sleep infinity &
@@ -10,7 +10,7 @@ ip link set stress0 up
 nsenter --net=$other sh -c 'ip addr add 10.0.0.2/24 dev stress1; ip link set stress1 up; exec iperf3 -s' >/dev/null &
 tries=0
 while :; do
-	# The server may not listen yet, or not be done with the last client.
+	# This fails while the server does not listen yet, or still serves the previous client.
 	if iperf3 -c 10.0.0.2 -w $1 -n 510M >/dev/null; then
 		tries=0
 		continue

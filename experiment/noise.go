@@ -17,7 +17,7 @@ type Noise struct {
 type cpuReading struct {
 	at           time.Time
 	busy, stolen time.Duration
-	programs     time.Duration // without interrupts, on the CPUs of the lab
+	programs     time.Duration // CPU time of programs, without interrupts, on the lab's CPUs
 }
 
 func (l *Lab) readCPUTimes() (cpuReading, error) {
@@ -47,11 +47,11 @@ type labWatch struct {
 	others, span time.Duration // CPU time of other programs during the runs, and length of the runs
 }
 
-// startWatch starts a watch of the lab's CPUs. If /proc cannot be read, the experiment runs without it.
+// startWatch starts a watch of the lab's CPUs. If /proc cannot be read, the experiment runs without a watch.
 func (l *Lab) startWatch() { l.foreign = labWatch{Watch: interference.Start(l.usable)} }
 
-// interference returns the use of the lab's CPUs by other processes during the runs since startWatch, or nil if it is low. The processes of
-// the lab have ended.
+// interference returns the use of the lab's CPUs by other processes during the runs since startWatch, or nil if it is low. The lab's own
+// processes must have ended before the call, so that the report contains only other processes.
 func (l *Lab) interference() *interference.Report {
 	if l.foreign.Watch == nil {
 		return nil

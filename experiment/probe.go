@@ -33,8 +33,8 @@ type Start struct {
 // DefaultProbeTime is the default time limit for each start of a program. At the limit, Probe kills the program.
 const DefaultProbeTime = 10 * time.Second
 
-// Probe starts a program twice, once with all CPUs visible and once with a single CPU, and watches each start for at
-// most span. It predicts Sensitive if the program reads the number of CPUs and starts more threads when it sees more.
+// Probe starts a program twice, once with all CPUs visible and once with a single CPU, and watches each start for at most span. It predicts
+// Sensitive if the program reads the number of CPUs and starts more threads when it sees more CPUs.
 func (l *Lab) Probe(ctx context.Context, w *Workload, span time.Duration) (*Prediction, error) {
 	all := l.usable.Count()
 	switch {

@@ -37,7 +37,7 @@ type Report struct {
 	Rounds    int            `json:"rounds"` // rounds that were requested
 	Seed      uint64         `json:"seed"`
 	Stopped   bool           `json:"stopped"`           // the experiment ended early
-	Partial   bool           `json:"partial,omitempty"` // as Stopped, under the name of all commands
+	Partial   bool           `json:"partial,omitempty"` // same as Stopped, under the name that all commands use
 	Runs      []Run          `json:"runs"`              // in the order in which they ran
 	// Interference is the use of the measurement's CPUs by other processes; nil: at most 10 %.
 	Interference *interference.Report `json:"interference,omitempty"`

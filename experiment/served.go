@@ -24,9 +24,8 @@ func (l *Lab) checkClient(w *Workload, setups []Setup) error {
 	return nil
 }
 
-// runServed runs a server under a setup, and its client without a limit once the server listens. The client is the
-// same for all setups. The values are the client's. The CPU time and the throttling are the server's during the
-// client's run.
+// runServed runs a server under a setup. Once the server listens, runServed runs the client without a limit, in the same way for all
+// setups. The values of the result are the client's. The CPU time and the throttling are the server's, during the client's run.
 func (l *Lab) runServed(ctx context.Context, w *Workload, s *Setup) ([]Run, error) {
 	server, err := l.start(ctx, w.server(), s, "server")
 	if err != nil {

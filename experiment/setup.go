@@ -21,7 +21,7 @@ type Kind string
 const (
 	None           Kind = "none"            // no limit
 	Quota          Kind = "quota"           // the limit as a CFS quota; the program sees all CPUs
-	QuotaThreads   Kind = "quota+threads"   // the same, and Candor passes the number of threads to the program
+	QuotaThreads   Kind = "quota+threads"   // like Quota, and Candor passes the number of threads to the program
 	Cpuset         Kind = "cpuset"          // as many exclusive CPUs as the limit, rounded up, and the quota
 	SharedFraction Kind = "shared-fraction" // two instances, whose fractions share a CPU
 	Candor         Kind = "candor"          // hybrid allocation with the view

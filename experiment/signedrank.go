@@ -6,14 +6,14 @@ import (
 	"sort"
 )
 
-// The test, the interval and the estimate of this file describe the same order: the averages of all pairs of
-// differences (Walsh averages), including each difference with itself. n differences have n(n+1)/2 averages.
+// The test, the interval and the estimate of this file use the same sorted list: the averages of all pairs of differences (Walsh averages),
+// including each difference with itself. n differences have n(n+1)/2 averages.
 //
 //	test       number of averages above the margin, which is Wilcoxon's sum of the positive ranks
 //	interval   the margins that the test does not reject
 //	estimate   the median of the averages (Hodges and Lehmann, "Estimates of location based on rank tests", 1963)
 //
-// Therefore the 95 % interval excludes a margin exactly if the two-sided test rejects this margin at 5 %.
+// Therefore the 95 % interval excludes a margin if the two-sided test rejects this margin at 5 %, and contains the margin otherwise.
 //
 // gonum/stat and golang.org/x/perf/benchmath have tests of independent samples, such as Mann-Whitney's, but no
 // signed-rank test of pairs.
@@ -22,11 +22,11 @@ import (
 // counts 2^52 sign patterns without error.
 const maxExactPairs = 52
 
-// SignedRank performs Wilcoxon's signed-rank test of paired differences. It returns the one-sided p-value of the
-// hypothesis that the differences are symmetric about the margin: the probability of at least as many averages above
-// the margin. Averages that equal the margin count as below, so that ties make the test more conservative. Up to 52
-// differences the p-value is exact for differences without ties. For more differences it uses the normal
-// approximation with a continuity correction. It returns 1 without differences.
+// SignedRank performs Wilcoxon's signed-rank test of paired differences. It returns the one-sided p-value of the hypothesis that the
+// differences are symmetric about the margin: the probability that at least as many averages lie above the margin as for the given
+// differences. Averages that equal the margin count as below, so that ties make the test more conservative. Up to 52 differences the
+// p-value is exact for differences without ties. For more differences it uses the normal approximation with a continuity correction. It
+// returns 1 without differences.
 func SignedRank(differences []float64, margin float64) float64 {
 	sorted := slices.Sorted(slices.Values(differences))
 	return rankSumTail(len(sorted), averages(len(sorted))-averagesUpTo(sorted, margin))
@@ -65,7 +65,7 @@ func HodgesLehmann(differences []float64) float64 {
 // averages returns the number of averages of n differences.
 func averages(n int) int { return n * (n + 1) / 2 }
 
-// averagesUpTo returns the number of averages that are at most v. It is linear in the number of differences.
+// averagesUpTo returns the number of averages that are at most v. Its time is linear in the number of differences.
 func averagesUpTo(sorted []float64, v float64) (count int) {
 	last := len(sorted) - 1
 	for first := range sorted {

@@ -117,8 +117,8 @@ func (s *Stressor) Check() error {
 	return nil
 }
 
-// networkScript creates two network namespaces with a veth pair, and sends data from one to the other until it is
-// killed. The namespaces disappear with the last of its processes.
+// networkScript creates two network namespaces with a veth pair, and sends data from one to the other until the script is killed. The
+// namespaces disappear with the last process of the script.
 //
 //go:embed network.sh
 var networkScript string

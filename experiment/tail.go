@@ -46,8 +46,8 @@ func (t *tail) collect() {
 	}
 }
 
-// last waits at most a second until the output is complete, and returns its end. It drops later output of processes
-// that the program left behind.
+// last waits at most a second until the output is complete, and returns the end of the output. It drops later output of processes that the
+// program left behind.
 func (t *tail) last() []byte {
 	select {
 	case <-t.done:

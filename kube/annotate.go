@@ -15,9 +15,9 @@ import (
 )
 
 // Annotate sets an annotation of an object's pods in a manifest (YAML or JSON). It changes or inserts a single piece of the text, so
-// comments, order and quotes remain. The manifest can have several documents, also as rendered by Helm or Kustomize, and Lists. object
-// selects an object with pods, as KIND/NAME or NAME; "" selects the only one. The error is ErrManifest; ErrSeveral if object is "" and
-// there are several.
+// comments, order and quotes remain. The manifest can contain several documents, such as the output of Helm or Kustomize, and Lists. object
+// selects an object with pods, as KIND/NAME or NAME; "" selects the only object with pods. Every error wraps ErrManifest. The error also
+// wraps ErrSeveral if object is "" and the manifest has several objects with pods.
 func Annotate(manifest []byte, object, key, value string) ([]byte, error) {
 	objects, err := podObjects(manifest)
 	if err != nil {
@@ -122,7 +122,7 @@ func (s *source) refuseAlias(n *yaml.Node) error {
 	return s.refuse(n, "must be written out instead of the alias *"+n.Value)
 }
 
-// editFor returns the edit that sets the annotation: a replacement of its present value, or an insertion of the missing mappings and keys.
+// editFor returns the edit that sets the annotation: a replacement of its current value, or an insertion of the missing mappings and keys.
 func (s *source) editFor(o *object, key, value string) (edit, error) {
 	at := o.root
 	path := append(slices.Clone(o.path), "annotations")
@@ -148,7 +148,7 @@ func (s *source) editFor(o *object, key, value string) (edit, error) {
 }
 
 // insert returns the edit that inserts the annotation, nested in the missing mappings, before the first key of a mapping. If aboveComments
-// is set, it inserts the annotation above the comments of this key, so that they stay with the key.
+// is set, it inserts the annotation above the comments of this key, so that these comments stay with the key.
 func (s *source) insert(at *yaml.Node, aboveComments bool, mappings []string, key, value string) (edit, error) {
 	switch {
 	case at.Kind == yaml.AliasNode:
@@ -233,7 +233,7 @@ func (s *source) fill(parent, name, empty *yaml.Node, mappings []string, key, va
 	return edit{from, from, text}, nil
 }
 
-// replace returns the edit that replaces a value. The value must be on a single line. It keeps its quotes.
+// replace returns the edit that replaces a value. The value must be on a single line. The new value has the same quotes.
 func (s *source) replace(old *yaml.Node, value string) (edit, error) {
 	from, err := s.offset(old)
 	if err != nil {
@@ -261,8 +261,8 @@ func (s *source) replace(old *yaml.Node, value string) (edit, error) {
 	return edit{from, from + length, value}, nil
 }
 
-// quotedLength returns the length of the quoted text at the start of a text, or 0 if there is none. After an escape character, a quote does
-// not end the text; 0: there is none.
+// quotedLength returns the length of the quoted text at the start of a text, or 0 if there is none. A quote after the character escape does
+// not end the text. If escape is 0, there is no escape character.
 func quotedLength(text string, quote, escape byte) int {
 	if text == "" || text[0] != quote {
 		return 0

@@ -14,8 +14,8 @@ type Template struct {
 	Pod       any    // as in YAML: metadata, spec
 }
 
-// PodTemplate reads the pod template in a manifest (YAML or JSON). The manifest must contain exactly one object with pods, or exactly one
-// of a kind of Kubernetes itself: then PodTemplate ignores the custom resources.
+// PodTemplate reads the pod template in a manifest (YAML or JSON). The manifest must contain exactly one object with pods. Several objects
+// are valid only if exactly one of them is not a custom resource; PodTemplate then ignores the custom resources.
 func PodTemplate(manifest []byte) (t Template, err error) {
 	objects, err := podObjects(manifest)
 	if err != nil {

@@ -90,8 +90,8 @@ func (b *Book) End(id string) {
 // Containers returns the IDs of the containers in the book, sorted.
 func (b *Book) Containers() []string { return slices.Sorted(maps.Keys(b.containers)) }
 
-// Charge books helper CPU time to a container. The error is ErrUnknown if the book does not have the container: Dropped
-// counts the time then. A negative time is refused, because totals never decrease.
+// Charge books helper CPU time to a container. If the book does not have the container, the error is ErrUnknown, and Dropped counts the
+// time. A negative time is refused, because totals never decrease.
 func (b *Book) Charge(id string, k Kind, m Method, d time.Duration) error {
 	if d < 0 {
 		return fmt.Errorf("cannot charge %v to container %s: must be 0 or more", d, id)
@@ -105,9 +105,8 @@ func (b *Book) Charge(id string, k Kind, m Method, d time.Duration) error {
 	return nil
 }
 
-// Credit books CPU time that the cgroup of a container has paid for work that other containers caused, such as the packets of
-// others. The error is ErrUnknown if the book does not have the container. A negative time is refused, because totals never
-// decrease.
+// Credit books CPU time that the cgroup of a container has paid for work that other containers caused, such as the packets of other
+// containers. The error is ErrUnknown if the book does not have the container. A negative time is refused, because totals never decrease.
 func (b *Book) Credit(id string, d time.Duration) error {
 	if d < 0 {
 		return fmt.Errorf("cannot credit %v to container %s: must be 0 or more", d, id)
@@ -134,7 +133,7 @@ func (b *Book) AddUnattributed(daemon string, d time.Duration) {
 	b.unattributed[daemon] += max(d, 0)
 }
 
-// Unattributed returns the CPU time of daemons without a container, by the daemon's name.
+// Unattributed returns the CPU time of daemons that is booked to no container, by the daemon's name.
 func (b *Book) Unattributed() map[string]time.Duration { return maps.Clone(b.unattributed) }
 
 // Dropped returns the time of charges to unknown containers.
@@ -147,8 +146,8 @@ type Total struct {
 	Time   time.Duration `json:"-"`
 }
 
-// Totals returns the totals of a container in the order of Kinds, and of the methods' names. It is nil for an unknown
-// container.
+// Totals returns the totals of a container, sorted by the position of the kind in Kinds, and then by the name of the method. It is nil for
+// an unknown container.
 func (b *Book) Totals(id string) []Total {
 	var all []Total
 	for e, d := range b.containers[id] {

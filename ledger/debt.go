@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// A Trend estimates the helper CPU time that a container causes, relative to time and to its own CPU time. The zero value is
-// a container without helpers.
+// A Trend estimates the helper CPU time that a container causes, relative to the elapsed time and to the container's own CPU time. The zero
+// value is a container without helpers.
 type Trend struct{ span, own, charged float64 } // sums in nanoseconds; older parts count less
 
 const (
@@ -28,7 +28,7 @@ func (t *Trend) Add(own, charged, span time.Duration) {
 // IsCharged reports whether the helpers have worked for the container lately.
 func (t *Trend) IsCharged() bool { return t.charged >= 1 }
 
-// Charged returns the CPU time that the helpers use in a time span.
+// Charged estimates the CPU time that the helpers use in a time span.
 func (t *Trend) Charged(span time.Duration) time.Duration {
 	if t.span <= 0 {
 		return 0
@@ -48,9 +48,9 @@ func (t *Trend) OwnShare() float64 {
 // together use the limit (CPU time per period). saved is the account of the container: the CPU time that the limit has
 // allowed, minus the own CPU time and the charges; negative: debt. The result can exceed the limit, and can be 0.
 //
-// Charges can be proportional to the container's own work, as for a program that writes to its log, or independent of it, as
-// for received packets. So Quota computes both, and returns the larger result. Both are the same if the container uses its
-// whole quota and the account is 0.
+// Charges can be proportional to the container's own work, as for a program that writes to its log, or independent of it, as for received
+// packets. So Quota computes a result for each of these two cases, and returns the larger result. The results are equal if the container
+// uses its whole quota and the account is 0.
 func (t *Trend) Quota(limit, period, saved time.Duration) time.Duration {
 	total := float64(limit)
 	if saved > 0 {

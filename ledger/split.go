@@ -30,8 +30,8 @@ func (s *Samples) Total() float64 {
 	return total
 }
 
-// fewReads is the number of read samples up to which chance dominates their division. A daemon that copies many short lines reads a block
-// and writes each line, so that one sample in a thousand is a read.
+// fewReads is the number of read samples up to which a division in proportion to them depends mostly on chance. A daemon that copies many
+// short lines reads a block and writes each line, so that one sample in a thousand is a read.
 const fewReads = 10
 
 // Split divides the CPU time of a daemon among accounts. rest is the time without an account; the sum of all parts is total. Samples in

@@ -13,10 +13,10 @@ import (
 type Machine struct {
 	Name  string // part of the name of a cell
 	Title string
-	// Kernel, if not "", is the beginning of the release of a guest's kernel, such as "6.12."; "": the machine itself.
+	// Kernel is the beginning of the release of a guest's kernel, such as "6.12."; "": no guest, but the machine itself.
 	Kernel  string
-	Cgroup  int  // of a guest: version of the cgroups
-	Systemd bool // of a guest: systemd creates the cgroups
+	Cgroup  int  // version of the cgroups in a guest
+	Systemd bool // systemd creates the cgroups in a guest
 }
 
 // Host is the machine that runs make matrix.

@@ -30,11 +30,10 @@ type Measurement struct {
 	measured map[string]Result
 }
 
-// cellLimit bounds the time of a cell, which contains a boot of a guest.
+// cellLimit bounds the time of a cell, including the boot of a guest.
 const cellLimit = 8 * time.Minute
 
-// Open reads the results of earlier measurements: those of the page, and those of the file, which are newer. Close ends the
-// measurement.
+// Open reads the results of earlier measurements: the results on the page, and the newer results in the file. Close ends the measurement.
 func (m *Measurement) Open() error {
 	page, err := os.ReadFile(m.Page)
 	if err != nil && !errors.Is(err, os.ErrNotExist) {
@@ -75,7 +74,7 @@ func (m *Measurement) Missing() (cells []Cell) {
 	return cells
 }
 
-// Run measures cells, and writes the page after each of them. A cell whose engine is not installed has no result, which is no error.
+// Run measures cells, and writes the page after each of them. A missing engine is no error: the cell gets no result.
 func (m *Measurement) Run(ctx context.Context, cells []Cell) error {
 	for i, c := range cells {
 		start := time.Now()

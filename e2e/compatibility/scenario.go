@@ -102,7 +102,8 @@ var (
 // maxReason bounds a reason, in bytes.
 const maxReason = 200
 
-// Parse returns the answer and the versions in the output of a test with -test.v. A guest's test contains the output of another test.
+// Parse returns the answer and the versions in the output of a test with -test.v. The output of a guest's test contains the output of
+// another test.
 func Parse(output string) (answer, versions string, err error) {
 	var p parser
 	for line := range strings.Lines(output) {
@@ -113,7 +114,7 @@ func Parse(output string) (answer, versions string, err error) {
 	switch {
 	case p.outcome == "PASS" && p.step == End:
 		return Yes, p.versions, nil
-	case p.outcome == "SKIP", p.step == "": // in the latter case, the test did not begin
+	case p.outcome == "SKIP", p.step == "": // without a step, the test did not begin
 		return "", p.versions, &NotMeasuredError{shorten(cmp.Or(p.reason, "the test ended early"))}
 	}
 	return shorten(p.step + ": " + cmp.Or(p.reason, "the test ended early")), p.versions, nil

@@ -88,7 +88,7 @@ func (t *Trace) Read() (map[string]time.Duration, error) {
 // Close ends the trace.
 func (t *Trace) Close() {
 	for _, l := range t.links {
-		_ = l.Close() // the process ends the trace at the latest
+		_ = l.Close() // at the latest, the trace ends with this process
 	}
-	_ = t.objects.Close() // the same
+	_ = t.objects.Close() // at the latest, the objects end with this process
 }

@@ -43,7 +43,7 @@ func (a *Archive) Copy(name, from string) error {
 	})
 }
 
-// copyOne adds a single file, link or directory. follow reports whether a link is replaced by the file that it refers to.
+// copyOne adds a single file, link or directory. If follow is true and from is a link, copyOne adds the file that the link refers to.
 func (a *Archive) copyOne(name, from string, follow bool) error {
 	stat := os.Lstat
 	if follow {

@@ -26,7 +26,7 @@ type Guest struct {
 	Kernel  Kernel
 	Machine Machine
 	Cgroup  int    // cgroup version: 2, or 1 if the kernel has the cpuset controller of v1
-	Init    string // path of a static build of e2e/guest/init on the host
+	Init    string // path on the host of a static build of e2e/guest/init
 	Systemd bool   // systemd is PID 1 and starts Init as a service; Files must contain systemd
 	Boot    string // additional parameters for the kernel, separated by blanks
 

@@ -13,8 +13,8 @@ import (
 // Period is the period of all quotas.
 const Period = 100 * time.Millisecond
 
-// SettleTime is the time between the start of the containers and the measurement. In this time, a charged container pays the debt from before
-// its first charge.
+// SettleTime is the time between the start of the containers and the measurement. In this time, a container with the method Charge pays for
+// the helper time from before its first charge.
 const SettleTime = 3 * time.Second
 
 // A Method is the way in which the CPU time of a helper counts against the limit of its container.
@@ -46,7 +46,7 @@ type Column struct {
 	Method Method
 }
 
-// Columns returns all columns in the order of the tables. The column of an engine with the method None comes before its other columns.
+// Columns returns all columns in the order of the tables. For each engine, the column with the method None comes first.
 func Columns() []Column {
 	columns := []Column{{"none", Containerd, None}, {"charge", Containerd, Charge}}
 	for _, engine := range []Engine{Podman, Nerdctl} {
@@ -89,7 +89,7 @@ func Quotas() []time.Duration {
 	return []time.Duration{50 * time.Millisecond, 33 * time.Millisecond, 25 * time.Millisecond, 20 * time.Millisecond}
 }
 
-// Sizes returns the numbers of containers of E2. sysbench runs in one of them.
+// Sizes returns the numbers of containers of E2. In each case, sysbench runs in one of the containers.
 func Sizes() []int { return []int{2, 3, 4, 5} }
 
 // The experiments.
@@ -98,7 +98,7 @@ const (
 	E2 = "E2" // sysbench beside other containers
 )
 
-// A Cell is a measurement. The zero Containers belongs to E1.
+// A Cell is a measurement. In E1, Containers is 0.
 type Cell struct {
 	Experiment string
 	Containers int           // E2: number of containers, including the container of sysbench
@@ -115,7 +115,7 @@ type Result struct {
 	Helpers float64 // E1: CPUs that the engine and the helpers use
 	LogRate float64 // E1: bytes per second of the log
 	Events  float64 // E2: events per second of sysbench
-	Delay   Delay   // of the lines in the log; E2: of the first container beside sysbench
+	Delay   Delay   // delay of the lines in the log; in E2, in the log of the first container beside sysbench
 }
 
 // String describes the cell in a line of the progress, such as "E2 N=3 yes B_podman run 1".
@@ -132,12 +132,12 @@ func newE1(quota time.Duration, program string) Cell {
 	return Cell{Experiment: E1, Quota: quota, Program: program}
 }
 
-// newE2 returns a cell of E2. Each container has the same part of the CPU as its limit.
+// newE2 returns a cell of E2. The limits divide a CPU equally among the containers.
 func newE2(containers int, program string) Cell {
 	return Cell{Experiment: E2, Containers: containers, Quota: Period / time.Duration(containers), Program: program}
 }
 
-// in returns the cell of a column, without a run.
+// in returns the cell for a column and a duration. It does not set Run.
 func (c Cell) in(column string, work time.Duration) Cell {
 	c.Column, c.Work = column, work
 	return c
@@ -205,7 +205,7 @@ func (s Settings) work(c Column) time.Duration {
 	return 10 * time.Second
 }
 
-// baseline returns the column in which an engine's containers run dd alone.
+// baseline returns an engine's column with the method None. In this column, E2 is also measured beside containers that run only dd.
 func baseline(engine Engine) Column {
 	all := Columns()
 	return all[slices.IndexFunc(all, func(c Column) bool { return c.Engine == engine && c.Method == None })]

@@ -13,8 +13,8 @@ import (
 )
 
 // The delay of a log is the time from the write of a line in the container to its appearance in the log. A small program (testdata/stamp.c)
-// runs in the container beside the measured program, and writes a line with the monotonic time to the same output. So its lines wait for all
-// lines before them, and for the helper. A Tail finds the stamps in the log. It polls the log instead of a watch by inotify, because a watch
+// runs in the container beside the measured program, and writes a line with the monotonic time to the same output. So its lines wait for
+// all lines before them, and for the helper. A Tail finds the stamps in the log. It polls the log and does not use inotify, because a watch
 // makes each write of the helper slower.
 
 // StampMilliseconds is the interval between two stamps. It has no common factor with Period, so the stamps are written in all phases of a
@@ -63,10 +63,10 @@ func FindStamps(piece []byte) (written []time.Duration, rest int) {
 	}
 }
 
-// maxDigits is the number of digits of the highest int64. More digits are no stamp.
+// maxDigits is more than the number of digits of the highest int64 (19). A number of this length is no stamp.
 const maxDigits = 20
 
-// markerStart returns the length of the longest end of a piece that is a start of marker.
+// markerStart returns the length of the longest suffix of a piece that is a prefix of marker.
 func markerStart(piece []byte) int {
 	for n := min(len(marker)-1, len(piece)); n > 0; n-- {
 		if bytes.HasSuffix(piece, []byte(marker[:n])) {
@@ -76,7 +76,7 @@ func markerStart(piece []byte) int {
 	return 0
 }
 
-// Now returns the time of CLOCK_MONOTONIC, which stamps have.
+// Now returns the time of CLOCK_MONOTONIC, the clock of the stamps.
 func Now() time.Duration {
 	var t unix.Timespec
 	if err := unix.ClockGettime(unix.CLOCK_MONOTONIC, &t); err != nil {
@@ -99,7 +99,7 @@ const (
 	pieceSize    = 1 << 20
 )
 
-// Follow starts to read the stamps of a log, from its present end. Only stamps that are written after the call count.
+// Follow starts to read the stamps of a log, from its current end. Only stamps that are written after the call count.
 func Follow(log string) (*Tail, error) {
 	file, err := os.Open(log)
 	if err != nil {

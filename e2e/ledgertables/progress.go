@@ -12,7 +12,7 @@ type Progress struct {
 	extra           time.Duration
 }
 
-// firstExtra is the time for the start and the end of containers until a cell has been measured.
+// firstExtra is the assumed time to start and end the containers of a cell. It applies until this process has measured a cell.
 const firstExtra = 6 * time.Second
 
 // NewProgress returns the progress of a plan. isMeasured reports whether an earlier process has measured a cell.

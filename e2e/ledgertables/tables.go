@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// paper has the ratios of the paper's tables 4 and 9 by number of containers and program. The patch's figures for N = 2 are from the text, and
-// those for N = 4 are illegible.
+// paper has the ratios of the paper's tables 4 and 9 by number of containers and program. The patch's figures for N = 2 are from the
+// paper's text, and its figures for N = 4 are illegible.
 var paper = map[int]map[string]struct{ none, patch string }{
 	2: {"yes": {"0.50", "0.95"}, "lsmod": {"0.78", "0.93"}, "echo": {"0.78", "0.92"}},
 	3: {"yes": {"0.51", "0.87"}, "lsmod": {"0.71", "0.83"}, "echo": {"0.73", "0.87"}},
@@ -22,7 +22,7 @@ type summary struct {
 	runs              int // 0: the cell is not measured
 }
 
-// summarize returns the summary of a figure. has reports whether a result has the figure; the cell's Run does not matter.
+// summarize returns the summary of a figure over all runs of a cell, whatever c.Run is. It skips results without the figure (has is false).
 func summarize(cells map[Cell]Result, c Cell, figure func(Result) (value float64, has bool)) (s summary) {
 	var values []float64
 	for key, result := range cells {
@@ -52,7 +52,7 @@ func (s summary) text(format string) string {
 	return fmt.Sprintf(format+" ("+format+" to "+format+")", s.median, s.low, s.high)
 }
 
-// over returns the summary divided by a number.
+// over returns the summary divided by the median of another summary.
 func (s summary) over(divisor summary) summary {
 	if divisor.runs == 0 || divisor.median == 0 {
 		return summary{}
@@ -133,7 +133,7 @@ func (t *tables) alone() {
 	}
 }
 
-// beside writes the table of E2: the events of sysbench, relative to the events beside dd alone under the same engine.
+// beside writes the table of E2: the events of sysbench, divided by its events beside containers that run only dd under the same engine.
 func (t *tables) beside() {
 	t.out.WriteString("\n### A container beside others\n\n")
 	t.header(append([]string{"N", "program", "paper, none", "paper, patch"}, t.names()...)...)

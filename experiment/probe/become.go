@@ -45,7 +45,7 @@ func Become(path string, args []string) error {
 	if err != nil {
 		return fmt.Errorf("%w: seccomp: %w", ErrUnsupported, err)
 	}
-	// Until the other side listens, the filtered calls block. This process must not make such a call.
+	// A filtered call blocks until the other side listens. So this process makes no filtered call before it has sent the listener.
 	if err := unix.Sendmsg(socket, []byte{0}, unix.UnixRights(listener), nil, 0); err != nil {
 		return fmt.Errorf("send: %w", err)
 	}

@@ -8,15 +8,15 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// An event is the meaning of a system call for the observation.
+// An event is an action of the program that the probe observes through a system call, such as the start of a thread.
 type event uint8
 
 const (
-	eventAffinity event = iota + 1
-	eventOpen           // the path is the first argument
-	eventOpenAt         // the path is the second argument
-	eventStart          // a thread or a process
-	eventExec           // another program
+	eventAffinity event = iota + 1 // the program reads its affinity
+	eventOpen                      // the program opens a file; the path is the first argument
+	eventOpenAt                    // the program opens a file; the path is the second argument
+	eventStart                     // the program starts a thread or a process
+	eventExec                      // the program executes another program
 )
 
 // callEvents maps the system calls that the filter reports to their events. It lists the calls of every architecture;

@@ -1,10 +1,10 @@
 // Package probe watches how a program starts. It records the sources from which the program reads the number of CPUs,
 // and its number of threads.
 //
-// Become installs a seccomp filter and executes the program. Watch receives the filter's notifications
-// (seccomp_unotify(2), Linux 5.5) and lets every call continue. Unlike with ptrace, threads stop at no other calls,
-// signals are unchanged, and the program can trace other programs itself. Unlike with eBPF, no event is lost, and
-// every kernel build supports it. Package probe only observes; package experiment draws the conclusions.
+// Become installs a seccomp filter and executes the program. Watch receives the filter's notifications (seccomp_unotify(2), Linux 5.5) and
+// lets every call continue. Unlike with ptrace, threads stop at no other calls, signals are unchanged, and the program can trace other
+// programs itself. Unlike with eBPF, no event is lost, and every kernel build supports seccomp. Package probe only observes; package
+// experiment draws the conclusions.
 package probe
 
 import (

@@ -15,7 +15,7 @@ type Cluster struct {
 
 	mu       sync.RWMutex // acquired before the mutex of a node
 	nodes    map[string]*node
-	pods     map[string]*reservation // by UID; includes pods with all their containers in the report of their node
+	pods     map[string]*reservation // by UID; also pods whose containers are all in the report of their node
 	counters []atomic.Uint64         // unused counters for new nodes
 }
 
@@ -105,9 +105,9 @@ func (c *Cluster) Fits(name string, p *Pod) *Refusal {
 	return refusal
 }
 
-// FitsAfterReport reports whether a pod that was refused before the node's last report fits on the node now. before is the version of the
-// previous report, or 0. If the previous and the last report have equal hybrid.Figures, FitsAfterReport returns false without an
-// evaluation of the pod.
+// FitsAfterReport reports whether a pod fits on a node now. The pod was refused before the node's last report. before is the version of the
+// previous report, or 0. If the previous and the last report have equal hybrid.Figures, FitsAfterReport returns false without an evaluation
+// of the pod.
 func (c *Cluster) FitsAfterReport(name string, before uint64, p *Pod) bool {
 	n := c.lookup(name)
 	if n == nil {

@@ -15,8 +15,8 @@ type Expired struct {
 }
 
 // Expire ends the reservations that are unmet (see unmet.go) or have timed out, and returns them. A node becomes silent if a pod has
-// started there, its reservation times out, and the node has not reported at all since the pod was placed. A silent node refuses pods that
-// need Candor until it reports.
+// started there, the pod's reservation times out, and the node has not reported at all since the pod was placed. A silent node refuses pods
+// that need Candor until it reports.
 func (c *Cluster) Expire(now time.Time) []Expired {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -35,8 +35,8 @@ func (c *Cluster) Expire(now time.Time) []Expired {
 	return expired
 }
 
-// expire ends the node's reservations whose timeout started before the given time, and returns them, except for resizes. It does not end
-// reservations of held room (isHeld), but returns these too, because the caller must forget them.
+// expire ends the node's reservations whose timeout started before the given time. It returns the reservations that are no resizes. It does
+// not end reservations of held room (isHeld), but returns these too, because the caller must forget them.
 func (n *node) expire(before time.Time) (late []*reservation) {
 	n.mu.Lock()
 	defer n.mu.Unlock()

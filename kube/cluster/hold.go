@@ -54,8 +54,8 @@ func (n *node) holdsRoomFor(p *Pod) bool {
 	return r != nil && r.isHeld
 }
 
-// quoteHeld reports whether the node holds room for a pod and, if so, returns the node's refusal of the pod, if any. The caller must call
-// quoteHeld before forget ends the hold: afterwards the node would refuse the pod because of other pods with held room.
+// quoteHeld reports whether the node holds room for a pod. If it does, quoteHeld also returns the node's refusal of the pod, or nil. The
+// caller must call quoteHeld before forget ends the hold: afterwards the node would refuse the pod because of other pods with held room.
 func (n *node) quoteHeld(p *Pod) (refusal *Refusal, isHeld bool) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -71,8 +71,8 @@ func (n *node) isClosed() bool {
 	return slices.ContainsFunc(n.reserved, func(r *reservation) bool { return r.isHeld && r.isBlocked })
 }
 
-// withHeld returns the set without. If the node holds room for p, it adds the UID of p to the set, because the hold of a pod must not count
-// against the same pod.
+// withHeld returns the UIDs in the set without and, if the node holds room for p, also the UID of p. The room that is held for a pod must
+// not count against this pod.
 func (n *node) withHeld(without map[string]bool, p *Pod) map[string]bool {
 	if !n.holdsRoomFor(p) {
 		return without

@@ -16,7 +16,7 @@ type node struct {
 	changes *atomic.Uint64 // number of changes; read without mu, incremented under mu
 
 	mu         sync.Mutex
-	isSilent   bool                    // started containers, but sent no report for the timeout (see Expire)
+	isSilent   bool                    // started containers, but sent no report within the timeout (see Expire)
 	base       *hybrid.Node            // the valid report, immutable; nil if there is none
 	lastReport *hybrid.Node            // the last valid report, even if it was deleted since
 	reportedAt time.Time               // time of lastReport

@@ -8,7 +8,7 @@ import (
 )
 
 // A Refusal is the reason why a node refuses a pod. The text is short, and equal for equal reasons, because kube-scheduler reports each
-// text once, with the number of its nodes.
+// text once, with the number of nodes that returned it.
 type Refusal struct {
 	Reason string
 	Final  bool // the node would refuse the pod even without other pods

@@ -16,7 +16,7 @@ type reservation struct {
 	isBound bool // the pod is bound to the node; protected by the mutexes of cluster and node
 
 	acceptedVersion uint64 // lowest known version of the pod after its kubelet accepted the pod; 0: not accepted
-	missedVersion   uint64 // version of the last report that lacked a container of the pod that the previous report had; 0: none
+	missedVersion   uint64 // version of the last report from which a container of the pod had disappeared; 0: none
 
 	// The mutex of the node protects the following fields.
 	pod       *Pod
@@ -93,12 +93,12 @@ func (r *reservation) place(n *hybrid.Node) {
 	}
 }
 
-// resizeGrant resizes the grant of a container on n to its present request, and reports whether n has such a grant. If n has no room, the
+// resizeGrant resizes the grant of a container on n to its current request, and reports whether n has such a grant. If n has no room, the
 // container keeps its grant. Such a container does not block its reservation, because it runs on the real node with the same grant.
 func resizeGrant(n *hybrid.Node, request *hybrid.Request) (isThere bool) {
 	if _, isThere = n.Grant(request.ID); isThere {
 		if plan, err := n.PlanResize(request.ID, request.Limit, request.Guarantee); err == nil {
-			_ = n.Commit(plan) // cannot fail: the plan is from the present state
+			_ = n.Commit(plan) // cannot fail: the plan is from the current state
 		}
 	}
 	return isThere

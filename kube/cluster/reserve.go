@@ -72,7 +72,7 @@ func (c *Cluster) Bound(name string, p *Pod, now time.Time) {
 	c.add(n, &reservation{pod: p, since: now, isOurs: p.Planned, isBound: true})
 }
 
-// updatePod updates a reservation of the node from the present pod.
+// updatePod updates a reservation of the node from the pod's current state.
 func (n *node) updatePod(r *reservation, p *Pod, now time.Time) {
 	n.mu.Lock()
 	defer n.mu.Unlock()

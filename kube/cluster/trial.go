@@ -68,8 +68,8 @@ func (t *Trial) Fits(p *Pod, present map[string]bool) *Refusal {
 	return orWaiting(refusal, blocked.hasClaims)
 }
 
-// orWaiting replaces a refusal by errWaiting if blocked is true (the node has claims), because claims are the most frequent reason of such
-// a refusal.
+// orWaiting replaces a refusal that is not final by errWaiting if blocked is true (the node has claims), because claims are the most
+// frequent reason of such a refusal.
 func orWaiting(refusal *Refusal, blocked bool) *Refusal {
 	if refusal != nil && !refusal.Final && blocked {
 		return errWaiting
@@ -78,7 +78,7 @@ func orWaiting(refusal *Refusal, blocked bool) *Refusal {
 }
 
 // deletedPods returns the UIDs of the pods in the node's report that have been deleted. These are the leaving pods, and the node's pods
-// that are in neither present nor except: the caller can know about a deletion before the cluster.
+// that are in neither present nor except: the caller can know about a deletion before the cluster does.
 func (c *Cluster) deletedPods(n *node, present, except map[string]bool) map[string]bool {
 	c.mu.RLock()
 	defer c.mu.RUnlock()

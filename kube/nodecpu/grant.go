@@ -138,7 +138,7 @@ const (
 	maxName = 253 // of a container, in bytes; Kubernetes allows 63
 )
 
-// checkNames returns an error for names from which Holder.ID would not be unique.
+// checkNames returns an error for names that would make the result of Holder.ID ambiguous.
 func checkNames(t *v1alpha1.Grant) error {
 	switch {
 	case len(t.Pod) > maxUID || strings.Contains(t.Pod, "/"):

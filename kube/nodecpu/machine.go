@@ -45,8 +45,8 @@ func reportedMachine(m *topology.Machine) v1alpha1.Machine {
 	return t
 }
 
-// machineOf converts the machine of a report to a topology.Machine, and validates it. The kinds of cores follow from
-// the speeds; they have no names.
+// machineOf converts the machine of a report to a topology.Machine, and validates it. It derives the kinds of cores from the speeds; these
+// kinds have no names.
 func machineOf(t *v1alpha1.Machine) (*topology.Machine, error) {
 	m := &topology.Machine{HasL3: t.L3s != ""}
 	for _, list := range []struct {

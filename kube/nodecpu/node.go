@@ -38,7 +38,7 @@ func Node(s *v1alpha1.NodeCPUStatus) (*hybrid.Node, error) {
 	return node, nil
 }
 
-// emptyNode returns the node of a report without the grants.
+// emptyNode returns a node with the machine and the options of a report. The node has no grants yet.
 func emptyNode(s *v1alpha1.NodeCPUStatus) (*hybrid.Node, error) {
 	machine, err := machineOf(&s.Machine)
 	if err != nil {

@@ -5,8 +5,8 @@ import (
 	"github.com/candor-project/candor/kube/v1alpha1"
 )
 
-// Status returns the report of a node without counter, time and policy, which the caller sets. holder maps the ID of a grant on the node to
-// its holder.
+// Status returns the report of a node. The caller sets the counter, the time and the policy of the report. holder maps the ID of a grant on
+// the node to its holder.
 func Status(n *hybrid.Node, holder func(id string) Holder) v1alpha1.NodeCPUStatus {
 	options, pools := n.Options(), n.Pools()
 	usable := n.Usable()

@@ -69,7 +69,7 @@ func (s *IsSet) UnmarshalJSON(text []byte) error {
 // Labels maps the names of labels to their values.
 type Labels map[string]string
 
-// A Toleration allows the pod on nodes with the taints that it matches.
+// A Toleration allows the pod on nodes whose taints match the toleration.
 type Toleration struct {
 	Key      string `json:"key"`
 	Operator string `json:"operator"`

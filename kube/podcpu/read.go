@@ -70,7 +70,7 @@ func Read(p *Pod, beside Context) (*Demand, error) {
 }
 
 // ReadBound returns the demand of a bound pod. Only its annotations determine the settings, because the scheduler writes all settings into
-// the annotations. If they are invalid, ReadBound uses the default settings; the node reports the error.
+// the annotations. If the annotations are invalid, ReadBound uses the default settings; the node reports the error.
 func ReadBound(p *Pod) (*cluster.Pod, error) {
 	a, err := Read(p, Context{})
 	if err != nil {

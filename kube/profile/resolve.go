@@ -22,7 +22,7 @@ type Container struct {
 type Resolved struct {
 	Values   Values        // as text
 	Settings kube.Settings // the same settings, parsed
-	// Conflicts describe, a line each, settings for which profiles have different values. The strictest value counts.
+	// Conflicts has a line for each setting for which profiles have different values. The strictest value counts.
 	Conflicts []string
 }
 
@@ -43,7 +43,7 @@ func Resolve(p *Pod, c Container, profiles []Profile, namespace, defaults Values
 	return r, err
 }
 
-// add copies the settings that v lacks from below, a source of lower precedence.
+// add copies settings from a source of lower precedence (below) if v lacks them.
 func (v Values) add(below Values) {
 	for name, value := range below {
 		if _, is := v[name]; !is {
@@ -122,7 +122,8 @@ func strictest(name string, profiles []*Profile) (value, conflict string) {
 	return value, conflict
 }
 
-// Namespace reads settings from the labels of a namespace. Such a label has the same name as a pod's annotation, such as candor.dev/class.
+// Namespace reads settings from the labels of a namespace. The labels have the same names as the annotations of pods, such as
+// candor.dev/class.
 func Namespace(labels map[string]string) (Values, error) {
 	a, err := kube.Parse(labels)
 	if err != nil {

@@ -62,7 +62,7 @@ func (p *Publisher) Changed() {
 	}
 }
 
-// A Report returns the present report of the node, without counter and time.
+// A Report returns the current report of the node, without counter and time.
 type Report func() (v1alpha1.NodeCPUStatus, error)
 
 // Run publishes reports until ctx is done.
@@ -96,7 +96,7 @@ func pause(ctx context.Context, most time.Duration, changed <-chan struct{}) {
 	}
 }
 
-// publish writes the present report, unless the API server already has an equal report.
+// publish writes the current report, unless the API server already has an equal report.
 func (p *Publisher) publish(ctx context.Context, report Report) (err error) {
 	status, err := report()
 	if err != nil {

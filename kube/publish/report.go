@@ -35,7 +35,7 @@ func ReportOf(from Source, policy func() hybrid.Policy) Report {
 	}
 }
 
-// WithPhase returns a Report with the phase that phase returns.
+// WithPhase returns a Report that sets the phase to the result of a function.
 func (r Report) WithPhase(phase func() string) Report {
 	return func() (v1alpha1.NodeCPUStatus, error) {
 		status, err := r()
@@ -60,8 +60,8 @@ func statusOf(s *host.Snapshot, observe func(*host.Grant) (host.Observation, err
 	return nodecpu.Status(s.Node, func(id string) nodecpu.Holder { return holders[id] })
 }
 
-// startTime is the time after which a container is observed. A runtime mounts the view while it creates the container, and an observation
-// before that would cause another write of the report.
+// startTime is the time after which a container is observed. A runtime mounts the view while it creates the container, and an earlier
+// observation would cause another write of the report.
 const startTime = 10 * time.Second
 
 // sees returns the CPUs that a container sees, in the form of v1alpha1.Grant.Sees. online is the number of online CPUs of the machine.

@@ -17,8 +17,8 @@ import (
 )
 
 // Bind binds the pod to its node, and adds annotations to the pod in the same call: the API server copies a binding's annotations into the
-// pod. The annotations contain the pod's settings, so that the node's own defaults do not apply, and a hint with the reserved CPUs. If a
-// pod needs no annotations, Bind leaves it to the next binder.
+// pod. The annotations contain a hint with the reserved CPUs, and the pod's settings, so that the node's own defaults do not apply. If a
+// pod needs no annotations, Bind leaves the pod to the next binder.
 func (p *Plugin) Bind(ctx context.Context, cycle fwk.CycleState, pod *v1.Pod, node string) *fwk.Status {
 	s := stateOf(cycle)
 	if s == nil {
@@ -71,7 +71,7 @@ func (p *Plugin) checkBindOrder() error {
 }
 
 // hintOf returns the value of the hint annotation: the node, and the CPUs that are reserved there for sensitive containers. It returns
-// false if there are none.
+// false if no CPUs are reserved there.
 func hintOf(cycle fwk.CycleState, node string) (string, bool) {
 	data, err := cycle.Read(grantsKey)
 	if err != nil {

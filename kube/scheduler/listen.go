@@ -164,8 +164,8 @@ func (s *shared) storeReport(obj any) {
 	}
 }
 
-// isFormer reports whether a report is from a former node. This is so if the present Node with the same name has another UID, because
-// this Node can be another machine.
+// isFormer reports whether a report is from a former node. This is so if the current Node with the same name has another UID, because this
+// Node can be another machine.
 func (s *shared) isFormer(r *report) bool {
 	node, err := s.nodes.Get(r.Name)
 	return err == nil && r.owner != "" && r.owner != node.UID

@@ -113,7 +113,7 @@ func taintsOf(node *v1.Node) []v1.Taint {
 	return taints
 }
 
-// A plainRequest is the demand of a pod that kube-scheduler's own plugins check.
+// A plainRequest is the part of a pod's demand that kube-scheduler's own plugins check.
 type plainRequest struct {
 	cpu         hybrid.Milli
 	memory      int64

@@ -25,7 +25,7 @@ import (
 // ErrNoDefinitions is the error for a cluster without Candor's CustomResourceDefinitions.
 var ErrNoDefinitions = errors.New("the cluster does not know NodeCPUs: install Candor's definitions: kubectl apply --server-side -f deploy/helm/candor/crds")
 
-// A Survey is the state of a cluster when Read read it.
+// A Survey is the state of a cluster at the time of a call of Read.
 type Survey struct {
 	Nodes []Node // by name
 
@@ -40,7 +40,8 @@ type Node struct {
 	Name    string
 	CPUs    *hybrid.Node // from the node's report; nil if there is no valid report
 	Problem string       // reason why CPUs is nil
-	// SeenCPUs are the CPUs that containers see, by ID, for the containers that do not see the CPUs of their class's default view.
+	// SeenCPUs has the CPUs that a container sees, by container ID. It lacks the containers that see the CPUs of their class's default
+	// view.
 	SeenCPUs map[string]view.Summary
 
 	uid               types.UID

@@ -12,7 +12,8 @@ import (
 	"github.com/candor-project/candor/ledger"
 )
 
-// A sampler counts the work of processes in samples of their CPU time.
+// A sampler takes samples of the CPU time of processes, and counts the samples by the work at that moment: user mode, system calls, or
+// reads and writes of a file.
 type sampler interface {
 	method() ledger.Method
 	// attach samples the threads of a process. The caller repeats the call, because threads start and end.

@@ -85,7 +85,7 @@ func (p podContainer) logDirectory() string {
 	return p.namespace + "_" + p.pod + "_" + p.uid + "/" + p.container
 }
 
-const maxConfig = 4 << 20 // bytes that are read of a bundle's config.json
+const maxConfig = 4 << 20 // maximum number of bytes to read from a bundle's config.json
 
 // readPodContainer reads the pod of a container from the annotations that containerd writes to its bundle. It reads the bundle in the
 // file system of the shim, because this process can run in a container.
@@ -121,7 +121,7 @@ const settlingUpdates = 5
 type openFiles struct {
 	known   map[string]openFile // by descriptor
 	used    map[fileKey]fileUse // result of uses; nil: not computed since the last change
-	updates int                 // updates that looked at the descriptors
+	updates int                 // updates that inspected the descriptors
 }
 
 type openFile struct {
@@ -138,7 +138,7 @@ type openFile struct {
 func (o *openFiles) isSettled() bool { return o.updates >= settlingUpdates }
 
 // update inspects the changed descriptors of a process. If again is true, it also inspects the unchanged descriptors of containers and
-// logs. owners finds the container of a log of a pod and of a pipe. changed is false if update has inspected no descriptor.
+// logs. owners finds the containers of pipes and of the logs of pods. changed is false if update has inspected no descriptor.
 func (o *openFiles) update(pid int, again bool, owners *owners) (changed bool, err error) {
 	dirName := procDir(pid) + "/fd"
 	info, err := os.Stat(dirName)
@@ -224,7 +224,7 @@ func inspect(pid int, descriptor, link string) (file openFile) {
 	return file
 }
 
-// mountDevices holds the devices of mounts by the IDs of the mounts. It saves readings of mount tables within one update.
+// mountDevices holds the devices of mounts by the IDs of the mounts. With it, an update reads the mount table at most once for each mount.
 type mountDevices map[uint64]uint32
 
 // resolve sets the device of a log to the device of the kernel's super block (s_dev), which the BPF program reads. For a regular file

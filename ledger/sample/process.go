@@ -84,9 +84,9 @@ func helperOf(here *nodeproc.Viewpoint, pid int) *Helper {
 	return nil
 }
 
-// DedicatedHelper returns the helper that serves only this container. parent is the parent process of the container's OCI
-// runtime. The helper is this process (conmon), or its child (the binary logger of a shim). It returns nil if there is no such
-// helper. A shim is no dedicated helper, because it also starts the container's processes.
+// DedicatedHelper returns the helper that serves only the given container. parent is the parent process of the container's OCI runtime. The
+// helper is the parent itself (conmon), or a child of the parent (the binary logger of a shim). It returns nil if there is no such helper.
+// A shim is no dedicated helper, because it also starts the container's processes.
 func DedicatedHelper(parent int, container string) *Helper {
 	here := nodeproc.Own("/proc")
 	dir := procDir(parent)
@@ -148,7 +148,7 @@ func loggerOf(pid int, cgroup string) *Helper {
 	return nil
 }
 
-const maxEnvironment = 64 << 10 // bytes that are read of a logger's environment
+const maxEnvironment = 64 << 10 // maximum number of bytes to read from a logger's environment
 
 func procDir(pid int) string { return "/proc/" + strconv.Itoa(pid) }
 
@@ -259,7 +259,7 @@ func (t *processTable) endedHelpers(rescan bool) (ended []*process) {
 	return ended
 }
 
-// inspect adds the helpers among processes, and the children of shims.
+// inspect adds the helpers among the given processes, and the children of shims.
 func (t *processTable) inspect(pids []int) {
 	parents := map[int]int{}
 	for _, pid := range pids {
@@ -325,8 +325,8 @@ func (p *process) hasEnded() bool {
 	return err == nil && n > 0
 }
 
-// hasChanged reports whether the process executes another program than at its inspection. A daemon forks before the child
-// executes a shim, and in between the child looks like the daemon.
+// hasChanged reports whether the process executes another program than at its inspection. To start a shim, a daemon forks, and the child
+// executes the shim. Before that, the child looks like the daemon.
 func (p *process) hasChanged() bool {
 	program, err := nodeproc.Program(procDir(p.PID))
 	return err == nil && program != p.program
@@ -353,7 +353,7 @@ func processIDs() ([]int, error) {
 	return pids, nil
 }
 
-// hasGone reports whether an error means that a process, or a file of it, is gone.
+// hasGone reports whether an error means that a process, or a file of the process, no longer exists.
 func hasGone(err error) bool {
 	return errors.Is(err, fs.ErrNotExist) || errors.Is(err, unix.ESRCH)
 }

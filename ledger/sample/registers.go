@@ -31,7 +31,7 @@ type registerProcess struct {
 	counts      counts
 }
 
-// newRegisterSampler returns an error if the kernel refuses such an event, for example because CAP_PERFMON is missing.
+// newRegisterSampler returns an error if the kernel refuses these perf events, for example because CAP_PERFMON is missing.
 func newRegisterSampler() (sampler, error) {
 	s := &registerSampler{processes: map[int]*registerProcess{}}
 	r, err := openRing(os.Getpid())
@@ -94,7 +94,7 @@ func (s *registerSampler) Close() error {
 	return nil
 }
 
-// attach opens a ring for each new thread, and closes those of ended threads.
+// attach opens a ring for each new thread, and closes the rings of ended threads.
 func (p *registerProcess) attach(pid int) error {
 	return p.threads.update(pid, openRing, func(r *ring) {
 		r.drain(p.count)
@@ -173,7 +173,7 @@ func (r *ring) drain(count func(isUser bool, argument uint64)) {
 // eachSample parses the records of a ring between two positions. It stops at a record that is not valid.
 func eachSample(data []byte, tail, head uint64, count func(isUser bool, argument uint64)) {
 	size := uint64(len(data))
-	word := func(at uint64) uint64 { // the size of the ring is a multiple of 8, as that of each record
+	word := func(at uint64) uint64 { // the size of the ring and the length of each record are multiples of 8
 		at %= size
 		return binary.NativeEndian.Uint64(data[at : at+8])
 	}

@@ -27,7 +27,7 @@ type Source struct {
 	inspected time.Time     // time of the last inspection of all descriptors of daemons
 	rescanned time.Time     // time of the last inspection of all processes
 	scanned   time.Time     // time of the last scan
-	// ScanInterval is the minimum time between two scans for new processes and descriptors. Read calls in between only read the CPU
+	// ScanInterval is the minimum time between two scans for new processes and descriptors. Between two scans, Read only reads the CPU
 	// times and the samples of the known helpers.
 	ScanInterval time.Duration
 }
@@ -56,7 +56,7 @@ const (
 	inspectEvery = 10 * time.Second // all descriptors of daemons are inspected again
 	rescanEvery  = time.Minute      // all processes, and the descriptors of shims, are inspected again
 	memory       = 5 * time.Second  // a sample counts 1/e after this time
-	// minSampledShare is the share of a CPU from which the shim of a pod is sampled. A shim without output uses less.
+	// minSampledShare is the lowest CPU use, in CPUs, for which the shim of a pod is sampled. A shim without output uses less.
 	minSampledShare = 0.001
 )
 
@@ -109,8 +109,8 @@ func (s *Source) Helpers() []Helper {
 	return list
 }
 
-// Used returns the CPU time of all known helpers since Open, without the time before their first measurement. It reads only their CPU
-// clocks, so it costs much less than Read.
+// Used returns the CPU time that all helpers have used since their first measurement. It reads only the CPU clocks of the known helpers, so
+// it costs much less than Read.
 func (s *Source) Used() time.Duration {
 	used := s.used
 	for pid, a := range s.helpers {
@@ -228,7 +228,7 @@ func readLogs(id string, bundles map[string]int) string {
 	return ""
 }
 
-// measure books the CPU time of a helper since the last call, and adds the containers that the helper serves to serves.
+// measure books the CPU time of a helper since the last call, and adds the containers that the helper serves to c.serves.
 func (s *Source) measure(a *account, book *ledger.Book, c *cycle) error {
 	used, err := a.advance()
 	if err != nil {
@@ -247,7 +247,7 @@ func (s *Source) measure(a *account, book *ledger.Book, c *cycle) error {
 		c.serves[id] = true
 		book.Open(id)
 	}
-	if c.isNew { // the samples of the API work for the start of a container do not describe the work for its output
+	if c.isNew { // samples from the start of a container (API work) do not describe the work for its output
 		a.samples.Rest = ledger.IO{}
 	}
 	if used == 0 && a.isRead { // it has no new samples and no new threads either

@@ -19,8 +19,8 @@ type bpfTracer struct {
 	links   []link.Link
 }
 
-// newTracer loads and attaches the programs. budget is the number of packets and softirqs
-// per second from which the softirqs of a CPU are sampled.
+// newTracer loads and attaches the programs. If a CPU has more than budget packets and softirqs per second, the programs measure only a
+// sample of its softirqs.
 func newTracer(isUnified bool, budget uint64) (tracer, error) {
 	_ = rlimit.RemoveMemlock() // before Linux 5.11, maps count as locked memory; if the limit is too low, the load fails
 	t := &bpfTracer{}

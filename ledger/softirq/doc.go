@@ -18,8 +18,8 @@
 //
 // The containers of a pod share a network namespace. Each of them owns an equal part of the namespace's time.
 //
-// A kernel that accounts interrupts apart (CONFIG_IRQ_TIME_ACCOUNTING) does not count the time of softirqs as CPU time of a task.
-// The owner is charged then, and no payer is credited.
+// A kernel that accounts interrupts separately (CONFIG_IRQ_TIME_ACCOUNTING) does not count the time of softirqs as CPU time of a task. The
+// owner is charged then, and no payer is credited.
 //
 // A task that sends a packet often runs the receiver's softirq itself, inside of the system call. The task causes this work, so the
 // ledger leaves the time with the task. A task counts as a sender if it is in a system call on a socket.

@@ -12,7 +12,7 @@ import (
 // Daemon is the name under which the book counts the time without an owner.
 const Daemon = "softirq"
 
-// EventBudget is the number of packets and softirqs per second from which the softirqs of a CPU are sampled.
+// EventBudget is the number of packets and softirqs per second above which only a sample of a CPU's softirqs is measured.
 const EventBudget = 70_000
 
 // A Container is a container with the identities that the kernel uses for it.
@@ -52,7 +52,7 @@ type account struct {
 // counters are sums over all CPUs since the start. Times are in nanoseconds.
 type counters struct {
 	unowned  uint64 // time of softirqs without a packet, except sent
-	sent     uint64 // the same for softirqs that interrupt a system call on a socket
+	sent     uint64 // time of softirqs without a packet that interrupt a system call on a socket
 	overflow uint64 // time of accounts for which the map has no space
 	packets  uint64
 	softirqs uint64 // number of measured softirqs
@@ -168,7 +168,7 @@ type containers struct {
 	ids    map[string]bool
 	owners map[uint32][]string // sorted IDs by network namespace
 	payers map[uint64]string   // ID by cgroup
-	// foreign namespaces and cgroups belonged to no container when the containers were listed.
+	// foreignOwners and foreignPayers are the namespaces and cgroups that belonged to no container when the containers were listed.
 	foreignOwners map[uint32]bool
 	foreignPayers map[uint64]bool
 	listed        time.Time
@@ -188,7 +188,7 @@ func (s *Source) refresh(accounts map[account]uint64, now time.Time) error {
 	}
 	found, err := s.options.Find()
 	if err != nil {
-		s.places.listed = now // so that after an error not each Read calls Find
+		s.places.listed = now // after an error, the next calls of Read must not call Find at once
 		return fmt.Errorf("cannot list the containers that receive packets: %w", err)
 	}
 	s.places = newContainers(found, s.options.Host)

@@ -19,7 +19,7 @@ struct file_key {
 	__u64 inode;
 };
 
-// Account 0 is the time without an account.
+// Account 0 has the time that belongs to no other account.
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
 	__uint(max_entries, 4096);
@@ -34,8 +34,8 @@ struct {
 	__type(value, __u64);
 } times SEC(".maps");
 
-// A thread runs for an account since a point in time. After a wait, the time belongs to the account of the next read or write:
-// the work before a read is the search for it.
+// A thread works for an account since a point in time. After a wait, the time belongs to the account of the next read or write,
+// because the thread uses this time to find the next file to read or write.
 struct thread {
 	__u64 since; // 0: the thread does not run
 	__u32 account;

@@ -12,10 +12,10 @@ import (
 
 const cgroupRoot = "/sys/fs/cgroup"
 
-// permanentGroup is a cgroup that is never removed. When the first cgroup needs quotas, cpusets, memory accounting or the freezer, the
-// kernel enables the code for this. It disables the code when the last such cgroup is removed. To do this, the kernel replaces
-// instructions, and QEMU before 8.1 can crash meanwhile (int3). With a permanent cgroup, the kernel replaces the instructions only
-// once, before a second CPU runs.
+// permanentGroup is a cgroup that is never removed. When the first cgroup needs a feature (quotas, cpusets, memory accounting or the
+// freezer), the kernel enables the code of this feature. When the last such cgroup is removed, the kernel disables the code. Both times,
+// the kernel replaces instructions, and QEMU before 8.1 can crash meanwhile (int3). With a permanent cgroup, the kernel replaces the
+// instructions only once, before a second CPU runs.
 const permanentGroup = "/keep"
 
 // v1 are the hierarchies of cgroup v1 as distributions mount them. file and value are a setting for permanentGroup in the hierarchy.

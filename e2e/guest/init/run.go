@@ -102,9 +102,9 @@ func reap() {
 	}
 }
 
-// traces returns all present cgroups, mounts and processes; an entry that is new after a command is a leftover of the command. If
-// systemd is PID 1, traces returns no processes, and only cgroups with "candor" in their paths, because systemd starts and ends other
-// groups at any time.
+// traces returns all current cgroups, mounts and processes. An entry that is new after a command is a leftover of the command. If systemd
+// is PID 1, traces returns no processes, and only cgroups with "candor" in their paths, because systemd starts and ends other groups at any
+// time.
 func traces(isPID1 bool) []string {
 	var all []string
 	filepath.WalkDir(cgroupRoot, func(p string, d fs.DirEntry, err error) error {

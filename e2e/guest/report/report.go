@@ -41,7 +41,7 @@ type Result struct {
 	Leftovers []string      // cgroups, mounts and processes that the command has left behind
 }
 
-// mark precedes each message of init on the serial line. Everything else is output of the present command.
+// mark precedes each message of init on the serial line. Everything else is output of the current command.
 const mark = "\x1e"
 
 // An end is the JSON encoding of a Result in a message.

@@ -121,7 +121,7 @@ func growProcesses(n int) {
 	reportReady()
 }
 
-// growGroups creates n nested cgroups in every hierarchy in which this process is in its own cgroup, not in the root cgroup.
+// growGroups creates n cgroups in the cgroup of this process, in every hierarchy in which this cgroup is not the root cgroup.
 func growGroups(n int) {
 	text, err := os.ReadFile("/proc/self/cgroup")
 	check(err)

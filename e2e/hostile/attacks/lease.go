@@ -40,8 +40,8 @@ func holdLeases(kind string) {
 	}
 }
 
-// takeLease takes a lease on a file, unless the descriptor has a lease that the kernel is not about to break. It reports whether the
-// descriptor has a lease afterwards.
+// takeLease takes a lease on a file, given a descriptor. If the descriptor already has the lease, takeLease takes a new lease only while
+// the kernel breaks the old lease. It reports whether the descriptor has a lease afterwards.
 func takeLease(fd, lease int) bool {
 	if is, _ := unix.FcntlInt(uintptr(fd), unix.F_GETLEASE, 0); is == lease {
 		return true

@@ -20,7 +20,7 @@ struct file_key {
 	__u64 inode;
 };
 
-// Filled from user space; the programs only count. The daemons, by thread group.
+// User space fills both maps, and the program only counts. This map has the daemons, by thread group.
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
 	__uint(max_entries, 1024);

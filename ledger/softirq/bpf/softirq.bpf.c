@@ -94,7 +94,7 @@ struct cpu {
 	__u64 in_window;   // packets and softirqs in the window
 	__u64 packets;     // all packets in softirqs
 	__u64 unowned;     // nanoseconds of softirqs without a packet
-	__u64 sent;        // nanoseconds of softirqs without a packet that a task on a socket has caused: it sends
+	__u64 sent;        // nanoseconds of softirqs without a packet, caused by a task in a call on a socket: it sends
 	__u64 overflow;    // nanoseconds without room in the map
 	__u64 softirqs;    // sampled softirqs
 };
@@ -231,7 +231,7 @@ int BPF_PROG(enter, unsigned int vector)
 	return 0;
 }
 
-// The time before the first packet belongs to its owner: the driver or the backlog delivers it.
+// The time before the first packet belongs to the owner of the packet: the driver or the backlog delivers the packet.
 SEC("tp_btf/netif_receive_skb")
 int BPF_PROG(receive, struct sk_buff *skb)
 {

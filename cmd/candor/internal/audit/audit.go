@@ -28,7 +28,7 @@ type Container struct {
 	CPUs      cpuset.Set   // cpuset of the cgroup
 	Affinity  cpuset.Set   // widest affinity of the container's processes
 	Sees      int          // number of CPUs in Affinity
-	SeesFiles int          // number of CPUs in the files of /proc and /sys; 0: unknown, or without a call of Observe
+	SeesFiles int          // number of CPUs in the files of /proc and /sys; 0: unknown, or Observe was not called
 	Limit     hybrid.Milli // smallest limit of the cgroup and its ancestors; 0: no limit
 	// LimitedBy is the path of the cgroup with this limit. Periods, Throttled and ThrottledTime are counters of that cgroup.
 	LimitedBy     string
@@ -86,7 +86,7 @@ func read(tree *cgroup.Tree, p place, taken map[int]bool) (*Container, error) {
 	return c, c.measure(tree)
 }
 
-// members holds facts about the processes of a container, of which at most cgroup.MaxProcesses are read.
+// members holds facts about the processes of a container, at most cgroup.MaxProcesses of them.
 type members struct {
 	parents map[int]int // parent of each process, by process ID
 	threads int         // threads of all processes

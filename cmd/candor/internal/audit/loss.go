@@ -22,8 +22,8 @@ const (
 	leastShare   = 0.01
 )
 
-// Differs reports whether a CPU count of a container, in its affinity or in its files, differs from its limit, rounded up: 1.5 CPUs are
-// two CPUs. A container without a limit can use all CPUs that it sees.
+// Differs reports whether a CPU count of a container, in its affinity or in its files, differs from its limit, rounded up: 1.5 CPUs are two
+// CPUs. For a container without a limit, Differs is false: the container can use all CPUs that it sees.
 func (c *Container) Differs() bool {
 	limit := c.Limit.CPUs()
 	return limit != 0 && (c.Sees != limit || c.SeesFiles != 0 && c.SeesFiles != limit)

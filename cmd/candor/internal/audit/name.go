@@ -21,8 +21,8 @@ type description struct {
 
 const (
 	shortID     = 12      // number of digits of an ID that engines show
-	largestFile = 4 << 20 // bytes that are read of a runtime's file
-	maxWatchers = 100     // number of possible monitor processes that are inspected for a container
+	largestFile = 4 << 20 // maximum number of bytes to read from a runtime's file
+	maxWatchers = 100     // maximum number of possible monitor processes to inspect for a container
 )
 
 // describe returns the description of a container. The monitor process (shim or conmon) is the parent of the container's first
@@ -82,7 +82,8 @@ func watcherOf(dir, id string) *watcher {
 	program := filepath.Base(words[0])
 	switch {
 	case program == "conmon":
-		return &watcher{runtime: "podman", name: ocibundle.ConmonName(words), bundle: after(words, "-b")} // conmon of CRI-O too, but CRI-O's cgroup names contain the runtime
+		// CRI-O uses conmon too, but addTo prefers the runtime from the cgroup's name.
+		return &watcher{runtime: "podman", name: ocibundle.ConmonName(words), bundle: after(words, "-b")}
 	case strings.HasPrefix(program, "containerd-shim"):
 		w := &watcher{runtime: "containerd"}
 		if after(words, "-namespace") == "moby" {

@@ -35,10 +35,10 @@ func Networks(tree *cgroup.Tree) ([]softirq.Container, error) {
 	return all, nil
 }
 
-// maxParents is the number of processes of a container whose parents are read to find the monitor.
+// maxParents bounds the processes of a container for which readNetwork reads the parent process, to find the monitor.
 const maxParents = 64
 
-// readNetwork reads a container. It returns nil as read does, and updates taken in the same way.
+// readNetwork reads a container. Like read, it updates taken, and returns nil for some containers (see read).
 func readNetwork(tree *cgroup.Tree, p place, taken map[int]bool) (*softirq.Container, error) {
 	pids, err := tree.EngineGroup("audit", p.path).Processes()
 	if err != nil {

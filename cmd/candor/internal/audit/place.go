@@ -27,7 +27,7 @@ var runtimes = map[string]string{
 	"docker": "docker", "cri-containerd": "containerd", "nerdctl": "containerd", "crio": "cri-o", "libpod": "podman",
 }
 
-// placeOf finds the ID and the runtime of a container in the path of its cgroup. ok is false if the path is of no container.
+// placeOf finds the ID and the runtime of a container in the path of its cgroup. ok is false if the path does not belong to a container.
 func placeOf(path string) (p place, ok bool) {
 	parts := scope.FindStringSubmatch(filepath.Base(path))
 	if parts == nil || strings.HasSuffix(parts[1], "conmon") { // the cgroup of the container's monitor
@@ -40,7 +40,8 @@ func placeOf(path string) (p place, ok bool) {
 	return p, true
 }
 
-// ContainerID returns the ID of the container that an engine runs in a cgroup, by the path of the cgroup.
+// ContainerID returns the ID of an engine's container, given the path of its cgroup. ok is false if the path does not belong to such a
+// container.
 func ContainerID(path string) (id string, ok bool) {
 	p, ok := placeOf(path)
 	return p.id, ok

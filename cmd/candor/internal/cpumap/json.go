@@ -25,7 +25,7 @@ type Document struct {
 	Strangers  []ForeignUse        `json:"strangers"`
 	LimitedBy  []GroupLimit        `json:"limitedBy"`
 	ReservedBy []Reservation       `json:"reservedBy"`
-	Foreign    []Foreign           `json:"foreign,omitzero"` // absent if they were not searched
+	Foreign    []Foreign           `json:"foreign,omitzero"` // absent if candor did not search for them
 }
 
 type documentMachine struct {

@@ -28,7 +28,7 @@ type Map struct {
 	ForeignUses []ForeignUse
 
 	Limits       []GroupLimit  // quotas of ancestors of the containers' cgroups
-	Foreign      []Foreign     // running containers that Candor does not manage; nil if they were not searched
+	Foreign      []Foreign     // running containers that Candor does not manage; nil if candor did not search for them
 	Reservations []Reservation // CPUs that foreign cgroups reserve, and that are therefore not usable
 }
 
@@ -108,7 +108,7 @@ func (t *Tags) update(grants []hybrid.Grant) {
 // letters is the number of different letters. Containers whose numbers differ by a multiple of letters have the same letter.
 const letters = 26
 
-// A pool is the group that a CPU belongs to by its use.
+// A pool is a group of CPUs with the same kind of use.
 type pool uint8
 
 const (
@@ -204,7 +204,7 @@ func addGrant(cells map[int]*cell, g *hybrid.Grant, of part) {
 	}
 }
 
-// tags updates the numbers of the containers for the present grants, and returns them.
+// tags updates the numbers for the current grants, and returns the updated Tags.
 func (m *Map) tags() *Tags {
 	if m.Tags == nil {
 		m.Tags = &Tags{}

@@ -6,7 +6,7 @@ import "github.com/candor-project/candor/hybrid"
 type Seat struct {
 	CPU        int
 	Pool       string // exclusive, fractional, shared, reserved or isolated
-	Sign       string // the map's character for the time that no sensitive container has
+	Sign       string // the map's character for the part of the CPU's time that belongs to no sensitive container
 	Parts      []Part // parts of the sensitive containers, in order of arrival
 	Flexible   bool   // flexible containers run here
 	HasForeign bool   // foreign processes use this exclusive CPU

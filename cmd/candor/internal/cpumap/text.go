@@ -153,7 +153,7 @@ func (c *cell) draw(to *canvas, width int) {
 	to.put(style{dim: true}, strings.Repeat(c.sign(), left))
 }
 
-// sign returns the character for the time of a CPU that no sensitive container has.
+// sign returns the character for the part of a CPU's time that belongs to no sensitive container.
 func (c *cell) sign() string {
 	switch {
 	case c.pool == reserved:

@@ -103,7 +103,7 @@ func isGivingBack(store state.Store) bool {
 // The least free space for the state directory. A state of 1,000 containers takes 0.4 MB, and the file exists twice while it is replaced.
 // The files of a view take about 40 KB for 32 CPUs.
 const (
-	minSpace  = 1 << 20  // bytes: the state cannot be saved below
+	minSpace  = 1 << 20  // bytes; with less space, candor cannot save the state
 	goodSpace = 16 << 20 // bytes
 	minInodes = 100
 )
@@ -127,7 +127,8 @@ func stateSpace(s *System) finding {
 	return pass("%s", found)
 }
 
-// maxAgents bounds the processes of candor nri that a check asks for their version. A machine has one, and a second one for --observe.
+// maxAgents bounds the processes of candor nri that a check asks for their version. A machine has one such process, and a second for
+// --observe.
 const maxAgents = 4
 
 // agentVersion compares the version of a running candor nri with this candor.

@@ -16,7 +16,7 @@ import (
 	"github.com/candor-project/candor/kube/v1alpha1"
 )
 
-// clusterLimit bounds the requests to the API server together.
+// clusterLimit bounds the total time of the requests to the API server.
 const clusterLimit = 700 * time.Millisecond
 
 // A cluster is the cluster of the kubeconfig.
@@ -88,7 +88,7 @@ type crdSchema struct {
 	Items      *crdSchema            `json:"items"`
 }
 
-// missingFields returns the fields of this candor's NodeCPU that the cluster's CRD lacks. The API server drops such fields.
+// missingFields returns the fields of this candor's NodeCPU that the cluster's CRD lacks. The API server drops these fields.
 func (c cluster) missingFields(ctx context.Context) ([]string, error) {
 	var crd struct {
 		Spec struct {

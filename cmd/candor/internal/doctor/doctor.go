@@ -1,9 +1,9 @@
 // Package doctor checks whether Candor works on a machine. A [Check] reads files of the machine and returns a [Row] with its
 // finding and the next step. [Run] runs a selection of the checks.
 //
-// The checks write nothing, start no service and need no state of Candor. Every path is read below the root directory of a
-// [System], so that a test can give a directory with the files of another machine. Every read has a bound. To find versions, a check
-// runs a program with --version, if root or the caller owns the program's file, and no other user can write it.
+// The checks write nothing, start no service and need no state of Candor. Every path is read below the root directory of a [System], so
+// that a test can give a directory with the files of another machine. Every read has a bound. To find a version, a check runs a program
+// with --version, but only if root or the caller owns the program's file, and no other user can write the file.
 package doctor
 
 import (
@@ -176,7 +176,7 @@ func (r *Report) Unread() (ids []string) {
 	return ids
 }
 
-// maxText bounds a text of a row, in bytes. Texts contain errors about files, and those can contain parts of the files.
+// maxText bounds a text of a row, in bytes. Texts contain errors about files, which can contain parts of these files.
 const maxText = 600
 
 // clean returns a text as a single line of bounded length, without control characters.

@@ -22,8 +22,8 @@ func podmanRuntimes(s *System) finding {
 	return s.engineRuntimes(engine.Podman, "Podman", s.hasPodman(), s.hasDocker())
 }
 
-// engineRuntimes checks that an engine has Candor's runtimes, and that their programs exist. hasOther reports that another engine is
-// installed: then this engine is not needed.
+// engineRuntimes checks that an engine has Candor's runtimes, and that their programs exist. hasOther is true if another engine is
+// installed, so that this engine is not needed.
 func (s *System) engineRuntimes(e engine.Engine, name string, isInstalled, hasOther bool) finding {
 	if !isInstalled {
 		if s.wants(UseDocker) && !hasOther {

@@ -13,7 +13,7 @@ type foundKubelets struct {
 	unclear error
 }
 
-// kubelets returns the kubelets that run, else those that are configured.
+// kubelets returns the running kubelets or, if no kubelet runs, the configured kubelets.
 func (s *System) kubelets() *foundKubelets {
 	if s.facts.kubelets == nil {
 		s.facts.kubelets = new(foundKubelets)
@@ -22,7 +22,7 @@ func (s *System) kubelets() *foundKubelets {
 	return s.facts.kubelets
 }
 
-// eachKubelet returns the first finding that is not OK of a check about all kubelets.
+// eachKubelet runs a check for every kubelet. It returns the first finding that is not OK or, if all are OK, the last finding.
 func (s *System) eachKubelet(check func(*nri.KubeletSettings) finding) finding {
 	found := s.kubelets()
 	last := pass("no kubelet runs, and none is configured")
@@ -87,7 +87,8 @@ func kubeletDriver(s *System) finding {
 	})
 }
 
-// kubeletReserved compares the CPU time that the kubelet gives to no pod with the CPU time that Candor gives to no sensitive container.
+// kubeletReserved compares two reserves: the CPU time that the kubelet withholds from pods, and the CPU time that Candor withholds from
+// sensitive containers.
 func kubeletReserved(s *System) finding {
 	options, err := s.options()
 	if err != nil {

@@ -14,8 +14,8 @@ import (
 	"github.com/candor-project/candor/internal/kernelfs"
 )
 
-// Other managers are known by a unit, a mount, a socket or a connection to the NRI socket, never by the name of a process, which every
-// user can choose. They only cause warnings, because a check cannot know how they are configured.
+// These checks recognize other managers by a unit, a mount, a socket or a connection to the NRI socket. They ignore process names, which
+// every user can choose. The checks only warn, because they cannot know the configurations of the managers.
 
 func lxcfs(s *System) finding {
 	mounts, err := s.mounts()

@@ -18,7 +18,7 @@ type foundRuntimes struct {
 	unclear error // processes whose program cannot be read
 }
 
-// runtimes returns the container runtimes that run, else those that are installed.
+// runtimes returns the running container runtimes or, if no runtime runs, the installed runtimes.
 func (s *System) runtimes() *foundRuntimes {
 	if s.facts.runtimes == nil {
 		s.facts.runtimes = new(foundRuntimes)
@@ -27,8 +27,8 @@ func (s *System) runtimes() *foundRuntimes {
 	return s.facts.runtimes
 }
 
-// usedRuntimes returns the runtimes that the checks are about: those of the kubelets, or all runtimes on a machine without a kubelet and
-// for the use nri. doubt is not "" if it is not known which of several runtimes a kubelet uses, or if its runtime was not found.
+// usedRuntimes returns the runtimes to check: the runtimes that the kubelets use. For the use nri, and on a machine without a kubelet, it
+// returns all runtimes. doubt is the reason if the runtime of a kubelet is not known or was not found; otherwise it is "".
 func (s *System) usedRuntimes() (used []*nri.Runtime, doubt string) {
 	found := s.runtimes().all
 	kubelets := s.kubelets().all
@@ -48,7 +48,7 @@ func (s *System) usedRuntimes() (used []*nri.Runtime, doubt string) {
 	return used, doubt
 }
 
-// runtimeOf returns the runtime that a kubelet uses. If it is not known, doubt is the reason.
+// runtimeOf returns the runtime that a kubelet uses. If the runtime is not known, doubt is the reason.
 func (s *System) runtimeOf(k *nri.KubeletSettings) (r *nri.Runtime, doubt string) {
 	found := s.runtimes().all
 	for i := range found {
@@ -65,8 +65,9 @@ func (s *System) runtimeOf(k *nri.KubeletSettings) (r *nri.Runtime, doubt string
 // endpointRemedy is the next step if the runtime of a kubelet is not known.
 const endpointRemedy = "set containerRuntimeEndpoint in the kubelet's configuration to the socket of its runtime"
 
-// eachRuntime returns the worst finding of a check about the runtimes. Without a runtime, the check fails if the checks are for its use. If
-// the checks are for all uses, a failed check is only a warning on a machine that is not meant for candor nri.
+// eachRuntime runs a check for every used runtime, and returns the worst finding. On a machine without a runtime, the check fails if
+// System.For is a use that needs a runtime. If For is "" (all uses), a failure is only a warning on a machine that is not meant for candor
+// nri.
 func (s *System) eachRuntime(check func(*nri.Runtime) finding) (worst finding) {
 	found := s.runtimes()
 	if len(found.all) == 0 {
@@ -108,8 +109,7 @@ func (s *System) usesNRI() bool {
 // nameOf returns the name of a runtime with its configuration file.
 func nameOf(r *nri.Runtime) string { return fmt.Sprintf("%s (%s)", r.Name, r.File) }
 
-// ofConfig returns the result of a check about the configuration of all runtimes. The check fails for a configuration that cannot be
-// read.
+// ofConfig is like eachRuntime, for a check that needs the configuration of a runtime. The check fails if the configuration cannot be read.
 func (s *System) ofConfig(check func(*nri.Runtime) finding) finding {
 	return s.eachRuntime(func(r *nri.Runtime) finding {
 		if r.Err != nil {
@@ -225,7 +225,7 @@ func nriTimeout(s *System) finding {
 	})
 }
 
-// nriRequired finds a containerd that starts containers without the plugin.
+// nriRequired finds a containerd that starts containers even while the plugin is not connected.
 func nriRequired(s *System) finding {
 	return s.ofConfig(func(r *nri.Runtime) finding {
 		release, text, _ := s.release(r) // an unknown version can have the setting

@@ -29,9 +29,9 @@ import (
 type System struct {
 	Root     string // directory with the machine's file system; "/" for this machine
 	For      Use    // "": all uses
-	StateDir string // paths below Root
-	Config   string // options of the machine
-	NRI      string // configuration of candor nri
+	StateDir string // state directory; like Config and NRI, a path below Root
+	Config   string // file with the options of the machine
+	NRI      string // configuration file of candor nri
 	Cgroup   cgroup.Options
 	Version  string // version of this candor
 	// Connect returns a client of the API server. If it is nil, there is no kubeconfig.
@@ -49,7 +49,7 @@ type facts struct {
 	runtimes *foundRuntimes
 	kubelets *foundKubelets
 	versions map[string]printed // by program
-	deadline time.Time          // of all checks
+	deadline time.Time          // for all checks together
 }
 
 // A printed is the version that a program prints with --version.
@@ -74,12 +74,12 @@ const DefaultNRIConfig = "/etc/candor/nri.yaml"
 const (
 	programLimit = 400 * time.Millisecond  // for a program that prints its version
 	runLimit     = 1500 * time.Millisecond // for the programs and requests of all checks
-	maxNames     = 1000                    // names that are read of a directory
+	maxNames     = 1000                    // maximum number of names to read from a directory
 )
 
 func (s *System) isRoot() bool { return s.uid == 0 }
 
-// wants reports whether the checks run for one of some uses.
+// wants reports whether s.For is one of the given uses.
 func (s *System) wants(uses ...Use) bool { return slices.Contains(uses, s.For) }
 
 func (s *System) path(name string) string { return filepath.Join(s.Root, name) }
@@ -96,7 +96,7 @@ func (s *System) kernelText(name string) (string, error) {
 	return string(bytes.TrimSpace(text)), err
 }
 
-// The results of a check.
+// pass, warn and fail return the result of a check.
 
 func pass(format string, args ...any) finding {
 	return finding{status: OK, found: fmt.Sprintf(format, args...)}
@@ -125,7 +125,7 @@ func (s *System) mounts() ([]*mountinfo.Info, error) {
 	}
 	process := "self"
 	if s.Root != "/" {
-		process = "1" // this process has the mounts of another root
+		process = "1" // below another root, process 1 has the mounts of that machine
 	}
 	found := []*mountinfo.Info{}
 	err := procfs.EachMount(s.path("proc/"+process+"/mountinfo"), procfs.MaxHostMounts, []string{" - cgroup", " - fuse.lxcfs"},
@@ -147,7 +147,7 @@ func (s *System) cgroupMounts() (found []*mountinfo.Info, err error) {
 	return found, err
 }
 
-// hasUnit reports whether a service of systemd runs, by its cgroup.
+// hasUnit reports whether a systemd service runs, which means that its cgroup exists.
 func (s *System) hasUnit(name string) bool {
 	mounts, _ := s.cgroupMounts()
 	for _, m := range mounts {
@@ -198,7 +198,8 @@ func (s *System) context(limit time.Duration) (context.Context, context.CancelFu
 	return context.WithDeadline(context.Background(), end)
 }
 
-// output returns the first 4 KiB that a program prints. program.Output has the conditions.
+// output returns the first 4 KiB that a program prints. Like program.Output, it runs the program only if root or the caller owns the
+// program's file, and no other user can write the file.
 func (s *System) output(file string, args ...string) (string, error) {
 	ctx, cancel := s.context(programLimit)
 	defer cancel()

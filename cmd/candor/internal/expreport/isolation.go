@@ -148,7 +148,7 @@ func ratio(a *experiment.Against) string {
 	return fmt.Sprintf("%s (%s)", fixed(a.Ratio), interval(a.Interval))
 }
 
-// Text writes the tables for a terminal of a width; 0: unlimited.
+// Text writes the tables for a terminal of the given width; 0: unlimited.
 func (r Isolation) Text(w io.Writer, width int) error {
 	var text strings.Builder
 	for _, line := range slices.Concat(partialNote(r.Stopped, r.Rounds), r.verdicts()) {

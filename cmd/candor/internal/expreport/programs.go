@@ -79,7 +79,7 @@ func (p Programs) machineText() string {
 	return fmt.Sprintf("%s; limit %v.", machineText(&p.Machine), p.Base.Limit)
 }
 
-// Text writes the table for a terminal of a width; 0: unlimited.
+// Text writes the table for a terminal of the given width; 0: unlimited.
 func (p Programs) Text(w io.Writer, width int) error {
 	var text strings.Builder
 	t := p.table()

@@ -1,6 +1,6 @@
-// Package expreport formats the results of package experiment for the candor command: as text tables, Markdown,
-// pictures and HTML pages. Report, Isolation and Programs wrap the three types of results, and each has the methods
-// Files, Text, Markdown and HTML or Write. The package does not measure.
+// Package expreport formats the results of package experiment for the candor command: as text tables, Markdown, pictures and HTML pages.
+// Report, Isolation and Programs wrap the three types of results, and each has the methods Files, Text and Markdown. Report and Isolation
+// also have the method HTML. The package does not measure.
 package expreport
 
 import (
@@ -123,7 +123,7 @@ func (r Report) setupTable() table {
 	return t
 }
 
-// Text writes the tables for a terminal of a width; 0: unlimited.
+// Text writes the tables for a terminal of the given width; 0: unlimited.
 func (r Report) Text(w io.Writer, width int) error {
 	var text strings.Builder
 	for _, line := range slices.Concat(partialNote(r.Stopped, r.Rounds), r.verdicts()) {

@@ -17,7 +17,7 @@ type table struct {
 	IsWords bool // the cells are sentences, which a page can break
 }
 
-// text writes the table for a terminal of a width; 0: unlimited.
+// text writes the table for a terminal of the given width; 0: unlimited.
 func (t *table) text(to *strings.Builder, width int) {
 	fmt.Fprintf(to, "%s\n\n", t.Heading)
 	t.textRows(to, width)

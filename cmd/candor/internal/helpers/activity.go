@@ -2,8 +2,8 @@ package helpers
 
 import "time"
 
-// An Activity compares the CPU use of all helpers with their use before. A reading of a Meter costs more, so an idle machine needs few
-// readings.
+// An Activity compares the CPU use of all helpers with their earlier use. This costs less than a reading of a Meter, so a caller can omit
+// readings while the use does not rise.
 type Activity struct {
 	meter *Meter
 	at    time.Time     // time of the last comparison
@@ -11,8 +11,8 @@ type Activity struct {
 	use   float64       // CPU use between the last two comparisons, in CPUs
 }
 
-// A use rises if it exceeds riseFactor times the use before plus minRise. An idle containerd with 50 containers uses 0.05 CPUs: it
-// reads their statistics.
+// The use rises if it exceeds riseFactor times the earlier use, plus minRise. For comparison, an idle containerd with 50 containers uses
+// 0.05 CPUs to read their statistics.
 const (
 	riseFactor = 1.5
 	minRise    = 0.01 // CPUs
@@ -21,8 +21,8 @@ const (
 // Activity returns an Activity of the helpers that the Meter knows.
 func (m *Meter) Activity() *Activity { return &Activity{meter: m} }
 
-// Rises reports whether the helpers use clearly more CPU time since the last call than before it. It is always true if the Meter
-// measures packets, because softirqs have no CPU clock.
+// Rises reports whether the helpers' CPU use since the last call is clearly higher than before that call. The first call returns true. If
+// the Meter measures packets, every call returns true, because softirqs have no CPU clock.
 func (a *Activity) Rises() bool {
 	return a.meter.packets != nil || a.rises(time.Now(), a.meter.source.Used())
 }

@@ -1,6 +1,6 @@
-// Package helpers computes the CPU use of the helpers of containers: processes outside of a container, such as dockerd, that
-// work for it. A Meter reads the totals; Between computes the uses between two readings. top, audit, inspect and ledger
-// show them.
+// Package helpers computes the CPU use of the helpers of containers: processes outside of a container, such as dockerd, that work for the
+// container. A Meter reads the totals; Between computes the uses between two readings. The commands top, audit, inspect and ledger show
+// these uses.
 package helpers
 
 import (
@@ -24,10 +24,10 @@ type Meter struct {
 	source  *sample.Source
 	book    ledger.Book
 	packets *softirq.Source // nil: packets are not measured
-	rx      ledger.Book     // for packets only, because a source ends containers in its book
+	rx      ledger.Book     // book for packets only: each source removes ended containers from its own book
 }
 
-// warmUp is the time in which Open finds the busy shims. A source samples the shim of a pod only if it is busy.
+// warmUp is the time in which Open finds the busy shims. A source samples the shim of a pod only if the shim is busy.
 const warmUp = 100 * time.Millisecond
 
 // Open starts to measure; it returns nil for users other than root.
@@ -37,7 +37,7 @@ func Open() *Meter {
 	}
 	m := &Meter{source: sample.Open()}
 	for range 2 {
-		_ = m.source.Read(&m.book) // the next reading has the error again
+		_ = m.source.Read(&m.book) // the next reading returns the error again
 		time.Sleep(warmUp)
 	}
 	return m
@@ -63,9 +63,9 @@ func (m *Meter) Close() {
 // SetScanInterval sets the minimum time between two scans for new helpers, for readings at a high rate.
 func (m *Meter) SetScanInterval(d time.Duration) { m.source.ScanInterval = d }
 
-// Charged returns the CPU time of the helpers that a container causes, since the measurement started. Figures.Find explains id. known is
-// false if the container has no helpers. If isPlaced is true, sum omits the CPU time of a placed helper, which is in the container's
-// cgroup. packets is the CPU time of received packets, which is not in sum.
+// Charged returns the CPU time that a container has caused in helpers since the measurement started. Figures.Find explains id. known is
+// false if the container has no helpers. If isPlaced is true, sum omits the CPU time of a placed helper, because the CPU time of the
+// container's cgroup already includes it. packets is the CPU time of received packets, which is not in sum.
 func (r *Reading) Charged(id string, isPlaced bool) (sum, packets time.Duration, known bool) {
 	whole := find(r.Totals, id)
 	for _, t := range r.Totals[whole] {
@@ -86,7 +86,8 @@ func (r *Reading) Credited(id string) time.Duration { return r.Credits[find(r.To
 // Refusal returns the reason why the CPU time of daemons cannot be divided, or nil.
 func (m *Meter) Refusal() error { return m.source.Refusal }
 
-// A Reading holds the CPU time of the helpers since the measurement started, or since the helper started.
+// A Reading holds the CPU time of the helpers. For daemons, it is the time since the measurement started; for helpers of a single
+// container, the time since the helper started.
 type Reading struct {
 	At           time.Time
 	Totals       map[string][]ledger.Total // by container ID
@@ -167,7 +168,7 @@ type Figures struct {
 	Failure      error              // Reading.Failure
 }
 
-// Problems describes CPU time that is missing in the containers, a line for each reason.
+// Problems describes CPU time that is missing in the figures of the containers, a line for each reason.
 func (f *Figures) Problems() (lines []string) {
 	if f != nil && f.Refusal != nil {
 		lines = append(lines, fmt.Sprintf("The CPU time of containerd and dockerd is not divided among containers: %v", f.Refusal))
@@ -248,8 +249,8 @@ func find[T any](containers map[string]T, id string) (whole string) {
 	return whole
 }
 
-// Charged returns the CPU use of the helpers that a container causes: without the work for readers of its log. Find explains id. known is
-// false if the container has no helpers, or is not measured.
+// Charged returns the CPU use that a container causes in helpers. It omits the work for readers of the container's log. Find explains id.
+// known is false if the container has no helpers, or is not measured.
 func (f *Figures) Charged(id string) (cpus float64, known bool) {
 	whole := f.Find(id)
 	if whole == "" {
@@ -264,8 +265,7 @@ func (f *Figures) Charged(id string) (cpus float64, known bool) {
 }
 
 // PlacedUse returns the CPU use of the helpers that are placed in the cgroup of a container, given all helpers and the uses of the
-// container. The CPU time of its cgroup includes the time of these helpers. A placed helper serves one container, so its
-// method is exact.
+// container. The CPU time of this cgroup includes the time of these helpers. A placed helper serves one container, so its method is exact.
 func PlacedUse(all []sample.Helper, id, cgroup string, uses []Use) (cpus float64) {
 	i := slices.IndexFunc(all, func(h sample.Helper) bool {
 		return h.Container == id && strings.HasPrefix(h.Cgroup, cgroup+"/")
@@ -281,7 +281,7 @@ func PlacedUse(all []sample.Helper, id, cgroup string, uses []Use) (cpus float64
 	return cpus
 }
 
-// Measure returns the uses during a time; nil for users other than root. The error is ctx.Err().
+// Measure returns the uses in a time span of the given length; nil for users other than root. The error is ctx.Err().
 func Measure(ctx context.Context, during time.Duration) (*Figures, error) {
 	m := Open()
 	defer m.Close()

@@ -114,8 +114,8 @@ func (c *client) stretch(ctx context.Context, began time.Time, on time.Duration)
 	}
 }
 
-// call makes a call and reads the answer. In closed mode, call then waits a moment if the call failed, because the next call would
-// follow at once.
+// call makes a call and reads the answer. In closed mode, call then waits a moment if the call failed, because otherwise the next call
+// would follow at once.
 func (c *client) call(ctx context.Context, due time.Time) {
 	answer, err := c.server.Do(c.request)
 	if err == nil {

@@ -14,7 +14,7 @@ const maxID = 253
 // A Session applies operations to a node, in the order of their lines.
 type Session struct {
 	Node    *hybrid.Node
-	Policy  hybrid.Policy // policy of requests without a policy
+	Policy  hybrid.Policy // default policy, for requests without a policy
 	Explain bool          // results contain the steps of the plan
 }
 
@@ -163,8 +163,8 @@ func (op *Op) milli(field string) (hybrid.Milli, error) {
 	return m, nil
 }
 
-// guarantee returns the guarantee of a flexible container for package hybrid. It returns NoGuarantee for a request of 0. Without a
-// limit, this is equal to no request, but a later resize can set a limit.
+// guarantee returns the guarantee of a flexible container in the form of hybrid.Request.Guarantee: NoGuarantee for a request of 0, and 0
+// without a request. The two values have different effects only for a container with a limit, but a later resize can set a limit.
 func (op *Op) guarantee() (hybrid.Milli, error) {
 	g, err := op.milli("request")
 	if _, asked := op.values["request"]; asked && err == nil && g == 0 {

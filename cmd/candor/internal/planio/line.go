@@ -32,7 +32,7 @@ var fieldsOf = map[string][]string{
 	"resize":   {"id", "cpu", "request"},
 }
 
-// An Op is an operation as a line contains it. Its values are not checked.
+// An Op is an operation, as parsed from a line. Its values have not been checked yet.
 type Op struct {
 	Name string // allocate, release or resize
 	ID   string

@@ -34,7 +34,7 @@ type Grant struct {
 	Quota     int64      `json:"quotaMilli,omitempty"`    // absent without a quota
 }
 
-// A Change holds the new CPUs of another container whose CPUs change by the operation. For a flexible container, only CPUs is set.
+// A Change holds the new CPUs of another container whose CPUs the operation changes. For a flexible container, only CPUs is set.
 type Change struct {
 	ID        string      `json:"id"`
 	CPUs      cpuset.Set  `json:"cpus"`
@@ -139,7 +139,7 @@ func explain(steps []hybrid.Step) []Step {
 	return list
 }
 
-// state returns the present state of the session's node.
+// state returns the current state of the session's node.
 func (s *Session) state() *State {
 	p := s.Node.Pools()
 	return &State{

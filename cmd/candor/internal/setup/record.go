@@ -32,7 +32,8 @@ type record struct {
 	Fences   []cgroup.Confinement `json:"fences"` // in the order in which they were set
 }
 
-// with returns the record after a further setup. For a value that the record already contains, the former value does not change.
+// with returns the record for a further setup. For a change that the record already contains, it retains the value from before the first
+// setup.
 func (r *record) with(before, reserved cpuset.Set, fences []cgroup.Confinement) (*record, error) {
 	boot, err := procfs.BootID()
 	if err != nil {

@@ -36,7 +36,7 @@ func (s ServiceState) String() string {
 	return s.Active + ", " + s.Enabled
 }
 
-// IsRunning reports whether a process of the service can run: also while the service starts, reloads, stops or waits for its
+// IsRunning reports whether the service may have a running process. This includes a service that starts, reloads, stops or waits for its
 // next start.
 func (s ServiceState) IsRunning() bool {
 	return !slices.Contains([]string{"", "inactive", "failed"}, s.Active)

@@ -42,7 +42,7 @@ type Result struct {
 	DryRun   bool                 `json:"dryRun"`
 }
 
-// Reserved is the kind of the change of the host's option for reserved CPUs, the only change that is no confinement in the kernel.
+// Reserved is the kind of a change of the host's option for reserved CPUs. All other changes are settings of the kernel.
 const Reserved cgroup.ConfinementKind = "reserved"
 
 // Sentinel errors. All other errors come from the system.
@@ -84,11 +84,11 @@ func (s *Setup) Apply(keep cpuset.Set) (Result, error) {
 // A plan holds the planned changes, and the record before and after them.
 type plan struct {
 	*Setup
-	options host.NodeOptions // present options of the host
+	options host.NodeOptions // current options of the host
 	keep    cpuset.Set
-	fences  []cgroup.Confinement // Before is the present value
+	fences  []cgroup.Confinement // the field Before of each is the current value
 	old     *record              // nil: there is none
-	new     *record              // Before is the value from before the first setup
+	new     *record              // its former values are from before the first setup
 }
 
 func (s *Setup) plan(keep cpuset.Set) (*plan, error) {
@@ -206,8 +206,8 @@ func (p *plan) apply() (err error) {
 	return nil
 }
 
-// rollBack undoes the confinements of the plan before index done and restores the host's options. Changes that cannot be undone stay
-// in the record.
+// rollBack undoes the first confinements of the plan (done is their number), and restores the host's options. Changes that cannot be undone
+// stay in the record.
 func (p *plan) rollBack(done int) error {
 	var errs []error
 	for i := done - 1; i >= 0; i-- {

@@ -54,7 +54,7 @@ func (s *Setup) Undo(dry bool) (Result, error) {
 	if err := s.save(nil); err != nil {
 		return result, err
 	}
-	if err := s.Host.Reconcile(context.Background()); !errors.Is(err, host.ErrGivingBack) { // flexible containers get the CPUs
+	if err := s.Host.Reconcile(context.Background()); !errors.Is(err, host.ErrGivingBack) { // gives the CPUs to the flexible containers
 		return result, err
 	}
 	return result, nil

@@ -61,7 +61,7 @@ func readEnd(name string, limit int) ([]byte, error) {
 		return nil, &fs.PathError{Op: "read", Path: name, Err: errors.New("not a plain file")}
 	}
 	end := tail{limit: limit}
-	start := max(info.Size()-int64(limit)-1, 0) // a byte more: the text is cut if it has that byte
+	start := max(info.Size()-int64(limit)-1, 0) // a byte more than limit: if this byte exists, tail marks the text as cut
 	_, err = io.Copy(&end, io.NewSectionReader(f, start, int64(limit)+1))
 	return end.text(), err
 }
@@ -73,7 +73,7 @@ type tail struct {
 	isCut bool // earlier bytes were dropped
 }
 
-// Write never holds more than twice the limit, apart from p.
+// Write appends p to the last bytes. It retains at most twice the limit.
 func (t *tail) Write(p []byte) (int, error) {
 	if len(t.last)+len(p) > 2*t.limit {
 		t.cut(max(t.limit-len(p), 0))
@@ -83,7 +83,7 @@ func (t *tail) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// cut drops all bytes but the last.
+// cut drops the first bytes, so that the given number of bytes remains.
 func (t *tail) cut(remaining int) {
 	if drop := len(t.last) - remaining; drop > 0 {
 		t.last = t.last[:copy(t.last, t.last[drop:])]

@@ -16,8 +16,8 @@ import (
 	"github.com/candor-project/candor/internal/jsonout"
 )
 
-// A names replaces names by other texts, a name by the same text in the whole archive. It replaces each text that is not known to be
-// harmless, so that a new field or message cannot disclose a name. If isOn is false, it only removes the commands of on-resize.
+// A names replaces names by other texts. A name has the same replacement in the whole archive. A names replaces each text that is not known
+// to be harmless, so that a new field or message cannot disclose a name. If isOn is false, a names only removes the commands of on-resize.
 type names struct {
 	isOn bool
 	of   map[string]string // replacement by name
@@ -25,7 +25,7 @@ type names struct {
 
 func newNames(isOn bool) *names { return &names{isOn, map[string]string{}} }
 
-// harmless are fields whose values are words of Candor, amounts or lists of CPUs, unless an invalid configuration has other values.
+// harmless are fields whose values are words of Candor, amounts or lists of CPUs. Only an invalid configuration can have other values.
 var harmless = wordSet(`class policy topology state phase pool view viewSeen runtime algorithm minShared helpers helperLevel burst burstBy
 	onResize imageSettings limit request cpu period env preserve movable repairEvery headStart publish recordHistogram
 	cpus exclusive fractional shared usable reserved online offline isolated lost time level`)
@@ -36,8 +36,8 @@ var common = wordSet(`candor candor.slice system.slice user.slice machine.slice 
 	dev etc home lib opt proc run root srv sys tmp usr var bin sbin local fs cgroup self unified cpu cpuset cpu,cpuacct
 	containerd config.toml conf.d crio crio.conf crio.conf.d kubelet config.yaml nri nri.sock nri.yaml host.json state.json containerd.service`)
 
-// vocabulary are the words of candor's own texts in lower case, of errors of the kernel and of Go's standard library. No other word remains
-// in a sentence of an anonymized archive.
+// vocabulary contains the words of candor's own texts, and of the errors of the kernel and of Go's standard library, in lower case. No
+// other word remains in a sentence of an anonymized archive.
 var vocabulary = newVocabulary()
 
 //go:embed words.txt
@@ -190,7 +190,7 @@ func (n *names) word(text string) string {
 // aliasForm matches replacements of names.
 var aliasForm = regexp.MustCompile(`^name-([0-9]{1,9})$`)
 
-// isAlias reports whether a text is a replacement that the archive has.
+// isAlias reports whether a text is a replacement that this archive already uses.
 func (n *names) isAlias(text string) bool {
 	match := aliasForm.FindStringSubmatch(text)
 	if match == nil {
@@ -214,7 +214,7 @@ func (n *names) doctor(r *doctor.Report) doctor.Report {
 // A logLine is a line of a log: attributes, in their order.
 type logLine []struct{ key, value string }
 
-// log replaces the names in a log. Of a line that is neither slog's text nor JSON, nothing remains.
+// log replaces the names in a log. It replaces a line that is neither slog's text nor JSON by "(line omitted)".
 func (n *names) log(text []byte) []byte {
 	if !n.isOn {
 		return text
@@ -248,7 +248,7 @@ func (n *names) log(text []byte) []byte {
 	return out.Bytes()
 }
 
-// named are attributes whose values are names, even if they are numbers or words of the vocabulary.
+// named are attributes whose values are names, even if a value is a number or a word of the vocabulary.
 var named = wordSet("container id pod namespace name group cgroup node hinted sandbox preserved")
 
 func quoteIfNeeded(text string) string {

@@ -24,7 +24,7 @@ import (
 	"github.com/candor-project/candor/topology"
 )
 
-// Layout is the version of the archive's layout. A change of a file's name or form changes it.
+// Layout is the version of the archive's layout. It changes with each change of a file's name or form.
 const Layout = 1
 
 // Folder is the directory of all files in the archive.
@@ -34,7 +34,7 @@ const Folder = "candor-support"
 type Contents struct {
 	Candor   string // version
 	Created  time.Time
-	Host     string // name of the machine, which only an anonymized archive needs: it replaces the name
+	Host     string // name of the machine; an anonymized archive has a replacement for it
 	Doctor   *doctor.Report
 	Map      *cpumap.Document
 	Topology *topology.Machine
@@ -42,7 +42,7 @@ type Contents struct {
 	Options  *host.NodeOptions
 	NRI      []byte // configuration of candor nri, as JSON (ReadNRI)
 	Log      []byte // log of candor nri, as text or JSON lines
-	// Missing has the parts that could not be read, by the name of their file, with the reason.
+	// Missing has the reason for each part that could not be read, by the name of the part's file.
 	Missing map[string]string
 }
 
@@ -68,7 +68,7 @@ type index struct {
 //	nri.json       configuration of candor nri
 //	nri.log        end of the log of candor nri
 //
-// With anonymize, names are replaced, a name by the same text in all files.
+// With anonymize, Write replaces names. A name has the same replacement in all files.
 func Write(w io.Writer, c *Contents, anonymize bool) error {
 	a := &archive{created: c.Created, names: newNames(anonymize)}
 	packed := gzip.NewWriter(w)
@@ -111,7 +111,8 @@ func ReadNRI(file string) ([]byte, error) {
 	return text, nil
 }
 
-// writeAll writes the files. The files with fields come first, because they have the names that the texts of the other files can contain.
+// writeAll writes the files. The files with fields come first: from these fields, a.names collects the names to replace in the texts of the
+// other files.
 func (a *archive) writeAll(c *Contents) {
 	a.names.alias(c.Host)
 	if c.State != nil {
@@ -170,7 +171,7 @@ func (a *archive) planOf(s *state.Saved) []byte {
 			op["cpu"] = g.Limit.String()
 		}
 		if g.Class == hybrid.Flexible && g.Guarantee != 0 {
-			op["request"] = max(g.Guarantee, 0).String() // NoGuarantee
+			op["request"] = max(g.Guarantee, 0).String() // NoGuarantee is negative
 		}
 		if err := jsonout.WriteLine(&lines, op); err != nil {
 			a.err = err

@@ -26,8 +26,8 @@ type Table struct {
 // gap is the number of spaces between two columns.
 const gap = 2
 
-// Write writes the titles and the rows. width is the width of the terminal in characters; 0: unlimited. A table whose columns of rank 0 are
-// wider than the terminal is written with these columns.
+// Write writes the titles and the rows. width is the width of the terminal in characters; 0: unlimited. If the columns of rank 0 are wider
+// than the terminal, Write writes them anyway.
 func (t *Table) Write(w io.Writer, width int) error {
 	shown := t.shown(width)
 	last, room := len(t.Titles)-1, t.roomOfLast(width, shown)

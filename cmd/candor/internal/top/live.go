@@ -136,7 +136,7 @@ func (l *live) stop() error {
 	return err
 }
 
-// show draws the figures in the present size of the window. If the size changes meanwhile, the resize event redraws the window.
+// show draws the figures in the current size of the window. If the size changes meanwhile, the resize event redraws the window.
 func (l *live) show() {
 	columns, rows := l.screen.Size()
 	l.screen.Clear()

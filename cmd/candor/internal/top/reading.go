@@ -1,7 +1,7 @@
-// Package top implements candor top: the use of each CPU, and the use of its limit by each container. A Reading is a sample of
-// the kernel's counters; Between computes Figures, which are rates, from two samples; Draw turns them into lines of text, for a
-// terminal that Live keeps up to date or for another output. Only Source reads the machine, and only Live uses the terminal;
-// everything between them is pure.
+// Package top implements candor top, which shows the use of each CPU, and the share of its limit that each container uses. A Reading is a
+// sample of the kernel's counters; Between computes Figures, which are rates, from two samples; Draw turns them into lines of text, for a
+// terminal that Live keeps up to date or for another output. Only Source reads the machine, and only Live uses the terminal; everything
+// between them is pure.
 package top
 
 import (
@@ -64,7 +64,8 @@ type Source struct {
 	observed map[string]observation // by container ID
 }
 
-// An observation holds the CPU counts that a container sees. A mount table costs more time than the counters, and rarely changes.
+// An observation holds the CPU counts that a container sees. A Source reuses an observation, because reading a mount table costs more time
+// than reading the counters, and the table rarely changes.
 type observation struct {
 	view.Summary
 	cpus cpuset.Set // cpuset at the time of the observation
@@ -72,14 +73,14 @@ type observation struct {
 	at   time.Time
 }
 
-// An observation is repeated after maxAge, and an observation with a note after maxNoteAge. An operation changes the cgroup and the view
-// of a container at different moments, and an observation between them has a false note.
+// An observation is repeated after maxAge, and an observation with a note after maxNoteAge. An operation changes the cgroup and the view of
+// a container at different moments, and an observation between these moments can have a false note.
 const (
 	maxAge     = 5 * time.Second
 	maxNoteAge = time.Second
 )
 
-// isCurrent reports whether an observation is new enough, and of the container's present cpuset and first process.
+// isCurrent reports whether an observation is new enough, and the container still has the same cpuset and the same first process.
 func (o *observation) isCurrent(c *host.ContainerState, now time.Time) bool {
 	limit := maxAge
 	if o.Note != "" {

@@ -49,7 +49,7 @@ namespaceSelector:
       values: {{- toYaml . | nindent 8 }}
 {{- end }}
 {{- /* A setting reaches pods through annotations (of a pod or a binding), CPUProfiles and labels of namespaces. Each path has a policy.
-A policy refuses only values that a change adds: objects from before the restriction can be changed otherwise and deleted. */ -}}
+A policy refuses only values that a change adds. Objects from before the restriction can still be deleted, and changed in other fields. */ -}}
 {{- define "candor.restriction" -}}
 ---
 # {{ .why }}
@@ -155,8 +155,8 @@ profiles:
 {{- with .Values.metrics.webConfig }}{{ if and .secret .scheme }}, scheme: {{ .scheme }}{{ end }}{{ end }}
 {{- end }}
 {{- /*
-The image of candor or candor-scheduler. A released chart names it by its digest, in an annotation of Chart.yaml: --reuse-values
-retains the values of the earlier chart, but not its annotations.
+The image of candor or candor-scheduler. A released chart names the image by the digest of the image. The digest is in an annotation
+of Chart.yaml, because --reuse-values retains the values of the earlier chart, but not its annotations.
 */ -}}
 {{- define "candor.image" -}}
 {{- $image := .image -}}

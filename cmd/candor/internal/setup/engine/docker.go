@@ -101,21 +101,22 @@ func removeFromDocker(text []byte, before *record, s *Setup) ([]byte, error) {
 	return all.layout(text)
 }
 
-// lacksDefault reports whether the default runtime has a name of candor's runtimes but is not configured. The engine would not start
-// with such a default.
+// lacksDefault reports whether the default runtime is one of candor's runtimes, but the configuration does not contain this runtime. The
+// engine would not start with such a default.
 func (s *Setup) lacksDefault(all, runtimes fields) bool {
 	return slices.ContainsFunc(s.Runtimes, func(r Runtime) bool {
 		return string(all.get("default-runtime")) == string(quoted(r.Name)) && runtimes.get(r.Name) == nil
 	})
 }
 
-// canStart reports whether Docker could start with a former text, which must not have a missing runtime of candor as its default.
+// canStart reports whether Docker could start with a former configuration. It could not if the default is a runtime of candor that the
+// configuration lacks.
 func (s *Setup) canStart(text []byte) bool {
 	all, runtimes, err := readDocker(text)
 	return err == nil && !s.lacksDefault(all, runtimes)
 }
 
-// hasGone reports whether a runtime was configured before and no longer is. The engine would not start with such a default.
+// hasGone reports whether a runtime was configured before and no longer is. The engine would not start with this runtime as its default.
 func hasGone(name json.RawMessage, before, now fields) bool {
 	var text string
 	return json.Unmarshal(name, &text) == nil && before.get(text) != nil && now.get(text) == nil

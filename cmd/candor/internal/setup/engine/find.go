@@ -15,9 +15,9 @@ import (
 // programs are the file names under which candor is an OCI runtime.
 var programs = []string{"candor-runc", "candor-flexible-runc"}
 
-// FindRuntimes returns the runtimes of candor in the configuration of Docker or Podman, in the order of their names for Podman. A
-// runtime is candor's if its program has the file name candor-runc or candor-flexible-runc. A missing file has no runtimes. The error
-// wraps ErrBadFile.
+// FindRuntimes returns the runtimes of candor in the configuration of Docker or Podman. Podman's runtimes are sorted by name. A runtime is
+// candor's if its program has the file name candor-runc or candor-flexible-runc. A missing file has no runtimes. The error wraps
+// ErrBadFile.
 func FindRuntimes(e Engine, file string) (found []Runtime, err error) {
 	text, err := fileio.Read(file, maxFile)
 	if errors.Is(err, fs.ErrNotExist) {

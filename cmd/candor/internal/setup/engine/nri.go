@@ -10,8 +10,8 @@ import (
 	"github.com/pelletier/go-toml/v2"
 )
 
-// NRI enables the plugin interface of containerd before 2.0, where it is off by default. It is no runtime, but containerd's
-// configuration file is edited and restored as for a runtime.
+// NRI enables containerd's plugin interface, which is off by default before containerd 2.0. NRI is no runtime, but a Setup edits and
+// restores containerd's configuration file in the same way as for a runtime.
 var NRI = Engine{
 	Name:   "nri",
 	File:   "/etc/containerd/config.toml",
@@ -25,7 +25,7 @@ var NRI = Engine{
 
 const nriPlugin = "io.containerd.nri.v1.nri"
 
-// The lines that candor writes. The second comment marks a line that candor has changed.
+// The lines that candor writes. The comment nriChanged marks a line that candor has changed.
 const (
 	nriBegin   = "# begin candor-nri: written by candor setup node, which removes it with --undo"
 	nriEnd     = "# end candor-nri"
@@ -39,7 +39,7 @@ var (
 	nriEnabled  = regexp.MustCompile(`(?m)^([ \t]*disable[ \t]*=[ \t]*)false ` + regexp.QuoteMeta(nriChanged) + `$`)
 )
 
-// isNRIEnabled reads whether a configuration enables NRI. exists is false if the configuration does not have the setting.
+// isNRIEnabled reports whether a configuration enables NRI. exists is false if the configuration does not have the setting.
 func isNRIEnabled(text []byte) (isEnabled, exists bool, err error) {
 	var head struct {
 		Version int

@@ -38,10 +38,10 @@ type Setup struct {
 type Engine struct {
 	Name string // docker, podman, containerd
 	File string // default path of the configuration
-	// Then is the instruction to the user that makes the engine read the file after Apply, ThenUndo after Undo.
+	// Then is an instruction for the user: how to make the engine read the new file after Apply. ThenUndo is the instruction after Undo.
 	Then, ThenUndo string
 
-	// add returns the configuration with the runtimes added. An error means that the configuration is not valid for this.
+	// add returns the configuration with the runtimes added. An error means that the runtimes cannot be added to this configuration.
 	add func(text []byte, s *Setup) ([]byte, error)
 	// has reports whether the configuration contains any of the runtimes.
 	has func(text []byte, s *Setup) (bool, error)
@@ -123,7 +123,7 @@ func (s *Setup) Apply(dry bool) (Change, error) {
 	if err != nil {
 		return c, err
 	}
-	if err = s.write(&c); err != nil && !has { // nothing was added, so that Undo needs no record
+	if err = s.write(&c); err != nil && !has { // nothing was added: Undo needs no record
 		err = errline.Join(err, os.Remove(s.Record))
 	}
 	return c, err
@@ -220,8 +220,8 @@ func isEmpty(text []byte) bool {
 	return len(text) == 0 || string(text) == "{}"
 }
 
-// write replaces the content of the file. The owner and the mode of the file do not change. It follows a symbolic link. It returns an
-// error if another program has changed the file since the read.
+// write replaces the content of the file. The owner and the mode of the file do not change. If the file is a symbolic link, write follows
+// the link. It returns an error if another program has changed the file since the read.
 func (s *Setup) write(c *Change) error {
 	file, err := filepath.EvalSymlinks(s.File)
 	if errors.Is(err, fs.ErrNotExist) {

@@ -10,7 +10,7 @@ import (
 	"github.com/pelletier/go-toml/v2"
 )
 
-// Podman reads every file of a directory, so that candor's runtimes have their own file.
+// Podman reads every file of a directory, so candor's runtimes are in a file of their own.
 var Podman = Engine{
 	Name:   "podman",
 	File:   "/etc/containers/containers.conf.d/candor.conf",
@@ -23,7 +23,8 @@ var Podman = Engine{
 	defaults: [][]string{{"engine", "runtime"}},
 }
 
-// Containerd has its runtimes in a single file. RuntimeClasses of Kubernetes refer to them. (nerdctl needs no setup: nerdctl run
+// Containerd has all its runtimes in a single file. The RuntimeClasses of Kubernetes refer to these runtimes. (nerdctl needs no setup:
+// nerdctl run
 // --runtime candor-runc.)
 var Containerd = Engine{
 	Name:   "containerd",
@@ -96,8 +97,8 @@ func addToContainerd(text []byte, s *Setup) ([]byte, error) {
 // runcType is the shim for runtimes with the command line of runc.
 const runcType = "io.containerd.runc.v2"
 
-// optionsOf returns the options of the default runtime, or of runc if the default runtime has another shim. Candor's runtimes need
-// these options, because no pod would start with another cgroup driver (SystemdCgroup).
+// optionsOf returns the options of the default runtime, or of runc if the default runtime has another shim. Candor's runtimes get the same
+// options: with another cgroup driver (SystemdCgroup) than the default runtime, they could start no pod.
 func optionsOf(containerd map[string]any) map[string]any {
 	options := map[string]any{}
 	chosen, _ := containerd["default_runtime_name"].(string)
