@@ -114,7 +114,8 @@ func flagError(cmd *cobra.Command, err error) error {
 	return err
 }
 
-// acceptedOf has the accepted values of the flags that package pflag parses, by their type. Other flags have errors with their values.
+// acceptedOf has the accepted values of the flags that package pflag parses, by their type. The errors of all other flags list their
+// accepted values themselves.
 var acceptedOf = map[string]string{
 	"bool":           "true or false",
 	"duration":       "a duration such as 100ms or 2s",

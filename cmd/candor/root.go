@@ -36,7 +36,8 @@ const (
 	groupHost    = "host"
 )
 
-// buildCommands create the commands that only programs of the build have. Releases have none.
+// buildCommands create the commands that exist only during the build, such as candor generate. A released
+// candor has none of these commands.
 var buildCommands []func() *cobra.Command
 
 // newRoot returns the command tree, and a flag that becomes true when the work of a subcommand starts: an earlier error is
