@@ -119,7 +119,7 @@ func (f *nriFlags) check() (config *nri.Config, web *metrics.WebConfig, err erro
 
 // run sets up the plugin and runs it until SIGTERM or SIGINT.
 func (f *nriFlags) run(cmd *cobra.Command) error {
-	// This is first, because a SIGHUP during the start would otherwise end the plugin.
+	// The plugin listens to SIGHUP first, because a SIGHUP during the start would otherwise end it.
 	hup := make(chan os.Signal, 1)
 	signal.Notify(hup, syscall.SIGHUP)
 	defer signal.Stop(hup)

@@ -145,8 +145,8 @@ func unknownCommand(cmd *cobra.Command, name string) error {
 	return badInput("unknown command %q; %s --help lists the commands", name, cmd.CommandPath())
 }
 
-// markStart wraps the work of every command so that *started shows whether it has started. Commands that only group
-// subcommands refuse unknown names.
+// markStart wraps the work of every command so that *started shows whether the work has started. Commands
+// that only group subcommands refuse unknown names.
 func markStart(c *cobra.Command, started *bool) {
 	if c.HasSubCommands() && !c.Runnable() {
 		c.Args, c.RunE = cobra.ArbitraryArgs, runRoot
