@@ -23,8 +23,8 @@ table of all settings:
 
 THROTTLED  share of the periods in which the quota ran out
 DELAY      delay of the work in comparison with no limit: median and 99th percentile
-OVERRUN    longest time for which a burst lets the container exceed its limit without a
-           break; other containers on its CPUs may have to wait that long
+OVERRUN    longest continuous time of use above the limit, which a burst allows; other
+           containers on the same CPUs may have to wait that long
 
 Each row of the table is a setting. The first rows enforce a limit with a quota, on CPUs
 that containers share. The last rows give the container exclusive CPUs instead (class
@@ -33,10 +33,11 @@ sensitive), and assume that the program starts as many threads as it sees CPUs.
 With --hops N, the delay is the delay of a request that passes through N such containers,
 and whose answer returns through all of them.
 
-With several recordings, or with --node-cpus, the report also shows how many of the
-recorded containers fit on a node, the same number for each recording. It compares the
-lowest limits that meet the target without a burst, the lowest limits that meet it with
-a burst, and no limits. -o svg and -o png draw this result.
+With several recordings, or with --node-cpus, the report also shows how many containers
+with the recorded CPU use fit on a node. Each recording stands for the same number of
+containers. The report compares the lowest limits that meet the target without a burst,
+the lowest limits that meet it with a burst, and no limits. -o svg and -o png draw this
+result.
 
 --target takes a list, separated by commas, of targets such as throttled<1%,
 delay-p50<1ms and delay-p99<5ms. A recording must be long enough to verify the target
@@ -236,7 +237,7 @@ const (
 	maxHops     = 64
 )
 
-// demand takes the recorded use of a cgroup as its demand.
+// demand returns the demand of a cgroup, which is its recorded CPU use.
 func (f *adviseFlags) demand(file string, s *timescale.Summary, group int) (*advise.Demand, error) {
 	cpus := f.cpus
 	if cpus == 0 {

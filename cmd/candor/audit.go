@@ -147,8 +147,8 @@ func auditRows(found []audit.Container, all bool, figures *helpers.Figures) []au
 	return rows
 }
 
-// markOwn marks the containers of Candor: those in its own cgroups, and those of engines with a grant. A state that cannot be read has no
-// grants.
+// markOwn marks the containers of Candor: the containers in Candor's own cgroups, and the containers of engines that have a grant. If the
+// state cannot be read, no container of an engine counts as Candor's.
 func markOwn(rows []auditRow, store state.Store) {
 	granted := map[string]bool{}
 	if saved, err := store.Load(); err == nil {
@@ -161,7 +161,7 @@ func markOwn(rows []auditRow, store state.Store) {
 	}
 }
 
-// writeAudit writes the table and the next step.
+// writeAudit writes the table, and a summary that suggests the next command to the user.
 func writeAudit(w io.Writer, width int, rows []auditRow, found []audit.Container) error {
 	if len(rows) > 0 {
 		t := texttable.Table{
@@ -186,8 +186,8 @@ func writeAudit(w io.Writer, width int, rows []auditRow, found []audit.Container
 // seenCPUs returns the CPU counts that the container sees.
 func (r *auditRow) seenCPUs() view.Summary { return view.Summary{Affinity: r.Sees, Files: r.SeesFiles} }
 
-// writeSeenLegend explains a difference between affinity and files, if a row has one. If a row is a container of Candor, in which the files
-// of a view show the CPUs of the affinity, the legend has the remedy for a missing view.
+// writeSeenLegend explains a difference between affinity and files, if a row has such a difference. In a container of Candor with a full
+// view, affinity and files agree. So if a row is a container of Candor, the legend also has the remedy for a missing view.
 func writeSeenLegend(w io.Writer, rows []auditRow) {
 	for i := range rows {
 		s := rows[i].seenCPUs()
@@ -213,7 +213,7 @@ func lost(seconds float64) string {
 	return age(d)
 }
 
-// auditSummary summarizes the list and names the next step.
+// auditSummary summarizes the list and suggests the next command.
 func auditSummary(found []audit.Container) string {
 	differ, likely := 0, 0
 	for i := range found {
@@ -235,10 +235,12 @@ func auditSummary(found []audit.Container) string {
 		differ, count(len(found), "container sees", "containers see"), likely, next)
 }
 
-// minBusyShare is the share of a container's limit from which its helpers are reported. Without a limit, the share is of a CPU.
+// minBusyShare is the CPU use above which helpers are reported, as a share of the container's limit. Without a limit, it is a share of a
+// CPU.
 const minBusyShare = 0.05
 
-// measureHelpers measures the helpers of the containers; nil if there are no containers or helpers are not measured.
+// measureHelpers measures the helpers of the containers. It returns nil if there are no containers or helpers
+// are not measured.
 func measureHelpers(cmd *cobra.Command, found []audit.Container, during time.Duration) (*helpers.Figures, error) {
 	if during == 0 || len(found) == 0 {
 		return nil, nil // there is nothing to measure
@@ -249,7 +251,8 @@ func measureHelpers(cmd *cobra.Command, found []audit.Container, during time.Dur
 // isBusy reports whether helpers use a relevant share of the container's limit.
 func isBusy(c *audit.Container, used float64) bool { return helperShare(c, used) > minBusyShare }
 
-// helperShare returns the CPU use of helpers as a share of the container's limit; without a limit, of a CPU.
+// helperShare returns the CPU use of helpers as a share of the container's limit or, if the container has no
+// limit, of a CPU.
 func helperShare(c *audit.Container, used float64) float64 {
 	if c.Limit == 0 {
 		return used

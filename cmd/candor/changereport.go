@@ -74,7 +74,8 @@ func (r *changeReport) undoEngine(s *engine.Setup, dry bool) error {
 	return err
 }
 
-// undoSetup undoes the setup of an engine in the file that was set up before, or else in the usual file.
+// undoSetup undoes the setup of an engine in the file that candor setup has recorded or, without a record, in
+// the engine's usual file.
 func undoSetup(s *engine.Setup, dry bool) (change engine.Change, err error) {
 	if err := s.UseRecordedFile(); err != nil {
 		return change, err

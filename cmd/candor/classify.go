@@ -363,8 +363,8 @@ func (f *profileFlags) write(text []byte) error {
 	return renameio.WriteFile(f.file, text, 0o644)
 }
 
-// texts returns the manifest of --annotate and the CPUProfile of --profile, with a class; nil without the
-// flag.
+// texts returns the manifest of --annotate and the CPUProfile of --profile, with a class. A text is nil
+// without its flag.
 func (f *classifyFlags) texts(class string) (manifest, profile []byte, err error) {
 	if f.annotate == "" && f.object != "" {
 		return nil, nil, badInput("--object is for --annotate FILE")

@@ -90,8 +90,8 @@ func newSystem(options *host.Options, driver string) *doctor.System {
 	return s
 }
 
-// connectTo gives a system the API server of a kubeconfig. An invalid file is an error. If kubeconfig is "", the system has the file of
-// $KUBECONFIG, and only the check that needs it reads it.
+// connectTo gives a system the API server of a kubeconfig. An invalid file is an error. If kubeconfig is "", the system uses the file of
+// $KUBECONFIG. Only the check that needs this file reads it.
 func connectTo(s *doctor.System, kubeconfig string) error {
 	options := apiserver.Options{Kubeconfig: kubeconfig, Product: "candor/" + versionString(), Patience: time.Second}
 	inherited := os.Getenv("KUBECONFIG")

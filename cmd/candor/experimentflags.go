@@ -241,7 +241,8 @@ func (f *reportFlags) prepare() error {
 	return errors.Join(file.Close(), os.Remove(file.Name()))
 }
 
-// keep saves the partial report, in case the process is killed. The final write reports errors.
+// keep saves the partial report, in case the process is killed. It ignores errors, because the final write
+// reports them.
 func (f *reportFlags) keep(r interface{ Write(io.Writer) error }) {
 	if f.out != "" {
 		_ = fileio.WriteFolder(f.out, []fileio.File{{Name: "report.json", Write: r.Write}})

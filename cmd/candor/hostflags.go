@@ -78,8 +78,8 @@ func nodeStateDir(config string) (string, error) {
 	return cmp.Or(c.StateDir, usual), nil
 }
 
-// useNodeStateDir sets the state directory of a command that concerns candor nri: that of --state-dir or $CANDOR_STATE_DIR, else that of
-// candor nri with a configuration file.
+// useNodeStateDir sets the state directory of a command that concerns candor nri: the directory of --state-dir or $CANDOR_STATE_DIR or,
+// without both, the directory that candor nri uses with a configuration file.
 func (f *hostFlags) useNodeStateDir(cmd *cobra.Command, config string) error {
 	if cmd.Flags().Changed("state-dir") || os.Getenv("CANDOR_STATE_DIR") != "" {
 		return nil
@@ -92,8 +92,8 @@ func (f *hostFlags) useNodeStateDir(cmd *cobra.Command, config string) error {
 	return nil
 }
 
-// isServiceState reports whether a state directory is that of candor-nri.service with a configuration file. For an invalid file, the
-// default directory counts.
+// isServiceState reports whether candor-nri.service uses a state directory with a configuration file. If the file is invalid, the service
+// counts as a user of the default directory.
 func isServiceState(dir, config string) bool {
 	service := host.SystemStateDir
 	if c, err := nri.LoadConfig(config); err == nil {
@@ -184,7 +184,7 @@ func (h *lineHandler) Handle(_ context.Context, r slog.Record) error {
 	separator := ": "
 	var write func(slog.Attr)
 	write = func(a slog.Attr) {
-		if a.Value.Kind() == slog.KindGroup { // a group without a key, as the name and the ID of a container
+		if a.Value.Kind() == slog.KindGroup { // a group without a key, such as the name and the ID of a container
 			for _, member := range a.Value.Group() {
 				write(member)
 			}
@@ -283,7 +283,7 @@ func named(s *host.Snapshot, name string) (meant []*host.Grant) {
 	return nil
 }
 
-// minPrefix is the length from which a name can be the beginning of an ID. A shorter name is more likely that of a container that
+// minPrefix is the minimum length of a name that can be the beginning of an ID. A shorter name is more likely the name of a container that
 // has ended.
 const minPrefix = 4
 

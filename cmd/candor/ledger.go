@@ -147,8 +147,8 @@ func (m *ledgerMeter) show(cmd *cobra.Command, during time.Duration, output *cho
 	return err
 }
 
-// watch writes a report at each interval. It ends after the given number of reports; 0 means no end. A signal ends the last interval
-// early. Without a number, the reports so far are complete, and the last interval is not reported.
+// watch writes a report at each interval. It ends after the given number of reports; 0 means no end. A signal ends the last interval early.
+// With a number of reports, the report of this interval is partial. Without a number, watch omits this report.
 func (m *ledgerMeter) watch(cmd *cobra.Command, interval time.Duration, readings int, output *choice) error {
 	if err := m.next(); err != nil {
 		return err

@@ -27,8 +27,8 @@ import (
 	"github.com/candor-project/candor/metrics"
 )
 
-// A charger keeps the containers whose helper level is charge within their limits: it measures their helpers, and package host
-// changes their quotas. For helpers that the charger does not know, other programs report the CPU time through a socket.
+// A charger enforces the limits of the containers with the helper level charge: it measures their helpers, and package host changes their
+// quotas. For helpers that the charger does not know, other programs report the CPU time through a socket.
 type charger struct {
 	host  *host.Host
 	meter *helpers.Meter
@@ -39,7 +39,8 @@ type charger struct {
 	reported map[string]*reported // by the container's ID in the state
 	// hasReport is true if a charge was reported after the last call of IsIdle.
 	hasReport bool
-	// baselines are the charges when the charger first saw the helpers of a container: a conmon can be older than the agent.
+	// baselines are the charges at the time when the charger first saw the helpers of a container. Only later CPU time counts, because a
+	// conmon can be older than the agent.
 	baselines map[string]time.Duration
 	received  map[string]*received // CPU time of packets by the container's ID
 	accounts  map[string]metrics.ChargedAccount
@@ -98,7 +99,8 @@ func (c *charger) rises(a *helpers.Activity) bool {
 	return a.Rises()
 }
 
-// IsIdle reports whether no helper uses clearly more CPU time than before the last call, and no charge was reported since then.
+// IsIdle reports whether the helpers' CPU use since the last call of IsIdle is not clearly higher than before that call, and no charge was
+// reported since that call.
 func (c *charger) IsIdle() bool {
 	c.mutex.Lock()
 	defer c.mutex.Unlock()
@@ -335,7 +337,7 @@ func newLedgerChargeCommand() *cobra.Command {
 		Short: "Charge CPU time of another program to a container",
 		Long: `Charge a container for CPU time that another program has spent on its behalf. The command
 reports the CPU time to the agent (candor ledger agent --charge). The CPU time counts
-against the limit only if the container has the setting helpers: charge, for example by
+against the limit only if the container has the helper level charge, for example by
 candor run --helpers charge. Only root can charge.`,
 		Example: "  candor ledger charge --to web --us 1500 --source my-log-driver",
 		Args:    noArgs,

@@ -61,7 +61,7 @@ func loadOtherMachine(desc string) (*topology.Machine, error) {
 	return nil, syntaxErr
 }
 
-// looksLikeFile reports whether a value is rather a mistyped file name than a description.
+// looksLikeFile reports whether a value is more likely a mistyped file name than a description.
 func looksLikeFile(desc string) bool {
 	return strings.ContainsRune(desc, '/') || strings.HasSuffix(desc, ".json")
 }

@@ -61,8 +61,8 @@ const (
 	exitUndecided = 3 // the measurement does not suffice for an answer
 )
 
-// An exitError ends candor with a given exit code. If err is nil, candor prints nothing: the code of a program is the whole
-// result.
+// An exitError ends candor with a given exit code. If err is nil, candor prints nothing: after a program of candor run, the exit code is
+// the whole result.
 type exitError struct {
 	code int
 	err  error // nil: print no message
@@ -114,7 +114,8 @@ func flagError(cmd *cobra.Command, err error) error {
 	return err
 }
 
-// acceptedOf has the accepted values of the flags that package pflag parses, by their type. Other flags have errors with their values.
+// acceptedOf has the accepted values of the flags that package pflag parses, by their type. The errors of all other flags list their
+// accepted values themselves.
 var acceptedOf = map[string]string{
 	"bool":           "true or false",
 	"duration":       "a duration such as 100ms or 2s",

@@ -28,14 +28,15 @@ const nriLong = `Run the NRI plugin that gives the containers of containerd or C
 candor run does for a program.
 
 The plugin runs until it is stopped. Sensitive containers get CPUs of their own, and
-flexible containers share CPUs. Annotations of a pod set the class of its containers:
-candor.dev/class: sensitive, or class.candor.dev/web: sensitive for the container web.
-The configuration file sets defaults; SIGHUP reloads it. If the plugin is killed, the
-containers keep their CPUs. After a restart, the plugin adopts the running containers.
+flexible containers share CPUs. Annotations of a pod set the class of its containers.
+For all containers, use candor.dev/class: sensitive. For only the container web, use
+class.candor.dev/web: sensitive. The configuration file sets defaults; SIGHUP reloads it.
+If the plugin is killed, the containers keep their CPUs. After a restart, the plugin
+adopts the running containers.
 
 With --observe, the plugin only plans. It logs the CPUs that each container would get.
-With --state-dir /run/candor-observe, candor ps, map and inspect show these CPUs. The
-plugin changes no container, no cgroup and no file outside of /run/candor-observe.`
+To show these CPUs, run candor ps, map or inspect with --state-dir /run/candor-observe.
+The plugin changes no container, no cgroup and no file outside of /run/candor-observe.`
 
 const nriExample = `  candor nri
   candor nri --config /etc/candor/nri.yaml --metrics 9464
@@ -92,7 +93,7 @@ func newNRICommand() *cobra.Command {
 	flags.Func("metrics", "`ADDRESS` of metrics and health: PORT (loopback) or IP:PORT (default: none)", f.setMetrics)
 	flags.StringVar(&f.webConfig, "metrics-web-config", "", "web configuration `FILE` of the metrics server: TLS and users")
 	f.histogram = choice{"", nri.HistogramWords}
-	wordFlag(cmd, &f.histogram, f.histogram.of, "record-histogram", "", "record histograms of CPU use in windows of this length and longer")
+	wordFlag(cmd, &f.histogram, f.histogram.of, "record-histogram", "", "shortest window of the CPU-use histograms, which also have all longer windows")
 	f.publishFlags.add(flags)
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error { return f.run(cmd) }
 	return cmd
@@ -118,7 +119,7 @@ func (f *nriFlags) check() (config *nri.Config, web *metrics.WebConfig, err erro
 
 // run sets up the plugin and runs it until SIGTERM or SIGINT.
 func (f *nriFlags) run(cmd *cobra.Command) error {
-	// This is first, because a SIGHUP during the start would otherwise end the plugin.
+	// The plugin listens to SIGHUP first, because a SIGHUP during the start would otherwise end it.
 	hup := make(chan os.Signal, 1)
 	signal.Notify(hup, syscall.SIGHUP)
 	defer signal.Stop(hup)
@@ -266,7 +267,7 @@ func (f *nriFlags) checkKubelet(log *slog.Logger) error {
 		log.Warn("would refuse to start", "reason", err)
 		return nil
 	}
-	if f.giveBack { // the kubelet can manage the CPUs already
+	if f.giveBack { // during a give-back, the kubelet can manage the CPUs already
 		return nil
 	}
 	if err != nil {

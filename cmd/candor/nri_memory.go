@@ -32,7 +32,8 @@ func staySmall() {
 	}
 }
 
-// collecting returns a callback for operations that collects garbage while there are no operations.
+// collecting returns a callback for the report of each operation. After an idle time without operations, the
+// callback's collector collects garbage.
 func collecting(told func(host.Report)) func(host.Report) {
 	c := memtrim.NewCollector(collectAfter, collectLeast)
 	return func(r host.Report) {
@@ -42,7 +43,7 @@ func collecting(told func(host.Report)) func(host.Report) {
 }
 
 const (
-	startTakes  = 5 * time.Second // longest duration of the start; later, much of the program is not needed again
+	startTakes  = 5 * time.Second // longest duration of the start, after which much of the program is not needed again
 	longestTrim = time.Hour       // longest time between two trims
 	mostProgram = 8 << 20         // bytes of the program's files that can stay in memory
 )

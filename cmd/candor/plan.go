@@ -88,7 +88,7 @@ func newPlanCommand() *cobra.Command {
 	wordFlag(cmd, &f.policy, policyWords, "policy", "", "strict refuses a container that would see more CPUs than its limit, rounded up")
 	flags.Var(textFlag{&f.reserved, "LIST"}, "reserved", "CPUs that no container gets, such as 0-1,8")
 	flags.Var(&f.minShared, "min-shared", "CPU time that only flexible containers can get, such as 500m")
-	flags.BoolVar(&f.explain, "explain", false, `print the reasons: more lines, or a list "explain" in JSON`)
+	flags.BoolVar(&f.explain, "explain", false, `with -o json, add the reasons as a list "explain"; the table always has them`)
 	f.driver = addGroupFlags(cmd, &f.parent)
 	f.output = outputFlag(cmd, "table", "json", "svg")
 	f.color = colorFlag(cmd)

@@ -164,7 +164,7 @@ func (f *podFlags) ofFlags(cmd *cobra.Command) (*podcpu.Pod, error) {
 	return p, nil
 }
 
-// placed sets the namespace of the pod, or reads the pod from the cluster.
+// placed sets the namespace of p and returns p. If p is nil, it reads the pod of --pod from the cluster.
 func (f *podFlags) placed(cmd *cobra.Command, c *apiserver.Client, p *podcpu.Pod) (*podcpu.Pod, error) {
 	if p != nil {
 		p.Metadata.Namespace = cmp.Or(f.namespace, p.Metadata.Namespace, c.Namespace())

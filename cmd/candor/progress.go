@@ -22,9 +22,8 @@ type stage struct {
 	share  float64 // completed share of the work; 0: unknown
 }
 
-// showProgress keeps a line on a terminal up to date: a bar, events, rate, time left. On other outputs it writes nothing. The
-// returned function removes the line. A library of progress bars would not shorten this: the texts of the stages are the
-// larger part.
+// showProgress keeps a line on a terminal up to date: a bar, events, rate, time left. On other outputs it writes nothing. The returned
+// function removes the line. A library of progress bars would not shorten this code: the texts of the stages are the larger part.
 func showProgress(out io.Writer, look func() stage) (end func()) {
 	file, isFile := out.(*os.File)
 	if !isFile || !term.IsTerminal(int(file.Fd())) {

@@ -251,7 +251,7 @@ func (f *recordFlags) runCommand(cmd *cobra.Command, args []string) error {
 	err = errline.Join(err, <-recorded)
 	warnForeign(cmd, groups)
 	removed := program.Remove()
-	if errors.Is(removed, cgroup.ErrBusy) { // remaining processes run on in the cgroup
+	if errors.Is(removed, cgroup.ErrBusy) { // remaining processes continue to run in the cgroup
 		fmt.Fprintf(cmd.ErrOrStderr(), "candor: %s\n", errorLine(removed))
 		removed = nil
 	}

@@ -10,8 +10,8 @@ import (
 	"github.com/candor-project/candor/bandwidth/timescale"
 )
 
-// recordCommand returns a function that returns the command that records a group again for a time, to paste into a shell. The name of the
-// group comes from the recording and is untrusted.
+// recordCommand returns a function. For a length of a recording, this function returns a shell command that records the group again for
+// this length. The name of the group comes from the recording and is untrusted.
 func recordCommand(file, group string, interval time.Duration) func(time.Duration) string {
 	selection := recordSelection(errorText(group))
 	return func(length time.Duration) string {
@@ -20,7 +20,7 @@ func recordCommand(file, group string, interval time.Duration) func(time.Duratio
 }
 
 // recordSelection returns the arguments of candor record that select a group. The group of a recorded command has the words of the command
-// as its name, so that an absolute path can be a cgroup or a program.
+// as its name, so an absolute path can be a cgroup or a program.
 func recordSelection(group string) string {
 	isFile := func() bool {
 		i, err := os.Stat(group)
@@ -35,7 +35,7 @@ func recordSelection(group string) string {
 	case !hasWords && !strings.Contains(group, "/"):
 		return "--container " + shellWord(group)
 	case strings.Trim(group, " ") == "" || strings.ContainsFunc(group, func(c rune) bool { return c != ' ' && isSpecial(c) }):
-		return "-- COMMAND" // the limits of its words are unknown
+		return "-- COMMAND" // the boundaries of its words are unknown
 	}
 	return "-- " + group
 }

@@ -21,9 +21,9 @@ import (
 // removalUninstall is the output of candor internal-removal if the caller must run candor uninstall.
 const removalUninstall = "uninstall"
 
-// newInternalRemovalCommand returns the command that the packages of Candor call before their removal (deploy/packages/prerm).
-// It fails while containers use the program as their OCI runtime. It prints "uninstall" if Candor is in use on this machine.
-// Otherwise it only undoes the setups of engines, because the build of an image has no state and often no cgroups.
+// newInternalRemovalCommand returns the command that the packages of Candor call before their removal (deploy/packages/prerm). It fails
+// while containers use the program as their OCI runtime. It prints "uninstall" if Candor is in use on this machine. Otherwise, such as in a
+// chroot in which a machine image is built, it only undoes the setups of engines: there is no state to return, and often no cgroup.
 func newInternalRemovalCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:    "internal-removal",
@@ -83,8 +83,9 @@ func (r *removal) run(cmd *cobra.Command) error {
 	}
 }
 
-// checkRuntimeUse fails while containers use the program as their OCI runtime: without it, their engine cannot stop them. After
-// candor uninstall, there is no record of such containers. Then those count whose cgroup has the name of an engine's container.
+// checkRuntimeUse fails while containers use the program as their OCI runtime: without the program, their engine cannot stop them. After
+// candor uninstall, there is no record of such containers. checkRuntimeUse then counts the containers whose cgroup has the name of an
+// engine's container.
 func (r *removal) checkRuntimeUse(h *host.Host) error {
 	ids, err := h.RunningBundles()
 	if err != nil {
@@ -104,7 +105,7 @@ func (r *removal) checkRuntimeUse(h *host.Host) error {
 		shownNames(s, ids, 5))
 }
 
-// shownNames returns the display names of containers as a list, at most as many as most.
+// shownNames returns the display names of containers as a list. most is the maximum number of names.
 func shownNames(s *host.Snapshot, ids []string, most int) string {
 	var names []string
 	for _, id := range ids[:min(len(ids), most)] {
@@ -120,7 +121,8 @@ func shownNames(s *host.Snapshot, ids []string, most int) string {
 	return strings.Join(names, ", ")
 }
 
-// isForeignAgent reports whether another agent than that of the service runs, such as in a pod of the chart.
+// isForeignAgent reports whether an agent runs that does not belong to the service, such as an agent in a pod
+// of the chart.
 func (r *removal) isForeignAgent(h *host.Host) bool {
 	service, err := r.service.State()
 	return err == nil && !service.IsRunning() && errors.Is(h.CheckNoAgent(), host.ErrAgentRuns)
@@ -143,8 +145,9 @@ func undoEngines(cmd *cobra.Command, except []string) error {
 	return nil
 }
 
-// isChroot reports whether this process has another root directory than the first process. A chroot without procfs has no
-// directory of the first process. Without the right to read it, for example in a container, the directories count as equal.
+// isChroot reports whether this process has another root directory than the first process. A chroot without procfs has no directory of the
+// first process. If this process cannot read the root directory of the first process, for example in a container, the directories count as
+// equal.
 func isChroot(ofFirst, own string) bool {
 	first, err := os.Stat(ofFirst)
 	if err != nil {

@@ -36,7 +36,8 @@ const (
 	groupHost    = "host"
 )
 
-// buildCommands create the commands that only programs of the build have. Releases have none.
+// buildCommands create the commands that exist only during the build, such as candor generate. A released
+// candor has none of these commands.
 var buildCommands []func() *cobra.Command
 
 // newRoot returns the command tree, and a flag that becomes true when the work of a subcommand starts: an earlier error is
@@ -144,8 +145,8 @@ func unknownCommand(cmd *cobra.Command, name string) error {
 	return badInput("unknown command %q; %s --help lists the commands", name, cmd.CommandPath())
 }
 
-// markStart wraps the work of every command so that *started shows whether it has started. Commands that only group
-// subcommands refuse unknown names.
+// markStart wraps the work of every command so that *started shows whether the work has started. Commands
+// that only group subcommands refuse unknown names.
 func markStart(c *cobra.Command, started *bool) {
 	if c.HasSubCommands() && !c.Runnable() {
 		c.Args, c.RunE = cobra.ArbitraryArgs, runRoot

@@ -31,12 +31,12 @@ func observe(h observer, g *host.Grant) host.Observation {
 	return o
 }
 
-// settling is the time in which an operation that has changed a cgroup also changes the view. While a container starts, is resized or
-// moves, the two differ for a moment, and an observation then has a note.
+// settling is the time within which an operation that has changed a cgroup also changes the view. While a container starts, is resized or
+// moves, cgroup and view differ for a moment, and an observation then has a note.
 const settling = 100 * time.Millisecond
 
-// observeAll observes the containers. It observes containers with a note once more after settling, because the note can be the trace of an
-// operation.
+// observeAll observes the containers. It observes containers with a note once more after settling, because an operation in progress can be
+// the cause of the note.
 func observeAll(h observer, grants []host.Grant) []host.Observation {
 	all := make([]host.Observation, len(grants))
 	hasNote := false

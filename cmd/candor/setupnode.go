@@ -12,10 +12,14 @@ import (
 	"github.com/candor-project/candor/internal/errline"
 )
 
-const setupNodeLong = `Run the setups that this machine needs: add Candor's OCI runtimes to Docker and Podman, if
-they are installed; enable NRI in containerd 1.7, which has it off by default; and start
-and enable candor-nri.service, if it and containerd or CRI-O are installed. The command
-does not reload or restart an engine; it prints the command for that.
+const setupNodeLong = `Run the setups that this machine needs:
+
+  - If Docker or Podman is installed, add Candor's OCI runtimes to its configuration.
+  - If containerd 1.7 is installed, enable NRI, which is off there by default.
+  - If candor-nri.service is installed, and also containerd or CRI-O, enable and start the
+    service.
+
+The command does not reload or restart an engine; it prints the command for that.
 
 --undo stops and disables the service and restores the files.`
 

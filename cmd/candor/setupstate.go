@@ -179,11 +179,12 @@ func isInstalled(name string) bool {
 	return err == nil
 }
 
-// releaseLimit bounds containerd --version.
+// releaseLimit bounds the run time of containerd --version.
 const releaseLimit = 2 * time.Second
 
-// containerdOf returns the containerd that candor nri serves on a machine with a root directory, and its release: the containerd that
-// runs, else the installed one. Of several, that with the given configuration file counts. Without a containerd, r is nil.
+// containerdOf returns the containerd that candor nri serves on a machine with a root directory, and its release: the running containerd
+// or, if none runs, the installed containerd. If there are several, containerdOf prefers the containerd with the given configuration file.
+// Without a containerd, r is nil.
 func containerdOf(root, file string) (r *nri.Runtime, release nri.Release, err error) {
 	found, unclear := nri.ReadRuntimes(root)
 	for i := range found {

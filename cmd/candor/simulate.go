@@ -174,7 +174,7 @@ func (f *simulateFlags) add(cmd *cobra.Command) {
 	flags := cmd.Flags()
 	flags.SortFlags = false
 	flags.StringVar(&f.trace, "trace", "", "trace to replay")
-	flags.Float64Var(&f.cores, "cores-of-largest", 16, "CPUs of the trace's largest machine, for traces with CPU relative to it")
+	flags.Float64Var(&f.cores, "cores-of-largest", 16, "CPUs of the largest machine, for traces that give CPU as a fraction of it")
 	flags.Float64Var(&f.overcommit, "overcommit", 1, "overcommit factor: multiplies each machine's CPU count")
 	flags.IntVar(&f.machines, "machines", 0, "number of machines, in the trace's proportions; 0: the trace's machines")
 	f.sensitive = sensitiveFlag{"0.5", []simulate.Selection{{Share: 0.5}}}

@@ -48,7 +48,7 @@ func newSupportCommand() *cobra.Command {
 	flags := cmd.Flags()
 	file := flags.StringP("file", "f", "", "archive to create; - is standard output (default: candor-support-TIME.tar.gz)")
 	log := flags.String("log", "", "file with the log of candor nri (default: the journal of the unit candor-nri)")
-	anonymize := flags.Bool("anonymize", false, "replace names, a name by the same text in the whole archive")
+	anonymize := flags.Bool("anonymize", false, "replace names; each name has the same replacement in the whole archive")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		c, err := machine.support(cmd, *log)
 		if err != nil {

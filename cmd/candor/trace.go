@@ -102,7 +102,7 @@ func newTraceInfoCommand() *cobra.Command {
 		},
 	}
 	output := outputFlag(cmd, "table", "json", "svg")
-	cores := cmd.Flags().Float64("cores-of-largest", 16, "CPUs of the trace's largest machine, for traces with CPU relative to it")
+	cores := cmd.Flags().Float64("cores-of-largest", 16, "CPUs of the largest machine, for traces that give CPU as a fraction of it")
 	lenientFlag(cmd, &o)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		if !(*cores > 0 && *cores <= 1e5) {

@@ -23,16 +23,17 @@ import (
 
 const uninstallLong = `Stop Candor on this machine and give the containers back to their engines. The command
 stops and disables candor-nri.service and undoes candor setup. Every container gets the
-CPU quota, weight and burst that its engine requested, and the CPUs of the cgroup that
-contains its cgroup. The files of a view then show the CPUs of the machine. At the end,
-the command removes the state.
+CPU quota, weight and burst that its engine requested, and the CPUs of its parent cgroup.
+The files of a view then show the CPUs of the machine. At the end, the command removes
+the state.
 
-Containers and programs of candor run go on. The program files and /etc/candor remain.
+Containers, and programs that candor run started, continue to run. The program files and
+/etc/candor remain.
 If the command is interrupted or fails for some containers, run it again. Until then,
 Candor starts and changes no containers.
 
 If --state-dir or $CANDOR_STATE_DIR names a state directory that candor-nri.service does
-not use, the command only gives back the containers of this state and removes it.`
+not use, the command only gives back the containers of this state and removes this state.`
 
 const uninstallExample = `  # Print the changes without applying them
   candor uninstall --dry-run
@@ -97,8 +98,8 @@ type uninstall struct {
 	report    changeReport
 }
 
-// run first makes a dry run of all steps before the containers: a file that cannot be restored then prevents all changes. The
-// service stops first, because it would adopt the containers again. The setups follow, so that no new container starts with
+// run first makes a dry run of the steps that precede the give-back of the containers: if a file cannot be restored, run changes nothing.
+// Then it stops the service, because the service would adopt the containers again. The setups follow, so that no new container starts with
 // Candor. From the first change on, an error of a step does not prevent the give-back of the containers.
 func (u *uninstall) run(ctx context.Context, dry bool) error {
 	u.report = changeReport{Changes: []changeRow{}, DryRun: dry}
@@ -178,7 +179,7 @@ func (u *uninstall) stopService(dry bool) error {
 	return u.report.stopService(u.service, dry)
 }
 
-// undoSetups undoes all setups. After an error, it goes on with the next setup.
+// undoSetups undoes all setups. After an error, it continues with the next setup.
 func (u *uninstall) undoSetups(dry bool) error {
 	if !u.isService {
 		return nil
@@ -235,9 +236,8 @@ func (u *uninstall) giveBack(ctx context.Context, b *host.GiveBack, dry bool) er
 // leaseBreakTime is the file with the seconds after which the kernel breaks a lease that its owner does not end.
 const leaseBreakTime = "/proc/sys/fs/lease-break-time"
 
-// giveBackPatience returns how long the command waits for containers. A view has two files, and the kernel can have to break
-// the lease on each of them. The limits are the longest wait for a start or for the lease of a quota, and a time that is too
-// long for the removal of a package.
+// giveBackPatience returns how long the command waits for containers. A view has two files, and the kernel can have to break the lease on
+// each of them. The minimum is the longest wait for a start or for the lease of a quota. The maximum bounds the removal of a package.
 func giveBackPatience(file string) time.Duration {
 	const least, most = 80 * time.Second, 10 * time.Minute
 	text, err := kernelfs.Read(file)

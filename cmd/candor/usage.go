@@ -16,7 +16,7 @@ import (
 
 const usageLong = `Summarize a recording of candor record at several timescales: the CPUs that a cgroup
 used in windows of 10 ms, 100 ms, 1 s, 5 s and 1 min. A quota limits the CPU time in
-each period of 100 ms, so the mean of a minute does not show its effect.
+each period of 100 ms, so the mean of a minute does not show the effect of the quota.
 
 PEAK/MEAN is the highest use divided by the mean. BURSTINESS is the standard deviation
 divided by the mean. A recording under a limit shows the CPU time that the cgroup got,

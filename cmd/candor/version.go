@@ -28,8 +28,8 @@ type versionReport struct {
 	Go      string `json:"go"`
 	OS      string `json:"os"`
 	Arch    string `json:"arch"`
-	// Versions of the state file that this candor reads, and the version that it writes while no container uses a feature
-	// of Features. For these features it writes the highest version of Reads, which the release before it cannot read.
+	// Versions of the state file that this candor reads, and the version that it writes while no container uses a feature of Features. For
+	// these features it writes the highest version of Reads, which the previous release cannot read.
 	State struct {
 		Reads    []int    `json:"reads"`
 		Writes   int      `json:"writes"`
