@@ -39,7 +39,7 @@ It changes nothing in the cluster.`
 
 const planExample = `  candor plan operations.jsonl
   candor plan --machine "pack:2 numa:1 l3:1 core:4 pu:2" -o json operations.jsonl
-  echo '{"op":"allocate","id":"web","cpu":"1.5"}' | candor plan --explain
+  echo '{"op":"allocate","id":"web","cpu":"1.5"}' | candor plan
   candor plan --machine "numa:2 core:16 pu:2" -o svg operations.jsonl > map.svg
   candor plan --cluster --cpu 1.5
   candor plan --cluster -f deployment.yaml
