@@ -22,7 +22,7 @@ type summary struct {
 	runs              int // 0: the cell is not measured
 }
 
-// summarize returns the summary of a figure over all runs of a cell, whatever c.Run is. It skips results without the figure (has is false).
+// summarize returns the summary of a figure over all runs of a cell. It ignores c.Run. It skips results without the figure (has is false).
 func summarize(cells map[Cell]Result, c Cell, figure func(Result) (value float64, has bool)) (s summary) {
 	var values []float64
 	for key, result := range cells {

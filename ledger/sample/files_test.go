@@ -5,8 +5,10 @@ import (
 	"maps"
 	"os"
 	"os/exec"
+	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -41,6 +43,61 @@ func TestContainerFile(t *testing.T) {
 	}
 	if got, ok := containerFile("/var/lib/docker/containers/"+id+"/config.v2.json", false); ok {
 		t.Errorf("config.v2.json: got %v, want none", got)
+	}
+}
+
+// TestRotatedLog: a helper with writes to unknown files finds a log that has the same descriptor and path, but another inode.
+func TestRotatedLog(t *testing.T) {
+	dir := t.TempDir() + "/" + id
+	name := dir + "/" + id + "-json.log"
+	if err := os.Mkdir(dir, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	log, err := os.Create(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer log.Close()
+	start := time.Now()
+	a := &account{process: &process{Helper: Helper{PID: os.Getpid(), Name: "dockerd", Kind: ledger.Log}}, inspected: start}
+	inode := func(after time.Duration) (inode uint64) {
+		t.Helper()
+		served, err := a.serve(&cycle{now: start.Add(after), owners: &owners{}})
+		if err != nil || !slices.Equal(served, []string{id}) {
+			t.Fatalf("got %v, %v", served, err)
+		}
+		a.served = served
+		for key, use := range a.uses {
+			if use.container == id {
+				inode = key.Inode
+			}
+		}
+		return inode
+	}
+	before := inode(0)
+	for range settlingUpdates {
+		inode(0)
+	}
+	if err := os.Rename(name, name+".1"); err != nil {
+		t.Fatal(err)
+	}
+	next, err := os.Create(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := unix.Dup3(int(next.Fd()), int(log.Fd()), unix.O_CLOEXEC); err != nil {
+		t.Fatal(err)
+	}
+	next.Close()
+	if got := inode(unknownEvery); got != before {
+		t.Errorf("without unknown writes: got inode %d, want %d as before", got, before)
+	}
+	a.unknown = maxUnknown
+	if got := inode(unknownEvery / 2); got != before {
+		t.Errorf("soon after the last inspection: got inode %d, want %d as before", got, before)
+	}
+	if got := inode(unknownEvery); got == before || got == 0 || a.unknown != 0 {
+		t.Errorf("with unknown writes: got inode %d as before, unknown %d", got, a.unknown)
 	}
 }
 

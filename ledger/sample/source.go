@@ -49,13 +49,20 @@ type account struct {
 	isRead   bool      // an earlier cycle has read the helper
 	at       time.Time // time of the last cycle
 	agedAt   time.Time // time of the last cycle that read the samples
+
+	inspected time.Time // time of the last inspection of all descriptors
+	unknown   uint64    // samples of writes to unknown files since then
 }
 
 // Times of the measurement.
 const (
 	inspectEvery = 10 * time.Second // all descriptors of daemons are inspected again
 	rescanEvery  = time.Minute      // all processes, and the descriptors of shims, are inspected again
-	memory       = 5 * time.Second  // a sample counts 1/e after this time
+	// A helper that writes to unknown files is inspected earlier, because a log can have been rotated: after maxUnknown samples of such
+	// writes, but not more often than unknownEvery.
+	maxUnknown   = 10
+	unknownEvery = 2 * time.Second
+	memory       = 5 * time.Second // a sample counts 1/e after this time
 	// minSampledShare is the lowest CPU use, in CPUs, for which the shim of a pod is sampled. A shim without output uses less.
 	minSampledShare = 0.001
 )
@@ -287,7 +294,11 @@ func (a *account) serve(c *cycle) (ids []string, err error) {
 	if c.isIdle && a.isShim() && a.files.isSettled() {
 		return a.served, nil
 	}
-	changed, err := a.files.update(a.PID, c.again && !a.isShim() || c.rescan, c.owners)
+	again := c.again && !a.isShim() || c.rescan || a.unknown >= maxUnknown && c.now.Sub(a.inspected) >= unknownEvery
+	if again {
+		a.inspected, a.unknown = c.now, 0
+	}
+	changed, err := a.files.update(a.PID, again, c.owners)
 	if err != nil || !changed {
 		return a.served, err
 	}
@@ -378,6 +389,7 @@ func (a *account) add(c counts) {
 	s.Calls += float64(c.calls - before.calls)
 	s.Rest.Read += float64(c.rest.read - before.rest.read)
 	s.Rest.Write += float64(c.rest.write - before.rest.write)
+	a.unknown += c.rest.write - before.rest.write
 	for file, io := range c.files {
 		was := before.files[file]
 		if io.read < was.read || io.write < was.write {

@@ -222,6 +222,12 @@ func TestUsed(t *testing.T) {
 	pid := os.Getpid()
 	s := &Source{helpers: map[int]*account{pid: {process: &process{Helper: Helper{PID: pid, Kind: ledger.Log, Container: strings.Repeat("a", 64)}}}}}
 	var book ledger.Book
+	must := func(d time.Duration, err error) time.Duration {
+		if err != nil {
+			t.Fatal(err)
+		}
+		return d
+	}
 	read := func() {
 		if err := s.measureAll(&book, &cycle{now: time.Now(), serves: map[string]bool{}}); err != nil {
 			t.Fatal(err)
@@ -231,13 +237,14 @@ func TestUsed(t *testing.T) {
 		t.Errorf("before the first reading: got %v", got)
 	}
 	read()
+	start := must(cpuTime(pid))
 	before := s.Used()
-	for start := time.Now(); time.Since(start) < 20*time.Millisecond; {
+	for must(cpuTime(pid))-start < 20*time.Millisecond {
 	}
 	grown := s.Used()
 	read()
-	after := s.Used()
-	if before > 10*time.Millisecond || grown-before < 10*time.Millisecond || after < grown || after-grown > 10*time.Millisecond {
+	after, used := s.Used(), must(cpuTime(pid))-start
+	if grown-before < 10*time.Millisecond || after < grown || after-before > used {
 		t.Errorf("got %v, then %v, after a reading %v", before, grown, after)
 	}
 }
