@@ -348,7 +348,9 @@ func (n *Node) candorResize(s int32) error {
 	isSplit := slot.Topology == SingleL3 && slot.Policy == Strict && !n.meetsTopology(slot)
 	n.oldCPUs = slot.cpus()
 	n.oldFraction = n.takeFractions(s)
-	if part := slot.Limit % 1000; slot.Immovable && n.oldFraction >= 0 && part > 0 && n.load[n.oldFraction].room() >= part {
+	part, mark := slot.Limit%1000, n.mark()
+	keepsFraction := slot.Immovable && n.oldFraction >= 0 && part > 0 && n.load[n.oldFraction].room() >= part
+	if keepsFraction {
 		n.give(s, n.oldFraction, part)
 	}
 	for whole := int(slot.Limit / 1000); slot.exclusive.Count() > whole; {
@@ -361,7 +363,31 @@ func (n *Node) candorResize(s int32) error {
 		domain := n.l3sOf(&n.oldCPUs)
 		return n.placeByKind(s, &domain)
 	}
+	if err != nil && keepsFraction {
+		n.undo(mark)
+		if n.growOnFraction(s) == nil {
+			return nil
+		}
+	}
 	return err
+}
+
+// growOnFraction resizes a container that cannot get its missing CPU time beside its immovable fraction. The container gets more time on
+// the CPU of the fraction, for example the whole CPU, and the fraction is on another CPU.
+func (n *Node) growOnFraction(s int32) error {
+	slot := &n.slots[s]
+	if int(slot.Limit/1000) < slot.exclusive.Count() {
+		return ErrViewImpossible
+	}
+	mark := n.mark()
+	if err := n.candorAllocate(s); err != nil {
+		return err
+	}
+	if cpus := slot.cpus(); !cpus.Contains(n.oldFraction) { // threads can be pinned to this CPU
+		n.undo(mark)
+		return ErrViewImpossible
+	}
+	return nil
 }
 
 // l3sOf returns all CPUs of the L3 domains of a set of CPUs.

@@ -140,6 +140,31 @@ func TestResizeOfImmovable(t *testing.T) {
 	}
 }
 
+// An immovable container that grows can get the whole CPU of its fraction, if its fraction then fits on another CPU.
+func TestGrowOnImmovableFraction(t *testing.T) {
+	for _, policy := range []hybrid.Policy{hybrid.Strict, hybrid.BestEffort} {
+		n := newNode(t, 2, hybrid.Options{MinShared: 1})
+		for _, id := range []string{"a", "b"} {
+			mustAllocate(t, n, hybrid.Request{ID: id, Limit: 10, Policy: policy, Immovable: true})
+		}
+		before := n.Grants()
+		p, err := n.PlanResize("a", 1010, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := n.Commit(p); err != nil {
+			t.Fatal(err)
+		}
+		after := n.Grants()
+		if a := after[0]; a.Exclusive != before[0].CPUs || len(a.Fractions) != 1 || a.Fractions[0].CPU != before[1].CPUs.First() {
+			t.Errorf("%v: %+v, then %+v", policy, before[0], a)
+		}
+		if after[1].CPUs != before[1].CPUs {
+			t.Errorf("%v: the other container moved: %+v, then %+v", policy, before[1], after[1])
+		}
+	}
+}
+
 // Nodes from NewLike share planning memory: a plan becomes stale when another node plans, unless it is
 // a clone.
 func TestPlanStaleAfterSharedScratch(t *testing.T) {
