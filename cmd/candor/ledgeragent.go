@@ -260,11 +260,18 @@ const maxWaited = 4
 func (a *ledgerAgent) nextIfDue() {
 	a.mutex.Lock()
 	defer a.mutex.Unlock()
-	if !a.rises() && a.waited < maxWaited {
-		a.waited++
-		return
+	if a.isDue(a.rises()) {
+		a.next()
 	}
-	a.next()
+}
+
+// isDue reports whether the agent must measure in this interval, and otherwise counts the interval.
+func (a *ledgerAgent) isDue(rises bool) bool {
+	if rises || a.waited == maxWaited {
+		return true
+	}
+	a.waited++
+	return false
 }
 
 func (a *ledgerAgent) rises() bool {

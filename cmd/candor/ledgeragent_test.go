@@ -1,6 +1,7 @@
 package main
 
 import (
+	"slices"
 	"testing"
 	"time"
 
@@ -45,5 +46,20 @@ func TestContainerNames(t *testing.T) {
 	n.set(map[string]podname.Name{"old": web, "newer": web}, totals, now)
 	if n.isDue(totals, now.Add(nameRetry)) {
 		t.Error("due although nameTries lookups of the last unnamed container have failed")
+	}
+}
+
+// TestAgentWaits: while the use of the helpers does not rise, the agent measures every fifth interval.
+func TestAgentWaits(t *testing.T) {
+	var a ledgerAgent
+	var measured []int
+	for interval, rises := range []bool{true, false, false, false, false, false, false, true, false} {
+		if a.isDue(rises) {
+			measured = append(measured, interval)
+			a.waited = 0 // as next does
+		}
+	}
+	if want := []int{0, 5, 7}; !slices.Equal(measured, want) || a.waited != 1 {
+		t.Errorf("measured in the intervals %v, want %v", measured, want)
 	}
 }

@@ -22,19 +22,29 @@ func (r *Report) Files() []fileio.File {
 	return files
 }
 
-// A diagram is a figure of the paper. It shows a quantity as a function of the share of sensitive containers.
+// A diagram is a figure of the paper. It shows a quantity as a function of the share of sensitive containers. Each curve has a second,
+// dotted line.
 type diagram struct {
 	file, title, label string
 	value              func(*simulate.Result) float64
-	bound              func(*simulate.Result) float64 // lower bound for all algorithms; nil: unknown
+	second             func(*simulate.Result) float64
+	secondName         string
+	isOfSensitive      bool // the quantity is not defined without sensitive containers
+	isTime             bool // in µs, on a logarithmic axis
 }
 
+const boundName = "its containers, rearranged freely"
+
 var diagrams = []diagram{
-	{"figure-4a-shared-time", "Shared time s", "s, % of the sensitive containers' CPU time", func(r *simulate.Result) float64 { return 100 * r.S },
-		func(r *simulate.Result) float64 { return 100 * r.SBound }},
-	{"figure-4b-reject-rate", "Reject rate r", "r, % of the sensitive containers that found room", func(r *simulate.Result) float64 { return 100 * r.R },
-		func(r *simulate.Result) float64 { return 100 * r.RBound }},
-	{"figure-5-decision-time", "Time of a decision", "mean of all containers, µs", func(r *simulate.Result) float64 { return 1e6 * r.DecisionMean }, nil},
+	{file: "figure-4a-shared-time", title: "Shared time s", label: "s, % of the sensitive containers' CPU time", isOfSensitive: true,
+		value:  func(r *simulate.Result) float64 { return 100 * r.S },
+		second: func(r *simulate.Result) float64 { return 100 * r.SBound }, secondName: boundName},
+	{file: "figure-4b-reject-rate", title: "Reject rate r", label: "r, % of the sensitive containers that found room", isOfSensitive: true,
+		value:  func(r *simulate.Result) float64 { return 100 * r.R },
+		second: func(r *simulate.Result) float64 { return 100 * r.RBound }, secondName: boundName},
+	{file: "figure-5-decision-time", title: "Time of a decision", label: "median of all containers, µs", isTime: true,
+		value:  func(r *simulate.Result) float64 { return 1e6 * r.DecisionP50 },
+		second: func(r *simulate.Result) float64 { return 1e6 * r.DecisionP99 }, secondName: "its 99th percentile"},
 }
 
 // A curve is a series of points that differ only in their share of sensitive containers.
@@ -92,6 +102,9 @@ func (c *curve) style(n int) figure.Stroke {
 func (r *Report) draw(d diagram) *figure.Plot {
 	p := figure.New()
 	p.X.Min, p.X.Max, p.Y.Min, p.Y.Max = 0, 100, 0, 1
+	if d.isTime {
+		p.Y.Log, p.Y.Min, p.Y.Max = true, 0.5, 20
+	}
 	p.Title = d.title + "\n" + r.subtitle()
 	p.X.Label, p.Y.Label = "sensitive containers, %", d.label
 	schedulers := map[string][]string{}
@@ -106,29 +119,25 @@ func (r *Report) draw(d diagram) *figure.Plot {
 	return p
 }
 
-// draw draws a curve, and the lower bound as a dotted line of the same color.
+// draw draws a curve, and its second line in the same color.
 func (c *curve) draw(p *figure.Plot, d diagram, style figure.Stroke) {
 	const radius = 2.2
 	values := c.xys(d, d.value)
 	p.Line(values, style)
 	p.Dots(values, style.Color, radius)
 	p.Label(c.name(), style, radius)
-	if d.bound == nil {
-		return
-	}
-	bound := figure.Stroke{Color: style.Color, Width: 1, Dashes: []float64{1, 3}}
-	p.Line(c.xys(d, d.bound), bound)
+	dotted := figure.Stroke{Color: style.Color, Width: 1, Dashes: []float64{1, 3}}
+	p.Line(c.xys(d, d.second), dotted)
 	if len(c.points) > 1 {
-		p.Label("its containers, rearranged freely", bound, 0)
+		p.Label(d.secondName, dotted, 0)
 	}
 }
 
-// xys returns the values of a curve. In a diagram with a lower bound, it omits points without sensitive containers, because their
-// values are not defined.
-func (c *curve) xys(f diagram, value func(*simulate.Result) float64) []figure.Point {
+// xys returns the values of a curve for which the diagram's quantity is defined.
+func (c *curve) xys(d diagram, value func(*simulate.Result) float64) []figure.Point {
 	var list []figure.Point
 	for _, p := range c.points {
-		if p.Sensitive > 0 || f.bound == nil {
+		if p.Sensitive > 0 || !d.isOfSensitive {
 			list = append(list, figure.Point{X: 100 * p.Sensitive, Y: value(p)})
 		}
 	}
