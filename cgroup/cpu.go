@@ -240,7 +240,7 @@ const (
 	QuadraticWeights WeightScale = "quadratic"
 )
 
-// Weight returns the cpu.weight for cpu.shares. 0 shares are unset and give the kernel's default.
+// Weight returns the cpu.weight for cpu.shares. Shares of 0 mean that no shares are set, and give the kernel's default.
 func (s WeightScale) Weight(shares int64) int64 {
 	switch {
 	case shares == 0:
@@ -274,8 +274,8 @@ func WeightScaleOf(weight int64, shares ...int64) (scale WeightScale, ok bool) {
 	return scale, linear != quadratic
 }
 
-// RuntimeWeight returns the content of cpu.shares or cpu.weight that a runtime with this scale writes for cpu.shares. 0 shares are unset
-// and give the kernel's default. On v1 the scale does not matter.
+// RuntimeWeight returns the value that a runtime with this scale writes for a container with the given shares: to cpu.weight on v2, to
+// cpu.shares on v1. Shares of 0 mean that no shares are set, and give the kernel's default. On v1 the scale does not matter.
 func (t *Tree) RuntimeWeight(shares int64, scale WeightScale) int64 {
 	switch {
 	case t.cpu.v2:

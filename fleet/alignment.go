@@ -48,8 +48,8 @@ type term struct {
 	weight  int64
 }
 
-// set sets the aligner for the container of a query. smallest and largest are the scales (newScale) for the smallest and for the largest
-// capacity of each resource among the nodes.
+// set sets the aligner for the container of a query. For each resource, smallest has the scale (newScale) of the node with the least
+// capacity, and largest that of the node with the most.
 func (p *aligner) set(q *query, smallest, largest []float64) {
 	p.setWeights(q, smallest, largest)
 	p.setBound(len(smallest))

@@ -54,8 +54,8 @@ const (
 	allFields = ^fieldSet(0)
 )
 
-// setBest sets the selected fields to the best values of the other rows, word by word, so that the best value so far stays in a register.
-// If the share is selected, setBest also sets the size to anySize if another row has a different size.
+// setBest sets the selected fields to the best values of the other rows. The outer loop runs over the words of a row, so that the best
+// value of a word stays in a register. If the share is selected, setBest also sets the size to anySize if another row has a different size.
 func (r *row) setBest(fields fieldSet, others []*row) {
 	for i := range r.features {
 		if fields>>i&1 == 0 {

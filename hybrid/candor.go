@@ -288,8 +288,8 @@ func (n *Node) remoteness(heldCPUs *cpuset.Set, cpu int) int {
 	}
 }
 
-// spread gives a best-effort container its CPU time with a view that is wider than its limit: as many whole
-// CPUs as possible, and fractions on shared and fractional CPUs, the emptiest first.
+// spread gives a best-effort container its missing CPU time, even if the view becomes wider than the limit. The container gets as many
+// whole CPUs as possible, and the rest as fractions. Each fraction goes to the shared or fractional CPU with the most room.
 func (n *Node) spread(s int32) error {
 	mark := n.mark()
 	slot := &n.slots[s]

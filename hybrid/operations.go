@@ -162,8 +162,8 @@ func (n *Node) takeFractions(s int32) (last int) {
 	return last
 }
 
-// finish completes a plan after its slot has its CPUs: it lowers the shared time, records all changes in the plan, and undoes
-// them on the node.
+// finish completes a plan after the operation has given the slot its CPUs or taken them away. It lowers the shared time, records all
+// changes in the plan, and undoes the changes on the node.
 func (n *Node) finish(p *Plan) {
 	own := p.slot
 	if p.Op == OpRelease {

@@ -283,8 +283,8 @@ func (s *State) wake(m Sample, isKnown bool) (at time.Duration) {
 	return at
 }
 
-// calmWake returns the time of the next reading of a calm group: its quota cannot be raised, and it does not pay for charges or debt
-// (isPaying). All calm groups are read at the same times, so that they cause a single wake-up.
+// calmWake returns the time of the next reading of a calm group. A group is calm if its quota cannot be raised and if it does not pay for
+// charges or debt (isPaying). All calm groups are read at the same times, so that they cause a single wake-up.
 func (s *State) calmWake(m Sample) time.Duration {
 	switch {
 	case s.isQuiet():

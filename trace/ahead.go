@@ -30,7 +30,7 @@ func newReadAhead(in io.Reader) *readAhead {
 	return a
 }
 
-// fill fills buffers until the end of the source, an error, or the close of empty.
+// fill fills the buffers from the channel empty until the source ends or fails, or the channel is closed.
 func (a *readAhead) fill(in io.Reader) {
 	defer close(a.full)
 	for buf := range a.empty {

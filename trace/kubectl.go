@@ -129,7 +129,7 @@ func (k *kubectl) addNode(machines *[]Event) error {
 	return nil
 }
 
-// A kubePod is a pod that needs resources.
+// A kubePod is a pod that has not ended and has a node, or that waits for a node if kubectl.submits is set.
 type kubePod struct {
 	lifetime
 	name     string // NAMESPACE/NAME

@@ -72,13 +72,13 @@ func ParseSummary(text string) (s Summary, ok bool) {
 	return s, s.String() == text
 }
 
-// Observe returns the CPUs that the programs in the mount namespace of a process find. views is the directory that contains the directories
-// of the views.
+// Observe returns the CPUs that programs find in each source: in the affinity of the process, and in the files of its mount namespace.
+// views is the directory that contains the directories of the views.
 //
 // Observe opens no file of the container, because a tenant can mount an unresponsive file system over any file, and the open would never
 // return. It reads the affinity of the process and at most procfs.MaxTenantMounts of its mount table. The table shows the file that is
-// mounted at each path. The kernel's own files show the online CPUs of this machine, and the files of a view show the CPUs in the directory
-// of this view. The source of any other file has an Error. Observe trusts the name of a view: a tenant with the right to mount can show its
+// mounted at each path. If this is the kernel's own file, the Source has the online CPUs of this machine. If it is a file of a view, the Source
+// has the CPUs that Observe reads from the directory of the view. Otherwise the Source has an Error. Observe trusts the name of a view: a tenant with the right to mount can show its
 // own file under the name of a view.
 //
 // The error is fs.ErrNotExist if the process has ended.

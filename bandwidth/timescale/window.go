@@ -17,7 +17,8 @@ import (
 // Scales are the window lengths of a summary. A summary omits lengths below the interval of the recording.
 var Scales = []time.Duration{10 * time.Millisecond, 100 * time.Millisecond, time.Second, 5 * time.Second, time.Minute}
 
-// A window holds the present window of a length, and the statistics of the completed windows of this length.
+// A window collects the CPU use of a group in consecutive windows of equal length: the CPU time in the present window, and the statistics
+// of the completed windows.
 type window struct {
 	length  time.Duration
 	end     time.Duration               // end of the present window

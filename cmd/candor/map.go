@@ -29,8 +29,8 @@ kinds of CPUs:
   shared      CPU that the flexible containers share
   reserved    CPU for programs outside of Candor
 
-For the time of --sample, the command also measures how much programs outside of Candor
-use the exclusive CPUs. --sample 0 disables the measurement.
+For the time of --sample, the command also measures the use of the exclusive CPUs by
+programs outside of Candor. --sample 0 disables the measurement.
 
 With --cluster, the command shows the nodes of a Kubernetes cluster instead of this
 machine. It reads the reports that candor nri --publish writes.`

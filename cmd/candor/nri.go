@@ -93,7 +93,7 @@ func newNRICommand() *cobra.Command {
 	flags.Func("metrics", "`ADDRESS` of metrics and health: PORT (loopback) or IP:PORT (default: none)", f.setMetrics)
 	flags.StringVar(&f.webConfig, "metrics-web-config", "", "web configuration `FILE` of the metrics server: TLS and users")
 	f.histogram = choice{"", nri.HistogramWords}
-	wordFlag(cmd, &f.histogram, f.histogram.of, "record-histogram", "", "shortest window of the CPU-use histograms, which also have all longer windows")
+	wordFlag(cmd, &f.histogram, f.histogram.of, "record-histogram", "", "shortest window of the CPU-use histograms; the longer windows are recorded too")
 	f.publishFlags.add(flags)
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error { return f.run(cmd) }
 	return cmd

@@ -22,8 +22,8 @@ import (
 
 const supportLong = `Write an archive for the report of a problem: the checks of candor doctor, the CPU map,
 the topology, the state, the configuration and the end of the log of candor nri. The
-archive has no arguments and no environment of containers. --anonymize also replaces the
-names of containers, pods, namespaces, cgroups and this machine.
+archive contains neither the arguments nor the environment of containers. --anonymize
+also replaces the names of containers, pods, namespaces, cgroups and this machine.
 
 With the files topology.json and plan.jsonl of the archive, candor plan replays the
 containers of this machine on another machine. The command writes only the archive.`

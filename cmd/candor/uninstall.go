@@ -30,7 +30,7 @@ the state.
 Containers, and programs that candor run started, continue to run. The program files and
 /etc/candor remain.
 If the command is interrupted or fails for some containers, run it again. Until then,
-Candor starts and changes no containers.
+Candor neither starts nor changes containers.
 
 If --state-dir or $CANDOR_STATE_DIR names a state directory that candor-nri.service does
 not use, the command only gives back the containers of this state and removes this state.`

@@ -41,9 +41,9 @@ type versionReport struct {
 
 const versionLong = `Print the version of candor.
 
--o json adds the commit, its date, the versions of the state file that this candor reads
-and writes, the features that need a newer version of the file, and the API versions of
-its custom resources.`
+-o json adds the commit, its date, the versions of the state file that this candor reads,
+and the version that it usually writes. It also lists the features for which candor writes
+a higher version, and the API versions of its custom resources.`
 
 func newVersionCommand() *cobra.Command {
 	cmd := &cobra.Command{

@@ -30,7 +30,7 @@ func (e *Engine) hint(p *Pod, ctr *Container) *hybrid.Hint {
 	return h
 }
 
-// hintFor parses a hint. It returns the node of the hint, and the CPUs for a container, or nil if the hint does not name
+// hintFor parses a hint. It returns the node of the hint, and the hint's CPUs for a container. The CPUs are nil if the hint does not name
 // the container.
 func hintFor(text, container string) (node string, h *hybrid.Hint, err error) {
 	said, err := kube.ParseHint(text)

@@ -39,7 +39,8 @@ func (e *Engine) preserve(ctx context.Context, p *Pod, ctr *Container) error {
 
 func fullName(p *Pod, ctr *Container) string { return p.Namespace + "/" + p.Name + "/" + ctr.Name }
 
-// warnUnboundPreserved reports the containers whose exclusive CPUs a preserved container without a cpuset uses.
+// warnUnboundPreserved warns that a preserved container without a cpuset also runs on the exclusive CPUs of other containers, and names
+// these containers.
 func (e *Engine) warnUnboundPreserved(name string) {
 	s, err := e.host.Snapshot()
 	if err != nil {

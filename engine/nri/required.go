@@ -117,8 +117,9 @@ func absIn(proc, file string) (string, error) {
 	return filepath.Join(cwd, file), err
 }
 
-// eachContainerdFile calls visit for a configuration file of containerd and for its imports, in containerd's order. top is the root
-// of containerd's file system. visit returns the imports of the file. If the default file is missing, containerd uses its defaults.
+// eachContainerdFile calls visit for a configuration file of containerd and for its imports, in containerd's order. top is the root of
+// containerd's file system. visit returns the imports of the file. If the default file is missing, the result is nil without a visit,
+// because containerd then uses its defaults.
 func eachContainerdFile(top, file string, visit func(name string, text []byte, modified time.Time) (more []string, err error)) error {
 	done := map[string]bool{}
 	for pending := []string{file}; len(pending) > 0; pending = pending[1:] {

@@ -316,8 +316,8 @@ type crioConfig struct {
 	} `toml:"crio"`
 }
 
-// readCRIO reads CRI-O's configuration: a file, and then the files of a directory in the order of their names. proc is the directory of
-// the process in procfs, and words its command line; both are empty for a runtime that does not run.
+// readCRIO reads CRI-O's configuration: a file, and then the files of a directory in the order of their names. If the runtime runs, proc is
+// its directory in procfs, and words is its command line. Otherwise both are empty.
 func (r *Runtime) readCRIO(top, proc string, words []string, began time.Time) {
 	r.Name, r.PluginDir, r.SystemdCgroup = CRIO, "/opt/nri/plugins", true
 	r.setEndpoint("/run/crio/crio.sock")

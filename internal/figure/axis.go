@@ -62,7 +62,8 @@ func (a *Axis) share(v float64) float64 {
 	return (v - a.Min) / (a.Max - a.Min)
 }
 
-// step returns the distance of the ticks: 1, 2 or 5 times a power of ten, so that there are at most ten.
+// step returns the distance between two ticks: the smallest of 1, 2 and 5 times a power of ten that divides the range into at most ten
+// parts.
 func (a *Axis) step() float64 {
 	least := (a.Max - a.Min) / 10
 	power := math.Pow(10, math.Floor(math.Log10(least)))

@@ -65,8 +65,8 @@ func (n *node) quoteHeld(p *Pod) (refusal *Refusal, isHeld bool) {
 	return refusal, isHeld
 }
 
-// isClosed reports whether the node holds room for a pod that does not fit yet. Such a node refuses all other pods until its next report,
-// because the waiting pod can need the free room in addition to the room of leaving pods.
+// isClosed reports whether the node holds room for a pod that does not fit yet. Such a node refuses all other pods until its next report.
+// The waiting pod can need the free room and also the room of the deleted pods.
 func (n *node) isClosed() bool {
 	return slices.ContainsFunc(n.reserved, func(r *reservation) bool { return r.isHeld && r.isBlocked })
 }

@@ -178,7 +178,8 @@ func (s *shared) removeReport(obj any) {
 	}
 }
 
-// addNode stores the report of a new node again, because storeReport may have rejected this report as the report of a former node.
+// addNode stores the report of a new node. If the report arrived before the Node, storeReport may have taken it for the report of a former
+// node with the same name.
 func (s *shared) addNode(obj any) {
 	if node, ok := obj.(*v1.Node); ok {
 		if _, exists, err := s.reports.GetByKey(node.Name); err == nil && exists {

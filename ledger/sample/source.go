@@ -140,9 +140,9 @@ type cycle struct {
 	serves map[string]bool // containers that a helper serves
 }
 
-// Read books the CPU time of the helpers since the previous call. The first call books the whole CPU time of shims, conmon and
-// loggers, which began with their containers, and nothing of the daemons. Read adds the containers that helpers serve to the book,
-// and removes a container that no helper serves any more.
+// Read books the CPU time of the helpers since the previous call. The first call books the whole CPU time of shims, conmon and loggers,
+// because they began with their containers. It books no earlier CPU time of the daemons, because that time belongs to unknown containers.
+// Read adds the containers that helpers serve to the book, and removes a container that no helper serves any more.
 func (s *Source) Read(book *ledger.Book) error {
 	now := time.Now()
 	if now.Sub(s.scanned) < s.ScanInterval {

@@ -21,7 +21,7 @@
 // A kernel that accounts interrupts separately (CONFIG_IRQ_TIME_ACCOUNTING) does not count the time of softirqs as CPU time of a task. The
 // owner is charged then, and no payer is credited.
 //
-// A task that sends a packet often runs the receiver's softirq itself, inside of the system call. The task causes this work, so the
+// When a task sends a packet, the receiver's softirq often runs in this task, inside of its system call. The task causes this work, so the
 // ledger leaves the time with the task. A task counts as a sender if it is in a system call on a socket.
 //
 // If a CPU has more than 70,000 packets and softirqs per second, a random sample of its softirqs is measured, and each measured

@@ -227,7 +227,7 @@ func (s *System) release(r *nri.Runtime) (nri.Release, string, error) {
 	return nri.Release{Name: r.Name, Version: v}, text, err
 }
 
-// names returns the names of the files and directories in a directory, at most maxNames in the order of the file system.
+// names returns the sorted names of the files and directories in a directory, at most maxNames of them.
 func (s *System) names(dir string) ([]string, error) {
 	f, err := os.Open(s.path(dir))
 	if err != nil {

@@ -62,8 +62,8 @@ var columns = []column{
 
 // legend explains the columns.
 const legend = `RATIO: typical ratio of the rounds to the first setup (Hodges-Lehmann), with its 95 % interval.
-P: p-value of the signed-rank test of these pairs, two-sided. The interval excludes 1 exactly if P is
-at most 0.05; it needs six pairs. DELTA: Cliff's delta, -1 to 1.
+P: p-value of the signed-rank test of these pairs, two-sided. The interval excludes 1 if P is at
+most 0.05, and contains 1 otherwise; it needs six pairs. DELTA: Cliff's delta, -1 to 1.
 THROTTLED: share of the periods in which the quota ran out. OTHERS: CPUs that other processes used, median.`
 
 func limit(c *experiment.Comparison) string {

@@ -11,7 +11,8 @@ import (
 	"github.com/candor-project/candor/simulate"
 )
 
-// Files returns the files of a report's folder: the table and points in three formats, and the figures of the paper.
+// Files returns the files of a report's folder: the table as CSV and Markdown, the report as JSON, and each figure of the paper as SVG and
+// PNG.
 func (r *Report) Files() []fileio.File {
 	files := []fileio.File{{Name: "table.csv", Write: r.CSV}, {Name: "table.md", Write: r.Markdown}, {Name: "points.json", Write: r.JSON}}
 	for _, f := range diagrams {

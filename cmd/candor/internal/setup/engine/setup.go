@@ -202,7 +202,8 @@ func (s *Setup) plan(c *Change, old *record) (err error) {
 	return nil
 }
 
-// untouched reports whether a text is equal to the former text with the runtimes added, without later changes.
+// untouched reports whether text is exactly the result of adding the runtimes to before, with or without a default runtime: nothing else
+// has changed since then.
 func (s *Setup) untouched(text, before []byte) bool {
 	for _, isDefault := range []bool{false, true} {
 		then := *s
