@@ -87,7 +87,7 @@ func newAdviseCommand() *cobra.Command {
 	f.part = addPartFlags(cmd)
 	flags.IntVar(&f.hops, "hops", 1, "number of containers that a request and its answer pass through")
 	flags.IntVar(&f.cpus, "node-cpus", 0, "CPUs of the node to fill (default: CPUs of the recorded machine)")
-	flags.Float64Var(&f.risk, "risk", 1, "accepted % of time in which unlimited containers need more CPUs than the node has")
+	flags.Float64Var(&f.risk, "risk", 1, "accepted % of time in which unlimited containers need more CPUs than the node")
 	flags.DurationSliceVar(&f.periods, "period", []time.Duration{20 * time.Millisecond, 100 * time.Millisecond, 500 * time.Millisecond}, "periods to try, 1ms to 1s")
 	flags.BoolVar(&f.all, "all", false, "also print a table of all settings")
 	f.output = outputFlag(cmd, "table", "json", "svg", "png")
