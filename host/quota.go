@@ -90,8 +90,10 @@ func (h *Host) RaiseQuotas(ctx context.Context, isOwn func(*Grant) bool) error {
 type Charger interface {
 	// Charges returns the CPU time that was charged and credited to a container. The totals never decrease.
 	Charges(g *Grant) (charged, credited time.Duration)
-	// IsIdle reports whether the CPU use of the helpers since the last call of IsIdle is not clearly higher than before that call.
-	IsIdle() bool
+	// HelperTime returns the CPU time of all helpers so far. ok is false if the time is not known.
+	HelperTime() (total time.Duration, ok bool)
+	// BookedTime returns the part of the HelperTime that the results of Charges include.
+	BookedTime() time.Duration
 	// Observe receives each new account.
 	Observe(g *Grant, a Account)
 }
@@ -326,8 +328,21 @@ func (c *control) Charges(name string) (charged, credited time.Duration) {
 	return c.charger.Charges(g)
 }
 
-// IsIdle reports whether the charges of quiet containers have hardly changed. Without a charger no container waits.
-func (c *control) IsIdle() bool { return c.charger != nil && c.charger.IsIdle() }
+// HelperTime returns the CPU time of all helpers. Without a charger, the time is not known.
+func (c *control) HelperTime() (total time.Duration, ok bool) {
+	if c.charger == nil {
+		return 0, false
+	}
+	return c.charger.HelperTime()
+}
+
+// BookedTime returns the CPU time of helpers that the charges include.
+func (c *control) BookedTime() time.Duration {
+	if c.charger == nil {
+		return 0
+	}
+	return c.charger.BookedTime()
+}
 
 // Observe passes the account of a container to the charger, and logs when helpers start to reduce its CPU time.
 func (c *control) Observe(name string, s *quota.State) {

@@ -353,41 +353,44 @@ func (n *Node) candorResize(s int32) error {
 	if keepsFraction {
 		n.give(s, n.oldFraction, part)
 	}
-	for whole := int(slot.Limit / 1000); slot.exclusive.Count() > whole; {
+	whole := int(slot.Limit / 1000)
+	canGrow := keepsFraction && slot.exclusive.Count() <= whole
+	for slot.exclusive.Count() > whole {
 		n.take(s, n.leastUsefulCPU(s))
 	}
 	err := n.candorAllocate(s)
+	if err == nil && (!canGrow || n.seesLimit(s)) {
+		return nil
+	}
 	if err != nil && isSplit && slot.Limit.CPUs() <= n.oldCPUs.Count() {
 		// The L3 domain of the container was larger before: an older version of Candor, or other kinds of cores, formed it. A container
 		// that needs no more CPUs than before may stay in all of its present L3 domains.
 		domain := n.l3sOf(&n.oldCPUs)
 		return n.placeByKind(s, &domain)
 	}
-	if err != nil && keepsFraction {
-		n.undo(mark)
-		if n.growOnFraction(s) == nil {
-			return nil
-		}
+	if canGrow {
+		return n.growOnFraction(s, mark, err)
 	}
 	return err
 }
 
-// growOnFraction resizes a container that cannot get its missing CPU time beside its immovable fraction. The container gets more time on
-// the CPU of the fraction, for example the whole CPU, and the fraction is on another CPU.
-func (n *Node) growOnFraction(s int32) error {
+// growOnFraction resizes a container that could not get its missing CPU time, or a view of its limit, beside its immovable fraction. The
+// container gets more time on the CPU of the fraction, for example the whole CPU, and the fraction is on another CPU. mark is the state
+// without a fraction, and err the result of the resize with the immovable fraction. growOnFraction repeats this resize if it finds nothing
+// better.
+func (n *Node) growOnFraction(s int32, mark int, err error) error {
 	slot := &n.slots[s]
-	if int(slot.Limit/1000) < slot.exclusive.Count() {
-		return ErrViewImpossible
+	n.undo(mark)
+	isBetter := n.candorAllocate(s) == nil && (err != nil || n.seesLimit(s))
+	if cpus := slot.cpus(); isBetter && cpus.Contains(n.oldFraction) { // threads can be pinned to this CPU
+		return nil
 	}
-	mark := n.mark()
-	if err := n.candorAllocate(s); err != nil {
+	n.undo(mark)
+	if err != nil {
 		return err
 	}
-	if cpus := slot.cpus(); !cpus.Contains(n.oldFraction) { // threads can be pinned to this CPU
-		n.undo(mark)
-		return ErrViewImpossible
-	}
-	return nil
+	n.give(s, n.oldFraction, slot.Limit%1000)
+	return n.candorAllocate(s)
 }
 
 // l3sOf returns all CPUs of the L3 domains of a set of CPUs.

@@ -2,6 +2,7 @@ package hybrid_test
 
 import (
 	"errors"
+	"slices"
 	"testing"
 
 	"pgregory.net/rapid"
@@ -140,28 +141,55 @@ func TestResizeOfImmovable(t *testing.T) {
 	}
 }
 
-// An immovable container that grows can get the whole CPU of its fraction, if its fraction then fits on another CPU.
+// An immovable container that grows can get the whole CPU of its fraction, if its fraction then fits on another CPU. It does so also if a
+// best-effort container could keep its fraction and would see more CPUs (three CPUs).
 func TestGrowOnImmovableFraction(t *testing.T) {
-	for _, policy := range []hybrid.Policy{hybrid.Strict, hybrid.BestEffort} {
-		n := newNode(t, 2, hybrid.Options{MinShared: 1})
-		for _, id := range []string{"a", "b"} {
-			mustAllocate(t, n, hybrid.Request{ID: id, Limit: 10, Policy: policy, Immovable: true})
+	for _, cpus := range []int{2, 3} {
+		for _, policy := range []hybrid.Policy{hybrid.Strict, hybrid.BestEffort} {
+			n := newNode(t, cpus, hybrid.Options{MinShared: 1})
+			for _, id := range []string{"a", "b", "c"}[:cpus] {
+				mustAllocate(t, n, hybrid.Request{ID: id, Limit: 10, Policy: policy, Immovable: true})
+			}
+			before := n.Grants()
+			p, err := n.PlanResize("a", 1010, 0)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := n.Commit(p); err != nil {
+				t.Fatal(err)
+			}
+			after := n.Grants()
+			if a := after[0]; a.Exclusive != before[0].CPUs || len(a.Fractions) != 1 || a.CPUs.Count() != 2 {
+				t.Errorf("%d CPUs, %v: %+v, then %+v", cpus, policy, before[0], a)
+			}
+			for i, g := range after[1:] {
+				if g.CPUs != before[i+1].CPUs {
+					t.Errorf("%d CPUs, %v: another container moved: %+v, then %+v", cpus, policy, before[i+1], g)
+				}
+			}
 		}
-		before := n.Grants()
-		p, err := n.PlanResize("a", 1010, 0)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := n.Commit(p); err != nil {
-			t.Fatal(err)
-		}
-		after := n.Grants()
-		if a := after[0]; a.Exclusive != before[0].CPUs || len(a.Fractions) != 1 || a.Fractions[0].CPU != before[1].CPUs.First() {
-			t.Errorf("%v: %+v, then %+v", policy, before[0], a)
-		}
-		if after[1].CPUs != before[1].CPUs {
-			t.Errorf("%v: the other container moved: %+v, then %+v", policy, before[1], after[1])
-		}
+	}
+}
+
+// A best-effort container that cannot get a view of its limit keeps its immovable fraction: without whole CPUs, it gets fractions of other
+// CPUs in addition.
+func TestImmovableFractionOfWideView(t *testing.T) {
+	n := newNode(t, 3, hybrid.Options{MinShared: 1})
+	mustAllocate(t, n, hybrid.Request{ID: "a", Limit: 10, Policy: hybrid.BestEffort, Immovable: true})
+	for _, id := range []string{"x", "y", "z"} {
+		mustAllocate(t, n, hybrid.Request{ID: id, Limit: 500, Immovable: true})
+	}
+	before := n.Grants()[0]
+	p, err := n.PlanResize("a", 1010, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := n.Commit(p); err != nil {
+		t.Fatal(err)
+	}
+	after := n.Grants()[0]
+	if after.CPUs.Count() != 3 || !slices.Contains(after.Fractions, before.Fractions[0]) {
+		t.Errorf("%+v, then %+v", before, after)
 	}
 }
 

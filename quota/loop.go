@@ -43,9 +43,11 @@ type Host interface {
 	// Charges returns the CPU time that was charged and credited to a group. The totals never decrease while Groups
 	// returns the group.
 	Charges(name string) (charged, credited time.Duration)
-	// IsIdle reports whether the helpers' CPU use since the last call of IsIdle is not clearly higher than before that call. Then the
-	// charges of quiet groups have hardly changed.
-	IsIdle() bool
+	// HelperTime returns the CPU time of all helpers so far. ok is false if the time is not known.
+	HelperTime() (total time.Duration, ok bool)
+	// BookedTime returns the part of the HelperTime that the results of Charges include. Later results include more, but together no
+	// more than the HelperTime.
+	BookedTime() time.Duration
 	// Observe receives the state of a group from the Loop after each reading, when the action is done.
 	Observe(name string, s *State)
 	// Idle returns the idle time of each CPU since the boot, by CPU ID.
@@ -117,20 +119,24 @@ func (l *Loop) Run(ctx context.Context) error {
 	return nil
 }
 
-// controlDue controls the members whose wake time has come, at most each of them once. Quiet members wait while all helpers are idle.
+// controlDue controls the members whose wake time has come. A quiet member waits until the helpers of all groups together have used half
+// of the CPU time that its limit allows in maxQuietAge. Its charges cannot be higher, so it never has debt that it does not pay.
 func (l *Loop) controlDue(ctx context.Context) {
-	isIdle := sync.OnceValue(l.host.IsIdle)
+	helperTime := sync.OnceValues(l.host.HelperTime)
 	for range len(l.members) {
 		next := l.next()
 		at := now()
 		if next == nil || next.wakeTime > at || ctx.Err() != nil {
 			return
 		}
-		if next.canWait && at-next.state.last.At < maxQuietAge && isIdle() {
-			next.wakeTime = nextMultiple(at, quietTick)
-			continue
+		if next.canWait && next.state.last.At+maxQuietAge >= nextMultiple(at, quietTick) {
+			if total, ok := helperTime(); ok && total-next.bookedTime <= next.state.Allowance(maxQuietAge)/2 {
+				next.wakeTime = nextMultiple(at, quietTick)
+				continue
+			}
 		}
 		l.control(next)
+		next.bookedTime = l.host.BookedTime()
 	}
 }
 

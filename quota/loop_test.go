@@ -138,7 +138,9 @@ func (h *modelHost) Charges(string) (charged, credited time.Duration) {
 
 func (h *modelHost) Observe(string, *State) {}
 
-func (h *modelHost) IsIdle() bool { return false }
+func (h *modelHost) HelperTime() (total time.Duration, ok bool) { return 0, false }
+
+func (h *modelHost) BookedTime() time.Duration { return 0 }
 
 func (h *modelHost) Lease(context.Context, []string) (time.Duration, error) {
 	h.lock.Lock()
@@ -365,40 +367,59 @@ func TestLoopCannotFreeze(t *testing.T) {
 	}
 }
 
-// An idleHost returns isIdle.
-type idleHost struct {
+// A helperHost has helpers that have used a CPU time.
+type helperHost struct {
 	*modelHost
-	isIdle bool
+	used    time.Duration
+	unknown bool
+	calls   int // of HelperTime
 }
 
-func (h *idleHost) IsIdle() bool { return h.isIdle }
+func (h *helperHost) HelperTime() (total time.Duration, ok bool) {
+	h.calls++
+	return h.used, !h.unknown
+}
 
-// TestQuietMembersWait: while all helpers are idle, the loop does not read quiet members, but each of them once in maxQuietAge.
+func (h *helperHost) BookedTime() time.Duration { return h.used }
+
+// TestQuietMembersWait: the loop does not read quiet members while all helpers together have used little CPU time since the reading, but
+// each of them once in maxQuietAge. The limit is a quarter of a CPU, so half of it in maxQuietAge is 625 ms.
 func TestQuietMembersWait(t *testing.T) {
 	for _, c := range []struct {
-		canWait, isIdle bool
-		age             time.Duration // age of the last reading
-		want            bool
+		canWait bool
+		used    time.Duration // CPU time of the helpers since the last reading
+		unknown bool
+		age     time.Duration // age of the last reading
+		want    bool
 	}{
-		{canWait: true, isIdle: true, age: time.Second},
-		{canWait: true, isIdle: true, age: maxQuietAge, want: true},
-		{canWait: true, isIdle: false, age: time.Second, want: true},
-		{canWait: false, isIdle: true, age: time.Second, want: true},
+		{canWait: true, used: 600 * ms, age: time.Second},
+		{canWait: true, used: 600 * ms, age: maxQuietAge - 1500*ms},
+		{canWait: true, used: 650 * ms, age: time.Second, want: true},
+		{canWait: true, unknown: true, age: time.Second, want: true},
+		{canWait: true, age: maxQuietAge, want: true},
+		{canWait: false, age: time.Second, want: true},
 	} {
-		h := &idleHost{modelHost: &modelHost{modelKernel: newModelKernel()}, isIdle: c.isIdle}
+		h := &helperHost{modelHost: &modelHost{modelKernel: newModelKernel()}, used: time.Hour, unknown: c.unknown}
 		l := New(h, slog.New(slog.DiscardHandler))
 		groups, err := h.Groups()
 		if err != nil {
 			t.Fatal(err)
 		}
 		start := now()
-		m := &member{canWait: c.canWait, wakeTime: start}
-		m.update(groups[0])
-		m.state.last.At = start - c.age
-		l.members["web"] = m
+		for _, name := range []string{"a", "b"} {
+			m := &member{wakeTime: start}
+			m.update(groups[0])
+			m.canWait, m.bookedTime, m.state.last.At = c.canWait, h.used-c.used, start-c.age
+			l.members[name] = m
+		}
 		l.controlDue(context.Background())
-		if isRead := m.state.last.At >= start; isRead != c.want || m.wakeTime <= start {
-			t.Errorf("%+v: read %v, next reading after %v", c, isRead, m.wakeTime-start)
+		for name, m := range l.members {
+			if isRead := m.state.last.At >= start; isRead != c.want || m.wakeTime <= start || isRead && m.bookedTime != h.used {
+				t.Errorf("%+v: %s: read %v, next reading after %v", c, name, isRead, m.wakeTime-start)
+			}
+		}
+		if h.calls > 1 {
+			t.Errorf("%+v: the clocks of the helpers were read %d times", c, h.calls)
 		}
 	}
 }

@@ -16,6 +16,7 @@ type member struct {
 	needsHeadroom bool          // NeedsHeadroom of the last action
 	needsLease    bool          // NeedsLease of the last action
 	canWait       bool          // CanWait of the last action
+	bookedTime    time.Duration // Host.BookedTime at the last reading
 	wakeTime      time.Duration // time of the next reading
 	quotaReadAt   time.Duration // time of the last reading of the quota in the kernel
 	leaseEnd      time.Duration // end of the last lease
@@ -30,7 +31,7 @@ func (m *member) update(g Group) {
 	if m.state.Quota != g.Quota || m.state.Period != g.Period {
 		m.state = State{Setting: g.Setting}
 	}
-	m.state.Setting = g.Setting
+	m.state.Setting, m.canWait = g.Setting, false
 	m.Group, m.state.InForce, m.quotaReadAt = g, g.InForce, now()
 }
 

@@ -46,7 +46,7 @@ const (
 	slowTick     = 500 * time.Millisecond // the same for a calm group with savings of a quota or more
 	quietTick    = time.Second            // the same for a calm group that is also quiet (see isQuiet)
 	quietDivisor = 10                     // charges of less than quota/quietDivisor are few
-	maxQuietAge  = 5 * time.Second        // maximum age of a quiet group's reading while all helpers are idle
+	maxQuietAge  = 5 * time.Second        // maximum age of a quiet group's reading
 )
 
 // A Sample is a reading of a group's counters and of its headroom (see burst.Reading). A counter starts at the creation of the group or of
@@ -93,7 +93,7 @@ type Action struct {
 	Frozen        bool          // true: the processes must be frozen now; false: they must run
 	NeedsHeadroom bool          // the group was throttled lately or is raised, and has savings to use headroom
 	NeedsLease    bool          // the quota will differ from the limit, or differs
-	CanWait       bool          // the group has savings and few charges: its next reading can wait while all helpers are idle
+	CanWait       bool          // the group has savings and few charges: its next reading can wait
 	Wake          time.Duration // time of the next reading
 }
 
@@ -123,7 +123,7 @@ func (s State) Next(m Sample) (State, Action) {
 	a.NeedsLease = a.NeedsHeadroom || s.isPaying() || s.IsCharged && s.CanRaise()
 	a.Wake = s.wake(m, isKnown)
 	// A new group does not wait, because its helpers are found in the first seconds.
-	a.CanWait = !a.NeedsLease && !s.CanRaise() && s.isQuiet() && m.At-s.startedAt >= maxQuietAge
+	a.CanWait = s.IsCharged && !a.NeedsLease && s.isQuiet() && m.At-s.startedAt >= maxQuietAge
 	return s, a
 }
 

@@ -88,7 +88,7 @@ func (f *ledgerAgentFlags) run(cmd *cobra.Command) error {
 	defer tree.Close()
 	meter := helpers.Open()
 	defer meter.Close()
-	a := &ledgerAgent{meter: meter, activity: meter.Activity(), tree: tree, log: slog.New(slog.NewTextHandler(cmd.ErrOrStderr(), nil))}
+	a := &ledgerAgent{meter: meter, interval: f.interval, tree: tree, log: slog.New(slog.NewTextHandler(cmd.ErrOrStderr(), nil))}
 	if *f.softirq {
 		if err := addPackets(a.meter, tree); err != nil {
 			return err
@@ -101,6 +101,7 @@ func (f *ledgerAgentFlags) run(cmd *cobra.Command) error {
 		return err
 	}
 	defer wait()
+	defer a.stop()
 	a.nextIfDue()
 	if err := metrics.NewLedger(versionString(), a.reading).Serve(ctx, address, web, a.log); err != nil {
 		return &exitError{exitBadInput, err}
@@ -108,7 +109,7 @@ func (f *ledgerAgentFlags) run(cmd *cobra.Command) error {
 	if refusal := a.meter.Refusal(); refusal != nil {
 		a.log.Warn("cannot divide the CPU time of daemons among containers", "error", refusal)
 	}
-	a.loop(ctx, f.interval)
+	a.loop(ctx)
 	return nil
 }
 
@@ -167,10 +168,11 @@ func needsRootForHelpers() error {
 	return nil
 }
 
-// A ledgerAgent measures the helpers in a loop. Scrapes read the last measurement.
+// A ledgerAgent measures the helpers in a loop. A scrape reads the last measurement, or takes the next if the last is older than an
+// interval.
 type ledgerAgent struct {
 	meter    *helpers.Meter
-	activity *helpers.Activity
+	interval time.Duration
 	tree     *cgroup.Tree
 	log      *slog.Logger
 	names    containerNames
@@ -179,9 +181,11 @@ type ledgerAgent struct {
 	// failure is the error of the last measurement, or "": an error is logged once.
 	failure string
 
-	mutex  sync.Mutex // of the following fields, and held during a measurement
-	last   *metrics.HelperReading
-	waited int // consecutive intervals without a measurement
+	mutex     sync.Mutex // of the following fields, and held during a measurement
+	last      *metrics.HelperReading
+	at        time.Time     // time of the last measurement
+	measured  time.Duration // CPU time of all helpers until then
+	isStopped bool          // the meter is closed, or will be
 }
 
 // containerNames are the names of containers by their IDs. A reading of the names reads files of each container, so readings are
@@ -240,8 +244,8 @@ func (n *containerNames) name(id string) podname.Name {
 	return podname.Name{Container: id}
 }
 
-func (a *ledgerAgent) loop(ctx context.Context, interval time.Duration) {
-	tick := time.NewTicker(interval)
+func (a *ledgerAgent) loop(ctx context.Context) {
+	tick := time.NewTicker(a.interval)
 	defer tick.Stop()
 	for {
 		select {
@@ -253,37 +257,47 @@ func (a *ledgerAgent) loop(ctx context.Context, interval time.Duration) {
 	}
 }
 
-// maxWaited is the maximum number of consecutive intervals without a measurement while all helpers are idle.
-const maxWaited = 4
+// While the helpers use little CPU time, the agent waits with a measurement: until they have used maxUnmeasured, or until the last
+// measurement is maxAge old.
+const (
+	maxUnmeasured = 500 * time.Millisecond
+	maxAge        = 5 * time.Second
+)
 
-// nextIfDue takes the next measurement if the helpers use clearly more CPU time than before, or if the last measurement is old.
+// nextIfDue takes the next measurement if it is due.
 func (a *ledgerAgent) nextIfDue() {
 	a.mutex.Lock()
 	defer a.mutex.Unlock()
-	if a.isDue(a.rises()) {
+	used, hasEnded, isKnown := a.used()
+	if !isKnown || hasEnded || isDue(used-a.measured, time.Since(a.at)) {
 		a.next()
 	}
 }
 
-// isDue reports whether the agent must measure in this interval, and otherwise counts the interval.
-func (a *ledgerAgent) isDue(rises bool) bool {
-	if rises || a.waited == maxWaited {
-		return true
+// isDue reports whether a measurement is due, given the CPU time of the helpers since the last measurement, and its age.
+func isDue(used, age time.Duration) bool { return used >= maxUnmeasured || age >= maxAge-unpunctual }
+
+// unpunctual is the time by which an interval can be shorter than its length.
+const unpunctual = 50 * time.Millisecond
+
+// used returns the CPU time of all helpers (helpers.Meter.Used).
+func (a *ledgerAgent) used() (used time.Duration, hasEnded, isKnown bool) {
+	if a.charger != nil {
+		a.charger.mutex.Lock()
+		defer a.charger.mutex.Unlock()
 	}
-	a.waited++
-	return false
+	return a.meter.Used()
 }
 
-func (a *ledgerAgent) rises() bool {
-	if a.charger == nil {
-		return a.activity.Rises()
-	}
-	return a.charger.rises(a.activity)
+// stop makes later scrapes return the last measurement, because the meter is about to be closed.
+func (a *ledgerAgent) stop() {
+	a.mutex.Lock()
+	defer a.mutex.Unlock()
+	a.isStopped = true
 }
 
 // next takes the next measurement. After an error, the totals of the other helpers are still right. The caller must hold a.mutex.
 func (a *ledgerAgent) next() {
-	a.waited = 0
 	last := &metrics.HelperReading{}
 	var r *helpers.Reading
 	if a.charger == nil {
@@ -307,7 +321,7 @@ func (a *ledgerAgent) next() {
 		last.Containers = append(last.Containers, metrics.HelperTotals{
 			Name: a.names.name(id), Totals: totals, Credited: r.Credits[id], HasRX: r.Credits != nil})
 	}
-	a.last = last
+	a.last, a.at, a.measured = last, r.At, r.Used
 }
 
 // readNames reads the names of the running containers. It omits containers without a known name: the files with the name can be missing
@@ -333,7 +347,7 @@ func (a *ledgerAgent) readNames() map[string]podname.Name {
 func (a *ledgerAgent) reading() *metrics.HelperReading {
 	a.mutex.Lock()
 	defer a.mutex.Unlock()
-	if a.waited > 0 {
+	if !a.isStopped && time.Since(a.at) > a.interval {
 		a.next()
 	}
 	return a.last

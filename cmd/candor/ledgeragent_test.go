@@ -1,12 +1,13 @@
 package main
 
 import (
-	"slices"
 	"testing"
 	"time"
 
+	"github.com/candor-project/candor/cmd/candor/internal/helpers"
 	"github.com/candor-project/candor/internal/podname"
 	"github.com/candor-project/candor/ledger"
+	"github.com/candor-project/candor/metrics"
 )
 
 // TestContainerNames: a container without a name is looked up again each second, up to nameTries times. Until
@@ -49,17 +50,42 @@ func TestContainerNames(t *testing.T) {
 	}
 }
 
-// TestAgentWaits: while the use of the helpers does not rise, the agent measures every fifth interval.
-func TestAgentWaits(t *testing.T) {
-	var a ledgerAgent
-	var measured []int
-	for interval, rises := range []bool{true, false, false, false, false, false, false, true, false} {
-		if a.isDue(rises) {
-			measured = append(measured, interval)
-			a.waited = 0 // as next does
+// TestIsDue: the agent measures when the helpers have used 500 ms of CPU time, and otherwise after 5 s, also if a tick is early.
+func TestIsDue(t *testing.T) {
+	for _, c := range []struct {
+		used, age time.Duration
+		want      bool
+	}{
+		{0, time.Second, false},
+		{499 * time.Millisecond, 4 * time.Second, false},
+		{500 * time.Millisecond, time.Second, true},
+		{0, 4999 * time.Millisecond, true},
+		{0, time.Minute, true},
+	} {
+		if got := isDue(c.used, c.age); got != c.want {
+			t.Errorf("%v used in %v: got %v, want %v", c.used, c.age, got, c.want)
 		}
 	}
-	if want := []int{0, 5, 7}; !slices.Equal(measured, want) || a.waited != 1 {
-		t.Errorf("measured in the intervals %v, want %v", measured, want)
+}
+
+// TestScrapeAfterStop: a scrape does not use the meter of a stopped agent.
+func TestScrapeAfterStop(t *testing.T) {
+	last := &metrics.HelperReading{}
+	a := &ledgerAgent{interval: time.Second, last: last, at: time.Now().Add(-time.Hour)}
+	a.stop()
+	if got := a.reading(); got != last {
+		t.Errorf("got %v, want the last measurement", got)
+	}
+}
+
+// TestReportedTime: CPU time that another program reports is in the charges and in the CPU time of all helpers.
+func TestReportedTime(t *testing.T) {
+	c := &charger{reportedTime: 3 * time.Second}
+	if got := c.BookedTime(); got != 3*time.Second {
+		t.Errorf("before the first reading: got %v", got)
+	}
+	c.last = &helpers.Reading{Used: time.Second}
+	if got := c.BookedTime(); got != 4*time.Second {
+		t.Errorf("got %v, want 4s", got)
 	}
 }

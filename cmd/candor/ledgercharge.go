@@ -37,16 +37,14 @@ type charger struct {
 	mutex    sync.Mutex // of the meter and of the following fields
 	last     *helpers.Reading
 	reported map[string]*reported // by the container's ID in the state
-	// hasReport is true if a charge was reported after the last call of IsIdle.
-	hasReport bool
 	// baselines are the charges at the time when the charger first saw the helpers of a container. Only later CPU time counts, because a
 	// conmon can be older than the agent.
 	baselines map[string]time.Duration
 	received  map[string]*received // CPU time of packets by the container's ID
 	accounts  map[string]metrics.ChargedAccount
 	prunedAt  time.Time
-
-	activity *helpers.Activity
+	// reportedTime is the CPU time that other programs have reported for all containers.
+	reportedTime time.Duration
 }
 
 // reported is the CPU time that other programs have reported for a container.
@@ -67,7 +65,7 @@ const scanInterval = time.Second
 
 func newCharger(h *host.Host, m *helpers.Meter, log *slog.Logger) *charger {
 	m.SetScanInterval(scanInterval)
-	return &charger{host: h, meter: m, log: log, reported: map[string]*reported{}, baselines: map[string]time.Duration{}, received: map[string]*received{}, accounts: map[string]metrics.ChargedAccount{}, prunedAt: time.Now(), activity: m.Activity()}
+	return &charger{host: h, meter: m, log: log, reported: map[string]*reported{}, baselines: map[string]time.Duration{}, received: map[string]*received{}, accounts: map[string]metrics.ChargedAccount{}, prunedAt: time.Now()}
 }
 
 // run charges until ctx is done, and answers the connections of a listener.
@@ -92,21 +90,27 @@ func (c *charger) Charges(g *host.Grant) (charged, credited time.Duration) {
 	return charged, credited
 }
 
-// rises returns a.Rises() for an Activity of the charger's meter.
-func (c *charger) rises(a *helpers.Activity) bool {
+// HelperTime returns the CPU time of all helpers, and the CPU time that other programs have reported. If a helper has ended, it first looks
+// for new helpers.
+func (c *charger) HelperTime() (total time.Duration, ok bool) {
 	c.mutex.Lock()
 	defer c.mutex.Unlock()
-	return a.Rises()
+	used, hasEnded, isKnown := c.meter.Used()
+	if hasEnded {
+		c.last = c.meter.Read()
+		used, _, _ = c.meter.Used()
+	}
+	return used + c.reportedTime, isKnown
 }
 
-// IsIdle reports whether the helpers' CPU use since the last call of IsIdle is not clearly higher than before that call, and no charge was
-// reported since that call.
-func (c *charger) IsIdle() bool {
+// BookedTime returns the part of the HelperTime that the charges include.
+func (c *charger) BookedTime() time.Duration {
 	c.mutex.Lock()
 	defer c.mutex.Unlock()
-	hadReport := c.hasReport
-	c.hasReport = false
-	return !c.activity.Rises() && !hadReport
+	if c.last == nil {
+		return c.reportedTime
+	}
+	return c.last.Used + c.reportedTime
 }
 
 // update reads the helpers' CPU time if the last reading is older than an age.
@@ -305,8 +309,9 @@ func (c *charger) receive(connection net.Conn) error {
 	if c.reported[g.ID] == nil {
 		c.reported[g.ID] = &reported{name: nameOfGrant(g)}
 	}
-	c.reported[g.ID].time += time.Duration(r.Microseconds) * time.Microsecond
-	c.hasReport = true
+	d := time.Duration(r.Microseconds) * time.Microsecond
+	c.reported[g.ID].time += d
+	c.reportedTime += d
 	c.log.Debug("charge reported", "container", g.ID, "us", r.Microseconds, "source", r.Source)
 	return nil
 }

@@ -99,6 +99,17 @@ func TestRotatedLog(t *testing.T) {
 	if got := inode(unknownEvery); got == before || got == 0 || a.unknown != 0 {
 		t.Errorf("with unknown writes: got inode %d as before, unknown %d", got, a.unknown)
 	}
+	// Without a new file, the early inspections become rare.
+	var inspections []time.Duration
+	for at := unknownEvery; at < time.Minute; at += time.Second {
+		a.unknown = maxUnknown
+		if inode(at); a.unknown == 0 {
+			inspections = append(inspections, at)
+		}
+	}
+	if n := len(inspections); n < 5 || inspections[n-1]-inspections[n-2] < inspectEvery {
+		t.Errorf("inspections after %v", inspections)
+	}
 }
 
 func FuzzContainerFile(f *testing.F) {

@@ -23,7 +23,7 @@ type Source struct {
 	known     map[string]bool   // containers in the book
 	changed   bool              // the set of containers has changed
 	owners    *owners
-	used      time.Duration // CPU time of all helpers that Read has measured
+	booked    time.Duration // CPU time of all helpers that Read has booked
 	inspected time.Time     // time of the last inspection of all descriptors of daemons
 	rescanned time.Time     // time of the last inspection of all processes
 	scanned   time.Time     // time of the last scan
@@ -50,16 +50,17 @@ type account struct {
 	at       time.Time // time of the last cycle
 	agedAt   time.Time // time of the last cycle that read the samples
 
-	inspected time.Time // time of the last inspection of all descriptors
-	unknown   uint64    // samples of writes to unknown files since then
+	inspected time.Time     // time of the last inspection of all descriptors
+	unknown   uint64        // samples of writes to unknown files since then
+	patience  time.Duration // time between two early inspections
 }
 
 // Times of the measurement.
 const (
 	inspectEvery = 10 * time.Second // all descriptors of daemons are inspected again
 	rescanEvery  = time.Minute      // all processes, and the descriptors of shims, are inspected again
-	// A helper that writes to unknown files is inspected earlier, because a log can have been rotated: after maxUnknown samples of such
-	// writes, but not more often than unknownEvery.
+	// A helper that writes to unknown files is inspected early, because a log can have been rotated: after maxUnknown samples of such
+	// writes, and at least unknownEvery after the last inspection. If an early inspection finds no new file, the next is later.
 	maxUnknown   = 10
 	unknownEvery = 2 * time.Second
 	memory       = 5 * time.Second // a sample counts 1/e after this time
@@ -116,16 +117,24 @@ func (s *Source) Helpers() []Helper {
 	return list
 }
 
-// Used returns the CPU time that all helpers have used since their first measurement. It reads only the CPU clocks of the known helpers, so
-// it costs much less than Read.
-func (s *Source) Used() time.Duration {
-	used := s.used
+// Booked returns the CPU time of all helpers that Read has booked.
+func (s *Source) Booked() time.Duration { return s.booked }
+
+// Used returns the CPU time of all known helpers that Read has booked, or that a Read now would book. It reads only the CPU clocks of the
+// helpers, so it costs much less than Read. hasEnded is true if a helper has ended since the last Read: then a new helper can have taken
+// its place, and only Read finds it.
+func (s *Source) Used() (used time.Duration, hasEnded bool) {
+	used = s.booked
 	for pid, a := range s.helpers {
-		if total, err := cpuTime(pid); err == nil && a.isRead {
+		total, err := cpuTime(pid)
+		switch {
+		case err != nil:
+			hasEnded = true
+		case a.isRead:
 			used += total - a.time
 		}
 	}
-	return used
+	return used, hasEnded
 }
 
 // A cycle is a call of Read.
@@ -241,9 +250,6 @@ func (s *Source) measure(a *account, book *ledger.Book, c *cycle) error {
 	if err != nil {
 		return err
 	}
-	if a.isRead {
-		s.used += used
-	}
 	defer func() { a.at, a.isRead = c.now, true }()
 	if !c.known {
 		if a.served, err = a.serve(c); err != nil {
@@ -262,10 +268,12 @@ func (s *Source) measure(a *account, book *ledger.Book, c *cycle) error {
 	}
 	switch {
 	case len(a.served) > 0 && (a.Container != "" || a.isShim() && len(a.served) == 1):
+		s.booked += used
 		return book.Charge(a.served[0], a.Kind, ledger.Exact, used)
 	case !a.isRead && !a.isShim():
 		used = 0 // the time before the measurement belongs to unknown containers
 	}
+	s.booked += used
 	if !c.known || !a.sampled {
 		if err := s.sample(a, c, float64(used)/float64(max(c.now.Sub(a.at), 1))); err != nil {
 			book.AddUnattributed(a.Name, used)
@@ -294,7 +302,8 @@ func (a *account) serve(c *cycle) (ids []string, err error) {
 	if c.isIdle && a.isShim() && a.files.isSettled() {
 		return a.served, nil
 	}
-	again := c.again && !a.isShim() || c.rescan || a.unknown >= maxUnknown && c.now.Sub(a.inspected) >= unknownEvery
+	isEarly := a.unknown >= maxUnknown && c.now.Sub(a.inspected) >= max(a.patience, unknownEvery)
+	again := c.again && !a.isShim() || c.rescan || isEarly
 	if again {
 		a.inspected, a.unknown = c.now, 0
 	}
@@ -302,7 +311,14 @@ func (a *account) serve(c *cycle) (ids []string, err error) {
 	if err != nil || !changed {
 		return a.served, err
 	}
-	a.uses = a.files.uses()
+	uses := a.files.uses()
+	switch isSame := maps.Equal(uses, a.uses); {
+	case !isSame:
+		a.patience = unknownEvery
+	case isEarly: // the helper writes to other files than logs
+		a.patience = min(2*max(a.patience, unknownEvery), inspectEvery)
+	}
+	a.uses = uses
 	for _, use := range a.uses {
 		if use.container != "" {
 			ids = append(ids, use.container)

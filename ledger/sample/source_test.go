@@ -222,30 +222,49 @@ func TestUsed(t *testing.T) {
 	pid := os.Getpid()
 	s := &Source{helpers: map[int]*account{pid: {process: &process{Helper: Helper{PID: pid, Kind: ledger.Log, Container: strings.Repeat("a", 64)}}}}}
 	var book ledger.Book
-	must := func(d time.Duration, err error) time.Duration {
-		if err != nil {
-			t.Fatal(err)
-		}
-		return d
-	}
 	read := func() {
 		if err := s.measureAll(&book, &cycle{now: time.Now(), serves: map[string]bool{}}); err != nil {
 			t.Fatal(err)
 		}
 	}
-	if got := s.Used(); got != 0 {
+	used := func() time.Duration {
+		d, hasEnded := s.Used()
+		if hasEnded {
+			t.Fatal("this process has ended")
+		}
+		return d
+	}
+	own := func() time.Duration {
+		d, err := cpuTime(pid)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return d
+	}
+	if got := used(); got != 0 {
 		t.Errorf("before the first reading: got %v", got)
 	}
 	read()
-	start := must(cpuTime(pid))
-	before := s.Used()
-	for must(cpuTime(pid))-start < 20*time.Millisecond {
+	if got := s.Booked(); got <= 0 || got > own() {
+		t.Errorf("after the first reading, %v are booked of %v", got, own())
 	}
-	grown := s.Used()
+	start := own()
+	before := used()
+	for own()-start < 20*time.Millisecond {
+	}
+	grown := used()
 	read()
-	after, used := s.Used(), must(cpuTime(pid))-start
-	if grown-before < 10*time.Millisecond || after < grown || after-before > used {
+	after, span := used(), own()-start
+	if grown-before < 10*time.Millisecond || after < grown || after-before > span {
 		t.Errorf("got %v, then %v, after a reading %v", before, grown, after)
+	}
+	cmd := exec.Command("true")
+	if err := cmd.Run(); err != nil {
+		t.Fatal(err)
+	}
+	s.helpers[cmd.Process.Pid] = &account{process: &process{Helper: Helper{PID: cmd.Process.Pid}}}
+	if _, hasEnded := s.Used(); !hasEnded {
+		t.Error("an ended helper was not found")
 	}
 }
 

@@ -83,6 +83,13 @@ func (r *Reading) Charged(id string, isPlaced bool) (sum, packets time.Duration,
 // Credited returns the CPU time that a container has paid for packets of other containers.
 func (r *Reading) Credited(id string) time.Duration { return r.Credits[find(r.Totals, id)] }
 
+// Used returns the CPU time of all helpers that a Reading now would have; see sample.Source.Used. isKnown is false if the Meter measures
+// packets, because softirqs have no CPU clock.
+func (m *Meter) Used() (used time.Duration, hasEnded, isKnown bool) {
+	used, hasEnded = m.source.Used()
+	return used, hasEnded, m.packets == nil
+}
+
 // Refusal returns the reason why the CPU time of daemons cannot be divided, or nil.
 func (m *Meter) Refusal() error { return m.source.Refusal }
 
@@ -90,6 +97,7 @@ func (m *Meter) Refusal() error { return m.source.Refusal }
 // container, the time since the helper started.
 type Reading struct {
 	At           time.Time
+	Used         time.Duration             // CPU time of all helpers that the totals include
 	Totals       map[string][]ledger.Total // by container ID
 	Credits      map[string]time.Duration  // CPU time that a container has paid for packets of other containers, by container ID
 	Unattributed map[string]time.Duration  // by daemon; softirq: packets of the host
@@ -107,7 +115,7 @@ func (m *Meter) Read() *Reading {
 	}
 	err := m.source.Read(&m.book)
 	r := &Reading{
-		At: time.Now(), Totals: map[string][]ledger.Total{}, Unattributed: m.book.Unattributed(),
+		At: time.Now(), Used: m.source.Booked(), Totals: map[string][]ledger.Total{}, Unattributed: m.book.Unattributed(),
 		Dropped: m.book.Dropped(), Helpers: m.source.Helpers(), Method: m.source.Method(), Refusal: m.source.Refusal, Failure: err,
 	}
 	for _, id := range m.book.Containers() {
