@@ -13,7 +13,7 @@ import (
 	"github.com/candor-project/candor/internal/procfs"
 )
 
-// giveBackSettings moves processes that Candor has moved back to their former cgroups (returnProcesses). Then it gives the container's
+// giveBackSettings returns processes that Candor has moved to their former cgroups (returnProcesses). Then it gives the container's
 // cgroup the settings of its engine.
 func (b *giveBackAttempt) giveBackSettings(g *Grant, group *cgroup.Group, isStray bool) error {
 	populated, err := group.Populated()

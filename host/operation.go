@@ -188,7 +188,7 @@ func (op *operation) load() error {
 		}
 		op.saved = new(state.Saved)
 	}
-	if err := op.dropArguments(); err != nil { // a failure must not make the operation fail
+	if err := op.dropArguments(); err != nil { // a failure must not refuse a container
 		op.log.Warn("cannot drop all program arguments that an earlier version stored", "error", err)
 	}
 	op.loaded = op.saved.State

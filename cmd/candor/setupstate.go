@@ -87,7 +87,7 @@ func hostSetupRow() setupRow {
 	case err != nil:
 		return setupRow{"host", stateUnknown, errorLine(err)}
 	case !isDone:
-		return setupRow{"host", stateNotDone, "programs outside of Candor run on all CPUs"}
+		return setupRow{"host", stateNotDone, "foreign processes run on all CPUs"}
 	case changes == 0:
 		return setupRow{"host", stateNotDone, fmt.Sprintf("reserved %s; a reboot has ended the confinement", noneIfEmpty(reserved))}
 	}

@@ -45,8 +45,8 @@ func (s Store) UnmarkGiveBack() (existed bool, err error) {
 	return err == nil, err
 }
 
-// Remove removes all files of the state, and then the directory. The caller must hold the lock. It removes the files that name containers
-// before the requests of the engines. So if Remove is interrupted, the next GiveBack finds no container without its request. If the
+// Remove removes all files of the state, and then the directory. The caller must hold the lock. It removes the state
+// file before the requests of the engines. So if Remove is interrupted, the next GiveBack finds no container without its request. If the
 // directory has other files or is a mount point, the directory remains.
 func (s Store) Remove() error {
 	for _, name := range []string{

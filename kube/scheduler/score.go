@@ -36,7 +36,7 @@ func amountsOf(node fwk.NodeInfo) cluster.Amounts {
 	}
 }
 
-// scoreOf converts a rank to a score without loss of information. Lower ranks are better, but higher scores are better.
+// scoreOf converts a rank to a score without loss of information. Lower ranks are better, whereas higher scores are better.
 func scoreOf(rank fleet.Rank) int64 { return int64(^uint64(rank) ^ 1<<63) }
 
 // ScoreExtensions returns the method that maps the scores to the framework's range.
