@@ -36,12 +36,18 @@ func (l *lab) charged(name, script, burst string) *container {
 // chargedWith starts a container with another limit.
 func (l *lab) chargedWith(name, script, burst string, limit hybrid.Milli) *container {
 	l.Helper()
+	return l.chargedRequest(name, script, burst, limit, min(limit, 100))
+}
+
+// chargedRequest is chargedWith with another request.
+func (l *lab) chargedRequest(name, script, burst string, limit, request hybrid.Milli) *container {
+	l.Helper()
 	p := must[*pod](l.T)(l.newPod(0, 0, map[string]string{"candor.dev/helpers": "charge", "candor.dev/burst": burst}))
 	p.config.LogDirectory = filepath.Join(l.path("logs"), fmt.Sprintf("default_%s_%s", p.name, p.config.Metadata.Uid), name)
 	if err := os.MkdirAll(p.config.LogDirectory, 0o755); err != nil {
 		l.Fatal(err)
 	}
-	return must[*container](l.T)(p.run(name, limit, min(limit, 100), false, "sh", "-c", script))
+	return must[*container](l.T)(p.run(name, limit, request, false, "sh", "-c", script))
 }
 
 // ownTime returns the CPU time of the container's cgroup.

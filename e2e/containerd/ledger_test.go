@@ -22,6 +22,7 @@ import (
 	cri "k8s.io/cri-api/pkg/apis/runtime/v1"
 
 	"github.com/candor-project/candor/e2e/daemontrace"
+	"github.com/candor-project/candor/hybrid"
 )
 
 // Writers of different patterns: many writes of a line, few writes of many lines, few long lines.
@@ -441,13 +442,20 @@ func page(url string) string {
 }
 
 // TestLedgerCost measures the CPU use of candor ledger agent beside 50 containers, idle and with 10,000 lines
-// per second; docs/benchmarks/ledger.md has the results. CANDOR_LEDGER_LEVEL=charge charges the containers:
+// per second; docs/benchmarks/ledger.md has the results. CANDOR_LEDGER_LEVEL=charge charges the containers, with
+// the limit CANDOR_LEDGER_LIMIT:
 //
 //	CANDOR_LEDGER_COST=50 go test -run TestLedgerCost -v
 func TestLedgerCost(t *testing.T) {
 	containers, err := strconv.Atoi(os.Getenv("CANDOR_LEDGER_COST"))
 	if err != nil {
 		t.Skip("CANDOR_LEDGER_COST=CONTAINERS measures the agent on an idle machine")
+	}
+	limit := hybrid.Milli(30)
+	if text := os.Getenv("CANDOR_LEDGER_LIMIT"); text != "" {
+		if limit, err = hybrid.ParseMilli(text); err != nil {
+			t.Fatal(err)
+		}
 	}
 	// Each writer writes 20 lines ten times in a second, as soon as it gets a signal.
 	const writer = `trap : USR1; sleep 100000 & wait $!; while :; do i=0; while [ $i -lt 20 ]; do echo 01234567890123456789012345678901234567890123456789012345678901234567890123456789; i=$((i+1)); done; usleep 90000; done`
@@ -458,7 +466,7 @@ func TestLedgerCost(t *testing.T) {
 		l = newLab(t)
 		agent = l.startCharging("19466")
 		for i := range containers {
-			all = append(all, l.chargedWith(fmt.Sprintf("c%d", i), writer, "none", 30))
+			all = append(all, l.chargedRequest(fmt.Sprintf("c%d", i), writer, "none", limit, 30))
 		}
 	} else {
 		l = newEngine(t)

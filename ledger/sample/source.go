@@ -59,7 +59,7 @@ type account struct {
 const (
 	inspectEvery = 10 * time.Second // all descriptors of daemons are inspected again
 	rescanEvery  = time.Minute      // all processes, and the descriptors of shims, are inspected again
-	// A helper that writes to unknown files is inspected early, because a log can have been rotated: after maxUnknown samples of such
+	// A daemon that writes to unknown files is inspected early, because a log can have been rotated: after maxUnknown samples of such
 	// writes, and at least unknownEvery after the last inspection. If an early inspection finds no new file, the next is later.
 	maxUnknown   = 10
 	unknownEvery = 2 * time.Second
@@ -302,7 +302,7 @@ func (a *account) serve(c *cycle) (ids []string, err error) {
 	if c.isIdle && a.isShim() && a.files.isSettled() {
 		return a.served, nil
 	}
-	isEarly := a.unknown >= maxUnknown && c.now.Sub(a.inspected) >= max(a.patience, unknownEvery)
+	isEarly := !a.isShim() && a.unknown >= maxUnknown && c.now.Sub(a.inspected) >= max(a.patience, unknownEvery)
 	again := c.again && !a.isShim() || c.rescan || isEarly
 	if again {
 		a.inspected, a.unknown = c.now, 0
