@@ -300,3 +300,16 @@ func (op *operation) reportDriftOf(granted *Grant, k *group, found cgroup.Settin
 		op.report.Drift++
 	}
 }
+
+// kernelBurst returns the burst that Candor writes for a container.
+func kernelBurst(g *Grant) time.Duration {
+	limit := quotaOf(g).Truncate(time.Microsecond)
+	switch by := g.Burst.By; {
+	case by == spec.BurstTime:
+		return min(g.Burst.Time, limit)
+	case by == spec.BurstKernel, by == spec.BurstAuto && kernelHasBurst():
+		return limit
+	default:
+		return 0
+	}
+}
