@@ -91,7 +91,7 @@ type Charger interface {
 	Charges(g *Grant) (charged, credited time.Duration)
 	// HelperTime returns the CPU time of all helpers so far. ok is false if the time is not known.
 	HelperTime() (total time.Duration, ok bool)
-	// BookedTime returns the part of the HelperTime that the results of Charges include.
+	// BookedTime returns the part of the HelperTime that the last call of Charges included.
 	BookedTime() time.Duration
 	// Observe receives each new account.
 	Observe(g *Grant, a Account)

@@ -386,6 +386,7 @@ func (n *Node) growOnFraction(s int32, mark int, err error) error {
 		return nil
 	}
 	n.undo(mark)
+	slot.wholeCores = false
 	if err != nil {
 		return err
 	}

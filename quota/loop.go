@@ -120,7 +120,8 @@ func (l *Loop) Run(ctx context.Context) error {
 }
 
 // controlDue controls the members whose wake time has come. A quiet member waits until the helpers of all groups together have used half
-// of the CPU time that its limit allows in maxQuietAge. Its charges cannot be higher, so it never has debt that it does not pay.
+// of the CPU time that its limit allows in a quietTick, but at most maxQuietAge. The next reading can then find new charges of this half
+// second of its limit, and of the work since the last look at the clocks. A quota can pay for so much debt without a stall.
 func (l *Loop) controlDue(ctx context.Context) {
 	helperTime := sync.OnceValues(l.host.HelperTime)
 	for range len(l.members) {
@@ -130,7 +131,7 @@ func (l *Loop) controlDue(ctx context.Context) {
 			return
 		}
 		if next.canWait && next.state.last.At+maxQuietAge >= nextMultiple(at, quietTick) {
-			if total, ok := helperTime(); ok && total-next.bookedTime <= next.state.Allowance(maxQuietAge)/2 {
+			if total, ok := helperTime(); ok && total-next.bookedTime <= next.state.Allowance(quietTick)/2 {
 				next.wakeTime = nextMultiple(at, quietTick)
 				continue
 			}

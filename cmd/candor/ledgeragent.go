@@ -100,7 +100,7 @@ func (f *ledgerAgentFlags) run(cmd *cobra.Command) error {
 	if err != nil {
 		return err
 	}
-	defer wait()
+	defer func() { stop(); wait() }()
 	defer a.stop()
 	a.nextIfDue()
 	if err := metrics.NewLedger(versionString(), a.reading).Serve(ctx, address, web, a.log); err != nil {
@@ -269,16 +269,16 @@ func (a *ledgerAgent) nextIfDue() {
 	a.mutex.Lock()
 	defer a.mutex.Unlock()
 	used, hasEnded, isKnown := a.used()
-	if !isKnown || hasEnded || isDue(used-a.measured, time.Since(a.at)) {
+	if !isKnown || hasEnded || isDue(used-a.measured, time.Since(a.at), a.interval) {
 		a.next()
 	}
 }
 
-// isDue reports whether a measurement is due, given the CPU time of the helpers since the last measurement, and its age.
-func isDue(used, age time.Duration) bool { return used >= maxUnmeasured || age >= maxAge-unpunctual }
-
-// unpunctual is the time by which an interval can be shorter than its length.
-const unpunctual = 50 * time.Millisecond
+// isDue reports whether a measurement is due, given the CPU time of the helpers since the last measurement, and its age. Intervals are not
+// punctual, so the interval that ends nearest to maxAge counts.
+func isDue(used, age, interval time.Duration) bool {
+	return used >= maxUnmeasured || age >= maxAge-interval/2
+}
 
 // used returns the CPU time of all helpers (helpers.Meter.Used).
 func (a *ledgerAgent) used() (used time.Duration, hasEnded, isKnown bool) {

@@ -45,6 +45,9 @@ type charger struct {
 	prunedAt  time.Time
 	// reportedTime is the CPU time that other programs have reported for all containers.
 	reportedTime time.Duration
+	// bookedTime is the part of HelperTime that the last call of Charges included.
+	bookedTime time.Duration
+	endedAt    time.Time // when a call of HelperTime last found that a helper had ended
 }
 
 // reported is the CPU time that other programs have reported for a container.
@@ -63,6 +66,9 @@ const maxMetricsAge = time.Second
 // scanInterval is the time between two scans for new helpers.
 const scanInterval = time.Second
 
+// replacementTime is the time in which a new helper can take the place of an ended helper, such as a daemon that starts again.
+const replacementTime = 5 * time.Second
+
 func newCharger(h *host.Host, m *helpers.Meter, log *slog.Logger) *charger {
 	m.SetScanInterval(scanInterval)
 	return &charger{host: h, meter: m, log: log, reported: map[string]*reported{}, baselines: map[string]time.Duration{}, received: map[string]*received{}, accounts: map[string]metrics.ChargedAccount{}, prunedAt: time.Now()}
@@ -80,6 +86,7 @@ func (c *charger) Charges(g *host.Grant) (charged, credited time.Duration) {
 	c.mutex.Lock()
 	defer c.mutex.Unlock()
 	c.update(maxReadingAge)
+	c.bookedTime = c.last.Used + c.reportedTime
 	if id, ok := engineID(g); ok {
 		charged = c.sinceBaseline(id, g.HasHelper) + c.packets(id, g)
 		credited = c.last.Credited(id)
@@ -90,27 +97,23 @@ func (c *charger) Charges(g *host.Grant) (charged, credited time.Duration) {
 	return charged, credited
 }
 
-// HelperTime returns the CPU time of all helpers, and the CPU time that other programs have reported. If a helper has ended, it first looks
-// for new helpers.
+// HelperTime returns the CPU time of all known helpers, and the CPU time that other programs have reported. ok is false if this can miss
+// helpers: for a while after a helper has ended, because only Charges finds the helper that takes its place.
 func (c *charger) HelperTime() (total time.Duration, ok bool) {
 	c.mutex.Lock()
 	defer c.mutex.Unlock()
 	used, hasEnded, isKnown := c.meter.Used()
 	if hasEnded {
-		c.last = c.meter.Read()
-		used, _, _ = c.meter.Used()
+		c.endedAt = time.Now()
 	}
-	return used + c.reportedTime, isKnown
+	return used + c.reportedTime, isKnown && time.Since(c.endedAt) >= replacementTime
 }
 
-// BookedTime returns the part of the HelperTime that the charges include.
+// BookedTime returns the part of the HelperTime that the last call of Charges included.
 func (c *charger) BookedTime() time.Duration {
 	c.mutex.Lock()
 	defer c.mutex.Unlock()
-	if c.last == nil {
-		return c.reportedTime
-	}
-	return c.last.Used + c.reportedTime
+	return c.bookedTime
 }
 
 // update reads the helpers' CPU time if the last reading is older than an age.
