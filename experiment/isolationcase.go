@@ -24,8 +24,8 @@ const (
 	CaseBurst    Case = "candor+burst" // both are flexible; the application may burst
 )
 
-// Cases are all cases, in the order of the docs. The study has four cases. Its first two are CaseTogether, alone and
-// beside a stressor; the third is CaseQuota, the fourth CasePinned.
+// Cases are all cases, in the order of the docs. The study has four cases. The first is CaseTogether without a
+// stressor, the second CaseTogether beside a stressor, the third CaseQuota, and the fourth CasePinned.
 var Cases = []Case{CaseTogether, CaseGroups, CaseQuota, CasePinned, CaseCandor, CaseBurst}
 
 // ErrBadCase means that a case does not exist.

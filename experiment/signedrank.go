@@ -42,7 +42,7 @@ func TwoSided(differences []float64) float64 {
 func PairedInterval(differences []float64, confidence float64) (Interval, bool) {
 	n := len(differences)
 	all := averages(n)
-	// Number of averages at each end that the interval excludes.
+	// The interval excludes this number of averages at each end of the sorted list of averages.
 	outside := sort.Search(all/2+1, func(k int) bool { return 2*rankSumTail(n, all-k) > 1-confidence }) - 1
 	if outside < 0 {
 		return Interval{}, false
@@ -62,7 +62,8 @@ func HodgesLehmann(differences []float64) float64 {
 	return (averageAt(sorted, (all+1)/2) + averageAt(sorted, all/2+1)) / 2
 }
 
-// averages returns the number of averages of n differences.
+// averages returns the number of averages of n differences: the means of all pairs of differences, including each difference
+// paired with itself (Walsh averages).
 func averages(n int) int { return n * (n + 1) / 2 }
 
 // averagesUpTo returns the number of averages that are at most v. Its time is linear in the number of differences.

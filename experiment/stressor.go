@@ -49,8 +49,8 @@ const (
 	mallocBytes   = 2 << 30
 )
 
-// NewStressor returns the study's stressor of a resource (AMBIENT 2019, table I). It limits the sizes by the free
-// memory and by the kernel's maximum of socket buffers.
+// NewStressor returns the study's stressor of a resource (AMBIENT 2019, table I). It reduces the memory of the stressor ram if
+// little memory is free (see mallocSize), and limits the socket buffers of the stressor network to the kernel's maximum size.
 func NewStressor(name string) (Stressor, error) {
 	s := Stressor{Name: name}
 	stress := func(args ...string) []string {

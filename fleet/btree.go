@@ -6,9 +6,9 @@ import (
 	"github.com/candor-project/candor/hybrid"
 )
 
-// A nodeIndex holds all nodes in B+ trees, ordered by a key (Fleet.key) that is similar for nodes to which the fleet's order gives similar
-// scores. A block holds adjacent nodes or smaller blocks. An inner block stores a row for each child, so that a search can skip most blocks.
-// If the key contains the size of a node (size.go), each size has a tree of its own.
+// A nodeIndex holds all nodes in B+ trees, ordered by a key (Fleet.key). Nodes with similar scores have keys close to each other.
+// A block holds adjacent nodes or smaller blocks. An inner block stores a row for each child, so that a search can skip most
+// blocks. If the key contains the size of a node (size.go), each size has a tree of its own.
 type nodeIndex struct {
 	trees       []*block   // by size (sizeOfKey): a block whose only child is the root of the tree; nil if the size has no nodes
 	rows        []row      // rows of the nodes, by NodeID

@@ -70,8 +70,8 @@ func engineRequestOf(s state.Store, g *Grant) EngineRequest {
 	return r
 }
 
-// isSharesOf reports whether the grant of a pod's container can come from a request with these cpu.shares. A sensitive
-// container has the same request and limit.
+// isSharesOf reports whether cpu.shares match the grant of a pod's container. The kubelet computes cpu.shares from the CPU
+// request, which is the limit of a sensitive container and the guarantee of a flexible container.
 func isSharesOf(shares int64, g *Grant) bool {
 	if g.Class == hybrid.Sensitive {
 		return shares == 0 || shares == KubeletShares(g.Limit)

@@ -300,8 +300,8 @@ func isGone(group *cgroup.Group, err error) bool {
 // IsInUse reports whether there is a state. GiveBack removes it.
 func (h *Host) IsInUse() bool { return h.store.IsInUse() }
 
-// removeLeftover removes the cgroup of a container that has ended after GiveBack, and Candor's parent cgroup if it is
-// empty then. The error is ErrPopulated if processes of the container still run.
+// removeLeftover is for a container that ends after GiveBack has removed the state. It removes the container's cgroup, and then
+// Candor's parent cgroup if this is empty. The error is ErrPopulated if the container's cgroup still has processes.
 func (h *Host) removeLeftover(name string) error {
 	err := h.tree.Group(name).Remove()
 	if errors.Is(err, cgroup.ErrBusy) {

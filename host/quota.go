@@ -108,8 +108,8 @@ type Account struct {
 // IsCharged reports whether the container has less CPU time than its limit because of its helpers.
 func (a *Account) IsCharged() bool { return a.Frozen || a.Quota > 0 && a.Quota < a.Limit }
 
-// ChargeHelpers adjusts quotas until ctx is done, so that the own CPU time of a container and its charges together stay
-// within its limit. It serves the containers with the level charge, and raises their quotas if they request it. It
+// ChargeHelpers adjusts quotas until ctx is done, so that the own CPU time of a container and its charges together stay within
+// its limit. It serves the containers with helpers=charge (spec.HelpersCharge), and raises their quotas if they request it. It
 // takes over the leases of other processes for these containers.
 func (h *Host) ChargeHelpers(ctx context.Context, charger Charger) error {
 	self, err := state.OwnProcess()

@@ -98,7 +98,8 @@ func (l *Loop) write(m *member, quota Limit) bool {
 	return true
 }
 
-// freeze freezes or thaws a member. After a refusal, the Loop does not freeze the member for refusalPause.
+// freeze freezes or thaws a member. If the kernel refuses this, the Loop tries to freeze the member again after refusalPause at
+// the earliest.
 func (l *Loop) freeze(m *member, frozen bool) {
 	err := m.Kernel.Freeze(frozen)
 	switch {

@@ -119,7 +119,7 @@ type auditRow struct {
 	ThrottledTime    float64      `json:"throttledSeconds"`
 	Differs          bool         `json:"differs"`
 	Gain             audit.Gain   `json:"gain"`
-	// Helpers are the CPUs that helpers use for the container; absent if they were not measured.
+	// Helpers is the CPU use of the container's helpers in milli-CPU; absent if it was not measured.
 	Helpers *hybrid.Milli `json:"helpersMilli,omitempty"`
 	isOwn   bool          // a container of Candor
 }
@@ -186,8 +186,9 @@ func writeAudit(w io.Writer, width int, rows []auditRow, found []audit.Container
 // seenCPUs returns the CPU counts that the container sees.
 func (r *auditRow) seenCPUs() view.Summary { return view.Summary{Affinity: r.Sees, Files: r.SeesFiles} }
 
-// writeSeenLegend explains a difference between affinity and files, if a row has such a difference. In a container of Candor with a full
-// view, affinity and files agree. So if a row is a container of Candor, the legend also has the remedy for a missing view.
+// writeSeenLegend explains a difference between affinity and files, if a row has such a difference. In a container of Candor, a
+// missing view can cause the difference. Therefore the legend also has the remedy for a missing view if any row is a container of
+// Candor.
 func writeSeenLegend(w io.Writer, rows []auditRow) {
 	for i := range rows {
 		s := rows[i].seenCPUs()

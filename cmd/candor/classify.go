@@ -31,18 +31,20 @@ import (
 const classifyLong = `Classify a program by measurement: is it faster if it sees only as many CPUs as its limit
 allows?
 
-A sensitive program is faster with exclusive CPUs than with a quota of the same size,
-because it starts a thread for each CPU that it sees. A flexible program is not.
+A sensitive program is faster on exclusive CPUs than with the quota alone, because it
+starts a thread for each CPU that it sees. A flexible program is not.
 
-The command measures each combination of a workload and a limit in pairs of runs: one
-run with a quota, and one run with the same quota on exclusive CPUs, whose number is the
-limit rounded up. After 8, 12, 18, 26 and 40 pairs, an exact statistical test checks the
-results, and the measurement stops when the test decides. The combination is sensitive
-if the program is faster on exclusive CPUs by more than --margin, and flexible if it gains
-less. The program is sensitive if more than half of its combinations are. Without a
-decision after 40 pairs, a combination is undecided. If undecided combinations could
-change the class, the command writes no class and exits with code 3. --accept-undecided
-then counts the program as flexible.
+The command measures each combination of a workload (--workload) and a limit (--cpu) in
+pairs of runs. Both runs have the limit as their quota. The second run also has exclusive
+CPUs: as many as the limit, rounded up. After 8, 12, 18, 26 and 40 pairs, an exact
+statistical test checks the results, and the measurement stops when the test decides. The
+combination is sensitive if the exclusive CPUs make the program faster by more than
+--margin, and flexible if the program gains less. Without a decision after 40 pairs, a
+combination is undecided.
+
+The program is sensitive if more than half of its combinations are. If undecided
+combinations could change the class, the command writes no class and exits with code 3.
+With --accept-undecided, such a program counts as flexible.
 
 With --probe, the command also traces two starts of the program, with all CPUs visible
 and with a single CPU. The trace shows where the program reads the CPU count and how
@@ -104,7 +106,7 @@ func newClassifyCommand() *cobra.Command {
 	flags.StringVar(&f.object, "object", "", "object of --annotate, KIND/NAME or NAME, if the manifest has several")
 	flags.BoolVar(&f.accept, "accept-undecided", false, "count an undecided program as flexible")
 	f.profile.add(flags)
-	flags.StringVar(&f.metric, "metric", "", "regular expression or JSON path of the metric (default: wall time)")
+	flags.StringVar(&f.metric, "metric", "", "[NAME=]regular expression or JSON path of the metric (default: wall time)")
 	flags.BoolVar(&f.probe, "probe", false, "trace the program's start; without --cpu, only trace")
 	flags.DurationVar(&f.probeTime, "probe-for", experiment.DefaultProbeTime, "time after which the trace of a start ends")
 	f.addCommon(cmd)

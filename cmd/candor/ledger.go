@@ -52,10 +52,10 @@ READ    CPUs that the engine uses for readers of the log, such as docker logs; t
 METHOD  how the command finds the part of the helpers' CPU time that belongs to the
         container
         exact:      the helper works for this container alone
-        bpf:        by samples of the system calls of the engine, which works for
-                    several containers
-        registers:  by samples of the engine's CPU registers; less exact than bpf,
-                    used without CAP_BPF
+        bpf:        the engine works for several containers; samples of its system
+                    calls divide its CPU time between the containers
+        registers:  as for bpf, but with samples of the engine's CPU registers; less
+                    exact than bpf, used without CAP_BPF
 
 Without CAP_PERFMON, the command does not divide the CPU time of containerd and dockerd
 between containers.

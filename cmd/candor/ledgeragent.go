@@ -29,7 +29,7 @@ shim. The agent must run as user 0 in the PID namespace of the host. It needs no
 capabilities other than CAP_BPF, CAP_PERFMON and CAP_SYS_PTRACE.
 
 Without --charge, the agent changes nothing. With --charge, it counts the CPU time of
-helpers against the limits of the containers with the helper level charge (candor run
+helpers against the limits of the containers with the setting helpers=charge (candor run
 --helpers charge, annotation candor.dev/helpers, or option helpers in host.json). For
 this purpose, the agent lowers the quota of such a container. On cgroup v1, the agent
 also freezes the container for up to a second at a time if the container and its helpers

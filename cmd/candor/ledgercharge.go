@@ -27,8 +27,9 @@ import (
 	"github.com/candor-project/candor/metrics"
 )
 
-// A charger enforces the limits of the containers with the helper level charge: it measures their helpers, and package host changes their
-// quotas. For helpers that the charger does not know, other programs report the CPU time through a socket.
+// A charger enforces the limits of the containers with the setting helpers=charge (spec.HelpersCharge): it measures their
+// helpers, and package host changes their quotas. For helpers that the charger does not know, other programs report the CPU time
+// through a socket.
 type charger struct {
 	host  *host.Host
 	meter *helpers.Meter

@@ -87,7 +87,7 @@ func newNRICommand() *cobra.Command {
 	flags.StringVar(&f.socket, "socket", api.DefaultSocketPath, "NRI socket of the runtime")
 	flags.StringVar(&f.options.StateDir, "state-dir", os.Getenv("CANDOR_STATE_DIR"), "state directory; overrides the configuration ($CANDOR_STATE_DIR)")
 	flags.StringVar(&f.options.Config, "host-options", cmp.Or(os.Getenv("CANDOR_CONFIG"), host.DefaultConfig), "options file of this machine ($CANDOR_CONFIG)")
-	flags.StringVar(&f.options.Cgroup.Parent, "cgroup-parent", os.Getenv("CANDOR_CGROUP_PARENT"), "parent cgroup of the programs that candor run starts ($CANDOR_CGROUP_PARENT)")
+	flags.StringVar(&f.options.Cgroup.Parent, "cgroup-parent", os.Getenv("CANDOR_CGROUP_PARENT"), "parent cgroup of candor run, to manage its programs too ($CANDOR_CGROUP_PARENT)")
 	wordFlag(cmd, &f.driver, f.driver.of, "cgroup-driver", "", "cgroup driver ($CANDOR_CGROUP_DRIVER)")
 	wordFlag(cmd, &f.format, f.format.of, "log", "", "log format")
 	flags.Func("metrics", "`ADDRESS` of metrics and health: PORT (loopback) or IP:PORT (default: none)", f.setMetrics)
@@ -391,7 +391,7 @@ type publishFlags struct {
 }
 
 func (f *publishFlags) add(flags *pflag.FlagSet) {
-	flags.BoolVar(&f.publish, "publish", false, "report the node's CPUs as a NodeCPU object; same as publish: true in the file")
+	flags.BoolVar(&f.publish, "publish", false, "report the node's CPUs as a NodeCPU object (or \"publish: true\" in --config)")
 	flags.StringVar(&f.node, "node-name", os.Getenv("NODE_NAME"), "node name in the cluster, for --publish and scheduler hints ($NODE_NAME)")
 	flags.StringVar(&f.kubeconfig, "kubeconfig", os.Getenv("KUBECONFIG"), "kubeconfig for --publish (default: $KUBECONFIG, or the pod's account)")
 }

@@ -20,8 +20,8 @@ const (
 	collectLeast = 2 << 20 // bytes
 )
 
-// mostThreads is the number of CPUs that the plugin uses at a time. Events of containers need a single CPU. The second
-// CPU runs the loop of raised quotas, which then does not wait for events.
+// mostThreads is the number of CPUs that the plugin uses at a time. Events of containers need a single CPU. On the second CPU,
+// the loop of raised quotas runs without waiting for the events.
 const mostThreads = 2
 
 // staySmall limits the memory and the CPUs of the plugin.

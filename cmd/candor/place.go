@@ -10,8 +10,8 @@ import (
 )
 
 const placeLong = `Place a set of applications on nodes so that no node exceeds its capacity of any
-resource, with the fewest nodes or with the least shared time (CPU time on CPUs of
-several applications).
+resource. The objective is the fewest nodes, or the least shared time: CPU time on CPUs
+that several applications use.
 
 Both files are CSV with a header line, or JSON. Each entry has a name, its CPUs and
 optionally other resources. docs/place.md describes the files.`

@@ -33,9 +33,10 @@ cpuset of Candor's parent cgroup (--cgroup-parent), as candor run does. The plan
 with an empty node, because the command reads neither the running containers nor the
 machine's options, such as reserved CPUs.
 
-With --cluster, the command plans a pod on each node of a Kubernetes cluster. It uses the
-reports that the nodes publish (kubectl get nodecpu) and the code of candor-scheduler.
-It changes nothing in the cluster.`
+With --cluster, the command predicts the node that a pod would get in a Kubernetes
+cluster. It plans the pod on every node separately, with the reports that the nodes
+publish (kubectl get nodecpu) and the code of candor-scheduler. It changes nothing in the
+cluster.`
 
 const planExample = `  candor plan operations.jsonl
   candor plan --machine "pack:2 numa:1 l3:1 core:4 pu:2" -o json operations.jsonl

@@ -104,7 +104,7 @@ func addRunFlags(cmd *cobra.Command) *runFlags {
 	wordFlag(cmd, &a.Policy, policyWords, "policy", "", "strict refuses a container that would see more CPUs than its limit, rounded up")
 	wordFlag(cmd, &a.Topology, topologyWords, "topology", "", "topology policy; prefer selects CPUs close together if possible")
 	f.DurationVar(&a.Period, "period", bandwidth.DefaultPeriod, "period of the quota, 1ms to 1s")
-	wordFlag(cmd, &a.Burst, spec.BurstWords, "burst", "", "mechanism to spend unused quota later, or a kernel burst buffer such as 20ms")
+	wordFlag(cmd, &a.Burst, spec.BurstWords, "burst", "", "later use of unused quota; a time such as 20ms sets the kernel's burst buffer")
 	f.BoolVar(&a.Mems, "mems", false, "use memory of the CPUs' NUMA nodes only")
 	f.StringVar(&a.ID, "name", "", "container name (default: command name with random letters)")
 	f.view = &choice{"", []string{string(spec.ViewFull), string(spec.ViewAffinity)}}

@@ -20,8 +20,9 @@ const topLong = `Show live CPU use. For each CPU, the command shows the load and
 container, it shows the CPU time, also as a percentage of the limit, and the percentage
 of the periods in which the quota ran out.
 
-Keys sort (c, u, t, n, l), filter (/), open a container (enter), pause (p), change
-the interval (+, -), explain (?) and quit (q).
+The keys c, u, t, n and l sort by CPU use, used share of the limit, throttling, name or
+limit. Other keys: filter (/), open a container (enter), pause (p), change the interval
+(+, -), explain (?), quit (q).
 
 Without a terminal, or with --once, -n or -o json, the command prints a single sample
 (or the number of samples in -n) and exits.`

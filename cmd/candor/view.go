@@ -24,8 +24,8 @@ With --cpu or another flag of candor run, the command creates a new container, a
 candor run does. If COMMAND is given, the report goes to standard error, and COMMAND
 then runs in the same container.
 
-With --check, the exit code is 1 if the report finds a CPU count that differs from the
-limit, rounded up to whole CPUs. COMMAND then does not run.`
+With --check, the exit code is 1 and COMMAND does not run if the report finds a CPU count
+that differs from the limit, rounded up to whole CPUs.`
 
 const viewExample = `  candor view
   candor view --cpu 1.5

@@ -134,7 +134,8 @@ print(sys.executable, os.__file__, os.path.dirname(encodings.__file__), *(getatt
 	if err := b.addLinked(files[0]); err != nil {
 		return err
 	}
-	// The probes run "python3", which can be a link in another directory on this machine.
+	// The probes run "python3". On this machine, python3 can be a link in a directory other than the interpreter's. Therefore the
+	// bundle also has the interpreter under the name python3, in the interpreter's directory.
 	b.Files[filepath.Join(filepath.Dir(files[0]), "python3")] = files[0]
 	b.Path = append(b.Path, filepath.Dir(files[0]))
 	for _, file := range files[1:] {

@@ -14,7 +14,7 @@ import (
 
 // placeHelper places the helper that serves only this container, such as conmon, in the container's cgroup, before the program
 // starts. The helper runs until the real runtime deletes the container. Without such a helper, as under Docker, placeHelper
-// does nothing. With the level charge, a helper that cannot be placed is no error, because candor ledger agent charges its CPU
+// does nothing. With helpers=charge, a helper that cannot be placed is no error, because candor ledger agent charges its CPU
 // time to the container.
 func (c *Call) placeHelper(ctx context.Context, h *host.Host, g *host.Grant) error {
 	if g.Helpers < spec.HelpersPlace {

@@ -146,7 +146,7 @@ func (w *Wrapper) requestOf(c *Call, cfg *config) (a request, ours bool, err err
 // A request is an allocation with settings that host does not need.
 type request struct {
 	host.Allocation
-	cpus    string // CPUs that the user has chosen; Candor then does not manage the container
+	cpus    string // CPUs that the user has chosen; if set, Candor does not manage the container
 	env     bool   // also set environment variables with the CPU count
 	systemd bool   // the engine uses the cgroup driver systemd
 	weight  string // weight that the user has requested, for a warning; Candor sets another weight

@@ -10,8 +10,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// giveBackFile marks a state whose containers are being given back to their engines. It is a symbolic link to the kernel's
-// id of the boot: a link is created as a whole, and takes no block on a full tmpfs.
+// giveBackFile marks a state whose containers are being given back to their engines. It is a symbolic link whose target is the
+// kernel's boot ID as text. A link needs no block, so it also works on a full tmpfs, and the kernel creates the link and its text
+// atomically.
 func (s Store) giveBackFile() string { return filepath.Join(s.Dir, "giving-back") }
 
 // MarkGiveBack marks the state for IsGivingBack. The mark counts until the next boot, or until UnmarkGiveBack or Remove. On a file system

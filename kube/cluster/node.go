@@ -155,7 +155,7 @@ func (n *node) markLeaving(uid string) {
 	}
 }
 
-// pruneLeaving removes from leaving the pods that the report no longer shows.
+// pruneLeaving removes pods from n.leaving that the report no longer shows.
 func (n *node) pruneLeaving() {
 	before := n.leaving
 	n.leaving = nil

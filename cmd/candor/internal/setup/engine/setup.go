@@ -279,7 +279,7 @@ func (s *Setup) load() (*record, error) {
 	return r, err
 }
 
-// readRecord is like load, but accepts the record of another file.
+// readRecord is like load, but also returns the record of a setup with another configuration file.
 func (s *Setup) readRecord() (*record, error) {
 	text, err := fileio.Read(s.Record, 2*maxFile)
 	if errors.Is(err, fs.ErrNotExist) {
