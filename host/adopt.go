@@ -20,8 +20,8 @@ import (
 	"github.com/candor-project/candor/view"
 )
 
-// clearOrphans removes cgroups that are missing from the state and run no program. Such a cgroup can contain a waiting
-// helper (HelperCommand) whose candor process was killed.
+// clearOrphans removes Candor's cgroups that have no grant in the state and run no program. It ignores such cgroups of engines. A
+// cgroup of Candor can contain a waiting helper (HelperCommand) whose candor process was killed.
 func (op *operation) clearOrphans() {
 	for name, g := range op.groups {
 		if op.before[name] != nil {
@@ -263,8 +263,8 @@ func (op *operation) adoptedGrant(name string, current cgroup.Settings, others c
 	return g
 }
 
-// guessClass guesses the class of a container without a saved request. It guesses sensitive if the container has as
-// many CPUs as its quota allows, or if it has no quota and no other container has its CPUs.
+// guessClass guesses the class of a container without a saved request. It guesses sensitive if the number of the container's CPUs
+// equals its quota, rounded up to whole CPUs, or if it has no quota and no other container has its CPUs.
 func guessClass(current cgroup.Settings, limit hybrid.Milli, others cpuset.Set) hybrid.Class {
 	isSensitive := limit.CPUs() == current.CPUs.Count()
 	if limit == 0 {
@@ -285,15 +285,16 @@ func fractionalCPU(cpus, others cpuset.Set) int {
 	return cpus.Last()
 }
 
-// HelperCommand is the hidden subcommand of candor that becomes the program. candor run starts the helper before it takes the lock, usually
-// in a new mount namespace. The helper waits on a socket while candor creates the cgroup and moves the helper into it. If candor is killed,
-// the socket closes without an order, the helper ends, and an empty cgroup remains. The socket also closes when the helper executes the
-// program. If the program cannot be executed, the helper writes a byte before the socket closes.
+// HelperCommand is a hidden subcommand of candor. Its process, the helper, waits until the cgroup is ready, and then executes the
+// container's program. candor run starts the helper before it takes the lock, usually in a new mount namespace. The helper waits
+// on a socket while candor creates the cgroup and moves the helper into it. If candor is killed, the socket closes without an
+// order, the helper ends, and an empty cgroup remains. The socket also closes when the helper executes the program. If the
+// program cannot be executed, the helper writes a byte before the socket closes.
 const HelperCommand = "internal-exec"
 
-// isCandor reports whether a process executes this candor binary, as helpers do. A command line alone proves nothing,
-// because every program chooses its own. A process of an inner pid namespace is no helper. If this process cannot read
-// the executable of the other process, the pid namespace alone decides.
+// isCandor reports whether a process executes this candor binary, as helpers do. A command line alone proves nothing, because
+// every program chooses its own. A process of an inner pid namespace is no helper. If isCandor cannot read the executable of the
+// process, the result depends only on the pid namespace.
 func isCandor(pid int) bool {
 	dir := fmt.Sprintf("/proc/%d", pid)
 	id, err := procfs.ReadIdentity(dir)

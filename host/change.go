@@ -172,8 +172,8 @@ func (h *Host) kill(ctx context.Context, name string) (isKilled bool, err error)
 // ErrEngineOwned means that a container engine creates and ends the container, so that Release does not end it.
 var ErrEngineOwned = errors.New("belongs to a container engine")
 
-// engineOwnedError returns the refusal to release a container that its engine must end. The error wraps ErrBadSpec, ErrEngineOwned and
-// ErrPopulated.
+// engineOwnedError returns the error of Release for a container that only its engine may end. The error wraps ErrBadSpec,
+// ErrEngineOwned and ErrPopulated.
 func engineOwnedError(name string) error {
 	return fmt.Errorf("%w: %s %w, and its %w; end the container with its engine (docker stop, kubectl delete pod)", ErrBadSpec, name, ErrEngineOwned, ErrPopulated)
 }
@@ -285,8 +285,8 @@ func unknownBecause(name, why string) error {
 	return &hybrid.Refusal{ID: name, Kind: hybrid.ErrUnknownID, Text: why}
 }
 
-// Reconcile compares all containers with the kernel. It reaps ended containers, repairs settings, and replans grants
-// that no longer fit after a change of the options.
+// Reconcile compares the grants of all containers with the kernel's settings. It reaps ended containers, repairs settings, and
+// replans grants that no longer fit after a change of the options.
 func (h *Host) Reconcile(ctx context.Context) error {
 	return h.operate(ctx, func(op *operation) error {
 		op.everyPod = true

@@ -33,7 +33,8 @@ func (op *operation) retainPlace(name string) {
 	}
 }
 
-// place puts a container on its held or retained CPUs if its request is unchanged, else on new CPUs.
+// place puts a container on its held or retained CPUs if its request is unchanged, else on new CPUs. held, if not nil, is the
+// former grant of the same name.
 func (op *operation) place(g, held *Grant) error {
 	if g.Class == hybrid.Sensitive && !op.avoid.IsEmpty() {
 		if op.hint != nil {
@@ -68,8 +69,8 @@ func (op *operation) place(g, held *Grant) error {
 	return op.node.Commit(plan)
 }
 
-// restoreRetained returns a container to its retained place. Since the deletion, Candor can have granted CPU time there
-// to other containers. PlanRepair plans the same grant again, and refuses it if other containers would lack that time.
+// restoreRetained returns a container to its retained place. Since the container was deleted, Candor can have granted CPU time on
+// these CPUs to other containers. PlanRepair plans the same grant again, and refuses it if other containers would lack that time.
 func (op *operation) restoreRetained(retained *Grant) error {
 	err := op.node.Restore([]hybrid.Grant{retained.Grant})
 	if err != nil {

@@ -22,7 +22,7 @@ import (
 // leaseDuration is the length of a lease. The loop of package quota renews the lease while it needs the lease.
 const leaseDuration = time.Minute
 
-// maxShare is the highest raised quota of a flexible container, as a multiple of its limit.
+// maxShare bounds the raised quota of a flexible container, as a multiple of its limit.
 const maxShare = 3
 
 // maxQuota returns the highest quota that a raise can give a container. A sensitive container can get all of its CPUs;
@@ -138,8 +138,8 @@ type control struct {
 	mustEndLeases bool // a GiveBack has begun, and the last call of Groups returned no groups
 }
 
-// A stateStamp changes when the state file is replaced, and when a GiveBack begins or is canceled. The file is never written
-// in place.
+// A stateStamp changes when the state file is replaced, and when a GiveBack begins or is canceled. The comparison of the inode
+// suffices, because the state file is never written in place.
 type stateStamp struct {
 	inode        uint64
 	time         unix.Timespec
@@ -236,8 +236,8 @@ func (c *control) Groups() ([]quota.Group, error) {
 	return groups, nil
 }
 
-// isSameButLease reports whether two grants are equal except for their leases. Most states that the loop reads differ only in
-// its own leases.
+// isSameButLease reports whether two grants are equal except for their leases. Usually, only the leases of the loop itself have
+// changed since the loop last read the state.
 func isSameButLease(g, h *Grant) bool {
 	if g == h {
 		return true
@@ -383,8 +383,8 @@ func (c *control) Lease(ctx context.Context, names []string) (time.Duration, err
 	return leaseDuration, err
 }
 
-// lease returns a lease of this process for a container. A lease that only raises the quota has no bounds, because its
-// bounds follow from the grant. Earlier versions can read such a lease.
+// lease returns a lease of this process for a container. A lease that the lease permits only raising the quota has no bounds,
+// because its bounds follow from the grant. Earlier versions can read such a lease.
 func (c *control) lease(g *Grant, until time.Duration) state.Lease {
 	l := state.Lease{To: c.self, Until: until}
 	if c.charger == nil {
@@ -415,7 +415,7 @@ func (c *control) Idle() (map[int]time.Duration, error) {
 type kernelGroup struct {
 	*cgroup.Group
 	own   quota.Setting
-	burst time.Duration // burst if the quota equals the limit
+	burst time.Duration // the kernel's burst (cpu.max.burst) at the granted quota; a lower quota lowers it
 	usage *cgroup.UsageReader
 	units *pendingUnits
 	// freezer belongs to control, which closes it when the container is no longer charged; nil: none.
