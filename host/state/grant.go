@@ -18,7 +18,7 @@ type Grant struct {
 	Engine Engine // the engine that owns the cgroup; zero: Candor
 
 	State    Phase
-	Creator  Process       // process that requested the grant; the grant is not reaped while it lives
+	Creator  Process       // process that requested the grant; after its end, a grant without processes can be reaped
 	Main     Process       // the program's first process; zero if Candor did not start it
 	Since    time.Duration // creation of the grant, as time since boot
 	Deadline time.Duration // time since boot at which a pending grant is reaped; 0: never
@@ -29,7 +29,7 @@ type Grant struct {
 	HasHelper bool
 }
 
-// QuotaTime returns the CPU time per period that the cgroup gets; 0: no quota.
+// QuotaTime returns the CPU time per period that the cgroup gets. 0 means no quota.
 func (g *Grant) QuotaTime() time.Duration {
 	if g.Quota == 0 && g.HasHelper {
 		return g.Limit.Quota(g.Period)
