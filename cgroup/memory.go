@@ -137,7 +137,7 @@ func (o *openFiles) readBytes(dir, file string) (int64, error) {
 	return n, nil
 }
 
-// memoryStat is the file with the parts of a group's memory.
+// memoryStat is the file that has the fields of a MemoryStat.
 const memoryStat = "memory.stat"
 
 // readMemoryStat reads memory.stat with the cache.
@@ -205,7 +205,8 @@ func (r memoryReader) read(path string) (Memory, error) {
 	return r.readV1(path)
 }
 
-// limitFiles names a kind of limit: the kernel files that have a group's limit and its use, in bytes.
+// limitFiles names the kernel files of one kind of limit, such as memory.max: the file with a group's limit, and the file with
+// its use, both in bytes.
 type limitFiles struct{ limit, usage string }
 
 // lowestLimit returns the lowest limit of a kind among the group at path and its ancestors. Of several equal limits, it returns the limit

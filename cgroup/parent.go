@@ -14,8 +14,8 @@ import (
 	"github.com/candor-project/candor/internal/errline"
 )
 
-// Effective returns the CPUs and memory nodes that Candor's groups can have. On v1 it reads the parent of Candor's parent group, because v1
-// does not give a CPU that was offline back to the parent group; Refresh does.
+// Effective returns the CPUs and memory nodes that Candor's groups can have. On v1 it reads the parent of Candor's parent group,
+// because on v1 the parent group lacks a CPU that was offline until Refresh adds it.
 func (t *Tree) Effective() (cpus, mems cpuset.Set, err error) {
 	h := t.cpuset
 	dir := h.existingAncestor()
