@@ -15,7 +15,7 @@ type edge struct {
 
 const (
 	maxContradictions = 3                      // number of contradictions after which the estimate starts again
-	slack             = 100 * time.Microsecond // distance of a reading from the window, because wake-ups are not exact
+	slack             = 100 * time.Microsecond // distance between a reading and the window, because wake-ups are imprecise
 )
 
 // newEdge returns an edge with an unknown phase: the window is the whole period.

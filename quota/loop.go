@@ -72,10 +72,10 @@ type lease struct {
 }
 
 const (
-	maxSleep       = time.Second            // maximum sleep; then the Loop checks for new groups
+	maxSleep       = time.Second            // maximum sleep, after which the Loop checks for new groups
 	renewalTime    = 10 * time.Second       // a lease that ends within this time is renewed
 	jointTime      = 30 * time.Second       // a renewal includes all leases that end within this time, so that renewals are rare
-	leaseMargin    = time.Second            // a lease counts as ended this time before its end
+	leaseMargin    = time.Second            // time before the end of a lease from which the lease counts as ended
 	leaseTimeout   = 10 * time.Second       // timeout of Host.Lease
 	refusalPause   = time.Minute            // time without changes after a refusal of Host.Lease or of the kernel
 	maxBusyPoolAge = 250 * time.Millisecond // maximum age of a pool's reading for a member that needs headroom
@@ -119,8 +119,10 @@ func (l *Loop) Run(ctx context.Context) error {
 	return nil
 }
 
-// controlDue controls the members whose wake time has come. A quiet member waits until the helpers of all groups together have used half
-// of the CPU time that its limit allows in maxQuietAge. Its charges cannot be higher, so it never has debt that it does not pay.
+// controlDue controls the members whose wake time has come. A quiet member (Action.CanWait) waits for at most maxQuietAge, and
+// only while the helpers of all groups together have used less than half of the CPU time that the member's limit allows in this
+// time. The charges of the member cannot exceed the helpers' CPU time. So its debt stays below the maximum (maxDebtTime), and the
+// member pays for all charges.
 func (l *Loop) controlDue(ctx context.Context) {
 	helperTime := sync.OnceValues(l.host.HelperTime)
 	for range len(l.members) {

@@ -11,8 +11,7 @@ import (
 	"github.com/candor-project/candor/bandwidth/timescale"
 )
 
-// A Filling is the number of containers that fit on a node if their limits are chosen in some way, such as without a
-// burst.
+// A Filling is the number of containers that fit on a node with one way to choose their limits, such as limits without a burst.
 type Filling struct {
 	Name       string
 	Containers int

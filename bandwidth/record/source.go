@@ -110,7 +110,7 @@ func (g *Groups) find(found func(openedGroup) error) error {
 	now := make(map[string]bool, len(paths))
 	for _, path := range paths {
 		now[path] = true
-		if g.known[path] || g.recorded[path] { // recorded, but not known: an ancestor that has processes only now
+		if g.known[path] || g.recorded[path] { // recorded but not known: an ancestor that has got its first process
 			continue
 		}
 		group, err := openGroup(g.tree, Target{path, path})
