@@ -75,11 +75,11 @@ func ParseSummary(text string) (s Summary, ok bool) {
 // Observe returns the CPUs that programs find in each source: in the affinity of the process, and in the files of its mount namespace.
 // views is the directory that contains the directories of the views.
 //
-// Observe opens no file of the container, because a tenant can mount an unresponsive file system over any file, and the open would never
-// return. It reads the affinity of the process and at most procfs.MaxTenantMounts of its mount table. The table shows the file that is
-// mounted at each path. If this is the kernel's own file, the Source has the online CPUs of this machine. If it is a file of a view, the Source
-// has the CPUs that Observe reads from the directory of the view. Otherwise the Source has an Error. Observe trusts the name of a view: a tenant with the right to mount can show its
-// own file under the name of a view.
+// Observe opens no file of the container, because a tenant can mount an unresponsive file system over any file, and the open
+// would never return. It reads the affinity of the process and at most procfs.MaxTenantMounts of its mount table. The table shows
+// the file that is mounted at each path. If this is the kernel's own file, the Source has the online CPUs of this machine. If
+// this is a file of a view, the Source has the CPUs that Observe reads from the directory of the view. Otherwise the Source has
+// an Error. Observe trusts the name of a view: a tenant with the right to mount can show its own file under the name of a view.
 //
 // The error is fs.ErrNotExist if the process has ended.
 func Observe(pid int, views string) (Observation, error) {
@@ -141,8 +141,9 @@ func (o *Observation) WidenByThreads(pid int, cpus cpuset.Set) {
 	}
 }
 
-// Files returns the CPUs in the files with the role Reported. If the files differ, it returns the CPUs of the first file that differs from
-// the affinity. isKnown is false if the content of a file is unknown and the other file agrees with the affinity.
+// Files returns the CPUs in the files with the role Reported. If the files differ, it returns the CPUs of the first file that
+// differs from the affinity. isKnown is false if the content of a file is unknown, unless the other file differs from the
+// affinity.
 func (o *Observation) Files() (cpus cpuset.Set, isKnown bool) {
 	isKnown = len(o.Sources) > 0
 	var unknown bool

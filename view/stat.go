@@ -36,12 +36,12 @@ type StatCounter struct {
 // kernel does not report CPU time by CPU, all CPUs get an equal part of the container's CPU time. A CPU that leaves the container keeps its
 // counters until it comes back.
 type StatCounters struct {
-	Time   time.Duration       `json:"time"` // of the last sample
+	Time   time.Duration       `json:"time"` // Time, User, System and PerCPU have the values of the last sample
 	User   time.Duration       `json:"user"`
 	System time.Duration       `json:"system"`
 	PerCPU []time.Duration     `json:"perCPU,omitempty"`
 	CPUs   map[int]StatCounter `json:"cpus"` // by CPU ID
-	All    StatCounter         `json:"all"`  // sum of all changes of CPUs
+	All    StatCounter         `json:"all"`  // sum of all increments of the CPUs' counters
 
 	// PendingUser and PendingSystem are the CPU time that exceeds the elapsed time of the container's CPUs, because the kernel updates some
 	// counters late. Update counts this time with the next samples.

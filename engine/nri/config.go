@@ -43,7 +43,7 @@ var ErrBadConfig = errors.New("bad configuration")
 const (
 	configVersion  = 1
 	maxConfigSize  = 1 << 20 // bytes
-	leastMinShared = 500     // default: leaves CPU time for containers without a limit
+	leastMinShared = 500     // default of MinShared in milli-CPU; it leaves CPU time for containers without a limit
 	defaultRepair  = 30 * time.Second
 )
 

@@ -54,8 +54,8 @@ func (e *Engine) OnNode(name string) { e.node = name }
 func (e *Engine) SetConfig(c *Config) { e.config.Store(c) }
 
 // Create allocates CPUs for a container that the runtime is about to create. When Create returns, no other container runs on the
-// container's exclusive CPUs. An error refuses the container with the reason. Under HeadStart, the kernel then prepares for the
-// move of the first process, while the runtime prepares the planned or preserved container.
+// container's exclusive CPUs. An error refuses the container with the reason. If Config.HeadStart is set, Create also prepares
+// the kernel for the move of the container's first process (Host.ExpectMoves), for planned and preserved containers.
 func (e *Engine) Create(ctx context.Context, p *Pod, ctr *Container) (Reply, error) {
 	r, err := e.admit(ctx, p, ctr)
 	if err == nil && e.config.Load().HeadStart {

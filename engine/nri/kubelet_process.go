@@ -39,13 +39,13 @@ var knownRoots = []string{kubeletRoot, microK8sRoot, "/var/lib/k0s/kubelet"}
 
 // findKubelets returns the kubelets of this node among the processes below root/proc. It ignores processes in pods, of users
 // other than root, and of inner PID namespaces. It also omits processes that have the command line of a kubelet, but run in a
-// container or have another program file; unclear reports these.
+// container or have another program file. The result unclear names the latter processes.
 func findKubelets(root string) (found []kubelet, unclear error) {
 	return findProcesses(root, kubeletOf)
 }
 
-// findProcesses calls the function of with the directory of each process below root/proc, and returns the results that are not nil. unclear
-// joins the first errors of these calls.
+// findProcesses calls the function in the argument of with the directory of each process below root/proc, and returns the results
+// that are not nil. The result unclear joins the first errors of these calls.
 func findProcesses[T any](root string, of func(here *nodeproc.Viewpoint, dir string) (*T, error)) (found []T, unclear error) {
 	proc := filepath.Join(root, "proc")
 	processes, err := processFolders(proc)
