@@ -20,8 +20,8 @@ import (
 	"github.com/candor-project/candor/view"
 )
 
-// clearOrphans removes Candor's cgroups that have no grant in the state and run no program. It ignores such cgroups of engines. A
-// cgroup of Candor can contain a waiting helper (HelperCommand) whose candor process was killed.
+// clearOrphans removes cgroups of Candor that have no grant in the state and run no program. A candor process that was killed
+// leaves such a cgroup, possibly with a waiting helper (HelperCommand). clearOrphans does not remove cgroups of engines.
 func (op *operation) clearOrphans() {
 	for name, g := range op.groups {
 		if op.before[name] != nil {
@@ -119,12 +119,12 @@ func (op *operation) restore() error {
 	return nil
 }
 
-// A noNodeError means that no node could be created. The grants are not the cause.
+// A noNodeError means that restoreAll could not create a node. The cause is the machine or its options, not the grants.
 type noNodeError struct{ error }
 
 func (e noNodeError) Unwrap() error { return e.error }
 
-// restoreAll builds op.node from grants, without a change of their CPUs.
+// restoreAll builds op.node from grants, and does not change their CPUs.
 func (op *operation) restoreAll(grants []*Grant) error {
 	node, b := op.emptyNode, op.basis
 	if op.emptyNode = nil; node == nil {

@@ -69,7 +69,7 @@ func checkQuota(limit hybrid.Milli, period time.Duration) error {
 	return nil
 }
 
-// Allocate gives a container its CPUs, or changes nothing. A refusal by the allocator is a *hybrid.Refusal.
+// Allocate gives a container its CPUs, or changes nothing. The error is a *hybrid.Refusal if the allocator refuses the container.
 func (h *Host) Allocate(ctx context.Context, a Allocation) (*Grant, error) {
 	if err := a.Check(); err != nil {
 		return nil, err
@@ -141,9 +141,9 @@ func (h *Host) Release(ctx context.Context, name string, kill bool) error {
 	})
 }
 
-// kill kills the processes of a container before the operation that releases it. Processes that hang in the kernel or
-// are frozen must not delay that operation, which holds the lock. Before it kills a process, kill runs an operation of its
-// own, which refuses an unknown name and invalid options.
+// kill kills the processes of a container before Release starts its operation. An operation holds the lock, so processes that
+// hang in the kernel or are frozen must not delay it. First, kill runs a separate operation, which refuses an unknown name and
+// invalid options.
 func (h *Host) kill(ctx context.Context, name string) (isKilled bool, err error) {
 	var running *cgroup.Group
 	err = h.operate(ctx, func(op *operation) error {
@@ -264,7 +264,7 @@ func (h *Host) resize(ctx context.Context, name, cgroup string, limit, guarantee
 	return before, after, err
 }
 
-// resizeNode gives a container a new limit on the node.
+// resizeNode gives a container a new limit in op.node.
 func (op *operation) resizeNode(g *Grant, limit, guarantee hybrid.Milli) error {
 	if g.Class == hybrid.Sensitive && !op.avoid.IsEmpty() {
 		return op.resizeAround(g.ID, limit, guarantee)

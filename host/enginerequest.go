@@ -40,8 +40,8 @@ func KubeletShares(m hybrid.Milli) int64 {
 	return min(max(int64(m)*1024/1000, minShares), maxShares)
 }
 
-// saveEngineRequest stores the request of a new container, if it differs from the request that follows from its grant.
-// A nil request counts as equal.
+// saveEngineRequest stores the request of a new container, if it differs from the request that follows from its grant. If r is
+// nil or does not differ, it removes a stored request.
 func (op *operation) saveEngineRequest(g *Grant, r *EngineRequest) error {
 	if r != nil {
 		normal := r.Normal()

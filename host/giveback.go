@@ -298,7 +298,7 @@ func isGone(group *cgroup.Group, err error) bool {
 	return !runs && (err == nil || isGoneError(err))
 }
 
-// IsInUse reports whether there is a state. GiveBack removes it.
+// IsInUse reports whether there is a state. A complete GiveBack removes the state.
 func (h *Host) IsInUse() bool { return h.store.IsInUse() }
 
 // removeLeftover removes the cgroup of a container that has ended after GiveBack, and Candor's parent cgroup if it is

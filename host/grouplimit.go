@@ -13,7 +13,7 @@ import (
 
 // An ancestor of the containers' cgroups can have a quota: CPUQuota= of a systemd slice, or the limit of the container that runs
 // Candor. All processes below that cgroup share the quota, so the quota limits the capacity, like the number of CPUs. Candor
-// refuses a strict sensitive container if the limits and guarantees below the cgroup would exceed the quota. The sum counts the
+// refuses a strict sensitive container if the sum for all containers below the cgroup would exceed the quota. The sum adds the
 // limits of sensitive containers and the guarantees of flexible containers.
 //
 // The kernel does not divide such a quota. A container that uses more than its guarantee can cause throttling of its

@@ -67,8 +67,8 @@ func readSettings(kernel *cgroup.Group) (*group, error) {
 	return g, err
 }
 
-// hasEnded reports whether a container has ended. populated reports whether its cgroup has processes. A living creator can still start
-// processes in a container without processes.
+// hasEnded reports whether a container has ended. populated reports whether its cgroup has processes. A container of Candor
+// without processes has not ended while its creator lives, because the creator can still start processes.
 func hasEnded(g *Grant, populated bool) bool {
 	switch {
 	case populated || g.State == Held:

@@ -83,8 +83,8 @@ func (op *operation) restoreRetained(retained *Grant) error {
 	return op.node.Commit(plan)
 }
 
-// raiseHelpers raises a container's level of helper accounting to the machine's level, if that is higher. A later change
-// of the machine's level applies to new containers.
+// raiseHelpers raises a container's level of helper accounting to the machine's level, if that is higher. A later change of the
+// machine's level applies only to new containers.
 func (op *operation) raiseHelpers(g *Grant) { g.Helpers = max(g.Helpers, op.basis.options.Helpers) }
 
 // planBeside plans a request on a copy of the node that also contains the retained grants, as far as they still fit. It

@@ -119,8 +119,8 @@ func (op *operation) observeNew(running []Allocation) {
 	op.assumeUnreadable()
 }
 
-// matchRunning matches a running container with its grant, or adopts it. It returns the grant that could not be
-// restored unchanged, if any.
+// matchRunning matches a running container with its grant, or adopts it. If the container's present CPUs conflict with other
+// grants, stray holds its grant, and the caller must plan other CPUs.
 func (op *operation) matchRunning(a *Allocation) (stray []*Grant, err error) {
 	if g := op.info[a.ID]; g != nil {
 		return nil, op.updateKnown(g, a)

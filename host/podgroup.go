@@ -256,8 +256,8 @@ func parsePodRecord(text string) (n podRecord) {
 	return n
 }
 
-// kubeletLimits returns the limits that the kubelet has chosen for a cgroup: the present limits, with Candor's own
-// values replaced by the recorded values. growth is added to a lifted quota.
+// kubeletLimits returns the limits that the kubelet has chosen for a cgroup: the present limits, with Candor's own values
+// replaced by the recorded values. If Candor has lifted the quota, kubeletLimits adds growth to the recorded quota.
 func (n podRecord) kubeletLimits(current cgroup.CPULimits, lifted, growth time.Duration) cgroup.CPULimits {
 	if n.quota != 0 && current.Quota == lifted {
 		current.Quota = n.quota + growth

@@ -35,11 +35,12 @@ func maxQuota(g *Grant) time.Duration {
 	return limit.Quota(g.Period)
 }
 
-// isLeased reports whether the present quota of a cgroup differs from its grant, and the container's lease allows that.
-// A present quota of 0 (no quota) is never leased, because only a grant without a quota can have it.
+// isLeased reports whether the present quota of a cgroup differs from the quota of the grant, and the container's lease allows
+// the present quota. A present quota of 0 (no quota) is never leased, because a process with a lease removes a quota only if the
+// grant has none.
 func isLeased(g *Grant, current cgroup.Settings) bool {
 	lease := g.Lease
-	if lease.Max == 0 { // only raises the quota
+	if lease.Max == 0 { // the lease only permits raising the quota
 		lease.Min, lease.Max = quotaOf(g), maxQuota(g)
 	}
 	return current.Period == g.Period && current.Quota != quotaOf(g) && current.Quota > 0 &&
@@ -108,9 +109,9 @@ type Account struct {
 // IsCharged reports whether the container has less CPU time than its limit because of its helpers.
 func (a *Account) IsCharged() bool { return a.Frozen || a.Quota > 0 && a.Quota < a.Limit }
 
-// ChargeHelpers adjusts quotas until ctx is done, so that the own CPU time of a container and its charges together stay
-// within its limit. It serves the containers with the level charge, and raises their quotas if they request it. It
-// takes over the leases of other processes for these containers.
+// ChargeHelpers adjusts quotas until ctx is done, so that the sum of a container's CPU time and its helpers' charged CPU time
+// stays within its limit. It serves the containers with the level spec.HelpersCharge, and raises their quotas if they request it.
+// It takes over the leases of other processes for these containers.
 func (h *Host) ChargeHelpers(ctx context.Context, charger Charger) error {
 	self, err := state.OwnProcess()
 	if err != nil {
@@ -132,7 +133,7 @@ type control struct {
 	freezers map[string]*cgroup.Freezer // of charged containers, by cgroup (usageName); nil: the container cannot be frozen
 	accounts map[string]Account         // last accounts, by ID
 	grants   map[string]*Grant          // grants of the last call of Groups
-	kernels  map[string]*kernelGroup    // their cgroups that could be read
+	kernels  map[string]*kernelGroup    // by ID, like grants: the cgroups that could be read
 	seen     stateStamp                 // the state at the last call of Groups
 
 	mustEndLeases bool // a GiveBack has begun, and the last call of Groups returned no groups
@@ -383,8 +384,8 @@ func (c *control) Lease(ctx context.Context, names []string) (time.Duration, err
 	return leaseDuration, err
 }
 
-// lease returns a lease of this process for a container. A lease that the lease permits only raising the quota has no bounds,
-// because its bounds follow from the grant. Earlier versions can read such a lease.
+// lease returns a lease of this process for a container. A lease that only permits raising the quota has no bounds, because the
+// bounds follow from the grant. Earlier versions can read such a lease.
 func (c *control) lease(g *Grant, until time.Duration) state.Lease {
 	l := state.Lease{To: c.self, Until: until}
 	if c.charger == nil {
@@ -468,8 +469,8 @@ func (g *kernelGroup) SetQuota(limit quota.Limit) error {
 	return g.Group.SetQuota(time.Duration(limit), g.burst)
 }
 
-// thawFreezers thaws the containers with a lease that permits freezing: those whose lease has ended, and the
-// operation's own container.
+// thawFreezers thaws the containers with a lease that permits freezing: containers whose lease has ended, and the container that
+// the operation serves.
 func (op *operation) thawFreezers() {
 	for _, g := range op.info {
 		if !g.Lease.Frozen || g.Lease.IsHeld() && !op.isSubject(g.ID) {

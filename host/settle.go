@@ -60,7 +60,7 @@ func (op *operation) settle(targets []target, exclusive cpuset.Set) error {
 	return op.settleRest(targets)
 }
 
-// settleRest writes the settings other than CPUs.
+// settleRest writes all settings of the targets except the CPUs.
 func (op *operation) settleRest(targets []target) error {
 	for _, t := range targets {
 		g := op.groups[t.name]

@@ -215,7 +215,8 @@ func (h *Host) ReadUsage(grant *Grant) (r LiveUsage, err error) {
 		return r, err
 	}
 	r.Observation.Observation, _, err = h.observeFirst(grant)
-	// Files compares the files with the affinity, which the first process can restrict.
+	// Observation.Files compares the files with the affinity. The first process can have restricted its affinity, so Widen
+	// replaces it by the CPUs of the cgroup.
 	r.Observation.Widen(r.CPUs)
 	return r, err
 }

@@ -231,8 +231,8 @@ func (op *operation) trialNode(without string, base hybrid.Grant) (*hybrid.Node,
 	return node, node.Restore(placeholders(taken))
 }
 
-// placeholders returns a grant of the smallest fraction for each CPU. The CPU cannot become exclusive then, and a
-// fraction still fits.
+// placeholders returns a grant of the smallest fraction for each CPU. A CPU with such a grant cannot become exclusive, but a
+// fraction still fits on it.
 func placeholders(cpus cpuset.Set) (all []hybrid.Grant) {
 	for cpu := range cpus.All() {
 		g := hybrid.Grant{CPUs: cpuset.Of(cpu), Fractions: []hybrid.Fraction{{CPU: cpu, Milli: hybrid.MinLimit}}}

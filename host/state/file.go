@@ -25,7 +25,7 @@ const (
 
 	maxUptime = 1 << 42 // milliseconds: 139 years
 
-	// MaxSize is the largest size of a state file in bytes. A grant takes about 400.
+	// MaxSize is the largest size of a state file in bytes. A grant takes about 400 bytes.
 	MaxSize = 16 << 20
 )
 

@@ -47,8 +47,8 @@ const (
 	Held    Phase = "held" // stopped; reserved for a restart
 )
 
-// VisibleCPUs returns the number of CPUs that the container should count: the CPUs of its cpuset, or its limit rounded
-// up to whole CPUs if that is less.
+// VisibleCPUs returns the number of CPUs that the programs of the container should find: the CPUs of its cpuset. For a flexible
+// container, it is at most the limit, rounded up to whole CPUs.
 func (g *Grant) VisibleCPUs() int {
 	n := g.CPUs.Count()
 	if g.Class == hybrid.Flexible && g.Limit > 0 {
