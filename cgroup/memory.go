@@ -85,7 +85,7 @@ type memoryRecord struct {
 	memoryLimit, memswLimit int64
 }
 
-// A memoryKey is the field of a memoryRecord for a key of a memory.stat file.
+// A memoryKey returns the field of a memoryRecord that holds the value of a key in memory.stat.
 type memoryKey func(*memoryRecord) *int64
 
 // parseMemoryStat parses the content of a memory.stat file. It skips unknown keys, because new kernels add keys.
@@ -324,7 +324,8 @@ func (h *hierarchy) restoreMemoryLimits(dir string, before MemoryLimits) error {
 	return nil
 }
 
-// writeMemoryLimits writes the limits that differ between now and next, which it rounds down to whole pages as the kernel does.
+// writeMemoryLimits writes the limits that differ between now and next. Before the comparison it rounds next down to whole pages,
+// as the kernel does.
 func (h *hierarchy) writeMemoryLimits(dir string, now, next MemoryLimits) error {
 	next = MemoryLimits{wholePages(next.Memory), wholePages(next.Swap)}
 	if h.v2 {
@@ -333,7 +334,8 @@ func (h *hierarchy) writeMemoryLimits(dir string, now, next MemoryLimits) error 
 	return writeMemoryLimitsV1(dir, now, next)
 }
 
-// writeBytes writes a size in bytes to a file, or none if the size is NoMemoryLimit. It writes nothing if now has the size already.
+// writeBytes writes a size in bytes to a file, or the text in none if the size is NoMemoryLimit. It writes nothing if now equals
+// size.
 func writeBytes(dir, file string, now, size int64, none string) error {
 	switch size {
 	case now:

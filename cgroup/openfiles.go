@@ -37,7 +37,7 @@ var cachedFiles = map[string]bool{
 	maxV2.limit: true, maxV2.usage: true, highV2.limit: true, swapV2.limit: true, swapV2.usage: true,
 }
 
-// KeepOpen sets the maximum number of files with CPU lists that t caches open. It is for long-running processes. Caching never
+// KeepOpen sets the maximum number of files with CPU lists that t holds open. It is for long-running processes. Caching never
 // changes the result: if a group was removed or recreated, t opens the group's file again. A limit of 0 closes all cached files;
 // Close does the same.
 func (t *Tree) KeepOpen(limit int) { t.open.setLimit(limit) }
