@@ -45,8 +45,8 @@ type Host interface {
 	Charges(name string) (charged, credited time.Duration)
 	// HelperTime returns the CPU time of all helpers so far. ok is false if the time is not known.
 	HelperTime() (total time.Duration, ok bool)
-	// BookedTime returns the part of the HelperTime that the results of Charges include. Later results include more, but together no
-	// more than the HelperTime.
+	// BookedTime returns the part of the HelperTime that the results of Charges include. Later results of Charges can include
+	// more helper time, but in total never more than HelperTime.
 	BookedTime() time.Duration
 	// Observe receives the state of a group from the Loop after each reading, when the action is done.
 	Observe(name string, s *State)

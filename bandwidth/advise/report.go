@@ -45,7 +45,7 @@ func (r *Report) Text(w io.Writer, all bool) error {
 	return err
 }
 
-// writeText writes the report to a writer whose errors can be ignored.
+// writeText writes the report to w, whose methods never fail.
 func (r *Report) writeText(w *strings.Builder, all bool) error {
 	r.writeAnswer(w)
 	fmt.Fprintf(w, "The recording lasts %s. The container used %s CPUs on average, and at most %d at once\n", timescale.Length(r.Span.Round(100*time.Millisecond)), timescale.Number(r.Mean), r.MaxThreads)

@@ -15,7 +15,7 @@ import (
 // Groups are groups of a machine that are open for recording.
 type Groups struct {
 	tree     *cgroup.Tree
-	open     []openedGroup   // groups that no Recorder has got yet
+	open     []openedGroup   // groups that Record has not passed to a Recorder yet
 	known    map[string]bool // paths of the groups with processes at the last call of find; nil if find is not used
 	recorded map[string]bool // names of all groups that are recorded
 	watched  []*watchedGroup // targets; nil after OpenEvery

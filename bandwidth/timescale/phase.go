@@ -123,7 +123,7 @@ func splitPhases(values []float64, n int) (ends []int, rest float64) {
 	return ends, best[len(values)]
 }
 
-// levels hold the use of a group over time as at most maxLevels means (levels), each over the same number of windows.
+// levels hold the use of a group over time as fewer than maxLevels means (levels), each over the same number of windows.
 type levels struct {
 	means          []float64 // CPUs
 	windowsPerMean int64
