@@ -125,7 +125,7 @@ func (o *Observation) Widen(cpus cpuset.Set) {
 	}
 }
 
-// minObservedThreads is the smallest bound for the threads of a process whose affinity is read.
+// WidenByThreads reads the affinity of at most minObservedThreads threads, or of a thread per CPU if there are more CPUs.
 const minObservedThreads = 64
 
 // WidenByThreads sets the affinity to the given CPUs of the container if the threads of a process can together run on all of them. A
@@ -212,7 +212,8 @@ func (r *mountReader) observe(affinity Source) Observation {
 	return o
 }
 
-// read returns the source of a file, and the name of its view if the file is of a view. isHidden has the meaning of Observation.IsHidden.
+// read returns the source of a file. viewName is the name of the view whose file is mounted over it, or "". isHidden has the
+// meaning of Observation.IsHidden.
 func (r *mountReader) read(f observedFile) (s Source, viewName string, isHidden bool) {
 	s = Source{Name: f.path, Role: f.role}
 	if r.err != nil {
@@ -254,8 +255,8 @@ func viewError(name string, err error) error {
 	return fmt.Errorf("view %.60s: %s", name, errorText(err))
 }
 
-// viewName returns the name of the view of which a file is mounted at the path of f; "" if there is no view. The root of such a mount is
-// /candor/views/web/online in some file system.
+// viewName returns the name of the view whose file is mounted at the path of f; "" if the mounted file belongs to no view. The
+// root of the mount of a view's file is /candor/views/web/online in some file system.
 func (f observedFile) viewName(m *mountinfo.Info) string {
 	return f.viewOfRoot(m, m.Root)
 }

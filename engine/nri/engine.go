@@ -47,7 +47,7 @@ func (e *Engine) Policy() hybrid.Policy {
 	return spec.ValueOr(e.config.Load().Node.Policy, hybrid.Strict)
 }
 
-// OnNode sets the node's name in the cluster. Call it before Run, because the engine then ignores hints for other nodes.
+// OnNode sets the node's name in the cluster, so that the engine ignores hints for other nodes. It must be called before Run.
 func (e *Engine) OnNode(name string) { e.node = name }
 
 // SetConfig sets a new configuration for later events.
@@ -286,8 +286,8 @@ func (e *Engine) Repair(ctx context.Context) error {
 	return e.host.Reconcile(ctx)
 }
 
-// firstProcess returns the first process of a container, or 0 if it is unknown. CRI-O does not report this process, so
-// firstProcess searches the cgroup.
+// firstProcess returns the first process of a container, or 0 if it is unknown. If the runtime does not report this process, as
+// CRI-O, firstProcess searches the cgroup.
 func (e *Engine) firstProcess(p *Pod, ctr *Container) (pid int) {
 	path, err := cgroup.EnginePath(ctr.Cgroup)
 	if ctr.PID != 0 || err != nil {

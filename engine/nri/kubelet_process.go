@@ -19,7 +19,8 @@ import (
 // can start a set-user-ID program through a link, whose name becomes comm, and the program can set all its user IDs to 0. Only
 // /proc/PID/exe shows the real program, so a process with an unreadable exe is not accepted.
 
-// A kubelet describes a running kubelet. For a kubelet that does not run, only root and dir, its default directory, are set.
+// A kubelet describes a running kubelet. For a kubelet that does not run, only root and dir (a usual directory) are set, and
+// words if dir has a configuration file (installedKubelets).
 type kubelet struct {
 	pid     string   // "" for a kubelet that does not run
 	program string   // kubelet, hyperkube, k3s or kubelite
@@ -65,7 +66,7 @@ func findProcesses[T any](root string, of func(here *nodeproc.Viewpoint, dir str
 	return found, joinFew(doubts)
 }
 
-// processFolders returns the directories of all processes in procfs. A missing procfs has none.
+// processFolders returns the directories of all processes in procfs. If procfs is missing, the list is empty.
 func processFolders(proc string) (folders []string, err error) {
 	entries, err := os.ReadDir(proc)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
