@@ -247,8 +247,8 @@ func delegationError(err error) error {
 }
 
 // A step undoes one change to Candor's parent group or to an ancestor of the parent group. It writes a value to a file of the
-// group in dir or, if file is "", removes the group. If Candor cannot create a group, or its program does not start, the steps
-// restore the groups of the machine.
+// group in dir or, if file is "", removes the group. If Candor cannot create a group, or the group's program does not start, the
+// steps restore the groups of the machine.
 type step struct{ dir, file, value string }
 
 // steps are in the order of the changes. run executes them in reverse order.

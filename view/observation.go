@@ -125,7 +125,7 @@ func (o *Observation) Widen(cpus cpuset.Set) {
 	}
 }
 
-// WidenByThreads reads the affinity of at most minObservedThreads threads, or of a thread per CPU if there are more CPUs.
+// minObservedThreads is the maximum number of threads whose affinity WidenByThreads reads, unless the container has more CPUs.
 const minObservedThreads = 64
 
 // WidenByThreads sets the affinity to the given CPUs of the container if the threads of a process can together run on all of them. A
