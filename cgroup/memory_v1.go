@@ -48,7 +48,7 @@ func (r memoryReader) readV1(path string) (m Memory, err error) {
 	if m.Bound, m.Free, err = r.lowestLimit(path, memoryV1, stat.memoryLimit); err != nil {
 		return m, err
 	}
-	// An ancestor that the mount or the cgroup namespace hides has a lower limit.
+	// If memory.stat has a lower limit, it is the limit of an ancestor that the mount or the cgroup namespace hides.
 	if stat.memoryLimit != 0 && stat.memoryLimit < m.Bound.Limit {
 		m.Bound = MemoryBound{File: memoryStat, Limit: stat.memoryLimit}
 		m.Free = min(m.Free, max(stat.memoryLimit-m.Usage, 0))
@@ -57,7 +57,7 @@ func (r memoryReader) readV1(path string) (m Memory, err error) {
 	if err != nil {
 		return m, err
 	}
-	m.Free = min(m.Free, freeOfBoth) // the kernel cannot swap more out than the sum of memory and swap allows
+	m.Free = min(m.Free, freeOfBoth) // new memory also counts against the limit of the sum of memory and swap
 	m.SwapLimit, m.SwapFree = NoMemoryLimit, NoMemoryLimit
 	if stat.memswLimit != 0 {
 		both.Limit = min(both.Limit, stat.memswLimit)

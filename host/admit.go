@@ -21,9 +21,9 @@ import (
 // the same name, the new container takes over these CPUs. The error is ErrIDTaken if a container of that name still
 // runs.
 //
-// room is the CPU time that all grants of the pod can reserve together. Admit first frees CPUs that the pod holds for ended containers,
-// until the new container fits into room. If room is 0, Admit frees all such CPUs. So the pod needs no room for an ended init container
-// beside its successor. On an error nothing has changed.
+// room is the CPU time that all grants of the pod can reserve together. Admit first frees CPUs that the pod holds for ended
+// containers, until the new container fits into room. If room is 0, Admit frees all such CPUs. So room need not cover both an
+// ended init container and the next container of the pod. On an error nothing has changed.
 func (h *Host) Admit(ctx context.Context, a Allocation, room hybrid.Milli) (*Grant, error) {
 	err := a.checkEngine()
 	if err == nil {
@@ -178,7 +178,7 @@ const (
 	HintMissed HintResult = "missed" // the CPUs were not free, or the node's own plan is better
 )
 
-// planHinted plans a container on a node, with the operation's hint if there is a hint.
+// planHinted plans a container on a node. It uses op.hint if that is not nil.
 func (op *operation) planHinted(node *hybrid.Node, r hybrid.Request) (*hybrid.Plan, error) {
 	if op.hint == nil {
 		return node.Plan(r)
@@ -206,8 +206,8 @@ func (op *operation) reportHint(g *Grant, err error) {
 // process. If so, the container can start, and RecordRunning can follow later: every later change of the grant finds the cgroup and updates
 // it.
 //
-// MatchesGrant does not wait for the lock. While another operation runs, it returns false, because this operation can have read the cgroups
-// before the engine created the cgroup of the container.
+// MatchesGrant does not wait for the lock. While another operation runs, it returns false: the other operation can have read the
+// cgroups before the engine created the cgroup of this container, and would not update it.
 func (h *Host) MatchesGrant(a *Allocation, pid int) bool {
 	lock, free := tryLock(h.store.LockFile())
 	if !free {
@@ -264,9 +264,9 @@ func (h *Host) RecordRunning(ctx context.Context, a *Allocation, pid int) error 
 // ErrElsewhere means that a runtime created a container's cgroup at another path than planned.
 var ErrElsewhere = errors.New("its cgroup is not at the planned path")
 
-// Prepare creates the empty cgroup of a pending grant, into which a runtime puts the container. If the runtime created
-// the cgroup itself (on v1 in one hierarchy after the other), a concurrent operation would remove the incomplete
-// cgroup. With systemd, Prepare does nothing, because the runtime asks systemd for the cgroup.
+// Prepare creates the empty cgroup of a pending grant, into which a runtime puts the container. A runtime would create the cgroup
+// step by step (on v1 in one hierarchy after the other), and a concurrent operation would remove the incomplete cgroup. With
+// systemd, Prepare does nothing, because the runtime asks systemd for the cgroup.
 func (h *Host) Prepare(ctx context.Context, name string) error {
 	if h.tree.Driver() == cgroup.Systemd {
 		return nil

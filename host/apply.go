@@ -69,7 +69,7 @@ func (h *Host) settings(g *Grant) cgroup.Settings {
 	}
 }
 
-// quotaOf returns the CPU time per period of a grant; 0: no quota.
+// quotaOf returns the CPU time per period of a grant. 0 means no quota.
 func quotaOf(g *Grant) time.Duration { return g.QuotaTime() }
 
 // currentTargets returns the present settings of the cgroups, for undo. It omits cgroups with assumed settings, because
@@ -117,8 +117,8 @@ func (op *operation) prepareNewcomer(grants []*Grant) error {
 	return op.store.SaveRequest(grants[i])
 }
 
-// showViews rewrites the views that do not show their container's CPUs. A failure is an error only for the operation's
-// own container.
+// showViews rewrites the views that do not show their container's CPUs. A failure is an error only for the container of
+// op.subject. For other containers it is recorded as degraded.
 func (op *operation) showViews(grants []*Grant) error {
 	for _, g := range grants {
 		if g.View != spec.ViewFull || g.CPUs.IsEmpty() {
@@ -148,7 +148,7 @@ func (op *operation) showViews(grants []*Grant) error {
 	return nil
 }
 
-// writeView writes the view of the operation's own container.
+// writeView writes the view of the container of op.subject.
 func (op *operation) writeView(g *Grant) error {
 	isProgram := op.newcomer != nil && op.newcomer.name == g.ID && op.newcomer.pid != 0
 	err := op.views.write(op.store, g, isProgram)

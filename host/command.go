@@ -82,8 +82,8 @@ func (h *Host) OnResize(g *Grant) string {
 	return g.OnResize
 }
 
-// dropArguments removes the program arguments that an earlier version has stored: in the loaded state, which this
-// operation saves, and in the request files.
+// dropArguments removes program arguments that an earlier version stored in the state and in the request files. The operation
+// saves the changed state.
 func (op *operation) dropArguments() error {
 	var next *state.Saved
 	for i, g := range op.saved.Grants {

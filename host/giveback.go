@@ -42,10 +42,10 @@ type SettingChange struct {
 	After     string
 }
 
-// Settings of a SettingChange that are no parts of a cgroup's settings.
+// Further settings of a SettingChange. The kernel cannot refuse them separately, so no Degraded has them.
 const (
-	SettingFreezer Setting = "freezer" // the nested cgroup of a charged container
-	SettingHelpers Setting = "helpers" // processes outside of the container in its cgroup
+	SettingFreezer Setting = "freezer" // the nested cgroup in which Candor freezes the processes of a container
+	SettingHelpers Setting = "helpers" // helper processes that Candor has moved into the container's cgroup
 	SettingPod     Setting = "pod"     // quota and weight of a pod's cgroup
 )
 
@@ -57,11 +57,12 @@ var (
 	errQuotaLeased = errors.New("changes the quota; repeat the command")
 )
 
-// startTime bounds the start of a pod's container after candor nri has ended. A GiveBack does not wait for a grant that has been pending
-// for more time.
+// startTime bounds the start of a pod's container after candor nri has ended. A GiveBack does not wait for a grant that has been
+// pending for longer.
 const startTime = 10 * time.Second
 
-// A GiveBack gives all containers of this machine back to their engines. No candor nri can start while it is open.
+// A GiveBack gives all containers of this machine back to their engines. While it is open, no candor nri process can start,
+// except if isDry is set.
 type GiveBack struct {
 	host      *Host
 	isDry     bool
@@ -297,7 +298,7 @@ func isGone(group *cgroup.Group, err error) bool {
 	return !runs && (err == nil || isGoneError(err))
 }
 
-// IsInUse reports whether there is a state. GiveBack removes it.
+// IsInUse reports whether there is a state. A complete GiveBack removes the state.
 func (h *Host) IsInUse() bool { return h.store.IsInUse() }
 
 // removeLeftover is for a container that ends after GiveBack has removed the state. It removes the container's cgroup, and then

@@ -13,7 +13,7 @@ import (
 	"github.com/candor-project/candor/internal/procfs"
 )
 
-// giveBackSettings returns processes that Candor has moved to their former cgroups (returnProcesses). Then it gives the container's
+// giveBackSettings first undoes Candor's moves of processes between cgroups (returnProcesses). Then it gives the container's
 // cgroup the settings of its engine.
 func (b *giveBackAttempt) giveBackSettings(g *Grant, group *cgroup.Group, isStray bool) error {
 	populated, err := group.Populated()
@@ -41,9 +41,10 @@ func (b *giveBackAttempt) giveBackSettings(g *Grant, group *cgroup.Group, isStra
 	return b.giveBackGroup(displayName(g), group, wanted)
 }
 
-// isStarting reports whether a runtime still creates the cgroup of a container, and would write Candor's settings to it. An OCI runtime
-// wrapper (Creator) lives until the container exists. If the state is marked before that, the wrapper fails. For a container of a pod,
-// candor nri has ended and the runtime starts the container, so only startTime bounds the start.
+// isStarting reports whether a runtime is still creating the cgroup of a container, and would write Candor's settings to this
+// cgroup. An OCI runtime wrapper (Creator) lives until the container exists. If a GiveBack marks the state before the container
+// exists, the wrapper fails. For a container of a pod, candor nri has ended and the runtime starts the container, so only
+// startTime bounds the start.
 func (b *giveBackAttempt) isStarting(g *Grant, populated bool) bool {
 	switch {
 	case g.State != Pending, !populated && hasEnded(g, false):
@@ -55,8 +56,8 @@ func (b *giveBackAttempt) isStarting(g *Grant, populated bool) bool {
 	}
 }
 
-// giveBackEnded removes Candor's cgroup of a container without processes. A container of a pod can be held for a restart:
-// the next container then starts without Candor.
+// giveBackEnded removes the cgroup of a container without processes, if Candor created the cgroup. An engine removes its cgroups
+// itself. If a pod's container is held for a restart, it restarts without Candor.
 func (b *giveBackAttempt) giveBackEnded(g *Grant, group *cgroup.Group) error {
 	if b.isDry || g.Engine.Cgroup != "" {
 		return nil

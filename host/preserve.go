@@ -16,9 +16,9 @@ import (
 	"github.com/candor-project/candor/internal/errline"
 )
 
-// Preserve treats CPUs as reserved while the process pid lives (pid 0: this process). It serves containers whose user has chosen the CPUs.
-// Flexible containers of Candor leave these CPUs. The error is ErrBadSpec if a sensitive container has some of the CPUs, or if no CPU would
-// remain.
+// Preserve makes all operations treat CPUs as reserved while the process pid lives (pid 0: this process). It serves containers
+// whose user has chosen the CPUs. Flexible containers of Candor leave these CPUs. The error is ErrBadSpec if a sensitive
+// container has some of the CPUs, or if no CPU would remain.
 func (h *Host) Preserve(ctx context.Context, name string, cpus cpuset.Set, pid int) error {
 	if err := cgroup.CheckName(name); err != nil {
 		return fmt.Errorf("%w: %w", ErrBadSpec, err)

@@ -15,11 +15,11 @@ import (
 
 // openViews holds the views that this process keeps open.
 type openViews struct {
-	isAll bool // all containers, not only the programs of this process
+	isAll bool // hold the views of all containers open, not only those of the programs that this process starts
 
 	mu      sync.Mutex
 	files   map[string]*view.Files // by container
-	waiting string                 // a container; the kernel is about to break a lease on its view
+	waiting string                 // container whose view awaitLease waits for, or ""
 }
 
 // write writes a container's view without waiting. The files stay open if keep or v.isAll is set.

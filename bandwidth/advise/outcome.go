@@ -36,8 +36,8 @@ type Outcome struct {
 	Throttled float64       // share of throttled periods
 	P50, P99  time.Duration // percentiles of the delay
 	Mean      time.Duration // mean delay
-	// Overrun is the longest uninterrupted time in which the container used more than its limit. Other containers can
-	// have to wait for this time.
+	// Overrun is the longest uninterrupted time in which the container used more than its limit. Other containers can have to
+	// wait that long for a CPU.
 	Overrun time.Duration
 	Unmet   bool // some work was not done a minute after the end of the recording
 }

@@ -26,15 +26,15 @@ import (
 type Config struct {
 	StateDir    string                   // "": host.DefaultStateDir
 	Reserved    *cpuset.Set              // CPUs that no container gets; nil: the value of the machine's options
-	MinShared   *hybrid.Milli            // CPU time that sensitive containers never get; nil: the value of the machine's options
+	MinShared   *hybrid.Milli            // CPU time that sensitive containers never get; nil: see Over
 	RepairEvery time.Duration            // interval at which the cgroups are compared with the state
 	HeadStart   bool                     // prepare the kernel early for the move of a new container's first process (Host.ExpectMoves)
 	Metrics     string                   // address of the metrics server, IP:PORT; "": no server
 	WebConfig   string                   // file with TLS and users of the metrics server; "": plain HTTP without a password
 	Histogram   string                   // shortest window of the CPU-use histograms, or "none"; "": not configured
 	Publish     bool                     // publish the node's report to the API server
-	Node        kube.Settings            // defaults of the node
-	Namespaces  map[string]kube.Settings // defaults of namespaces
+	Node        kube.Settings            // defaults for all containers of the node
+	Namespaces  map[string]kube.Settings // defaults for the containers of a namespace, by namespace
 }
 
 // ErrBadConfig means that the configuration is invalid.
@@ -43,7 +43,7 @@ var ErrBadConfig = errors.New("bad configuration")
 const (
 	configVersion  = 1
 	maxConfigSize  = 1 << 20 // bytes
-	leastMinShared = 500     // default: leaves CPU time for containers without a limit
+	leastMinShared = 500     // default of MinShared in milli-CPU; it leaves CPU time for containers without a limit
 	defaultRepair  = 30 * time.Second
 )
 
@@ -52,7 +52,7 @@ func DefaultConfig() *Config {
 	return &Config{RepairEvery: defaultRepair, HeadStart: true}
 }
 
-// Over returns the machine's options, overridden by the configuration.
+// Over returns the machine's options, overridden by the configuration. If neither sets MinShared, it is leastMinShared.
 func (c *Config) Over(o host.NodeOptions) host.NodeOptions {
 	if c.Reserved != nil {
 		o.Reserved = *c.Reserved

@@ -47,15 +47,15 @@ func (e *Engine) Policy() hybrid.Policy {
 	return spec.ValueOr(e.config.Load().Node.Policy, hybrid.Strict)
 }
 
-// OnNode sets the node's name in the cluster. Call it before Run, because the engine then ignores hints for other nodes.
+// OnNode sets the node's name in the cluster, so that the engine ignores hints for other nodes. It must be called before Run.
 func (e *Engine) OnNode(name string) { e.node = name }
 
 // SetConfig sets a new configuration for later events.
 func (e *Engine) SetConfig(c *Config) { e.config.Store(c) }
 
 // Create allocates CPUs for a container that the runtime is about to create. When Create returns, no other container runs on the
-// container's exclusive CPUs. An error refuses the container with the reason. Under HeadStart, the kernel then prepares for the
-// move of the first process, while the runtime prepares the planned or preserved container.
+// container's exclusive CPUs. An error refuses the container with the reason. If Config.HeadStart is set, Create also prepares
+// the kernel for the move of the container's first process (Host.ExpectMoves), for planned and preserved containers.
 func (e *Engine) Create(ctx context.Context, p *Pod, ctr *Container) (Reply, error) {
 	r, err := e.admit(ctx, p, ctr)
 	if err == nil && e.config.Load().HeadStart {
@@ -286,8 +286,8 @@ func (e *Engine) Repair(ctx context.Context) error {
 	return e.host.Reconcile(ctx)
 }
 
-// firstProcess returns the first process of a container, or 0 if it is unknown. CRI-O does not report this process, so
-// firstProcess searches the cgroup.
+// firstProcess returns the first process of a container, or 0 if it is unknown. If the runtime does not report this process, as
+// CRI-O, firstProcess searches the cgroup.
 func (e *Engine) firstProcess(p *Pod, ctr *Container) (pid int) {
 	path, err := cgroup.EnginePath(ctr.Cgroup)
 	if ctr.PID != 0 || err != nil {

@@ -39,7 +39,7 @@ type reconnects struct {
 	stable    time.Duration // see stableTime
 	deathWait time.Duration // wait after manyDeaths; it doubles with each further death
 
-	dials, drops, deaths int
+	dials, drops, deaths int // consecutive failures of the three kinds, in the order above
 	reported             map[string]bool
 }
 

@@ -86,9 +86,10 @@ func ReadRuntimes(root string) (found []Runtime, unclear error) {
 	return found, nil
 }
 
-// FindRuntimes returns the container runtimes that run on this node. A process counts only if root of the node runs it from a program
-// file containerd or crio, outside of pods and containers. FindRuntimes omits the containerd that Docker starts for itself. root is the
-// root directory of the file system, "/". unclear reports, in one line of bounded length, processes whose program file cannot be read.
+// FindRuntimes returns the container runtimes that run on this node. A process counts only if root of the node runs it from a
+// program file containerd or crio, outside of pods and containers. FindRuntimes omits the containerd that Docker starts for
+// itself. root is the root directory of the file system, "/". The result unclear is nil, or an error of one line and bounded
+// length. It names processes whose program file cannot be read.
 func FindRuntimes(root string) (found []Runtime, unclear error) {
 	return findProcesses(root, runtimeOf)
 }
@@ -214,7 +215,7 @@ func parseContainerd(text []byte) (c containerdConfig, err error) {
 	return c, nil
 }
 
-// addContainerd adds the settings of a file with a name.
+// addContainerd adds the settings of a file. name is the path of the file.
 func (r *Runtime) addContainerd(name string, c *containerdConfig) error {
 	n := &c.Plugins.NRI
 	r.addDisabled(n.Disable, c.Disabled)
@@ -246,7 +247,7 @@ func (r *Runtime) addDisabled(disable *bool, plugins []string) {
 	}
 }
 
-// addValidator adds the settings of NRI's default validator in a file with a name.
+// addValidator adds a file's settings of NRI's default validator. name is the path of the file.
 func (r *Runtime) addValidator(name string, v *validator) {
 	m := &r.merged
 	if v.Enable == nil && v.Required == nil {
@@ -265,7 +266,7 @@ func (r *Runtime) addValidator(name string, v *validator) {
 	}
 }
 
-// setEndpoint sets the CRI socket from a path or a URL: "" is no value.
+// setEndpoint sets the CRI socket from a path or a URL. It does nothing for "".
 func (r *Runtime) setEndpoint(address string) {
 	if address != "" {
 		r.Endpoint = socketPath(address)
@@ -281,7 +282,8 @@ func socketPath(address string) string {
 	return path
 }
 
-// setNRI sets the values that a file has: "" is no value. timeout is the name of the setting for limit.
+// setNRI sets the values that a file has. "" means that the file does not have the value. The argument timeout is the name of the
+// setting whose value is limit.
 func (r *Runtime) setNRI(socket, pluginDir, timeout, limit string) (err error) {
 	if socket != "" {
 		r.Socket = socket
@@ -377,8 +379,8 @@ func (r *Runtime) readCRIOFile(top, name string, began time.Time) error {
 	return nil
 }
 
-// Agents returns the process IDs of the NRI plugins, candor nri, that root of the node runs outside of pods and containers. unclear
-// reports, in one line of bounded length, processes with this name whose program file cannot be read.
+// Agents returns the process IDs of the NRI plugins, candor nri, that root of the node runs outside of pods and containers. The
+// result unclear names processes with this name whose program file cannot be read, as in FindRuntimes.
 func Agents(root string) (pids []int, unclear error) { return findProcesses(root, agentOf) }
 
 // agentOf returns the process ID if a process is candor nri, given its directory in procfs, or nil.

@@ -14,7 +14,7 @@ type edit struct {
 	groupPath string
 	viewDir   string
 	mems      string // memory nodes; "": any
-	env       bool
+	env       bool   // set environment variables with the CPU count
 	hooks     hooks
 }
 

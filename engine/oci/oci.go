@@ -18,7 +18,7 @@ import (
 // A Wrapper executes the commands of an OCI runtime in place of the real runtime.
 type Wrapper struct {
 	Host    host.Options // all fields set; paths are absolute, because hooks run in another directory
-	Class   hybrid.Class // class of containers that set none
+	Class   hybrid.Class // class of containers that request no class
 	Runtime string       // path or name of the real runtime; "": runc or crun
 	Self    []string     // command line of candor for hooks, with an absolute path first; empty if unknown
 }
@@ -211,7 +211,7 @@ func (w *Wrapper) leave(c *Call, real string, cfg *config, cpus string) error {
 	case err == nil:
 		defer h.Close()
 		err = h.CheckEngineGroup(cfg.groupPath)
-	case cpus == "": // no CPUs to reserve, and no cgroup of Candor
+	case cpus == "": // the container has no chosen CPUs, so it can be created without Candor
 		err = nil
 	}
 	if err != nil {

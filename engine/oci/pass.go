@@ -9,7 +9,7 @@ import (
 	"github.com/candor-project/candor/host"
 )
 
-// runtimePatience bounds the real runtime's update, because all other operations wait for it.
+// runtimePatience bounds the time of the real runtime's update, because all other operations wait for it.
 const runtimePatience = 20 * time.Second
 
 // pass lets the real runtime do the rest of the update under Candor's lock, so that no operation changes the grant while the

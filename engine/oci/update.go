@@ -187,14 +187,14 @@ func (u *update) check(g *host.Grant) error {
 	return nil
 }
 
-// isPeriodAlone reports whether an update sets another period without a quota. For a container without a limit, the default
-// period is no change, because engines send it from their own records.
+// isPeriodAlone reports whether an update changes the period without setting a quota. For a container without a limit, the
+// default period is no change, because engines send the default period from their own records.
 func (u *update) isPeriodAlone(g *host.Grant) bool {
 	period := u.period(g.Period)
 	return u.Quota == 0 && period != g.Period && (g.Limit != 0 || period != bandwidth.DefaultPeriod)
 }
 
-// limit returns the limit of the update, or the present limit if it sets none.
+// limit returns the limit of the update, or the present limit if the update sets no limit.
 func (u *update) limit(g *host.Grant) hybrid.Milli {
 	switch {
 	case u.Quota == 0:

@@ -30,7 +30,7 @@ type fileEngine struct {
 	Name    string `json:"name,omitempty"`
 }
 
-// newFileEngine returns nil for an engine without a cgroup, whose name is stored in engine-names.json.
+// newFileEngine returns nil if e has only a name, because the name is stored in engine-names.json.
 func newFileEngine(e Engine) *fileEngine {
 	if e.isNameOnly() {
 		return nil

@@ -46,9 +46,9 @@ func (s Store) UnmarkGiveBack() (existed bool, err error) {
 	return err == nil, err
 }
 
-// Remove removes all files of the state, and then the directory. The caller must hold the lock. It removes the state
-// file before the requests of the engines. So if Remove is interrupted, the next GiveBack finds no container without its request. If the
-// directory has other files or is a mount point, the directory remains.
+// Remove removes all files of the state, and then the directory. The caller must hold the lock. It removes the state file before
+// the requests of the engines. So after an interrupted Remove, the next GiveBack finds the request of each container that the
+// state file names. If the directory has other files or is a mount point, the directory remains.
 func (s Store) Remove() error {
 	for _, name := range []string{
 		"state.json", ".state.json", "state.json.bad", "requests", "commands", "engine-requests", "views", "preserved",

@@ -168,7 +168,7 @@ func (s Store) Save(next *Saved) error {
 	return nil
 }
 
-// SetAside renames an unusable state file and makes it readable by its owner alone: an earlier version can have
+// SetAside renames an unusable state file. It makes the file readable only by its owner, because an earlier version can have
 // written program arguments to it.
 func (s Store) SetAside() error {
 	err := os.Rename(s.File(), s.BadFile())
@@ -181,7 +181,7 @@ func (s Store) SetAside() error {
 	return nil
 }
 
-// ProtectBadFile makes the unusable state file readable by its owner alone.
+// ProtectBadFile makes the unusable state file readable only by its owner.
 func (s Store) ProtectBadFile() error {
 	info, err := os.Lstat(s.BadFile())
 	if errors.Is(err, fs.ErrNotExist) || err == nil && !info.Mode().IsRegular() {
