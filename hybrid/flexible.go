@@ -82,8 +82,8 @@ func (n *Node) hasUnconfined() bool { return n.flexible.count > n.confined }
 // nodeNeed returns the CPU time that must remain for the flexible containers of the node.
 func (n *Node) nodeNeed() Milli { return max(n.flexible.need, n.options.MinShared) }
 
-// domainNeed returns the CPU time that must remain in a domain: the guarantees of its containers and, for a
-// NUMA node, of the containers confined to its L3 domains.
+// domainNeed returns the CPU time that must remain in a domain: the guarantees of the containers confined to the domain
+// and, for a NUMA node, of the containers confined to its L3 domains.
 func (n *Node) domainNeed(d int32) Milli {
 	domain := &n.domains[d]
 	need := n.demandOf(d).need
@@ -99,8 +99,8 @@ func (n *Node) domainNeed(d int32) Milli {
 // every real shared time.
 const impossible Milli = 1 << 40
 
-// sharedIfValid returns the shared time of the present arrangement, or impossible if the flexible containers
-// have no room. On a node that has lost CPUs, room that was lacking before the plan may still be lacking.
+// sharedIfValid returns the shared time of the present arrangement, or impossible if the flexible containers have no
+// room. On a node that has lost CPUs, the room that was lacking before the plan (recordShortage) may still be lacking.
 func (n *Node) sharedIfValid() Milli {
 	need := n.nodeNeed() - n.shortage
 	if n.roomLeft() < need {
@@ -200,9 +200,9 @@ func (n *Node) sharedOn(set *cpuset.Set) Milli {
 	return shared
 }
 
-// extend adds fractional CPUs of a domain to a set until the set has enough room and at least one CPU there.
-// CPUs of several sensitive containers come first, because their time is shared already; then the least loaded CPUs.
-// extend reports whether the room suffices.
+// extend adds fractional CPUs of a domain to a set until the set has one or more CPUs in the domain, whose room is at
+// least need in total. CPUs of several sensitive containers come first, because their time is shared already; then the
+// least loaded CPUs. extend reports whether the room suffices.
 func (n *Node) extend(set, domain *cpuset.Set, need Milli) bool {
 	room, hasCPU := n.roomOn(set, domain)
 	if hasCPU && room >= need {
@@ -275,7 +275,7 @@ func (n *Node) available() cpuset.Set {
 	return free
 }
 
-// openWithin returns the shared CPUs and the open fractional CPUs of a domain.
+// openWithin returns the shared CPUs of a domain, and its fractional CPUs that are not closed.
 func (n *Node) openWithin(domain *cpuset.Set) cpuset.Set {
 	open := n.shared.Set().Union(n.fractional.Set()).Intersect(*domain)
 	for cpu := open.First(); cpu >= 0; cpu = open.Next(cpu + 1) {

@@ -160,7 +160,7 @@ func (s *Summary) lentAlone(a arrangement, fraction Milli) (Milli, Verdict) {
 	return s.lend(&a)
 }
 
-// minSharedJoined returns the lowest sum of lent and newly shared time if a fraction joins other fractions.
+// minSharedJoined returns the lowest sum of lent and newly shared time if a fraction joins other fractions on a CPU.
 func (s *Summary) minSharedJoined(a arrangement, fraction Milli) (Milli, Verdict) {
 	if a.flexible && s.lone > summaryLoads {
 		return impossible, Unknown
@@ -186,7 +186,7 @@ func (s *Summary) minSharedJoined(a arrangement, fraction Milli) (Milli, Verdict
 			best = min(best, used+fraction+lent)
 		}
 		if !a.flexible {
-			break // without lent time, the first CPU is the best, because it has the lowest load
+			break // no time is lent, so the first CPU is the best: it has the lowest load
 		}
 	}
 	if best == impossible {
