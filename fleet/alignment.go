@@ -48,8 +48,8 @@ type term struct {
 	weight  int64
 }
 
-// set sets the aligner for the container of a query. For each resource, smallest has the scale (newScale) of the node with the least
-// capacity, and largest that of the node with the most.
+// set sets the aligner for the container of a query. For each resource, smallest has the scale (newScale) of the node with the
+// least capacity, and largest the scale of the node with the most capacity.
 func (p *aligner) set(q *query, smallest, largest []float64) {
 	p.setWeights(q, smallest, largest)
 	p.setBound(len(smallest))
@@ -90,7 +90,7 @@ func (p *aligner) setBound(resources int) {
 		switch {
 		case resource > indexedResources:
 			p.base += max(weight, 0) * wholeShare
-		case weight < 0: // less free is better, so the term needs the inverted feature
+		case weight < 0: // a lower free share is better, so the term needs the inverted feature
 			p.negative[p.negativeCount] = term{invertedShareFeatures[resource], -weight}
 			p.negativeCount++
 			p.base += weight * maxFeature

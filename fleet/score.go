@@ -67,9 +67,10 @@ func (f *Fleet) kindForQuery(id NodeID) *kind {
 // minIndirectScore is the lowest score of a node that can take the container only with moves, or with a wider view than needed.
 const minIndirectScore score = 1 << 63
 
-// indirectScoreOf returns the score of a node on which fractions would have to move, or on which the view would be wider than needed. In
-// every order such nodes come last. The best of them has the highest MaxSensitive, which bounds the limit of a strict sensitive container
-// that fits. If this figure does not apply to the request (byMaxStrictLimit), the best has the most free CPU time for the request's class.
+// indirectScoreOf returns the score of a node on which fractions would have to move, or on which the view would be wider than
+// needed. In every order such nodes come last. The best of these nodes has the highest Summary.MaxSensitive, an upper bound on
+// the limit of a strict sensitive container that fits. If this bound does not apply to the request (query.byMaxStrictLimit), the
+// best node has the most free CPU time for the request's class.
 func (f *Fleet) indirectScoreOf(id NodeID) score {
 	s, q := &f.summaries[id], &f.query
 	if q.byMaxStrictLimit {
