@@ -63,8 +63,8 @@ func (s *nodeIndex) splitFullRoot(tree *block) {
 	}
 }
 
-// insertInto adds a node below a block that is not full. It reports whether the caller must include the node in the row of b, too. This is
-// not necessary if the row of b's child has not changed.
+// insertInto adds a node below a block that is not full. It reports whether the caller must include the node in the row of the
+// block b, too. This is not necessary if the row of b's child has not changed.
 func (s *nodeIndex) insertInto(b *block, e *entry) (raised bool) {
 	if b.inner == nil {
 		b.appendNode(e.key, e.id)
@@ -96,8 +96,8 @@ func (s *nodeIndex) split(b *block, i int) {
 	s.recomputeRow(b, i+1)
 }
 
-// tighten recomputes the loose fields of the row of the child at index i from the rows of the child's children. It marks the fields that
-// change as loose in the row of b.
+// tighten recomputes the loose fields of the row of the child at index i from the rows of the child's children. It marks the
+// fields that change as loose in the row of the block b.
 func (s *nodeIndex) tighten(b *block, i int) {
 	child, lowest := b.blocks[i], NodeID(MaxNodes)
 	var buffer [blockSize]*row

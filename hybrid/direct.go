@@ -21,8 +21,8 @@ type Cost struct {
 	Moves     int   // number of fractions of other containers that change CPU
 }
 
-// NewLike returns an empty node with the same machine and options. Both nodes use the same memory for plans:
-// use the nodes in a single goroutine, and commit or drop a plan before either node plans again.
+// NewLike returns an empty node with the same machine and options. Both nodes use the same memory for plans. So use the
+// nodes in a single goroutine, and commit or drop a plan before either node plans again.
 func (n *Node) NewLike() *Node {
 	return newEmpty(n.layout, n.scratch)
 }

@@ -130,7 +130,7 @@ func (n *Node) outcomeOf(p *Plan) (o outcome) {
 	return o
 }
 
-// countWholeDomains counts the CPUs of the domains whose CPUs are all in free.
+// countWholeDomains counts the CPUs of the domains whose CPUs are all in the set free.
 func countWholeDomains(domains []cpuset.Set, free *cpuset.Set) (cpus int) {
 	for i := range domains {
 		if domains[i].SubsetOf(free) {

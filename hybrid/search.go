@@ -19,8 +19,8 @@ type search struct {
 	inDomains bool // some flexible containers are confined to domains
 }
 
-// searchTries is the maximum number of arrangements that a search evaluates. It matters on nodes with hundreds of
-// fractions; on a node with 64 CPUs, a search ends earlier. Candidates that are not evaluated do not count.
+// searchTries is the maximum number of arrangements of the fractions that a search evaluates. It matters on nodes with
+// hundreds of fractions; on a node with 64 CPUs, a search ends earlier. Candidates that are not evaluated do not count.
 const searchTries = 2_000
 
 func (s *search) run() {
@@ -46,8 +46,7 @@ func (s *search) run() {
 // container has several items, their moves are free, so a group of moves can still be better.
 func (s *search) isDone() bool { return s.best == s.bound && s.moves <= 1 && s.ownItems <= 1 }
 
-// isBetter reports whether an arrangement with this shared time, reached by this number of moves, is better than the
-// best result so far.
+// isBetter reports whether this shared time, reached with this number of moves, is better than the best result so far.
 func (s *search) isBetter(shared Milli, moves int) bool {
 	return shared < s.best && moves <= s.budget || shared == s.best && shared < s.start && moves < s.moves
 }
@@ -232,8 +231,8 @@ func (s *search) tryEvacuations() {
 	}
 }
 
-// distinctTargets returns the fractional CPUs to which a move of an item can help. from is the load of the item's CPU. Of
-// CPUs with equal loads it returns only the nearest CPU, because the shared time would be the same.
+// distinctTargets returns the fractional CPUs to which a move of an item can lower the shared time (canHelp). from is the load of
+// the item's CPU. Of CPUs with equal loads it returns only the nearest CPU, because the shared time would be the same.
 func (s *search) distinctTargets(it *item, from *cpuLoad) []int16 {
 	heldCPUs := s.otherCPUs(it)
 	cpus := s.scratch.targets[:0]

@@ -152,7 +152,7 @@ func (s *Summary) arrangement() arrangement {
 	}
 }
 
-// lentAlone returns the lent time if a fraction has a CPU of its own.
+// lentAlone returns the lent time (Summary) if a fraction has a CPU of its own.
 func (s *Summary) lentAlone(a arrangement, fraction Milli) (Milli, Verdict) {
 	a.free--
 	a.lacking += 1000
@@ -195,7 +195,8 @@ func (s *Summary) minSharedJoined(a arrangement, fraction Milli) (Milli, Verdict
 	return best, Known
 }
 
-// lend returns the lent time of an arrangement. Like Node.sharedIfValid, it lends the least loaded lone CPUs first.
+// lend returns the lent time (Summary) of an arrangement. Like Node.sharedIfValid, it lends the least loaded lone CPUs
+// first.
 func (s *Summary) lend(a *arrangement) (lent Milli, verdict Verdict) {
 	lacking, plus, minus := a.lacking, a.addedLoad, a.removedLoad
 	if !a.flexible || lacking <= 0 && a.free+a.multi > 0 {

@@ -77,7 +77,8 @@ func (r *run) endContainer(c fleet.ContainerID) {
 	r.bound.add(limit, -1)
 }
 
-// release releases a container, and measures the duration of some of the releases. It reports whether the container existed.
+// release releases a container. It measures the duration of the release if the release belongs to the sample
+// (clock.isSampledEnd). It reports whether the container existed.
 func (r *run) release(c fleet.ContainerID) (existed bool) {
 	if !r.clock.isSampledEnd() {
 		_, existed = r.fleet.Release(c)

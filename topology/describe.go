@@ -48,8 +48,8 @@ func (m *Machine) layers() (layers []layer, nested bool) {
 	return layers, true
 }
 
-// areNested reports whether each domain in small lies within a single domain in large. Both lists partition the same
-// CPUs.
+// areNested reports whether each domain of the list small lies within a single domain of the list large. Both lists
+// partition the same CPUs.
 func areNested(large, small []Domain) bool {
 	for i := range small {
 		n := 0

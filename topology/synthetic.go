@@ -39,8 +39,8 @@ func (e *SyntaxError) Error() string {
 // or numa, there is a single socket or node. Without l3, the machine has no L3. Parse ignores attributes such as
 // "(memory=16GB)", except for "indexes=", which is an error.
 //
-// Unlike in hwloc, the CPUs are numbered as on most Linux machines: the first CPU of each core, then the second CPU of each core. All CPUs
-// are online. Distances are 10 (local), 12 (same socket) and 21. Errors are of type *SyntaxError.
+// Unlike in hwloc, the CPUs are numbered as on most Linux machines: the first CPU of each core, then the second CPU of each core.
+// All CPUs are online. Distances are 10 (local), 12 (same socket) and 21 (otherwise). Errors are of type *SyntaxError.
 func Parse(description string) (*Machine, error) {
 	levels, err := parseLevels(description)
 	if err == nil {
