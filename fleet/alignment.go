@@ -2,10 +2,11 @@ package fleet
 
 import "github.com/candor-project/candor/hybrid"
 
-// The alignment of a node with a container is the score of Tetris (Grandl et al., "Multi-Resource Packing for Cluster Schedulers", SIGCOMM
-// 2014). For each resource, it multiplies the share of the node that the container requests by the share that is free after the placement.
-// The alignment is the sum of these products. The node with the highest alignment is the best, because a node should not run out of one
-// resource while much of another is free.
+// The alignment of a node with a container is the score of Tetris (Grandl et al., "Multi-Resource Packing for Cluster
+// Schedulers", SIGCOMM 2014). For each resource, it multiplies the share of the node that the container requests by the share
+// that is free after the placement. The alignment is the sum of these products. The node with the highest alignment is the best:
+// it has much free of the resources of which the container requests much. This avoids nodes that run out of one resource while
+// much of another is free.
 //
 // If a CPU runs a fraction of a sensitive container, the rest of the CPU's time should stay idle. Any other use of the CPU makes the
 // fraction's time shared. The rest stays idle on a node whose other resources run out first. To prefer such nodes, the aligner lowers the

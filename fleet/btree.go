@@ -96,8 +96,8 @@ func (s *nodeIndex) split(b *block, i int) {
 	s.recomputeRow(b, i+1)
 }
 
-// tighten recomputes the loose fields of the row of the child at index i from the rows of the child's children. It marks the
-// fields that change as loose in the row of the block b.
+// tighten recomputes the row that the block b holds for its child at index i. It computes only the loose fields, from the rows of
+// the child's children. It marks the fields that change as loose in the row of the block b.
 func (s *nodeIndex) tighten(b *block, i int) {
 	child, lowest := b.blocks[i], NodeID(MaxNodes)
 	var buffer [blockSize]*row

@@ -94,7 +94,7 @@ func candorScore(cost *hybrid.Cost, alignment int64) score {
 	return costScore(cost.Shared, topology) | alignmentScore(alignment)
 }
 
-// inOneDomain is the topology part of the score of a placement within one NUMA node and one L3 domain.
+// inOneDomain is the topology part of a score if all CPUs are in a single NUMA node and a single L3 domain.
 const inOneDomain score = 1<<10 | 1<<5
 
 // costScore computes candorScore without the alignment. The bits of the alignment are 0, the lowest value, so the result is a lower bound

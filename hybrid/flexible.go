@@ -139,8 +139,7 @@ func (n *Node) currentShared() Milli {
 	return n.sharedOn(&set)
 }
 
-// roomLeft returns the CPU time that sensitive containers do not have on shared CPUs and on fractional CPUs that are
-// not closed.
+// roomLeft returns the time of the shared CPUs, plus the free time of the fractional CPUs that are not closed.
 func (n *Node) roomLeft() Milli { return Milli(n.sharedCount)*1000 + n.tally.room }
 
 // recordShortage records how much CPU time the flexible containers lack before a plan starts.

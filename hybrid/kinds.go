@@ -92,9 +92,9 @@ func (n *Node) placeDirectlyByKind(s int32) bool {
 // usesKinds reports whether the CPUs of a container should be of a single kind.
 func (n *Node) usesKinds(s int32) bool { return n.isHybrid() && n.slots[s].Topology != NoTopology }
 
-// placeOnKind places a container on CPUs of a single kind in a domain. The best kind is the kind for which the node's shared time rises
-// least. Of equal kinds, it is the kind with the most CPUs that the container had before a resize, then the fastest kind. canMove permits
-// moves of other containers' fractions. placeOnKind reports whether it succeeded.
+// placeOnKind places a container on CPUs of a single kind in a domain. The best kind is the kind for which the node's shared time
+// rises least. Of equal kinds, placeOnKind takes the kind with the most CPUs that the container had before a resize, then the
+// fastest kind. canMove permits moves of other containers' fractions. placeOnKind reports whether it succeeded.
 func (n *Node) placeOnKind(s int32, domain *cpuset.Set, canMove bool) bool {
 	best, bestKey := -1, [3]int{}
 	heldCPUs := n.slots[s].cpus()

@@ -41,18 +41,18 @@ type scratch struct {
 	oldCPUs     cpuset.Set
 	oldFraction int
 
-	plans      uint64 // number of plans started
-	edits      []edit // edits of the plan in progress
-	others     []Change
+	plans      uint64   // number of plans started
+	edits      []edit   // edits of the plan in progress
+	others     []Change // memory for Plan.Others
 	otherSlots []int32  // slots of the containers in others
 	touched    []uint64 // by slot: number of the last plan that edited the slot
 
-	wholeCoreSet cpuset.Set // result of domainCPUs for whole cores
-	items        []item
-	log          []step // moves made, each with the CPU that the item left
-	best         []step // best moves found
-	fractions    []Fraction
-	targets      []int16
+	wholeCoreSet cpuset.Set     // result of domainCPUs for whole cores
+	items        []item         // fractions of the node (collectItems)
+	log          []step         // moves made, each with the CPU that the item left
+	best         []step         // best moves found
+	fractions    []Fraction     // memory for Grant.Fractions
+	targets      []int16        // result of search.distinctTargets
 	targetByLoad [2][1000]int16 // index into targets plus 1, by number of grants (1, several) and load of a CPU; 0: none
 	pack         packer
 }

@@ -145,7 +145,7 @@ func (n *Node) Options() Options { return n.options }
 // Capacity returns the CPU time of the usable CPUs.
 func (n *Node) Capacity() Milli { return n.total }
 
-// Free returns the CPU time that is available to further containers of a class. The node refuses a request for more CPU time than this with
+// Free returns the CPU time that is available to further containers of a class. The node refuses a request for more CPU time with
 // ErrNoCapacity. The result is negative on a node that has lost too many CPUs.
 func (n *Node) Free(class Class) Milli {
 	if class == Flexible {

@@ -19,7 +19,7 @@ type packer struct {
 type packItem struct {
 	milli int32
 	item  int32 // index into scratch.items, or newFraction
-	bin   int32
+	bin   int32 // index into packer.cpus
 }
 
 // newFraction marks the item that is the fraction of the plan's container, which is on no CPU yet.

@@ -65,8 +65,8 @@ type Plan struct {
 
 	node            *Node
 	slot            int32
-	domain          int32
-	wholeCores      bool
+	domain          int32      // slot.domain after the plan
+	wholeCores      bool       // slot.wholeCores after the plan
 	sharedCPUsAfter int        // number of shared CPUs after the plan
 	lent            cpuset.Set // fractional CPUs that flexible containers use after the plan
 	version         uint64     // Node.version when the plan was made

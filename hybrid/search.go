@@ -20,7 +20,7 @@ type search struct {
 }
 
 // searchTries is the maximum number of arrangements of the fractions that a search evaluates. It matters on nodes with
-// hundreds of fractions; on a node with 64 CPUs, a search ends earlier. Candidates that are not evaluated do not count.
+// hundreds of fractions; on a node with 64 CPUs, a search ends earlier. Moves that the search skips do not count.
 const searchTries = 2_000
 
 func (s *search) run() {

@@ -37,7 +37,7 @@ func (r *run) request(e *trace.Event) fleet.Request {
 	}
 }
 
-// place places a container in the fleet, and counts the result. The run drops refused containers.
+// place places a container in the fleet, and updates the counts of r.result. The run drops refused containers.
 func (r *run) place(c fleet.ContainerID) error {
 	r.current.Resources = r.memory[:]
 	limit, isSensitive := sensitive(&r.current)

@@ -65,9 +65,9 @@ func areNested(large, small []Domain) bool {
 	return true
 }
 
-// Description returns the machine in the notation of Parse, or "" if the domains do not nest or differ in size,
-// because the notation cannot express this. The description contains only the counts of domains and CPUs. It omits IDs,
-// distances, offline and isolated CPUs, capacities and frequencies.
+// Description returns the machine in the notation of Parse. It returns "" if the domains do not nest or differ in size,
+// because the notation cannot express such a machine. The description contains only the counts of domains and CPUs. It
+// omits IDs, distances, offline and isolated CPUs, capacities and frequencies.
 func (m *Machine) Description() string {
 	layers, nested := m.layers()
 	if !nested {
