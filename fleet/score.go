@@ -23,8 +23,8 @@ func (f *Fleet) scoreOf(id NodeID, q *hybrid.Quote) score {
 	}
 }
 
-// weightedShare returns the weighted sum (weigher) that the order compares, less is better: the free resources of a node in the order Most,
-// otherwise the used resources.
+// weightedShare returns the weighted sum (weigher) by which the order compares nodes: of the free resources in the order Most,
+// otherwise of the used resources. A lower sum is better.
 func (f *Fleet) weightedShare(id NodeID) int64 {
 	k := f.kinds[f.nodes[id].kind]
 	sum := k.weigher.weigh(int64(f.summaries[id].Free(hybrid.Flexible)), f.freeOf(id))

@@ -167,7 +167,7 @@ func (n *Node) missing(s int32) (whole int, fraction Milli) {
 	return whole, fraction
 }
 
-// placeDirectly tries to place a container like place, but never moves fractions of other containers.
+// placeDirectly tries to place a container like n.place, but never moves fractions of other containers.
 func (n *Node) placeDirectly(s int32, domain *cpuset.Set) bool {
 	whole, fraction := n.missing(s)
 	free := n.available()
@@ -275,8 +275,8 @@ func (n *Node) isNearer(heldCPUs *cpuset.Set, cpu, other int) bool {
 	return n.load[cpu].used() > n.load[other].used()
 }
 
-// remoteness returns the distance of a CPU to the CPUs in heldCPUs: 0 if some of these are in the CPU's L3
-// domain or if heldCPUs is empty, 1 if some are in the CPU's NUMA node, and 2 otherwise.
+// remoteness returns the distance of a CPU to the CPUs in heldCPUs: 0 if heldCPUs is empty or has CPUs in the same L3
+// domain, 1 if it has CPUs in the same NUMA node, and 2 otherwise.
 func (n *Node) remoteness(heldCPUs *cpuset.Set, cpu int) int {
 	loc := n.layout.cpus[cpu]
 	switch {

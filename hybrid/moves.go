@@ -204,10 +204,10 @@ func (n *Node) evacuate(cpu int, elsewhere *cpuset.Set) bool {
 	return true
 }
 
-// bestFit returns the candidate with the best fit for an item, except the item's present CPU; -1 if the item fits on
-// no candidate. The best are CPUs of several grants, the fullest first, because their time is shared already; then
-// shared CPUs; then CPUs of a single grant, the least loaded first. Of equal CPUs, bestFit returns the CPU nearest to
-// the container's other CPUs.
+// bestFit returns the candidate with the best fit for an item, except the item's present CPU; -1 if the item fits on no
+// candidate. The best candidates are CPUs of several grants, the fullest first, because their time is shared already;
+// then shared CPUs; then CPUs of a single grant, the least loaded first. Of equal CPUs, bestFit returns the CPU nearest
+// to the container's other CPUs.
 func (n *Node) bestFit(it *item, candidates *cpuset.Set) int {
 	best := -1
 	var bestKey [3]int

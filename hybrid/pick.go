@@ -23,7 +23,8 @@ func (n *Node) pick(free *cpuset.Set, near *cpuset.Set, count int, policy Topolo
 	return n.pickFrom(free, near, count, n.maxThreads)
 }
 
-// pickFrom chooses CPUs like pick, but ignores kinds. threads is the maximum number of usable CPUs on a core.
+// pickFrom chooses CPUs like n.pick, but ignores the kinds of cores. threads is the maximum number of usable CPUs on a
+// core.
 func (n *Node) pickFrom(free, near *cpuset.Set, count, threads int) (picked cpuset.Set, last int) {
 	p := picker{Node: n, free: free, near: near, threads: threads, taken: &picked, last: -1}
 	p.isFirst = near.IsEmpty()

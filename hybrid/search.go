@@ -164,8 +164,8 @@ func (s *search) evaluateMove(i int32, cpu int) {
 	}
 }
 
-// trySwaps evaluates the exchange of the largest fraction on a CPU of several grants with each smaller fraction that is
-// alone on a CPU.
+// trySwaps takes the largest fraction that shares its CPU with other fractions (largestSharing). It evaluates the
+// exchange of this fraction with each smaller fraction that is alone on a CPU.
 func (s *search) trySwaps() {
 	large := s.largestSharing()
 	if large < 0 {
@@ -292,8 +292,8 @@ func (s *search) canHelp(it *item, from, to *cpuLoad) bool {
 	if to.sharers == 1 {
 		gain -= to.used()
 	}
-	// If CPUs are lent to flexible containers, a move can help even if sensitive containers then share more time, because
-	// fewer CPUs may have to be lent.
+	// If fractional CPUs are lent to flexible containers (start is above multiUsed), a move can help without a gain: fewer CPUs
+	// may have to be lent.
 	return gain > 0 || s.start > s.tally.multiUsed
 }
 
