@@ -7,7 +7,8 @@ import (
 // Repacking rearranges all movable fractions of a domain. It can succeed when single moves fail, but it needs more
 // moves.
 
-// maxRepacked is the maximum number of fractions to repack, because the search for a packing takes too long for more.
+// maxRepacked is the maximum number of fractions to repack. With more fractions, the search for a packing takes too
+// long.
 const maxRepacked = 128
 
 // repackFor rearranges the fractions of a domain so that a container's whole CPUs and fraction fit. It reports
@@ -157,9 +158,9 @@ func (n *Node) nearest(it *item, cpus *cpuset.Set) int {
 	return best
 }
 
-// improveByRepacking lowers the shared time to the minimum over all arrangements of the fractions, if the budget of
-// moves suffices. As many of the largest fractions as possible get a CPU of their own. The other fractions share
-// CPUs with each other and with the flexible containers. improveByRepacking returns the number of moves.
+// improveByRepacking rearranges all movable fractions to lower the shared time. As many of the largest fractions as
+// possible get a CPU of their own. The other fractions share CPUs with each other and with the flexible containers.
+// improveByRepacking returns the number of moves, at most budget.
 func (n *Node) improveByRepacking(own int32, shared Milli, budget int) int {
 	if budget <= 0 || shared == 0 || n.hasConfined() {
 		return 0

@@ -85,7 +85,7 @@ type Estimate struct {
 type Worth struct {
 	label string
 	Speed float64 `json:"speed"`      // mean speed of the sensitive containers
-	Milli float64 `json:"quotaMilli"` // mean over time of the quota that would do the same work as the sensitive containers
+	Milli float64 `json:"quotaMilli"` // quota with which the sensitive containers would do the same work, mean over time
 }
 
 // Estimate returns the estimate for the points with these results.

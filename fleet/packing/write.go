@@ -14,7 +14,7 @@ import (
 // A nodeUse is the use of a node by its applications.
 type nodeUse struct {
 	name     string
-	apps     int
+	apps     int     // number of applications
 	used     []int64 // by resource
 	capacity []int64 // by resource
 }
