@@ -23,12 +23,12 @@ type node struct {
 	problem    *Refusal                // reason to refuse pods that need Candor if base is nil
 	isListed   bool                    // the node has a NodeCPU
 	isRetired  bool                    // the cluster has forgotten the node
-	version    uint64                  // of the last report; 0 before the first report
+	version    uint64                  // resource version of the NodeCPU at the last Report or NoReport; 0: none yet
 	current    *hybrid.Node            // base plus the reservations and claims; base itself if there are none
 	unclaimed  *hybrid.Node            // current without the claims; nil if there are no claims
 	reserved   []*reservation          // reservations with a container that base does not show
 	pods       map[string]*reservation // all pods of the node, by UID
-	leaving    map[string]bool         // UIDs of deleted pods in the report
+	leaving    map[string]bool         // UIDs of deleted pods that base still shows
 	outline
 	cached answer
 
@@ -49,8 +49,8 @@ type answer struct {
 	refusal *Refusal
 }
 
-// copyOf returns a copy of a node without the grants of the pods whose UIDs are in without. The caller may change the copy. The lock of
-// the original also protects the copy, because both share data.
+// copyOf returns a copy of a node. The copy lacks the grants of the pods whose UIDs are in the set without. The caller may change
+// the copy. The lock of the original also protects the copy, because both share data.
 func copyOf(n *hybrid.Node, without map[string]bool) *hybrid.Node {
 	grants := n.Grants()
 	if len(without) > 0 {
@@ -95,7 +95,8 @@ func (n *node) changed() {
 	n.isOpen = n.hasReport && !n.isSilent && !n.isClosed()
 }
 
-// reserve adds a new reservation. If the node has claims, it is rebuilt, because claims must be placed after all reservations.
+// reserve adds a new reservation. If the node has claims, or the new reservation is blocked, reserve rebuilds n.current, because
+// claims must be placed after all reservations.
 func (n *node) reserve(r *reservation) {
 	n.reserved = append(n.reserved, r)
 	if n.base == nil {
@@ -138,8 +139,8 @@ func (n *node) drop(r *reservation) {
 	}
 }
 
-// markLeaving records that a pod was deleted, if the report shows a container of the pod. The pod counts as leaving until a report no
-// longer shows it.
+// markLeaving records that a pod was deleted, if the report shows a container of the pod. The pod stays in n.leaving until a
+// report no longer shows it.
 func (n *node) markLeaving(uid string) {
 	if n.base == nil {
 		return
@@ -155,7 +156,7 @@ func (n *node) markLeaving(uid string) {
 	}
 }
 
-// pruneLeaving removes from leaving the pods that the report no longer shows.
+// pruneLeaving removes the pods from n.leaving that the report no longer shows.
 func (n *node) pruneLeaving() {
 	before := n.leaving
 	n.leaving = nil

@@ -25,7 +25,7 @@ type Pod struct {
 	containers []Container
 	lasting    []Container // the containers that do not run to completion
 	combined   *Container  // a single container with the demand of all containers; nil if impossible
-	memory     int64
+	memory     int64       // request in bytes
 	query      fleet.Query
 }
 

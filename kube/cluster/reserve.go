@@ -56,8 +56,8 @@ func (n *node) grantsOf(p *Pod) []hybrid.Grant {
 	return grants
 }
 
-// Bound records that a pod is bound to a node, by any scheduler. A known reservation of the pod on the node stays, and changes only if the
-// pod's demand has changed.
+// Bound records that a pod is bound to a node, by any scheduler. If the pod already has a reservation on the node, Bound changes
+// the reservation only if the pod's demand has changed.
 func (c *Cluster) Bound(name string, p *Pod, now time.Time) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

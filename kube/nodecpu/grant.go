@@ -15,7 +15,7 @@ import (
 type Holder struct {
 	Pod       string // UID of the pod; "" for a container outside of Kubernetes
 	Container string
-	Held      bool   // the container has ended, and its CPUs are kept for a restart
+	Held      bool   // the container has ended, and Candor retains its CPUs for a restart
 	Sees      string // CPUs that the container sees, in the form of v1alpha1.Grant.Sees
 }
 

@@ -31,8 +31,8 @@ type ContainerValues struct {
 	Values    profile.Values
 }
 
-// Read returns the demand of a pod. The demand omits preserved containers, and containers that have ended and will not restart. An error
-// names the invalid setting.
+// Read returns the demand of a pod. The demand omits containers with the setting preserve, and containers that have ended and
+// will not restart. An error names the invalid setting.
 func Read(p *Pod, beside Context) (*Demand, error) {
 	says := &profile.Pod{Annotations: p.Metadata.Annotations, Labels: p.Metadata.Labels}
 	a := &Demand{}
@@ -84,7 +84,7 @@ func ReadBound(p *Pod) (*cluster.Pod, error) {
 	return a.Pod, nil
 }
 
-// isRunning reports whether at least one of the planned lasting containers runs.
+// isRunning reports whether a container of the demand runs that is in planned.Lasting, and so does not run to completion.
 func (p *Pod) isRunning(planned *cluster.Pod) bool {
 	return slices.ContainsFunc(planned.Lasting(), func(r hybrid.Request) bool {
 		s := p.status(nodecpu.HolderOf(r.ID).Container)

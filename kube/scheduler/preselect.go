@@ -86,7 +86,8 @@ func hasHostPort(c v1.Container) bool {
 }
 
 // canPreselect reports whether the profile allows a preselection. The profile needs the plugins whose checks the preselection
-// anticipates. Candor's PostFilter must run before preemption, because it retries the pod on the nodes that the preselection omitted.
+// anticipates. Candor's PostFilter must run before preemption: first the pod must be tried on the nodes that the preselection
+// omitted.
 func (p *Plugin) canPreselect() bool {
 	profile, ok := p.handle.(interface{ ListPlugins() *config.Plugins })
 	if !ok {

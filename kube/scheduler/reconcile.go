@@ -8,10 +8,10 @@ import (
 )
 
 // Reports and profiles arrive in two ways: from the plugin's own informers, and from kube-scheduler's informers, which can be ahead
-// (hints.go). So an object is stored only if its version is newer than the known version. Two faults remain: a late event can bring back a
-// deleted object, and versions go back when the cluster is restored from a backup of etcd. The stores of the plugin's own informers do not
-// have these faults. So if a known object differs from the store at two consecutive ticks, reconcile replaces it by the object in the
-// store.
+// (hints.go). So an object is stored only if its version is newer than the known version. Two faults remain: a late event can
+// bring back a deleted object, and versions decrease when the cluster is restored from a backup of etcd. The stores of the
+// plugin's own informers do not have these faults. So if a known object differs from the store at two consecutive ticks,
+// reconcile replaces it by the object in the store.
 
 // reconcile replaces known objects that differ from the informers' stores, and forgets deleted objects.
 func (s *shared) reconcile() {
