@@ -26,8 +26,8 @@ import (
 //	          shape; a new shape follows its number
 //	End       slot
 //
-// A shape is the common part of similar containers: CPU, memory, class, priority, flags. The slot of a Submit is not written, because it
-// follows from the previous events: it is the slot that was released last.
+// A shape is the common part of similar containers: CPU, memory, class, priority, flags. The slot of a Submit is not written,
+// because it follows from the previous events: it is the slot that was released last, or a new slot if no slot is free.
 const (
 	compactMagic = "candor trace 1\n"
 	compactEnd   = "ctrace\n\x00"

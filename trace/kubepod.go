@@ -75,7 +75,8 @@ func (k *kubectl) addPod() error {
 	return nil
 }
 
-// needsResources reports whether a pod has a node and has not ended. If k.submits is set, a pod that waits for a node counts, too.
+// needsResources reports whether a pod has a node and has not ended. If k.submits is set, it also returns true for a pod that
+// waits for a node.
 func (k *kubectl) needsResources(o *kubePodObject) (bool, error) {
 	name, node := o.name(), o.Spec.NodeName
 	switch o.Status.Phase {
@@ -104,9 +105,9 @@ func (k *kubectl) checkPodFits(c capacity) error {
 	return nil
 }
 
-// requests returns the total request of a pod, as kube-scheduler computes it. One value is the sum of all containers and sidecars. The
-// other is the largest sum of an init container and the sidecars before this init container. The request is the higher value plus the pod's
-// overhead. asks reports whether any container requests CPU.
+// requests returns the total request of a pod, as kube-scheduler computes it. The request is the higher of two values, plus the
+// pod's overhead. The first value is the sum of all containers and sidecars. The second value is the largest sum of an init
+// container and the sidecars that precede it. asks reports whether any container requests CPU.
 func (o *kubePodObject) requests() (sum capacity, asks bool, err error) {
 	var cpu, memory, initCPU, initMemory int64
 	add := func(r kubeResources, isInit bool) {
