@@ -162,7 +162,7 @@ func (r *IsolationReport) Failures() (runs int, why string) {
 	return runs, why
 }
 
-// Others returns the median of the CPUs that other processes used during the runs.
+// Others returns the median of the CPUs that other programs, interrupts and other virtual machines used during the runs.
 func (r *IsolationReport) Others() float64 {
 	var values []float64
 	for i := range r.Runs {

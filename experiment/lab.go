@@ -33,7 +33,7 @@ type Lab struct {
 	reserved cpuset.Set // reserved CPUs, and CPUs that the machine's own containers have exclusively
 	usable   cpuset.Set // all other CPUs
 	guard    *exec.Cmd
-	leash    io.Closer // closing it ends the guard
+	leash    io.Closer // closing it makes the guard clear the place and end
 	foreign  labWatch
 }
 
@@ -163,7 +163,8 @@ func (l *Lab) startGuard() error {
 		return fmt.Errorf("start guard: %w", err)
 	}
 	l.leash = leash
-	if _, err := io.ReadFull(ready, make([]byte, len(guardReady))); err != nil { // until the guard has written this line, signals end it
+	// Before the guard has written this line, a signal would end the guard.
+	if _, err := io.ReadFull(ready, make([]byte, len(guardReady))); err != nil {
 		return fmt.Errorf("start guard: %w", err)
 	}
 	return nil

@@ -143,8 +143,8 @@ func (s *Setup) instances() int {
 	return max(s.Copies, 1)
 }
 
-// allocation returns an instance's request to the host. Without a limit or with a quota alone, the instance is
-// flexible. Flexible instances see and use all CPUs that no container has exclusively.
+// allocation returns an instance's request to the host. An instance without a limit, or with only a quota, is flexible. Flexible
+// instances see and use all CPUs that no container has exclusively.
 func (s *Setup) allocation(name string) host.Allocation {
 	a := host.Allocation{
 		Request: hybrid.Request{ID: name, Class: hybrid.Flexible, Limit: s.Limit},
