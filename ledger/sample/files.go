@@ -23,7 +23,7 @@ type fileKey struct {
 	Inode   uint64
 }
 
-// A fileUse holds the container of a file, and the kinds of a helper's reads and writes of the file.
+// A fileUse holds the container of a file, and the kind of the work of a helper that reads or writes the file.
 type fileUse struct {
 	container string // "": a log whose container is not known
 	read      ledger.Kind
@@ -87,8 +87,8 @@ func (p podContainer) logDirectory() string {
 
 const maxConfig = 4 << 20 // maximum number of bytes to read from a bundle's config.json
 
-// readPodContainer reads the pod of a container from the annotations that containerd writes to its bundle. It reads the bundle in the
-// file system of the shim, because this process can run in a container.
+// readPodContainer reads the pod of a container from the annotations that containerd writes to its bundle. It reads the bundle in
+// the file system of the shim, because candor itself can run in a container.
 func readPodContainer(shim int, bundle string) (podContainer, bool) {
 	text, err := fileio.ReadInRoot(procDir(shim)+"/root", filepath.Join(bundle, "config.json"), maxConfig)
 	if err != nil {
@@ -121,7 +121,7 @@ const settlingUpdates = 5
 type openFiles struct {
 	known   map[string]openFile // by descriptor
 	used    map[fileKey]fileUse // result of uses; nil: not computed since the last change
-	updates int                 // updates that inspected the descriptors
+	updates int                 // number of updates that inspected the descriptors
 }
 
 type openFile struct {

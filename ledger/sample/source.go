@@ -37,12 +37,12 @@ var _ ledger.Source = (*Source)(nil)
 // An account is the measurement of a helper.
 type account struct {
 	*process
-	time    time.Duration // CPU time that is booked
+	time    time.Duration // CPU time of the helper at the last call of advance
 	files   openFiles
 	uses    map[fileKey]fileUse
 	before  counts
 	samples ledger.Samples // with decreasing weights
-	served  []string       // containers in the last cycle
+	served  []string       // IDs of the containers that the helper served in the last cycle
 	sampled bool
 	// attached reports that the last attach of the sampler succeeded.
 	attached bool
@@ -51,7 +51,7 @@ type account struct {
 	agedAt   time.Time // time of the last cycle that read the samples
 
 	inspected time.Time     // time of the last inspection of all descriptors
-	unknown   uint64        // samples of writes to unknown files since then
+	unknown   uint64        // samples of writes to unknown files since the last inspection
 	patience  time.Duration // time between two early inspections
 }
 
@@ -63,7 +63,7 @@ const (
 	// writes, and at least unknownEvery after the last inspection. If an early inspection finds no new file, the next is later.
 	maxUnknown   = 10
 	unknownEvery = 2 * time.Second
-	memory       = 5 * time.Second // a sample counts 1/e after this time
+	memory       = 5 * time.Second // the weight of a sample falls to 1/e after this time
 	// minSampledShare is the lowest CPU use, in CPUs, for which the shim of a pod is sampled. A shim without output uses less.
 	minSampledShare = 0.001
 )
@@ -142,7 +142,7 @@ type cycle struct {
 	now    time.Time
 	again  bool // inspect all descriptors of daemons again
 	rescan bool // inspect all descriptors of shims again
-	known  bool // do not look for new descriptors
+	known  bool // only read the known helpers: do not look for new descriptors
 	isIdle bool // no process and no thread has started lately, so shims have no new descriptors
 	isNew  bool // containers have started or ended before this cycle
 	owners *owners
