@@ -55,8 +55,9 @@ func (n *node) holdsRoomFor(p *Pod) bool {
 	return r != nil && r.isHeld
 }
 
-// quoteHeld reports whether the node holds room for a pod. If it does, quoteHeld also returns the node's refusal of the pod, or nil. The
-// caller must call quoteHeld before forget ends the hold: afterwards the node would refuse the pod because of other pods with held room.
+// quoteHeld reports whether the node holds room for a pod. If it does, quoteHeld also returns the node's refusal of the pod, or
+// nil. The caller must call quoteHeld before the method forget ends the hold. Afterwards the node can refuse the pod because it
+// holds room for other pods.
 func (n *node) quoteHeld(p *Pod) (refusal *Refusal, isHeld bool) {
 	n.mu.Lock()
 	defer n.mu.Unlock()

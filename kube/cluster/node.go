@@ -63,7 +63,7 @@ func copyOf(n *hybrid.Node, without map[string]bool) *hybrid.Node {
 	return twin
 }
 
-// rebuild computes current and unclaimed from base and the reservations.
+// rebuild computes n.current and n.unclaimed from n.base and the reservations.
 func (n *node) rebuild() {
 	n.current, n.unclaimed = n.base, nil
 	if n.base != nil && len(n.reserved) > 0 {
@@ -79,7 +79,7 @@ func (n *node) rebuild() {
 	n.changed()
 }
 
-// claimBlocked places the claims of the blocked reservations on current.
+// claimBlocked places the claims of the blocked reservations on n.current.
 func (n *node) claimBlocked() {
 	for _, r := range n.reserved {
 		if r.isBlocked && r.isOurs {
@@ -88,7 +88,7 @@ func (n *node) claimBlocked() {
 	}
 }
 
-// changed increments the number of changes, and updates the outline.
+// changed increments n.changes, and updates the outline.
 func (n *node) changed() {
 	n.changes.Add(1)
 	n.summarize(n.current)

@@ -25,7 +25,7 @@ type reservation struct {
 	isBlocked bool        // the node has no room for a waiting container
 }
 
-// removeShown removes from waiting the containers that the node's report shows with their full request.
+// removeShown removes the containers from r.waiting that the node's report shows with their full request.
 func (r *reservation) removeShown() {
 	if base := r.node.base; base != nil {
 		r.waiting = slices.DeleteFunc(r.waiting, func(c Container) bool {
@@ -47,8 +47,8 @@ func (r *reservation) isResize() bool {
 	})
 }
 
-// addMissing adds the lasting container with the given ID to waiting, because the report with the given version lacks the container. It
-// returns false if the pod has no such container or the container waits already.
+// addMissing adds the container with the given ID to r.waiting, because the report with the given version lacks the container. It
+// returns false if r.pod.lasting does not have the container, or if the container already waits.
 func (r *reservation) addMissing(id string, version uint64, now time.Time) bool {
 	is := func(c Container) bool { return c.Request.ID == id }
 	i := slices.IndexFunc(r.pod.lasting, is)

@@ -45,7 +45,7 @@ func (c *Cluster) add(n *node, r *reservation) {
 	}
 }
 
-// grantsOf returns the grants that the pod's lasting containers, which do not run to completion, have on n.current.
+// grantsOf returns the grants on n.current of those containers of the pod that do not run to completion.
 func (n *node) grantsOf(p *Pod) []hybrid.Grant {
 	var grants []hybrid.Grant
 	for i := range p.lasting {

@@ -84,7 +84,7 @@ func ReadBound(p *Pod) (*cluster.Pod, error) {
 	return a.Pod, nil
 }
 
-// isRunning reports whether a container of the demand runs that is in planned.Lasting, and so does not run to completion.
+// isRunning reports whether any container in planned.Lasting is running. These containers do not run to completion.
 func (p *Pod) isRunning(planned *cluster.Pod) bool {
 	return slices.ContainsFunc(planned.Lasting(), func(r hybrid.Request) bool {
 		s := p.status(nodecpu.HolderOf(r.ID).Container)

@@ -88,8 +88,8 @@ func (s *shared) isSynced() bool {
 // maxSyncWait bounds the time after the start for which pods wait for the initial objects.
 const maxSyncWait = 10 * time.Second
 
-// awaitSync waits until isSynced returns true, and reports whether it did. Without the wait, the plugin would have to refuse the
-// pod, and kube-scheduler would retry the pod only later. awaitSync never waits after maxSyncWait has passed since the start,
+// awaitSync waits until isSynced returns true, and reports whether it did. Without the wait, PreFilter would have to refuse the
+// pod, and kube-scheduler would retry the pod only later. Once maxSyncWait has passed since the start, awaitSync no longer waits,
 // because a wait also delays the pods of other profiles.
 func (s *shared) awaitSync(ctx context.Context) bool {
 	if s.isSynced() {

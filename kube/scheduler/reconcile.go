@@ -50,8 +50,9 @@ type staleFinder struct {
 	versions map[string]uint64 // the known versions of the objects that differed at the last tick
 }
 
-// find returns the keys of the objects whose known version differs from the version in the store, and already differed at the last tick
-// while the known version was the same. An object that is unknown, or not in the store, counts as version 0.
+// find returns the keys of the stale objects. An object is stale if its known version differs from the version in the store,
+// already differed at the last tick, and has not changed since. The version of an object that is unknown, or not in the store, is
+// 0.
 func (s *staleFinder) find(known map[string]uint64, store cache.Store) (keys []string) {
 	before := s.versions
 	s.versions = map[string]uint64{}

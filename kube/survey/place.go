@@ -27,8 +27,8 @@ type Candidate struct {
 	Place      int          `json:"place,omitempty"` // rank from 1, equal for equally good nodes; 0: the pod does not fit
 	Reason     string       `json:"reason,omitempty"`
 	Containers []Allocation `json:"containers,omitempty"` // without containers that run to completion; none on a node without Candor
-	Shared     hybrid.Milli `json:"sharedMilli"`          // shared time that the pod adds
-	Moves      int          `json:"moves"`                // moved fractions of other pods
+	Shared     hybrid.Milli `json:"sharedMilli"`          // shared time that the pod adds to hybrid.Node.Shared
+	Moves      int          `json:"moves"`                // number of fractions of other pods that move
 
 	rank fleet.Rank
 }
