@@ -48,7 +48,7 @@ const (
 	tagKind     = 7
 	tagNewShape = 1 << 3
 	tagAtStart  = 1 << 3
-	tagReason   = 3 // shift
+	tagReason   = 3 // number of bits below the reason
 )
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)

@@ -36,7 +36,7 @@ type kubeContainer struct {
 // name returns NAMESPACE/NAME of the pod.
 func (o *kubePodObject) name() string { return o.Metadata.Namespace + "/" + o.Metadata.Name }
 
-// addPod reads the next pod, and adds it if it needs resources.
+// addPod reads the next pod, and adds the pod to k.pods if the pod needs resources.
 func (k *kubectl) addPod() error {
 	var o kubePodObject
 	if err := k.list.decode(&o); err != nil {
@@ -116,7 +116,7 @@ func (o *kubePodObject) requests() (sum capacity, asks bool, err error) {
 			err = e
 		}
 		asks = asks || r["cpu"] != ""
-		if isInit { // it ends before the containers start
+		if isInit { // an init container ends before the containers start
 			initCPU, initMemory = max(initCPU, cpu+int64(c.cpu)), max(initMemory, memory+int64(c.memory))
 			return
 		}
