@@ -31,7 +31,7 @@ type Against struct {
 	Delta    float64  // Cliff's delta of all runs
 }
 
-// IsSignificant reports whether the setups differ.
+// IsSignificant reports whether the difference between the setups is significant.
 func (a *Against) IsSignificant() bool { return a.P <= 1-Confidence }
 
 // Compare compares the setups of a report by a metric.

@@ -15,7 +15,7 @@ import (
 type Stressor struct {
 	Name    string   `json:"name"`
 	Command []string `json:"command"` // {tmp} is replaced by the stressor's own folder
-	Counts  Counts   `json:"counts"`  // measure of the work that it does
+	Counts  Counts   `json:"counts"`  // measure of the stressor's work
 }
 
 // Counts is the measure of a stressor's work, besides its CPU time.
@@ -26,7 +26,7 @@ const (
 	CountsNothing Counts = ""
 	CountsFaults  Counts = "taken"   // bytes of memory taken from the kernel, by page faults
 	CountsWrites  Counts = "written" // bytes written to files
-	CountsSent    Counts = "sent"    // bytes sent to the other namespace
+	CountsSent    Counts = "sent"    // bytes sent to the other network namespace (see networkScript)
 )
 
 // ErrBadStressor means that a stressor does not exist, or cannot run on this machine.

@@ -7,8 +7,8 @@ type Finding string
 
 // The findings.
 const (
-	Better       Finding = "better"        // significantly
-	Worse        Finding = "worse"         // significantly
+	Better       Finding = "better"        // significantly better than the first setup
+	Worse        Finding = "worse"         // significantly worse than the first setup
 	NoDifference Finding = "no difference" // no significant difference
 	NotMeasured  Finding = "not measured"  // fewer than MinPairs pairs
 )
