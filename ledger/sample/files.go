@@ -116,8 +116,9 @@ func parsePodContainer(text []byte) (p podContainer, ok bool) {
 // of descriptors can stay the same. Later updates inspect the descriptors only if their number has changed.
 const settlingUpdates = 5
 
-// An openFiles finds the files of containers that a helper has open. It inspects a descriptor again only if its link changes, or
-// after a while: a rotated log has the same link, and another inode.
+// An openFiles finds the files of containers that a helper has open. It inspects a descriptor again if the link of the descriptor
+// has changed. After a while it also inspects the unchanged descriptors of containers and logs, because a rotated log has the
+// same link but another inode.
 type openFiles struct {
 	known   map[string]openFile // by descriptor
 	used    map[fileKey]fileUse // result of uses; nil: not computed since the last change
