@@ -123,8 +123,8 @@ func (s *Stressor) Check() error {
 //go:embed network.sh
 var networkScript string
 
-// mallocSize returns the memory of each worker: 2 GiB, as in the study that Isolation names, or less if all workers together
-// would otherwise use more than a quarter of the free memory.
+// mallocSize returns the memory of each worker in bytes: 2 GiB, as in the study that Isolation names, but at most an equal part
+// of a quarter of the free memory.
 func mallocSize() (int, error) {
 	text, err := os.ReadFile("/proc/meminfo")
 	if err != nil {

@@ -20,8 +20,8 @@ const (
 	RX   Kind = "rx"   // receives the container's packets in softirqs
 	// External is work that another program has measured and reported.
 	External Kind = "external"
-	// Read is the work for readers of the container's log, such as docker logs --follow. The reader causes it, not the
-	// container, so it is shown and never charged.
+	// Read is the work for readers of the container's log, such as docker logs --follow. The reader causes this work, not the
+	// container, so the work is shown and never charged.
 	Read Kind = "read"
 )
 
@@ -39,7 +39,7 @@ const (
 	Exact     Method = "exact"     // the helper serves a single container
 	BPF       Method = "bpf"       // samples of the daemon's system calls, read by a BPF program
 	Registers Method = "registers" // samples of the daemon's registers, read by perf events
-	None      Method = "none"      // the total of the daemon is known, its division is not
+	None      Method = "none"      // the total time of the daemon is known, but not the parts of the containers
 )
 
 // An Account identifies the work of one kind for one container.

@@ -94,7 +94,7 @@ func Sizes() []int { return []int{2, 3, 4, 5} }
 
 // The experiments.
 const (
-	E1 = "E1" // a container alone: its CPU use and that of its helpers
+	E1 = "E1" // a container alone: the CPU use of the container and of its helpers
 	E2 = "E2" // sysbench beside other containers
 )
 
@@ -211,7 +211,7 @@ func baseline(engine Engine) Column {
 	return all[slices.IndexFunc(all, func(c Column) bool { return c.Engine == engine && c.Method == None })]
 }
 
-// Plan returns the cells in the order of their measurement: by run, then by engine, so that an engine starts once in a run.
+// Plan returns the cells in the order in which they are measured: by run, then by engine, so that an engine starts once in a run.
 func (s Settings) Plan() (cells []Cell) {
 	runs := 0
 	for _, c := range s.Columns {

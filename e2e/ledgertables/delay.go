@@ -12,10 +12,10 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// The delay of a log is the time from the write of a line in the container to its appearance in the log. A small program (testdata/stamp.c)
-// runs in the container beside the measured program, and writes a line with the monotonic time to the same output. So its lines wait for
-// all lines before them, and for the helper. A Tail finds the stamps in the log. It polls the log and does not use inotify, because a watch
-// makes each write of the helper slower.
+// The delay of a log is the time from the write of a line in the container to the appearance of the line in the log. A small
+// program (testdata/stamp.c) runs in the container beside the measured program, and writes a line with the monotonic time to the
+// same output. So its lines wait for all lines before them, and for the helper. A Tail finds the stamps in the log. It polls the
+// log and does not use inotify, because a watch makes each write of the helper slower.
 
 // StampMilliseconds is the interval between two stamps. It has no common factor with Period, so the stamps are written in all phases of a
 // period.

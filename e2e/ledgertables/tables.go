@@ -133,7 +133,8 @@ func (t *tables) alone() {
 	}
 }
 
-// beside writes the table of E2: the events of sysbench, divided by its events beside containers that run only dd under the same engine.
+// beside writes the table of E2: the events of sysbench beside a program, divided by the events of sysbench beside dd under the
+// same engine.
 func (t *tables) beside() {
 	t.out.WriteString("\n### A container beside others\n\n")
 	t.header(append([]string{"N", "program", "paper, none", "paper, patch"}, t.names()...)...)

@@ -10,7 +10,7 @@ import (
 	"github.com/candor-project/candor/kube/nodecpu"
 )
 
-// A node holds the report of a cluster node, and the reservations on it.
+// A node holds the report of a cluster node, and the reservations on this node.
 type node struct {
 	name    string
 	changes *atomic.Uint64 // number of changes; read without mu, incremented under mu

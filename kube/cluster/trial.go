@@ -117,8 +117,8 @@ func (n *node) fitsAfterDeletions(p *Pod, deleted map[string]bool) bool {
 	return refusal == nil
 }
 
-// copyWith returns a copy of the node, without the pods whose UIDs are in the set without, and with the additional pods others.
-// copyWith also returns the kinds of reservations that have no room on the copy.
+// copyWith returns a copy of the node. The copy lacks the pods whose UIDs are in the set without, and has the additional pods in
+// the list others. copyWith also returns the kinds of reservations that have no room on the copy.
 func (n *node) copyWith(without map[string]bool, others []*Pod) (scratch *hybrid.Node, blocked blockedKinds) {
 	scratch = copyOf(n.base, without)
 	blocked = n.placeReservations(scratch, without)
@@ -132,7 +132,7 @@ func (n *node) copyWith(without map[string]bool, others []*Pod) (scratch *hybrid
 // blockedKinds describes the reservations for which a node has no room.
 type blockedKinds struct {
 	hasClaims bool // at least one has a claim
-	hasHeld   bool // at least one is only held, so that the node refuses all other pods (isClosed)
+	hasHeld   bool // at least one only holds room (isHeld), so that the node refuses all other pods (isClosed)
 }
 
 // placeReservations places the node's reservations and claims on a copy of the node, except for the reservations of some pods. It returns

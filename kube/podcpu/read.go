@@ -45,7 +45,7 @@ func Read(p *Pod, beside Context) (*Demand, error) {
 		}
 		a.Containers = append(a.Containers, ContainerValues{c.Name, r.Values})
 		for _, line := range r.Conflicts {
-			if !slices.Contains(a.Conflicts, line) { // otherwise another container already has this conflict
+			if !slices.Contains(a.Conflicts, line) { // several containers can have the same conflict
 				a.Conflicts = append(a.Conflicts, line)
 			}
 		}
@@ -69,8 +69,9 @@ func Read(p *Pod, beside Context) (*Demand, error) {
 	return a, err
 }
 
-// ReadBound returns the demand of a bound pod. Only its annotations determine the settings, because the scheduler writes all settings into
-// the annotations. If the annotations are invalid, ReadBound uses the default settings; the node reports the error.
+// ReadBound returns the demand of a bound pod. Only the pod's annotations determine the settings, because the scheduler writes
+// all settings into the annotations. If the annotations are invalid, ReadBound uses the default settings; the node reports the
+// error.
 func ReadBound(p *Pod) (*cluster.Pod, error) {
 	a, err := Read(p, Context{})
 	if err != nil {

@@ -43,7 +43,7 @@ func (p *Plugin) preselect(cycle fwk.CycleState, pod *v1.Pod, demand *podDemand,
 	w.log = p.log
 	best := p.nodeCache.best(p.cluster, nodes, demand.Pod, w, maxNodes)
 	if len(best) == 0 {
-		return nil // the evaluation of all nodes collects their reasons for the refusal
+		return nil // kube-scheduler evaluates all nodes, and collects the reasons for their refusals
 	}
 	result := &fwk.PreFilterResult{NodeNames: make(sets.Set[string], len(best))}
 	for _, at := range best {

@@ -40,8 +40,8 @@ type Node struct {
 	Name    string
 	CPUs    *hybrid.Node // from the node's report; nil if there is no valid report
 	Problem string       // reason why CPUs is nil
-	// SeenCPUs has the CPUs that a container sees, by container ID. It lacks the containers that see the CPUs of their class's default
-	// view.
+	// SeenCPUs has the CPUs that a container sees, by container ID. It lacks the containers that see the default number of CPUs of
+	// their class.
 	SeenCPUs map[string]view.Summary
 
 	uid               types.UID

@@ -225,7 +225,7 @@ func inspect(pid int, descriptor, link string) (file openFile) {
 	return file
 }
 
-// mountDevices holds the devices of mounts by the IDs of the mounts. With it, an update reads the mount table at most once for each mount.
+// mountDevices maps the IDs of mounts to their devices, so that an update reads the mount table at most once for each mount.
 type mountDevices map[uint64]uint32
 
 // resolve sets the device of a log to the device of the kernel's super block (s_dev), which the BPF program reads. For a regular file

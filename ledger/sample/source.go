@@ -60,7 +60,8 @@ const (
 	inspectEvery = 10 * time.Second // all descriptors of daemons are inspected again
 	rescanEvery  = time.Minute      // all processes, and the descriptors of shims, are inspected again
 	// A daemon that writes to unknown files is inspected early, because a log can have been rotated: after maxUnknown samples of such
-	// writes, and at least unknownEvery after the last inspection. If an early inspection finds no new file, the next is later.
+	// writes, and at least unknownEvery after the last inspection. If an early inspection finds no new file, the time until the next
+	// early inspection doubles, up to inspectEvery.
 	maxUnknown   = 10
 	unknownEvery = 2 * time.Second
 	memory       = 5 * time.Second // the weight of a sample falls to 1/e after this time
@@ -214,7 +215,7 @@ func (s *Source) end(pid int) {
 // findOwners collects the log directories and the pipes of containers.
 func (s *Source) findOwners() *owners {
 	o := &owners{logs: map[string]string{}, pipes: map[uint64]string{}}
-	bundles := map[string]int{} // a shim by the directory of its bundles
+	bundles := map[string]int{} // maps the directory of a shim's bundles to the process ID of the shim
 	for pid, a := range s.helpers {
 		if a.bundles != "" {
 			bundles[a.bundles] = pid
@@ -337,7 +338,7 @@ func (s *Source) sample(a *account, c *cycle, share float64) error {
 	if !a.sampled && a.isShim() && (!a.isRead || share < minSampledShare) {
 		return nil
 	}
-	if !c.isIdle || !a.attached { // otherwise no thread has started
+	if !c.isIdle || !a.attached { // in an idle cycle, the attached events cover all threads
 		a.sampled = true // true even if attach fails, so that end detaches the threads that are attached
 		err := s.sampler.attach(a.PID)
 		a.attached = err == nil

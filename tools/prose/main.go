@@ -27,7 +27,7 @@ type limit struct {
 func words(pattern string) *regexp.Regexp { return regexp.MustCompile(`(?i)\b(` + pattern + `)\b`) }
 
 // The limits are slightly above the rates of well-written code of this field. The last pattern finds phrases that often replace
-// the word what.
+// the first word.
 var limits = []limit{
 	{"what", words(`what`), 1},
 	{"who, somebody, nobody", words(`who|somebody|nobody|whoever`), 0.4},
