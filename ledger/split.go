@@ -35,11 +35,11 @@ func (s *Samples) Total() float64 {
 const fewReads = 10
 
 // Split divides the CPU time of a daemon among accounts. rest is the time without an account; the sum of all parts and rest is
-// total. Each sample in a read or write of an account's file adds its time to the account. A daemon spends the time in other
-// calls before and after reads, so this time is divided in proportion to the read samples. The first half of the time in user
-// mode is divided in proportion to the read samples. The second half is divided in proportion to the samples of reads and writes.
-// If there are few read samples (fewReads), the samples of reads and writes partly replace them. The reads and writes of other
-// files (Samples.Rest) get their part of each division. So the daemon's API work is not charged to containers that log.
+// total. The time of each sample in a read or write of an account's file belongs to the account. A daemon spends the time in
+// other calls before and after reads, so this time is divided in proportion to the read samples. The first half of the time in
+// user mode is divided in proportion to the read samples. The second half is divided in proportion to the samples of reads and
+// writes. If there are few read samples (fewReads), the samples of reads and writes partly replace them. The reads and writes of
+// other files (Samples.Rest) get their part of each division. So the daemon's API work is not charged to containers that log.
 func Split(total time.Duration, s Samples) (per map[Account]time.Duration, rest time.Duration) {
 	samples, reads, both := s.Total(), s.Rest.Read, s.Rest.sum()
 	for _, io := range s.Files {

@@ -34,8 +34,8 @@ func (c *Cluster) node(name string) *node {
 	return n
 }
 
-// counter returns a counter for the field changes of a new node. The counters are adjacent in memory because a top-k search reads
-// all of them. The caller holds c.mu.
+// counter returns a counter for node.changes of a new node. The counters are adjacent in memory because a top-k search reads all
+// of them. The caller holds c.mu.
 func (c *Cluster) counter() *atomic.Uint64 {
 	if len(c.counters) == 0 {
 		c.counters = make([]atomic.Uint64, 512)

@@ -73,8 +73,8 @@ func (n *node) isClosed() bool {
 	return slices.ContainsFunc(n.reserved, func(r *reservation) bool { return r.isHeld && r.isBlocked })
 }
 
-// withHeld returns the set without. If the node holds room for p, withHeld adds p's UID to the result: the held room is free for
-// p.
+// withHeld returns the UIDs in its parameter without. If the node holds room for p, the result also has p's UID, because the held
+// room is free for p.
 func (n *node) withHeld(without map[string]bool, p *Pod) map[string]bool {
 	if !n.holdsRoomFor(p) {
 		return without
@@ -98,7 +98,8 @@ func (c *Cluster) FitsWithout(name string, p *Pod, other string) *Refusal {
 	return refusal
 }
 
-// evaluateWithout evaluates a pod on the node as if the pods whose UIDs are in the set without had no reservations.
+// evaluateWithout evaluates a pod on the node as if some pods had no reservations. The parameter without has the UIDs of these
+// pods.
 func (n *node) evaluateWithout(p *Pod, without map[string]bool) (hybrid.Quote, *Refusal) {
 	scratch := copyOf(n.base, nil)
 	blocked := n.placeReservations(scratch, without)

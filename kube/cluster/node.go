@@ -49,8 +49,8 @@ type answer struct {
 	refusal *Refusal
 }
 
-// copyOf returns a copy of a node. The copy lacks the grants of the pods whose UIDs are in the set without. The caller may change
-// the copy. The lock of the original also protects the copy, because both share data.
+// copyOf returns a copy of a node that lacks the grants of some pods. The parameter without has the UIDs of these pods. The
+// caller may change the copy. The lock of the original also protects the copy, because both share data.
 func copyOf(n *hybrid.Node, without map[string]bool) *hybrid.Node {
 	grants := n.Grants()
 	if len(without) > 0 {

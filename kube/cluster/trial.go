@@ -78,8 +78,8 @@ func orWaiting(refusal *Refusal, blocked bool) *Refusal {
 }
 
 // deletedPods returns the UIDs of the pods in the node's report that have been deleted. These are the pods in n.leaving, and
-// those pods of the node whose UIDs are in neither of the sets present and except. The latter are necessary because the caller
-// can know about a deletion before the cluster does.
+// those pods of the node whose UIDs are in neither of the parameters present and except. The latter are necessary because the
+// caller can know about a deletion before the cluster does.
 func (c *Cluster) deletedPods(n *node, present, except map[string]bool) map[string]bool {
 	c.mu.RLock()
 	defer c.mu.RUnlock()
@@ -117,8 +117,8 @@ func (n *node) fitsAfterDeletions(p *Pod, deleted map[string]bool) bool {
 	return refusal == nil
 }
 
-// copyWith returns a copy of the node. The copy lacks the pods whose UIDs are in the set without, and has the additional pods in
-// the list others. copyWith also returns the kinds of reservations that have no room on the copy.
+// copyWith returns a copy of the node. The copy lacks the pods whose UIDs are in the parameter without, and has the additional
+// pods in others. copyWith also returns the kinds of reservations that have no room on the copy.
 func (n *node) copyWith(without map[string]bool, others []*Pod) (scratch *hybrid.Node, blocked blockedKinds) {
 	scratch = copyOf(n.base, without)
 	blocked = n.placeReservations(scratch, without)

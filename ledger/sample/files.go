@@ -23,7 +23,7 @@ type fileKey struct {
 	Inode   uint64
 }
 
-// A fileUse holds the container of a file, and the kind of the work of a helper that reads or writes the file.
+// A fileUse holds the container of a file, and the kinds of helper work to which reads and writes of the file belong.
 type fileUse struct {
 	container string // "": a log whose container is not known
 	read      ledger.Kind
