@@ -41,7 +41,8 @@ type Class struct {
 	Decided     bool         `json:"decided"`           // Class is not Undecided
 	Evaluations []Evaluation `json:"evaluations"`
 	Probe       *Prediction  `json:"probe,omitempty"` // second opinion, if requested; it does not change Class
-	// Interference is the use of the measurement's CPUs by other processes; nil: at most 10 %.
+	// Interference describes the other processes that used the CPUs of the measurement. It is nil if they used at most 10 % of these
+	// CPUs.
 	Interference *interference.Report `json:"interference,omitempty"`
 }
 

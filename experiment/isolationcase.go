@@ -17,9 +17,9 @@ type Case string
 // The cases, by name.
 const (
 	CaseTogether Case = "together"     // no separation: plain processes in the same group
-	CaseGroups   Case = "groups"       // no limits, each in its own group
-	CaseQuota    Case = "quota"        // each with its share of the CPU time
-	CasePinned   Case = "pinned"       // each on its own CPUs
+	CaseGroups   Case = "groups"       // application and stressor have no limits, and each is in its own group
+	CaseQuota    Case = "quota"        // application and stressor have a quota: their shares of the CPU time
+	CasePinned   Case = "pinned"       // application and stressor have separate CPUs
 	CaseCandor   Case = "candor"       // the application is sensitive, the stressor flexible
 	CaseBurst    Case = "candor+burst" // both are flexible; the application may burst
 )

@@ -24,7 +24,7 @@ const (
 	QuotaThreads   Kind = "quota+threads"   // like Quota, and Candor passes the number of threads to the program
 	Cpuset         Kind = "cpuset"          // as many exclusive CPUs as the limit, rounded up, and the quota
 	SharedFraction Kind = "shared-fraction" // two instances, whose fractions share a CPU
-	Candor         Kind = "candor"          // hybrid allocation with the view
+	Candor         Kind = "candor"          // exclusive CPUs and fractions of CPUs, and a view that equals the limit
 )
 
 // Kinds are all kinds, in the order of the docs.

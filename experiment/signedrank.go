@@ -38,7 +38,8 @@ func TwoSided(differences []float64) float64 {
 }
 
 // PairedInterval returns the confidence interval of the typical difference: all margins that the two-sided test does not reject at the
-// level 1-confidence. The second result is false if there are too few differences for this confidence: 95 % needs six.
+// level 1-confidence. The second result is false if there are too few differences for this confidence. A confidence of 95 % needs
+// six differences.
 func PairedInterval(differences []float64, confidence float64) (Interval, bool) {
 	n := len(differences)
 	all := averages(n)

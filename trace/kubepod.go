@@ -97,7 +97,7 @@ func (k *kubectl) needsResources(o *kubePodObject) (bool, error) {
 	return true, nil
 }
 
-// checkPodFits returns an error for a request that is larger than the largest node.
+// checkPodFits returns an error if a request is larger than the largest node.
 func (k *kubectl) checkPodFits(c capacity) error {
 	if fault, ok := errors.AsType[*SyntaxError](k.checkFits(c, &table{})); ok {
 		return errors.New(fault.Problem + ": " + fault.Detail)

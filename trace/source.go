@@ -60,7 +60,7 @@ func (s *source) addCapacity(c capacity) {
 	s.largest.memory = max(s.largest.memory, c.memory)
 }
 
-// checkFits returns an error for a request that is larger than the largest machine.
+// checkFits returns an error if a request is larger than the largest machine.
 func (s *source) checkFits(c capacity, t *table) error {
 	switch {
 	case c.cpu > s.largest.cpu:
