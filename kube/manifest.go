@@ -13,7 +13,7 @@ import (
 // ErrManifest is the error for a manifest that is invalid, or that does not have the form that Annotate or PodTemplate needs.
 var ErrManifest = errors.New("manifest")
 
-// ErrSeveral is the error for a manifest with several objects with pods, none of which is selected. It is an ErrManifest.
+// ErrSeveral is the error for a manifest with several objects with pods, none of which is selected. It wraps ErrManifest.
 var ErrSeveral = fmt.Errorf("%w: several objects with pods", ErrManifest)
 
 // podMetadata maps a kind of object to the path of its pods' metadata.
