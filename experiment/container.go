@@ -44,7 +44,7 @@ func (l *Lab) create(w *Workload, s *Setup) (*container, error) {
 	if err := l.place.noteEngine(&w.Image.Engine); err != nil {
 		return nil, err
 	}
-	leash, _ := l.leash.(*os.File) // the engine's process inherits the leash, so that the guard waits for the end of this process
+	leash, _ := l.leash.(*os.File) // the engine's process inherits the leash, so the guard also waits for the end of this engine process
 	id, err := w.Image.Engine.Create(context.Background(), client.Container{
 		Image: w.Image.Name, Args: w.args(s.threads(l.usable.Count())), Env: w.variables(s), Label: l.place.label(), Flags: w.Image.Flags,
 	}, leash)
@@ -60,8 +60,9 @@ func (l *Lab) create(w *Workload, s *Setup) (*container, error) {
 	return c, nil
 }
 
-// finish starts the container and waits for its end. The run's time is the time from the container's start to its end, as the engine
-// recorded it, without the engine's own overhead. A container that cannot start is an error, not a failed run.
+// finish starts the container and waits for its end. The run's time is the time between the container's start and its end, which
+// the engine recorded. So it does not include the engine's own overhead. A container that cannot start is an error, not a failed
+// run.
 func (c *container) finish(ctx context.Context, w *Workload) (r Run, err error) {
 	timed, cancel := context.WithTimeout(ctx, w.Timeout)
 	defer cancel()

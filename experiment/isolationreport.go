@@ -30,7 +30,8 @@ type IsolationReport struct {
 	Stopped      bool           `json:"stopped"`           // the isolation ended early
 	Partial      bool           `json:"partial,omitempty"` // same as Stopped, under the name that all commands use
 	Runs         []IsolationRun `json:"runs"`              // in the order in which they ran
-	// Interference is the use of the measurement's CPUs by other processes; nil: at most 10 %.
+	// Interference describes the other processes that used the CPUs of the measurement. It is nil if they used at most 10 % of these
+	// CPUs.
 	Interference *interference.Report `json:"interference,omitempty"`
 }
 
@@ -100,7 +101,7 @@ func ParseIsolation(data []byte) (*IsolationReport, error) {
 	return &r, nil
 }
 
-// check returns an error for a report that contradicts itself.
+// check returns an error if the report contradicts itself.
 func (r *IsolationReport) check() error {
 	if len(r.Applications) == 0 || len(r.Stressors) == 0 || len(r.Cases) == 0 || r.Rounds < 1 {
 		return errors.New("no applications, stressors, cases or rounds")
@@ -162,7 +163,7 @@ func (r *IsolationReport) Failures() (runs int, why string) {
 	return runs, why
 }
 
-// Others returns the median of the CPUs that other processes used during the runs.
+// Others returns the median of the CPUs that other programs, interrupts and other virtual machines used during the runs.
 func (r *IsolationReport) Others() float64 {
 	var values []float64
 	for i := range r.Runs {

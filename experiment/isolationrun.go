@@ -24,7 +24,7 @@ type IsolationRun struct {
 	Round    int     `json:"round"`    // runs of the same round are pairs
 	Began    float64 `json:"began"`    // seconds since the start of the first run
 
-	Time    float64 `json:"time,omitempty"` // seconds
+	Time    float64 `json:"time,omitempty"` // wall time in seconds
 	Failure string  `json:"failure,omitempty"`
 
 	CPU       float64 `json:"cpu"`       // seconds of CPU time

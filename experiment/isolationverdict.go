@@ -2,13 +2,13 @@ package experiment
 
 import "math"
 
-// A Slowdown is the cost of a stressor, or of the allocation alone, for an application in a case.
+// A Slowdown is the cost of a stressor for an application in a case. Without a stressor, it is the cost of the case's allocation.
 type Slowdown struct {
 	App, Case, Stressor int // indices in the report; Stressor -1: no stressor
 	Spread              Spread
 	Throttled           float64  // share of the quota's periods in which the application was throttled
 	ByStressor          *Against // compared with the application alone in the same case; nil without a stressor
-	ByAllocation        *Against // cost of the allocation: alone, compared with alone in the first case; nil in this case or with a stressor
+	ByAllocation        *Against // cost of the allocation: without a stressor, compared with the first case; otherwise nil
 	Total               *Against // compared with the application alone in the first case, as in the study; nil without a stressor
 	gains               []float64
 }
@@ -81,10 +81,10 @@ const (
 	Uncertain IsolationWord = "uncertain" // the runs are not sufficient for a verdict
 )
 
-// IsolationMargin is the largest slowdown that does not count. IsolationLevel is the one-sided level of the tests,
-// which are signed-rank tests of the pairs. For Leaks, the test of any application suffices, so each test has the level
-// divided by the number of applications (Bonferroni). For Isolated, the test of each application must succeed, at the
-// full level.
+// IsolationMargin is the slowdown that separates Isolated from Leaks: 0.05 for 5 %. IsolationLevel is the one-sided level of the
+// tests, which are signed-rank tests of the pairs. A significant slowdown of a single application suffices for Leaks. So these
+// tests have the level divided by the number of applications (Bonferroni). For Isolated, the tests of all applications must
+// succeed, each at the full level.
 const (
 	IsolationMargin = 0.05
 	IsolationLevel  = 0.05

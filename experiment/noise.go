@@ -50,8 +50,8 @@ type labWatch struct {
 // startWatch starts a watch of the lab's CPUs. If /proc cannot be read, the experiment runs without a watch.
 func (l *Lab) startWatch() { l.foreign = labWatch{Watch: interference.Start(l.usable)} }
 
-// interference returns the use of the lab's CPUs by other processes during the runs since startWatch, or nil if it is low. The lab's own
-// processes must have ended before the call, so that the report contains only other processes.
+// interference returns the use of the lab's CPUs by other processes during the runs since startWatch, or nil if this use is low.
+// The lab's own processes must have ended before the call, so that the report contains only other processes.
 func (l *Lab) interference() *interference.Report {
 	if l.foreign.Watch == nil {
 		return nil

@@ -39,7 +39,8 @@ type Report struct {
 	Stopped   bool           `json:"stopped"`           // the experiment ended early
 	Partial   bool           `json:"partial,omitempty"` // same as Stopped, under the name that all commands use
 	Runs      []Run          `json:"runs"`              // in the order in which they ran
-	// Interference is the use of the measurement's CPUs by other processes; nil: at most 10 %.
+	// Interference describes the other processes that used the CPUs of the measurement. It is nil if they used at most 10 % of these
+	// CPUs.
 	Interference *interference.Report `json:"interference,omitempty"`
 }
 
@@ -126,7 +127,7 @@ func ParseReport(data []byte) (*Report, error) {
 	return &r, r.check()
 }
 
-// check returns an error for a report that contradicts itself.
+// check returns an error if the report contradicts itself.
 func (r *Report) check() error {
 	if len(r.Command) == 0 && r.Image == nil || len(r.Setups) == 0 || len(r.Metrics) == 0 || r.Rounds < 1 {
 		return errors.New("no command, setups, metrics or rounds")

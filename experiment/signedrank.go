@@ -24,9 +24,9 @@ const maxExactPairs = 52
 
 // SignedRank performs Wilcoxon's signed-rank test of paired differences. It returns the one-sided p-value of the hypothesis that the
 // differences are symmetric about the margin: the probability that at least as many averages lie above the margin as for the given
-// differences. Averages that equal the margin count as below, so that ties make the test more conservative. Up to 52 differences the
-// p-value is exact for differences without ties. For more differences it uses the normal approximation with a continuity correction. It
-// returns 1 without differences.
+// differences. Averages that equal the margin count as averages below it, so that ties make the test more conservative. Up to 52
+// differences the p-value is exact for differences without ties. For more differences it uses the normal approximation with a
+// continuity correction. It returns 1 without differences.
 func SignedRank(differences []float64, margin float64) float64 {
 	sorted := slices.Sorted(slices.Values(differences))
 	return rankSumTail(len(sorted), averages(len(sorted))-averagesUpTo(sorted, margin))
@@ -38,7 +38,8 @@ func TwoSided(differences []float64) float64 {
 }
 
 // PairedInterval returns the confidence interval of the typical difference: all margins that the two-sided test does not reject at the
-// level 1-confidence. The second result is false if there are too few differences for this confidence: 95 % needs six.
+// level 1-confidence. The second result is false if there are too few differences for this confidence. A confidence of 95 % needs
+// six differences.
 func PairedInterval(differences []float64, confidence float64) (Interval, bool) {
 	n := len(differences)
 	all := averages(n)

@@ -52,8 +52,8 @@ func (i Interval) invert() Interval {
 	return Interval{1 / i.High, 1 / i.Low}
 }
 
-// CliffsDelta returns Cliff's delta, from -1 to 1. It is the probability that a value of a is above a value of b, minus
-// the probability that it is below this value of b (Cliff, "Dominance statistics", Psychological Bulletin 1993).
+// CliffsDelta returns Cliff's delta, from -1 to 1. It is the probability that a random value of a is above a random value of b,
+// minus the probability of the opposite (Cliff, "Dominance statistics", Psychological Bulletin 1993).
 func CliffsDelta(a, b []float64) float64 {
 	if len(a) == 0 || len(b) == 0 {
 		return 0

@@ -7,13 +7,13 @@ type Finding string
 
 // The findings.
 const (
-	Better       Finding = "better"        // significantly
-	Worse        Finding = "worse"         // significantly
+	Better       Finding = "better"        // significantly better than the first setup
+	Worse        Finding = "worse"         // significantly worse than the first setup
 	NoDifference Finding = "no difference" // no significant difference
 	NotMeasured  Finding = "not measured"  // fewer than MinPairs pairs
 )
 
-// A Conclusion is the verdict on a setup against the first setup, by the last metric of the report.
+// A Conclusion is the verdict on a setup compared with the first setup, by the last metric of the report.
 type Conclusion struct {
 	Setup    Setup    `json:"setup"`
 	Baseline Setup    `json:"baseline"`
@@ -66,7 +66,7 @@ type Worst struct {
 	Interval    Interval `json:"ci,omitzero"`
 }
 
-// Conclusions returns a verdict for each case. It adds up Verdicts, so it agrees with their table.
+// Conclusions returns a verdict for each case. It combines the results of Verdicts, so it agrees with the table of the verdicts.
 func (r *IsolationReport) Conclusions() []IsolationConclusion {
 	list := make([]IsolationConclusion, len(r.Cases))
 	sums, counts := make([]float64, len(r.Cases)), make([]int, len(r.Cases))

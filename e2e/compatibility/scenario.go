@@ -157,7 +157,7 @@ func (p *parser) read(line string) {
 	}
 }
 
-// worst returns the outcome of two nested tests.
+// worst returns the worse of the outcomes of two nested tests: FAIL is worse than SKIP, and SKIP is worse than PASS.
 func worst(a, b string) string {
 	for _, outcome := range []string{"FAIL", "SKIP"} {
 		if a == outcome || b == outcome {

@@ -122,7 +122,7 @@ func gatherJava(b *Bundle, dir, _ string) error {
 	return nil
 }
 
-// gatherPython adds a Python with the modules that the Python loads at its start.
+// gatherPython adds a Python interpreter with the modules that it loads at its start.
 func gatherPython(b *Bundle, _, python string) error {
 	const list = `import os, sys, encodings
 print(sys.executable, os.__file__, os.path.dirname(encodings.__file__), *(getattr(m, "__file__", None) or "" for m in sys.modules.values()), sep="\n")`

@@ -63,7 +63,7 @@ func setUp(isPID1 bool) (report.Plan, error) {
 	return plan, busybox()
 }
 
-// startCPUs starts the CPUs that the kernel has not started, because its command line contains maxcpus=1.
+// startCPUs starts the CPUs that the kernel has not started. The command line of the kernel contains maxcpus=1.
 func startCPUs() error {
 	files, err := filepath.Glob("/sys/devices/system/cpu/cpu*/online")
 	for _, f := range files {
