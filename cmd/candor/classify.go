@@ -113,7 +113,7 @@ func newClassifyCommand() *cobra.Command {
 	return cmd
 }
 
-// run classifies the program. If the user interrupts it, run shows the preliminary result.
+// run classifies the program. If the user interrupts the measurement, run shows the preliminary result.
 func (f *classifyFlags) run(cmd *cobra.Command, args []string) error {
 	if f.probe && f.image != "" {
 		return badInput("--probe traces the start of a program, not of a container: leave out --image")

@@ -278,10 +278,10 @@ type ledgerReport struct {
 	Partial      bool    // a signal ended the measurement early
 	During       float64 // seconds
 	Method       ledger.Method
-	Refusal      string // reason of the method none
+	Refusal      string // reason if Method is ledger.None
 	Failure      string // reason why the CPU time of some helpers is unattributed or missing
 	Containers   []ledgerRow
-	Unattributed map[string]float64 // by daemon
+	Unattributed map[string]float64 // CPUs that a daemon uses for no known container, by daemon
 	problems     []string
 	hasPackets   bool
 }
@@ -290,10 +290,10 @@ type ledgerRow struct {
 	Name    string
 	ID      string
 	Runtime string
-	Limit   hybrid.Milli // 0: none
+	Limit   hybrid.Milli // 0: no limit
 	Own     float64
-	Charged float64  // without the work for readers of the log
-	Credit  *float64 // nil: packets are not measured
+	Charged float64  // CPUs that helpers use, without the work for readers of the log
+	Credit  *float64 // CPUs used for packets of other containers; nil: packets are not measured
 	Uses    []helpers.Use
 }
 
@@ -333,7 +333,7 @@ func newLedgerReport(before, after *ledgerReading) *ledgerReport {
 	return r
 }
 
-// writeTable writes the table for a terminal of a width (tableWidth).
+// writeTable writes the table. width is the width of the terminal; 0: unlimited (tableWidth).
 func (r *ledgerReport) writeTable(w io.Writer, width int) error {
 	if r.Partial {
 		fmt.Fprint(w, partialLine(fmt.Sprintf("the measurement covers %.1f s", r.During)))
@@ -397,7 +397,7 @@ func (c *ledgerRow) packets() []string {
 	return []string{c.use(ledger.RX), inCPUs(*c.Credit)}
 }
 
-// methods lists the methods of the container's charges.
+// methods lists the methods by which the helpers of the container were measured.
 func (c *ledgerRow) methods() string {
 	var list []string
 	for _, u := range c.Uses {

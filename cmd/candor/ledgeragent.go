@@ -178,13 +178,13 @@ type ledgerAgent struct {
 	names    containerNames
 	// charger is nil without --charge. Otherwise only the charger reads the meter.
 	charger *charger
-	// failure is the error of the last measurement, or "": an error is logged once.
+	// failure is the error of the last measurement, or "". The agent does not log the same error twice in a row.
 	failure string
 
-	mutex     sync.Mutex // of the following fields, and held during a measurement
+	mutex     sync.Mutex // protects the following fields, and is held during a measurement
 	last      *metrics.HelperReading
 	at        time.Time     // time of the last measurement
-	measured  time.Duration // CPU time of all helpers until then
+	measured  time.Duration // CPU time of all helpers until at
 	isStopped bool          // the meter is closed, or will be
 }
 
@@ -192,17 +192,17 @@ type ledgerAgent struct {
 // rare.
 type containerNames struct {
 	names  map[string]podname.Name
-	tries  map[string]int // readings without the name, by container ID
+	tries  map[string]int // number of readings that did not find the name, by container ID
 	readAt time.Time
 }
 
 const (
 	namesEvery = 5 * time.Minute // time between two readings
 	nameRetry  = time.Second     // time until the next reading for a container without a name: its first process starts later than its shim
-	nameTries  = 10              // number of these readings
+	nameTries  = 10              // maximum number of these readings for a container
 )
 
-// isDue reports whether the names must be read for these containers.
+// isDue reports whether the names must be read again. The keys of totals are the IDs of the containers.
 func (n *containerNames) isDue(totals map[string][]ledger.Total, now time.Time) bool {
 	age := now.Sub(n.readAt)
 	if age >= namesEvery {
@@ -277,7 +277,7 @@ func (a *ledgerAgent) nextIfDue() {
 // isDue reports whether a measurement is due, given the CPU time of the helpers since the last measurement, and its age.
 func isDue(used, age time.Duration) bool { return used >= maxUnmeasured || age >= maxAge-unpunctual }
 
-// unpunctual is the time by which an interval can be shorter than its length.
+// unpunctual is the time by which two ticks can be closer to each other than the interval.
 const unpunctual = 50 * time.Millisecond
 
 // used returns the CPU time of all helpers (helpers.Meter.Used).
@@ -343,7 +343,7 @@ func (a *ledgerAgent) readNames() map[string]podname.Name {
 	return names
 }
 
-// reading returns the last measurement for a scrape. It is at most an interval old.
+// reading returns the last measurement for a scrape. It is at most an interval old, unless the agent is stopping.
 func (a *ledgerAgent) reading() *metrics.HelperReading {
 	a.mutex.Lock()
 	defer a.mutex.Unlock()

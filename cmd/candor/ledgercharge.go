@@ -27,20 +27,21 @@ import (
 	"github.com/candor-project/candor/metrics"
 )
 
-// A charger enforces the limits of the containers with the helper level charge: it measures their helpers, and package host changes their
-// quotas. For helpers that the charger does not know, other programs report the CPU time through a socket.
+// A charger counts the CPU time of helpers against the limits of the containers with the setting helpers=charge. The charger
+// measures the helpers, and package host changes the quotas. For helpers that the charger does not know, other programs report
+// the CPU time through a socket.
 type charger struct {
 	host  *host.Host
 	meter *helpers.Meter
 	log   *slog.Logger
 
-	mutex    sync.Mutex // of the meter and of the following fields
+	mutex    sync.Mutex // protects the meter and the following fields
 	last     *helpers.Reading
-	reported map[string]*reported // by the container's ID in the state
-	// baselines are the charges at the time when the charger first saw the helpers of a container. Only later CPU time counts, because a
-	// conmon can be older than the agent.
+	reported map[string]*reported // CPU time from other programs, by the container's ID in the state
+	// baselines are the CPU times that the helpers of a container had used when the charger first saw them, by the container's ID
+	// in its engine. Only later CPU time counts. A conmon, for example, can be older than the agent.
 	baselines map[string]time.Duration
-	received  map[string]*received // CPU time of packets by the container's ID
+	received  map[string]*received // CPU time of packets, by the container's ID in its engine
 	accounts  map[string]metrics.ChargedAccount
 	prunedAt  time.Time
 	// reportedTime is the CPU time that other programs have reported for all containers.
@@ -90,8 +91,8 @@ func (c *charger) Charges(g *host.Grant) (charged, credited time.Duration) {
 	return charged, credited
 }
 
-// HelperTime returns the CPU time of all helpers, and the CPU time that other programs have reported. If a helper has ended, it first looks
-// for new helpers.
+// HelperTime returns the CPU time of all helpers, and the CPU time that other programs have reported. If a helper has ended,
+// HelperTime first searches for new helpers. ok is false if the CPU time cannot be read (helpers.Meter.Used).
 func (c *charger) HelperTime() (total time.Duration, ok bool) {
 	c.mutex.Lock()
 	defer c.mutex.Unlock()
@@ -103,7 +104,7 @@ func (c *charger) HelperTime() (total time.Duration, ok bool) {
 	return used + c.reportedTime, isKnown
 }
 
-// BookedTime returns the part of the HelperTime that the charges include.
+// BookedTime returns the part of the time of HelperTime that the results of Charges include.
 func (c *charger) BookedTime() time.Duration {
 	c.mutex.Lock()
 	defer c.mutex.Unlock()
@@ -113,7 +114,7 @@ func (c *charger) BookedTime() time.Duration {
 	return c.last.Used + c.reportedTime
 }
 
-// update reads the helpers' CPU time if the last reading is older than an age.
+// update reads the helpers' CPU time unless the last reading is younger than age.
 func (c *charger) update(age time.Duration) {
 	if c.last == nil || time.Since(c.last.At) >= age {
 		c.last = c.meter.Read()
@@ -264,7 +265,7 @@ func (c *charger) serve(listener net.Listener) {
 		}
 		if err != nil {
 			c.log.Warn("cannot accept a charge", "error", err)
-			time.Sleep(time.Second) // such as too many open files
+			time.Sleep(time.Second) // the cause can persist, such as too many open files
 			continue
 		}
 		go func() {

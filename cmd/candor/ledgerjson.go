@@ -7,7 +7,7 @@ import (
 	"github.com/candor-project/candor/ledger"
 )
 
-// A ledgerDocument is the JSON form of a ledgerReport. It is an interface: docs/reference/json.md describes it.
+// A ledgerDocument is the JSON form of a ledgerReport. Scripts depend on this form, which docs/reference/json.md describes.
 type ledgerDocument struct {
 	Partial      bool               `json:"partial,omitempty"` // a signal ended the measurement early
 	During       float64            `json:"duringSeconds"`
@@ -22,7 +22,7 @@ type ledgerContainer struct {
 	Name    string                `json:"name"`
 	ID      string                `json:"id"`
 	Runtime string                `json:"runtime,omitempty"`
-	Limit   hybrid.Milli          `json:"limitMilli"` // 0: none
+	Limit   hybrid.Milli          `json:"limitMilli"` // 0: no limit
 	Own     float64               `json:"ownMilli"`
 	Charged float64               `json:"helpersMilli"`
 	Credit  *float64              `json:"creditMilli,omitempty"`

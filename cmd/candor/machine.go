@@ -12,7 +12,7 @@ import (
 	"github.com/candor-project/candor/topology"
 )
 
-// maxMachineFile bounds a machine's JSON: 1024 CPUs take 160 KB.
+// maxMachineFile bounds the JSON of a machine, in bytes. A machine with 1024 CPUs takes 160 KB.
 const maxMachineFile = 4 << 20
 
 // machineForms are the accepted values of --machine, machineUsage its help text.

@@ -58,7 +58,8 @@ func showProgress(out io.Writer, look func() stage) (end func()) {
 // barWidth is the width of the bar in columns.
 const barWidth = 24
 
-// line formats the progress after some time. The bar and the remaining time come first, because a narrow terminal cuts the end.
+// line formats the progress. took is the time since the start of the work. The bar and the remaining time come first, because a
+// narrow terminal cuts the end.
 func (s stage) line(took time.Duration) string {
 	line := fmt.Sprintf("%d events, %.0f a second", s.events, float64(s.events)/max(took.Seconds(), 1e-3))
 	if s.text != "" {

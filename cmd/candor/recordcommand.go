@@ -10,8 +10,8 @@ import (
 	"github.com/candor-project/candor/bandwidth/timescale"
 )
 
-// recordCommand returns a function. For a length of a recording, this function returns a shell command that records the group again for
-// this length. The name of the group comes from the recording and is untrusted.
+// recordCommand returns a function that takes the length of a recording. The function returns a shell command that records the
+// group again, for this length. The name of the group comes from the recording and is untrusted.
 func recordCommand(file, group string, interval time.Duration) func(time.Duration) string {
 	selection := recordSelection(errorText(group))
 	return func(length time.Duration) string {
@@ -35,7 +35,7 @@ func recordSelection(group string) string {
 	case !hasWords && !strings.Contains(group, "/"):
 		return "--container " + shellWord(group)
 	case strings.Trim(group, " ") == "" || strings.ContainsFunc(group, func(c rune) bool { return c != ' ' && isSpecial(c) }):
-		return "-- COMMAND" // the boundaries of its words are unknown
+		return "-- COMMAND" // the boundaries of the command's words are unknown
 	}
 	return "-- " + group
 }

@@ -21,9 +21,10 @@ import (
 // removalUninstall is the output of candor internal-removal if the caller must run candor uninstall.
 const removalUninstall = "uninstall"
 
-// newInternalRemovalCommand returns the command that the packages of Candor call before their removal (deploy/packages/prerm). It fails
-// while containers use the program as their OCI runtime. It prints "uninstall" if Candor is in use on this machine. Otherwise, such as in a
-// chroot in which a machine image is built, it only undoes the setups of engines: there is no state to return, and often no cgroup.
+// newInternalRemovalCommand returns the command that the packages of Candor call before their removal (deploy/packages/prerm). It
+// fails while containers use the program as their OCI runtime. It prints "uninstall" if Candor is in use on this machine.
+// Otherwise, such as in a chroot in which a machine image is built, it only undoes the setups of engines, because no containers
+// must be given back, and often no cgroups are mounted.
 func newInternalRemovalCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:    "internal-removal",
@@ -83,9 +84,9 @@ func (r *removal) run(cmd *cobra.Command) error {
 	}
 }
 
-// checkRuntimeUse fails while containers use the program as their OCI runtime: without the program, their engine cannot stop them. After
-// candor uninstall, there is no record of such containers. checkRuntimeUse then counts the containers whose cgroup has the name of an
-// engine's container.
+// checkRuntimeUse fails while containers use the program as their OCI runtime: without the program, their engine cannot stop
+// them. After candor uninstall, there is no record of such containers. checkRuntimeUse then regards each cgroup with the name of
+// an engine's container as such a container.
 func (r *removal) checkRuntimeUse(h *host.Host) error {
 	ids, err := h.RunningBundles()
 	if err != nil {

@@ -237,7 +237,7 @@ func completeTraces(_ *cobra.Command, _ []string, part string) ([]string, cobra.
 type countedReader struct {
 	trace.Reader
 	n            int64
-	events, time atomic.Int64 // at the last update
+	events, time atomic.Int64 // number of events, and time in the trace, at the last update
 }
 
 // countEvents shows the progress of reading a trace until end is called.

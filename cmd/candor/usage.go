@@ -109,7 +109,7 @@ func pick(s *timescale.Summary, group string, top int) error {
 	return nil
 }
 
-// names lists the busiest groups for an error.
+// names returns the names of the first groups, for an error message.
 func names(groups []timescale.Group) string {
 	var list []string
 	for i := range groups[:min(len(groups), 5)] {

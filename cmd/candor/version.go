@@ -28,8 +28,9 @@ type versionReport struct {
 	Go      string `json:"go"`
 	OS      string `json:"os"`
 	Arch    string `json:"arch"`
-	// Versions of the state file that this candor reads, and the version that it writes while no container uses a feature of Features. For
-	// these features it writes the highest version of Reads, which the previous release cannot read.
+	// Versions of the state file that this candor reads, and the version that it writes while no container uses a feature of
+	// Features. While a container uses such a feature, candor writes the highest version of Reads, which the previous release
+	// cannot read.
 	State struct {
 		Reads    []int    `json:"reads"`
 		Writes   int      `json:"writes"`

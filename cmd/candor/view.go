@@ -102,7 +102,7 @@ func writeReport(w io.Writer, r view.Report, form string) error {
 	for _, s := range r.Sources {
 		fmt.Fprintln(t, strings.Join([]string{s.Name, tells(s), s.CPUs.String(), remark(s)}, "\t"))
 	}
-	t.Flush() // into memory
+	t.Flush() // a write to memory cannot fail
 	for line := range strings.Lines(text.String()) {
 		if _, err := fmt.Fprintln(w, strings.TrimRight(line, " \n")); err != nil {
 			return err

@@ -20,8 +20,8 @@ type Foreign struct {
 	view.Summary              // CPUs that the container sees
 }
 
-// sees returns the CPU counts that a container sees. For a container that is missing from SeenCPUs, such as a planned container, it returns the
-// counts of the class's default view: a flexible container sees its CPUs only in the affinity.
+// sees returns the CPU counts that a container sees. For a container that is missing from SeenCPUs, such as a planned container,
+// it returns the counts of the class's default view. In a flexible container, the files then show all online CPUs.
 func (m *Map) sees(g *hybrid.Grant) view.Summary {
 	if s, isKnown := m.SeenCPUs[g.ID]; isKnown {
 		return s

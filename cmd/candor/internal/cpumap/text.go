@@ -168,7 +168,7 @@ func (c *cell) sign() string {
 }
 
 // share returns the number of characters for each container of a fractional CPU. The characters are in proportion to the
-// fractions, but each container has at least one if there are enough characters.
+// fractions, but each container has at least one character if width allows it.
 func (c *cell) share(width int) []int {
 	share := make([]int, len(c.parts))
 	order := make([]int, len(c.parts)) // largest part first

@@ -85,7 +85,7 @@ func cpuBurst(s *System) finding {
 	return pass("Linux %s has it; no group has a quota file yet", text)
 }
 
-// someGroups returns directories of the groups below a mount point.
+// someGroups returns the directories of at most 100 cgroups directly below a mount point.
 func (s *System) someGroups(mount string) (dirs []string) {
 	const most = 100
 	f, err := os.Open(s.path(mount))

@@ -8,7 +8,7 @@ import (
 	"github.com/candor-project/candor/hybrid"
 )
 
-// maxID is the maximum length of an ID in bytes, which is also the maximum of Kubernetes' names.
+// maxID is the maximum length of an ID in bytes. Kubernetes has the same maximum for names.
 const maxID = 253
 
 // A Session applies operations to a node, in the order of their lines.
@@ -163,8 +163,9 @@ func (op *Op) milli(field string) (hybrid.Milli, error) {
 	return m, nil
 }
 
-// guarantee returns the guarantee of a flexible container in the form of hybrid.Request.Guarantee: NoGuarantee for a request of 0, and 0
-// without a request. The two values have different effects only for a container with a limit, but a later resize can set a limit.
+// guarantee returns the guarantee of a flexible container in the form of hybrid.Request.Guarantee: NoGuarantee for a request of
+// 0, and 0 without a request. For a container without a limit, the two values have the same effect. They must differ because a
+// later resize can set a limit.
 func (op *Op) guarantee() (hybrid.Milli, error) {
 	g, err := op.milli("request")
 	if _, asked := op.values["request"]; asked && err == nil && g == 0 {

@@ -89,7 +89,8 @@ var curveColors = map[string][]figure.Color{
 	"paper":  {0xd9730d, 0xcf3f7e, 0x8250df, 0x8a5a2b},
 }
 
-// style returns the line style of a curve. n is the number of earlier schedulers of the same algorithm. Best-effort curves are dashed.
+// style returns the line style of a curve. n is the index of the curve's scheduler among the schedulers of the curve's algorithm.
+// Best-effort curves are dashed.
 func (c *curve) style(n int) figure.Stroke {
 	colors := curveColors[c.algorithm]
 	s := figure.Stroke{Color: colors[n%len(colors)], Width: 1.8}

@@ -16,8 +16,9 @@ import (
 	"github.com/candor-project/candor/internal/jsonout"
 )
 
-// A names replaces names by other texts. A name has the same replacement in the whole archive. A names replaces each text that is not known
-// to be harmless, so that a new field or message cannot disclose a name. If isOn is false, a names only removes the commands of on-resize.
+// names anonymizes an archive: it replaces the names of containers, pods, cgroups and machines by texts such as name-1. A name
+// has the same replacement in the whole archive. Each text that is not known to be harmless counts as a name, so that a new field
+// or message cannot disclose one. If isOn is false, only the commands of on-resize are removed.
 type names struct {
 	isOn bool
 	of   map[string]string // replacement by name
@@ -96,7 +97,7 @@ func (n *names) value(key string, v any) any {
 		out := make(map[string]any, len(v))
 		for _, k := range slices.Sorted(maps.Keys(v)) {
 			name := k
-			if key == "namespaces" || !vocabulary[strings.ToLower(k)] { // a configuration with an unknown field
+			if key == "namespaces" || !vocabulary[strings.ToLower(k)] { // the name of a namespace, or an unknown field
 				name = n.alias(k)
 			}
 			out[name] = n.value(k, v[k])
