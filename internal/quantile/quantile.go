@@ -49,5 +49,5 @@ func (b *Bins) Quantile(share float64) float64 {
 	return b.peak
 }
 
-// Peak is the highest value.
+// Peak returns the highest value; 0 without values.
 func (b *Bins) Peak() float64 { return b.peak }
