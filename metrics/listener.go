@@ -17,8 +17,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Limits of a connection in the kernel. They bound the memory of a client that does not read, also after the close: a
-// socket with unsent data outlives its file.
+// Limits of a connection in the kernel. They bound the memory that the kernel uses for a client that does not read. The kernel
+// keeps the unsent data of a socket even after the connection is closed.
 const (
 	sendBuffer    = 32 << 10 // bytes; the kernel doubles it
 	receiveBuffer = 16 << 10
@@ -44,7 +44,7 @@ type boundedListener struct {
 type boundedConn struct {
 	net.Conn
 	network netip.Prefix
-	answers bool         // a request is answered; guarded by the listener's mu
+	answers bool         // a request is being answered; guarded by the listener's mu
 	read    atomic.Int64 // bytes since the last request
 }
 
