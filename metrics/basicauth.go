@@ -61,7 +61,7 @@ func newBasicAuth(users map[string]config.Secret) (*basicAuth, error) {
 	return a, nil
 }
 
-// guard answers a request with next if the request has the name and the password of a user.
+// guard passes a request to the handler next if the request has the name and the password of a user.
 func (a *basicAuth) guard(w http.ResponseWriter, r *http.Request, next http.Handler) {
 	switch a.check(r) {
 	case http.StatusOK:

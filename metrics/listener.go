@@ -108,7 +108,7 @@ func (l *boundedListener) Accept() (net.Conn, error) {
 	return c, nil
 }
 
-// Close ends Accept, also a waiting call.
+// Close closes the listener. A waiting call of Accept returns with an error.
 func (l *boundedListener) Close() error {
 	l.mu.Lock()
 	l.closed = true
@@ -153,7 +153,7 @@ func (l *boundedListener) watch(c net.Conn, state http.ConnState) {
 	case http.StateIdle:
 		bounded.read.Store(0)
 		l.change(bounded, false, l.maxWaiting)
-	case http.StateClosed: // its goroutine ends
+	case http.StateClosed: // the goroutine of the connection ends
 		l.forget(bounded)
 	}
 }
@@ -185,13 +185,13 @@ func (l *boundedListener) forget(c *boundedConn) {
 // abort closes a connection and drops its unsent data.
 func (c *boundedConn) abort() {
 	if t, ok := c.Conn.(*net.TCPConn); ok {
-		_ = t.SetLinger(0) // Close follows in any case
+		_ = t.SetLinger(0) // an error has no effect, because Close follows
 	}
 	c.Close()
 }
 
-// clientNetwork returns the addresses that one client, at ADDRESS:PORT, can be assumed to have: one IPv4 address, an IPv6
-// /64, all of the loopback.
+// clientNetwork returns the addresses that one client, at ADDRESS:PORT, can be assumed to have: one IPv4 address, an IPv6 network
+// of length 64, or all addresses of the loopback.
 func clientNetwork(address string) netip.Prefix {
 	at, err := netip.ParseAddrPort(address)
 	if err != nil {

@@ -115,7 +115,7 @@ type auditRow struct {
 	Threads          int          `json:"threads"`
 	Periods          uint64       `json:"periods"`
 	ThrottledPeriods uint64       `json:"throttledPeriods"`
-	Throttled        float64      `json:"throttledShare"` // share of the periods
+	Throttled        float64      `json:"throttledShare"` // share of the periods in which the quota ran out
 	ThrottledTime    float64      `json:"throttledSeconds"`
 	Differs          bool         `json:"differs"`
 	Gain             audit.Gain   `json:"gain"`
@@ -264,7 +264,7 @@ func helperShare(c *audit.Container, used float64) float64 {
 // A busyHelper is a container whose helpers use more than minBusyShare of its limit.
 type busyHelper struct {
 	*audit.Container
-	used  float64 // CPUs
+	used  float64 // CPUs that helpers use
 	kinds string
 }
 

@@ -51,7 +51,7 @@ func (r *changeReport) addEngine(s *engine.Setup, change *engine.Change, before,
 	r.addNote(s.Engine.Name + ": " + then)
 }
 
-// stopService stops and disables a service, and adds the change. With dry, it only adds the change.
+// stopService stops and disables a service, and adds the change. If dry is true, it only adds the change.
 func (r *changeReport) stopService(service *setup.Service, dry bool) error {
 	state, err := service.State()
 	if err != nil || state.IsOff() {
@@ -66,7 +66,7 @@ func (r *changeReport) stopService(service *setup.Service, dry bool) error {
 	return nil
 }
 
-// undoEngine undoes the setup of an engine, and adds the change. With dry, it only adds the change.
+// undoEngine undoes the setup of an engine, and adds the change. If dry is true, it only adds the change.
 func (r *changeReport) undoEngine(s *engine.Setup, dry bool) error {
 	change, err := undoSetup(s, dry)
 	if err == nil {

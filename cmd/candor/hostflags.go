@@ -128,7 +128,7 @@ func (f *hostFlags) open(cmd *cobra.Command) (*host.Host, error) {
 	return h, nil
 }
 
-// openToLook opens this machine read-only, which requires no rights.
+// openToLook opens this machine read-only. Users without any rights can do this.
 func (f *hostFlags) openToLook(cmd *cobra.Command) (*host.Host, error) {
 	f.options.Cgroup.ReadOnly = true
 	return f.open(cmd)
@@ -307,7 +307,7 @@ func nameFrom(s *host.Snapshot, g *host.Grant) string {
 	return cpumap.Clean(g.Engine.Name)
 }
 
-// grantNamed returns the only container with a name.
+// grantNamed returns the container with a name. It returns an error if no container or several containers have the name.
 func grantNamed(s *host.Snapshot, name string) (*host.Grant, error) {
 	meant := named(s, name)
 	switch len(meant) {

@@ -356,12 +356,12 @@ type grantRow struct {
 	Weight       hybrid.Milli          `json:"weight"`
 	Lost         cpuset.Set            `json:"lost"` // CPUs that the container had, and that the machine no longer has
 	View         spec.View             `json:"view"`
-	ViewSeen     spec.View             `json:"viewSeen,omitempty"` // view that its programs see; absent if unknown
-	view.Summary                       // CPUs that its programs see
+	ViewSeen     spec.View             `json:"viewSeen,omitempty"` // view that the container's programs see; absent if unknown
+	view.Summary                       // CPUs that the container's programs see
 	OnResize     string                `json:"onResize"`
 	HelperLevel  spec.Helpers          `json:"helperLevel"`
 	Burst        string                `json:"burst"`         // none, kernel, quota, auto or a time
-	PID          int                   `json:"pid,omitempty"` // of the program's first process; absent where Candor did not start it
+	PID          int                   `json:"pid,omitempty"` // ID of the program's first process; absent if Candor did not start the program
 	PIDs         []int                 `json:"pids"`
 	Age          float64               `json:"ageSeconds"`
 	Command      string                `json:"command"`
@@ -380,7 +380,8 @@ func newGrantRow(g *host.Grant, look *host.ContainerState, now time.Duration) gr
 	return row
 }
 
-// read sets Command to the program's command line, and OnResize to the command instead of its file, if the caller may read them.
+// read sets Command to the program's command line, and OnResize to the command of the method exec instead of the file with the
+// command. If the caller may not read one of them, that field has only the program's name or the file.
 func (r *grantRow) read(h *host.Host, g *host.Grant) {
 	r.Command, r.OnResize = h.CommandLine(g), h.OnResize(g)
 }
@@ -403,7 +404,7 @@ func (r *grantRow) command() string {
 // age returns the time since the container got its CPUs, such as 12m.
 func (r *grantRow) age() string { return age(time.Duration(r.Age * float64(time.Second))) }
 
-// sayStrays prints a warning about cgroups that a snapshot does not list, on standard error.
+// sayStrays prints a warning on standard error if cgroups of Candor are not in the state, or belong to another state.
 func sayStrays(cmd *cobra.Command, s *host.Snapshot) {
 	if beside := s.Warning(); beside != "" {
 		fmt.Fprintln(cmd.ErrOrStderr(), "candor:", errorText(beside))
@@ -419,7 +420,7 @@ func writeJSON(w io.Writer, v any) error { return jsonout.Write(w, v) }
 // writeJSONLine writes the JSON of a command that can write several values, a line each.
 func writeJSONLine(w io.Writer, v any) error { return jsonout.WriteLine(w, v) }
 
-// age writes a time span as people do: 5s, 12m, 3h, 2d.
+// age formats a time span as a whole number of one unit: 5s, 12m, 3h, 2d.
 func age(d time.Duration) string {
 	switch {
 	case d < 2*time.Minute:

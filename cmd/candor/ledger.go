@@ -147,8 +147,8 @@ func (m *ledgerMeter) show(cmd *cobra.Command, during time.Duration, output *cho
 	return err
 }
 
-// watch writes a report at each interval. It ends after the given number of reports; 0 means no end. A signal ends the last interval early.
-// With a number of reports, the report of this interval is partial. Without a number, watch omits this report.
+// watch writes a report at each interval. It ends after the given number of reports; 0 means no end. A signal ends the last
+// interval early. If readings is above 0, watch also writes the report of this interval, and marks it as partial.
 func (m *ledgerMeter) watch(cmd *cobra.Command, interval time.Duration, readings int, output *choice) error {
 	if err := m.next(); err != nil {
 		return err
@@ -193,7 +193,7 @@ type ledgerReading struct {
 	at         time.Time
 	helpers    *helpers.Reading
 	containers []audit.Container
-	used       map[string]time.Duration // own CPU time by cgroup
+	used       map[string]time.Duration // CPU time of each container's cgroup, by cgroup
 }
 
 // softirqFlag adds the flag --softirq.
@@ -242,7 +242,7 @@ func (m *ledgerMeter) Close() {
 	m.tree.Close()
 }
 
-// next takes the next reading.
+// next takes a reading and stores it in m.before.
 func (m *ledgerMeter) next() error {
 	r := &ledgerReading{helpers: m.helpers.Read(), at: time.Now(), used: map[string]time.Duration{}}
 	var err error
@@ -258,7 +258,8 @@ func (m *ledgerMeter) next() error {
 	return nil
 }
 
-// measure waits, takes the next reading and reports the difference. If the context ends, it waits no longer, and the report is partial.
+// measure waits for the time during, takes a reading and returns the report on the time since the previous reading. If ctx ends,
+// the wait ends early, and the report is partial.
 func (m *ledgerMeter) measure(ctx context.Context, during time.Duration) (*ledgerReport, error) {
 	before := m.before
 	select {
@@ -389,7 +390,7 @@ func (c *ledgerRow) use(kind ledger.Kind) string {
 	return inCPUs(sum)
 }
 
-// packets formats the cells of packets.
+// packets formats the cells RX and CREDIT.
 func (c *ledgerRow) packets() []string {
 	if c.Credit == nil {
 		return []string{"-", "-"}

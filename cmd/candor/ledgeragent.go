@@ -113,7 +113,7 @@ func (f *ledgerAgentFlags) run(cmd *cobra.Command) error {
 	return nil
 }
 
-// openTree opens the cgroups. The agent creates no groups of Candor, so it does not need the right to do so.
+// openTree opens the cgroups read-only. The agent creates no cgroups, so it does not need the right to create them.
 func (f *ledgerAgentFlags) openTree() (*cgroup.Tree, error) {
 	options := f.machine.options.Cgroup
 	options.Driver, options.ReadOnly = cgroup.Driver(f.machine.driver.value), true
@@ -168,8 +168,8 @@ func needsRootForHelpers() error {
 	return nil
 }
 
-// A ledgerAgent measures the helpers in a loop. A scrape reads the last measurement, or takes the next if the last is older than an
-// interval.
+// A ledgerAgent measures the helpers in a loop. A scrape reads the last measurement, or takes a new measurement if the last is
+// older than an interval.
 type ledgerAgent struct {
 	meter    *helpers.Meter
 	interval time.Duration
@@ -198,7 +198,7 @@ type containerNames struct {
 
 const (
 	namesEvery = 5 * time.Minute // time between two readings
-	nameRetry  = time.Second     // time until the next reading for a container without a name: its first process starts later than its shim
+	nameRetry  = time.Second     // time until the next reading if a container has no name: its first process starts later than its shim
 	nameTries  = 10              // maximum number of these readings for a container
 )
 
@@ -274,7 +274,8 @@ func (a *ledgerAgent) nextIfDue() {
 	}
 }
 
-// isDue reports whether a measurement is due, given the CPU time of the helpers since the last measurement, and its age.
+// isDue reports whether a measurement is due, given the CPU time of the helpers since the last measurement, and the age of that
+// measurement.
 func isDue(used, age time.Duration) bool { return used >= maxUnmeasured || age >= maxAge-unpunctual }
 
 // unpunctual is the time by which two ticks can be closer to each other than the interval.

@@ -54,11 +54,11 @@ type reported struct {
 	time time.Duration
 }
 
-// maxReadingAge is the time in which charges use the same reading of the helpers' CPU time. It bounds the number of readings,
-// because the containers are charged at different times.
+// maxReadingAge is the time in which charges use the same reading of the helpers' CPU time. Otherwise each container would cause
+// its own readings, because the containers are charged at different times.
 const maxReadingAge = 15 * time.Millisecond
 
-// maxMetricsAge is the same time for the metrics.
+// maxMetricsAge is the time in which the metrics use the same reading.
 const maxMetricsAge = time.Second
 
 // scanInterval is the time between two scans for new helpers.
@@ -121,11 +121,12 @@ func (c *charger) update(age time.Duration) {
 	}
 }
 
-// sinceBaseline returns the helper CPU time of a container since the charger first saw its helpers.
+// sinceBaseline returns the CPU time that the helpers of a container have used since the charger first saw them.
+// helpers.Reading.Charged explains isPlaced.
 func (c *charger) sinceBaseline(id string, isPlaced bool) time.Duration {
 	charged, _, isKnown := c.last.Charged(id, isPlaced)
 	if !isKnown {
-		delete(c.baselines, id) // its helpers have ended; new helpers count from 0
+		delete(c.baselines, id) // the container's helpers have ended; the CPU time of new helpers counts from 0
 		return 0
 	}
 	if _, hasBaseline := c.baselines[id]; !hasBaseline {
@@ -137,7 +138,7 @@ func (c *charger) sinceBaseline(id string, isPlaced bool) time.Duration {
 // received is the CPU time of the packets that a container has received.
 type received struct {
 	at      time.Time
-	total   time.Duration // at the last reading
+	total   time.Duration // CPU time of all packets until at
 	charged time.Duration
 }
 
@@ -188,7 +189,7 @@ func (c *charger) read() (r *helpers.Reading, totals []metrics.HelperTotals, acc
 
 const pruneEvery = time.Minute
 
-// prune removes the containers that have ended.
+// prune removes the data of containers that have ended, at most once in pruneEvery.
 func (c *charger) prune() {
 	if time.Since(c.prunedAt) < pruneEvery {
 		return

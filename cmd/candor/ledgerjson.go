@@ -15,7 +15,7 @@ type ledgerDocument struct {
 	Refusal      string             `json:"refusal,omitempty"`
 	Failure      string             `json:"failure,omitempty"`
 	Containers   []ledgerContainer  `json:"containers"`
-	Unattributed map[string]float64 `json:"unattributedMilli"` // by daemon
+	Unattributed map[string]float64 `json:"unattributedMilli"` // CPU use for no known container, by daemon
 }
 
 type ledgerContainer struct {

@@ -155,7 +155,7 @@ func (f *nriFlags) run(cmd *cobra.Command) error {
 	if f.giveBack {
 		return f.runGiveBack(ctx, h, counted)
 	}
-	release, err := h.HoldAgent() // first, because no operation is possible during a give-back
+	release, err := h.HoldAgent() // before the first operation: operations fail during an interrupted give-back, which HoldAgent cancels
 	if err != nil {
 		return hostError(err)
 	}

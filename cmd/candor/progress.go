@@ -118,8 +118,8 @@ func textOptions(out io.Writer, color string) cpumap.TextOptions {
 	return o
 }
 
-// tableWidth returns the width for tables in an output format: the width of the terminal, or 0 for all columns with -o wide and on other
-// outputs, such as a pipe.
+// tableWidth returns the maximum width of a table. This is the width of the terminal, or 0 (unlimited) with -o wide and if out is
+// not a terminal.
 func tableWidth(out io.Writer, format *choice) int {
 	if format.value == "wide" {
 		return 0
@@ -127,8 +127,8 @@ func tableWidth(out io.Writer, format *choice) int {
 	return textOptions(out, "never").Columns
 }
 
-// localeIsUTF8 is false only if the locale has another encoding. Without a locale, as in many containers, terminals still
-// show UTF-8.
+// localeIsUTF8 reports whether the terminal shows UTF-8. It is false only if the locale has another encoding. Without a locale,
+// as in many containers, terminals still show UTF-8.
 func localeIsUTF8() bool {
 	for _, name := range []string{"LC_ALL", "LC_CTYPE", "LANG"} {
 		if v := strings.ToLower(os.Getenv(name)); v != "" {

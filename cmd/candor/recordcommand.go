@@ -19,8 +19,8 @@ func recordCommand(file, group string, interval time.Duration) func(time.Duratio
 	}
 }
 
-// recordSelection returns the arguments of candor record that select a group. The group of a recorded command has the words of the command
-// as its name, so an absolute path can be a cgroup or a program.
+// recordSelection returns the arguments of candor record that select a group. If a command was recorded, the name of the group is
+// this command with its arguments. A name that is an absolute path can therefore be a cgroup or a program.
 func recordSelection(group string) string {
 	isFile := func() bool {
 		i, err := os.Stat(group)
@@ -40,7 +40,8 @@ func recordSelection(group string) string {
 	return "-- " + group
 }
 
-// newName returns a name for another recording, such as web-2.usage for web.usage, because candor record overwrites its file.
+// newName returns a name for another recording, such as web-2.usage for web.usage, because candor record overwrites an existing
+// file.
 func newName(file string) string {
 	extension := filepath.Ext(file)
 	base := strings.TrimSuffix(file, extension)

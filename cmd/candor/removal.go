@@ -122,8 +122,8 @@ func shownNames(s *host.Snapshot, ids []string, most int) string {
 	return strings.Join(names, ", ")
 }
 
-// isForeignAgent reports whether an agent runs that does not belong to the service, such as an agent in a pod
-// of the chart.
+// isForeignAgent reports whether an agent runs that does not belong to the service, such as an agent in a pod of Candor's Helm
+// chart.
 func (r *removal) isForeignAgent(h *host.Host) bool {
 	service, err := r.service.State()
 	return err == nil && !service.IsRunning() && errors.Is(h.CheckNoAgent(), host.ErrAgentRuns)
@@ -146,9 +146,9 @@ func undoEngines(cmd *cobra.Command, except []string) error {
 	return nil
 }
 
-// isChroot reports whether this process has another root directory than the first process. A chroot without procfs has no directory of the
-// first process. If this process cannot read the root directory of the first process, for example in a container, the directories count as
-// equal.
+// isChroot reports whether the root directory of this process (own) differs from the root directory of process 1 (ofFirst). They
+// also count as different if /proc has no directory of process 1, as in a chroot without procfs. They count as equal if this
+// process has no right to read the root directory of process 1, for example in a container.
 func isChroot(ofFirst, own string) bool {
 	first, err := os.Stat(ofFirst)
 	if err != nil {

@@ -24,7 +24,7 @@ var (
 type versionReport struct {
 	Version string `json:"version"` // a release such as v0.2.0, or the description of a commit
 	Commit  string `json:"commit"`  // "": unknown
-	Date    string `json:"date"`    // of the commit, in RFC 3339 and UTC; "": unknown
+	Date    string `json:"date"`    // time of the commit, in RFC 3339 and UTC; "": unknown
 	Go      string `json:"go"`
 	OS      string `json:"os"`
 	Arch    string `json:"arch"`

@@ -66,8 +66,8 @@ func viewInside(f *runFlags, cmd *cobra.Command, form string, check bool, args [
 	return f.run(cmd, append([]string{"/proc/self/exe", "view", "-o", form, fmt.Sprintf("--check=%t", check), "--"}, args...))
 }
 
-// viewHere reports the CPUs that this process sees, and then executes the command in args, if any. With check, a CPU count that differs
-// from the limit, rounded up, is an error.
+// viewHere reports the CPUs that this process sees, and then executes the command in args, if any. If check is true, a CPU count
+// that differs from the limit, rounded up, is an error.
 func viewHere(cmd *cobra.Command, form string, check bool, args []string) error {
 	out, path := cmd.OutOrStdout(), ""
 	if len(args) > 0 {

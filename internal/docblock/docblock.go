@@ -17,7 +17,7 @@ type Block struct {
 	Output string
 }
 
-// Chart matches the chart of a release in the arguments of helm.
+// Chart matches the reference to a released chart of Candor, with its version, in a helm command.
 var Chart = regexp.MustCompile(`oci://\S+/charts/candor --version \S+`)
 
 // Blocks returns the code blocks with commands in a section of a page, in their order. The section starts after its heading, such as

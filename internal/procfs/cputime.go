@@ -21,7 +21,7 @@ type CPUTime struct {
 	Idle       time.Duration // includes the wait for input and output
 }
 
-// MaxStat bounds /proc/stat, in bytes: 8,192 CPUs and as many interrupts are 2 MB.
+// MaxStat bounds /proc/stat, in bytes. With 8,192 CPUs and as many interrupts, the file has 2 MB.
 const MaxStat = 16 << 20
 
 // ReadCPUTimes reads the times of the CPUs that are online, by CPU id.

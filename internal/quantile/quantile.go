@@ -1,6 +1,7 @@
 // Package quantile counts values in bins with a relative width of one percent: enough for quantiles of many values in little memory.
 //
-// stat.Quantile of gonum keeps and sorts all values, and hdrhistogram-go counts integers without weights.
+// Other packages are not sufficient: stat.Quantile of gonum keeps and sorts all values, and hdrhistogram-go counts integers
+// without weights.
 package quantile
 
 import (

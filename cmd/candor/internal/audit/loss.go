@@ -11,7 +11,7 @@ type Gain string
 
 // The estimates; Gain returns No in all other cases.
 const (
-	Likely Gain = "likely" // the container has more threads than CPUs in its limit, and is throttled
+	Likely Gain = "likely" // the container has more threads than CPUs in its limit, and was throttled
 	Maybe  Gain = "maybe"  // the container has more threads than CPUs in its limit, and was not throttled
 	No     Gain = "no"
 )

@@ -15,7 +15,7 @@ type Foreign struct {
 	ID           string       `json:"id"`
 	Runtime      string       `json:"runtime,omitempty"` // absent if it is unknown
 	Group        string       `json:"group"`             // path of the cgroup
-	Limit        hybrid.Milli `json:"limitMilli"`        // 0: none
+	Limit        hybrid.Milli `json:"limitMilli"`        // 0: no limit
 	CPUs         cpuset.Set   `json:"cpus"`
 	view.Summary              // CPUs that the container sees
 }

@@ -193,7 +193,7 @@ func (c *cell) share(width int) []int {
 	return share
 }
 
-// letter returns the letter of a container: a capital letter for exclusive CPUs.
+// letter returns the letter of a container: a small letter on a fractional CPU, otherwise a capital letter.
 func (p part) letter(in pool) string {
 	letter := 'A' + rune(p.tag%letters)
 	if in == fractional {

@@ -55,7 +55,8 @@ func isolatedCPUs(s *System) finding {
 		"%s: isolated by isolcpus=, so Candor gives them to no container", cputext.CPUs(isolated))
 }
 
-// cpuBurst finds the kernel's file for the burst in a group that has a quota file.
+// cpuBurst checks whether the kernel supports bursts. The kernel does if a cgroup with a quota file also has a file for the
+// burst.
 func cpuBurst(s *System) finding {
 	mounts, err := s.cgroupMounts()
 	if err != nil {

@@ -55,7 +55,7 @@ func (m *Meter) Close() {
 	if m == nil {
 		return
 	}
-	_ = m.source.Close() // nothing is lost
+	_ = m.source.Close() // the measurement has ended, so an error has no effect
 	if m.packets != nil {
 		_ = m.packets.Close()
 	}
@@ -276,8 +276,9 @@ func (f *Figures) Charged(id string) (cpus float64, known bool) {
 	return cpus, true
 }
 
-// PlacedUse returns the CPU use of the helpers that are placed in the cgroup of a container, given all helpers and the uses of the
-// container. The CPU time of this cgroup includes the time of these helpers. A placed helper serves one container, so its method is exact.
+// PlacedUse returns the CPU use of the helper that runs below the cgroup of a container, given all helpers and the uses of the
+// container. The CPU time of the cgroup includes the CPU time of this helper. The helper serves only this container, so its
+// method is exact.
 func PlacedUse(all []sample.Helper, id, cgroup string, uses []Use) (cpus float64) {
 	i := slices.IndexFunc(all, func(h sample.Helper) bool {
 		return h.Container == id && strings.HasPrefix(h.Cgroup, cgroup+"/")

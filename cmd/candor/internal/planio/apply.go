@@ -18,8 +18,8 @@ type Session struct {
 	Explain bool          // results contain the steps of the plan
 }
 
-// Run applies the operations of a stream. It passes the result of an operation to each before it reads the next operation. At an
-// invalid line, Run returns a *LineError.
+// Run applies the operations of a stream. It calls the function each with the result of an operation before it reads the next
+// operation. At an invalid line, Run returns a *LineError.
 func (s *Session) Run(in io.Reader, each func(Result) error) error {
 	for r := NewReader(in); ; {
 		op, err := r.Next()
@@ -96,7 +96,7 @@ func (op *Op) check() error {
 	return nil
 }
 
-// request returns the request of an allocation.
+// request converts the operation allocate to a request. policy is the default policy.
 func (op *Op) request(policy hybrid.Policy) (hybrid.Request, error) {
 	r := hybrid.Request{ID: op.ID, Policy: policy}
 	if class, ok := op.values["class"]; ok {

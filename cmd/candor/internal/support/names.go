@@ -31,7 +31,7 @@ var harmless = wordSet(`class policy topology state phase pool view viewSeen run
 	onResize imageSettings limit request cpu period env preserve movable repairEvery headStart publish recordHistogram
 	cpus exclusive fractional shared usable reserved online offline isolated lost time level`)
 
-// common are names of groups, and elements of paths, that every machine can have.
+// common are names of cgroups, and elements of paths, that every machine can have.
 var common = wordSet(`candor candor.slice system.slice user.slice machine.slice init.scope kubepods kubepods.slice besteffort burstable
 	kubepods-besteffort.slice kubepods-burstable.slice docker default kube-system
 	dev etc home lib opt proc run root srv sys tmp usr var bin sbin local fs cgroup self unified cpu cpuset cpu,cpuacct
@@ -234,7 +234,7 @@ func (n *names) log(text []byte) []byte {
 		lines = append(lines, line)
 	}
 	var out bytes.Buffer
-	for _, line := range lines { // the names of all lines are known now
+	for _, line := range lines { // after the first loop, the names of all lines are known
 		for i, a := range line {
 			if !named[a.key] && !plain.MatchString(a.value) && !instant.MatchString(a.value) {
 				a.value = n.text(a.value)
