@@ -28,7 +28,7 @@ const maxGuesses = maxAnswering
 //     the first request of a network waits for one hash of each other network at most.
 type basicAuth struct {
 	hashes  map[string][]byte // by user
-	other   []byte            // the hash that check compares for unknown users, so that the answer takes as long as for a known user
+	other   []byte            // the hash for unknown users, so that the answer takes as long as for a known user
 	turn    chan struct{}     // holds a token while a hash is computed; the runtime serves blocked senders in order
 	compare func(hash, password []byte) error
 	salt    [32]byte

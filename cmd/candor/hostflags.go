@@ -192,7 +192,7 @@ func (h *lineHandler) Handle(_ context.Context, r slog.Record) error {
 			}
 			return
 		}
-		fmt.Fprintf(&line, "%s%s %v", separator, a.Key, cmp.Or(a.Value.String(), "none")) // none: for example an empty set of CPUs
+		fmt.Fprintf(&line, "%s%s %v", separator, a.Key, cmp.Or(a.Value.String(), "none")) // for example an empty CPU set
 		separator = ", "
 	}
 	r.Attrs(func(a slog.Attr) bool { write(a); return true })

@@ -166,11 +166,11 @@ func (r *helperRows) write(row func(string, string, ...any)) {
 type inspection struct {
 	grantRow
 	Group     *groupRow           `json:"group,omitempty"`  // settings in the kernel; absent without a cgroup
-	Shown     cpuset.Set          `json:"shown"`            // CPUs in the files that the container's programs read; empty if unknown
-	Sources   []view.Source       `json:"sources,omitzero"` // CPUs that the container's programs find, by source; absent unless the container runs
+	Shown     cpuset.Set          `json:"shown"`            // CPUs in the container's files of /proc and /sys; empty if unknown
+	Sources   []view.Source       `json:"sources,omitzero"` // CPUs that programs find in each source; absent unless it runs
 	LimitedBy []cpumap.GroupLimit `json:"limitedBy"`        // quotas of the ancestors of the container's cgroup
 	Strangers []cpumap.ForeignUse `json:"strangers,omitzero"`
-	Charged   bool                `json:"charged"`           // helpers use a part of the container's limit now, so the quota is lower
+	Charged   bool                `json:"charged"`           // the quota is below the limit, because of helpers
 	Helpers   *helperRows         `json:"helpers,omitempty"` // absent if the container has no engine, or helpers were not measured
 }
 
@@ -361,7 +361,7 @@ type grantRow struct {
 	OnResize     string                `json:"onResize"`
 	HelperLevel  spec.Helpers          `json:"helperLevel"`
 	Burst        string                `json:"burst"`         // none, kernel, quota, auto or a time
-	PID          int                   `json:"pid,omitempty"` // ID of the program's first process; absent if Candor did not start the program
+	PID          int                   `json:"pid,omitempty"` // first process; absent if Candor did not start it
 	PIDs         []int                 `json:"pids"`
 	Age          float64               `json:"ageSeconds"`
 	Command      string                `json:"command"`

@@ -198,8 +198,9 @@ type containerNames struct {
 
 const (
 	namesEvery = 5 * time.Minute // time between two readings
-	nameRetry  = time.Second     // time until the next reading if a container has no name: its first process starts later than its shim
-	nameTries  = 10              // maximum number of these readings for a container
+	// A container has no name until its first process starts, which is later than the start of its shim.
+	nameRetry = time.Second // time until the next reading if a container has no name
+	nameTries = 10          // maximum number of these readings for a container
 )
 
 // isDue reports whether the names must be read again. The keys of totals are the IDs of the containers.

@@ -147,7 +147,8 @@ func (f *nriFlags) run(cmd *cobra.Command) error {
 	ctx, stop := signal.NotifyContext(cmd.Context(), syscall.SIGTERM, syscall.SIGINT)
 	defer stop()
 	counted.Watch(h, log)
-	if f.metricsAt = cmp.Or(f.metrics, config.Metrics); f.metricsAt != "" { // before applyOptions: if the address is in use, nothing has changed
+	// The server starts before applyOptions: if the address is in use, nothing has changed.
+	if f.metricsAt = cmp.Or(f.metrics, config.Metrics); f.metricsAt != "" {
 		if err := counted.Serve(ctx, f.metricsAt, web, log); err != nil {
 			return &exitError{exitBadInput, err}
 		}
@@ -155,7 +156,8 @@ func (f *nriFlags) run(cmd *cobra.Command) error {
 	if f.giveBack {
 		return f.runGiveBack(ctx, h, counted)
 	}
-	release, err := h.HoldAgent() // before the first operation: operations fail during an interrupted give-back, which HoldAgent cancels
+	// HoldAgent comes before the first operation, because it cancels an interrupted give-back, during which operations fail.
+	release, err := h.HoldAgent()
 	if err != nil {
 		return hostError(err)
 	}

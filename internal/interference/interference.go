@@ -30,7 +30,7 @@ const minSpan = time.Second
 type Report struct {
 	CPUs     int      `json:"cpus"`              // number of CPUs of the measurement
 	UseMilli int      `json:"useMilli"`          // use of these CPUs by other processes, in milli-CPU, on average
-	Largest  *Process `json:"largest,omitempty"` // process with the highest use among the other processes that still run; nil: none
+	Largest  *Process `json:"largest,omitempty"` // process with the highest use, of those that still run; nil: none
 }
 
 // A Process is a foreign process with its use.
