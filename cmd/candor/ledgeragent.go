@@ -258,7 +258,7 @@ func (a *ledgerAgent) loop(ctx context.Context) {
 	}
 }
 
-// While the helpers use little CPU time, the agent waits with a measurement: until they have used maxUnmeasured, or until the last
+// The agent takes a measurement when the helpers have used maxUnmeasured of CPU time since the last measurement, or when the last
 // measurement is maxAge old.
 const (
 	maxUnmeasured = 500 * time.Millisecond

@@ -104,7 +104,7 @@ func (c *charger) HelperTime() (total time.Duration, ok bool) {
 	return used + c.reportedTime, isKnown
 }
 
-// BookedTime returns the part of the time of HelperTime that the results of Charges include.
+// BookedTime returns the part of HelperTime's total that Charges already counts.
 func (c *charger) BookedTime() time.Duration {
 	c.mutex.Lock()
 	defer c.mutex.Unlock()

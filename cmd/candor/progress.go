@@ -18,7 +18,7 @@ import (
 type stage struct {
 	parts  string // completed parts, as text; "": the work has no parts
 	events int64
-	text   string  // replaces the number of events
+	text   string  // shown instead of the number of events; "": the number is shown
 	share  float64 // completed share of the work; 0: unknown
 }
 

@@ -265,5 +265,6 @@ func (f *recordFlags) runCommand(cmd *cobra.Command, args []string) error {
 	return nil
 }
 
-// recordParent is the parent cgroup of recorded commands. It is not Candor's parent cgroup, whose children have grants.
+// recordParent is the parent cgroup of recorded commands. It is not Candor's parent cgroup, because the children of that cgroup
+// are containers with grants.
 const recordParent = "/candor-record"

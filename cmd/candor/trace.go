@@ -259,7 +259,8 @@ func (c *countedReader) Next(e *trace.Event) error {
 	return err
 }
 
-// stage returns the progress: by events if the header counts them, otherwise by the trace's time if its length is known.
+// stage returns the progress: by events if the header counts them, otherwise by the time in the trace if the length of the trace
+// is known.
 func (c *countedReader) stage(h trace.Header, parts string) stage {
 	s := stage{parts: parts, events: c.events.Load()}
 	switch {

@@ -51,7 +51,8 @@ func Blocks(file, heading string) (blocks []Block, err error) {
 	return blocks, nil
 }
 
-// add adds a line to the command that it continues, to the commands, or to the output.
+// add adds a line to the last command if the line continues that command. Otherwise it adds the line to the commands or to the
+// output.
 func (b *Block) add(line string) {
 	last := len(b.Commands) - 1
 	switch command, isCommand := strings.CutPrefix(line, "# "); {

@@ -150,10 +150,10 @@ func (w *Watch) Others(measured time.Duration) (others, span time.Duration, err 
 	return max(growth(w.programs, now)-measured-(ownTime()-w.self), 0), time.Since(w.start), err
 }
 
-// Report returns the report of the CPU time that other processes used (others) in a time span. Both values come from Others.
-// Report returns nil if the use does not exceed Threshold, or if the span is shorter than minSpan. isMeasured reports whether a
-// process belongs to the measurement. This process never counts as foreign. If the processes cannot be read, the report has the
-// use without the largest process.
+// Report returns the report of the CPU time that other processes used (others) in a time span. others and span are results of
+// Others, or sums of such results. Report returns nil if the use does not exceed Threshold, or if the span is shorter than
+// minSpan. isMeasured reports whether a process belongs to the measurement. This process never counts as foreign. If the
+// processes cannot be read, the report has the use without the largest process.
 func (w *Watch) Report(others, span time.Duration, isMeasured func(pid int) bool) *Report {
 	r := &Report{CPUs: w.cpus.Count(), UseMilli: milli(others, span)}
 	if span < minSpan || float64(others) <= Threshold*float64(r.CPUs)*float64(span) {

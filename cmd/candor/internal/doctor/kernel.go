@@ -55,8 +55,8 @@ func isolatedCPUs(s *System) finding {
 		"%s: isolated by isolcpus=, so Candor gives them to no container", cputext.CPUs(isolated))
 }
 
-// cpuBurst checks whether the kernel supports bursts. The kernel does if a cgroup with a quota file also has a file for the
-// burst.
+// cpuBurst checks whether the kernel supports bursts. It does if a cgroup with a quota file also has a file for the burst.
+// Without such a cgroup, cpuBurst uses the version of the kernel.
 func cpuBurst(s *System) finding {
 	mounts, err := s.cgroupMounts()
 	if err != nil {

@@ -66,8 +66,8 @@ func (m *Meter) SetScanInterval(d time.Duration) { m.source.ScanInterval = d }
 
 // Charged returns the CPU time that a container has caused in helpers since the measurement started. id is an ID or the beginning
 // of an ID, as for Figures.Find. known is false if the container has no helpers. isPlaced means that the helper that copies the
-// container's log runs in the container's cgroup. sum then omits the CPU time of this helper, because the CPU time of the cgroup
-// includes it. packets is the CPU time of received packets. It is not part of sum.
+// container's log runs below the container's cgroup. sum then omits the CPU time of this helper, because the CPU time of the
+// cgroup includes it. packets is the CPU time of received packets. It is not part of sum.
 func (r *Reading) Charged(id string, isPlaced bool) (sum, packets time.Duration, known bool) {
 	whole := find(r.Totals, id)
 	for _, t := range r.Totals[whole] {
@@ -103,7 +103,7 @@ type Reading struct {
 	Used         time.Duration             // CPU time of all helpers that the totals include
 	Totals       map[string][]ledger.Total // by container ID
 	Credits      map[string]time.Duration  // CPU time that a container has paid for packets of other containers, by container ID
-	Unattributed map[string]time.Duration  // CPU time for no known container, by daemon; softirq: packets of the host
+	Unattributed map[string]time.Duration  // CPU time for no known container, by daemon; key softirq: packets of the host
 	Dropped      time.Duration             // CPU time of helpers for containers that have ended
 	Helpers      []sample.Helper
 	Method       ledger.Method // method for helpers of several containers

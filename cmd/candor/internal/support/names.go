@@ -18,7 +18,7 @@ import (
 
 // names anonymizes an archive: it replaces the names of containers, pods, cgroups and machines by texts such as name-1. A name
 // has the same replacement in the whole archive. Each text that is not known to be harmless counts as a name, so that a new field
-// or message cannot disclose one. If isOn is false, only the commands of on-resize are removed.
+// or message cannot disclose a name. If isOn is false, only the commands of on-resize are removed.
 type names struct {
 	isOn bool
 	of   map[string]string // replacement by name
