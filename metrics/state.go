@@ -197,7 +197,7 @@ func (c *container) collect(r *host.LiveUsage, to chan<- prometheus.Metric) {
 // view is full and the files in the container show other CPUs than the cpuset. Otherwise it returns 0. isKnown is false if the cpuset is
 // right and candor cannot read the view.
 func viewMismatch(g *host.Grant, r *host.LiveUsage) (differs float64, isKnown bool) {
-	files, _ := r.Observation.Files() // without CPUs for a file that is no view
+	files, _ := r.Observation.Files() // empty if a file is neither the kernel's own nor a file of a view
 	switch {
 	case r.CPUs.Count() != g.Limit.CPUs():
 		return 1, true

@@ -99,23 +99,23 @@ func newAuditCommand() *cobra.Command {
 	return cmd
 }
 
-// An auditRow is the row of a container in the output of audit. Its JSON form is an interface: docs/audit.md describes it, field
-// by field.
+// An auditRow is the row of a container in the output of audit. Scripts depend on its JSON form, which docs/audit.md describes
+// field by field.
 type auditRow struct {
 	Name             string       `json:"name"`
 	ID               string       `json:"id"`
 	Runtime          string       `json:"runtime,omitempty"` // absent if it is unknown
 	Group            string       `json:"group"`
 	CPUs             cpuset.Set   `json:"cpus"`
-	Sees             int          `json:"sees"`                // in the affinity
-	SeesFiles        int          `json:"seesFiles,omitempty"` // in the files of /proc and /sys; absent if unknown
-	Limit            hybrid.Milli `json:"limitMilli"`          // 0: none
+	Sees             int          `json:"sees"`                // CPUs in the affinity
+	SeesFiles        int          `json:"seesFiles,omitempty"` // CPUs in the files of /proc and /sys; absent if unknown
+	Limit            hybrid.Milli `json:"limitMilli"`          // 0: no limit
 	LimitedBy        string       `json:"limitedBy,omitempty"`
 	Processes        int          `json:"processes"`
 	Threads          int          `json:"threads"`
 	Periods          uint64       `json:"periods"`
 	ThrottledPeriods uint64       `json:"throttledPeriods"`
-	Throttled        float64      `json:"throttledShare"` // share of the periods
+	Throttled        float64      `json:"throttledShare"` // share of the periods in which the quota ran out
 	ThrottledTime    float64      `json:"throttledSeconds"`
 	Differs          bool         `json:"differs"`
 	Gain             audit.Gain   `json:"gain"`
@@ -186,9 +186,9 @@ func writeAudit(w io.Writer, width int, rows []auditRow, found []audit.Container
 // seenCPUs returns the CPU counts that the container sees.
 func (r *auditRow) seenCPUs() view.Summary { return view.Summary{Affinity: r.Sees, Files: r.SeesFiles} }
 
-// writeSeenLegend explains a difference between affinity and files, if a row has such a difference. In a container of Candor, a
-// missing view can cause the difference. Therefore the legend also has the remedy for a missing view if any row is a container of
-// Candor.
+// writeSeenLegend explains a cell such as 1/2 in the column SEES: the affinity of the container has another number of CPUs than
+// the files of /proc and /sys. In a container of Candor, the numbers differ only if the full view is not mounted. If the table
+// has a container of Candor, the legend therefore also explains how to mount the view.
 func writeSeenLegend(w io.Writer, rows []auditRow) {
 	for i := range rows {
 		s := rows[i].seenCPUs()
@@ -249,7 +249,7 @@ func measureHelpers(cmd *cobra.Command, found []audit.Container, during time.Dur
 	return helpers.Measure(cmd.Context(), during)
 }
 
-// isBusy reports whether helpers use a relevant share of the container's limit.
+// isBusy reports whether helpers use more than minBusyShare of the container's limit. used is their use in CPUs.
 func isBusy(c *audit.Container, used float64) bool { return helperShare(c, used) > minBusyShare }
 
 // helperShare returns the CPU use of helpers as a share of the container's limit or, if the container has no
@@ -261,10 +261,10 @@ func helperShare(c *audit.Container, used float64) float64 {
 	return used * 1000 / float64(c.Limit)
 }
 
-// A busyHelper is a container with busy helpers.
+// A busyHelper is a container whose helpers use more than minBusyShare of its limit.
 type busyHelper struct {
 	*audit.Container
-	used  float64 // CPUs
+	used  float64 // CPUs that helpers use
 	kinds string
 }
 

@@ -115,7 +115,7 @@ func newClassifyCommand() *cobra.Command {
 	return cmd
 }
 
-// run classifies the program. If the user interrupts it, run shows the preliminary result.
+// run classifies the program. If the user interrupts the measurement, run shows the preliminary result.
 func (f *classifyFlags) run(cmd *cobra.Command, args []string) error {
 	if f.probe && f.image != "" {
 		return badInput("--probe traces the start of a program, not of a container: leave out --image")
@@ -128,7 +128,7 @@ func (f *classifyFlags) run(cmd *cobra.Command, args []string) error {
 		return err
 	}
 	if _, _, err := f.texts(string(experiment.Flexible)); err != nil {
-		return err // checked before the long work
+		return err // check the files before the long measurement
 	}
 	ctx, stop := untilSignal(cmd)
 	defer stop()
@@ -365,8 +365,8 @@ func (f *profileFlags) write(text []byte) error {
 	return renameio.WriteFile(f.file, text, 0o644)
 }
 
-// texts returns the manifest of --annotate and the CPUProfile of --profile, with a class. A text is nil
-// without its flag.
+// texts returns the manifest of --annotate and the CPUProfile of --profile, with a class. Each of the texts is nil if its flag is
+// not set.
 func (f *classifyFlags) texts(class string) (manifest, profile []byte, err error) {
 	if f.annotate == "" && f.object != "" {
 		return nil, nil, badInput("--object is for --annotate FILE")
@@ -392,7 +392,7 @@ func (f *classifyFlags) writeClass(class string) error {
 	return err
 }
 
-// rewrite replaces the content of a file, which keeps its owner and mode. It follows a symbolic link.
+// rewrite replaces the content of a file. The owner and the mode of the file do not change. It follows a symbolic link.
 func rewrite(name string, text []byte) error {
 	name, err := filepath.EvalSymlinks(name)
 	if err != nil {
@@ -416,7 +416,7 @@ func rewrite(name string, text []byte) error {
 	return next.CloseAtomicallyReplace()
 }
 
-// annotated returns the manifest of --annotate with a class.
+// annotated returns the manifest of --annotate, with the class as an annotation.
 func (f *classifyFlags) annotated(class string) ([]byte, error) {
 	text, err := fileio.Read(f.annotate, 16<<20)
 	if err != nil {

@@ -80,7 +80,7 @@ func writePrediction(text *strings.Builder, p *experiment.Prediction, measured e
 	}
 }
 
-// newInternalProbeCommand returns the hidden command that becomes the program to trace.
+// newInternalProbeCommand returns the hidden command that executes the program to trace (probe.Become).
 func newInternalProbeCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:                probe.Command,

@@ -89,7 +89,7 @@ func (m *milliFlag) Set(s string) error {
 	return err
 }
 
-// words is a flag value: words of a list, separated by commas.
+// words is a flag value with one or more words, separated by commas. The field words.of lists the accepted words.
 type words struct {
 	values, of []string
 }

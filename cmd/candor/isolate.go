@@ -90,7 +90,7 @@ func newIsolateCommand() *cobra.Command {
 	return cmd
 }
 
-// run measures and shows the runs. If the user interrupts it, run shows the completed runs.
+// run measures and shows the runs. If the user interrupts the measurement, run shows the completed runs.
 func (f *isolateFlags) run(cmd *cobra.Command) error {
 	i, err := f.isolation()
 	if err != nil {

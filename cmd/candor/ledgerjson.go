@@ -7,7 +7,7 @@ import (
 	"github.com/candor-project/candor/ledger"
 )
 
-// A ledgerDocument is the JSON form of a ledgerReport. It is an interface: docs/reference/json.md describes it.
+// A ledgerDocument is the JSON form of a ledgerReport. Scripts depend on this form, which docs/reference/json.md describes.
 type ledgerDocument struct {
 	Partial      bool               `json:"partial,omitempty"` // a signal ended the measurement early
 	During       float64            `json:"duringSeconds"`
@@ -15,14 +15,14 @@ type ledgerDocument struct {
 	Refusal      string             `json:"refusal,omitempty"`
 	Failure      string             `json:"failure,omitempty"`
 	Containers   []ledgerContainer  `json:"containers"`
-	Unattributed map[string]float64 `json:"unattributedMilli"` // by daemon
+	Unattributed map[string]float64 `json:"unattributedMilli"` // CPU use for no known container, by daemon
 }
 
 type ledgerContainer struct {
 	Name    string                `json:"name"`
 	ID      string                `json:"id"`
 	Runtime string                `json:"runtime,omitempty"`
-	Limit   hybrid.Milli          `json:"limitMilli"` // 0: none
+	Limit   hybrid.Milli          `json:"limitMilli"` // 0: no limit
 	Own     float64               `json:"ownMilli"`
 	Charged float64               `json:"helpersMilli"`
 	Credit  *float64              `json:"creditMilli,omitempty"`

@@ -120,15 +120,14 @@ func (f *loadFlags) checkClients(server string) error {
 		return badInput("--clients %d: must be 1 to 10000", c.Count)
 	case c.On <= 0 || c.Off < 0:
 		return badInput("--on %v, --off %v: must be above 0s for --on, 0s or more for --off", c.On, c.Off)
-	case c.Rate != 0 && !(c.Rate >= 1e-3 && c.Rate <= 1e6): // NaN is neither
+	case c.Rate != 0 && !(c.Rate >= 1e-3 && c.Rate <= 1e6): // also false for NaN
 		return badInput("--rate %v: must be 0.001 to 1000000 calls a second, or 0", c.Rate)
 	}
 	c.URL = server
 	return nil
 }
 
-// run generates the load. The first Ctrl-C ends it early and prints the counts so far; the second Ctrl-C
-// kills candor.
+// run generates the load. The first Ctrl-C ends the load early, and run prints the counts so far. The second Ctrl-C kills candor.
 func (f *loadFlags) run(cmd *cobra.Command, isClient bool) error {
 	if err := f.checkHDR(); err != nil {
 		return err

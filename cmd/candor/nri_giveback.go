@@ -18,8 +18,9 @@ import (
 // giveBackPause is the time between two attempts to give all containers back.
 const giveBackPause = 5 * time.Second
 
-// runGiveBack gives all containers back to the runtime, reports it and stays idle until ctx is done. The plugin is not
-// connected to the runtime, so new containers start without Candor.
+// runGiveBack gives all containers back to the runtime. It reports the progress in the metrics and, if publishing is enabled, in
+// the node's NodeCPU object. Then it stays idle until ctx is done. The plugin is not connected to the runtime, so new containers
+// start without Candor.
 func (f *nriFlags) runGiveBack(ctx context.Context, h *host.Host, counted *metrics.Metrics) error {
 	log := f.options.Log
 	var phase atomic.Value

@@ -54,7 +54,7 @@ type planFlags struct {
 	reserved  cpuset.Set
 	minShared milliFlag
 	explain   bool
-	parent    cgroup.Options // of this machine
+	parent    cgroup.Options // Candor's parent cgroup on this machine
 	driver    *choice
 	output    *choice
 	color     *choice

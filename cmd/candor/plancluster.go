@@ -85,7 +85,7 @@ func (f *podFlags) run(cmd *cobra.Command, args []string, form string) error {
 	return writeAnswer(cmd.OutOrStdout(), pod, asked.Demand, answer)
 }
 
-// describe returns the pod of a manifest or of flags, and nil for a pod in the cluster.
+// describe returns the pod that a manifest or the flags describe. With --pod, it returns nil: the pod is in the cluster.
 func (f *podFlags) describe(cmd *cobra.Command) (*podcpu.Pod, error) {
 	given := 0
 	for _, name := range []string{"filename", "pod", "cpu"} {

@@ -53,7 +53,7 @@ func newPsCommand() *cobra.Command {
 	return cmd
 }
 
-// writeRows writes the table. A row has at most width characters; tableWidth returns the width of the terminal.
+// writeRows writes the table. width is the width of the terminal; 0: unlimited (tableWidth).
 func writeRows(w io.Writer, width int, rows []grantRow) error {
 	t := texttable.Table{
 		Titles:    []string{"NAME", "CLASS", "LIMIT", "SEES", "CPUS", "STATE", "PROCS", "AGE", "COMMAND"},

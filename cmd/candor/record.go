@@ -173,7 +173,8 @@ func (f *recordFlags) targets(cmd *cobra.Command, tree *cgroup.Tree) (list []rec
 	return list, nil
 }
 
-// containerGroup returns the name of a container's group if Candor created the group, or the path of an engine's group.
+// containerGroup returns the cgroup of a container in the form of record.Target.Group: the name of the cgroup if Candor created
+// it, or the path of the cgroup if an engine created it.
 func (f *recordFlags) containerGroup(cmd *cobra.Command) (string, error) {
 	h, snapshot, err := f.machine.snapshot(cmd)
 	if err != nil {
@@ -264,5 +265,6 @@ func (f *recordFlags) runCommand(cmd *cobra.Command, args []string) error {
 	return nil
 }
 
-// recordParent is the parent cgroup of recorded commands. It is not Candor's parent cgroup, whose children have grants.
+// recordParent is the parent cgroup of recorded commands. It is not Candor's parent cgroup, because the children of that cgroup
+// are containers with grants.
 const recordParent = "/candor-record"

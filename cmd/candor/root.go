@@ -40,7 +40,7 @@ const (
 // candor has none of these commands.
 var buildCommands []func() *cobra.Command
 
-// newRoot returns the command tree, and a flag that becomes true when the work of a subcommand starts: an earlier error is
+// newRoot returns the command tree, and a flag that becomes true when the work of a subcommand starts. An error before that is
 // bad input.
 func newRoot() (root *cobra.Command, started *bool) {
 	root = &cobra.Command{
@@ -89,8 +89,8 @@ func add(root *cobra.Command, group string, commands ...*cobra.Command) {
 	}
 }
 
-// synonyms are the names that other tools have for the work of a command. An alias runs the command. A similar name is only suggested,
-// because the tools differ in its meaning.
+// synonyms are the names that other tools have for the work of a command. An alias runs the command. A similar name is only
+// suggested, because other tools use it with different meanings.
 var synonyms = map[string]struct{ aliases, similar []string }{
 	"ps":       {[]string{"ls"}, []string{"list", "containers", "get", "status"}},
 	"inspect":  {[]string{"describe"}, []string{"show", "info"}},
@@ -195,7 +195,7 @@ Global flags:
 Use {{.CommandPath}} COMMAND --help for the details of a command.{{end}}
 `
 
-// checkHelp returns a pointer to the error of writing a help text, because cobra ignores this error.
+// checkHelp makes the commands store the error of writing a help text in *failed. cobra ignores this error.
 func checkHelp(root *cobra.Command) (failed *error) {
 	failed = new(error)
 	help := root.HelpFunc()

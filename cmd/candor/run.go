@@ -137,7 +137,7 @@ func whatThen(err error) string {
 	return "the next operation gives its CPUs back"
 }
 
-// checkLimit refuses limits and guarantees that do not go with the class.
+// checkLimit refuses limits and guarantees that the class does not allow. It replaces a guarantee of 0 by NoGuarantee.
 func checkLimit(a *host.Allocation, hasRequest bool) error {
 	sensitive := a.Class == hybrid.Sensitive
 	switch {
@@ -169,7 +169,7 @@ func nameFor(command string) string {
 		base = "program"
 	}
 	name := base[:min(len(base), 40)] + "-" + strings.ToLower(rand.Text()[:5])
-	if cgroup.CheckName(name) != nil { // such as cpu.sh
+	if cgroup.CheckName(name) != nil { // for example cpu.sh: the kernel's files also begin with "cpu."
 		name = strings.ReplaceAll(name, ".", "-")
 	}
 	return name
@@ -184,7 +184,7 @@ func shorten(s string, most int) string {
 	return string(runes[:most-1]) + "…"
 }
 
-// newInternalExecCommand returns the hidden command that becomes the program of candor run.
+// newInternalExecCommand returns the hidden command that executes the program of candor run in its cgroup (launch.RunHelper).
 func newInternalExecCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:                host.HelperCommand,

@@ -75,8 +75,8 @@ func writeSeenNotes(w io.Writer, rows []grantRow) {
 	}
 }
 
-// foreignContainers returns the running containers of engines that have no grant. It finds them as candor audit does. The result is not nil,
-// unless there is an error.
+// foreignContainers returns the engines' running containers without a grant. It finds them as candor audit does. The result is
+// not nil, unless there is an error.
 func foreignContainers(options *host.Options, grants []host.Grant) ([]cpumap.Foreign, error) {
 	tree, err := cgroup.Open(options.Cgroup)
 	if err != nil {

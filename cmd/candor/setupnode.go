@@ -66,7 +66,8 @@ type nodeSetup struct {
 	report  changeReport
 }
 
-// engines returns the setups of engines that fit this machine.
+// engines returns the setups that this machine needs: of Docker and Podman if they are installed, and of NRI if containerd has
+// NRI off.
 func (n *nodeSetup) engines() (fitting []*engine.Setup, err error) {
 	for _, s := range plainEngineSetups() {
 		switch s.Engine.Name {
@@ -96,7 +97,8 @@ func (n *nodeSetup) engines() (fitting []*engine.Setup, err error) {
 	return fitting, nil
 }
 
-// needsNRI reports whether the containerd of this machine reads the file of a setup and has NRI off by default.
+// needsNRI reports whether the containerd of this machine reads the file of the setup, has NRI off by default, and is not
+// configured to enable NRI.
 func (n *nodeSetup) needsNRI(s *engine.Setup) (bool, error) {
 	r, release, err := containerdOf(n.root, s.Engine.File)
 	if err != nil || r == nil {

@@ -94,7 +94,7 @@ func hostSetupRow() setupRow {
 	return setupRow{"host", stateDone, fmt.Sprintf("reserved %s, %s", noneIfEmpty(reserved), count(changes, "confinement", "confinements"))}
 }
 
-// plainEngineSetups returns the setups of all engines and of NRI, without runtimes.
+// plainEngineSetups returns the setups of all engines and of NRI. Their fields Runtimes are empty.
 func plainEngineSetups() (all []*engine.Setup) {
 	for _, e := range []engine.Engine{engine.Docker, engine.Podman, engine.Containerd, engine.NRI} {
 		all = append(all, &engine.Setup{Engine: e, File: e.File, Record: engineRecord(e)})
@@ -182,9 +182,9 @@ func isInstalled(name string) bool {
 // releaseLimit bounds the run time of containerd --version.
 const releaseLimit = 2 * time.Second
 
-// containerdOf returns the containerd that candor nri serves on a machine with a root directory, and its release: the running containerd
-// or, if none runs, the installed containerd. If there are several, containerdOf prefers the containerd with the given configuration file.
-// Without a containerd, r is nil.
+// containerdOf returns the containerd that candor nri serves, and its release, on the machine whose root directory is root. This
+// is the running containerd or, if none runs, the installed containerd. If there are several, containerdOf prefers the containerd
+// with the given configuration file. Without a containerd, r is nil.
 func containerdOf(root, file string) (r *nri.Runtime, release nri.Release, err error) {
 	found, unclear := nri.ReadRuntimes(root)
 	for i := range found {

@@ -132,7 +132,7 @@ func showsLive(out io.Writer) bool {
 	return isFile && term.IsTerminal(int(file.Fd())) && os.Getenv("TERM") != "dumb"
 }
 
-// print prints samples, each with the difference to the previous sample. A signal ends the last interval early.
+// print prints the figures between each sample and the previous sample. A signal ends the last interval early.
 func (f *topFlags) print(cmd *cobra.Command, source *top.Source, out io.Writer) error {
 	ctx, stop := untilSignal(cmd)
 	defer stop()

@@ -237,7 +237,7 @@ func completeTraces(_ *cobra.Command, _ []string, part string) ([]string, cobra.
 type countedReader struct {
 	trace.Reader
 	n            int64
-	events, time atomic.Int64 // at the last update
+	events, time atomic.Int64 // number of events, and time in the trace, at the last update
 }
 
 // countEvents shows the progress of reading a trace until end is called.
@@ -259,7 +259,8 @@ func (c *countedReader) Next(e *trace.Event) error {
 	return err
 }
 
-// stage returns the progress: by events if the header counts them, otherwise by the trace's time if its length is known.
+// stage returns the progress: by events if the header counts them, otherwise by the time in the trace if the length of the trace
+// is known.
 func (c *countedReader) stage(h trace.Header, parts string) stage {
 	s := stage{parts: parts, events: c.events.Load()}
 	switch {

@@ -71,8 +71,8 @@ func addPartFlags(cmd *cobra.Command) *timescale.Part {
 	return part
 }
 
-// readRecording summarizes a part of a recording. It returns bad input if the recording is invalid or lacks the
-// part.
+// readRecording summarizes a part of a recording. It returns an error with the exit code for bad input if the recording is
+// invalid or lacks the part.
 func readRecording(file string, part *timescale.Part) (*timescale.Summary, error) {
 	if part.From < 0 || part.To < 0 || part.To > 0 && part.To <= part.From {
 		return nil, badInput("--from %v --to %v: --from must be 0 or more, and --to later", part.From, part.To)
@@ -89,7 +89,7 @@ func readRecording(file string, part *timescale.Part) (*timescale.Summary, error
 	return s, err
 }
 
-// pick keeps the requested cgroups, the busiest first. It drops a cgroup that was recorded only as an ancestor,
+// pick reduces s.Groups to the requested cgroups, the busiest first. It drops a cgroup that was recorded only as an ancestor,
 // unless --group names it.
 func pick(s *timescale.Summary, group string, top int) error {
 	slices.SortStableFunc(s.Groups, func(a, b timescale.Group) int { return cmp.Compare(b.Used.CPU, a.Used.CPU) })
@@ -109,7 +109,7 @@ func pick(s *timescale.Summary, group string, top int) error {
 	return nil
 }
 
-// names lists the busiest groups for an error.
+// names returns the names of the first groups, for an error message.
 func names(groups []timescale.Group) string {
 	var list []string
 	for i := range groups[:min(len(groups), 5)] {

@@ -66,8 +66,8 @@ func viewInside(f *runFlags, cmd *cobra.Command, form string, check bool, args [
 	return f.run(cmd, append([]string{"/proc/self/exe", "view", "-o", form, fmt.Sprintf("--check=%t", check), "--"}, args...))
 }
 
-// viewHere reports the CPUs that this process sees, and then executes the command in args, if any. With check, a CPU count that differs
-// from the limit, rounded up, is an error.
+// viewHere reports the CPUs that this process sees, and then executes the command in args, if any. If check is true, a CPU count
+// that differs from the limit, rounded up, is an error.
 func viewHere(cmd *cobra.Command, form string, check bool, args []string) error {
 	out, path := cmd.OutOrStdout(), ""
 	if len(args) > 0 {
@@ -102,7 +102,7 @@ func writeReport(w io.Writer, r view.Report, form string) error {
 	for _, s := range r.Sources {
 		fmt.Fprintln(t, strings.Join([]string{s.Name, tells(s), s.CPUs.String(), remark(s)}, "\t"))
 	}
-	t.Flush() // into memory
+	t.Flush() // a write to memory cannot fail
 	for line := range strings.Lines(text.String()) {
 		if _, err := fmt.Fprintln(w, strings.TrimRight(line, " \n")); err != nil {
 			return err

@@ -30,7 +30,7 @@ const minSpan = time.Second
 type Report struct {
 	CPUs     int      `json:"cpus"`              // number of CPUs of the measurement
 	UseMilli int      `json:"useMilli"`          // use of these CPUs by other processes, in milli-CPU, on average
-	Largest  *Process `json:"largest,omitempty"` // of the other processes that still run, the process with the highest use; nil: none
+	Largest  *Process `json:"largest,omitempty"` // process with the highest use, of those that still run; nil: none
 }
 
 // A Process is a foreign process with its use.
@@ -125,8 +125,8 @@ func readPrograms(cpus *cpuset.Set) (map[int]time.Duration, error) {
 	return programs, err
 }
 
-// growth returns the CPU time between two readings. It counts only CPUs that were online at both, because the time of a CPU contains all
-// its use since the boot.
+// growth returns the CPU time between two readings. It skips a CPU that was offline at the first reading: the second reading
+// contains the CPU's whole time since the boot, and the part before the first reading is unknown.
 func growth(before, after map[int]time.Duration) (sum time.Duration) {
 	for cpu, now := range after {
 		if old, isKnown := before[cpu]; isKnown {
@@ -150,9 +150,10 @@ func (w *Watch) Others(measured time.Duration) (others, span time.Duration, err 
 	return max(growth(w.programs, now)-measured-(ownTime()-w.self), 0), time.Since(w.start), err
 }
 
-// Report returns the interference by a CPU time that other processes used in a span. It returns nil if the interference does not exceed
-// Threshold, or if the span is shorter than a second. isMeasured reports whether a process belongs to the measurement. This process never
-// counts as foreign. If the processes cannot be read, the report has the use without the largest process.
+// Report returns the report of the CPU time that other processes used (others) in a time span. others and span are results of
+// Others, or sums of such results. Report returns nil if the use does not exceed Threshold, or if the span is shorter than
+// minSpan. isMeasured reports whether a process belongs to the measurement. This process never counts as foreign. If the
+// processes cannot be read, the report has the use without the largest process.
 func (w *Watch) Report(others, span time.Duration, isMeasured func(pid int) bool) *Report {
 	r := &Report{CPUs: w.cpus.Count(), UseMilli: milli(others, span)}
 	if span < minSpan || float64(others) <= Threshold*float64(r.CPUs)*float64(span) {

@@ -1,5 +1,5 @@
-// Package podname has the names of containers: namespace/pod/container for a container of a pod, and the name in its engine for
-// another container.
+// Package podname represents the names of containers. A container of a pod has the name namespace/pod/container. Another
+// container has its name in the engine.
 package podname
 
 import "strings"

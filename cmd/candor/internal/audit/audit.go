@@ -86,7 +86,7 @@ func read(tree *cgroup.Tree, p place, taken map[int]bool) (*Container, error) {
 	return c, c.measure(tree)
 }
 
-// members holds facts about the processes of a container, at most cgroup.MaxProcesses of them.
+// members holds facts about the processes of a container. It covers at most cgroup.MaxProcesses processes.
 type members struct {
 	parents map[int]int // parent of each process, by process ID
 	threads int         // threads of all processes
@@ -124,7 +124,7 @@ func processes(tree *cgroup.Tree, p place, taken map[int]bool) (*members, error)
 		}
 		m.parents[pid] = status.Parent
 		m.threads += status.Threads
-		// The list of allowed CPUs in the status can contain CPUs that are offline.
+		// The affinity comes from the system call, because Cpus_allowed in the status can contain offline CPUs.
 		if cpus, err := procfs.Affinity(pid); err == nil && cpus.Count() > m.widest.Count() {
 			m.widest = cpus
 		}

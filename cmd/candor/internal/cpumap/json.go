@@ -50,7 +50,7 @@ type documentContainer struct {
 	Class     hybrid.Class            `json:"class"`
 	Policy    hybrid.Policy           `json:"policy"`
 	Topology  hybrid.TopologyPolicy   `json:"topology"`
-	Limit     hybrid.Milli            `json:"limitMilli"` // 0: none
+	Limit     hybrid.Milli            `json:"limitMilli"` // 0: no limit
 	CPUs      cpuset.Set              `json:"cpus"`
 	Exclusive cpuset.Set              `json:"exclusive"`
 	Fractions map[string]hybrid.Milli `json:"fractionsMilli,omitzero"` // absent for a flexible container

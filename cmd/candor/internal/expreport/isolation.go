@@ -13,7 +13,8 @@ import (
 	"github.com/candor-project/candor/internal/fileio"
 )
 
-// An Isolation formats the report of an isolation experiment.
+// An Isolation formats the report of an isolation experiment. In the experiment, each application runs alone and beside each
+// stressor, in each case. A case (experiment.Case) is a way to separate the application from the stressor.
 type Isolation struct{ *experiment.IsolationReport }
 
 // Files returns the files of a report's folder.

@@ -50,7 +50,7 @@ func (p Programs) table() (t table) {
 	return t
 }
 
-// gain formats the improvement of a setup over the base setup. An improvement that is not significant has a mark.
+// gain formats the improvement of a setup over the base setup. An improvement that is not significant has the mark ~.
 func gain(g *experiment.Gain) string {
 	if g == nil {
 		return "-"

@@ -58,7 +58,7 @@ func verdict(c *experiment.Conclusion, m experiment.ReportMetric) string {
 
 func rounds(n int) string { return cputext.Count(n, "round") }
 
-// times formats a factor with two decimals, or with three if two would show 1.
+// times formats a factor with two decimals, or with three if two would show 1.00.
 func times(v float64) string {
 	if text := strconv.FormatFloat(v, 'f', 2, 64); text != "1.00" {
 		return text

@@ -20,11 +20,11 @@ const (
 
 // A Report is the result of a load.
 type Report struct {
-	What    string        // unit of the count: calls, bursts
+	What    string        // title of the count in the table: CALLS or BURSTS
 	Span    time.Duration // duration of the load
 	Errors  int           // failed calls
 	CPU     time.Duration // CPU time of the bursts; 0 for clients
-	Problem error         // first error of a failed call
+	Problem error         // error of the first failed call
 
 	lock sync.Mutex // protects the fields that add and fail change
 	took *hdrhistogram.Histogram
@@ -59,7 +59,7 @@ func (r *Report) Rate() float64 { return float64(r.Count()) / r.Span.Seconds() }
 // Mean returns the mean duration.
 func (r *Report) Mean() time.Duration { return time.Duration(r.took.Mean()) }
 
-// Percentile returns a percentile of the durations. of is from 0 to 100.
+// Percentile returns a percentile of the durations. Its argument is from 0 to 100.
 func (r *Report) Percentile(of float64) time.Duration {
 	return time.Duration(r.took.ValueAtPercentile(of))
 }

@@ -31,7 +31,7 @@ type diagram struct {
 	second             func(*simulate.Result) float64
 	secondName         string
 	isOfSensitive      bool // the quantity is not defined without sensitive containers
-	isTime             bool // in µs, on a logarithmic axis
+	isTime             bool // the quantity is a time in µs, on a logarithmic axis
 }
 
 const boundName = "its containers, rearranged freely"
@@ -89,7 +89,8 @@ var curveColors = map[string][]figure.Color{
 	"paper":  {0xd9730d, 0xcf3f7e, 0x8250df, 0x8a5a2b},
 }
 
-// style returns the line style of a curve. n is the number of earlier schedulers of the same algorithm. Best-effort curves are dashed.
+// style returns the line style of a curve. n is the index of the curve's scheduler among the schedulers of the curve's algorithm.
+// Best-effort curves are dashed.
 func (c *curve) style(n int) figure.Stroke {
 	colors := curveColors[c.algorithm]
 	s := figure.Stroke{Color: colors[n%len(colors)], Width: 1.8}
@@ -134,7 +135,7 @@ func (c *curve) draw(p *figure.Plot, d diagram, style figure.Stroke) {
 	}
 }
 
-// xys returns the values of a curve for which the diagram's quantity is defined.
+// xys returns the points of a curve in the diagram. It omits points for which the quantity of the diagram is not defined.
 func (c *curve) xys(d diagram, value func(*simulate.Result) float64) []figure.Point {
 	var list []figure.Point
 	for _, p := range c.points {

@@ -1,5 +1,5 @@
-// Package texttable writes tables of texts. On a terminal that is too narrow for all columns of a table, it hides the least important
-// columns, and says so below the table.
+// Package texttable writes tables of texts. On a terminal that is too narrow for all columns of a table, it hides the least
+// important columns, and lists their titles below the table.
 package texttable
 
 import (
@@ -77,7 +77,7 @@ func (t *Table) shown(width int) (columns []int) {
 	return columns
 }
 
-// roomOfLast returns the width for the cells of the last column beside the other shown columns.
+// roomOfLast returns the width that remains for the cells of the last column, next to the other shown columns.
 func (t *Table) roomOfLast(width int, shown []int) int {
 	last := len(t.Titles) - 1
 	room := t.width(last)

@@ -168,7 +168,7 @@ func foreignUses(before, after *Reading, was, is *Container) (list []cpumap.Fore
 }
 
 // minForeignUse is the smallest foreign use to show, in milli-CPU. Smaller uses can come from the kernel's own threads, which run
-// on all CPUs, and from its counting in ticks.
+// on all CPUs. They can also come from the kernel's counting in ticks.
 const minForeignUse = 50
 
 // threads returns the threads of the later sample with their CPU use since the earlier sample, the busiest thread first.

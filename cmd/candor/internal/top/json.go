@@ -33,7 +33,7 @@ type documentContainer struct {
 	podname.Name
 	State            string        `json:"state"`
 	Class            hybrid.Class  `json:"class"`
-	Limit            hybrid.Milli  `json:"limitMilli"` // 0: none
+	Limit            hybrid.Milli  `json:"limitMilli"` // 0: no limit
 	CPUs             cpuset.Set    `json:"cpus"`
 	Use              *hybrid.Milli `json:"useMilli,omitempty"`
 	Helpers          *hybrid.Milli `json:"helpersMilli,omitempty"`

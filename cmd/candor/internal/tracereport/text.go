@@ -49,7 +49,7 @@ func Text(w io.Writer, summaries []*trace.Summary, ascii bool) error {
 	return nil
 }
 
-// titles returns the names of the traces. It returns the source instead of a name that several traces have.
+// titles returns the names of the traces. If several traces have the same name, it returns the sources of these traces instead.
 func titles(summaries []*trace.Summary) []string {
 	names := map[string]int{}
 	for _, s := range summaries {
@@ -154,7 +154,8 @@ func classRows(summaries []*trace.Summary) []row {
 	return list
 }
 
-// classCell returns a function that formats the times of the class with a name, or "-" if the trace has no such class.
+// classCell returns a function that formats the times of the class called name. The function returns "-" if the trace has no such
+// class.
 func classCell(name string, format func(*trace.ClassTimes) string) func(*trace.Summary) string {
 	return func(s *trace.Summary) string {
 		for i := range s.Classes {

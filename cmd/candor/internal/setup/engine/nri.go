@@ -113,8 +113,8 @@ func disableNRI(text []byte, _ *record, _ *Setup) ([]byte, error) {
 	return out, check(out)
 }
 
-// IsEnabled reports whether a configuration of containerd before 2.0 enables NRI. A configuration of a later version
-// returns true: NRI is on by default there.
+// IsEnabled reports whether a configuration of containerd before 2.0 enables NRI. For a configuration of a later version, it
+// returns true without reading the setting, because NRI is on by default there.
 func (s *Setup) IsEnabled() (bool, error) {
 	text, missing, err := s.read()
 	if err != nil || missing {
