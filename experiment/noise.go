@@ -59,7 +59,7 @@ func (l *Lab) interference() *interference.Report {
 	return l.foreign.Report(max(l.foreign.others, 0), l.foreign.span, func(pid int) bool { return l.guard != nil && pid == l.guard.Process.Pid })
 }
 
-// noiseSince returns the noise between the readings before and m, without the CPU time of the workload.
+// noiseSince returns the noise between an earlier reading (before) and the reading m, without the CPU time of the workload.
 func (m cpuReading) noiseSince(before cpuReading, workload time.Duration) Noise {
 	span := m.at.Sub(before.at).Seconds()
 	if span <= 0 {

@@ -251,7 +251,7 @@ func (q *query) boundJoinedPaper(r *row, cpus int) (whole int, shared int32, ok 
 	return cpus, rest, !q.isStrict || q.fraction > 0 && (missing+1)*int32(r.get(featurePaperMaxTwoRooms))/2 >= rest
 }
 
-// boundFlexible returns the bound on the scores of a row for a flexible container in the order Candor.
+// boundFlexible returns a lower bound on the scores of a row's nodes for a flexible container, if Options.Order is Candor.
 func (f *Fleet) boundFlexible(r *row) score {
 	q := &f.query
 	if f.usesPaper() {

@@ -50,7 +50,7 @@ func (f *Fleet) removeFromIndex(id NodeID) {
 // hasSingleIndex reports whether both classes use the same index.
 func (f *Fleet) hasSingleIndex() bool { return f.options.Order != Paper }
 
-// byFreeShare reports whether the order compares nodes by the free share for containers of a class.
+// byFreeShare reports whether Options.Order ranks the nodes by their free share when the container has this class.
 func (f *Fleet) byFreeShare(class hybrid.Class) bool {
 	return f.options.Order == Least || f.options.Order == Most || f.options.Order == Paper && class == hybrid.Flexible
 }

@@ -69,8 +69,8 @@ func (op *operation) place(g, held *Grant) error {
 	return op.node.Commit(plan)
 }
 
-// restoreRetained returns a container to its retained place. Since the container was deleted, Candor can have granted CPU time on
-// these CPUs to other containers. PlanRepair plans the same grant again, and refuses it if other containers would lack that time.
+// restoreRetained returns a container to the CPUs that it had before its deletion. In the meantime, Candor can have granted CPU time
+// on these CPUs to other containers. PlanRepair plans the same grant again, and refuses it if other containers would lack that time.
 func (op *operation) restoreRetained(retained *Grant) error {
 	err := op.node.Restore([]hybrid.Grant{retained.Grant})
 	if err != nil {

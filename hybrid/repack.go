@@ -78,8 +78,8 @@ func (n *Node) isFixed(it *item) bool {
 	return it.isPinned || n.slots[it.slot].fractions() > 1
 }
 
-// applyPacking moves the items to the CPUs of their bins in the packer's solution. The first items get bins of their own after the packed
-// bins; the parameter "alone" is the number of these items. applyPacking reports whether the moves are permitted and within the budget; on
+// applyPacking moves the items to the CPUs of their bins in the packer's solution. The packer has left out the first items, as many
+// as the parameter alone: each of them gets a CPU of its own. applyPacking reports whether the moves are permitted and within the budget; on
 // failure nothing has changed.
 func (n *Node) applyPacking(alone, budget int, domain *cpuset.Set) bool {
 	p := &n.scratch.pack
@@ -262,7 +262,7 @@ func (l *itemList) minBins() int32 {
 		if i+1 < l.count && l.size[i+1] == l.size[i] {
 			continue
 		}
-		// The smaller items after item i do not count. The bin of a large item counts as full if it has no room for item i.
+		// This bound leaves out the items after item i, which are smaller, and the bins of large items without room for item i.
 		for ; joined < large && l.size[large-1-joined] <= 1000-l.size[i]; joined++ {
 			sum += l.size[large-1-joined]
 		}

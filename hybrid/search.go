@@ -212,7 +212,8 @@ func (s *search) largestSharing() int32 {
 	return best
 }
 
-// tryEvacuations evaluates emptying each fractional CPU, and then moving the fraction of largestSharing to that CPU.
+// tryEvacuations tries to move all fractions away from a fractional CPU, for each of these CPUs. It then also tries to move the
+// largest fraction that shares a CPU (largestSharing) to the empty CPU.
 func (s *search) tryEvacuations() {
 	places := s.fractional
 	mark := s.mark()
@@ -322,8 +323,8 @@ func (s *search) freeCPUFor(it *item) int {
 }
 
 // leastShared returns a lower bound on the shared time of all arrangements of the fractions. A fraction that has a CPU of its own
-// is not shared, but the rest of the CPU is lost to other containers. The largest fractions avoid the most sharing for the least
-// loss. The other CPUs must have room for the other fractions and for the flexible containers. This limits the number of
+// is not shared, but the rest of the CPU is lost to other containers. The bound is lowest if the largest fractions have CPUs of their own:
+// they avoid the most shared time, and the lost rests are the smallest. The other CPUs must have room for the other fractions and for the flexible containers. This limits the number of
 // fractions with a CPU of their own.
 func (n *Node) leastShared() Milli {
 	parts := n.tally.fractions

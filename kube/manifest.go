@@ -148,8 +148,8 @@ func appendObjects(objects []object, o object) []object {
 	return objects
 }
 
-// metadataPath returns the path to the metadata of an object's pods, or nil. An object of an unknown kind has pods if one of
-// podTemplates leads to a pod template with containers.
+// metadataPath returns the path to the metadata of an object's pods, or nil. An object of an unknown kind has pods if it
+// has a pod template with containers at one of the paths podTemplates.
 func metadataPath(root *yaml.Node, kind string) []string {
 	if path := podMetadata[kind]; path != nil {
 		return path

@@ -21,8 +21,8 @@ type Gain struct {
 var gainColumns = []string{"workload", "alone", "shared", "weight"}
 
 // ReadGain reads a CSV file: a first line "workload,alone,shared,weight", and a line for each workload. The columns alone and shared are
-// speeds as in Gain. The column weight is the part of the workload in the sensitive CPU time, on any scale. The name of the file is for
-// error messages.
+// speeds as in Gain. The column weight is the CPU time of containers with this workload, relative to the other workloads; its unit does
+// not matter. Error messages contain the name of the file.
 func ReadGain(r io.Reader, name string) (Gain, error) {
 	c := csv.NewReader(r)
 	c.TrimLeadingSpace = true
@@ -74,7 +74,7 @@ func parseGainLine(fields []string) (alone, shared, weight float64, err error) {
 	return alone, shared, weight, nil
 }
 
-// An Estimate estimates how much faster sensitive containers run than under a quota. It assumes that the measured workloads are typical of
+// An Estimate estimates how much faster sensitive containers run with their CPUs from Candor than under a quota alone. It assumes that the measured workloads are typical of
 // all sensitive containers.
 type Estimate struct {
 	Gain

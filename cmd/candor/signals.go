@@ -35,7 +35,7 @@ func untilSignal(cmd *cobra.Command) (ctx context.Context, stop context.CancelFu
 	}
 }
 
-// A signalError is the cause of a context that a signal has canceled.
+// A signalError is the cause (context.Cause) of a cancellation by a signal.
 type signalError struct{ signal unix.Signal }
 
 func (e *signalError) Error() string { return "stopped by " + unix.SignalName(e.signal) }

@@ -72,7 +72,7 @@ type containerdMerge struct {
 }
 
 // ReadRuntimes returns the container runtimes that run on this node (see FindRuntimes). If no runtime runs, it returns the installed
-// runtimes: their programs are in a usual directory. root is the root directory of the file system, "/".
+// runtimes, whose programs it finds in the usual directories. root is the root directory of the file system, "/".
 func ReadRuntimes(root string) (found []Runtime, unclear error) {
 	found, unclear = FindRuntimes(root)
 	if len(found) > 0 || unclear != nil {
@@ -153,7 +153,7 @@ type criSection struct {
 	} `toml:"containerd"`
 }
 
-// systemd reports the setting SystemdCgroup of the default runtime, and whether the section has it.
+// systemd returns the value of the setting SystemdCgroup of the default runtime, and whether the CRI section sets it.
 func (c *criSection) systemd() (value, isSet bool) {
 	name := c.Containerd.Default
 	if name == "" {

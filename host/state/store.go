@@ -76,7 +76,7 @@ type BrokenError struct {
 func (e *BrokenError) Error() string { return fmt.Sprintf("state %s: %v", e.File, e.Err) }
 func (e *BrokenError) Unwrap() error { return e.Err }
 
-// ErrBadDir means that a directory cannot hold the state, by a mistake of the caller.
+// ErrBadDir means that the caller has chosen a directory that cannot hold the state.
 var ErrBadDir = errors.New("state directory")
 
 // Prepare creates the directories. Existing directories must belong to the caller and be writable only by the caller,

@@ -46,8 +46,9 @@ func (t *Trial) Add(p *Pod) {
 	t.added = append(t.added, p)
 }
 
-// Fits returns nil if a pod fits, otherwise the reason for the refusal. It also refuses a pod that fits as soon as the node reports the end
-// of deleted pods, because no other pod has to be preempted then. present are the UIDs of the existing pods, except for removed pods.
+// Fits returns nil if a pod fits, otherwise the reason for the refusal. It also refuses a pod that only has to wait for the node's
+// report that deleted pods have ended: such a pod must not preempt others. The parameter present has the UIDs of the pods that
+// exist, without the pods that this trial has removed.
 func (t *Trial) Fits(p *Pod, present map[string]bool) *Refusal {
 	deleted := t.cluster.deletedPods(t.node, present, t.removed)
 	t.node.mu.Lock()
@@ -78,8 +79,7 @@ func orWaiting(refusal *Refusal, blocked bool) *Refusal {
 }
 
 // deletedPods returns the UIDs of the pods in the node's report that have been deleted. These are the pods in n.leaving, and
-// those pods of the node whose UIDs are in neither of the parameters present and except. The latter are necessary because the
-// caller can know about a deletion before the cluster does.
+// the pods of the node whose UIDs are in neither parameter: the caller can know about a deletion before the cluster does.
 func (c *Cluster) deletedPods(n *node, present, except map[string]bool) map[string]bool {
 	c.mu.RLock()
 	defer c.mu.RUnlock()

@@ -1,5 +1,6 @@
 // Command init is the first program of a guest. It mounts the usual file systems, runs the commands of the guest's plan one after
-// another, and reports their output and results on the second serial port. As a service of systemd, it mounts nothing.
+// another, and reports their output and results on the second serial port. In a guest with systemd, init is a service instead,
+// and mounts nothing.
 package main
 
 import (
