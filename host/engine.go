@@ -11,6 +11,7 @@ import (
 
 	"github.com/candor-project/candor/cgroup"
 	"github.com/candor-project/candor/host/state"
+	"github.com/candor-project/candor/hybrid"
 	"github.com/candor-project/candor/internal/errline"
 )
 
@@ -46,6 +47,29 @@ func (op *operation) logName(id string) slog.Attr {
 		return logName(id, &g.Engine)
 	}
 	return slog.String("container", id)
+}
+
+// displayName returns the name in texts of a container that has a grant now, or had one at the start of the operation.
+func (op *operation) displayName(id string) string {
+	if g := cmp.Or(op.info[id], op.before[id]); g != nil {
+		return g.DisplayName()
+	}
+	return id
+}
+
+// nameRefusal sets the display name of the container g in a refusal of this container, and returns err.
+func nameRefusal(err error, g *Grant) error { return setName(err, g.ID, g.DisplayName()) }
+
+// nameRefusal sets the display name of a container in a refusal of this container, and returns err.
+func (op *operation) nameRefusal(err error, id string) error {
+	return setName(err, id, op.displayName(id))
+}
+
+func setName(err error, id, name string) error {
+	if refusal := new(hybrid.Refusal); errors.As(err, &refusal) && refusal.ID == id {
+		refusal.Name = name
+	}
+	return err
 }
 
 // isEngineOwned reports whether a container engine creates and removes the cgroup.

@@ -260,7 +260,7 @@ func (b *giveBackAttempt) giveBackBatch(ctx context.Context, some batch) error {
 			}
 			group := b.groupOf(g)
 			if err := step(g, group, some.isStray); err != nil && !isGone(group, err) {
-				b.fail(displayName(g), err)
+				b.fail(g.DisplayName(), err)
 				isComplete = false
 			}
 		}

@@ -38,7 +38,7 @@ func (b *giveBackAttempt) giveBackSettings(g *Grant, group *cgroup.Group, isStra
 	if !isStray {
 		wanted = b.settingsOfRequest(g)
 	}
-	return b.giveBackGroup(displayName(g), group, wanted)
+	return b.giveBackGroup(g.DisplayName(), group, wanted)
 }
 
 // isStarting reports whether a runtime is still creating the cgroup of a container, and would write Candor's settings to this
@@ -89,17 +89,17 @@ func (b *giveBackAttempt) giveBackView(g *Grant, group *cgroup.Group, _ bool) er
 			return err
 		}
 	}
-	b.add(displayName(g), SettingView, shown.String(), b.online.String())
+	b.add(g.DisplayName(), SettingView, shown.String(), b.online.String())
 	return nil
 }
 
 // returnProcesses moves frozen processes back to the container's cgroup, and helpers back to their own cgroups.
 func (b *giveBackAttempt) returnProcesses(g *Grant, group *cgroup.Group) error {
 	if g.Lease.Frozen {
-		b.add(displayName(g), SettingFreezer, "charged", "")
+		b.add(g.DisplayName(), SettingFreezer, "charged", "")
 	}
 	if group.HasHelpers() {
-		b.add(displayName(g), SettingHelpers, "placed", "")
+		b.add(g.DisplayName(), SettingHelpers, "placed", "")
 	}
 	if b.isDry {
 		return nil
@@ -210,12 +210,4 @@ func (b *giveBackAttempt) add(name string, setting Setting, before, after string
 	if before != after {
 		b.changes = append(b.changes, SettingChange{name, setting, before, after})
 	}
-}
-
-// displayName returns the name of a container in its engine, or its ID.
-func displayName(g *Grant) string {
-	if name := g.Engine.DisplayName().String(); name != "" {
-		return name
-	}
-	return g.ID
 }

@@ -56,7 +56,7 @@ func TestPreserveRefused(t *testing.T) {
 		t.Errorf("all CPUs: %v", err)
 	}
 	err := l.Preserve(ctx, "own", cpuset.Range(cpuset.Max-2, cpuset.Max-1), os.Getpid())
-	if !errors.Is(err, ErrBadSpec) || !strings.Contains(err.Error(), "own: the machine does not have CPUs 1022-1023; use CPUs of ") {
+	if !errors.Is(err, ErrBadSpec) || !strings.Contains(err.Error(), "bad request: the machine does not have CPUs 1022-1023; use CPUs of ") {
 		t.Errorf("CPUs that the machine does not have: %v", err)
 	}
 	web.stop()

@@ -23,7 +23,7 @@ func (e *Engine) preserve(ctx context.Context, p *Pod, ctr *Container) error {
 	}
 	cpus, err := cpuset.Parse(ctr.CPUs)
 	if err != nil {
-		return fmt.Errorf("candor: container %s: cpuset: %w", ctr.Name, err)
+		return refused(p, ctr, fmt.Errorf("cpuset: %w", err))
 	}
 	if pid := e.firstProcess(p, ctr); pid == 0 {
 		err = fmt.Errorf("%w: first process unknown", host.ErrBadSpec)
