@@ -34,9 +34,14 @@ func (h *Host) groupOf(g *Grant) *cgroup.Group {
 
 // logName returns the log attributes that name a container: its display name and, if that differs, its ID.
 func logName(id string, e *Engine) slog.Attr {
-	name := e.DisplayName().String()
-	if name == "" || name == id {
-		return slog.String("container", id)
+	return LogName(cmp.Or(e.DisplayName().String(), id), id)
+}
+
+// LogName returns the log attributes that name a container: its display name (Grant.DisplayName) and, if that differs, its ID. An id
+// of "" is unknown.
+func LogName(name, id string) slog.Attr {
+	if id == "" || name == id {
+		return slog.String("container", name)
 	}
 	return slog.Group("", slog.String("container", name), slog.String("id", id))
 }

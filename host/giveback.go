@@ -36,7 +36,8 @@ func (h *Host) isGivingBack() bool {
 
 // A SettingChange is a setting of a container that a GiveBack has changed, or would change.
 type SettingChange struct {
-	Container string // display name
+	Container string // display name; for SettingPod, the path of the pod's cgroup
+	ID        string // ID of the container; "" for SettingPod
 	Setting   Setting
 	Before    string
 	After     string

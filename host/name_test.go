@@ -2,6 +2,8 @@ package host
 
 import (
 	"errors"
+	"log/slog"
+	"strings"
 	"testing"
 
 	"golang.org/x/sys/unix"
@@ -31,6 +33,17 @@ func TestNameRefusal(t *testing.T) {
 	}
 	if nameRefusal(nil, g) != nil {
 		t.Error("nil is an error")
+	}
+	for _, test := range []struct{ name, id, want string }{
+		{"default/web/app", "web.app-1234", "msg=x container=default/web/app id=web.app-1234\n"},
+		{"db", "db", "msg=x container=db\n"},
+		{"/kubepods/pod1", "", "msg=x container=/kubepods/pod1\n"},
+	} {
+		var out strings.Builder
+		slog.New(slog.NewTextHandler(&out, nil)).Info("x", LogName(test.name, test.id))
+		if !strings.HasSuffix(out.String(), test.want) {
+			t.Errorf("%q, want %q", &out, test.want)
+		}
 	}
 	op := &operation{before: map[string]*Grant{g.ID: g}}
 	if a, b := op.displayName(g.ID), op.displayName("db"); a != "default/web/app" || b != "db" {

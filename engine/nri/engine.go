@@ -239,7 +239,7 @@ func (e *Engine) Sync(ctx context.Context, pods []*Pod, running []Running) error
 			all = append(all, a)
 		default:
 			if err := e.preserve(ctx, r.Pod, r.Container); err != nil {
-				e.log.Warn("cannot reserve the CPUs of a preserved container", "container", fullName(r.Pod, r.Container), "reason", err)
+				e.log.Warn("cannot reserve the CPUs of a preserved container", "container", fullName(r.Pod, r.Container), "id", grantName(r.Pod, r.Container.Name), "reason", err)
 			}
 		}
 	}

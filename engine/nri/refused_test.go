@@ -36,4 +36,7 @@ func TestCreateRefusedName(t *testing.T) {
 	if err == nil || !strings.HasPrefix(err.Error(), "candor: container default/web/app: no capacity: needs 250 CPUs") {
 		t.Errorf("CreateContainer: %v", err)
 	}
+	if log := l.log.String(); !strings.Contains(log, "container=default/web/app id="+grantName(podOf(pod), "app")+" reason=") {
+		t.Errorf("the log does not name the container: %s", log)
+	}
 }
