@@ -19,6 +19,7 @@ import (
 	"github.com/candor-project/candor/cpuset"
 	"github.com/candor-project/candor/host/state"
 	"github.com/candor-project/candor/hybrid"
+	"github.com/candor-project/candor/internal/podname"
 	"github.com/candor-project/candor/view"
 )
 
@@ -103,6 +104,7 @@ func newAuditCommand() *cobra.Command {
 // field by field.
 type auditRow struct {
 	Name             string       `json:"name"`
+	podname.Parts                 // absent if the container has no name beside its ID
 	ID               string       `json:"id"`
 	Runtime          string       `json:"runtime,omitempty"` // absent if it is unknown
 	Group            string       `json:"group"`
@@ -135,7 +137,7 @@ func auditRows(found []audit.Container, all bool, figures *helpers.Figures) []au
 			continue
 		}
 		row := auditRow{
-			Name: c.Name, ID: c.ID, Runtime: c.Runtime, Group: c.Group, CPUs: c.CPUs, Sees: c.Sees, SeesFiles: c.SeesFiles, Limit: c.Limit, LimitedBy: c.LimitedBy,
+			Name: c.Name, Parts: podname.PartsOf(c.Name, c.ID), ID: c.ID, Runtime: c.Runtime, Group: c.Group, CPUs: c.CPUs, Sees: c.Sees, SeesFiles: c.SeesFiles, Limit: c.Limit, LimitedBy: c.LimitedBy,
 			Processes: c.Processes, Threads: c.Threads, Periods: c.Periods, ThrottledPeriods: c.Throttled,
 			Throttled: c.Share(), ThrottledTime: c.ThrottledTime.Seconds(), Differs: c.Differs(), Gain: c.Gain(),
 		}
