@@ -134,7 +134,7 @@ func (f *classifyFlags) run(cmd *cobra.Command, args []string) error {
 	defer stop()
 	class, err := f.classify(ctx, cmd, &c)
 	if class == nil {
-		return experimentError(err)
+		return withoutResult(ctx, err)
 	}
 	if err == nil && class.Class == experiment.Undecided && f.accept {
 		class.Class = experiment.Flexible // class.Decided stays false

@@ -2,6 +2,7 @@ package main
 
 import (
 	"cmp"
+	"context"
 	"fmt"
 	"io"
 	"strings"
@@ -28,9 +29,11 @@ func (f *classifyFlags) onlyProbe(cmd *cobra.Command, args []string) error {
 	if err != nil {
 		return err
 	}
-	p, err := f.watch(cmd, &w)
+	ctx, stop := untilSignal(cmd)
+	defer stop()
+	p, err := f.watch(ctx, cmd, &w)
 	if err != nil {
-		return experimentError(err)
+		return withoutResult(ctx, err)
 	}
 	if f.output.value == "json" {
 		return writeJSON(cmd.OutOrStdout(), probeReport{p})
@@ -41,9 +44,7 @@ func (f *classifyFlags) onlyProbe(cmd *cobra.Command, args []string) error {
 	return err
 }
 
-func (f *classifyFlags) watch(cmd *cobra.Command, w *experiment.Workload) (p *experiment.Prediction, err error) {
-	ctx, stop := untilSignal(cmd)
-	defer stop()
+func (f *classifyFlags) watch(ctx context.Context, cmd *cobra.Command, w *experiment.Workload) (p *experiment.Prediction, err error) {
 	l, err := openLab()
 	if err != nil {
 		return nil, err
