@@ -37,8 +37,8 @@ func logName(id string, e *Engine) slog.Attr {
 	return LogName(cmp.Or(e.DisplayName().String(), id), id)
 }
 
-// LogName returns the log attributes that name a container: its display name (Grant.DisplayName) and, if that differs, its ID. An id
-// of "" is unknown.
+// LogName returns the log attributes that name a container: its display name (Grant.DisplayName) and, if that differs, its ID. An
+// id of "" is unknown.
 func LogName(name, id string) slog.Attr {
 	if id == "" || name == id {
 		return slog.String("container", name)

@@ -12,7 +12,8 @@ import (
 	"github.com/candor-project/candor/hybrid"
 )
 
-// TestNameRefusal: the error about a container has the display name of the container. The refusal of another container stays as it is.
+// TestNameRefusal: the error about a container has the display name of the container. The refusal of another container stays as
+// it is.
 func TestNameRefusal(t *testing.T) {
 	g := &Grant{Engine: Engine{Name: "default/web/app"}}
 	g.ID = "web.app-1234"

@@ -49,8 +49,8 @@ func (h *Host) Observe(g *Grant) (o Observation, err error) {
 	return o, nil
 }
 
-// CompareView compares the CPUs that the programs of a running container see with the settings of the container. cpus is the cpuset of the
-// container's cgroup.
+// CompareView compares the CPUs that the programs of a running container see with the settings of the container. cpus is the
+// cpuset of the container's cgroup.
 func CompareView(g *Grant, seen view.Observation, cpus cpuset.Set) Observation {
 	o := Observation{Observation: seen}
 	o.compare(g, cpus)

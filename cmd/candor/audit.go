@@ -118,7 +118,7 @@ type auditRow struct {
 	CPUs             cpuset.Set   `json:"cpus"`
 	Sees             int          `json:"sees"`                // CPUs in the affinity
 	SeesFiles        int          `json:"seesFiles,omitempty"` // CPUs in the files of /proc and /sys; absent if unknown
-	SeesNote         string       `json:"seesNote,omitempty"`  // reason for a difference that the settings do not explain, and the remedy
+	SeesNote         string       `json:"seesNote,omitempty"`  // reason and remedy if the settings do not explain a difference
 	Limit            hybrid.Milli `json:"limitMilli"`          // 0: no limit
 	LimitedBy        string       `json:"limitedBy,omitempty"`
 	Processes        int          `json:"processes"`
@@ -157,8 +157,8 @@ func auditRows(found []audit.Container, all bool, figures *helpers.Figures) []au
 	return rows
 }
 
-// addSeenNotes compares the CPUs that the containers of Candor see with the settings of their grants, and reports whether a container has
-// a note. It adds no notes if the state cannot be read, or is a plan, which changes no container.
+// addSeenNotes compares the CPUs that the containers of Candor see with the settings of their grants, and reports whether a
+// container has a note. It adds no notes if the state cannot be read, or is a plan, which changes no container.
 func addSeenNotes(rows []auditRow, store state.Store) (hasNote bool) {
 	saved, err := store.Load()
 	if err != nil || store.IsPlan() {
@@ -215,8 +215,8 @@ func (r *auditRow) seenCPUs() view.Summary { return view.Summary{Affinity: r.See
 // maxSeenNotes bounds the notes below the table.
 const maxSeenNotes = 10
 
-// writeSeenLegend explains a cell such as 1/2 in the column SEES, and writes the notes on containers of Candor that see other CPUs than
-// their settings say.
+// writeSeenLegend explains a cell such as 1/2 in the column SEES, and writes the notes on containers of Candor that see other
+// CPUs than their settings say.
 func writeSeenLegend(w io.Writer, rows []auditRow) {
 	var lines []string
 	for i := range rows {

@@ -45,8 +45,8 @@ func TestWriteAudit(t *testing.T) {
 	}
 }
 
-// TestAuditSeenNotes: a container of Candor that should have a view and has none gets a note with the remedy, in the text and in JSON. A
-// container without a grant, and a plan, get none.
+// TestAuditSeenNotes: a container of Candor that should have a view and has none gets a note with the remedy, in the text and in
+// JSON. A container without a grant gets none.
 func TestAuditSeenNotes(t *testing.T) {
 	const text, note = "SEES 1/2: 1 by the affinity (nproc), 2 in /proc/cpuinfo and /sys.\n", "no view is mounted: restart it to mount the view"
 	store := state.NewStore(t.TempDir())

@@ -137,8 +137,8 @@ func (f *classifyFlags) run(cmd *cobra.Command, args []string) error {
 	return f.conclude(ctx, cmd.OutOrStdout(), class, err)
 }
 
-// conclude shows the class and writes it to the manifest and the profile. err is the error of the measurement; class is nil if there is no
-// result.
+// conclude shows the class and writes it to the manifest and the profile. err is the error of the measurement; class is nil if
+// there is no result.
 func (f *classifyFlags) conclude(ctx context.Context, out io.Writer, class *experiment.Class, err error) error {
 	if class == nil {
 		return withoutResult(ctx, err)

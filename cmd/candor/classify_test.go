@@ -62,8 +62,8 @@ func TestAnnotateFile(t *testing.T) {
 	check(classifyFlags{annotate: link, object: "Deployment/web"}, "", after)
 }
 
-// TestClassifyUndecided: an undecided class gives exit code 3 and is not written. With --accept-undecided, the program counts as flexible,
-// and the output says so.
+// TestClassifyUndecided: an undecided class gives exit code 3 and is not written. With --accept-undecided, the program counts as
+// flexible, and the output says so.
 func TestClassifyUndecided(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "pod.yaml")
 	const before = "kind: Pod\nmetadata: {name: db}\n"
@@ -92,8 +92,8 @@ func TestClassifyUndecided(t *testing.T) {
 	}
 }
 
-// TestProbeUndecided: an undecided prediction without a measurement gives exit code 3, unless --accept-undecided is set. The answer is
-// above the table.
+// TestProbeUndecided: an undecided prediction without a measurement gives exit code 3, unless --accept-undecided is set. The
+// answer is above the table.
 func TestProbeUndecided(t *testing.T) {
 	for _, test := range []struct {
 		class     experiment.Verdict

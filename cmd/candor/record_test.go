@@ -45,8 +45,8 @@ func TestRecordBadInput(t *testing.T) {
 	}
 }
 
-// TestRecordContainer: --container finds the containers of Candor and of the engines, by name, pod, ID or the beginning of the ID.
-// The recording has the display name.
+// TestRecordContainer: --container finds the containers of Candor and of the engines, by name, pod, ID or the beginning of the
+// ID. The recording has the display name.
 func TestRecordContainer(t *testing.T) {
 	const digits = "0123456789abcdef0123456789abcdef0123456789abcdef0123456789a"
 	own, pod := host.Grant{}, host.Grant{Engine: host.Engine{Name: "default/shop/web", Cgroup: "/kubepods/pod1/a"}}

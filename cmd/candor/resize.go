@@ -60,8 +60,8 @@ func newResizeCommand() *cobra.Command {
 	return cmd
 }
 
-// writeResize writes the grants before and after a resize. The name is the container's display name, also if the user has typed its ID or a
-// part of the name.
+// writeResize writes the grants before and after a resize. The name is the container's display name, also if the user has typed
+// its ID or a part of the name.
 func writeResize(w io.Writer, before, after *host.Grant, notification string) error {
 	_, err := fmt.Fprintf(w, "%s: %s -> %s; %s\n", errorText(after.DisplayName()), holdings(before), holdings(after), notification)
 	return err

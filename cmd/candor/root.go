@@ -145,8 +145,9 @@ func unknownCommand(cmd *cobra.Command, name string) error {
 	return badInput("unknown command %q; %s --help lists the commands", name, cmd.CommandPath())
 }
 
-// nearestCommand returns the subcommand whose name, or alias, is the most similar to a mistyped name, or "" if none is similar. A name of up
-// to four characters can have one typing error, because with two errors it has little in common with the command. A longer name can have two.
+// nearestCommand returns the subcommand whose name, or alias, is the most similar to a mistyped name, or "" if none is similar. A
+// name of up to four characters can have one typing error, because with two errors it has little in common with the command. A
+// longer name can have two.
 func nearestCommand(cmd *cobra.Command, name string) (nearest string) {
 	best := 3
 	if len(name) <= 4 {
@@ -169,8 +170,8 @@ func nearestCommand(cmd *cobra.Command, name string) (nearest string) {
 	return nearest
 }
 
-// typingErrors returns the number of typing errors between two words (the optimal string alignment distance): missing, additional and wrong
-// bytes, and exchanged neighbors.
+// typingErrors returns the number of typing errors between two words (the optimal string alignment distance): missing, additional
+// and wrong bytes, and exchanged neighbors.
 func typingErrors(a, b string) int {
 	distances := make([][]int, len(a)+1) // [i][j]: of the first i bytes of a and the first j bytes of b
 	for i := range distances {

@@ -66,7 +66,8 @@ func TestPartialResults(t *testing.T) {
 	}
 }
 
-// TestStoppedWithoutResult: after Ctrl-C before the first result, an experiment exits with 130. Another error keeps its exit code.
+// TestStoppedWithoutResult: after Ctrl-C before the first result, an experiment exits with 130. Another error keeps its exit
+// code.
 func TestStoppedWithoutResult(t *testing.T) {
 	ctx, cancel := context.WithCancelCause(t.Context())
 	cancel(&signalError{unix.SIGINT})

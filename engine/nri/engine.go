@@ -97,8 +97,8 @@ func (e *Engine) admit(ctx context.Context, p *Pod, ctr *Container) (Reply, erro
 	return r, err
 }
 
-// refused returns the error about a container that the engine refuses. Like the log, it has the container's whole name. The runtime
-// reports it to the user, for example in an Event of the pod.
+// refused returns the error about a container that the engine refuses. Like the log, it has the container's whole name. The
+// runtime reports it to the user, for example in an Event of the pod.
 func refused(p *Pod, ctr *Container, err error) error {
 	name := fullName(p, ctr)
 	if strings.HasPrefix(err.Error(), name+": ") { // an error of package host has the name already

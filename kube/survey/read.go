@@ -142,8 +142,8 @@ func (n *Node) addReport(c *cluster.Cluster, r *v1alpha1.NodeCPU, now time.Time)
 	}
 }
 
-// noViewNote is the note on a sensitive container whose files show other CPUs than its affinity. A report does not have the view that the
-// container should have.
+// noViewNote is the note on a sensitive container whose files show other CPUs than its affinity. A report does not have the view
+// that the container should have.
 const noViewNote = "no view is mounted: restart it to mount the view, unless its view is affinity"
 
 // seenIn returns the CPUs that containers of a report see. It skips invalid texts, which no agent writes.

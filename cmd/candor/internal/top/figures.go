@@ -25,7 +25,7 @@ type Figures struct {
 	Rows        []Row // in order of arrival
 	ForeignUses []cpumap.ForeignUse
 	Inside      *Details // details of the opened container; nil without such a container
-	Note        string     // warning of the host's snapshot or, without a warning, the first note of SeenNotes; "" without any
+	Note        string   // warning of the host's snapshot or, without a warning, the first note of SeenNotes; "" without any
 }
 
 // A CPU is an online CPU.

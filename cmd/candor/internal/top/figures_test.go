@@ -176,8 +176,8 @@ func TestAnyCounters(t *testing.T) {
 	})
 }
 
-// TestSeenNotes: the screen ends with the first note on the CPUs that a container sees, unless the host has a warning. Printed samples have
-// the notes beside the table.
+// TestSeenNotes: the screen ends with the first note on the CPUs that a container sees, unless the host has a warning. Printed
+// samples have the notes beside the table.
 func TestSeenNotes(t *testing.T) {
 	w := newWorld(t, "core:4 pu:1")
 	for _, name := range []string{"web", "db", "log"} {
