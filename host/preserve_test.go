@@ -64,7 +64,7 @@ func TestPreserveRefused(t *testing.T) {
 		t.Fatal(err)
 	}
 	err = l.Preserve(ctx, "own", cpuset.Range(0, cpuset.Max-1), os.Getpid())
-	if want := fmt.Sprintf("own: CPUs %v of %v would count as reserved, and no CPU would remain", cpuset.Of(cpus...), cpuset.Of(cpus...)); !errors.Is(err, ErrBadSpec) || !strings.Contains(err.Error(), want) {
+	if want := fmt.Sprintf("bad request: CPUs %v of %v would count as reserved, and no CPU would remain", cpuset.Of(cpus...), cpuset.Of(cpus...)); !errors.Is(err, ErrBadSpec) || !strings.Contains(err.Error(), want) {
 		t.Errorf("all CPUs: %v, want %s", err, want)
 	}
 	if got := l.usable(); got.Count() != len(cpus) {
