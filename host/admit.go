@@ -46,7 +46,7 @@ func (h *Host) Admit(ctx context.Context, a Allocation, room hybrid.Milli) (*Gra
 		op.subject, op.hint = g.ID, a.Hint
 		err := op.withRollback(func() error { return op.admit(g, room, a.EngineRequest) })
 		op.reportHint(g, err)
-		return err
+		return nameRefusal(err, g)
 	})
 	if err != nil {
 		return nil, err
@@ -322,14 +322,14 @@ func (h *Host) ConfirmOCIStart(ctx context.Context, name string, pid int) error 
 func (op *operation) checkPlace(name, path string, pid int) error {
 	k := op.groups[name]
 	if k == nil || !k.populated {
-		return fmt.Errorf("%s: %w (%s); configure the same cgroup driver for the engine and Candor", name, ErrElsewhere, path)
+		return fmt.Errorf("%s: %w (%s); configure the same cgroup driver for the engine and Candor", op.displayName(name), ErrElsewhere, path)
 	}
 	if pid == 0 {
 		return nil
 	}
 	contains, err := k.Contains(pid)
 	if err == nil && !contains {
-		err = fmt.Errorf("%s: %w: process %d is not in %s", name, ErrElsewhere, pid, path)
+		err = fmt.Errorf("%s: %w: process %d is not in %s", op.displayName(name), ErrElsewhere, pid, path)
 	}
 	return err
 }

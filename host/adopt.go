@@ -181,7 +181,7 @@ func (op *operation) placeStray(g *Grant) {
 			return
 		}
 	}
-	op.log.Error("runs without a grant", logName(g.ID, &g.Engine), "cpus", g.CPUs, "reason", err)
+	op.log.Error("runs without a grant", logName(g.ID, &g.Engine), "cpus", g.CPUs, "reason", nameRefusal(err, g))
 }
 
 // orphans builds a grant for each container that runs without a grant, sorted by name.

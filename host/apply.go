@@ -131,7 +131,7 @@ func (op *operation) showViews(grants []*Grant) error {
 		}
 		if op.isSubject(g.ID) {
 			if err := op.writeView(g); err != nil {
-				return fmt.Errorf("view of %s: %w", g.ID, err)
+				return fmt.Errorf("view of %s: %w", g.DisplayName(), err)
 			}
 			continue
 		}
@@ -230,7 +230,7 @@ func (op *operation) removeGroups() error {
 		op.reportUsage(name)
 		_, err := op.remove(name, op.groups[name].Remove)
 		if err != nil && op.isSubject(name) {
-			return fmt.Errorf("cannot remove the cgroup of %s: %w", name, err)
+			return fmt.Errorf("cannot remove the cgroup of %s: %w", op.displayName(name), err)
 		} else if err != nil {
 			op.log.Warn("cannot remove the cgroup of a container that has ended; the next operation tries again", op.logName(name), "error", err)
 		}

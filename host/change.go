@@ -101,7 +101,7 @@ func (h *Host) Allocate(ctx context.Context, a Allocation) (*Grant, error) {
 			return op.saveEngineRequest(g, a.EngineRequest)
 		})
 		if err != nil {
-			return err
+			return nameRefusal(err, g)
 		}
 		op.info[a.ID] = g
 		if a.PID != 0 {
@@ -146,6 +146,7 @@ func (h *Host) Release(ctx context.Context, name string, kill bool) error {
 // invalid options.
 func (h *Host) kill(ctx context.Context, name string) (isKilled bool, err error) {
 	var running *cgroup.Group
+	shown := name
 	err = h.operate(ctx, func(op *operation) error {
 		k := op.groups[name]
 		switch {
@@ -154,9 +155,9 @@ func (h *Host) kill(ctx context.Context, name string) (isKilled bool, err error)
 		case op.info[name] == nil:
 			return unknownContainer(name)
 		case k != nil && k.populated && k.isEngineOwned():
-			return engineOwnedError(name)
+			return engineOwnedError(op.displayName(name))
 		case k != nil && k.populated:
-			running = k.Group
+			running, shown = k.Group, op.displayName(name)
 		}
 		return nil
 	})
@@ -164,7 +165,7 @@ func (h *Host) kill(ctx context.Context, name string) (isKilled bool, err error)
 		return isKilled, err
 	}
 	if err := running.Kill(syscall.SIGKILL); err != nil && !errors.Is(err, cgroup.ErrNoGroup) {
-		return false, fmt.Errorf("cannot kill %s: %w", name, err)
+		return false, fmt.Errorf("cannot kill %s: %w", shown, err)
 	}
 	return true, nil
 }
@@ -219,18 +220,18 @@ func (op *operation) release(name string, kill bool) error {
 	switch g := op.groups[name]; {
 	case g == nil:
 	case g.isEngineOwned() && (kill || g.populated):
-		return engineOwnedError(name)
+		return engineOwnedError(op.displayName(name))
 	case kill:
 		end := op.tree.SetDeadline(time.Now().Add(time.Second)) // kill has already ended most processes, without the lock
 		err := g.End()
 		op.tree.SetDeadline(end)
 		if err != nil {
-			return fmt.Errorf("cannot kill %s: %w", name, err)
+			return fmt.Errorf("cannot kill %s: %w", op.displayName(name), err)
 		}
 		delete(op.groups, name)
 	case g.populated:
 		pids, _ := g.Processes()
-		return fmt.Errorf("%s: %w: %s", name, ErrPopulated, listPIDs(pids))
+		return fmt.Errorf("%s: %w: %s", op.displayName(name), ErrPopulated, listPIDs(pids))
 	}
 	return op.end(name)
 }
@@ -249,10 +250,10 @@ func (h *Host) resize(ctx context.Context, name, cgroup string, limit, guarantee
 			return unknownContainer(name)
 		}
 		if err := checkQuota(limit, g.Period); err != nil {
-			return fmt.Errorf("%s: %w: %w", name, ErrBadSpec, err)
+			return fmt.Errorf("%s: %w: %w", g.DisplayName(), ErrBadSpec, err)
 		}
 		if err := op.resizeWithin(g, limit, cmp.Or(guarantee, g.Guarantee)); err != nil {
-			return err
+			return nameRefusal(err, g)
 		}
 		op.resized = name
 		previous, current := *g, *g

@@ -36,7 +36,8 @@ func (h *Host) isGivingBack() bool {
 
 // A SettingChange is a setting of a container that a GiveBack has changed, or would change.
 type SettingChange struct {
-	Container string // display name
+	Container string // display name; for SettingPod, the path of the pod's cgroup
+	ID        string // ID of the container; "" for SettingPod
 	Setting   Setting
 	Before    string
 	After     string
@@ -260,7 +261,7 @@ func (b *giveBackAttempt) giveBackBatch(ctx context.Context, some batch) error {
 			}
 			group := b.groupOf(g)
 			if err := step(g, group, some.isStray); err != nil && !isGone(group, err) {
-				b.fail(displayName(g), err)
+				b.fail(g.DisplayName(), err)
 				isComplete = false
 			}
 		}

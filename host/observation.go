@@ -49,6 +49,14 @@ func (h *Host) Observe(g *Grant) (o Observation, err error) {
 	return o, nil
 }
 
+// CompareView compares the CPUs that the programs of a running container see with the settings of the container. cpus is the
+// cpuset of the container's cgroup.
+func CompareView(g *Grant, seen view.Observation, cpus cpuset.Set) Observation {
+	o := Observation{Observation: seen}
+	o.compare(g, cpus)
+	return o
+}
+
 // observeFirst observes the first process of a container. If the process is in a cgroup that is nested too deeply, first is 0 and the
 // observation has IsHidden set.
 func (h *Host) observeFirst(g *Grant) (o view.Observation, first int, err error) {

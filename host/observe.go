@@ -210,7 +210,7 @@ func (op *operation) assumeUnreadable() {
 		if g == nil {
 			op.log.Warn("cannot read a cgroup that is missing from the state", "container", name, "error", k.unreadable)
 			delete(op.groups, name)
-			op.stuck = append(slices.Clip(op.stuck), &stuckError{name, op.effectiveCPUs(k), k.unreadable})
+			op.stuck = append(slices.Clip(op.stuck), &stuckError{name, name, op.effectiveCPUs(k), k.unreadable})
 			op.avoid = op.avoid.Union(op.effectiveCPUs(k))
 			continue
 		}

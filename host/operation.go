@@ -265,7 +265,7 @@ func (op *operation) repair() error {
 		}
 		plan, err := op.node.PlanRepair(g.ID)
 		if err != nil {
-			op.log.Warn("degraded", op.logName(g.ID), "lost", g.Lost, "reason", err)
+			op.log.Warn("degraded", op.logName(g.ID), "lost", g.Lost, "reason", op.nameRefusal(err, g.ID))
 			continue
 		}
 		if plan.Grant.Exclusive.Overlaps(&op.avoid) {

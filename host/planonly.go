@@ -78,7 +78,7 @@ func (op *operation) planRunning(a *Allocation) error {
 	op.raiseHelpers(g)
 	err := op.place(g, nil)
 	if errors.As(err, new(*hybrid.Refusal)) {
-		op.log.Warn("would refuse", logName(a.ID, &a.Engine), "reason", err)
+		op.log.Warn("would refuse", logName(a.ID, &a.Engine), "reason", nameRefusal(err, g))
 		return nil
 	}
 	if err != nil {

@@ -170,7 +170,7 @@ func (op *operation) updateKnown(g *Grant, a *Allocation) error {
 	plan, err := op.node.PlanResize(g.ID, a.Limit, a.Guarantee)
 	if err != nil {
 		op.log.Warn("resized without Candor, and the new size does not fit", logName(g.ID, &g.Engine),
-			"limit", a.Limit, "granted", g.Limit, "reason", err)
+			"limit", a.Limit, "granted", g.Limit, "reason", nameRefusal(err, g))
 		return nil
 	}
 	if more := plan.Grant.Exclusive.Minus(g.Exclusive); more.Overlaps(&op.avoid) {

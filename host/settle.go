@@ -71,7 +71,7 @@ func (op *operation) settleRest(targets []target) error {
 			t.settings.CPUs = g.settings.CPUs
 		}
 		if err := op.settleGroup(&t, g); err != nil {
-			return fmt.Errorf("cgroup of %s: %w", t.name, err)
+			return fmt.Errorf("cgroup of %s: %w", op.displayName(t.name), err)
 		}
 	}
 	return nil

@@ -9,17 +9,19 @@ import (
 	"github.com/candor-project/candor/cgroup"
 	"github.com/candor-project/candor/cpuset"
 	"github.com/candor-project/candor/hybrid"
+	"github.com/candor-project/candor/internal/errline"
 )
 
 // A stuckError means that a container cannot leave CPUs that must become exclusive to another container.
 type stuckError struct {
-	name string
-	cpus cpuset.Set // the CPUs that the container stays on
-	err  error      // the kernel's refusal
+	name  string
+	shown string     // the container's name in texts
+	cpus  cpuset.Set // the CPUs that the container stays on
+	err   error      // the kernel's refusal
 }
 
 func (e *stuckError) Error() string {
-	return fmt.Sprintf("%s cannot leave CPUs %v: %v", e.name, e.cpus, e.err)
+	return fmt.Sprintf("%s cannot leave CPUs %v: %v", e.shown, e.cpus, e.err)
 }
 
 func (e *stuckError) Unwrap() error { return e.err }
@@ -52,14 +54,14 @@ func (op *operation) newExclusive(grants []*Grant) (fresh cpuset.Set) {
 func (op *operation) tolerateRefusal(w write, granted cpuset.Set, refused error) error {
 	g := op.groups[w.group]
 	if g == nil || op.isSubject(w.group) && !op.staysWithParent(w, g, refused) {
-		return fmt.Errorf("cgroup of %s: %w", w.group, refused)
+		return fmt.Errorf("cgroup of %s: %w", op.displayName(w.group), refused)
 	}
 	op.takePart(w, g, refused)
 	if cpus, err := g.CPUs(); err == nil && !cpus.IsEmpty() { // the settings of an unread cgroup are assumptions
 		g.settings.CPUs = cpus
 	}
 	if g.settings.CPUs.Overlaps(&op.freshCPUs) && !op.isUndoing {
-		return &stuckError{w.group, g.settings.CPUs, refused}
+		return &stuckError{w.group, op.displayName(w.group), g.settings.CPUs, refused}
 	}
 	op.misplaced[w.group] = true
 	setting := SettingCPUs
@@ -242,11 +244,27 @@ func placeholders(cpus cpuset.Set) (all []hybrid.Grant) {
 	return all
 }
 
-// refusedByStuck adds the errors of the stuck containers (op.stuck) to the text of a refusal.
+// refusedByStuck adds the errors of the stuck containers (op.stuck) to a refusal.
 func (op *operation) refusedByStuck(refusal error) error {
-	err := refusal
-	for _, stuck := range op.stuck {
-		err = fmt.Errorf("%w; %w", err, stuck)
+	if len(op.stuck) == 0 {
+		return refusal
 	}
-	return err
+	return &stuckRefusal{refusal, op.stuck}
+}
+
+// A stuckRefusal is a refusal with the errors of the stuck containers. It builds its text late, because nameRefusal changes the
+// text of the refusal.
+type stuckRefusal struct {
+	refusal error
+	stuck   []*stuckError
+}
+
+func (e *stuckRefusal) Error() string { return errline.Join(e.Unwrap()...).Error() }
+
+func (e *stuckRefusal) Unwrap() []error {
+	all := []error{e.refusal}
+	for _, stuck := range e.stuck {
+		all = append(all, stuck)
+	}
+	return all
 }

@@ -23,6 +23,7 @@ var (
 // figures as text. Kind is an error of the list above, and errors.Is finds it.
 type Refusal struct {
 	ID    string
+	Name  string // name of the container in the text of the error; "": the ID
 	Kind  error
 	Cause Cause
 	Text  string // CauseOther: the reason
@@ -62,7 +63,10 @@ var causeNames = []string{"refused", "no-time", "no-whole-cpus", "no-fraction", 
 // String returns the name of the cause, which Refusal.Explain uses as Step.Kind.
 func (c Cause) String() string { return nameOf(c, causeNames) }
 
-func (r *Refusal) Error() string { return fmt.Sprintf("%s: %v: %s", r.ID, r.Kind, r.Reason()) }
+func (r *Refusal) Error() string {
+	return fmt.Sprintf("%s: %v: %s", cmp.Or(r.Name, r.ID), r.Kind, r.Reason())
+}
+
 func (r *Refusal) Unwrap() error { return r.Kind }
 
 // Explain returns the refusal as a single step. The step has the CPUs that are available to the container.

@@ -88,7 +88,7 @@ func (s *stateCollector) Collect(to chan<- prometheus.Metric) {
 		switch {
 		case errors.Is(err, cgroup.ErrNoGroup), errors.Is(err, fs.ErrNotExist): // the container has ended
 		case err != nil:
-			s.log.Warn("metrics: cannot read a container", "container", c.ID, "error", err)
+			s.log.Warn("metrics: cannot read a container", host.LogName(c.DisplayName(), c.ID), "error", err)
 		default:
 			c.collect(&reading, to)
 		}

@@ -138,6 +138,7 @@ func TestRecordCommand(t *testing.T) {
 		"sh bursts.sh":         "-- sh bursts.sh",
 		"/usr/bin/solver -n 5": "-- /usr/bin/solver -n 5",
 		"./solver":             "-- ./solver",
+		"default/web/app":      "--container default/web/app",
 		program:                "-- " + program,
 		"sh -c $(reboot)":      "-- COMMAND",
 		"make " + strings.Repeat("a", 94) + "…": "-- COMMAND",

@@ -17,8 +17,10 @@ import (
 	"github.com/candor-project/candor/cmd/candor/internal/helpers"
 	"github.com/candor-project/candor/cmd/candor/internal/texttable"
 	"github.com/candor-project/candor/cpuset"
+	"github.com/candor-project/candor/host"
 	"github.com/candor-project/candor/host/state"
 	"github.com/candor-project/candor/hybrid"
+	"github.com/candor-project/candor/internal/podname"
 	"github.com/candor-project/candor/view"
 )
 
@@ -80,13 +82,19 @@ func newAuditCommand() *cobra.Command {
 		if err != nil {
 			return err
 		}
-		audit.Observe(found, state.Store{Dir: *stateDir}.ViewsDir())
+		store := state.NewStore(*stateDir)
+		audit.Observe(found, store.ViewsDir())
 		figures, err := measureHelpers(cmd, found, *during)
 		if err != nil {
 			return err
 		}
 		rows := auditRows(found, *all, figures)
-		markOwn(rows, state.NewStore(*stateDir))
+		if addSeenNotes(rows, store) { // an operation in progress can be the cause of a note
+			time.Sleep(settling)
+			audit.Observe(found, store.ViewsDir())
+			rows = auditRows(found, *all, figures)
+			addSeenNotes(rows, store)
+		}
 		if output.value == "json" {
 			return writeJSON(cmd.OutOrStdout(), rows)
 		}
@@ -103,12 +111,14 @@ func newAuditCommand() *cobra.Command {
 // field by field.
 type auditRow struct {
 	Name             string       `json:"name"`
+	podname.Parts                 // absent if the container has no name beside its ID
 	ID               string       `json:"id"`
 	Runtime          string       `json:"runtime,omitempty"` // absent if it is unknown
 	Group            string       `json:"group"`
 	CPUs             cpuset.Set   `json:"cpus"`
 	Sees             int          `json:"sees"`                // CPUs in the affinity
 	SeesFiles        int          `json:"seesFiles,omitempty"` // CPUs in the files of /proc and /sys; absent if unknown
+	SeesNote         string       `json:"seesNote,omitempty"`  // reason and remedy if the settings do not explain a difference
 	Limit            hybrid.Milli `json:"limitMilli"`          // 0: no limit
 	LimitedBy        string       `json:"limitedBy,omitempty"`
 	Processes        int          `json:"processes"`
@@ -121,7 +131,7 @@ type auditRow struct {
 	Gain             audit.Gain   `json:"gain"`
 	// Helpers is the CPU use of the container's helpers in milli-CPU; absent if it was not measured.
 	Helpers *hybrid.Milli `json:"helpersMilli,omitempty"`
-	isOwn   bool          // a container of Candor
+	found   *audit.Container
 }
 
 // auditRows returns the containers to list: all containers if all is true, otherwise the containers whose CPU count differs from
@@ -135,9 +145,9 @@ func auditRows(found []audit.Container, all bool, figures *helpers.Figures) []au
 			continue
 		}
 		row := auditRow{
-			Name: c.Name, ID: c.ID, Runtime: c.Runtime, Group: c.Group, CPUs: c.CPUs, Sees: c.Sees, SeesFiles: c.SeesFiles, Limit: c.Limit, LimitedBy: c.LimitedBy,
+			Name: c.Name, Parts: podname.PartsOf(c.Name, c.ID), ID: c.ID, Runtime: c.Runtime, Group: c.Group, CPUs: c.CPUs, Sees: c.Sees, SeesFiles: c.SeesFiles, Limit: c.Limit, LimitedBy: c.LimitedBy,
 			Processes: c.Processes, Threads: c.Threads, Periods: c.Periods, ThrottledPeriods: c.Throttled,
-			Throttled: c.Share(), ThrottledTime: c.ThrottledTime.Seconds(), Differs: c.Differs(), Gain: c.Gain(),
+			Throttled: c.Share(), found: c, ThrottledTime: c.ThrottledTime.Seconds(), Differs: c.Differs(), Gain: c.Gain(),
 		}
 		if isMeasured {
 			row.Helpers = new(hybrid.Milli(used*1000 + 0.5))
@@ -147,18 +157,34 @@ func auditRows(found []audit.Container, all bool, figures *helpers.Figures) []au
 	return rows
 }
 
-// markOwn marks the containers of Candor: the containers in Candor's own cgroups, and the containers of engines that have a grant. If the
-// state cannot be read, no container of an engine counts as Candor's.
-func markOwn(rows []auditRow, store state.Store) {
-	granted := map[string]bool{}
-	if saved, err := store.Load(); err == nil {
-		for _, g := range saved.Grants {
-			granted[g.Engine.Cgroup] = true
+// addSeenNotes compares the CPUs that the containers of Candor see with the settings of their grants, and reports whether a
+// container has a note. It adds no notes if the state cannot be read, or is a plan, which changes no container.
+func addSeenNotes(rows []auditRow, store state.Store) (hasNote bool) {
+	saved, err := store.Load()
+	if err != nil || store.IsPlan() {
+		return false
+	}
+	ofGroup, ofID := map[string]*host.Grant{}, map[string]*host.Grant{}
+	for _, g := range saved.Grants {
+		if g.Engine.Cgroup != "" {
+			ofGroup[g.Engine.Cgroup] = g
+		} else {
+			ofID[g.ID] = g
 		}
 	}
 	for i := range rows {
-		rows[i].isOwn = rows[i].Runtime == "candor" || granted[rows[i].Group]
+		r := &rows[i]
+		g := ofGroup[r.Group]
+		if g == nil && r.Runtime == "candor" {
+			g = ofID[r.ID]
+		}
+		if g != nil && g.State == host.Running {
+			seen := host.CompareView(g, r.found.Observed, r.CPUs)
+			r.SeesNote = seen.Note
+		}
+		hasNote = hasNote || r.SeesNote != ""
 	}
+	return hasNote
 }
 
 // writeAudit writes the table, and a summary that suggests the next command to the user.
@@ -186,22 +212,34 @@ func writeAudit(w io.Writer, width int, rows []auditRow, found []audit.Container
 // seenCPUs returns the CPU counts that the container sees.
 func (r *auditRow) seenCPUs() view.Summary { return view.Summary{Affinity: r.Sees, Files: r.SeesFiles} }
 
-// writeSeenLegend explains a cell such as 1/2 in the column SEES: the affinity of the container has another number of CPUs than
-// the files of /proc and /sys. In a container of Candor, the numbers differ only if the full view is not mounted. If the table
-// has a container of Candor, the legend therefore also explains how to mount the view.
+// maxSeenNotes bounds the notes below the table.
+const maxSeenNotes = 10
+
+// writeSeenLegend explains a cell such as 1/2 in the column SEES, and writes the notes on containers of Candor that see other
+// CPUs than their settings say.
 func writeSeenLegend(w io.Writer, rows []auditRow) {
+	var lines []string
 	for i := range rows {
-		s := rows[i].seenCPUs()
-		if s.Affinity == s.Files || s.Files == 0 {
+		if s := rows[i].seenCPUs(); s.Affinity != s.Files && s.Files != 0 {
+			lines = append(lines, fmt.Sprintf("SEES %s: %d by the affinity (nproc), %d in /proc/cpuinfo and /sys.", s, s.Affinity, s.Files))
+			break
+		}
+	}
+	notes := 0
+	for i := range rows {
+		r := &rows[i]
+		if r.SeesNote == "" {
 			continue
 		}
-		fmt.Fprintf(w, "SEES %s: %d by the affinity (nproc), %d in /proc/cpuinfo and /sys.", s, s.Affinity, s.Files)
-		if slices.ContainsFunc(rows, func(r auditRow) bool { return r.isOwn }) {
-			fmt.Fprint(w, " A container of Candor with a full view sees the same in both;\n"+
-				"if it has no view mounted, restart it to mount the view.")
+		if notes++; notes <= maxSeenNotes {
+			lines = append(lines, errorText(fmt.Sprintf("%s sees %s: %s.", r.Name, r.seenCPUs(), r.SeesNote)))
 		}
-		fmt.Fprint(w, "\n\n")
-		return
+	}
+	if more := notes - maxSeenNotes; more > 0 {
+		lines = append(lines, count(more, "more container has a note", "more containers have a note")+": candor inspect shows it.")
+	}
+	if len(lines) > 0 {
+		fmt.Fprintln(w, strings.Join(lines, "\n")+"\n")
 	}
 }
 

@@ -44,7 +44,8 @@ combination is undecided.
 
 The program is sensitive if more than half of its combinations are. If undecided
 combinations could change the class, the command writes no class and exits with code 3.
-With --accept-undecided, such a program counts as flexible.
+With --accept-undecided, such a program counts as flexible. An undecided prediction of
+--probe alone has the same exit code.
 
 With --probe, the command also traces two starts of the program, with all CPUs visible
 and with a single CPU. The trace shows where the program reads the CPU count and how
@@ -133,13 +134,19 @@ func (f *classifyFlags) run(cmd *cobra.Command, args []string) error {
 	ctx, stop := untilSignal(cmd)
 	defer stop()
 	class, err := f.classify(ctx, cmd, &c)
+	return f.conclude(ctx, cmd.OutOrStdout(), class, err)
+}
+
+// conclude shows the class and writes it to the manifest and the profile. err is the error of the measurement; class is nil if
+// there is no result.
+func (f *classifyFlags) conclude(ctx context.Context, out io.Writer, class *experiment.Class, err error) error {
 	if class == nil {
-		return experimentError(err)
+		return withoutResult(ctx, err)
 	}
 	if err == nil && class.Class == experiment.Undecided && f.accept {
 		class.Class = experiment.Flexible // class.Decided stays false
 	}
-	if writeErr := f.show(cmd.OutOrStdout(), class); writeErr != nil {
+	if writeErr := f.show(out, class); writeErr != nil {
 		return writeErr
 	}
 	switch {
@@ -268,7 +275,7 @@ func (f *classifyFlags) classify(ctx context.Context, cmd *cobra.Command, c *exp
 	return class, err
 }
 
-// show writes the class.
+// show writes the class and the measurements behind it.
 func (f *classifyFlags) show(out io.Writer, c *experiment.Class) error {
 	if f.output.value == "json" {
 		return writeJSON(out, c)
@@ -280,14 +287,14 @@ func (f *classifyFlags) show(out io.Writer, c *experiment.Class) error {
 	if c.Interference != nil {
 		fmt.Fprintln(&text, c.Interference.Warning())
 	}
-	if err := evaluationTable(c.Evaluations).Write(&text, tableWidth(out, &f.output)); err != nil {
-		return err
-	}
-	fmt.Fprintf(&text, "\nclass: %s", c.Class)
+	fmt.Fprintf(&text, "class: %s", c.Class)
 	if !c.Decided && c.Class == experiment.Flexible {
 		text.WriteString(" (undecided, and counted as flexible)")
 	}
-	text.WriteString("\n")
+	text.WriteString("\n\n")
+	if err := evaluationTable(c.Evaluations).Write(&text, tableWidth(out, &f.output)); err != nil {
+		return err
+	}
 	writePrediction(&text, c.Probe, c.Class)
 	_, err := io.WriteString(out, text.String())
 	return err

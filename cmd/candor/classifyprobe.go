@@ -2,6 +2,7 @@ package main
 
 import (
 	"cmp"
+	"context"
 	"fmt"
 	"io"
 	"strings"
@@ -28,22 +29,32 @@ func (f *classifyFlags) onlyProbe(cmd *cobra.Command, args []string) error {
 	if err != nil {
 		return err
 	}
-	p, err := f.watch(cmd, &w)
+	ctx, stop := untilSignal(cmd)
+	defer stop()
+	p, err := f.watch(ctx, cmd, &w)
 	if err != nil {
-		return experimentError(err)
+		return withoutResult(ctx, err)
 	}
+	return f.concludeProbe(cmd.OutOrStdout(), p)
+}
+
+// concludeProbe shows the prediction of a probe without a measurement. It returns an error if the prediction is undecided, unless
+// --accept-undecided counts the program as flexible.
+func (f *classifyFlags) concludeProbe(out io.Writer, p *experiment.Prediction) (err error) {
 	if f.output.value == "json" {
-		return writeJSON(cmd.OutOrStdout(), probeReport{p})
+		err = writeJSON(out, probeReport{p})
+	} else {
+		var text strings.Builder
+		writePrediction(&text, p, "")
+		_, err = io.WriteString(out, text.String())
 	}
-	var text strings.Builder
-	writePrediction(&text, p, "")
-	_, err = io.WriteString(cmd.OutOrStdout(), text.String())
+	if err == nil && p.Class == experiment.Undecided && !f.accept {
+		return undecided("the prediction is undecided; use a longer --probe-for, measure with --cpu, or add --accept-undecided")
+	}
 	return err
 }
 
-func (f *classifyFlags) watch(cmd *cobra.Command, w *experiment.Workload) (p *experiment.Prediction, err error) {
-	ctx, stop := untilSignal(cmd)
-	defer stop()
+func (f *classifyFlags) watch(ctx context.Context, cmd *cobra.Command, w *experiment.Workload) (p *experiment.Prediction, err error) {
 	l, err := openLab()
 	if err != nil {
 		return nil, err
@@ -63,6 +74,15 @@ func writePrediction(text *strings.Builder, p *experiment.Prediction, measured e
 	if measured != "" {
 		text.WriteString("\n")
 	}
+	if p.Class == experiment.Undecided {
+		fmt.Fprintf(text, "the probe does not know: %s\n", p.Why)
+	} else {
+		fmt.Fprintf(text, "the probe predicts: %s: %s\n", p.Class, p.Why)
+		if measured != "" && measured != p.Class {
+			fmt.Fprintf(text, "that is not what was measured: the class is %s\n", measured)
+		}
+	}
+	text.WriteString("\n")
 	t := tabwriter.NewWriter(text, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(t, "SEES\tTHREADS\tASKS")
 	for i := range p.Starts {
@@ -70,14 +90,6 @@ func writePrediction(text *strings.Builder, p *experiment.Prediction, measured e
 		fmt.Fprintf(t, "%s\t%d\t%s\n", count(s.CPUs, "CPU", "CPUs"), s.Threads, cmp.Or(s.SourceNames(), "-"))
 	}
 	t.Flush()
-	if p.Class == experiment.Undecided {
-		fmt.Fprintf(text, "\nthe probe does not know: %s\n", p.Why)
-		return
-	}
-	fmt.Fprintf(text, "\nthe probe predicts: %s: %s\n", p.Class, p.Why)
-	if measured != "" && measured != p.Class {
-		fmt.Fprintf(text, "that is not what was measured: the class is %s\n", measured)
-	}
 }
 
 // newInternalProbeCommand returns the hidden command that executes the program to trace (probe.Become).

@@ -96,7 +96,7 @@ func (f *compareFlags) run(cmd *cobra.Command, args []string) error {
 	defer stop()
 	report, err := f.measure(ctx, cmd, &e)
 	if report == nil {
-		return experimentError(err)
+		return withoutResult(ctx, err)
 	}
 	return f.finish(ctx, cmd.OutOrStdout(), expreport.Report{Report: report}, len(report.Runs), err)
 }

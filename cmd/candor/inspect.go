@@ -340,6 +340,7 @@ func noneIfEmpty(s cpuset.Set) string {
 // field by field.
 type grantRow struct {
 	ID           string                `json:"id"`
+	DisplayName  string                `json:"name"`
 	podname.Name                       // absent for a program of candor run; a container of an engine outside of pods has only `container`
 	State        string                `json:"state"`             // pending, running, paused, held, ended, degraded
 	Degraded     []host.Difference     `json:"degraded,omitzero"` // settings that differ from the grant
@@ -369,7 +370,7 @@ type grantRow struct {
 
 func newGrantRow(g *host.Grant, look *host.ContainerState, now time.Duration) grantRow {
 	row := grantRow{
-		ID: g.ID, Name: g.Engine.DisplayName(), State: look.Condition(g), Degraded: look.Differences, Class: g.Class, Policy: g.Policy, Topology: g.Topology, TopologyKept: g.TopologyMet,
+		ID: g.ID, DisplayName: g.DisplayName(), Name: g.Engine.DisplayName(), State: look.Condition(g), Degraded: look.Differences, Class: g.Class, Policy: g.Policy, Topology: g.Topology, TopologyKept: g.TopologyMet,
 		Limit: g.Limit, Request: g.Guaranteed(), CPUs: g.CPUs, Exclusive: g.Exclusive, Quota: g.Quota, Weight: g.Weight,
 		Lost: g.Lost, View: g.View, OnResize: g.OnResize, HelperLevel: g.Helpers, Burst: g.Burst.String(), PID: g.Main.PID,
 		PIDs: append([]int{}, look.Processes...), Age: (now - g.Since).Seconds(), Command: g.Command,

@@ -103,7 +103,7 @@ func (f *isolateFlags) run(cmd *cobra.Command) error {
 	defer stop()
 	report, err := f.measure(ctx, cmd, &i)
 	if report == nil {
-		return experimentError(err)
+		return withoutResult(ctx, err)
 	}
 	return f.finish(ctx, cmd.OutOrStdout(), expreport.Isolation{IsolationReport: report}, len(report.Runs), err)
 }

@@ -318,7 +318,7 @@ func (c *charger) receive(connection net.Conn) error {
 	d := time.Duration(r.Microseconds) * time.Microsecond
 	c.reported[g.ID].time += d
 	c.reportedTime += d
-	c.log.Debug("charge reported", "container", g.ID, "us", r.Microseconds, "source", r.Source)
+	c.log.Debug("charge reported", host.LogName(g.DisplayName(), g.ID), "us", r.Microseconds, "source", r.Source)
 	return nil
 }
 

@@ -4,6 +4,7 @@ import (
 	"github.com/candor-project/candor/cmd/candor/internal/helpers"
 	"github.com/candor-project/candor/hybrid"
 	"github.com/candor-project/candor/internal/jsonout"
+	"github.com/candor-project/candor/internal/podname"
 	"github.com/candor-project/candor/ledger"
 )
 
@@ -19,7 +20,8 @@ type ledgerDocument struct {
 }
 
 type ledgerContainer struct {
-	Name    string                `json:"name"`
+	Name string `json:"name"`
+	podname.Parts
 	ID      string                `json:"id"`
 	Runtime string                `json:"runtime,omitempty"`
 	Limit   hybrid.Milli          `json:"limitMilli"` // 0: no limit
@@ -35,7 +37,7 @@ func (r *ledgerReport) document() ledgerDocument {
 		Containers: []ledgerContainer{}, Unattributed: map[string]float64{}}
 	for i := range r.Containers {
 		row := &r.Containers[i]
-		c := ledgerContainer{Name: row.Name, ID: row.ID, Runtime: row.Runtime, Limit: row.Limit,
+		c := ledgerContainer{Name: row.Name, Parts: podname.PartsOf(row.Name, row.ID), ID: row.ID, Runtime: row.Runtime, Limit: row.Limit,
 			Own: jsonout.Milli(row.Own), Charged: jsonout.Milli(row.Charged), Uses: helpers.Documents(row.Uses)}
 		if row.Credit != nil {
 			c.Credit = new(jsonout.Milli(*row.Credit))

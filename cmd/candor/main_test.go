@@ -40,6 +40,13 @@ func errorPrefix(t *testing.T, args []string) string {
 func TestBadInput(t *testing.T) {
 	for line, want := range map[string]string{
 		"pln":                       `unknown command "pln": did you mean "plan"?`,
+		"rnu":                       `unknown command "rnu": did you mean "run"?`,
+		"logs":                      `unknown command "logs"; candor --help lists the commands`,
+		"cp":                        `unknown command "cp"; candor --help lists the commands`,
+		"diff":                      `unknown command "diff"; candor --help lists the commands`,
+		"inpsetc":                   `unknown command "inpsetc": did you mean "inspect"?`,
+		"topol":                     `unknown command "topol": did you mean "topology"?`,
+		"stat":                      `unknown command "stat": did you mean "top"?`,
 		"list":                      `unknown command "list": did you mean "ps"?`,
 		"frobnicate":                `unknown command "frobnicate"; candor --help lists the commands`,
 		"help frobnicate":           `unknown command "frobnicate"; candor --help lists the commands`,

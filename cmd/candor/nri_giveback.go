@@ -61,7 +61,7 @@ func (f *nriFlags) giveBackAll(ctx context.Context, h *host.Host) error {
 	defer b.Close()
 	result, err := b.Try(ctx)
 	for _, c := range result.Changes {
-		f.options.Log.Info("given back", "container", c.Container, "setting", c.Setting, "before", c.Before, "after", c.After)
+		f.options.Log.Info("given back", host.LogName(c.Container, c.ID), "setting", c.Setting, "before", c.Before, "after", c.After)
 	}
 	return errline.Join(err, result.Waiting)
 }

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/candor-project/candor/bandwidth/timescale"
+	"github.com/candor-project/candor/internal/podname"
 )
 
 // recordCommand returns a function that takes the length of a recording. The function returns a shell command that records the
@@ -20,7 +21,8 @@ func recordCommand(file, group string, interval time.Duration) func(time.Duratio
 }
 
 // recordSelection returns the arguments of candor record that select a group. If a command was recorded, the name of the group is
-// this command with its arguments. A name that is an absolute path can therefore be a cgroup or a program.
+// this command with its arguments. A name that is an absolute path can therefore be a cgroup or a program, and a name with two
+// slashes a container of a pod or a program.
 func recordSelection(group string) string {
 	isFile := func() bool {
 		i, err := os.Stat(group)
@@ -32,7 +34,7 @@ func recordSelection(group string) string {
 		return "-- COMMAND"
 	case strings.HasPrefix(group, "/") && !hasWords && !isFile():
 		return "--cgroup " + shellWord(group)
-	case !hasWords && !strings.Contains(group, "/"):
+	case !hasWords && (!strings.Contains(group, "/") || podname.Parse(group) != (podname.Name{}) && !isFile()):
 		return "--container " + shellWord(group)
 	case strings.Trim(group, " ") == "" || strings.ContainsFunc(group, func(c rune) bool { return c != ' ' && isSpecial(c) }):
 		return "-- COMMAND" // the boundaries of the command's words are unknown

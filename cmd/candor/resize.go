@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"io"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -54,10 +55,16 @@ func newResizeCommand() *cobra.Command {
 		if err != nil {
 			return err
 		}
-		_, err = fmt.Fprintf(cmd.OutOrStdout(), "%s: %s -> %s; %s\n", args[0], holdings(before), holdings(after), told)
-		return err
+		return writeResize(cmd.OutOrStdout(), before, after, told)
 	}
 	return cmd
+}
+
+// writeResize writes the grants before and after a resize. The name is the container's display name, also if the user has typed
+// its ID or a part of the name.
+func writeResize(w io.Writer, before, after *host.Grant, notification string) error {
+	_, err := fmt.Fprintf(w, "%s: %s -> %s; %s\n", errorText(after.DisplayName()), holdings(before), holdings(after), notification)
+	return err
 }
 
 // holdings describes the CPUs of a container: "limit 1500m, CPUs 0,3 (500m of 3)".

@@ -160,6 +160,11 @@ func (f *topFlags) print(cmd *cobra.Command, source *top.Source, out io.Writer) 
 		if err := f.write(out, figures); err != nil {
 			return err
 		}
+		if n == 0 && f.output.value == "table" {
+			for _, note := range figures.SeenNotes() {
+				fmt.Fprintln(cmd.ErrOrStderr(), "candor:", note)
+			}
+		}
 		if figures.Partial {
 			return stoppedError(ctx, "%d of %s done", n, count(samples, "sample", "samples"))
 		}

@@ -29,10 +29,10 @@ func (c *Call) placeHelper(ctx context.Context, h *host.Host, g *host.Grant) err
 		if isCharged {
 			return nil
 		}
-		return fmt.Errorf("%s: cannot place %s: the container has a chosen parent cgroup; set a quota on the parent, or use no --cgroup-parent", g.ID, helper)
+		return fmt.Errorf("%s: cannot place %s: the container has a chosen parent cgroup; set a quota on the parent, or use no --cgroup-parent", g.DisplayName(), helper)
 	}
 	if err := h.PlaceHelper(ctx, g.ID, helper.PID); err != nil && !(isCharged && errors.Is(err, cgroup.ErrNoPlacement)) {
-		return fmt.Errorf("%s: cannot place %s: %w", g.ID, helper, err)
+		return fmt.Errorf("%s: cannot place %s: %w", g.DisplayName(), helper, err)
 	}
 	return nil
 }

@@ -1,6 +1,7 @@
 package oci
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -77,19 +78,20 @@ func (w *Wrapper) create(c *Call, real string) (code int, err error) {
 	if err != nil {
 		return 0, withName(c.Name(), err)
 	}
+	name := c.displayName(cfg)
 	b, err := overrideFor(c.Name())
 	if err != nil {
-		return 0, withName(c.Name(), err)
+		return 0, withName(name, err)
 	}
 	if b != nil {
 		return b.create(w, c, real, cfg)
 	}
 	a, ours, err := w.requestOf(c, cfg)
 	if err != nil {
-		return 0, withName(c.Name(), err)
+		return 0, withName(name, err)
 	}
 	if !ours {
-		return 0, withName(c.Name(), w.leave(c, real, cfg, a.cpus))
+		return 0, withName(name, w.leave(c, real, cfg, a.cpus))
 	}
 	return w.place(c, real, cfg, a)
 }
@@ -106,7 +108,7 @@ func (w *Wrapper) place(c *Call, real string, cfg *config, a request) (code int,
 	own := bundle(h.BundleDir(a.ID))
 	g, err := w.grant(ctx, h, a, cfg, own)
 	if err != nil {
-		return 0, withName(c.Name(), err)
+		return 0, withName(cmp.Or(a.Engine.Name, c.Name()), err)
 	}
 	if code, err = own.make(c, real); err != nil || code != 0 {
 		c.warn(errline.Join(own.remove(), h.ReleaseOwn(ctx, a.ID, true)))

@@ -58,7 +58,7 @@ func thaw(h *host.Host, g *host.Grant) error {
 		return err
 	}
 	if err := h.Thaw(g); err != nil {
-		return fmt.Errorf("%s: the runtime's update left it frozen, and Candor cannot thaw it: %w", g.ID, err)
+		return fmt.Errorf("%s: the runtime's update left it frozen, and Candor cannot thaw it: %w", g.DisplayName(), err)
 	}
-	return fmt.Errorf("%s: the runtime's update left it frozen: Candor has thawed it", g.ID)
+	return fmt.Errorf("%s: the runtime's update left it frozen: Candor has thawed it", g.DisplayName())
 }

@@ -31,7 +31,7 @@ func (w *Wrapper) update(c *Call, real string) (code int, err error) {
 	ctx := context.Background()
 	u, err := c.updateOf(before)
 	if err != nil {
-		return 0, withName(before.ID, err)
+		return 0, withName(before.DisplayName(), err)
 	}
 	after := before
 	if limit := u.limit(before); limit != before.Limit {

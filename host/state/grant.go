@@ -1,6 +1,7 @@
 package state
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"time"
@@ -28,6 +29,9 @@ type Grant struct {
 	// so the cgroup always has a quota then.
 	HasHelper bool
 }
+
+// DisplayName returns the name of the container for texts: namespace/pod/container, the name in its engine, or its ID.
+func (g *Grant) DisplayName() string { return cmp.Or(g.Engine.DisplayName().String(), g.ID) }
 
 // QuotaTime returns the CPU time per period that the cgroup gets. 0 means no quota.
 func (g *Grant) QuotaTime() time.Duration {

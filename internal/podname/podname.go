@@ -12,6 +12,22 @@ type Name struct {
 	Container string `json:"container,omitempty"`
 }
 
+// Parts is Name, for structs that embed it beside a field Name with the whole name.
+type Parts = Name
+
+// PartsOf returns the parts of a container's display name. It returns the zero value if the display name is only the ID or its
+// beginning, which engines show for a container without a name.
+func PartsOf(name, id string) Name {
+	const shortID = 12 // digits
+	switch n := Parse(name); {
+	case n != (Name{}):
+		return n
+	case name == id || len(name) == shortID && strings.HasPrefix(id, name):
+		return Name{}
+	}
+	return Name{Container: name}
+}
+
 // Parse parses "namespace/pod/container". For other texts it returns the zero value.
 func Parse(text string) Name {
 	parts := strings.Split(text, "/")

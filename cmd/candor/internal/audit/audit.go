@@ -25,11 +25,13 @@ type Container struct {
 	Runtime string // docker, containerd, cri-o, podman, candor; "": unknown
 	Group   string // path of the container's cgroup below the mount point
 
-	CPUs      cpuset.Set   // cpuset of the cgroup
-	Affinity  cpuset.Set   // widest affinity of the container's processes
-	Sees      int          // number of CPUs in Affinity
-	SeesFiles int          // number of CPUs in the files of /proc and /sys; 0: unknown, or Observe was not called
-	Limit     hybrid.Milli // smallest limit of the cgroup and its ancestors; 0: no limit
+	CPUs      cpuset.Set // cpuset of the cgroup
+	Affinity  cpuset.Set // widest affinity of the container's processes
+	Sees      int        // number of CPUs in Affinity
+	SeesFiles int        // number of CPUs in the files of /proc and /sys; 0: unknown, or Observe was not called
+	// Observed has the CPUs that the container sees; zero: unknown, or Observe was not called.
+	Observed view.Observation
+	Limit    hybrid.Milli // smallest limit of the cgroup and its ancestors; 0: no limit
 	// LimitedBy is the path of the cgroup with this limit. Periods, Throttled and ThrottledTime are counters of that cgroup.
 	LimitedBy     string
 	Main          int // ID of the first process
@@ -132,7 +134,7 @@ func processes(tree *cgroup.Tree, p place, taken map[int]bool) (*members, error)
 	return m, nil
 }
 
-// Observe sets Sees and SeesFiles of each container. views is the directory with the views of Candor's containers.
+// Observe sets Sees, SeesFiles and Observed of each container. views is the directory with the views of Candor's containers.
 func Observe(all []Container, views string) {
 	for i := range all {
 		c := &all[i]
@@ -143,7 +145,7 @@ func Observe(all []Container, views string) {
 		o.Widen(c.Affinity)
 		o.WidenByThreads(c.Main, c.CPUs)
 		s := o.Summary()
-		c.Sees, c.SeesFiles = s.Affinity, s.Files
+		c.Sees, c.SeesFiles, c.Observed = s.Affinity, s.Files, o
 	}
 }
 

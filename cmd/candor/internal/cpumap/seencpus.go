@@ -6,12 +6,14 @@ import (
 
 	"github.com/candor-project/candor/cpuset"
 	"github.com/candor-project/candor/hybrid"
+	"github.com/candor-project/candor/internal/podname"
 	"github.com/candor-project/candor/view"
 )
 
 // A Foreign is a running container that Candor does not manage.
 type Foreign struct {
-	Name         string       `json:"name"` // name in the engine
+	Name string `json:"name"` // display name
+	podname.Parts
 	ID           string       `json:"id"`
 	Runtime      string       `json:"runtime,omitempty"` // absent if it is unknown
 	Group        string       `json:"group"`             // path of the cgroup
