@@ -136,7 +136,7 @@ func drawGroup(out io.Writer, file string, s *timescale.Summary, form string) er
 	} else if err != nil {
 		return err
 	}
-	p := s.Groups[0].Plot()
+	p := s.Groups[0].Plot(s.CPUs)
 	if form == "svg" {
 		return figure.SVG(out, p)
 	}
