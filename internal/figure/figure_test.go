@@ -7,6 +7,7 @@ import (
 	"image/png"
 	"io"
 	"math"
+	"reflect"
 	"strings"
 	"testing"
 
@@ -163,5 +164,42 @@ func TestFit(t *testing.T) {
 	}
 	if got := fit(strings.Repeat("x", 100), 100); !strings.HasSuffix(got, "x…") || textWidth(got) > 100 {
 		t.Errorf("%s: width %g", got, textWidth(got))
+	}
+}
+
+// strokeCanvas records the lines that a plot draws in the area between the axes.
+type strokeCanvas struct {
+	canvas
+	strokes map[Color][]Stroke
+}
+
+func (c *strokeCanvas) line(points []Point, s Stroke) {
+	c.strokes[s.Color] = append(c.strokes[s.Color], s)
+}
+
+// TestLinesOnTheSameSegment: lines that are exactly over each other take turns, only where they coincide.
+func TestLinesOnTheSameSegment(t *testing.T) {
+	p := New()
+	p.Line([]Point{{0, 0}, {1, 0}, {2, 0}, {3, 1}}, Stroke{Color: 1, Width: 2})
+	p.Line([]Point{{0, 0}, {1, 0}, {2, 0}, {3, 2}}, Stroke{Color: 2, Width: 2, Dashes: []float64{6, 3}})
+	p.Line([]Point{{1, 0}, {2, 0}, {2, 0}}, Stroke{Color: 3, Width: 2})
+	p.Line([]Point{{0, 5}, {1, 5}}, Stroke{Color: 4, Width: 2, Dashes: []float64{5, 3}})
+	c := &strokeCanvas{newSVG(100, 100), map[Color][]Stroke{}}
+	if err := p.draw(io.Discard, func(float64, float64) canvas { return c }); err != nil {
+		t.Fatal(err)
+	}
+	for color, want := range map[Color][][]float64{
+		1: {{8, 9}, {8, 17}, nil},
+		2: {{0, 8, 6, 3}, {0, 8, 6, 11}, {6, 3}},
+		3: {{0, 17, 8, 0}},
+		4: {{5, 3}},
+	} {
+		var got [][]float64
+		for _, s := range c.strokes[color] {
+			got = append(got, s.Dashes)
+		}
+		if !reflect.DeepEqual(got, want) {
+			t.Errorf("line %d: dashes %v, want %v", color, got, want)
+		}
 	}
 }

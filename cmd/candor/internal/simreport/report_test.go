@@ -185,3 +185,25 @@ func TestPlanner(t *testing.T) {
 		}
 	}
 }
+
+// TestSharedBound: if the second lines of all curves are the same, the figure shows them as one line that belongs to all curves.
+func TestSharedBound(t *testing.T) {
+	draw := func(r *simreport.Report) string {
+		for _, f := range r.Files() {
+			if f.Name == "figure-4b-reject-rate.svg" {
+				return text(t, f.Write)
+			}
+		}
+		t.Fatal("no figure")
+		return ""
+	}
+	const own, all = ">its containers, rearranged freely<", ">all curves: its containers, rearranged freely<"
+	r := report()
+	if got := draw(r); strings.Count(got, all) != 1 || strings.Contains(got, own) {
+		t.Errorf("equal bounds: no label for all curves in\n%s", got)
+	}
+	r.Points[0].RBound = 0.25
+	if got := draw(r); strings.Count(got, own) != 2 || strings.Contains(got, all) {
+		t.Errorf("different bounds: a label for all curves in\n%s", got)
+	}
+}
