@@ -58,18 +58,19 @@ type IsolationConclusion struct {
 	Worst     *Worst   `json:"worst,omitempty"`
 }
 
-// Worst is the largest slowdown in a case.
+// Worst is the worst slowdown in a case: one with a leak if there is any, and of these the largest.
 type Worst struct {
-	Application string   `json:"application"`
-	Stressor    string   `json:"stressor"`
-	Ratio       float64  `json:"ratio"`
-	Interval    Interval `json:"ci,omitzero"`
+	Application string  `json:"application"`
+	Stressor    string  `json:"stressor"`
+	Ratio       float64 `json:"ratio"`
+	Bounds      Bounds  `json:"bounds"` // of Ratio, at the levels of the verdict
 }
 
 // Conclusions returns a verdict for each case. It combines the results of Verdicts, so it agrees with the table of the verdicts.
 func (r *IsolationReport) Conclusions() []IsolationConclusion {
 	list := make([]IsolationConclusion, len(r.Cases))
 	sums, counts := make([]float64, len(r.Cases)), make([]int, len(r.Cases))
+	worst := make([]*Slowdown, len(r.Cases))
 	for i := range list {
 		list[i] = IsolationConclusion{Case: r.Cases[i], Isolated: []string{}, Leaks: []string{}, Uncertain: []string{}}
 	}
@@ -87,8 +88,9 @@ func (r *IsolationReport) Conclusions() []IsolationConclusion {
 			sums[v.Case] += math.Log(v.Mean)
 			counts[v.Case]++
 		}
-		if v.Worst != nil && (c.Worst == nil || v.Worst.ByStressor.Ratio > c.Worst.Ratio) {
-			c.Worst = &Worst{r.Applications[v.Worst.App].Name, name, v.Worst.ByStressor.Ratio, v.Worst.ByStressor.Interval}
+		if v.Worst != nil && (worst[v.Case] == nil || v.Worst.isWorse(worst[v.Case])) {
+			worst[v.Case] = v.Worst
+			c.Worst = &Worst{r.Applications[v.Worst.App].Name, name, v.Worst.ByStressor.Ratio, v.Worst.Bounds}
 		}
 	}
 	for i := range list {
