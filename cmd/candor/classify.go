@@ -288,7 +288,7 @@ func (f *classifyFlags) show(out io.Writer, c *experiment.Class) error {
 		text.WriteString(" (undecided, and counted as flexible)")
 	}
 	text.WriteString("\n")
-	writePrediction(&text, c.Probe, c.Class)
+	writePrediction(&text, tableWidth(out, &f.output), c.Probe, c.Class)
 	_, err := io.WriteString(out, text.String())
 	return err
 }

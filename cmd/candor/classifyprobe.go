@@ -4,11 +4,12 @@ import (
 	"cmp"
 	"fmt"
 	"io"
+	"strconv"
 	"strings"
-	"text/tabwriter"
 
 	"github.com/spf13/cobra"
 
+	"github.com/candor-project/candor/cmd/candor/internal/texttable"
 	"github.com/candor-project/candor/experiment"
 	"github.com/candor-project/candor/experiment/probe"
 	"github.com/candor-project/candor/internal/errline"
@@ -36,7 +37,7 @@ func (f *classifyFlags) onlyProbe(cmd *cobra.Command, args []string) error {
 		return writeJSON(cmd.OutOrStdout(), probeReport{p})
 	}
 	var text strings.Builder
-	writePrediction(&text, p, "")
+	writePrediction(&text, tableWidth(cmd.OutOrStdout(), &f.output), p, "")
 	_, err = io.WriteString(cmd.OutOrStdout(), text.String())
 	return err
 }
@@ -55,21 +56,20 @@ func (f *classifyFlags) watch(cmd *cobra.Command, w *experiment.Workload) (p *ex
 }
 
 // writePrediction writes the result of a probe and compares it with the measured class. measured is "" without
-// a measurement.
-func writePrediction(text *strings.Builder, p *experiment.Prediction, measured experiment.Verdict) {
+// a measurement. width is the width of the terminal; 0: unlimited.
+func writePrediction(text *strings.Builder, width int, p *experiment.Prediction, measured experiment.Verdict) {
 	if p == nil {
 		return
 	}
 	if measured != "" {
 		text.WriteString("\n")
 	}
-	t := tabwriter.NewWriter(text, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(t, "SEES\tTHREADS\tASKS")
+	t := texttable.Table{Titles: []string{"SEES", "THREADS", "ASKS"}, LastWidth: 20}
 	for i := range p.Starts {
 		s := &p.Starts[i]
-		fmt.Fprintf(t, "%s\t%d\t%s\n", count(s.CPUs, "CPU", "CPUs"), s.Threads, cmp.Or(s.SourceNames(), "-"))
+		t.Rows = append(t.Rows, []string{count(s.CPUs, "CPU", "CPUs"), strconv.Itoa(s.Threads), cmp.Or(s.SourceNames(), "-")})
 	}
-	t.Flush()
+	_ = t.Write(text, width) // a write to memory cannot fail
 	if p.Class == experiment.Undecided {
 		fmt.Fprintf(text, "\nthe probe does not know: %s\n", p.Why)
 		return

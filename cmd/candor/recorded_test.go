@@ -170,7 +170,7 @@ func recordedWriters(t *testing.T) []recordedWriter {
 		{"top", func(b *bytes.Buffer) error { return new(top.UI{Sort: top.ByUse}).JSON(b, figures) }, nil},
 		{"audit", jsonOf(rows), nil},
 		{"ledger", jsonOf(full[ledgerDocument]()), []string{"unattributedMilli"}},
-		{"view", func(b *bytes.Buffer) error { return writeReport(b, full[view.Report](), "json") }, nil},
+		{"view", func(b *bytes.Buffer) error { return writeReport(b, full[view.Report](), &choice{value: "json"}) }, nil},
 		{"classify", func(b *bytes.Buffer) error { return classify.show(b, new(full[experiment.Class]())) }, []string{"evaluations[].runs[].values"}},
 		{"interference", jsonOf(full[interference.Report]()), nil},
 		{"setup-host", jsonOf(full[setup.Result]()), nil},

@@ -54,11 +54,12 @@ func (r Isolation) stressorTable() table {
 	t := table{
 		Heading: "Work of the stressors",
 		Titles:  []string{"STRESSOR"},
+		Ranks:   []int{0},
 		Legend: "CPUs that the stressor used, and bytes that it wrote, sent or took of memory, while the applications ran (medians). Throttling weakens a stressor.\n" +
 			"Stressors: " + r.stressorTexts() + "\nFiles are in " + r.Tmp + " (" + r.FileSystem + ").",
 	}
-	for _, c := range r.Cases {
-		t.Titles = append(t.Titles, strings.ToUpper(string(c)))
+	for i, c := range r.Cases {
+		t.Titles, t.Ranks = append(t.Titles, strings.ToUpper(string(c))), append(t.Ranks, i) // the first case is always shown
 	}
 	for s := range r.Stressors {
 		row := []string{r.Stressors[s].Name}

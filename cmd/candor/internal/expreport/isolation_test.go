@@ -71,3 +71,21 @@ func TestIsolationMarkup(t *testing.T) {
 		t.Errorf("%d pictures in the page, want 2", n)
 	}
 }
+
+// TestNarrowStressors: on a narrow terminal, the table of the stressors has the first cases, and names the others.
+func TestNarrowStressors(t *testing.T) {
+	r := isolation()
+	r.Cases = append(r.Cases, experiment.CaseCandor, experiment.CaseBurst)
+	var out strings.Builder
+	table := r.stressorTable()
+	table.textRows(&out, 80)
+	rows, hidden, _ := strings.Cut(out.String(), "Hidden: ")
+	for line := range strings.Lines(rows) {
+		if len(line) > 81 {
+			t.Errorf("%d characters: %s", len(line), line)
+		}
+	}
+	if !strings.HasPrefix(rows, "STRESSOR  TOGETHER ") || hidden != "CANDOR, CANDOR+BURST. Use -o wide for all columns.\n" {
+		t.Errorf("got\n%s", &out)
+	}
+}
