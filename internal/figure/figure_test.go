@@ -203,3 +203,52 @@ func TestLinesOnTheSameSegment(t *testing.T) {
 		}
 	}
 }
+
+// TestDarkColors: each color has a color on a dark background, and both have the contrast of 3:1 that WCAG requires of graphics.
+func TestDarkColors(t *testing.T) {
+	luminance := func(c Color) float64 {
+		var sum float64
+		for i, weight := range []float64{0.2126, 0.7152, 0.0722} {
+			v := float64(c>>(16-8*i)&0xff) / 255
+			if v <= 0.04045 {
+				v /= 12.92
+			} else {
+				v = math.Pow((v+0.055)/1.055, 2.4)
+			}
+			sum += weight * v
+		}
+		return sum
+	}
+	contrast := func(a, b Color) float64 {
+		x, y := luminance(a), luminance(b)
+		return (max(x, y) + 0.05) / (min(x, y) + 0.05)
+	}
+	dark := map[Color]Color{}
+	for _, pair := range darkColors {
+		dark[pair.light] = pair.dark
+	}
+	for _, c := range append([]Color{textColor, axisColor, 0x000000, 0xcf222e}, Colors...) {
+		d, isKnown := dark[c]
+		if !isKnown || contrast(c, backgroundColor) < 3 || contrast(d, dark[backgroundColor]) < 3 {
+			t.Errorf("color %06x: contrast %.1f, dark color %06x: contrast %.1f", uint32(c), contrast(c, backgroundColor), uint32(d), contrast(d, dark[backgroundColor]))
+		}
+	}
+}
+
+// TestDarkStyle: the styles of a picture apply to this picture only, so that a page can contain several.
+func TestDarkStyle(t *testing.T) {
+	var out bytes.Buffer
+	if err := SVG(&out, lines()); err != nil {
+		t.Fatal(err)
+	}
+	_, style, _ := strings.Cut(out.String(), "<style>\n@media(prefers-color-scheme:dark){\n")
+	style, _, _ = strings.Cut(style, "}\n</style>")
+	if !strings.Contains(style, `.candor-figure [fill="#ffffff"]{fill:#0d1117}`) || !strings.Contains(style, `.candor-figure [stroke="#0969da"]{stroke:#4493f8}`) {
+		t.Errorf("styles:\n%s", style)
+	}
+	for rule := range strings.SplitSeq(strings.ReplaceAll(strings.TrimSpace(style), "}\n", "}"), "}") {
+		if rule != "" && !strings.HasPrefix(rule, ".candor-figure [") {
+			t.Errorf("%q applies to other elements of a page", rule)
+		}
+	}
+}
