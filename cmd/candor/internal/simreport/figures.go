@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"slices"
+	"strings"
 
 	"github.com/candor-project/candor/internal/figure"
 	"github.com/candor-project/candor/internal/fileio"
@@ -122,7 +123,7 @@ func (r *Report) draw(d diagram) *figure.Plot {
 	}
 	if shared {
 		c := curves[0]
-		c.drawSecond(p, d, "all curves: "+d.secondName, sharedColor)
+		c.drawSecond(p, d, "all curves: their "+strings.TrimPrefix(d.secondName, "its "), sharedColor)
 	}
 	return p
 }

@@ -153,7 +153,7 @@ func TestFigures(t *testing.T) {
 			}
 			wanted := []string{"Candor, strict", "Algorithm 1, strict", "overcommit 1.5"}
 			if strings.HasPrefix(f.Name, "figure-5") {
-				wanted = append(wanted, "its 99th percentile", ">5<") // a linear axis up to 20 has no such tick
+				wanted = append(wanted, "all curves: their 99th percentile", ">5<") // a linear axis up to 20 has no such tick
 			}
 			for _, want := range wanted {
 				if !strings.Contains(got, want) {
@@ -197,7 +197,7 @@ func TestSharedBound(t *testing.T) {
 		t.Fatal("no figure")
 		return ""
 	}
-	const own, all = ">its containers, rearranged freely<", ">all curves: its containers, rearranged freely<"
+	const own, all = ">its containers, rearranged freely<", ">all curves: their containers, rearranged freely<"
 	r := report()
 	if got := draw(r); strings.Count(got, all) != 1 || strings.Contains(got, own) {
 		t.Errorf("equal bounds: no label for all curves in\n%s", got)
