@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"strings"
 
+	"github.com/candor-project/candor/cpuset"
 	"github.com/candor-project/candor/engine/client"
 	"github.com/candor-project/candor/engine/oci"
 	"github.com/candor-project/candor/hybrid"
@@ -36,6 +37,7 @@ type container struct {
 	image    *Image
 	id       string
 	override oci.Override
+	allowed  cpuset.Set // CPUs on which the container may run; empty: unknown
 	removed  bool
 }
 
@@ -73,6 +75,7 @@ func (c *container) finish(ctx context.Context, w *Workload) (r Run, err error) 
 	if err != nil {
 		return r, err
 	}
+	c.readCPUs()
 	var state client.State
 	if timed.Err() == nil {
 		if state, err = c.image.Engine.State(context.Background(), c.id); err != nil {
@@ -103,6 +106,19 @@ func (c *container) finish(ctx context.Context, w *Workload) (r Run, err error) 
 	}
 	return r, nil
 }
+
+// readCPUs reads the CPUs on which the container may run from the state of the lab, which has the container until the engine deletes it.
+func (c *container) readCPUs() {
+	s, err := c.lab.host.Snapshot()
+	if err != nil {
+		return
+	}
+	if g, err := s.Grant(c.override.Request.ID); err == nil {
+		c.allowed = g.CPUs
+	}
+}
+
+func (c *container) cpus() cpuset.Set { return c.allowed }
 
 // run starts the container and returns its output after it has ended. If the context ends first, run kills the
 // container.

@@ -55,9 +55,15 @@ func (r *IsolationReport) doing(run *IsolationRun) string {
 	return fmt.Sprintf("%s %s, %s", r.Applications[run.App].Name, beside, r.Cases[run.Case])
 }
 
+// An IsolationDocument is the JSON form of a report: the report with the verdicts that follow from its runs.
+type IsolationDocument struct {
+	*IsolationReport
+	Verdicts []IsolationConclusion `json:"verdicts"` // by case
+}
+
 // Write encodes a report as JSON.
 func (r *IsolationReport) Write(w io.Writer) error {
-	return jsonout.Write(w, r)
+	return jsonout.Write(w, IsolationDocument{r, r.Conclusions()})
 }
 
 // IsIsolation reports whether data is the JSON of an isolation's report.
@@ -80,7 +86,7 @@ func ReadIsolation(file string) (r *IsolationReport, isIsolation bool, err error
 	return r, true, nil
 }
 
-// ParseIsolation parses and checks a report.
+// ParseIsolation parses and checks a report. It ignores the verdicts, which follow from the runs.
 func ParseIsolation(data []byte) (*IsolationReport, error) {
 	var version struct {
 		Version int `json:"version"`
@@ -91,14 +97,14 @@ func ParseIsolation(data []byte) (*IsolationReport, error) {
 	if version.Version != isolationVersion {
 		return nil, fmt.Errorf("%w: version %d: must be %d", ErrBadReport, version.Version, isolationVersion)
 	}
-	var r IsolationReport
+	r := IsolationDocument{IsolationReport: new(IsolationReport)}
 	if err := fileio.DecodeStrict(data, &r); err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrBadReport, err)
 	}
 	if err := r.check(); err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrBadReport, err)
 	}
-	return &r, nil
+	return r.IsolationReport, nil
 }
 
 // check returns an error if the report contradicts itself.

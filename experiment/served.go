@@ -44,8 +44,9 @@ func (l *Lab) runServed(ctx context.Context, w *Workload, s *Setup) ([]Run, erro
 	run := client.wait(ctx, w)
 	busy := server.readUsage()
 	after, afterErr := l.readCPUTimes()
-	usedCPU := run.CPU + busy.CPU - idle.CPU
-	run.Noise = l.noise(before, after, time.Duration(usedCPU*float64(time.Second)))
+	serverCPU := busy.CPU - idle.CPU
+	run.Noise = l.noise(before, after, time.Duration((run.CPU+serverCPU)*float64(time.Second)),
+		l.partOf(s.title(), server.child.Grant, serverCPU, run.CPU))
 	run.CPU, run.Periods, run.Throttled = busy.CPU-idle.CPU, busy.Periods-idle.Periods, busy.Throttled-idle.Throttled
 	if failure := server.earlyEnd(); failure != "" {
 		run.Values, run.Failure = nil, failure

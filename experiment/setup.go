@@ -135,6 +135,14 @@ func (s Setup) String() string {
 	return text
 }
 
+// title returns the setup with its limit, as a phrase for the user.
+func (s *Setup) title() string {
+	if s.Limit == 0 {
+		return s.String()
+	}
+	return fmt.Sprintf("%v with a limit of %v", s, s.Limit)
+}
+
 // instances returns the number of instances that run at the same time.
 func (s *Setup) instances() int {
 	if s.Kind == SharedFraction {

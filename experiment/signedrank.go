@@ -52,6 +52,18 @@ func PairedInterval(differences []float64, confidence float64) (Interval, bool) 
 	return Interval{averageAt(sorted, outside+1), averageAt(sorted, all-outside)}, true
 }
 
+// LowerBound returns the one-sided lower confidence bound of the typical difference: SignedRank rejects at the level exactly the margins
+// below the bound. The second result is false if there are too few differences for this level.
+func LowerBound(differences []float64, level float64) (float64, bool) {
+	n := len(differences)
+	all := averages(n)
+	above := sort.Search(all+1, func(k int) bool { return rankSumTail(n, k) <= level }) // that SignedRank needs above a margin
+	if above > all {
+		return 0, false
+	}
+	return averageAt(slices.Sorted(slices.Values(differences)), all-above+1), true
+}
+
 // HodgesLehmann returns the typical difference: the median of the averages of all pairs of differences. It always is
 // in the interval of PairedInterval. It returns 0 without differences.
 func HodgesLehmann(differences []float64) float64 {

@@ -44,6 +44,12 @@ type Interval struct {
 // IsKnown reports whether the interval exists. The zero value stands for too few pairs.
 func (i Interval) IsKnown() bool { return i != Interval{} }
 
+// Bounds are the one-sided confidence bounds of a ratio. Each bound has a level of its own.
+type Bounds struct {
+	Low  float64 `json:"low,omitzero"`  // 0: too few pairs
+	High float64 `json:"high,omitzero"` // 0: too few pairs
+}
+
 // invert returns the interval of the inverse ratio.
 func (i Interval) invert() Interval {
 	if !i.IsKnown() {

@@ -292,10 +292,11 @@ func (f *classifyFlags) show(out io.Writer, c *experiment.Class) error {
 		text.WriteString(" (undecided, and counted as flexible)")
 	}
 	text.WriteString("\n\n")
-	if err := evaluationTable(c.Evaluations).Write(&text, tableWidth(out, &f.output)); err != nil {
+	width := tableWidth(out, &f.output)
+	if err := evaluationTable(c.Evaluations).Write(&text, width); err != nil {
 		return err
 	}
-	writePrediction(&text, c.Probe, c.Class)
+	writePrediction(&text, width, c.Probe, c.Class)
 	_, err := io.WriteString(out, text.String())
 	return err
 }

@@ -5,11 +5,12 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"strconv"
 	"strings"
-	"text/tabwriter"
 
 	"github.com/spf13/cobra"
 
+	"github.com/candor-project/candor/cmd/candor/internal/texttable"
 	"github.com/candor-project/candor/experiment"
 	"github.com/candor-project/candor/experiment/probe"
 	"github.com/candor-project/candor/internal/errline"
@@ -45,7 +46,7 @@ func (f *classifyFlags) concludeProbe(out io.Writer, p *experiment.Prediction) (
 		err = writeJSON(out, probeReport{p})
 	} else {
 		var text strings.Builder
-		writePrediction(&text, p, "")
+		writePrediction(&text, tableWidth(out, &f.output), p, "")
 		_, err = io.WriteString(out, text.String())
 	}
 	if err == nil && p.Class == experiment.Undecided && !f.accept {
@@ -66,8 +67,8 @@ func (f *classifyFlags) watch(ctx context.Context, cmd *cobra.Command, w *experi
 }
 
 // writePrediction writes the result of a probe and compares it with the measured class. measured is "" without
-// a measurement.
-func writePrediction(text *strings.Builder, p *experiment.Prediction, measured experiment.Verdict) {
+// a measurement. width is the width of the terminal; 0: unlimited.
+func writePrediction(text *strings.Builder, width int, p *experiment.Prediction, measured experiment.Verdict) {
 	if p == nil {
 		return
 	}
@@ -83,13 +84,12 @@ func writePrediction(text *strings.Builder, p *experiment.Prediction, measured e
 		}
 	}
 	text.WriteString("\n")
-	t := tabwriter.NewWriter(text, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(t, "SEES\tTHREADS\tASKS")
+	t := texttable.Table{Titles: []string{"SEES", "THREADS", "ASKS"}, LastWidth: 20}
 	for i := range p.Starts {
 		s := &p.Starts[i]
-		fmt.Fprintf(t, "%s\t%d\t%s\n", count(s.CPUs, "CPU", "CPUs"), s.Threads, cmp.Or(s.SourceNames(), "-"))
+		t.Rows = append(t.Rows, []string{count(s.CPUs, "CPU", "CPUs"), strconv.Itoa(s.Threads), cmp.Or(s.SourceNames(), "-")})
 	}
-	t.Flush()
+	_ = t.Write(text, width) // a write to memory cannot fail
 }
 
 // newInternalProbeCommand returns the hidden command that executes the program to trace (probe.Become).

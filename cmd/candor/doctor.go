@@ -125,18 +125,7 @@ func withoutBadOptions(err error) string {
 // writeDoctor writes the rows as a table. Without -o wide, the next steps are below the table, because they are long.
 func writeDoctor(w io.Writer, r *doctor.Report, output *choice) error {
 	isWide := output.value == "wide"
-	t := texttable.Table{Titles: []string{"STATUS", "GROUP", "CHECK", "FOUND"}, Ranks: []int{0, 1, 0, 0}}
-	if isWide {
-		t.Titles, t.Ranks = append(t.Titles, "NEXT STEP"), nil
-	}
-	for _, row := range r.Checks {
-		cells := []string{string(row.Status), row.Group, row.ID, row.Found}
-		if isWide {
-			cells = append(cells, cmp.Or(row.Next, "-"))
-		}
-		t.Rows = append(t.Rows, cells)
-	}
-	if err := t.Write(w, tableWidth(w, output)); err != nil {
+	if err := doctorTable(r, isWide).Write(w, tableWidth(w, output)); err != nil {
 		return err
 	}
 	if !isWide {
@@ -144,6 +133,22 @@ func writeDoctor(w io.Writer, r *doctor.Report, output *choice) error {
 	}
 	_, err := fmt.Fprintln(w, "\n"+doctorSummary(r))
 	return err
+}
+
+// doctorTable returns the table of the rows. withNext adds the next steps.
+func doctorTable(r *doctor.Report, withNext bool) *texttable.Table {
+	t := &texttable.Table{Titles: []string{"STATUS", "GROUP", "CHECK", "FOUND"}, Ranks: []int{0, 1, 0, 0}, LastWidth: 30}
+	if withNext {
+		t.Titles, t.Ranks = append(t.Titles, "NEXT STEP"), nil
+	}
+	for _, row := range r.Checks {
+		cells := []string{string(row.Status), row.Group, row.ID, row.Found}
+		if withNext {
+			cells = append(cells, cmp.Or(row.Next, "-"))
+		}
+		t.Rows = append(t.Rows, cells)
+	}
+	return t
 }
 
 // writeNextSteps writes the next step of each row that has one.

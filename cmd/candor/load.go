@@ -60,7 +60,7 @@ func newLoadCommand() *cobra.Command {
 	flags.Uint64Var(&f.clients.Seed, "seed", 1, "seed of the random durations")
 	flags.DurationVar(&f.length, "duration", 30*time.Second, "length of the load, 1s to 24h")
 	flags.StringVar(&f.hdr, "hdr", "", "file for the histogram in the format of HdrHistogram, in ms")
-	f.output = outputFlag(cmd, "table", "json")
+	f.output = outputFlag(cmd, "table", "wide", "json")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		if err := f.check(cmd.Flags(), args); err != nil {
 			return err
@@ -186,5 +186,5 @@ func (f *loadFlags) tell(out io.Writer, report *load.Report, partial bool) error
 	if partial {
 		fmt.Fprint(out, partialLine("the load was stopped"))
 	}
-	return report.WriteTable(out)
+	return report.WriteTable(out, tableWidth(out, f.output))
 }

@@ -70,7 +70,7 @@ func TestBadInput(t *testing.T) {
 		"map --color blue":          `--color "blue": must be one of auto, always, never`,
 		"plan a b":                  "2 arguments: must be at most 1, the FILE",
 		"plan /no/such/file":        "open /no/such/file: no such file or directory",
-		"plan -o xml":               `--output "xml": must be one of table, json, svg`,
+		"plan -o xml":               `--output "xml": must be one of table, wide, json, svg`,
 		"plan --algorithm best":     `--algorithm "best": must be one of candor, paper`,
 		"plan --policy hard":        `--policy "hard": must be one of strict, best-effort`,
 		"plan --reserved 3-1":       `--reserved "3-1": a range must rise`,

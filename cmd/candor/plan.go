@@ -77,7 +77,7 @@ func newPlanCommand() *cobra.Command {
 				return err
 			}
 			if f.pod.cluster {
-				return f.pod.run(cmd, args, f.output.value)
+				return f.pod.run(cmd, args, f.output)
 			}
 			return f.run(cmd, args)
 		},
@@ -91,7 +91,7 @@ func newPlanCommand() *cobra.Command {
 	flags.Var(&f.minShared, "min-shared", "CPU time that only flexible containers can get, such as 500m")
 	flags.BoolVar(&f.explain, "explain", false, `with -o json, add the reasons as a list "explain"; the table always has them`)
 	f.driver = addGroupFlags(cmd, &f.parent)
-	f.output = outputFlag(cmd, "table", "json", "svg")
+	f.output = outputFlag(cmd, "table", "wide", "json", "svg")
 	f.color = colorFlag(cmd)
 	f.pod.policy = &f.policy
 	f.pod.add(cmd)
@@ -125,7 +125,7 @@ func (f *planFlags) run(cmd *cobra.Command, args []string) error {
 		return err
 	}
 	defer in.Close()
-	session := planio.Session{Node: node, Policy: f.policy, Explain: f.explain || f.output.value == "table"}
+	session := planio.Session{Node: node, Policy: f.policy, Explain: f.explain || f.output.value == "table" || f.output.value == "wide"}
 	err = f.apply(cmd.OutOrStdout(), &session, in)
 	if lineErr := (*planio.LineError)(nil); errors.As(err, &lineErr) {
 		return badInput("%s: %w", name, err)

@@ -38,21 +38,25 @@ func newSetupCommand() *cobra.Command {
 			return nil
 		},
 	}
-	output := outputFlag(cmd, "table", "json")
+	output := outputFlag(cmd, "table", "wide", "json")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		rows := setupRows("/", &setup.Service{Unit: setup.ServiceUnit})
 		if output.value == "json" {
 			return writeJSON(cmd.OutOrStdout(), rows)
 		}
-		t := texttable.Table{Titles: []string{"SETUP", "STATE", "DETAILS"}}
-		for _, r := range rows {
-			t.Rows = append(t.Rows, []string{r.Setup, r.State, orDash(r.Details)})
-		}
-		return t.Write(cmd.OutOrStdout(), 0)
+		return setupTable(rows).Write(cmd.OutOrStdout(), tableWidth(cmd.OutOrStdout(), output))
 	}
 	cmd.AddCommand(newSetupHostCommand(), newSetupNodeCommand())
 	cmd.AddCommand(newSetupEngineCommands()...)
 	return cmd
+}
+
+func setupTable(rows []setupRow) *texttable.Table {
+	t := &texttable.Table{Titles: []string{"SETUP", "STATE", "DETAILS"}, LastWidth: 20}
+	for _, r := range rows {
+		t.Rows = append(t.Rows, []string{r.Setup, r.State, orDash(r.Details)})
+	}
+	return t
 }
 
 // States of a setup.

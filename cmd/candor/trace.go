@@ -101,7 +101,7 @@ func newTraceInfoCommand() *cobra.Command {
 			return nil
 		},
 	}
-	output := outputFlag(cmd, "table", "json", "svg")
+	output := outputFlag(cmd, "table", "wide", "json", "svg")
 	cores := cmd.Flags().Float64("cores-of-largest", 16, "CPUs of the largest machine, for traces that give CPU as a fraction of it")
 	lenientFlag(cmd, &o)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
@@ -115,7 +115,7 @@ func newTraceInfoCommand() *cobra.Command {
 		if err != nil {
 			return err
 		}
-		return writeSummaries(cmd.OutOrStdout(), summaries, output.value)
+		return writeSummaries(cmd.OutOrStdout(), summaries, output)
 	}
 	return cmd
 }
@@ -144,8 +144,8 @@ func summarize(terminal io.Writer, specs []string, o trace.Options, cores float6
 }
 
 // writeSummaries writes summaries in an output format.
-func writeSummaries(out io.Writer, summaries []*trace.Summary, form string) error {
-	switch form {
+func writeSummaries(out io.Writer, summaries []*trace.Summary, output *choice) error {
+	switch output.value {
 	case "svg":
 		return tracereport.SVG(out, summaries)
 	case "json":
@@ -156,7 +156,7 @@ func writeSummaries(out io.Writer, summaries []*trace.Summary, form string) erro
 		}
 		return nil
 	}
-	return tracereport.Text(out, summaries, !localeIsUTF8())
+	return tracereport.Text(out, summaries, tableWidth(out, output), !localeIsUTF8())
 }
 
 func newTraceImportCommand() *cobra.Command {

@@ -6,11 +6,11 @@ import (
 	"os"
 	"strings"
 	"syscall"
-	"text/tabwriter"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"github.com/candor-project/candor/cmd/candor/internal/texttable"
 	"github.com/candor-project/candor/host/launch"
 	"github.com/candor-project/candor/hybrid"
 	"github.com/candor-project/candor/view"
@@ -42,7 +42,7 @@ func newViewCommand() *cobra.Command {
 		Example: viewExample,
 		Args:    cobra.ArbitraryArgs,
 	}
-	output := outputFlag(cmd, "table", "json")
+	output := outputFlag(cmd, "table", "wide", "json")
 	check := cmd.Flags().Bool("check", false, "exit with code 1 if a reported CPU count is not the limit, rounded up")
 	f := addRunFlags(cmd)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
@@ -51,7 +51,7 @@ func newViewCommand() *cobra.Command {
 		if inside {
 			return viewInside(f, cmd, output.value, *check, args)
 		}
-		return viewHere(cmd, output.value, *check, args)
+		return viewHere(cmd, output, *check, args)
 	}
 	return cmd
 }
@@ -68,7 +68,7 @@ func viewInside(f *runFlags, cmd *cobra.Command, form string, check bool, args [
 
 // viewHere reports the CPUs that this process sees, and then executes the command in args, if any. If check is true, a CPU count
 // that differs from the limit, rounded up, is an error.
-func viewHere(cmd *cobra.Command, form string, check bool, args []string) error {
+func viewHere(cmd *cobra.Command, output *choice, check bool, args []string) error {
 	out, path := cmd.OutOrStdout(), ""
 	if len(args) > 0 {
 		var err error
@@ -78,7 +78,7 @@ func viewHere(cmd *cobra.Command, form string, check bool, args []string) error 
 		out = cmd.ErrOrStderr()
 	}
 	report := view.ReadSources()
-	if err := writeReport(out, report, form); err != nil {
+	if err := writeReport(out, report, output); err != nil {
 		return err
 	}
 	if check && !report.IsTrue {
@@ -92,17 +92,12 @@ func viewHere(cmd *cobra.Command, form string, check bool, args []string) error 
 }
 
 // writeReport writes a report as a table or as a JSON object.
-func writeReport(w io.Writer, r view.Report, form string) error {
-	if form == "json" {
+func writeReport(w io.Writer, r view.Report, output *choice) error {
+	if output.value == "json" {
 		return writeJSON(w, r)
 	}
 	var text strings.Builder
-	t := tabwriter.NewWriter(&text, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(t, "SOURCE\tCOUNT\tCPUS\t")
-	for _, s := range r.Sources {
-		fmt.Fprintln(t, strings.Join([]string{s.Name, tells(s), s.CPUs.String(), remark(s)}, "\t"))
-	}
-	t.Flush() // a write to memory cannot fail
+	writeSources(&text, tableWidth(w, output), r.Sources)
 	for line := range strings.Lines(text.String()) {
 		if _, err := fmt.Fprintln(w, strings.TrimRight(line, " \n")); err != nil {
 			return err
@@ -110,6 +105,15 @@ func writeReport(w io.Writer, r view.Report, form string) error {
 	}
 	_, err := fmt.Fprint(w, verdict(r))
 	return err
+}
+
+// writeSources writes the table of the sources. width is the width of the terminal; 0: unlimited.
+func writeSources(text *strings.Builder, width int, sources []view.Source) {
+	t := texttable.Table{Titles: []string{"SOURCE", "COUNT", "CPUS", ""}, Ranks: []int{0, 0, 1, 0}, LastWidth: 15}
+	for _, s := range sources {
+		t.Rows = append(t.Rows, []string{s.Name, tells(s), s.CPUs.String(), remark(s)})
+	}
+	_ = t.Write(text, width) // a write to memory cannot fail
 }
 
 // tells returns the count that a source reports.

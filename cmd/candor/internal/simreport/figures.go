@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"slices"
+	"strings"
 
 	"github.com/candor-project/candor/internal/figure"
 	"github.com/candor-project/candor/internal/fileio"
@@ -110,28 +111,53 @@ func (r *Report) draw(d diagram) *figure.Plot {
 	p.Title = d.title + "\n" + r.subtitle()
 	p.X.Label, p.Y.Label = "sensitive containers, %", d.label
 	schedulers := map[string][]string{}
-	for _, c := range r.curves() {
+	curves := r.curves()
+	shared := sharedSeconds(curves, d)
+	for _, c := range curves {
 		known := schedulers[c.algorithm]
 		if !slices.Contains(known, c.scheduler) {
 			known = append(known, c.scheduler)
 			schedulers[c.algorithm] = known
 		}
-		c.draw(p, d, c.style(slices.Index(known, c.scheduler)))
+		c.draw(p, d, c.style(slices.Index(known, c.scheduler)), shared)
+	}
+	if shared {
+		c := curves[0]
+		c.drawSecond(p, d, "all curves: their "+strings.TrimPrefix(d.secondName, "its "), sharedColor)
 	}
 	return p
 }
 
-// draw draws a curve, and its second line in the same color.
-func (c *curve) draw(p *figure.Plot, d diagram, style figure.Stroke) {
+// sharedSeconds reports whether the second lines of all curves are the same, so that the diagram shows them as one line.
+func sharedSeconds(curves []curve, d diagram) bool {
+	for i := range curves {
+		if !slices.Equal(curves[i].xys(d, d.second), curves[0].xys(d, d.second)) {
+			return false
+		}
+	}
+	return len(curves) > 1
+}
+
+// sharedColor is the color of a line that belongs to all curves.
+const sharedColor figure.Color = 0x1f2328
+
+// draw draws a curve, and its second line in the same color unless all curves share this line.
+func (c *curve) draw(p *figure.Plot, d diagram, style figure.Stroke, sharesSecond bool) {
 	const radius = 2.2
 	values := c.xys(d, d.value)
 	p.Line(values, style)
 	p.Dots(values, style.Color, radius)
 	p.Label(c.name(), style, radius)
-	dotted := figure.Stroke{Color: style.Color, Width: 1, Dashes: []float64{1, 3}}
+	if !sharesSecond {
+		c.drawSecond(p, d, d.secondName, style.Color)
+	}
+}
+
+func (c *curve) drawSecond(p *figure.Plot, d diagram, name string, color figure.Color) {
+	dotted := figure.Stroke{Color: color, Width: 1, Dashes: []float64{1, 3}}
 	p.Line(c.xys(d, d.second), dotted)
 	if len(c.points) > 1 {
-		p.Label(d.secondName, dotted, 0)
+		p.Label(name, dotted, 0)
 	}
 }
 
