@@ -279,7 +279,7 @@ func TestCompletion(t *testing.T) {
 	for line, want := range map[string]string{
 		"plan --algorithm |": "candor\npaper\n",
 		"plan --policy |":    "strict\nbest-effort\n",
-		"plan -o |":          "table\njson\nsvg\n",
+		"plan -o |":          "table\nwide\njson\nsvg\n",
 		"run --class |":      "sensitive\nflexible\n",
 		"run --topology |":   "prefer\nsingle-numa\nsingle-l3\nwhole-cores\nnone\n",
 		"map --color |":      "auto\nalways\nnever\n",
