@@ -1,10 +1,13 @@
 package main
 
 import (
+	"encoding/json"
 	"errors"
 	"io/fs"
 	"os"
 	"path/filepath"
+	"regexp"
+	"slices"
 	"strings"
 	"testing"
 
@@ -242,5 +245,47 @@ func TestSetupNodeLateFailure(t *testing.T) {
 	n = m.newSetup()
 	if err := n.apply(false); err != nil || len(n.report.Changes) != 1 {
 		t.Errorf("%+v, %v", n.report, err)
+	}
+}
+
+// TestSetupDone: candor setup lists a setup as done after it was done, and no longer after its undo.
+func TestSetupDone(t *testing.T) {
+	m := newEngineMachine(t, "{}", "", "version = 2\n")
+	t.Setenv("CANDOR_CONFIG", m.root+"/etc/candor/host.json")
+	states := func() map[string]setupRow {
+		t.Helper()
+		code, out, errOut := command(t, "", "setup", "-o", "json")
+		var rows []setupRow
+		if err := json.Unmarshal([]byte(out), &rows); err != nil || code != 0 || errOut != "" {
+			t.Fatalf("exit code %d, %s %v", code, errOut, err)
+		}
+		all := map[string]setupRow{}
+		for _, r := range rows {
+			all[r.Setup] = r
+		}
+		return all
+	}
+	all := m.newSetup().all()
+	for _, s := range all {
+		if err := findRuntimes(s, false); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := s.Apply(false); err != nil {
+			t.Fatal(err)
+		}
+		if got, want := states()[s.Engine.Name], (setupRow{s.Engine.Name, stateDone, s.File}); got != want {
+			t.Errorf("after the setup: %+v, want %+v", got, want)
+		}
+	}
+	if code, out, _ := command(t, "", "setup"); code != 0 || !regexp.MustCompile(`(?m)^docker +done +`+regexp.QuoteMeta(all[0].File)+`$`).MatchString(out) {
+		t.Errorf("exit code %d, the table is\n%s", code, out)
+	}
+	for _, s := range slices.Backward(all) {
+		if _, err := s.Undo(false); err != nil {
+			t.Fatal(err)
+		}
+		if got := states()[s.Engine.Name]; got.State == stateDone {
+			t.Errorf("after the undo: %+v", got)
+		}
 	}
 }
