@@ -81,7 +81,8 @@ github-release: ## create the release on GitHub with the files in dist (gh)
 chart-readme: release-tools ## write the README of the chart
 	@bin/tools/release/helm-docs --chart-search-root deploy/helm --log-level warning
 
-check-workflows: release-tools ## actionlint
+check-workflows: ## actionlint
+	@$(RELEASE_TOOLS) github.com/rhysd/actionlint/cmd/actionlint
 	@bin/tools/release/actionlint
 
 # The packages are read with rpm and lintian, which no other test needs.
@@ -103,7 +104,7 @@ clean: ## remove the built files
 
 .PHONY: check check-format check-vet check-words check-lint check-prose tools
 
-CHECKS := check-format check-vet check-words check-generated check-lint check-prose
+CHECKS := check-format check-vet check-words check-generated check-lint check-prose check-workflows
 
 check: $(CHECKS) ## the checks that need no root and run no test
 
