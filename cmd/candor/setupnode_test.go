@@ -19,7 +19,6 @@ import (
 type engineMachine struct {
 	*testing.T
 	root string
-	fail error // error of systemctl start
 }
 
 // newEngineMachine returns a machine with the given configurations; "" stands for a missing file. The service is installed and off.
@@ -41,9 +40,8 @@ func newEngineMachine(t *testing.T, docker, podman, containerd string) *engineMa
 func (m *engineMachine) systemctl(start string) {
 	m.Helper()
 	writeFile(m.T, m.root+"/state", "LoadState=loaded\nActiveState=inactive\nUnitFileState=disabled\n")
-	script := "#!/bin/sh\ncd " + m.root + "\ncase $1 in\nshow) cat state ;;\nstart) " + start + " ;;\n" +
+	script := "#!/bin/sh\nPATH=/usr/bin:/bin\ncd " + m.root + "\ncase $1 in\nshow) cat state ;;\nstart) " + start + " ;;\n" +
 		"enable) sed -i s/disabled/enabled/ state ;;\ndisable) sed -i s/enabled/disabled/ state ;;\nesac\n"
-	script = strings.Replace(script, "cd ", "PATH=/usr/bin:/bin\ncd ", 1)
 	if err := os.WriteFile(m.root+"/systemctl", []byte(script), 0o755); err != nil {
 		m.Fatal(err)
 	}
@@ -216,7 +214,9 @@ func TestSetupNodeRefused(t *testing.T) {
 // The next call does the rest.
 func TestSetupNodeLateFailure(t *testing.T) {
 	m := newEngineMachine(t, "{}", "", "version = 2\n")
-	writeFile(t, m.root+"/etc/containers/x", "")
+	if err := os.Mkdir(m.root+"/etc/containers", 0o755); err != nil {
+		t.Fatal(err)
+	}
 	if err := os.Symlink("none", m.root+"/etc/containers/containers.conf.d"); err != nil { // only the write fails
 		t.Fatal(err)
 	}
