@@ -32,7 +32,7 @@ func run(args []string) error {
 		args, options = args[1:], append(options, name.Insecure)
 	}
 	if len(args) == 0 {
-		return errors.New("arguments: must be [--plain-http] REPOSITORY...")
+		return errors.New("arguments: must be repositories, after --plain-http for a registry without TLS")
 	}
 	for _, text := range args {
 		repository, err := name.NewRepository(text, options...)

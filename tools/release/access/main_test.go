@@ -34,7 +34,7 @@ func TestAccess(t *testing.T) {
 		{[]string{address + "/candor", address + "/closed/candor"}, "cannot push to " + address + "/closed/candor: "},
 		{[]string{"127.0.0.1:1/candor"}, "cannot push to 127.0.0.1:1/candor: "},
 		{[]string{"Not A Repository"}, "repository"},
-		{[]string{"--plain-http"}, "must be [--plain-http] REPOSITORY..."},
+		{[]string{"--plain-http"}, "must be repositories"},
 	} {
 		if err := run(c.args); (err == nil) != (c.want == "") || err != nil && !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%q: %v, want %q", c.args, err, c.want)
