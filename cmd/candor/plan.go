@@ -53,6 +53,7 @@ type planFlags struct {
 	policy    hybrid.Policy
 	reserved  cpuset.Set
 	minShared milliFlag
+	isolated  bool // use the CPUs of isolcpus= too
 	explain   bool
 	parent    cgroup.Options // Candor's parent cgroup on this machine
 	driver    *choice
@@ -62,7 +63,7 @@ type planFlags struct {
 }
 
 // ofOperations are the names of the flags that --cluster excludes.
-var ofOperations = []string{"machine", "algorithm", "reserved", "min-shared", "explain", "color", "cgroup-parent", "cgroup-driver"}
+var ofOperations = []string{"machine", "algorithm", "reserved", "min-shared", "use-isolated", "explain", "color", "cgroup-parent", "cgroup-driver"}
 
 func newPlanCommand() *cobra.Command {
 	var f planFlags
@@ -89,6 +90,7 @@ func newPlanCommand() *cobra.Command {
 	wordFlag(cmd, &f.policy, policyWords, "policy", "", "strict refuses a container that would see more CPUs than its limit, rounded up")
 	flags.Var(textFlag{&f.reserved, "LIST"}, "reserved", "CPUs that no container gets, such as 0-1,8")
 	flags.Var(&f.minShared, "min-shared", "CPU time that only flexible containers can get, such as 500m")
+	flags.BoolVar(&f.isolated, "use-isolated", false, "use the CPUs of isolcpus= too")
 	flags.BoolVar(&f.explain, "explain", false, `with -o json, add the reasons as a list "explain"; the table always has them`)
 	f.driver = addGroupFlags(cmd, &f.parent)
 	f.output = outputFlag(cmd, "table", "wide", "json", "svg")
@@ -107,9 +109,10 @@ func (f *planFlags) run(cmd *cobra.Command, args []string) error {
 		return badInput("--%w", err)
 	}
 	options := hybrid.Options{
-		Algorithm: f.algorithm,
-		Reserved:  f.reserved,
-		MinShared: hybrid.Milli(f.minShared),
+		Algorithm:   f.algorithm,
+		Reserved:    f.reserved,
+		UseIsolated: f.isolated,
+		MinShared:   hybrid.Milli(f.minShared),
 	}
 	if f.machine == "this" {
 		if options.Usable, err = f.usableHere(); err != nil {

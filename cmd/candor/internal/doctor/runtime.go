@@ -167,6 +167,9 @@ func nriEnabled(s *System) finding {
 	return s.ofConfig(func(r *nri.Runtime) finding {
 		remedy := fmt.Sprintf(nriRemedy[r.Name], r.File)
 		switch {
+		case r.NoCRI:
+			return fail("remove the CRI plugin from disabled_plugins of "+r.File+", and restart containerd",
+				"%s: the CRI plugin is disabled, and NRI serves only the containers of this plugin", nameOf(r))
 		case r.NoConnections:
 			return fail("remove disable_connections = true (CRI-O: nri_disable_connections) from "+r.File+", and restart the runtime",
 				"%s accepts no connections of NRI plugins", nameOf(r))

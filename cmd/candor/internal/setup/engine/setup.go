@@ -109,12 +109,15 @@ func (s *Setup) Apply(dry bool) (Change, error) {
 		return Change{}, fmt.Errorf("%w %s: %w", ErrBadFile, s.File, err)
 	}
 	c := Change{File: s.File, Before: text, After: after}
-	if dry || c.Nothing() {
+	if c.Nothing() {
 		return c, nil
 	}
 	old, err := s.load()
 	if err != nil {
-		return c, err
+		return Change{}, err
+	}
+	if dry {
+		return c, nil
 	}
 	has, err := s.has(text)
 	if err == nil && (old == nil || !has) { // without runtimes in the text, an existing record is out of date
