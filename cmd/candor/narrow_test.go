@@ -83,7 +83,7 @@ func TestNarrowTables(t *testing.T) {
 		{"classify --probe", 50, func(out *bytes.Buffer, width int) error {
 			var text strings.Builder
 			writePrediction(&text, width, prediction, "")
-			table, _, _ := strings.Cut(text.String(), "\n\n")
+			_, table, _ := strings.Cut(text.String(), "\n\n") // after the prediction
 			out.WriteString(table)
 			return nil
 		}, "SEES THREADS ASKS", cut},

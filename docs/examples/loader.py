@@ -24,8 +24,9 @@ def prepare(queue):
 def main(workers, seconds):
     n = {"cpus": os.cpu_count(), "cpus-1": max(1, os.cpu_count() - 1)}.get(workers) or int(workers)
     queues = [multiprocessing.Queue(2) for _ in range(n)]  # a DataLoader prefetches 2 batches per worker
-    for q in queues:
-        multiprocessing.Process(target=prepare, args=(q,), daemon=True).start()
+    processes = [multiprocessing.Process(target=prepare, args=(q,), daemon=True) for q in queues]
+    for p in processes:
+        p.start()
     for q in queues:
         q.get()
     latencies, start = [], time.monotonic()
@@ -40,7 +41,10 @@ def main(workers, seconds):
     latencies.sort()
     print("workers %d batches per second: %.1f p50 ms: %.1f p99 ms: %.1f"
           % (n, len(latencies) / elapsed, 1e3 * latencies[len(latencies) // 2], 1e3 * latencies[int(len(latencies) * 0.99)]), flush=True)
-    os._exit(0)  # ends the daemon processes' parent without waiting for the queues
+    for p in processes:
+        p.kill()
+        p.join()
+    os._exit(0)  # does not wait for the threads of the queues
 
 
 if __name__ == "__main__":
