@@ -212,7 +212,7 @@ func TestAmbiguousPipe(t *testing.T) {
 			t.Fatal(err)
 		}
 		t.Cleanup(func() { r.Close(); w.Close() })
-		inode, ok := pipeInode(link(t, fmt.Sprintf("/proc/self/fd/%d", w.Fd())))
+		inode, ok := pipeInode(readLink(t, fmt.Sprintf("/proc/self/fd/%d", w.Fd())))
 		if !ok {
 			t.Fatal("no inode of a pipe")
 		}
@@ -237,7 +237,7 @@ func TestAmbiguousPipe(t *testing.T) {
 	}
 }
 
-func link(t *testing.T, name string) string {
+func readLink(t *testing.T, name string) string {
 	t.Helper()
 	text, err := os.Readlink(name)
 	if err != nil {
