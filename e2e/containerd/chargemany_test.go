@@ -6,6 +6,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -181,4 +182,25 @@ func lastEntries(t *testing.T, name string) string {
 		_, entries, _ = strings.Cut(entries, "\n")
 	}
 	return entries
+}
+
+func TestParseLog(t *testing.T) {
+	const text = "2026-11-28T05:00:00Z stdout F 1\n2026-11-28T05:00:00Z stdout P 2\n2026-11-28T05:00:01Z stdout P \n2026-11-28T05:00:01Z stdout F 3 4\n" +
+		"2026-11-28T05:00:02Z stdout F \n2026-11-28T05:00:02Z stdout P 5\n"
+	if got, err := parseLog(text); err != nil || !slices.Equal(got, []string{"1", "23 4", "", "5"}) {
+		t.Errorf("got %q, %v", got, err)
+	}
+	if got, err := parseLog("2026-11-28T05:00:00Z stdout F 1\nstdout F 2\n"); err == nil {
+		t.Errorf("an entry without a time: got %q", got)
+	}
+	file := t.TempDir() + "/log"
+	for _, entries := range []int{0, 1, 500} {
+		if err := os.WriteFile(file, []byte(strings.Repeat("0123456789\n", entries)), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		got := lastEntries(t, file)
+		if strings.Count(got, "0123456789\n")*11 != len(got) || entries > 0 && got == "" {
+			t.Errorf("%d entries: got %q", entries, got)
+		}
+	}
 }
