@@ -220,7 +220,7 @@ func TestNerdctlChargeLosesNoLine(t *testing.T) {
 	const lines = 200000
 	script := fmt.Sprintf(`i=0; while [ $i -lt %d ]; do i=$((i+1)); echo $i; done; exec sleep 100000`, lines)
 	for name, flags := range n.groups() {
-		c := n.charged(name, "0.5", script, append(flags, "--log-opt=max-size=1m", "--log-opt=max-file=1000")...)
+		c := n.charged(name, "0.5", script, slices.Concat(flags, []string{"--log-opt=max-size=1m", "--log-opt=max-file=1000"})...)
 		c.checkLines(lines, agent)
 		n.does("rm", "-f", name)
 	}
@@ -234,7 +234,7 @@ func TestNerdctlChargeMany(t *testing.T) {
 	number, limit := chargedNumber(t)
 	n := newNerdctl(t)
 	agent := n.startCharging("19488")
-	flags := append(n.groups()["charged"], "--log-opt=max-size=50k", "--log-opt=max-file=100000")
+	flags := slices.Concat(n.groups()["charged"], []string{"--log-opt=max-size=50k", "--log-opt=max-file=100000"})
 	var all []*nerdctlContainer
 	for i := range number {
 		all = append(all, n.charged(fmt.Sprintf("count%d", i), fmt.Sprintf("%.3f", float64(limit)/1000), script, flags...))
