@@ -24,11 +24,11 @@ type Source struct {
 	logs      map[string]string // log directories by container ID; "" if a container has none
 	known     map[string]bool   // containers in the book
 	changed   bool              // the set of containers has changed
-	owners    *owners
-	booked    time.Duration // CPU time of all helpers that Read has booked
-	inspected time.Time     // time of the last inspection of all descriptors of daemons
-	rescanned time.Time     // time of the last inspection of all processes
-	scanned   time.Time     // time of the last scan
+	owners    *owners           // nil before the first Read
+	booked    time.Duration     // CPU time of all helpers that Read has booked
+	inspected time.Time         // time of the last inspection of all descriptors of daemons
+	rescanned time.Time         // time of the last inspection of all processes
+	scanned   time.Time         // time of the last scan
 	// ScanInterval is the minimum time between two scans for new processes and descriptors. Between two scans, Read only reads the CPU
 	// times and the samples of the known helpers.
 	ScanInterval time.Duration
@@ -192,10 +192,13 @@ func (s *Source) Read(book *ledger.Book) error {
 			s.add(p, now)
 		}
 	}
-	if again || s.changed {
+	isNewOwner := false // a log has another owner than before
+	if again || s.changed || s.owners != nil && s.owners.isUnclear {
+		before := s.owners
 		s.owners = s.findOwners()
+		isNewOwner = before != nil && !maps.Equal(before.logs, s.owners.logs)
 	}
-	c := &cycle{now: now, isIdle: isIdle && !s.changed, isNew: s.changed, again: again || s.changed, rescan: rescan || s.changed, owners: s.owners, serves: map[string]bool{}}
+	c := &cycle{now: now, isIdle: isIdle && !s.changed, isNew: s.changed, again: again || s.changed || isNewOwner, rescan: rescan || s.changed, owners: s.owners, serves: map[string]bool{}}
 	err = s.measureAll(book, c)
 	for id := range s.known {
 		if !c.serves[id] {
@@ -236,16 +239,18 @@ func (s *Source) findOwners() *owners {
 			bundles[a.bundles] = pid
 		}
 	}
+	isRunning := map[string]bool{}
+	for pid, init := range s.processes.inits {
+		o.addPipes(pid, init.container)
+		isRunning[init.container] = true
+	}
 	for id := range s.known {
 		if _, isRead := s.logs[id]; !isRead {
 			s.logs[id] = readLogs(id, bundles)
 		}
 		if dir := s.logs[id]; dir != "" {
-			o.logs[dir] = id
+			o.addLogs(dir, id, isRunning)
 		}
-	}
-	for pid, init := range s.processes.inits {
-		o.addPipes(pid, init.container)
 	}
 	return o
 }
