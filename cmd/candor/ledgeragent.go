@@ -217,14 +217,20 @@ func (n *containerNames) isDue(totals map[string][]ledger.Total, now time.Time) 
 	return false
 }
 
-// set stores the names that a reading has found. Containers without a name are tried again.
+// set stores the names that a reading has found. Containers without a name are tried again. An ended container keeps its name
+// while its totals exist.
 func (n *containerNames) set(names map[string]podname.Name, totals map[string][]ledger.Total, now time.Time) {
-	tries := map[string]int{}
+	before, tries := *n, map[string]int{}
 	n.names, n.readAt = names, now
 	for id := range totals {
-		if _, isNamed := n.find(id); !isNamed {
-			tries[id] = n.tries[id] + 1
+		if _, isNamed := n.find(id); isNamed {
+			continue
 		}
+		if name, wasNamed := before.find(id); wasNamed {
+			n.names[id] = name
+			continue
+		}
+		tries[id] = before.tries[id] + 1
 	}
 	n.tries = tries
 }

@@ -52,6 +52,15 @@ func TestContainerNames(t *testing.T) {
 	if n.isDue(totals, now.Add(nameRetry)) {
 		t.Error("due although nameTries lookups of the last unnamed container have failed")
 	}
+	n.set(map[string]podname.Name{}, totals, now)
+	if n.name("old") != web || n.name("new") != (podname.Name{Container: "new"}) {
+		t.Errorf("after the end of the container: got %v and %v", n.name("old"), n.name("new"))
+	}
+	delete(totals, "old")
+	n.set(map[string]podname.Name{}, totals, now)
+	if n.name("old") != (podname.Name{Container: "old"}) {
+		t.Errorf("without totals: got %v", n.name("old"))
+	}
 }
 
 // TestIsDue: the agent measures when the helpers have used 500 ms of CPU time, and otherwise at the interval that ends nearest to 5 s.

@@ -60,8 +60,8 @@ func (c *container) ownTime() time.Duration {
 	return u.CPU
 }
 
-// shim returns the process ID of the shim, the parent of the container's first process.
-func (c *container) shim() int {
+// monitorPID returns the process ID of the monitor (shim or conmon), the parent of the container's first process.
+func (c *container) monitorPID() int {
 	c.Helper()
 	pids, err := c.group().Processes()
 	if err != nil || len(pids) == 0 {
@@ -74,20 +74,29 @@ func (c *container) shim() int {
 		}
 		fields := strings.Fields(string(stat[strings.LastIndex(string(stat), ")")+1:]))
 		parent, _ := strconv.Atoi(fields[1])
-		if comm, _ := os.ReadFile(fmt.Sprintf("/proc/%d/comm", parent)); strings.HasPrefix(string(comm), "containerd-shim") {
+		if comm, _ := os.ReadFile(fmt.Sprintf("/proc/%d/comm", parent)); strings.HasPrefix(string(comm), c.monitor) {
 			return parent
 		}
 	}
-	c.Fatalf("no process of %s has a shim as its parent", c.name)
+	c.Fatalf("no process of %s has %s as its parent", c.name, c.monitor)
 	return 0
+}
+
+// copyTime returns the CPU time of the runtime, if it copies the output of containers.
+func (l *lab) copyTime() time.Duration {
+	l.Helper()
+	if !l.copies {
+		return 0
+	}
+	return threadTime(l.T, l.engine.Process.Pid)
 }
 
 // sumOfUse measures the use of a container and its helpers in CPUs. No other container writes.
 func (c *container) sumOfUse(during time.Duration) (own, helpers float64) {
 	c.Helper()
-	shim := c.shim()
+	monitor := c.monitorPID()
 	read := func() (time.Duration, time.Duration) {
-		return c.ownTime(), threadTime(c.T, c.engine.Process.Pid) + threadTime(c.T, shim)
+		return c.ownTime(), c.copyTime() + threadTime(c.T, monitor)
 	}
 	ownBefore, helpersBefore := read()
 	start := time.Now()
@@ -175,8 +184,8 @@ func TestChargeAgentKilled(t *testing.T) {
 	}
 }
 
-// TestChargeRestarts: a container stays charged after a restart of containerd and of the plugin. A frozen container whose processes
-// are killed ends.
+// TestChargeRestarts: a container stays charged after a restart of the runtime and of the plugin. A frozen container whose
+// processes are killed ends, and is charged again after its restart.
 func TestChargeRestarts(t *testing.T) {
 	l := newLab(t)
 	agent := l.startCharging("19473")
@@ -213,9 +222,28 @@ func TestChargeRestarts(t *testing.T) {
 	if took := time.Since(killed); took > 2*time.Second {
 		t.Errorf("the killed container ended after %v", took)
 	}
+	if err := c.stop(); err != nil {
+		t.Fatal(err)
+	}
+	again := must[*container](t)(c.run(c.name, c.limit, c.request, false, "sh", "-c", echoLoop))
+	again.reachesLimit(agent)
 	if strings.Contains(agent.output(), "level=WARN") {
 		t.Errorf("the agent warns:\n%s", agent.output())
 	}
+}
+
+// reachesLimit measures until a container and its helpers together use the limit of 0.5 CPUs: the agent finds new helpers after a
+// second, and charges only their later work.
+func (c *container) reachesLimit(agent *daemon) {
+	c.Helper()
+	for range 5 {
+		own, helpers := c.sumOfUse(4 * time.Second)
+		c.Logf("%s: own %.3f, helpers %.3f, sum %.3f CPUs", c.name, own, helpers, own+helpers)
+		if sum := own + helpers; sum > 0.38 && sum < 0.6 {
+			return
+		}
+	}
+	c.Errorf("%s and its helpers do not use 0.5 CPUs\n%s", c.name, agent.output())
 }
 
 // TestChargeLosesNoLine: the log of a charged container has each line.
@@ -224,29 +252,26 @@ func TestChargeLosesNoLine(t *testing.T) {
 	agent := l.startCharging("19472")
 	const lines = 600000
 	c := l.charged("count", fmt.Sprintf(`i=0; while [ $i -lt %d ]; do i=$((i+1)); echo $i; done; exec sleep 100000`, lines), "none")
-	log := filepath.Join(c.config.LogDirectory, "count.log")
-	isWhole := func() bool {
-		text, err := os.ReadFile(log)
-		return err == nil && strings.HasSuffix(strings.TrimSpace(string(text)), " "+strconv.Itoa(lines))
-	}
-	for end := time.Now().Add(5 * time.Minute); !isWhole(); time.Sleep(100 * time.Millisecond) {
+	for end := time.Now().Add(5 * time.Minute); !c.endsWith(strconv.Itoa(lines)); time.Sleep(100 * time.Millisecond) {
 		if time.Now().After(end) {
 			t.Fatalf("the log does not end: %s", agent.output())
 		}
 	}
-	text, err := os.ReadFile(log)
+	text, err := os.ReadFile(c.logFile())
 	if err != nil {
 		t.Fatal(err)
 	}
-	i := 0
-	for line := range strings.Lines(string(text)) {
-		i++
-		if fields := strings.Fields(line); len(fields) < 4 || fields[3] != strconv.Itoa(i) {
-			t.Fatalf("line %d: %q", i, line)
+	got, err := parseLog(string(text))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i, line := range got {
+		if line != strconv.Itoa(i+1) {
+			t.Fatalf("line %d: %q", i+1, line)
 		}
 	}
-	if i != lines {
-		t.Errorf("%d lines, want %d", i, lines)
+	if len(got) != lines {
+		t.Errorf("%d lines, want %d", len(got), lines)
 	}
 	if !strings.Contains(agent.output(), "charged: helpers") {
 		t.Errorf("the container was not charged:\n%s", agent.output())

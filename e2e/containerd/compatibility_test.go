@@ -148,7 +148,7 @@ func (l *lab) recordVersions(e compatibility.Engine, isSystemd bool) {
 }
 
 // containerd17 is containerd 1.7, which scripts/engines.sh builds. NRI is off by default.
-var containerd17 = criRuntime{"containerd", findContainerd17, configureContainerd17, containerdCommand, loadByCtr, "", false}
+var containerd17 = criRuntime{"containerd", findContainerd17, configureContainerd17, containerdCommand, loadByCtr, "", false, "containerd-shim", true}
 
 func findContainerd17(l *lab) {
 	l.Helper()

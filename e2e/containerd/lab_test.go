@@ -54,6 +54,8 @@ type criRuntime struct {
 	prefix    string                     // before a container's id, in its group's name
 	// stopFirst: a container has to be stopped before its sandbox, as the kubelet does it: else it has its grace time.
 	stopFirst bool
+	monitor   string // beginning of the name of the program that starts a container and copies its output
+	copies    bool   // the runtime copies the output from the monitor to the log
 }
 
 // underTest is the runtime of new labs.

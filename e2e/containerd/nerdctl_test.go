@@ -3,13 +3,20 @@ package containerd
 import (
 	"os"
 	"os/exec"
+	"slices"
 	"strings"
 	"testing"
 )
 
-// TestNerdctl: the life of a container under nerdctl, if nerdctl is installed or $CANDOR_NERDCTL names it.
-// The update passes the quota, because nerdctl ignores --cpus there.
-func TestNerdctl(t *testing.T) {
+// A nerdctl is a wrapped containerd with the command line of nerdctl.
+type nerdctl struct {
+	*wrapped
+	command []string // program and flags
+}
+
+// newNerdctl starts a nerdctl, if nerdctl is installed or $CANDOR_NERDCTL names it.
+func newNerdctl(t *testing.T) *nerdctl {
+	t.Helper()
 	program := os.Getenv("CANDOR_NERDCTL")
 	if program == "" {
 		var err error
@@ -18,19 +25,32 @@ func TestNerdctl(t *testing.T) {
 		}
 	}
 	w := newWrapped(t)
-	flags := []string{"--address", w.path("containerd.sock"), "--namespace", "default", "--snapshotter", "native", "--cgroup-manager", "cgroupfs", "--data-root", w.path("nerdctl")}
-	nerdctl := func(args ...string) (string, error) { return w.run(program, append(flags, args...)...) }
-	does := func(args ...string) string {
-		t.Helper()
-		out, err := nerdctl(args...)
-		if err != nil {
-			t.Fatalf("nerdctl %s: %v\n%s", strings.Join(args, " "), err, out)
-		}
-		return out
+	return &nerdctl{w, []string{program, "--address", w.path("containerd.sock"), "--namespace", "default", "--snapshotter", "native",
+		"--cgroup-manager", "cgroupfs", "--data-root", w.path("nerdctl")}}
+}
+
+// try runs a command of nerdctl and returns its output; after an error, its standard error.
+func (n *nerdctl) try(args ...string) (string, error) {
+	return n.run(n.command[0], slices.Concat(n.command[1:], args)...)
+}
+
+// does runs a command of nerdctl, which must succeed, and returns its output.
+func (n *nerdctl) does(args ...string) string {
+	n.Helper()
+	out, err := n.try(args...)
+	if err != nil {
+		n.Fatalf("nerdctl %s: %v\n%s", strings.Join(args, " "), err, out)
 	}
-	t.Cleanup(func() { nerdctl("rm", "-f", "web") })
+	return out
+}
+
+// TestNerdctl: the life of a container under nerdctl. The update passes the quota, because nerdctl ignores --cpus there.
+func TestNerdctl(t *testing.T) {
+	w := newNerdctl(t)
+	does := w.does
+	t.Cleanup(func() { w.try("rm", "-f", "web") })
 	start := []string{"run", "-d", "--net=none", "--runtime=" + w.wrapper, "--name=web", "--cpus=1.5"}
-	got, err := nerdctl(append(start, "--env=CANDOR_CLASS=x", busybox, "sleep", "9999")...)
+	got, err := w.try(append(start, "--env=CANDOR_CLASS=x", busybox, "sleep", "9999")...)
 	if err == nil || !strings.Contains(got, "environment CANDOR_CLASS: ") {
 		t.Errorf("%v\n%s", err, got)
 	}

@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-var containerd = criRuntime{"containerd", findContainerd, configureContainerd, containerdCommand, loadByCtr, "", false}
+var containerd = criRuntime{"containerd", findContainerd, configureContainerd, containerdCommand, loadByCtr, "", false, "containerd-shim", true}
 
 func findContainerd(l *lab) {
 	l.Helper()

@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-var crio = criRuntime{"CRI-O", findCrio, configureCrio, crioCommand, loadByPodman, "crio-", true}
+var crio = criRuntime{"CRI-O", findCrio, configureCrio, crioCommand, loadByPodman, "crio-", true, "conmon", false}
 
 func findCrio(l *lab) {
 	l.Helper()
@@ -97,6 +97,8 @@ func TestCrio(t *testing.T) {
 		{"KubeletUpdates", TestKubeletUpdates}, {"OverwrittenFiles", TestOverwrittenFiles}, {"PodGroup", TestPodGroup},
 		{"WithoutPlugin", TestWithoutPlugin}, {"Reload", TestReload}, {"Restarts", testRestarts}, {"ForeignUpdateReverted", TestForeignUpdateReverted}, {"Metrics", TestMetrics}, {"Audit", TestAudit},
 		{"RandomPods", TestRandomPods},
+		{"Charge", TestCharge}, {"ChargeAgentKilled", TestChargeAgentKilled}, {"ChargeRestarts", TestChargeRestarts},
+		{"ChargeLosesNoLine", TestChargeLosesNoLine}, {"ChargeMany", TestChargeMany},
 	} {
 		t.Run(test.name, test.run)
 	}

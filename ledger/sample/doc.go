@@ -14,5 +14,8 @@
 // call. The device and inode of the file lead to the container, because the daemon holds the FIFOs and logs of its
 // containers open (/proc/PID/fd). An idle daemon causes no samples, and no other program becomes slower.
 //
+// The CPU clock of a process ends with the process. Another BPF program records the CPU time of helpers that end, so that the
+// time since their last reading is booked too.
+//
 // The package needs root, or CAP_BPF, CAP_PERFMON and CAP_SYS_PTRACE.
 package sample

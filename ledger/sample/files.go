@@ -201,8 +201,26 @@ const maxDescriptors = 100_000
 
 // owners finds the containers of files whose path does not name them.
 type owners struct {
-	logs  map[string]string // container ID by log directory
-	pipes map[uint64]string // container ID by the inode of a pipe
+	logs      map[string]string // container ID by log directory
+	pipes     map[uint64]string // container ID by the inode of a pipe
+	isUnclear bool              // a log directory belongs to several containers, none or several of which run
+}
+
+// addLogs adds the log directory of a container. After a restart of a container in its pod, the new container has the directory
+// of the old container: a running container takes the directory from an ended container.
+func (o *owners) addLogs(dir, id string, isRunning map[string]bool) {
+	other, exists := o.logs[dir]
+	if !exists {
+		o.logs[dir] = id
+		return
+	}
+	if isRunning[id] == isRunning[other] {
+		o.isUnclear = true
+		return
+	}
+	if isRunning[id] {
+		o.logs[dir] = id
+	}
 }
 
 // inspect returns the key and the type of an open file, given the process, the number of its descriptor and the link of the

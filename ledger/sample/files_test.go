@@ -237,7 +237,7 @@ func TestAmbiguousPipe(t *testing.T) {
 			t.Fatal(err)
 		}
 		t.Cleanup(func() { r.Close(); w.Close() })
-		inode, ok := pipeInode(link(t, fmt.Sprintf("/proc/self/fd/%d", w.Fd())))
+		inode, ok := pipeInode(readLink(t, fmt.Sprintf("/proc/self/fd/%d", w.Fd())))
 		if !ok {
 			t.Fatal("no inode of a pipe")
 		}
@@ -262,7 +262,24 @@ func TestAmbiguousPipe(t *testing.T) {
 	}
 }
 
-func link(t *testing.T, name string) string {
+// TestRestartedContainer: after a restart, the log directory belongs to the container that runs.
+func TestRestartedContainer(t *testing.T) {
+	const dir = "default_web_1/app"
+	inits := map[int]initProcess{os.Getpid(): {1, "new"}}
+	s := &Source{known: map[string]bool{"old": true, "new": true}, logs: map[string]string{"old": dir, "new": dir}}
+	for range 20 { // the order of the containers is random
+		s.processes.inits = inits
+		if o := s.findOwners(); o.logs[dir] != "new" || o.isUnclear {
+			t.Fatalf("got %q, unclear %v, want the running container", o.logs[dir], o.isUnclear)
+		}
+		s.processes.inits = nil
+		if o := s.findOwners(); !o.isUnclear {
+			t.Fatalf("no process of a container is known: got %q", o.logs[dir])
+		}
+	}
+}
+
+func readLink(t *testing.T, name string) string {
 	t.Helper()
 	text, err := os.Readlink(name)
 	if err != nil {

@@ -181,7 +181,8 @@ type initProcess struct {
 // A process is a helper with a pidfd, which shows the end of the process even if another process gets the ID.
 type process struct {
 	Helper
-	pidfd int
+	pidfd   int
+	isEnded bool // the last scan has found the end of the process
 }
 
 const inspections = 2
@@ -252,7 +253,7 @@ func (t *processTable) endedHelpers(rescan bool) (ended []*process) {
 		return nil // a signal: the next scan finds them
 	}
 	for i, p := range all {
-		if poll[i].Revents != 0 || rescan && p.hasChanged() {
+		if p.isEnded = poll[i].Revents != 0; p.isEnded || rescan && p.hasChanged() {
 			ended = append(ended, p)
 		}
 	}

@@ -12,40 +12,45 @@ import (
 )
 
 // startShell starts a shell under the name of another program. The shell reads its commands from the returned pipe.
-func startShell(t *testing.T, program string, args ...string) (pid int, commands io.Writer) {
+func startShell(t *testing.T, program string, args ...string) (shell *exec.Cmd, commands io.Writer) {
 	t.Helper()
 	if os.Geteuid() != 0 {
 		t.Skip("needs root: only helpers of root are trusted")
 	}
-	shell, err := os.ReadFile("/bin/sh")
+	text, err := os.ReadFile("/bin/sh")
 	if err != nil {
 		t.Skip(err)
 	}
 	path := filepath.Join(t.TempDir(), program)
-	if err := os.WriteFile(path, shell, 0o755); err != nil {
+	if err := os.WriteFile(path, text, 0o755); err != nil {
 		t.Fatal(err)
 	}
-	cmd := exec.Command(path, append([]string{"-s", "--"}, args...)...)
-	in, err := cmd.StdinPipe()
+	shell = exec.Command(path, append([]string{"-s", "--"}, args...)...)
+	in, err := shell.StdinPipe()
 	if err == nil {
-		err = cmd.Start()
+		err = shell.Start()
 	}
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { in.Close(); cmd.Wait() })
-	return cmd.Process.Pid, in
+	t.Cleanup(func() { in.Close(); shell.Wait() })
+	return shell, in
 }
 
 // TestDedicatedHelper: the parent of a runtime is the helper if it is conmon for the same container; a logger is a child of a shim
 // with the container's ID in its environment.
 func TestDedicatedHelper(t *testing.T) {
 	id, other := strings.Repeat("0123456789abcdef", 4), strings.Repeat("f", 64)
-	conmon, _ := startShell(t, "conmon", "-c", id)
+	start := func(program string, args ...string) (pid int, commands io.Writer) {
+		t.Helper()
+		shell, commands := startShell(t, program, args...)
+		return shell.Process.Pid, commands
+	}
+	conmon, _ := start("conmon", "-c", id)
 	if h := DedicatedHelper(conmon, id); h == nil || h.PID != conmon || h.Name != "conmon" {
 		t.Errorf("conmon: %+v", h)
 	}
-	shim, commands := startShell(t, "containerd-shim-runc-v2", "-id", id)
+	shim, commands := start("containerd-shim-runc-v2", "-id", id)
 	dedicated := func(id string) *Helper {
 		t.Helper()
 		for deadline := time.Now().Add(10 * time.Second); time.Now().Before(deadline); time.Sleep(time.Millisecond) {
@@ -62,7 +67,7 @@ func TestDedicatedHelper(t *testing.T) {
 	if h := dedicated(other); h == nil || h.PID == shim || h.Container != other {
 		t.Errorf("logger: %+v", h)
 	}
-	named, _ := startShell(t, "sh", "-c", id)
+	named, _ := start("sh", "-c", id)
 	for name, test := range map[string]struct {
 		parent int
 		id     string

@@ -19,14 +19,16 @@ type Source struct {
 	sampler   sampler // nil: the work of shared helpers cannot be sampled
 	Refusal   error   // reason why sampler is nil, or nil
 	helpers   map[int]*account
+	exits     exitRecorder      // nil: the CPU time of a helper between its last reading and its end is lost
+	ending    []*account        // ended helpers whose last CPU time is not booked yet
 	logs      map[string]string // log directories by container ID; "" if a container has none
 	known     map[string]bool   // containers in the book
 	changed   bool              // the set of containers has changed
-	owners    *owners
-	booked    time.Duration // CPU time of all helpers that Read has booked
-	inspected time.Time     // time of the last inspection of all descriptors of daemons
-	rescanned time.Time     // time of the last inspection of all processes
-	scanned   time.Time     // time of the last scan
+	owners    *owners           // nil before the first Read
+	booked    time.Duration     // CPU time of all helpers that Read has booked
+	inspected time.Time         // time of the last inspection of all descriptors of daemons
+	rescanned time.Time         // time of the last inspection of all processes
+	scanned   time.Time         // time of the last scan
 	// ScanInterval is the minimum time between two scans for new processes and descriptors. Between two scans, Read only reads the CPU
 	// times and the samples of the known helpers.
 	ScanInterval time.Duration
@@ -50,6 +52,10 @@ type account struct {
 	at       time.Time // time of the last cycle
 	agedAt   time.Time // time of the last cycle that read the samples
 
+	isWatched bool      // the recorder of ended processes watches the helper
+	start     uint64    // start of a watched helper, in clock ticks since the boot
+	endedAt   time.Time // time of the cycle that found the end of the helper
+
 	inspected time.Time     // time of the last inspection of all descriptors
 	unknown   uint64        // samples of writes to unknown files since the last inspection
 	patience  time.Duration // time between two early inspections
@@ -71,10 +77,14 @@ const (
 
 // Open starts the measurement. Without the rights for BPF it samples registers. Without the rights for perf events it still
 // measures the helpers that serve a single container, and the totals of the other helpers; Refusal has the reason then.
+// Without the rights for BPF, the CPU time of a helper between its last reading and its end is lost.
 func Open() *Source {
 	s := &Source{
 		processes: processTable{here: nodeproc.Own("/proc"), seen: map[int]int{}, helpers: map[int]*process{}, inits: map[int]initProcess{}},
 		helpers:   map[int]*account{}, logs: map[string]string{}, known: map[string]bool{},
+	}
+	if exits, err := newExitRecorder(); err == nil {
+		s.exits = exits
 	}
 	bpf, err := newBPFSampler()
 	if err == nil {
@@ -93,10 +103,14 @@ func Open() *Source {
 // Close ends the measurement.
 func (s *Source) Close() error {
 	s.processes.close()
-	if s.sampler == nil {
-		return nil
+	var errs []error
+	if s.exits != nil {
+		errs = append(errs, s.exits.Close())
 	}
-	return s.sampler.Close()
+	if s.sampler != nil {
+		errs = append(errs, s.sampler.Close())
+	}
+	return errors.Join(errs...)
 }
 
 // Method returns the method that divides the CPU time of shared helpers.
@@ -122,10 +136,10 @@ func (s *Source) Helpers() []Helper {
 func (s *Source) Booked() time.Duration { return s.booked }
 
 // Used returns the CPU time of all known helpers that Read has booked, or that a Read now would book. It reads only the CPU clocks of the
-// helpers, so it costs much less than Read. hasEnded is true if a helper has ended since the last Read: then a new helper can have taken
-// its place, and only Read finds it.
+// helpers, so it costs much less than Read. hasEnded is true if a helper has ended and Read has not booked its last CPU time:
+// then a new helper can have taken its place, and only Read finds it.
 func (s *Source) Used() (used time.Duration, hasEnded bool) {
-	used = s.booked
+	used, hasEnded = s.booked, len(s.ending) > 0
 	for pid, a := range s.helpers {
 		total, err := cpuTime(pid)
 		switch {
@@ -152,7 +166,8 @@ type cycle struct {
 
 // Read books the CPU time of the helpers since the previous call. The first call books the whole CPU time of shims, conmon and loggers,
 // because they began with their containers. It books no earlier CPU time of the daemons, because that time belongs to unknown containers.
-// Read adds the containers that helpers serve to the book, and removes a container that no helper serves any more.
+// Read adds the containers that helpers serve to the book, and removes a container that no helper serves any more. The last CPU
+// time of a helper is booked after its end: until then, the container stays in the book.
 func (s *Source) Read(book *ledger.Book) error {
 	now := time.Now()
 	if now.Sub(s.scanned) < s.ScanInterval {
@@ -171,17 +186,20 @@ func (s *Source) Read(book *ledger.Book) error {
 		return fmt.Errorf("cannot list the processes: %w", err)
 	}
 	for _, p := range ended {
-		s.end(p.PID)
+		s.end(p, now)
 	}
 	for pid, p := range s.processes.helpers {
 		if s.helpers[pid] == nil {
-			s.helpers[pid] = &account{process: p, at: now, agedAt: now, samples: ledger.Samples{Files: map[ledger.Account]ledger.IO{}}}
+			s.add(p, now)
 		}
 	}
-	if again || s.changed {
+	isNewOwner := false // a log has another owner than before
+	if again || s.changed || s.owners != nil && s.owners.isUnclear {
+		before := s.owners
 		s.owners = s.findOwners()
+		isNewOwner = before != nil && !maps.Equal(before.logs, s.owners.logs)
 	}
-	c := &cycle{now: now, isIdle: isIdle && !s.changed, isNew: s.changed, again: again || s.changed, rescan: rescan || s.changed, owners: s.owners, serves: map[string]bool{}}
+	c := &cycle{now: now, isIdle: isIdle && !s.changed, isNew: s.changed, again: again || s.changed || isNewOwner, rescan: rescan || s.changed, owners: s.owners, serves: map[string]bool{}}
 	err = s.measureAll(book, c)
 	for id := range s.known {
 		if !c.serves[id] {
@@ -194,6 +212,14 @@ func (s *Source) Read(book *ledger.Book) error {
 	return err
 }
 
+// add starts to measure a new helper.
+func (s *Source) add(p *process, now time.Time) {
+	s.abandon(p.PID)
+	a := &account{process: p, at: now, agedAt: now, samples: ledger.Samples{Files: map[ledger.Account]ledger.IO{}}}
+	s.helpers[p.PID] = a
+	s.watchExit(a)
+}
+
 // measureAll measures all helpers.
 func (s *Source) measureAll(book *ledger.Book, c *cycle) error {
 	var errs []error
@@ -202,14 +228,7 @@ func (s *Source) measureAll(book *ledger.Book, c *cycle) error {
 			errs = append(errs, err)
 		}
 	}
-	return errors.Join(errs...)
-}
-
-func (s *Source) end(pid int) {
-	if a := s.helpers[pid]; a != nil && a.sampled {
-		s.sampler.detach(pid)
-	}
-	delete(s.helpers, pid)
+	return errors.Join(append(errs, s.settle(book, c))...)
 }
 
 // findOwners collects the log directories and the pipes of containers.
@@ -221,16 +240,18 @@ func (s *Source) findOwners() *owners {
 			bundles[a.bundles] = pid
 		}
 	}
+	isRunning := map[string]bool{}
+	for pid, init := range s.processes.inits {
+		o.addPipes(pid, init.container)
+		isRunning[init.container] = true
+	}
 	for id := range s.known {
 		if _, isRead := s.logs[id]; !isRead {
 			s.logs[id] = readLogs(id, bundles)
 		}
 		if dir := s.logs[id]; dir != "" {
-			o.logs[dir] = id
+			o.addLogs(dir, id, isRunning)
 		}
-	}
-	for pid, init := range s.processes.inits {
-		o.addPipes(pid, init.container)
 	}
 	return o
 }
@@ -267,21 +288,38 @@ func (s *Source) measure(a *account, book *ledger.Book, c *cycle) error {
 	if used == 0 && a.isRead { // it has no new samples and no new threads either
 		return nil
 	}
-	switch {
-	case len(a.served) > 0 && (a.Container != "" || a.isShim() && len(a.served) == 1):
-		s.booked += used
-		return book.Charge(a.served[0], a.Kind, ledger.Exact, used)
-	case !a.isRead && !a.isShim():
-		used = 0 // the time before the measurement belongs to unknown containers
-	}
-	s.booked += used
-	if !c.known || !a.sampled {
+	used = a.countable(used)
+	if !a.isExact() && (!c.known || !a.sampled) {
 		if err := s.sample(a, c, float64(used)/float64(max(c.now.Sub(a.at), 1))); err != nil {
+			s.booked += used
 			book.AddUnattributed(a.Name, used)
 			return err
 		}
 	}
-	return s.charge(a, book, used, c.now)
+	return s.book(a, book, used, c.now)
+}
+
+// isExact reports whether the helper serves a single container, so that all of its CPU time belongs to this container.
+func (a *account) isExact() bool {
+	return len(a.served) > 0 && (a.Container != "" || a.isShim() && len(a.served) == 1)
+}
+
+// countable returns the part of the CPU time since the last reading that can be booked: the time of a daemon before its first reading
+// belongs to unknown containers.
+func (a *account) countable(used time.Duration) time.Duration {
+	if !a.isRead && !a.isShim() && !a.isExact() {
+		return 0
+	}
+	return used
+}
+
+// book books CPU time of a helper.
+func (s *Source) book(a *account, book *ledger.Book, used time.Duration, now time.Time) error {
+	s.booked += used
+	if a.isExact() {
+		return book.Charge(a.served[0], a.Kind, ledger.Exact, used)
+	}
+	return s.charge(a, book, used, now)
 }
 
 // advance returns the CPU time of the helper since the last call.

@@ -45,10 +45,10 @@ func init() {
 	os.Exit(0)
 }
 
-// startReader starts the process that reads from two files.
-func startReader(t *testing.T, a, b int, files ...*os.File) (pid int) {
+// startReader starts the process that reads from two files. The process ends when its standard input is closed.
+func startReader(t *testing.T, a, b int, files ...*os.File) (cmd *exec.Cmd, in io.Closer) {
 	t.Helper()
-	cmd := exec.Command("/proc/self/exe")
+	cmd = exec.Command("/proc/self/exe")
 	cmd.Env = append(os.Environ(), fmt.Sprintf("SAMPLE_TEST_READS=%d,%d", a, b))
 	cmd.ExtraFiles = files
 	in, err := cmd.StdinPipe()
@@ -66,7 +66,7 @@ func startReader(t *testing.T, a, b int, files ...*os.File) (pid int) {
 	if line, err := bufio.NewReader(out).ReadString('\n'); line != "ready\n" {
 		t.Fatalf("the reader did not start: %q, %v", line, err)
 	}
-	return cmd.Process.Pid
+	return cmd, in
 }
 
 // samplers are the ways to sample, with their constructors.
@@ -138,7 +138,8 @@ func testSampler(t *testing.T, s sampler, dir string) {
 		defer f.Close()
 		files = append(files, f)
 	}
-	pid := startReader(t, 3, 1, files...)
+	reader, _ := startReader(t, 3, 1, files...)
+	pid := reader.Process.Pid
 	open := &openFiles{known: map[string]openFile{}}
 	var keys []fileKey
 	for i, f := range files {
