@@ -131,9 +131,9 @@ func (e *copierEngine) source(method ledgertables.Method, quota time.Duration, s
 		settings.Set("-charge", "/sys/fs/cgroup/cpu"+s.group+"/cpu.cfs_borrowing_us")
 	}
 	logger := url.URL{Scheme: "binary", Path: copierProgram, RawQuery: settings.Encode()}
-	e.ctr("run", "--detach", "--rootfs", "--pid-file="+e.path("pid"), "--log-uri="+logger.String(), "--cgroup="+s.group, "--cpu-shares=1024",
+	e.ctr("run", "--detach", "--rootfs", "--env=PATH=/bin", "--pid-file="+e.path("pid"), "--log-uri="+logger.String(), "--cgroup="+s.group, "--cpu-shares=1024",
 		"--cpu-period="+strconv.FormatInt(ledgertables.Period.Microseconds(), 10), "--cpu-quota="+strconv.FormatInt(quota.Microseconds(), 10),
-		e.path("rootfs"), name, "sh", "-c", script)
+		e.path("rootfs"), name, "/bin/sh", "-c", script)
 	s.helper = e.copierOf(s)
 	s.end = func() {
 		e.Helper()
