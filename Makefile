@@ -280,16 +280,19 @@ matrix: test-deps ## measure docs/compatibility.md: about a minute for each cell
 
 # --- ledger ---
 
-.PHONY: ledger ledger-tables
+.PHONY: ledger ledger-tables ledger-kernel
 
 LEDGER_DIR ?= $(CURDIR)/.ledger
 LEDGER_TEST = cd e2e/containerd && CANDOR_LEDGER_DIR=$(abspath $(LEDGER_DIR)) CANDOR_LEDGER_COLUMNS="$(LEDGER)" CANDOR_LEDGER_RUNS=$(RUNS) \
 	CANDOR_LEDGER_WORK=$(WORK) $(GO) test -count=1 -run '^TestLedgerTables$$' .
 
 # A new call measures the cells that LEDGER_DIR lacks.
-ledger: test-deps ## measure docs/benchmarks/ledger.md into LEDGER_DIR: hours (root, two idle CPUs; RUNS=1 WORK=2 for a trial run, LEDGER="none charge" selects columns)
+ledger: test-deps $(if $(filter patch none_guest,$(LEDGER)),ledger-kernel) ## measure docs/benchmarks/ledger.md into LEDGER_DIR: hours (root, two idle CPUs; RUNS=1 WORK=2 for a trial run, LEDGER="none charge" selects columns)
 	@$(LEDGER_TEST) -v -timeout 0
 	@cat $(LEDGER_DIR)/tables.md
+
+ledger-kernel: ## build the kernel of the column patch of make ledger (amd64, root or sudo for packages)
+	@scripts/ledger-kernel.sh
 
 ledger-tables: ## print the tables of the cells that make ledger has measured so far
 	@log=$$(export CANDOR_LEDGER_SUMMARY=1; $(LEDGER_TEST)) || { echo "$$log"; exit 1; }

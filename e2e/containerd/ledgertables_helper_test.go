@@ -297,10 +297,12 @@ func newNerdctlEngine(t *testing.T, cpu int) *helperEngine {
 			return append([]string{program, "--address", l.path("containerd.sock"), "--namespace", "default", "--snapshotter", "native",
 				"--cgroup-manager", "cgroupfs", "--data-root", l.path("nerdctl")}, args...)
 		},
-		flags:    func(log string) []string { return []string{"--log-driver=json-file", "--log-opt=log-path=" + log} },
-		place:    []string{"--runtime=" + e.runtime},
-		remove:   []string{"rm", "-f"},
-		helperOf: func(_ ledgertables.Method, _ string, program int) (int, error) { return nerdctlLogger(program) },
+		flags:  func(log string) []string { return []string{"--log-driver=json-file", "--log-opt=log-path=" + log} },
+		place:  []string{"--runtime=" + e.runtime},
+		remove: []string{"rm", "-f"},
+		helperOf: func(_ ledgertables.Method, _ string, program int) (int, error) {
+			return loggerOf(program, "_NERDCTL_INTERNAL_LOGGING")
+		},
 	}
 	t.Cleanup(func() { // before the end of containerd
 		for n := range e.number {
@@ -316,8 +318,9 @@ func newNerdctlEngine(t *testing.T, cpu int) *helperEngine {
 	return e
 }
 
-// nerdctlLogger returns the logger of a container, given its first process: another child of the same shim.
-func nerdctlLogger(program int) (int, error) {
+// loggerOf returns the logging binary of a container, given the container's first process: another child of the same shim, with a word in its
+// command line.
+func loggerOf(program int, word string) (int, error) {
 	stat, err := procfs.ReadStat(program)
 	if err != nil {
 		return 0, err
@@ -335,9 +338,9 @@ func nerdctlLogger(program int) (int, error) {
 		if err != nil || child.Parent != stat.Parent {
 			continue // it can have ended
 		}
-		if words, err := procfs.CommandLine(dir); err == nil && slices.Contains(words, "_NERDCTL_INTERNAL_LOGGING") {
+		if words, err := procfs.CommandLine(dir); err == nil && slices.Contains(words, word) {
 			return pid, nil
 		}
 	}
-	return 0, fmt.Errorf("the shim %d has no child that is a logger of nerdctl", stat.Parent)
+	return 0, fmt.Errorf("the shim %d has no child with the word %s", stat.Parent, word)
 }

@@ -56,8 +56,14 @@ func (s *ledgerSource) isIncluded() bool {
 type ledgerBench struct {
 	*testing.T
 	ledgerEngine
-	ctx context.Context // canceled by a signal
-	cpu int             // CPU of the containers and the engine
+	ctx     context.Context // canceled by a signal
+	cpu     int             // CPU of the containers and the engine
+	isGuest bool            // this machine is a guest, so the speed and the delay of a log have no meaning
+}
+
+// A ledgerMeter measures cells.
+type ledgerMeter interface {
+	measure(ledgertables.Cell) ledgertables.Result
 }
 
 // TestLedgerTables measures the tables of docs/benchmarks/ledger.md into a directory. Cells that are in the directory are not measured again:
@@ -103,10 +109,10 @@ func measureLedger(t *testing.T, store *ledgertables.Store, settings ledgertable
 			pinProcess(t, os.Getpid(), 0)
 		}
 		t.Run(fmt.Sprintf("%s/run %d", part.Engine, part.Run+1), func(t *testing.T) {
-			b := newLedgerBench(ctx, t, part.Engine)
+			m := newLedgerMeter(ctx, t, part)
 			for _, c := range part.Cells {
 				start := time.Now()
-				if err := store.Add(c, b.measure(c)); err != nil {
+				if err := store.Add(c, m.measure(c)); err != nil {
 					t.Fatal(err)
 				}
 				t.Log(progress.Finish(c, time.Since(start)))
@@ -125,7 +131,7 @@ func installedColumns(t *testing.T, columns []ledgertables.Column) []ledgertable
 		t.Fatalf("%v: make test-deps installs it", err)
 	}
 	missing := map[ledgertables.Engine]error{
-		ledgertables.Containerd: nil, ledgertables.Podman: missingPodman(), ledgertables.Nerdctl: missingNerdctl(),
+		ledgertables.Containerd: nil, ledgertables.Podman: missingPodman(), ledgertables.Nerdctl: missingNerdctl(), ledgertables.Guest: missingGuest(),
 	}
 	for engine, err := range missing {
 		if err != nil && slices.ContainsFunc(columns, func(c ledgertables.Column) bool { return c.Engine == engine }) {
@@ -161,11 +167,13 @@ func refuseLeftovers(t *testing.T) {
 	}
 }
 
-// newLedgerBench starts an engine.
-func newLedgerBench(ctx context.Context, t *testing.T, engine ledgertables.Engine) *ledgerBench {
+// newLedgerMeter starts the engine of a part.
+func newLedgerMeter(ctx context.Context, t *testing.T, part ledgertables.Part) ledgerMeter {
 	t.Helper()
 	b := &ledgerBench{T: t, ctx: ctx, cpu: 1}
-	switch engine {
+	switch part.Engine {
+	case ledgertables.Guest:
+		return newGuestMeter(ctx, t, part.Cells)
 	case ledgertables.Podman:
 		b.ledgerEngine = newPodmanEngine(t)
 	case ledgertables.Nerdctl:
@@ -195,7 +203,10 @@ func (b *ledgerBench) measure(c ledgertables.Cell) ledgertables.Result {
 	if err != nil {
 		b.Fatal(err)
 	}
-	script := fmt.Sprintf("stamp %d & ", ledgertables.StampMilliseconds)
+	script := ""
+	if !b.isGuest {
+		script = fmt.Sprintf("stamp %d & ", ledgertables.StampMilliseconds)
+	}
 	if c.Experiment == ledgertables.E2 {
 		script += "dd if=/dev/zero of=/dev/null & "
 	}
@@ -248,14 +259,16 @@ func (b *ledgerBench) measureE1(c ledgertables.Cell, method ledgertables.Method,
 	b.Helper()
 	s := b.start(method, c.Quota, script)
 	b.sleep(ledgertables.SettleTime)
-	tail := b.follow(s)
+	delays := b.follow(s)
 	own, helpers, bytes, start := b.ownTime(s), b.helperTime(s), b.logSize(s), time.Now()
 	b.sleep(c.Work)
 	took := time.Since(start)
 	r.Own = float64(b.ownTime(s)-own) / float64(took)
 	r.Helpers = float64(b.helperTime(s)-helpers) / float64(took)
-	r.LogRate = float64(b.logSize(s)-bytes) / took.Seconds()
-	r.Delay = ledgertables.Summarize(tail.Stop())
+	if !b.isGuest {
+		r.LogRate = float64(b.logSize(s)-bytes) / took.Seconds()
+	}
+	r.Delay = ledgertables.Summarize(delays())
 	s.end()
 	return r
 }
@@ -271,11 +284,11 @@ func (b *ledgerBench) measureE2(c ledgertables.Cell, method ledgertables.Method,
 	}
 	b.sleep(ledgertables.SettleTime)
 	dirs := b.sysbenchGroup(c.Quota, neighbors[0])
-	tail := b.follow(neighbors[0])
+	delays := b.follow(neighbors[0])
 	cmd := exec.CommandContext(b.ctx, "sh", "-c", fmt.Sprintf("for d in %s; do echo $$ > $d/cgroup.procs; done; exec taskset -c %d sysbench cpu --threads=1 --time=%d run",
 		strings.Join(dirs, " "), b.cpu, int(c.Work.Seconds())))
 	output, err := cmd.CombinedOutput()
-	r.Delay = ledgertables.Summarize(tail.Stop())
+	r.Delay = ledgertables.Summarize(delays())
 	// The group is not there while containers end, because Candor could take it for a container.
 	for _, dir := range dirs {
 		if err := os.Remove(dir); err != nil {
@@ -307,14 +320,17 @@ func (b *ledgerBench) sysbenchGroup(quota time.Duration, neighbor *ledgerSource)
 	return dirs
 }
 
-// follow starts to read the delays of a log.
-func (b *ledgerBench) follow(s *ledgerSource) *ledgertables.Tail {
+// follow starts to read the delays of a log. The returned function ends the reading and returns the delays.
+func (b *ledgerBench) follow(s *ledgerSource) func() []time.Duration {
 	b.Helper()
+	if b.isGuest {
+		return func() []time.Duration { return nil }
+	}
 	tail, err := ledgertables.Follow(s.log)
 	if err != nil {
 		b.Fatal(err)
 	}
-	return tail
+	return tail.Stop
 }
 
 func (b *ledgerBench) logSize(s *ledgerSource) int64 {

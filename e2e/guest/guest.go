@@ -30,6 +30,10 @@ type Guest struct {
 	Systemd bool   // systemd is PID 1 and starts Init as a service; Files must contain systemd
 	Boot    string // additional parameters for the kernel, separated by blanks
 
+	// Counted makes the clock of the guest count instructions: each takes a nanosecond, and idle time passes at once. So other programs
+	// on the host do not change what the guest measures. All CPUs of the guest share the nanoseconds, so Machine should have a single CPU.
+	Counted bool
+
 	Files    map[string]string // path in the guest -> file or directory on the host; the path "/" stands for a complete root file system
 	Texts    map[string]string // path in the guest -> content of the file
 	Commands []report.Command  // run in this order

@@ -138,6 +138,33 @@ func TestGuestThatHangs(t *testing.T) {
 	}
 }
 
+// TestCounted: a guest whose clock counts instructions measures a loop of instructions the same in each run, and idle time passes at once.
+func TestCounted(t *testing.T) {
+	needGuest(t)
+	t.Parallel()
+	b := build(t)
+	loop := report.Command{Name: "loop", Args: []string{"/bin/busybox", "dd", "if=/dev/zero", "of=/dev/null", "bs=512", "count=20000"}}
+	idle := sh("sleep 600")
+	idle.Limit = 20 * time.Minute
+	g := guest.Guest{Kernel: kernels(t)[0], Machine: guest.Machine{Sockets: 1, Nodes: 1, Cores: 1, Threads: 1}, Cgroup: 2, Counted: true,
+		Init: filepath.Join(b.dir, "init"), Files: b.files(t), Commands: []report.Command{loop, loop, loop, idle}, Limit: 5 * time.Minute}
+	results, err := g.Run(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, r := range results {
+		if r.Code != 0 {
+			t.Errorf("%s: code %d\n%s", r.Name, r.Code, r.Output)
+		}
+	}
+	if a, b := results[1].Wall, results[2].Wall; a < 10*time.Millisecond || max(a, b)-min(a, b) > a/10 {
+		t.Errorf("the same instructions took %s and %s", a, b)
+	}
+	if idle := results[3].Wall; idle < 600*time.Second || idle > 602*time.Second {
+		t.Errorf("600 s took %s", idle)
+	}
+}
+
 type writerFunc func(p []byte)
 
 func (f writerFunc) Write(p []byte) (int, error) {

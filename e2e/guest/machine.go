@@ -65,13 +65,20 @@ func (m Machine) distance(a, b int) int {
 	return 21
 }
 
+// countedKHz is the rate of the TSC of a guest whose clock counts instructions.
+const countedKHz = 1_000_000
+
 // commandLine returns the kernel's command line, which avoids two problems of the emulation. Under load, emulated clocks drift, so a
 // comparison of clocks by the kernel would fail. Therefore the command line sets the rate of the TSC, and disables the test of the
 // timer. QEMU before 8.1 can crash if a CPU executes an instruction while another CPU replaces it, and the kernel replaces
 // instructions when it enables features at boot. Therefore only a single CPU boots, and init starts the other CPUs.
 func (g *Guest) commandLine() string {
 	args := []string{"console=ttyS0", "panic=-1", "quiet", "tsc=reliable", "no_timer_check", "lpj=10000000", "cryptomgr.notests", "nowatchdog", "mitigations=off", "maxcpus=1"}
-	if khz := tscKHz(); khz > 0 {
+	khz := uint64(countedKHz)
+	if !g.Counted {
+		khz = tscKHz()
+	}
+	if khz > 0 {
 		args = append(args, fmt.Sprintf("tsc_early_khz=%d", khz))
 	}
 	if g.Systemd {

@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/exec"
 	"runtime"
+	"slices"
 	"sync"
 	"syscall"
 	"time"
@@ -43,10 +44,10 @@ func start(ctx context.Context, g *Guest, initrd *os.File) (*vm, error) {
 		return nil, errors.Join(err, consoleR.Close(), consoleW.Close())
 	}
 	ctx, kill := context.WithCancel(ctx)
-	args := []string{"-machine", "q35", "-accel", "tcg,thread=multi", "-cpu", cpu, "-nodefaults", "-no-reboot", "-display", "none",
+	args := []string{"-machine", "q35", "-cpu", cpu, "-nodefaults", "-no-reboot", "-display", "none",
 		"-kernel", g.Kernel.Image, "-initrd", "/proc/self/fd/3", "-append", g.commandLine(),
 		"-serial", "file:/proc/self/fd/4", "-serial", "file:/proc/self/fd/5"}
-	cmd := exec.CommandContext(ctx, QEMU, append(args, g.Machine.args()...)...)
+	cmd := exec.CommandContext(ctx, QEMU, slices.Concat(args, g.accelerator(), g.Machine.args())...)
 	cmd.ExtraFiles = []*os.File{initrd, consoleW, reportsW}
 	v := &vm{reports: reportsR, copied: make(chan struct{}), ended: make(chan struct{}), kill: kill}
 	cmd.Stdout, cmd.Stderr = &v.console, &v.console
@@ -64,6 +65,14 @@ func start(ctx context.Context, g *Guest, initrd *os.File) (*vm, error) {
 		io.Copy(&v.console, consoleR)
 	}()
 	return v, nil
+}
+
+// accelerator returns the arguments that choose the guest's clock.
+func (g *Guest) accelerator() []string {
+	if g.Counted {
+		return []string{"-accel", "tcg,thread=single", "-icount", "shift=0,sleep=off"} // 2^0 ns for each instruction
+	}
+	return []string{"-accel", "tcg,thread=multi"}
 }
 
 // run starts QEMU and waits for its end. It stays on a single thread, because Pdeathsig kills QEMU when the thread that started QEMU

@@ -27,6 +27,7 @@ const (
 	A      Method = "A"      // the helper is in the container's cpu cgroup
 	B      Method = "B"      // a cgroup with the limit has two children: the container and the helper
 	Place  Method = "place"  // the level place of Candor: the helper is in a child of the container's cgroup
+	Patch  Method = "patch"  // the helper charges its CPU time through the paper's patch of the kernel (approach 2)
 )
 
 // An Engine is a container engine.
@@ -37,7 +38,11 @@ const (
 	Containerd Engine = "containerd" // through CRI
 	Podman     Engine = "Podman"
 	Nerdctl    Engine = "nerdctl"
+	Guest      Engine = "guest" // containerd and the logging binary copier, in a guest whose kernel has the patch
 )
+
+// Engines returns all engines in the order of the tables.
+func Engines() []Engine { return []Engine{Containerd, Podman, Nerdctl, Guest} }
 
 // A Column is a column of the tables: an engine with a method.
 type Column struct {
@@ -54,7 +59,7 @@ func Columns() []Column {
 			columns = append(columns, Column{string(method) + "_" + strings.ToLower(string(engine)), engine, method})
 		}
 	}
-	return columns
+	return append(columns, Column{"none_guest", Guest, None}, Column{"patch", Guest, Patch})
 }
 
 // ColumnOf returns the column with a name.
@@ -113,9 +118,9 @@ type Cell struct {
 type Result struct {
 	Own     float64 // E1: CPUs that the container uses
 	Helpers float64 // E1: CPUs that the engine and the helpers use
-	LogRate float64 // E1: bytes per second of the log
+	LogRate float64 // E1: bytes per second of the log; 0 in a guest, whose speed is not that of a machine
 	Events  float64 // E2: events per second of sysbench
-	Delay   Delay   // delay of the lines in the log; in E2, in the log of the first container beside sysbench
+	Delay   Delay   // delay of the lines in the log; in E2, in the log of the first container beside sysbench. Not measured in a guest
 }
 
 // String describes the cell in a line of the progress, such as "E2 N=3 yes B_podman run 1".
@@ -218,7 +223,7 @@ func (s Settings) Plan() (cells []Cell) {
 		runs = max(runs, s.runs(c))
 	}
 	for run := range runs {
-		for _, engine := range []Engine{Containerd, Podman, Nerdctl} {
+		for _, engine := range Engines() {
 			cells = append(cells, s.planRun(engine, run)...)
 		}
 	}

@@ -47,7 +47,8 @@ func TestPlan(t *testing.T) {
 		{"charge", "", "", 5*(12+12) + 3*4}, // with the baseline of none
 		{"none charge", "1", "", 12 + 12 + 4 + 24},
 		{"A_podman B_podman", "2", "1", 2 * (24 + 24 + 4)},
-		{"", "1", "", 10*24 + 3*4},
+		{"patch", "2", "", 2 * (24 + 4)}, // with the baseline of none_guest
+		{"", "1", "", 12*24 + 4*4},
 	} {
 		plan := parse(t, test.columns, test.runs, test.work).Plan()
 		if len(plan) != test.cells {

@@ -64,7 +64,7 @@ func (s summary) over(divisor summary) summary {
 func own(r Result) (float64, bool)     { return 100 * r.Own, true }
 func helpers(r Result) (float64, bool) { return 100 * r.Helpers, true }
 func sum(r Result) (float64, bool)     { return 100 * (r.Own + r.Helpers), true }
-func logRate(r Result) (float64, bool) { return r.LogRate / 1000, true }
+func logRate(r Result) (float64, bool) { return r.LogRate / 1000, r.LogRate > 0 }
 func events(r Result) (float64, bool)  { return r.Events, true }
 
 func delayMedian(r Result) (float64, bool) { return milliseconds(r.Delay.Median), r.Delay.Count > 0 }
