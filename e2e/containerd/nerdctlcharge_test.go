@@ -86,7 +86,7 @@ func (c *nerdctlContainer) helpers(group string) []int {
 	if err != nil {
 		c.Fatal(err)
 	}
-	logger, err := nerdctlLogger(program)
+	logger, err := loggerOf(program, "_NERDCTL_INTERNAL_LOGGING")
 	if err != nil {
 		c.Fatal(err)
 	}
