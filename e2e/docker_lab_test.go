@@ -24,7 +24,13 @@ type docker struct {
 // newDocker starts an engine with candor's two runtimes, which candor setup has added, and with the image "box".
 func newDocker(t *testing.T, flags ...string) *docker {
 	t.Helper()
-	l := newLab(t)
+	return newDockerIn(newLab(t), flags...)
+}
+
+// newDockerIn starts an engine as newDocker does, with the cgroup driver of a lab.
+func newDockerIn(l *lab, flags ...string) *docker {
+	l.Helper()
+	t := l.T
 	for _, program := range []string{"dockerd", "docker", "runc", "busybox"} {
 		if _, err := exec.LookPath(program); err != nil {
 			t.Skipf("needs Docker, runc and busybox: %v", err)
@@ -86,7 +92,7 @@ func (d *docker) up() {
 	os.Remove(in("pid")) // of one that was killed
 	args := append([]string{"--host", "unix://" + in("sock"), "--data-root", in("data"), "--exec-root", in("exec"), "--pidfile", in("pid"),
 		"--config-file", in("daemon.json"), "--iptables=false", "--ip6tables=false", "--bridge=none", "--userland-proxy=false", "--storage-driver", storageDriver(),
-		"--exec-opt", "native.cgroupdriver=cgroupfs"}, d.flags...)
+		"--exec-opt", "native.cgroupdriver=" + string(d.driver)}, d.flags...)
 	d.daemon = exec.Command("dockerd", args...)
 	d.daemon.Env = d.candor().Env
 	d.daemon.Stdout, d.daemon.Stderr = log, log

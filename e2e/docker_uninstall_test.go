@@ -55,7 +55,24 @@ const updatedKind = "a fraction that is updated"
 //
 //	CANDOR_UNINSTALL_ROUNDS=50 go test -run '^TestUninstallDocker$' -v   50 kills in the middle of a give-back
 func TestUninstallDocker(t *testing.T) {
-	d := newDocker(t)
+	newDocker(t).uninstallPairs(func() {})
+}
+
+// TestSystemdUninstallDocker is TestUninstallDocker with groups that systemd creates. A reload of systemd does not change the result.
+func TestSystemdUninstallDocker(t *testing.T) {
+	d := newDockerIn(newSystemdLab(t))
+	d.uninstallPairs(func() {
+		for _, command := range [][]string{{"daemon-reload"}, {"show", "--property=SystemState"}} { // answered after the reload
+			if got := do(t, exec.Command("systemctl", command...)); got.code != 0 {
+				t.Fatalf("systemctl %v: %+v", command, got)
+			}
+		}
+	})
+}
+
+// uninstallPairs runs the rounds of TestUninstallDocker. After a call of reload, the containers must still equal their twins.
+func (d *docker) uninstallPairs(reload func()) {
+	t := d.T
 	config, err := os.ReadFile(d.in("daemon.json"))
 	if err != nil || !strings.Contains(string(config), "candor-runc") {
 		t.Fatalf("daemon.json: %s, %v", config, err)
@@ -77,6 +94,10 @@ func TestUninstallDocker(t *testing.T) {
 		if err := twins.Check(pairs); err != nil {
 			t.Errorf("round %d: %v", round, err)
 		}
+		reload()
+		if err := twins.Check(pairs); err != nil {
+			t.Errorf("round %d, after a reload: %v", round, err)
+		}
 		for i := 0; i < len(names); i += 4 {
 			if sees, want := d.sees(names[i]), d.sees(names[i]+"-plain"); sees != want {
 				t.Errorf("round %d: %s sees %s, without Candor %s", round, pairs[i].Name, sees, want)
@@ -88,7 +109,7 @@ func TestUninstallDocker(t *testing.T) {
 		if left, _ := os.ReadDir(d.state); len(left) > 0 {
 			t.Errorf("round %d: the state directory has %v after the end of the containers", round, left)
 		}
-		if exists, err := d.tree.EngineGroup("parent", d.parent).Exists(); err != nil || exists {
+		if exists, err := d.tree.EngineGroup("parent", "/"+strings.TrimPrefix(d.parent, "/")).Exists(); err != nil || exists {
 			t.Errorf("round %d: the parent cgroup exists: %v, %v", round, exists, err)
 		}
 	})

@@ -35,12 +35,12 @@ func TestGiveBack(t *testing.T) {
 	for _, k := range all {
 		v2 := guest.Guest{Kernel: k, Cgroup: 2, Machine: machine}
 		t.Run("v2/"+k.Release+"/containerd", func(t *testing.T) { withContainerd(t, long(v2), "TestGiveBack", env...) })
-		t.Run("v2/"+k.Release+"/docker", func(t *testing.T) { withDocker(t, long(v2), env...) })
+		t.Run("v2/"+k.Release+"/docker", func(t *testing.T) { withDocker(t, long(v2), "TestUninstallDocker", env...) })
 		if k.CpusetsV1 {
 			v1 := v2
 			v1.Cgroup = 1
 			t.Run("v1/"+k.Release+"/containerd", func(t *testing.T) { withContainerd(t, long(v1), "TestGiveBack", env...) })
-			t.Run("v1/"+k.Release+"/docker", func(t *testing.T) { withDocker(t, long(v1), env...) })
+			t.Run("v1/"+k.Release+"/docker", func(t *testing.T) { withDocker(t, long(v1), "TestUninstallDocker", env...) })
 		}
 	}
 	booted := func() guest.Guest {
@@ -49,6 +49,7 @@ func TestGiveBack(t *testing.T) {
 		return long(g)
 	}
 	t.Run("systemd/"+newest.Release+"/containerd", func(t *testing.T) { withContainerd(t, booted(), "TestSystemdGiveBack", env...) })
+	t.Run("systemd/"+newest.Release+"/docker", func(t *testing.T) { withDocker(t, booted(), "TestSystemdUninstallDocker", append(env, noPivot)...) })
 }
 
 // long returns a guest with the time for 50 kills.
@@ -57,8 +58,11 @@ func long(g guest.Guest) guest.Guest {
 	return g
 }
 
-// withDocker boots a guest that has the Docker engine of this machine, and runs TestUninstallDocker of e2e there.
-func withDocker(t *testing.T, g guest.Guest, env ...string) {
+// noPivot makes Docker's containerd start containers without pivot_root, which is impossible if the root is the initramfs.
+const noPivot = "DOCKER_RAMDISK=1"
+
+// withDocker boots a guest that has the Docker engine of this machine, and runs a test of e2e there, with more environment variables.
+func withDocker(t *testing.T, g guest.Guest, test string, env ...string) {
 	t.Helper()
 	built := build(t, "e2e")
 	g.Init = filepath.Join(built.dir, "init")
@@ -68,13 +72,14 @@ func withDocker(t *testing.T, g guest.Guest, env ...string) {
 		addProgram(t, files, name)
 	}
 	g.Files = files
-	g.Texts = map[string]string{
-		"/etc/hosts": "127.0.0.1 localhost\n", "/etc/resolv.conf": "", "/etc/passwd": "root:x:0:0::/root:/bin/sh\n", "/etc/group": "root:x:0:\n",
+	g.Texts = map[string]string{"/etc/hosts": "127.0.0.1 localhost\n", "/etc/resolv.conf": ""}
+	if !g.Systemd {
+		g.Texts["/etc/passwd"], g.Texts["/etc/group"] = "root:x:0:0::/root:/bin/sh\n", "root:x:0:\n"
 	}
 	g.Commands = []report.Command{{
 		Name:  "docker",
 		Args:  []string{"/bin/busybox", "sh", "-c", uninstallScript},
-		Env:   append(env, "CANDOR_IN_GUEST=1", "CANDOR_BIN=/usr/bin/candor"),
+		Env:   append(env, "CANDOR_IN_GUEST=1", "CANDOR_BIN=/usr/bin/candor", "CANDOR_TEST="+test),
 		Dir:   "/guest/e2e",
 		Limit: g.Limit - time.Minute,
 	}}
@@ -87,8 +92,8 @@ func withDocker(t *testing.T, g guest.Guest, env ...string) {
 	t.Logf("%s: %.0f s of CPU time", g.Machine, g.CPUTime.Seconds())
 }
 
-// uninstallScript runs the test, and removes the groups that each Docker engine leaves.
-const uninstallScript = `/guest/e2e/e2e.test -test.v=test2json -test.timeout=0 -test.run='^TestUninstallDocker$'
+// uninstallScript runs the test $CANDOR_TEST, and removes the groups that each Docker engine leaves.
+const uninstallScript = `/guest/e2e/e2e.test -test.v=test2json -test.timeout=0 -test.run="^$CANDOR_TEST\$"
 code=$?
 find /sys/fs/cgroup -depth -type d -name docker -exec rmdir {} \;
 exit $code`
