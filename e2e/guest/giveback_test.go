@@ -52,9 +52,12 @@ func TestGiveBack(t *testing.T) {
 	t.Run("systemd/"+newest.Release+"/docker", func(t *testing.T) { withDocker(t, booted(), "TestSystemdUninstallDocker", append(env, noPivot)...) })
 }
 
-// long returns a guest with the time for 50 kills.
+// long returns a guest with the time for 50 kills. With -v, it prints the output of its commands while they run.
 func long(g guest.Guest) guest.Guest {
 	g.Limit = 90 * time.Minute
+	if testing.Verbose() {
+		g.Output = os.Stderr
+	}
 	return g
 }
 
