@@ -50,7 +50,7 @@ const killsPerRound = 10
 // too many rounds are necessary.
 func (k *Killer) Rounds(t testing.TB, round func(n int)) {
 	t.Helper()
-	for n := 0; k.Middle < k.Wanted && n < k.Wanted+3 && !t.Failed(); n++ {
+	for n := 0; k.Middle < k.Wanted && n < 3*k.Wanted+5 && !t.Failed(); n++ {
 		round(n)
 	}
 	t.Logf("kills: %d before the first change, %d in the middle, %d after the last change", k.Early, k.Middle, k.Late)
@@ -114,7 +114,7 @@ func (k *Killer) kill(t testing.TB, rest []*Pair, start func() Program) (isCompl
 }
 
 // awaitChange waits until a random file of a random container has changed, or the program has completed, for at most a minute. Then it
-// waits for a random time of 50 µs to 6.4 ms. The last container is no choice, because the middle ends with its changes.
+// waits for a random time of at most 1.6 ms. The last container is no choice, because the middle ends with its changes.
 func (k *Killer) awaitChange(t testing.TB, rest []*Pair, program Program) {
 	t.Helper()
 	names, given, _, err := rest[k.random.IntN(len(rest)-1)].differences()
@@ -131,7 +131,7 @@ func (k *Killer) awaitChange(t testing.TB, rest []*Pair, program Program) {
 			break
 		}
 	}
-	longest := int64(50*time.Microsecond) << k.random.IntN(8)
+	longest := int64(50*time.Microsecond) << k.random.IntN(6)
 	time.Sleep(time.Duration(k.random.Int64N(longest)))
 }
 
