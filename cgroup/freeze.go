@@ -151,8 +151,8 @@ func (g *Group) ThawFreezer() error {
 	}
 }
 
-// RemoveFreezer undoes the work of a Freezer of another process, as Close does. It also works if the group has got other nested groups
-// since OpenFreezer. It returns nil if there is no nested group of a Freezer.
+// RemoveFreezer undoes the work of a Freezer of another process, as Close does. It also works if the group has got other nested
+// groups since OpenFreezer. It returns nil if there is no nested group of a Freezer.
 func (g *Group) RemoveFreezer() error {
 	switch h := g.tree.reaper; {
 	case g.err != nil:

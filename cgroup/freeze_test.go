@@ -149,8 +149,8 @@ func BenchmarkFreezer(b *testing.B) {
 	}
 }
 
-// TestRemoveFreezer: after the end of the process with the Freezer, another process thaws the group and moves its processes back, also if
-// the container has created a nested group meanwhile. Without a Freezer there is no change.
+// TestRemoveFreezer: after the end of the process with the Freezer, another process thaws the group and moves its processes back,
+// also if the container has created a nested group meanwhile. Without a Freezer there is no change.
 func TestRemoveFreezer(t *testing.T) {
 	tr := tree(t)
 	a, _ := two(t, tr)

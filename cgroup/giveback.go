@@ -79,8 +79,8 @@ func (g *Group) isConfined(file string) (bool, error) {
 	return !above.SubsetOf(&now), err
 }
 
-// lacksPossibleCPUs reports whether the group on v2 has a list of CPUs without some possible CPU of the machine. Even if the group has all
-// CPUs of its parent now, it would not get a CPU that the parent gets later.
+// lacksPossibleCPUs reports whether the group on v2 has a list of CPUs without some possible CPU of the machine. Even if the
+// group has all CPUs of its parent now, it would not get a CPU that the parent gets later.
 func (g *Group) lacksPossibleCPUs() (bool, error) {
 	if !g.tree.cpuset.v2 {
 		return false, nil

@@ -20,8 +20,8 @@ import (
 // givenBackFiles are the files that GiveBack changes, on v1 and v2.
 var givenBackFiles = []string{"cpuset.cpus", "cpuset.mems", "cpu.max", "cpu.max.burst", "cpu.weight", "cpu.cfs_quota_us", "cpu.cfs_period_us", "cpu.cfs_burst_us", "cpu.shares"}
 
-// settingTexts returns the content of a group's files. It replaces the list of CPUs that GiveBack writes on v2, because the kernel refuses
-// an empty list, by this empty list.
+// settingTexts returns the content of a group's files. It replaces the list of CPUs that GiveBack writes on v2, because the
+// kernel refuses an empty list, by this empty list.
 func settingTexts(t testing.TB, g *Group) string {
 	t.Helper()
 	var all strings.Builder
@@ -55,8 +55,8 @@ func candorSettings(cpus cpuset.Set) Settings {
 	return Settings{CPUs: cpus, Quota: 40 * time.Millisecond, Period: 50 * time.Millisecond, Burst: 10 * time.Millisecond, Weight: 700}
 }
 
-// TestGiveBack: afterwards, the files of a group equal those of a group that never had settings of Candor, also if any write of the first
-// attempt failed.
+// TestGiveBack: afterwards, the files of a group equal those of a group that never had settings of Candor, also if any write of
+// the first attempt failed.
 func TestGiveBack(t *testing.T) {
 	tr := tree(t)
 	a, b := two(t, tr)
@@ -96,7 +96,8 @@ func TestGiveBack(t *testing.T) {
 	}
 }
 
-// TestGiveBackHotplug: a group that was given back while a CPU was offline gets this CPU later, also if the group had all other CPUs.
+// TestGiveBackHotplug: a group that was given back while a CPU was offline gets this CPU later, also if the group had all other
+// CPUs.
 func TestGiveBackHotplug(t *testing.T) {
 	needGuest(t)
 	tr := tree(t)
@@ -124,8 +125,8 @@ func TestGiveBackHotplug(t *testing.T) {
 	eventually(t, "the group has the CPU", func() bool { return has(g) == all })
 }
 
-// TestGiveBackUnit: systemd retains the given-back settings of a unit at a reload. They equal the settings of a unit that Candor never
-// changed, for units of Candor and of engines, also if any write of the first attempt failed.
+// TestGiveBackUnit: systemd retains the given-back settings of a unit at a reload. They equal the settings of a unit that Candor
+// never changed, for units of Candor and of engines, also if any write of the first attempt failed.
 func TestGiveBackUnit(t *testing.T) {
 	if !runsSystemd() {
 		t.Skip("systemd does not run this machine")
@@ -205,7 +206,8 @@ func checkProperties(t *testing.T, tr *Tree, all []*Group) {
 	}
 }
 
-// TestHasUnreachableUnit: only a group with the name of a unit can have an unreachable unit, and only without a connection to systemd.
+// TestHasUnreachableUnit: only a group with the name of a unit can have an unreachable unit, and only without a connection to
+// systemd.
 func TestHasUnreachableUnit(t *testing.T) {
 	h := &hierarchy{mount: "/nowhere", parent: "/nowhere/candor"}
 	for _, c := range []struct {

@@ -21,8 +21,8 @@ type uninstallKind struct {
 	flags         []string
 }
 
-// uninstallKinds are 20 containers: five with exclusive CPUs, five with a fraction of a CPU, five flexible, and five with a burst. The
-// small containers fit on two CPUs.
+// uninstallKinds are 20 containers: five with exclusive CPUs, five with a fraction of a CPU, five flexible, and five with a
+// burst. The small containers fit on two CPUs.
 var uninstallKinds = []uninstallKind{
 	{"two exclusive CPUs and the memory of a NUMA node", "candor", true, []string{"--cpus", "2", "-e", "CANDOR_TOPOLOGY=single-numa"}},
 	{"an exclusive CPU", "candor", false, []string{"--cpus", "1"}},
@@ -58,7 +58,8 @@ func TestUninstallDocker(t *testing.T) {
 	newDocker(t).uninstallPairs(func() {})
 }
 
-// TestSystemdUninstallDocker is TestUninstallDocker with groups that systemd creates. A reload of systemd does not change the result.
+// TestSystemdUninstallDocker is TestUninstallDocker with groups that systemd creates. A reload of systemd does not change the
+// result.
 func TestSystemdUninstallDocker(t *testing.T) {
 	d := newDockerIn(newSystemdLab(t))
 	d.uninstallPairs(func() {

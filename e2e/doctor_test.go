@@ -18,8 +18,8 @@ type doctorReport struct {
 	Checks []struct{ ID, Status, Found, Next string }
 }
 
-// doctored runs candor doctor for a single check with more flags in a private mount namespace, after a shell script has changed the mounts
-// there.
+// doctored runs candor doctor for a single check with more flags in a private mount namespace, after a shell script has changed
+// the mounts there.
 func (l *lab) doctored(script, id string, flags ...string) (code int, status, found string) {
 	l.Helper()
 	l.needProgram("unshare")

@@ -23,7 +23,8 @@ import (
 // freezerDir returns the group of a container in the freezer hierarchy of cgroup v1.
 func (l *lab) freezerDir(name string) string { return "/sys/fs/cgroup/freezer" + l.parent + "/" + name }
 
-// freeze freezes a container like a process that charges it, and lowers its quota. It skips the test on a machine without a freezer.
+// freeze freezes a container like a process that charges it, and lowers its quota. It skips the test on a machine without a
+// freezer.
 func (l *lab) freeze(name string) {
 	l.Helper()
 	f, err := l.tree.OpenFreezer(name)
@@ -48,7 +49,8 @@ func (l *lab) isFrozen(name string) bool {
 	return err == nil && strings.TrimSpace(string(text)) == "FROZEN"
 }
 
-// isThawed fails unless a spinning container runs in its own group of the freezer hierarchy, without the nested group of a freezer.
+// isThawed fails unless a spinning container runs in its own group of the freezer hierarchy, without the nested group of a
+// freezer.
 func (l *lab) isThawed(n *tenant) {
 	l.Helper()
 	group := l.tree.Group(n.ID)
@@ -80,8 +82,9 @@ func (l *lab) charge(name string, to Process) {
 	})
 }
 
-// TestGiveBackFrozen: the processes of a container that a killed process has charged and frozen run again in their own group, with the
-// quota of the engine, also if the container has created nested groups in the meantime. A dry run lists the change and does not thaw.
+// TestGiveBackFrozen: the processes of a container that a killed process has charged and frozen run again in their own group,
+// with the quota of the engine, also if the container has created nested groups in the meantime. A dry run lists the change and
+// does not thaw.
 func TestGiveBackFrozen(t *testing.T) {
 	for _, hasNested := range []bool{false, true} {
 		l := newLab(t)
@@ -140,8 +143,8 @@ func TestGiveBackFrozenCut(t *testing.T) {
 	}
 }
 
-// TestGiveBackFreezerKilled: while a process charges a container, a GiveBack changes nothing. After this process was killed, the next
-// GiveBack thaws the container.
+// TestGiveBackFreezerKilled: while a process charges a container, a GiveBack changes nothing. After this process was killed, the
+// next GiveBack thaws the container.
 func TestGiveBackFreezerKilled(t *testing.T) {
 	l := newLab(t)
 	web := l.must(flexible("web", "0.5"), "spin")
@@ -179,8 +182,8 @@ func (costlyHelpers) HelperTime() (total time.Duration, ok bool) { return 0, fal
 func (costlyHelpers) BookedTime() time.Duration                  { return 0 }
 func (costlyHelpers) Observe(*Grant, Account)                    {}
 
-// TestGiveBackCharging: a loop that charges a container ends its lease soon after the start of a GiveBack. The container then runs with the
-// quota of the engine.
+// TestGiveBackCharging: a loop that charges a container ends its lease soon after the start of a GiveBack. The container then
+// runs with the quota of the engine.
 func TestGiveBackCharging(t *testing.T) {
 	if os.Getenv("CANDOR_IN_GUEST") != "" {
 		t.Skip("depends on the time between two readings, which is long on emulated CPUs")
@@ -220,8 +223,9 @@ func TestGiveBackCharging(t *testing.T) {
 	l.isRemoved()
 }
 
-// TestGiveBackHelpers: a helper that Candor has moved to the group of a container returns to its own group and runs on. The container has
-// the quota of its limit. The helper of a container that has ended also returns, and the group of this container is removed.
+// TestGiveBackHelpers: a helper that Candor has moved to the group of a container returns to its own group and runs on. The
+// container has the quota of its limit. The helper of a container that has ended also returns, and the group of this container is
+// removed.
 func TestGiveBackHelpers(t *testing.T) {
 	l := newLab(t)
 	l.needCPUs(2)

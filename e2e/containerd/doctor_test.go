@@ -48,7 +48,8 @@ func TestDoctorDisabledNRI(t *testing.T) {
 	}
 }
 
-// TestDoctorShortTimeout: candor doctor warns about a containerd that waits less for a plugin than the plugin waits for the state.
+// TestDoctorShortTimeout: candor doctor warns about a containerd that waits less for a plugin than the plugin waits for the
+// state.
 func TestDoctorShortTimeout(t *testing.T) {
 	l := newEngine(t)
 	file := l.path("containerd.toml")

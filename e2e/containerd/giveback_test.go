@@ -25,8 +25,8 @@ func sensitiveKind(name string, limit hybrid.Milli, isLarge bool, settings ...st
 	return givenBackKind{name, limit, limit, annotations, isLarge}
 }
 
-// givenBackKinds are 20 containers: five with exclusive CPUs, five with a fraction of a CPU, five flexible, and five with a burst. The
-// small containers fit on two CPUs.
+// givenBackKinds are 20 containers: five with exclusive CPUs, five with a fraction of a CPU, five flexible, and five with a
+// burst. The small containers fit on two CPUs.
 var givenBackKinds = []givenBackKind{
 	sensitiveKind("two exclusive CPUs and the memory of a NUMA node", 2000, true, "topology=single-numa"),
 	sensitiveKind("an exclusive CPU", 1000, false),
@@ -58,9 +58,9 @@ type giveBackLab struct {
 	reload func() // lets systemd write its files again; nil: systemd creates no groups
 }
 
-// TestGiveBack: after candor nri --give-back, the kernel's files of each container and of its pod equal those of the same container without
-// Candor, also if candor nri --give-back was killed at random points before. A machine with 16 CPUs runs 20 pairs, a smaller machine some
-// of them.
+// TestGiveBack: after candor nri --give-back, the kernel's files of each container and of its pod equal those of the same
+// container without Candor, also if candor nri --give-back was killed at random points before. A machine with 16 CPUs runs 20
+// pairs, a smaller machine some of them.
 //
 //	CANDOR_UNINSTALL_ROUNDS=50 go test -run '^TestGiveBack$' -v   50 kills in the middle of a give-back
 func TestGiveBack(t *testing.T) {

@@ -14,9 +14,10 @@ import (
 	"github.com/candor-project/candor/e2e/probes"
 )
 
-// TestGiveBack gives 20 containers back beside the same 20 containers without Candor, on 32 CPUs, with containerd and with the Docker of the
-// distribution: on cgroup v2, on cgroup v1, and on cgroup v2 with systemd. Afterwards, the kernel's files of each pair are byte-equal.
-// The tests in the guest kill the give-back at random points, and count the kills in the middle (CANDOR_UNINSTALL_ROUNDS).
+// TestGiveBack gives 20 containers back beside the same 20 containers without Candor, on 32 CPUs, with containerd and with the
+// Docker of the distribution: on cgroup v2, on cgroup v1, and on cgroup v2 with systemd. Afterwards, the kernel's files of each
+// pair are byte-equal. The tests in the guest kill the give-back at random points, and count the kills in the middle
+// (CANDOR_UNINSTALL_ROUNDS).
 //
 // It takes too long for make test: make test-giveback runs it.
 func TestGiveBack(t *testing.T) {
@@ -64,7 +65,8 @@ func long(g guest.Guest) guest.Guest {
 // noPivot makes Docker's containerd start containers without pivot_root, which is impossible if the root is the initramfs.
 const noPivot = "DOCKER_RAMDISK=1"
 
-// withDocker boots a guest that has the Docker engine of this machine, and runs a test of e2e there, with more environment variables.
+// withDocker boots a guest that has the Docker engine of this machine, and runs a test of e2e there, with more environment
+// variables.
 func withDocker(t *testing.T, g guest.Guest, test string, env ...string) {
 	t.Helper()
 	built := build(t, "e2e")

@@ -1,5 +1,5 @@
-// Package twins compares containers that Candor has given back to their engines with their twins: the same containers, which the engine
-// started without Candor. It also kills programs that give containers back at random points.
+// Package twins compares containers that Candor has given back to their engines with their twins: the same containers, which the
+// engine started without Candor. It also kills programs that give containers back at random points.
 package twins
 
 import (
@@ -30,7 +30,8 @@ var settings = map[string][]string{
 	"cpu":    {"cpu.cfs_quota_us", "cpu.cfs_period_us", "cpu.cfs_burst_us", "cpu.shares", "cpu.idle"},
 }
 
-// Settings are the contents of the files with a container's CPU settings. A name such as ../cpu.max stands for a file of a parent group.
+// Settings are the contents of the files with a container's CPU settings. A name such as ../cpu.max stands for a file of a parent
+// group.
 type Settings struct {
 	texts map[string]string // without the final newline, by name
 	paths map[string]string // absolute paths, by name
@@ -83,11 +84,13 @@ func (s *Settings) add(controller, dir string, parents int) error {
 	return nil
 }
 
-// Differences returns the settings of the container that differ from those of its twin, a line for each file, and "" if there are none.
+// Differences returns the settings of the container that differ from those of its twin, a line for each file, and "" if there are
+// none.
 //
-// On cgroup v2, the list of CPUs or memory nodes of a twin is empty. The kernel refuses an empty list for a group with processes that has a
-// list (ENOSPC, validate_change in kernel/cgroup/cpuset.c). Only then, the container can have another list with the same effect: all
-// possible CPUs of the machine, or the effective memory nodes. Differences tries the empty list to find out whether the kernel refuses it.
+// On cgroup v2, the list of CPUs or memory nodes of a twin is empty. The kernel refuses an empty list for a group with processes
+// that has a list (ENOSPC, validate_change in kernel/cgroup/cpuset.c). Only then, the container can have another list with the
+// same effect: all possible CPUs of the machine, or the effective memory nodes. Differences tries the empty list to find out
+// whether the kernel refuses it.
 func (p *Pair) Differences() (string, error) {
 	names, given, plain, err := p.differences()
 	var lines strings.Builder
@@ -126,7 +129,8 @@ func (p *Pair) differences() (names []string, given, plain Settings, err error) 
 	return names, given, plain, nil
 }
 
-// isRefused reports whether a list has the value that Candor writes if the kernel refuses an empty list, and the kernel refuses it.
+// isRefused reports whether a list has the value that Candor writes if the kernel refuses an empty list, and the kernel refuses
+// it.
 func (s *Settings) isRefused(name string) (bool, error) {
 	var substitute string
 	switch name {

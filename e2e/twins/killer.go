@@ -10,8 +10,8 @@ import (
 	"time"
 )
 
-// A Killer kills programs that give containers back with SIGKILL at random points. Only kills in the middle count: the program has changed
-// at least one container, and at least one container is not given back.
+// A Killer kills programs that give containers back with SIGKILL at random points. Only kills in the middle count: the program
+// has changed at least one container, and at least one container is not given back.
 type Killer struct {
 	Wanted              int // number of kills in the middle
 	Early, Middle, Late int // number of kills before the first change, in the middle, and after the last change
@@ -46,8 +46,8 @@ type Program interface {
 // killsPerRound bounds the kills in the middle of a round. Each program has fewer containers to change than its predecessor.
 const killsPerRound = 10
 
-// Rounds calls round until k has its wanted number of kills. Each round creates containers and calls Interrupt. Rounds fails the test if
-// too many rounds are necessary.
+// Rounds calls round until k has its wanted number of kills. Each round creates containers and calls Interrupt. Rounds fails the
+// test if too many rounds are necessary.
 func (k *Killer) Rounds(t testing.TB, round func(n int)) {
 	t.Helper()
 	for n := 0; k.Middle < k.Wanted && n < 3*k.Wanted+5 && !t.Failed(); n++ {
@@ -59,8 +59,9 @@ func (k *Killer) Rounds(t testing.TB, round func(n int)) {
 	}
 }
 
-// Interrupt starts programs and kills each of them at a random point, until k has enough kills, a single pair has differences, or a program
-// has completed. Then the caller starts a program that completes. Interrupt fails the test if the containers equal their twins from the start.
+// Interrupt starts programs and kills each of them at a random point, until k has enough kills, a single pair has differences, or
+// a program has completed. Then the caller starts a program that completes. Interrupt fails the test if the containers equal
+// their twins from the start.
 func (k *Killer) Interrupt(t testing.TB, pairs []*Pair, start func() Program) {
 	t.Helper()
 	rest := remaining(t, pairs)
@@ -113,8 +114,8 @@ func (k *Killer) kill(t testing.TB, rest []*Pair, start func() Program) (isCompl
 	return isComplete
 }
 
-// awaitChange waits until a random file of a random container has changed, or the program has completed, for at most a minute. Then it
-// waits for a random time of at most 1.6 ms. The last container is no choice, because the middle ends with its changes.
+// awaitChange waits until a random file of a random container has changed, or the program has completed, for at most a minute.
+// Then it waits for a random time of at most 1.6 ms. The last container is no choice, because the middle ends with its changes.
 func (k *Killer) awaitChange(t testing.TB, rest []*Pair, program Program) {
 	t.Helper()
 	names, given, _, err := rest[k.random.IntN(len(rest)-1)].differences()
