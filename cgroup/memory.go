@@ -4,12 +4,9 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
-	"io/fs"
 	"math"
 	"path/filepath"
-	"slices"
 	"strconv"
-	"strings"
 
 	"golang.org/x/sys/unix"
 
@@ -33,11 +30,15 @@ var (
 // The kernel updates the counters in batches for each CPU, and this package reads several files. So the parts of Stat can add up to more
 // than Usage.
 type Memory struct {
-	Bound MemoryBound // lowest memory limit among the group and its ancestors
-	// Free is the memory that the group can still allocate before the kernel reclaims memory: the lowest difference of limit and use among the
-	// group and its ancestors. It is NoMemoryLimit if none of these groups has a limit.
-	Free  int64
-	Usage int64 // memory in use, including page cache and kernel memory
+	Bound MemoryBound // lowest memory limit among the group and the groups above it
+	// Free is the memory that the group of Bound can still allocate before the kernel reclaims the group's memory. It is NoMemoryLimit if
+	// there is no limit.
+	Free int64
+	// Available is the memory that the group can still allocate without swap, when the kernel reclaims page cache and slabs: the lowest sum
+	// of limit - use and reclaimable memory among the group and the groups above it that have a limit. It is NoMemoryLimit if there is no
+	// limit.
+	Available int64
+	Usage     int64 // memory in use, including page cache and kernel memory
 
 	// SwapLimit is the swap that the group can use in addition to its memory, or NoMemoryLimit. It can be more than the machine has.
 	SwapLimit int64
@@ -93,13 +94,15 @@ func parseMemoryStat(content []byte, keys map[string]memoryKey) (r memoryRecord,
 	for line := range bytes.Lines(content) {
 		line = bytes.TrimSuffix(line, []byte("\n"))
 		key, value, _ := bytes.Cut(line, []byte(" "))
+		field, ok := keys[string(key)]
+		if !ok {
+			continue
+		}
 		n, err := parseBytes(value)
 		if err != nil {
 			return memoryRecord{}, parseError(line)
 		}
-		if field, ok := keys[string(key)]; ok {
-			*field(&r) = n
-		}
+		*field(&r) = n
 	}
 	return r, nil
 }
@@ -159,6 +162,9 @@ type memoryReader struct {
 	open *openFiles
 }
 
+// HasMemory reports whether a hierarchy with the memory controller is mounted.
+func (t *Tree) HasMemory() bool { return t.memory != nil }
+
 // ReadMemory reads the memory of a group. group is the name of one of Candor's groups, as for Tree.Group, or the path of a foreign group,
 // as for Tree.EngineGroup. The error for a missing group is ErrNoGroup. If a group of v2 does not have the memory controller, the kernel
 // counts the group's memory in the nearest ancestor that has the controller. The result is then the memory of this ancestor.
@@ -208,36 +214,78 @@ func (r memoryReader) read(path string) (Memory, error) {
 // limitFiles names a kind of limit: the kernel files that have a group's limit and its use, in bytes.
 type limitFiles struct{ limit, usage string }
 
-// lowestLimit returns the lowest limit of a kind among the group at path and its ancestors. Of several equal limits, it returns the limit
-// of the nearest group. It also returns the lowest difference of limit and use. It omits limits below atLeast, because they do not apply to
-// the group at path. On v1, the limit of a group without memory.use_hierarchy does not apply to its nested groups. If atLeast is
-// NoMemoryLimit, lowestLimit reads no file.
-func (r memoryReader) lowestLimit(path string, files limitFiles, atLeast int64) (bound MemoryBound, free int64, err error) {
-	bound, free = MemoryBound{Limit: NoMemoryLimit}, NoMemoryLimit
-	if atLeast == NoMemoryLimit {
-		return bound, free, nil
+// reclaimable returns the memory that the kernel can reclaim without swap.
+func (s *MemoryStat) reclaimable() int64 { return s.ActiveFile + s.InactiveFile + s.SlabReclaimable }
+
+// lowerLimits are the limits of a kind of a group and the groups above it. Without a limit, all sizes are NoMemoryLimit.
+type lowerLimits struct {
+	bound     MemoryBound // lowest limit, the nearest of several equal limits
+	room      int64       // limit - use of the group of bound
+	lowest    int64       // lowest limit - use
+	available int64       // lowest limit - use, with the reclaimable memory of the same group
+}
+
+var noLimits = lowerLimits{MemoryBound{Limit: NoMemoryLimit}, NoMemoryLimit, NoMemoryLimit, NoMemoryLimit}
+
+// add adds the limit of a group. reclaimable is called if the group can have the least available memory.
+func (l *lowerLimits) add(bound MemoryBound, usage int64, reclaimable func() (int64, error)) error {
+	room := max(bound.Limit-usage, 0)
+	l.lowest = min(l.lowest, room)
+	if bound.Limit < l.bound.Limit {
+		l.bound, l.room = bound, room
 	}
-	for ; ; path = filepath.Dir(path) {
+	if room >= l.available {
+		return nil
+	}
+	more, err := reclaimable()
+	l.available = min(l.available, room+more)
+	return err
+}
+
+// lowerLimits reads the limits of a kind of the group at path and the groups above it. own has the parts of the group's memory; nil: the limits
+// are no limits of memory. Limits below atLeast do not apply to the group: the kernel of v1 can have groups whose limits do not apply to nested groups (memory.use_hierarchy).
+func (r memoryReader) lowerLimits(path string, files limitFiles, own *MemoryStat, atLeast int64) (l lowerLimits, err error) {
+	l = noLimits
+	for start := path; ; path = filepath.Dir(path) {
 		dir := filepath.Join(r.mount, path)
 		limit, err := r.open.readBytes(dir, files.limit)
 		switch {
-		case isGone(err): // v2: the group lacks the controller, or is the root group; or the kernel does not limit swap
-		case err != nil:
-			return bound, free, err
+		case isGone(err) && (files != maxV2 || path == "/"): // v2: the machine's root group; or the kernel does not limit swap
+		case err != nil: // also a group of v2 that was removed meanwhile
+			return l, err
 		case limit != NoMemoryLimit && limit >= atLeast:
 			usage, err := r.open.readBytes(dir, files.usage)
 			if err != nil {
-				return bound, free, err
+				return l, err
 			}
-			free = min(free, max(limit-usage, 0))
-			if limit < bound.Limit {
-				bound = MemoryBound{path, files.limit, limit}
+			err = l.add(MemoryBound{path, files.limit, limit}, usage, func() (int64, error) {
+				switch {
+				case own == nil:
+					return 0, nil
+				case path == start:
+					return own.reclaimable(), nil
+				default:
+					return r.reclaimable(dir)
+				}
+			})
+			if err != nil {
+				return l, err
 			}
 		}
 		if path == "/" {
-			return bound, free, nil
+			return l, nil
 		}
 	}
+}
+
+// reclaimable reads the reclaimable memory of the group in dir.
+func (r memoryReader) reclaimable(dir string) (int64, error) {
+	keys := statKeysV1
+	if r.v2 {
+		keys = statKeysV2
+	}
+	stat, err := r.open.readMemoryStat(dir, keys)
+	return stat.reclaimable(), err
 }
 
 // MinMemoryLimit is the lowest memory limit in bytes that SetMemoryLimits accepts: 4 MiB. Less memory does not suffice to start a program,
@@ -370,96 +418,4 @@ func (g *Group) AddMemory(pid int) (undo func() error, err error) {
 		return nil, fmt.Errorf("cgroup %s: no limit of memory: %w", g.name, err)
 	}
 	return undo, nil
-}
-
-// enableMemoryV2 enables the memory controller from the mount point down to Candor's parent group.
-func (g *Group) enableMemoryV2(h *hierarchy) (undo func() error, err error) {
-	var dirs []string
-	undo = func() error { return disableMemoryV2(dirs) }
-	dir := h.mount
-	for part := range strings.SplitSeq(h.parent[len(h.mount)+1:]+"/", "/") {
-		enabled, err := enableControllersV2(dir, []string{"memory"})
-		switch {
-		case errors.Is(err, unix.EBUSY):
-			err = processesError(err)
-		case errors.Is(err, unix.ENOENT), errors.Is(err, unix.EACCES), errors.Is(err, unix.EPERM):
-			err = fmt.Errorf("%w below %s: %w", ErrNoMemory, dir, err)
-		}
-		if err != nil {
-			return nil, errline.Join(err, undo())
-		}
-		if len(enabled) > 0 {
-			dirs = append(dirs, dir)
-		}
-		dir += "/" + part
-	}
-	return undo, nil
-}
-
-// disableMemoryV2 disables the memory controller for the children of each group in dirs. The controller stays enabled if a child has
-// limits, because the kernel would drop these limits, or if a child has enabled the controller for its own children (EBUSY). Each group in
-// dirs is an ancestor of the next group in dirs.
-func disableMemoryV2(dirs []string) error {
-	var errs []error
-	for _, dir := range slices.Backward(dirs) {
-		if hasMemoryLimitsV2(dir) {
-			continue
-		}
-		if err := write(dir, subtreeFile, "-memory"); err != nil && !isGone(err) && !errors.Is(err, unix.EBUSY) {
-			errs = append(errs, undoError(err))
-		}
-	}
-	return errline.Join(errs...)
-}
-
-// hasMemoryLimitsV2 reports whether a group directly below dir has a setting of the memory controller.
-func hasMemoryLimitsV2(dir string) bool {
-	groups, err := subgroups(dir)
-	for _, group := range groups {
-		for file, unset := range map[string]int64{
-			maxV2.limit: NoMemoryLimit, highV2.limit: NoMemoryLimit, swapV2.limit: NoMemoryLimit, "memory.min": 0, "memory.low": 0,
-		} {
-			if limit, missing := readBytes(group, file); missing == nil && limit != unset {
-				return true
-			}
-		}
-	}
-	return err != nil
-}
-
-// enterMemoryV1 creates the folders of Candor's parent group and of the group in the hierarchy of the memory controller, and moves the
-// process to the group.
-func (g *Group) enterMemoryV1(h *hierarchy, pid int) (undo func() error, err error) {
-	var done steps
-	dir := g.dir(h)
-	dirs := []string{dir}
-	for above := filepath.Dir(dir); above != h.mount; above = filepath.Dir(above) {
-		dirs = append(dirs, above)
-	}
-	for _, dir := range slices.Backward(dirs) {
-		err := makeDir(dir)
-		if err == nil {
-			done = append(done, step{dir: dir})
-		} else if !errors.Is(err, fs.ErrExist) {
-			return nil, errline.Join(err, done.run())
-		}
-	}
-	if pid == 0 {
-		return done.run, nil
-	}
-	hierarchies := []*hierarchy{h}
-	origin, err := g.tree.groupDirsIn(hierarchies, pid)
-	if err == nil {
-		err = attach(dir, pid)
-	}
-	if err != nil {
-		return nil, errline.Join(err, done.run())
-	}
-	return func() error {
-		err := attach(origin[0], pid)
-		if isEnded(err) {
-			err = nil
-		}
-		return errline.Join(err, done.run())
-	}, nil
 }

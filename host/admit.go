@@ -28,6 +28,9 @@ func (h *Host) Admit(ctx context.Context, a Allocation, room hybrid.Milli) (*Gra
 	if err == nil {
 		err = h.CheckEngineGroup(a.Engine.Cgroup)
 	}
+	if err == nil {
+		err = h.resolveView(&a)
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -42,7 +45,7 @@ func (h *Host) Admit(ctx context.Context, a Allocation, room hybrid.Milli) (*Gra
 	}
 	h.tops.learn(a.Engine.Cgroup)
 	err = h.operateOn(ctx, scope{g.ID, g.Engine.Pod}, func(op *operation) error {
-		op.subject, op.hint = g.ID, a.Hint
+		op.subject, op.starting, op.hint = g.ID, &a, a.Hint
 		err := op.withRollback(func() error { return op.admit(g, room, a.EngineRequest) })
 		op.reportHint(g, err)
 		return err

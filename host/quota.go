@@ -157,12 +157,12 @@ func (c *control) Changed() bool {
 	return c.stamp() != c.seen
 }
 
-func (c *control) stamp() stateStamp {
+func (h *Host) stamp() stateStamp {
 	var s unix.Stat_t
-	if unix.Stat(c.store.File(), &s) != nil {
+	if unix.Stat(h.store.File(), &s) != nil {
 		s = unix.Stat_t{}
 	}
-	return stateStamp{s.Ino, s.Mtim, c.isGivingBack()}
+	return stateStamp{s.Ino, s.Mtim, h.isGivingBack()}
 }
 
 // endLeases removes the leases of this process from the state, so that a GiveBack need not wait until they expire.

@@ -15,7 +15,6 @@ import (
 	"github.com/candor-project/candor/host/state"
 	"github.com/candor-project/candor/hybrid"
 	"github.com/candor-project/candor/internal/podname"
-	"github.com/candor-project/candor/spec"
 )
 
 // A Source provides the data of a scrape. *host.Host implements it.
@@ -201,7 +200,7 @@ func viewMismatch(g *host.Grant, r *host.LiveUsage) (differs float64, isKnown bo
 	switch {
 	case r.CPUs.Count() != g.Limit.CPUs():
 		return 1, true
-	case g.View != spec.ViewFull:
+	case !g.View.HasFiles():
 		return 0, true
 	case r.Observation.IsHidden:
 		return 0, false

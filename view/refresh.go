@@ -17,34 +17,45 @@ import (
 const (
 	DefaultActive = time.Second
 	DefaultIdle   = 30 * time.Second
+	DefaultLinger = 10 * time.Second
 )
+
+// slowFactor is the lowest ratio of the pause after a refresh to the duration of the refresh. A container with thousands of nested cgroups
+// makes its refresh slow, because the kernel sums their counters.
+const slowFactor = 50
+
+// ErrNotWatched means that the kernel has no more inotify watches for this user. The view is refreshed once per Idle, and the Refresher tries
+// again to watch the files.
+var ErrNotWatched = errors.New("the reads of a view's files are not noticed")
 
 // RefreshOptions configure a Refresher.
 type RefreshOptions struct {
-	// Active is the maximum age of a file while programs read it at least once per period; 0: DefaultActive.
+	// Active is the time between two refreshes of a file that programs read; 0: DefaultActive.
 	Active time.Duration
+	// Linger is the time after a read in which the refreshes go on, for programs that read less often than once per Active.
+	Linger time.Duration
 	// Idle is the maximum age of every other file, and thus of the first read after a pause; 0: DefaultIdle. With a negative Idle, only
 	// reads lead to a refresh, and the first read after a pause can have any age.
 	Idle time.Duration
-	// OnError, if non-nil, is called with the error of a refresh. The Refresher continues, and tries again when the view is due the next
-	// time.
+	// OnError, if non-nil, is called with the error of a refresh. The Refresher goes on, and tries again when the view is due the next time.
+	// OnError can call the methods of the Refresher.
 	OnError func(name string, err error)
 }
 
 // A Refresher rewrites the files of views while programs read them. It uses inotify, which reports the opens and reads of a file also
 // through a read-only bind mount in another mount namespace.
 //
-// A reader cannot make a Refresher busy. Between two refreshes of a view, at most one event for each of its files wakes the Refresher: a
-// watch ends with its first event (IN_ONESHOT), and the next refresh restores the watch. Without readers and with a negative Idle, a
+// A reader cannot make a Refresher busy: between two refreshes of a view, at most one read of each of its files wakes the Refresher,
+// because each watch ends with its first event (IN_ONESHOT) and the next refresh restores it. The pause after a slow refresh is longer. Without readers and with a negative Idle, a
 // Refresher does not wake up at all.
 //
 // The methods are safe for concurrent use.
 type Refresher struct {
-	active, idle time.Duration
-	onError      func(name string, err error)
-	events       *os.File // inotify instance
+	active, idle, linger time.Duration
+	onError              func(name string, err error)
+	events               *os.File // inotify instance
 
-	mutex   sync.Mutex // also held while a view is refreshed, so that Remove waits for the refresh
+	mutex   sync.Mutex // protects the fields below, and the fields of the views except running
 	views   map[string]*refreshedView
 	watches map[int32]*refreshedView // by watch descriptor
 	nextAll time.Time                // time of the next refresh of all views; zero: none
@@ -56,8 +67,12 @@ type refreshedView struct {
 	name    string
 	files   []*os.File
 	refresh func() error
-	last    time.Time // last refresh
-	due     time.Time // next refresh because of a read; zero: none
+	running sync.Mutex // held during a refresh
+	next    time.Time  // earliest time of the next refresh because of a read
+	due     time.Time  // next refresh because of a read; zero: none
+	until   time.Time  // end of the refreshes that go on after the last read
+
+	isUnwatched bool // a file is not watched
 }
 
 // NewRefresher returns a Refresher without views. Run makes it work.
@@ -67,7 +82,7 @@ func NewRefresher(o RefreshOptions) (*Refresher, error) {
 		return nil, fmt.Errorf("cannot watch the files of views (inotify): %w; see fs.inotify.max_user_instances", err)
 	}
 	r := &Refresher{
-		active: DefaultActive, idle: DefaultIdle, onError: o.OnError,
+		active: DefaultActive, idle: DefaultIdle, linger: o.Linger, onError: o.OnError,
 		events: os.NewFile(uintptr(fd), "inotify"), views: map[string]*refreshedView{}, watches: map[int32]*refreshedView{},
 	}
 	if o.Active > 0 {
@@ -82,34 +97,54 @@ func NewRefresher(o RefreshOptions) (*Refresher, error) {
 // Close closes the inotify instance, after which Run returns an error. The files stay as they are.
 func (r *Refresher) Close() { r.events.Close() }
 
-// Add adds a view, or replaces the view of the same name. refresh rewrites the files of the view, and must not call methods of the
-// Refresher. The files must stay open until Remove returns, and must not be files of another view. Add does not refresh the view, because
-// the caller has just written it.
+// Add adds a view, or replaces the view of the same name. refresh rewrites its files; it must not call methods of the Refresher. The files
+// must stay open until Remove returns, and must not be files of another view. Add does not refresh the view, because the caller has just
+// written it. With the error ErrNotWatched, the view was added. Add a view of a container after the runtime has set its limits: a cgroup
+// without its limit shows the memory of the machine.
 func (r *Refresher) Add(name string, files []*os.File, refresh func() error) error {
+	replaced, err := r.add(&refreshedView{name: name, files: files, refresh: refresh})
+	replaced.wait()
+	return err
+}
+
+func (r *Refresher) add(v *refreshedView) (replaced *refreshedView, err error) {
 	r.mutex.Lock()
 	defer r.mutex.Unlock()
-	r.remove(name)
+	replaced = r.remove(v.name)
 	now := time.Now()
-	v := &refreshedView{name: name, files: files, refresh: refresh, last: now}
-	r.views[name] = v
-	if err := r.watch(v); err != nil {
-		r.remove(name)
-		return err
+	v.next = now.Add(r.active)
+	r.views[v.name] = v
+	if err = r.watch(v); err != nil && !errors.Is(err, ErrNotWatched) {
+		r.remove(v.name)
+		return replaced, err
 	}
 	if r.nextAll.IsZero() && r.idle > 0 {
 		r.nextAll = now.Add(r.idle)
 	}
-	return r.wake()
+	if failed := r.wake(); failed != nil {
+		err = failed
+	}
+	return replaced, err
 }
 
 // Remove removes a view. After Remove returns, the Refresher does not use its files. It does nothing for an unknown name.
 func (r *Refresher) Remove(name string) {
 	r.mutex.Lock()
-	defer r.mutex.Unlock()
-	r.remove(name)
+	v := r.remove(name)
+	r.mutex.Unlock()
+	v.wait()
 }
 
-func (r *Refresher) remove(name string) {
+// wait waits for the end of a refresh. v can be nil.
+func (v *refreshedView) wait() {
+	if v != nil {
+		v.running.Lock()
+		defer v.running.Unlock()
+	}
+}
+
+// remove removes a view and returns it, or nil for an unknown name. A refresh of the view can still run.
+func (r *Refresher) remove(name string) *refreshedView {
 	v := r.views[name]
 	delete(r.views, name)
 	for wd, watched := range r.watches {
@@ -121,10 +156,12 @@ func (r *Refresher) remove(name string) {
 			})
 		}
 	}
+	return v
 }
 
 // watch makes the kernel report the next open or read of each file of a view.
 func (r *Refresher) watch(v *refreshedView) error {
+	v.isUnwatched = true
 	for _, file := range v.files {
 		// By descriptor: the file can have been removed while a container still has it mounted.
 		path := "/proc/self/fd/" + strconv.Itoa(int(file.Fd()))
@@ -133,11 +170,15 @@ func (r *Refresher) watch(v *refreshedView) error {
 			wd, err = unix.InotifyAddWatch(fd, path, unix.IN_OPEN|unix.IN_ACCESS|unix.IN_ONESHOT)
 			return err
 		})
+		if errors.Is(err, unix.ENOSPC) || errors.Is(err, unix.ENOMEM) {
+			return fmt.Errorf("%w: cannot watch %s (inotify): %w; see fs.inotify.max_user_watches", ErrNotWatched, file.Name(), err)
+		}
 		if err != nil {
-			return fmt.Errorf("cannot watch %s (inotify): %w; see fs.inotify.max_user_watches", file.Name(), err)
+			return fmt.Errorf("cannot watch %s (inotify): %w", file.Name(), err)
 		}
 		r.watches[int32(wd)] = v
 	}
+	v.isUnwatched = false
 	return nil
 }
 
@@ -176,8 +217,14 @@ func (r *Refresher) Run(ctx context.Context) error {
 		r.mutex.Lock()
 		r.wakeups++
 		r.handle(buffer[:n], time.Now())
-		r.refreshDue(time.Now())
+		due, failed := r.takeDue(time.Now())
 		r.mutex.Unlock()
+		for v, err := range failed {
+			r.report(v, err)
+		}
+		for _, v := range due {
+			r.refreshView(v)
+		}
 	}
 }
 
@@ -197,26 +244,40 @@ func (r *Refresher) setDeadline() error {
 // handle schedules a refresh of the views of inotify events.
 func (r *Refresher) handle(events []byte, now time.Time) {
 	for len(events) >= unix.SizeofInotifyEvent {
-		wd := int32(binary.NativeEndian.Uint32(events))
+		wd, mask := int32(binary.NativeEndian.Uint32(events)), binary.NativeEndian.Uint32(events[4:])
 		nameLength := int(binary.NativeEndian.Uint32(events[12:]))
 		events = events[min(unix.SizeofInotifyEvent+nameLength, len(events)):]
-		// The watch has ended: an event ends it (IN_ONESHOT), and the kernel then reports IN_IGNORED. If the Refresher restored the watch
-		// before the kernel ended it, IN_IGNORED is the only report of the end. In both cases, the refresh restores the watch.
+		if mask&unix.IN_Q_OVERFLOW != 0 { // the kernel has dropped events, and ended their watches
+			clear(r.watches)
+			for _, v := range r.views {
+				v.due = now
+			}
+			continue
+		}
+		// The event, or an IN_IGNORED, has ended the watch. If the watch was restored before the kernel ended it, only an IN_IGNORED comes.
+		// Then the refresh restores the watch again.
 		v := r.watches[wd]
 		if v == nil {
 			continue
 		}
 		delete(r.watches, wd)
+		v.until = now.Add(r.linger)
 		if v.due.IsZero() {
-			if v.due = v.last.Add(r.active); v.due.Before(now) {
-				v.due = now
-			}
+			v.due = later(now, v.next)
 		}
 	}
 }
 
-// refreshDue refreshes the views that are due.
-func (r *Refresher) refreshDue(now time.Time) {
+func later(a, b time.Time) time.Time {
+	if a.Before(b) {
+		return b
+	}
+	return a
+}
+
+// takeDue returns the views that are due. It restores their watches before their refresh, so that no read after the refresh is missed. failed
+// has the views that cannot be watched.
+func (r *Refresher) takeDue(now time.Time) (due []*refreshedView, failed map[*refreshedView]error) {
 	isAll := !r.nextAll.IsZero() && !now.Before(r.nextAll)
 	if isAll {
 		r.nextAll = time.Time{}
@@ -224,24 +285,52 @@ func (r *Refresher) refreshDue(now time.Time) {
 			r.nextAll = now.Add(r.idle)
 		}
 	}
+	failed = map[*refreshedView]error{}
 	for _, v := range r.views {
 		isDue := !v.due.IsZero() && !now.Before(v.due)
 		if !isDue && !isAll {
 			continue
 		}
-		var err error
-		if isDue {
+		if isDue || v.isUnwatched {
 			v.due = time.Time{}
-			if err = r.watch(v); err != nil { // before the refresh, so that no read after the refresh is missed
-				v.due = now.Add(DefaultIdle)
+			if err := r.watch(v); err != nil {
+				failed[v] = err
 			}
 		}
-		if failed := v.refresh(); err == nil {
-			err = failed
-		}
-		v.last = time.Now()
-		if err != nil && r.onError != nil {
-			r.onError(v.name, err)
-		}
+		due = append(due, v)
+	}
+	return due, failed
+}
+
+// refreshView refreshes a view, unless it was removed meanwhile.
+func (r *Refresher) refreshView(v *refreshedView) {
+	v.running.Lock()
+	if !r.has(v) {
+		v.running.Unlock()
+		return
+	}
+	start := time.Now()
+	err := v.refresh()
+	end := time.Now()
+	v.running.Unlock()
+	r.mutex.Lock()
+	v.next = end.Add(max(r.active, slowFactor*end.Sub(start)))
+	if v.due.IsZero() && v.next.Before(v.until) {
+		v.due = v.next
+	}
+	r.mutex.Unlock()
+	r.report(v, err)
+}
+
+func (r *Refresher) has(v *refreshedView) bool {
+	r.mutex.Lock()
+	defer r.mutex.Unlock()
+	return r.views[v.name] == v
+}
+
+// report passes an error, if any, to OnError.
+func (r *Refresher) report(v *refreshedView, err error) {
+	if err != nil && r.onError != nil {
+		r.onError(v.name, err)
 	}
 }

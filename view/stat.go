@@ -1,11 +1,14 @@
 package view
 
 import (
+	"bytes"
 	"cmp"
 	"fmt"
 	"maps"
+	"math"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/candor-project/candor/cpuset"
@@ -47,6 +50,8 @@ type StatCounters struct {
 	// counters late. Update counts this time with the next samples.
 	PendingUser   time.Duration `json:"pendingUser"`
 	PendingSystem time.Duration `json:"pendingSystem"`
+
+	isResumed bool // the next sample only sets the time and the use
 }
 
 const (
@@ -65,7 +70,10 @@ func (c *StatCounters) Update(s StatSample) {
 	if c.CPUs == nil {
 		c.CPUs = map[int]StatCounter{}
 		c.All.Idle = statTick
-		c.Time, c.User, c.System, c.PerCPU = s.Time, s.User, s.System, slices.Clone(s.PerCPU)
+		c.isResumed = true
+	}
+	if c.isResumed {
+		c.Time, c.User, c.System, c.PerCPU, c.isResumed = s.Time, s.User, s.System, slices.Clone(s.PerCPU), false
 	}
 	elapsed := max(s.Time-c.Time, 0)
 	user, system := c.used(s)
@@ -88,6 +96,43 @@ func (c *StatCounters) Update(s StatSample) {
 	c.PendingSystem = min(max(system-(given-givenUser), 0), statPending)
 	c.Time = max(c.Time, s.Time)
 	c.User, c.System, c.PerCPU = s.User, s.System, slices.Clone(s.PerCPU)
+}
+
+// Resume continues with the counters in a text of AppendStat that are higher: a process can have been killed after it showed them and before
+// it stored them. The next sample then only sets the time and the use from which the following samples count. Lines that are no counters of
+// CPUs do not count.
+func (c *StatCounters) Resume(text []byte) {
+	for line := range bytes.Lines(text) {
+		name, shown, ok := parseStatLine(string(line))
+		if !ok {
+			continue
+		}
+		if c.CPUs == nil {
+			c.CPUs = map[int]StatCounter{}
+		}
+		if name == "" {
+			c.All = c.All.atLeast(shown)
+		} else if cpu, err := strconv.Atoi(name); err == nil && cpu >= 0 && cpu < cpuset.Max {
+			c.CPUs[cpu] = c.CPUs[cpu].atLeast(shown)
+		}
+	}
+	c.isResumed = c.CPUs != nil
+}
+
+// parseStatLine parses a line of AppendStat. name is the ID of the CPU, or "" for the sum.
+func parseStatLine(line string) (name string, c StatCounter, ok bool) {
+	fields := strings.Fields(line)
+	if len(fields) < 5 || !strings.HasPrefix(fields[0], "cpu") {
+		return "", c, false
+	}
+	for i, value := range map[int]*time.Duration{1: &c.User, 3: &c.System, 4: &c.Idle} {
+		ticks, err := strconv.ParseUint(fields[i], 10, 64)
+		if err != nil || ticks > math.MaxInt64/uint64(statTick) {
+			return "", c, false
+		}
+		*value = time.Duration(ticks) * statTick
+	}
+	return fields[0][len("cpu"):], c, true
 }
 
 // used returns the CPU time since the last sample, with the pending time.
@@ -140,9 +185,14 @@ func (c StatCounter) plus(d StatCounter) StatCounter {
 	return StatCounter{c.User + d.User, c.System + d.System, c.Idle + d.Idle}
 }
 
-// AppendStat appends the text of a container's /proc/stat with the lines of the given CPUs. The length of the text depends only on the
-// number of CPUs, and the offsets and widths of the numbers are constant. bootTime is the machine's btime in seconds, which programs need
-// to compute the start of processes. The counters of interrupts, context switches and forks are 0, because a cgroup does not count them.
+// atLeast returns the counters, or the others where these are higher.
+func (c StatCounter) atLeast(other StatCounter) StatCounter {
+	return StatCounter{max(c.User, other.User), max(c.System, other.System), max(c.Idle, other.Idle)}
+}
+
+// AppendStat appends the text of a container's /proc/stat with the lines of the given CPUs. The text has a constant length for a number of
+// CPUs, and constant offsets and widths of the numbers. bootTime is the machine's btime in seconds, which programs need to compute the
+// start of processes. The counters of interrupts, context switches and forks are 0, because a cgroup does not count them.
 func (c *StatCounters) AppendStat(out []byte, cpus cpuset.Set, bootTime int64) []byte {
 	out = append(out, "cpu     "...)
 	out = c.All.append(out)

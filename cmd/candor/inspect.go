@@ -11,6 +11,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/candor-project/candor/cgroup"
 	"github.com/candor-project/candor/cmd/candor/internal/audit"
 	"github.com/candor-project/candor/cmd/candor/internal/cpumap"
 	"github.com/candor-project/candor/cmd/candor/internal/helpers"
@@ -239,6 +240,7 @@ func writeInspection(w io.Writer, r *inspection) error {
 	} else {
 		row("group", "none yet")
 	}
+	r.Memory.write(row)
 	r.writeView(row)
 	row("on resize", "%s", errorText(r.OnResize))
 	row("burst", "%s", r.Burst)
@@ -353,7 +355,8 @@ type grantRow struct {
 	Fractions    planio.Fractions      `json:"fractionsMilli,omitzero"` // absent for a flexible container
 	Quota        hybrid.Milli          `json:"quotaMilli,omitempty"`    // absent where none is set
 	Weight       hybrid.Milli          `json:"weight"`
-	Lost         cpuset.Set            `json:"lost"` // CPUs that it had, and the machine no longer has
+	Lost         cpuset.Set            `json:"lost"`             // CPUs that it had, and the machine no longer has
+	Memory       *memoryRow            `json:"memory,omitempty"` // absent without a memory limit
 	View         spec.View             `json:"view"`
 	ViewSeen     spec.View             `json:"viewSeen,omitempty"` // view that its programs see; absent if unknown
 	view.Summary                       // CPUs that its programs see
@@ -376,7 +379,51 @@ func newGrantRow(g *host.Grant, look *host.ContainerState, now time.Duration) gr
 	if g.Class == hybrid.Sensitive {
 		row.Fractions = append(planio.Fractions{}, g.Fractions...)
 	}
+	if m := look.Memory; m != nil {
+		row.Memory = &memoryRow{Limit: m.Limit, Used: m.Used, Shown: m.Shown, IsStale: m.IsStale}
+		if m.SwapLimit != cgroup.NoMemoryLimit {
+			row.Memory.SwapLimit = &m.SwapLimit
+		}
+	}
 	return row
+}
+
+// A memoryRow is the memory of a container with a limit, in bytes.
+type memoryRow struct {
+	Limit     int64  `json:"limitBytes"` // of its cgroup or a cgroup above
+	Used      int64  `json:"usedBytes"`
+	SwapLimit *int64 `json:"swapLimitBytes,omitempty"` // absent without a limit
+	Shown     int64  `json:"shownBytes,omitempty"`     // MemTotal in its view; absent for a view without memory
+	IsStale   bool   `json:"stale,omitempty"`          // no process refreshes the view
+}
+
+// cell formats the limit for a table.
+func (m *memoryRow) cell() string {
+	if m == nil {
+		return "-"
+	}
+	return sizeText(m.Limit)
+}
+
+// write writes the memory of a container.
+func (m *memoryRow) write(row func(string, string, ...any)) {
+	if m == nil {
+		return
+	}
+	text := fmt.Sprintf("limit %s, used %d MiB", sizeText(m.Limit), m.Used>>20)
+	if m.SwapLimit != nil {
+		text += ", limit of swap " + sizeText(*m.SwapLimit)
+	}
+	switch {
+	case m.Shown == 0:
+		text += "; /proc/meminfo shows the machine"
+	case m.Shown>>10 != m.Limit>>10:
+		text += fmt.Sprintf("; /proc/meminfo shows %s: the next refresh corrects it", sizeText(m.Shown))
+	}
+	row("memory", "%s", text)
+	if m.IsStale {
+		row("", "MemAvailable in its /proc/meminfo is that of the start; candor nri or candor view refresh keeps it current")
+	}
 }
 
 // read sets Command to the program's command line, and OnResize to the command instead of its file, if the caller may read them.

@@ -33,8 +33,8 @@ func TestNarrowTables(t *testing.T) {
 		write   func(out *bytes.Buffer, width int) error
 		columns string
 	}{
-		{"ps", 80, func(out *bytes.Buffer, width int) error { return writeRows(out, width, []grantRow{row}) }, "NAME CLASS LIMIT SEES CPUS STATE COMMAND"},
-		{"ps", 60, func(out *bytes.Buffer, width int) error { return writeRows(out, width, []grantRow{row}) }, "NAME LIMIT SEES CPUS STATE"},
+		{"ps", 80, func(out *bytes.Buffer, width int) error { return writeRows(out, width, []grantRow{row}, false) }, "NAME CLASS LIMIT SEES CPUS STATE COMMAND"},
+		{"ps", 60, func(out *bytes.Buffer, width int) error { return writeRows(out, width, []grantRow{row}, false) }, "NAME LIMIT SEES CPUS STATE"},
 		{"audit", 58, func(out *bytes.Buffer, width int) error {
 			return writeAudit(out, width, auditRows(found, true, figures), nil)
 		}, "NAME SEES LIMIT THROTTLED GAIN"},

@@ -2,6 +2,7 @@ package main
 
 import (
 	"io"
+	"slices"
 	"strconv"
 
 	"github.com/spf13/cobra"
@@ -44,7 +45,7 @@ func newPsCommand() *cobra.Command {
 		if output.value == "json" {
 			return writeJSON(cmd.OutOrStdout(), rows)
 		}
-		if err := writeRows(cmd.OutOrStdout(), tableWidth(cmd.OutOrStdout(), output), rows); err != nil {
+		if err := writeRows(cmd.OutOrStdout(), tableWidth(cmd.OutOrStdout(), output), rows, output.value == "wide"); err != nil {
 			return err
 		}
 		writeSeenNotes(cmd.ErrOrStderr(), rows)
@@ -54,7 +55,8 @@ func newPsCommand() *cobra.Command {
 }
 
 // writeRows writes the table for a terminal of a width (tableWidth).
-func writeRows(w io.Writer, width int, rows []grantRow) error {
+// It has the column MEMORY if a container has a memory limit, or if all columns are wanted.
+func writeRows(w io.Writer, width int, rows []grantRow, all bool) error {
 	t := texttable.Table{
 		Titles:    []string{"NAME", "CLASS", "LIMIT", "SEES", "CPUS", "STATE", "PROCS", "AGE", "COMMAND"},
 		Ranks:     []int{0, 1, 0, 0, 0, 0, 4, 3, 2},
@@ -64,6 +66,13 @@ func writeRows(w io.Writer, width int, rows []grantRow) error {
 		r := &rows[i]
 		t.Rows = append(t.Rows, []string{r.name(), r.Class.String(), limitCell(r.Limit), r.Summary.String(), noneIfEmpty(r.CPUs) + parts(r.Fractions),
 			r.State, strconv.Itoa(len(r.PIDs)), r.age(), r.command()})
+	}
+	if all || slices.ContainsFunc(rows, func(r grantRow) bool { return r.Memory != nil }) {
+		const column = 3 // after LIMIT
+		t.Titles, t.Ranks = slices.Insert(t.Titles, column, "MEMORY"), slices.Insert(t.Ranks, column, 2)
+		for i := range t.Rows {
+			t.Rows[i] = slices.Insert(t.Rows[i], column, rows[i].Memory.cell())
+		}
 	}
 	return t.Write(w, width)
 }

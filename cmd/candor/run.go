@@ -90,6 +90,7 @@ type runFlags struct {
 	*pflag.FlagSet
 	machine *hostFlags
 	asked   host.Allocation
+	memory  *memoryFlags
 	view    *choice
 	env     bool
 }
@@ -107,9 +108,10 @@ func addRunFlags(cmd *cobra.Command) *runFlags {
 	wordFlag(cmd, &a.Burst, spec.BurstWords, "burst", "", "mechanism to spend unused quota later, or a kernel burst buffer such as 20ms")
 	f.BoolVar(&a.Mems, "mems", false, "use memory of the CPUs' NUMA nodes only")
 	f.StringVar(&a.ID, "name", "", "container name (default: command name with random letters)")
-	f.view = &choice{"", []string{string(spec.ViewFull), string(spec.ViewAffinity)}}
-	wordFlag(cmd, f.view, f.view.of, "view", "", "full also covers files in /proc and /sys (default for sensitive programs)")
-	f.BoolVar(&f.env, "env", false, "also set GOMAXPROCS, OMP_NUM_THREADS and similar variables")
+	f.memory = addMemoryFlags(cmd, "memory limit, such as 512m or 2g (default: none)")
+	f.view = &choice{"", spec.ViewWords}
+	wordFlag(cmd, f.view, f.view.of, "view", "", "files in /proc and /sys that show the container (default for sensitive programs: full)")
+	f.BoolVar(&f.env, "env", false, "also set GOMAXPROCS, OMP_NUM_THREADS, GOMEMLIMIT and similar variables")
 	wordFlag(cmd, &a.Helpers, spec.HelpersWords, "helpers", "", "accounting of helper processes such as log copiers (docs/ledger.md)")
 	f.StringVar(&a.OnResize, "on-resize", "none", "notification of a resize: signal:HUP, exec:COMMAND or none")
 	return f
@@ -119,6 +121,10 @@ func addRunFlags(cmd *cobra.Command) *runFlags {
 func (f *runFlags) allocation(args []string) (host.Allocation, error) {
 	a := f.asked
 	if err := checkLimit(&a, f.Changed("request")); err != nil {
+		return a, err
+	}
+	var err error
+	if a.Memory, err = f.memory.request(f.FlagSet); err != nil {
 		return a, err
 	}
 	a.View = viewOf(f.view.value, a.Class)

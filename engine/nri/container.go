@@ -5,6 +5,7 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -15,6 +16,7 @@ import (
 	"github.com/candor-project/candor/hybrid"
 	"github.com/candor-project/candor/kube"
 	"github.com/candor-project/candor/spec"
+	"github.com/candor-project/candor/view"
 )
 
 // A Pod holds the facts about a pod that the engine needs.
@@ -31,6 +33,8 @@ type Container struct {
 	Env    []string // NAME=VALUE
 	Cgroup string   // linux.cgroupsPath in its OCI specification
 	CPU             // the request
+	Memory Memory   // limits of the memory
+	Mounts []string // paths in the container at which something is mounted
 	CPUs   string   // cpuset in the runtime's record; from another program, unless Planned
 	PID    int      // first process; 0: there is none yet
 	Now    CPU      // present settings of an existing container in the runtime's record
@@ -43,6 +47,24 @@ type CPU struct {
 	Quota  int64 // microseconds per period; 0 or less: none
 	Period int64 // microseconds; 0: the kernel's default
 	Shares int64 // cpu.shares; 0: unknown
+}
+
+// Memory holds the memory limits of a runtime in bytes.
+type Memory struct {
+	Limit int64 // 0 or less: none
+	Swap  int64 // of memory and swap together; 0: unset, -1: no limit
+}
+
+// request returns the limits for package host, or nil if there is no limit.
+func (m Memory) request() *host.MemoryRequest {
+	if m.Limit <= 0 {
+		return nil
+	}
+	r := &host.MemoryRequest{MemoryLimits: cgroup.MemoryLimits{Memory: m.Limit, Swap: cgroup.NoMemoryLimit}}
+	if m.Swap > 0 {
+		r.Swap = max(m.Swap-m.Limit, 0)
+	}
+	return r
 }
 
 // startPatience bounds the time from a container's creation to its start.
@@ -75,6 +97,10 @@ func allocation(c *Config, p *Pod, ctr *Container) (a host.Allocation, why strin
 	a.Period = spec.ValueOr(s.Period, time.Duration(cmp.Or(ctr.Period, bandwidth.DefaultPeriod.Microseconds()))*time.Microsecond)
 	a.OnResize = spec.ValueOr(s.OnResize, "none")
 	a.View = spec.ValueOr(s.View, spec.DefaultView(a.Class))
+	a.Memory = ctr.Memory.request()
+	if ctr.hasForeignMeminfo() {
+		a.View = a.View.WithoutMemory()
+	}
 	a.Helpers = spec.ValueOr(s.Helpers, spec.HelpersShow)
 	a.Limit, a.Guarantee = amounts(a.Class, &ctr.CPU)
 	if a.Limit != 0 { // without a limit there is no quota for a burst
@@ -82,6 +108,12 @@ func allocation(c *Config, p *Pod, ctr *Container) (a host.Allocation, why strin
 		a.Burst.Time = min(a.Burst.Time, quotaOf(&a)) // a burst time for a whole pod or node can exceed the quota of a container
 	}
 	return a, why, false, a.Check()
+}
+
+// hasForeignMeminfo reports whether another program, such as LXCFS, mounts its own file over /proc/meminfo of a container that is about to be
+// created. Candor leaves such a file alone.
+func (c *Container) hasForeignMeminfo() bool {
+	return !c.Planned && slices.Contains(c.Mounts, view.Meminfo)
 }
 
 // quotaOf returns the CPU time per period that corresponds to a container's limit.

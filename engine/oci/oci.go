@@ -13,6 +13,7 @@ import (
 	"github.com/candor-project/candor/hybrid"
 	"github.com/candor-project/candor/internal/errline"
 	"github.com/candor-project/candor/spec"
+	"github.com/candor-project/candor/view"
 )
 
 // A Wrapper executes the commands of an OCI runtime in place of the real runtime.
@@ -136,6 +137,10 @@ func (w *Wrapper) requestOf(c *Call, cfg *config) (a request, ours bool, err err
 	a.Allocation, err = wish.allocation(c.Name(), cfg, w.Class)
 	a.env, a.systemd, a.weight = spec.ValueOr(wish.Env, false), c.Systemd, has.Weight
 	a.EngineRequest = has.engineRequest()
+	if err == nil && a.View.HasMemory() && cfg.hasMount(view.Meminfo) {
+		a.View = a.View.WithoutMemory()
+		c.warn(fmt.Errorf("%s: a file is mounted over %s, which Candor leaves alone", a.ID, view.Meminfo))
+	}
 	if err == nil {
 		a.Engine, err = chosenGroup(cfg.groupPath)
 		a.Engine.Name = c.engineName(cfg)
@@ -154,7 +159,7 @@ type request struct {
 
 // grant allocates the CPUs and writes the edited configuration. On an error nothing has changed.
 func (w *Wrapper) grant(ctx context.Context, h *host.Host, a request, cfg *config, own bundle) (*host.Grant, error) {
-	e := edit{groupPath: cfg.groupPath, viewDir: h.ViewDir(a.ID), env: a.env, hooks: w.hooks(started, a.ID)}
+	e := edit{groupPath: cfg.groupPath, viewDir: h.ViewDir(a.ID), env: a.env, memory: a.Memory, hooks: w.hooks(started, a.ID)}
 	var err error
 	if a.Engine.Cgroup == "" {
 		e.groupPath, e.grant, err = ownGroup(ctx, h, a, cfg)
