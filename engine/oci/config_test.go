@@ -56,7 +56,7 @@ func TestApply(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	err = c.apply(edit{grantOf(1500, "3,7"), "/candor/abc", "/run/v", "1", true, hooks{hook{Path: "/candor"}, hook{Path: "/candor2"}}})
+	err = c.apply(edit{grantOf(1500, "3,7"), "/candor/abc", "/run/v", "1", true, nil, hooks{hook{Path: "/candor"}, hook{Path: "/candor2"}}})
 	if err != nil {
 		t.Fatal(err)
 	}
