@@ -113,8 +113,9 @@ type meminfoField struct {
 
 // maxValue returns the highest number that the line of a field has room for.
 func (f *meminfoField) maxValue() int64 {
+	const maxDigits = 18 // of an int64
 	limit := int64(1)
-	for range lineLength - len(f.name) - len(": ") - len(f.unit) - len("\n") {
+	for range min(lineLength-len(f.name)-len(": ")-len(f.unit)-len("\n"), maxDigits) {
 		limit *= 10
 	}
 	return limit - 1
