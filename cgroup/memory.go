@@ -39,6 +39,9 @@ type Memory struct {
 	// limit.
 	Available int64
 	Usage     int64 // memory in use, including page cache and kernel memory
+	// IsUncounted reports that a group of v2 does not have the memory controller. The kernel then counts its memory in the nearest ancestor that
+	// has the controller. The limits are those of this ancestor, and Usage, SwapUsage and Stat are 0, because the group's part is unknown.
+	IsUncounted bool
 
 	// SwapLimit is the swap that the group can use in addition to its memory, or NoMemoryLimit. It can be more than the machine has.
 	SwapLimit int64
@@ -166,8 +169,7 @@ type memoryReader struct {
 func (t *Tree) HasMemory() bool { return t.memory != nil }
 
 // ReadMemory reads the memory of a group. group is the name of one of Candor's groups, as for Tree.Group, or the path of a foreign group,
-// as for Tree.EngineGroup. The error for a missing group is ErrNoGroup. If a group of v2 does not have the memory controller, the kernel
-// counts the group's memory in the nearest ancestor that has the controller. The result is then the memory of this ancestor.
+// as for Tree.EngineGroup. The error for a missing group is ErrNoGroup.
 func (t *Tree) ReadMemory(group string) (Memory, error) {
 	g := t.groupAt(group)
 	h, err := g.memoryHierarchy()
@@ -242,11 +244,12 @@ func (l *lowerLimits) add(bound MemoryBound, usage int64, reclaimable func() (in
 	return err
 }
 
-// lowerLimits reads the limits of a kind of the group at path and the groups above it. own has the parts of the group's memory; nil: the limits
-// are no limits of memory. Limits below atLeast do not apply to the group: the kernel of v1 can have groups whose limits do not apply to nested groups (memory.use_hierarchy).
+// lowerLimits reads the limits of a kind of the group at path and the groups above it. own has the parts of the group's memory; nil: the
+// limits are no limits of memory. Limits below atLeast do not apply to the group: on v1, the limits of a group without memory.use_hierarchy do
+// not apply to nested groups.
 func (r memoryReader) lowerLimits(path string, files limitFiles, own *MemoryStat, atLeast int64) (l lowerLimits, err error) {
 	l = noLimits
-	for start := path; ; path = filepath.Dir(path) {
+	for start := path; path != "/" || r.rootHasLimits; path = filepath.Dir(path) {
 		dir := filepath.Join(r.mount, path)
 		limit, err := r.open.readBytes(dir, files.limit)
 		switch {
@@ -273,9 +276,10 @@ func (r memoryReader) lowerLimits(path string, files limitFiles, own *MemoryStat
 			}
 		}
 		if path == "/" {
-			return l, nil
+			break
 		}
 	}
+	return l, nil
 }
 
 // reclaimable reads the reclaimable memory of the group in dir.

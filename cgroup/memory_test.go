@@ -239,7 +239,7 @@ func countWrites(t *testing.T, do func()) (files []string) {
 // memoryFixture writes the files of groups to a new directory and returns a hierarchy that is mounted there.
 func memoryFixture(t testing.TB, v2 bool, files map[string]string) memoryReader {
 	t.Helper()
-	h := &hierarchy{mount: t.TempDir(), root: "/", v2: v2}
+	h := &hierarchy{mount: t.TempDir(), root: "/", v2: v2, rootHasLimits: !v2 || files["cgroup.events"] != ""}
 	for name, text := range files {
 		file := filepath.Join(h.mount, name)
 		must(t, os.MkdirAll(filepath.Dir(file), 0o755))
@@ -298,11 +298,13 @@ func TestLowestLimit(t *testing.T) {
 		"v2 beyond the limit":       {true, v2(map[string]string{"pod/web/memory.high": "300"}), "/pod/web", MemoryBound{"/pod/web", "memory.high", 300}, 0, 0, no, no},
 		"v2 swap":                   {true, v2(map[string]string{"pod/web/memory.swap.max": "50", "pod/memory.swap.max": "40", "pod/memory.swap.current": "38"}), "/pod/web", MemoryBound{Limit: no}, no, no, 40, 2},
 		"v2 without the controller": {true, v2(map[string]string{"pod/web/memory.max": "1000"}), "/pod/web/inner", MemoryBound{"/pod/web", "memory.max", 1000}, 600, 600, no, no},
-		"v1 no limit":               {false, v1(unlimitedV1, nil), "/pod/web", MemoryBound{Limit: no}, no, no, no, no},
-		"v1 own limit":              {false, v1("1000", map[string]string{"pod/web/memory.limit_in_bytes": "1000"}), "/pod/web", MemoryBound{"/pod/web", "memory.limit_in_bytes", 1000}, 600, 600, no, no},
-		"v1 limit above":            {false, v1("900", map[string]string{"pod/web/memory.limit_in_bytes": "1000", "pod/memory.limit_in_bytes": "900"}), "/pod/web", MemoryBound{"/pod", "memory.limit_in_bytes", 900}, 200, 200, no, no},
-		"v1 not hierarchical":       {false, v1("1000", map[string]string{"pod/web/memory.limit_in_bytes": "1000", "pod/memory.limit_in_bytes": "900"}), "/pod/web", MemoryBound{"/pod/web", "memory.limit_in_bytes", 1000}, 600, 600, no, no},
-		"v1 invisible limit":        {false, v1("500", map[string]string{"pod/web/memory.limit_in_bytes": "1000"}), "/pod/web", MemoryBound{"", "memory.stat", 500}, 100, 100, no, no},
+		"v2 limit of the mounted group": {true, v2(map[string]string{"cgroup.events": "populated 1", "memory.max": "800", "memory.current": "750", "memory.stat": "inactive_file 30"}),
+			"/pod/web", MemoryBound{"/", "memory.max", 800}, 50, 80, no, no},
+		"v1 no limit":         {false, v1(unlimitedV1, nil), "/pod/web", MemoryBound{Limit: no}, no, no, no, no},
+		"v1 own limit":        {false, v1("1000", map[string]string{"pod/web/memory.limit_in_bytes": "1000"}), "/pod/web", MemoryBound{"/pod/web", "memory.limit_in_bytes", 1000}, 600, 600, no, no},
+		"v1 limit above":      {false, v1("900", map[string]string{"pod/web/memory.limit_in_bytes": "1000", "pod/memory.limit_in_bytes": "900"}), "/pod/web", MemoryBound{"/pod", "memory.limit_in_bytes", 900}, 200, 200, no, no},
+		"v1 not hierarchical": {false, v1("1000", map[string]string{"pod/web/memory.limit_in_bytes": "1000", "pod/memory.limit_in_bytes": "900"}), "/pod/web", MemoryBound{"/pod/web", "memory.limit_in_bytes", 1000}, 600, 600, no, no},
+		"v1 invisible limit":  {false, v1("500", map[string]string{"pod/web/memory.limit_in_bytes": "1000"}), "/pod/web", MemoryBound{"", "memory.stat", 500}, 100, 100, no, no},
 		"v1 swap": {false, v1("1000\nhierarchical_memsw_limit 1040", map[string]string{
 			"pod/web/memory.limit_in_bytes": "1000", "pod/web/memory.memsw.limit_in_bytes": "1200", "pod/memory.memsw.limit_in_bytes": "1040",
 		}), "/pod/web", MemoryBound{"/pod/web", "memory.limit_in_bytes", 1000}, 290, 290, 40, 35},
@@ -316,7 +318,9 @@ func TestLowestLimit(t *testing.T) {
 			if m.Bound != test.bound || m.Free != test.free || m.Available != test.available || m.SwapLimit != test.swapLimit || m.SwapFree != test.swapFree {
 				t.Errorf("%+v; want %+v, free %d, available %d, swap %d, %d free", m, test.bound, test.free, test.available, test.swapLimit, test.swapFree)
 			}
-			if m.Usage != 400 || m.SwapUsage != 5 || m.Stat != (MemoryStat{Anon: 300, File: 7}) {
+			isCounted := test.path == "/pod/web"
+			if isCounted && (m.Usage != 400 || m.SwapUsage != 5 || m.Stat != MemoryStat{Anon: 300, File: 7}) ||
+				!isCounted && (m.Usage != 0 || m.SwapUsage != 0 || m.Stat != MemoryStat{}) || m.IsUncounted == isCounted {
 				t.Errorf("%+v", m)
 			}
 		})
@@ -330,7 +334,7 @@ func TestReadMemoryErrors(t *testing.T) {
 			return map[string]string{"cgroup.controllers": "", "web/cgroup.controllers": "memory", "web/memory.stat": "anon 1", "web/memory.max": "max",
 				"web/memory.high": "5", "web/memory.current": "7", "web/memory.swap.max": "max", "web/memory.swap.current": "0"}
 		}
-		return map[string]string{"memory.limit_in_bytes": "5", "memory.usage_in_bytes": "4", "web/memory.stat": "total_rss 1", "web/memory.limit_in_bytes": "5",
+		return map[string]string{"memory.limit_in_bytes": "5", "memory.usage_in_bytes": "4", "web/memory.stat": "total_rss 1\nhierarchical_memsw_limit 9", "web/memory.limit_in_bytes": "5",
 			"web/memory.usage_in_bytes": "4", "web/memory.memsw.limit_in_bytes": "9", "web/memory.memsw.usage_in_bytes": "4"}
 	}
 	for _, v2 := range []bool{false, true} {

@@ -60,7 +60,7 @@ func (r memoryReader) readV1(path string) (m Memory, err error) {
 	if stat.memoryLimit != 0 && stat.memoryLimit < limits.bound.Limit {
 		_ = limits.add(MemoryBound{File: memoryStat, Limit: stat.memoryLimit}, m.Usage, func() (int64, error) { return m.Stat.reclaimable(), nil })
 	}
-	if stat.memswLimit != NoMemoryLimit {
+	if stat.memswLimit != 0 && stat.memswLimit != NoMemoryLimit { // 0: the kernel does not count swap (swapaccount=0)
 		if both, err = r.lowerLimits(path, memswV1, &m.Stat, stat.memswLimit); err != nil {
 			return m, err
 		}

@@ -51,31 +51,26 @@ var statKeysV2 = map[string]memoryKey{
 func (r memoryReader) readV2(path string) (m Memory, err error) {
 	stat, err := r.open.readMemoryStat(r.mount+path, statKeysV2)
 	if isGone(err) {
-		if path, stat, err = r.nearestV2(path); err != nil {
-			return m, err
-		}
+		m.IsUncounted = true
+		path, stat, err = r.nearestV2(path)
+	}
+	if err == nil && !m.IsUncounted {
+		err = r.readUseV2(filepath.Join(r.mount, path), path == "/", &m)
+		m.Stat = stat.MemoryStat
 	}
 	if err != nil {
-		return m, err
-	}
-	dir := filepath.Join(r.mount, path)
-	m.Stat = stat.MemoryStat
-	if m.Usage, err = r.open.readBytes(dir, maxV2.usage); err != nil && !(isGone(err) && path == "/") { // the machine's root group has no such file
-		return m, err
-	}
-	if m.SwapUsage, err = r.open.readBytes(dir, swapV2.usage); err != nil && !isGone(err) {
 		return m, err
 	}
 	swap, err := r.lowerLimits(path, swapV2, nil, 0)
 	if err != nil {
 		return m, err
 	}
-	high, err := r.lowerLimits(path, highV2, &m.Stat, 0)
+	high, err := r.lowerLimits(path, highV2, &stat.MemoryStat, 0)
 	if err != nil {
 		return m, err
 	}
 	// memory.max is the last file: if it is there, the group was there during all reads.
-	limits, err := r.lowerLimits(path, maxV2, &m.Stat, 0)
+	limits, err := r.lowerLimits(path, maxV2, &stat.MemoryStat, 0)
 	if err != nil {
 		return m, err
 	}
@@ -85,6 +80,17 @@ func (r memoryReader) readV2(path string) (m Memory, err error) {
 	}
 	m.SwapLimit, m.SwapFree = swap.bound.Limit, swap.lowest
 	return m, nil
+}
+
+// readUseV2 reads the use of the group in dir. The machine's root group has no files for it.
+func (r memoryReader) readUseV2(dir string, isRoot bool, m *Memory) (err error) {
+	if m.Usage, err = r.open.readBytes(dir, maxV2.usage); err != nil && !(isGone(err) && isRoot) {
+		return err
+	}
+	if m.SwapUsage, err = r.open.readBytes(dir, swapV2.usage); isGone(err) { // or the kernel has no swap
+		err = nil
+	}
+	return err
 }
 
 // nearestV2 returns the nearest ancestor of the group at path that has the memory controller, and its memory.stat. The error is ErrNoMemory

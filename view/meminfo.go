@@ -90,6 +90,9 @@ func newMemory(m cgroup.Memory, machine MachineMemory) memory {
 	rest = used - f.inactiveFile - f.activeFile
 	f.inactiveAnon, f.activeAnon, f.unevictable = take(s.InactiveAnon), take(s.ActiveAnon), take(s.Unevictable)
 	f.available = min(f.free+f.activeFile+f.inactiveFile+f.slabReclaimable, inKB(m.Available))
+	if m.IsUncounted {
+		f.available = min(f.total, inKB(m.Available))
+	}
 
 	f.shmem, f.mapped = min(inKB(s.Shmem), f.cached), min(inKB(s.Mapped), f.cached)
 	f.dirty, f.writeback = min(inKB(s.Dirty), f.cached), min(inKB(s.Writeback), f.cached)

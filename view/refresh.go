@@ -1,11 +1,13 @@
 package view
 
 import (
+	"container/heap"
 	"context"
 	"encoding/binary"
 	"errors"
 	"fmt"
 	"os"
+	"slices"
 	"strconv"
 	"sync"
 	"time"
@@ -57,6 +59,7 @@ type Refresher struct {
 
 	mutex   sync.Mutex // protects the fields below, and the fields of the views except running
 	views   map[string]*refreshedView
+	queue   refreshQueue             // views with a due time
 	watches map[int32]*refreshedView // by watch descriptor
 	nextAll time.Time                // time of the next refresh of all views; zero: none
 	wakeups int                      // for tests
@@ -69,10 +72,52 @@ type refreshedView struct {
 	refresh func() error
 	running sync.Mutex // held during a refresh
 	next    time.Time  // earliest time of the next refresh because of a read
-	due     time.Time  // next refresh because of a read; zero: none
+	due     time.Time  // next refresh because of a read; zero: none, and the view is not in the queue
+	index   int        // in the queue
 	until   time.Time  // end of the refreshes that go on after the last read
 
 	isUnwatched bool // a file is not watched
+}
+
+// A refreshQueue is a heap of views, with the earliest due time first. So a wake of the Refresher does not depend on the number of views.
+type refreshQueue []*refreshedView
+
+func (q refreshQueue) Len() int           { return len(q) }
+func (q refreshQueue) Less(i, j int) bool { return q[i].due.Before(q[j].due) }
+
+func (q refreshQueue) Swap(i, j int) {
+	q[i], q[j] = q[j], q[i]
+	q[i].index, q[j].index = i, j
+}
+
+// Push implements heap.Interface.
+func (q *refreshQueue) Push(v any) {
+	added := v.(*refreshedView)
+	added.index = len(*q)
+	*q = append(*q, added)
+}
+
+// Pop implements heap.Interface.
+func (q *refreshQueue) Pop() any {
+	last := len(*q) - 1
+	v := (*q)[last]
+	(*q)[last] = nil
+	*q = (*q)[:last]
+	return v
+}
+
+// schedule sets the due time of a view that is in r.views and has none.
+func (r *Refresher) schedule(v *refreshedView, due time.Time) {
+	v.due = due
+	heap.Push(&r.queue, v)
+}
+
+// unschedule removes the due time of a view, if it has one.
+func (r *Refresher) unschedule(v *refreshedView) {
+	if !v.due.IsZero() {
+		heap.Remove(&r.queue, v.index)
+		v.due = time.Time{}
+	}
 }
 
 // NewRefresher returns a Refresher without views. Run makes it work.
@@ -146,7 +191,11 @@ func (v *refreshedView) wait() {
 // remove removes a view and returns it, or nil for an unknown name. A refresh of the view can still run.
 func (r *Refresher) remove(name string) *refreshedView {
 	v := r.views[name]
+	if v == nil {
+		return nil
+	}
 	delete(r.views, name)
+	r.unschedule(v)
 	for wd, watched := range r.watches {
 		if watched == v {
 			delete(r.watches, wd)
@@ -233,10 +282,8 @@ func (r *Refresher) setDeadline() error {
 	r.mutex.Lock()
 	defer r.mutex.Unlock()
 	next := r.nextAll
-	for _, v := range r.views {
-		if !v.due.IsZero() && (next.IsZero() || v.due.Before(next)) {
-			next = v.due
-		}
+	if len(r.queue) > 0 && (next.IsZero() || r.queue[0].due.Before(next)) {
+		next = r.queue[0].due
 	}
 	return r.events.SetReadDeadline(next)
 }
@@ -250,7 +297,8 @@ func (r *Refresher) handle(events []byte, now time.Time) {
 		if mask&unix.IN_Q_OVERFLOW != 0 { // the kernel has dropped events, and ended their watches
 			clear(r.watches)
 			for _, v := range r.views {
-				v.due = now
+				r.unschedule(v)
+				r.schedule(v, now)
 			}
 			continue
 		}
@@ -263,7 +311,7 @@ func (r *Refresher) handle(events []byte, now time.Time) {
 		delete(r.watches, wd)
 		v.until = now.Add(r.linger)
 		if v.due.IsZero() {
-			v.due = later(now, v.next)
+			r.schedule(v, later(now, v.next))
 		}
 	}
 }
@@ -278,26 +326,33 @@ func later(a, b time.Time) time.Time {
 // takeDue returns the views that are due. It restores their watches before their refresh, so that no read after the refresh is missed. failed
 // has the views that cannot be watched.
 func (r *Refresher) takeDue(now time.Time) (due []*refreshedView, failed map[*refreshedView]error) {
-	isAll := !r.nextAll.IsZero() && !now.Before(r.nextAll)
-	if isAll {
-		r.nextAll = time.Time{}
-		if len(r.views) > 0 {
-			r.nextAll = now.Add(r.idle)
-		}
-	}
 	failed = map[*refreshedView]error{}
-	for _, v := range r.views {
-		isDue := !v.due.IsZero() && !now.Before(v.due)
-		if !isDue && !isAll {
-			continue
-		}
-		if isDue || v.isUnwatched {
-			v.due = time.Time{}
-			if err := r.watch(v); err != nil {
-				failed[v] = err
-			}
+	take := func(v *refreshedView) {
+		if err := r.watch(v); err != nil {
+			failed[v] = err
 		}
 		due = append(due, v)
+	}
+	for len(r.queue) > 0 && !now.Before(r.queue[0].due) {
+		v := r.queue[0]
+		r.unschedule(v)
+		take(v)
+	}
+	if r.nextAll.IsZero() || now.Before(r.nextAll) {
+		return due, failed
+	}
+	r.nextAll = time.Time{}
+	if len(r.views) > 0 {
+		r.nextAll = now.Add(r.idle)
+	}
+	for _, v := range r.views {
+		switch {
+		case slices.Contains(due, v):
+		case v.isUnwatched:
+			take(v)
+		default:
+			due = append(due, v)
+		}
 	}
 	return due, failed
 }
@@ -315,8 +370,8 @@ func (r *Refresher) refreshView(v *refreshedView) {
 	v.running.Unlock()
 	r.mutex.Lock()
 	v.next = end.Add(max(r.active, slowFactor*end.Sub(start)))
-	if v.due.IsZero() && v.next.Before(v.until) {
-		v.due = v.next
+	if v.due.IsZero() && v.next.Before(v.until) && r.views[v.name] == v {
+		r.schedule(v, v.next)
 	}
 	r.mutex.Unlock()
 	r.report(v, err)

@@ -59,13 +59,21 @@ const (
 	// programs divide by the sum of the first counters that they read.
 	statTick    = 10 * time.Millisecond
 	statPending = 10 * time.Second // bound of the pending CPU time
+	statLate    = time.Minute      // bound of the lateness of a sample; an even older time is of another boot of the machine
 )
 
 // Update adds a sample. The first sample only sets the time and the use from which the next sample counts. Update ignores a sample without
-// CPUs.
+// CPUs, and a sample that is up to a minute older than the last one. A sample with an even older time is of another boot of the machine, and
+// counts as the first one.
 func (c *StatCounters) Update(s StatSample) {
 	if s.CPUs.IsEmpty() {
 		return
+	}
+	if late := c.Time - s.Time; late > 0 && !c.isResumed {
+		if late <= statLate {
+			return
+		}
+		c.isResumed = true
 	}
 	if c.CPUs == nil {
 		c.CPUs = map[int]StatCounter{}
@@ -75,7 +83,7 @@ func (c *StatCounters) Update(s StatSample) {
 	if c.isResumed {
 		c.Time, c.User, c.System, c.PerCPU, c.isResumed = s.Time, s.User, s.System, slices.Clone(s.PerCPU), false
 	}
-	elapsed := max(s.Time-c.Time, 0)
+	elapsed := s.Time - c.Time
 	user, system := c.used(s)
 	busy := c.distribute(s, elapsed, user+system)
 	var given time.Duration
@@ -94,8 +102,7 @@ func (c *StatCounters) Update(s StatSample) {
 	}
 	c.PendingUser = min(max(user-givenUser, 0), statPending)
 	c.PendingSystem = min(max(system-(given-givenUser), 0), statPending)
-	c.Time = max(c.Time, s.Time)
-	c.User, c.System, c.PerCPU = s.User, s.System, slices.Clone(s.PerCPU)
+	c.Time, c.User, c.System, c.PerCPU = s.Time, s.User, s.System, slices.Clone(s.PerCPU)
 }
 
 // Resume continues with the counters in a text of AppendStat that are higher: a process can have been killed after it showed them and before

@@ -227,3 +227,28 @@ func TestStatLayout(t *testing.T) {
 		t.Errorf("btime %d", btime)
 	}
 }
+
+// TestStatLateSample: a sample that is older than the last one changes nothing, and the counters go on after a reboot of the machine.
+func TestStatLateSample(t *testing.T) {
+	var c StatCounters
+	at := func(now, used time.Duration) StatCounter {
+		c.Update(StatSample{Time: now, CPUs: cpuset.Of(0), User: used})
+		return c.CPUs[0]
+	}
+	at(time.Hour, 10*time.Second)
+	want := at(time.Hour+2*time.Second, 11*time.Second)
+	if got := at(time.Hour+time.Second, 10*time.Second+500*time.Millisecond); got != want {
+		t.Errorf("after a late sample: %+v, want %+v", got, want)
+	}
+	want.User, want.Idle = want.User+time.Second, want.Idle+time.Second
+	if got := at(time.Hour+4*time.Second, 12*time.Second); got != want {
+		t.Errorf("after the next sample: %+v, want %+v", got, want)
+	}
+	if got := at(time.Minute, time.Second); got != want {
+		t.Errorf("after a reboot: %+v, want %+v", got, want)
+	}
+	want.User, want.Idle = want.User+time.Second, want.Idle+2*time.Second
+	if got := at(time.Minute+3*time.Second, 2*time.Second); got != want {
+		t.Errorf("the first seconds after a reboot: %+v, want %+v", got, want)
+	}
+}
