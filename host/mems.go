@@ -251,22 +251,30 @@ func (op *operation) startMemory(g *Grant) (cgroup.Memory, error) {
 	if path == "" && op.tree.Driver() == cgroup.Cgroupfs {
 		path = op.tree.OCIPath(g.ID)
 	}
-	m := cgroup.Memory{Bound: cgroup.MemoryBound{Limit: cgroup.NoMemoryLimit}, Free: cgroup.NoMemoryLimit, SwapLimit: cgroup.NoMemoryLimit, SwapFree: cgroup.NoMemoryLimit}
+	const none = cgroup.NoMemoryLimit
+	m := cgroup.Memory{Bound: cgroup.MemoryBound{Limit: none}, Free: none, Available: none, SwapLimit: none, SwapFree: none}
 	if path = filepath.Dir(path); cgroup.CheckPath(path) == nil {
 		above, err := op.tree.ReadMemory(path)
-		if err != nil && !isGoneError(err) {
+		if err != nil && !isGoneError(err) && !errors.Is(err, cgroup.ErrNoMemory) { // the runtime enables the controller
 			return m, err
 		}
 		if err == nil {
-			m.Bound, m.Free, m.SwapLimit, m.SwapFree = above.Bound, above.Free, above.SwapLimit, above.SwapFree
+			above.Usage, above.SwapUsage, above.Stat = 0, 0, cgroup.MemoryStat{}
+			m = above
 		}
 	}
-	limits := op.starting.Memory.MemoryLimits
+	return limited(m, op.starting.Memory.MemoryLimits), nil
+}
+
+// limited returns the memory of a new cgroup with limits below a cgroup with the memory above.
+func limited(above cgroup.Memory, limits cgroup.MemoryLimits) cgroup.Memory {
+	m := above
+	m.IsUncounted = true                                // the program can also use the memory that the kernel can reclaim in a cgroup above
 	limit := limits.Memory &^ int64(os.Getpagesize()-1) // as the kernel rounds it
 	if limit < m.Bound.Limit {
-		m.Bound = cgroup.MemoryBound{Limit: limit}
+		m.Bound, m.Free = cgroup.MemoryBound{Limit: limit}, limit
 	}
-	m.Free = min(m.Free, limit)
+	m.Available = min(m.Available, limit)
 	m.SwapLimit, m.SwapFree = min(m.SwapLimit, limits.Swap), min(m.SwapFree, limits.Swap)
-	return m, nil
+	return m
 }

@@ -8,6 +8,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/candor-project/candor/cgroup"
 	"github.com/candor-project/candor/host/state"
 	"github.com/candor-project/candor/spec"
 	"github.com/candor-project/candor/view"
@@ -155,6 +156,21 @@ func LiveParts(g *Grant) view.LiveParts {
 	return view.LiveParts{Memory: g.View.HasMemory(), Stat: g.View.HasStat()}
 }
 
+// ViewBeside returns the view without the live files at whose paths another program, such as LXCFS, mounts its own files in a container.
+func ViewBeside(v spec.View, isMounted func(path string) bool) spec.View {
+	for _, bind := range view.LiveBinds("", view.LiveParts{Memory: true, Stat: true}) {
+		if !isMounted(bind.Target) {
+			continue
+		}
+		if bind.Target == view.HostStat {
+			v = v.WithoutStat()
+		} else {
+			v = v.WithoutMemory()
+		}
+	}
+	return v
+}
+
 // groupName returns the path of an engine's cgroup, or the name of a cgroup of Candor.
 func groupName(g *Grant) string { return cmp.Or(g.Engine.Cgroup, g.ID) }
 
@@ -183,7 +199,10 @@ func (op *operation) startLive(g *Grant, hold bool) error {
 		return nil
 	}
 	v.putLive(g.ID, l)
-	return v.watch(op.Host, g)
+	if err := v.watch(op.Host, g); err != nil { // the values of the start are right
+		op.refreshFailed(g.ID, err)
+	}
+	return nil
 }
 
 // writeFirst writes the live files of a container that starts.
@@ -272,31 +291,48 @@ func (v *openViews) watch(h *Host, g *Grant) error {
 
 // refreshLive writes the present memory and CPU time of a container to its live files. It writes nothing if the container has ended.
 func (h *Host) refreshLive(name string, l *liveView) error {
-	parts := l.files.Parts()
-	if parts.Memory {
-		machine, err := view.ReadMachineMemory()
-		if err != nil {
-			return err
+	err := l.files.Update(func() error {
+		err := h.refreshMemory(l)
+		if err == nil || isGoneError(err) {
+			err = h.refreshStat(name, l)
 		}
-		m, err := h.tree.ReadMemory(l.group)
-		if err == nil {
-			err = l.files.WriteMemory(m, machine)
-		}
-		if err != nil && !isGoneError(err) {
-			return err
-		}
-	}
-	if parts.Stat {
-		s, err := h.statSample(name, l.group)
-		if err == nil {
-			err = l.files.WriteStat(s)
-		}
-		if err != nil && !isGoneError(err) {
-			return err
-		}
+		return err
+	})
+	if err != nil && !isGoneError(err) {
+		return err
 	}
 	h.degraded.remove(name, SettingLive)
 	return nil
+}
+
+func (h *Host) refreshMemory(l *liveView) error {
+	if !l.files.Parts().Memory {
+		return nil
+	}
+	m, machine, err := h.measureMemory(l.group)
+	if err != nil {
+		return err
+	}
+	return l.files.WriteMemory(m, machine)
+}
+
+func (h *Host) refreshStat(name string, l *liveView) error {
+	if !l.files.Parts().Stat {
+		return nil
+	}
+	s, err := h.statSample(name, l.group)
+	if err != nil {
+		return err
+	}
+	return l.files.WriteStat(s)
+}
+
+// measureMemory reads the memory of a cgroup and of the machine.
+func (h *Host) measureMemory(group string) (m cgroup.Memory, machine view.MachineMemory, err error) {
+	if machine, err = view.ReadMachineMemory(); err == nil {
+		m, err = h.tree.ReadMemory(group)
+	}
+	return m, machine, err
 }
 
 // statSample measures the CPU time of a container.
@@ -317,8 +353,8 @@ func (h *Host) statSample(name, group string) (s view.StatSample, err error) {
 	return s, err
 }
 
-// refreshNow refreshes the live files of a container at once. If another process keeps them current, it only writes the memory, whose limit
-// can have changed.
+// refreshNow refreshes the live files of a container at once. If another process keeps them current, it writes the memory, whose limit can have
+// changed, and the other process writes the CPU time.
 func (op *operation) refreshNow(g *Grant) error {
 	v := &op.views
 	v.mu.Lock()
@@ -326,6 +362,7 @@ func (op *operation) refreshNow(g *Grant) error {
 	if l := v.live[g.ID]; l != nil && l.files.IsCurrent() {
 		return op.refreshLive(g.ID, l)
 	}
+	view.WakeRefresher(op.store.ViewDir(g.ID))
 	return op.RewriteMemory(g)
 }
 
@@ -335,20 +372,7 @@ func (h *Host) RewriteMemory(g *Grant) error {
 	if !g.View.HasMemory() {
 		return nil
 	}
-	machine, err := view.ReadMachineMemory()
-	if err != nil {
-		return err
-	}
-	m, err := h.MemoryOf(g)
-	if err != nil {
-		return err
-	}
-	files, err := view.OpenMemoryExisting(h.store.ViewDir(g.ID))
-	if err != nil {
-		return err
-	}
-	defer files.Close()
-	return files.Write(m, machine)
+	return view.UpdateMemory(h.store.ViewDir(g.ID), func() (cgroup.Memory, view.MachineMemory, error) { return h.measureMemory(groupName(g)) })
 }
 
 // showLive creates the live files of the container that this operation starts, and writes those of a container whose limits have changed.
@@ -463,6 +487,7 @@ func (h *Host) RefreshOwn(g *Grant) (stop func()) {
 		defer close(ended)
 		if err := h.RefreshViews(ctx); err != nil {
 			h.log.Warn("the program's memory in its view stays that of the start", logName(g.ID, &g.Engine), "error", err)
+			h.views.retainLive(func(string) bool { return false }) // candor view refresh can take over
 		}
 	}()
 	return func() { cancel(); <-ended }

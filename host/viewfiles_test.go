@@ -258,3 +258,42 @@ func TestMountedView(t *testing.T) {
 		t.Error("the state does not name the feature")
 	}
 }
+
+// TestViewBeside: Candor leaves files of other programs alone, and mounts the other files of the view.
+func TestViewBeside(t *testing.T) {
+	for path, want := range map[string]spec.View{
+		"/proc/meminfo": spec.ViewCPUStat, "/proc/swaps": spec.ViewCPUStat, "/proc/stat": spec.ViewFull, "/proc/uptime": spec.ViewFullStat, "/proc": spec.ViewFullStat,
+	} {
+		if got := ViewBeside(spec.ViewFullStat, func(at string) bool { return at == path }); got != want {
+			t.Errorf("beside %s: %s, want %s", path, got, want)
+		}
+	}
+	if got := ViewBeside(spec.ViewFullStat, func(string) bool { return true }); got != spec.ViewCPU {
+		t.Errorf("beside all files: %s", got)
+	}
+}
+
+// TestLimited: a new container has the memory of its limit, unless a cgroup above has less.
+func TestLimited(t *testing.T) {
+	const none = cgroup.NoMemoryLimit
+	unlimited := cgroup.Memory{Bound: cgroup.MemoryBound{Limit: none}, Free: none, Available: none, SwapLimit: none, SwapFree: none}
+	pod := cgroup.Memory{Bound: cgroup.MemoryBound{Path: "/pod", Limit: 100 * mib}, Free: 10 * mib, Available: 60 * mib, SwapLimit: 0, SwapFree: 0}
+	for name, test := range map[string]struct {
+		above            cgroup.Memory
+		limit            int64
+		total, available int64
+	}{
+		"no limit above":    {unlimited, 64*mib + 5, 64 * mib, 64 * mib},
+		"a higher limit":    {pod, 64 * mib, 64 * mib, 60 * mib},
+		"a small container": {pod, 32 * mib, 32 * mib, 32 * mib},
+		"a lower limit":     {pod, 128 * mib, 100 * mib, 60 * mib},
+	} {
+		m := limited(test.above, cgroup.MemoryLimits{Memory: test.limit, Swap: 16 * mib})
+		if m.Bound.Limit != test.total || m.Available != test.available || m.Usage != 0 || m.Free > m.Bound.Limit {
+			t.Errorf("%s: %+v", name, m)
+		}
+		if want := min(test.above.SwapLimit, 16*mib); m.SwapLimit != want || m.SwapFree != want {
+			t.Errorf("%s: swap %d, %d free", name, m.SwapLimit, m.SwapFree)
+		}
+	}
+}

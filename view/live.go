@@ -11,6 +11,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -26,6 +27,9 @@ import (
 // mounts it.
 const liveName = "live"
 
+// HostStat is the path of the kernel's file that the live file with the CPU time replaces.
+const HostStat = hostStat
+
 // ErrRefreshed means that another process keeps a view current.
 var ErrRefreshed = errors.New("another process keeps the view current")
 
@@ -38,6 +42,7 @@ type LiveParts struct {
 // LiveFiles are the open files of a view whose content changes while the container runs. Until Close, no other process can open the
 // LiveFiles of the view, and no process can take a lease on the files. The methods are safe for concurrent use.
 type LiveFiles struct {
+	updating sync.Mutex // held during Update
 	mutex    sync.Mutex
 	lock     *os.File     // the file with the name liveName
 	memory   *MemoryFiles // nil: the view has no memory
@@ -79,7 +84,7 @@ func openLive(d *os.File, parts LiveParts, flags int) (l *LiveFiles, err error) 
 	if l.lock, err = openFile(d, liveName, unix.O_CREAT|unix.O_NONBLOCK); err != nil {
 		return l, fmt.Errorf("view: %w", err)
 	}
-	if err = lockLive(l.lock); err != nil {
+	if err = lockLive(l.lock, ownerByte); err != nil {
 		return l, fmt.Errorf("view %s: %w", d.Name(), err)
 	}
 	if parts.Memory {
@@ -96,13 +101,70 @@ func openLive(d *os.File, parts LiveParts, flags int) (l *LiveFiles, err error) 
 	return l, err
 }
 
-// lockLive locks a file until it is closed. Processes of containers cannot open the file, and other users cannot write it.
-func lockLive(f *os.File) error {
-	err := unix.FcntlFlock(f.Fd(), unix.F_OFD_SETLK, &unix.Flock_t{Type: unix.F_WRLCK})
+// Bytes of the file with the name liveName that processes lock.
+const (
+	ownerByte  = iota // by the process that has the LiveFiles open
+	updateByte        // by a process that writes the memory
+)
+
+// lockLive locks a byte of a file. Processes of containers cannot open the file, and other users cannot write it.
+func lockLive(f *os.File, b int64) error {
+	err := unix.FcntlFlock(f.Fd(), unix.F_OFD_SETLK, &unix.Flock_t{Type: unix.F_WRLCK, Start: b, Len: 1})
 	if err == unix.EAGAIN || err == unix.EACCES {
 		return ErrRefreshed
 	}
 	return err
+}
+
+// updateTurn bounds the time in which an update waits for an update of another process, which takes less than a millisecond. A stopped process
+// must not delay the others.
+const updateTurn = 100 * time.Millisecond
+
+// lockUpdate waits up to updateTurn for the update of another process. unlock ends the turn of this process.
+func lockUpdate(f *os.File) (unlock func()) {
+	for end := time.Now().Add(updateTurn); lockLive(f, updateByte) != nil; time.Sleep(time.Millisecond) {
+		if time.Now().After(end) {
+			return func() {}
+		}
+	}
+	return func() {
+		_ = unix.FcntlFlock(f.Fd(), unix.F_OFD_SETLK, &unix.Flock_t{Type: unix.F_UNLCK, Start: updateByte, Len: 1}) // fails for a closed file only
+	}
+}
+
+// Update calls do, which measures the container and writes the files. At most one Update of a view runs at a time, in all processes: otherwise
+// an older measurement could replace a newer one, and thus show a former limit again.
+func (l *LiveFiles) Update(do func() error) error {
+	l.updating.Lock()
+	defer l.updating.Unlock()
+	defer lockUpdate(l.lock)()
+	return do()
+}
+
+// UpdateMemory measures and writes the memory of the view in dir, which another process can have open as LiveFiles. The error is
+// fs.ErrNotExist if the view has no memory.
+func UpdateMemory(dir string, measure func() (cgroup.Memory, MachineMemory, error)) error {
+	d, err := openDir(dir)
+	if err != nil {
+		return fmt.Errorf("view: %w", err)
+	}
+	defer d.Close()
+	lock, err := openFile(d, liveName, unix.O_NONBLOCK)
+	if err != nil {
+		return fmt.Errorf("view: %w", err)
+	}
+	defer lock.Close()
+	files, err := openMemory(d, unix.O_NONBLOCK)
+	if err != nil {
+		return err
+	}
+	defer files.Close()
+	defer lockUpdate(lock)()
+	m, machine, err := measure()
+	if err != nil {
+		return err
+	}
+	return files.Write(m, machine)
 }
 
 // IsRefreshed reports whether a process keeps the view in dir current. Only the owner of the view can ask.
@@ -115,11 +177,19 @@ func IsRefreshed(dir string) (bool, error) {
 		return false, err
 	}
 	defer f.Close()
-	lock := unix.Flock_t{Type: unix.F_WRLCK}
+	lock := unix.Flock_t{Type: unix.F_WRLCK, Start: ownerByte, Len: 1}
 	if err := unix.FcntlFlock(f.Fd(), unix.F_OFD_GETLK, &lock); err != nil {
 		return false, fmt.Errorf("%s: %w", f.Name(), err)
 	}
 	return lock.Type != unix.F_UNLCK, nil
+}
+
+// WakeRefresher makes the process that refreshes the stat file of the view in dir do this soon, as a read of the container does. It does
+// nothing for a view without stat.
+func WakeRefresher(dir string) {
+	if f, err := os.OpenFile(filepath.Join(dir, statName), os.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK, 0); err == nil {
+		f.Close()
+	}
 }
 
 // RemoveLive removes the live files of the view in dir. Bind mounts of the files remain valid and keep their content. RemoveLive returns nil

@@ -265,3 +265,44 @@ func TestMountLive(t *testing.T) {
 		}
 	}
 }
+
+// TestLiveUpdates: an update of another process waits for the update that runs, and not for a process that has stopped in its update.
+func TestLiveUpdates(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "web")
+	l := openLiveView(t, dir)
+	less := limited
+	less.Bound.Limit, less.Free, less.Available = 32*mib, 30*mib, 31*mib
+	measure := func(m cgroup.Memory) func() (cgroup.Memory, MachineMemory, error) {
+		return func() (cgroup.Memory, MachineMemory, error) { return m, MachineMemory{Total: gib}, nil }
+	}
+	total := func(want int64) {
+		t.Helper()
+		if got, err := ReadMemTotal(dir); got != want || err != nil {
+			t.Errorf("MemTotal %d, %v; want %d", got, err, want)
+		}
+	}
+	done := make(chan error)
+	if err := l.Update(func() error { // has measured the former limit
+		go func() { done <- UpdateMemory(dir, measure(less)) }()
+		time.Sleep(updateTurn / 5)
+		return l.WriteMemory(limited, MachineMemory{Total: gib})
+	}); err != nil {
+		t.Fatal(err)
+	}
+	if err := <-done; err != nil {
+		t.Fatal(err)
+	}
+	total(32 * mib)
+	if err := l.Update(func() error { return UpdateMemory(dir, measure(limited)) }); err != nil {
+		t.Fatal(err)
+	}
+	total(64 * mib)
+	failed := errors.New("cannot measure")
+	if err := UpdateMemory(dir, func() (cgroup.Memory, MachineMemory, error) { return cgroup.Memory{}, MachineMemory{}, failed }); !errors.Is(err, failed) {
+		t.Errorf("a failed measurement: %v", err)
+	}
+	if err := UpdateMemory(filepath.Join(dir, "none"), measure(less)); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("no view: %v", err)
+	}
+	total(64 * mib)
+}

@@ -19,9 +19,6 @@ import (
 	"github.com/candor-project/candor/internal/kernelfs"
 )
 
-// Meminfo is the path of the file from which programs take the memory of the machine.
-const Meminfo = hostMeminfo
-
 // Names of the files of a memory view in the view's directory, and the files of the kernel that they replace.
 const (
 	meminfoName = "meminfo"

@@ -16,7 +16,6 @@ import (
 	"github.com/candor-project/candor/hybrid"
 	"github.com/candor-project/candor/kube"
 	"github.com/candor-project/candor/spec"
-	"github.com/candor-project/candor/view"
 )
 
 // A Pod holds the facts about a pod that the engine needs.
@@ -98,8 +97,8 @@ func allocation(c *Config, p *Pod, ctr *Container) (a host.Allocation, why strin
 	a.OnResize = spec.ValueOr(s.OnResize, "none")
 	a.View = spec.ValueOr(s.View, spec.DefaultView(a.Class))
 	a.Memory = ctr.Memory.request()
-	if ctr.hasForeignMeminfo() {
-		a.View = a.View.WithoutMemory()
+	if !ctr.Planned { // the mounts of a planned container include those of Candor
+		a.View = host.ViewBeside(a.View, ctr.mounts)
 	}
 	a.Helpers = spec.ValueOr(s.Helpers, spec.HelpersShow)
 	a.Limit, a.Guarantee = amounts(a.Class, &ctr.CPU)
@@ -110,11 +109,8 @@ func allocation(c *Config, p *Pod, ctr *Container) (a host.Allocation, why strin
 	return a, why, false, a.Check()
 }
 
-// hasForeignMeminfo reports whether another program, such as LXCFS, mounts its own file over /proc/meminfo of a container that is about to be
-// created. Candor leaves such a file alone.
-func (c *Container) hasForeignMeminfo() bool {
-	return !c.Planned && slices.Contains(c.Mounts, view.Meminfo)
-}
+// mounts reports whether the container has a mount at a path.
+func (c *Container) mounts(path string) bool { return slices.Contains(c.Mounts, path) }
 
 // quotaOf returns the CPU time per period that corresponds to a container's limit.
 func quotaOf(a *host.Allocation) time.Duration {

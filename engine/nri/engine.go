@@ -85,8 +85,8 @@ func (e *Engine) admit(ctx context.Context, p *Pod, ctr *Container) (Reply, erro
 	if a.Class == hybrid.Sensitive {
 		a.Hint = e.hint(p, ctr)
 	}
-	if ctr.hasForeignMeminfo() {
-		e.log.Info("its /proc/meminfo is another program's and stays", "container", a.Engine.Name, "id", a.ID)
+	if beside := host.ViewBeside(spec.ViewFullStat, ctr.mounts); beside != spec.ViewFullStat && a.View.HasFiles() {
+		e.log.Info("another program mounts files in /proc, which stay", "container", a.Engine.Name, "id", a.ID, "view", a.View)
 	}
 	a.EngineRequest = &host.EngineRequest{QuotaUs: ctr.Quota, PeriodUs: ctr.Period, Shares: ctr.Shares}
 	g, err := e.host.Admit(ctx, a, milliOf(p.Shares))

@@ -13,7 +13,6 @@ import (
 	"github.com/candor-project/candor/hybrid"
 	"github.com/candor-project/candor/internal/errline"
 	"github.com/candor-project/candor/spec"
-	"github.com/candor-project/candor/view"
 )
 
 // A Wrapper executes the commands of an OCI runtime in place of the real runtime.
@@ -137,9 +136,9 @@ func (w *Wrapper) requestOf(c *Call, cfg *config) (a request, ours bool, err err
 	a.Allocation, err = wish.allocation(c.Name(), cfg, w.Class)
 	a.env, a.systemd, a.weight = spec.ValueOr(wish.Env, false), c.Systemd, has.Weight
 	a.EngineRequest = has.engineRequest()
-	if err == nil && a.View.HasMemory() && cfg.hasMount(view.Meminfo) {
-		a.View = a.View.WithoutMemory()
-		c.warn(fmt.Errorf("%s: a file is mounted over %s, which Candor leaves alone", a.ID, view.Meminfo))
+	if beside := host.ViewBeside(a.View, cfg.hasMount); err == nil && beside != a.View {
+		c.warn(fmt.Errorf("%s: view %s instead of %s: Candor leaves files alone that are mounted in /proc", a.ID, beside, a.View))
+		a.View = beside
 	}
 	if err == nil {
 		a.Engine, err = chosenGroup(cfg.groupPath)
