@@ -25,7 +25,7 @@ const (
 	SettingBurst  Setting = "burst"
 	SettingWeight Setting = "weight"
 	SettingView   Setting = "view"
-	SettingLive   Setting = "live view" // the files of the view with memory and CPU time
+	SettingLive   Setting = "live-view" // the files of the view with memory and CPU time
 	SettingGroup  Setting = "group"     // the files of the group cannot be read
 )
 

@@ -71,6 +71,24 @@ func (v View) WithoutStat() View {
 	}
 }
 
+// Avoid returns the view, or instead of a forbidden view the next one with fewer files, or else with more files. If all views are forbidden, it
+// returns the view.
+func (v View) Avoid(forbidden []View) View {
+	at := slices.Index(ViewWords, string(v))
+	for _, word := range slices.Concat(reversed(ViewWords[:at+1]), ViewWords[at+1:]) {
+		if !slices.Contains(forbidden, View(word)) {
+			return View(word)
+		}
+	}
+	return v
+}
+
+func reversed(words []string) []string {
+	words = slices.Clone(words)
+	slices.Reverse(words)
+	return words
+}
+
 // DefaultView returns the view of a container whose settings do not select a view.
 func DefaultView(class hybrid.Class) View {
 	if class == hybrid.Sensitive {

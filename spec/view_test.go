@@ -34,6 +34,24 @@ func TestViews(t *testing.T) {
 			t.Errorf("%.20q: %q, %v", text, v, err)
 		}
 	}
+	for _, test := range []struct {
+		view      View
+		forbidden []View
+		want      View
+	}{
+		{ViewFull, nil, ViewFull},
+		{ViewFull, []View{ViewFullStat, ViewCPU}, ViewFull},
+		{ViewFullStat, []View{ViewFullStat}, ViewFull},
+		{ViewFullStat, []View{ViewFullStat, ViewFull}, ViewCPU},
+		{ViewFull, []View{ViewFull, ViewCPU}, ViewAffinity},
+		{ViewAffinity, []View{ViewAffinity}, ViewCPU},
+		{ViewCPU, []View{ViewAffinity, ViewCPU, ViewFull}, ViewFullStat},
+		{ViewCPU, []View{ViewAffinity, ViewCPU, ViewFull, ViewFullStat}, ViewCPU},
+	} {
+		if got := test.view.Avoid(test.forbidden); got != test.want {
+			t.Errorf("%s without %v: %s, want %s", test.view, test.forbidden, got, test.want)
+		}
+	}
 	if DefaultView(hybrid.Sensitive) != ViewFull || DefaultView(hybrid.Flexible) != ViewAffinity {
 		t.Error("the default views have changed")
 	}

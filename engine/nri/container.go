@@ -95,7 +95,7 @@ func allocation(c *Config, p *Pod, ctr *Container) (a host.Allocation, why strin
 	a.Mems = a.Topology == hybrid.SingleNUMA && a.Class == hybrid.Sensitive && a.Policy == hybrid.Strict
 	a.Period = spec.ValueOr(s.Period, time.Duration(cmp.Or(ctr.Period, bandwidth.DefaultPeriod.Microseconds()))*time.Microsecond)
 	a.OnResize = spec.ValueOr(s.OnResize, "none")
-	a.View = spec.ValueOr(s.View, spec.DefaultView(a.Class))
+	a.View = spec.ValueOr(s.View, spec.DefaultView(a.Class)).Avoid(c.forbiddenViews(p.Namespace))
 	a.Memory = ctr.Memory.request()
 	if !ctr.Planned { // the mounts of a planned container include those of Candor
 		a.View = host.ViewBeside(a.View, ctr.mounts)

@@ -3,7 +3,10 @@ package oci
 import (
 	"encoding/json"
 	"fmt"
+	"os"
+	"path/filepath"
 	"reflect"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -88,8 +91,58 @@ func TestApply(t *testing.T) {
 			t.Errorf("%s:\n%s, want\n%s", path, got, want)
 		}
 	}
-	if mounts := at(is, "mounts").([]any); len(mounts) != 4 || at(mounts[3].(map[string]any), "destination") != "/proc/cpuinfo" {
-		t.Errorf("mounts: %v", mounts)
+	targets := func(config map[string]any) (all []string) {
+		for _, m := range at(config, "mounts").([]any) {
+			all = append(all, at(m.(map[string]any), "destination").(string))
+		}
+		return all
+	}
+	live := slices.DeleteFunc([]string{"/proc/meminfo", "/proc/swaps"}, func(path string) bool { _, err := os.Stat(path); return err != nil })
+	rest := []string{"/proc", "/sys/", "/sys/devices/system/cpu/online", "/proc/cpuinfo"}
+	if got := targets(is); !slices.Equal(got, append(rest, live...)) {
+		t.Errorf("mounts: %v", got)
+	}
+	if err := c.unmountLiveView("/run/v", grantOf(1500, "3,7")); err != nil {
+		t.Fatal(err)
+	}
+	if text, err = encode(c.all); err != nil {
+		t.Fatal(err)
+	}
+	if got := targets(parsed(t, string(text))); !slices.Equal(got, rest) {
+		t.Errorf("without the live files: %v", got)
+	}
+}
+
+// TestBlamesLiveView: an error of the runtime that names a file of the view lets the container start without the file.
+func TestBlamesLiveView(t *testing.T) {
+	g := grantOf(1500, "3,7")
+	log := filepath.Join(t.TempDir(), "log.json")
+	for text, want := range map[string]bool{
+		`{"level":"error","msg":"cannot mount \"/run/v/meminfo\" to rootfs at \"/proc/meminfo\": \"/proc/meminfo\" cannot be mounted because it is inside /proc"}`: true,
+		`{"level":"error","msg":"exec: \"web\": executable file not found in $PATH"}`:                                                                               false,
+		"": false,
+	} {
+		if err := os.WriteFile(log, []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		c := Call{Log: log}
+		if got := c.blamesLiveView(g); got != want {
+			t.Errorf("%q: %t", text, got)
+		}
+	}
+	for _, file := range []string{"", filepath.Join(log, "none"), "/dev/zero"} {
+		c := Call{Log: file}
+		if c.blamesLiveView(g) {
+			t.Errorf("log file %q", file)
+		}
+	}
+	g.View = spec.ViewCPU
+	if err := os.WriteFile(log, []byte("/proc/meminfo"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	c := Call{Log: log}
+	if c.blamesLiveView(g) {
+		t.Error("a view without live files")
 	}
 }
 

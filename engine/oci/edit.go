@@ -111,6 +111,22 @@ func (c *config) mountView(dir string, parts view.LiveParts) error {
 	return add(c.all, "mounts", mounts...)
 }
 
+// unmountLiveView removes the mounts of the view's live files, which the runtime has refused.
+func (c *config) unmountLiveView(dir string, g *host.Grant) error {
+	var mounts []object
+	if err := c.all.get("mounts", &mounts); err != nil {
+		return err
+	}
+	binds := view.LiveBinds(dir, host.LiveParts(g))
+	mounts = slices.DeleteFunc(mounts, func(m object) bool {
+		var source string
+		err := m.get("source", &source)
+		return err == nil && slices.ContainsFunc(binds, func(b view.Bind) bool { return b.Source == source })
+	})
+	c.all.set("mounts", mounts)
+	return nil
+}
+
 // setEnv adds the variables with the CPU count and, with a memory limit, the memory.
 func (c *config) setEnv(cpus int, memory *host.MemoryRequest) error {
 	process, err := c.all.inner("process")

@@ -108,7 +108,14 @@ func (w *Wrapper) place(c *Call, real string, cfg *config, a request) (code int,
 	if err != nil {
 		return 0, withName(c.Name(), err)
 	}
-	if code, err = own.make(c, real); err != nil || code != 0 {
+	code, err = own.make(c, real)
+	if err == nil && code != 0 && c.blamesLiveView(g) {
+		c.warn(fmt.Errorf("%s: the runtime refuses files of the view %s; the container starts with the view %s", a.ID, g.View, spec.ViewCPU))
+		if err = errline.Join(cfg.unmountLiveView(h.ViewDir(a.ID), g), own.save(cfg)); err == nil {
+			code, err = own.make(c, real)
+		}
+	}
+	if err != nil || code != 0 {
 		c.warn(errline.Join(own.remove(), h.ReleaseOwn(ctx, a.ID, true)))
 		return code, err
 	}
