@@ -15,6 +15,7 @@ import (
 	"github.com/candor-project/candor/host"
 	"github.com/candor-project/candor/hybrid"
 	"github.com/candor-project/candor/simulate"
+	"github.com/candor-project/candor/view"
 )
 
 // A word is a flag value with a fixed list of words.
@@ -89,6 +90,34 @@ func (m *milliFlag) Set(s string) error {
 	v, err := hybrid.ParseMilli(s)
 	*m = milliFlag(v)
 	return err
+}
+
+// An envFlag enables the environment variables with the CPU count and the memory. Its value can name variables that Candor sets only by name.
+type envFlag struct {
+	isSet bool
+	named []string
+}
+
+func (e *envFlag) String() string {
+	if len(e.named) > 0 {
+		return strings.Join(e.named, ",")
+	}
+	return strconv.FormatBool(e.isSet)
+}
+
+func (e *envFlag) Type() string { return "bool" }
+
+// Set reads true, false or the name of a variable, and overrides the value of an earlier flag.
+func (e *envFlag) Set(text string) error {
+	switch text {
+	case "true", "false":
+		*e = envFlag{isSet: text == "true"}
+	case view.NodeOptions:
+		*e = envFlag{true, []string{text}}
+	default:
+		return fmt.Errorf("must be true, false or %s", view.NodeOptions)
+	}
+	return nil
 }
 
 // A sizeFlag is an amount of memory in bytes, written as Docker writes it: a number with the unit b, k, m or g.

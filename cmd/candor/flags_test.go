@@ -38,6 +38,22 @@ func TestSizes(t *testing.T) {
 	}
 }
 
+// TestEnvFlag: --env alone sets the usual variables, and with a name this variable too.
+func TestEnvFlag(t *testing.T) {
+	for text, want := range map[string]string{"true": "true", "false": "false", "NODE_OPTIONS": "NODE_OPTIONS"} {
+		e := envFlag{true, []string{"X"}}
+		if err := e.Set(text); err != nil || e.String() != want || e.isSet == (text == "false") {
+			t.Errorf("%q: %+v, %v", text, e, err)
+		}
+	}
+	for _, text := range []string{"", "yes", "node_options", "PATH"} {
+		var e envFlag
+		if err := e.Set(text); err == nil || !strings.Contains(err.Error(), "must be true, false or NODE_OPTIONS") {
+			t.Errorf("%q: %+v, %v", text, e, err)
+		}
+	}
+}
+
 func TestAmounts(t *testing.T) {
 	for got, want := range map[string]string{
 		count(0, "process", "processes"):         "0 processes",

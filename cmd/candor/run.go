@@ -75,7 +75,7 @@ func (f *runFlags) run(cmd *cobra.Command, args []string) error {
 	left := func(err error) {
 		fmt.Fprintf(cmd.ErrOrStderr(), "candor: %s; %s\n", errorLine(err), whatThen(err))
 	}
-	code, err := launch.Run(h, a, launch.Program{Path: path, Args: args, SetEnv: f.env, OnLeftover: left})
+	code, err := launch.Run(h, a, launch.Program{Path: path, Args: args, SetEnv: f.env.isSet, Named: f.env.named, OnLeftover: left})
 	if err != nil {
 		return hostError(err)
 	}
@@ -92,7 +92,7 @@ type runFlags struct {
 	asked   host.Allocation
 	memory  *memoryFlags
 	view    *choice
-	env     bool
+	env     envFlag
 }
 
 func addRunFlags(cmd *cobra.Command) *runFlags {
@@ -111,7 +111,8 @@ func addRunFlags(cmd *cobra.Command) *runFlags {
 	f.memory = addMemoryFlags(cmd, "memory limit, such as 512m or 2g (default: none)")
 	f.view = &choice{"", spec.ViewWords}
 	wordFlag(cmd, f.view, f.view.of, "view", "", "files in /proc and /sys that show the container (default for sensitive programs: full)")
-	f.BoolVar(&f.env, "env", false, "also set GOMAXPROCS, OMP_NUM_THREADS, GOMEMLIMIT and similar variables")
+	f.Var(&f.env, "env", "also set GOMAXPROCS, GOMEMLIMIT and similar variables; =NODE_OPTIONS: and this one")
+	f.Lookup("env").NoOptDefVal = "true"
 	wordFlag(cmd, &a.Helpers, spec.HelpersWords, "helpers", "", "accounting of helper processes such as log copiers (docs/ledger.md)")
 	f.StringVar(&a.OnResize, "on-resize", "none", "notification of a resize: signal:HUP, exec:COMMAND or none")
 	return f

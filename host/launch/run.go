@@ -32,6 +32,7 @@ type Program struct {
 	Args   []string // starting with the name
 	Env    []string // environment; nil: the environment of this process
 	SetEnv bool     // set environment variables to the number of CPUs (view.Env) and to the memory (view.MemoryEnv)
+	Named  []string // variables that view.MemoryEnv sets only by name
 	// OnLeftover is called if the program has ended and its CPUs are not released. Either some of its processes still
 	// run (host.ErrPopulated), or the release failed and the next operation retries it.
 	OnLeftover func(error)
@@ -125,7 +126,7 @@ func sendOrder(h *host.Host, g *host.Grant, p Program, helper *helper) error {
 		env = os.Environ()
 	}
 	if p.SetEnv {
-		env = view.MemoryEnv(view.Env(env, g.VisibleCPUs()), h.MemoryLimitOf(g))
+		env = view.MemoryEnv(view.Env(env, g.VisibleCPUs()), h.MemoryLimitOf(g), p.Named...)
 	}
 	order := startOrder{Parent: os.Getpid(), Path: p.Path, Args: toBytes(p.Args), Env: toBytes(env)}
 	if g.View.HasFiles() {
