@@ -16,9 +16,9 @@ import (
 
 // A MemorySource is a source in which programs find the size of the memory.
 type MemorySource struct {
-	Name   string `json:"name"`  // path of a file, or one of the constants below
-	Role   Role   `json:"role"`  // as for a Source
-	Bytes  int64  `json:"bytes"` // 0: unknown, or no limit
+	Name   string `json:"name"`      // path of a file, or one of the constants below
+	Role   Role   `json:"role"`      // as for a Source
+	Bytes  int64  `json:"sizeBytes"` // 0: unknown, or no limit
 	Path   string `json:"path,omitempty"`
 	Masked string `json:"masked,omitempty"` // file system of the file that is mounted over the file; "": none
 	Error  string `json:"error,omitempty"`

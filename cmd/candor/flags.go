@@ -192,7 +192,7 @@ type memoryFlags struct{ memory, both sizeFlag }
 func addMemoryFlags(cmd *cobra.Command, usage string) *memoryFlags {
 	f := &memoryFlags{both: sizeFlag{unlimited: true}}
 	cmd.Flags().Var(&f.memory, "memory", usage)
-	cmd.Flags().Var(&f.both, "memory-swap", "limit of memory and swap together; -1: no limit of swap (default: twice --memory)")
+	cmd.Flags().Var(&f.both, "memory-swap", "limit of memory and swap together; -1: none for swap (default: twice --memory)")
 	return f
 }
 

@@ -110,8 +110,8 @@ func addRunFlags(cmd *cobra.Command) *runFlags {
 	f.StringVar(&a.ID, "name", "", "container name (default: command name with random letters)")
 	f.memory = addMemoryFlags(cmd, "memory limit, such as 512m or 2g (default: none)")
 	f.view = &choice{"", spec.ViewWords}
-	wordFlag(cmd, f.view, f.view.of, "view", "", "files in /proc and /sys that show the container (default for sensitive programs: full)")
-	f.Var(&f.env, "env", "also set GOMAXPROCS, GOMEMLIMIT and similar variables; =NODE_OPTIONS: and this one")
+	wordFlag(cmd, f.view, f.view.of, "view", "", "files in /proc and /sys of the container (default for sensitive programs: full)")
+	f.Var(&f.env, "env", "also set GOMAXPROCS, GOMEMLIMIT and others; =NODE_OPTIONS: also this variable")
 	f.Lookup("env").NoOptDefVal = "true"
 	wordFlag(cmd, &a.Helpers, spec.HelpersWords, "helpers", "", "accounting of helper processes such as log copiers (docs/ledger.md)")
 	f.StringVar(&a.OnResize, "on-resize", "none", "notification of a resize: signal:HUP, exec:COMMAND or none")
