@@ -220,7 +220,7 @@ func (h *Host) Clear(ctx context.Context) error {
 // KeepOpen lets this process hold at most limit files with the CPU lists of cgroups open, and some files with the memory
 // of cgroups. It is meant for processes that run for a long time and call CloseUnused regularly.
 func (h *Host) KeepOpen(limit int) {
-	const maxMemoryFiles = 512 // those of the views that programs read
+	const maxMemoryFiles = 1024 // those of about 100 views that programs read
 	h.tree.KeepOpen(limit)
 	h.tree.KeepMemoryOpen(min(limit/2, maxMemoryFiles))
 }

@@ -204,7 +204,7 @@ func newSetupEngineCommand(e engine.Engine) *cobra.Command {
 		if err := writeEngineChange(cmd.OutOrStdout(), change, then, *dry); err != nil || *undo || *dry || e.Name == engine.Containerd.Name {
 			return err
 		}
-		_, err = fmt.Fprint(cmd.OutOrStdout(), "To keep the memory in the views of containers current, run candor view refresh as a service:\n"+
+		_, err = fmt.Fprint(cmd.OutOrStdout(), "Unless candor nri runs on this machine, a service keeps the memory in the views of containers current:\n"+
 			"  candor view refresh --unit >/etc/systemd/system/candor-view.service && systemctl enable --now candor-view.service\n")
 		return err
 	}

@@ -1,15 +1,20 @@
 package main
 
 import (
+	"context"
 	"fmt"
 	"os"
 	"os/signal"
 	"path/filepath"
 	"strings"
 	"syscall"
+	"time"
 
 	"github.com/coreos/go-systemd/v22/daemon"
 	"github.com/spf13/cobra"
+
+	"github.com/candor-project/candor/deploy"
+	"github.com/candor-project/candor/host"
 )
 
 const viewRefreshLong = `Keep the memory and the CPU time in the views of containers current, until the command
@@ -46,40 +51,30 @@ func newViewRefreshCommand() *cobra.Command {
 			return err
 		}
 		defer h.Close()
+		h.KeepOpen(openFilesOfRefresh)
+		go closeUnused(ctx, h)
 		_, _ = daemon.SdNotify(false, daemon.SdNotifyReady)
 		return hostError(h.RefreshViews(ctx))
 	}
 	return cmd
 }
 
-// refreshUnit is the unit of candor view refresh. Its rights are those of reading cgroups and writing the state directory.
-const refreshUnit = `# Keeps the memory in the views of Docker's and Podman's containers current. A stop of this service changes no container.
-[Unit]
-Description=Candor: memory in the views of containers
-Documentation=https://github.com/candor-project/candor
+// Cache of open files: of the cgroups whose views programs read, about 10 for each container.
+const (
+	openFilesOfRefresh = 2048
+	closeUnusedEvery   = 30 * time.Second
+)
 
-[Service]
-Type=notify
-ExecStart=%s
-Restart=always
-RestartSec=1
-MemoryMax=128M
-CapabilityBoundingSet=
-NoNewPrivileges=yes
-ProtectSystem=full
-ProtectHome=yes
-PrivateTmp=yes
-PrivateDevices=yes
-PrivateNetwork=yes
-ProtectKernelTunables=yes
-ProtectKernelModules=yes
-ProtectControlGroups=yes
-RestrictNamespaces=yes
-SystemCallFilter=@system-service
-
-[Install]
-WantedBy=multi-user.target
-`
+// closeUnused closes the files of containers that have ended or whose views no program reads, until ctx is done.
+func closeUnused(ctx context.Context, h *host.Host) {
+	for ctx.Err() == nil {
+		select {
+		case <-ctx.Done():
+		case <-time.After(closeUnusedEvery):
+			h.CloseUnused()
+		}
+	}
+}
 
 // writeRefreshUnit prints the unit.
 func writeRefreshUnit(cmd *cobra.Command, machine *hostFlags) error {
@@ -91,15 +86,20 @@ func writeRefreshUnit(cmd *cobra.Command, machine *hostFlags) error {
 	if err != nil {
 		return err
 	}
-	command := []string{self, "view", "refresh", "--state-dir", dir}
-	if parent := machine.options.Cgroup.Parent; parent != "" {
-		command = append(command, "--cgroup-parent", parent)
+	command := []string{self, "view", "refresh"}
+	for _, flag := range []string{"cgroup-parent", "cgroup-driver", "config"} {
+		if f := cmd.Flags().Lookup(flag); f.Changed {
+			command = append(command, "--"+flag, f.Value.String())
+		}
+	}
+	if cmd.Flags().Changed("state-dir") {
+		command = append(command, "--state-dir", dir)
 	}
 	for _, word := range command {
 		if strings.ContainsAny(word, " \t\n\"'%$\\") {
 			return badInput("%q: must have no spaces, quotes and special characters, because a unit cannot hold it", word)
 		}
 	}
-	_, err = fmt.Fprintf(cmd.OutOrStdout(), refreshUnit, strings.Join(command, " "))
+	_, err = fmt.Fprint(cmd.OutOrStdout(), strings.Replace(deploy.ViewUnit, deploy.Program+" view refresh", strings.Join(command, " "), 1))
 	return err
 }

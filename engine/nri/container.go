@@ -95,7 +95,7 @@ func allocation(c *Config, p *Pod, ctr *Container) (a host.Allocation, why strin
 	a.Mems = a.Topology == hybrid.SingleNUMA && a.Class == hybrid.Sensitive && a.Policy == hybrid.Strict
 	a.Period = spec.ValueOr(s.Period, time.Duration(cmp.Or(ctr.Period, bandwidth.DefaultPeriod.Microseconds()))*time.Microsecond)
 	a.OnResize = spec.ValueOr(s.OnResize, "none")
-	a.View = spec.ValueOr(s.View, spec.DefaultView(a.Class)).Avoid(c.forbiddenViews(p.Namespace))
+	a.View = viewOf(c, p, &s, a.Class)
 	a.Memory = ctr.Memory.request()
 	if !ctr.Planned { // the mounts of a planned container include those of Candor
 		a.View = host.ViewBeside(a.View, ctr.mounts)
@@ -107,6 +107,11 @@ func allocation(c *Config, p *Pod, ctr *Container) (a host.Allocation, why strin
 		a.Burst.Time = min(a.Burst.Time, quotaOf(&a)) // a burst time for a whole pod or node can exceed the quota of a container
 	}
 	return a, why, false, a.Check()
+}
+
+// viewOf returns the view of a container's settings, without the views that its namespace forbids.
+func viewOf(c *Config, p *Pod, s *kube.Settings, class hybrid.Class) spec.View {
+	return spec.ValueOr(s.View, spec.DefaultView(class)).Avoid(c.forbiddenViews(p.Namespace))
 }
 
 // mounts reports whether the container has a mount at a path.

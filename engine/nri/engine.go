@@ -12,6 +12,7 @@ import (
 	"github.com/candor-project/candor/cgroup"
 	"github.com/candor-project/candor/host"
 	"github.com/candor-project/candor/hybrid"
+	"github.com/candor-project/candor/kube"
 	"github.com/candor-project/candor/metrics"
 	"github.com/candor-project/candor/spec"
 )
@@ -85,9 +86,7 @@ func (e *Engine) admit(ctx context.Context, p *Pod, ctr *Container) (Reply, erro
 	if a.Class == hybrid.Sensitive {
 		a.Hint = e.hint(p, ctr)
 	}
-	if beside := host.ViewBeside(spec.ViewFullStat, ctr.mounts); beside != spec.ViewFullStat && a.View.HasFiles() {
-		e.log.Info("another program mounts files in /proc, which stay", "container", a.Engine.Name, "id", a.ID, "view", a.View)
-	}
+	e.logView(p, ctr, &a)
 	a.EngineRequest = &host.EngineRequest{QuotaUs: ctr.Quota, PeriodUs: ctr.Period, Shares: ctr.Shares}
 	g, err := e.host.Admit(ctx, a, milliOf(p.Shares))
 	if err != nil {
@@ -98,6 +97,23 @@ func (e *Engine) admit(ctx context.Context, p *Pod, ctr *Container) (Reply, erro
 	r, err := e.reply(g)
 	r.Env = environment(e.config.Load(), p, ctr, g)
 	return r, err
+}
+
+// logView logs why the view of a container is not the view that its settings select.
+func (e *Engine) logView(p *Pod, ctr *Container, a *host.Allocation) {
+	c := e.config.Load()
+	said, err := kube.Parse(p.Annotations)
+	if err != nil {
+		return
+	}
+	s := kube.Resolve(said, ctr.Name, c.Namespaces[p.Namespace], c.Node)
+	selected, permitted := spec.ValueOr(s.View, spec.DefaultView(a.Class)), viewOf(c, p, &s, a.Class)
+	switch {
+	case selected != permitted:
+		e.log.Info("the configuration forbids the view in its namespace", "container", a.Engine.Name, "id", a.ID, "selected", selected, "view", a.View)
+	case permitted != a.View:
+		e.log.Info("another program mounts files in its /proc, which stay", "container", a.Engine.Name, "id", a.ID, "selected", selected, "view", a.View)
+	}
 }
 
 // Update plans a new limit of a container. The reply has the settings that result from the plan, which can differ from the
