@@ -163,6 +163,69 @@ func TestViewMemory(t *testing.T) {
 	}
 }
 
+// TestMemoryResizes: while a program reads its files in a loop, each change of its limit is in the file at once, and each read is whole.
+func TestMemoryResizes(t *testing.T) {
+	l := newLab(t)
+	l.needMemory()
+	const resizes = 100
+	n := l.start([]string{"--cpu", "0.5", "--memory", "128m", "--view", "full+stat", "--name", "web"}, "watch-memory", "131072", "98304")
+	pid := l.ps()["web"].PID
+	for i := range resizes {
+		size := []int64{96, 128}[i%2]
+		l.ok("resize", "web", "--memory", fmt.Sprintf("%dm", size))
+		if total, err := memTotal(pid); total != size*1024 || err != nil {
+			t.Fatalf("resize %d to %d MiB: %d kB, %v", i, size, total, err)
+		}
+	}
+	l.endWatch("web", n)
+	l.empty()
+}
+
+// endWatch ends a program with the role watch-memory.
+func (l *lab) endWatch(name string, n *tenant) {
+	l.Helper()
+	if err := unix.Kill(l.ps()[name].PID, unix.SIGTERM); err != nil {
+		l.Fatalf("%s: %v", name, err)
+	}
+	if reads, err := strconv.Atoi(n.line(l.T)); err != nil || reads == 0 {
+		l.Errorf("%s: %d reads, %v", name, reads, err)
+	}
+	n.cmd.Wait()
+}
+
+// TestRefreshKilled: while candor view refresh is killed and started 50 times, no read of 20 programs fails, no MemTotal changes and no counter
+// decreases.
+func TestRefreshKilled(t *testing.T) {
+	l := newLab(t)
+	l.needMemory()
+	const programs, kills = 20, 50
+	all := map[string]*tenant{}
+	for i := range programs {
+		name := fmt.Sprintf("web%d", i)
+		n := l.start([]string{"--class", "flexible", "--request", "10m", "--cpu", "100m", "--memory", "64m", "--view", "full+stat", "--name", name}, "watch-memory", "65536")
+		n.cmd.Process.Kill() // candor run, which refreshes the view
+		n.cmd.Wait()
+		all[name] = n
+	}
+	for range kills {
+		refresh := l.launch(l.candor("view", "refresh"))
+		time.Sleep(50 * time.Millisecond)
+		refresh.cmd.Process.Kill()
+		refresh.end()
+	}
+	refresh := l.launch(l.candor("view", "refresh"))
+	for name := range all {
+		l.eventually(name+" is refreshed", func() bool { _, m := l.memory(name); return m != nil && !m.Stale })
+	}
+	for name, n := range all {
+		l.endWatch(name, n)
+	}
+	refresh.cmd.Process.Signal(unix.SIGTERM)
+	refresh.end()
+	l.eventually("the programs have ended", func() bool { return len(l.ps()) == 0 })
+	l.empty()
+}
+
 // TestRunStat: /proc/stat has the program's CPUs, and its counters are the program's CPU time.
 func TestRunStat(t *testing.T) {
 	l := newLab(t)
