@@ -330,7 +330,7 @@ func (g *Group) MemoryLimits() (MemoryLimits, error) {
 // limits do not change. If the group uses more memory than the limit, and the kernel cannot reclaim the excess, the error is
 // ErrMemoryInUse. The error of a swap limit on a kernel without such limits is ErrNoSwapLimit.
 //
-// SetMemoryLimits does not update a unit of systemd: systemd can overwrite the limits of a unit's group later.
+// SetMemoryLimits does not update the unit of a foreign group: systemd can overwrite the limits of such a group later.
 func (g *Group) SetMemoryLimits(next MemoryLimits) (undo func() error, err error) {
 	h, err := g.memoryHierarchy()
 	if err != nil {
@@ -339,7 +339,11 @@ func (g *Group) SetMemoryLimits(next MemoryLimits) (undo func() error, err error
 	if err := next.check(h.v2); err != nil {
 		return nil, fmt.Errorf("cgroup %s: %w", g.name, err)
 	}
-	undo, err = h.setMemoryLimits(g.dir(h), next)
+	if g.usesSystemd() {
+		undo, err = g.setScopeMemory(h, next)
+	} else {
+		undo, err = h.setMemoryLimits(g.dir(h), next)
+	}
 	return undo, g.wrapMemory(err)
 }
 
@@ -377,7 +381,7 @@ func (h *hierarchy) restoreMemoryLimits(dir string, before MemoryLimits) error {
 
 // writeMemoryLimits writes the limits that differ between now and next, which it rounds down to whole pages as the kernel does.
 func (h *hierarchy) writeMemoryLimits(dir string, now, next MemoryLimits) error {
-	next = MemoryLimits{wholePages(next.Memory), wholePages(next.Swap)}
+	next = next.wholePages()
 	if h.v2 {
 		return writeMemoryLimitsV2(dir, now, next)
 	}

@@ -144,6 +144,10 @@ func memoryInUse(usage int64, next MemoryLimits, cause error) error {
 	return err
 }
 
+func (l MemoryLimits) wholePages() MemoryLimits {
+	return MemoryLimits{wholePages(l.Memory), wholePages(l.Swap)}
+}
+
 // wholePages rounds a size in bytes down to whole pages.
 func wholePages(size int64) int64 {
 	if size == NoMemoryLimit {

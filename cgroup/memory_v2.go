@@ -123,18 +123,24 @@ func readMemoryLimitsV2(dir string) (l MemoryLimits, err error) {
 // Therefore writeMemoryLimitsV2 reclaims the memory first, and returns ErrMemoryInUse if the group still uses more. A process that
 // allocates memory between the check and the write can still be killed.
 func writeMemoryLimitsV2(dir string, now, next MemoryLimits) error {
-	if unix.Access(filepath.Join(dir, swapV2.limit), unix.F_OK) == unix.ENOENT && next.Swap != now.Swap {
-		return fmt.Errorf("%w (no %s); use no swap limit", ErrNoSwapLimit, swapV2.limit)
-	}
-	if next.Memory < now.Memory {
-		if err := reclaimV2(dir, next); err != nil {
-			return err
-		}
+	if err := prepareMemoryLimitsV2(dir, now, next); err != nil {
+		return err
 	}
 	if err := writeBytes(dir, maxV2.limit, now.Memory, next.Memory, "max"); err != nil {
 		return err
 	}
 	return writeBytes(dir, swapV2.limit, now.Swap, next.Swap, "max")
+}
+
+// prepareMemoryLimitsV2 returns an error for limits that the kernel does not have or that the group exceeds, after a reclaim.
+func prepareMemoryLimitsV2(dir string, now, next MemoryLimits) error {
+	if unix.Access(filepath.Join(dir, swapV2.limit), unix.F_OK) == unix.ENOENT && next.Swap != now.Swap {
+		return fmt.Errorf("%w (no %s); use no swap limit", ErrNoSwapLimit, swapV2.limit)
+	}
+	if next.Memory < now.Memory {
+		return reclaimV2(dir, next)
+	}
+	return nil
 }
 
 // reclaimV2 reclaims the memory that the group in dir uses beyond a limit.
