@@ -5,6 +5,7 @@ import (
 	"io/fs"
 	"os"
 	"slices"
+	"time"
 
 	"github.com/candor-project/candor/internal/errline"
 	"github.com/candor-project/candor/internal/kernelfs"
@@ -101,8 +102,13 @@ func makeDir(dir string) error {
 
 // removeLeftover removes an earlier group of the same name. It returns ErrBusy if the earlier group has processes.
 func (g *Group) removeLeftover() error {
-	if ok, err := g.exists(); err != nil || !ok {
+	ok, err := g.exists()
+	if err != nil {
 		return err
+	}
+	if !ok { // a candor process that was killed in remove can have left a folder with the page cache of the earlier group
+		g.removeForeignDirs(time.Now().Add(g.tree.remainingTime(removeTimeout)))
+		return nil
 	}
 	if ok, err := g.isPopulated(); err != nil && !isGone(err) {
 		return err

@@ -82,6 +82,16 @@ func TestAddMemory(t *testing.T) {
 			t.Errorf("Remove leaves a folder: %v", err)
 		}
 	}
+	if !h.v2 { // a candor process was killed in Remove
+		g := tr.Group("web")
+		must(t, os.MkdirAll(g.dir(h), 0o755))
+		must(t, write(g.dir(h), memoryV1.limit, "67108864"))
+		group(t, tr, "web", Settings{CPUs: a}, "")
+		if _, err := os.Stat(g.dir(h)); !os.IsNotExist(err) {
+			t.Errorf("Create keeps the folder of an earlier group: %v", err)
+		}
+		must(t, g.Remove())
+	}
 	if _, err := tr.Group("none").AddMemory(1 << 30); err == nil || strings.Contains(err.Error(), "\n") {
 		t.Errorf("no process: %v", err)
 	}
