@@ -337,7 +337,7 @@ func (l *LiveFiles) restoreStat() error {
 	if err != nil {
 		return fmt.Errorf("view: %w", err)
 	}
-	if json.Unmarshal(stored, &l.counters) != nil {
+	if json.Unmarshal(stored, &l.counters) != nil || !l.counters.isValid() {
 		l.counters = StatCounters{}
 	}
 	shown, err := fileio.ReadOpen(l.stat, maxStat)

@@ -189,7 +189,27 @@ func (c *StatCounters) add(cpu int, change StatCounter) {
 }
 
 func (c StatCounter) plus(d StatCounter) StatCounter {
-	return StatCounter{c.User + d.User, c.System + d.System, c.Idle + d.Idle}
+	return StatCounter{sum(c.User, d.User), sum(c.System, d.System), sum(c.Idle, d.Idle)}
+}
+
+// sum adds a time that is not negative. The sum of many CPUs can exceed the range of 292 years, where the counter then stays.
+func sum(a, b time.Duration) time.Duration {
+	if s := a + b; s >= a {
+		return s
+	}
+	return math.MaxInt64
+}
+
+// isValid reports whether stored counters can be of Update.
+func (c *StatCounters) isValid() bool {
+	isOf := func(d StatCounter) bool { return d.User >= 0 && d.System >= 0 && d.Idle >= 0 }
+	for cpu, counter := range c.CPUs {
+		if cpu < 0 || cpu >= cpuset.Max || !isOf(counter) {
+			return false
+		}
+	}
+	return isOf(c.All) && c.PendingUser >= 0 && c.PendingUser <= statPending && c.PendingSystem >= 0 && c.PendingSystem <= statPending &&
+		c.Time >= 0 && c.User >= 0 && c.System >= 0 && len(c.PerCPU) <= cpuset.Max
 }
 
 // atLeast returns the counters, or the others where these are higher.
