@@ -366,13 +366,17 @@ func (op *operation) refreshNow(g *Grant) error {
 	return op.RewriteMemory(g)
 }
 
-// RewriteMemory writes the present memory of a container to its view, if the view has memory. Callers use it after a change of the limit,
-// without the lock.
+// RewriteMemory writes the present memory of a container to its view, if the view has memory and the container runs. Callers use it after a
+// change of the limit, without the lock.
 func (h *Host) RewriteMemory(g *Grant) error {
 	if !g.View.HasMemory() {
 		return nil
 	}
-	return view.UpdateMemory(h.store.ViewDir(g.ID), func() (cgroup.Memory, view.MachineMemory, error) { return h.measureMemory(groupName(g)) })
+	err := view.UpdateMemory(h.store.ViewDir(g.ID), func() (cgroup.Memory, view.MachineMemory, error) { return h.measureMemory(groupName(g)) })
+	if isGoneError(err) {
+		return nil
+	}
+	return err
 }
 
 // showLive creates the live files of the container that this operation starts, and writes those of a container whose limits have changed.
