@@ -274,3 +274,38 @@ func TestDockerMemory(t *testing.T) {
 	d.does("rm", "-f", "web")
 	d.empty()
 }
+
+// TestDockerRefusedMount: if the runtime refuses the files with the memory, the container starts with the files with the CPUs, and the log of the
+// engine has the reason.
+func TestDockerRefusedMount(t *testing.T) {
+	const real = `bundle= log= last=
+for word; do
+	case $last in --bundle) bundle=$word ;; --log) log=$word ;; esac
+	last=$word
+done
+if grep -q /proc/meminfo "$bundle/config.json" 2>/dev/null; then
+	echo '{"level":"error","msg":"\"/proc/meminfo\" cannot be mounted because it is inside /proc"}' >>"$log"
+	exit 1
+fi
+exec runc "$@"`
+	w := newWrappedOver(t, real)
+	w.needMemory()
+	w.writeConfig(50000, func(s ociSpec) { s.of("linux").of("resources")["memory"] = map[string]any{"limit": 128 * mib} })
+	w.does("create", "--bundle", w.dir, "a")
+	w.does("start", "a")
+	w.does("exec", "a", "sh", "-c", "grep -c 'MemTotal: *131072 kB' /proc/meminfo || true")
+	out, err := os.ReadFile(filepath.Join(w.dir, "out"))
+	if err != nil || !strings.HasPrefix(string(out), "0\n") {
+		t.Errorf("%q, %v: the memory of the machine is not in /proc/meminfo", out, err)
+	}
+	log, err := os.ReadFile(filepath.Join(w.dir, "log"))
+	if err != nil || !strings.Contains(string(log), "the runtime refuses files of the view full; the container starts with the view cpu") {
+		t.Errorf("log %q, %v", log, err)
+	}
+	if seen, m := w.memory("a"); seen != "cpu" || m == nil || m.Limit != 128*mib {
+		t.Errorf("%s, %+v", seen, m)
+	}
+	w.honest()
+	w.does("delete", "--force", "a")
+	w.empty()
+}
