@@ -6,6 +6,7 @@ import (
 	"errors"
 	"io/fs"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/candor-project/candor/cgroup"
@@ -27,6 +28,7 @@ type openViews struct {
 	waiting string                 // a container; the kernel is about to break a lease on its view
 
 	live      map[string]*liveView // by container
+	unwatched atomic.Int64         // Unix time of the last warning about missing inotify watches
 	refresher *view.Refresher      // nil: this process does not refresh live files
 }
 
@@ -473,11 +475,26 @@ func (h *Host) openLive(isGivingBack bool) {
 	}
 }
 
-// refreshFailed records that live files could not be refreshed.
+// unwatchedPause is the shortest time between two warnings that the kernel has no more inotify watches, which concerns many containers.
+const unwatchedPause = time.Hour
+
+// refreshFailed records that live files could not be refreshed. Without a watch, they are still refreshed every 30 seconds.
 func (h *Host) refreshFailed(name string, err error) {
+	if errors.Is(err, view.ErrNotWatched) {
+		if h.views.isUnwatchedDue() {
+			h.log.Warn("the memory and the CPU time in views are up to 30 seconds old", "container", name, "error", err)
+		}
+		return
+	}
 	if h.degraded.add(name, SettingLive, spec.View(""), err) {
 		h.log.Warn("cannot refresh the memory or the CPU time in a container's view", "container", name, "error", err)
 	}
+}
+
+// isUnwatchedDue reports whether a warning about missing inotify watches is due.
+func (v *openViews) isUnwatchedDue() bool {
+	now, last := time.Now().Unix(), v.unwatched.Load()
+	return now-last >= int64(unwatchedPause/time.Second) && v.unwatched.CompareAndSwap(last, now)
 }
 
 // RefreshOwn keeps the live files of a program that this process has started current, until stop is called.
