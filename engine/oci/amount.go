@@ -107,12 +107,19 @@ func memoryIn(resources object) (*host.MemoryRequest, error) {
 	if limit > 0 && both > 0 {
 		swap = max(both-limit, 0)
 	}
-	for key, into := range map[string]*int64{"memory.max": &limit, "memory.swap.max": &swap} {
-		if n, err := strconv.ParseInt(strings.TrimSpace(unified[key]), 10, 64); err == nil && n >= 0 {
+	if limit <= 0 {
+		limit = cgroup.NoMemoryLimit
+	}
+	high := int64(cgroup.NoMemoryLimit)
+	for key, into := range map[string]*int64{"memory.max": &limit, "memory.high": &high, "memory.swap.max": &swap} {
+		text := strings.TrimSpace(unified[key])
+		if n, err := strconv.ParseInt(text, 10, 64); err == nil && n >= 0 {
 			*into = n
+		} else if text == "max" {
+			*into = cgroup.NoMemoryLimit
 		}
 	}
-	if limit <= 0 {
+	if limit = min(limit, high); limit == cgroup.NoMemoryLimit {
 		return nil, nil
 	}
 	return &host.MemoryRequest{MemoryLimits: cgroup.MemoryLimits{Memory: limit, Swap: swap}}, nil

@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/candor-project/candor/cgroup"
 	"github.com/candor-project/candor/cpuset"
 	"github.com/candor-project/candor/host"
 	"github.com/candor-project/candor/hybrid"
@@ -119,7 +120,7 @@ func TestBlamesLiveView(t *testing.T) {
 	log := filepath.Join(t.TempDir(), "log.json")
 	for text, want := range map[string]bool{
 		`{"level":"error","msg":"cannot mount \"/run/v/meminfo\" to rootfs at \"/proc/meminfo\": \"/proc/meminfo\" cannot be mounted because it is inside /proc"}`: true,
-		`{"level":"error","msg":"exec: \"web\": executable file not found in $PATH"}`:                                                                               false,
+		`{"level":"error","msg":"exec: \"web\": executable file not found in $PATH"}`:                                                                              false,
 		"": false,
 	} {
 		if err := os.WriteFile(log, []byte(text), 0o644); err != nil {
@@ -354,4 +355,43 @@ func FuzzConfig(f *testing.F) {
 			t.Errorf("%q became %q: %v", text, out, err)
 		}
 	})
+}
+
+// TestMemoryIn: the limits of a configuration, of which unified takes precedence.
+func TestMemoryIn(t *testing.T) {
+	const none = cgroup.NoMemoryLimit
+	for text, want := range map[string]*cgroup.MemoryLimits{
+		`{}`:                                  nil,
+		`{"memory":{}}`:                       nil,
+		`{"memory":{"limit":-1}}`:             nil,
+		`{"memory":{"limit":0}}`:              nil,
+		`{"memory":{"limit":100}}`:            {Memory: 100, Swap: none},
+		`{"memory":{"reservation":5}}`:        nil,
+		`{"memory":{"limit":100,"swap":150}}`: {Memory: 100, Swap: 50},
+		`{"memory":{"limit":100,"swap":-1}}`:  {Memory: 100, Swap: none},
+		`{"memory":{"limit":100,"swap":90}}`:  {Memory: 100, Swap: 0},
+		`{"memory":{"limit":100},"unified":{"memory.max":"80","memory.swap.max":"7"}}`:    {Memory: 80, Swap: 7},
+		`{"memory":{"limit":100},"unified":{"memory.max":"max"}}`:                         nil,
+		`{"memory":{"limit":100},"unified":{"memory.high":"60","memory.swap.max":"max"}}`: {Memory: 60, Swap: none},
+		`{"unified":{"memory.max":"x","memory.high":"-5"}}`:                               nil,
+		`{"unified":{"memory.high":"40\n"}}`:                                              {Memory: 40, Swap: none},
+	} {
+		var resources object
+		if err := json.Unmarshal([]byte(text), &resources); err != nil {
+			t.Fatal(err)
+		}
+		got, err := memoryIn(resources)
+		if err != nil || (got == nil) != (want == nil) || got != nil && got.MemoryLimits != *want {
+			t.Errorf("%s: %+v, %v; want %+v", text, got, err, want)
+		}
+	}
+	for _, text := range []string{`{"memory":5}`, `{"memory":{"limit":"x"}}`, `{"memory":{"limit":1e30}}`, `{"unified":[]}`} {
+		var resources object
+		if err := json.Unmarshal([]byte(text), &resources); err != nil {
+			t.Fatal(err)
+		}
+		if got, err := memoryIn(resources); err == nil || !strings.Contains(err.Error(), "linux.resources.") {
+			t.Errorf("%s: %+v, %v", text, got, err)
+		}
+	}
 }
