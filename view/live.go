@@ -293,17 +293,22 @@ func (l *LiveFiles) WriteStat(s StatSample) error {
 	return rewrite{l.stat, text}.put()
 }
 
-// extendLine pads the last line of a text with spaces to the length of a file.
+// extendLine pads the last line of a text with spaces to the length of a file, or the last line of the file to the length of the text. So a
+// reader beside the write of the text does not find a part of its lines.
 func extendLine(f *os.File, text []byte) ([]byte, error) {
 	info, err := f.Stat()
 	if err != nil {
 		return nil, err
 	}
-	if more := int(info.Size()) - len(text); more > 0 {
-		text = append(bytes.TrimSuffix(text, []byte("\n")), bytes.Repeat([]byte(" "), more)...)
-		text = append(text, '\n')
+	size := int(info.Size())
+	spaces := func(n int) []byte { return append(bytes.Repeat([]byte(" "), n), '\n') }
+	switch more := len(text) - size; {
+	case more < 0:
+		text = append(bytes.TrimSuffix(text, []byte("\n")), spaces(-more)...)
+	case more > 0 && size > 0:
+		_, err = f.WriteAt(spaces(more), int64(size-1)) // replaces the final newline
 	}
-	return text, nil
+	return text, err
 }
 
 // storeCounters stores the counters for the next process that opens the files.

@@ -306,3 +306,31 @@ func TestLiveUpdates(t *testing.T) {
 	}
 	total(64 * mib)
 }
+
+// TestExtendLine: a longer text first lengthens the last line of the file, and a shorter text gets the length of the file.
+func TestExtendLine(t *testing.T) {
+	f, err := os.Create(filepath.Join(t.TempDir(), "stat"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	for _, step := range []struct{ text, before, after string }{
+		{"cpu 1\nintr 0\n", "", "cpu 1\nintr 0\n"},
+		{"cpu 1\ncpu0 1\nintr 0\n", "cpu 1\nintr 0       \n", "cpu 1\ncpu0 1\nintr 0\n"},
+		{"cpu 2\n", "cpu 1\ncpu0 1\nintr 0\n", "cpu 2              \n"},
+	} {
+		text, err := extendLine(f, []byte(step.text))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got, err := os.ReadFile(f.Name()); string(got) != step.before || err != nil {
+			t.Errorf("%q: before the write %q, %v; want %q", step.text, got, err, step.before)
+		}
+		if err := (rewrite{f, text}).put(); err != nil {
+			t.Fatal(err)
+		}
+		if got, err := os.ReadFile(f.Name()); string(got) != step.after || err != nil {
+			t.Errorf("%q: %q, %v; want %q", step.text, got, err, step.after)
+		}
+	}
+}
