@@ -8,7 +8,6 @@ import (
 	"slices"
 	"time"
 
-
 	"github.com/candor-project/candor/bandwidth"
 	"github.com/candor-project/candor/burst"
 	"github.com/candor-project/candor/cgroup"
