@@ -54,25 +54,27 @@ func newPsCommand() *cobra.Command {
 	return cmd
 }
 
-// writeRows writes the table for a terminal of a width (tableWidth).
-// It has the column MEMORY if a container has a memory limit, or if all columns are wanted.
+// writeRows writes the table for a terminal of a width (tableWidth). The table has the column MEMORY if a container has a memory limit, or if
+// all is set.
 func writeRows(w io.Writer, width int, rows []grantRow, all bool) error {
 	t := texttable.Table{
 		Titles:    []string{"NAME", "CLASS", "LIMIT", "SEES", "CPUS", "STATE", "PROCS", "AGE", "COMMAND"},
 		Ranks:     []int{0, 1, 0, 0, 0, 0, 4, 3, 2},
 		LastWidth: 15,
 	}
+	const memoryColumn = 3 // after LIMIT
+	hasMemory := all || slices.ContainsFunc(rows, func(r grantRow) bool { return r.Memory != nil })
+	if hasMemory {
+		t.Titles, t.Ranks = slices.Insert(t.Titles, memoryColumn, "MEMORY"), slices.Insert(t.Ranks, memoryColumn, 2)
+	}
 	for i := range rows {
 		r := &rows[i]
-		t.Rows = append(t.Rows, []string{r.name(), r.Class.String(), limitCell(r.Limit), r.Summary.String(), noneIfEmpty(r.CPUs) + parts(r.Fractions),
-			r.State, strconv.Itoa(len(r.PIDs)), r.age(), r.command()})
-	}
-	if all || slices.ContainsFunc(rows, func(r grantRow) bool { return r.Memory != nil }) {
-		const column = 3 // after LIMIT
-		t.Titles, t.Ranks = slices.Insert(t.Titles, column, "MEMORY"), slices.Insert(t.Ranks, column, 2)
-		for i := range t.Rows {
-			t.Rows[i] = slices.Insert(t.Rows[i], column, rows[i].Memory.cell())
+		cells := []string{r.name(), r.Class.String(), limitCell(r.Limit), r.Summary.String(), noneIfEmpty(r.CPUs) + parts(r.Fractions),
+			r.State, strconv.Itoa(len(r.PIDs)), r.age(), r.command()}
+		if hasMemory {
+			cells = slices.Insert(cells, memoryColumn, r.Memory.cell())
 		}
+		t.Rows = append(t.Rows, cells)
 	}
 	return t.Write(w, width)
 }
