@@ -34,14 +34,14 @@ type candidates struct {
 // If a search state has more than maxCandidates candidates, trim reduces them to about targetCandidates. Tests change these values.
 var targetCandidates, maxCandidates = 400, 1200
 
-// push adds a candidate unless the candidate is after the limit.
+// push adds a candidate unless it comes after l.limit in the order of the candidates.
 func (l *candidates) push(c *candidate) {
 	if !l.limit.before(c) {
 		l.heap.push(c)
 	}
 }
 
-// replace replaces the first candidate. If the new candidate is after the limit, replace only removes the first candidate.
+// replace replaces the first candidate. If the new candidate comes after l.limit, replace only removes the first candidate.
 func (l *candidates) replace(c *candidate) {
 	if l.limit.before(c) {
 		l.pop()

@@ -96,8 +96,8 @@ func candorScore(cost *hybrid.Cost, alignment int64) score {
 // inOneDomain is the topology part of the score of a placement within one NUMA node and one L3 domain.
 const inOneDomain score = 1<<10 | 1<<5
 
-// costScore computes candorScore without the alignment. The lowest bits are then 0, better than for any alignment, so the result is a lower
-// bound on candorScore.
+// costScore computes candorScore without the alignment. The bits of the alignment are 0, the lowest value, so the result is a lower bound
+// on candorScore.
 func costScore(shared hybrid.Milli, topology score) score {
 	return timeScore(hybrid.MaxLimit+shared)<<(14+alignmentBits) | topology<<alignmentBits
 }

@@ -55,7 +55,8 @@ func (f *Fleet) recordChange(id NodeID, isRemoved bool) {
 	f.searches.changes++
 }
 
-// find returns the search state of a request. If there is none, find assigns the least recently used state of the set to the request.
+// find returns the search state of a request. The hash of the request selects a set of states. If no state of the set belongs to the
+// request, find assigns the least recently used state to it.
 func (r *searchCache) find(q *Request, decision int64) (s *searchState, found bool) {
 	hash := q.hash()
 	ways, oldest := &r.sets[hash%cacheSets], 0

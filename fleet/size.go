@@ -116,5 +116,5 @@ func (s *size) cornerScore(r *row) score {
 	return score(sum << (shareBits - 16) / int64(s.resourceCounts[1]) >> omittedShareBits)
 }
 
-// invertedShareFeatures are the features with the inverted free share of a resource, CPU first.
+// invertedShareFeatures has a feature per resource, CPU first: maxFeature minus the free share of the resource.
 var invertedShareFeatures = [1 + indexedResources]feature{featureCPUShareInverted, featureShare1Inverted, featureShare2Inverted}

@@ -13,6 +13,7 @@ import (
 	"github.com/candor-project/candor/hybrid"
 	"github.com/candor-project/candor/internal/errline"
 	"github.com/candor-project/candor/internal/procfs"
+	"github.com/candor-project/candor/spec"
 )
 
 // Admit reserves CPUs for a container of an engine, before the engine creates the container's cgroup. When it returns,
@@ -353,4 +354,12 @@ func (h *Host) FirstIn(name, path string) (pid int) {
 		return 0
 	}
 	return first.PID
+}
+
+// checkKernelBurst refuses a burst that this kernel does not support.
+func checkKernelBurst(b spec.Burst) error {
+	if needs := b.By == spec.BurstKernel || b.Time > 0; needs && !kernelHasBurst() {
+		return fmt.Errorf("%w: burst %v: this kernel has no burst (Linux 5.14 and later have it); use quota, auto or none", ErrBadSpec, b)
+	}
+	return nil
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/candor-project/candor/cgroup"
 	"github.com/candor-project/candor/host/state"
 	"github.com/candor-project/candor/internal/errline"
+	"github.com/candor-project/candor/spec"
 	"github.com/candor-project/candor/view"
 )
 
@@ -311,5 +312,18 @@ func (op *operation) reportDriftOf(granted *Grant, k *group, found cgroup.Settin
 			"found quota", found.Quota, "found period", found.Period, "found weight", found.Weight,
 			"now quota", k.settings.Quota, "now period", k.settings.Period, "now weight", k.settings.Weight)
 		op.report.Drift++
+	}
+}
+
+// kernelBurst returns the burst that Candor writes for a container.
+func kernelBurst(g *Grant) time.Duration {
+	limit := quotaOf(g).Truncate(time.Microsecond)
+	switch by := g.Burst.By; {
+	case by == spec.BurstTime:
+		return min(g.Burst.Time, limit)
+	case by == spec.BurstKernel, by == spec.BurstAuto && kernelHasBurst():
+		return limit
+	default:
+		return 0
 	}
 }

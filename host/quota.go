@@ -3,7 +3,6 @@ package host
 import (
 	"context"
 	"errors"
-	"fmt"
 	"io/fs"
 	"slices"
 	"time"
@@ -461,26 +460,5 @@ func (op *operation) thawFreezers() {
 		if err := op.groupOf(g).ThawFreezer(); err != nil && !errors.Is(err, cgroup.ErrNoGroup) {
 			op.log.Warn("cannot thaw the processes of a container", logName(g.ID, &g.Engine), "error", err)
 		}
-	}
-}
-
-// checkKernelBurst refuses a burst that this kernel does not support.
-func checkKernelBurst(b spec.Burst) error {
-	if needs := b.By == spec.BurstKernel || b.Time > 0; needs && !kernelHasBurst() {
-		return fmt.Errorf("%w: burst %v: this kernel has no burst (Linux 5.14 and later have it); use quota, auto or none", ErrBadSpec, b)
-	}
-	return nil
-}
-
-// kernelBurst returns the burst that Candor writes for a container.
-func kernelBurst(g *Grant) time.Duration {
-	limit := quotaOf(g).Truncate(time.Microsecond)
-	switch by := g.Burst.By; {
-	case by == spec.BurstTime:
-		return min(g.Burst.Time, limit)
-	case by == spec.BurstKernel, by == spec.BurstAuto && kernelHasBurst():
-		return limit
-	default:
-		return 0
 	}
 }

@@ -141,7 +141,7 @@ func (n *Node) currentShared() Milli {
 // roomLeft returns the CPU time on shared and open fractional CPUs that does not belong to sensitive containers.
 func (n *Node) roomLeft() Milli { return Milli(n.sharedCount)*1000 + n.tally.room }
 
-// recordShortage records the room that flexible containers lack before the plan.
+// recordShortage records how much CPU time the flexible containers lack before a plan starts.
 func (n *Node) recordShortage() {
 	n.shortage = max(0, n.nodeNeed()-n.roomLeft())
 	if n.hasConfined() {

@@ -99,7 +99,7 @@ func (n *Node) Summarize(s *Summary) {
 	s.lent = int32(n.sharedTime - n.tally.multiUsed)
 }
 
-// addLoads adds the open fractional CPUs to a summary under Candor.
+// addLoads adds the fractional CPUs that accept further containers to a summary, with the algorithm Candor.
 func (n *Node) addLoads(s *Summary) {
 	t := &n.tally
 	s.open, s.lone = uint16(t.open), uint16(len(t.lone))
@@ -117,7 +117,7 @@ func (n *Node) addLoads(s *Summary) {
 	}
 }
 
-// addRooms adds the fractional CPUs to a summary under Paper.
+// addRooms adds the fractional CPUs to a summary, with the algorithm Paper.
 func (n *Node) addRooms(s *Summary) {
 	for cpu := n.fractional.First(); cpu >= 0; cpu = n.fractional.Next(cpu + 1) {
 		c := &n.load[cpu]

@@ -43,14 +43,14 @@ var forms = map[string]form{
 //	google2011:DIR[,start=submitted]           Google ClusterData 2011
 //	openb:DIR[,pods=cpu300][,start=submitted]  Alibaba's GPU cluster of 2023
 //	csv:FILE                                   the CSV format of docs/reference/trace-formats.md
-//	kubectl:DIR                                nodes.json and pods.json
+//	kubectl:DIR[,start=submitted]              nodes.json and pods.json
 //	synthetic[:machines=N,days=D,seed=S]       the generator
 //	semi-real:DIR[,seed=S]                     a month, extended from the available parts of google2011
-//	azure:FILE,machines=N,cores=N,memory=GIB   Azure's virtual machines of 2017, on N such machines
+//	azure:FILE,machines=N,cores=N,memory=GIB   Azure's virtual machines of 2017, on N machines of this size
 //	FILE.ctrace                                a compact file
 //
-// By default, the Submit of a container is at the time when the source started the container. With start=submitted it is at the time when
-// the container was submitted, even if the container never started. A path must not contain commas.
+// By default, the Submit event of a container has the time at which the container started in the recorded cluster. With start=submitted,
+// it has the time of the submission, and also containers that never started have an event. A path must not contain commas.
 func Open(text string, o Options) (Reader, error) {
 	name, rest, _ := strings.Cut(text, ":")
 	f, known := forms[name]

@@ -40,7 +40,7 @@ baseline.
 With --server, the setups apply to a server. Once the server listens, the program of
 --client runs without a limit, and its output has the results.
 
-With --image, docker, podman or nerdctl runs the program in a container, with Candor's
+With --image, a container engine (docker, podman, nerdctl) runs the program, with Candor's
 OCI runtime candor-runc, under the same setups. The wall time is then the lifetime of the
 container.`
 

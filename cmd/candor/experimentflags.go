@@ -44,7 +44,7 @@ func (f *experimentFlags) add(cmd *cobra.Command) {
 // addCommon adds the flags that candor classify also has.
 func (f *experimentFlags) addCommon(cmd *cobra.Command) {
 	flags := cmd.Flags()
-	flags.StringSliceVar(&f.better, "better", nil, "better values: lower (default) or higher; NAME=higher for one of several metrics")
+	flags.StringSliceVar(&f.better, "better", nil, "which values are better: lower (default) or higher; NAME=higher for a metric")
 	complete(cmd, "better", betterWords)
 	flags.StringVar(&f.server, "server", "", "server command to measure (shell words); it must stay in the foreground")
 	flags.StringVar(&f.client, "client", "", "client of --server (shell words), without a limit; its output has the results")

@@ -23,9 +23,9 @@ import (
 
 const ledgerLong = `Show the CPU time that helpers spend for containers.
 
-If a container writes to its standard output, other processes copy the output to a log:
-the container's shim, and containerd, dockerd or conmon. The CPU time of these helpers
-does not count against the limit of the container.`
+If a container writes to its standard output, the container's shim and containerd, dockerd
+or conmon copy the output to a log. The CPU time of these helpers does not count against
+the limit of the container.`
 
 func newLedgerCommand() *cobra.Command {
 	cmd := &cobra.Command{

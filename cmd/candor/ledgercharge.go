@@ -342,8 +342,8 @@ func newLedgerChargeCommand() *cobra.Command {
 		Short: "Charge CPU time of another program to a container",
 		Long: `Charge a container for CPU time that another program has spent on its behalf. The command
 reports the CPU time to the agent (candor ledger agent --charge). The CPU time counts
-against the limit only if the container has the helper level charge, for example by
-candor run --helpers charge. Only root can charge.`,
+against the limit only if the container has the setting helpers=charge (see candor
+ledger agent --help). Only root can charge.`,
 		Example: "  candor ledger charge --to web --us 1500 --source my-log-driver",
 		Args:    noArgs,
 	}

@@ -61,8 +61,8 @@ const (
 	exitUndecided = 3 // the measurement does not suffice for an answer
 )
 
-// An exitError ends candor with a given exit code. If err is nil, candor prints nothing: after a program of candor run, the exit code is
-// the whole result.
+// An exitError ends candor with a given exit code. If err is nil, candor prints nothing. For example, candor run returns the exit code of
+// its program without a message.
 type exitError struct {
 	code int
 	err  error // nil: print no message

@@ -169,8 +169,8 @@ func serviceRow(service *setup.Service) setupRow {
 	}
 }
 
-// isInstalled reports whether a program of an engine is in $PATH. Docker's daemon counts, because its client alone can
-// use another machine.
+// isInstalled reports whether the program of an engine is in $PATH. For Docker, this program is the daemon: the client can also be
+// installed alone, for a daemon on another machine.
 func isInstalled(name string) bool {
 	if name == engine.Docker.Name {
 		name = "dockerd"

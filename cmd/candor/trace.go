@@ -23,8 +23,8 @@ const traceSpecs = `TRACE is one of
   csv:FILE              CSV in the format of docs/reference/trace-formats.md
   kubectl:DIR           nodes.json and pods.json from kubectl get -o json
   synthetic             generated cluster: synthetic:machines=12500,days=29,seed=1
-  semi-real:DIR         first files of Google ClusterData 2011; candor generates the rest
-                        of the 29 days from the table of jobs
+  semi-real:DIR         the first files of Google ClusterData 2011, a trace of 29 days;
+                        candor generates the rest from the table of jobs,
                         DIR/jobs_2011_imputed.csv
   azure:FILE            Azure vmtable.csv of 2017; options describe the machines, which
                         the file does not contain:
@@ -32,9 +32,9 @@ const traceSpecs = `TRACE is one of
   FILE.ctrace           compact file from candor trace import
 
 By default, each container starts at the time at which it started in the recorded
-cluster. If ,start=submitted is appended to TRACE (google2011, openb, kubectl), each
-container starts at its submission, even if it waited in the recorded cluster or never
-started there.`
+cluster. With the option start=submitted (google2011:DIR,start=submitted; also openb and
+kubectl), each container starts at its submission, even if it waited in the recorded
+cluster or never started there.`
 
 const traceInfoLong = `Summarize cluster traces side by side: the machines, the containers with their requests,
 arrivals and durations, and the requested CPU divided by the capacity.

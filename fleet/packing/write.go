@@ -19,7 +19,8 @@ type nodeUse struct {
 	capacity []int64 // by resource
 }
 
-// uses returns the use of each node, with the resources in the order of the applications' resources.
+// uses returns the used amount and the capacity of each resource, for each node. The applications' list determines the order of the
+// resources.
 func (s *Solution) uses(apps, nodes List) ([]nodeUse, error) {
 	p, err := newProblem(apps, nodes)
 	if err != nil {

@@ -29,8 +29,8 @@ func forwardedSignals() []os.Signal {
 
 // hasTerminal reports whether this process has a controlling terminal.
 //
-// With a terminal, the program stays in candor's process group. Only there can it read from the terminal beside the
-// other programs of a pipeline, and stop with them at Ctrl-Z. Without a terminal, the program gets its own process
+// With a terminal, the program stays in candor's process group. In another group it could not read from the terminal
+// while the other programs of a pipeline run, and Ctrl-Z would not stop it with them. Without a terminal, the program gets its own process
 // group. A signal to candor's group then reaches the program once, because candor forwards it. In a common group, the
 // program would get the signal twice, because candor cannot distinguish a signal to the group from a signal to candor.
 func hasTerminal() bool {
