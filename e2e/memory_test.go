@@ -202,7 +202,7 @@ func TestRefreshKilled(t *testing.T) {
 	all := map[string]*tenant{}
 	for i := range programs {
 		name := fmt.Sprintf("web%d", i)
-		n := l.start([]string{"--class", "flexible", "--request", "10m", "--cpu", "100m", "--memory", "64m", "--view", "full+stat", "--name", name}, "watch-memory", "65536")
+		n := l.start([]string{"--class", "flexible", "--request", "10m", "--cpu", "500m", "--memory", "64m", "--view", "full+stat", "--name", name}, "watch-memory", "65536")
 		n.cmd.Process.Kill() // candor run, which refreshes the view
 		n.cmd.Wait()
 		all[name] = n
