@@ -302,7 +302,7 @@ exec runc "$@"`
 	if err != nil || !strings.Contains(string(log), "the runtime refuses files of the view full; the container starts with the view cpu") {
 		t.Errorf("log %q, %v", log, err)
 	}
-	if seen, m := w.memory("a"); seen != "cpu" || m == nil || m.Limit != 128*mib {
+	if seen, m := w.memory("a"); seen != "cpu" || m == nil || m.Limit != 128*mib || m.Shown != 0 {
 		t.Errorf("%s, %+v", seen, m)
 	}
 	w.honest()

@@ -393,7 +393,7 @@ type memoryRow struct {
 	Limit     int64  `json:"limitBytes"` // of its cgroup or a cgroup above
 	Used      int64  `json:"usedBytes"`
 	SwapLimit *int64 `json:"swapLimitBytes,omitempty"` // absent without a limit
-	Shown     int64  `json:"shownBytes,omitempty"`     // MemTotal in its view; absent for a view without memory
+	Shown     int64  `json:"shownBytes,omitempty"`     // MemTotal in its view; absent without the memory in the view that its programs see
 	IsStale   bool   `json:"stale,omitempty"`          // no process refreshes the view
 }
 
@@ -432,7 +432,12 @@ func (r *grantRow) read(h *host.Host, g *host.Grant) {
 }
 
 // see sets the CPUs that the programs of the container see.
-func (r *grantRow) see(o *host.Observation) { r.ViewSeen, r.Summary = o.SeenView, o.Summary() }
+func (r *grantRow) see(o *host.Observation) {
+	r.ViewSeen, r.Summary = o.SeenView, o.Summary()
+	if r.Memory != nil && r.ViewSeen != "" && !r.ViewSeen.HasMemory() { // the runtime has not mounted the files
+		r.Memory.Shown, r.Memory.IsStale = 0, false
+	}
+}
 
 // name returns the display name of the container without control characters.
 func (r *grantRow) name() string { return cpumap.Clean(cmp.Or(r.Name.String(), r.ID)) }
