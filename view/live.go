@@ -63,7 +63,8 @@ func OpenLive(dir string, parts LiveParts) (*LiveFiles, error) {
 	return openLive(d, parts, unix.O_CREAT|unix.O_NONBLOCK)
 }
 
-// OpenLiveExisting is like OpenLive, but returns fs.ErrNotExist if a file of the container is missing.
+// OpenLiveExisting is like OpenLive, but returns fs.ErrNotExist if a file is missing: it must not create a file in the directory of a view that
+// another process removes.
 func OpenLiveExisting(dir string, parts LiveParts) (*LiveFiles, error) {
 	d, err := openDir(dir)
 	if err != nil {
@@ -81,7 +82,7 @@ func openLive(d *os.File, parts LiveParts, flags int) (l *LiveFiles, err error) 
 			l = nil
 		}
 	}()
-	if l.lock, err = openFile(d, liveName, unix.O_CREAT|unix.O_NONBLOCK); err != nil {
+	if l.lock, err = openFile(d, liveName, flags); err != nil {
 		return l, fmt.Errorf("view: %w", err)
 	}
 	if err = lockLive(l.lock, ownerByte); err != nil {
