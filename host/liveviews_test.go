@@ -96,7 +96,9 @@ func TestMemoryLimit(t *testing.T) {
 	stop()
 	stop = func() {}
 	n.stop()
-	l.nudge()
+	if err := l.Release(context.Background(), "web", false); err != nil {
+		t.Fatal(err)
+	}
 	if _, err := os.Stat(l.store.ViewDir("web")); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("the view remains: %v", err)
 	}

@@ -111,7 +111,7 @@ var insideFuncs = map[string]func(dir string) (any, error){
 			}
 		}
 		o, err := Observe(os.Getpid(), filepath.Dir(dir))
-		got["observed"] = fmt.Sprint(o.View, o.Live.Memory, o.Live.Stat)
+		got["observed"] = fmt.Sprintf("%s %t %t", o.View, o.Live.Memory, o.Live.Stat)
 		return got, err
 	},
 	"observe from outside": func(dir string) (any, error) {
